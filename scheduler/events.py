@@ -47,7 +47,10 @@ UNDOABLE = (
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A change to a task: its actor, kind, time and reason. `seq` counts 1, 2, 3 ... without a gap within a task."""
+    """A change to a task: its actor, kind, time and reason. `seq` counts 1, 2, 3 ... without a gap within a task.
+
+    `via` is by which way a caller made it, as in `Principal`; changes that nobody requested have none.
+    """
 
     id: int
     tenant: str
@@ -63,6 +66,7 @@ class Event:
     attempt: int | None = None
     before: Mapping[str, Json] | None = None
     after: Mapping[str, Json] | None = None
+    via: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import TypedDict
 
 from duetime.scheduler.errors import InvalidArgument
 
@@ -20,6 +21,13 @@ class Scope(StrEnum):
 
 
 EVERY_SCOPE = frozenset(Scope)
+
+
+class Acting(TypedDict):
+    """The actor of a change, and by which way he made it."""
+
+    actor: str
+    via: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +55,10 @@ class Principal:
     def may(self, scope: Scope) -> bool:
         """Whether the principal has a scope, by itself or by a wider one."""
         return scope in self.scopes or (scope is Scope.ADMIN_READ and Scope.ADMIN in self.scopes)
+
+    def acting(self, via: str | None = None) -> Acting:
+        """Return the principal as the actor of a change; `via` is the way of calls that name none."""
+        return {"actor": self.user, "via": self.via or via}
 
     def may_read_all_of(self, tenant: str | None) -> bool:
         """Whether the principal may read what every user of a tenant did; None stands for all tenants together."""

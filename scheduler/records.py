@@ -16,8 +16,7 @@ from duetime.scheduler.task import DeadlineType, Delivery, InboxMessage, Json, R
 class IdempotencyKey:
     """A caller's name for one request; `fingerprint` is the request's content, compared field by field.
 
-    An `expires_at` of None means 30 days past the end of the task. A `derived` key was not given by the caller: it is
-    forgotten when its task is cancelled.
+    Without `expires_at` it ends 30 days after its task; a `derived` one, which no caller gave, when that is cancelled.
     """
 
     key: str
@@ -34,6 +33,7 @@ class NewTask:
     run: Run
     actor: str
     key: IdempotencyKey | None = None
+    via: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

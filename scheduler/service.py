@@ -66,6 +66,7 @@ class Scheduler(Reader):
         on_change: Callable[[Sequence[str]], None] = lambda _task_ids: None,
         fast_path: FastPath | None = None,
         quotas: TenantQuotas = UNLIMITED,
+        via: str | None = None,
     ) -> None:
         super().__init__(store, planner.zone, explainer, planner.holidays)
         self._planner = planner
@@ -73,6 +74,7 @@ class Scheduler(Reader):
         self._on_change = on_change
         self._fast_path = fast_path
         self._quotas = quotas
+        self._via = via
 
     @property
     def pools(self) -> tuple[str, ...]:
@@ -100,7 +102,7 @@ class Scheduler(Reader):
             return view_of(tried, now, warnings=planned.warnings, other_actions=planned.other_actions)
         self._quotas.admit(self._store.tasks, by.tenant, [planned.key], now)
         run = self._fast_path.forward(planned.run, now) if self._fast_path else planned.run
-        added = self._store.tasks.add(planned.task, run, actor=by.user, key=planned.key)
+        added = self._store.tasks.add(planned.task, run, key=planned.key, **by.acting(self._via))
         failpoints.hit(failpoints.Step.SCHEDULED)
         if added.created and not (self._fast_path and self._fast_path.serves(added.record, now)):
             self._on_change([added.record.task.id])
@@ -121,7 +123,8 @@ class Scheduler(Reader):
         """Store several tasks in one transaction: all of them, or none when one is wrong."""
         now, beside = self._store.now(), new_task_id()
         planned = [self._planned(request, by, now, beside) for request in requests]
-        new = [NewTask(plan.task, plan.run, actor=by.user, key=plan.key) for plan in planned if isinstance(plan, Plan)]
+        told = by.acting(self._via)
+        new = [NewTask(plan.task, plan.run, key=plan.key, **told) for plan in planned if isinstance(plan, Plan)]
         self._quotas.admit(self._store.tasks, by.tenant, [item.key for item in new], now)
         stored = iter(self._store.tasks.add_many(new))
         added = [next(stored) if isinstance(plan, Plan) else Added(plan, created=False) for plan in planned]
@@ -208,10 +211,9 @@ class Scheduler(Reader):
                 waited[:] = changes.leaving_the_queue(found, change)
                 return change
 
-            by, revision = call.get("by", LOCAL), call.get("revision")
-            return self._store.tasks.undo_once(
-                by.tenant, repeatable.task_id, key, actor=by.user, decide=decided, revision=revision
-            )
+            by, task_id, revision = call.get("by", LOCAL), repeatable.task_id, call.get("revision")
+            told = by.acting(self._via)
+            return self._store.tasks.undo_once(by.tenant, task_id, key, decide=decided, revision=revision, **told)
 
         return self._written(repeatable, call, write)
 
@@ -253,9 +255,9 @@ class Scheduler(Reader):
                 waited[:], before[:] = changes.leaving_the_queue(found, change), [found.task.revision]
                 return change
 
-            revision = call.get("revision")
+            revision, told = call.get("revision"), by.acting(self._via)
             return self._store.tasks.change_once(
-                by.tenant, task_id, key, actor=by.user, kind=kind, decide=decided, revision=revision, reason=reason
+                by.tenant, task_id, key, kind=kind, decide=decided, revision=revision, reason=reason, **told
             )
 
         view = self._written(repeatable, call, write)

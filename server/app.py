@@ -141,11 +141,12 @@ def build(
     role: Role = Role.SERVE,
     hosted: Callable[[], None] | None = None,
     exhausted: Callable[[], None] = lambda: None,
+    via: str = "python",
 ) -> App:
     """Construct the application of one process; `handlers` are those beside the built-in and configured ones.
 
     `hosted`: the threads of a worker are those of Dramatiq's command line, which calls this when it stops. `exhausted`
-    is called when a worker has lost as many threads as it has.
+    is called when a worker has lost as many threads as it has. `via` is the way of calls whose principal names none.
 
     Raises InvalidSetting for a handler module or channel that cannot be loaded, SchemaTooNew for the database of a
     newer Duetime, and StoreUnavailable when it cannot be opened.
@@ -161,7 +162,7 @@ def build(
     parts = _Parts(settings, store, known, channels, registry, LearnedEstimates(store))
     runner = parts.runner(role, exhausted, hosted)
     remote_queue = RemoteQueue(runner.ask, runner.silence)
-    scheduler = parts.scheduler(runner, remote_queue)
+    scheduler = parts.scheduler(runner, remote_queue, via)
     backlog = BacklogMonitor(store)
     return App(settings, store, known, channels, scheduler, runner, registry, remote_queue, backlog, parts.listeners)
 
@@ -214,7 +215,7 @@ class _Parts:
     def _notifier(self, exhausted: Callable[[], None]) -> RunNotifier:
         return RunNotifier(self._notify, on_exhausted=exhausted, subscribers=(log_runs,))
 
-    def scheduler(self, runner: Running, remote_queue: RemoteQueue) -> service.Scheduler:
+    def scheduler(self, runner: Running, remote_queue: RemoteQueue, via: str) -> service.Scheduler:
         """Construct the service; what it changes wakes the runner."""
 
         def changed(task_ids: Sequence[str]) -> None:
@@ -230,6 +231,7 @@ class _Parts:
             on_change=RunNotifier(changed).changed,
             fast_path=FastPath(runner, self._notify),
             quotas=TenantQuotas(self.settings.tenant_schedules_per_minute, self.settings.tenant_open_tasks),
+            via=via,
         )
 
     def _explainer(self, runner: Running, remote_queue: RemoteQueue) -> Explainer:

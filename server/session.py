@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,6 +18,16 @@ if TYPE_CHECKING:
     from duetime.server.app import App
     from duetime.server.settings.model import Settings
     from duetime.server.setup.invocation import Invocation
+
+
+def cli_way() -> str:
+    """Return by which way a verb acts: the command line, and the operating system's name of its user."""
+    try:
+        import pwd  # noqa: PLC0415 - only where there are such users
+
+        return f"cli {pwd.getpwuid(os.getuid()).pw_name}"
+    except (ImportError, KeyError):
+        return f"cli {os.environ.get('USERNAME', '')}".strip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +53,7 @@ class Session:
         """Build the application for the duration of the block."""
         # Database, broker and handlers are loaded only by the verbs that use them.
         build = import_module("duetime.server.app").build
-        with build(settings or self.settings()) as app:
+        with build(settings or self.settings(), via=cli_way()) as app:
             yield app
 
     @contextmanager

@@ -107,6 +107,7 @@ def _event(event: Event, zone: str, said: int | None) -> EventPart:
         at=utc(event.at),
         kind=event.kind,
         actor=event.actor,
+        via=event.via,
         reason=_said(event.reason, said),
         from_state=event.from_state,
         to_state=event.to_state,

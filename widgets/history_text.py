@@ -75,4 +75,10 @@ def _attempt_line(attempt: AttemptPart, zone: str) -> str:
 def _event_line(event: EventPart, zone: str) -> str:
     changed = f": {changes_in_words(event.changes)}" if event.changes else ""
     reason = f" {quoted(event.reason, MAX_QUOTE_CHARS)}" if event.reason else ""
-    return f"{clock_time(event.at, zone)} {event.kind} by {cut(event.actor, MAX_QUOTE_CHARS)}{changed}{reason}"
+    by = cut(actor_in_words(event), MAX_QUOTE_CHARS)
+    return f"{clock_time(event.at, zone)} {event.kind} by {by}{changed}{reason}"
+
+
+def actor_in_words(event: EventPart) -> str:
+    """Say who made a change, and by which way: `ann (rest 10.0.0.7)`."""
+    return f"{event.actor} ({event.via})" if event.via else event.actor

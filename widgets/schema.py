@@ -112,6 +112,7 @@ class AttemptPart(_Part):
 class EventPart(_Part):
     """A change to the task: its actor, its kind, its time and its reason.
 
+    `via` is by which way a caller made it: `mcp 10.0.0.7`, `rest 10.0.0.7`, `cli ann`, `python` or `stdio`.
     `changes` maps what was changed to [before, after] in words, where an empty text stands for nothing; times are wall
     times of the task's zone.
     """
@@ -119,6 +120,7 @@ class EventPart(_Part):
     at: str
     kind: str
     actor: str
+    via: str | None = None
     reason: str | None = None
     from_state: Annotated[State | None, Field(alias="from")] = None
     to_state: Annotated[State | None, Field(alias="to")] = None

@@ -29,12 +29,14 @@ class Tasks:
         self._now = now
         self._forms = forms
 
-    def add(self, task: Task, run: Run, *, actor: str, key: IdempotencyKey | None = None) -> Added:
+    def add(
+        self, task: Task, run: Run, *, actor: str, key: IdempotencyKey | None = None, via: str | None = None
+    ) -> Added:
         """Store a task with its first run; for a known key with the same content, return the first task.
 
         Also searches for the task's twin. Raises `IdempotencyConflict` when the key was used for other content.
         """
-        item = NewTask(task, run, actor, key)
+        item = NewTask(task, run, actor, key, via)
         return self._add([item], twins=True)[0]
 
     def add_many(self, items: Sequence[NewTask]) -> list[Added]:
@@ -153,6 +155,7 @@ class Tasks:
         decide: Callable[[TaskRecord], Change],
         revision: int | None = None,
         reason: str | None = None,
+        via: str | None = None,
     ) -> TaskRecord:
         """Read a task, call `decide` for its change, and store the change with an event, in one transaction.
 
@@ -160,7 +163,7 @@ class Tasks:
         `revision` is given and is not the task's, `TaskNotFound`, and `IllegalMove`.
         """
         return self.change_once(
-            tenant, task_id, None, actor=actor, kind=kind, decide=decide, revision=revision, reason=reason
+            tenant, task_id, None, actor=actor, kind=kind, decide=decide, revision=revision, reason=reason, via=via
         ).record
 
     def change_once(
@@ -174,6 +177,7 @@ class Tasks:
         decide: Callable[[TaskRecord], Change],
         revision: int | None = None,
         reason: str | None = None,
+        via: str | None = None,
     ) -> Changed:
         """Change a task like `change`, unless the key names an earlier change.
 
@@ -183,7 +187,9 @@ class Tasks:
         def decided(_connection: Connection, record: TaskRecord) -> Change:
             return decide(record)
 
-        return self._once(tenant, task_id, key, decided, actor=actor, kind=kind, revision=revision, reason=reason)
+        return self._once(
+            tenant, task_id, key, decided, actor=actor, kind=kind, revision=revision, reason=reason, via=via
+        )
 
     def undo_once(
         self,
@@ -194,13 +200,14 @@ class Tasks:
         actor: str,
         decide: Callable[[TaskRecord, LastChange | None], Change],
         revision: int | None = None,
+        via: str | None = None,
     ) -> Changed:
         """Change a task like `change_once`, by a decision that needs the latest change of it."""
 
         def decided(connection: Connection, record: TaskRecord) -> Change:
             return decide(record, event_log.last_change(connection, record.task))
 
-        return self._once(tenant, task_id, key, decided, actor=actor, kind=EventKind.UNDONE, revision=revision)
+        return self._once(tenant, task_id, key, decided, actor=actor, kind=EventKind.UNDONE, revision=revision, via=via)
 
     def _once(
         self,
@@ -212,17 +219,18 @@ class Tasks:
         actor: str,
         kind: EventKind,
         revision: int | None,
+        via: str | None,
         reason: str | None = None,
     ) -> Changed:
         def work(connection: Connection) -> Changed:
             record, now = read.record(connection, tenant, task_id, locking=True), self._now()
             if record.damage:
-                record = damaged.mended(connection, record, kind, actor, now)
+                record = damaged.mended(connection, record, kind, {"actor": actor, "via": via}, now)
             if key and idempotency.is_repeat(connection, record.task, key, actor, now):
                 return Changed(record, repeated=True)
             changing.check_revision(connection, record, revision)
             change = decide(connection, record)
-            found = changing.apply(connection, record, change, actor=actor, kind=kind, reason=reason, now=now)
+            found = changing.apply(connection, record, change, actor=actor, kind=kind, reason=reason, now=now, via=via)
             if key:
                 idempotency.store_change(connection, found.task, key)
             return Changed(found)

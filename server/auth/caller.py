@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextvars import ContextVar
+from dataclasses import replace
 from typing import Any
 
-from duetime.scheduler.principal import Principal
+from duetime.scheduler.principal import LOCAL, Principal
 from duetime.server.auth.verifier import CallerToken
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.shared.exceptions import MCPError
 from mcp.types import INVALID_REQUEST
 
+SURFACE = "mcp"
+
 _token: ContextVar[CallerToken] = ContextVar("duetime_token")
+_via: ContextVar[str | None] = ContextVar("duetime_via", default=None)
 
 
 async def identify(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
@@ -23,14 +27,30 @@ async def identify(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> 
         raise MCPError(code=INVALID_REQUEST, message="Authentication required")
     before = _token.set(token)
     try:
-        return await call_next(ctx)
+        return await note_address(ctx, call_next)
     finally:
         _token.reset(before)
 
 
+async def note_address(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+    """Note from which address a request comes, if it comes over HTTP."""
+    client = ctx.request.client if ctx.request is not None else None
+    before = _via.set(f"{SURFACE} {client.host}" if client else None)
+    try:
+        return await call_next(ctx)
+    finally:
+        _via.reset(before)
+
+
 def request_caller() -> Principal:
     """Return the principal of the request that is being served; raises LookupError where there is none."""
-    return _token.get().principal
+    return replace(_token.get().principal, via=_via.get())
+
+
+def local_caller() -> Principal:
+    """Everyone who can reach this server is its one user: stdio belongs to its parent, HTTP to this machine."""
+    via = _via.get()
+    return LOCAL if via is None else replace(LOCAL, via=via)
 
 
 def request_validity() -> Callable[[], bool]:

@@ -13,7 +13,7 @@ import typer
 from duetime.scheduler.events import Event, EventPage
 from duetime.scheduler.rules.states import OPEN
 from duetime.scheduler.task import Json, State
-from duetime.widgets.history_text import changes_in_words, clock_time
+from duetime.widgets.history_text import actor_in_words, changes_in_words, clock_time
 from duetime.widgets.list_text import window_in_words
 from duetime.widgets.schema import AttemptPart, EventPart, HistoryPart
 from rich.console import Console
@@ -187,7 +187,7 @@ def _event(part: EventPart, event: Event, zone: str, titles: Mapping[str, str] |
         *title,
         part.kind,
         _move(event),
-        part.actor,
+        actor_in_words(part),
         changes_in_words(part.changes, fence=False),
         event.reason or "",
     )

@@ -7,13 +7,13 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from duetime.scheduler.principal import Principal
-from duetime.server.auth.caller import identify, request_caller
+from duetime.server.auth.caller import identify, local_caller, note_address, request_caller
 from duetime.server.protocol.listings import completing_task_ids, listing_open_tasks, offer_buttons
 from duetime.server.protocol.prompts import add_prompts, refuse_wrong_prompts
 from duetime.server.protocol.refusals import shorten_refusals
 from duetime.server.protocol.resources import add_resources
 from duetime.server.protocol.sdk import expect_no_argument_headers, serve_subscribe, without_log_setup
-from duetime.server.protocol.subscriptions import Subscriptions, local_caller
+from duetime.server.protocol.subscriptions import Subscriptions
 from duetime.tools.definition import SchedulerSource
 from duetime.tools.registration import make_tools
 from duetime.tools.schedule_task import REMINDER, Actions
@@ -109,8 +109,8 @@ def _middleware(
 ) -> list[ServerMiddleware[Any]]:
     """Return what stands around each call, the outermost first: refusals of all others are shortened."""
     tasks = listing_open_tasks(scheduler, caller)
-    callers = [identify] if guard else []
-    return [shorten_refusals, *callers, advertise_ui, offer_buttons, tasks, refuse_wrong_prompts, changes.limit_streams]
+    noted = identify if guard else note_address
+    return [shorten_refusals, noted, advertise_ui, offer_buttons, tasks, refuse_wrong_prompts, changes.limit_streams]
 
 
 async def advertise_ui(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:

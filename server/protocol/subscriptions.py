@@ -17,7 +17,8 @@ from typing import Any, Protocol
 import anyio
 from duetime.scheduler.errors import DuetimeError
 from duetime.scheduler.events import Event, EventKind
-from duetime.scheduler.principal import LOCAL, Principal
+from duetime.scheduler.principal import Principal
+from duetime.server.auth.caller import local_caller
 from duetime.server.protocol.sdk import connection_of
 from duetime.server.protocol.subscriber_tokens import Holds, SubscriberTokens, local_validity
 from duetime.server.protocol.subscription_limits import INBOX, TASK, SubscriptionLimits
@@ -60,11 +61,6 @@ class Events(Protocol):
 
 EventSource = Callable[[], Events | None]
 """Returns the history; None before the store is opened, when this process has shown no state that could be old."""
-
-
-def local_caller() -> Principal:
-    """Everyone who can reach this server is its one user: stdio belongs to its parent, HTTP to this machine."""
-    return LOCAL
 
 
 SubscribedAddress = tuple[str, str]

@@ -9,6 +9,7 @@ from duetime.server.settings.checks import (
     HostName,
     IssuerUrl,
     Names,
+    NetworkText,
     Origin,
     PublicUrl,
     comma_separated,
@@ -69,6 +70,12 @@ class AccessSettings(WorkSettings):
         description="further host names under which `duetime serve` may be called, besides that of `public_url` and "
         "this machine's own",
         examples=["duetime.internal,server-1"],
+    )
+    trusted_proxies: Annotated[tuple[NetworkText, ...], BeforeValidator(comma_separated)] = Field(
+        default=(),
+        description="addresses and networks of proxies in front of `duetime serve`, whose `X-Forwarded-For` says where "
+        "a call comes from; that of anybody else is ignored",
+        examples=["10.0.0.0/8,192.168.1.5"],
     )
     oauth_issuer: IssuerUrl | None = Field(
         default=None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import warnings
-from ipaddress import ip_address
+from ipaddress import ip_address, ip_network
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
@@ -92,6 +92,13 @@ def _host(host: str) -> str:
         raise ValueError("it must be localhost or an IP address of this machine, as 127.0.0.1 or 0.0.0.0") from None
 
 
+def _network(text: str) -> str:
+    try:
+        return str(ip_network(text)) if "/" in text else str(ip_address(text))
+    except ValueError:
+        raise ValueError("it must be an IP address or a network, as 10.0.0.7 or 10.0.0.0/8") from None
+
+
 def _public_url(url: str) -> str:
     parts = urlsplit(url)
     is_origin = url.removesuffix("/") == f"{parts.scheme}://{parts.netloc}" and not set(url) & set("*@")
@@ -165,6 +172,7 @@ RedisUrl = Annotated[str, AfterValidator(_redis_url)]
 Namespace = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,39}$")]
 WebUrl = Annotated[str, AfterValidator(_web_url)]
 HostName = Annotated[str, AfterValidator(_host)]
+NetworkText = Annotated[str, AfterValidator(_network)]
 PublicUrl = Annotated[str, AfterValidator(_public_url)]
 IssuerUrl = Annotated[str, AfterValidator(_issuer_url)]
 Origin = Annotated[str, AfterValidator(_origin)]

@@ -26,17 +26,19 @@ _LOOPBACK_PAGE = re.compile(rf"https?://({'|'.join(map(re.escape, LOOPBACK_NAMES
 class HttpAccess:
     """The names by which requests may call this server besides its own, and the origins of pages that may.
 
-    `own` are the origins of the pages that this server itself serves, such as the admin page.
+    `own` are the origins of the pages that this server itself serves, such as the admin page. `proxies` are addresses
+    and networks whose `X-Forwarded-For` is believed.
     """
 
     hosts: Sequence[str] = ()
     origins: Sequence[str] = ()
     own: Sequence[str] = ()
+    proxies: Sequence[str] = ()
 
     @classmethod
     def of(cls, settings: AccessSettings) -> HttpAccess:
         """Return what the settings allow."""
-        return cls(settings.host_names, settings.allowed_origins, settings.own_origins)
+        return cls(settings.host_names, settings.allowed_origins, settings.own_origins, settings.trusted_proxies)
 
 
 class BrowserAccess:

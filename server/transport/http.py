@@ -33,6 +33,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 STREAM_CLOSE_GRACE_S = 1
 """Seconds that open streams get to end when the server stops; they never end by themselves."""
@@ -85,6 +86,7 @@ def run_http(
             access_log=False,
             timeout_graceful_shutdown=STREAM_CLOSE_GRACE_S,
             timeout_keep_alive=KEEP_ALIVE_S,
+            proxy_headers=False,
         )
         running = _Server(config)
         anyio.run(_serve, running, bound, server, ending, ends.begin)
@@ -148,6 +150,8 @@ def http_app(
     if access.origins:
         app.add_middleware(BrowserAccess, path=MCP_PATH, origins=access.origins)
     app.add_middleware(RequestChecks, access=access, guarded=bool(server.settings.auth))
+    if access.proxies:
+        app.add_middleware(ProxyHeadersMiddleware, trusted_hosts=list(access.proxies))  # the outermost
     app.add_exception_handler(AccessRefused, refuse_access)
     serve_dead_sessions(server, DeadSessions())
     app.routes.extend([Route("/livez", livez), Route("/readyz", readyz), *routes])

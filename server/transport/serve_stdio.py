@@ -37,7 +37,7 @@ def serve_stdio(settings: Settings) -> int:
     settings.create_data_directory()
 
     def build() -> App:
-        app: App = import_module("duetime.server.app").build(settings)
+        app: App = import_module("duetime.server.app").build(settings, via="stdio")
         app.listeners.append(changes.touched)
         collect_less()
         return app

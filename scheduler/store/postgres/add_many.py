@@ -23,7 +23,7 @@ from sqlalchemy import Connection, Table
 from sqlalchemy.dialects import postgresql
 
 _KEY = ("key", "fingerprint", "expires_at", "derived", "look_at")
-_EVENT = ("actor", "after")
+_EVENT = ("actor", "after", "via")
 _PARTS: Mapping[str, tuple[Table, Sequence[str]]] = {
     "": (tasks, TASK_VALUES),
     "run_": (runs, NEW_RUN_VALUES),
@@ -84,12 +84,12 @@ WITH given AS MATERIALIZED (
     INSERT INTO task_labels (tenant, label, task_id)
     SELECT DISTINCT tenant, label, id FROM new, jsonb_array_elements_text(labels) AS label
 ), event AS (
-    INSERT INTO events (tenant, task_id, run_id, seq, at, kind, actor, from_state, to_state, after, revision)
+    INSERT INTO events (tenant, task_id, run_id, seq, at, kind, actor, from_state, to_state, after, revision, via)
     SELECT tenant, id, run_id, 1, :now, 'created', event_actor, NULL,
-        CASE run_state WHEN 'ready' THEN 'scheduled' ELSE run_state END, event_after, revision
+        CASE run_state WHEN 'ready' THEN 'scheduled' ELSE run_state END, event_after, revision, event_via
     FROM new
     UNION ALL
-    SELECT tenant, id, run_id, 2, :now, 'ready', 'duetime', 'scheduled', 'ready', NULL, NULL
+    SELECT tenant, id, run_id, 2, :now, 'ready', 'duetime', 'scheduled', 'ready', NULL, NULL, NULL
     FROM new WHERE run_state = 'ready'
 )
 SELECT id, CASE WHEN :twins::boolean THEN (

@@ -24,7 +24,7 @@ from sqlalchemy import Connection
 
 # Tables: idempotency_keys, tasks, runs, task_labels, events; all are written, runs and tasks are read.
 # Parameters: the columns of the task and of its key by their names (`key` is NULL without one), `run_id` and what else
-#   a first run has, `actor` and `after` of the event, `now`, and `cutoff`: keys of tasks that ended before it are free.
+#   a first run has, `actor`, `after`, `via` of the event, `now`, and `cutoff`: keys of tasks ended before it are free.
 # Sees: what was committed when it began, and the key as it is once every other call with it has ended.
 # Returns: nothing when the key holds, else the task's id and that of its twin, if it has one.
 # Plan: OFFSET 0 leaves `runs_by_twin` as the one index that fits the look for a twin, also in an empty database.
@@ -66,10 +66,11 @@ WITH claimed AS (
     SELECT :tenant, label, :id
     FROM task, (SELECT DISTINCT jsonb_array_elements_text(:labels::jsonb) AS label) AS given
 ), event AS (
-    INSERT INTO events (tenant, task_id, run_id, seq, at, kind, actor, from_state, to_state, after, revision)
+    INSERT INTO events (tenant, task_id, run_id, seq, at, kind, actor, from_state, to_state, after, revision, via)
     SELECT
         :tenant, :id, :run_id, seq, :now, kind, CASE seq WHEN 1 THEN :actor ELSE 'duetime' END, from_state, to_state,
-        CASE seq WHEN 1 THEN :after::jsonb END, CASE seq WHEN 1 THEN :revision::integer END
+        CASE seq WHEN 1 THEN :after::jsonb END, CASE seq WHEN 1 THEN :revision::integer END,
+        CASE seq WHEN 1 THEN :via::text END
     FROM task, (VALUES (1, 'created', NULL, 'scheduled'), (2, 'ready', 'scheduled', 'ready'))
         AS move (seq, kind, from_state, to_state)
     WHERE seq = 1 OR :state = 'ready'
@@ -87,7 +88,7 @@ FROM task
 
 _FIRST_RUN = ("scheduled_for", "state", "wake_at", "first_ready_at", "drop_at")
 _KEY = ("fingerprint", "expires_at", "derived", "look_at")
-_EVENT = ("actor", "after")
+_EVENT = ("actor", "after", "via")
 _NO_KEY: TextValues = dict.fromkeys(("key", *_KEY))
 _TASK_TEXTS, _RUN_TEXTS = texts_of(tasks, TASK_VALUES), texts_of(runs, _FIRST_RUN)
 _KEY_TEXTS, _EVENT_TEXTS = texts_of(key_table, _KEY), texts_of(events, _EVENT)

@@ -185,6 +185,7 @@ class EventRow(Base):
     after: Mapping[str, Any] | None
     revision: int | None
     tx: int | None = column(BigInteger(), server_default=ThisTransaction())
+    via: Said | None
 
 
 class KeyRow(Base):

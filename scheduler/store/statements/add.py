@@ -162,6 +162,7 @@ def _created(item: NewTask, now: datetime, state: State) -> event_log.EventValue
         now,
         kind=EventKind.CREATED,
         actor=item.actor,
+        via=item.via,
         move=(None, state),
         after=after,
         revision=task.revision,

@@ -62,6 +62,7 @@ def apply(
     kind: EventKind,
     reason: str | None,
     now: datetime,
+    via: str | None = None,
 ) -> TaskRecord:
     """Write the change, or nothing when it is empty; return the task as it is now.
 
@@ -82,12 +83,12 @@ def apply(
     current = _current(connection, task, next_run, change.restored) or run
     moves = side_runs.follow(connection, (record.task, old), (task, run))
     moves += side_runs.cancel(connection, change.cancelled_beside, now)
-    told: Fields = {"kind": change.kind or kind, "at": now, "actor": actor, "reason": reason}
+    told: Fields = {"kind": change.kind or kind, "at": now, "actor": actor, "reason": reason, "via": via}
     told_of_it = run != old or next_run or not _beside(change)
     entries = _entries(record, task, run, current if next_run else None, **told) if told_of_it else []
     entries += [_begun(connection, each, task, told) for each in _beginning_beside(connection, old, change, told)]
     ready_runs.follow_pause(connection, record.task, task)
-    event_log.append(connection, entries + side_runs.entries(moves, task, actor=actor, reason=reason))
+    event_log.append(connection, entries + side_runs.entries(moves, task, actor=actor, reason=reason, via=via))
     ended = run if read.ran(run) else record.last_run
     return TaskRecord(task, current, ended, record.deliveries, read.beside(connection, [task]).get(task.id, ()))
 
@@ -203,7 +204,7 @@ def _entries(
 
 
 def _beginning(
-    run: Run, *, kind: EventKind, at: datetime, actor: str, reason: str | None, task: Task
+    run: Run, *, kind: EventKind, at: datetime, actor: str, reason: str | None, via: str | None, task: Task
 ) -> event_log.EventValues:
     check_move(None, run.state)
     return event_log.entry(
@@ -214,6 +215,7 @@ def _beginning(
         kind=kind,
         actor=actor,
         reason=reason,
+        via=via,
         move=(None, run.state),
         after={"scheduled_for": in_json(run.scheduled_for)},
         revision=task.revision,
@@ -230,6 +232,7 @@ def _entry(
     at: datetime,
     actor: str,
     reason: str | None,
+    via: str | None,
 ) -> event_log.EventValues:
     before, after = _difference(record, task, run)
     return event_log.entry(
@@ -240,6 +243,7 @@ def _entry(
         kind=kind,
         actor=actor,
         reason=reason,
+        via=via,
         move=move,
         attempt=run.attempt or None,
         before=before,

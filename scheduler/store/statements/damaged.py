@@ -14,6 +14,7 @@ from typing import Any
 
 from duetime.scheduler.errors import UnreadableTask
 from duetime.scheduler.events import EventKind
+from duetime.scheduler.principal import Acting
 from duetime.scheduler.records import Claim, Expired, Settlement
 from duetime.scheduler.rules.settlement import concluded
 from duetime.scheduler.rules.states import TERMINAL
@@ -109,7 +110,7 @@ def end(
         return []
     ending = [pair for pair in pairs if pair.run.state not in TERMINAL]
     for pair in ending:
-        _mend(connection, pair, event_log.ITSELF, now)
+        _mend(connection, pair, {"actor": event_log.ITSELF, "via": None}, now)
         _fail(connection, pair, now)
     return [Expired(pair.run.id, pair.task.id) for pair in ending]
 
@@ -123,7 +124,7 @@ def unfound(connection: Connection, now: datetime) -> list[str]:
     return list(connection.execute(_UNFOUND).scalars())
 
 
-def mended(connection: Connection, record: TaskRecord, kind: EventKind, actor: str, now: datetime) -> TaskRecord:
+def mended(connection: Connection, record: TaskRecord, kind: EventKind, by: Acting, now: datetime) -> TaskRecord:
     """Return a damaged task as it can be cancelled; any other change raises `UnreadableTask`. It is locked."""
     task = record.task
     found, _ = unreadable.every(connection, _OPEN_OF_TASK, {"of_task": task.id})
@@ -133,7 +134,7 @@ def mended(connection: Connection, record: TaskRecord, kind: EventKind, actor: s
     if kind is not EventKind.CANCELLED or not _may_mend(connection):
         raise UnreadableTask(task.id, record.damage)
     for pair in pairs:
-        _mend(connection, pair, actor, now)
+        _mend(connection, pair, by, now)
     return read.record(connection, task.tenant, task.id)
 
 
@@ -142,7 +143,7 @@ def _may_mend(connection: Connection) -> bool:
     return revision(connection) == HEAD
 
 
-def _mend(connection: Connection, pair: _Pair, actor: str, now: datetime) -> None:
+def _mend(connection: Connection, pair: _Pair, by: Acting, now: datetime) -> None:
     stored: dict[str, str] = {}
     for table, part, found in ((tasks, pair.tasks, pair.task), (runs, pair.runs, pair.run)):
         values = {name: getattr(found, name) for name in part.unread if name not in _IDENTITY}
@@ -152,7 +153,7 @@ def _mend(connection: Connection, pair: _Pair, actor: str, now: datetime) -> Non
             connection.execute(update(table).where(table.c.id == found.id).values(values))
         stored |= {name: unread.stored for name, unread in part.unread.items()}
     of = (pair.run.tenant, pair.task.id, pair.run.id, now)
-    told = event_log.entry(*of, kind=EventKind.DAMAGED, actor=actor, reason=pair.reason(), before=stored)
+    told = event_log.entry(*of, kind=EventKind.DAMAGED, **by, reason=pair.reason(), before=stored)
     event_log.append(connection, [told])
 
 

@@ -62,6 +62,7 @@ VALUES = (
     "before",
     "after",
     "revision",
+    "via",
 )
 _NTH = bindparam("nth", type_=Integer())
 _APPEND = Batch(insert(events).values(seq=_LAST.scalar_subquery() + _NTH), VALUES)
@@ -81,6 +82,7 @@ def entry(
     before: Mapping[str, Json] | None = None,
     after: Mapping[str, Json] | None = None,
     revision: int | None = None,
+    via: str | None = None,
 ) -> EventValues:
     """Return the row of an event; `move` is the run's change of state, if any."""
     from_state, to_state = move or (None, None)
@@ -100,6 +102,7 @@ def entry(
         "before": before,
         "after": after,
         "revision": revision,
+        "via": via,
     }
 
 

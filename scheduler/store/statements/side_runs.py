@@ -146,7 +146,9 @@ def _write(connection: Connection, old: Run, new: Run) -> None:
     exactly(1, connection.execute(update(runs).where(*unmoved).values(values)).rowcount)
 
 
-def entries(moves: list[tuple[Run, Run]], task: Task, *, actor: str, reason: str | None) -> list[event_log.EventValues]:
+def entries(
+    moves: list[tuple[Run, Run]], task: Task, *, actor: str, reason: str | None, via: str | None
+) -> list[event_log.EventValues]:
     """Return the events of these moves."""
     return [
         event_log.entry(
@@ -157,6 +159,7 @@ def entries(moves: list[tuple[Run, Run]], task: Task, *, actor: str, reason: str
             kind=_kind(new),
             actor=actor,
             reason=reason,
+            via=via,
             move=(old.state, new.state) if old.state != new.state else None,
             attempt=new.attempt or None,
             revision=task.revision,

@@ -18,7 +18,7 @@ TASK_COLUMNS = (
     *("paused", "damaged", "expected", "attempt", "max_attempts"),
     *("last_state", "last_ended", "last_attempts", "last_summary"),
 )
-EVENT_COLUMNS = ("at", "task_id", "title", "kind", "actor", "from", "to", "changed", "reason")
+EVENT_COLUMNS = ("at", "task_id", "title", "kind", "actor", "via", "from", "to", "changed", "reason")
 
 JsonRow = dict[str, Any]
 
