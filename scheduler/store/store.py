@@ -26,6 +26,7 @@ from duetime.scheduler.store.migrations.upgrade import Upgrade, check, refuse_fo
 from duetime.scheduler.store.pools import Pools
 from duetime.scheduler.store.runners import Runners
 from duetime.scheduler.store.sql.cursors import Cursors
+from duetime.scheduler.store.sql.server_keys import ServerKey
 from duetime.scheduler.store.tasks import Tasks
 from duetime.scheduler.store.text_index.search import Search
 from duetime.scheduler.store.usage import Usage
@@ -57,10 +58,15 @@ class Store:
         self.backlog = Backlog(database)
         self.api_keys = ApiKeys(database, clock)
         self.audit = AuditLog(database, clock, cursors)
+        self._server_keys: dict[str, ServerKey] = {}
 
     def now(self) -> datetime:
         """Return the time (UTC) by the deciding clock: the server's, for a file the system's."""
         return self._clock()
+
+    def server_key(self, name: str) -> bytes:
+        """Return the secret key of this name, which all processes on this database share; made at first use."""
+        return self._server_keys.setdefault(name, ServerKey(self._database, name)).get()
 
     def skew(self) -> float:
         """Return by how many seconds the wall clock of this process is ahead of `now`.

@@ -30,13 +30,23 @@ Surface = Callable[[App | ReloadingApp, Guard | None], Sequence[BaseRoute]]
 """Makes the routes of one room, such as REST, for an application and the guard of its callers."""
 
 
+def _current(app: App | ReloadingApp) -> Callable[[], App]:
+    return lambda: app.app if isinstance(app, ReloadingApp) else app
+
+
 def _rest(app: App | ReloadingApp, _: Guard | None) -> Sequence[BaseRoute]:
     from duetime.server.rest.api import routes  # noqa: PLC0415 - FastAPI, which no other process needs
 
-    return routes(lambda: app.app if isinstance(app, ReloadingApp) else app)
+    return routes(_current(app))
 
 
-SURFACES: tuple[Surface, ...] = (_rest,)
+def _admin(app: App | ReloadingApp, guard: Guard | None) -> Sequence[BaseRoute]:
+    from duetime.server.admin.routes import routes  # noqa: PLC0415 - jinja2, which no other process needs
+
+    return routes(_current(app), _current(app)().settings, guard)
+
+
+SURFACES: tuple[Surface, ...] = (_rest, _admin)
 
 log = logging.getLogger(__name__)
 

@@ -1,0 +1,63 @@
+"""Answers and routes of admin pages: a function of a visit returns one of three answers, and a route leads to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Any
+
+from duetime.scheduler.principal import Scope
+from duetime.server.admin.visit import Visit
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A template and its values; `title` is that of the window."""
+
+    template: str
+    title: str
+    values: Mapping[str, Any] = field(default_factory=dict)
+    status: HTTPStatus = HTTPStatus.OK
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """A redirect to another admin page after a change; that page shows the sentence `said` once."""
+
+    path: str
+    said: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Download:
+    """A file that is written while it is sent."""
+
+    name: str
+    media_type: str
+    parts: Iterable[str]
+
+
+Answer = Page | Moved | Download
+Handle = Callable[[Visit], Answer]
+
+
+@dataclass(frozen=True, slots=True)
+class AdminRoute:
+    """A path below `/admin`, its function, and who may call it: with a scope, and only operators if so said."""
+
+    method: str
+    path: str
+    handle: Handle
+    scope: Scope
+    operators: bool = False
+
+
+def get(path: str, handle: Handle, *, operators: bool = False) -> AdminRoute:
+    """Return the route of a page that shows something."""
+    return AdminRoute("GET", path, handle, Scope.ADMIN_READ, operators)
+
+
+def post(path: str, handle: Handle, *, operators: bool = False) -> AdminRoute:
+    """Return the route of a form that changes something: scope `admin`, and a CSRF token that is checked before."""
+    return AdminRoute("POST", path, handle, Scope.ADMIN, operators)

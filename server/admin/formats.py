@@ -1,0 +1,71 @@
+"""Values as text of a page: times in the viewer's zone, lengths of time, counts, JSON."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from duetime.scheduler.rules.time import times, zones
+from duetime.server.admin.visit import Visit
+from jinja2 import pass_context
+from jinja2.runtime import Context
+from markupsafe import Markup
+
+_DASH = "-"
+_SECONDS_SHOWN_BELOW_S = 10
+
+
+@pass_context
+def when(context: Context, instant: datetime | None, *, ago: bool = False) -> Markup | str:
+    """Write an instant in the viewer's zone, or relative to now; the exact time in UTC is its title."""
+    if instant is None:
+        return _DASH
+    visit: Visit = context["visit"]
+    text = times.relative(instant, visit.now) if ago else wall(instant, visit.zone, visit.now)
+    exact = instant.astimezone(UTC)
+    return Markup('<time datetime="{}" title="{} UTC">{}</time>').format(
+        times.utc(instant), exact.strftime("%Y-%m-%d %H:%M:%S.%f")[:-3], text
+    )
+
+
+def wall(instant: datetime, zone: str, now: datetime) -> str:
+    """Write an instant by the clock of a zone: `18:34:02` today, else with its day, and its year if another."""
+    local, today = instant.astimezone(zones.load(zone)), now.astimezone(zones.load(zone))
+    if local.date() == today.date():
+        return local.strftime("%H:%M:%S")
+    day = f"{local.day} {local.strftime('%b')}"
+    return f"{day} {local.strftime('%H:%M')}" if local.year == today.year else f"{day} {local.year}"
+
+
+def span(length: timedelta | float | None) -> str:
+    """Write a length of time, or seconds, in its largest units: `350 ms`, `4.2 s`, `3 min 20 s`, `2 d 4 h`."""
+    if length is None:
+        return _DASH
+    seconds = length.total_seconds() if isinstance(length, timedelta) else length
+    if abs(seconds) < 1:
+        return f"{round(seconds * 1000)} ms"
+    if abs(seconds) < _SECONDS_SHOWN_BELOW_S:
+        return f"{seconds:.1f} s"
+    sign = "-" if seconds < 0 else ""
+    return sign + " ".join(times.length(timedelta(seconds=abs(seconds))).split()[:4])
+
+
+def count(number: float | None) -> str:
+    """Write a number with its thousands apart."""
+    if number is None:
+        return _DASH
+    return f"{number:,.0f}" if float(number).is_integer() else f"{number:,.2f}"
+
+
+def pretty(value: Any) -> str:
+    """Write a JSON value over several lines."""
+    return json.dumps(value, indent=2, ensure_ascii=False, default=str, sort_keys=False)
+
+
+def word(value: Any) -> str:
+    """Write the value of an enumeration, or a name of the code, as words."""
+    return str(value).replace("_", " ")
+
+
+FILTERS = {"when": when, "span": span, "count": count, "pretty": pretty, "word": word}

@@ -1,0 +1,107 @@
+"""Live pages: a stream of server-sent events says when something changed, and the page asks for itself again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+
+from duetime.scheduler.errors import DuetimeError
+from duetime.server.admin.protection import protected
+from duetime.server.admin.visitors import NotLoggedIn, Visitors
+from duetime.tools.threads import cross
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+if TYPE_CHECKING:
+    from duetime.scheduler.store import Store
+
+POLL_INTERVAL_S = 1.0
+HEARTBEAT_INTERVAL_S = 15.0
+CHECK_INTERVAL_S = 60.0
+"""How often a stream asks whether its session still holds."""
+
+MAX_STREAMS = 500
+
+_CHANGED = "event: changed\ndata:\n\n"
+_HEARTBEAT = ": still here\n\n"
+
+
+@dataclass(eq=False, slots=True)
+class _Watcher:
+    """A stream; `tenant` is whose changes it tells, None for those of all."""
+
+    tenant: str | None
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class LiveFeed:
+    """Streams to open pages. One look at the newest events serves all of them; without a page nobody looks."""
+
+    def __init__(self, store: Callable[[], Store], visitors: Visitors) -> None:
+        self._store = store
+        self._visitors = visitors
+        self._watchers: set[_Watcher] = set()
+        self._look: asyncio.Task[None] | None = None
+
+    async def serve(self, request: Request) -> Response:
+        """Answer with a stream that lasts as long as the page is open and its session holds."""
+        try:
+            _, principal = await cross(self._visitors.find, request)
+        except NotLoggedIn as error:
+            return protected(Response(str(error), HTTPStatus.UNAUTHORIZED, media_type="text/plain"))
+        if len(self._watchers) >= MAX_STREAMS:
+            return protected(Response("Too many pages are open.", HTTPStatus.SERVICE_UNAVAILABLE))
+        watcher = _Watcher(None if principal.operator else principal.tenant)
+        return protected(StreamingResponse(self._stream(watcher, request), media_type="text/event-stream"))
+
+    async def _stream(self, watcher: _Watcher, request: Request) -> AsyncIterator[str]:
+        self._watchers.add(watcher)
+        if self._look is None:
+            self._look = asyncio.create_task(self._watch())
+        loop = asyncio.get_running_loop()
+        checked_at = loop.time()
+        try:
+            yield _HEARTBEAT
+            while loop.time() - checked_at < CHECK_INTERVAL_S or await self._holds(request):
+                checked_at = loop.time() if loop.time() - checked_at >= CHECK_INTERVAL_S else checked_at
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(watcher.changed.wait(), HEARTBEAT_INTERVAL_S)
+                yield _CHANGED if watcher.changed.is_set() else _HEARTBEAT
+                watcher.changed.clear()
+        finally:
+            self._leave(watcher)
+
+    def _leave(self, watcher: _Watcher) -> None:
+        self._watchers.discard(watcher)
+        if not self._watchers and self._look is not None:
+            self._look.cancel()
+            self._look = None
+
+    async def _holds(self, request: Request) -> bool:
+        try:
+            await cross(self._visitors.find, request)
+        except NotLoggedIn:
+            return False
+        return True
+
+    async def _watch(self) -> None:
+        """Look for new events until nobody watches; an outage of the database is waited out."""
+        last: int | None = None
+        while True:
+            with suppress(DuetimeError):
+                last = await self._tell(last)
+            await asyncio.sleep(POLL_INTERVAL_S)
+
+    async def _tell(self, last: int | None) -> int:
+        if last is None:
+            return await cross(self._store().history.latest)
+        events = await cross(self._store().history.since, last)
+        tenants = {event.tenant for event in events}
+        for watcher in self._watchers:
+            if tenants and (watcher.tenant is None or watcher.tenant in tenants):
+                watcher.changed.set()
+        return events[-1].id if events else last

@@ -1,0 +1,71 @@
+"""Logging in by an API key, and logging out."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+
+from duetime.scheduler.principal import Scope
+from duetime.server.admin.protection import ForeignForm, check_own_page, protected
+from duetime.server.admin.site import LOGIN, AdminSite, path_of, sent_form
+from duetime.server.admin.visit import ROOT
+from duetime.server.auth.key_format import KeyText
+from duetime.server.auth.verifier import CallerToken
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+_WRONG = "This key is not right: it is unknown, expired or revoked."
+_NO_ADMIN = "This key may not see the admin page: it lacks the scope admin:read. `duetime keys create` makes one."
+
+
+class Login:
+    """The login page. `ways` are further ways to log in: a sentence and an address."""
+
+    def __init__(self, site: AdminSite, *, keys: bool, ways: tuple[tuple[str, str], ...] = ()) -> None:
+        self._site = site
+        self._keys = keys
+        self._ways = ways
+
+    def routes(self) -> list[Route]:
+        return [
+            Route(LOGIN, self.show, methods=["GET"]),
+            Route(LOGIN, self.enter, methods=["POST"]),
+            Route(f"{ROOT}/logout", self.leave, methods=["POST"]),
+        ]
+
+    async def show(self, request: Request) -> Response:
+        """Show the form."""
+        return self._page(request, path_of(request.query_params, "next"))
+
+    async def enter(self, request: Request) -> Response:
+        """Begin the session of a key."""
+        form = await sent_form(request)
+        after = path_of(form, "next")
+        try:
+            check_own_page(request, self._site.own_origins)
+        except ForeignForm as error:
+            return self._page(request, after, str(error), HTTPStatus.FORBIDDEN)
+        key = form.get("key", "").strip()
+        found = await self._site.guard.verifier.verify_token(key) if self._site.guard and self._keys else None
+        text = KeyText.parse(key)
+        if text is None or not isinstance(found, CallerToken):
+            return self._page(request, after, _WRONG, HTTPStatus.UNAUTHORIZED)
+        if not found.principal.may(Scope.ADMIN_READ):
+            return self._page(request, after, _NO_ADMIN, HTTPStatus.FORBIDDEN)
+        response = protected(RedirectResponse(after, HTTPStatus.SEE_OTHER))
+        self._site.begin(response, self._site.visitors.sessions.new(key_id=text.id))
+        return response
+
+    async def leave(self, request: Request) -> Response:
+        """End the session in this browser."""
+        self._site.check_form(request, self._site.visitors.session_of(request), await sent_form(request))
+        response = protected(RedirectResponse(LOGIN, HTTPStatus.SEE_OTHER))
+        response.delete_cookie(self._site.visitors.cookie, path="/", secure=self._site.visitors.secure, httponly=True)
+        return response
+
+    def _page(self, request: Request, after: str, problem: str = "", status: HTTPStatus = HTTPStatus.OK) -> Response:
+        values = {"keys": self._keys, "ways": self._ways, "after": after, "problem": problem}
+        return self._site.anonymous(request, "login.html", "Log in", status, **values)

@@ -1,0 +1,30 @@
+"""The navigation of the frame: which sections there are, and which one a page belongs to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from duetime.server.admin.visit import Visit
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """One link of the navigation; `current` is the section of the page that is shown."""
+
+    path: str
+    title: str
+    url: str
+    current: bool
+
+
+SECTIONS = (("/", "Overview"),)
+
+
+def sections(visit: Visit) -> Sequence[Section]:
+    """Return the links for a visitor; the choice of a tenant goes along."""
+    return [Section(path, title, visit.url(path), _holds(path, visit.path)) for path, title in SECTIONS]
+
+
+def _holds(path: str, shown: str) -> bool:
+    return shown == path if path == "/" else shown == path or shown.startswith(f"{path}/")

@@ -1,0 +1,1 @@
+"""The pages behind the frame: one module each, with the functions that answer and their routes."""

@@ -1,0 +1,18 @@
+"""The page for an address that is not there."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+
+from duetime.server.admin.answers import Page, get
+from duetime.server.admin.visit import Visit
+
+
+def not_found(_: Visit) -> Page:
+    """Say that there is no such page."""
+    sentence = "There is no such page. The navigation has all that there are."
+    status = HTTPStatus.NOT_FOUND
+    return Page("problem.html", status.phrase, {"sentence": sentence, "status": status.value}, status)
+
+
+ROUTES = (get("/{rest:path}", not_found),)

@@ -1,0 +1,55 @@
+"""The routes of the admin page, as `duetime serve` mounts them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from duetime.server.admin.answers import AdminRoute
+from duetime.server.admin.assets import PREFIX, assets
+from duetime.server.admin.live import LiveFeed
+from duetime.server.admin.login import Login
+from duetime.server.admin.pages import not_found, overview
+from duetime.server.admin.protection import protected
+from duetime.server.admin.site import AdminSite, endpoint
+from duetime.server.admin.visit import ROOT
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+if TYPE_CHECKING:
+    from duetime.server.app import App
+    from duetime.server.auth.guard import Guard
+    from duetime.server.settings.model import Settings
+
+FOR_EVER = "public, max-age=31536000, immutable"
+
+PAGES: tuple[Sequence[AdminRoute], ...] = (overview.ROUTES, not_found.ROUTES)
+"""The routes of every page; the one for whatever is not there comes last."""
+
+
+def routes(current: Callable[[], App], settings: Settings, guard: Guard | None) -> Sequence[BaseRoute]:
+    """Return every route below `/admin`."""
+    site = AdminSite(current, settings, guard)
+    feed = LiveFeed(lambda: current().store, site.visitors)
+    return [
+        Route(f"{PREFIX}{{name}}", static_file, methods=["GET"]),
+        *(Login(site, keys="keys" in settings.auth).routes() if guard is not None else ()),
+        Route(f"{ROOT}/live", feed.serve, methods=["GET"]),
+        *(_route(site, route) for page in PAGES for route in page),
+    ]
+
+
+def _route(site: AdminSite, route: AdminRoute) -> Route:
+    path = ROOT if route.path == "/" else f"{ROOT}{route.path}"
+    return Route(path, endpoint(site, route), methods=[route.method])
+
+
+async def static_file(request: Request) -> Response:
+    """Answer with a file that pages load."""
+    found = assets().get(request.path_params["name"])
+    if found is None:
+        raise HTTPException(404)
+    response = Response(found.content, media_type=found.media_type)
+    return protected(response, cache=FOR_EVER)

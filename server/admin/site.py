@@ -1,0 +1,207 @@
+"""The frame around pages: finds the visitor, checks what he may do, calls the page, and answers by its template."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl, quote
+
+from duetime.scheduler.errors import DuetimeError, InvalidArgument
+from duetime.scheduler.rules.time import zones
+from duetime.server.admin.answers import AdminRoute, Answer, Download, Moved, Page
+from duetime.server.admin.navigation import sections
+from duetime.server.admin.protection import TOKEN_FIELD, TOKEN_HEADER, ForeignForm, check_own_page, protected
+from duetime.server.admin.renderer import render
+from duetime.server.admin.sessions import AdminSession, Seal, Sessions
+from duetime.server.admin.visit import ROOT, Visit
+from duetime.server.admin.visitors import NotLoggedIn, Visitors, check_scope
+from duetime.tools.threads import cross
+from starlette.datastructures import ImmutableMultiDict
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
+
+if TYPE_CHECKING:
+    from duetime.scheduler.principal import Principal
+    from duetime.server.app import App
+    from duetime.server.auth.guard import Guard
+    from duetime.server.settings.model import Settings
+
+LOGIN = f"{ROOT}/login"
+ZONE_COOKIE = "duetime_zone"
+THEME_COOKIE = "duetime_theme"
+SAID_COOKIE = "duetime_said"
+LIVE_HEADER = "x-duetime-live"
+"""Marks requests that a page makes by itself: they keep no session alive."""
+
+SAID_LIFETIME_S = 60
+MAX_FIELDS = 2_000
+KEY_NAME = "admin"
+"""The name of the key in the store by which cookies are sealed."""
+
+_STATUS = {
+    "not_found": HTTPStatus.NOT_FOUND,
+    "scope_missing": HTTPStatus.FORBIDDEN,
+    "foreign_form": HTTPStatus.FORBIDDEN,
+    "invalid_argument": HTTPStatus.BAD_REQUEST,
+    "invalid_arguments": HTTPStatus.BAD_REQUEST,
+    "store_unavailable": HTTPStatus.SERVICE_UNAVAILABLE,
+}
+
+Form = ImmutableMultiDict[str, str]
+
+
+class AdminSite:
+    """The admin page of one process. `current` returns the application, which a reload replaces."""
+
+    def __init__(self, current: Callable[[], App], settings: Settings, guard: Guard | None) -> None:
+        self.current = current
+        self.guard = guard
+        self.own_origins = settings.own_origins
+        self.zone = settings.timezone or "UTC"
+        self.seal = Seal(lambda: current().store.server_key(KEY_NAME))
+        sessions = Sessions(self.seal, lambda: current().store.now().timestamp())
+        secure = bool(settings.public_url and settings.public_url.startswith("https:"))
+        self.visitors = Visitors(sessions, lambda: current().store, settings.operator_tenant, secure)
+
+    async def serve(self, route: AdminRoute, request: Request) -> Response:
+        """Answer a request of a route."""
+        form = await sent_form(request) if route.method == "POST" else Form()
+        return await cross(self.answer, route, request, form)
+
+    def answer(self, route: AdminRoute, request: Request, form: Form) -> Response:
+        """Answer a request, on a thread."""
+        try:
+            session, principal = self.visitors.find(request)
+        except NotLoggedIn:
+            return _to_login(request)
+        visit = self._visit(request, form, principal)
+        try:
+            if route.method == "POST":
+                self.check_form(request, session, form)
+            check_scope(principal, route.scope, operators=route.operators)
+            found = route.handle(visit)
+        except DuetimeError as error:
+            found = problem(error)
+        return self._with_session(self._response(found, visit, session, request), session, request)
+
+    def _visit(self, request: Request, form: Form, principal: Principal) -> Visit:
+        path, app = request.scope["path"].removeprefix(ROOT) or "/", self.current()
+        parts, query, zone = request.path_params, request.query_params, self._zone(request)
+        return Visit(app, principal, path, parts, query, form, zone, app.store.now())
+
+    def _zone(self, request: Request) -> str:
+        try:
+            return zones.find(request.cookies.get(ZONE_COOKIE, "")).key
+        except InvalidArgument:
+            return self.zone
+
+    def check_form(self, request: Request, session: AdminSession | None, form: Form) -> None:
+        """Raise ForeignForm unless a page of this session sent the form."""
+        check_own_page(request, self.own_origins)
+        token = form.get(TOKEN_FIELD) or request.headers.get(TOKEN_HEADER, "")
+        if session is None or not self.visitors.sessions.has_csrf_token(session, token):
+            raise ForeignForm("This form is of another session. Nothing was done. Open the page again.")
+
+    def _response(self, found: Answer, visit: Visit, session: AdminSession, request: Request) -> Response:
+        if isinstance(found, Moved):
+            return self._moved(found)
+        if isinstance(found, Download):
+            named = {"Content-Disposition": f'attachment; filename="{found.name}"'}
+            return protected(StreamingResponse(found.parts, media_type=found.media_type, headers=named))
+        return self._page(found, visit, session, request)
+
+    def _moved(self, found: Moved) -> Response:
+        response = RedirectResponse(found.path, HTTPStatus.SEE_OTHER)
+        if found.said:
+            self.set_cookie(response, SAID_COOKIE, self.seal.close("said", found.said), SAID_LIFETIME_S)
+        return protected(response)
+
+    def _page(self, page: Page, visit: Visit, session: AdminSession, request: Request) -> Response:
+        said = self.seal.open("said", request.cookies.get(SAID_COOKIE, ""))
+        frame = {
+            **self._look(request),
+            "visit": visit,
+            "title": page.title,
+            "said": said,
+            "sections": sections(visit),
+            "csrf_token": self.visitors.sessions.csrf_token(session),
+            "guarded": self.guard is not None,
+        }
+        response = HTMLResponse(render(page.template, {**frame, **page.values}), page.status)
+        if said:
+            response.delete_cookie(SAID_COOKIE, path=ROOT)
+        return protected(response)
+
+    def anonymous(
+        self, request: Request, template: str, title: str, status: HTTPStatus = HTTPStatus.OK, **values: Any
+    ) -> Response:
+        """Return a page for somebody who has not logged in."""
+        return protected(HTMLResponse(render(template, {**self._look(request), "title": title, **values}), status))
+
+    def _look(self, request: Request) -> dict[str, str]:
+        """Return the zone and the theme of the viewer's browser; without a theme it is the system's."""
+        theme = request.cookies.get(THEME_COOKIE, "")
+        return {"zone": self._zone(request), "theme": theme if theme in {"light", "dark"} else ""}
+
+    def _with_session(self, response: Response, session: AdminSession, request: Request) -> Response:
+        """Give a new session its cookie, and one in use a newer one."""
+        sessions, by_itself = self.visitors.sessions, LIVE_HEADER in request.headers
+        known = self.visitors.cookie in request.cookies and self.visitors.session_of(request) is not None
+        newer = session if not known else None if by_itself else sessions.seen(session)
+        if newer is not None:
+            self.begin(response, newer)
+        return response
+
+    def begin(self, response: Response, session: AdminSession) -> None:
+        """Give the browser the cookie of a session; it ends with the browser, if not before."""
+        self.set_cookie(response, self.visitors.cookie, self.visitors.sessions.write(session), path="/")
+
+    def set_cookie(
+        self, response: Response, name: str, value: str, lifetime_s: int | None = None, path: str = ROOT
+    ) -> None:
+        """Set a cookie that only this server gets, and no script can read."""
+        response.set_cookie(
+            name, value, lifetime_s, path=path, secure=self.visitors.secure, httponly=True, samesite="strict"
+        )
+
+
+def problem(error: DuetimeError) -> Page:
+    """Return the page that says what is wrong."""
+    status = _STATUS.get(error.code, HTTPStatus.CONFLICT)
+    return Page("problem.html", status.phrase, {"sentence": str(error), "status": status.value}, status)
+
+
+async def sent_form(request: Request) -> Form:
+    """Read a form; ForeignForm for a body of another kind is left to the missing token."""
+    body = await request.body()
+    try:
+        return Form(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=MAX_FIELDS))
+    except ValueError:
+        return Form()
+
+
+def _to_login(request: Request) -> Response:
+    """Send a person to the login, and tell a script that its session has ended."""
+    by_script = LIVE_HEADER in request.headers or request.headers.get("accept") == "text/event-stream"
+    if by_script or request.method != "GET":
+        return protected(Response("Log in again.", HTTPStatus.UNAUTHORIZED, media_type="text/plain"))
+    wanted = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+    after = f"?next={quote(wanted)}" if wanted != ROOT else ""
+    return protected(RedirectResponse(f"{LOGIN}{after}", HTTPStatus.SEE_OTHER))
+
+
+def endpoint(site: AdminSite, route: AdminRoute) -> Callable[[Request], Any]:
+    """Return the endpoint of a route."""
+    return partial(site.serve, route)
+
+
+def path_of(values: Mapping[str, str], name: str) -> str:
+    """Return the address on the admin page that a form or a query names; any other one is replaced by the first page.
+
+    Whoever makes a link must not be able to lead somebody elsewhere after the login.
+    """
+    wanted = values.get(name, "")
+    own = wanted == ROOT or wanted.startswith((f"{ROOT}/", f"{ROOT}?"))
+    return wanted if own and "\\" not in wanted and wanted.isprintable() else ROOT

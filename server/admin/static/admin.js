@@ -1,0 +1,209 @@
+// Live pages, the keyboard, the viewer's zone and theme. Charts are drawn by charts.js.
+"use strict";
+
+const YEAR_S = 365 * 24 * 3600;
+const REFRESH_PAUSE_MS = 2000;
+const RECONNECT_PAUSE_MS = 5000;
+
+function remember(name, value) {
+  document.cookie = `${name}=${value}; path=/admin; max-age=${value ? YEAR_S : 0}; samesite=strict`;
+}
+
+// --- the viewer's time zone: the server writes times by it, so it has to know it
+
+function tellZone() {
+  const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
+  const known = document.documentElement.dataset.zone;
+  if (!zone || zone === known || document.cookie.includes(`duetime_zone=${zone}`)) return;
+  remember("duetime_zone", zone);
+  refresh();
+}
+
+// --- light and dark
+
+function nextTheme() {
+  const dark = matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
+  const shown = document.documentElement.dataset.theme || dark;
+  const next = shown === "dark" ? "light" : "dark";
+  document.documentElement.dataset.theme = next === dark ? "" : next;
+  remember("duetime_theme", next === dark ? "" : next);
+  document.dispatchEvent(new Event("duetime:theme"));
+}
+
+// --- live: the page asks for itself again when something changed, unless its reader is in the middle of something
+
+let refreshed = 0;
+let waiting = 0;
+
+function busy() {
+  const field = document.activeElement;
+  const typing = field && field.closest("#content") && field.matches("input:not([type=checkbox]), textarea, select");
+  return document.hidden || typing || document.querySelector("#content details.act[open], #content :checked[name=pick]");
+}
+
+function refresh() {
+  if (!document.getElementById("content")) return;
+  refreshed = Date.now();
+  const headers = { "X-Duetime-Live": "1" };
+  htmx.ajax("GET", location.href, { target: "#content", select: "#content", swap: "outerMorph", headers });
+}
+
+function refreshSoon() {
+  if (waiting) return;
+  waiting = setTimeout(() => {
+    waiting = 0;
+    if (!document.querySelector("[data-live]")) return;
+    if (busy()) refreshSoon();
+    else refresh();
+  }, Math.max(REFRESH_PAUSE_MS - (Date.now() - refreshed), 0));
+}
+
+let stream = null;
+
+function listen() {
+  if (document.hidden || stream || !document.querySelector("[data-live]")) return;
+  stream = new EventSource("/admin/live");
+  stream.addEventListener("changed", refreshSoon);
+  stream.addEventListener("error", () => {
+    if (stream && stream.readyState === EventSource.CLOSED) {
+      stop();
+      setTimeout(listen, RECONNECT_PAUSE_MS);
+    }
+  });
+}
+
+function stop() {
+  if (stream) stream.close();
+  stream = null;
+}
+
+document.addEventListener("visibilitychange", () => {
+  if (document.hidden) {
+    stop();
+  } else if (document.querySelector("[data-live]")) {
+    refreshSoon();
+    listen();
+  }
+});
+
+// --- the keyboard
+
+const SECTIONS = { o: "/admin", r: "/admin/runs", s: "/admin/schedules", d: "/admin/dead" };
+let chosen = -1;
+let going = false;
+
+function rows() {
+  return [...document.querySelectorAll("#content tbody tr[data-row]")];
+}
+
+function choose(step) {
+  const all = rows();
+  if (!all.length) return;
+  chosen = Math.min(Math.max(chosen + step, 0), all.length - 1);
+  all.forEach((row, at) => row.classList.toggle("chosen", at === chosen));
+  const link = all[chosen].querySelector("a");
+  if (link) link.focus({ preventScroll: true });
+  all[chosen].scrollIntoView({ block: "nearest" });
+}
+
+function pickChosen() {
+  const box = rows()[chosen]?.querySelector("input[name=pick]");
+  if (box) box.click();
+}
+
+const KEYS = {
+  "/": () => document.querySelector("#content input[type=search]")?.focus(),
+  j: () => choose(1),
+  k: () => choose(-1),
+  x: pickChosen,
+  "?": () => document.getElementById("keys")?.showModal(),
+  t: nextTheme,
+};
+
+document.addEventListener("keydown", (event) => {
+  const field = event.target.closest?.("input:not([type=checkbox]), textarea, select");
+  if (event.key === "Escape" && field) field.blur();
+  if (field || event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
+  if (going) {
+    going = false;
+    if (SECTIONS[event.key]) location.assign(SECTIONS[event.key]);
+    return;
+  }
+  going = event.key === "g";
+  const act = KEYS[event.key];
+  if (!act) return;
+  event.preventDefault();
+  act();
+});
+
+// --- picking rows for one change of many
+
+function tellPicked() {
+  const boxes = [...document.querySelectorAll("#content input[name=pick]")];
+  const picked = boxes.filter((box) => box.checked).length;
+  document.querySelectorAll("[data-picked]").forEach((text) => {
+    text.textContent = picked ? `${picked} picked` : "";
+  });
+  document.querySelectorAll("[data-needs-picked]").forEach((part) => {
+    part.hidden = !picked;
+  });
+  const all = document.querySelector("#content input[data-pick-all]");
+  if (all) {
+    all.checked = picked > 0 && picked === boxes.length;
+    all.indeterminate = picked > 0 && picked < boxes.length;
+  }
+}
+
+document.addEventListener("change", (event) => {
+  if (event.target.matches("input[data-pick-all]")) {
+    document.querySelectorAll("#content input[name=pick]").forEach((box) => {
+      box.checked = event.target.checked;
+    });
+  }
+  if (event.target.matches("input[data-pick-all], input[name=pick]")) tellPicked();
+});
+
+// --- buttons without a form, and menus that close
+
+document.addEventListener("click", (event) => {
+  if (event.target.closest("[data-theme-switch]")) nextTheme();
+  if (event.target.closest("[data-keys]")) document.getElementById("keys").showModal();
+  const menu = event.target.closest("[data-menu]");
+  if (menu) {
+    const open = menu.closest(".side-inner").classList.toggle("open");
+    menu.setAttribute("aria-expanded", String(open));
+  }
+  const copied = event.target.closest("[data-copy]");
+  if (copied) navigator.clipboard.writeText(copied.dataset.copy);
+  document.querySelectorAll("details.act[open]").forEach((act) => {
+    if (!act.contains(event.target)) act.open = false;
+  });
+});
+
+// --- htmx: addresses without empty filters, errors that are shown, a session that has ended
+
+document.addEventListener("htmx:config:request", (event) => {
+  const body = event.detail.ctx.request.body;
+  if (!(body instanceof FormData)) return;
+  for (const [name, value] of [...body.entries()]) if (value === "") body.delete(name);
+});
+
+document.addEventListener("htmx:before:swap", (event) => {
+  const response = event.detail.ctx?.response;
+  if (response && response.status === 401) {
+    event.preventDefault();
+    location.reload();
+  }
+});
+
+document.addEventListener("htmx:after:swap", () => {
+  chosen = Math.min(chosen, rows().length - 1);
+  tellPicked();
+  document.dispatchEvent(new Event("duetime:swapped"));
+});
+
+document.addEventListener("DOMContentLoaded", () => {
+  tellZone();
+  tellPicked();
+  listen();
+});

@@ -1,0 +1,69 @@
+"""A browser without a screen: it follows the frame's rules (cookies, origin, CSRF token) over HTTP."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from tests.flow.auth.conftest import Site, serving
+
+ORIGIN = "http://127.0.0.1"
+
+
+@dataclass(frozen=True, slots=True)
+class Admin:
+    """A person at the admin page of a site."""
+
+    site: Site
+
+    @property
+    def http(self) -> httpx2.AsyncClient:
+        return self.site.http
+
+    async def log_in(self, key: str, after: str = "/admin") -> httpx2.Response:
+        return await self.http.post("/admin/login", data={"key": key, "next": after}, headers={"Origin": ORIGIN})
+
+    async def enter(self, *scopes: str, tenant: str = "acme", user: str = "ann") -> str:
+        """Log in with a new key and return it."""
+        key = self.site.key(tenant, user, scopes=scopes or ("admin",))
+        answer = await self.log_in(key)
+        assert answer.status_code == 303, answer.text
+        return key
+
+    async def get(self, path: str, **headers: str) -> httpx2.Response:
+        return await self.http.get(f"/admin{path}", headers=headers)
+
+    async def token(self, path: str = "") -> str:
+        """Return the CSRF token that a page of this session has."""
+        return found_token((await self.get(path)).text)
+
+    async def post(self, path: str, **fields: Any) -> httpx2.Response:
+        """Send a form as the page would."""
+        sent = {"csrf_token": await self.token(), **fields}
+        return await self.http.post(f"/admin{path}", data=sent, headers={"Origin": ORIGIN})
+
+
+def found_token(html: str) -> str:
+    found = re.search(r'name="csrf_token" value="(\w+)"', html)
+    return found[1] if found else ""
+
+
+Open = Callable[..., Awaitable[Admin]]
+
+
+@pytest.fixture
+async def admin_page(tmp_path: Path) -> AsyncIterator[Open]:
+    """Return what opens the admin page of the test's database, with given settings."""
+    async with AsyncExitStack() as stack:
+
+        async def opened(**settings: Any) -> Admin:
+            return Admin(await stack.enter_async_context(serving(tmp_path, **settings)))
+
+        yield opened

@@ -1,0 +1,240 @@
+"""The frame of the admin page: who gets in, what a form has to prove, and what every answer forbids a browser."""
+
+from __future__ import annotations
+
+import pytest
+from duetime.scheduler.principal import Principal, Scope
+from duetime.server.admin import answers, routes
+from duetime.server.admin.answers import Moved, get, post
+from duetime.server.admin.sessions import IDLE_LIFETIME_S, LIFETIME_S, SEEN_INTERVAL_S, AdminSession, Seal, Sessions
+from duetime.server.admin.site import path_of
+from duetime.server.admin.visit import Visit
+
+from tests.flow.admin.conftest import ORIGIN, Admin, Open, found_token
+
+pytestmark = pytest.mark.anyio
+
+SCRIPT = "<script>alert(1)</script>"
+
+
+def rename(visit: Visit) -> Moved:
+    """Change something, as a page does."""
+    visit.scheduler.schedule(visit.form.get("title", ""), by=visit.acting_in("acme"), when="in 1 hour")
+    return Moved(visit.url("/"), f"Scheduled {visit.form.get('title')}.")
+
+
+def shared(visit: Visit) -> answers.Page:
+    return answers.Page("problem.html", "Shared", {"sentence": "of all tenants", "status": 200})
+
+
+@pytest.fixture(autouse=True)
+def further_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Add a page that changes something, and one for operators."""
+    more = (post("/schedule", rename), get("/shared", shared, operators=True))
+    monkeypatch.setattr(routes, "PAGES", (more, *routes.PAGES))
+
+
+async def test_without_auth_the_local_user_is_in_at_once(admin_page: Open) -> None:
+    page = await (await admin_page()).get("")
+    assert page.status_code == 200
+    assert "operator" in page.text
+
+
+async def test_with_keys_nobody_is_in_without_one_and_the_login_leads_back(admin_page: Open) -> None:
+    admin = await admin_page(auth=("keys",))
+    turned_away = await admin.get("/shared?tenant=acme")
+    assert turned_away.status_code == 303
+    assert turned_away.headers["location"] == "/admin/login?next=/admin/shared%3Ftenant%3Dacme"
+    key = admin.site.key("local", "root", scopes=("admin:read",))
+    back = await admin.log_in(key, "/admin/shared?tenant=acme")
+    assert back.headers["location"] == "/admin/shared?tenant=acme"
+    assert (await admin.get("/shared?tenant=acme")).status_code == 200
+
+
+@pytest.mark.parametrize("wrong", ["", "dt_unknown", "dt_0000000000cg_" + "0" * 64, SCRIPT, "é" * 50])
+async def test_a_wrong_key_begins_no_session_and_is_not_repeated(admin_page: Open, wrong: str) -> None:
+    admin = await admin_page(auth=("keys",))
+    refused = await admin.log_in(wrong)
+    assert refused.status_code == 401
+    assert "set-cookie" not in refused.headers
+    assert not wrong or wrong not in refused.text
+
+
+async def test_a_key_without_an_admin_scope_is_told_what_it_lacks(admin_page: Open) -> None:
+    admin = await admin_page(auth=("keys",))
+    refused = await admin.log_in(admin.site.key(scopes=("tasks", "worker")))
+    assert refused.status_code == 403
+    assert "admin:read" in refused.text
+    assert "set-cookie" not in refused.headers
+
+
+async def test_a_revoked_key_ends_its_sessions_at_the_next_request(admin_page: Open) -> None:
+    admin = await admin_page(auth=("keys",))
+    key = await admin.enter("admin")
+    assert (await admin.get("")).status_code == 200
+    admin.site.app.store.api_keys.revoke(key.split("_")[1])
+    assert (await admin.get("")).status_code == 303
+    assert (await admin.get("/live")).status_code == 401
+    assert (await admin.get("", **{"X-Duetime-Live": "1"})).status_code == 401
+
+
+async def test_who_logs_out_is_out(admin_page: Open) -> None:
+    admin = await admin_page(auth=("keys",))
+    await admin.enter("admin")
+    answer = await admin.post("/logout")
+    assert answer.headers["location"] == "/admin/login"
+    assert (await admin.get("")).status_code == 303
+
+
+async def test_a_forged_or_foreign_cookie_is_no_session(admin_page: Open) -> None:
+    admin = await admin_page(auth=("keys",))
+    await admin.enter("admin")
+    [cookie] = [each for each in admin.http.cookies.jar if each.name == "duetime_admin"]
+    right = cookie.value or ""
+    forged = Sessions(Seal(lambda: b"guessed"), lambda: 1e9).new(tenant="acme", user="ann", scopes=("admin",))
+    for value in (
+        "",
+        "x",
+        right[:-2],
+        f"A{right}",
+        Seal(lambda: b"guessed").close("session", vars_of(forged)),
+    ):
+        admin.http.cookies.set("duetime_admin", value, domain=cookie.domain, path="/")
+        assert (await admin.get("")).status_code == 303
+
+
+def vars_of(session: AdminSession) -> dict[str, object]:
+    return {name: getattr(session, name) for name in session.__dataclass_fields__}
+
+
+# --- forms
+
+
+async def test_a_form_of_the_page_is_accepted_and_its_sentence_shown_once(admin_page: Open) -> None:
+    admin = await admin_page(auth=("keys",))
+    await admin.enter("admin")
+    done = await admin.post("/schedule", title="Call John")
+    assert done.status_code == 303
+    assert "Scheduled Call John." in (await admin.get("")).text
+    assert "Scheduled Call John." not in (await admin.get("")).text
+
+
+@pytest.mark.parametrize("auth", [(), ("keys",)])
+@pytest.mark.parametrize(
+    ("origin", "keeps_token"),
+    [(ORIGIN, False), ("https://evil.example", True), ("null", True), (None, True), ("http://127.0.0.1:9", True)],
+)
+async def test_a_form_that_another_page_sends_changes_nothing(
+    admin_page: Open, auth: tuple[str, ...], origin: str | None, *, keeps_token: bool
+) -> None:
+    admin = await admin_page(auth=auth)
+    if auth:
+        await admin.enter("admin")
+    token = await csrf_token(admin) if keeps_token else "0" * 64
+    headers = {"Origin": origin} if origin is not None else {}
+    sent = await admin.http.post("/admin/schedule", data={"csrf_token": token, "title": "Evil"}, headers=headers)
+    assert sent.status_code == 403
+    assert nothing_is_stored(admin)
+
+
+async def csrf_token(admin: Admin) -> str:
+    """Return the token of a session; without auth no page of the frame has a form yet."""
+    found = found_token((await admin.get("")).text)
+    if found:
+        return found
+    [cookie] = [each for each in admin.http.cookies.jar if each.name == "duetime_admin"]
+    seal = Seal(lambda: admin.site.app.store.server_key("admin"))
+    session = Sessions(seal, lambda: admin.site.app.store.now().timestamp()).read(cookie.value or "")
+    assert session is not None
+    return Sessions(seal, lambda: 0).csrf_token(session)
+
+
+async def test_the_token_of_one_session_is_worthless_in_another(admin_page: Open) -> None:
+    admin = await admin_page(auth=("keys",))
+    await admin.enter("admin")
+    stolen = await csrf_token(admin)
+    await admin.enter("admin", user="bob")
+    sent = await admin.http.post(
+        "/admin/schedule", data={"csrf_token": stolen, "title": "Evil"}, headers={"Origin": ORIGIN}
+    )
+    assert sent.status_code == 403
+    assert nothing_is_stored(admin)
+
+
+async def test_who_may_only_read_is_refused_when_trying_to_change(admin_page: Open) -> None:
+    admin = await admin_page(auth=("keys",))
+    await admin.enter("admin:read")
+    refused = await admin.post("/schedule", title="Mine")
+    assert refused.status_code == 403
+    assert "scope admin" in refused.text
+    assert nothing_is_stored(admin)
+
+
+async def test_pages_of_what_all_tenants_share_are_for_operators(admin_page: Open) -> None:
+    admin = await admin_page(auth=("keys",), operator_tenant="house")
+    await admin.enter("admin", tenant="acme")
+    assert (await admin.get("/shared")).status_code == 403
+    await admin.enter("admin:read", tenant="house")
+    assert (await admin.get("/shared")).status_code == 200
+
+
+def nothing_is_stored(admin: Admin) -> bool:
+    by = Principal("acme", "ann", frozenset({Scope.TASKS}))
+    return not admin.site.app.scheduler.list(by=by).views and not admin.site.app.scheduler.list().views
+
+
+# --- every answer
+
+
+@pytest.mark.parametrize("path", ["", "/nothing", "/login", "/static/admin.css", "/live"])
+async def test_every_answer_forbids_scripts_frames_and_guesses(admin_page: Open, path: str) -> None:
+    admin = await admin_page(auth=("keys",))
+    answer = await admin.get(path)
+    policy = answer.headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "frame-ancestors 'none'" in policy
+    assert "unsafe" not in policy
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert answer.headers["referrer-policy"] == "same-origin"
+    assert ("immutable" if "static" in path else "no-store") in answer.headers["cache-control"]
+
+
+async def test_what_is_written_into_a_page_is_text(admin_page: Open) -> None:
+    admin = await admin_page()
+    missing = await admin.get(f"/{SCRIPT}?q={SCRIPT}&tenant={SCRIPT}")
+    assert missing.status_code == 404
+    assert "<script>alert" not in missing.text
+
+
+@pytest.mark.parametrize(
+    "wanted", ["https://evil.example", "//evil.example", "/admin\\@evil", "/administrator", "/mcp", "/admin/\n", ""]
+)
+def test_a_login_leads_nowhere_else(wanted: str) -> None:
+    assert path_of({"next": wanted}, "next") == "/admin"
+
+
+# --- lifetimes
+
+
+def test_a_session_ends_when_it_is_idle_and_when_it_is_old() -> None:
+    now = [0.0]
+    sessions = Sessions(Seal(lambda: b"key"), lambda: now[0])
+    session = sessions.new(key_id="k")
+    cookie = sessions.write(session)
+    now[0] = IDLE_LIFETIME_S
+    assert sessions.read(cookie) == session
+    now[0] += 1
+    assert sessions.read(cookie) is None
+    now[0] = 0
+    while now[0] + SEEN_INTERVAL_S <= LIFETIME_S:
+        now[0] += SEEN_INTERVAL_S
+        session = sessions.seen(session) or session
+    assert sessions.read(sessions.write(session)) is not None
+    now[0] = LIFETIME_S + 1
+    assert sessions.read(sessions.write(session)) is None
+
+
+async def test_what_a_page_asks_by_itself_keeps_no_session_alive(admin_page: Open) -> None:
+    admin = await admin_page(auth=("keys",))
+    await admin.enter("admin")
+    assert "set-cookie" not in (await admin.get("", **{"X-Duetime-Live": "1"})).headers
