@@ -197,10 +197,9 @@ class Settlement:
     """How an attempt ended and what follows; `outcome` and `reason` go into the attempt's row.
 
     `task_revision` is the revision that `next_run` was computed from. A `checkpoint` of None keeps the stored one.
-    `deliveries` carry the message of `inbox`, which they therefore need. `used` is what the attempt really used: pool
-    to units. With the `claim` that it was computed from it takes one round trip where a database is far away. `waits`
-    is for how long a suspended run waits; None when it waits until an instant of the clock. `traceback` is that of the
-    exception by which the attempt failed.
+    `deliveries` carry the message of `inbox`, which they therefore need. `used` is what the attempt used, by pool.
+    With the `claim` that it was computed from it takes one round trip where a database is far away. A suspended run
+    `waits` so long, None for until an instant. A failed attempt has a `traceback`, a traced one a `traceparent`.
     """
 
     run_id: str
@@ -223,6 +222,7 @@ class Settlement:
     used: Mapping[str, float] = field(default_factory=dict)
     waits: timedelta | None = None
     traceback: str | None = None
+    traceparent: str | None = None
     claim: Claim | None = field(default=None, repr=False, compare=False)
 
 
@@ -263,10 +263,10 @@ class StoredPool:
 
 @dataclass(frozen=True, slots=True)
 class WorkerProcess:
-    """A process that runs tasks, as it says of itself; `state` is `running` or `draining`.
+    """A process that runs tasks, as it says of itself at `seen_at` by the store's clock; `running` or `draining`.
 
     `running` is the number of its claimed runs, `actions` are those of its handlers, `lost_threads` are kept by
-    handlers that did not stop at their time limit, `seen_at` is when it last said so, by the store's clock.
+    handlers that did not stop at their time limit.
     """
 
     id: str

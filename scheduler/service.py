@@ -44,8 +44,9 @@ from duetime.scheduler.request import (
 )
 from duetime.scheduler.rules import changes
 from duetime.scheduler.runtime import failpoints
+from duetime.scheduler.runtime.traces import NO_TRACING, SchedulingSpan, Tracing
 from duetime.scheduler.store import Store
-from duetime.scheduler.task import State, TaskRecord, TaskView
+from duetime.scheduler.task import State, Task, TaskRecord, TaskView
 
 
 class Scheduler(Reader):
@@ -67,6 +68,7 @@ class Scheduler(Reader):
         fast_path: FastPath | None = None,
         quotas: TenantQuotas = UNLIMITED,
         via: str | None = None,
+        tracing: Tracing = NO_TRACING,
     ) -> None:
         super().__init__(store, planner.zone, explainer, planner.holidays)
         self._planner = planner
@@ -75,6 +77,7 @@ class Scheduler(Reader):
         self._fast_path = fast_path
         self._quotas = quotas
         self._via = via
+        self._tracing = tracing
 
     @property
     def pools(self) -> tuple[str, ...]:
@@ -102,7 +105,9 @@ class Scheduler(Reader):
             return view_of(tried, now, warnings=planned.warnings, other_actions=planned.other_actions)
         self._quotas.admit(self._store.tasks, by.tenant, [planned.key], now)
         run = self._fast_path.forward(planned.run, now) if self._fast_path else planned.run
-        added = self._store.tasks.add(planned.task, run, key=planned.key, **by.acting(self._via))
+        with self._tracing.scheduling([planned.task]) as span:
+            added = self._store.tasks.add(_traced(planned.task, span), run, key=planned.key, **by.acting(self._via))
+            span.stored([added.record.task.id])
         failpoints.hit(failpoints.Step.SCHEDULED)
         if added.created and not (self._fast_path and self._fast_path.serves(added.record, now)):
             self._on_change([added.record.task.id])
@@ -126,7 +131,10 @@ class Scheduler(Reader):
         told = by.acting(self._via)
         new = [NewTask(plan.task, plan.run, key=plan.key, **told) for plan in planned if isinstance(plan, Plan)]
         self._quotas.admit(self._store.tasks, by.tenant, [item.key for item in new], now)
-        stored = iter(self._store.tasks.add_many(new))
+        with self._tracing.scheduling([item.task for item in new]) as span:
+            made = self._store.tasks.add_many([replace(item, task=_traced(item.task, span)) for item in new])
+            span.stored([each.record.task.id for each in made])
+        stored = iter(made)
         added = [next(stored) if isinstance(plan, Plan) else Added(plan, created=False) for plan in planned]
         self._on_change([each.record.task.id for each in added if each.created])
         return [_view_of_added(each, plan, now) for each, plan in zip(added, planned, strict=True)]
@@ -286,3 +294,7 @@ def _view_of_added(added: Added, plan: Plan | TaskRecord, now: datetime) -> Task
     said, others = (plan.warnings, plan.other_actions) if isinstance(plan, Plan) else ((), ())
     warnings = warned(said, added)
     return view_of(added.record, now, created=added.created, warnings=warnings, other_actions=others)
+
+
+def _traced(task: Task, span: SchedulingSpan) -> Task:
+    return replace(task, traceparent=span.traceparent) if span.traceparent else task

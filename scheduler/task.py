@@ -62,7 +62,7 @@ _RANKS = {tier: rank for rank, tier in enumerate(Tier, start=1)}
 
 
 class DeadlineType(StrEnum):
-    """The kind of a deadline: a run is worthless after it (hard), or worth less (soft)."""
+    """After a deadline a run is worthless (hard), or worth less (soft)."""
 
     SOFT = "soft"
     HARD = "hard"
@@ -90,7 +90,7 @@ class Task:
     """A scheduled task: the intent. `revision` rises by one with each change of it by an actor.
 
     `deadline` is when each run must be finished, as said; `deadline_after` is that as a span from its `scheduled_for`.
-    `estimate` is how long the caller says a run takes; `needs` are units of each pool that one holds.
+    `estimate` is how long a run takes by the caller; `needs` are units by pool; `traceparent` is that of the call.
     """
 
     id: str
@@ -119,16 +119,16 @@ class Task:
     penalty: Penalty = Penalty.NONE
     estimate: timedelta | None = None
     needs: Mapping[str, int] = field(default_factory=dict)
+    traceparent: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
     """One occurrence of a task, unique by (task, scheduled_for, generation).
 
-    `number` counts a task's occurrences from 1. The dispatcher looks at it at `wake_at`, None while it is held or done.
-    `attempt` is the fence: it rises with each start, and a write with an older one is refused. `failures` count for
-    `RetryPolicy.max_attempts`; `crashes` ended without an answer. `missed` ones fell due while nothing ran. `slot` is
-    when a recurrence had it, if moved. A timer expires a hard run at `drop_at`, or orders a soft one anew.
+    `number` counts a task's occurrences from 1. The dispatcher looks at it at `wake_at`, None while held or done. Each
+    start raises `attempt`, the fence: older writes are refused. `failures` count for `max_attempts`; `crashes` had no
+    answer, `missed` fell due while nothing ran. A timer expires hard runs at `drop_at`. `slot` is its old time.
     """
 
     id: str
@@ -174,7 +174,7 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """Telling a user one outcome through one channel, with retries of its own."""
+    """Telling a user one outcome through one channel; `traceparent` is that of the attempt which had the outcome."""
 
     id: str
     tenant: str
@@ -186,6 +186,7 @@ class Delivery:
     next_at: datetime | None = None
     delivered_at: datetime | None = None
     error: str | None = None
+    traceparent: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,7 +254,6 @@ class TaskView:
 
     @property
     def waiting_for(self) -> tuple[str, ...]:
-        """Return what the current run waits for, one sentence each."""
         return tuple(wait.sentence for wait in self.waits)
 
 
@@ -282,8 +282,8 @@ class TaskFilter:
 class TaskPage:
     """One page of tasks by next due time; `cursor` fetches the next, None at the end.
 
-    `counts` are of the filter `where`; of the states in `at_least` there may be more. `zone` is the caller's. An end
-    to come gives each occurrence a view, unless recurring tasks were too many to be `complete`.
+    `counts` are of the filter `where`; of the states in `at_least` there may be more. An end to come gives each
+    occurrence a view, unless recurring tasks were too many to be `complete`.
     """
 
     views: tuple[TaskView, ...]

@@ -31,6 +31,7 @@ from duetime.scheduler.queue import DispatchQueue, QueueTaken
 from duetime.scheduler.queue.remote import NoAnswer, Question, RemoteQueue
 from duetime.scheduler.quotas import TenantQuotas
 from duetime.scheduler.runtime.notifier import RunNotifier
+from duetime.scheduler.runtime.traces import NO_TRACING, Tracing
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.task import Json
 from duetime.server.runtime.readiness import readiness
@@ -38,11 +39,15 @@ from duetime.server.settings.handlers import load_handlers
 from duetime.server.settings.model import Settings
 from duetime.server.settings.options import allowance, channel_options, holiday_calendar, runner_options
 from duetime.server.telemetry.run_log import log_runs
+from duetime.server.telemetry.trace_setup import configured_tracing
 
 if TYPE_CHECKING:
     from duetime.scheduler.worker.worker import WorkerOptions
 
 Listener = Callable[[Sequence[str]], None]
+
+TRACE_FLUSH_GRACE_S = 2.0
+"""Seconds that the end of a process waits for a collector of traces, at most."""
 
 
 class Role(StrEnum):
@@ -83,6 +88,7 @@ class App:
     backlog: BacklogMonitor
     listeners: list[Listener]
     """Called, on any thread, with the ids of tasks that changed or fired in this process; must be quick."""
+    tracing: Tracing = NO_TRACING
 
     def start(self, candidacy: Candidacy | None = None) -> None:
         """Run due tasks once no other process does; a process that only reads or schedules need not call this.
@@ -124,6 +130,7 @@ class App:
         self.runner.stop(timedelta(seconds=self.settings.grace_seconds))
         self.channels.close()
         self.store.close()
+        self.tracing.flush(TRACE_FLUSH_GRACE_S)
 
     def __enter__(self) -> Self:
         return self
@@ -142,11 +149,13 @@ def build(
     hosted: Callable[[], None] | None = None,
     exhausted: Callable[[], None] = lambda: None,
     via: str = "python",
+    tracing: Tracing | None = None,
 ) -> App:
     """Construct the application of one process; `handlers` are those beside the built-in and configured ones.
 
     `hosted`: the threads of a worker are those of Dramatiq's command line, which calls this when it stops. `exhausted`
     is called when a worker has lost as many threads as it has. `via` is the way of calls whose principal names none.
+    `tracing` is by default that of the environment.
 
     Raises InvalidSetting for a handler module or channel that cannot be loaded, SchemaTooNew for the database of a
     newer Duetime, and StoreUnavailable when it cannot be opened.
@@ -159,12 +168,15 @@ def build(
     registry = PoolRegistry(store, zone=settings.timezone)
     if "pools" in settings.model_fields_set:  # who is told nothing of pools, as a client may be, removes none
         registry.declare(settings.pools)
-    parts = _Parts(settings, store, known, channels, registry, LearnedEstimates(store))
+    traces = configured_tracing() if tracing is None else tracing
+    parts = _Parts(settings, store, known, channels, registry, LearnedEstimates(store), traces)
     runner = parts.runner(role, exhausted, hosted)
     remote_queue = RemoteQueue(runner.ask, runner.silence)
     scheduler = parts.scheduler(runner, remote_queue, via)
     backlog = BacklogMonitor(store)
-    return App(settings, store, known, channels, scheduler, runner, registry, remote_queue, backlog, parts.listeners)
+    return App(
+        settings, store, known, channels, scheduler, runner, registry, remote_queue, backlog, parts.listeners, traces
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +189,7 @@ class _Parts:
     channels: Channels
     registry: PoolRegistry
     estimates: LearnedEstimates
+    tracing: Tracing
     listeners: list[Listener] = field(default_factory=list)
 
     def runner(self, role: Role, exhausted: Callable[[], None], hosted: Callable[[], None] | None) -> Running:
@@ -213,7 +226,7 @@ class _Parts:
         return make_member(self.settings, self.store, self.registry, placement, recruit)
 
     def _notifier(self, exhausted: Callable[[], None]) -> RunNotifier:
-        return RunNotifier(self._notify, on_exhausted=exhausted, subscribers=(log_runs,))
+        return RunNotifier(self._notify, on_exhausted=exhausted, subscribers=(log_runs,), tracing=self.tracing)
 
     def scheduler(self, runner: Running, remote_queue: RemoteQueue, via: str) -> service.Scheduler:
         """Construct the service; what it changes wakes the runner."""
@@ -232,6 +245,7 @@ class _Parts:
             fast_path=FastPath(runner, self._notify),
             quotas=TenantQuotas(self.settings.tenant_schedules_per_minute, self.settings.tenant_open_tasks),
             via=via,
+            tracing=self.tracing,
         )
 
     def _explainer(self, runner: Running, remote_queue: RemoteQueue) -> Explainer:
@@ -250,7 +264,7 @@ class _Parts:
         return Placement(self.registry.known, learned.estimate, self._declared(), learned.prefetch)
 
     def _deliverer(self) -> Deliverer | None:
-        return Deliverer(self.store.deliveries, self.channels) if self.channels else None
+        return Deliverer(self.store.deliveries, self.channels, tracing=self.tracing) if self.channels else None
 
     def _declared(self) -> dict[str, timedelta]:
         return {name: item.estimate for name, item in self.handlers.items() if item.estimate is not None}

@@ -14,6 +14,7 @@ from duetime.scheduler.delivery import Channel, ChannelError, Channels
 from duetime.scheduler.outcomes import Retry
 from duetime.scheduler.rules.retry import next_attempt
 from duetime.scheduler.rules.sanitize import clean_text
+from duetime.scheduler.runtime.traces import NO_TRACING, Tracing
 from duetime.scheduler.task import Delivery, InboxMessage, RetryPolicy
 
 MAX_DELIVERIES_PER_TICK: Final = 8
@@ -77,8 +78,10 @@ class Deliverer:
         policy: RetryPolicy = DELIVERY_RETRY,
         patience: timedelta = timedelta(seconds=60),
         draw: Callable[[], float] | None = None,
+        tracing: Tracing = NO_TRACING,
     ) -> None:
         self._outbox = outbox
+        self._tracing = tracing
         self._channels = channels
         self._policy = policy
         self._patience = patience.total_seconds()
@@ -114,7 +117,7 @@ class Deliverer:
         """Return due deliveries that are not being sent."""
         on_the_way = {sending.delivery.id for sending in self._sendings if not sending.settled}
         due = self._taken(self._outbox.due(limit=MAX_DUE_ROWS_PER_TICK))
-        made = [_Sending(delivery, message, self._channels, self._answer) for delivery, message in due]
+        made = [_Sending(delivery, message, self._channels, self._answer, self._tracing) for delivery, message in due]
         return [sending for sending in made if sending.delivery.id not in on_the_way]
 
     def _taken(self, due: list[tuple[Delivery, InboxMessage]]) -> list[tuple[Delivery, InboxMessage]]:
@@ -205,8 +208,10 @@ class _Sending:
         message: InboxMessage,
         channels: Mapping[str, Channel],
         on_answer: Callable[[], None],
+        tracing: Tracing,
     ) -> None:
         self.delivery = delivery
+        self._tracing = tracing
         self.error: ChannelError | None = ChannelError("no answer in time")
         self.taken_at = 0.0
         self.ends_by = 0.0
@@ -232,7 +237,8 @@ class _Sending:
         except KeyError:
             return ChannelError(f"channel {self.delivery.channel!r} is no longer configured")
         try:
-            channel.send(self._message, key=self.delivery.run_id)
+            with self._tracing.delivering(self.delivery):
+                channel.send(self._message, key=self.delivery.run_id)
         except ChannelError as error:
             return error
         except Exception as error:  # noqa: BLE001 - a library's own exceptions fail this delivery, never the process

@@ -17,6 +17,7 @@ import httpx2
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.outbound.reply import Blocked, Reply, Resolver, Unreachable, system_resolver
 from duetime.scheduler.outbound.url_policy import WebhookOptions, check_url
+from duetime.scheduler.runtime.traces import request_span
 
 MAX_REDIRECTS: Final = 3
 MAX_RESPONSE_BYTES: Final = 64 * 1024
@@ -39,10 +40,16 @@ class GuardedClient:
         """Send a request and return the answer, whatever its status. Raises `Unreachable` or `Blocked`.
 
         At most 3 redirects are followed, for GET only, and each is checked like the first address; `headers` are not
-        sent to another origin. Header names are in lower case.
+        sent to another origin. Header names are in lower case. A traced request has a `traceparent` too.
         """
-        deadline = time.monotonic() + self._options.timeout
         target = self._checked(url)
+        with request_span(method, target.host, target.port) as span:
+            reply = self._sent(method, target, {**span.headers, **headers}, body)
+            span.answered(reply.status)
+            return reply
+
+    def _sent(self, method: str, target: httpx2.URL, headers: dict[str, str], body: bytes) -> Reply:
+        deadline = time.monotonic() + self._options.timeout
         for _ in range(MAX_REDIRECTS + 1):
             reply = self._once(method, target, headers, body, deadline)
             if reply.status not in _REDIRECTS:

@@ -6,6 +6,7 @@ It is a context variable: coroutines, their tasks and `asyncio.to_thread` inheri
 from __future__ import annotations
 
 import logging
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,17 +17,20 @@ from typing import Any, Final
 MAX_PARTIAL_LINE_CHARS: Final = 4_000
 """Characters that are printed without a line end before they become a line."""
 
+TRACE_FIELDS: Final = ("trace_id", "span_id")
+
 _prints = logging.getLogger("duetime.print")
 
 
 @dataclass(frozen=True, slots=True)
 class AttemptName:
-    """One attempt as log lines name it, by the ids of its task and its run."""
+    """One attempt as log lines name it, by the ids of its task and its run; `traceparent` is that of its span."""
 
     task: str
     run: str
     attempt: int
     action: str
+    traceparent: str | None = None
 
 
 class _Prints:
@@ -78,6 +82,28 @@ def printed(text: str) -> bool:
     return current is not None
 
 
+def log_fields() -> dict[str, Any]:
+    """Return what lines logged here and now carry: the attempt by its ids, and the trace where there is one."""
+    name = current_attempt()
+    fields: dict[str, Any] = asdict(name) if name else {}
+    ids = _ids_of(fields.pop("traceparent", None)) or _span_ids()
+    return {**fields, **dict(zip(TRACE_FIELDS, ids, strict=True))} if ids else fields
+
+
+def _span_ids() -> tuple[str, str] | None:
+    """Return the ids of the current span of OpenTelemetry, and of its trace; a process without it loads none."""
+    current = getattr(sys.modules.get("opentelemetry.trace"), "get_current_span", None)
+    context = current().get_span_context() if current else None
+    return (f"{context.trace_id:032x}", f"{context.span_id:016x}") if context and context.is_valid else None
+
+
+def _ids_of(traceparent: str | None) -> tuple[str, str] | None:
+    if not traceparent:
+        return None
+    _, trace_id, span_id, _ = traceparent.split("-")
+    return trace_id, span_id
+
+
 @contextmanager
 def attempt_context(name: AttemptName) -> Iterator[None]:
     """Let the block work for this attempt; at its end, a line that was begun ends."""
@@ -90,8 +116,13 @@ def attempt_context(name: AttemptName) -> Iterator[None]:
         _CURRENT.reset(token)
 
 
+_NO_FIELDS: Final = dict.fromkeys(("task", "run", "attempt", "action", *TRACE_FIELDS), "")
+
+
 class AttemptFilter(logging.Filter):
     """Gives each log record `task`, `run`, `attempt` and `action`, empty outside of handlers; it drops none.
+
+    In a trace of OpenTelemetry, `trace_id` and `span_id` as well, empty elsewhere.
 
     For a `logging.Handler` of a program's own: `handler.addFilter(AttemptFilter())`, then `%(task)s` in its format.
     What a line's own `extra=` says is kept.
@@ -99,9 +130,7 @@ class AttemptFilter(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Add the attributes."""
-        name = current_attempt()
-        fields: dict[str, Any] = asdict(name) if name else dict.fromkeys(AttemptName.__dataclass_fields__, "")
-        for key, value in fields.items():
+        for key, value in {**_NO_FIELDS, **log_fields()}.items():
             if not hasattr(record, key):
                 setattr(record, key, value)
         return True

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.records import Claim, Settlement
+from duetime.scheduler.runtime.traces import NO_TRACING, Tracing
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +37,8 @@ class RunNotifier:
 
     `on_change` gets the ids of tasks whose run moved, `on_settled` how attempts ended. `on_replaced` is called when
     another process has raised the epoch, `on_exhausted` when a worker has lost as many threads as it has. Each of
-    `subscribers` gets the events that this process stores when runs start and end, whatever ends them.
+    `subscribers` gets the events that this process stores when runs start and end, whatever ends them. `tracing`
+    records attempts from within: what their handlers call belongs to them.
     """
 
     on_change: Callable[[Sequence[str]], None] = _ignore
@@ -44,6 +46,7 @@ class RunNotifier:
     on_replaced: Callable[[], None] = _ignore
     on_exhausted: Callable[[], None] = _ignore
     subscribers: tuple[Subscriber, ...] = ()
+    tracing: Tracing = NO_TRACING
 
     def changed(self, task_ids: Sequence[str]) -> None:
         """Notify of tasks whose run moved. Never raises: what a listener raises is logged."""

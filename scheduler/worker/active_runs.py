@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
 from threading import Condition, Lock, Thread
 
-from duetime.scheduler.records import Claim
+from duetime.scheduler.records import Claim, Settlement
 from duetime.scheduler.runtime.attempt_context import AttemptName
 from duetime.scheduler.runtime.interrupt import CancelRequested, Interrupt, Interruptible
+from duetime.scheduler.runtime.traces import NO_TRACING, AttemptTrace, Tracing
 from duetime.scheduler.worker.usage import AttemptUsage
 
 HURRIED_GRACE_S = 0.1
@@ -31,8 +33,9 @@ class Turn:
 class ActiveRun:
     """One claimed run. `begin` lets exactly one thread run it; `hand_over` lets exactly one thread settle it."""
 
-    def __init__(self, claim: Claim, taken_at: float | None = None) -> None:
+    def __init__(self, claim: Claim, taken_at: float | None = None, trace: AttemptTrace | None = None) -> None:
         self.claim = claim
+        self.trace = trace
         self.call = Interruptible()
         self.usage = AttemptUsage(claim.reserved, taken_at=taken_at)
         self.yielding = False
@@ -63,6 +66,18 @@ class ActiveRun:
     @property
     def action(self) -> str:
         return self.claim.task.action
+
+    def handling(self) -> AbstractContextManager[None]:
+        """Return the context in which its handler is traced."""
+        return nullcontext() if self.trace is None else self.trace.handling()
+
+    def traced(self, end: Settlement) -> Settlement:
+        """Return the settlement with the trace that logs and deliveries continue."""
+        if self.trace is None or not (traceparent := self.trace.traceparent):
+            return end
+        self.trace.settling()
+        deliveries = tuple(replace(delivery, traceparent=traceparent) for delivery in end.deliveries)
+        return replace(end, traceparent=traceparent, deliveries=deliveries)
 
     @property
     def cancelled(self) -> bool:
@@ -112,7 +127,8 @@ class ActiveRun:
 class ActiveRuns:
     """All claims of the worker, by run. Thread-safe."""
 
-    def __init__(self) -> None:
+    def __init__(self, tracing: Tracing = NO_TRACING) -> None:
+        self._tracing = tracing
         self._held: dict[str, ActiveRun] = {}
         self._closed = False
         self._hurried = False
@@ -122,8 +138,11 @@ class ActiveRuns:
         """Add claims, taken at this monotonic time; False, and none is added, after `close`."""
         with self._changed:
             if not self._closed:
-                self._held.update({claim.run.id: ActiveRun(claim, taken_at) for claim in claims})
+                self._held.update({claim.run.id: self._begun(claim, taken_at) for claim in claims})
             return not self._closed
+
+    def _begun(self, claim: Claim, taken_at: float | None) -> ActiveRun:
+        return ActiveRun(claim, taken_at, self._tracing.attempt(claim, taken_at))
 
     def close(self) -> list[ActiveRun]:
         """Accept no more claims, and return the current ones."""

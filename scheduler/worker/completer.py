@@ -171,7 +171,7 @@ class BatchCompleter:
         settlement = replace(settlement, used=used) if used else settlement
         if held.traceback and settlement.error is not None and not unstorable:
             settlement = replace(settlement, traceback=held.traceback)
-        return PendingResult(held, ending, settlement, unstorable)
+        return PendingResult(held, ending, held.traced(settlement), unstorable)
 
     def _settled(self, claim: Claim, ending: AttemptResult) -> Settlement:
         """Return the settlement. Never raises: a result whose consequences cannot be computed becomes a failure."""
@@ -233,6 +233,9 @@ class BatchCompleter:
                 backoff = min(2 * backoff, MAX_STORE_BACKOFF_S)
 
     def _tell(self, ended: Sequence[CompletedRun]) -> None:
+        for each in ended:
+            if each.held.trace is not None:
+                each.held.trace.ended(each.settlement)
         try:
             self._on_settled(ended)
         except Exception:

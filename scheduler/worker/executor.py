@@ -47,7 +47,7 @@ class Executor:
         self._started(held, handler.time_limit)
         held.usage.begin()
         try:
-            with attempt_context(held.name):
+            with held.handling(), attempt_context(held.name):
                 outcome = self._call(handler, held)
         except Interrupt as why:
             held.traceback = held.traceback or tracebacks.of_interrupt(why, handler.fn)

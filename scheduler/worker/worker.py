@@ -89,7 +89,7 @@ class Worker:
         self._jitter = jitter
         self._allowance = allowance
         self._durations = Durations(store.estimates.add)
-        self._active_runs = ActiveRuns()
+        self._active_runs = ActiveRuns(notifier.tracing)
         self._loop = EventLoop()
         self._threads = ThreadReplacement()
         self._lost = self._make_lost_threads()

@@ -11,11 +11,10 @@ import os
 import socket
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Literal, TextIO
 
-from duetime.scheduler.runtime.attempt_context import current_attempt
+from duetime.scheduler.runtime.attempt_context import log_fields
 from duetime.scheduler.runtime.print_capture import capture_prints
 
 _OURS = "duetime"
@@ -39,8 +38,7 @@ class JsonLines(logging.Formatter):
         self.process = f"{socket.gethostname()[:60]}-{os.getpid()}"
 
     def format(self, record: logging.LogRecord) -> str:
-        attempt = current_attempt()
-        named = asdict(attempt) if attempt else {}
+        named = log_fields()
         line = {
             "at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "process": self.process,
@@ -58,7 +56,8 @@ class JsonLines(logging.Formatter):
 class ForPeople(logging.Formatter):
     """`10:00:00 4711 warning duetime.server: message`, with the pid, and the traceback below.
 
-    Lines of a handler name its attempt: `10:00:00 4711 info shop [t_1 r_2 attempt 1 resize]: message`.
+    Lines of a handler name its attempt: `10:00:00 4711 info shop [t_1 r_2 attempt 1 resize]: message`. In a trace, the
+    ids of the trace and the span follow: `[t_1 r_2 attempt 1 resize trace 4bf9...-00f0...]`.
     """
 
     def __init__(self) -> None:
@@ -67,8 +66,10 @@ class ForPeople(logging.Formatter):
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's own name
         record.levelname = record.levelname.lower()
         record.message = _cut(record.message)
-        of = current_attempt()
-        record.of = f" [{of.task} {of.run} attempt {of.attempt} {of.action}]" if of else ""
+        of = log_fields()
+        parts = ["{task} {run} attempt {attempt} {action}".format(**of)] if "task" in of else []
+        parts += ["trace {trace_id}-{span_id}".format(**of)] if "trace_id" in of else []
+        record.of = f" [{' '.join(parts)}]" if parts else ""
         return super().formatMessage(record)
 
 

@@ -44,7 +44,7 @@ def _log_failure(claim: Claim, end: Settlement, error: str) -> None:
         log.name, level, __file__, 0, "run %s (%s): attempt %d failed (%s, %s): %s", said, None, "_log_failure"
     )
     record.exc_text = end.traceback  # formatters write it below the line, as they do with an exception's
-    with attempt_context(AttemptName(task.id, claim.run.id, end.attempt, task.action)):
+    with attempt_context(AttemptName(task.id, claim.run.id, end.attempt, task.action, end.traceparent)):
         log.handle(record)
 
 

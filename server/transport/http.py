@@ -21,6 +21,7 @@ from duetime.server.auth.guard import Challenges
 from duetime.server.protocol.sdk import end_streams, serve_dead_sessions
 from duetime.server.runtime.shutdown import NOTHING_TO_END, ProcessEnd, Shutdown, on_loop
 from duetime.server.settings.access import MCP_PATH
+from duetime.server.telemetry.trace_context import TraceContext
 from duetime.server.transport.browsers import BrowserAccess, HttpAccess, against_rebinding
 from duetime.server.transport.connections import KEEP_ALIVE_S, LimitedConnection
 from duetime.server.transport.dead_sessions import DeadSessions
@@ -144,18 +145,25 @@ def http_app(
         max_request_body_size=MAX_BODY_BYTES,
         transport_security=against_rebinding(access),
     )
-    if server.settings.auth:
-        app.add_middleware(Challenges)
-    app.add_middleware(ShortRefusals)
-    if access.origins:
-        app.add_middleware(BrowserAccess, path=MCP_PATH, origins=access.origins)
-    app.add_middleware(RequestChecks, access=access, guarded=bool(server.settings.auth))
-    if access.proxies:
-        app.add_middleware(ProxyHeadersMiddleware, trusted_hosts=list(access.proxies))  # the outermost
+    _add_middleware(app, access, guarded=bool(server.settings.auth))
     app.add_exception_handler(AccessRefused, refuse_access)
     serve_dead_sessions(server, DeadSessions())
     app.routes.extend([Route("/livez", livez), Route("/readyz", readyz), *routes])
     return app
+
+
+def _add_middleware(app: Starlette, access: HttpAccess, *, guarded: bool) -> None:
+    """Put around all routes what stands between them and the network, the outermost last."""
+    if guarded:
+        app.add_middleware(Challenges)
+    app.add_middleware(ShortRefusals)
+    if "opentelemetry.sdk.trace" in sys.modules:  # the only case in which a span is more than nothing
+        app.add_middleware(TraceContext)
+    if access.origins:
+        app.add_middleware(BrowserAccess, path=MCP_PATH, origins=access.origins)
+    app.add_middleware(RequestChecks, access=access, guarded=guarded)
+    if access.proxies:
+        app.add_middleware(ProxyHeadersMiddleware, trusted_hosts=list(access.proxies))
 
 
 def without_disconnects(app: ASGIApp) -> ASGIApp:

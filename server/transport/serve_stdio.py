@@ -16,6 +16,7 @@ from duetime.server.runtime.logs import configure_logs
 from duetime.server.runtime.shutdown import ProcessEnd
 from duetime.server.settings.handlers import load_handlers
 from duetime.server.settings.model import Settings
+from duetime.server.telemetry.trace_setup import configured_tracing
 from duetime.server.transport.client_signs import sign_of
 from duetime.server.transport.deferred_app import DeferredApp
 from duetime.server.transport.stdio import run_stdio
@@ -35,6 +36,7 @@ def serve_stdio(settings: Settings) -> int:
     wire = Wire.claim()  # before the import of handlers, whose prints must not reach the client
     configure_logs(settings.log_level, settings.log_format, prints=settings.capture_prints)
     settings.create_data_directory()
+    configured_tracing()  # before the first call, whose span the SDK makes
 
     def build() -> App:
         app: App = import_module("duetime.server.app").build(settings, via="stdio")

@@ -49,6 +49,7 @@ class TaskRow(Base):
     penalty: Penalty = column(server_default=Penalty.NONE)
     estimate: timedelta | None
     needs: Mapping[str, int] = column(server_default="{}")
+    traceparent: str | None
 
 
 class LabelRow(Base):
@@ -266,6 +267,7 @@ class DeliveryRow(Base):
     next_at: datetime | None
     delivered_at: datetime | None
     error: Said | None
+    traceparent: str | None
 
 
 class RunnerRow(Base):

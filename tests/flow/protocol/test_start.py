@@ -20,6 +20,7 @@ LOADED_LATER = {
 }
 OURS_LOADED_LATER = {
     *("duetime.server.auth.guard", "duetime.server.auth.oauth"),
+    *("duetime.server.telemetry.otel_traces", "opentelemetry.sdk", "opentelemetry.exporter"),
     "duetime.scheduler.handlers.messages",
     "duetime.server.rest.api",
     "duetime.widgets.payload",

@@ -1,0 +1,257 @@
+"""Traces by OpenTelemetry: the way of a task, over processes, as one trace.
+
+Needs the API alone, which comes with the MCP SDK; `otlp` loads the SDK. Attributes name ids, tiers, outcomes
+and hosts: no titles, payloads, addresses or error texts, and a tenant only as a hash.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from hashlib import blake2b
+from http import HTTPStatus
+from threading import Thread
+from typing import Final
+
+from duetime.scheduler.records import Claim, Settlement
+from duetime.scheduler.runtime.traces import AttemptTrace, requests_traced_by
+from duetime.scheduler.task import Delivery, Run, Task
+from duetime.version import __version__
+from opentelemetry import context as otel_context
+from opentelemetry import trace
+from opentelemetry.context import Context
+from opentelemetry.trace import Link, Span, SpanKind, StatusCode, Tracer, TracerProvider
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+_W3C: Final = TraceContextTextMapPropagator()
+NANOSECONDS_PER_S: Final = 1_000_000_000
+Attributes = Mapping[str, str | int]
+
+ROOT_RUN: Final[ContextVar[str | None]] = ContextVar("duetime_root_run", default=None)
+"""The run whose trace begins now: all attempts of a later occurrence share one trace, whose id is made of the run's."""
+
+
+class OtelTracing:
+    """Records spans with the tracers of `provider`. `AttemptTrace` and its children are made where a run is claimed."""
+
+    def __init__(self, provider: TracerProvider) -> None:
+        self._provider = provider
+        self._tracer = provider.get_tracer("duetime", __version__)
+
+    @contextmanager
+    def scheduling(self, tasks: Sequence[Task]) -> Iterator[_Scheduling]:
+        """Record the storing of tasks, as messages that are created."""
+        actions = {task.action for task in tasks}
+        name = f"schedule {actions.pop()}" if len(actions) == 1 else "schedule"
+        attributes = _of_task(tasks[0], "schedule", "create") if len(tasks) == 1 else _of_batch(len(tasks))
+        with self._tracer.start_as_current_span(
+            name, kind=SpanKind.PRODUCER, attributes=attributes, record_exception=False
+        ) as span:
+            yield _Scheduling(span)
+
+    def attempt(self, claim: Claim, taken_at: float | None) -> AttemptTrace:
+        """Record a claimed run: it waited for admission until it was taken, and was then claimed."""
+        return _Attempt(self._tracer, claim, taken_at)
+
+    @contextmanager
+    def delivering(self, delivery: Delivery) -> Iterator[None]:
+        """Record one try of a delivery; it continues the trace of the run whose outcome it tells."""
+        kind = delivery.channel.partition(":")[0]
+        attributes: Attributes = {
+            "messaging.system": "duetime",
+            "messaging.operation.name": "deliver",
+            "messaging.operation.type": "send",
+            "messaging.message.id": delivery.id,
+            "duetime.channel.kind": kind,
+            "duetime.task.id": delivery.task_id,
+            "duetime.run.id": delivery.run_id,
+            "duetime.delivery.attempt": delivery.attempts + 1,
+        }
+        context = _remote(delivery.traceparent)
+        with (
+            self._tracer.start_as_current_span(
+                f"deliver {kind}", context, SpanKind.PRODUCER, attributes, record_exception=False
+            ) as span,
+            requests_traced_by(_Requests(self._tracer)),
+        ):
+            try:
+                yield
+            except Exception as error:
+                _failed(span, type(error).__name__)
+                raise
+
+    def flush(self, seconds: float) -> None:
+        """Send what was recorded; an exporter that hangs is left behind."""
+        flush = getattr(self._provider, "force_flush", None)
+        if flush is not None:
+            sender = Thread(target=flush, args=(int(seconds * 1000),), name="duetime-traces", daemon=True)
+            sender.start()
+            sender.join(seconds)
+
+
+class _Scheduling:
+    def __init__(self, span: Span) -> None:
+        self._span = span
+        self.traceparent = _traceparent(trace.set_span_in_context(span))
+
+    def stored(self, task_ids: Sequence[str]) -> None:
+        if len(task_ids) == 1:
+            self._span.set_attribute("duetime.task.id", task_ids[0])
+
+
+class _Attempt:
+    """One attempt of a run: a span for all of it, with one each for admission, claim, handler and settlement below."""
+
+    def __init__(self, tracer: Tracer, claim: Claim, taken_at: float | None) -> None:
+        self._tracer = tracer
+        self._action = claim.task.action
+        now = time.time_ns()
+        taken = now if taken_at is None else now - int((time.monotonic() - taken_at) * NANOSECONDS_PER_S)
+        ready = min(_ready_at(claim.run, taken), taken)
+        self._span = _started(tracer, claim, ready)
+        self._context = trace.set_span_in_context(self._span, Context())
+        self._settlement: Span | None = None
+        self._child("admit", ready).end(taken)
+        self._child("claim", taken).end(now)
+
+    @property
+    def traceparent(self) -> str:
+        return _traceparent(self._context)
+
+    @contextmanager
+    def handling(self) -> Iterator[None]:
+        span = self._child("handle")
+        token = otel_context.attach(trace.set_span_in_context(span))
+        try:
+            with requests_traced_by(_Requests(self._tracer)):
+                yield
+        finally:
+            otel_context.detach(token)
+            span.end()
+
+    def settling(self) -> None:
+        if self._settlement is None:  # what is computed anew after a change is settled once
+            self._settlement = self._child("settle")
+
+    def ended(self, end: Settlement) -> None:
+        if self._settlement is not None:
+            self._settlement.end()
+        self._span.set_attributes({"duetime.outcome": end.outcome, "duetime.run.state": end.to})
+        if end.error is not None:
+            _failed(self._span, end.outcome)
+        self._span.end()
+
+    def _child(self, word: str, start: int | None = None) -> Span:
+        return self._tracer.start_span(f"{word} {self._action}", self._context, start_time=start)
+
+
+class _Requests:
+    """Spans of HTTP requests, as children of the current span."""
+
+    def __init__(self, tracer: Tracer) -> None:
+        self._tracer = tracer
+
+    @contextmanager
+    def request(self, method: str, host: str, port: int | None) -> Iterator[_Request]:
+        attributes: dict[str, str | int] = {"http.request.method": method, "server.address": host}
+        if port is not None:
+            attributes["server.port"] = port
+        with self._tracer.start_as_current_span(
+            method, kind=SpanKind.CLIENT, attributes=attributes, record_exception=False
+        ) as span:
+            try:
+                yield _Request(span)
+            except Exception as error:
+                _failed(span, type(error).__name__)
+                raise
+
+
+class _Request:
+    def __init__(self, span: Span) -> None:
+        self._span = span
+        self.headers: Mapping[str, str] = {"traceparent": _traceparent(trace.set_span_in_context(span))}
+
+    def answered(self, status: int) -> None:
+        self._span.set_attribute("http.response.status_code", status)
+        if status >= HTTPStatus.BAD_REQUEST:
+            _failed(self._span, str(status))
+
+
+def _started(tracer: Tracer, claim: Claim, ready: int) -> Span:
+    """Start the span of an attempt: in the trace of the call that scheduled its task, or in one of the run's own.
+
+    The first run of a task continues the trace of the call. Later ones and replays only link to it: a trace of months
+    can be shown by nothing, and one sampling decision would hold for all of them.
+    """
+    run, caller = claim.run, _remote(claim.task.traceparent)
+    scheduled = trace.get_current_span(caller).get_span_context()
+    continues = scheduled.is_valid and run.number == 1 and run.generation == 1
+    links = [Link(scheduled)] if scheduled.is_valid and not continues else []
+    token = ROOT_RUN.set(run.id)
+    try:
+        return tracer.start_span(
+            f"run {claim.task.action}",
+            caller if continues else Context(),
+            SpanKind.CONSUMER,
+            _of_run(claim),
+            links,
+            start_time=ready,
+        )
+    finally:
+        ROOT_RUN.reset(token)
+
+
+def _ready_at(run: Run, taken: int) -> int:
+    """Return since when a run waited, in nanoseconds; for a later attempt that is not known."""
+    if run.attempt > 1 or run.first_ready_at is None:
+        return taken
+    return int(run.first_ready_at.timestamp() * NANOSECONDS_PER_S)
+
+
+def _of_task(task: Task, name: str, kind: str) -> dict[str, str | int]:
+    return {
+        "messaging.system": "duetime",
+        "messaging.operation.name": name,
+        "messaging.operation.type": kind,
+        "messaging.destination.name": task.action,
+        "duetime.tier": task.priority,
+        "duetime.tenant.hash": blake2b(task.tenant.encode(), digest_size=8).hexdigest(),
+    }
+
+
+def _of_batch(count: int) -> dict[str, str | int]:
+    return {
+        "messaging.system": "duetime",
+        "messaging.operation.name": "schedule",
+        "messaging.operation.type": "create",
+        "messaging.batch.message_count": count,
+    }
+
+
+def _of_run(claim: Claim) -> Attributes:
+    run = claim.run
+    return {
+        **_of_task(claim.task, "run", "process"),
+        "messaging.message.id": run.id,
+        "duetime.task.id": run.task_id,
+        "duetime.run.id": run.id,
+        "duetime.run.attempt": run.attempt,
+        "duetime.worker": claim.worker,
+    }
+
+
+def _failed(span: Span, kind: str) -> None:
+    span.set_attribute("error.type", kind)
+    span.set_status(StatusCode.ERROR)
+
+
+def _remote(traceparent: str | None) -> Context:
+    return _W3C.extract({"traceparent": traceparent} if traceparent else {}, Context())
+
+
+def _traceparent(context: Context) -> str:
+    carrier: dict[str, str] = {}
+    _W3C.inject(carrier, context)
+    return carrier.get("traceparent", "")

@@ -1,0 +1,282 @@
+"""Traces of one process: what belongs to one, what links to it, and that they cost nothing when they are off."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from duetime.scheduler.handlers import Context, handler
+from duetime.scheduler.outcomes import Done, Outcome
+from duetime.scheduler.records import Claim
+from duetime.scheduler.runtime.traces import NO_TRACING
+from duetime.scheduler.task import RetryPolicy, State, TaskView
+from duetime.server.app import build
+from duetime.server.runtime.logs import configure_logs
+from duetime.server.settings.model import Settings
+from duetime.server.telemetry.otel_traces import OtelTracing
+from duetime.server.telemetry.otlp import make_provider
+from duetime.server.telemetry.trace_setup import configured_tracing
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider, sampling
+from opentelemetry.sdk.trace.export import (
+    BatchSpanProcessor,
+    SimpleSpanProcessor,
+    SpanExporter,
+    SpanExportResult,
+)
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from tests.builders import a_task, settlement
+from tests.flow.telemetry.receiver import Receiver, receiving
+from tests.flow.telemetry.span_tree import Seen, of_sdk, tree
+from tests.flow.waiting import eventually
+
+CALLER = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+TWICE = RetryPolicy(max_attempts=2, backoff=timedelta(milliseconds=1))
+SECRET = "whsec_" + "QUJD" * 10
+
+
+class House:
+    """An application with traces in memory, handlers of its own, and a receiver of its webhooks."""
+
+    def __init__(self, folder: Path, receiver: Receiver, provider: TracerProvider) -> None:
+        self.exporter = InMemorySpanExporter()
+        provider.add_span_processor(SimpleSpanProcessor(self.exporter))
+        self.provider = provider
+        self.receiver = receiver
+        self.seen: list[str] = []
+        settings = Settings.model_validate(
+            {
+                "database_url": f"sqlite:///{folder / 'duetime.db'}",
+                "timezone": "UTC",
+                "desktop_notifications": "off",
+                "webhook_allow_http": True,
+                "webhook_allow_private": True,
+                "sqlite_synchronous": "OFF",
+                "channels": {"team": {"webhook": receiver.url("/team"), "secret": SECRET}},
+            }
+        )
+        self.app = build(settings, handlers=[self.nested, self.flaky], tracing=OtelTracing(provider))
+        self.app.start()
+
+    @property
+    def nested(self) -> Any:
+        @handler("nested")
+        def nested(ctx: Context) -> Done:
+            """Do work that has a span of its own, and logs a line."""
+            with self.provider.get_tracer("shop").start_as_current_span("count stock"):
+                logging.getLogger("shop").warning("counting")
+            return Done()
+
+        return nested
+
+    @property
+    def flaky(self) -> Any:
+        @handler("flaky")
+        def flaky(ctx: Context) -> Outcome:
+            """Fail once."""
+            if ctx.attempt == 1:
+                raise ValueError("a payload of secrets")
+            return Done()
+
+        return flaky
+
+    def schedule(self, title: str, **arguments: Any) -> TaskView:
+        return self.app.scheduler.schedule(title, **arguments)
+
+    def ended(self, view: TaskView, state: State = State.SUCCEEDED) -> None:
+        task_id = view.record.task.id
+        eventually(lambda: self.app.scheduler.get(task_id).record.run.state is state, "it ended")
+
+    def spans(self) -> list[Seen]:
+        return [of_sdk(span) for span in self.exporter.get_finished_spans()]
+
+    def named(self, name: str) -> list[Seen]:
+        return [span for span in self.spans() if span.name == name]
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> Iterator[House]:
+    with receiving() as receiver:
+        made = House(tmp_path, receiver, make_provider())
+        yield made
+        made.app.close()
+
+
+def test_a_task_is_one_trace_from_the_call_to_the_delivery(house: House) -> None:
+    hook = {"url": house.receiver.url("/hook")}
+    with house.provider.get_tracer("agent").start_as_current_span("plan the day"):
+        house.schedule("Call the hook", action="webhook", payload=hook, deliver_to=["webhook:team"])
+    eventually(lambda: len(house.named("deliver webhook")) == 1, "it is delivered")
+    assert tree(house.spans()) == [
+        "plan the day",
+        "  schedule webhook",
+        "    run webhook",
+        "      admit webhook",
+        "      claim webhook",
+        "      handle webhook",
+        "        POST",
+        "      settle webhook",
+        "      deliver webhook",
+        "        POST",
+    ]
+    assert len({span.trace for span in house.spans()}) == 1
+    sent = [request.headers["traceparent"].split("-")[2] for request in house.receiver.received]
+    assert sent == [span.id for span in house.named("POST")]
+
+
+def test_attributes_name_ids_and_outcomes_and_neither_titles_payloads_tenants_nor_errors(house: House) -> None:
+    view = house.schedule("A title of secrets", action="flaky", labels=["secrets too"], retry=TWICE)
+    house.ended(view)
+    told = json.dumps([span.attributes for span in house.spans()])
+    assert not [word for word in ("secrets", "local", "127.0.0.1") if word in told.replace(os.uname().nodename, "")]
+    first, second = sorted(house.named("run flaky"), key=lambda span: span.start)
+    assert (first.attributes["duetime.outcome"], first.failed) == ("retry", True)
+    assert (second.attributes["duetime.outcome"], second.failed) == ("done", False)
+    assert first.attributes["duetime.task.id"] == view.record.task.id
+    assert first.attributes["messaging.system"] == "duetime"
+    assert first.attributes["messaging.destination.name"] == "flaky"
+
+
+def test_attempts_of_a_run_are_in_the_trace_of_its_call(house: House) -> None:
+    house.ended(house.schedule("Try twice", action="flaky", retry=TWICE))
+    (called,) = house.named("schedule flaky")
+    assert {span.trace for span in house.named("run flaky")} == {called.trace}
+    assert {span.parent for span in house.named("run flaky")} == {called.id}
+
+
+@pytest.mark.parametrize("later", [{"number": 2}, {"generation": 2}])
+def test_later_runs_and_replays_have_traces_of_their_own_that_link_to_the_call(later: dict[str, Any]) -> None:
+    provider, exporter = make_provider(), InMemorySpanExporter()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    task, run = a_task(traceparent=CALLER)
+    for attempt in (1, 2):
+        claim = Claim(replace(run, attempt=attempt, **later), task, "w1")
+        OtelTracing(provider).attempt(claim, None).ended(settlement(claim))
+    whole = [span for span in map(of_sdk, exporter.get_finished_spans()) if span.name == "run reminder"]
+    assert [(span.links, span.parent) for span in whole] == [((CALLER.split("-")[1],), "")] * 2
+    assert len({span.trace for span in whole}) == 1, "the attempts of a run share its trace, whoever runs them"
+    assert whole[0].trace != CALLER.split("-")[1]
+
+
+def test_spans_of_a_handler_are_below_its_own(house: House) -> None:
+    house.ended(house.schedule("Count", action="nested"))
+    (handled,), (counted,) = house.named("handle nested"), house.named("count stock")
+    assert counted.parent == handled.id
+
+
+@pytest.mark.parametrize("style", ["json", "text"])
+def test_log_lines_of_a_handler_and_of_its_failure_name_the_trace_and_the_span(house: House, style: Any) -> None:
+    root = logging.getLogger()
+    before, level, logged = list(root.handlers), root.level, io.StringIO()
+    configure_logs("info", style, stream=logged)
+    try:
+        house.ended(house.schedule("Count", action="nested"))
+        house.ended(house.schedule("Fail once", action="flaky", retry=TWICE))
+    finally:
+        root.handlers[:], root.level = before, level
+    (counted,), (failed, _) = house.named("count stock"), sorted(house.named("run flaky"), key=lambda it: it.start)
+    lines = [line for line in logged.getvalue().splitlines() if "counting" in line or "attempt 1 failed" in line]
+    if style == "text":
+        assert [f"trace {span.trace}-{span.id}]" in line for line, span in zip(lines, (counted, failed), strict=True)]
+    else:
+        found = [(line["trace_id"], line["span_id"], line["attempt"]) for line in map(json.loads, lines)]
+        assert found == [(counted.trace, counted.id, 1), (failed.trace, failed.id, 1)]
+
+
+def test_what_is_not_sampled_is_not_recorded_in_a_later_process_either(tmp_path: Path) -> None:
+    with receiving() as receiver:
+        house = House(tmp_path, receiver, TracerProvider(sampler=sampling.ParentBased(sampling.ALWAYS_OFF)))
+        view = house.schedule("Unseen", action="nested")
+        house.ended(view)
+        house.app.close()
+    assert house.spans() == []
+    traceparent = view.record.task.traceparent
+    assert traceparent is not None
+    assert not int(traceparent[-2:], 16) & 1, "whoever continues it knows"
+
+
+class Hanging(SpanExporter):
+    """Sends nothing until it is released, as a collector that does not answer."""
+
+    def __init__(self) -> None:
+        self.asked = threading.Event()
+        self.released = threading.Event()
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:  # noqa: ARG002 - the base's
+        self.asked.set()
+        self.released.wait()
+        return SpanExportResult.FAILURE
+
+
+def test_an_exporter_that_hangs_neither_stops_work_nor_the_end_of_the_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("duetime.server.app.TRACE_FLUSH_GRACE_S", 0.05)
+    provider, hanging = make_provider(), Hanging()
+    provider.add_span_processor(BatchSpanProcessor(hanging, max_queue_size=8, max_export_batch_size=4))
+    with receiving() as receiver:
+        house = House(tmp_path, receiver, provider)
+        for n in range(10):  # many more spans than the exporter keeps
+            house.ended(house.schedule(f"Count {n}", action="nested"))
+        assert hanging.asked.wait(60)
+        house.app.close()
+    hanging.released.set()
+    provider.shutdown()
+
+
+def test_without_tracing_a_task_keeps_no_trace(tmp_path: Path) -> None:
+    settings = {"database_url": f"sqlite:///{tmp_path / 'duetime.db'}", "timezone": "UTC"}
+    with build(Settings.model_validate(settings), tracing=NO_TRACING) as app:
+        assert app.scheduler.schedule("Stretch", when="in 2 hours").record.task.traceparent is None
+
+
+@pytest.mark.parametrize(
+    ("environment", "warning"),
+    [
+        ({}, ""),
+        ({"OTEL_TRACES_EXPORTER": "none", "OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1"}, ""),
+        ({"OTEL_SDK_DISABLED": "true", "OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1"}, ""),
+        ({"OTEL_TRACES_EXPORTER": "zipkin"}, "OTEL_TRACES_EXPORTER is 'zipkin'"),
+        ({"OTEL_TRACES_EXPORTER": "otlp", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, "the exporter is 'grpc'"),
+    ],
+)
+def test_traces_are_off_unless_the_environment_asks_for_what_can_be_had(
+    environment: dict[str, str], warning: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert configured_tracing(environment) is NO_TRACING
+    assert (warning in caplog.text) if warning else not caplog.text
+
+
+def test_a_process_without_the_sdk_says_how_to_get_it(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name in ("duetime.server.telemetry.otlp", "opentelemetry.sdk.resources", "opentelemetry.sdk.trace"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.setitem(sys.modules, "opentelemetry.sdk.resources", None)
+    assert configured_tracing({"OTEL_TRACES_EXPORTER": "otlp"}) is NO_TRACING
+    assert "pip install 'duetime[otel]'" in caplog.text
+
+
+def test_a_program_that_only_schedules_loads_nothing_of_opentelemetry(tmp_path: Path) -> None:
+    code = (
+        "import sys; from duetime import Scheduler\n"
+        "with Scheduler.open() as scheduler: scheduler.schedule('Stretch', when='in 2 hours')\n"
+        "sys.exit(any(name.startswith('opentelemetry') for name in sys.modules))"
+    )
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("OTEL_", "DUETIME_"))}
+    url = {"DUETIME_DATABASE_URL": f"sqlite:///{tmp_path / 'duetime.db'}", "DUETIME_TIMEZONE": "UTC"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={**kept, **url}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
