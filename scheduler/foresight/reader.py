@@ -13,10 +13,11 @@ from duetime.scheduler.foresight.explain import RunFacts, explained, is_due, wai
 from duetime.scheduler.foresight.explainer import Explainer
 from duetime.scheduler.foresight.task_view import row_of, view_of
 from duetime.scheduler.intake.bounds import Bound, Bounds
-from duetime.scheduler.intake.validation import MAX_TASKS_COUNTED, check_filter, page_size
+from duetime.scheduler.intake.validation import MAX_TASKS_COUNTED, check_filter, page_size, tenant_read
 from duetime.scheduler.principal import LOCAL, Principal
 from duetime.scheduler.queue.remote import NoAnswer
 from duetime.scheduler.rules.estimates import UNKNOWN_ESTIMATE
+from duetime.scheduler.run_history import BucketWidth, RunCounts, RunFilter, RunGroup, RunPage, TimeBuckets
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import Attempt, DeadLetter, InboxMessage, State, TaskFilter, TaskPage, TaskRecord, TaskView
 
@@ -176,6 +177,67 @@ class Reader:
         where = replace(where, **bounds.instants)
         page = self._store.history.events(by.tenant, where, limit=page_size(limit), cursor=bounds.cursor)
         return replace(page, cursor=bounds.following(page.cursor), where=where)
+
+    def runs(
+        self,
+        where: RunFilter = RunFilter(),  # noqa: B008 - a frozen value
+        *,
+        since: Bound | None = None,
+        until: Bound | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+        tenant: str | None = None,
+        by: Principal = LOCAL,
+    ) -> RunPage:
+        """Return a page of runs, newest first; `since` and `until` as in `history`. A page may be short: see `RunPage`.
+
+        Without states and an end, runs that are due later are left out. `tenant` is the caller's own by default; an
+        operator may name another one, or `*` for all.
+        """
+        where, bounds = self._runs_wanted(where, since, until, cursor)
+        page = self._store.run_history.page(
+            tenant_read(by, tenant), where, limit=page_size(limit), cursor=bounds.cursor
+        )
+        return replace(page, cursor=bounds.following(page.cursor), where=where)
+
+    def run_counts(
+        self,
+        group: RunGroup = RunGroup.STATE,
+        where: RunFilter = RunFilter(),  # noqa: B008 - a frozen value
+        *,
+        since: Bound | None = None,
+        until: Bound | None = None,
+        tenant: str | None = None,
+        by: Principal = LOCAL,
+    ) -> RunCounts:
+        """Return the number of runs of a filter by group, the largest first; the filter is read as in `runs`."""
+        where, _ = self._runs_wanted(where, since, until, None)
+        return replace(self._store.run_history.counts(tenant_read(by, tenant), where, group), where=where)
+
+    def run_buckets(
+        self,
+        width: BucketWidth = BucketWidth.HOUR,
+        where: RunFilter = RunFilter(),  # noqa: B008 - a frozen value
+        *,
+        since: Bound | None = None,
+        until: Bound | None = None,
+        tenant: str | None = None,
+        by: Principal = LOCAL,
+    ) -> TimeBuckets:
+        """Return the number of runs of a filter by time and state, oldest first; days are those of the own zone."""
+        where, _ = self._runs_wanted(where, since, until, None)
+        found = self._store.run_history.buckets(tenant_read(by, tenant), where, width, self._zone or "UTC")
+        return replace(found, where=where)
+
+    def _runs_wanted(
+        self, where: RunFilter, since: Bound | None, until: Bound | None, cursor: str | None
+    ) -> tuple[RunFilter, Bounds]:
+        """Return the filter with its bounds as instants, and what the cursor of a page says of them."""
+        check_filter(where)
+        if until is None and where.until is None and not where.states:
+            until = "now"
+        bounds = Bounds.of(cursor, self._store.now(), self._zone, since=since, until=until)
+        return replace(where, **bounds.instants), bounds
 
     def attempts(self, task_id: str, *, by: Principal = LOCAL) -> Sequence[Attempt]:
         """Return every attempt of every run of a task, oldest first."""

@@ -8,8 +8,10 @@ from typing import ParamSpec, TypeVar
 
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments
 from duetime.scheduler.events import EventFilter
+from duetime.scheduler.principal import Principal
 from duetime.scheduler.request import Request, Reschedule
 from duetime.scheduler.rules.sanitize import check_characters, check_text
+from duetime.scheduler.run_history import RunFilter
 from duetime.scheduler.task import TaskFilter
 
 P = ParamSpec("P")
@@ -26,7 +28,9 @@ MAX_ATTEMPTS = 100
 MAX_PAGE_ROWS = 100
 MAX_RUNS = 1_000_000
 
-_FILTER_TEXTS = ("query", "text", "label", "action", "task_id")
+ALL_TENANTS = "*"
+
+_FILTER_TEXTS = ("query", "text", "label", "action", "task_id", "worker", "actor", "pool")
 
 
 def check_key(request: Request) -> None:
@@ -55,7 +59,7 @@ def check_reason(reason: str | None) -> None:
         check_characters("reason", reason, limit=MAX_REASON_CHARS)
 
 
-def check_filter(where: TaskFilter | EventFilter) -> None:
+def check_filter(where: TaskFilter | EventFilter | RunFilter) -> None:
     """Refuse a filter with a text that is too long for anything to have, or unreadable."""
     for name in _FILTER_TEXTS:
         text = getattr(where, name, None)
@@ -113,6 +117,17 @@ def page_size(limit: int) -> int:
     if not 1 <= limit <= MAX_PAGE_ROWS:
         raise InvalidArgument("limit", f"{limit} is out of range", accepted=f"1 to {MAX_PAGE_ROWS}", example="limit=20")
     return limit
+
+
+def tenant_read(by: Principal, tenant: str | None) -> str | None:
+    """Return the tenant whose history a caller asks for: the own one by default, None for all (`*`).
+
+    Raises InvalidArgument for a tenant of which the caller may not read all.
+    """
+    wanted = None if tenant == ALL_TENANTS else tenant or by.tenant
+    if wanted != by.tenant and not by.may_read_all_of(wanted):
+        raise InvalidArgument("tenant", "only an operator may read other tenants", accepted="your own tenant, or none")
+    return wanted
 
 
 class ProblemCollector:

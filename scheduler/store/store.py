@@ -24,6 +24,7 @@ from duetime.scheduler.store.integrity import Integrity
 from duetime.scheduler.store.migrations import trigrams
 from duetime.scheduler.store.migrations.upgrade import Upgrade, check, refuse_foreign, upgrade
 from duetime.scheduler.store.pools import Pools
+from duetime.scheduler.store.run_history import RunHistory
 from duetime.scheduler.store.runners import Runners
 from duetime.scheduler.store.sql.cursors import Cursors
 from duetime.scheduler.store.sql.server_keys import ServerKey
@@ -48,6 +49,7 @@ class Store:
         self.claims = Claims(database, clock, forms, seen=self.pools.see)
         self.runners = Runners(database, clock)
         self.history = History(database, cursors)
+        self.run_history = RunHistory(database, cursors)
         self.inbox = Inbox(database, clock)
         self.deliveries = Deliveries(database, clock)
         self.usage = Usage(database)

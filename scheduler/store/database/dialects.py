@@ -6,7 +6,19 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, ClassVar, Protocol
 
-from sqlalchemy import Connection, Select, Table, func, select
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Connection,
+    Select,
+    Table,
+    cast,
+    extract,
+    func,
+    literal_column,
+    select,
+    type_coerce,
+)
 from sqlalchemy.dialects import postgresql, sqlite
 
 DIALECT = "duetime_dialect"
@@ -45,6 +57,12 @@ class StoreDialect(Protocol):
     def undecoded(self, connection: Connection) -> AbstractContextManager[None]:
         """Let the driver return text that it cannot decode as bytes, instead of failing."""
 
+    def microseconds(self, start: ColumnElement[Any], end: ColumnElement[Any]) -> ColumnElement[Any]:
+        """Return the time between two instants as a number."""
+
+    def minutes(self, at: ColumnElement[Any]) -> ColumnElement[Any]:
+        """Return the whole minutes from 1970 to an instant."""
+
 
 class SqliteDialect:
     """A file with one writer at a time: a write transaction is the lock of everything."""
@@ -75,6 +93,12 @@ class SqliteDialect:
         finally:
             raw.text_factory = str
 
+    def microseconds(self, start: ColumnElement[Any], end: ColumnElement[Any]) -> ColumnElement[Any]:
+        return type_coerce(end, BigInteger()) - type_coerce(start, BigInteger())
+
+    def minutes(self, at: ColumnElement[Any]) -> ColumnElement[Any]:
+        return type_coerce(at, BigInteger()).op("/", return_type=BigInteger())(literal_column("60000000"))
+
 
 class PostgresDialect:
     """A server with many writers."""
@@ -99,7 +123,18 @@ class PostgresDialect:
     def undecoded(self, connection: Connection) -> AbstractContextManager[None]:  # noqa: ARG002 - its text is decodable
         return nullcontext()
 
+    def microseconds(self, start: ColumnElement[Any], end: ColumnElement[Any]) -> ColumnElement[Any]:
+        return cast(_epoch(type_coerce(end, _TIMESTAMP) - type_coerce(start, _TIMESTAMP)) * 1_000_000, BigInteger())
 
+    def minutes(self, at: ColumnElement[Any]) -> ColumnElement[Any]:
+        return cast(func.floor(_epoch(type_coerce(at, _TIMESTAMP)) / 60), BigInteger())
+
+
+def _epoch(of: ColumnElement[Any]) -> ColumnElement[Any]:
+    return extract("epoch", of)
+
+
+_TIMESTAMP = postgresql.TIMESTAMP(timezone=True)
 SQLITE, POSTGRES = SqliteDialect(), PostgresDialect()
 
 

@@ -71,12 +71,13 @@ class RunRow(Base):
     ended runs of older versions have none. `last_failure` marks a run that failed or expired, until a later run of its
     task has ended. `phase` is the state, with running ones as ready: no index names a column
     that a start, a renewal or a progress report changes, so PostgreSQL writes these into the same page and no index.
+    `runs_by_phase` is also the history of runs, in order of `listed_at` for each phase.
     """
 
     __tablename__ = "runs"
     __table_args__ = (
         Index("runs_by_occurrence", "task_id", "scheduled_for", "generation", unique=True),
-        Index("runs_by_phase", "tenant", "current", "phase"),
+        Index("runs_by_phase", "tenant", "current", "phase", "listed_at", "id"),
         partial("runs_current", "task_id", where="current", unique=True),
         Index("runs_by_twin", "twin_hash", "scheduled_for"),
         partial("runs_beside", "task_id", where="NOT current AND ended_at IS NULL"),

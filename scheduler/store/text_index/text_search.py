@@ -112,10 +112,11 @@ def unindexed(column: ColumnElement[str]) -> ColumnElement[str]:
 
 def gives_reason(words: str) -> Condition:
     """Whether an event's reason has these words; the database folds the case of both."""
-    return _folded_has(events.c.reason, words)
+    return has_text(events.c.reason, words)
 
 
-def _folded_has(column: ColumnElement[str], words: str) -> Condition:
+def has_text(column: ColumnElement[str], words: str) -> Condition:
+    """Whether a column has these words; the database folds the case of both."""
     escaped = "".join(_ESCAPE + each if each in "%_/" else each for each in words)
     return func.lower(column).like(func.lower(literal(f"%{escaped}%")), escape=_ESCAPE)
 
@@ -135,7 +136,7 @@ def matching_tasks(connection: Connection, tenant: str, words: str, most: int | 
     """
     most = most or MAX_INDEXED_MATCHES
     read = select(tasks.c.id).where(tasks.c.tenant == tenant, titled_by_reading(words))
-    return _indexed_tasks(connection, words, most) or _first(connection, read, most)
+    return _indexed_tasks(connection, words, most) or first(connection, read, most)
 
 
 def rare_matches(connection: Connection, words: str) -> tuple[Matches, Matches]:
@@ -147,16 +148,16 @@ def rare_matches(connection: Connection, words: str) -> tuple[Matches, Matches]:
     if not titles.complete:
         return titles, _UNKNOWN
     of_tasks = select(events.c.seq).where(among(connection, events.c.task_id, titles.ids))
-    few = _first(connection, of_tasks, MAX_EVENTS_OF_MATCHES).complete
+    few = first(connection, of_tasks, MAX_EVENTS_OF_MATCHES).complete
     return Matches(titles.ids, few), _indexed_reasons(connection, words, MAX_INDEXED_MATCHES) or _UNKNOWN
 
 
 def common_matches(connection: Connection, tenant: str, words: str) -> tuple[Matches, Matches]:
     """Return like `rare_matches` what has common words; read titles and reasons where no index can tell."""
     titles = matching_tasks(connection, tenant, words, MAX_COMMON_MATCHES)
-    having = (events.c.tenant == tenant, events.c.reason.is_not(None), _folded_has(unindexed(events.c.reason), words))
+    having = (events.c.tenant == tenant, events.c.reason.is_not(None), has_text(unindexed(events.c.reason), words))
     read = select(events.c.id).where(*having)
-    reasons = _indexed_reasons(connection, words, MAX_COMMON_MATCHES) or _first(connection, read, MAX_COMMON_MATCHES)
+    reasons = _indexed_reasons(connection, words, MAX_COMMON_MATCHES) or first(connection, read, MAX_COMMON_MATCHES)
     return titles, reasons
 
 
@@ -177,7 +178,8 @@ def _indexed_reasons(connection: Connection, words: str, most: int) -> Matches |
     return _by_index(connection, (_REASONS_MATCH, _REASON_TERMS, _REASON_SAMPLE), _lower(words), having, most)
 
 
-def _first(connection: Connection, statement: Select[Any], most: int) -> Matches:
+def first(connection: Connection, statement: Select[Any], most: int) -> Matches:
+    """Return the first ids that a statement finds, up to `most`."""
     found = connection.execute(statement.limit(most + 1)).scalars().all()
     return Matches(found, len(found) <= most)
 
@@ -185,7 +187,7 @@ def _first(connection: Connection, statement: Select[Any], most: int) -> Matches
 def _by_trigrams(connection: Connection, index: str, statement: Select[Any], words: str, most: int) -> Matches | None:
     if not (connection.execute(_IS_USABLE, {"name": index}).scalar() and _has_trigram(connection, words)):
         return None
-    return _first(connection, statement, most)
+    return first(connection, statement, most)
 
 
 def _has_trigram(connection: Connection, words: str) -> bool:
@@ -209,7 +211,7 @@ def _by_index(
         return _UNKNOWN
     values = {"words": asked, "whole": words, "most": most + 1}
     found = connection.execute(matches, values).scalars().all() if asked else []
-    behind = _first(connection, recent.where(events.c.id > position.event_id), most)
+    behind = first(connection, recent.where(events.c.id > position.event_id), most)
     return Matches([one for one in found if one is not None], len(found) <= most) + behind
 
 

@@ -19,6 +19,7 @@ from duetime.scheduler.errors import DuetimeError
 from duetime.scheduler.events import EventFilter, EventKind
 from duetime.scheduler.records import IdempotencyKey
 from duetime.scheduler.rules.changes import pause
+from duetime.scheduler.run_history import BucketWidth, RunFilter, RunGroup
 from duetime.scheduler.store import Store
 from duetime.scheduler.store.text_index import text_search
 from duetime.scheduler.task import State, TaskFilter
@@ -53,9 +54,18 @@ def filters() -> Iterator[TaskFilter]:
     yield TaskFilter(query=CANARY, before=NOON + timedelta(days=9))
 
 
+def run_filters(task_id: str) -> Iterator[RunFilter]:
+    yield RunFilter()
+    yield RunFilter(task_id)
+    yield RunFilter(text=CANARY)
+    yield RunFilter(text=CANARY[:4], states=(State.FAILED,))
+    yield RunFilter(label=CANARY)
+    yield RunFilter(actor="alice", worker="w1")
+
+
 def calls(store: Store, task_id: str, run_id: str, tenant: str) -> dict[str, list[Callable[[], Any]]]:
     """Return the calls that could show something of the task, by method."""
-    tasks, history, inbox = store.tasks, store.history, store.inbox
+    tasks, history, past, inbox = store.tasks, store.history, store.run_history, store.inbox
     changed: dict[str, Any] = {"actor": "bob", "kind": EventKind.PAUSED, "decide": pause}
 
     def undone() -> object:
@@ -86,6 +96,9 @@ def calls(store: Store, task_id: str, run_id: str, tenant: str) -> dict[str, lis
             partial(history.events, tenant, f, limit=9)
             for f in (EventFilter(), EventFilter(task_id), EventFilter(text=CANARY), EventFilter(label=CANARY))
         ],
+        "run_history.page": [partial(past.page, tenant, f, limit=9) for f in run_filters(task_id)],
+        "run_history.counts": [partial(past.counts, tenant, RunFilter(), group) for group in RunGroup],
+        "run_history.buckets": [partial(past.buckets, tenant, RunFilter(), width) for width in BucketWidth],
         "inbox.mark_read": [
             lambda: inbox.mark_read(tenant, "alice"), lambda: inbox.mark_read(tenant, "alice", task_id=task_id),
         ],

@@ -1,0 +1,144 @@
+"""The words of the history of runs: its filter, its pages, and its counts by group and by time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from duetime.scheduler.task import State, Tier
+
+
+class RunGroup(StrEnum):
+    """By what runs are counted. A run of a task with two labels counts for both."""
+
+    STATE = "state"
+    ACTION = "action"
+    TIER = "tier"
+    WORKER = "worker"
+    LABEL = "label"
+    TENANT = "tenant"
+    ERROR = "error"
+
+
+class BucketWidth(StrEnum):
+    """The length of time for which runs are counted together."""
+
+    MINUTE = "minute"
+    HOUR = "hour"
+    DAY = "day"
+
+
+@dataclass(frozen=True, slots=True)
+class RunFilter:
+    """A filter for runs; absent parts match everything. `since` is inclusive, `until` exclusive.
+
+    Both bound the time of a run: when it ended, or, while it is open, its next time. `text` is a part of the title, of
+    the error, or of the reason of an attempt, in any case. `worker` ran an attempt of it. `actor` owns its task, or
+    changed it. `min_lateness` is from the deadline to the end, `min_delay` from `scheduled_for` to the start.
+    `min_units` are units that its attempts used of `pool`, or of all pools together.
+    """
+
+    task_id: str | None = None
+    states: tuple[State, ...] = ()
+    action: str | None = None
+    tier: Tier | None = None
+    label: str | None = None
+    worker: str | None = None
+    actor: str | None = None
+    text: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+    min_duration: timedelta | None = None
+    max_duration: timedelta | None = None
+    min_lateness: timedelta | None = None
+    min_delay: timedelta | None = None
+    min_attempts: int | None = None
+    pool: str | None = None
+    min_units: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunSummary:
+    """A run as a list shows it, with what its task says. `at` is when it ended, or its next time while it is open.
+
+    `worker` had its newest attempt. `units` are what its attempts used of each pool.
+    """
+
+    id: str
+    task_id: str
+    tenant: str
+    title: str
+    action: str
+    tier: Tier
+    labels: tuple[str, ...]
+    timezone: str
+    state: State
+    at: datetime
+    scheduled_for: datetime
+    started_at: datetime | None
+    ended_at: datetime | None
+    deadline: datetime | None
+    attempt: int
+    worker: str | None
+    error: str | None
+    units: Mapping[str, float] = field(default_factory=dict)
+    damage: tuple[str, ...] = ()
+
+    @property
+    def duration(self) -> timedelta | None:
+        """From the start of the newest attempt to the end; None unless it started and ended."""
+        return self.ended_at - self.started_at if self.ended_at and self.started_at else None
+
+    @property
+    def lateness(self) -> timedelta | None:
+        """From the deadline to the end; negative when it was in time, None without either."""
+        return self.ended_at - self.deadline if self.ended_at and self.deadline else None
+
+    @property
+    def delay(self) -> timedelta | None:
+        """From when it was due to the start of the newest attempt; None when it never started."""
+        return self.started_at - self.scheduled_for if self.started_at else None
+
+
+@dataclass(frozen=True, slots=True)
+class RunPage:
+    """One page of runs, newest first. It may be short, or empty, where few of many runs match.
+
+    `cursor` goes on behind it, None at the end. All runs down to `searched_to` were looked at; None when all were.
+    """
+
+    runs: tuple[RunSummary, ...] = ()
+    cursor: str | None = None
+    where: RunFilter = RunFilter()
+    searched_to: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunCounts:
+    """Number of runs by group, the largest first; with a `counted_to`, older runs were not counted."""
+
+    by: RunGroup
+    counts: Mapping[str, int] = field(default_factory=dict)
+    counted_to: datetime | None = None
+    where: RunFilter = RunFilter()
+
+
+@dataclass(frozen=True, slots=True)
+class TimeBucket:
+    """Number of runs by state in the time from `start` to the start of the next bucket."""
+
+    start: datetime
+    counts: Mapping[State, int]
+
+
+@dataclass(frozen=True, slots=True)
+class TimeBuckets:
+    """Counts by time, oldest first, without empty buckets; with a `counted_to`, older runs were not counted."""
+
+    width: BucketWidth
+    zone: str = "UTC"
+    buckets: tuple[TimeBucket, ...] = ()
+    counted_to: datetime | None = None
+    where: RunFilter = RunFilter()

@@ -1,0 +1,93 @@
+"""Counts runs by group and by time: the newest ones of a tenant up to a number, those of its filter alone."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from duetime.scheduler.rules.time import zones
+from duetime.scheduler.run_history import BucketWidth, RunFilter, RunGroup, TimeBucket
+from duetime.scheduler.store.database.dialects import dialect_of
+from duetime.scheduler.store.lists import run_filter
+from duetime.scheduler.store.lists.run_walk import RunWalk
+from duetime.scheduler.store.schema.tables import labels, runs, tasks
+from duetime.scheduler.store.text_index.text_search import Condition
+from duetime.scheduler.task import State
+from sqlalchemy import Connection, func, select, type_coerce
+from sqlalchemy.types import NullType
+
+MAX_RUNS_COUNTED = 100_000
+"""Runs of a tenant, the newest first, that a count reads."""
+
+MINUTES_OF_QUARTER = 15
+"""Every zone is a number of quarters of an hour away from UTC, so these add up to its hours and days."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+Counted = Counter[tuple[Any, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class RunCounter:
+    """Counts runs of one tenant."""
+
+    connection: Connection
+    tenant: str
+    where: RunFilter
+
+    def groups(self, by: RunGroup) -> tuple[Mapping[str, int], datetime | None]:
+        """Return the number of runs by group, and the time of the last run that was counted, unless all were."""
+        joined = (labels.c.tenant == runs.c.tenant, labels.c.task_id == runs.c.task_id)
+        found, reached = self._counted([_group(by)], joined if by is RunGroup.LABEL else ())
+        return {str(key): count for (key,), count in found.items() if key is not None}, reached
+
+    def minutes(self, width: BucketWidth) -> tuple[Counted, datetime | None]:
+        """Return the number of runs by minute, or quarter of an hour, since 1970 and by state."""
+        minute = dialect_of(self.connection).minutes(runs.c.listed_at)
+        length = 1 if width is BucketWidth.MINUTE else MINUTES_OF_QUARTER
+        return self._counted([minute - minute % length, type_coerce(runs.c.state, NullType())])
+
+    def _counted(self, keys: Sequence[Any], joined: Sequence[Condition] = ()) -> tuple[Counted, datetime | None]:
+        walk = RunWalk(self.connection, self.tenant, self.where)
+        reached = walk.boundary(MAX_RUNS_COUNTED)
+        compared = run_filter.compared(self.tenant, self.where, dialect_of(self.connection))
+        conditions = [*compared, *joined]
+        named = [key.label(f"key_{place}") for place, key in enumerate(keys)]
+        statement = walk.ranges((*named, func.count()), conditions, down_to=reached, grouped=named)
+        found: Counted = Counter()
+        for row in self.connection.execute(statement):
+            found[tuple(row[:-1])] += row[-1]
+        return found, reached.at if reached else None
+
+
+def _group(by: RunGroup) -> Any:
+    of_run = {
+        RunGroup.STATE: runs.c.state,
+        RunGroup.WORKER: runs.c.worker,
+        RunGroup.ERROR: runs.c.error,
+        RunGroup.TENANT: runs.c.tenant,
+        RunGroup.LABEL: labels.c.label,
+    }
+    if by in of_run:
+        return type_coerce(of_run[by], NullType())
+    of_task = {RunGroup.ACTION: tasks.c.action, RunGroup.TIER: tasks.c.priority}[by]
+    found = select(type_coerce(of_task, NullType())).where(tasks.c.id == runs.c.task_id)
+    return found.correlate(runs).scalar_subquery()
+
+
+def buckets(counted: Counted, width: BucketWidth, zone: str) -> list[TimeBucket]:
+    """Add up minutes or quarters to the buckets of a zone, oldest first."""
+    home = zones.load(zone)
+    found: dict[datetime, Counter[State]] = {}
+    for (minute, state), count in counted.items():
+        start = _start((_EPOCH + timedelta(minutes=int(minute))).astimezone(home), width)
+        found.setdefault(start.astimezone(UTC), Counter())[State(state)] += count
+    return [TimeBucket(start, dict(counts)) for start, counts in sorted(found.items())]
+
+
+def _start(at: datetime, width: BucketWidth) -> datetime:
+    if width is BucketWidth.DAY:
+        return at.replace(hour=0, minute=0, fold=0)
+    return at.replace(minute=0) if width is BucketWidth.HOUR else at

@@ -1,0 +1,121 @@
+"""The filter of the history of runs, as conditions on a run: some are a range of an index, the others are compared.
+
+What the run's task or attempts decide is a subquery for each run. A planner cannot turn that into a join, and so reads
+runs in the order of the list until the page is full.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from duetime.scheduler.run_history import RunFilter
+from duetime.scheduler.store.database.dialects import StoreDialect
+from duetime.scheduler.store.schema.pool_tables import usage
+from duetime.scheduler.store.schema.tables import attempts, events, labels, runs, tasks
+from duetime.scheduler.store.schema.values import MICROSECOND
+from duetime.scheduler.store.sql.task_filter import phase_of
+from duetime.scheduler.store.text_index.text_search import Condition, has_text, titled_by_reading
+from duetime.scheduler.task import State
+from sqlalchemy import ColumnElement, and_, func, or_, select, true
+
+PHASES = tuple(dict.fromkeys(phase_of(state) for state in State))
+
+
+def phases(where: RunFilter) -> tuple[State, ...]:
+    """Return the phases in which runs of the filter may be."""
+    return tuple(dict.fromkeys(phase_of(state) for state in where.states)) or PHASES
+
+
+def of_phase(where: RunFilter, phase: State) -> list[Condition]:
+    """Return the conditions within a phase that its index does not need: ready ones share theirs with running ones."""
+    wanted = [state for state in where.states if phase_of(state) is phase]
+    shared = [state for state in State if phase_of(state) is phase]
+    return [runs.c.state.in_(wanted)] if wanted and len(wanted) < len(shared) else []
+
+
+def in_time(where: RunFilter) -> list[Condition]:
+    found: list[Condition] = [runs.c.listed_at >= where.since] if where.since else []
+    return [*found, runs.c.listed_at < where.until] if where.until else found
+
+
+def compared(tenant: str, where: RunFilter, dialect: StoreDialect) -> list[Condition]:
+    """Return the conditions that each run is compared with."""
+    found = [*_of_times(where, dialect), *_of_attempts(where), *_of_task(where)]
+    if where.label is not None:
+        found.append(_labelled(tenant, where.label))
+    if where.text is not None:
+        found.append(says(where.text))
+    if where.min_units is not None or where.pool is not None:
+        found.append(_used(where))
+    return found
+
+
+def says(words: str) -> Condition:
+    """Whether the title of a run, its error, or a reason of its attempts has these words."""
+    of_title = _task(titled_by_reading(words))
+    of_attempts = select(func.count()).where(attempts.c.run_id == runs.c.id, has_text(attempts.c.reason, words))
+    return or_(has_text(runs.c.error, words), of_title, _subquery(of_attempts) > 0)
+
+
+def _of_times(where: RunFilter, dialect: StoreDialect) -> Iterable[Condition]:
+    took = dialect.microseconds(runs.c.started_at, runs.c.ended_at)
+    if where.min_duration is not None:
+        yield took >= where.min_duration // MICROSECOND
+    if where.max_duration is not None:
+        yield took <= where.max_duration // MICROSECOND
+    if where.min_lateness is not None:
+        yield runs.c.ended_at > runs.c.deadline
+        yield dialect.microseconds(runs.c.deadline, runs.c.ended_at) >= where.min_lateness // MICROSECOND
+    if where.min_delay is not None:
+        yield dialect.microseconds(runs.c.scheduled_for, runs.c.started_at) >= where.min_delay // MICROSECOND
+
+
+def _of_attempts(where: RunFilter) -> Iterable[Condition]:
+    if where.min_attempts is not None:
+        yield runs.c.attempt >= where.min_attempts
+    if where.worker is not None:
+        earlier = select(func.count()).where(attempts.c.run_id == runs.c.id, attempts.c.worker == where.worker)
+        yield or_(runs.c.worker == where.worker, and_(runs.c.attempt > 1, _subquery(earlier) > 0))
+
+
+def _of_task(where: RunFilter) -> Iterable[Condition]:
+    """Return one condition for all that the task decides: it is looked up once."""
+    found: list[Condition] = []
+    if where.action is not None:
+        found.append(tasks.c.action == where.action)
+    if where.tier is not None:
+        found.append(tasks.c.priority == where.tier)
+    if where.actor is not None:
+        found.append(_acted(where.actor))
+    if found:
+        yield _task(and_(*found))
+
+
+def _acted(actor: str) -> Condition:
+    """Whether someone owns the task or changed the run: a task that nobody changed has its first revision."""
+    of_run = (events.c.task_id == tasks.c.id, events.c.run_id == runs.c.id, events.c.actor == actor)
+    changes = select(func.count()).where(*of_run).correlate(runs, tasks).scalar_subquery()
+    return or_(tasks.c.owner == actor, and_(tasks.c.revision > 1, changes > 0))
+
+
+def _task(condition: Condition) -> Condition:
+    return _subquery(select(condition).where(tasks.c.id == runs.c.task_id)).is_(true())
+
+
+def _labelled(tenant: str, label: str) -> Condition:
+    of_task = (labels.c.tenant == tenant, labels.c.label == label, labels.c.task_id == runs.c.task_id)
+    return _subquery(select(func.count()).where(*of_task)) > 0
+
+
+def _used(where: RunFilter) -> Condition:
+    of_run = select(func.sum(usage.c.units)).where(usage.c.run_id == runs.c.id)
+    if where.pool is not None:
+        of_run = of_run.where(usage.c.pool == where.pool)
+    used = func.coalesce(_subquery(of_run), 0)
+    return used > 0 if where.min_units is None else used >= where.min_units
+
+
+def _subquery(statement: Any) -> ColumnElement[Any]:
+    found: ColumnElement[Any] = statement.correlate(runs).scalar_subquery()
+    return found

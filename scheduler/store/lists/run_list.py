@@ -1,0 +1,162 @@
+"""Lists runs, newest first: a page of one tenant's, or of all tenants' together.
+
+Rare words, a label of few tasks, and the runs of one task are looked up. All else is found on a walk back in time.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import NamedTuple
+
+from duetime.scheduler.run_history import RunFilter, RunSummary
+from duetime.scheduler.store.database import unreadable
+from duetime.scheduler.store.database.dialects import dialect_of
+from duetime.scheduler.store.lists import run_filter
+from duetime.scheduler.store.lists.run_walk import AT, RunKey, RunWalk, keys_of
+from duetime.scheduler.store.schema.pool_tables import usage
+from duetime.scheduler.store.schema.tables import events, labels, runs, tasks
+from duetime.scheduler.store.text_index import text_search
+from duetime.scheduler.store.text_index.text_search import Condition, Matches
+from sqlalchemy import Connection, func, or_, select, text
+
+MAX_RUNS_SEARCHED_FIRST = 1_000
+MAX_RUNS_SEARCHED = 20_000
+"""Runs of a tenant that a page compares with what no index knows: a short page goes on behind them."""
+
+MAX_RUNS_LOOKED_UP = 5_000
+"""Runs of tasks that match, up to which all are looked up and sorted."""
+
+_COLUMNS = [
+    *(runs.c.id, runs.c.task_id, runs.c.tenant, tasks.c.title, tasks.c.action, tasks.c.priority, tasks.c.labels),
+    *(tasks.c.timezone, runs.c.state, runs.c.listed_at, runs.c.scheduled_for, runs.c.started_at, runs.c.ended_at),
+    *(runs.c.deadline, runs.c.attempt, runs.c.worker, runs.c.error),
+]
+_SHOWN = select(*_COLUMNS).select_from(runs.join(tasks, tasks.c.id == runs.c.task_id))
+_TENANTS = text(
+    """WITH RECURSIVE of_tasks(tenant) AS (
+        SELECT min(tenant) FROM tasks
+        UNION ALL SELECT (SELECT min(tenant) FROM tasks WHERE tasks.tenant > of_tasks.tenant) FROM of_tasks
+        WHERE of_tasks.tenant IS NOT NULL
+    ) SELECT tenant FROM of_tasks WHERE tenant IS NOT NULL"""
+)
+
+
+class FoundRuns(NamedTuple):
+    """Keys of runs, newest first. All down to `searched_to` were compared; None when all were, or the page is full."""
+
+    keys: Sequence[RunKey]
+    searched_to: RunKey | None = None
+
+
+def tenants(connection: Connection) -> list[str]:
+    """Return every tenant that has a task: the index of tasks by age is read at one place for each."""
+    return list(connection.execute(_TENANTS).scalars())
+
+
+def page(
+    connection: Connection, tenant: str | None, where: RunFilter, limit: int, behind: RunKey | None
+) -> tuple[list[RunSummary], RunKey | None, RunKey | None]:
+    """Return at most `limit` runs behind a place, the place where the next page begins, and how far was searched."""
+    found = _found(connection, tenant, where, limit + 1, behind)
+    following = found.keys[limit - 1] if len(found.keys) > limit else found.searched_to
+    return summaries(connection, found.keys[:limit]), following, found.searched_to
+
+
+def _found(
+    connection: Connection, tenant: str | None, where: RunFilter, limit: int, behind: RunKey | None
+) -> FoundRuns:
+    if tenant is not None:
+        return RunSearch(connection, tenant, where, behind).first(limit)
+    return merged([RunSearch(connection, each, where, behind).first(limit) for each in tenants(connection)], limit)
+
+
+def merged(found: Sequence[FoundRuns], limit: int) -> FoundRuns:
+    """Return the newest runs of several tenants: those down to where all of them were searched."""
+    newest = list(islice(heapq.merge(*(each.keys for each in found), reverse=True), limit))
+    reached = max((each.searched_to for each in found if each.searched_to), default=None)
+    inside = newest if reached is None else [key for key in newest if key >= reached]
+    return FoundRuns(inside) if len(inside) == limit else FoundRuns(inside, reached)
+
+
+@dataclass(frozen=True, slots=True)
+class RunSearch:
+    """Finds the first runs of one tenant behind a place."""
+
+    connection: Connection
+    tenant: str
+    where: RunFilter
+    behind: RunKey | None
+
+    def first(self, limit: int) -> FoundRuns:
+        walk = RunWalk(self.connection, self.tenant, self.where, self.behind)
+        compared = run_filter.compared(self.tenant, self.where, dialect_of(self.connection))
+        known = self._known()
+        if known is not None:
+            return FoundRuns(self._looked_up(known, [*walk.bounds(), *compared], limit))
+        if not compared:
+            return FoundRuns(walk.keys((), limit))
+        soon = _searched(walk, compared, limit, MAX_RUNS_SEARCHED_FIRST)
+        return soon if soon.searched_to is None else _searched(walk, compared, limit, MAX_RUNS_SEARCHED)
+
+    def _looked_up(self, known: Condition, conditions: Sequence[Condition], limit: int) -> list[RunKey]:
+        """Read runs by their ids or tasks, in a form where no other condition can lead a plan."""
+        owned = text_search.unindexed(runs.c.tenant) == self.tenant
+        states = [runs.c.state.in_(self.where.states)] if self.where.states else []
+        return keys_of(self.connection, select(AT, runs.c.id).where(known, owned, *states, *conditions), limit)
+
+    def _known(self) -> Condition | None:
+        """Return a condition by which few runs are looked up, if there is one."""
+        if self.where.task_id is not None:
+            return runs.c.task_id == self.where.task_id
+        if self.where.label is not None:
+            of_label = select(labels.c.task_id).where(
+                labels.c.tenant == self.tenant, labels.c.label == self.where.label
+            )
+            found = self._runs_of(text_search.first(self.connection, of_label, text_search.MAX_INDEXED_MATCHES))
+            if found is not None:
+                return found
+        return None if self.where.text is None else self._with_words(self.where.text)
+
+    def _with_words(self, words: str) -> Condition | None:
+        titles, reasons = text_search.rare_matches(self.connection, words)
+        named = self._runs_of(titles)
+        if named is None or not reasons.complete:
+            return None
+        said = select(events.c.run_id).where(text_search.among(self.connection, events.c.id, reasons.ids))
+        return or_(named, runs.c.id.in_(said))
+
+    def _runs_of(self, found: Matches) -> Condition | None:
+        """Return a condition for the runs of these tasks; None when they are too many."""
+        if not found.complete:
+            return None
+        of_tasks = text_search.among(self.connection, runs.c.task_id, found.ids)
+        few = text_search.first(self.connection, select(runs.c.id).where(of_tasks), MAX_RUNS_LOOKED_UP).complete
+        return of_tasks if few else None
+
+
+def _searched(walk: RunWalk, compared: Sequence[Condition], limit: int, most: int) -> FoundRuns:
+    """Compare up to `most` runs."""
+    reached = walk.boundary(most)
+    found = walk.keys(compared, limit, down_to=reached)
+    return FoundRuns(found, None if len(found) == limit else reached)
+
+
+def summaries(connection: Connection, keys: Sequence[RunKey]) -> list[RunSummary]:
+    """Return runs in the order of their keys, with what they used."""
+    ids = [key.id for key in keys]
+    read = unreadable.values(connection, _SHOWN.where(runs.c.id.in_(ids)), RunSummary, _COLUMNS)
+    shown = {run.id: replace(run, damage=damage) for run, damage in read}
+    used = _used(connection, ids)
+    return [replace(shown[run_id], units=used.get(run_id, {})) for run_id in ids if run_id in shown]
+
+
+def _used(connection: Connection, run_ids: Sequence[str]) -> Mapping[str, Mapping[str, float]]:
+    key = (usage.c.run_id, usage.c.pool)
+    statement = select(*key, func.sum(usage.c.units)).where(usage.c.run_id.in_(run_ids)).group_by(*key).order_by(*key)
+    found: dict[str, dict[str, float]] = {}
+    for run_id, pool, units in unreadable.rows(connection, statement):
+        found.setdefault(run_id, {})[pool] = units
+    return found

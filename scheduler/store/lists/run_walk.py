@@ -1,0 +1,118 @@
+"""Walks back over the runs of a tenant in the order of their times, as far as a page or a count needs.
+
+Each phase has its runs in order (`runs_by_phase`), those that are current apart from the others. The database merges
+these ranges. A walk for conditions that no range knows stops after a number of runs, so its cost has a bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import product
+from typing import Any, NamedTuple
+
+from duetime.scheduler.run_history import RunFilter
+from duetime.scheduler.store.lists import run_filter
+from duetime.scheduler.store.schema.tables import runs
+from duetime.scheduler.store.schema.values import FIRST_INSTANT, LAST_INSTANT, from_microseconds
+from duetime.scheduler.store.text_index.text_search import Condition
+from duetime.scheduler.task import State
+from sqlalchemy import (
+    CompoundSelect,
+    Connection,
+    Select,
+    desc,
+    false,
+    true,
+    tuple_,
+    type_coerce,
+    union_all,
+)
+from sqlalchemy import select as select_
+from sqlalchemy.types import NullType
+
+Ranges = Select[Any] | CompoundSelect[Any]
+
+AT: Any = type_coerce(runs.c.listed_at, NullType()).label("at")
+"""The time of a run as the driver gives it: a damaged one hides no other run."""
+
+_KEY = (runs.c.listed_at, runs.c.id)
+
+
+class RunKey(NamedTuple):
+    """The place of a run in the history."""
+
+    at: datetime
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunWalk:
+    """The runs of a tenant that a filter's states and times allow, behind a place in the history."""
+
+    connection: Connection
+    tenant: str
+    where: RunFilter
+    behind: RunKey | None = None
+
+    def keys(self, conditions: Sequence[Condition], limit: int, *, down_to: RunKey | None = None) -> list[RunKey]:
+        """Return the first keys that meet the conditions, down to a place."""
+        found = self.ranges((AT, runs.c.id), conditions, down_to=down_to)
+        return keys_of(self.connection, found, limit)
+
+    def boundary(self, count: int) -> RunKey | None:
+        """Return the key of the run with this number, counted from 1; None when there are not as many."""
+        found = self.ranges((AT, runs.c.id), ())
+        return next(iter(keys_of(self.connection, found, 1, offset=count - 1)), None)
+
+    def ranges(
+        self,
+        columns: Sequence[Any],
+        conditions: Sequence[Condition],
+        *,
+        down_to: RunKey | None = None,
+        grouped: Sequence[Any] = (),
+    ) -> Ranges:
+        """Return a statement for the columns of the runs that meet the conditions, one part for each range."""
+        inside = [*self.bounds(), *conditions]
+        if down_to is not None:
+            inside.append(tuple_(*_KEY) >= tuple_(*down_to, types=_TYPES))
+        parts = [
+            select_(*columns).where(*self._range(phase, current=current), *inside).group_by(*grouped)
+            for phase, current in product(run_filter.phases(self.where), (True, False))
+        ]
+        return parts[0] if len(parts) == 1 else union_all(*parts)
+
+    def bounds(self) -> list[Condition]:
+        """Return the conditions on the time of a run, and on its place."""
+        found = run_filter.in_time(self.where)
+        if self.behind is not None:
+            found.append(tuple_(*_KEY) < tuple_(*self.behind, types=_TYPES))
+        return found
+
+    def _range(self, phase: State, *, current: bool) -> list[Condition]:
+        of_index = (runs.c.tenant == self.tenant, runs.c.current == (true() if current else false()))
+        return [*of_index, runs.c.phase == phase, *run_filter.of_phase(self.where, phase)]
+
+
+_TYPES = [column.type for column in _KEY]
+
+
+def keys_of(connection: Connection, found: Ranges, limit: int, *, offset: int = 0) -> list[RunKey]:
+    """Return the first keys of a statement for times and ids, newest first."""
+    newest = found.order_by(desc("at"), desc("id")).limit(limit)
+    rows: Iterable[Any] = connection.execute(newest.offset(offset) if offset else newest)
+    return [RunKey(instant(at), run_id) for at, run_id in rows]
+
+
+def instant(at: Any) -> datetime:
+    """Return a stored time; a damaged one is after all others, as SQLite sorts it."""
+    if isinstance(at, datetime):
+        return at
+    if not isinstance(at, int):
+        return LAST_INSTANT
+    try:
+        return from_microseconds(at)
+    except (ValueError, OverflowError):
+        return FIRST_INSTANT if at < 0 else LAST_INSTANT

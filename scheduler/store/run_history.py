@@ -1,0 +1,66 @@
+"""The history of runs: pages and counts, of one tenant or of all."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import datetime
+from typing import Any
+
+from duetime.scheduler.run_history import BucketWidth, RunCounts, RunFilter, RunGroup, RunPage, TimeBuckets
+from duetime.scheduler.store.database.database import Database
+from duetime.scheduler.store.lists import run_counts, run_list
+from duetime.scheduler.store.lists.run_counts import RunCounter
+from duetime.scheduler.store.lists.run_walk import RunKey
+from duetime.scheduler.store.schema.values import from_microseconds, to_microseconds
+from duetime.scheduler.store.sql.cursors import Cursors
+from sqlalchemy import Connection
+
+MAX_GROUPS = 1_000
+
+
+class RunHistory:
+    """Every run that there is. A `tenant` of None stands for all tenants: only an operator may ask for that."""
+
+    def __init__(self, database: Database, cursors: Cursors) -> None:
+        self._database = database
+        self._cursors = cursors
+
+    def page(self, tenant: str | None, where: RunFilter, *, limit: int, cursor: str | None = None) -> RunPage:
+        """Return a page of runs, newest first. Raises `InvalidArgument` for a cursor of another list."""
+        of = ("runs", tenant, where)
+        position = self._cursors.read(cursor, of=of)
+        behind = RunKey(from_microseconds(int(position[0])), str(position[1])) if position else None
+        found, following, searched_to = self._database.read(
+            lambda connection: run_list.page(connection, tenant, where, limit, behind)
+        )
+        after = self._cursors.write([to_microseconds(following.at), following.id], of=of) if following else None
+        return RunPage(tuple(found), after, searched_to=searched_to.at if searched_to else None)
+
+    def counts(self, tenant: str | None, where: RunFilter, by: RunGroup) -> RunCounts:
+        """Return the number of runs by group, the largest first: of the newest runs where there are too many."""
+
+        def work(connection: Connection) -> tuple[Counter[str], datetime | None]:
+            found = [RunCounter(connection, each, where).groups(by) for each in _tenants(connection, tenant)]
+            return sum((Counter(counts) for counts, _ in found), Counter()), _latest(reached for _, reached in found)
+
+        counted, reached = self._database.read(work)
+        ranked = sorted(counted.items(), key=lambda group: (-group[1], group[0]))
+        return RunCounts(by, dict(ranked[:MAX_GROUPS]), reached)
+
+    def buckets(self, tenant: str | None, where: RunFilter, width: BucketWidth, zone: str = "UTC") -> TimeBuckets:
+        """Return the number of runs by time and state, oldest first; days are those of the zone."""
+
+        def work(connection: Connection) -> tuple[Counter[tuple[Any, ...]], datetime | None]:
+            found = [RunCounter(connection, each, where).minutes(width) for each in _tenants(connection, tenant)]
+            return sum((counts for counts, _ in found), Counter()), _latest(reached for _, reached in found)
+
+        counted, reached = self._database.read(work)
+        return TimeBuckets(width, zone, tuple(run_counts.buckets(counted, width, zone)), reached)
+
+
+def _tenants(connection: Connection, tenant: str | None) -> list[str]:
+    return run_list.tenants(connection) if tenant is None else [tenant]
+
+
+def _latest(times: Any) -> datetime | None:
+    return max((each for each in times if each is not None), default=None)

@@ -1,0 +1,232 @@
+"""The history of runs: every filter, every page and every count, against a reading of all runs in Python."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import pytest
+from duetime.scheduler.events import EventKind
+from duetime.scheduler.records import Change, Claim
+from duetime.scheduler.run_history import BucketWidth, RunFilter, RunGroup, RunSummary
+from duetime.scheduler.store import Store
+from duetime.scheduler.store.lists import run_counts, run_list
+from duetime.scheduler.store.text_index import text_search
+from duetime.scheduler.task import State, TaskRecord, Tier
+
+from tests.builders import NOON, TENANT, Clock, a_run, a_task, added, cancelled, restarted, settlement, started
+
+OTHER = "globex"
+SECOND, MINUTE, HOUR = timedelta(seconds=1), timedelta(minutes=1), timedelta(hours=1)
+
+
+def ended(store: Store, clock: Clock, claim: Claim, to: State, *, after: timedelta = SECOND, **values: object) -> None:
+    clock.at += after
+    store.claims.settle([settlement(claim, to, **{"reason": values.get("error"), **values})])
+
+
+def retitled(record: TaskRecord) -> Change:
+    task = replace(record.task, title="Pay the bills", revision=record.task.revision + 1)
+    return Change(task, record.run)
+
+
+def fill(store: Store, clock: Clock) -> None:
+    """Store runs that differ in all that a filter knows; a second tenant has some that are alike."""
+    for tenant in (TENANT, OTHER):
+        ended(store, clock, started(store, tenant=tenant, title="Quick"), State.SUCCEEDED, used={"tokens": 5.0})
+        slow = started(store, tenant=tenant, action="webhook", worker="w2", priority=Tier.HIGH, labels=("web",))
+        ended(store, clock, slow, State.SUCCEEDED, after=HOUR, used={"tokens": 900.0, "gpu": 1.0})
+        broken = started(store, tenant=tenant, title="Import", action="webhook", labels=("web", "data"), worker="w2")
+        ended(store, clock, broken, State.FAILED, error="HTTP 503", reason="HTTP 503 from the zebra", failures=1)
+        again = added(store, clock.at, tenant=tenant, title="Twice", owner="bob")
+        first = restarted(store, again, worker="w3")
+        ended(store, clock, first, State.RETRYING, wake_at=clock.at + MINUTE, reason="no zebra", error="no zebra")
+        clock.at += 10 * MINUTE
+        ended(store, clock, restarted(store, again, worker="w1"), State.SUCCEEDED, used={"gpu": 2.0})
+        late = a_task(clock.at, tenant=tenant, title="Late", priority=Tier.CRITICAL)
+        store.tasks.add(late[0], replace(late[1], deadline=clock.at + MINUTE), actor="alice")
+        found = store.tasks.get(tenant, late[0].id)
+        clock.at += 2 * MINUTE
+        ended(store, clock, restarted(store, found), State.FAILED, after=5 * MINUTE, error="too late")
+        cancelled(store, added(store, clock.at + HOUR, tenant=tenant, title="Gone"), reason="he called")
+        series(store, clock, tenant)
+        started(store, clock.at, tenant=tenant, title="At work", worker="w3")
+        changed = added(store, clock.at + 2 * HOUR, tenant=tenant, owner="bob")
+        store.tasks.change(tenant, changed.task.id, actor="carol", kind=EventKind.RESCHEDULED, decide=retitled)
+
+
+def series(store: Store, clock: Clock, tenant: str) -> None:
+    """Run a recurring task three times: its ended runs are not current."""
+    task, run = a_task(clock.at, tenant=tenant, title="Daily", repeat="FREQ=DAILY", timezone="UTC", action="report")
+    store.tasks.add(task, run, actor="alice")
+    for to in (State.SUCCEEDED, State.FAILED, State.SUCCEEDED):
+        record = store.tasks.get(tenant, task.id)
+        clock.at = max(clock.at, record.run.scheduled_for)
+        claim = restarted(store, record, worker="w9")
+        following = a_run(task, clock.at + HOUR, number=claim.run.number + 1)
+        ended(store, clock, claim, to, next_run=following, error="disk full" if to is State.FAILED else None)
+
+
+def every(store: Store, tenant: str | None, where: RunFilter, *, limit: int = 100) -> list[RunSummary]:
+    """Return the runs of all pages."""
+    found, cursor = [], None
+    for _ in range(200):
+        page = store.run_history.page(tenant, where, limit=limit, cursor=cursor)
+        assert len(page.runs) <= limit
+        found += page.runs
+        cursor = page.cursor
+        if cursor is None:
+            return found
+    raise AssertionError("the pages have no end")
+
+
+def ids(found: Sequence[RunSummary]) -> list[str]:
+    return [run.id for run in found]
+
+
+@pytest.fixture(params=["as it is", "searched by few", "no word is rare"])
+def how(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a page compare all runs, or three; and let words be looked up, or found on the way."""
+    if request.param != "as it is":
+        monkeypatch.setattr(run_list, "MAX_RUNS_SEARCHED_FIRST", 2)
+        monkeypatch.setattr(run_list, "MAX_RUNS_SEARCHED", 3)
+    if request.param == "no word is rare":
+        monkeypatch.setattr(text_search, "MAX_INDEXED_MATCHES", 0)
+        monkeypatch.setattr(run_list, "MAX_RUNS_LOOKED_UP", 0)
+
+
+def took(run: RunSummary) -> timedelta:
+    return timedelta(-1) if run.duration is None else run.duration
+
+
+Meets = Callable[[RunSummary], bool]
+FILTERS: dict[str, tuple[RunFilter, Meets]] = {
+    "all": (RunFilter(), lambda _: True),
+    "failed": (RunFilter(states=(State.FAILED,)), lambda run: run.state is State.FAILED),
+    "running": (RunFilter(states=(State.RUNNING,)), lambda run: run.state is State.RUNNING),
+    "two states": (
+        RunFilter(states=(State.RUNNING, State.CANCELLED)),
+        lambda run: run.state in {State.RUNNING, State.CANCELLED},
+    ),
+    "action": (RunFilter(action="webhook"), lambda run: run.action == "webhook"),
+    "tier": (RunFilter(tier=Tier.CRITICAL), lambda run: run.tier is Tier.CRITICAL),
+    "label": (RunFilter(label="web"), lambda run: "web" in run.labels),
+    "label of none": (RunFilter(label="we"), lambda _: False),
+    "worker": (RunFilter(worker="w2"), lambda run: run.worker == "w2"),
+    "worker of an earlier attempt": (RunFilter(worker="w3"), lambda run: run.title in {"Twice", "At work"}),
+    "owner": (RunFilter(actor="bob"), lambda run: run.title in {"Twice", "Pay the bills"}),
+    "who changed it": (RunFilter(actor="carol"), lambda run: run.title == "Pay the bills"),
+    "title": (RunFilter(text="BILLS"), lambda run: run.title == "Pay the bills"),
+    "error": (RunFilter(text="disk"), lambda run: run.error == "disk full"),
+    "reason": (RunFilter(text="Zebra"), lambda run: run.title in {"Import", "Twice"}),
+    "title and state": (
+        RunFilter(text="daily", states=(State.SUCCEEDED,)),
+        lambda run: run.title == "Daily" and run.state is State.SUCCEEDED,
+    ),
+    "nothing": (RunFilter(text="no such words"), lambda _: False),
+    "since": (RunFilter(since=NOON + HOUR), lambda run: run.at >= NOON + HOUR),
+    "window": (RunFilter(since=NOON, until=NOON + HOUR), lambda run: NOON <= run.at < NOON + HOUR),
+    "long": (RunFilter(min_duration=MINUTE), lambda run: took(run) >= MINUTE),
+    "short": (RunFilter(max_duration=2 * SECOND), lambda run: timedelta(0) <= took(run) <= 2 * SECOND),
+    "late": (RunFilter(min_lateness=MINUTE), lambda run: run.title == "Late"),
+    "later": (RunFilter(min_lateness=HOUR), lambda _: False),
+    "delayed": (RunFilter(min_delay=5 * MINUTE), lambda run: run.delay is not None and run.delay >= 5 * MINUTE),
+    "attempts": (RunFilter(min_attempts=2), lambda run: run.attempt >= 2),
+    "pool": (RunFilter(pool="gpu"), lambda run: run.units.get("gpu", 0) > 0),
+    "units of a pool": (RunFilter(pool="tokens", min_units=100), lambda run: run.units.get("tokens", 0) >= 100),
+    "units": (RunFilter(min_units=2), lambda run: sum(run.units.values()) >= 2),
+    "together": (
+        RunFilter(action="webhook", worker="w2", label="data", states=(State.FAILED,), min_attempts=1),
+        lambda run: run.title == "Import",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.usefixtures("how")
+def test_each_filter_finds_the_runs_that_meet_it_newest_first(store: Store, clock: Clock) -> None:
+    fill(store, clock)
+    while store.search.advance():
+        pass
+    everything = every(store, None, RunFilter())
+    assert everything == sorted(everything, key=lambda run: (run.at, run.id), reverse=True)
+    for name, (where, meets) in FILTERS.items():
+        wanted = [run for run in everything if meets(run)]
+        assert name == "all" or len(wanted) < len(everything)
+        of_one = [run for run in wanted if run.tenant == TENANT]
+        for limit in (1, 3, 100):
+            assert ids(every(store, TENANT, where, limit=limit)) == ids(of_one), name
+        assert ids(every(store, None, where, limit=2)) == ids(wanted), name
+        counted = store.run_history.counts(TENANT, where, RunGroup.ACTION).counts
+        assert counted == Counter(run.action for run in of_one), name
+
+
+def test_a_run_says_what_its_task_says_and_what_it_used(store: Store, clock: Clock) -> None:
+    fill(store, clock)
+    [run] = every(store, TENANT, RunFilter(pool="tokens", min_units=100))
+    assert (run.tenant, run.action, run.tier, run.labels) == (TENANT, "webhook", Tier.HIGH, ("web",))
+    assert (run.state, run.worker, run.attempt, run.units) == (
+        State.SUCCEEDED, "w2", 1, {"tokens": 900.0, "gpu": 1.0},
+    )  # fmt: skip
+    assert (run.duration, run.at, run.lateness) == (HOUR, run.ended_at, None)
+
+
+def test_the_runs_of_one_task_are_those_of_its_tenant(store: Store, clock: Clock) -> None:
+    fill(store, clock)
+    [daily] = {run.task_id for run in every(store, TENANT, RunFilter(text="Daily"))}
+    assert len(every(store, TENANT, RunFilter(daily))) == 4
+    assert every(store, OTHER, RunFilter(daily)) == []
+    assert len(every(store, TENANT, RunFilter(daily, states=(State.SUCCEEDED,)), limit=1)) == 2
+
+
+@pytest.mark.parametrize(
+    ("group", "expected"),
+    [
+        (RunGroup.TIER, {"normal": 10, "high": 1, "critical": 1}),
+        (RunGroup.WORKER, {"w1": 3, "w2": 2, "w3": 1, "w9": 3}),
+        (RunGroup.LABEL, {"home": 10, "phone": 10, "web": 2, "data": 1}),
+        (RunGroup.ERROR, {"HTTP 503": 1, "too late": 1, "disk full": 1}),
+        (RunGroup.TENANT, {TENANT: 12}),
+    ],
+)
+def test_runs_are_counted_by_group(store: Store, clock: Clock, group: RunGroup, expected: dict[str, int]) -> None:
+    fill(store, clock)
+    found = store.run_history.counts(TENANT, RunFilter(), group)
+    assert found.counts == expected
+    assert list(found.counts.values()) == sorted(expected.values(), reverse=True)
+    assert found.counted_to is None
+
+
+def test_an_operator_counts_the_runs_of_each_tenant(store: Store, clock: Clock) -> None:
+    fill(store, clock)
+    assert store.run_history.counts(None, RunFilter(), RunGroup.TENANT).counts == {TENANT: 12, OTHER: 12}
+
+
+def test_a_count_of_more_runs_than_are_read_says_how_far_back_it_goes(
+    store: Store, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(store, clock)
+    newest = every(store, TENANT, RunFilter())
+    monkeypatch.setattr(run_counts, "MAX_RUNS_COUNTED", 5)
+    found = store.run_history.counts(TENANT, RunFilter(), RunGroup.STATE)
+    assert found.counts == Counter(run.state.value for run in newest[:5])
+    assert found.counted_to == newest[4].at
+
+
+@pytest.mark.parametrize("width", BucketWidth)
+@pytest.mark.parametrize("zone", ["UTC", "America/St_Johns", "Asia/Kathmandu"])
+def test_buckets_are_those_of_the_zone(store: Store, clock: Clock, width: BucketWidth, zone: str) -> None:
+    fill(store, clock)
+    expected: dict[datetime, Counter[State]] = {}
+    for run in every(store, TENANT, RunFilter()):
+        expected.setdefault(start_of(run.at, width, zone), Counter())[run.state] += 1
+    found = store.run_history.buckets(TENANT, RunFilter(), width, zone)
+    assert [(each.start, each.counts) for each in found.buckets] == sorted(expected.items())
+
+
+def start_of(at: datetime, width: BucketWidth, zone: str) -> datetime:
+    parts = {"day": {"hour": 0, "minute": 0}, "hour": {"minute": 0}, "minute": {}}[width]
+    local = at.astimezone(ZoneInfo(zone))
+    return local.replace(second=0, microsecond=0, **parts).astimezone(at.tzinfo)
