@@ -72,7 +72,8 @@ def series(store: Store, clock: Clock, tenant: str) -> None:
 
 def every(store: Store, tenant: str | None, where: RunFilter, *, limit: int = 100) -> list[RunSummary]:
     """Return the runs of all pages."""
-    found, cursor = [], None
+    found: list[RunSummary] = []
+    cursor = None
     for _ in range(200):
         page = store.run_history.page(tenant, where, limit=limit, cursor=cursor)
         assert len(page.runs) <= limit
@@ -227,6 +228,9 @@ def test_buckets_are_those_of_the_zone(store: Store, clock: Clock, width: Bucket
 
 
 def start_of(at: datetime, width: BucketWidth, zone: str) -> datetime:
-    parts = {"day": {"hour": 0, "minute": 0}, "hour": {"minute": 0}, "minute": {}}[width]
-    local = at.astimezone(ZoneInfo(zone))
-    return local.replace(second=0, microsecond=0, **parts).astimezone(at.tzinfo)
+    local = at.astimezone(ZoneInfo(zone)).replace(second=0, microsecond=0)
+    if width is not BucketWidth.MINUTE:
+        local = local.replace(minute=0)
+    if width is BucketWidth.DAY:
+        local = local.replace(hour=0)
+    return local.astimezone(at.tzinfo)
