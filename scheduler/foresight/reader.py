@@ -12,12 +12,12 @@ from duetime.scheduler.foresight.agenda import MAX_OCCURRENCES_AHEAD, Outlook, r
 from duetime.scheduler.foresight.explain import RunFacts, explained, is_due, waiting_for
 from duetime.scheduler.foresight.explainer import Explainer
 from duetime.scheduler.foresight.task_view import row_of, view_of
+from duetime.scheduler.history.runs import BucketWidth, RunCounts, RunFilter, RunGroup, RunPage, TimeBuckets
 from duetime.scheduler.intake.bounds import Bound, Bounds
 from duetime.scheduler.intake.validation import MAX_TASKS_COUNTED, check_filter, page_size, tenant_read
 from duetime.scheduler.principal import LOCAL, Principal
 from duetime.scheduler.queue.remote import NoAnswer
 from duetime.scheduler.rules.estimates import UNKNOWN_ESTIMATE
-from duetime.scheduler.run_history import BucketWidth, RunCounts, RunFilter, RunGroup, RunPage, TimeBuckets
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import Attempt, DeadLetter, InboxMessage, State, TaskFilter, TaskPage, TaskRecord, TaskView
 

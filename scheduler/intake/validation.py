@@ -8,10 +8,10 @@ from typing import ParamSpec, TypeVar
 
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments
 from duetime.scheduler.events import EventFilter
+from duetime.scheduler.history.runs import RunFilter
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.request import Request, Reschedule
 from duetime.scheduler.rules.sanitize import check_characters, check_text
-from duetime.scheduler.run_history import RunFilter
 from duetime.scheduler.task import TaskFilter
 
 P = ParamSpec("P")

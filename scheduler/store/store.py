@@ -24,7 +24,7 @@ from duetime.scheduler.store.integrity import Integrity
 from duetime.scheduler.store.migrations import trigrams
 from duetime.scheduler.store.migrations.upgrade import Upgrade, check, refuse_foreign, upgrade
 from duetime.scheduler.store.pools import Pools
-from duetime.scheduler.store.run_history import RunHistory
+from duetime.scheduler.store.run_history.run_history import RunHistory
 from duetime.scheduler.store.runners import Runners
 from duetime.scheduler.store.sql.cursors import Cursors
 from duetime.scheduler.store.sql.server_keys import ServerKey

@@ -17,9 +17,9 @@ import pytest
 from duetime.scheduler.audit.entry import AuditEntry, AuditFilter, AuditKind
 from duetime.scheduler.errors import DuetimeError
 from duetime.scheduler.events import EventFilter, EventKind
+from duetime.scheduler.history.runs import BucketWidth, RunFilter, RunGroup
 from duetime.scheduler.records import IdempotencyKey
 from duetime.scheduler.rules.changes import pause
-from duetime.scheduler.run_history import BucketWidth, RunFilter, RunGroup
 from duetime.scheduler.store import Store
 from duetime.scheduler.store.text_index import text_search
 from duetime.scheduler.task import State, TaskFilter

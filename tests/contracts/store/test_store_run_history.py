@@ -10,10 +10,10 @@ from zoneinfo import ZoneInfo
 
 import pytest
 from duetime.scheduler.events import EventKind
+from duetime.scheduler.history.runs import BucketWidth, RunFilter, RunGroup, RunSummary
 from duetime.scheduler.records import Change, Claim
-from duetime.scheduler.run_history import BucketWidth, RunFilter, RunGroup, RunSummary
 from duetime.scheduler.store import Store
-from duetime.scheduler.store.lists import run_counts, run_list
+from duetime.scheduler.store.run_history import run_counts, run_list
 from duetime.scheduler.store.text_index import text_search
 from duetime.scheduler.task import State, TaskRecord, Tier
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from duetime.scheduler.history.runs import BucketWidth, RunFilter, RunGroup, TimeBucket
 from duetime.scheduler.rules.time import zones
-from duetime.scheduler.run_history import BucketWidth, RunFilter, RunGroup, TimeBucket
 from duetime.scheduler.store.database.dialects import dialect_of
-from duetime.scheduler.store.lists import run_filter
-from duetime.scheduler.store.lists.run_walk import RunWalk
+from duetime.scheduler.store.run_history import run_filter
+from duetime.scheduler.store.run_history.run_walk import RunWalk
 from duetime.scheduler.store.schema.tables import labels, runs, tasks
 from duetime.scheduler.store.text_index.text_search import Condition
 from duetime.scheduler.task import State
@@ -22,7 +22,7 @@ from sqlalchemy.types import NullType
 MAX_RUNS_COUNTED = 100_000
 """Runs of a tenant, the newest first, that a count reads."""
 
-MINUTES_OF_QUARTER = 15
+QUARTER_OF_HOUR_S = 900
 """Every zone is a number of quarters of an hour away from UTC, so these add up to its hours and days."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -46,7 +46,7 @@ class RunCounter:
     def minutes(self, width: BucketWidth) -> tuple[Counted, datetime | None]:
         """Return the number of runs by minute, or quarter of an hour, since 1970 and by state."""
         minute = dialect_of(self.connection).minutes(runs.c.listed_at)
-        length = 1 if width is BucketWidth.MINUTE else MINUTES_OF_QUARTER
+        length = 1 if width is BucketWidth.MINUTE else QUARTER_OF_HOUR_S // 60
         return self._counted([minute - minute % length, type_coerce(runs.c.state, NullType())])
 
     def _counted(self, keys: Sequence[Any], joined: Sequence[Condition] = ()) -> tuple[Counted, datetime | None]:

@@ -12,8 +12,8 @@ from datetime import datetime
 from itertools import product
 from typing import Any, NamedTuple
 
-from duetime.scheduler.run_history import RunFilter
-from duetime.scheduler.store.lists import run_filter
+from duetime.scheduler.history.runs import RunFilter
+from duetime.scheduler.store.run_history import run_filter
 from duetime.scheduler.store.schema.tables import runs
 from duetime.scheduler.store.schema.values import FIRST_INSTANT, LAST_INSTANT, from_microseconds
 from duetime.scheduler.store.text_index.text_search import Condition

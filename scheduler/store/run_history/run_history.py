@@ -6,11 +6,11 @@ from collections import Counter
 from datetime import datetime
 from typing import Any
 
-from duetime.scheduler.run_history import BucketWidth, RunCounts, RunFilter, RunGroup, RunPage, TimeBuckets
+from duetime.scheduler.history.runs import BucketWidth, RunCounts, RunFilter, RunGroup, RunPage, TimeBuckets
 from duetime.scheduler.store.database.database import Database
-from duetime.scheduler.store.lists import run_counts, run_list
-from duetime.scheduler.store.lists.run_counts import RunCounter
-from duetime.scheduler.store.lists.run_walk import RunKey
+from duetime.scheduler.store.run_history import run_counts, run_list
+from duetime.scheduler.store.run_history.run_counts import RunCounter
+from duetime.scheduler.store.run_history.run_walk import RunKey
 from duetime.scheduler.store.schema.values import from_microseconds, to_microseconds
 from duetime.scheduler.store.sql.cursors import Cursors
 from sqlalchemy import Connection

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from duetime.scheduler.run_history import RunFilter
+from duetime.scheduler.history.runs import RunFilter
 from duetime.scheduler.store.database.dialects import StoreDialect
 from duetime.scheduler.store.schema.pool_tables import usage
 from duetime.scheduler.store.schema.tables import attempts, events, labels, runs, tasks

@@ -1,0 +1,1 @@
+"""The words of the history of runs: filters, pages and counts."""

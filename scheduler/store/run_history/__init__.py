@@ -1,0 +1,1 @@
+"""The history of runs: pages and counts over all that there are."""
