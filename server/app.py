@@ -38,7 +38,7 @@ from duetime.server.runtime.readiness import readiness
 from duetime.server.settings.handlers import load_handlers
 from duetime.server.settings.model import Settings
 from duetime.server.settings.options import allowance, channel_options, holiday_calendar, runner_options
-from duetime.server.telemetry.run_log import log_runs
+from duetime.server.telemetry.observers import Observers
 from duetime.server.telemetry.trace_setup import configured_tracing
 
 if TYPE_CHECKING:
@@ -88,6 +88,7 @@ class App:
     backlog: BacklogMonitor
     listeners: list[Listener]
     """Called, on any thread, with the ids of tasks that changed or fired in this process; must be quick."""
+    observers: Observers
     tracing: Tracing = NO_TRACING
 
     def start(self, candidacy: Candidacy | None = None) -> None:
@@ -174,9 +175,8 @@ def build(
     remote_queue = RemoteQueue(runner.ask, runner.silence)
     scheduler = parts.scheduler(runner, remote_queue, via)
     backlog = BacklogMonitor(store)
-    return App(
-        settings, store, known, channels, scheduler, runner, registry, remote_queue, backlog, parts.listeners, traces
-    )
+    notified = parts.listeners, parts.observers, traces
+    return App(settings, store, known, channels, scheduler, runner, registry, remote_queue, backlog, *notified)
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +191,7 @@ class _Parts:
     estimates: LearnedEstimates
     tracing: Tracing
     listeners: list[Listener] = field(default_factory=list)
+    observers: Observers = field(default_factory=Observers)
 
     def runner(self, role: Role, exhausted: Callable[[], None], hosted: Callable[[], None] | None) -> Running:
         """Construct the part of the process that moves runs."""
@@ -226,7 +227,8 @@ class _Parts:
         return make_member(self.settings, self.store, self.registry, placement, recruit)
 
     def _notifier(self, exhausted: Callable[[], None]) -> RunNotifier:
-        return RunNotifier(self._notify, on_exhausted=exhausted, subscribers=(log_runs,), tracing=self.tracing)
+        runs = self.observers.runs
+        return RunNotifier(self._notify, on_exhausted=exhausted, subscribers=runs, tracing=self.tracing)
 
     def scheduler(self, runner: Running, remote_queue: RemoteQueue, via: str) -> service.Scheduler:
         """Construct the service; what it changes wakes the runner."""

@@ -24,6 +24,14 @@ CallT = TypeVar("CallT")
 SchedulerSource = Callable[[], "Scheduler"]
 """Returns the scheduler of this process, opened first if need be; raises DuetimeError when it cannot be opened."""
 
+CallObserver = Callable[[str, str, float], None]
+"""Called with the name of a tool, the outcome of its call (`ok` or the code of an error) and the seconds it took."""
+
+
+def unobserved(_tool: str, _outcome: str, _seconds: float) -> None:
+    """Observe no call."""
+
+
 TIME = Text(200, "a time")
 
 TASK_ID = Argument(

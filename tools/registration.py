@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -11,12 +12,12 @@ from duetime.scheduler.task import Json
 from duetime.tools.act_on_task import ACT_ON_TASK
 from duetime.tools.arguments import Arguments
 from duetime.tools.cancel_task import CANCEL_TASK
-from duetime.tools.definition import AnyDefinition, SchedulerSource, Sender
+from duetime.tools.definition import AnyDefinition, CallObserver, SchedulerSource, Sender, unobserved
 from duetime.tools.get_task import GET_TASK
 from duetime.tools.list_tasks import LIST_TASKS
 from duetime.tools.output_schema import output_schema
 from duetime.tools.reschedule_task import RESCHEDULE_TASK
-from duetime.tools.results import apology, refusal
+from duetime.tools.results import CODE, apology, refusal
 from duetime.tools.schedule_task import REMINDER, Actions, schedule_task
 from duetime.tools.threads import cross
 from duetime.widgets.cards import Card, cards
@@ -36,9 +37,12 @@ class StrictTool(Tool):
     _arguments: Arguments = PrivateAttr()
     _scheduler: SchedulerSource = PrivateAttr()
     _caller: Caller = PrivateAttr()
+    _observe: CallObserver = PrivateAttr()
 
     @classmethod
-    def of(cls, definition: AnyDefinition, scheduler: SchedulerSource, caller: Caller) -> StrictTool:
+    def of(
+        cls, definition: AnyDefinition, scheduler: SchedulerSource, caller: Caller, observe: CallObserver = unobserved
+    ) -> StrictTool:
         """Make the tool that calls the scheduler in the name of whoever `caller` says."""
         arguments = definition.read()
         tool = cls(
@@ -56,11 +60,17 @@ class StrictTool(Tool):
             meta=_meta(definition),
         )
         tool._definition, tool._arguments = definition, arguments
-        tool._scheduler, tool._caller = scheduler, caller
+        tool._scheduler, tool._caller, tool._observe = scheduler, caller, observe
         return tool
 
     async def run(self, arguments: dict[str, Any], context: Any, convert_result: bool = False) -> CallToolResult:  # noqa: ARG002 - the SDK's signature
         """Answer one call. Every failure is an answer that the model can act on; none is raised."""
+        began = time.perf_counter()
+        result = await self._result(arguments)
+        self._observe(self.name, (result.meta or {}).get(CODE, "ok"), time.perf_counter() - began)
+        return result
+
+    async def _result(self, arguments: dict[str, Any]) -> CallToolResult:
         try:
             return await cross(self.answer, arguments, self._caller())
         except IllegalMove as defect:
@@ -101,6 +111,7 @@ def make_tools(
     actions: Actions = REMINDER,
     pools: Sequence[str] = (),
     served: Sequence[Card] | None = None,
+    observe: CallObserver = unobserved,
 ) -> list[Tool]:
     """Return all tools, in their fixed order. `actions` and `pools` are named to models, the scheduler decides.
 
@@ -110,7 +121,7 @@ def make_tools(
     found = definitions(actions, pools)
     if missing := [tool.name for tool in found if tool.card not in known]:
         raise ValueError(f"no resource has the cards of {', '.join(missing)}")
-    return [StrictTool.of(definition, scheduler, caller) for definition in found]
+    return [StrictTool.of(definition, scheduler, caller, observe) for definition in found]
 
 
 def _all_of(problems: Sequence[InvalidArgument]) -> DuetimeError:

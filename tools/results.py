@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 WORDS = "duetime/words"
+CODE = "duetime/code"
 _EXAMPLE = re.compile(r" Example: .*")
 _ID = re.compile(r"\bt_[0-9a-z]{12}\b")
 
@@ -99,7 +100,7 @@ def _failed(sentence: str, code: str, *, plain: str) -> CallToolResult:
     return CallToolResult(
         content=[TextContent(type="text", text=_sendable(sentence))],
         is_error=True,
-        _meta={"duetime/code": code, "duetime/plain": _sendable(plain)},
+        _meta={CODE: code, "duetime/plain": _sendable(plain)},
     )
 
 

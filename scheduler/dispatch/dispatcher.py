@@ -110,6 +110,7 @@ class Dispatcher:
         self._epoch = epoch
         self._notifier = notifier
         self._asking = 0
+        self._expired: dict[str, tuple[Settlement, Claim]] = {}
         self._clock = clock
         self._new: deque[ReadyRun] = deque()
         self._asked = False
@@ -182,6 +183,7 @@ class Dispatcher:
     def _drop(self) -> bool:
         """End runs that cannot meet their hard deadline any more, and give late soft runs a new key."""
         self._asking = MAX_EXPIRED_RUNS_EXPLAINED
+        self._expired.clear()
         expired = self._store.claims.expire(limit=MAX_RUNS_PER_BATCH, conclude=self._conclude)
         for run in expired:
             self._queue.cancel(run.run_id)
@@ -189,14 +191,20 @@ class Dispatcher:
         for ready in late:
             self._queue.rescore(ready.run_id, self._placement.key(ready))
         self._notifier.changed([run.task_id for run in expired])
-        self._notifier.happened([RunEvent(EventKind.EXPIRED, run.run_id) for run in expired])
+        self._notifier.happened([self._event(run.run_id) for run in expired])
         return bool(expired or late)
 
     def _conclude(self, claim: Claim, end: Settlement) -> Settlement:
         if claim.run.state is State.READY and (waited := self._last_waited_for(claim)):
             reason = f"{end.reason}; {waited}"
             end = replace(end, reason=reason, error=reason)
-        return concluded(claim, end, now=self._store.now())
+        settled = concluded(claim, end, now=self._store.now())
+        self._expired[claim.run.id] = settled, claim
+        return settled
+
+    def _event(self, run_id: str) -> RunEvent:
+        settlement, claim = self._expired.get(run_id, (None, None))  # a damaged run has neither
+        return RunEvent(EventKind.EXPIRED, run_id, settlement=settlement, claim=claim)
 
     def _last_waited_for(self, claim: Claim) -> str:
         """Query the queue for what kept a run; only a few of each batch, because the transaction waits."""

@@ -13,6 +13,7 @@ from duetime.scheduler.dispatch.placement import Placement
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.ids import runs_words
 from duetime.scheduler.queue import DispatchQueue, Finish, QueueLost, QueueUnavailable
+from duetime.scheduler.records import Claim, Settlement
 from duetime.scheduler.rules.settlement import concluded
 from duetime.scheduler.runtime.loop import Loop
 from duetime.scheduler.runtime.notifier import RunEvent, RunNotifier
@@ -141,15 +142,25 @@ class Maintenance:
 
     def _recover(self) -> None:
         before = self._store.now()  # first, so that no later claim can look abandoned
+        known: dict[str, tuple[Settlement, Claim]] = {}
+
+        def conclude(claim: Claim, settlement: Settlement) -> Settlement:
+            settled = concluded(claim, settlement, now=self._store.now())
+            known[claim.run.id] = settled, claim
+            return settled
+
         ended = self._store.claims.recover_lapsed(
             epoch=self._epoch,
             held=self._held(),
             before=before,
-            conclude=lambda claim, settlement: concluded(claim, settlement, now=self._store.now()),
+            conclude=conclude,
             only=self._unchanged(before) if self._store.clock_leapt() else None,
         )
         if ended:
-            self._notifier.happened([RunEvent(EventKind.CRASHED, run_id, reason=LAPSED) for run_id in ended])
+            of_run = {run_id: known.get(run_id, (None, None)) for run_id in ended}  # what is tried again has neither
+            self._notifier.happened(
+                [RunEvent(EventKind.CRASHED, run_id, LAPSED, end, claim) for run_id, (end, claim) in of_run.items()]
+            )
             self._release(ended)
             self._recovered()
 

@@ -19,12 +19,16 @@ def _ignore(*_news: object) -> None:
 
 @dataclass(frozen=True, slots=True)
 class RunEvent:
-    """A change of a run that this process has just stored; with the settlement of an attempt that it ran to its end."""
+    """A change of a run that this process has just stored; with the settlement where that ended an attempt or the run.
+
+    `claim` has the run and its task as they were, where the process knows them.
+    """
 
     kind: EventKind
     run_id: str
     reason: str | None = None
     settlement: Settlement | None = field(default=None, compare=False)
+    claim: Claim | None = field(default=None, compare=False, repr=False)
 
 
 Subscriber = Callable[[Sequence[RunEvent]], None]
@@ -45,7 +49,7 @@ class RunNotifier:
     on_settled: Callable[[Sequence[Settlement]], None] = _ignore
     on_replaced: Callable[[], None] = _ignore
     on_exhausted: Callable[[], None] = _ignore
-    subscribers: tuple[Subscriber, ...] = ()
+    subscribers: Sequence[Subscriber] = ()
     tracing: Tracing = NO_TRACING
 
     def changed(self, task_ids: Sequence[str]) -> None:
@@ -66,14 +70,14 @@ class RunNotifier:
     def started(self, claims: Sequence[Claim]) -> None:
         """Notify of attempts that have started."""
         if self.subscribers:
-            self.happened([RunEvent(EventKind.STARTED, claim.run.id) for claim in claims])
+            self.happened([RunEvent(EventKind.STARTED, claim.run.id, claim=claim) for claim in claims])
         self.changed([claim.task.id for claim in claims])
 
     def settled(self, settlements: Sequence[Settlement]) -> None:
         """Notify of attempts that have ended, and of the tasks that they belong to."""
         self.on_settled(settlements)
         if self.subscribers:
-            self.happened([RunEvent(end.kind, end.run_id, end.reason, end) for end in settlements])
+            self.happened([RunEvent(end.kind, end.run_id, end.reason, end, end.claim) for end in settlements])
 
     def replaced(self) -> None:
         """Notify that another process runs the tasks now."""

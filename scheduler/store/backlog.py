@@ -37,6 +37,13 @@ class Backlog:
         """Return the runs of each tier that are ready, or due and not ready yet; those of paused tasks do not wait."""
         return self._database.read(lambda connection: _waiting(connection, now))
 
+    def open_runs(self) -> dict[tuple[State, Tier], int]:
+        """Count open runs by state and tier, up to `MAX_RUNS_READ` that have no timer and as many that have the next.
+
+        Those of paused tasks are left out.
+        """
+        return self._database.read(_open_runs)
+
     def throughput(self, now: datetime) -> tuple[Throughput, ...]:
         """Count what came and went in the last minutes, in windows of 1, 5 and 15 minutes.
 
@@ -58,6 +65,20 @@ def _waiting(connection: Connection, now: datetime) -> dict[Tier, Waiting]:
     found = [group for group in groups if isinstance(group[0], Tier)]
     at_least = sum(count for _, count, _ in found) >= MAX_RUNS_READ
     return {tier: Waiting(count, _known(oldest, now), at_least) for tier, count, oldest in found}
+
+
+def _open_runs(connection: Connection) -> dict[tuple[State, Tier], int]:
+    active, timed = (ACTIVE,), (runs.c.wake_at.is_not(None), NOT_PAUSED)
+    ids = union(_first(active, runs.c.id), _first(timed, runs.c.wake_at)).subquery()
+    statement = (
+        select(runs.c.state, tasks.c.priority, func.count())
+        .select_from(ids.join(runs, runs.c.id == ids.c.id).join(tasks, tasks.c.id == runs.c.task_id))
+        .where(NOT_PAUSED, tasks.c.paused == false())
+        .group_by(runs.c.state, tasks.c.priority)
+    )
+    groups, _ = unreadable.every(connection, cast("Select[Any]", statement))
+    found = [group for group in groups if isinstance(group[0], State) and isinstance(group[1], Tier)]
+    return {(state, tier): count for state, tier, count in found}
 
 
 def _known(oldest: datetime | DamagedValue, now: datetime) -> datetime:

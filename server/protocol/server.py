@@ -14,7 +14,7 @@ from duetime.server.protocol.refusals import shorten_refusals
 from duetime.server.protocol.resources import add_resources
 from duetime.server.protocol.sdk import expect_no_argument_headers, serve_subscribe, without_log_setup
 from duetime.server.protocol.subscriptions import Subscriptions
-from duetime.tools.definition import SchedulerSource
+from duetime.tools.definition import CallObserver, SchedulerSource, unobserved
 from duetime.tools.registration import make_tools
 from duetime.tools.schedule_task import REMINDER, Actions
 from duetime.version import __version__
@@ -54,6 +54,7 @@ def make_server(
     actions: Actions = REMINDER,
     pools: Sequence[str] = (),
     guard: Guard | None = None,
+    observe: CallObserver = unobserved,
 ) -> MCPServer[None]:
     """Return the server of a scheduler; `changes` tells its subscribers, `actions` and `pools` are named to models.
 
@@ -69,14 +70,13 @@ def make_server(
 
     caller = caller_of(guard)
     served = cards()
-    tools = make_tools(scheduler, caller=caller, actions=actions, pools=pools, served=served)
     with without_log_setup():
         server: MCPServer[None] = MCPServer(
             NAME,
             title="Duetime",
             instructions=INSTRUCTIONS,
             version=__version__,
-            tools=tools,
+            tools=make_tools(scheduler, caller=caller, actions=actions, pools=pools, served=served, observe=observe),
             extensions=[_apps(served)],
             lifespan=lifespan,
             cache_hints=_CACHED,

@@ -147,6 +147,32 @@ class AccessSettings(WorkSettings):
         examples=["10000"],
     )
 
+    metrics_host: HostName = Field(
+        default="127.0.0.1",
+        description="the address on which `duetime worker` answers `/metrics`; any but loopback needs `auth`",
+        examples=["127.0.0.1"],
+    )
+    metrics_port: int | None = Field(
+        default=None,
+        ge=0,
+        le=65_535,
+        description="the port on which `duetime worker` answers `/metrics`, and with `processes` the first of them; 0 "
+        "picks a free one; without it only `duetime serve` answers, on its own port",
+        examples=["9100"],
+    )
+    metrics_actions: int = Field(
+        default=20,
+        ge=1,
+        le=1000,
+        description="how many actions, and how many pools, metrics tell apart; the others are counted as `other`",
+        examples=["20"],
+    )
+    metrics_tenants: Names = Field(
+        default=(),
+        description="tenants that labels of metrics may name, separated by commas; others are never named there",
+        examples=["acme,local"],
+    )
+
     @model_validator(mode="after")
     def _reachable_with_auth_only(self) -> AccessSettings:
         if is_loopback(self.host):
@@ -160,6 +186,15 @@ class AccessSettings(WorkSettings):
             raise ValueError(
                 f"host {self.host!r} can be reached from other machines: set public_url (DUETIME_PUBLIC_URL) to the "
                 "address that they call, for example https://duetime.example.com"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _metrics_with_auth_only(self) -> AccessSettings:
+        if not is_loopback(self.metrics_host) and not self.auth:
+            raise ValueError(
+                f"metrics_host {self.metrics_host!r} can be reached from other machines, and without `auth` nobody has "
+                "to prove who he is: set auth (DUETIME_AUTH) to keys or oauth as well, or metrics_host to 127.0.0.1"
             )
         return self
 

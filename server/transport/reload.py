@@ -14,8 +14,10 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
+from duetime.scheduler.dispatch.pool_registry import PoolRegistry
 from duetime.scheduler.errors import DuetimeError, InvalidSetting
 from duetime.scheduler.handlers import Handlers
+from duetime.scheduler.queue.remote import RemoteQueue
 from duetime.scheduler.runtime.loop import Loop
 from duetime.scheduler.service import Scheduler
 from duetime.scheduler.store import Store
@@ -23,6 +25,7 @@ from duetime.server.app import App, Listener, build
 from duetime.server.settings.handler_files import HandlerFiles, TimeStamps
 from duetime.server.settings.handlers import load_handlers
 from duetime.server.settings.model import Settings
+from duetime.server.telemetry.observers import Observers
 
 FILE_POLL_INTERVAL_S: Final = 0.5
 CALL_GRACE_S: Final = 2.0
@@ -65,6 +68,22 @@ class ReloadingApp:
     @property
     def handlers(self) -> Handlers:
         return self.app.handlers
+
+    @property
+    def settings(self) -> Settings:
+        return self.app.settings
+
+    @property
+    def registry(self) -> PoolRegistry:
+        return self.app.registry
+
+    @property
+    def remote_queue(self) -> RemoteQueue:
+        return self.app.remote_queue
+
+    @property
+    def observers(self) -> Observers:
+        return self.app.observers
 
     @property
     def listeners(self) -> list[Listener]:
@@ -122,6 +141,7 @@ class ReloadingApp:
             log.error("%s changed, and the handlers stay as they were: %s", changed, error, exc_info=error.__cause__)  # noqa: TRY400 - the cause alone
             return
         following.listeners.extend(self.app.listeners)
+        following.observers.take_over(self.app.observers)
         self._ending, self.app = self.app, following
         self.on_reload(following.handlers)
         self._ending.runner.stop(timedelta(seconds=self._settings.grace_seconds))

@@ -46,7 +46,15 @@ def _admin(app: App | ReloadingApp, guard: Guard | None) -> Sequence[BaseRoute]:
     return routes(_current(app), _current(app)().settings, guard)
 
 
-SURFACES: tuple[Surface, ...] = (_rest, _admin)
+def _metrics(app: App | ReloadingApp, _guard: Guard | None) -> Sequence[BaseRoute]:
+    """Return the route `/metrics`; the application is observed from now on."""
+    from duetime.server.telemetry.metrics.metrics import Metrics  # noqa: PLC0415 - the client, only where it is used
+    from duetime.server.telemetry.metrics.routes import metrics_routes  # noqa: PLC0415 - as above
+
+    return metrics_routes(Metrics(app, app.settings, role="serve"))
+
+
+SURFACES: tuple[Surface, ...] = (_rest, _admin, _metrics)
 
 log = logging.getLogger(__name__)
 
@@ -61,15 +69,18 @@ def connect(app: App | ReloadingApp, guard: Guard | None = None) -> MCPServer[No
     changes = Subscriptions(lambda: app.store.history, caller=caller, validity=validity)
     app.listeners.append(changes.touched)
     actions, pools = actions_of(app.handlers), app.scheduler.pools
-    server = make_server(lambda: app.scheduler, changes, actions=actions, pools=pools, guard=guard)
+    server = make_server(
+        lambda: app.scheduler, changes, actions=actions, pools=pools, guard=guard, observe=app.observers.called
+    )
     if isinstance(app, ReloadingApp):
         app.on_reload = partial(_offer, server, app, caller)
     return server
 
 
 def _offer(server: MCPServer[None], app: ReloadingApp, caller: Caller, handlers: Handlers) -> None:
-    pools = app.scheduler.pools
-    replace_tools(server, make_tools(lambda: app.scheduler, caller=caller, actions=actions_of(handlers), pools=pools))
+    actions, pools, observe = actions_of(handlers), app.scheduler.pools, app.observers.called
+    tools = make_tools(lambda: app.scheduler, caller=caller, actions=actions, pools=pools, observe=observe)
+    replace_tools(server, tools)
 
 
 def surfaces(app: App | ReloadingApp, guard: Guard | None) -> list[BaseRoute]:

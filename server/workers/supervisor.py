@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import subprocess
 import threading
 import time
@@ -31,8 +32,9 @@ log = logging.getLogger(__name__)
 class ChildProcess:
     """One slot of the supervisor: its current process, and the time of the next start."""
 
-    def __init__(self, number: int, command: Sequence[str]) -> None:
+    def __init__(self, number: int, command: Sequence[str], metrics_port: int | None = None) -> None:
         self._number = number
+        self._environment = {} if not metrics_port else {"DUETIME_METRICS_PORT": str(metrics_port + number - 1)}
         self._command = command
         self.process: subprocess.Popen[bytes] | None = None
         self._began = 0.0
@@ -50,7 +52,7 @@ class ChildProcess:
         try:
             # A session of its own: what a terminal sends to all reaches the parent alone, which ends them in order.
             self.process = subprocess.Popen(  # noqa: S603 - this very program
-                self._command, stdin=subprocess.PIPE, start_new_session=True
+                self._command, stdin=subprocess.PIPE, start_new_session=True, env={**os.environ, **self._environment}
             )
         except OSError as error:  # no memory, no process or no file is left: the other processes go on
             self._delay(now)
@@ -115,7 +117,8 @@ def run_processes(settings: Settings, command: Sequence[str], *, until_eof: bool
         ending.on_begin(stopped.set)
         if until_eof:
             end_with_input(ending)
-        places = [ChildProcess(number, command) for number in range(1, settings.processes + 1)]
+        numbers = range(1, settings.processes + 1)
+        places = [ChildProcess(number, command, settings.metrics_port) for number in numbers]
         while not stopped.is_set():
             for place in places:
                 place.look(time.monotonic())

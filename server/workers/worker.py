@@ -6,10 +6,11 @@ import logging
 import os
 import sys
 import threading
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 
 from duetime.scheduler.errors import InvalidSetting
-from duetime.server.app import Role, build
+from duetime.server.app import App, Role, build
 from duetime.server.runtime.garbage import collect_less
 from duetime.server.runtime.logs import configure_logs
 from duetime.server.runtime.shutdown import Shutdown
@@ -42,13 +43,22 @@ def run_worker(settings: Settings, *, until_eof: bool = False) -> int:
         if until_eof:
             end_with_input(ending)
         exhausted = partial(ending.begin, "too many threads were lost", code=REPLACE_EXIT_CODE)
-        with build(settings, role=Role.WORK, exhausted=exhausted) as app:
+        with build(settings, role=Role.WORK, exhausted=exhausted) as app, _metrics_of(app, settings.metrics_port):
             collect_less()
             ending.on_hurry(app.hurry)
             app.start()
             log.info("this process now runs tasks, %d at a time", settings.threads)
             stopped.wait()
     return ending.code
+
+
+def _metrics_of(app: App, port: int | None) -> AbstractContextManager[object]:
+    """Return what answers `/metrics`, where the settings name a port."""
+    if port is None:
+        return nullcontext()
+    from duetime.server.workers.metrics_endpoint import answering_metrics  # noqa: PLC0415 - an HTTP server, where asked
+
+    return answering_metrics(app, port)
 
 
 def check_distributed(settings: Settings) -> None:

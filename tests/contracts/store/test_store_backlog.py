@@ -49,6 +49,23 @@ def test_runs_of_paused_tasks_do_not_wait(store: Store, clock: Clock) -> None:
     assert store.backlog.waiting(clock()) == {}
 
 
+def test_open_runs_are_counted_by_state_and_tier_without_those_of_paused_tasks(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started(store, priority=Tier.HIGH)
+    store.claims.settle([settlement(started(store), State.RETRYING, wake_at=NOON + MINUTE)])
+    store.claims.settle([settlement(started(store))])
+    for hour in range(3):
+        added(store, NOON + timedelta(hours=1 + hour))
+    paused = added(store, NOON + MINUTE)
+    store.tasks.change(TENANT, paused.task.id, actor="alice", kind=EventKind.PAUSED, decide=pause)
+    normal = {(State.RETRYING, Tier.NORMAL): 1, (State.SCHEDULED, Tier.NORMAL): 3}
+    assert store.backlog.open_runs() == {(State.RUNNING, Tier.HIGH): 1, **normal}
+    monkeypatch.setattr(backlog, "MAX_RUNS_READ", 2)
+    some = {(State.RETRYING, Tier.NORMAL): 1, (State.SCHEDULED, Tier.NORMAL): 1}
+    assert store.backlog.open_runs() == {(State.RUNNING, Tier.HIGH): 1, **some}, "those with the next timer"
+
+
 def test_a_run_that_is_due_waits_though_no_process_makes_it_ready(store: Store, clock: Clock) -> None:
     added(store, NOON + MINUTE)
     paused = added(store, NOON + MINUTE)

@@ -15,6 +15,7 @@ import pytest
 PATIENCE = 120
 LOADED_LATER = {
     *("alembic", "apprise", "dramatiq", "fastapi", "httpcore2", "jwt", "psycopg", "redis", "rich", "sqlalchemy"),
+    "prometheus_client",
     "standardwebhooks",
     *("tomllib", "typer"),
 }

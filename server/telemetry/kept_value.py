@@ -1,0 +1,35 @@
+"""A value that is costly to read: kept for some seconds, longer if it was slow to read."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable
+from typing import Final, Generic, TypeVar
+
+KEPT_S: Final = 5.0
+READ_PAUSE_RATIO: Final = 50
+"""A value is read for at most one part in this many of the time, however often it is asked for."""
+
+T = TypeVar("T")
+
+
+class KeptValue(Generic[T]):
+    """Reads a value when it is asked for and old. Thread-safe; those that ask meanwhile wait for the same one."""
+
+    def __init__(self, read: Callable[[], T], *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._read = read
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._last: T | None = None
+        self._until = -math.inf
+
+    def __call__(self) -> T:
+        with self._lock:
+            began = self._clock()
+            if self._last is None or began >= self._until:
+                self._last = self._read()
+                ended = self._clock()
+                self._until = ended + max(KEPT_S, READ_PAUSE_RATIO * (ended - began))
+            return self._last

@@ -1,0 +1,1 @@
+"""Metrics for Prometheus: docs/metrics.md describes each one, and a test compares."""

@@ -1,0 +1,174 @@
+"""Metrics of the runs of this process: a subscriber of their events.
+
+A batch of events has at most some hundred of them, and each costs a few microseconds: the counters of a tier and an
+action are looked up together, once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from typing import Final
+
+from duetime.scheduler.events import EventKind
+from duetime.scheduler.records import Claim, Settlement
+from duetime.scheduler.rules.states import TERMINAL
+from duetime.scheduler.runtime.notifier import RunEvent
+from duetime.scheduler.task import State, Tier
+from duetime.scheduler.worker.threads.preemption import GAVE_WAY
+from prometheus_client import CollectorRegistry, Counter, Histogram
+
+LabelOf = Callable[[str], str]
+"""Makes the value of a label of a name."""
+
+OF_RUN: Final = ("tier", "action")
+LATENCY_BUCKETS_S: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 14_400)
+LONG_BUCKETS_S: Final = (0.1, 1, 5, 15, 60, 300, 900, 3600, 21_600, 86_400)
+_MISSES: Final = frozenset({State.FAILED, State.EXPIRED})
+_JUDGED: Final = frozenset({State.SUCCEEDED}) | _MISSES
+"""Ends that say whether a deadline was met; nobody waits for what was cancelled or skipped."""
+
+
+class _Instruments:
+    """The counters and histograms of all runs."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        def counter(name: str, text: str, *labels: str) -> Counter:
+            return Counter(f"duetime_{name}", text, labels, registry=registry)
+
+        def histogram(name: str, text: str, buckets: Sequence[float], *labels: str) -> Histogram:
+            return Histogram(f"duetime_{name}_seconds", text, labels, registry=registry, buckets=buckets)
+
+        self.started = counter("attempts_started", "Attempts that started.", *OF_RUN)
+        self.attempts = counter("attempts", "Attempts that ended, by their outcome.", *OF_RUN, "outcome")
+        self.runs = counter("runs", "Runs that ended, by their state.", *OF_RUN, "state")
+        self.retries = counter("retries", "Attempts that failed and are tried again.", *OF_RUN)
+        self.dead_letters = counter("dead_letters", "Runs that became dead letters.", *OF_RUN)
+        self.preemptions = counter("preemptions", "Attempts that gave way to a more urgent run.", *OF_RUN)
+        self.crashes = counter("crashes", "Attempts whose worker was lost, noticed by this process.")
+        self.deadlines = counter("deadlines", "Runs with a deadline that succeeded, failed or expired.", *OF_RUN)
+        self.missed = counter("deadlines_missed", "Those of them that did not succeed in time.", *OF_RUN)
+        lateness = "How long after its deadline a run ended that missed it."
+        self.lateness = histogram("deadline_lateness", lateness, LONG_BUCKETS_S, *OF_RUN)
+        self.duration = histogram("run_duration", "From the first start of a run to its end.", LONG_BUCKETS_S, *OF_RUN)
+        dispatch = "From when a run was due to its first start."
+        self.dispatch = histogram("dispatch_latency", dispatch, LATENCY_BUCKETS_S, "tier")
+        wait = "From when a run was ready to its first start."
+        self.wait = histogram("run_wait", wait, LATENCY_BUCKETS_S, "tier")
+        self.reserved = counter("pool_reserved_units", "Units that ended attempts had reserved.", "pool")
+        self.used = counter("pool_used_units", "Units that they used.", "pool")
+        self.wasted = counter("pool_wasted_units", "Units that they had reserved and did not use.", "pool")
+
+
+@dataclass
+class _OfRuns:
+    """The series of one tier and one action, each made when it is first used."""
+
+    of: _Instruments
+    tier: Tier
+    action: str
+
+    @cached_property
+    def started(self) -> Counter:
+        return self.of.started.labels(self.tier, self.action)
+
+    @cached_property
+    def dispatch(self) -> Histogram:
+        return self.of.dispatch.labels(self.tier)
+
+    @cached_property
+    def wait(self) -> Histogram:
+        return self.of.wait.labels(self.tier)
+
+    @cached_property
+    def duration(self) -> Histogram:
+        return self.of.duration.labels(self.tier, self.action)
+
+    @cached_property
+    def ends(self) -> dict[tuple[str, State], tuple[Counter, ...]]:
+        return {}
+
+    def end(self, outcome: str, to: State) -> tuple[Counter, ...]:
+        """Return the counters that the end of an attempt raises."""
+        found = self.ends.get((outcome, to))
+        if found is None:
+            attempts = self.of.attempts.labels(self.tier, self.action, outcome)
+            runs = [self.of.runs.labels(self.tier, self.action, to)] if to in TERMINAL else []
+            retries = [self.of.retries.labels(self.tier, self.action)] if to is State.RETRYING else []
+            found = self.ends[outcome, to] = (attempts, *runs, *retries)
+        return found
+
+
+class RunMetrics:
+    """Counts events of runs; `action` and `pool` make labels of their names, `now` is the deciding clock."""
+
+    def __init__(
+        self, registry: CollectorRegistry, *, action: LabelOf, pool: LabelOf, now: Callable[[], datetime]
+    ) -> None:
+        self._of = _Instruments(registry)
+        self._action = action
+        self._pool = pool
+        self._now = now
+        self._series: dict[tuple[Tier, str], _OfRuns] = {}
+
+    def __call__(self, events: Sequence[RunEvent]) -> None:
+        """Count events; called after their commit, on the thread that stored them."""
+        now = self._now()
+        for event in events:
+            if event.kind is EventKind.STARTED and event.claim is not None:
+                self._start(event.claim, now)
+            elif event.settlement is not None and event.claim is not None:
+                self._end(event.claim, event.settlement, now)
+            if event.kind is EventKind.CRASHED:
+                self._of.crashes.inc()
+
+    def _of_runs(self, claim: Claim) -> _OfRuns:
+        tier, action = claim.task.priority, claim.task.action
+        found = self._series.get((tier, action))
+        if found is None:
+            label = self._action(action)
+            found = self._series.setdefault((tier, label), _OfRuns(self._of, tier, label))
+            if label == action:
+                self._series[tier, action] = found
+        return found
+
+    def _start(self, claim: Claim, now: datetime) -> None:
+        series, run = self._of_runs(claim), claim.run
+        series.started.inc()
+        if run.attempt == 1:
+            started = run.started_at or now
+            series.dispatch.observe(max(0.0, (started - run.scheduled_for).total_seconds()))
+            series.wait.observe(max(0.0, (started - (run.first_ready_at or started)).total_seconds()))
+
+    def _end(self, claim: Claim, end: Settlement, now: datetime) -> None:
+        series, run = self._of_runs(claim), claim.run
+        for counter in series.end(end.outcome, end.to):
+            counter.inc()
+        if end.to in TERMINAL and run.started_at is not None:
+            series.duration.observe(max(0.0, (now - run.started_at).total_seconds()))
+        if run.deadline is not None and end.to in _JUDGED:
+            self._judge(series, run.deadline, end.to, now)
+        if end.dead_letter:
+            self._of.dead_letters.labels(series.tier, series.action).inc()
+        if end.reason is not None and end.outcome == "yielded" and end.reason.startswith(GAVE_WAY):
+            self._of.preemptions.labels(series.tier, series.action).inc()
+        if end.used:
+            self._charge(claim, end)
+
+    def _judge(self, series: _OfRuns, deadline: datetime, to: State, now: datetime) -> None:
+        """Count a deadline, and how much it was missed by."""
+        labels = series.tier, series.action
+        self._of.deadlines.labels(*labels).inc()
+        late = (now - deadline).total_seconds()
+        if late > 0 or to in _MISSES:
+            self._of.missed.labels(*labels).inc()
+            self._of.lateness.labels(*labels).observe(max(0.0, late))
+
+    def _charge(self, claim: Claim, end: Settlement) -> None:
+        for name, used in end.used.items():
+            pool, reserved = self._pool(name), claim.reserved.get(name, 0)
+            self._of.used.labels(pool).inc(max(0.0, used))
+            self._of.reserved.labels(pool).inc(reserved)
+            self._of.wasted.labels(pool).inc(max(0.0, reserved - used))

@@ -1,0 +1,26 @@
+"""Observers of what happens in one process: logs, metrics and traces connect here, before the process starts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from duetime.scheduler.runtime.notifier import Subscriber
+from duetime.server.telemetry.run_log import log_runs
+from duetime.tools.definition import CallObserver
+
+
+@dataclass(frozen=True, slots=True)
+class Observers:
+    """Quick functions: `runs` get the events of runs (see `RunNotifier`), `calls` each answered call of a tool."""
+
+    runs: list[Subscriber] = field(default_factory=lambda: [log_runs])
+    calls: list[CallObserver] = field(default_factory=list)
+
+    def called(self, tool: str, outcome: str, seconds: float) -> None:
+        """Notify of the outcome of a call."""
+        for observe in self.calls:
+            observe(tool, outcome, seconds)
+
+    def take_over(self, others: Observers) -> None:
+        """Notify those that another application notified until now."""
+        self.runs[:], self.calls[:] = others.runs, others.calls

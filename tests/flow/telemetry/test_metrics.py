@@ -1,0 +1,137 @@
+"""`/metrics`: who may read it, what it says of an installation, and what it never says."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from duetime.scheduler.principal import Principal
+from duetime.scheduler.request import Request
+from duetime.scheduler.task import State
+from duetime.server.app import build
+from duetime.server.telemetry.metrics.metrics import Metrics
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.flow.auth.conftest import Serve, Site, bearer
+from tests.flow.test_app import settings
+from tests.flow.waiting import eventually
+
+pytestmark = pytest.mark.anyio
+
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "metrics.md"
+CANARY = "canary4711"
+
+
+Samples = Mapping[tuple[str, frozenset[tuple[str, str]]], float]
+
+
+def read(text: str) -> Samples:
+    """Read a scrape as Prometheus does."""
+    families = text_string_to_metric_families(text)
+    return {(each.name, frozenset(each.labels.items())): each.value for family in families for each in family.samples}
+
+
+def value(found: Samples, name: str, **labels: str) -> float | None:
+    return found.get((name, frozenset(labels.items())))
+
+
+async def scraped(site: Site) -> Samples:
+    return read((await site.http.get("/metrics")).text)
+
+
+async def test_every_call_of_a_tool_is_counted_with_its_outcome(serve: Serve) -> None:
+    site = await serve()
+    await site.call(None, "schedule_task", title="Stretch", when="in 2 hours")
+    await site.call(None, "get_task", task_id="t_000000000000")
+    found = await scraped(site)
+    assert value(found, "duetime_tool_calls_total", tool="schedule_task", outcome="ok") == 1
+    assert value(found, "duetime_tool_calls_total", tool="get_task", outcome="not_found") == 1
+    assert value(found, "duetime_refusals_total", reason="not_found") == 1
+    assert value(found, "duetime_tool_call_duration_seconds_count", tool="schedule_task") == 1
+
+
+async def test_an_idle_server_says_that_its_database_answers_and_that_nobody_runs_tasks(serve: Serve) -> None:
+    site = await serve()
+    await site.call(None, "schedule_task", title="Stretch", when="in 2 hours", priority="high")
+    found = await scraped(site)
+    assert value(found, "duetime_database_up") == 1
+    assert value(found, "duetime_queue_up") == 0, "the runner was never started"
+    assert value(found, "duetime_open_runs", state="scheduled", tier="high") == 1
+    assert value(found, "duetime_starvation_index", tier="critical") == 0
+    assert value(found, "duetime_database_round_trip_seconds_count") == 1
+
+
+async def test_metrics_are_for_operators_where_callers_prove_who_they_are(serve: Serve) -> None:
+    site = await serve(auth="keys", operator_tenant="ops")
+    keys = {
+        "nobody": None,
+        "a user": site.key("ops", scopes=["tasks"]),
+        "another tenant's administrator": site.key("acme", scopes=["admin"]),
+        "an operator": site.key("ops", scopes=["admin:read"]),
+    }
+    found = {who: await site.http.get("/metrics", headers=bearer(key) if key else {}) for who, key in keys.items()}
+    assert [answer.status_code for answer in found.values()] == [401, 403, 403, 200]
+    assert "duetime_" not in "".join(answer.text for answer in list(found.values())[:3]).replace("duetime_metrics", "")
+
+
+async def test_a_foreign_page_cannot_read_metrics_by_rebinding_a_name(serve: Serve) -> None:
+    site = await serve()
+    assert (await site.http.get("/metrics", headers={"Host": "evil.example.com"})).status_code == 421
+
+
+async def test_a_scrape_says_which_format_it_has(serve: Serve) -> None:
+    site = await serve()
+    answer = await site.http.get("/metrics", headers={"Accept": "application/openmetrics-text; version=1.0.0"})
+    assert answer.headers["Content-Type"].startswith("application/openmetrics-text")
+    assert answer.text.endswith("# EOF\n")
+
+
+def test_a_run_is_counted_from_its_start_to_its_end_and_no_word_of_it_is_named(tmp_path: Path) -> None:
+    told = Request(f"{CANARY} title", when="now", payload={"message": f"{CANARY} message"}, labels=[f"{CANARY}=1"])
+    with build(settings(tmp_path, pools={"tenant:*": {"capacity": 9}, "gpu": {"capacity": 2}})) as app:
+        metrics = Metrics(app, app.settings, role="serve")
+        app.start()
+        by = Principal(f"{CANARY}-tenant", f"{CANARY}-user")
+        task = app.scheduler.submit(told, by=by).record.task
+        app.scheduler.schedule(f"{CANARY} late", when="in 2 hours", needs={"gpu": 1}, by=by)
+
+        def ended() -> bool:
+            return app.scheduler.get(task.id, by=by).record.run.state is State.SUCCEEDED
+
+        eventually(ended, "the end of the run")
+        text = metrics.text()[0].decode()
+    found = read(text)
+    labels = {"tier": "normal", "action": "reminder"}
+    assert value(found, "duetime_runs_total", state="succeeded", **labels) == 1
+    assert value(found, "duetime_dispatch_latency_seconds_count", tier="normal") == 1
+    assert value(found, "duetime_queue_up") == 1
+    assert value(found, "duetime_pool_capacity_units", pool="gpu") == 2
+    assert value(found, "duetime_pool_state", pool="gpu", state="admitting") == 1
+    assert value(found, "duetime_worker_threads", use="total") == 16
+    assert CANARY not in text
+    assert task.id not in text
+
+
+def documented() -> dict[str, tuple[str, str]]:
+    """Read the tables of the page: the type and the labels of each metric."""
+    rows = re.findall(r"^\| `(duetime_\w+)` \| (\w+) \| ([^|]*)\|", PAGE.read_text("utf-8"), re.MULTILINE)
+    return {name: (kind, labels.strip()) for name, kind, labels in rows}
+
+
+def test_the_page_has_a_row_for_each_metric_with_its_type_and_labels(tmp_path: Path) -> None:
+    with build(settings(tmp_path)) as app:
+        registry = Metrics(app, app.settings, role="serve").registry
+        made: list[Any] = [each for each in registry._collector_to_names if hasattr(each, "_name")]
+        instruments = {each._name: each._labelnames for each in made}
+        families = [family for family in registry.collect() if family.name.startswith("duetime_")]
+    found = {
+        family.name + ("_total" if family.type == "counter" else ""): (
+            family.type,
+            ", ".join(instruments.get(family.name, getattr(family, "_labelnames", ()))),
+        )
+        for family in families
+    }
+    assert documented() == found
