@@ -3,36 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from dataclasses import asdict
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from duetime.scheduler.errors import InvalidArgument, StoreUnavailable
+from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.remedies import reason_in
 from duetime.scheduler.rules.time import times
 from duetime.server.cli import completion, output
 from duetime.server.cli.completion import Id
 from duetime.server.cli.formats.phrases import COMMAND_WORDS
 from duetime.server.cli.output import AsJson
+from duetime.server.rest.resources.stats import read_stats, shown_pools, stats_json, tier_rows, until_of
 from duetime.server.session import session
 
 if TYPE_CHECKING:
-    from duetime.scheduler.foresight.lateness import BacklogReport
-    from duetime.scheduler.queue import PoolUse, Stats, ThreadUse
-    from duetime.scheduler.records import Throughput
-
-
-TIERS = ("critical", "high", "normal", "low", "background")
-SILENT = {  # by `inquiry.Silence`
-    "nobody": "no process is running tasks, so there is no queue to query; start `duetime serve`",
-    "away": "Redis does not answer, so the queue cannot be queried; due runs start when it is back. Check redis_url "
-    "with `duetime config`, and that Redis is running; `duetime doctor` reports more",
-    "empty": "the queue in Redis is empty; the first running `duetime worker` or `duetime serve` rebuilds it; "
-    "start one, or ask again in a moment",
-}
+    from duetime.scheduler.queue import PoolUse, ThreadUse
 
 
 def explain(
@@ -57,13 +44,10 @@ def explain(
 def stats(context: typer.Context, *, as_json: AsJson = False) -> None:
     """Count waiting runs by tier, with the share of each tier, and show the use of pools and threads."""
     with session(context).app() as app:
-        found = app.remote_queue.stats()
         now, zone = app.store.now(), app.scheduler.zone or "UTC"
-        backlog = app.backlog.report()
-    if found is None:
-        raise StoreUnavailable("; ".join((SILENT[app.remote_queue.silence()], *backlog.late())))
+        found, backlog = read_stats(app.remote_queue, app.backlog)
     if as_json:
-        output.as_json(_stats(found, backlog))
+        output.as_json(stats_json(found, backlog))
         return
     output.table(
         ("TIER", "WAITING", "SHARE", "CEILING", "SERVED WITHIN", "OLDEST", "PATIENCE"),
@@ -77,13 +61,13 @@ def stats(context: typer.Context, *, as_json: AsJson = False) -> None:
                 _oldest(row),
                 times.length(timedelta(seconds=row["patience_seconds"])),
             )
-            for row in _tiers(found, backlog)
+            for row in tier_rows(found, backlog)
         ),
         spare=("CEILING",),
     )
     output.say(backlog.throughput_text())
     output.say(f"{found.leased} running or about to start, {found.parked} held by a pool, {found.delayed} delayed")
-    pools = [_use(name, use, now, zone) for name, use in _pools(found)]
+    pools = [_use(name, use, now, zone) for name, use in shown_pools(found)]
     if pools:
         output.table(("POOL", "STATE", "USED", "SPENT", "FREE", "CAPACITY", "HELD"), pools)
     output.table(
@@ -98,66 +82,9 @@ def _oldest(row: dict[str, Any]) -> str:
     return times.length(timedelta(seconds=int(row["oldest_seconds"]))) + (" (late)" if row["late"] else "")
 
 
-def _stats(found: Stats, backlog: BacklogReport) -> dict[str, Any]:
-    """Return what `docs/cli.md` calls `duetime.stats/1`."""
-    return {
-        "schema": "duetime.stats/1",
-        **asdict(found),
-        "waiting": dict(zip(TIERS, found.waiting, strict=True)),
-        "pools": {name: {**asdict(use), "until": _utc(use)} for name, use in _pools(found)},
-        "tiers": list(_tiers(found, backlog)),
-        "throughput": {
-            **_counts(backlog.throughput[:2][-1]),  # five minutes
-            "windows": [_counts(window) for window in backlog.throughput],
-        },
-    }
-
-
-def _counts(found: Throughput) -> dict[str, float]:
-    return {
-        "seconds": found.window.total_seconds(),
-        "ready": found.ready,
-        "started": found.started,
-        "ended": found.ended,
-    }
-
-
-def _pools(found: Stats) -> Iterator[tuple[str, PoolUse]]:
-    """Give the pools by name, without those that nobody declared and nothing needs now."""
-    for name, use in sorted(found.pools.items()):
-        if not name.startswith("duetime:") or use.used or use.parked:
-            yield name, use
-
-
-def _until(use: PoolUse) -> datetime | None:
-    return datetime.fromtimestamp(use.until / 1000, UTC) if use.until is not None else None
-
-
-def _utc(use: PoolUse) -> str | None:
-    until = _until(use)
-    return times.utc(until) if until else None
-
-
-def _tiers(found: Stats, backlog: BacklogReport) -> Iterator[dict[str, Any]]:
-    shares = import_module("duetime.scheduler.rules.shares").Shares()
-    for rank, (waiting, late) in enumerate(zip(found.waiting, backlog.tiers, strict=True), start=1):
-        yield {
-            "tier": late.tier.value,
-            "waiting": waiting,
-            "share": shares.guaranteed[rank - 1],
-            "ceiling": shares.ceilings[rank - 1],
-            "bound": shares.bound(rank),
-            "ready": late.waiting,
-            "at_least": late.at_least,
-            "oldest_seconds": late.oldest.total_seconds(),
-            "patience_seconds": late.patience.total_seconds(),
-            "late": late.is_late,
-        }
-
-
 def _use(name: str, use: PoolUse, now: datetime, zone: str) -> tuple[str, ...]:
     slowed = f" at {use.factor:.0%}" if use.factor < 1 else ""
-    until = _until(use)
+    until = until_of(use)
     ends = f" until {times.describe(until, zone)} ({times.relative(until, now)})" if until else ""
     numbers = (use.used, use.spent, use.free, use.capacity)
     return (name, use.state + slowed + ends, *(f"{round(number, 2):g}" for number in numbers), str(use.parked))

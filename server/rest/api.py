@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, Final
@@ -37,7 +38,9 @@ Endpoint = Callable[[Request], Any]
 
 def routes(parts: Callable[[], Installation]) -> Sequence[BaseRoute]:
     """Return the routes of the API over the application that `parts` gives at the time of a request."""
-    return [Mount(PREFIX, api(parts))]
+    mount = Mount(PREFIX, api(parts))
+    mount.path_regex = re.compile(mount.path_regex.pattern, re.DOTALL)  # a line break in an id is in the path too
+    return [mount]
 
 
 def api(parts: Callable[[], Installation]) -> FastAPI:
@@ -131,6 +134,7 @@ async def _not_served(request: Request, error: Exception) -> Response:
 
 
 def _methods(request: Request) -> list[str]:
-    """Return the methods of the operations whose path is that of the request."""
-    found = (route for route in request.app.routes if route.matches(request.scope)[0] is not Match.NONE)
-    return sorted({method for route in found for method in getattr(route, "methods", None) or ()})
+    """Return the methods of the operations whose path is that of the request; a path without arguments goes first."""
+    found = [route for route in request.app.routes if route.matches(request.scope)[0] is not Match.NONE]
+    exact = [route for route in found if "{" not in route.path] or found
+    return sorted({method for route in exact for method in route.methods})

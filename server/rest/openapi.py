@@ -11,7 +11,6 @@ from duetime.server.rest.operation import Operation
 from duetime.server.rest.problem import PROBLEM_TYPE, ProblemDetails, title_of
 from duetime.server.rest.request_arguments import (
     CONDITION_HEADER,
-    CONDITION_PATTERN,
     JSON_TYPE,
     KEY_HEADER,
     KEY_PATTERN,
@@ -38,8 +37,18 @@ _EVERYWHERE: Final = (
     HTTPStatus.SERVICE_UNAVAILABLE,
 )
 _OF_BODIES: Final = (HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
-_KEY: Final = (KEY_HEADER, KEY_PATTERN, "Repeating a request with the same key changes nothing, and says so")
-_CONDITION: Final = (CONDITION_HEADER, CONDITION_PATTERN, "Refuse with 412 if the task is no longer at this revision")
+_KEY: Final[dict[str, Any]] = {
+    "name": KEY_HEADER,
+    "in": "header",
+    "schema": {**_TEXT, "pattern": KEY_PATTERN},
+    "description": "Repeating a request with the same key changes nothing, and says so",
+}
+_CONDITION: Final[dict[str, Any]] = {
+    "name": CONDITION_HEADER,
+    "in": "header",
+    "schema": _TEXT,
+    "description": "The ETag of the task: refuse with 412 if it has another one by now",
+}
 
 
 def documented(prefix: str) -> FastAPI:
@@ -136,10 +145,8 @@ def _parameters(operation: Operation) -> Iterator[dict[str, Json]]:
         yield _parameter("path", argument)
     for argument in operation.in_query:
         yield _parameter("query", argument)
-    for name, pattern, about in ((*_KEY,),) if operation.repeatable else ():
-        yield {"name": name, "in": "header", "schema": {**_TEXT, "pattern": pattern}, "description": about}
-    for name, pattern, about in ((*_CONDITION,),) if operation.conditional else ():
-        yield {"name": name, "in": "header", "schema": {**_TEXT, "pattern": pattern}, "description": about}
+    yield from (_KEY,) if operation.repeatable else ()
+    yield from (_CONDITION,) if operation.conditional else ()
 
 
 def _parameter(place: str, argument: Argument) -> dict[str, Json]:

@@ -4,8 +4,19 @@ from __future__ import annotations
 
 from typing import Final
 
-from duetime.server.rest.batch import SCHEDULE_BATCH
 from duetime.server.rest.operation import Operation
-from duetime.server.rest.tasks import OF_TASKS
+from duetime.server.rest.resources.batch import SCHEDULE_BATCH
+from duetime.server.rest.resources.history import OF_HISTORY
+from duetime.server.rest.resources.inbox import OF_INBOX
+from duetime.server.rest.resources.installation import OF_INSTALLATION
+from duetime.server.rest.resources.keys import OF_KEYS
+from duetime.server.rest.resources.tasks import OF_TASKS
 
-OPERATIONS: Final[tuple[Operation, ...]] = (*OF_TASKS, SCHEDULE_BATCH)
+OPERATIONS: Final[tuple[Operation, ...]] = (
+    *OF_TASKS,
+    SCHEDULE_BATCH,
+    *OF_INBOX,
+    *OF_HISTORY,
+    *OF_INSTALLATION,
+    *OF_KEYS,
+)

@@ -22,9 +22,8 @@ KEY_HEADER: Final = "Idempotency-Key"
 CONDITION_HEADER: Final = "If-Match"
 
 KEY_PATTERN: Final = r"^[!-~]{1,200}$"
-CONDITION_PATTERN: Final = r'^("[1-9][0-9]{0,8}"|\*)$'
-"""The revision of a task as ETag gives it, or any."""
 
+_ENTITY_TAG = re.compile(r'"([1-9][0-9]{0,8})"')
 _WHOLE = re.compile(r"-?[0-9]{1,18}")
 
 
@@ -153,13 +152,15 @@ def _no_number(word: str) -> NoReturn:
 
 
 def read_condition(operation: Operation, headers: Headers) -> int | None:
-    """Return the revision that If-Match names, None without one. Raises Malformed."""
+    """Return the revision that If-Match names, None without one. Raises Malformed for what no task ever has."""
     given = headers.getlist(CONDITION_HEADER)
     if not operation.conditional or not given or given == ["*"]:
         return None
-    if len(given) > 1 or not re.fullmatch(CONDITION_PATTERN, given[0]):
-        raise Malformed('expected one entity tag, as ETag gives it, such as "3".', argument=CONDITION_HEADER)
-    return int(given[0].strip('"'))
+    tag = _ENTITY_TAG.fullmatch(given[0]) if len(given) == 1 else None
+    if tag is None:
+        said = 'no task has this tag; expected one, as ETag gives it, such as "3".'
+        raise Malformed(said, HTTPStatus.PRECONDITION_FAILED, argument=CONDITION_HEADER)
+    return int(tag[1])
 
 
 def read_key(operation: Operation, headers: Headers) -> str | None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -11,17 +11,12 @@ from duetime.scheduler.api_key import ApiKey
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.principal import LOCAL, Principal, Scope
 from duetime.scheduler.rules.time import times
-from duetime.scheduler.rules.time.durations import parse_exact
-from duetime.scheduler.rules.time.tokens import Misread, Unknown
 from duetime.scheduler.task import Json
+from duetime.server.auth.issued_keys import NEVER, new_key, overlap_of, successor, validity_of
 from duetime.server.auth.key_format import KeyText
 from duetime.server.cli import output
 from duetime.server.cli.output import AsJson
 from duetime.server.session import session
-
-NEVER = "never"
-MAX_VALIDITY = timedelta(days=3650)
-MAX_OVERLAP = timedelta(days=90)
 
 KeyId = Annotated[str, typer.Argument(metavar="ID", help="the id of the key, as `duetime keys list` shows it")]
 
@@ -39,16 +34,11 @@ def create(
     as_json: AsJson = False,
 ) -> None:
     """Create an API key and show it, which happens only once."""
-    scopes = tuple(sorted(set(scope or [Scope.TASKS])))
-    owner = Principal(tenant, user, frozenset(scopes))
-    named = Principal(user=name).user if name else LOCAL.user
-    validity = None if expires == NEVER else _length("expires", expires, MAX_VALIDITY, "90 days")
-    text = KeyText.new()
+    owner = Principal(tenant, user, frozenset(scope or [Scope.TASKS]))
+    validity = validity_of(expires)
     with session(context).store(create=True) as store:
         now = store.now()
-        key = ApiKey(
-            text.id, owner.tenant, owner.user, scopes, named, text.digest, now, now + validity if validity else None
-        )
+        text, key = new_key(owner, name, now, validity)
         store.api_keys.add(key)
     _show(text, key, now, as_json=as_json)
 
@@ -99,16 +89,11 @@ def rotate(
     as_json: AsJson = False,
 ) -> None:
     """Replace an API key by a new one of the same principal; the old one stays valid for the overlap."""
-    length = _length("overlap", overlap, MAX_OVERLAP, "24 hours")
+    length = overlap_of(overlap)
     text = KeyText.new()
-
-    def successor(old: ApiKey) -> ApiKey:
-        ends = now + (old.expires_at - old.created_at) if old.expires_at else None
-        return replace(old, id=text.id, digest=text.digest, created_at=now, expires_at=ends, last_used_at=None)
-
     with session(context).store(create=True) as store:
         now = store.now()
-        old, new = store.api_keys.replace(_id_in(key_id), successor, overlap=length)
+        old, new = store.api_keys.replace(_id_in(key_id), partial(successor, text, now), overlap=length)
     _show(text, new, now, as_json=as_json)
     output.note(f"The old key {old.id} ends {_ends(old, now)}.")
 
@@ -128,17 +113,6 @@ def _show(text: KeyText, key: ApiKey, now: datetime, *, as_json: bool) -> None:
         f"This is shown only once: store it now. Key {key.id} ({key.name}) of {key.user}, tenant {key.tenant}, may use "
         f"{', '.join(key.scopes)} and ends {_ends(key, now)}. Send it as `Authorization: Bearer <key>`."
     )
-
-
-def _length(argument: str, text: str, most: timedelta, example: str) -> timedelta:
-    accepted = f"a length of up to {most.days} days"
-    try:
-        found = parse_exact(text)
-    except (Misread, Unknown):
-        raise InvalidArgument(argument, f"{text[:60]!r} is no length", accepted=accepted, example=example) from None
-    if not timedelta() <= found <= most or (argument == "expires" and not found):
-        raise InvalidArgument(argument, f"{text[:60]!r} is out of range", accepted=accepted, example=example)
-    return found
 
 
 def _ends(key: ApiKey, now: datetime) -> str:

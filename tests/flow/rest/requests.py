@@ -8,6 +8,8 @@ from typing import Any
 
 CANARY = "canary7f3a"
 KEY = f"key-{CANARY}"
+OTHER = "acme"
+"""The tenant that others ask about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,9 +21,9 @@ class Asked:
     given: Mapping[str, Any] = field(default_factory=dict)
 
 
-def requests_about(task_id: str) -> dict[str, list[Asked]]:
-    """Return requests by the operation that they are to; together they are every way to learn of the task."""
-    task = f"/tasks/{task_id}"
+def requests_about(task_id: str, key_id: str = "8k4n0ry3x5jc") -> dict[str, list[Asked]]:
+    """Return requests by the operation that they are to; together they are every way to learn of a task or a key."""
+    task, other = f"/tasks/{task_id}", f"tenant={OTHER}"
     new = {"title": "Call John", "when": "in 2 hours"}
     key = {"headers": {"Idempotency-Key": KEY}}
     old = {"headers": {"If-Match": '"7"'}}
@@ -50,6 +52,28 @@ def requests_about(task_id: str) -> dict[str, list[Asked]]:
         "snooze_task": [Asked("POST", f"{task}/snooze", {"body": {"minutes": 5}})],
         "undo_task": [Asked("POST", f"{task}/undo", {"body": {"undo": each}}) for each in ("u_1", "done")],
         "explain_task": [Asked("GET", f"{task}/explain")],
+        "list_attempts": [Asked("GET", f"{task}/attempts"), Asked("GET", f"{task}/attempts?limit=1")],
+        "list_inbox": [Asked("GET", "/inbox"), Asked("GET", f"/inbox?task_id={task_id}&limit=5")],
+        "mark_inbox_read": [
+            Asked("POST", "/inbox/read", {"body": {"all": True}}),
+            Asked("POST", "/inbox/read", {"body": {"task_id": task_id}}),
+            Asked("POST", "/inbox/read", {"body": {"ids": [task_id]}}),
+        ],
+        "list_events": [
+            Asked("GET", f"/events?{text}")
+            for text in ("", f"task_id={task_id}", f"text={CANARY}", f"label={CANARY}", "since=yesterday", other)
+        ],
+        "list_dead_letters": [Asked("GET", f"/dead_letters?{text}") for text in ("", "limit=1", other)],
+        "list_actions": [Asked("GET", "/actions")],
+        "list_pools": [Asked("GET", "/pools")],
+        "set_pool": [Asked("PUT", "/pools/tenant:acme", {"body": {"spec": {"capacity": 2}}})],
+        "remove_pool": [Asked("DELETE", "/pools/tenant:acme")],
+        "list_workers": [Asked("GET", "/workers")],
+        "get_stats": [Asked("GET", "/stats")],
+        "list_keys": [Asked("GET", f"/keys?{text}") for text in ("", other)],
+        "create_key": [Asked("POST", "/keys", {"body": {"name": "x", "tenant": OTHER}})],
+        "revoke_key": [Asked("POST", f"/keys/{key_id}/revoke")],
+        "rotate_key": [Asked("POST", f"/keys/{key_id}/rotate", {"body": {"overlap": "1 hour"}})],
         **{f"{name}_task": [Asked("POST", f"{task}/{name}")] for name in ("run_now", "skip_next", "done")},
         **{f"{name}_task": [Asked("POST", f"{task}/{name}")] for name in ("pause", "resume")},
     }

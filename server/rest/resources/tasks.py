@@ -13,7 +13,7 @@ from duetime.scheduler.events import EventFilter
 from duetime.scheduler.request import Request, retry_policy
 from duetime.scheduler.task import TaskFilter
 from duetime.server.rest.operation import Operation, RestAnswer, RestCall
-from duetime.server.rest.payloads import ExplanationPayload
+from duetime.server.rest.resources.payloads import ExplanationPayload
 from duetime.tools.act_on_task import ACT_ON_TASK
 from duetime.tools.argument_types import Flag, Object
 from duetime.tools.arguments import Argument

@@ -10,9 +10,9 @@ from typing import Annotated, Final, Literal
 from duetime.scheduler.errors import MAX_PROBLEMS, InvalidArgument, InvalidArguments
 from duetime.scheduler.request import Request
 from duetime.server.rest.operation import Operation, RestAnswer, RestCall
-from duetime.server.rest.payloads import RestPayload
 from duetime.server.rest.request_arguments import ObjectList, placed
-from duetime.server.rest.tasks import SCHEDULE_TASK, arguments_of, request_of
+from duetime.server.rest.resources.payloads import RestPayload
+from duetime.server.rest.resources.tasks import SCHEDULE_TASK, arguments_of, request_of
 from duetime.tools.arguments import Argument, Arguments
 from duetime.widgets.payload import task_payload
 from duetime.widgets.schema import TaskPayload

@@ -1,0 +1,208 @@
+"""History: events over all tasks, attempts with their tracebacks, and runs that are out of attempts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from http import HTTPStatus
+from typing import Annotated, Any, Final, Literal
+
+from duetime.scheduler.audit.entry import AuditEntry, AuditKind
+from duetime.scheduler.events import Event, EventFilter
+from duetime.scheduler.principal import Principal, Scope
+from duetime.scheduler.rules.redact import redacted_json
+from duetime.scheduler.rules.time.times import utc
+from duetime.scheduler.task import DeadLetter, State
+from duetime.server.auth.access import AccessRefused
+from duetime.server.rest.operation import Operation, RestAnswer, RestCall
+from duetime.server.rest.resources.payloads import RestPayload
+from duetime.tools.argument_types import Choice, Text, Whole
+from duetime.tools.arguments import Argument
+from duetime.tools.definition import TASK_ID, TIME
+from duetime.widgets.history import attempt_payload, changes_of
+from duetime.widgets.schema import AttemptPart
+from pydantic import Field
+
+MAX_ATTEMPTS_SHOWN: Final = 100
+MAX_CURSOR_CHARS: Final = 400
+TENANT = Argument("tenant", Text(200), "Another tenant than the caller's; for operators", "tenant='acme'")
+LIMIT = Argument("limit", Whole(1, 100), "Default 50", "limit=50")
+CURSOR = Argument("cursor", Text(MAX_CURSOR_CHARS), "From the previous answer, for the next page")
+
+
+class EventPayload(RestPayload):
+    """A change of a task: who, when, what and why; `changes` maps a part to [before, after] in words."""
+
+    id: int
+    task_id: str
+    run_id: str | None = None
+    title: str | None = None
+    at: str
+    kind: str
+    actor: str
+    reason: str | None = None
+    from_state: Annotated[State | None, Field(alias="from")] = None
+    to_state: Annotated[State | None, Field(alias="to")] = None
+    attempt: int | None = None
+    changes: dict[str, tuple[str, ...]] | None = None
+
+
+class EventsPayload(RestPayload):
+    """One page of events, newest first."""
+
+    schema_: Annotated[Literal["duetime.events/1"], Field(alias="schema")] = "duetime.events/1"
+    events: tuple[EventPayload, ...]
+    cursor: str | None = None
+
+
+class AttemptsPayload(RestPayload):
+    """The attempts of a task, newest first; `older` when there are more that were left out."""
+
+    schema_: Annotated[Literal["duetime.attempts/1"], Field(alias="schema")] = "duetime.attempts/1"
+    attempts: tuple[AttemptPart, ...]
+    older: Literal[True] | None = None
+
+
+class DeadLetterPayload(RestPayload):
+    """A run that is out of attempts, with its payload (secrets as `***`) and every attempt, newest first."""
+
+    run_id: str
+    task_id: str
+    title: str | None = None
+    at: str
+    reason: str
+    payload: Any = None
+    attempts: tuple[AttemptPart, ...]
+
+
+class DeadLettersPayload(RestPayload):
+    """One page of dead letters, newest first."""
+
+    schema_: Annotated[Literal["duetime.dead_letters/1"], Field(alias="schema")] = "duetime.dead_letters/1"
+    dead_letters: tuple[DeadLetterPayload, ...]
+    cursor: str | None = None
+
+
+def reader_of(call: RestCall) -> Principal:
+    """Return the caller as one of the tenant that is asked for, which only an operator may be; it is audited."""
+    tenant = call.values.get("tenant")
+    if tenant is None or tenant == call.by.tenant:
+        return call.by
+    if not call.by.may_read_all_of(tenant):
+        raise only_operators(Scope.ADMIN_READ)
+    asked = Principal(tenant, call.by.user)  # raises InvalidArgument for what is no name
+    call.parts.store.audit.record(AuditEntry.by(call.by, AuditKind.OTHER_TENANT_READ, tenant=asked.tenant))
+    return replace(call.by, tenant=asked.tenant)
+
+
+def only_operators(scope: Scope) -> AccessRefused:
+    """Return the refusal of an administrator of one tenant where something belongs to others, or to all."""
+    return AccessRefused(HTTPStatus.FORBIDDEN, "insufficient_scope", "Only an operator may do this", scope)
+
+
+def events(call: RestCall) -> RestAnswer:
+    """Return a page of the events of a tenant."""
+    by, given = reader_of(call), call.without("tenant", "since", "until", "limit", "cursor")
+    if "state" in given:
+        given["state"] = State(given["state"])
+    bounds = {name: call.values.get(name) for name in ("since", "until", "cursor")}
+    page = call.scheduler.history(EventFilter(**given), **bounds, limit=call.values.get("limit", 50), by=by)
+    titles = call.scheduler.titles([event.task_id for event in page.events], by=by)
+    zone = call.scheduler.zone or "UTC"
+    shown = tuple(event_payload(event, zone, titles.get(event.task_id)) for event in page.events)
+    return RestAnswer(EventsPayload(events=shown, cursor=page.cursor), cursor=page.cursor)
+
+
+def event_payload(event: Event, zone: str, title: str | None = None) -> EventPayload:
+    """Return an event; times that it changed are wall times of `zone`."""
+    return EventPayload(
+        id=event.id,
+        task_id=event.task_id,
+        run_id=event.run_id,
+        title=title,
+        at=utc(event.at),
+        kind=event.kind,
+        actor=event.actor,
+        reason=event.reason,
+        from_state=event.from_state,
+        to_state=event.to_state,
+        attempt=event.attempt,
+        changes=changes_of(event, zone) or None,
+    )
+
+
+def attempts(call: RestCall) -> RestAnswer:
+    """Return the newest attempts of a task."""
+    call.scheduler.get(call.task_id, by=call.by)
+    found = call.scheduler.attempts(call.task_id, by=call.by)
+    runs = {run_id: number for number, run_id in enumerate(dict.fromkeys(each.run_id for each in found), start=1)}
+    limit = call.values.get("limit", 50)
+    shown = tuple(attempt_payload(each, runs[each.run_id]) for each in reversed(found[-limit:]))
+    return RestAnswer(AttemptsPayload(attempts=shown, older=len(found) > limit or None))
+
+
+def dead_letters(call: RestCall) -> RestAnswer:
+    """Return a page of the runs of a tenant that are out of attempts."""
+    by, limit = reader_of(call), call.values.get("limit", 50)
+    found, cursor = call.scheduler.dead_letters(limit=limit, cursor=call.values.get("cursor"), by=by)
+    titles = call.scheduler.titles([letter.task_id for letter in found], by=by)
+    shown = tuple(_letter(letter, titles.get(letter.task_id)) for letter in found)
+    return RestAnswer(DeadLettersPayload(dead_letters=shown, cursor=cursor), cursor=cursor)
+
+
+def _letter(letter: DeadLetter, title: str | None) -> DeadLetterPayload:
+    return DeadLetterPayload(
+        run_id=letter.run_id,
+        task_id=letter.task_id,
+        title=title,
+        at=utc(letter.at),
+        reason=letter.reason,
+        payload=redacted_json(letter.payload) or None,
+        attempts=tuple(attempt_payload(each) for each in reversed(letter.attempts[-MAX_ATTEMPTS_SHOWN:])),
+    )
+
+
+OF_HISTORY = (
+    Operation(
+        "list_attempts",
+        "GET",
+        "/tasks/{task_id}/attempts",
+        "List the attempts of a task, newest first, with the tracebacks of those that failed lately",
+        attempts,
+        AttemptsPayload,
+        in_path=(TASK_ID,),
+        in_query=(LIMIT,),
+    ),
+    Operation(
+        "list_events",
+        "GET",
+        "/events",
+        "List what happened to the tasks of a tenant, newest first",
+        events,
+        EventsPayload,
+        Scope.ADMIN_READ,
+        in_query=(
+            Argument("task_id", Text(40), "Only this task"),
+            Argument("since", TIME, "From this time on: 'friday', 'last night'", "since='yesterday'"),
+            Argument("until", TIME, "Before this time", "until='yesterday'"),
+            Argument("state", Choice(tuple(State)), "Only moves to this state", "state='failed'"),
+            Argument("action", Text(100), "Only tasks with this action"),
+            Argument("label", Text(60), "Only tasks with this label"),
+            Argument("text", Text(200), "Only events whose task or reason contains this"),
+            TENANT,
+            LIMIT,
+            CURSOR,
+        ),
+        paged=True,
+    ),
+    Operation(
+        "list_dead_letters",
+        "GET",
+        "/dead_letters",
+        "List runs that are out of attempts, newest first",
+        dead_letters,
+        DeadLettersPayload,
+        Scope.ADMIN_READ,
+        in_query=(TENANT, LIMIT, CURSOR),
+        paged=True,
+    ),
+)

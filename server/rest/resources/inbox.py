@@ -1,0 +1,94 @@
+"""The inbox: outcomes that the caller has not read yet, and marking them as read."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Literal
+
+from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.rules.time.times import utc
+from duetime.scheduler.task import InboxMessage, State
+from duetime.server.rest.operation import Operation, RestAnswer, RestCall
+from duetime.server.rest.resources.payloads import RestPayload
+from duetime.tools.argument_types import Flag, Text, Texts, Whole
+from duetime.tools.arguments import Argument
+from pydantic import Field
+
+MAX_MESSAGES: Final = 100
+
+
+class InboxMessagePayload(RestPayload):
+    """An outcome, whole."""
+
+    id: str
+    task_id: str
+    title: str
+    text: str
+    state: State
+    at: str
+
+
+class InboxPayload(RestPayload):
+    """Unread outcomes, newest first; `unread_count` counts all, up to 1,000."""
+
+    schema_: Annotated[Literal["duetime.inbox/1"], Field(alias="schema")] = "duetime.inbox/1"
+    messages: tuple[InboxMessagePayload, ...] | None = None
+    done: int | None = None
+    unread_count: int
+
+
+def list_(call: RestCall) -> RestAnswer:
+    """Return unread outcomes; this marks none of them."""
+    limit, of = call.values.get("limit", 20), call.values.get("task_id")
+    found = call.scheduler.inbox(limit=limit, of=of, by=call.by)
+    return RestAnswer(InboxPayload(messages=tuple(map(_message, found)), unread_count=_unread(call)))
+
+
+def mark_read(call: RestCall) -> RestAnswer:
+    """Mark outcomes as read: those that are named, those of a task, or all."""
+    ids, task_id, every = (call.values.get(name) for name in ("ids", "task_id", "all"))
+    if sum((ids is not None, task_id is not None, bool(every))) != 1:
+        raise InvalidArgument("ids", "name outcomes, or a task, or all", example="ids=['m_7k3m9qx2w4hb']")
+    done = call.scheduler.mark_read(ids, task_id=task_id, by=call.by)
+    return RestAnswer(InboxPayload(done=done, unread_count=_unread(call)))
+
+
+def _unread(call: RestCall) -> int:
+    return call.scheduler.unread_count(by=call.by)
+
+
+def _message(message: InboxMessage) -> InboxMessagePayload:
+    return InboxMessagePayload(
+        id=message.id,
+        task_id=message.task_id,
+        title=message.title,
+        text=message.text,
+        state=message.state,
+        at=utc(message.created_at),
+    )
+
+
+_OF_TASK = Argument("task_id", Text(40), "Only those of this task")
+OF_INBOX = (
+    Operation(
+        "list_inbox",
+        "GET",
+        "/inbox",
+        "List the outcomes that the caller has not read yet, newest first",
+        list_,
+        InboxPayload,
+        in_query=(Argument("limit", Whole(1, MAX_MESSAGES), "Default 20", "limit=20"), _OF_TASK),
+    ),
+    Operation(
+        "mark_inbox_read",
+        "POST",
+        "/inbox/read",
+        "Mark outcomes as read: some, those of a task, or all",
+        mark_read,
+        InboxPayload,
+        body=(
+            Argument("ids", Texts(MAX_MESSAGES), "Of outcomes", "ids=['m_7k3m9qx2w4hb']"),
+            _OF_TASK,
+            Argument("all", Flag(), "All that are unread", "all=true"),
+        ),
+    ),
+)

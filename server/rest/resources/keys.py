@@ -1,0 +1,198 @@
+"""API keys of a tenant: list, create, revoke and rotate. The text of a key is in one answer alone."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from functools import partial
+from http import HTTPStatus
+from typing import Annotated, Final, Literal
+
+from duetime.scheduler.api_key import ApiKey, KeyNotFound
+from duetime.scheduler.audit.entry import AuditEntry, AuditKind
+from duetime.scheduler.principal import Principal, Scope
+from duetime.scheduler.rules.time.times import utc
+from duetime.server.auth.issued_keys import (
+    USUAL_OVERLAP,
+    USUAL_VALIDITY,
+    new_key,
+    overlap_of,
+    successor,
+    validity_of,
+)
+from duetime.server.auth.key_format import KeyText
+from duetime.server.rest.operation import Operation, RestAnswer, RestCall
+from duetime.server.rest.resources.history import TENANT, only_operators, reader_of
+from duetime.server.rest.resources.payloads import RestPayload
+from duetime.tools.argument_types import Choices, Text
+from duetime.tools.arguments import Argument
+from pydantic import Field
+
+GRANTED: Final = (Scope.TASKS, Scope.ADMIN_READ, Scope.ADMIN)
+"""Scopes that the administrator of a tenant may grant; a worker runs the tasks of all."""
+
+
+class KeyPayload(RestPayload):
+    """An API key without its secret; `state` is active, expired or revoked."""
+
+    id: str
+    name: str
+    tenant: str
+    user: str
+    scopes: tuple[str, ...]
+    state: str
+    created_at: str
+    expires_at: str | None = None
+    revoked_at: str | None = None
+    last_used_at: str | None = None
+
+
+class KeysPayload(RestPayload):
+    """The API keys of a tenant, revoked and expired ones included."""
+
+    schema_: Annotated[Literal["duetime.keys/1"], Field(alias="schema")] = "duetime.keys/1"
+    keys: tuple[KeyPayload, ...]
+
+
+class NewKeyPayload(KeyPayload):
+    """A new API key: `key` is its text, which is shown only once. `replaces` ends at `overlap_until`."""
+
+    schema_: Annotated[Literal["duetime.key/1"], Field(alias="schema")] = "duetime.key/1"
+    key: str
+    replaces: str | None = None
+    overlap_until: str | None = None
+
+
+def keys(call: RestCall) -> RestAnswer:
+    """Return the keys of a tenant."""
+    return _listed(call, reader_of(call).tenant)
+
+
+def _listed(call: RestCall, tenant: str) -> RestAnswer:
+    store = call.parts.store
+    now = store.now()
+    return RestAnswer(KeysPayload(keys=tuple(_key(key, now) for key in store.api_keys.all(tenant))))
+
+
+def create(call: RestCall) -> RestAnswer:
+    """Create a key of the caller's tenant, or of another one for an operator."""
+    given, store = call.values, call.parts.store
+    tenant = given.get("tenant", call.by.tenant)
+    _check_may_change(call, tenant)
+    owner = Principal(tenant, given.get("user", call.by.user), frozenset(given.get("scopes", (Scope.TASKS,))))
+    now = store.now()
+    text, key = new_key(owner, given["name"], now, validity_of(given.get("expires", USUAL_VALIDITY)))
+    store.api_keys.add(key)
+    _audit(call, AuditKind.KEY_CREATED, key)
+    payload = NewKeyPayload(**_key(key, now).model_dump(), key=text.text)
+    return RestAnswer(payload, HTTPStatus.CREATED)
+
+
+def revoke(call: RestCall) -> RestAnswer:
+    """Revoke a key at once and for ever."""
+    key = _own(call)
+    _audit(call, AuditKind.KEY_REVOKED, call.parts.store.api_keys.revoke(key.id))
+    return _listed(call, key.tenant)
+
+
+def rotate(call: RestCall) -> RestAnswer:
+    """Replace a key by a new one of the same principal."""
+    length, text, store = overlap_of(call.values.get("overlap", USUAL_OVERLAP)), KeyText.new(), call.parts.store
+    now, key_id = store.now(), _own(call).id
+    old, new = store.api_keys.replace(key_id, partial(successor, text, now), overlap=length)
+    _audit(call, AuditKind.KEY_ROTATED, old)
+    ends = utc(old.expires_at) if old.expires_at else None
+    payload = NewKeyPayload(**_key(new, now).model_dump(), key=text.text, replaces=old.id, overlap_until=ends)
+    return RestAnswer(payload, HTTPStatus.CREATED)
+
+
+def _own(call: RestCall) -> ApiKey:
+    """Return the key that the path names. One of another tenant is as unknown as one that there is not."""
+    key_id: str = call.values["key_id"]
+    found = call.parts.store.api_keys.find(key_id)
+    if found is None or not call.by.may_change_all_of(found.tenant):
+        raise KeyNotFound(key_id)
+    return found
+
+
+def _check_may_change(call: RestCall, tenant: str) -> None:
+    if not call.by.may_change_all_of(tenant):
+        raise only_operators(Scope.ADMIN)
+
+
+def _audit(call: RestCall, kind: AuditKind, key: ApiKey) -> None:
+    call.parts.store.audit.record(AuditEntry.by(call.by, kind, key.id, tenant=key.tenant))
+
+
+def _key(key: ApiKey, now: datetime) -> KeyPayload:
+    return KeyPayload(
+        id=key.id,
+        name=key.name,
+        tenant=key.tenant,
+        user=key.user,
+        scopes=key.scopes,
+        state=key.state(now),
+        created_at=utc(key.created_at),
+        expires_at=_utc(key.expires_at),
+        revoked_at=_utc(key.revoked_at),
+        last_used_at=_utc(key.last_used_at),
+    )
+
+
+def _utc(instant: datetime | None) -> str | None:
+    return utc(instant) if instant else None
+
+
+_KEY_ID = Argument("key_id", Text(40), "The public id of a key, as the list shows it", required=True)
+OF_KEYS = (
+    Operation(
+        "list_keys",
+        "GET",
+        "/keys",
+        "List the API keys of a tenant",
+        keys,
+        KeysPayload,
+        Scope.ADMIN_READ,
+        in_query=(TENANT,),
+    ),
+    Operation(
+        "create_key",
+        "POST",
+        "/keys",
+        "Create an API key; the answer alone has its text",
+        create,
+        NewKeyPayload,
+        Scope.ADMIN,
+        body=(
+            Argument("name", Text(200), "What the key is for", "name='laptop'", required=True),
+            Argument("user", Text(200), "The user in whose name it acts; default: the caller", "user='ann'"),
+            Argument("scopes", Choices(tuple(GRANTED)), "Default tasks", "scopes=['tasks']"),
+            Argument("expires", Text(60), "After what time it ends; default 365 days", "expires='90 days'"),
+            TENANT,
+        ),
+        created=True,
+    ),
+    Operation(
+        "revoke_key",
+        "POST",
+        "/keys/{key_id}/revoke",
+        "Revoke an API key; the next call with it is refused",
+        revoke,
+        KeysPayload,
+        Scope.ADMIN,
+        in_path=(_KEY_ID,),
+        body=(),
+    ),
+    Operation(
+        "rotate_key",
+        "POST",
+        "/keys/{key_id}/rotate",
+        "Replace an API key; the old one stays valid for the overlap",
+        rotate,
+        NewKeyPayload,
+        Scope.ADMIN,
+        in_path=(_KEY_ID,),
+        body=(Argument("overlap", Text(60), "Default 24 hours", "overlap='1 hour'"),),
+        created=True,
+        statuses=(HTTPStatus.CONFLICT,),
+    ),
+)

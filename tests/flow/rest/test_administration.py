@@ -1,0 +1,205 @@
+"""The inbox, what happened, and what administrators read and change: of a tenant, or of all for operators."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from duetime.scheduler.audit.entry import AuditFilter
+from duetime.scheduler.task import State
+
+from tests.builders import message as a_message
+from tests.builders import restarted, settlement
+from tests.flow.auth.conftest import Site
+from tests.flow.rest.conftest import made, sent
+from tests.flow.waiting import eventually
+
+pytestmark = pytest.mark.anyio
+
+ADMIN = ("tasks", "admin")
+
+
+async def failed(site: Site, token: str | None = None, tenant: str = "local", **arguments: Any) -> str:
+    """Make a task whose only run failed for good, with a traceback, in the inbox and among the dead letters."""
+    task = await made(site, token, when="now", title="Send it", **arguments)
+    claim = restarted(site.app.store, site.app.store.tasks.get(tenant, task["id"]))
+    ended = settlement(
+        claim,
+        State.FAILED,
+        inbox=a_message(claim, text="no address", state=State.FAILED),
+        error="no address",
+        reason="no address",
+        traceback="Traceback ...\nValueError: no address",
+        dead_letter=True,
+    )
+    site.app.store.claims.settle([ended])
+    found: str = task["id"]
+    return found
+
+
+async def read(site: Site, path: str, token: str | None = None, status: int = 200) -> dict[str, Any]:
+    answer = await sent(site, "GET", path, token=token)
+    assert answer.status_code == status, answer.text
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+async def test_outcomes_are_listed_until_they_are_marked_as_read(site: Site) -> None:
+    ids = [await failed(site) for _ in range(3)]
+    inbox = await read(site, "/inbox?limit=2")
+    one = await sent(site, "POST", "/inbox/read", body={"ids": [inbox["messages"][0]["id"]]})
+    of_task = await read(site, f"/inbox?task_id={ids[0]}")
+    rest = await sent(site, "POST", "/inbox/read", body={"all": True})
+
+    assert (len(inbox["messages"]), inbox["unread_count"]) == (2, 3)
+    assert inbox["messages"][0]["text"] == "no address"
+    assert (one.json()["done"], one.json()["unread_count"]) == (1, 2)
+    assert [message["task_id"] for message in of_task["messages"]] == [ids[0]]
+    assert (rest.json()["done"], rest.json()["unread_count"]) == (2, 0)
+
+
+async def test_marking_without_saying_what_is_refused(site: Site) -> None:
+    for body in ({}, {"all": True, "ids": ["m_1"]}, {"all": False}):
+        answer = await sent(site, "POST", "/inbox/read", body=body)
+        assert answer.status_code == 422
+        assert "name outcomes, or a task, or all" in answer.json()["detail"]
+
+
+async def test_attempts_have_the_traceback_of_what_failed(site: Site) -> None:
+    task_id = await failed(site)
+    [attempt] = (await read(site, f"/tasks/{task_id}/attempts"))["attempts"]
+
+    assert attempt["traceback"].endswith("ValueError: no address")
+    assert (attempt["outcome"], attempt["reason"]) == ("failed", "no address")
+    assert (await read(site, "/tasks/t_7k3m9qx2w4hb/attempts", status=404))["code"] == "not_found"
+
+
+async def test_events_of_all_tasks_are_found_by_their_filters_page_by_page(site: Site) -> None:
+    task_id = await failed(site, labels=["mail"])
+    await made(site)
+    kinds, path = list[str](), f"/v1/events?task_id={task_id}&limit=2&since=yesterday"
+    while path:
+        answer = await site.http.get(path)
+        kinds += [event["kind"] for event in answer.json()["events"]]
+        path = answer.headers.get("Link", "").partition(">")[0].removeprefix("<")
+    by_label = (await read(site, "/events?label=mail&state=failed"))["events"]
+
+    assert kinds == ["failed", "started", "ready", "created"]
+    assert [(event["task_id"], event["title"], event["to"]) for event in by_label] == [(task_id, "Send it", "failed")]
+
+
+async def test_dead_letters_have_payload_and_attempts_and_no_secret(site: Site) -> None:
+    task_id = await failed(site, payload={"message": "https://ann:hunter2@example.com"})
+    [letter] = (await read(site, "/dead_letters"))["dead_letters"]
+
+    assert (letter["task_id"], letter["title"], letter["reason"]) == (task_id, "Send it", "no address")
+    assert "hunter2" not in str(letter["payload"])
+    assert [attempt["number"] for attempt in letter["attempts"]] == [1]
+
+
+async def test_actions_are_listed_with_the_schema_of_their_payload(site: Site) -> None:
+    actions = {action["name"]: action for action in (await read(site, "/actions"))["actions"]}
+    assert actions.keys() == {"reminder", "webhook"}
+    assert "url" in actions["webhook"]["payload"]["properties"]
+
+
+async def test_an_operator_sets_and_removes_a_pool(site: Site) -> None:
+    spec = {"kind": "slots", "capacity": 2}
+    made_pool = await sent(site, "PUT", "/pools/team/gpu", body={"spec": spec})
+    wrong = await sent(site, "PUT", "/pools/gpu", body={"spec": {"kind": "slot"}})
+    removed = await sent(site, "DELETE", "/pools/team/gpu")
+    unknown = await sent(site, "DELETE", "/pools/team/gpu")
+
+    assert made_pool.json()["pools"] == {"team/gpu": spec}
+    assert wrong.status_code == 422
+    assert "slots" in wrong.json()["detail"]
+    assert removed.json()["pools"] == {}
+    assert unknown.status_code == 422
+    assert "no pool 'team/gpu'" in unknown.json()["detail"]
+
+
+async def test_statistics_come_from_the_process_that_runs_tasks(site: Site) -> None:
+    silent = await sent(site, "GET", "/stats")
+    site.app.start()
+    eventually(lambda: site.app.remote_queue.stats() is not None, "the runner to answer")
+    found = await read(site, "/stats")
+
+    assert (silent.status_code, silent.headers["Retry-After"]) == (503, "5")
+    assert [tier["tier"] for tier in found["tiers"]] == ["critical", "high", "normal", "low", "background"]
+    assert set(found["waiting"].values()) == {0}
+    assert (await read(site, "/workers"))["workers"] == []
+
+
+async def test_a_key_is_shown_once_works_and_ends_when_it_is_revoked(guarded: Site) -> None:
+    admin = guarded.key(scopes=ADMIN)
+    created = await sent(
+        guarded, "POST", "/keys", token=admin, body={"name": "laptop", "user": "bob", "scopes": ["tasks"]}
+    )
+    key = created.json()
+    listed = await read(guarded, "/keys", admin)
+    await made(guarded, key["key"])
+    rotated = await sent(guarded, "POST", f"/keys/{key['id']}/rotate", token=admin, body={"overlap": "1 hour"})
+    for key_id in (key["id"], rotated.json()["id"]):
+        await sent(guarded, "POST", f"/keys/{key_id}/revoke", token=admin)
+    answers = [await sent(guarded, "GET", "/tasks", token=each.json()["key"]) for each in (created, rotated)]
+    again = await sent(guarded, "POST", f"/keys/{key['id']}/rotate", token=admin)
+
+    assert (created.status_code, rotated.status_code) == (201, 201)
+    assert (key["tenant"], key["user"], key["scopes"]) == ("acme", "bob", ["tasks"])
+    assert rotated.json()["replaces"] == key["id"]
+    assert key["key"] not in str(listed)
+    assert [answer.status_code for answer in answers] == [401, 401]
+    assert again.status_code == 409
+    entries = guarded.app.store.audit.page("acme", AuditFilter(), limit=9).entries
+    assert [(each.kind.value, each.actor) for each in entries if each.subject == key["id"]] == [
+        ("key_revoked", "ann"),
+        ("key_rotated", "ann"),
+        ("key_created", "ann"),
+    ]
+    assert all((each.via or "").startswith("rest ") for each in entries)
+
+
+async def test_an_administrator_of_one_tenant_reads_and_changes_no_other_one(guarded: Site) -> None:
+    theirs = guarded.key("globex", "eve", scopes=ADMIN)
+    admin = guarded.key("acme", "ann", scopes=ADMIN)
+    refused = [
+        await sent(guarded, "GET", "/events?tenant=globex", token=admin),
+        await sent(guarded, "GET", "/dead_letters?tenant=globex", token=admin),
+        await sent(guarded, "GET", "/keys?tenant=globex", token=admin),
+        await sent(guarded, "POST", "/keys", token=admin, body={"name": "x", "tenant": "globex"}),
+        await sent(guarded, "GET", "/pools", token=admin),
+        await sent(guarded, "PUT", "/pools/gpu", token=admin, body={"spec": {"capacity": 9}}),
+        await sent(guarded, "DELETE", "/pools/gpu", token=admin),
+        await sent(guarded, "GET", "/workers", token=admin),
+        await sent(guarded, "GET", "/stats", token=admin),
+    ]
+    unknown = [
+        await sent(guarded, "POST", f"/keys/{theirs.split('_')[1]}/{verb}", token=admin)
+        for verb in ("revoke", "rotate")
+    ]
+
+    assert {(answer.status_code, answer.json()["code"]) for answer in refused} == {(403, "insufficient_scope")}
+    assert {(answer.status_code, answer.json()["code"]) for answer in unknown} == {(404, "not_found")}
+    assert [key["tenant"] for key in (await read(guarded, "/keys", admin))["keys"]] == ["acme"]
+
+
+async def test_an_operator_reads_another_tenant_and_that_is_in_its_audit_log(guarded: Site) -> None:
+    operator = guarded.key("local", "root", scopes=ADMIN)
+    task_id = await failed(guarded, guarded.key("acme", "ann"), "acme")
+    events = (await read(guarded, "/events?tenant=acme&state=failed", operator))["events"]
+    created = await sent(guarded, "POST", "/keys", token=operator, body={"name": "x", "tenant": "acme"})
+
+    assert [event["task_id"] for event in events] == [task_id]
+    assert created.json()["tenant"] == "acme"
+    entries = guarded.app.store.audit.page("acme", AuditFilter(), limit=9).entries
+    assert [(each.kind.value, each.actor_tenant) for each in entries] == [
+        ("key_created", "local"),
+        ("other_tenant_read", "local"),
+    ]
+
+
+async def test_a_key_can_grant_no_scope_that_reaches_beyond_its_tenant(guarded: Site) -> None:
+    admin = guarded.key(scopes=ADMIN)
+    answer = await sent(guarded, "POST", "/keys", token=admin, body={"name": "x", "scopes": ["worker"]})
+    assert answer.status_code == 400
+    assert "worker" in answer.json()["detail"]
