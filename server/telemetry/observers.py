@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from duetime.scheduler.runtime.notifier import Subscriber
 from duetime.server.telemetry.run_log import log_runs
-from duetime.tools.definition import CallObserver
+
+if TYPE_CHECKING:
+    from duetime.tools.definition import CallObserver  # with MCP, which a program that only schedules does not load
 
 
 @dataclass(frozen=True, slots=True)
