@@ -22,7 +22,6 @@ from duetime.scheduler.errors import InvalidSetting
 from duetime.scheduler.foresight.explainer import Explainer
 from duetime.scheduler.foresight.lateness import BacklogMonitor
 from duetime.scheduler.handlers import Handler, Handlers
-from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.nodes.candidacy import Candidacy
 from duetime.scheduler.nodes.heartbeat import someone_knows, someone_works
 from duetime.scheduler.nodes.member import EngineProtocol, Member
@@ -37,7 +36,8 @@ from duetime.scheduler.task import Json
 from duetime.server.runtime.readiness import readiness
 from duetime.server.settings.handlers import load_handlers
 from duetime.server.settings.model import Settings
-from duetime.server.settings.options import allowance, channel_options, holiday_calendar, runner_options
+from duetime.server.settings.options import allowance, channel_options, planner_of, runner_options
+from duetime.server.settings.secret_keys import SettingSecrets, secret_keys
 from duetime.server.telemetry.observers import Observers
 from duetime.server.telemetry.trace_setup import configured_tracing
 
@@ -162,10 +162,15 @@ def build(
     newer Duetime, and StoreUnavailable when it cannot be opened.
     """
     settings.create_data_directory()
-    known = load_handlers(settings, handlers)
-    channels = Channels.from_options(channel_options(settings))
+    named = SettingSecrets(settings.operator_tenant)
+    known = load_handlers(settings, handlers, named)
+    channels = Channels.from_options(channel_options(settings), reveal=named)
     embedded = settings.database_url.startswith("sqlite")  # a shared database is migrated by `duetime migrate` alone
-    store = open_store(settings.database_url, synchronous=settings.sqlite_synchronous, migrate=embedded)
+    keys = secret_keys(settings)
+    store = open_store(
+        settings.database_url, synchronous=settings.sqlite_synchronous, migrate=embedded, secret_keys=keys
+    )
+    named.read_by(store.secrets.value)
     registry = PoolRegistry(store, zone=settings.timezone)
     if "pools" in settings.model_fields_set:  # who is told nothing of pools, as a client may be, removes none
         registry.declare(settings.pools)
@@ -237,10 +242,15 @@ class _Parts:
             runner.wake()
             self._notify(task_ids)
 
-        planner = _planner(self.settings, self.handlers, self.channels)
+        planner = planner_of(self.settings, self.handlers, self.channels)
         return service.Scheduler(
             self.store,
-            replace(planner, pools=self.registry.pools, estimates=self.estimates.estimate),
+            replace(
+                planner,
+                pools=self.registry.pools,
+                estimates=self.estimates.estimate,
+                secrets=self.store.secrets.hosts,
+            ),
             explainer=self._explainer(runner, remote_queue),
             recall=remote_queue.recall,
             on_change=RunNotifier(changed).changed,
@@ -279,21 +289,3 @@ class _Parts:
 def _knows(runner: Running, handlers: Handlers, action: str) -> bool:
     """Whether the runner has a handler for an action. Only the runner's own process can deny it."""
     return action in handlers or not runner.dispatches
-
-
-def _planner(settings: Settings, handlers: Handlers, channels: Channels) -> Planner:
-    return Planner(
-        handlers,
-        settings.timezone,
-        channels=channels,
-        default_channels=_default_channels(settings, channels),
-        minimum_interval=timedelta(seconds=settings.minimum_interval_seconds),
-        zone_named="timezone" in settings.model_fields_set,
-        holidays=holiday_calendar(settings),
-    )
-
-
-def _default_channels(settings: Settings, channels: Channels) -> tuple[str, ...]:
-    """Return the default channels; a desktop that this machine lacks is left out."""
-    named = settings.deliver_to or channels.default_channels()
-    return tuple(name for name in named if name in channels)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Self
 
@@ -41,13 +41,20 @@ class Channels(Mapping[str, Channel]):
         self._outcomes = {self[name].name: taken for name, taken in (outcomes or {}).items() if name in self}
 
     @classmethod
-    def from_options(cls, options: ChannelOptions, *, desktop: DesktopChannel | None = None) -> Self:
-        """Open the configured channels; raises `InvalidSetting` with the name of a channel that cannot be opened."""
+    def from_options(
+        cls, options: ChannelOptions, *, desktop: DesktopChannel | None = None, reveal: Callable[[str], str] = str
+    ) -> Self:
+        """Open the configured channels; raises `InvalidSetting` with the name of a channel that cannot be opened.
+
+        `reveal` puts the secrets that a setting names in their places.
+        """
         screen = desktop or DesktopChannel()
         wanted = options.desktop == "on" or (options.desktop == "auto" and screen.available())
         channels: list[Channel] = [screen] if wanted else []
-        channels += [WebhookChannel(name, to, timeout=options.timeout) for name, to in options.webhooks.items()]
-        channels += [AppriseChannel(name, url) for name, url in options.apprise.items()]
+        channels += [
+            WebhookChannel(name, to, timeout=options.timeout, reveal=reveal) for name, to in options.webhooks.items()
+        ]
+        channels += [AppriseChannel(name, url, reveal) for name, url in options.apprise.items()]
         return cls(channels, outcomes=options.outcomes)
 
     def default_channels(self) -> tuple[str, ...]:

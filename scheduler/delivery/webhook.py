@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
@@ -11,11 +11,14 @@ from http import HTTPStatus
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
+from duetime.scheduler.access.secret import REFERENCE, SecretUnavailable
 from duetime.scheduler.delivery.channel import ChannelError
+from duetime.scheduler.outbound.headers import with_secrets
 from duetime.scheduler.outbound.reply import Blocked, Reply, Unreachable
 from duetime.scheduler.outbound.signature import Signer
 from duetime.scheduler.outbound.url_policy import WebhookOptions
 from duetime.scheduler.rules.retry import retry_after
+from duetime.scheduler.runtime.secret_mask import masked, secrets_masked
 from duetime.scheduler.task import InboxMessage
 
 if TYPE_CHECKING:
@@ -26,25 +29,34 @@ _PASSING: Final = frozenset({408, 425, 429})
 
 @dataclass(frozen=True, slots=True)
 class WebhookTarget:
-    """The address, and the `whsec_...` secret of the signature."""
+    """The address, the `whsec_...` secret of the signature, and headers; the last two may name secrets."""
 
     url: str
     secret: str | None = field(default=None, repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 class WebhookChannel:
     """Posts `{"type": "task.succeeded", "timestamp": ..., "data": {...}}`, signed by Standard Webhooks.
 
-    An administrator sets the address, so it may be private or plain http; redirects are not followed. Raises
-    `InvalidSetting` for a malformed secret.
+    An administrator sets the address, so it may be private or plain http; redirects are not followed. `reveal` puts
+    the secrets that a text names in their places. Raises `InvalidSetting` for a malformed secret.
     """
 
     def __init__(
-        self, name: str, target: WebhookTarget, *, timeout: float = 20.0, clock: Callable[[], datetime] | None = None
+        self,
+        name: str,
+        target: WebhookTarget,
+        *,
+        timeout: float = 20.0,
+        clock: Callable[[], datetime] | None = None,
+        reveal: Callable[[str], str] = str,
     ) -> None:
         self.name = f"webhook:{name}"
         self._url = target.url
-        self._signer = Signer(target.secret)
+        self._headers = target.headers
+        self._reveal = reveal
+        self._signer = Signer(target.secret, reveal)
         self._options = WebhookOptions(allow_http=True, allow_private=True, timeout=timeout)
         self._clock = clock or (lambda: datetime.now(UTC))
 
@@ -56,20 +68,29 @@ class WebhookChannel:
 
     def send(self, message: InboxMessage, *, key: str) -> None:
         """Post the message; any status but 2xx raises `ChannelError`, permanent when the request itself was refused."""
+        with secrets_masked():
+            self._send(message, key)
+
+    def _send(self, message: InboxMessage, key: str) -> None:
         now = self._clock()
         body = json.dumps(_event(message), ensure_ascii=False, separators=(",", ":"))
-        # A task's own webhook call carries the run id too, perhaps to the same receiver: the two ids must differ.
-        headers = self._signer.headers(f"{key}-outcome", now, body) | {
-            "content-type": "application/json",
-            "idempotency-key": f"{key}-outcome",
-        }
+        try:
+            headers = self._headers_of(key, now, body)
+        except SecretUnavailable as error:
+            raise ChannelError(str(error), permanent=True) from None
         try:
             reply = self._client.send("POST", self._url, headers=headers, body=body.encode())
         except Unreachable as error:
-            raise ChannelError(str(error)) from error
+            raise ChannelError(masked(str(error))) from error
         except Blocked as error:
-            raise ChannelError(str(error), permanent=True) from error
+            raise ChannelError(masked(str(error)), permanent=True) from error
         _judge(reply, now)
+
+    def _headers_of(self, key: str, now: datetime, body: str) -> dict[str, str]:
+        # A task's own webhook call carries the run id too, perhaps to the same receiver: the two ids must differ.
+        own = {"content-type": "application/json", "idempotency-key": f"{key}-outcome"}
+        named = with_secrets(self._headers, lambda name: self._reveal(f"{REFERENCE}{name}"))
+        return named | self._signer.headers(f"{key}-outcome", now, body) | own
 
     def close(self) -> None:
         """Nothing to do: no connection outlives a send."""

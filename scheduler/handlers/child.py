@@ -30,6 +30,7 @@ from duetime.scheduler.runtime import interrupt
 from duetime.scheduler.runtime.attempt_context import attempt_context
 from duetime.scheduler.runtime.interrupt import Interrupt, Interruptible
 from duetime.scheduler.runtime.print_capture import capture_prints
+from duetime.scheduler.runtime.secret_mask import secrets_masked
 from duetime.scheduler.task import Json
 
 CHUNK_BYTES = 65_536
@@ -79,7 +80,8 @@ class ParentPipe:
 
     def link(self) -> Link:
         asked: dict[str, Any] = {
-            name: partial(self.ask, name) for name in ("save", "report", "use", "busy", "cancelled", "should_yield")
+            name: partial(self.ask, name)
+            for name in ("save", "report", "use", "busy", "cancelled", "should_yield", "secret")
         }
         return Link(**asked, now=lambda: datetime.fromisoformat(self.ask("now")))
 
@@ -94,7 +96,7 @@ def main() -> None:
     threading.Thread(target=channel.listen, args=(received, call), name="duetime-worker-pipe", daemon=True).start()
     _log_to(channel, assignment)
     try:
-        with attempt_context(assignment.attempt_name):
+        with attempt_context(assignment.attempt_name), secrets_masked():
             outcome = _run(assignment, call, channel)
     except Interrupt:
         channel.send("interrupted", value=True)

@@ -8,9 +8,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Self
 
+from duetime.scheduler.access.secret import SecretUnavailable
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.outcomes import Wait
 from duetime.scheduler.rules.sanitize import check_json, clean_text
+from duetime.scheduler.runtime.secret_mask import learn_secret, masked, masked_json
 from duetime.scheduler.task import Json, Run, Task
 
 PROGRESS_PACE: Final = timedelta(milliseconds=200)
@@ -36,12 +38,17 @@ def _no() -> bool:
     return False
 
 
+def _no_secret(name: str, _host: str | None) -> str:
+    raise SecretUnavailable(name, "this context has none; a test gives Link(secret=...)")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
     """The connection of a context to its worker; every callable may be called from any thread.
 
     `save` and `report` return False when the attempt no longer owns its run, so that nothing was written. `use` counts
-    units of a pool, `busy` records for how many milliseconds it was too busy.
+    units of a pool, `busy` records for how many milliseconds it was too busy. `secret` reads a secret of the task's
+    tenant, or raises `SecretUnavailable`.
     """
 
     save: Callable[[Json], bool | None] = _ignored
@@ -51,6 +58,7 @@ class Link:
     cancelled: Callable[[], bool] = _no
     should_yield: Callable[[], bool] = _no
     now: Callable[[], datetime] = _utc_now
+    secret: Callable[[str, str | None], str] = _no_secret
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,12 +136,20 @@ class Context:
         """Return the time, aware and in UTC; use it instead of the system's clock, so that tests can set it."""
         return self.link.now()
 
+    def secret(self, name: str, *, host: str | None = None) -> str:
+        """Return the value of a secret of the task's tenant; with a `host`, only if it may be sent there.
+
+        Read it just before it is used, in each attempt: it is masked in all that this attempt reports, and no
+        checkpoint takes it. Raises `SecretUnavailable`, which fails the run unless the handler catches it.
+        """
+        return learn_secret(self.link.secret(name, host))
+
     def checkpoint(self, state: Json) -> bool:
         """Save `state` (JSON of at most 64 KiB) for the next attempt; False when this attempt lost its run.
 
-        Raises `InvalidArgument` when `state` is not JSON or too large.
+        Raises `InvalidArgument` when `state` is not JSON, too large, or holds a secret.
         """
-        check_json("checkpoint", state)
+        check_checkpoint("checkpoint", state)
         return self.link.save(state) is not False
 
     def progress(self, fraction: float, text: str = "") -> bool:
@@ -145,7 +161,8 @@ class Context:
             raise InvalidArgument("fraction", f"{fraction} is out of range", accepted="0.0 to 1.0", example="0.5")
         if fraction < 1 and not self._is_time():
             return True
-        return self.link.report({"fraction": float(fraction), "text": clean_text(text, 200, lines=False)}) is not False
+        said = clean_text(masked(text), 200, lines=False)
+        return self.link.report({"fraction": float(fraction), "text": said}) is not False
 
     def use(self, pool: str, units: float) -> None:
         """Count `units` that were really used of a pool that this run needs, in addition to earlier calls.
@@ -190,3 +207,12 @@ class Context:
             return False
         self._reported[:] = [now]
         return True
+
+
+def check_checkpoint(place: str, state: Json) -> None:
+    """Raise InvalidArgument unless a checkpoint can be stored, which its database keeps as it is."""
+    check_json(place, state)
+    if masked_json(state) != state:
+        raise InvalidArgument(
+            place, "holds the value of a secret", accepted="the name of the secret; `ctx.secret` reads it again"
+        )

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Final, Generic, Literal, get_args
 
+from duetime.scheduler.access.secret import SecretUse
 from duetime.scheduler.errors import HandlerError, InvalidArgument, InvalidArguments
 from duetime.scheduler.handlers.context import Context
 from duetime.scheduler.handlers.payload_errors import complaints
@@ -42,7 +43,8 @@ class Handler(Generic[P, ReturnT]):
     a run holds; a task's own needs replace them.
 
     `isolation` says where an attempt runs: in a thread of the worker, or in a process of its own, which can be killed.
-    `verify` refuses payloads by rules beyond the model (options, for example); it does no I/O.
+    `verify` refuses payloads by rules beyond the model (options, for example); `secrets` yields the secrets that a
+    payload names, so that a task that names a wrong one is refused. Neither does I/O.
     """
 
     name: str
@@ -55,6 +57,7 @@ class Handler(Generic[P, ReturnT]):
     description: str = ""
     isolation: Isolation = "thread"
     verify: Callable[[Any], Iterable[InvalidArgument]] | None = None
+    secrets: Callable[[Any], Iterable[SecretUse]] | None = None
     takes_payload: bool = field(init=False, repr=False, compare=False)
     """Whether the function has a parameter for the payload; computed once, because every attempt needs it."""
 
@@ -146,7 +149,7 @@ def _check_model(name: str, model: object) -> None:
     if _holds_secret(model.model_json_schema()):
         raise HandlerError(
             f"handler {name}: {model.__name__} has a secret field, and payloads are stored and shown as they are; "
-            "read the secret from the environment in the handler"
+            "name the secret, and read it by `ctx.secret` in the handler"
         )
 
 

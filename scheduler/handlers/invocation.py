@@ -8,13 +8,15 @@ from collections.abc import Callable, Coroutine, Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final, assert_never, get_args
 
+from duetime.scheduler.access.secret import SecretUnavailable
 from duetime.scheduler.errors import DuetimeError, HandlerError, InvalidArgument, InvalidArguments
 from duetime.scheduler.handlers import tracebacks
-from duetime.scheduler.handlers.context import Context
+from duetime.scheduler.handlers.context import Context, check_checkpoint
 from duetime.scheduler.handlers.declaration import Handler
 from duetime.scheduler.outcomes import Done, Failed, Outcome, Retry, Wait, Yielded
 from duetime.scheduler.rules.redact import redacted
 from duetime.scheduler.rules.sanitize import check_json, clean_text
+from duetime.scheduler.runtime.secret_mask import masked, masked_json, secrets_masked
 from duetime.scheduler.task import Json
 
 MAX_REASON_CHARS: Final = 500
@@ -45,8 +47,15 @@ def run_handler(
     An exception becomes `Retry` with its type and text. A payload that no longer fits, and a return value that is no
     outcome, become `Failed`. Cancellation and interrupts (`asyncio.CancelledError`, Dramatiq's, `KeyboardInterrupt`)
     are raised, for the worker to settle. `wait_for` runs the coroutine of an async handler to its end. `on_error` is
-    called with the traceback of an exception.
+    called with the traceback of an exception. Secrets that the attempt read are masked in all of these.
     """
+    with secrets_masked():
+        return _attempted(handler, ctx, payload, wait_for, on_error)
+
+
+def _attempted(
+    handler: Handler, ctx: Context, payload: Mapping[str, Json], wait_for: Awaiter, on_error: Callable[[str], None]
+) -> Outcome:
     try:
         arguments = (ctx, handler.parse(payload)) if handler.takes_payload else (ctx,)
     except InvalidArguments as error:
@@ -56,6 +65,8 @@ def run_handler(
         outcome = wait_for(returned) if asyncio.iscoroutine(returned) else returned
     except concurrent.futures.CancelledError:
         raise
+    except SecretUnavailable as error:
+        return Failed(clean_text(str(error), MAX_REASON_CHARS))
     except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a handler raises is an outcome, never ours
         on_error(tracebacks.of_error(error, handler.fn))
         return Retry(explain(error))
@@ -73,7 +84,7 @@ def explain(error: BaseException) -> str:
 
 
 def _without_credentials(failure: object) -> str:
-    return redacted(str(failure)[:MAX_EXCEPTION_CHARS])
+    return redacted(masked(str(failure))[:MAX_EXCEPTION_CHARS])
 
 
 def _reason(failure: object) -> str:
@@ -90,28 +101,30 @@ def _checked(handler: Handler, outcome: object, now: Callable[[], datetime]) -> 
         )
     match outcome:
         case Done():
-            check_json(f"{handler.name}: result", outcome.result)
-            return Done(_text(outcome.summary, MAX_SUMMARY_CHARS), outcome.result)
+            return Done(_text(outcome.summary, MAX_SUMMARY_CHARS), _result(handler, outcome.result))
         case Failed():
-            check_json(f"{handler.name}: result", outcome.result)
-            return Failed(_reason(outcome.reason), outcome.result)
+            return Failed(_reason(outcome.reason), _result(handler, outcome.result))
         case Retry():
-            check_json(f"{handler.name}: result", outcome.result)
-            return Retry(_reason(outcome.reason), _delay(handler, outcome.after), outcome.result)
+            return Retry(_reason(outcome.reason), _delay(handler, outcome.after), _result(handler, outcome.result))
         case Wait():
-            check_json(f"{handler.name}: checkpoint", outcome.checkpoint)
+            check_checkpoint(f"{handler.name}: checkpoint", outcome.checkpoint)
             return Wait(
                 _until(handler, outcome.until, now()), _text(outcome.reason, MAX_REASON_CHARS), outcome.checkpoint
             )
         case Yielded():
-            check_json(f"{handler.name}: checkpoint", outcome.checkpoint)
+            check_checkpoint(f"{handler.name}: checkpoint", outcome.checkpoint)
             return Yielded(outcome.checkpoint, _text(outcome.reason, MAX_REASON_CHARS))
         case _:
             assert_never(outcome)
 
 
 def _text(value: object, maximum: int) -> str:
-    return clean_text(str(value), maximum)
+    return clean_text(masked(str(value)), maximum)
+
+
+def _result(handler: Handler, value: Json) -> Json:
+    check_json(f"{handler.name}: result", value)
+    return masked_json(value)
 
 
 def _delay(handler: Handler, after: object) -> timedelta | None:

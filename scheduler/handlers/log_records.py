@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from duetime.scheduler.runtime.secret_mask import mask_record
 from duetime.scheduler.task import Json
 
 MAX_LOGGED_CHARS: Final = 10_000
@@ -27,6 +28,7 @@ class PipeLogHandler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Send the record; its arguments and its exception as text."""
         try:
+            mask_record(record)
             self._send(record_to_json(record))
         except Exception:  # noqa: BLE001 - as every handler of logging: a line that cannot be sent stops no one
             self.handleError(record)

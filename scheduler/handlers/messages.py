@@ -15,6 +15,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any, Final, get_args
 
+from duetime.scheduler.access.secret import SecretUnavailable
 from duetime.scheduler.errors import HandlerError, StoreUnavailable
 from duetime.scheduler.handlers.context import Context, Link
 from duetime.scheduler.outcomes import Outcome
@@ -107,13 +108,16 @@ def _adapter(kind: str) -> TypeAdapter[Outcome]:
 
 
 def error_to_json(error: Exception) -> Json:
-    return {"kind": type(error).__name__, "text": str(error)}
+    named = {"name": error.name, "problem": error.problem} if isinstance(error, SecretUnavailable) else {}
+    return {"kind": type(error).__name__, "text": str(error), **named}
 
 
 def error_from_json(value: Mapping[str, Any]) -> Exception:
     """Return the exception that a call raised in the worker: a handler may expect an outage of the database."""
     if value["kind"] == StoreUnavailable.__name__:
         return StoreUnavailable(value["text"])
+    if value["kind"] == SecretUnavailable.__name__:
+        return SecretUnavailable(value["name"], value["problem"])
     return RuntimeError(f"{value['kind']}: {value['text']}")
 
 

@@ -11,6 +11,7 @@ from typing import Final
 
 from duetime.scheduler.rules.redact import redacted
 from duetime.scheduler.rules.sanitize import clean_text
+from duetime.scheduler.runtime.secret_mask import masked
 
 MAX_TRACEBACK_CHARS: Final = 4_000
 MAX_FRAMES: Final = 50
@@ -90,7 +91,7 @@ def _stack(frames: traceback.StackSummary) -> str:
 def _text(parts: Iterable[str]) -> str:
     """Return the newest parts that there is room for."""
     kept, room = deque[str](), MAX_TRACEBACK_CHARS - len(_OMISSION)
-    for part in reversed([_cut(redacted(part[: 10 * MAX_PART_CHARS])) for part in parts]):
+    for part in reversed([_cut(redacted(masked(part)[: 10 * MAX_PART_CHARS])) for part in parts]):
         room -= len(part)
         if room < 0:
             kept.appendleft(_OMISSION)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import timedelta
 from functools import cached_property
 from http import HTTPStatus
@@ -12,15 +11,18 @@ from http.client import responses
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from duetime.scheduler.access.secret import SecretUse, references
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.handlers.context import Context
 from duetime.scheduler.handlers.declaration import Handler
+from duetime.scheduler.outbound.headers import MAX_HEADERS, header_problems, with_secrets
 from duetime.scheduler.outbound.reply import Blocked, Reply, Resolver, Unreachable, system_resolver
 from duetime.scheduler.outbound.signature import Signer
 from duetime.scheduler.outbound.url_policy import WebhookOptions, check_url
 from duetime.scheduler.outcomes import Done, Failed, Outcome, Retry
 from duetime.scheduler.rules.retry import retry_after
 from duetime.scheduler.rules.sanitize import clean_text
+from duetime.scheduler.runtime.secret_mask import masked
 from duetime.scheduler.task import Json, RetryPolicy
 from pydantic import BaseModel, Field
 
@@ -28,18 +30,10 @@ if TYPE_CHECKING:
     from duetime.scheduler.outbound.client import GuardedClient
 
 MAX_EXCERPT_CHARS: Final = 2000
-MAX_HEADERS: Final = 20
-MAX_HEADER_CHARS: Final = 4096
 JSON_TYPE: Final = "application/json"
 PATIENT: Final = RetryPolicy(max_attempts=10)
 """Default retry policy: tries for about a quarter of an hour, because a server may be down for minutes."""
 
-_TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
-_VALUE = re.compile(r"[\t\x20-\x7e]*")
-_OURS = frozenset(
-    {"connection", "content-length", "expect", "host", "idempotency-key", "keep-alive", "te", "trailer"}
-    | {"transfer-encoding", "upgrade"}
-)
 _PASSING = frozenset({408, 425, 429})
 
 
@@ -50,7 +44,9 @@ class WebhookPayload(BaseModel):
     method: Literal["POST", "GET", "PUT"] = Field(default="POST", description="POST, GET or PUT")
     body: Any = Field(default=None, description="JSON, or text; not with GET")
     headers: dict[str, str] = Field(
-        default_factory=dict, max_length=MAX_HEADERS, description=f"at most {MAX_HEADERS} names and values"
+        default_factory=dict,
+        max_length=MAX_HEADERS,
+        description=f"at most {MAX_HEADERS} names and values; `secret:name` for a secret",
     )
 
 
@@ -64,6 +60,7 @@ def webhook(options: WebhookOptions | None = None, *, resolve: Resolver = system
         time_limit=timedelta(seconds=work.options.timeout + 10),
         description="Send a signed HTTP request.",
         verify=work.verify,
+        secrets=work.secrets,
         retry=PATIENT,
     )
 
@@ -72,7 +69,7 @@ class _Webhook:
     def __init__(self, options: WebhookOptions, resolve: Resolver) -> None:
         self.options = options
         self._resolve = resolve
-        self._signer = Signer(options.secret)
+        self._signer = Signer(options.secret, options.reveal)
 
     @cached_property
     def _client(self) -> GuardedClient:
@@ -91,28 +88,35 @@ class _Webhook:
         if payload.method == "GET" and payload.body is not None:
             yield InvalidArgument("payload.body", "a GET request has no body", accepted="POST or PUT with a body")
         for name, value in payload.headers.items():
-            yield from _header_problems(name, value)
+            yield from header_problems("payload.headers", name, value)
+
+    def secrets(self, payload: WebhookPayload) -> Iterator[SecretUse]:
+        """Yield the secrets that the headers name."""
+        host = self._host(payload)
+        for header, value in payload.headers.items():
+            for name in references(value):
+                yield SecretUse(f"payload.headers.{header}", name, host)
 
     def run(self, ctx: Context, payload: WebhookPayload) -> Outcome:
         """Send the request once and return the outcome of its answer."""
         body, kind = _encoded(payload.body)
-        headers = kind | _lower(payload.headers) | self._identity(ctx, body)
+        host = self._host(payload)
+        named = with_secrets(payload.headers, lambda name: ctx.secret(name, host=host))
+        headers = kind | named | self._identity(ctx, body)
         try:
             reply = self._client.send(payload.method, payload.url, headers=headers, body=body.encode())
         except Unreachable as error:
             return Retry(str(error))
         except Blocked as error:
             return Failed(str(error))
-        host = check_url("payload.url", payload.url, self.options).host
         return _outcome(reply, f"{payload.method} {host}", ctx)
+
+    def _host(self, payload: WebhookPayload) -> str:
+        return check_url("payload.url", payload.url, self.options).host
 
     def _identity(self, ctx: Context, body: str) -> dict[str, str]:
         signed = self._signer.headers(ctx.run_id, ctx.now(), body)
         return signed | {"idempotency-key": ctx.idempotency_key}
-
-
-def _lower(headers: Mapping[str, str]) -> dict[str, str]:
-    return {name.lower(): value for name, value in headers.items()}
 
 
 def _encoded(body: Any) -> tuple[str, dict[str, str]]:
@@ -136,20 +140,10 @@ def _is_json(text: str) -> bool:
 
 def _outcome(reply: Reply, request: str, ctx: Context) -> Outcome:
     said = f"{request} answered {reply.status} {responses.get(reply.status, '')}".rstrip()
-    body = clean_text(reply.body.decode("utf-8", "replace"), MAX_EXCERPT_CHARS)
+    body = clean_text(masked(reply.body.decode("utf-8", "replace")), MAX_EXCERPT_CHARS)
     result: dict[str, Json] = {"status": reply.status, "body": body}
     if HTTPStatus.OK <= reply.status < HTTPStatus.MULTIPLE_CHOICES:
         return Done(said, result)
     if reply.status >= HTTPStatus.INTERNAL_SERVER_ERROR or reply.status in _PASSING:
         return Retry(said, retry_after(reply.headers.get("retry-after"), now=ctx.now()), result)
     return Failed(said, result)
-
-
-def _header_problems(name: str, value: str) -> Iterator[InvalidArgument]:
-    place = f"payload.headers.{clean_text(name, 40, lines=False)}"
-    if not _TOKEN.fullmatch(name):
-        yield InvalidArgument(place, "is not a header name", accepted="letters, digits and hyphens", example="X-Source")
-    elif name.lower() in _OURS or name.lower().startswith(("webhook-", "proxy-")):
-        yield InvalidArgument(place, "is set by Duetime", accepted="other headers")
-    if len(value) > MAX_HEADER_CHARS or not _VALUE.fullmatch(value):
-        yield InvalidArgument(place, "its value is too long, or not plain ASCII on one line", accepted="plain ASCII")

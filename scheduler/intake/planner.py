@@ -15,7 +15,7 @@ from duetime.scheduler.intake.demand import Demand, Demands, RunContext
 from duetime.scheduler.intake.idempotency import key_of
 from duetime.scheduler.intake.instants import resolve_moment
 from duetime.scheduler.intake.needs import PoolsByName
-from duetime.scheduler.intake.payload_blanks import without_blanks
+from duetime.scheduler.intake.payload import SecretHosts, check_secrets, no_secrets, without_blanks
 from duetime.scheduler.intake.series_end import series_end
 from duetime.scheduler.intake.validation import (
     ProblemCollector,
@@ -23,6 +23,7 @@ from duetime.scheduler.intake.validation import (
     check_labels,
     check_max_runs,
     check_retry,
+    no_zone,
     refuse_ends_without_repeat,
 )
 from duetime.scheduler.principal import Principal
@@ -93,6 +94,7 @@ class Planner:
     estimates: EstimateLookup = declared_estimate
     zone_named: bool = True
     holidays: str = ""
+    secrets: SecretHosts = no_secrets
 
     @property
     def demands(self) -> Demands:
@@ -104,7 +106,7 @@ class Planner:
         problems = ProblemCollector()
         problems.of(check_text, "title", request.title)
         timing = problems.of(self.timing, request, now)
-        payload = problems.of(self.payload, request.action, request.payload)
+        payload = problems.of(self.payload, request.action, request.payload, by.tenant)
         demand = problems.of(self.demands.read, request, self._situation(request, timing, by, now))
         for check in (check_key, check_retry, self._check_deliver_to, check_labels):
             problems.of(check, request)
@@ -112,10 +114,12 @@ class Planner:
             raise problems.error()
         return self._planned(request, payload, timing, demand, by=by, now=now, beside=beside)
 
-    def payload(self, action: str, payload: Mapping[str, Json]) -> Mapping[str, Json]:
-        """Check a payload against the bounds and the handler's own schema; return it with defaults filled in."""
+    def payload(self, action: str, payload: Mapping[str, Json], tenant: str) -> Mapping[str, Json]:
+        """Check a payload by the bounds, the handler's schema and the tenant's secrets; return it with defaults."""
         handler = self.handlers.get_or_explain(action)
-        return handler.check(without_blanks(handler, payload))
+        checked = handler.check(without_blanks(handler, payload))
+        check_secrets(handler, checked, tenant, self.secrets)
+        return checked
 
     def changed_payload(self, action: str, payload: Mapping[str, Json] | None) -> Mapping[str, Json] | None:
         """Return the payload of a change, None if it has nothing but blanks; an empty one empties the payload."""
@@ -193,7 +197,7 @@ class Planner:
         A rule without a time of day keeps that of `moved`, the time that the task had.
         """
         if zone is None:
-            raise _no_zone()
+            raise no_zone()
         if start is None:
             rule, assumptions = recurrence.soonest(
                 repeat, zone=zone, now=now, minimum=self.minimum_interval, moved=moved, holidays=self.holidays
@@ -289,12 +293,3 @@ def _far(first: Occurrence, zone: str, now: datetime) -> tuple[str, ...]:
         return ()
     text = f"it first runs {describe(first.instant, zone)}, more than a year ahead"
     return (Translatable.of(NoteKind.FAR_AHEAD, text, at=first.instant.isoformat()),)
-
-
-def _no_zone() -> InvalidArgument:
-    return InvalidArgument(
-        "timezone",
-        "a recurrence needs a time zone and none is configured",
-        accepted="an IANA name",
-        example="timezone='America/Edmonton'",
-    )

@@ -112,6 +112,16 @@ def check_max_runs(request: Request | Reschedule) -> None:
         raise InvalidArgument("max_runs", "out of range", accepted=f"1 to {MAX_RUNS}", example="max_runs=10")
 
 
+def no_zone() -> InvalidArgument:
+    """Return the problem of a recurrence whose wall times have no zone."""
+    return InvalidArgument(
+        "timezone",
+        "a recurrence needs a time zone and none is configured",
+        accepted="an IANA name",
+        example="timezone='America/Edmonton'",
+    )
+
+
 def page_size(limit: int) -> int:
     """Return how many items a page is to have. Raises InvalidArgument."""
     if not 1 <= limit <= MAX_PAGE_ROWS:

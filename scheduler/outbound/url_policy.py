@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -21,7 +22,8 @@ class WebhookOptions:
 
     Public https addresses only, unless: `allow_http` permits plain http, `allow_private` permits private addresses of
     any host, and `allow_hosts` those of the named hosts. Cloud metadata and link-local addresses are never permitted.
-    `secret` signs (see `signature.Signer`). `timeout` is in seconds, for one request with its redirects and its answer.
+    `secret` signs (see `signature.Signer`); `reveal` puts the secrets that it names in their places, at each request.
+    `timeout` is in seconds, for one request with its redirects and its answer.
     """
 
     allow_http: bool = False
@@ -29,6 +31,7 @@ class WebhookOptions:
     allow_hosts: tuple[str, ...] = ()
     secret: str | None = field(default=None, repr=False)
     timeout: float = 20.0
+    reveal: Callable[[str], str] = field(default=str, repr=False, compare=False)
 
     def trusts(self, host: str) -> bool:
         """Whether `allow_hosts` names the host."""

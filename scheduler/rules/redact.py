@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
+from urllib.parse import quote, quote_plus
 
 from duetime.scheduler.task import Json
 
 MASK: Final = "***"
+MIN_MASKED_CHARS: Final = 8
+"""Shorter lines of a secret of several lines are not masked by themselves: they may be a part of any word."""
 
 _NAMES = r"(?:\w*(?:password|passwd|secret|token)\w*+|api[_-]?key|access[_-]?key|authorization|cookie)"
 _PATTERNS: Final = tuple(
@@ -31,6 +36,44 @@ _SECRET_NAME: Final = re.compile(
 )
 _COUNTED_NAME: Final = re.compile(r"tokens?$", re.IGNORECASE)
 """Names of numbers that count tokens of a model: such a number is no secret."""
+
+
+def secret_forms(value: str) -> tuple[str, ...]:
+    """Return the texts in which a secret value turns up: plain, line by line, escaped, in a URL and in base64."""
+    lines = [line.strip() for line in value.splitlines() if len(line.strip()) >= MIN_MASKED_CHARS]
+    forms = [form for text in (value, *lines) for form in _escaped(text)]
+    return tuple(dict.fromkeys(form for form in forms if form))
+
+
+def _escaped(text: str) -> Iterable[str]:
+    raw = text.encode("utf-8", "replace")
+    yield text
+    yield json.dumps(text)[1:-1]
+    yield json.dumps(text, ensure_ascii=False)[1:-1]
+    yield repr(text)[1:-1]
+    yield quote(raw, safe="")
+    yield quote_plus(raw)
+    yield base64.b64encode(raw).decode().rstrip("=")
+    yield base64.urlsafe_b64encode(raw).decode().rstrip("=")
+
+
+def without_secrets(text: str, forms: Sequence[str]) -> str:
+    """Return the text with `***` in place of each of these forms, which stand longest first."""
+    for form in forms:
+        if form in text:
+            text = text.replace(form, MASK)
+    return text
+
+
+def without_secrets_json(value: Json, forms: Sequence[str]) -> Json:
+    """Return the value with `***` in place of each form in its texts, names and numbers."""
+    if isinstance(value, str):
+        return without_secrets(value, forms)
+    if isinstance(value, Mapping):
+        return {without_secrets(str(name), forms): without_secrets_json(part, forms) for name, part in value.items()}
+    if isinstance(value, Sequence):
+        return [without_secrets_json(part, forms) for part in value]
+    return MASK if isinstance(value, int | float) and str(value) in forms else value
 
 
 def redacted(text: str) -> str:

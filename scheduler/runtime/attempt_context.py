@@ -14,6 +14,8 @@ from contextvars import ContextVar
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
+from duetime.scheduler.runtime.secret_mask import mask_record
+
 MAX_PARTIAL_LINE_CHARS: Final = 4_000
 """Characters that are printed without a line end before they become a line."""
 
@@ -122,14 +124,16 @@ _NO_FIELDS: Final = dict.fromkeys(("task", "run", "attempt", "action", *TRACE_FI
 class AttemptFilter(logging.Filter):
     """Gives each log record `task`, `run`, `attempt` and `action`, empty outside of handlers; it drops none.
 
-    In a trace of OpenTelemetry, `trace_id` and `span_id` as well, empty elsewhere.
+    In a trace of OpenTelemetry, `trace_id` and `span_id` as well, empty elsewhere. Secrets that this process has
+    read are masked in it.
 
     For a `logging.Handler` of a program's own: `handler.addFilter(AttemptFilter())`, then `%(task)s` in its format.
     What a line's own `extra=` says is kept.
     """
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Add the attributes."""
+        """Add the attributes, and mask secrets."""
+        mask_record(record)
         for key, value in {**_NO_FIELDS, **log_fields()}.items():
             if not hasattr(record, key):
                 setattr(record, key, value)

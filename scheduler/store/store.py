@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 
 from duetime.scheduler.errors import InvalidSetting
 from duetime.scheduler.store.access.api_keys import ApiKeys
+from duetime.scheduler.store.access.cipher import Cipher
+from duetime.scheduler.store.access.secrets import Secrets
 from duetime.scheduler.store.audit.log import AuditLog
 from duetime.scheduler.store.backlog import Backlog
 from duetime.scheduler.store.claims import Claims
@@ -39,7 +41,7 @@ from sqlalchemy.exc import ArgumentError
 class Store:
     """All persistent state of Duetime. Thread-safe; several processes may open one database."""
 
-    def __init__(self, database: Database, clock: Callable[[], datetime]) -> None:
+    def __init__(self, database: Database, clock: Callable[[], datetime], secret_keys: Sequence[str] = ()) -> None:
         self._database = database
         self._clock = clock
         forms = forms_of(database)
@@ -61,6 +63,7 @@ class Store:
         self.api_keys = ApiKeys(database, clock)
         self.audit = AuditLog(database, clock, cursors)
         self._server_keys: dict[str, ServerKey] = {}
+        self.secrets = Secrets(database, clock, Cipher(secret_keys))
 
     def now(self) -> datetime:
         """Return the time (UTC) by the deciding clock: the server's, for a file the system's."""
@@ -90,13 +93,19 @@ class Store:
 
 
 def open_store(
-    url: str, *, clock: Callable[[], datetime] | None = None, synchronous: str = "FULL", migrate: bool = True
+    url: str,
+    *,
+    clock: Callable[[], datetime] | None = None,
+    synchronous: str = "FULL",
+    migrate: bool = True,
+    secret_keys: Sequence[str] = (),
 ) -> Store:
     """Open the store at a SQLAlchemy URL: `sqlite:///<path>` or `postgresql://...`.
 
     With `migrate` an older schema is upgraded, and an SQLite file is first copied to the same folder; without it an
     older schema raises `SchemaTooOld`. A newer one raises `SchemaTooNew`. `synchronous` is SQLite's: FULL survives a
-    power cut, OFF is for tests. `clock` replaces the server's clock, or the system's with SQLite. Raises
+    power cut, OFF is for tests. `clock` replaces the server's clock, or the system's with SQLite. `secret_keys` encrypt
+    secrets (see `cipher.read_key`); without them none can be set or used. Raises
     `InvalidSetting` for an unusable URL, and `StoreUnavailable` when the database cannot be reached.
     """
     database = connect(url, synchronous=synchronous)
@@ -105,7 +114,7 @@ def open_store(
             upgrade(database)
         else:
             check(database)
-        return Store(database, clock or _clock_of(database))
+        return Store(database, clock or _clock_of(database), secret_keys)
     except BaseException:
         database.close()
         raise

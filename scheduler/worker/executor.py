@@ -13,6 +13,7 @@ from duetime.scheduler.outcomes import Done, Outcome, Retry, Yielded
 from duetime.scheduler.rules.settlement import AttemptResult, StoppedByRequest
 from duetime.scheduler.runtime.attempt_context import attempt_context
 from duetime.scheduler.runtime.interrupt import CancelRequested, Interrupt, ReservationLost, TimeLimitReached
+from duetime.scheduler.runtime.secret_mask import learn_secret, secrets_masked
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import Json
 from duetime.scheduler.worker.active_runs import ActiveRun
@@ -46,9 +47,14 @@ class Executor:
         handler = self._handler(held)
         self._started(held, handler.time_limit)
         held.usage.begin()
+        with secrets_masked():
+            outcome = self._attempted(handler, held)
+        return outcome if isinstance(outcome, Done) or not held.cancelled else StoppedByRequest()
+
+    def _attempted(self, handler: Handler, held: ActiveRun) -> AttemptResult:
         try:
             with held.handling(), attempt_context(held.name):
-                outcome = self._call(handler, held)
+                return self._call(handler, held)
         except Interrupt as why:
             held.traceback = held.traceback or tracebacks.of_interrupt(why, handler.fn)
             return _interrupted(why, handler)
@@ -57,7 +63,6 @@ class Executor:
             return Retry(explain(error))
         finally:
             held.usage.end()
-        return outcome if isinstance(outcome, Done) or not held.cancelled else StoppedByRequest()
 
     def unstopped(self, held: ActiveRun) -> AttemptResult:
         """Return the result of an attempt whose handler did not stop at its time limit."""
@@ -105,6 +110,9 @@ class Executor:
         def save(state: Json) -> bool:
             return held.progressed(written=guard(lambda: claims.checkpoint(run_id, attempt, state)))
 
+        def secret(name: str, host: str | None) -> str:
+            return learn_secret(self._store.secrets.value(held.claim.task.tenant, name, host))
+
         def report(value: Json) -> bool:
             return held.progressed(written=guard(lambda: claims.progress(run_id, attempt, value)))
 
@@ -116,6 +124,7 @@ class Executor:
             cancelled=lambda: held.cancelled or held.timed_out,
             should_yield=held.should_yield,
             now=self._store.now,
+            secret=secret,
         )
 
 

@@ -13,7 +13,7 @@ from duetime.server.auth.key_format import KeyText, is_key
 from duetime.server.auth.verifier import CallerToken
 
 if TYPE_CHECKING:
-    from duetime.scheduler.api_key import ApiKey
+    from duetime.scheduler.access.api_key import ApiKey
     from duetime.scheduler.store.access.api_keys import ApiKeys
 
 _NO_DIGEST = "0" * 64

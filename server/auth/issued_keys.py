@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from duetime.scheduler.api_key import ApiKey
+from duetime.scheduler.access.api_key import ApiKey
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.principal import LOCAL, Principal
 from duetime.scheduler.rules.time.durations import parse_exact

@@ -7,7 +7,8 @@ import sys
 import traceback
 from typing import Any
 
-from duetime.scheduler.api_key import KeyNotFound
+from duetime.scheduler.access.api_key import KeyNotFound
+from duetime.scheduler.access.secret import SecretNotFound
 from duetime.scheduler.errors import (
     DuetimeError,
     IdempotencyConflict,
@@ -32,6 +33,7 @@ _CODES: tuple[tuple[type[DuetimeError], int], ...] = (
     (InvalidSetting, WRONG_USAGE_CODE),
     (TaskNotFound, NOT_FOUND_CODE),
     (KeyNotFound, NOT_FOUND_CODE),
+    (SecretNotFound, NOT_FOUND_CODE),
     (Refused, REFUSED_CODE),
     (StaleRevision, REFUSED_CODE),
     (IdempotencyConflict, REFUSED_CODE),

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from duetime.server.cli.access.groups import KEYS
+from duetime.server.cli.access.groups import KEYS, SECRETS
 from duetime.server.cli.help import DeferredVerb, Verbs, VerbsOf
 from duetime.version import __version__
 from typer.main import get_command
@@ -206,6 +206,7 @@ GROUPS = (
         ),
     ),
     KEYS,
+    SECRETS,
     Verbs(
         name="pools",
         help="Pools, which limit concurrency and rate.",

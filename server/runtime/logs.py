@@ -16,6 +16,7 @@ from typing import Literal, TextIO
 
 from duetime.scheduler.runtime.attempt_context import log_fields
 from duetime.scheduler.runtime.print_capture import capture_prints
+from duetime.scheduler.runtime.secret_mask import masked_log
 
 _OURS = "duetime"
 _CHATTY = ("mcp", "uvicorn", "httpx2", "dramatiq", "asyncio", "sse_starlette")
@@ -29,6 +30,8 @@ _BUILT_IN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", 
 
 class JsonLines(logging.Formatter):
     """One line of JSON a record: when, process, level, logger, message, what `extra=` gave, and the traceback.
+
+    Secrets that this process has read are masked.
 
     `process` is the name under which a worker is known to others; until `called`, and elsewhere, its host and its pid.
     """
@@ -44,13 +47,13 @@ class JsonLines(logging.Formatter):
             "process": self.process,
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": _cut(record.getMessage()),
+            "message": _cut(masked_log(record.getMessage())),
             **named,
             **{_free(key, named): value for key, value in vars(record).items() if key not in _BUILT_IN},
         }
         if record.exc_info or record.exc_text:
             line["traceback"] = record.exc_text or self.formatException(record.exc_info or (None, None, None))
-        return json.dumps(line, default=str)
+        return masked_log(json.dumps(line, default=str))
 
 
 class ForPeople(logging.Formatter):
@@ -65,12 +68,15 @@ class ForPeople(logging.Formatter):
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's own name
         record.levelname = record.levelname.lower()
-        record.message = _cut(record.message)
+        record.message = _cut(masked_log(record.message))
         of = log_fields()
         parts = ["{task} {run} attempt {attempt} {action}".format(**of)] if "task" in of else []
         parts += ["trace {trace_id}-{span_id}".format(**of)] if "trace_id" in of else []
         record.of = f" [{' '.join(parts)}]" if parts else ""
         return super().formatMessage(record)
+
+    def format(self, record: logging.LogRecord) -> str:
+        return masked_log(super().format(record))
 
 
 def _free(key: str, taken: Mapping[str, object]) -> str:

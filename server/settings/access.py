@@ -12,6 +12,7 @@ from duetime.server.settings.checks import (
     NetworkText,
     Origin,
     PublicUrl,
+    SecretKeys,
     comma_separated,
     is_loopback,
     lower_case,
@@ -122,6 +123,19 @@ class AccessSettings(WorkSettings):
         description="how often at most a token with an unknown key fetches the keys of `oauth_issuer` again",
         examples=["60"],
         json_schema_extra={"unit": "seconds"},
+    )
+
+    secret_keys: SecretKeys | None = Field(
+        default=None,
+        description="the keys that encrypt secrets (`duetime secrets`), separated by commas: the first one encrypts, "
+        "each of them decrypts",
+        examples=["<32 bytes in base64>"],
+    )
+    secret_keys_file: str = Field(
+        default="",
+        max_length=4096,
+        description="a file with such keys, one a line; they come after those of `secret_keys`",
+        examples=["/etc/duetime/secret.keys"],
     )
 
     tenant_calls_per_minute: int = Field(

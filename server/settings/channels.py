@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from duetime.server.settings.checks import Secret, WebUrl, comma_separated
+from duetime.server.settings.checks import Headers, SigningSecret, WebUrl, comma_separated
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, model_validator
 
 OutcomeName = Literal["succeeded", "failed", "expired"]
@@ -24,8 +24,13 @@ class ChannelSettings(BaseModel):
     webhook: WebUrl | None = Field(
         default=None, description="the address that receives a signed POST", examples=["https://example.com/hook"]
     )
-    secret: Secret | None = Field(
+    secret: SigningSecret | None = Field(
         default=None, description="signs the webhook, as `webhook_secret` does", examples=["whsec_<32 bytes in base64>"]
+    )
+    headers: Headers = Field(
+        default_factory=dict,
+        description="headers of the webhook; a value may name a secret",
+        examples=['{Authorization = "Bearer secret:team-token"}'],
     )
 
     outcomes: Outcomes = Field(
@@ -40,4 +45,6 @@ class ChannelSettings(BaseModel):
             raise ValueError('give exactly one of apprise = "..." or webhook = "..."')
         if (self.webhook is None) != (self.secret is None):
             raise ValueError('a webhook needs a secret = "whsec_..." to be signed with, and an Apprise URL takes none')
+        if self.headers and self.webhook is None:
+            raise ValueError("headers are those of a webhook, and an Apprise URL has none")
         return self

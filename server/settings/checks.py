@@ -9,7 +9,9 @@ from ipaddress import ip_address, ip_network
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
+from duetime.scheduler.access.secret import is_name, names_secrets, read_key, references
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments
+from duetime.scheduler.outbound.headers import header_problems
 from duetime.scheduler.rules.time import zones
 from pydantic import AfterValidator, BeforeValidator, SecretStr, StringConstraints
 
@@ -139,11 +141,27 @@ def _signing_secrets(secrets: SecretStr) -> SecretStr:
 
 
 def _is_signing_secret(text: str) -> bool:
+    if names_secrets(text):
+        return all(map(is_name, references(text)))
     text = text.removeprefix("whsec_")
     try:
         return len(base64.b64decode(text + "=" * (-len(text) % 4), validate=True)) >= MIN_SECRET_BYTES
     except (binascii.Error, ValueError):
         return False
+
+
+def _headers(headers: dict[str, SecretStr]) -> dict[str, SecretStr]:
+    for name, value in headers.items():
+        problem = next(header_problems("headers", name, value.get_secret_value()), None)
+        if problem is not None:
+            raise ValueError(str(problem))
+    return headers
+
+
+def _secret_keys(keys: SecretStr) -> SecretStr:
+    for key in keys.get_secret_value().replace(",", " ").split():
+        read_key(key)
+    return keys
 
 
 def _pool_problem(name: str, spec: dict[str, Any]) -> str | None:
@@ -176,5 +194,7 @@ NetworkText = Annotated[str, AfterValidator(_network)]
 PublicUrl = Annotated[str, AfterValidator(_public_url)]
 IssuerUrl = Annotated[str, AfterValidator(_issuer_url)]
 Origin = Annotated[str, AfterValidator(_origin)]
-Secret = Annotated[SecretStr, AfterValidator(_signing_secrets)]
+Headers = Annotated[dict[str, SecretStr], AfterValidator(_headers)]
+SecretKeys = Annotated[SecretStr, AfterValidator(_secret_keys)]
+SigningSecret = Annotated[SecretStr, AfterValidator(_signing_secrets)]
 ChannelName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,39}$")]

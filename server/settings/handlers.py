@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout
 
 from duetime.scheduler.handlers import Handler, Handlers, WebhookOptions
 from duetime.server.settings.model import Settings
 
 
-def load_handlers(settings: Settings, added: Sequence[Handler] = ()) -> Handlers:
+def load_handlers(settings: Settings, added: Sequence[Handler] = (), reveal: Callable[[str], str] = str) -> Handlers:
     """Return the built-in and configured handlers and those `added`; raises InvalidSetting if one cannot be loaded.
 
-    What their modules print goes to stderr: a verb may write JSON to stdout.
+    What their modules print goes to stderr: a verb may write JSON to stdout. `reveal` puts the secrets that a setting
+    names in their places.
     """
     with redirect_stdout(sys.stderr):
-        loaded = Handlers.load(settings.handlers, webhooks=webhook_options(settings))
+        loaded = Handlers.load(settings.handlers, webhooks=webhook_options(settings, reveal))
     return Handlers([*loaded.values(), *added]).isolated(settings.isolated_actions)
 
 
-def webhook_options(settings: Settings) -> WebhookOptions:
+def webhook_options(settings: Settings, reveal: Callable[[str], str] = str) -> WebhookOptions:
     """Return how far the calls of the `webhook` action may reach."""
     secret = settings.webhook_secret
     return WebhookOptions(
@@ -29,4 +30,5 @@ def webhook_options(settings: Settings) -> WebhookOptions:
         allow_hosts=settings.webhook_allow_hosts,
         secret=secret.get_secret_value() if secret is not None else None,
         timeout=settings.webhook_timeout_seconds,
+        reveal=reveal,
     )

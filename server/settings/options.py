@@ -7,13 +7,16 @@ from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
-from duetime.scheduler.delivery import ChannelOptions, WebhookTarget
+from duetime.scheduler.delivery import ChannelOptions, Channels, WebhookTarget
 from duetime.scheduler.errors import InvalidArgument, InvalidSetting
+from duetime.scheduler.handlers import Handlers
+from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.nodes.options import RunnerOptions
 from duetime.scheduler.rules.headroom import HeadroomParts
 from duetime.scheduler.rules.time import public_holidays
 from duetime.scheduler.task import State
 from duetime.scheduler.worker.machine_load import LoadShedder, Machine, all_of_them
+from duetime.server.settings.channels import ChannelSettings
 from duetime.server.settings.model import Settings
 from platformdirs import user_data_path
 from pydantic import SecretStr
@@ -25,7 +28,7 @@ def channel_options(settings: Settings) -> ChannelOptions:
     return ChannelOptions(
         desktop=settings.desktop_notifications,
         webhooks={
-            name: WebhookTarget(str(channel.webhook), _revealed(channel.secret))
+            name: WebhookTarget(str(channel.webhook), _revealed(channel.secret), _headers(channel))
             for name, channel in channels.items()
             if channel.webhook is not None
         },
@@ -79,6 +82,10 @@ def _revealed(secret: SecretStr | None) -> str | None:
     return secret.get_secret_value() if secret is not None else None
 
 
+def _headers(channel: ChannelSettings) -> dict[str, str]:
+    return {name: value.get_secret_value() for name, value in channel.headers.items()}
+
+
 def holiday_calendar(settings: Settings) -> str:
     """Return the calendar of public holidays, empty for none; only a calendar that is named loads the package."""
     if not settings.holidays:
@@ -87,3 +94,22 @@ def holiday_calendar(settings: Settings) -> str:
         return public_holidays.find(settings.holidays)
     except InvalidArgument as unknown:
         raise InvalidSetting(str(unknown)) from None
+
+
+def planner_of(settings: Settings, handlers: Handlers, channels: Channels) -> Planner:
+    """Return what plans requests, without the parts that are found out while the process runs."""
+    return Planner(
+        handlers,
+        settings.timezone,
+        channels=channels,
+        default_channels=_default_channels(settings, channels),
+        minimum_interval=timedelta(seconds=settings.minimum_interval_seconds),
+        zone_named="timezone" in settings.model_fields_set,
+        holidays=holiday_calendar(settings),
+    )
+
+
+def _default_channels(settings: Settings, channels: Channels) -> tuple[str, ...]:
+    """Return the default channels; a desktop that this machine lacks is left out."""
+    named = settings.deliver_to or channels.default_channels()
+    return tuple(name for name in named if name in channels)

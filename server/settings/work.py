@@ -13,7 +13,7 @@ from duetime.server.settings.checks import (
     Namespace,
     PoolSettings,
     RedisUrl,
-    Secret,
+    SigningSecret,
     ZoneName,
     lower_case,
     system_zone,
@@ -147,7 +147,7 @@ class WorkSettings(BaseModel):
         description="named channels, one TOML table each: `[channels.team]` with `apprise`, or `webhook` and `secret`",
         examples=['{"team": {"apprise": "tgram://bot-token/chat-id"}}'],
     )
-    webhook_secret: Secret | None = Field(
+    webhook_secret: SigningSecret | None = Field(
         default=None,
         description="signs the calls of the `webhook` action (Standard Webhooks); to rotate it, put the new one and a "
         "blank before the old one; without it, they are unsigned",

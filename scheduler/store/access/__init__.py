@@ -1,1 +1,1 @@
-"""API keys: the callers that are let in."""
+"""Access: the API keys of callers, and the secrets of runs."""

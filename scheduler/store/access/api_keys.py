@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
-from duetime.scheduler.api_key import ApiKey, KeyNotFound
+from duetime.scheduler.access.api_key import ApiKey, KeyNotFound
 from duetime.scheduler.errors import Refused
 from duetime.scheduler.ids import is_id
 from duetime.scheduler.store.database import unreadable

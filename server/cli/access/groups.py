@@ -5,7 +5,7 @@ from __future__ import annotations
 from duetime.server.cli.help import DeferredVerb, Verbs
 
 _HERE = "duetime.server.cli.access"
-_KEYS = f"{_HERE}.keys"
+_KEYS, _SECRETS = f"{_HERE}.keys", f"{_HERE}.secrets"
 
 KEYS = Verbs(
     name="keys",
@@ -35,6 +35,38 @@ KEYS = Verbs(
             f"{_KEYS}:rotate",
             "Replace an API key by a new one of the same principal; the old one stays valid for the overlap.",
             examples=("duetime keys rotate 7k3m9qx2w4hb --overlap '2 hours'",),
+        ),
+    ),
+)
+
+SECRETS = Verbs(
+    name="secrets",
+    help="Secrets, which tasks and settings name, as `secret:name`; no verb shows a value.",
+    rich_markup_mode=None,
+    commands=(
+        DeferredVerb(
+            "set",
+            f"{_SECRETS}:set_",
+            "Store a secret, or replace its value, which is read from stdin or asked for.",
+            examples=("duetime secrets set stripe-key --host api.stripe.com", "duetime secrets set crm --tenant acme"),
+        ),
+        DeferredVerb(
+            "list",
+            f"{_SECRETS}:list_",
+            "List the secrets by name: who set each, when it was last used, and where webhooks may send it.",
+            examples=("duetime secrets list",),
+        ),
+        DeferredVerb(
+            "remove",
+            f"{_SECRETS}:remove",
+            "Remove a secret; runs that need it fail from then on.",
+            examples=("duetime secrets remove stripe-key",),
+        ),
+        DeferredVerb(
+            "rotate",
+            f"{_SECRETS}:rotate",
+            "Encrypt every secret again by the first of the secret keys, so that the others can be removed.",
+            examples=("duetime secrets rotate",),
         ),
     ),
 )

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Annotated
 
 import typer
-from duetime.scheduler.api_key import ApiKey
+from duetime.scheduler.access.api_key import ApiKey
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.principal import LOCAL, Principal, Scope
 from duetime.scheduler.rules.time import times

@@ -7,7 +7,7 @@ from functools import partial
 from http import HTTPStatus
 from typing import Annotated, Final, Literal
 
-from duetime.scheduler.api_key import ApiKey, KeyNotFound
+from duetime.scheduler.access.api_key import ApiKey, KeyNotFound
 from duetime.scheduler.audit.entry import AuditEntry, AuditKind
 from duetime.scheduler.principal import Principal, Scope
 from duetime.scheduler.rules.time.times import utc

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from duetime.scheduler.api_key import ApiKey, KeyNotFound
+from duetime.scheduler.access.api_key import ApiKey, KeyNotFound
 from duetime.scheduler.errors import Refused
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.store import Store

@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any
 
 import pytest
+from duetime.scheduler.access.secret import read_key
 from duetime.scheduler.audit.entry import AuditEntry, AuditFilter, AuditKind
 from duetime.scheduler.errors import DuetimeError
 from duetime.scheduler.events import EventFilter, EventKind
@@ -21,10 +22,13 @@ from duetime.scheduler.history.runs import BucketWidth, RunFilter, RunGroup
 from duetime.scheduler.records import IdempotencyKey
 from duetime.scheduler.rules.changes import pause
 from duetime.scheduler.store import Store
+from duetime.scheduler.store.access.cipher import Cipher
+from duetime.scheduler.store.access.secrets import Secrets
 from duetime.scheduler.store.text_index import text_search
 from duetime.scheduler.task import State, TaskFilter
 
 from tests.builders import NOON, a_task, added, cancelled, message, restarted, settlement, started
+from tests.canary import KEY as SECRET_KEY
 
 CANARY = "canary7f3a"
 OURS, THEIRS = "globex", "acme"
@@ -41,6 +45,7 @@ OF_NO_TENANT = {
     "history.latest", "history.since", "history.tenants",  # subscriptions, which tell each tenant apart
     "audit.record",  # the tenant is in what is stored
     "api_keys.add", "api_keys.find", "api_keys.note_use", "api_keys.revoke", "api_keys.replace",  # by the key itself
+    "secrets.set", "secrets.rotate", "secrets.undecryptable",  # of operators
 }  # fmt: skip
 
 
@@ -111,6 +116,10 @@ def calls(store: Store, task_id: str, run_id: str, tenant: str) -> dict[str, lis
         "audit.page": [lambda: store.audit.page(tenant, AuditFilter(), limit=9)],
         "api_keys.all": [lambda: store.api_keys.all(tenant)],
         "api_keys.revoke_tenant": [lambda: store.api_keys.revoke_tenant(tenant)],
+        "secrets.all": [lambda: store.secrets.all(tenant)],
+        "secrets.hosts": [lambda: store.secrets.hosts(tenant)],
+        "secrets.value": [lambda: store.secrets.value(tenant, "crm")],
+        "secrets.remove": [lambda: store.secrets.remove(tenant, "crm")],
     }  # fmt: skip
 
 
@@ -130,6 +139,8 @@ def fill(store: Store) -> tuple[str, str]:
     values: dict[str, Any] = {
         "tenant": THEIRS, "title": f"{CANARY} report", "labels": (CANARY,), "payload": {"message": CANARY},
     }  # fmt: skip
+    secrets = Secrets(store._database, store.now, Cipher([read_key(SECRET_KEY)]))
+    secrets.set(THEIRS, "crm", f"{CANARY} value", by=CANARY, hosts=(CANARY,))
     task, run = a_task(**values)
     record = store.tasks.add(task, run, actor="alice", key=KEY).record
     claim = restarted(store, record)

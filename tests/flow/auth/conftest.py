@@ -11,7 +11,7 @@ from typing import Any
 
 import httpx2
 import pytest
-from duetime.scheduler.api_key import ApiKey
+from duetime.scheduler.access.api_key import ApiKey
 from duetime.server.app import App, build
 from duetime.server.auth.guard import Guard
 from duetime.server.auth.key_format import KeyText

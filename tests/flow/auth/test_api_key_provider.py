@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any, cast
 
 import pytest
-from duetime.scheduler.api_key import ApiKey
+from duetime.scheduler.access.api_key import ApiKey
 from duetime.scheduler.errors import StoreUnavailable
 from duetime.server.auth.api_keys import ApiKeyProvider
 from duetime.server.auth.key_format import KeyText

@@ -11,7 +11,7 @@ from typing import Any, get_args
 import pytest
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.handlers import Handlers
-from duetime.scheduler.intake.payload_blanks import BUILT_IN
+from duetime.scheduler.intake.payload import BUILT_IN
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.service import Scheduler
 from duetime.scheduler.store import open_store

@@ -97,3 +97,10 @@ def talks(_ctx: Context) -> Done:
     print("printed 100%", "s", sep="")  # noqa: T201 - that is what is tested
     print("not ended", end="", flush=True)  # noqa: T201 - the same
     return Done()
+
+
+@handler("signs-in", isolation="process")
+def signs_in(ctx: Context) -> Done:
+    """Raise the value of a secret."""
+    value = ctx.secret("crm")
+    raise LookupError(f"{value} of {len(value)}")

@@ -1,12 +1,15 @@
-"""Blanks in a payload: members that a strict client sent only because its schema names them.
+"""The payload of a call: blanks are left out of it, and the secrets that it names are checked.
 
-The schema of a tool names the members of every built-in action, and a strict client fills in all of them.
+Blanks are members that a strict client sent only because its schema names them: the schema of a tool names the members
+of every built-in action, and a strict client fills in all of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 
+from duetime.scheduler.access.secret import SecretUse
+from duetime.scheduler.errors import InvalidArgument, InvalidArguments
 from duetime.scheduler.handlers import Handler
 from duetime.scheduler.handlers.reminder import ReminderPayload
 from duetime.scheduler.handlers.webhook import WebhookPayload
@@ -18,6 +21,9 @@ BUILT_IN: tuple[type[BaseModel], ...] = (ReminderPayload, WebhookPayload)
 EMPTY_TEXTS: tuple[Json, ...] = (None, "")
 EMPTY: tuple[Json, ...] = (*EMPTY_TEXTS, {}, [])
 _NAMED: Mapping[str, FieldInfo] = {name: field for model in BUILT_IN for name, field in model.model_fields.items()}
+
+SecretHosts = Callable[[str], Mapping[str, tuple[str, ...]]]
+"""The names of the secrets of a tenant, each with the only hosts that it may be sent to, none for any."""
 
 
 def without_blanks(handler: Handler, given: Mapping[str, Json]) -> Mapping[str, Json]:
@@ -44,3 +50,25 @@ def _is_blank(name: str, value: Json) -> bool:
     if name not in _NAMED:
         return False
     return value in EMPTY or value == _NAMED[name].get_default(call_default_factory=True, validated_data={})
+
+
+def no_secrets(_tenant: str) -> Mapping[str, tuple[str, ...]]:
+    return {}
+
+
+def check_secrets(handler: Handler, payload: Mapping[str, Json], tenant: str, hosts: SecretHosts) -> None:
+    """Raise InvalidArguments for each secret that a checked payload may not name. Only then secrets are looked up."""
+    uses = list(handler.secrets(handler.parse(payload))) if handler.secrets else []
+    known = hosts(tenant) if uses else {}
+    problems = [problem for use in uses for problem in _problems(use, known)]
+    if problems:
+        raise InvalidArguments(problems)
+
+
+def _problems(use: SecretUse, known: Mapping[str, tuple[str, ...]]) -> Iterator[InvalidArgument]:
+    if use.name not in known:
+        there = ", ".join(known) or "none: an administrator sets one with `duetime secrets set`"
+        yield InvalidArgument(use.place, f"this tenant has no secret {use.name[:64]!r}", accepted=there)
+    elif known[use.name] and use.host.lower() not in known[use.name]:
+        problem = f"the secret {use.name!r} may not be sent to {use.host[:100]}"
+        yield InvalidArgument(use.place, problem, accepted=", ".join(known[use.name]))

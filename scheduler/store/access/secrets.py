@@ -1,0 +1,161 @@
+"""Secrets: encrypted values of each tenant, which its runs read by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from duetime.scheduler.access.secret import (
+    MAX_VALUE_BYTES,
+    MIN_VALUE_CHARS,
+    Secret,
+    SecretNotFound,
+    SecretUnavailable,
+    check_name,
+    is_name,
+)
+from duetime.scheduler.errors import InvalidArgument, StoreUnavailable
+from duetime.scheduler.store.access.cipher import Cipher
+from duetime.scheduler.store.database import unreadable
+from duetime.scheduler.store.database.database import Database
+from duetime.scheduler.store.schema.access_tables import secrets
+from duetime.scheduler.store.schema.rows import columns_of
+from sqlalchemy import ColumnElement, Connection, bindparam, delete, insert, select, update
+
+LAST_USE_PRECISION: Final = timedelta(minutes=1)
+"""The time of the last use is written at most this often: a run must not cost a write for each secret."""
+
+_COLUMNS = columns_of(Secret, secrets)
+_NAMES = [column.name for column in _COLUMNS]
+_ALL = select(*_COLUMNS).order_by(secrets.c.tenant, secrets.c.name)
+_ONE = _ALL.where(secrets.c.tenant == bindparam("of"), secrets.c.name == bindparam("called"))
+_HOSTS = select(secrets.c.name, secrets.c.hosts).where(secrets.c.tenant == bindparam("of")).order_by(secrets.c.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Rotation:
+    """How many secrets the first key encrypts now, and those that no key could decrypt, which stay as they are."""
+
+    encrypted: int
+    unreadable: tuple[Secret, ...]
+
+
+class Secrets:
+    """The secrets of all tenants; values are encrypted before they get here and decrypted when a run reads them."""
+
+    def __init__(self, database: Database, now: Callable[[], datetime], cipher: Cipher) -> None:
+        self._database = database
+        self._now = now
+        self._cipher = cipher
+
+    def set(self, tenant: str, name: str, value: str, *, by: str, hosts: Sequence[str] = ()) -> Secret:
+        """Store a value under a name, in place of an earlier one. Raises InvalidArgument and InvalidSetting."""
+        check_name(name)
+        _check_value(value)
+        secret = Secret(tenant, name, self._cipher.encrypted(tenant, name, value), tuple(hosts), self._now(), by)
+
+        def work(connection: Connection) -> None:
+            connection.execute(delete(secrets).where(*_is(secret)))
+            connection.execute(insert(secrets).values({each: getattr(secret, each) for each in _NAMES}))
+
+        self._database.write(work)
+        return secret
+
+    def all(self, tenant: str | None = None) -> list[Secret]:
+        """Return the secrets of one tenant or of all, with their values encrypted."""
+        statement = _ALL if tenant is None else _ALL.where(secrets.c.tenant == tenant)
+        return self._database.read(
+            lambda connection: [Secret(*row) for row in unreadable.rows(connection, statement, {})]
+        )
+
+    def hosts(self, tenant: str) -> Mapping[str, tuple[str, ...]]:
+        """Return the names of a tenant's secrets, each with the hosts that webhooks may send it to."""
+        rows = self._database.look(lambda connection: unreadable.rows(connection, _HOSTS, {"of": tenant}))
+        return {str(name): tuple(hosts) for name, hosts in rows}
+
+    def remove(self, tenant: str, name: str) -> None:
+        """Remove a secret; runs that need it fail from now on. Raises SecretNotFound."""
+        gone = delete(secrets).where(secrets.c.tenant == tenant, secrets.c.name == name)
+        if not is_name(name) or not self._database.write(lambda connection: connection.execute(gone).rowcount):
+            raise SecretNotFound(name, tuple(self.hosts(tenant)))
+
+    def value(self, tenant: str, name: str, host: str | None = None) -> str:
+        """Return the value of a secret, for use at once; with a `host`, for a request to that host.
+
+        Raises SecretUnavailable when there is none, when no key decrypts it, and when it is for other hosts.
+        """
+        found = self._find(tenant, name)
+        if found is None:
+            known = ", ".join(self.hosts(tenant)) or "none"
+            raise SecretUnavailable(name, f"this tenant has no secret of that name ({known})")
+        if host is not None and found.hosts and host.lower() not in found.hosts:
+            raise SecretUnavailable(name, f"it may be sent to {', '.join(found.hosts)} only, not to {host[:100]}")
+        value = self._cipher.decrypted(tenant, name, found.token)
+        self._note_use(found)
+        return value
+
+    def rotate(self) -> Rotation:
+        """Encrypt every secret by the first key, one after the other; a value that is set meanwhile stays."""
+        kept, encrypted = list[Secret](), 0
+        for secret in self.all():
+            try:
+                token = self._cipher.encrypted_again(secret.tenant, secret.name, secret.token)
+            except SecretUnavailable:
+                kept.append(secret)
+                continue
+            self._replace(secret, token)
+            encrypted += 1
+        return Rotation(encrypted, tuple(kept))
+
+    def _replace(self, secret: Secret, token: str) -> None:
+        again = update(secrets).where(*_is(secret), secrets.c.token == secret.token).values(token=token)
+        self._database.write(lambda connection: connection.execute(again))
+
+    def undecryptable(self) -> list[Secret]:
+        """Return the secrets that no key of this process can decrypt."""
+
+        def closed(secret: Secret) -> bool:
+            try:
+                self._cipher.decrypted(secret.tenant, secret.name, secret.token)
+            except SecretUnavailable:
+                return True
+            return False
+
+        return [secret for secret in self.all() if closed(secret)]
+
+    def _find(self, tenant: str, name: str) -> Secret | None:
+        if not is_name(name):
+            return None
+        which = {"of": tenant, "called": name}
+        rows = self._database.look(lambda connection: unreadable.rows(connection, _ONE, which))
+        return next((Secret(*row) for row in rows), None)
+
+    def _note_use(self, secret: Secret) -> None:
+        now = self._now()
+        if secret.last_used_at is not None and now - secret.last_used_at < LAST_USE_PRECISION:
+            return
+        noted = update(secrets).where(*_is(secret)).values(last_used_at=now)
+        try:
+            self._database.write(lambda connection: connection.execute(noted), durable=False)
+        except StoreUnavailable:
+            return  # the run has the value; when it was used is worth no failure
+
+
+def _is(secret: Secret) -> tuple[ColumnElement[bool], ...]:
+    return secrets.c.tenant == secret.tenant, secrets.c.name == secret.name
+
+
+def _check_value(value: str) -> None:
+    accepted = f"{MIN_VALUE_CHARS} characters to {MAX_VALUE_BYTES // 1024} KiB of text"
+    try:
+        size = len(value.encode())
+    except UnicodeEncodeError:
+        raise InvalidArgument("value", "contains half a character", accepted=accepted) from None
+    if "\0" in value or size > MAX_VALUE_BYTES:
+        raise InvalidArgument("value", "is too long, or contains a zero byte", accepted=accepted)
+    if len(value) < MIN_VALUE_CHARS:
+        raise InvalidArgument(
+            "value", f"is shorter than {MIN_VALUE_CHARS} characters, so it could not be masked", accepted=accepted
+        )

@@ -1,0 +1,39 @@
+"""The value of every secret in the tests, which no output of any test may show; and what looks for it."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from urllib.parse import quote
+
+CANARY = "canary+7f3a/9c1e=b52d"
+"""It changes where it is escaped for a URL, so each form of it is looked for."""
+
+KEY = base64.b64encode(b"k" * 32).decode()
+OTHER_KEY = base64.b64encode(b"o" * 32).decode()
+
+_FORMS = (CANARY, quote(CANARY, safe=""), base64.b64encode(CANARY.encode()).decode().rstrip("="))
+MAX_FILE_BYTES = 8_000_000
+
+
+def shown_in(text: str) -> list[str]:
+    """Return the lines in which the value stands."""
+    if not any(form in text for form in _FORMS):
+        return []
+    return [line for line in text.splitlines() if any(form in line for form in _FORMS)]
+
+
+def files_with_it(folder: Path) -> Iterator[Path]:
+    forms = [form.encode() for form in _FORMS]
+    for path in folder.rglob("*"):
+        if path.is_file() and path.stat().st_size <= MAX_FILE_BYTES:
+            found = path.read_bytes()
+            if any(form in found for form in forms):
+                yield path
+
+
+def leaks(sections: Iterable[tuple[str, str]], folder: Path | None) -> list[str]:
+    """Return where a test has shown the value: in what it wrote and logged, and in the files that it left."""
+    said = [f"{name}: {line[:200]}" for name, text in sections for line in shown_in(text)]
+    return said + ([str(path) for path in files_with_it(folder)] if folder is not None and folder.is_dir() else [])

@@ -1,0 +1,134 @@
+"""`duetime secrets`: values come from stdin or a prompt, and no verb shows one."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from duetime.server.cli.main import run
+
+from tests.canary import CANARY, KEY, OTHER_KEY, shown_in
+
+Said = Callable[..., str]
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Said:
+    """Run a command on a database of the test's own; return both of what it wrote."""
+    for name in [name for name in os.environ if name.upper().startswith("DUETIME_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("DUETIME_DATABASE_URL", f"sqlite:///{tmp_path}/duetime.db")
+    monkeypatch.setenv("DUETIME_SECRET_KEYS", KEY)
+
+    def answered(*arguments: str, code: int = 0, stdin: str = "") -> str:
+        monkeypatch.setattr("sys.stdin", io.StringIO(stdin))
+        capsys.readouterr()
+        assert run(arguments) == code
+        written = capsys.readouterr()
+        assert shown_in(written.out + written.err) == []
+        return written.out + written.err
+
+    return answered
+
+
+def listed(said: Said, *options: str) -> Any:
+    return json.loads(said("secrets", "list", *options, "--json"))["secrets"]
+
+
+def test_a_value_is_read_from_stdin_without_its_last_line_end(said: Said, tmp_path: Path) -> None:
+    assert "secret:crm" in said("secrets", "set", "crm", stdin=f"{CANARY}\n")
+    from duetime.scheduler.access.secret import read_key
+    from duetime.scheduler.store import open_store
+
+    store = open_store(f"sqlite:///{tmp_path}/duetime.db", secret_keys=[read_key(KEY)])
+    assert store.secrets.value("local", "crm") == CANARY
+    store.close()
+
+
+def test_on_a_terminal_the_value_is_asked_for_twice_and_not_shown(said: Said, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = list[dict[str, object]]()
+
+    def hidden(_text: str, **how: object) -> str:
+        asked.append(how)
+        return CANARY
+
+    monkeypatch.setattr("typer.prompt", hidden)
+    monkeypatch.setattr("sys.stdin", Terminal())
+    assert run(["secrets", "set", "crm"]) == 0
+    assert asked == [{"hide_input": True, "confirmation_prompt": True, "err": True}]
+    assert [secret["name"] for secret in listed(said)] == ["crm"]
+
+
+def test_no_value_is_taken_from_the_command_line(said: Said) -> None:
+    assert "unexpected" in said("secrets", "set", "crm", "a value on the command line", code=2).lower()
+    assert listed(said) == []
+
+
+def test_the_list_shows_who_set_a_secret_and_where_it_may_go(said: Said) -> None:
+    said("secrets", "set", "crm", "--tenant", "acme", "--host", "API.example.com", stdin=CANARY)
+    [secret] = listed(said)
+    assert {name: secret[name] for name in ("name", "tenant", "hosts", "set_by", "last_used_at")} == {
+        "name": "crm", "tenant": "acme", "hosts": ["api.example.com"], "set_by": "local", "last_used_at": None,
+    }  # fmt: skip
+    assert set(secret) == {"name", "tenant", "hosts", "set_by", "set_at", "last_used_at"}
+    assert {"crm", "acme", "api.example.com", "never"} <= set(said("secrets", "list").split())
+    assert listed(said, "--tenant", "globex") == []
+
+
+def test_a_removed_secret_is_gone_and_an_unknown_one_is_told_with_those_that_there_are(said: Said) -> None:
+    said("secrets", "set", "crm", stdin=CANARY)
+    assert "this tenant has crm" in said("secrets", "remove", "cmr", code=3)
+    assert "Removed crm of local" in said("secrets", "remove", "crm")
+    assert said("secrets", "list").startswith("There is no secret.")
+
+
+def test_a_rotation_encrypts_by_the_first_key(said: Said, monkeypatch: pytest.MonkeyPatch) -> None:
+    said("secrets", "set", "crm", stdin=CANARY)
+    monkeypatch.setenv("DUETIME_SECRET_KEYS", f"{OTHER_KEY}, {KEY}")
+    assert said("secrets", "rotate") == "1 secret encrypted by the first key.\n"
+    monkeypatch.setenv("DUETIME_SECRET_KEYS", OTHER_KEY)
+    assert said("secrets", "rotate") == "1 secret encrypted by the first key.\n"
+    monkeypatch.setenv("DUETIME_SECRET_KEYS", KEY)
+    assert "No key decrypts crm of local" in said("secrets", "rotate", code=1)
+
+
+def test_the_keys_may_stand_in_a_file(said: Said, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DUETIME_SECRET_KEYS")
+    assert "openssl rand -base64 32" in said("secrets", "set", "crm", stdin=CANARY, code=2)
+    keys = tmp_path / "secret.keys"
+    monkeypatch.setenv("DUETIME_SECRET_KEYS_FILE", str(keys))
+    assert "cannot be read" in said("secrets", "set", "crm", stdin=CANARY, code=2)
+    keys.write_text(f"# the new one first\n{OTHER_KEY}\n\n{KEY}\n")
+    said("secrets", "set", "crm", stdin=CANARY)
+    keys.write_text(f"{OTHER_KEY}\nno key")
+    assert "line 2 of" in said("secrets", "list", code=2)
+    assert OTHER_KEY not in said("config")
+
+
+@pytest.mark.parametrize("wrong", ["c2hvcnQ=", "not base64", OTHER_KEY + "A"])
+def test_a_key_that_is_none_stops_the_start_without_being_shown(
+    said: Said, monkeypatch: pytest.MonkeyPatch, wrong: str
+) -> None:
+    monkeypatch.setenv("DUETIME_SECRET_KEYS", f"{KEY},{wrong}")
+    answer = said("secrets", "list", code=2)
+    assert "DUETIME_SECRET_KEYS" in answer
+    assert wrong not in answer
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [(("a b",), "name"), (("crm", "--host", "a b"), "host"), (("crm", "--tenant", ""), "tenant")],
+)
+def test_a_wrong_secret_is_refused_and_none_is_stored(said: Said, options: tuple[str, ...], problem: str) -> None:
+    assert problem in said("secrets", "set", *options, stdin=CANARY, code=2)
+    assert listed(said) == []

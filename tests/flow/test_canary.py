@@ -1,0 +1,197 @@
+"""A secret with a canary value is used in every way, and no output of Duetime shows it."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from duetime.scheduler.access.secret import read_key
+from duetime.scheduler.store import Store, open_store
+from duetime.scheduler.task import DeliveryState, State
+from duetime.server.cli.main import run
+from mcp import Client
+
+from tests.canary import CANARY, KEY, files_with_it, leaks, shown_in
+from tests.flow.delivery.receiver import Answer, Server, serving
+from tests.flow.protocol.serve_process import ADDRESS
+from tests.flow.waiting import eventually
+
+ROOT = Path(__file__).parents[2]
+OWN = ("raises", "returns", "talks", "crashes", "hangs")
+ECHO = json.dumps({"headers": {"authorization": f"Bearer {CANARY}"}}).encode()
+ANSWERS = {"success": Answer(200, body=ECHO), "failure": Answer(400, body=ECHO), "outage": Answer(500, body=ECHO)}
+ONCE = {"max_attempts": 1, "backoff_seconds": 1, "max_backoff_seconds": 1}
+ENDED = {State.SUCCEEDED, State.FAILED}
+
+
+def hang(_file: object) -> None:
+    threading.Event().wait(5)
+
+
+@pytest.fixture
+def receivers() -> Iterator[dict[str, Server]]:
+    """Serve a receiver for each answer, one that never answers, and one for the channel."""
+    names = (*ANSWERS, "silence", "channel")
+    open_ones = {name: serving(Server()) for name in names}
+    made = {name: next(each) for name, each in open_ones.items()}
+    for name, answer in ANSWERS.items():
+        made[name].answers = [answer] * 9
+    made["silence"].answers = [Answer(200, write=hang)]
+    yield made
+    for each in open_ones.values():
+        next(each, None)
+
+
+@pytest.fixture
+def environment(tmp_path: Path, receivers: dict[str, Server], monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.upper().startswith("DUETIME_")]:
+        monkeypatch.delenv(name)
+    team = {
+        "webhook": receivers["channel"].url(),
+        "secret": "secret:signing",
+        "headers": {"Authorization": "Bearer secret:canary"},
+    }
+    settings = {
+        "DATABASE_URL": f"sqlite:///{tmp_path}/duetime.db",
+        "SECRET_KEYS": KEY,
+        "HANDLERS": "tests.flow.canary_handlers",
+        "CHANNELS": json.dumps({"team": team}),
+        "DELIVER_TO": "team",
+        "DESKTOP_NOTIFICATIONS": "off",
+        "WEBHOOK_ALLOW_HTTP": "true",
+        "WEBHOOK_ALLOW_PRIVATE": "true",
+        "WEBHOOK_SECRET": "secret:signing",
+        "WEBHOOK_TIMEOUT_SECONDS": "1",
+        "TIMEZONE": "UTC",
+        "PORT": "0",
+    }
+    for name, value in settings.items():
+        monkeypatch.setenv(f"DUETIME_{name}", value)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.syspath_prepend(str(ROOT))
+
+
+@contextmanager
+def served(log: Path, style: str) -> Iterator[str]:
+    """Run `duetime serve` with its log in a file; give its address."""
+    environment = {**os.environ, "DUETIME_LOG_FORMAT": style, "DUETIME_LOG_LEVEL": "debug"}
+    command = [sys.executable, "-m", "duetime", "serve"]
+    with log.open("w") as stream, subprocess.Popen(command, stderr=stream, cwd=ROOT, env=environment) as process:
+        try:
+            eventually(lambda: ADDRESS in log.read_text(), "the server's address")
+            line = next(line for line in log.read_text().splitlines() if ADDRESS in line)
+            yield line.split(ADDRESS)[1].split('"')[0].strip()
+        finally:
+            process.terminate()
+
+
+def said(*arguments: str, stdin: str = "", monkeypatch: pytest.MonkeyPatch, capsys: Any) -> str:
+    monkeypatch.setattr("sys.stdin", io.StringIO(stdin))
+    capsys.readouterr()
+    run(arguments)
+    written = capsys.readouterr()
+    return str(written.out + written.err)
+
+
+Say = Callable[..., str]
+
+
+@pytest.fixture
+def say(environment: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Say:
+    return lambda *arguments, stdin="": said(*arguments, stdin=stdin, monkeypatch=monkeypatch, capsys=capsys)
+
+
+def scheduled(say: Say, receivers: dict[str, Server]) -> list[str]:
+    """Schedule a run of each way; return their tasks."""
+    hooks = {
+        name: {"url": receivers[name].url(), "headers": {"Authorization": "Bearer secret:canary"}}
+        for name in (*ANSWERS, "silence")
+    }
+    hooks["closed"] = {"url": "http://127.0.0.1:9/hook", "headers": {"Authorization": "Bearer secret:canary"}}
+    calls = [("webhook", json.dumps(payload)) for payload in hooks.values()] + [(action, "{}") for action in OWN]
+    made = [
+        say("schedule", f"{action} {number}", "--action", action, "--payload", payload, "--when", "now", "--json",
+            "--retry", "1")
+        for number, (action, payload) in enumerate(calls)
+    ]  # fmt: skip
+    return [json.loads(text.splitlines()[0])["id"] for text in made]
+
+
+async def over_mcp(address: str, tasks: list[str]) -> str:
+    """Return all that a client sees of the tasks."""
+    async with Client(address) as client:
+        seen = [await client.call_tool("get_task", {"task_id": task, "history": True}) for task in tasks]
+        seen.append(await client.call_tool("list_tasks", {}))
+        bad = {"title": "x", "action": "webhook", "when": "in 1 hour"}
+        headers = {"Authorization": "Bearer secret:unknown"}
+        payload = {"url": "https://example.com", "headers": headers}
+        seen.append(await client.call_tool("schedule_task", bad | {"payload": payload}))
+        resources = await client.list_resources()
+        read = [await client.read_resource(str(each.uri)) for each in resources.resources if "task" in str(each.uri)]
+    return repr(seen) + repr(read)
+
+
+def over_the_command_line(say: Say, tasks: list[str]) -> str:
+    shown = [say("show", task, "--history", *how) for task in tasks for how in ((), ("--json",))]
+    verbs = [
+        ("list",), ("list", "--json"), ("failed",), ("failed", "--json"), ("history",), ("history", "--json"),
+        ("inbox", "list"), ("inbox", "list", "--json"), ("inbox", "list", "--csv"), ("inbox", "read"), ("stats",),
+        ("doctor",), ("doctor", "--deep", "--json"), ("config",), ("config", "--json"), ("secrets", "list"),
+        ("secrets", "list", "--json"), ("secrets", "rotate"), ("keys", "list"), ("pools", "list"),
+    ]  # fmt: skip
+    return "\n".join([*shown, *(say(*verb) for verb in verbs), *(say("explain", task) for task in tasks)])
+
+
+def settled(store: Store, tasks: list[str]) -> bool:
+    records = [store.tasks.get("local", task) for task in tasks]
+    return all(record.run.state in ENDED for record in records)
+
+
+def delivered(store: Store, tasks: list[str]) -> bool:
+    records = [store.tasks.get("local", task) for task in tasks]
+    return all(each.state is not DeliveryState.PENDING for record in records for each in record.deliveries)
+
+
+@pytest.mark.parametrize("style", ["json", "text"])
+def test_no_output_shows_the_value_of_a_secret(
+    say: Say, tmp_path: Path, receivers: dict[str, Server], style: str
+) -> None:
+    said = [say("secrets", "set", "canary", stdin=CANARY), say("secrets", "set", "signing", stdin="whsec_" + "Q" * 32)]
+    log = tmp_path / "server.log"
+    store = open_store(f"sqlite:///{tmp_path}/duetime.db", secret_keys=[read_key(KEY)])
+    with served(log, style) as address:
+        tasks = scheduled(say, receivers)
+        eventually(lambda: settled(store, tasks), "the runs to end")
+        eventually(lambda: len(receivers["channel"].received) >= len(tasks), "the deliveries")
+        said.append(asyncio.run(over_mcp(address, tasks)))
+        said.append(over_the_command_line(say, tasks))
+    store.close()
+    for receiver in (*ANSWERS, "channel"):
+        got = [each.headers["authorization"] for each in receivers[receiver].received]
+        assert got == [f"Bearer {CANARY}"] * len(got) != []
+    everything = "\n".join(said)
+    assert everything.count("***") > 5
+    assert "***" in log.read_text()
+    assert leaks([("output", everything), ("log", log.read_text())], tmp_path) == []
+    assert "unknown" in everything
+
+
+def test_the_watch_over_all_tests_notices_a_leak(tmp_path: Path) -> None:
+    (tmp_path / "fine.txt").write_text("nothing here")
+    assert leaks([("Captured stdout call", "all well\n")], tmp_path) == []
+    (tmp_path / "leak.db").write_bytes(b"\0" + CANARY.encode())
+    assert list(files_with_it(tmp_path)) == [tmp_path / "leak.db"]
+    found = leaks([("Captured stdout call", f"well\nBearer {CANARY}\n")], tmp_path)
+    assert [each.split(":")[0] for each in found] == ["Captured stdout call", str(tmp_path / "leak.db")]
+    (tmp_path / "leak.db").unlink()
+    assert shown_in("canary") == []
