@@ -209,14 +209,15 @@ def test_no_run_can_guess_a_secret_of_another_by_what_is_masked(run: Run, store:
     assert run(guesses)[0].run.summary == "is it swordfish?"
 
 
-def test_log_lines_are_masked_whichever_thread_writes_them(run: Run) -> None:
+def test_log_lines_are_masked_whichever_thread_writes_them(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     from io import StringIO
 
     from duetime.server.runtime.logs import ForPeople, JsonLines
 
     written = {JsonLines: StringIO(), ForPeople: StringIO()}
     log = logging.getLogger("shop")
-    log.propagate, log.handlers = False, []
+    monkeypatch.setattr(log, "propagate", False)
+    monkeypatch.setattr(log, "handlers", [])
     for kind, stream in written.items():
         log.addHandler(logging.StreamHandler(stream))
         log.handlers[-1].setFormatter(kind())
