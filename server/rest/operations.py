@@ -10,6 +10,7 @@ from duetime.server.rest.resources.history import OF_HISTORY
 from duetime.server.rest.resources.inbox import OF_INBOX
 from duetime.server.rest.resources.installation import OF_INSTALLATION
 from duetime.server.rest.resources.keys import OF_KEYS
+from duetime.server.rest.resources.runs import OF_RUNS
 from duetime.server.rest.resources.tasks import OF_TASKS
 
 OPERATIONS: Final[tuple[Operation, ...]] = (
@@ -17,6 +18,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     SCHEDULE_BATCH,
     *OF_INBOX,
     *OF_HISTORY,
+    *OF_RUNS,
     *OF_INSTALLATION,
     *OF_KEYS,
 )

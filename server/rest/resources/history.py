@@ -30,15 +30,19 @@ CURSOR = Argument("cursor", Text(MAX_CURSOR_CHARS), "From the previous answer, f
 
 
 class EventPayload(RestPayload):
-    """A change of a task: who, when, what and why; `changes` maps a part to [before, after] in words."""
+    """A change of a task: who, by which way, when, what and why; `seq` counts the changes of the task.
 
-    id: int
+    `changes` maps a part to [before, after] in words.
+    """
+
     task_id: str
+    seq: int
     run_id: str | None = None
     title: str | None = None
     at: str
     kind: str
     actor: str
+    via: str | None = None
     reason: str | None = None
     from_state: Annotated[State | None, Field(alias="from")] = None
     to_state: Annotated[State | None, Field(alias="to")] = None
@@ -115,13 +119,14 @@ def events(call: RestCall) -> RestAnswer:
 def event_payload(event: Event, zone: str, title: str | None = None) -> EventPayload:
     """Return an event; times that it changed are wall times of `zone`."""
     return EventPayload(
-        id=event.id,
         task_id=event.task_id,
+        seq=event.seq,
         run_id=event.run_id,
         title=title,
         at=utc(event.at),
         kind=event.kind,
         actor=event.actor,
+        via=event.via,
         reason=event.reason,
         from_state=event.from_state,
         to_state=event.to_state,

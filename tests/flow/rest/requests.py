@@ -10,6 +10,7 @@ CANARY = "canary7f3a"
 KEY = f"key-{CANARY}"
 OTHER = "acme"
 """The tenant that others ask about."""
+RUN_PATHS = {"list_runs": "/runs", "count_runs": "/runs/counts", "count_runs_by_time": "/runs/buckets"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +24,7 @@ class Asked:
 
 def requests_about(task_id: str, key_id: str = "8k4n0ry3x5jc") -> dict[str, list[Asked]]:
     """Return requests by the operation that they are to; together they are every way to learn of a task or a key."""
+    ended = f"state=ended&label={CANARY}"
     task, other = f"/tasks/{task_id}", f"tenant={OTHER}"
     new = {"title": "Call John", "when": "in 2 hours"}
     key = {"headers": {"Idempotency-Key": KEY}}
@@ -64,6 +66,12 @@ def requests_about(task_id: str, key_id: str = "8k4n0ry3x5jc") -> dict[str, list
             for text in ("", f"task_id={task_id}", f"text={CANARY}", f"label={CANARY}", "since=yesterday", other)
         ],
         "list_dead_letters": [Asked("GET", f"/dead_letters?{text}") for text in ("", "limit=1", other)],
+        **{
+            name: [
+                Asked("GET", f"{path}?{text}") for text in ("", f"task_id={task_id}", f"text={CANARY}", ended, other)
+            ]
+            for name, path in RUN_PATHS.items()
+        },
         "list_actions": [Asked("GET", "/actions")],
         "list_pools": [Asked("GET", "/pools")],
         "set_pool": [Asked("PUT", "/pools/tenant:acme", {"body": {"spec": {"capacity": 2}}})],

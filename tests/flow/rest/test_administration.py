@@ -97,6 +97,25 @@ async def test_dead_letters_have_payload_and_attempts_and_no_secret(site: Site) 
     assert [attempt["number"] for attempt in letter["attempts"]] == [1]
 
 
+async def test_runs_are_found_counted_and_spread_over_time(site: Site) -> None:
+    task_id = await failed(site, labels=["mail"])
+    await failed(site)
+    await made(site)
+    [run] = (await read(site, "/runs?label=mail&state=failed&text=no%20address&min_attempts=1"))["runs"]
+    pages = await site.http.get("/v1/runs?state=ended&limit=1&since=yesterday")
+    counted = await read(site, "/runs/counts?group=error&state=failed")
+    spread = await read(site, "/runs/buckets?width=day")
+    wrong = await sent(site, "GET", "/runs?min_duration=soon")
+
+    assert (run["task_id"], run["state"], run["error"], run["attempts"]) == (task_id, "failed", "no address", 1)
+    assert run["duration_seconds"] >= 0
+    assert "cursor=" in pages.headers["Link"]
+    assert counted["counts"] == {"no address": 2}
+    assert [bucket["counts"] for bucket in spread["buckets"]] == [{"failed": 2}]
+    assert wrong.status_code == 422
+    assert "no length of time" in wrong.json()["detail"]
+
+
 async def test_actions_are_listed_with_the_schema_of_their_payload(site: Site) -> None:
     actions = {action["name"]: action for action in (await read(site, "/actions"))["actions"]}
     assert actions.keys() == {"reminder", "webhook"}
@@ -166,6 +185,8 @@ async def test_an_administrator_of_one_tenant_reads_and_changes_no_other_one(gua
         await sent(guarded, "GET", "/events?tenant=globex", token=admin),
         await sent(guarded, "GET", "/dead_letters?tenant=globex", token=admin),
         await sent(guarded, "GET", "/keys?tenant=globex", token=admin),
+        await sent(guarded, "GET", "/runs?tenant=globex", token=admin),
+        await sent(guarded, "GET", "/runs/counts?tenant=*", token=admin),
         await sent(guarded, "POST", "/keys", token=admin, body={"name": "x", "tenant": "globex"}),
         await sent(guarded, "GET", "/pools", token=admin),
         await sent(guarded, "PUT", "/pools/gpu", token=admin, body={"spec": {"capacity": 9}}),

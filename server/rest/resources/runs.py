@@ -1,0 +1,238 @@
+"""Runs of a tenant: one query over all of them, by page, by group and by time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Annotated, Any, Final, Literal
+
+from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.history.runs import BucketWidth, RunFilter, RunGroup, RunSummary
+from duetime.scheduler.principal import Scope
+from duetime.scheduler.rules.time.durations import parse_exact
+from duetime.scheduler.rules.time.times import utc
+from duetime.scheduler.rules.time.tokens import Misread, Unknown
+from duetime.scheduler.task import State, Tier
+from duetime.server.rest.operation import Operation, RestAnswer, RestCall
+from duetime.server.rest.resources.history import CURSOR, LIMIT, TENANT, reader_of
+from duetime.server.rest.resources.payloads import RestPayload
+from duetime.tools.argument_types import Choice, Text, Whole
+from duetime.tools.arguments import Argument
+from duetime.tools.definition import TIME
+from duetime.tools.filters import STATES, states_of
+from pydantic import Field
+
+MAX_ATTEMPT_COUNT: Final = 1_000_000
+_LENGTHS: Final = ("min_duration", "max_duration", "min_lateness", "min_delay")
+_BOUNDS: Final = ("since", "until")
+
+
+class RunPayload(RestPayload):
+    """A run with what its task says. `at` is when it ended, or its next time while it is open.
+
+    `delay_seconds` is from when it was due to the start of the last attempt, `duration_seconds` from there to the end,
+    `late_seconds` from the deadline to the end: negative when it was in time. `units` are what it used of each pool.
+    """
+
+    id: str
+    task_id: str
+    title: str
+    action: str
+    state: State
+    priority: Tier
+    labels: tuple[str, ...] | None = None
+    at: str
+    scheduled_for: str
+    started_at: str | None = None
+    ended_at: str | None = None
+    deadline: str | None = None
+    timezone: str
+    attempts: int
+    worker: str | None = None
+    error: str | None = None
+    duration_seconds: float | None = None
+    delay_seconds: float | None = None
+    late_seconds: float | None = None
+    units: dict[str, float] | None = None
+    damaged: Literal[True] | None = None
+
+
+class RunsPayload(RestPayload):
+    """One page of runs, newest first. It may be short where few match: `cursor` goes on behind `searched_to`."""
+
+    schema_: Annotated[Literal["duetime.runs/1"], Field(alias="schema")] = "duetime.runs/1"
+    runs: tuple[RunPayload, ...]
+    cursor: str | None = None
+    searched_to: str | None = None
+
+
+class RunCountsPayload(RestPayload):
+    """Runs by group, the largest first; with `counted_to`, older ones were not counted."""
+
+    schema_: Annotated[Literal["duetime.run_counts/1"], Field(alias="schema")] = "duetime.run_counts/1"
+    by: RunGroup
+    counts: dict[str, int]
+    counted_to: str | None = None
+
+
+class BucketPayload(RestPayload):
+    """Runs by state in the time from `start` to that of the next one."""
+
+    start: str
+    counts: dict[State, int]
+
+
+class RunBucketsPayload(RestPayload):
+    """Runs by time, oldest first, without empty buckets; days are those of `timezone`."""
+
+    schema_: Annotated[Literal["duetime.run_buckets/1"], Field(alias="schema")] = "duetime.run_buckets/1"
+    width: BucketWidth
+    timezone: str
+    buckets: tuple[BucketPayload, ...]
+    counted_to: str | None = None
+
+
+def runs(call: RestCall) -> RestAnswer:
+    """Return a page of runs."""
+    by, limit, cursor = reader_of(call), call.values.get("limit", 50), call.values.get("cursor")
+    page = call.scheduler.runs(_filter(call.values), **_bounds(call.values), limit=limit, cursor=cursor, by=by)
+    shown = tuple(map(run_payload, page.runs))
+    payload = RunsPayload(runs=shown, cursor=page.cursor, searched_to=_utc(page.searched_to))
+    return RestAnswer(payload, cursor=page.cursor)
+
+
+def counts(call: RestCall) -> RestAnswer:
+    """Return the number of runs by group."""
+    by, group = reader_of(call), RunGroup(call.values.get("group", RunGroup.STATE))
+    found = call.scheduler.run_counts(group, _filter(call.values), **_bounds(call.values), by=by)
+    return RestAnswer(RunCountsPayload(by=found.by, counts=dict(found.counts), counted_to=_utc(found.counted_to)))
+
+
+def buckets(call: RestCall) -> RestAnswer:
+    """Return the number of runs by time."""
+    by, width = reader_of(call), BucketWidth(call.values.get("width", BucketWidth.HOUR))
+    found = call.scheduler.run_buckets(width, _filter(call.values), **_bounds(call.values), by=by)
+    shown = tuple(BucketPayload(start=utc(each.start), counts=dict(each.counts)) for each in found.buckets)
+    payload = RunBucketsPayload(
+        width=found.width, timezone=found.zone, buckets=shown, counted_to=_utc(found.counted_to)
+    )
+    return RestAnswer(payload)
+
+
+def run_payload(run: RunSummary) -> RunPayload:
+    """Return a run as a list shows it."""
+    return RunPayload(
+        id=run.id,
+        task_id=run.task_id,
+        title=run.title,
+        action=run.action,
+        state=run.state,
+        priority=run.tier,
+        labels=run.labels or None,
+        at=utc(run.at),
+        scheduled_for=utc(run.scheduled_for),
+        started_at=_utc(run.started_at),
+        ended_at=_utc(run.ended_at),
+        deadline=_utc(run.deadline),
+        timezone=run.timezone,
+        attempts=run.attempt,
+        worker=run.worker,
+        error=run.error,
+        duration_seconds=_seconds(run.duration),
+        delay_seconds=_seconds(run.delay),
+        late_seconds=_seconds(run.lateness),
+        units=dict(run.units) or None,
+        damaged=bool(run.damage) or None,
+    )
+
+
+def _filter(values: Mapping[str, Any]) -> RunFilter:
+    plain = ("task_id", "action", "label", "worker", "actor", "text", "min_attempts", "pool")
+    given: dict[str, Any] = {name: values[name] for name in plain if name in values}
+    given |= {name: _length(name, values[name]) for name in _LENGTHS if name in values}
+    if "priority" in values:
+        given["tier"] = Tier(values["priority"])
+    if "min_units" in values:
+        given["min_units"] = float(values["min_units"])
+    return RunFilter(states=states_of(values.get("state")), **given)
+
+
+def _bounds(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: values.get(name) for name in _BOUNDS}
+
+
+def _length(argument: str, text: str) -> timedelta:
+    try:
+        return parse_exact(text)
+    except (Misread, Unknown):
+        example = f"{argument}='90 s'"
+        raise InvalidArgument(
+            argument, "it is no length of time", accepted="'90 s', '5 min'", example=example
+        ) from None
+
+
+def _utc(instant: datetime | None) -> str | None:
+    return utc(instant) if instant else None
+
+
+def _seconds(span: timedelta | None) -> float | None:
+    return span.total_seconds() if span is not None else None
+
+
+_LENGTH = Text(60, "a length of time")
+_FILTERS = (
+    Argument("task_id", Text(40), "Only runs of this task"),
+    Argument("state", Choice(tuple(STATES)), "One state, or all that are open or ended", "state='failed'"),
+    Argument("action", Text(100), "Only of tasks with this action"),
+    Argument("priority", Choice(tuple(Tier)), "Only of this tier", "priority='high'"),
+    Argument("label", Text(60), "Only of tasks with this label"),
+    Argument("worker", Text(200), "Of which this worker had an attempt"),
+    Argument("actor", Text(200), "Whose task belongs to this user, or that he changed"),
+    Argument("text", Text(200), "In the title, the error, or the reason of an attempt"),
+    Argument("since", TIME, "From this time on: 'last night'", "since='yesterday'"),
+    Argument("until", TIME, "Before this time; default: now", "until='now'"),
+    Argument("min_duration", _LENGTH, "That took at least so long: '90 s'"),
+    Argument("max_duration", _LENGTH, "That took at most so long"),
+    Argument("min_lateness", _LENGTH, "That ended so long after the deadline"),
+    Argument("min_delay", _LENGTH, "That started so long after they were due"),
+    Argument("min_attempts", Whole(1, MAX_ATTEMPT_COUNT), "With so many attempts"),
+    Argument("pool", Text(110), "That used this pool"),
+    Argument("min_units", Whole(0), "That used so many units of it, or of all pools together"),
+    TENANT,
+)
+OF_RUNS = (
+    Operation(
+        "list_runs",
+        "GET",
+        "/runs",
+        "List runs of a tenant, newest first",
+        runs,
+        RunsPayload,
+        Scope.ADMIN_READ,
+        in_query=(*_FILTERS, LIMIT, CURSOR),
+        paged=True,
+    ),
+    Operation(
+        "count_runs",
+        "GET",
+        "/runs/counts",
+        "Count runs of a tenant by group",
+        counts,
+        RunCountsPayload,
+        Scope.ADMIN_READ,
+        in_query=(
+            *_FILTERS,
+            Argument("group", Choice(tuple(group for group in RunGroup if group is not RunGroup.TENANT)), "By what"),
+        ),
+    ),
+    Operation(
+        "count_runs_by_time",
+        "GET",
+        "/runs/buckets",
+        "Count runs of a tenant by time and state",
+        buckets,
+        RunBucketsPayload,
+        Scope.ADMIN_READ,
+        in_query=(*_FILTERS, Argument("width", Choice(tuple(BucketWidth)), "Default hour")),
+    ),
+)
