@@ -19,11 +19,14 @@ class Section:
 
 
 SECTIONS = (("/", "Overview"),)
+OF_OPERATORS = (("/pools", "Pools"), ("/workers", "Workers"))
+"""Sections of what tenants share."""
 
 
 def sections(visit: Visit) -> Sequence[Section]:
     """Return the links for a visitor; the choice of a tenant goes along."""
-    return [Section(path, title, visit.url(path), _holds(path, visit.path)) for path, title in SECTIONS]
+    shown = (*SECTIONS, *(OF_OPERATORS if visit.principal.operator else ()))
+    return [Section(path, title, visit.url(path), _holds(path, visit.path)) for path, title in shown]
 
 
 def _holds(path: str, shown: str) -> bool:

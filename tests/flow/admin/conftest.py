@@ -44,9 +44,9 @@ class Admin:
         """Return the CSRF token that a page of this session has."""
         return found_token((await self.get(path)).text)
 
-    async def post(self, path: str, **fields: Any) -> httpx2.Response:
-        """Send a form as the page would."""
-        sent = {"csrf_token": await self.token(), **fields}
+    async def post(self, path: str, *, page: str = "", **fields: Any) -> httpx2.Response:
+        """Send a form of a page as the page would."""
+        sent = {"csrf_token": await self.token(page), **fields}
         return await self.http.post(f"/admin{path}", data=sent, headers={"Origin": ORIGIN})
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import httpx2
 import pytest
 from duetime.scheduler.access.api_key import ApiKey
+from duetime.scheduler.handlers import Handler
 from duetime.server.app import App, build
 from duetime.server.auth.guard import Guard
 from duetime.server.auth.key_format import KeyText
@@ -82,11 +83,15 @@ Serve = Callable[..., Awaitable[Site]]
 
 
 @asynccontextmanager
-async def serving(folder: Path, *, routes: Sequence[BaseRoute] = (), **settings: Any) -> AsyncIterator[Site]:
-    """Serve a database in this folder, with the routes of the product and further ones."""
+async def serving(
+    folder: Path, *, routes: Sequence[BaseRoute] = (), handlers: Sequence[Handler] = (), **settings: Any
+) -> AsyncIterator[Site]:
+    """Serve a database in this folder, with further routes; with handlers, what is due runs too."""
     given = {"database_url": f"sqlite:///{folder}/duetime.db", "desktop_notifications": "off", "timezone": "UTC"}
     made = Settings.model_validate({**given, "sqlite_synchronous": "OFF", **settings})
-    with build(made) as app:
+    with build(made, handlers=handlers) as app:
+        if handlers:
+            app.start()
         guard = Guard.of(made, lambda: app.store)
         server = connect(app, guard)
         asgi = http_app(server, app.ready, HttpAccess.of(made), [*surfaces(app, guard), *routes])

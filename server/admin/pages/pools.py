@@ -1,0 +1,127 @@
+"""Pools: what limits work now, who holds it, and how much there is. Tenants share them, so operators alone see them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.history.runs import RunFilter, RunSummary
+from duetime.scheduler.queue import PoolUse
+from duetime.scheduler.rules.limits.pool import Pool
+from duetime.scheduler.rules.limits.pool_spec import EXAMPLES, spec_of
+from duetime.scheduler.task import State
+from duetime.server.admin.answers import Moved, Page, get, post
+from duetime.server.admin.visit import Visit
+
+MAX_HOLDERS_READ = 500
+"""Running runs among which the holders of a pool are found."""
+
+OWN_PREFIX = "duetime:"
+"""Begins the names of Duetime's own pools, which nobody declares."""
+
+
+@dataclass(frozen=True, slots=True)
+class PoolLine:
+    """A pool: its declaration, None for one made from a template, and its use, None while no process runs tasks."""
+
+    name: str
+    pool: Pool | None
+    use: PoolUse | None
+
+    @property
+    def until(self) -> datetime | None:
+        """When its state ends by itself."""
+        ends = self.use.until if self.use else None
+        return datetime.fromtimestamp(ends / 1000, UTC) if ends is not None else None
+
+    @property
+    def spec(self) -> str:
+        """Its declaration as an administrator edits it."""
+        return json.dumps(spec_of(self.pool), indent=2) if self.pool else ""
+
+
+@dataclass(frozen=True, slots=True)
+class HolderLine:
+    """A running run and the units that it holds of one pool."""
+
+    run: RunSummary
+    units: int
+
+
+def pools(visit: Visit) -> Page:
+    """List every pool."""
+    uses = _uses(visit)
+    found = [line for line in _lines(visit, uses) if not line.name.startswith(OWN_PREFIX) or _busy(line.use)]
+    values = {"lines": found, "silent": uses is None, "examples": EXAMPLES}
+    return Page("pools.html", "Pools", {**values, "live": True})
+
+
+def pool(visit: Visit) -> Page:
+    """Show one pool, and who holds it."""
+    name = visit.parts["name"]
+    found = next((line for line in _lines(visit, _uses(visit)) if line.name == name), None)
+    if found is None:
+        raise InvalidArgument("name", f"no pool {name[:100]!r}", accepted="a pool of the list", example="gpu")
+    return Page("pool.html", name, {"line": found, "holders": _holders(visit, name), "live": True})
+
+
+def _uses(visit: Visit) -> Mapping[str, PoolUse] | None:
+    stats = visit.app.remote_queue.stats()
+    return stats.pools if stats is not None else None
+
+
+def _lines(visit: Visit, uses: Mapping[str, PoolUse] | None) -> list[PoolLine]:
+    declared, used = visit.app.registry.read(), uses or {}
+    return [PoolLine(name, declared.get(name), used.get(name)) for name in sorted({*declared, *used})]
+
+
+def _busy(use: PoolUse | None) -> bool:
+    return use is not None and bool(use.used or use.parked)
+
+
+def _holders(visit: Visit, name: str) -> list[HolderLine]:
+    """Return the running runs that hold units of a pool, the longest running first."""
+    held = {run.run_id: run.reserved.get(name, 0) for run in visit.store.claims.running(limit=MAX_HOLDERS_READ)}
+    page = visit.store.run_history.page(None, RunFilter(states=(State.RUNNING,)), limit=MAX_HOLDERS_READ)
+    found = [HolderLine(run, held[run.id]) for run in page.runs if held.get(run.id)]
+    return sorted(found, key=lambda holder: holder.run.started_at or visit.now)
+
+
+def set_pool(visit: Visit) -> Moved:
+    """Create or change a pool."""
+    name = visit.parts.get("name") or visit.form.get("name", "").strip()
+    changed = visit.app.registry.set(name, _spec(visit.form.get("spec", "")), by=visit.principal)
+    visit.app.runner.wake()
+    return Moved(visit.url(f"/pools/{name}"), f"{name}: {changed.kind}, {changed.text()}.")
+
+
+def remove_pool(visit: Visit) -> Moved:
+    """Remove a pool."""
+    name = visit.parts["name"]
+    visit.app.registry.remove(name, by=visit.principal)
+    visit.app.runner.wake()
+    return Moved(visit.url("/pools"), f"Removed {name}. Tasks that need it are held until it is declared again.")
+
+
+def _spec(text: str) -> Mapping[str, Any]:
+    example = next(iter(EXAMPLES.values()))
+    try:
+        found = json.loads(text)
+    except ValueError as wrong:
+        raise InvalidArgument("declaration", f"is not JSON: {wrong}", accepted="one object", example=example) from None
+    if not isinstance(found, dict):
+        raise InvalidArgument("declaration", "is not an object", accepted="one object", example=example)
+    return found
+
+
+ROUTES = (
+    get("/pools", pools, operators=True),
+    post("/pools", set_pool, operators=True),
+    get("/pools/{name:path}", pool, operators=True),
+    post("/pools/{name:path}/remove", remove_pool, operators=True),
+    post("/pools/{name:path}", set_pool, operators=True),
+)

@@ -1,0 +1,100 @@
+"""Pages of what tenants share: pools with their use and holders, and workers with what each runs."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+from duetime import Context, Done, handler
+from duetime.scheduler.handlers import Handler
+from duetime.scheduler.principal import Principal
+from duetime.server.app import App
+
+from tests.flow.admin.conftest import Admin, Open
+from tests.flow.waiting import PATIENCE, eventually
+
+pytestmark = pytest.mark.anyio
+
+GPU = '{"kind": "slots", "capacity": 2}'
+
+
+@pytest.fixture
+def render() -> Iterator[Handler]:
+    """Return a handler that runs until the test ends."""
+    ended = threading.Event()
+
+    @handler("render", needs={"gpu": 1})
+    def run(_: Context) -> Done:
+        ended.wait(PATIENCE)
+        return Done("rendered")
+
+    yield run
+    ended.set()
+
+
+def running(app: App, title: str) -> None:
+    """Schedule a task and wait until it runs."""
+    app.scheduler.schedule(title, action="render", by=Principal("acme", "ann"))
+    eventually(lambda: list(app.store.claims.running(limit=1)), "the run to start")
+
+
+async def test_a_pool_is_declared_changed_and_removed_by_forms(admin_page: Open) -> None:
+    admin = await admin_page()
+    assert "Nothing is limited yet" in (await admin.get("/pools")).text
+    moved = await admin.post("/pools", page="/pools", name="gpu", spec=GPU)
+    assert moved.headers["location"] == "/admin/pools/gpu"
+    assert "gpu: slots, " in (await admin.get("/pools/gpu")).text
+    await admin.post("/pools/gpu", page="/pools", spec=GPU.replace("2", "5"))
+    assert admin.site.app.registry.read()["gpu"].capacity == 5
+    await admin.post("/pools/gpu/remove", page="/pools")
+    assert "gpu" not in admin.site.app.registry.read()
+
+
+@pytest.mark.parametrize("spec", ["{", "[]", '{"capacity": -1}', '{"capacitee": 2}'])
+async def test_a_wrong_declaration_is_refused_with_an_example_and_changes_nothing(admin_page: Open, spec: str) -> None:
+    admin = await admin_page()
+    refused = await admin.post("/pools", page="/pools", name="gpu", spec=spec)
+    assert refused.status_code == 400
+    assert "capacit" in refused.text
+    assert not admin.site.app.registry.read()
+
+
+async def test_a_pool_names_its_holders_and_a_worker_what_it_runs(admin_page: Open, render: Handler) -> None:
+    admin = await admin_page(handlers=[render], pools={"gpu": {"capacity": 2}})
+    running(admin.site.app, "Render <b>the</b> film")
+    pool = (await admin.get("/pools/gpu")).text
+    assert "Render &lt;b&gt;the&lt;/b&gt; film" in pool
+    assert "Held by <small>1 run</small>" in pool
+    assert "1 of 2, 1 free" in " ".join(pool.split())
+    workers = (await admin.get("/workers")).text
+    assert "Render &lt;b&gt;the&lt;/b&gt; film" in workers
+    assert 'data-state="running"' in workers
+
+
+async def test_without_a_process_that_runs_tasks_the_use_is_said_to_be_unknown(admin_page: Open) -> None:
+    admin = await admin_page(pools={"gpu": {"capacity": 2}})
+    assert "the use of pools is not known now" in (await admin.get("/pools")).text
+    assert "No worker has reported lately" in (await admin.get("/workers")).text
+
+
+async def test_an_unknown_pool_is_refused(admin_page: Open) -> None:
+    assert (await (await admin_page()).get("/pools/nothing")).status_code == 400
+
+
+async def _status(admin: Admin, path: str) -> tuple[int, bool]:
+    answer = await admin.get(path)
+    return answer.status_code, "Declare a pool" in answer.text
+
+
+@pytest.mark.parametrize("path", ["/pools", "/workers"])
+async def test_only_operators_see_what_tenants_share(admin_page: Open, path: str) -> None:
+    admin = await admin_page(auth=("keys",))
+    await admin.enter("admin", tenant="acme")
+    assert await _status(admin, path) == (403, False)
+    assert 'href="/admin/pools"' not in (await admin.get("")).text
+    await admin.enter("admin:read", tenant="local")
+    assert await _status(admin, path) == (200, False), "and one who only reads has no button"
+    assert (await admin.post("/pools", page="/pools", name="gpu", spec=GPU)).status_code == 403
+    await admin.enter("admin", tenant="local")
+    assert (await _status(admin, "/pools")) == (200, True)
