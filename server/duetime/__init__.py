@@ -28,6 +28,15 @@ if TYPE_CHECKING:
     )
     from duetime.scheduler.events import Event, EventFilter, EventKind, EventPage
     from duetime.scheduler.handlers import Context, Handler, handler
+    from duetime.scheduler.history.runs import (
+        BucketWidth,
+        RunCounts,
+        RunFilter,
+        RunGroup,
+        RunPage,
+        RunSummary,
+        TimeBuckets,
+    )
     from duetime.scheduler.outcomes import Done, Failed, Outcome, Retry, Wait, Yielded
     from duetime.scheduler.principal import Principal
     from duetime.scheduler.request import Request
@@ -51,6 +60,7 @@ __all__ = [
     "AsyncScheduler",
     "Attempt",
     "AttemptFilter",
+    "BucketWidth",
     "Context",
     "DeadLetter",
     "Done",
@@ -73,6 +83,11 @@ __all__ = [
     "Request",
     "Retry",
     "RetryPolicy",
+    "RunCounts",
+    "RunFilter",
+    "RunGroup",
+    "RunPage",
+    "RunSummary",
     "Scheduler",
     "Settings",
     "StaleRevision",
@@ -83,6 +98,7 @@ __all__ = [
     "TaskPage",
     "TaskView",
     "Tier",
+    "TimeBuckets",
     "UnreadableTask",
     "Wait",
     "Yielded",
@@ -107,6 +123,15 @@ _HOMES = {
     },
     "duetime.scheduler.events": {"Event", "EventFilter", "EventKind", "EventPage"},
     "duetime.scheduler.handlers": {"Context", "Handler", "handler"},
+    "duetime.scheduler.history.runs": {
+        "BucketWidth",
+        "RunCounts",
+        "RunFilter",
+        "RunGroup",
+        "RunPage",
+        "RunSummary",
+        "TimeBuckets",
+    },
     "duetime.scheduler.outcomes": {"Done", "Failed", "Outcome", "Retry", "Wait", "Yielded"},
     "duetime.scheduler.principal": {"Principal"},
     "duetime.scheduler.request": {"Request"},

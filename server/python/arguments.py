@@ -8,20 +8,23 @@ from datetime import date, datetime, timedelta
 from typing import Any
 
 from duetime.scheduler.events import EventFilter
+from duetime.scheduler.history.runs import BucketWidth, RunFilter, RunGroup
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.request import DEADLINE_KINDS, REMOVABLE, RETRY_BOUNDS, Request
 from duetime.scheduler.task import State, TaskFilter, Tier
 from duetime.server.python.kinds import (
+    Amount,
     AwareInstant,
     HandlerList,
     Items,
     Members,
     Native,
-    OneState,
+    OneOf,
     PlainTexts,
     Policy,
     Raw,
     RecurrenceWords,
+    Span,
     States,
 )
 from duetime.server.python.values import ValueKind
@@ -91,11 +94,26 @@ _OF_FILTERS = (
     Argument(
         "states", States(f"states of runs: {', '.join(State)}", Choices(tuple(State))), example="states=(State.FAILED,)"
     ),
-    Argument("state", OneState("a state of a run"), example="state=State.FAILED"),
+    Argument("state", OneOf("a state of a run", State), example="state=State.FAILED"),
     Argument("label", Text(), example="label='project'"),
     Argument("query", Text(), example="query='invoice'"),
 )
-USUAL = {argument.name: argument for argument in (*_OF_TASKS, *_OF_CALLS, *_OF_FILTERS)}
+_OF_RUNS = (
+    Argument("tier", OneOf(f"one of {', '.join(Tier)}", Tier), example="tier=Tier.HIGH"),
+    Argument("worker", Text(accepted="the id of a worker"), example="worker='w_1'"),
+    Argument("actor", Text(accepted="a user"), example="actor='ann'"),
+    *(
+        Argument(name, Span("a timedelta, seconds or words"), example=f"{name}=timedelta(minutes=5)")
+        for name in ("min_duration", "max_duration", "min_lateness", "min_delay")
+    ),
+    Argument("min_attempts", Whole(1), example="min_attempts=2"),
+    Argument("pool", Text(accepted="the name of a pool"), example="pool='tokens'"),
+    Argument("min_units", Amount("a number"), example="min_units=1000"),
+    Argument("tenant", Text(accepted="a tenant, or `*` for all"), example="tenant='*'"),
+    Argument("group", OneOf(f"one of {', '.join(RunGroup)}", RunGroup), example="group=RunGroup.ACTION"),
+    Argument("width", OneOf(f"one of {', '.join(BucketWidth)}", BucketWidth), example="width=BucketWidth.DAY"),
+)
+USUAL = {argument.name: argument for argument in (*_OF_TASKS, *_OF_CALLS, *_OF_FILTERS, *_OF_RUNS)}
 """The argument of each name, wherever a method has no other meaning for it."""
 
 _TEXT, _MOMENT = frozenset({str}), frozenset({str, datetime, timedelta})
@@ -128,12 +146,17 @@ class Requests:
 
 
 _INSTANT = AwareInstant("an aware datetime")
+OF_RUNS = ("runs", "run_counts", "run_buckets")
 SPECIAL: dict[str, Argument] = {
-    "history.until": Argument("until", _BOUND, example="until='yesterday'"),
+    **{f"{name}.until": Argument("until", _BOUND, example="until='yesterday'") for name in ("history", *OF_RUNS)},
     "act.action": Argument("action", _ACTIONS, example="action='run_now'"),
     "act.until": Argument("until", _TIME, example="until='tomorrow 9am'"),
     **{f"TaskFilter.{name}": Argument(name, _INSTANT) for name in ("after", "before")},
-    **{f"EventFilter.{name}": Argument(name, _INSTANT) for name in ("since", "until")},
+    **{
+        f"{kind}.{name}": Argument(name, _INSTANT)
+        for kind in ("EventFilter", "RunFilter")
+        for name in ("since", "until")
+    },
 }
 """The arguments that mean something else in one place than in the others, by that and their name."""
 
@@ -151,6 +174,8 @@ SPECIAL |= {
     "list.where": Argument("where", _fields_of(TaskFilter), example="where=TaskFilter(label='project')"),
     "history.where": Argument("where", _fields_of(EventFilter), example="where=EventFilter(label='project')"),
 }
+_OF_RUN_FILTER = Argument("where", _fields_of(RunFilter), example="where=RunFilter(min_attempts=2)")
+SPECIAL |= {f"{name}.where": _OF_RUN_FILTER for name in OF_RUNS}
 
 OPENING = (
     Argument("settings", Native("Settings", (Settings,)), example="settings=Settings(threads=4)"),

@@ -5,13 +5,26 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from enum import StrEnum
 from typing import Any
 
 from duetime.scheduler.handlers import Handler
 from duetime.scheduler.request import retry_policy
 from duetime.scheduler.rules.sanitize import check_json
+from duetime.scheduler.rules.time.durations import parse_exact
 from duetime.scheduler.task import RetryPolicy, State
-from duetime.tools.argument_types import ArgumentType, Choice, Choices, Object, Texts, named
+from duetime.tools.argument_types import (
+    MAX_NUMBER_VALUE,
+    ArgumentType,
+    Choice,
+    Choices,
+    Object,
+    Text,
+    Texts,
+    named,
+)
+
+MAX_SPAN = timedelta(days=36_525)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +97,42 @@ class States(Items):
 
 
 @dataclass(frozen=True, slots=True)
-class OneState(PythonKind):
-    """A state of a run, by member or by name."""
+class OneOf(PythonKind):
+    """One word of a closed set, by member or by name."""
+
+    words: type[StrEnum]
 
     def read(self, given: Any) -> Any:
-        return State(Choice(tuple(State)).read(given))
+        return self.words(Choice(tuple(self.words)).read(given))
+
+
+@dataclass(frozen=True, slots=True)
+class Span(PythonKind):
+    """A length of time that may be nothing: a timedelta, seconds, or words."""
+
+    def read(self, given: Any) -> Any:
+        span = given if isinstance(given, timedelta) else _span(given)
+        if not timedelta(0) <= span <= MAX_SPAN:
+            raise ValueError("it is out of range")
+        return span
+
+
+def _span(given: Any) -> timedelta:
+    if isinstance(given, int | float) and not isinstance(given, bool):
+        return timedelta(seconds=given) if 0 <= given <= MAX_SPAN.total_seconds() else -MAX_SPAN
+    return parse_exact(Text(200).read(given))
+
+
+@dataclass(frozen=True, slots=True)
+class Amount(PythonKind):
+    """A number of units, zero or more."""
+
+    def read(self, given: Any) -> Any:
+        if not isinstance(given, int | float) or isinstance(given, bool):
+            raise ValueError(f"{named(given)} is not {self.accepted}")  # noqa: TRY004 - one family for all kinds
+        if not 0 <= given <= MAX_NUMBER_VALUE:
+            raise ValueError("it is out of range")
+        return given
 
 
 @dataclass(frozen=True, slots=True)

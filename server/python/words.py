@@ -29,6 +29,7 @@ VALUES = {
     "schedule_many": "Request(..., {})",
     "list": "TaskFilter({})",
     "history": "EventFilter({})",
+    **dict.fromkeys(("runs", "run_counts", "run_buckets"), "RunFilter({})"),
 }
 """Spellings of the value whose fields are arguments as well, by the method that takes it."""
 

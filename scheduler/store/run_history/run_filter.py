@@ -17,7 +17,7 @@ from duetime.scheduler.store.schema.values import MICROSECOND
 from duetime.scheduler.store.sql.task_filter import phase_of
 from duetime.scheduler.store.text_index.text_search import Condition, has_text, titled_by_reading
 from duetime.scheduler.task import State
-from sqlalchemy import ColumnElement, and_, func, or_, select, true
+from sqlalchemy import ColumnElement, and_, case, false, func, or_, select, true
 
 PHASES = tuple(dict.fromkeys(phase_of(state) for state in State))
 
@@ -96,7 +96,7 @@ def _acted(actor: str) -> Condition:
     """Whether someone owns the task or changed the run: a task that nobody changed has its first revision."""
     of_run = (events.c.task_id == tasks.c.id, events.c.run_id == runs.c.id, events.c.actor == actor)
     changes = select(func.count()).where(*of_run).correlate(runs, tasks).scalar_subquery()
-    return or_(tasks.c.owner == actor, and_(tasks.c.revision > 1, changes > 0))
+    return case((tasks.c.owner == actor, true()), (tasks.c.revision > 1, changes > 0), else_=false())
 
 
 def _task(condition: Condition) -> Condition:

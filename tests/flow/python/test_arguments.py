@@ -15,6 +15,7 @@ import pytest
 from duetime import Scheduler
 from duetime.scheduler.errors import DuetimeError, InvalidArgument, InvalidArguments
 from duetime.scheduler.events import EventFilter
+from duetime.scheduler.history.runs import RunFilter
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.request import Request, Reschedule
 from duetime.scheduler.task import RetryPolicy, State, TaskFilter
@@ -157,16 +158,17 @@ def test_each_value_of_each_argument_is_taken_or_refused_with_a_sentence(
     assert not re.search(r"_task\b|list_tasks|--\w", "\n".join(said)), "a tool or an option is named"
 
 
-@pytest.mark.parametrize("kind", [Request, TaskFilter, EventFilter])
+@pytest.mark.parametrize("kind", [Request, TaskFilter, EventFilter, RunFilter])
 def test_each_value_of_each_field_is_taken_or_refused_with_a_sentence(scheduler: Scheduler, kind: type[Any]) -> None:
-    call: Any = {Request: scheduler.submit, TaskFilter: scheduler.list, EventFilter: scheduler.history}[kind]
+    calls = {Request: scheduler.submit, TaskFilter: scheduler.list, EventFilter: scheduler.history}
+    call: Any = calls.get(kind, scheduler.runs)
     needed = {"title": "Call John", "when": "in 2 hours"} if kind is Request else {}
 
     for item in fields(kind):
         assert with_each_value(lambda value, name=item.name: call(kind(**(needed | {name: value}))))  # type: ignore[misc]  # a default binds the name
 
 
-@pytest.mark.parametrize("kind", [Request, Reschedule, TaskFilter, EventFilter])
+@pytest.mark.parametrize("kind", [Request, Reschedule, TaskFilter, EventFilter, RunFilter])
 def test_every_field_has_a_kind(kind: type[Any]) -> None:
     assert [
         item.name for item in fields(kind) if item.name not in USUAL and f"{kind.__name__}.{item.name}" not in SPECIAL
