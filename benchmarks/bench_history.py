@@ -16,6 +16,7 @@ import sys
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from statistics import quantiles
 
@@ -80,10 +81,11 @@ USAGE = f"""
 INSERT INTO usage (run_id, attempt, pool, tenant, units, at)
 SELECT 'r_' || (100000000 + n), 1, CASE WHEN {RARE} THEN 'gpu' ELSE 'tokens' END, '{TENANT}', n % 5000, AFTER(n, 2)
 FROM numbers WHERE n % 10 = 3 OR ({RARE})"""
+FIRST_KIND = f"CASE WHEN n <= {TASK_COUNT} THEN 'created' ELSE 'next_occurrence' END"
 EVENTS = f"""
 INSERT INTO events (tenant, task_id, run_id, seq, at, kind, actor, reason, from_state, to_state)
 SELECT '{TENANT}', 't_' || (1 + n % {TASK_COUNT}), 'r_' || (100000000 + n), 4 * (n / {TASK_COUNT}) + s, AFTER(n, s),
-    CASE s WHEN 1 THEN 'next_occurrence' WHEN 2 THEN 'ready' WHEN 3 THEN 'started' ELSE 'ended' END,
+    CASE s WHEN 1 THEN {FIRST_KIND} WHEN 2 THEN 'ready' WHEN 3 THEN 'started' ELSE 'ended' END,
     CASE WHEN s > 2 THEN {WORKER} WHEN s = 1 AND ({RARE}) THEN 'mallory' ELSE 'duetime' END,
     CASE WHEN s = 4 THEN {ERROR} END,
     CASE s WHEN 2 THEN 'scheduled' WHEN 3 THEN 'ready' WHEN 4 THEN 'running' END,
@@ -92,14 +94,14 @@ FROM numbers, (SELECT 1 AS s UNION ALL SELECT 2 UNION ALL SELECT 3 UNION ALL SEL
 TABLES = (TASKS, LABELS, RUNS, ATTEMPTS, USAGE, EVENTS)
 
 MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
-PAST = {"since": START + 20 * DAY, "until": START + 40 * DAY}
+SINCE, UNTIL = START + 20 * DAY, START + 40 * DAY
 RUN_FILTERS: dict[str, RunFilter] = {
     "all": RunFilter(),
-    "a time range": RunFilter(**PAST),
+    "a time range": RunFilter(since=SINCE, until=UNTIL),
     "state failed (1 of 20)": RunFilter(states=(State.FAILED,)),
     "state expired (30)": RunFilter(states=(State.EXPIRED,)),
     "state running (none)": RunFilter(states=(State.RUNNING,)),
-    "failed in a time range": RunFilter(states=(State.FAILED, State.EXPIRED), **PAST),
+    "failed in a time range": RunFilter(states=(State.FAILED, State.EXPIRED), since=SINCE, until=UNTIL),
     "action (1 of 10)": RunFilter(action="action_7"),
     "action (100 runs)": RunFilter(action="export"),
     "tier (1 of 10)": RunFilter(tier=Tier.HIGH),
@@ -127,7 +129,7 @@ RUN_FILTERS: dict[str, RunFilter] = {
 }
 EVENT_FILTERS: dict[str, EventFilter] = {
     "all": EventFilter(),
-    "a time range": EventFilter(**PAST),
+    "a time range": EventFilter(since=SINCE, until=UNTIL),
     "moves to failed": EventFilter(state=State.FAILED),
     "moves to expired (30, all old)": EventFilter(state=State.EXPIRED),
     "action (1 of 10)": EventFilter(action="action_7"),
@@ -142,33 +144,27 @@ Call = Callable[[Store], str]
 
 
 def calls() -> dict[str, Call]:
-    found: dict[str, Call] = {}
-    for name, where in RUN_FILTERS.items():
-        found[f"runs: {name}"] = lambda store, where=where: _runs(store, where)
-    found["runs: all, of all tenants"] = lambda store: _runs(store, RunFilter(), tenant=None)
-    for name, wanted in EVENT_FILTERS.items():
-        found[f"events: {name}"] = lambda store, wanted=wanted: _events(store, wanted)
-    for group in RunGroup:
-        found[f"count by {group}"] = lambda store, group=group: _counted(store, group)
-    for width in BucketWidth:
-        found[f"count by {width}"] = lambda store, width=width: _buckets(store, width)
-    return found
+    found: dict[str, Call] = {f"runs: {name}": partial(_runs, where) for name, where in RUN_FILTERS.items()}
+    found["runs: all, of all tenants"] = partial(_runs, RunFilter(), tenant=None)
+    found |= {f"events: {name}": partial(_events, where) for name, where in EVENT_FILTERS.items()}
+    found |= {f"count by {group}": partial(_counted, group) for group in RunGroup}
+    return found | {f"count by {width}": partial(_buckets, width) for width in BucketWidth}
 
 
-def _runs(store: Store, where: RunFilter, tenant: str | None = TENANT) -> str:
+def _runs(where: RunFilter, store: Store, tenant: str | None = TENANT) -> str:
     page = store.run_history.page(tenant, where, limit=PAGE)
     return f"{len(page.runs)}{' short' if page.searched_to else ''}"
 
 
-def _events(store: Store, where: EventFilter) -> str:
+def _events(where: EventFilter, store: Store) -> str:
     return str(len(store.history.events(TENANT, where, limit=PAGE).events))
 
 
-def _counted(store: Store, group: RunGroup) -> str:
+def _counted(group: RunGroup, store: Store) -> str:
     return f"{sum(store.run_history.counts(TENANT, RunFilter(), group).counts.values())} runs"
 
 
-def _buckets(store: Store, width: BucketWidth) -> str:
+def _buckets(width: BucketWidth, store: Store) -> str:
     return f"{len(store.run_history.buckets(TENANT, RunFilter(), width).buckets)} buckets"
 
 

@@ -39,6 +39,9 @@ class StoreDialect(Protocol):
     writes_rows_at_once: ClassVar[bool]
     """Whether a batch is one statement, of which every row sees the tables as they were before it."""
 
+    merges_ranges: ClassVar[bool]
+    """Whether ranges of an index that UNION ALL puts together are merged in their order, as far as rows are wanted."""
+
     ids_follow_commits: ClassVar[bool]
     """Whether whoever sees an id sees all smaller ones: true with one writer at a time."""
 
@@ -70,6 +73,7 @@ class SqliteDialect:
     has_arrays = False
     has_trigram_indexes = False
     writes_rows_at_once = False
+    merges_ranges = True
     ids_follow_commits = True
 
     def insert(self, table: Table) -> Upsert:
@@ -106,6 +110,7 @@ class PostgresDialect:
     has_arrays = True
     has_trigram_indexes = True
     writes_rows_at_once = True
+    merges_ranges = False
     ids_follow_commits = False
 
     def insert(self, table: Table) -> Upsert:

@@ -12,7 +12,7 @@ from duetime.scheduler.history.runs import BucketWidth, RunFilter, RunGroup, Tim
 from duetime.scheduler.rules.time import zones
 from duetime.scheduler.store.database.dialects import dialect_of
 from duetime.scheduler.store.run_history import run_filter
-from duetime.scheduler.store.run_history.run_walk import RunWalk
+from duetime.scheduler.store.run_history.run_walk import RunWalk, together
 from duetime.scheduler.store.schema.tables import labels, runs, tasks
 from duetime.scheduler.store.text_index.text_search import Condition
 from duetime.scheduler.task import State
@@ -55,9 +55,9 @@ class RunCounter:
         compared = run_filter.compared(self.tenant, self.where, dialect_of(self.connection))
         conditions = [*compared, *joined]
         named = [key.label(f"key_{place}") for place, key in enumerate(keys)]
-        statement = walk.ranges((*named, func.count()), conditions, down_to=reached, grouped=named)
+        parts = walk.parts((*named, func.count()), conditions, reached)
         found: Counted = Counter()
-        for row in self.connection.execute(statement):
+        for row in self.connection.execute(together([part.group_by(*named) for part in parts])):
             found[tuple(row[:-1])] += row[-1]
         return found, reached.at if reached else None
 

@@ -20,10 +20,10 @@ from duetime.scheduler.store.schema.pool_tables import usage
 from duetime.scheduler.store.schema.tables import events, labels, runs, tasks
 from duetime.scheduler.store.text_index import text_search
 from duetime.scheduler.store.text_index.text_search import Condition, Matches
-from sqlalchemy import Connection, func, or_, select, text
+from sqlalchemy import Connection, func, select, text
 
 MAX_RUNS_SEARCHED_FIRST = 1_000
-MAX_RUNS_SEARCHED = 20_000
+MAX_RUNS_SEARCHED = 10_000
 """Runs of a tenant that a page compares with what no index knows: a short page goes on behind them."""
 
 MAX_RUNS_LOOKED_UP = 5_000
@@ -95,7 +95,9 @@ class RunSearch:
         compared = run_filter.compared(self.tenant, self.where, dialect_of(self.connection))
         known = self._known()
         if known is not None:
-            return FoundRuns(self._looked_up(known, [*walk.bounds(), *compared], limit))
+            conditions = [*walk.bounds(), *compared]
+            found = {key for each in known for key in self._looked_up(each, conditions, limit)}
+            return FoundRuns(sorted(found, reverse=True)[:limit])
         if not compared:
             return FoundRuns(walk.keys((), limit))
         soon = _searched(walk, compared, limit, MAX_RUNS_SEARCHED_FIRST)
@@ -107,26 +109,26 @@ class RunSearch:
         states = [runs.c.state.in_(self.where.states)] if self.where.states else []
         return keys_of(self.connection, select(AT, runs.c.id).where(known, owned, *states, *conditions), limit)
 
-    def _known(self) -> Condition | None:
-        """Return a condition by which few runs are looked up, if there is one."""
+    def _known(self) -> Sequence[Condition] | None:
+        """Return conditions by which few runs are looked up, if there are any: a run meets one of them."""
         if self.where.task_id is not None:
-            return runs.c.task_id == self.where.task_id
+            return [runs.c.task_id == self.where.task_id]
         if self.where.label is not None:
-            of_label = select(labels.c.task_id).where(
-                labels.c.tenant == self.tenant, labels.c.label == self.where.label
-            )
-            found = self._runs_of(text_search.first(self.connection, of_label, text_search.MAX_INDEXED_MATCHES))
+            of_label = (labels.c.tenant == self.tenant, labels.c.label == self.where.label)
+            tasks_of = select(labels.c.task_id).where(*of_label)
+            found = self._runs_of(text_search.first(self.connection, tasks_of, text_search.MAX_INDEXED_MATCHES))
             if found is not None:
-                return found
+                return [found]
         return None if self.where.text is None else self._with_words(self.where.text)
 
-    def _with_words(self, words: str) -> Condition | None:
+    def _with_words(self, words: str) -> Sequence[Condition] | None:
         titles, reasons = text_search.rare_matches(self.connection, words)
         named = self._runs_of(titles)
         if named is None or not reasons.complete:
             return None
         said = select(events.c.run_id).where(text_search.among(self.connection, events.c.id, reasons.ids))
-        return or_(named, runs.c.id.in_(said))
+        run_ids = [run_id for run_id in self.connection.execute(said.distinct()).scalars() if run_id is not None]
+        return [named, text_search.among(self.connection, runs.c.id, run_ids)]
 
     def _runs_of(self, found: Matches) -> Condition | None:
         """Return a condition for the runs of these tasks; None when they are too many."""

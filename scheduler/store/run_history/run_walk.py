@@ -13,6 +13,7 @@ from itertools import product
 from typing import Any, NamedTuple
 
 from duetime.scheduler.history.runs import RunFilter
+from duetime.scheduler.store.database.dialects import dialect_of
 from duetime.scheduler.store.run_history import run_filter
 from duetime.scheduler.store.schema.tables import runs
 from duetime.scheduler.store.schema.values import FIRST_INSTANT, LAST_INSTANT, from_microseconds
@@ -24,12 +25,12 @@ from sqlalchemy import (
     Select,
     desc,
     false,
+    select,
     true,
     tuple_,
     type_coerce,
     union_all,
 )
-from sqlalchemy import select as select_
 from sqlalchemy.types import NullType
 
 Ranges = Select[Any] | CompoundSelect[Any]
@@ -58,31 +59,31 @@ class RunWalk:
 
     def keys(self, conditions: Sequence[Condition], limit: int, *, down_to: RunKey | None = None) -> list[RunKey]:
         """Return the first keys that meet the conditions, down to a place."""
-        found = self.ranges((AT, runs.c.id), conditions, down_to=down_to)
-        return keys_of(self.connection, found, limit)
+        return keys_of(self.connection, self._first(self.parts((AT, runs.c.id), conditions, down_to), limit), limit)
 
     def boundary(self, count: int) -> RunKey | None:
         """Return the key of the run with this number, counted from 1; None when there are not as many."""
-        found = self.ranges((AT, runs.c.id), ())
+        found = self._first(self.parts((AT, runs.c.id), ()), count)
         return next(iter(keys_of(self.connection, found, 1, offset=count - 1)), None)
 
-    def ranges(
-        self,
-        columns: Sequence[Any],
-        conditions: Sequence[Condition],
-        *,
-        down_to: RunKey | None = None,
-        grouped: Sequence[Any] = (),
-    ) -> Ranges:
-        """Return a statement for the columns of the runs that meet the conditions, one part for each range."""
+    def parts(
+        self, columns: Sequence[Any], conditions: Sequence[Condition], down_to: RunKey | None = None
+    ) -> list[Select[Any]]:
+        """Return a statement for each range: these columns of the runs that meet the conditions."""
         inside = [*self.bounds(), *conditions]
         if down_to is not None:
             inside.append(tuple_(*_KEY) >= tuple_(*down_to, types=_TYPES))
-        parts = [
-            select_(*columns).where(*self._range(phase, current=current), *inside).group_by(*grouped)
-            for phase, current in product(run_filter.phases(self.where), (True, False))
-        ]
-        return parts[0] if len(parts) == 1 else union_all(*parts)
+        ranges = product(run_filter.phases(self.where), (True, False))
+        return [select(*columns).where(*self._range(phase, current=current), *inside) for phase, current in ranges]
+
+    def _first(self, parts: Sequence[Select[Any]], most: int) -> Ranges:
+        """Put ranges together of which the first runs are wanted.
+
+        SQLite merges them by itself. PostgreSQL does where each one is ordered; else it reads and sorts all.
+        """
+        if dialect_of(self.connection).merges_ranges:
+            return together(parts)
+        return together([part.order_by(*(column.desc() for column in _KEY)).limit(most) for part in parts])
 
     def bounds(self) -> list[Condition]:
         """Return the conditions on the time of a run, and on its place."""
@@ -97,6 +98,10 @@ class RunWalk:
 
 
 _TYPES = [column.type for column in _KEY]
+
+
+def together(parts: Sequence[Select[Any]]) -> Ranges:
+    return parts[0] if len(parts) == 1 else union_all(*parts)
 
 
 def keys_of(connection: Connection, found: Ranges, limit: int, *, offset: int = 0) -> list[RunKey]:
