@@ -17,6 +17,7 @@ from duetime.server.python.kinds import (
     AwareInstant,
     HandlerList,
     Items,
+    LengthOfTime,
     Members,
     Native,
     OneOf,
@@ -24,7 +25,6 @@ from duetime.server.python.kinds import (
     Policy,
     Raw,
     RecurrenceWords,
-    Span,
     States,
 )
 from duetime.server.python.values import ValueKind
@@ -103,7 +103,7 @@ _OF_RUNS = (
     Argument("worker", Text(accepted="the id of a worker"), example="worker='w_1'"),
     Argument("actor", Text(accepted="a user"), example="actor='ann'"),
     *(
-        Argument(name, Span("a timedelta, seconds or words"), example=f"{name}=timedelta(minutes=5)")
+        Argument(name, LengthOfTime("a timedelta, seconds or words"), example=f"{name}=timedelta(minutes=5)")
         for name in ("min_duration", "max_duration", "min_lateness", "min_delay")
     ),
     Argument("min_attempts", Whole(1), example="min_attempts=2"),

@@ -107,7 +107,7 @@ class OneOf(PythonKind):
 
 
 @dataclass(frozen=True, slots=True)
-class Span(PythonKind):
+class LengthOfTime(PythonKind):
     """A length of time that may be nothing: a timedelta, seconds, or words."""
 
     def read(self, given: Any) -> Any:
