@@ -31,11 +31,13 @@ from duetime.server.doctor.distributed import (
     skew_check,
     workers_check,
 )
+from duetime.server.doctor.secrets import secrets_check
 from duetime.server.settings.handlers import load_handlers
 from duetime.server.settings.layers import config_path
 from duetime.server.settings.masks import masked
 from duetime.server.settings.model import Settings
 from duetime.server.settings.options import channel_options
+from duetime.server.settings.secret_keys import SettingSecrets, secret_keys
 from duetime.server.settings.work import default_database_url
 from duetime.server.setup import background_service
 from duetime.server.setup.invocation import Invocation
@@ -86,7 +88,7 @@ def _database(settings: Settings, *, deep: bool) -> Iterator[Check]:
             yield _missing(settings, path)
             return
     try:
-        store = open_store(settings.database_url, synchronous=settings.sqlite_synchronous, migrate=False)
+        store = _opened(settings)
     except DuetimeError as error:
         yield Check("database", CheckVerdict.WRONG, str(error), _remedy(error))
         return
@@ -96,6 +98,7 @@ def _database(settings: Settings, *, deep: bool) -> Iterator[Check]:
         yield _safely("rows", partial(rows_check, deep=deep), store)
         yield _safely("search", search_check, store)
         yield _safely("backlog", backlog_check, store)
+        yield _safely("secrets", secrets_check, store)
         if deep:
             yield from integrity_checks(store)
         if settings.distributed:
@@ -107,6 +110,11 @@ def _database(settings: Settings, *, deep: bool) -> Iterator[Check]:
             yield _safely("runner", _runner, store)
     finally:
         store.close()
+
+
+def _opened(settings: Settings) -> Store:
+    keys = secret_keys(settings)
+    return open_store(settings.database_url, synchronous=settings.sqlite_synchronous, migrate=False, secret_keys=keys)
 
 
 def _disk(path: Path) -> Check:
@@ -193,7 +201,7 @@ def _handlers(settings: Settings) -> Check:
 
 def _channels(settings: Settings, *, send_test: bool) -> Iterator[Check]:
     try:
-        channels = Channels.from_options(channel_options(settings))
+        channels = Channels.from_options(channel_options(settings), reveal=_revealing(settings))
     except InvalidSetting as error:
         yield Check("channels", CheckVerdict.WRONG, str(error))
         return
@@ -209,6 +217,21 @@ def _channels(settings: Settings, *, send_test: bool) -> Iterator[Check]:
             )
     finally:
         channels.close()
+
+
+def _revealing(settings: Settings) -> SettingSecrets:
+    """Return what reads the secrets that settings name, for a message of a test."""
+
+    def value(tenant: str, name: str) -> str:
+        store = _opened(settings)
+        try:
+            return store.secrets.value(tenant, name)
+        finally:
+            store.close()
+
+    named = SettingSecrets(settings.operator_tenant)
+    named.read_by(value)
+    return named
 
 
 def _sent(channels: Channels, name: str) -> Check:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 import sys
+from dataclasses import replace
 from datetime import datetime
 from typing import Annotated
 
 import typer
 from duetime.scheduler.access.secret import REFERENCE, Secret, check_name
+from duetime.scheduler.audit.entry import AuditEntry, AuditKind
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.principal import LOCAL, Principal
 from duetime.scheduler.rules.time import times
@@ -19,6 +21,7 @@ from duetime.server.cli.output import AsJson
 from duetime.server.session import session
 
 NEVER = "never"
+CALLER = replace(LOCAL, via="cli")
 _HOST = re.compile(r"[a-z0-9_.:\[\]-]{1,253}")
 
 SecretName = Annotated[str, typer.Argument(metavar="NAME", help="the name by which tasks and settings name it")]
@@ -41,6 +44,8 @@ def set_(
     value = _value(name)
     with session(context).store(create=True) as store:
         store.secrets.set(owner.tenant, name, value, by=LOCAL.user, hosts=hosts)
+        detail: dict[str, Json] | None = {"hosts": list(hosts)} if hosts else None
+        store.audit.record(AuditEntry.by(CALLER, AuditKind.SECRET_SET, name, tenant=owner.tenant, detail=detail))
     where = f" Webhooks may send it to {', '.join(hosts)} only." if hosts else ""
     output.say(f"Set {name} of {tenant}. Name it as {REFERENCE}{name}.{where}")
 
@@ -67,6 +72,7 @@ def remove(context: typer.Context, name: SecretName, *, tenant: Tenant = LOCAL.t
     """Remove a secret; runs that need it fail from then on."""
     with session(context).store(create=True) as store:
         store.secrets.remove(tenant, name)
+        store.audit.record(AuditEntry.by(CALLER, AuditKind.SECRET_REMOVED, name, tenant=tenant))
     output.say(f"Removed {name} of {tenant}. Runs that need it fail from now on.")
 
 
@@ -74,6 +80,8 @@ def rotate(context: typer.Context) -> None:
     """Encrypt every secret again by the first of the secret keys, so that the others can be removed."""
     with session(context).store(create=True) as store:
         done = store.secrets.rotate()
+        counts: dict[str, Json] = {"encrypted": done.encrypted, "unreadable": len(done.unreadable)}
+        store.audit.record(AuditEntry.by(CALLER, AuditKind.SECRETS_ROTATED, detail=counts))
     output.say(f"{done.encrypted} secret{'s' if done.encrypted != 1 else ''} encrypted by the first key.")
     if done.unreadable:
         names = ", ".join(f"{secret.name} of {secret.tenant}" for secret in done.unreadable)

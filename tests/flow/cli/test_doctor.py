@@ -23,6 +23,7 @@ from duetime.server.cli.main import run
 from duetime.server.settings.source import load_settings
 from standardwebhooks import Webhook
 
+from tests.canary import CANARY, KEY, OTHER_KEY
 from tests.flow.waiting import eventually
 
 SECRET = "whsec_" + "Q" * 32
@@ -257,3 +258,14 @@ def test_for_people_it_is_a_table(doctor: Doctor, capsys: pytest.CaptureFixture[
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split() == ["CHECK", "FOUND"]
     assert {line.split()[0] for line in lines[1:]} <= {"ok", "note"}
+
+
+def test_secrets_that_no_key_decrypts_are_wrong_and_named(doctor: Doctor, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DUETIME_SECRET_KEYS", KEY)
+    with build(load_settings()) as app:
+        app.store.secrets.set("acme", "crm", CANARY, by="ann")
+    assert doctor()[1]["secrets"]["said"] == "1 secret, each can be decrypted"
+    monkeypatch.setenv("DUETIME_SECRET_KEYS", OTHER_KEY)
+    code, checks = doctor()
+    assert (code, checks["secrets"]["verdict"]) == (1, "wrong")
+    assert checks["secrets"]["said"] == "no key decrypts crm of acme: runs that need them fail."

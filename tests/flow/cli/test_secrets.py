@@ -10,6 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from duetime.scheduler.access.secret import read_key
+from duetime.scheduler.audit.entry import AuditFilter
+from duetime.scheduler.store import open_store
 from duetime.server.cli.main import run
 
 from tests.canary import CANARY, KEY, OTHER_KEY, shown_in
@@ -47,9 +50,6 @@ def listed(said: Said, *options: str) -> Any:
 
 def test_a_value_is_read_from_stdin_without_its_last_line_end(said: Said, tmp_path: Path) -> None:
     assert "secret:crm" in said("secrets", "set", "crm", stdin=f"{CANARY}\n")
-    from duetime.scheduler.access.secret import read_key
-    from duetime.scheduler.store import open_store
-
     store = open_store(f"sqlite:///{tmp_path}/duetime.db", secret_keys=[read_key(KEY)])
     assert store.secrets.value("local", "crm") == CANARY
     store.close()
@@ -132,3 +132,18 @@ def test_a_key_that_is_none_stops_the_start_without_being_shown(
 def test_a_wrong_secret_is_refused_and_none_is_stored(said: Said, options: tuple[str, ...], problem: str) -> None:
     assert problem in said("secrets", "set", *options, stdin=CANARY, code=2)
     assert listed(said) == []
+
+
+def test_each_change_is_in_the_audit_log_of_its_tenant(said: Said, tmp_path: Path) -> None:
+    said("secrets", "set", "crm", "--tenant", "acme", "--host", "api.example.com", stdin=CANARY)
+    said("secrets", "remove", "crm", "--tenant", "acme")
+    said("secrets", "rotate")
+    store = open_store(f"sqlite:///{tmp_path}/duetime.db")
+    entries = [*store.audit.page("acme", AuditFilter(), limit=9).entries]
+    [rotated] = store.audit.page("local", AuditFilter(), limit=9).entries
+    store.close()
+    assert [(entry.kind, entry.subject, entry.via, entry.detail) for entry in entries] == [
+        ("secret_removed", "crm", "cli", None),
+        ("secret_set", "crm", "cli", {"hosts": ["api.example.com"]}),
+    ]
+    assert (rotated.kind, rotated.detail) == ("secrets_rotated", {"encrypted": 0, "unreadable": 0})
