@@ -40,9 +40,8 @@ def shipped_files() -> Iterator[str]:
     for package, folder in package_folders().items():
         place = package.replace(".", "/")
         yield from (f"{place}/{path.name}" for path in folder.iterdir() if path.suffix in SHIPPED)
-        yield from (f"{place}/{path.parent.name}/{path.name}" for path in folder.glob("html/*"))
-        yield from (f"{place}/{path.parent.name}/{path.name}" for path in folder.glob("lua/*"))
-        yield from (f"{place}/{path.parent.name}/{path.name}" for path in folder.glob("schemas/*"))
+        for data in ("html", "lua", "schemas", "static", "templates"):
+            yield from (f"{place}/{data}/{path.name}" for path in folder.glob(f"{data}/*"))
 
 
 def run(*command: str | Path, cwd: Path, **environment: str) -> str:

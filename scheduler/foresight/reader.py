@@ -12,6 +12,7 @@ from duetime.scheduler.foresight.agenda import MAX_OCCURRENCES_AHEAD, Outlook, r
 from duetime.scheduler.foresight.explain import RunFacts, explained, is_due, waiting_for
 from duetime.scheduler.foresight.explainer import Explainer
 from duetime.scheduler.foresight.task_view import row_of, view_of
+from duetime.scheduler.history.run_detail import RunDetail
 from duetime.scheduler.history.runs import BucketWidth, RunCounts, RunFilter, RunGroup, RunPage, TimeBuckets
 from duetime.scheduler.intake.bounds import Bound, Bounds
 from duetime.scheduler.intake.validation import MAX_TASKS_COUNTED, check_filter, page_size, tenant_read
@@ -199,6 +200,10 @@ class Reader:
             tenant_read(by, tenant), where, limit=page_size(limit), cursor=bounds.cursor
         )
         return replace(page, cursor=bounds.following(page.cursor), where=where)
+
+    def run(self, run_id: str, *, tenant: str | None = None, by: Principal = LOCAL) -> RunDetail:
+        """Return one run with all that is kept of it; `tenant` as in `runs`. Raises RunNotFound."""
+        return self._store.run_history.detail(tenant_read(by, tenant), run_id)
 
     def run_counts(
         self,

@@ -18,7 +18,10 @@ class Section:
     current: bool
 
 
-SECTIONS = (("/", "Overview"),)
+SECTIONS = (
+    ("/", "Overview"),
+    ("/runs", "Runs"),
+)
 OF_OPERATORS = (("/pools", "Pools"), ("/workers", "Workers"))
 """Sections of what tenants share."""
 

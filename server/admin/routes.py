@@ -9,7 +9,7 @@ from duetime.server.admin.answers import AdminRoute
 from duetime.server.admin.assets import PREFIX, assets
 from duetime.server.admin.live import LiveFeed
 from duetime.server.admin.login import Login
-from duetime.server.admin.pages import not_found, overview, pools, workers
+from duetime.server.admin.pages import not_found, overview, pools, run, runs, workers
 from duetime.server.admin.protection import protected
 from duetime.server.admin.site import AdminSite, endpoint
 from duetime.server.admin.visit import ROOT
@@ -25,7 +25,11 @@ if TYPE_CHECKING:
 
 FOR_EVER = "public, max-age=31536000, immutable"
 
-PAGES: tuple[Sequence[AdminRoute], ...] = (overview.ROUTES, pools.ROUTES, workers.ROUTES, not_found.ROUTES)
+PAGES: tuple[Sequence[AdminRoute], ...] = (
+    *(overview.ROUTES, runs.ROUTES, run.ROUTES),
+    *(pools.ROUTES, workers.ROUTES),
+    not_found.ROUTES,
+)
 """The routes of every page; the one for whatever is not there comes last."""
 
 

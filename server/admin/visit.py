@@ -50,6 +50,11 @@ class Visit:
         return (self.query.get("tenant") or None) if self.principal.operator else self.principal.tenant
 
     @property
+    def reach(self) -> str:
+        """The tenant as the service takes it: `*` for all of them."""
+        return self.tenant or "*"
+
+    @property
     def may_change(self) -> bool:
         """Whether the caller may change anything; without it a page has no buttons for that."""
         return self.principal.may(Scope.ADMIN)

@@ -6,9 +6,10 @@ from collections import Counter
 from datetime import datetime
 from typing import Any
 
+from duetime.scheduler.history.run_detail import RunDetail
 from duetime.scheduler.history.runs import BucketWidth, RunCounts, RunFilter, RunGroup, RunPage, TimeBuckets
 from duetime.scheduler.store.database.database import Database
-from duetime.scheduler.store.run_history import run_counts, run_list
+from duetime.scheduler.store.run_history import run_counts, run_detail, run_list
 from duetime.scheduler.store.run_history.run_counts import RunCounter
 from duetime.scheduler.store.run_history.run_walk import RunKey
 from duetime.scheduler.store.schema.values import from_microseconds, to_microseconds
@@ -35,6 +36,10 @@ class RunHistory:
         )
         after = self._cursors.write([to_microseconds(following.at), following.id], of=of) if following else None
         return RunPage(tuple(found), after, searched_to=searched_to.at if searched_to else None)
+
+    def detail(self, tenant: str | None, run_id: str) -> RunDetail:
+        """Return one run with all that is kept of it. Raises RunNotFound."""
+        return self._database.read(lambda connection: run_detail.detail(connection, tenant, run_id))
 
     def counts(self, tenant: str | None, where: RunFilter, by: RunGroup) -> RunCounts:
         """Return the number of runs by group, the largest first: of the newest runs where there are too many."""

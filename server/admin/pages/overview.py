@@ -1,25 +1,121 @@
-"""The overview: counts by state."""
+"""The overview: what waits, runs and failed, and what needs somebody."""
 
 from __future__ import annotations
 
-from duetime.scheduler.intake.validation import MAX_TASKS_COUNTED
-from duetime.scheduler.task import State, TaskFilter
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from duetime.scheduler.history.runs import BucketWidth, RunCounts, RunFilter, RunGroup, RunPage, RunSummary, TimeBuckets
+from duetime.scheduler.task import State, Tier
 from duetime.server.admin.answers import Page, get
 from duetime.server.admin.visit import Visit
+
+DAY = timedelta(days=1)
+HOUR_S = 3600
+OVERDUE_GRACE = timedelta(minutes=1)
+MAX_ROWS_SHOWN = 8
+MAX_ROWS_READ = 100
+SOON = (timedelta(minutes=2), timedelta(hours=1), timedelta(days=1), timedelta(days=30))
+"""How far ahead is looked for what is due soon: the first length in which something is."""
+
+DUE_STATES = (State.SCHEDULED, State.READY, State.RETRYING, State.SUSPENDED)
+OPEN_STATES = (*DUE_STATES, State.RUNNING, State.WAITING)
+FAILED_STATES = (State.FAILED, State.EXPIRED)
+ENDED_STATES = (State.SUCCEEDED, *FAILED_STATES, State.CANCELLED)
+
+
+class Overview:
+    """Reads what the overview shows, of the tenant that is looked at or of all."""
+
+    def __init__(self, visit: Visit) -> None:
+        self._visit = visit
+        self._now = visit.now
+
+    def values(self) -> dict[str, Any]:
+        by_state = self._counts(RunGroup.STATE, OPEN_STATES)
+        ended = self._counts(RunGroup.STATE, ENDED_STATES, since=self._now - DAY)
+        overdue = self._page(DUE_STATES, until=self._now - OVERDUE_GRACE)
+        return {
+            "live": True,
+            "any": bool(by_state.counts or ended.counts) or self._has_history(),
+            "states": by_state.counts,
+            "ended": ended,
+            "failed": sum(ended.counts.get(state, 0) for state in FAILED_STATES),
+            "overdue": overdue,
+            "overdue_more": overdue.cursor is not None,
+            "soon": self._soon(),
+            "reasons": self._counts(RunGroup.ERROR, FAILED_STATES, since=self._now - DAY).counts,
+            "tiers": self._tiers(),
+            "chart": chart(self._buckets(), self._now),
+        }
+
+    def _has_history(self) -> bool:
+        return bool(self._page(tuple(State)).runs)
+
+    def _counts(
+        self, by: RunGroup, states: tuple[State, ...], *, since: datetime | None = None, until: datetime | None = None
+    ) -> RunCounts:
+        visit = self._visit
+        where = RunFilter(states=states)
+        return visit.scheduler.run_counts(by, where, since=since, until=until, tenant=visit.reach, by=visit.principal)
+
+    def _page(
+        self, states: tuple[State, ...], *, since: datetime | None = None, until: datetime | None = None
+    ) -> RunPage:
+        visit = self._visit
+        return visit.scheduler.runs(
+            RunFilter(states=states),
+            since=since,
+            until=until,
+            limit=MAX_ROWS_READ,
+            tenant=visit.reach,
+            by=visit.principal,
+        )
+
+    def _soon(self) -> Sequence[RunSummary]:
+        """Return what is due next, the first one first."""
+        for ahead in SOON:
+            found = self._page(
+                (State.SCHEDULED, State.RETRYING, State.SUSPENDED), since=self._now, until=self._now + ahead
+            )
+            if found.runs:
+                return found.runs[::-1][:MAX_ROWS_SHOWN]
+        return ()
+
+    def _tiers(self) -> Sequence[Mapping[str, Any]]:
+        """Return a line for each tier; how long the oldest waits is known of all tenants together alone."""
+        ready, running = (self._counts(RunGroup.TIER, (state,)).counts for state in (State.READY, State.RUNNING))
+        visit = self._visit
+        shared = {each.tier: each for each in visit.app.backlog.report().tiers} if visit.tenant is None else {}
+        return [
+            {"tier": tier, "ready": ready.get(tier, 0), "running": running.get(tier, 0), "lateness": shared.get(tier)}
+            for tier in Tier
+        ]
+
+    def _buckets(self) -> TimeBuckets:
+        visit = self._visit
+        where = RunFilter(states=ENDED_STATES)
+        return visit.scheduler.run_buckets(
+            BucketWidth.HOUR, where, since=self._now - DAY, tenant=visit.reach, by=visit.principal
+        )
+
+
+def chart(found: TimeBuckets, now: datetime) -> Sequence[Sequence[int]]:
+    """Return the ends of each hour of a day: the hours, and how many succeeded and failed in each."""
+    last = int(now.timestamp()) // HOUR_S * HOUR_S
+    hours = [last - HOUR_S * back for back in range(DAY // timedelta(hours=1), -1, -1)]
+    counts = {int(each.start.timestamp()): each.counts for each in found.buckets}
+    series = [
+        [sum(counts.get(hour, {}).get(state, 0) for state in states) for hour in hours]
+        for states in ((State.SUCCEEDED,), FAILED_STATES)
+    ]
+    return [hours, *series]
 
 
 def overview(visit: Visit) -> Page:
     """Show what there is and what needs somebody."""
-    tenant = visit.tenant or visit.principal.tenant
-    _, _, (counts, at_least) = visit.store.tasks.page_and_counts(
-        tenant, TaskFilter(), limit=1, cursor=None, most=MAX_TASKS_COUNTED
-    )
-    sums = [
-        (f"{counts[state]:,}{'+' if state in at_least else ''}", state, None, "")
-        for state in State
-        if counts.get(state)
-    ]
-    return Page("overview.html", "Overview", {"sums": sums, "total": sum(counts.values()), "live": True})
+    return Page("overview.html", "Overview", Overview(visit).values())
 
 
 ROUTES = (get("/", overview),)

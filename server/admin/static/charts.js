@@ -3,11 +3,32 @@
 
 const drawn = new Map();
 const AXIS_CHARS_PX = 48;
+const STEPS = [1, 2, 5].flatMap((step) => Array.from({ length: 10 }, (_, power) => step * 10 ** power)).sort((a, b) => a - b);
+const BAR_WIDTH = 0.7;
+const MAX_BAR_PX = 48;
 
-function colours(element, count) {
-  return Array.from({ length: count }, (_, at) => {
+// A time below the axis, by the viewer's clock; the day where one begins.
+function clock(seconds) {
+  const zone = { timeZone: document.documentElement.dataset.zone || "UTC" };
+  const at = new Date(seconds * 1000);
+  const time = at.toLocaleTimeString("en-GB", { ...zone, hour: "2-digit", minute: "2-digit" });
+  return time === "00:00" ? at.toLocaleDateString("en-GB", { ...zone, day: "numeric", month: "short" }) : time;
+}
+
+// Bars stand on each other: the topmost is drawn first, as high as all of them together.
+function stacked(data) {
+  const sums = [];
+  for (let at = data.length - 1; at > 0; at--) {
+    const above = sums[0] || data[0].map(() => 0);
+    sums.unshift(data[at].map((value, n) => value + above[n]));
+  }
+  return [data[0], ...sums];
+}
+
+function colours(element) {
+  return JSON.parse(element.dataset.colours).map((name) => {
     const probe = document.createElement("span");
-    probe.className = `series-${at + 1}`;
+    probe.className = name;
     element.append(probe);
     const colour = getComputedStyle(probe).color;
     probe.remove();
@@ -16,31 +37,46 @@ function colours(element, count) {
 }
 
 function options(element, names) {
-  const style = getComputedStyle(document.documentElement);
-  const soft = getComputedStyle(element).color;
-  const line = style.getPropertyValue("--line") ? getComputedStyle(element).borderTopColor : soft;
-  const strokes = colours(element, names.length);
+  const { color: soft, borderTopColor: line } = getComputedStyle(element);
+  const strokes = colours(element);
   const axis = { stroke: soft, grid: { stroke: line, width: 1 }, ticks: { show: false }, font: "12px system-ui" };
   return {
     width: element.clientWidth,
     height: element.clientHeight,
     tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), document.documentElement.dataset.zone || "UTC"),
+    padding: [8, 8, 0, 0],
     cursor: { y: false, points: { size: 6 } },
     legend: { show: false },
-    scales: { y: { range: (_, low, high) => [Math.min(low, 0), Math.max(high, 1) * 1.05] } },
-    series: [{}, ...names.map((name, at) => ({ label: name, stroke: strokes[at], width: 1.5, points: { show: false } }))],
-    axes: [{ ...axis, size: 28 }, { ...axis, size: AXIS_CHARS_PX }],
-    hooks: { setCursor: [(chart) => read(element, chart, names)] },
+    scales: { x: { range: (_, first, last) => widened(element, first, last) }, y: { range: (_, low, high) => [Math.min(low, 0), Math.max(high, 1) * 1.05] } },
+    series: [{}, ...names.map((name, at) => ({ label: name, ...lineOf(element, strokes[at]) }))],
+    axes: [
+      { ...axis, size: 28, space: 64, values: (_, splits) => splits.map(clock) },
+      { ...axis, size: AXIS_CHARS_PX, incrs: STEPS },
+    ],
+    hooks: { setCursor: [(chart) => read(element, chart)] },
   };
 }
 
+// Half a bar more at both ends, where the points are as far apart as the first two.
+function widened(element, first, last) {
+  const times = JSON.parse(element.dataset.points)[0];
+  const half = element.dataset.chart === "bars" && times.length > 1 ? (times[1] - times[0]) / 2 : 0;
+  return [first - half, last + half];
+}
+
+function lineOf(element, colour) {
+  if (element.dataset.chart !== "bars") return { stroke: colour, width: 1.5, points: { show: false } };
+  const paths = uPlot.paths.bars({ size: [BAR_WIDTH, MAX_BAR_PX] });
+  return { paths, stroke: colour, fill: colour, width: 0, points: { show: false } };
+}
+
 // The values below the pointer stand in the legend, beside the names of their series.
-function read(element, chart, names) {
+function read(element, chart) {
   const legend = element.parentElement.querySelector(".legend");
   if (!legend) return;
   const at = chart.cursor.idx;
   [...legend.querySelectorAll("[data-value]")].forEach((text, number) => {
-    const value = at === null || at === undefined ? null : chart.data[number + 1][at];
+    const value = at === null || at === undefined ? null : drawn.get(element).data[number + 1][at];
     text.textContent = value === null || value === undefined ? "" : ` ${Number(value).toLocaleString("en")}`;
   });
 }
@@ -52,8 +88,9 @@ function draw(element) {
   if (known) known.chart.destroy();
   const data = JSON.parse(points);
   if (!data[0].length) return;
-  const chart = new uPlot(options(element, JSON.parse(element.dataset.names)), data, element);
-  drawn.set(element, { chart, points });
+  const shown = element.dataset.chart === "bars" ? stacked(data) : data;
+  const chart = new uPlot(options(element, JSON.parse(element.dataset.names)), shown, element);
+  drawn.set(element, { chart, points, data });
 }
 
 function drawAll() {

@@ -102,6 +102,7 @@ def calls(store: Store, task_id: str, run_id: str, tenant: str) -> dict[str, lis
             for f in (EventFilter(), EventFilter(task_id), EventFilter(text=CANARY), EventFilter(label=CANARY))
         ],
         "run_history.page": [partial(past.page, tenant, f, limit=9) for f in run_filters(task_id)],
+        "run_history.detail": [lambda: past.detail(tenant, run_id)],
         "run_history.counts": [partial(past.counts, tenant, RunFilter(), group) for group in RunGroup],
         "run_history.buckets": [partial(past.buckets, tenant, RunFilter(), width) for width in BucketWidth],
         "inbox.mark_read": [

@@ -51,7 +51,7 @@ class Admin:
 
 
 def found_token(html: str) -> str:
-    found = re.search(r'name="csrf_token" value="(\w+)"', html)
+    found = re.search(r'name="csrf-token" content="(\w+)"', html)
     return found[1] if found else ""
 
 

@@ -1,0 +1,42 @@
+"""One run with all that is kept of it, as a page shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from duetime.scheduler.errors import DuetimeError
+from duetime.scheduler.events import Event
+from duetime.scheduler.task import Attempt, DeadLetter, Delivery, InboxMessage, Run, TaskRecord
+
+
+class RunNotFound(DuetimeError):
+    """No run of this tenant has the id."""
+
+    code = "not_found"
+
+    def __init__(self, run_id: str) -> None:
+        super().__init__(f"no run {run_id[:40]!r}.", argument="run_id")
+
+
+@dataclass(frozen=True, slots=True)
+class RunDetail:
+    """A run of the task of `record`; the task's current run may be another one.
+
+    `attempts` and `events` are in the order of time, of many events the newest. `units` are what each attempt used of
+    each pool. `message` is what its outcome told the user.
+    """
+
+    record: TaskRecord
+    run: Run
+    attempts: tuple[Attempt, ...] = ()
+    deliveries: tuple[Delivery, ...] = ()
+    events: tuple[Event, ...] = ()
+    units: Mapping[int, Mapping[str, float]] = field(default_factory=dict)
+    message: InboxMessage | None = None
+    dead_letter: DeadLetter | None = None
+
+    @property
+    def is_current(self) -> bool:
+        """Whether this is the task's current run, of which the task's actions are."""
+        return self.run.id == self.record.run.id

@@ -1,0 +1,93 @@
+"""Reads one run with all that is kept of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from duetime.scheduler.history.run_detail import RunDetail, RunNotFound
+from duetime.scheduler.ids import is_id
+from duetime.scheduler.store.database import unreadable
+from duetime.scheduler.store.schema.pool_tables import usage
+from duetime.scheduler.store.schema.rows import ATTEMPT, DEAD_LETTER, DELIVERY, EVENT, MESSAGE, RUN
+from duetime.scheduler.store.schema.tables import (
+    attempts,
+    dead_letters,
+    deliveries,
+    events,
+    inbox,
+    runs,
+    tracebacks,
+)
+from duetime.scheduler.store.statements import read
+from duetime.scheduler.store.statements.event_log import events_of
+from duetime.scheduler.task import Attempt, DeadLetter, Delivery, InboxMessage, Run
+from sqlalchemy import Column, Connection, Select, bindparam, select
+
+MAX_EVENTS_SHOWN = 200
+MAX_ATTEMPTS_SHOWN = 200
+MAX_TRACEBACKS_SHOWN = 20
+
+_RUN = select(*RUN).where(runs.c.id == bindparam("run_id"))
+_ATTEMPTS = (
+    select(*ATTEMPT)
+    .where(attempts.c.run_id == bindparam("run_id"))
+    .order_by(attempts.c.number.desc())
+    .limit(MAX_ATTEMPTS_SHOWN)
+)
+_TRACEBACKS = (
+    select(tracebacks.c.attempt, tracebacks.c.text)
+    .where(tracebacks.c.run_id == bindparam("run_id"))
+    .order_by(tracebacks.c.attempt.desc())
+    .limit(MAX_TRACEBACKS_SHOWN)
+)
+_DELIVERIES = select(*DELIVERY).where(deliveries.c.run_id == bindparam("run_id")).order_by(deliveries.c.channel)
+_MESSAGE = select(*MESSAGE).where(inbox.c.run_id == bindparam("run_id"))
+_DEAD_LETTER = select(*DEAD_LETTER).where(dead_letters.c.run_id == bindparam("run_id"))
+_UNITS = select(usage.c.attempt, usage.c.pool, usage.c.units).where(usage.c.run_id == bindparam("run_id"))
+
+V = TypeVar("V")
+
+
+def detail(connection: Connection, tenant: str | None, run_id: str) -> RunDetail:
+    """Return a run of a tenant, None for any; raises RunNotFound."""
+    of_run = {"run_id": run_id}
+    found = _values(connection, _RUN, Run, RUN, of_run) if is_id(run_id) else []
+    if not found or tenant not in {None, found[0].tenant}:
+        raise RunNotFound(run_id)
+    run = found[0]
+    letter = _values(connection, _DEAD_LETTER, DeadLetter, DEAD_LETTER, of_run)
+    message = _values(connection, _MESSAGE, InboxMessage, MESSAGE, of_run)
+    happened = (
+        select(*EVENT).where(events.c.task_id == run.task_id, events.c.run_id == run_id).order_by(events.c.seq.desc())
+    )
+    return RunDetail(
+        read.record(connection, run.tenant, run.task_id),
+        run,
+        attempts=_attempts(connection, of_run),
+        deliveries=tuple(_values(connection, _DELIVERIES, Delivery, DELIVERY, of_run)),
+        events=tuple(reversed(events_of(connection, happened.limit(MAX_EVENTS_SHOWN)))),
+        units=_units(connection, of_run),
+        message=message[0] if message else None,
+        dead_letter=letter[0] if letter else None,
+    )
+
+
+def _attempts(connection: Connection, of_run: Mapping[str, str]) -> tuple[Attempt, ...]:
+    texts = dict[int, str](unreadable.rows(connection, _TRACEBACKS, of_run))
+    found = _values(connection, _ATTEMPTS, Attempt, ATTEMPT, of_run)
+    return tuple(replace(each, traceback=texts.get(each.number)) for each in reversed(found))
+
+
+def _units(connection: Connection, of_run: Mapping[str, str]) -> Mapping[int, Mapping[str, float]]:
+    found: dict[int, dict[str, float]] = {}
+    for attempt, pool, units in unreadable.rows(connection, _UNITS, of_run):
+        found.setdefault(attempt, {})[pool] = units
+    return found
+
+
+def _values(
+    connection: Connection, statement: Select[Any], kind: type[V], columns: list[Column[Any]], of_run: Mapping[str, str]
+) -> list[V]:
+    return [value for value, _ in unreadable.values(connection, statement, kind, columns, of_run)]

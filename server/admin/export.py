@@ -1,0 +1,62 @@
+"""Export of a list: as CSV for a spreadsheet, or as JSON."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.rules.time.times import utc
+from duetime.server.admin.answers import Download
+
+ExportRow = Mapping[str, Any]
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""Beginnings of a cell that a spreadsheet would take for a formula."""
+
+
+def exported(wanted: str, name: str, rows: Sequence[ExportRow]) -> Download:
+    """Return the rows as a file in the wanted format, `csv` or `json`. Raises InvalidArgument for another one."""
+    if wanted == "csv":
+        return Download(f"{name}.csv", "text/csv; charset=utf-8", _csv(rows))
+    if wanted == "json":
+        return Download(f"{name}.json", "application/json", _json(name, rows))
+    raise InvalidArgument("format", "is not known", accepted="csv, json", example="csv")
+
+
+def _csv(rows: Iterable[ExportRow]) -> Iterator[str]:
+    lines = io.StringIO()
+    writer = csv.writer(lines)
+    for number, row in enumerate(rows):
+        if number == 0:
+            writer.writerow(row)
+        writer.writerow([_cell(value) for value in row.values()])
+        yield lines.getvalue()
+        lines.seek(0)
+        lines.truncate()
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    text = utc(value) if isinstance(value, datetime) else value if isinstance(value, str) else _text(value)
+    return f"'{text}" if isinstance(value, str) and text.startswith(_FORMULA) else text
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, default=_plain)
+
+
+def _json(name: str, rows: Iterable[ExportRow]) -> Iterator[str]:
+    yield f'{{"schema": "duetime.export/1", "{name}": ['
+    for number, row in enumerate(rows):
+        yield ("," if number else "") + "\n" + _text(dict(row))
+    yield "\n]}\n"
+
+
+def _plain(value: Any) -> Any:
+    return utc(value) if isinstance(value, datetime) else str(value)

@@ -1,0 +1,125 @@
+"""The page of one run: why it does not run yet, its attempts, what it was given and gave, and what can be done."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from duetime.scheduler.history.run_detail import RunDetail
+from duetime.scheduler.history.runs import RunFilter
+from duetime.scheduler.rules.redact import redacted_json
+from duetime.scheduler.rules.states import TERMINAL
+from duetime.scheduler.task import State, TaskView
+from duetime.server.admin.answers import Answer, Moved, Page, get, post
+from duetime.server.admin.visit import Visit
+
+OTHER_RUNS_SHOWN_ROWS = 10
+
+
+def run(visit: Visit) -> Page:
+    """Show a run."""
+    found = _found(visit)
+    view, reasons = visit.scheduler.explain(found.record.task.id, by=visit.acting_in(found.run.tenant))
+    return Page("run.html", found.record.task.title, {**_values(visit, found, view, reasons), "live": True})
+
+
+def _found(visit: Visit) -> RunDetail:
+    """Find a run by its id alone: an operator may follow a link into any tenant."""
+    return visit.scheduler.run(
+        visit.parts["run_id"], tenant="*" if visit.principal.operator else None, by=visit.principal
+    )
+
+
+def _values(visit: Visit, found: RunDetail, view: TaskView, reasons: Any) -> dict[str, Any]:
+    task, shown = found.record.task, found.run
+    ended = shown.state in TERMINAL
+    return {
+        "detail": found,
+        "task": task,
+        "run": shown,
+        "repeat_text": view.repeat_text,
+        "upcoming": view.upcoming,
+        "reasons": reasons if found.is_current and not ended and shown.state is not State.RUNNING else (),
+        "payload": redacted_json(dict(task.payload)),
+        "result": redacted_json(shown.result) if shown.result is not None else None,
+        "checkpoint": redacted_json(shown.checkpoint) if shown.checkpoint is not None else None,
+        "units": _units(found),
+        "others": _others(visit, found),
+        "may_cancel": found.is_current and not ended,
+        "may_run": found.is_current and shown.state not in {State.RUNNING, State.CANCELLED},
+        "may_move": found.is_current and not ended and shown.state is not State.RUNNING,
+    }
+
+
+def _units(found: RunDetail) -> dict[str, float]:
+    total: dict[str, float] = {}
+    for used in found.units.values():
+        for pool, units in used.items():
+            total[pool] = total.get(pool, 0.0) + units
+    return dict(sorted(total.items()))
+
+
+def _others(visit: Visit, found: RunDetail) -> Any:
+    where = RunFilter(task_id=found.record.task.id, states=tuple(State))
+    page = visit.scheduler.runs(
+        where, limit=OTHER_RUNS_SHOWN_ROWS, tenant=found.run.tenant, by=visit.acting_in(found.run.tenant)
+    )
+    return page if len(page.runs) > 1 else None
+
+
+def task(visit: Visit) -> Moved:
+    """Lead from a task to its current run: whoever has only the id of a task gets there too."""
+    task_id = visit.parts["task_id"]
+    owner = visit.store.history.tenants([task_id]).get(task_id, visit.principal.tenant)
+    view = visit.scheduler.get(task_id, by=visit.acting_in(owner))
+    return Moved(visit.url(f"/runs/{view.record.run.id}"))
+
+
+# --- changes
+
+
+def cancel(visit: Visit) -> Answer:
+    """Cancel the task, or ask its running handler to stop."""
+    found = _found(visit)
+    by, task_id = visit.acting_in(found.run.tenant), found.record.task.id
+    visit.scheduler.cancel(task_id, reason=visit.form.get("reason") or None, by=by)
+    return _back(visit, task_id, "Cancelled." if found.run.state is not State.RUNNING else "Asked to stop.")
+
+
+def run_now(visit: Visit) -> Answer:
+    """Run at once; what has ended runs again, as its next generation."""
+    found = _found(visit)
+    visit.scheduler.act(found.record.task.id, "run_now", by=visit.acting_in(found.run.tenant))
+    return _back(visit, found.record.task.id, "It runs now.")
+
+
+def reschedule(visit: Visit) -> Answer:
+    """Move the run to another time, in the words of an agent and the zone of the task."""
+    found = _found(visit)
+    by = visit.acting_in(found.run.tenant)
+    view = visit.scheduler.reschedule(found.record.task.id, when=visit.form.get("when", ""), by=by)
+    return _back(visit, view.record.task.id, "Moved.")
+
+
+def pause(visit: Visit) -> Answer:
+    """Pause the task, or let a paused one go on."""
+    found = _found(visit)
+    paused = visit.form.get("pause") == "true"
+    visit.scheduler.reschedule(found.record.task.id, pause=paused, by=visit.acting_in(found.run.tenant))
+    return _back(visit, found.record.task.id, "Paused." if paused else "Resumed.")
+
+
+def _back(visit: Visit, task_id: str, said: str) -> Moved:
+    """Return to the task: its current run may be another one now."""
+    owner = visit.store.history.tenants([task_id])[task_id]
+    now = visit.store.tasks.get(owner, task_id)
+    return Moved(visit.url(f"/runs/{now.run.id}"), said)
+
+
+ROUTES = (
+    get("/runs/{run_id}", run),
+    get("/tasks/{task_id}", task),
+    post("/runs/{run_id}/cancel", cancel),
+    post("/runs/{run_id}/run", run_now),
+    post("/runs/{run_id}/reschedule", reschedule),
+    post("/runs/{run_id}/pause", pause),
+)

@@ -1,0 +1,87 @@
+"""The query of a list of runs: what stands in the address becomes a filter, and what a filter may be set to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.history.runs import RunFilter, RunPage
+from duetime.scheduler.intake.bounds import Bounds
+from duetime.scheduler.task import State, Tier
+from duetime.server.admin.visit import Visit
+
+PAGE_ROWS = 50
+
+KINDS: Mapping[str, tuple[State, ...]] = {
+    "": (),
+    "to_come": (State.SCHEDULED, State.WAITING),
+    "ready": (State.READY,),
+    "running": (State.RUNNING,),
+    "trying_again": (State.RETRYING, State.SUSPENDED),
+    "succeeded": (State.SUCCEEDED,),
+    "failed": (State.FAILED, State.EXPIRED),
+    "cancelled": (State.CANCELLED, State.SKIPPED),
+}
+"""Kinds of runs, as tabs name them; the first one is all but those that are to come."""
+
+_TEXTS = {"q": "text", "action": "action", "label": "label", "worker": "worker", "task": "task_id", "actor": "actor"}
+"""Parameters of the address, and the conditions of the filter that they set."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunQuery:
+    """A filter with its bounds as instants, and the cursor that goes with them."""
+
+    where: RunFilter
+    bounds: Bounds
+
+    @classmethod
+    def of(cls, visit: Visit) -> RunQuery:
+        """Read the address; times are words or dates in the viewer's zone. Raises InvalidArgument."""
+        query = visit.query
+        given: dict[str, Any] = {name: query[key].strip() for key, name in _TEXTS.items() if query.get(key, "").strip()}
+        kind, tier = query.get("state", ""), query.get("tier", "")
+        where = RunFilter(states=_states(kind), tier=_tier(tier), **given)
+        since, until = query.get("since", "").strip() or None, query.get("until", "").strip() or None
+        if until is None and not where.states:
+            until = "now"
+        return cls(where, Bounds.of(query.get("cursor"), visit.now, visit.zone, since=since, until=until))
+
+    def page(self, visit: Visit, limit: int = PAGE_ROWS, cursor: str | None = None) -> RunPage:
+        """Return a page of runs."""
+        return visit.scheduler.runs(
+            self.where,
+            since=self._bound("since"),
+            until=self._bound("until"),
+            limit=limit,
+            cursor=cursor or self.bounds.cursor,
+            tenant=visit.reach,
+            by=visit.principal,
+        )
+
+    def _bound(self, name: str) -> datetime | None:
+        found: datetime | None = self.bounds.instants.get(name)
+        return found
+
+
+def _states(kind: str) -> tuple[State, ...]:
+    if kind in KINDS:
+        return KINDS[kind]
+    try:
+        return tuple(State(each) for each in kind.split(","))
+    except ValueError:
+        raise _unknown("state", [*filter(None, KINDS), *State]) from None
+
+
+def _tier(word: str) -> Tier | None:
+    try:
+        return Tier(word) if word else None
+    except ValueError:
+        raise _unknown("tier", [*Tier]) from None
+
+
+def _unknown(argument: str, accepted: list[str]) -> InvalidArgument:
+    return InvalidArgument(argument, "is not known", accepted=", ".join(accepted), example=accepted[0])

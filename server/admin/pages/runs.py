@@ -1,0 +1,116 @@
+"""The list of runs: filters that stand in the address, keyset pages, export, and one change of many."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from duetime.scheduler.errors import DuetimeError, InvalidArgument
+from duetime.scheduler.history.runs import RunSummary
+from duetime.scheduler.principal import Principal
+from duetime.scheduler.task import Tier
+from duetime.server.admin.answers import Answer, Download, Moved, Page, get, post
+from duetime.server.admin.export import ExportRow, exported
+from duetime.server.admin.pages.run_query import KINDS, RunQuery
+from duetime.server.admin.site import path_of
+from duetime.server.admin.visit import Visit
+
+MAX_EXPORTED_ROWS = 100_000
+EXPORT_PAGE_ROWS = 100
+MAX_PROBLEMS_SHOWN = 3
+
+OneChange = Callable[[str, Principal], object]
+
+
+def runs(visit: Visit) -> Answer:
+    """Show a page of runs, or send all of them as a file."""
+    query = RunQuery.of(visit)
+    if visit.query.get("format"):
+        return _download(visit, query)
+    page = query.page(visit)
+    values = {
+        "page": page,
+        "following": query.bounds.following(page.cursor),
+        "kinds": [(kind or None, kind or "recent", None) for kind in KINDS],
+        "tiers": [*Tier],
+        "live": "cursor" not in visit.query,
+        "filtered": bool({*visit.query} - {"state", "tenant", "cursor"}),
+        "all_tenants": visit.tenant is None,
+    }
+    return Page("runs.html", "Runs", values)
+
+
+def _download(visit: Visit, query: RunQuery) -> Download:
+    def rows() -> list[ExportRow]:
+        found: list[RunSummary] = []
+        cursor: str | None = None
+        while len(found) < MAX_EXPORTED_ROWS:
+            page = query.page(visit, EXPORT_PAGE_ROWS, cursor)
+            found += page.runs
+            cursor = page.cursor
+            if cursor is None:
+                break
+        return [_row(run) for run in found]
+
+    return exported(visit.query["format"], "runs", rows())
+
+
+def _row(run: RunSummary) -> ExportRow:
+    return {
+        "run": run.id,
+        "task": run.task_id,
+        "tenant": run.tenant,
+        "title": run.title,
+        "state": run.state,
+        "action": run.action,
+        "tier": run.tier,
+        "labels": list(run.labels),
+        "at": run.at,
+        "scheduled_for": run.scheduled_for,
+        "started_at": run.started_at,
+        "ended_at": run.ended_at,
+        "deadline": run.deadline,
+        "attempts": run.attempt,
+        "worker": run.worker,
+        "error": run.error,
+        "units": dict(run.units),
+    }
+
+
+# --- one change of many
+
+
+def change_many(visit: Visit) -> Moved:
+    """Cancel or run now the tasks of the picked runs; say how many were changed, and why others were not."""
+    picked = list(dict.fromkeys(visit.form.getlist("pick")))
+    change, done = _change(visit)
+    owners = visit.store.history.tenants(picked)
+    problems = _each(visit, picked, owners, change)
+    said = f"{done} {len(picked) - len(problems)}."
+    if problems:
+        said += f" {len(problems)} refused: {' '.join(problems[:MAX_PROBLEMS_SHOWN])}"
+    return Moved(path_of(visit.form, "after"), said)
+
+
+def _each(visit: Visit, picked: Sequence[str], owners: Mapping[str, str], change: OneChange) -> list[str]:
+    problems = []
+    for task_id in picked:
+        try:
+            change(task_id, visit.acting_in(owners.get(task_id, visit.principal.tenant)))
+        except DuetimeError as error:
+            problems.append(str(error))
+    return problems
+
+
+def _change(visit: Visit) -> tuple[OneChange, str]:
+    scheduler, reason = visit.scheduler, visit.form.get("reason") or None
+    changes: dict[str, tuple[OneChange, str]] = {
+        "cancel": (lambda task_id, by: scheduler.cancel(task_id, reason=reason, by=by), "Cancelled"),
+        "run_now": (lambda task_id, by: scheduler.act(task_id, "run_now", by=by), "Started"),
+    }
+    wanted = visit.form.get("change", "")
+    if wanted not in changes:
+        raise InvalidArgument("change", "is not known", accepted=", ".join(changes), example="cancel")
+    return changes[wanted]
+
+
+ROUTES = (get("/runs", runs), post("/runs/change", change_many))

@@ -1,0 +1,53 @@
+"""The admin page in a real `duetime serve` on a port, for a real browser."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import uvicorn
+from duetime.server.app import App, build
+from duetime.server.auth.guard import Guard
+from duetime.server.settings.model import Settings
+from duetime.server.transport.browsers import HttpAccess
+from duetime.server.transport.http import http_app, listening
+from duetime.server.transport.serve_http import connect, surfaces
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A server of this process, at its address."""
+
+    app: App
+    url: str
+
+
+@contextmanager
+def served(url: str, *, runs: bool = False, **settings: Any) -> Iterator[Served]:
+    """Serve a database for the time of the block; with `runs` due tasks are run too."""
+    made = Settings.model_validate(
+        {
+            "database_url": url,
+            "desktop_notifications": "off",
+            "timezone": "UTC",
+            "sqlite_synchronous": "OFF",
+            **settings,
+        }
+    )
+    with build(made) as app, listening("127.0.0.1", 0) as bound:
+        if runs:
+            app.start()
+        guard = Guard.of(made, lambda: app.store)
+        asgi = http_app(connect(app, guard), app.ready, HttpAccess.of(made), surfaces(app, guard))
+        server = uvicorn.Server(uvicorn.Config(asgi, log_level="critical", lifespan="on", timeout_graceful_shutdown=1))
+        thread = threading.Thread(target=lambda: asyncio.run(server.serve([bound])), daemon=True)
+        thread.start()
+        try:
+            yield Served(app, f"http://127.0.0.1:{bound.getsockname()[1]}")
+        finally:
+            server.should_exit = True
+            thread.join(timeout=60)

@@ -1,0 +1,219 @@
+"""The pages of runs: what they show, whom they show it, and what their forms do."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from html import unescape
+from pathlib import Path
+
+import pytest
+from duetime.scheduler.history.runs import RunFilter
+from duetime.scheduler.principal import Principal
+from duetime.scheduler.task import State
+from markupsafe import escape
+
+from tests.flow.admin.conftest import Admin, Open
+from tests.flow.admin.sample import CANARY, fill
+
+pytestmark = pytest.mark.anyio
+
+PAGES = ["", "/runs", "/runs?state=failed", "/runs?state=to_come", "/runs?q=invoice&tier=high&since=yesterday"]
+
+
+@pytest.fixture
+async def admin(tmp_path: Path, admin_page: Open) -> Admin:
+    """Serve a day of the local user."""
+    fill(f"sqlite:///{tmp_path}/duetime.db", 40)
+    return await admin_page()
+
+
+def run_of(admin: Admin, *states: State, tenant: str = "local") -> str:
+    """Return the newest run in one of these states."""
+    where = RunFilter(states=states)
+    return admin.site.app.scheduler.runs(where, by=Principal(tenant)).runs[0].id
+
+
+@pytest.mark.parametrize("path", PAGES)
+async def test_every_page_teaches_while_there_is_nothing(admin_page: Open, path: str) -> None:
+    page = await (await admin_page()).get(path)
+    assert page.status_code == 200
+    assert "duetime schedule" in page.text or "Nothing matches" in page.text
+
+
+@pytest.mark.parametrize("path", PAGES)
+async def test_what_people_wrote_is_text_on_every_page(admin: Admin, path: str) -> None:
+    page = await admin.get(path)
+    assert page.status_code == 200
+    assert "<img src=x" not in page.text
+    of_frame = page.text.replace(str(escape(CANARY)), "")
+    assert not re.search(r"\son\w+=|\sstyle=|<script(?! src=)|<style", of_frame)
+
+
+async def test_the_list_of_runs_has_its_filters_in_the_address(admin: Admin) -> None:
+    found = await admin.get("/runs?q=invoice&tier=high")
+    assert "Send invoice" in found.text
+    assert "Summarise" not in found.text
+    assert 'value="invoice"' in found.text
+    failed = unescape((await admin.get("/runs?state=failed")).text)
+    assert set(re.findall(r'data-state="(\w+)"', failed)) == {"failed"}
+
+
+async def test_pages_of_runs_follow_each_other_without_a_gap(admin: Admin, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("duetime.server.admin.pages.run_query.RunQuery.page.__defaults__", (7, None))
+    path, seen = "/runs", list[str]()
+    while path:
+        page = (await admin.get(path)).text
+        seen += re.findall(r'href="/admin/runs/(r_\w+)"', page)
+        following = re.search(r'rel="next" href="/admin([^"]+)"', page)
+        path = unescape(following[1]) if following else ""
+    every = admin.site.app.scheduler.runs(limit=100).runs
+    assert seen == [run.id for run in every]
+
+
+@pytest.mark.parametrize("query", ["state=gone", "tier=urgent", "since=someday", "cursor=x", "format=pdf"])
+async def test_a_wrong_filter_is_said_in_words(admin: Admin, query: str) -> None:
+    page = await admin.get(f"/runs?{query}")
+    assert page.status_code == 400
+    assert query.split("=", maxsplit=1)[0] in page.text
+
+
+async def test_a_list_is_exported_with_its_filter_and_without_formulas(admin: Admin) -> None:
+    admin.site.app.scheduler.schedule("=HYPERLINK(1)", when="in 1 hour")
+    rows = list(csv.DictReader(io.StringIO((await admin.get("/runs?state=to_come&format=csv")).text)))
+    assert {row["state"] for row in rows} == {"scheduled"}
+    assert "'=HYPERLINK(1)" in {row["title"] for row in rows}
+    sent = await admin.get("/runs?q=invoice&format=json")
+    assert sent.headers["content-disposition"] == 'attachment; filename="runs.json"'
+    assert {row["action"] for row in json.loads(sent.text)["runs"]} == {"webhook"}
+
+
+# --- a run
+
+
+async def test_a_failed_run_shows_its_attempts_traceback_and_payload_without_secrets(admin: Admin) -> None:
+    page = unescape((await admin.get(f"/runs/{run_of(admin, State.FAILED)}")).text)
+    for expected in ("Traceback (most recent call last)", "3 of 3", "created", "***"):
+        assert expected in page
+    assert "sk-9f8e7d6c5b4a" not in page
+
+
+async def test_a_run_that_waits_says_why(admin: Admin) -> None:
+    page = await admin.get(f"/runs/{run_of(admin, State.READY)}")
+    assert "Why it is not running" in page.text
+    assert "none is running" in page.text
+
+
+async def test_the_id_of_a_task_leads_to_its_current_run(admin: Admin) -> None:
+    run = run_of(admin, State.FAILED)
+    task = admin.site.app.scheduler.run(run).record.task.id
+    assert (await admin.get(f"/tasks/{task}")).headers["location"] == f"/admin/runs/{run}"
+    assert (await admin.get("/tasks/t_gone")).status_code == 404
+    assert (await admin.get("/runs/r_gone")).status_code == 404
+
+
+async def test_a_run_is_cancelled_moved_paused_and_run_again_from_its_page(admin: Admin) -> None:
+    scheduler = admin.site.app.scheduler
+    task = scheduler.schedule("Later", when="in 3 hours").record.task.id
+
+    async def act(verb: str, **fields: str) -> str:
+        run = scheduler.get(task).record.run.id
+        done = await admin.post(f"/runs/{run}/{verb}", **fields)
+        assert done.status_code == 303, done.text
+        return str(scheduler.get(task).record.run.state)
+
+    before = scheduler.get(task).record.run.scheduled_for
+    assert await act("reschedule", when="in 5 hours") == State.SCHEDULED
+    assert scheduler.get(task).record.run.scheduled_for > before
+    await act("pause", pause="true")
+    assert scheduler.get(task).record.task.paused
+    await act("pause", pause="false")
+    assert not scheduler.get(task).record.task.paused
+    assert await act("cancel", reason="no longer wanted") == State.CANCELLED
+    [cancelled] = [event for event in scheduler.history().events if event.kind == "cancelled"]
+    assert (cancelled.actor, cancelled.reason) == ("local", "no longer wanted")
+    assert str(cancelled.via).startswith("admin ")
+
+
+async def test_what_failed_runs_again_as_its_next_generation(admin: Admin) -> None:
+    run = run_of(admin, State.FAILED)
+    task = admin.site.app.scheduler.run(run).record.task.id
+    done = await admin.post(f"/runs/{run}/run")
+    assert admin.site.app.scheduler.get(task).record.run.generation == 2
+    assert f"/runs/{run}" not in done.headers["location"]
+    page = await admin.get(f"/runs/{run}")
+    assert "later run" in page.text
+    assert "Run now" not in page.text
+
+
+async def test_a_refusal_is_said_on_the_page(admin: Admin) -> None:
+    run = run_of(admin, State.SCHEDULED)
+    refused = await admin.post(f"/runs/{run}/reschedule", when="yesterday")
+    assert refused.status_code == 400
+    assert "when" in refused.text
+
+
+async def test_many_runs_are_changed_at_once_and_refusals_are_told(admin: Admin) -> None:
+    scheduler = admin.site.app.scheduler
+    tasks = [scheduler.schedule(f"Later {n}", when="in 3 hours").record.task.id for n in range(3)]
+    done = await admin.post("/runs/change", pick=[*tasks, "t_gone"], change="cancel", after="/admin/runs?q=later")
+    assert done.headers["location"] == "/admin/runs?q=later"
+    assert {scheduler.get(task).record.run.state for task in tasks} == {State.CANCELLED}
+    said = unescape((await admin.get("/runs?q=later")).text)
+    assert "Cancelled 3. 1 refused: " in said
+
+
+# --- tenants
+
+
+@pytest.fixture
+async def shared(tmp_path: Path, admin_page: Open) -> Admin:
+    """Serve two tenants."""
+    for tenant in ("acme", "globex"):
+        fill(f"sqlite:///{tmp_path}/duetime.db", 24, tenant=tenant, seed=len(tenant))
+    return await admin_page(auth=("keys",), operator_tenant="house")
+
+
+@pytest.mark.parametrize("path", PAGES)
+async def test_a_tenant_sees_nothing_of_another_one(shared: Admin, path: str) -> None:
+    await shared.enter("admin", tenant="initech")
+    for asked in (path, f"{path}{'&' if '?' in path else '?'}tenant=acme"):
+        page = await shared.get(asked)
+        assert "invoice 1" not in page.text
+        assert CANARY not in unescape(page.text)
+
+
+async def test_a_foreign_run_is_not_found_and_cannot_be_changed(shared: Admin) -> None:
+    run = run_of(shared, State.SCHEDULED, tenant="acme")
+    task = shared.site.app.store.run_history.detail("acme", run).record.task.id
+    await shared.enter("admin", tenant="globex")
+    assert (await shared.get(f"/runs/{run}")).status_code == 404
+    assert (await shared.get(f"/tasks/{task}")).status_code == 404
+    assert (await shared.post(f"/runs/{run}/cancel")).status_code == 404
+    await shared.post("/runs/change", pick=[task], change="cancel", after="/admin/runs")
+    assert shared.site.app.store.run_history.detail("acme", run).run.state is State.SCHEDULED
+
+
+async def test_an_operator_sees_all_tenants_or_the_one_that_he_chooses(shared: Admin) -> None:
+    await shared.enter("admin", tenant="house")
+    every = (await shared.get("/runs")).text
+    assert "acme" in every
+    assert "globex" in every
+    one = (await shared.get("/runs?tenant=acme")).text
+    assert "globex" not in one
+    assert "/admin/runs?tenant=acme&amp;state=failed" in one or "tenant=acme" in one
+    run = run_of(shared, State.SCHEDULED, tenant="acme")
+    assert (await shared.post(f"/runs/{run}/cancel", reason="by the house")).status_code == 303
+    assert shared.site.app.store.run_history.detail("acme", run).run.state is State.CANCELLED
+
+
+async def test_who_may_only_read_sees_no_button_that_changes(shared: Admin) -> None:
+    await shared.enter("admin:read", tenant="acme")
+    run = run_of(shared, State.SCHEDULED, tenant="acme")
+    for path in (*PAGES, f"/runs/{run}"):
+        forms = re.findall(r'<form[^>]*method="post"[^>]*action="([^"]+)"', (await shared.get(path)).text)
+        assert set(forms) <= {"/admin/logout", "/admin/runs/change"}
+        assert 'name="change"' not in (await shared.get(path)).text
+    assert (await shared.post(f"/runs/{run}/cancel")).status_code == 403
