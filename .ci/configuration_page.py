@@ -6,7 +6,7 @@ python .ci/configuration_page.py docs/configuration.md
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
@@ -15,6 +15,7 @@ from duetime.server.settings.channels import ChannelSettings
 from duetime.server.settings.layers import PREFIX
 from duetime.server.settings.masks import masked
 from duetime.server.settings.model import Settings
+from duetime.server.settings.retention import RetentionRuleSettings
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
@@ -39,6 +40,13 @@ Separate several values by commas in a variable; write a list in the file. Secre
 ## Settings
 """
 
+TRACES = """\
+## Traces
+
+Traces have no settings here: the `OTEL_*` variables of OpenTelemetry turn them on and say where they go, see
+[Traces](tracing.md).
+"""
+
 CHANNELS = """\
 ## Channels
 
@@ -48,6 +56,14 @@ A channel delivers outcomes in addition to the inbox. A task names its channels 
 A channel with `outcomes = ["failed", "expired"]` is told of failures only: runs that failed for good, and runs that
 expired because their hard deadline could no longer be met. `desktop_outcomes` says the same of the desktop. The inbox
 has every outcome. A reminder that was shown has succeeded. A run that was cancelled or skipped has no message at all.
+"""
+
+RETENTION = """\
+## Retention
+
+Each `[[retention]]` is a rule. Rows that any rule lets go are deleted once they are old enough, but for what is still
+needed: see [Retention](operations.md#retention). A rule with a `tenant` replaces those without one for it, so
+`age = "forever"` excepts a tenant from the others.
 """
 
 EXAMPLE = """\
@@ -76,6 +92,14 @@ outcomes = ["failed", "expired"]
 [channels.crm]
 webhook = "https://crm.example.com/duetime"
 secret = "whsec_<32 bytes in base64>"
+
+[[retention]]
+what = "tasks"
+age = "180 days"
+
+[[retention]]
+what = "runs"
+age = "30 days"
 ```
 
 In the environment, channels and pools are one variable each, in JSON: `DUETIME_POOLS='{"gpu": {"capacity": 2}}'`,
@@ -88,12 +112,15 @@ removes every pool that settings have declared.
 def configuration_page() -> str:
     """Return the whole page."""
     settings = "\n".join(line for name, field in Settings.model_fields.items() for line in _setting(name, field))
-    rows = "\n".join(
-        f"| `{name}` | {field.description} | `{_example(field)}` |"
-        for name, field in ChannelSettings.model_fields.items()
-    )
-    channels = f"| key | what | example |\n|---|---|---|\n{rows}\n"
-    return f"{HEAD}\n{settings}\n{CHANNELS}\n{channels}\n{EXAMPLE}"
+    channels = _keys(ChannelSettings.model_fields)
+    rules = _keys(RetentionRuleSettings.model_fields)
+    return f"{HEAD}\n{settings}\n{TRACES}\n{CHANNELS}\n{channels}\n{RETENTION}\n{rules}\n{EXAMPLE}"
+
+
+def _keys(fields: Mapping[str, FieldInfo]) -> str:
+    """Return the table of the keys in a table of the settings."""
+    rows = "\n".join(f"| `{name}` | {field.description} | `{_example(field)}` |" for name, field in fields.items())
+    return f"| key | what | example |\n|---|---|---|\n{rows}\n"
 
 
 def _setting(name: str, field: FieldInfo) -> Iterator[str]:
@@ -128,7 +155,7 @@ def _kind(annotation: Any) -> str:
     kinds = {bool: "`true` or `false`", int: "a whole number", float: "a number"}
     if get_origin(annotation) is tuple:
         return "names"
-    if get_origin(annotation) is dict:
+    if get_origin(annotation) in {dict, list}:
         return "tables, see below"
     return kinds.get(annotation, "text")
 

@@ -47,9 +47,10 @@ UNDOABLE = (
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A change to a task: its actor, kind, time and reason. `seq` counts 1, 2, 3 ... without a gap within a task.
+    """A change to a task: its actor, kind, time and reason. `seq` counts 1, 2, 3 ... within a task.
 
-    `via` is by which way a caller made it, as in `Principal`; changes that nobody requested have none.
+    There is no gap but where retention deleted old events. `via` is by which way a caller made it, as in `Principal`;
+    changes that nobody requested have none.
     """
 
     id: int

@@ -20,7 +20,7 @@ from duetime.scheduler.store import Store
 from duetime.scheduler.worker.worker import WorkerOptions
 from duetime.server.runtime.logs import called
 from duetime.server.settings.model import Settings
-from duetime.server.settings.options import headroom
+from duetime.server.settings.options import headroom, retention_policy
 
 if TYPE_CHECKING:
     from duetime.scheduler.queue.redis.ownership import NamespaceClaim
@@ -41,7 +41,7 @@ def make_member(
     name = _name()
     called(name)
     lease = timedelta(seconds=settings.lease_seconds)
-    options = WorkerOptions(name, settings.threads, lease, headroom(settings))
+    options = WorkerOptions(name, settings.threads, lease, headroom(settings), retention_policy(settings))
     queue, news, claim, close = connected(str(settings.redis_url), settings.redis_namespace, store.identity())
     return Member(
         store,

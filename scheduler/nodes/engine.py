@@ -11,6 +11,7 @@ from duetime.scheduler.delivery.deliverer import Deliverer
 from duetime.scheduler.dispatch.dispatcher import Dispatcher
 from duetime.scheduler.dispatch.maintenance import Maintenance
 from duetime.scheduler.dispatch.placement import Placement
+from duetime.scheduler.dispatch.retention import RetentionLoop
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.nodes.heartbeat import Heartbeat
 from duetime.scheduler.queue import DispatchQueue
@@ -71,6 +72,9 @@ class Engine:
         self._processes = [self._dispatcher.process, self.maintenance, self._delivery]
         if store.search.needs_advance:
             self._processes.append(Loop("search index", self._index))
+        self._retention = self._make_retention(options, notifier)
+        if self._retention is not None:
+            self._processes.append(self._retention.process)
         self._heartbeat = self._make_heartbeat(options.name, handlers) if epoch is None else None
         if self._heartbeat is not None:  # the only runner needs no row of its own
             self._processes.append(self._heartbeat.process)
@@ -103,6 +107,8 @@ class Engine:
         self.worker.stop(grace)
         for process in self._processes:
             process.stop(STEP_TIMEOUT_S)
+        if self._retention is not None:
+            self._retention.close()
         if self._heartbeat is not None:
             self._heartbeat.gone()
 
@@ -123,6 +129,11 @@ class Engine:
             epoch=epoch,
             notifier=notifier,
         ).process
+
+    def _make_retention(self, options: WorkerOptions, notifier: RunNotifier) -> RetentionLoop | None:
+        if not options.retention.rules:
+            return None
+        return RetentionLoop(self._store, options.retention, replaced=notifier.on_replaced)
 
     def _make_heartbeat(self, name: str, handlers: Handlers) -> Heartbeat:
         return Heartbeat(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
+from duetime.scheduler.history.retention import KEEP_ALL, RetentionPolicy
 from duetime.scheduler.rules.headroom import DEFAULT_HEADROOM, HeadroomParts
 from duetime.scheduler.worker.machine_load import all_of_them
 
@@ -17,7 +18,8 @@ class RunnerOptions:
 
     It is created when missing, and never removed. `threads` is how many runs may run at once, `lease` how long a claim
     is valid without a renewal, `grace` how long running work may take to finish when the runner stops. `allowance`
-    returns how many of the threads to use now, `headroom` gives the parts that are reserved for urgent runs.
+    returns how many of the threads to use now, `headroom` gives the parts that are reserved for urgent runs,
+    `retention` says what is deleted when it is old.
     """
 
     lock: Path
@@ -26,3 +28,4 @@ class RunnerOptions:
     grace: timedelta = timedelta(seconds=5)
     allowance: Callable[[int], int] = all_of_them
     headroom: HeadroomParts = DEFAULT_HEADROOM
+    retention: RetentionPolicy = KEEP_ALL

@@ -57,7 +57,7 @@ class RunnerTerm:
                 store,
                 self.queue,
                 handlers,
-                WorkerOptions(name, options.threads, options.lease, options.headroom),
+                WorkerOptions(name, options.threads, options.lease, options.headroom, options.retention),
                 placement=placement,
                 epoch=epoch,
                 allowance=options.allowance,

@@ -26,6 +26,7 @@ from duetime.scheduler.store.integrity import Integrity
 from duetime.scheduler.store.migrations import trigrams
 from duetime.scheduler.store.migrations.upgrade import Upgrade, check, refuse_foreign, upgrade
 from duetime.scheduler.store.pools import Pools
+from duetime.scheduler.store.retention.retention import Retention
 from duetime.scheduler.store.run_history.run_history import RunHistory
 from duetime.scheduler.store.runners import Runners
 from duetime.scheduler.store.sql.cursors import Cursors
@@ -64,6 +65,7 @@ class Store:
         self.audit = AuditLog(database, clock, cursors)
         self._server_keys: dict[str, ServerKey] = {}
         self.secrets = Secrets(database, clock, Cipher(secret_keys))
+        self.retention = Retention(database, clock)
 
     def now(self) -> datetime:
         """Return the time (UTC) by the deciding clock: the server's, for a file the system's."""

@@ -12,6 +12,7 @@ from datetime import timedelta
 
 import dramatiq
 from duetime.scheduler.handlers import Handlers
+from duetime.scheduler.history.retention import KEEP_ALL, RetentionPolicy
 from duetime.scheduler.queue import DispatchQueue, QueueLost, QueueUnavailable
 from duetime.scheduler.rules.headroom import DEFAULT_HEADROOM, HeadroomParts
 from duetime.scheduler.rules.settlement import AttemptResult
@@ -46,13 +47,15 @@ log = logging.getLogger(__name__)
 class WorkerOptions:
     """`threads` is the number of runs at once; `lease` how long a claim is valid without a renewal.
 
-    `headroom` is how many of the threads are reserved for urgent runs.
+    `headroom` is how many of the threads are reserved for urgent runs, `retention` what the process deletes when it is
+    old.
     """
 
     name: str
     threads: int = 16
     lease: timedelta = timedelta(seconds=30)
     headroom: HeadroomParts = DEFAULT_HEADROOM
+    retention: RetentionPolicy = KEEP_ALL
 
 
 MAX_UNSTORED_PER_THREAD = 64

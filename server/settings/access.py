@@ -17,7 +17,7 @@ from duetime.server.settings.checks import (
     is_loopback,
     lower_case,
 )
-from duetime.server.settings.work import WorkSettings
+from duetime.server.settings.retention import RetentionSettings
 from pydantic import BeforeValidator, Field, StringConstraints, model_validator
 
 MCP_PATH = "/mcp"
@@ -29,8 +29,8 @@ Algorithm = Literal["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256
 ClaimName = Annotated[str, StringConstraints(pattern=r"^[\x21-\x7e]{1,100}$")]
 
 
-class AccessSettings(WorkSettings):
-    """The second part of the settings."""
+class AccessSettings(RetentionSettings):
+    """The third part of the settings."""
 
     host: HostName = Field(
         default="127.0.0.1",

@@ -17,6 +17,7 @@ from typing import Any, get_origin
 from duetime.scheduler.errors import InvalidSetting
 from duetime.server.settings.channels import ChannelSettings
 from duetime.server.settings.masks import MASK, brief
+from duetime.server.settings.retention import RetentionRuleSettings
 from platformdirs import user_config_path
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
@@ -28,6 +29,10 @@ TESTS_PREFIX = "DUETIME_TEST_"
 """Reserved for the test suite: where its own services are. Never settings of Duetime."""
 
 FieldsByName = Mapping[str, FieldInfo]
+_PARTS: dict[str, FieldsByName] = {
+    "channels": ChannelSettings.model_fields,
+    "retention": RetentionRuleSettings.model_fields,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,14 +108,14 @@ def _from_environment(fields: FieldsByName) -> dict[str, Any]:
 
 def _decoded(name: str, field: FieldInfo, text: str) -> Any:
     """Return the value of a variable: a table is written as JSON, all else as the model reads it."""
-    if get_origin(field.annotation) is not dict:
+    if get_origin(field.annotation) not in {dict, list}:
         return text
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
-        example = (field.examples or [""])[0]
+        example, kind = (field.examples or [""])[0], "a list" if get_origin(field.annotation) is list else "an object"
         raise InvalidSetting(
-            f"{PREFIX}{name.upper()}: {MASK} is not JSON. Accepted: an object of {name}. Example: {example}"
+            f"{PREFIX}{name.upper()}: {MASK} is not JSON. Accepted: {kind} of {name}. Example: {example}"
         ) from None
 
 
@@ -145,4 +150,4 @@ def _sentence(detail: ErrorDetails, layers: Layers) -> str:
 
 
 def _nearest_inside(fields: FieldsByName, path: list[str]) -> str | None:
-    return nearest(path[-1], fields if len(path) == 1 else ChannelSettings.model_fields)
+    return nearest(path[-1], fields if len(path) == 1 else _PARTS.get(path[0], {}))

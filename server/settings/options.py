@@ -10,6 +10,7 @@ from pathlib import Path
 from duetime.scheduler.delivery import ChannelOptions, Channels, WebhookTarget
 from duetime.scheduler.errors import InvalidArgument, InvalidSetting
 from duetime.scheduler.handlers import Handlers
+from duetime.scheduler.history.retention import RetentionPolicy, RetentionRule
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.nodes.options import RunnerOptions
 from duetime.scheduler.rules.headroom import HeadroomParts
@@ -54,7 +55,16 @@ def runner_options(settings: Settings) -> RunnerOptions:
         lease=timedelta(seconds=settings.lease_seconds),
         grace=timedelta(seconds=settings.grace_seconds),
         allowance=allowance(settings),
+        retention=retention_policy(settings),
     )
+
+
+def retention_policy(settings: Settings) -> RetentionPolicy:
+    """Return what is deleted when it is old."""
+    rules = tuple(
+        RetentionRule(each.what, each.age, each.states, each.tenant, each.unread) for each in settings.retention
+    )
+    return RetentionPolicy(rules)
 
 
 def headroom(settings: Settings) -> HeadroomParts:

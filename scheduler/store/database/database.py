@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+from duetime.scheduler.runtime.file_lock import FileLock
 from duetime.scheduler.store.database.dialects import DIALECT, SQLITE
 from duetime.scheduler.store.database.driver_errors import translated
 from duetime.scheduler.store.database.unreadable import OPTION, Unreadable
@@ -72,6 +73,10 @@ class Database(ABC):
     def migrate(self, work: Work[None]) -> None:
         """Run `work`, which changes tables, in one transaction."""
         self.write(work)
+
+    @abstractmethod
+    def alone(self, lock_id: int, name: str) -> AbstractContextManager[bool]:
+        """Hold a lock between processes during the block; False when another one has it. Never waits."""
 
     def close(self) -> None:
         self.engine.dispose()
@@ -163,6 +168,18 @@ class Sqlite(Database):
                 self.write(checked)
             finally:
                 self._raw.execute("PRAGMA foreign_keys=ON")
+
+    @contextmanager
+    def alone(self, lock_id: int, name: str) -> Iterator[bool]:  # noqa: ARG002 - a server has numbers for locks
+        """Hold a lock on a file beside the database, as a transaction would keep others from writing."""
+        if self.path is None:
+            yield True
+            return
+        lock = FileLock(Path(f"{self.path}.{name}"))
+        try:
+            yield lock.acquire()
+        finally:
+            lock.release()
 
     def close(self) -> None:
         with self._lock:

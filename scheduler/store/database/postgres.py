@@ -5,8 +5,8 @@ from __future__ import annotations
 import select
 import sys
 import time
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import Any, TypeVar, cast
 
 from duetime.scheduler.errors import StoreUnavailable
@@ -149,6 +149,18 @@ class Postgres(Database):
             return str(connection.exec_driver_sql(_IDENTITY).scalar_one())
 
         return self.read(work)
+
+    @contextmanager
+    def alone(self, lock_id: int, name: str) -> Iterator[bool]:  # noqa: ARG002 - a file's lock has a name
+        """Hold a lock of a session that has no transaction open: it ends with its process."""
+        with translated(), self.engine.connect() as connection:
+            raw: Any = connection.connection.driver_connection
+            raw.autocommit = True
+            got = bool(connection.exec_driver_sql(f"SELECT pg_try_advisory_lock({lock_id})").scalar_one())
+            try:
+                yield got
+            finally:
+                connection.invalidate()  # closing the session releases the lock, whatever became of it
 
     def _attempted(self, work: Work[T], isolation: int | None) -> T:
         with translated():

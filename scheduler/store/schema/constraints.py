@@ -69,6 +69,15 @@ _OPEN_ATTEMPT = (
 )
 _RUN_OF_ATTEMPT = _in("runs", id="attempts.run_id", attempt="attempts.number", state=f"'{State.RUNNING}'")
 
+_EARLIER = (
+    "EXISTS (SELECT 1 FROM events AS earlier WHERE earlier.task_id = events.task_id AND earlier.seq = events.seq - 1)"
+)
+_CUT = "EXISTS (SELECT 1 FROM tasks WHERE tasks.id = events.task_id AND events.seq <= tasks.history_from)"
+"""Retention deleted events before this one."""
+
+_RUNS_DELETED = "EXISTS (SELECT 1 FROM tasks WHERE tasks.id = events.task_id AND tasks.history_from IS NOT NULL)"
+"""Retention deleted earlier runs of the task, or events; those of deleted runs may stay."""
+
 INVARIANTS = (
     Invariant(
         "tasks",
@@ -109,7 +118,12 @@ INVARIANTS = (
     ),
     _refers("attempts", "run_id", "runs"),
     _refers("events", "task_id", "tasks"),
-    _refers("events", "run_id", "runs"),
+    Invariant(
+        "events",
+        f"events.run_id IS NULL OR {_in('runs', id='events.run_id')} OR {_RUNS_DELETED}",
+        "names a run that does not exist",
+        f"{_RESTORE}, or delete these rows of events: nothing else refers to them.",
+    ),
     Invariant("events", f"kind IN ({_listed(EventKind)})", "is of an unknown kind", _NEWER),
     Invariant(
         "events",
@@ -119,8 +133,7 @@ INVARIANTS = (
     ),
     Invariant(
         "events",
-        "seq = 1 OR EXISTS (SELECT 1 FROM events AS earlier"
-        " WHERE earlier.task_id = events.task_id AND earlier.seq = events.seq - 1)",
+        f"seq = 1 OR {_EARLIER} OR {_CUT}",
         "has no event before it, so that a part of the history is lost",
         f"{_RESTORE}; the task itself goes on.",
     ),

@@ -1,4 +1,4 @@
-"""Tables of shared state: pools, their use, workers, learned durations, and keys."""
+"""Tables of shared state: pools, their use, workers and the runner, learned durations, and keys."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from duetime.scheduler.store.schema.base import Base, Said, column, table
-from sqlalchemy import ForeignKey, Index, func, select
+from sqlalchemy import CheckConstraint, ForeignKey, Index, func, select
 
 
 class PoolRow(Base):
@@ -54,6 +54,20 @@ class WorkerRow(Base):
     lost_threads: int = column(server_default="0")
 
 
+class RunnerRow(Base):
+    """The one process that runs tasks; each new one raises the epoch. There is one row at most."""
+
+    __tablename__ = "runner"
+    __table_args__ = (CheckConstraint("id = 1", name="single"),)
+
+    id: int = column(primary_key=True, autoincrement=False)
+    epoch: int
+    pid: int
+    endpoint: str
+    token: str
+    started_at: datetime
+
+
 class EstimateRow(Base):
     """Durations of an action of a tenant, learned from successful attempts."""
 
@@ -98,6 +112,7 @@ class ApiKeyRow(Base):
 pools = table(PoolRow)
 usage = table(UsageRow)
 workers = table(WorkerRow)
+runner = table(RunnerRow)
 estimates = table(EstimateRow)
 server_keys = table(ServerKeyRow)
 api_keys = table(ApiKeyRow)

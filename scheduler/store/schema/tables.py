@@ -11,13 +11,17 @@ from duetime.scheduler.store.schema.base import Base, Said, Serial, column, part
 from duetime.scheduler.store.schema.json_types import JsonValue
 from duetime.scheduler.store.schema.types import ThisTransaction
 from duetime.scheduler.task import DeadlineType, DeliveryState, Penalty, RetryPolicy, State, Tier
-from sqlalchemy import BigInteger, CheckConstraint, Computed, ForeignKey, Index, false
+from sqlalchemy import BigInteger, Computed, ForeignKey, Index, false
 
 PHASE = "CASE state WHEN 'running' THEN 'ready' ELSE state END"
 
 
 class TaskRow(Base):
-    """A scheduled task. `title_folded` is the title for comparison without case."""
+    """A scheduled task. `title_folded` is the title for comparison without case.
+
+    Retention has deleted events before the number `history_from`, or runs. Only runs refer to tasks by a foreign key:
+    to delete a task, others would be read in full, as they have no index of their tasks.
+    """
 
     __tablename__ = "tasks"
     __table_args__ = (Index("tasks_by_age", "tenant", "created_at"),)
@@ -50,6 +54,7 @@ class TaskRow(Base):
     estimate: timedelta | None
     needs: Mapping[str, int] = column(server_default="{}")
     traceparent: str | None
+    history_from: int | None
 
 
 class LabelRow(Base):
@@ -60,7 +65,7 @@ class LabelRow(Base):
 
     tenant: str = column(primary_key=True)
     label: Said = column(primary_key=True)
-    task_id: str = column(ForeignKey("tasks.id"), primary_key=True)
+    task_id: str = column(primary_key=True)
 
 
 class RunRow(Base):
@@ -160,7 +165,7 @@ class EventRow(Base):
     """One change of a task, its actor and reason. `revision` is the task's after it.
 
     `tx` orders commits where ids cannot. Its task and run are not foreign keys: they would
-    cost each schedule call a tenth of its time in the server, and no statement deletes a task or a run.
+    cost each schedule call a tenth of its time in the server; whatever deletes a task deletes its events first.
     """
 
     __tablename__ = "events"
@@ -205,7 +210,7 @@ class KeyRow(Base):
 
     tenant: str = column(primary_key=True)
     key: str = column(primary_key=True)
-    task_id: str = column(ForeignKey("tasks.id"))
+    task_id: str
     fingerprint: Mapping[str, Any]
     expires_at: datetime | None
     derived: bool
@@ -220,7 +225,7 @@ class DeadLetterRow(Base):
     __table_args__ = (Index("dead_letters_by_time", "tenant", "at", "run_id"),)
 
     run_id: str = column(ForeignKey("runs.id"), primary_key=True)
-    task_id: str = column(ForeignKey("tasks.id"))
+    task_id: str
     tenant: str
     at: datetime
     reason: Said
@@ -239,7 +244,7 @@ class InboxRow(Base):
     id: str = column(primary_key=True)
     tenant: str
     user: str
-    task_id: str = column(ForeignKey("tasks.id"))
+    task_id: str
     run_id: str = column(ForeignKey("runs.id"), unique=True)
     title: Said
     text: Said
@@ -260,7 +265,7 @@ class DeliveryRow(Base):
 
     id: str = column(primary_key=True)
     tenant: str
-    task_id: str = column(ForeignKey("tasks.id"))
+    task_id: str
     run_id: str = column(ForeignKey("inbox.run_id"))
     channel: str
     state: DeliveryState
@@ -269,20 +274,6 @@ class DeliveryRow(Base):
     delivered_at: datetime | None
     error: Said | None
     traceparent: str | None
-
-
-class RunnerRow(Base):
-    """The one process that runs tasks; each new one raises the epoch. There is one row at most."""
-
-    __tablename__ = "runner"
-    __table_args__ = (CheckConstraint("id = 1", name="single"),)
-
-    id: int = column(primary_key=True, autoincrement=False)
-    epoch: int
-    pid: int
-    endpoint: str
-    token: str
-    started_at: datetime
 
 
 tasks = table(TaskRow)
@@ -295,4 +286,3 @@ keys = table(KeyRow)
 dead_letters = table(DeadLetterRow)
 deliveries = table(DeliveryRow)
 inbox = table(InboxRow)
-runner = table(RunnerRow)

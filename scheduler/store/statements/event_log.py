@@ -212,7 +212,8 @@ def since(connection: Connection, event_id: int, limit: int) -> list[Event]:
     if dialect_of(connection).ids_follow_commits:
         statement = statement.where(events.c.id > event_id).order_by(events.c.id)
     else:
-        tx = select(events.c.tx).where(events.c.id == event_id).scalar_subquery()
+        before = select(events.c.tx).where(events.c.id <= event_id, events.c.tx.is_not(None))  # it may be deleted
+        tx = before.order_by(events.c.id.desc()).limit(1).scalar_subquery()
         statement = statement.where(
             _finished(), tuple_(events.c.tx, events.c.id) > tuple_(func.coalesce(tx, 0), event_id)
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import runpy
 import stat
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -117,6 +118,14 @@ def test_a_named_file_that_is_missing_stops_the_start(home: Path, monkeypatch: p
         ("[channels.crm]\napprise = 'json://x'\noutcomes = ['failure']", "'succeeded', 'failed' or 'expired'"),
         ("[channels.crm]\napprise = 'json://x'\noutcomes = []", "channels.crm.outcomes"),
         ("desktop_outcomes = 'failure'", "'succeeded', 'failed' or 'expired'"),
+        ("[[retention]]\nwhat = 'jobs'\nage = '9 days'", "retention.0.what"),
+        ("[[retention]]\nwhat = 'tasks'\nage = 'old'", "'old' is no length of days or weeks, as '90 days'"),
+        ("[[retention]]\nwhat = 'tasks'\nage = '1 hour'", "retention.0.age"),
+        ("[[retention]]\nwhat = 'usage'\nage = '9 days'", "need the usage of 40 days"),
+        ("[[retention]]\nwhat = 'events'\nage = '9 days'\nstates = ['failed']", "events have no states"),
+        ("[[retention]]\nwhat = 'events'\nage = '9 days'\nunread = true", "events have no unread messages"),
+        ("[[retention]]\nwhat = 'tasks'\nage = '9 days'\nstates = ['ready']", "not a state in which a run ends"),
+        ("[[retention]]\nwhat = 'tasks'\nage = '9 days'\ntenent = 'a'", "Did you mean tenant?"),
     ],
 )
 def test_what_is_unknown_or_wrong_in_the_file_is_named(home: Path, text: str, said: str) -> None:
@@ -182,6 +191,18 @@ def test_lists_are_separated_by_commas_and_channels_are_json_in_the_environment(
     assert settings.handlers == ("one", "two.three")
     assert settings.deliver_to == ("team",)
     assert settings.channels["team"].apprise == SecretStr("json://user:pw@x")
+
+
+def test_rules_of_retention_are_a_list_in_json_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DUETIME_RETENTION", '[{"what": "tasks", "age": "2 weeks"}, {"what": "runs", "age": "forever"}]')
+    assert [(str(rule.what), rule.age) for rule in load_settings().retention] == [
+        ("tasks", timedelta(14)),
+        ("runs", None),
+    ]
+    [shown] = [each.value for each in effective(load_settings()) if each.name == "retention"]
+    assert shown == "tasks (14 days),runs (forever)"
+    monkeypatch.setenv("DUETIME_RETENTION", "tasks")
+    assert "Accepted: a list of retention" in refused()
 
 
 def test_channels_that_are_no_json_are_refused_without_showing_them(monkeypatch: pytest.MonkeyPatch) -> None:

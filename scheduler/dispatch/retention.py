@@ -1,0 +1,158 @@
+"""Retention: deletes what the rules let go, a batch at a time, so that no writer waits long for it."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Sequence
+from datetime import timedelta
+from itertools import groupby
+
+from duetime.scheduler.history.retention import RetentionKind, RetentionPolicy, ScopedRule, scoped
+from duetime.scheduler.runtime.loop import Loop
+from duetime.scheduler.store import Store
+from duetime.scheduler.store.retention.selection import Selected
+
+BATCH_TIME_S = 0.015
+"""Seconds that one batch should take: a writer on SQLite waits for all of it."""
+
+MIN_BATCH_ROWS, MAX_BATCH_ROWS = 1, 2_000
+FIRST_BATCH_ROWS = 50
+MAX_BATCH_GROWTH_RATIO = 1.5
+BATCH_PAUSE_RATIO = 4
+"""Between two batches others have this many times as long as the last one took."""
+
+MIN_BATCH_PAUSE_S = 0.005
+PAGE_PAUSE_RATIO = 3
+SWEEP_INTERVAL = timedelta(days=1)
+FAILED_SWEEP_INTERVAL = timedelta(hours=1)
+SWEEP_CHECK_INTERVAL_S = 300.0
+
+ORDER = tuple(RetentionKind)
+"""Tasks go first: what goes with them need not be looked for again."""
+
+log = logging.getLogger(__name__)
+
+
+class BatchSize:
+    """How many rows the next batch may have, by how long the last one took."""
+
+    def __init__(self) -> None:
+        self.rows = FIRST_BATCH_ROWS
+
+    def learn(self, weight: int, seconds: float) -> None:
+        """Take less at once after a batch that was too slow, and a little more after a full one that was not."""
+        if seconds > BATCH_TIME_S:
+            self.rows = max(MIN_BATCH_ROWS, int(min(weight, self.rows) * BATCH_TIME_S / seconds))
+        elif weight >= self.rows:
+            growth = min(MAX_BATCH_GROWTH_RATIO, BATCH_TIME_S / max(seconds, 1e-6))
+            self.rows = min(MAX_BATCH_ROWS, int(self.rows * growth) + 1)
+
+    def split(self, rows: Sequence[Selected]) -> tuple[Sequence[Selected], Sequence[Selected]]:
+        """Return the first rows that make a batch, one at least, and the others."""
+        weight, end = 0, 0
+        while end < len(rows) and (end == 0 or weight + rows[end].weight <= self.rows):
+            weight, end = weight + rows[end].weight, end + 1
+        return rows[:end], rows[end:]
+
+
+class Sweep:
+    """Looks through all rows once, and deletes what the rules let go."""
+
+    def __init__(self, store: Store, policy: RetentionPolicy) -> None:
+        self._store = store
+        self._policy = policy
+        self._size = BatchSize()
+        self.deleted: Counter[str] = Counter()
+        """Rows by table, up to now."""
+        self.longest = 0.0
+        """Seconds that the slowest batch took."""
+        self.refused = False
+        """Whether another process deletes at the moment, so that this one did nothing."""
+
+    def run(self, kinds: Collection[RetentionKind] = ORDER) -> Iterator[float]:
+        """Do it step by step; yields the seconds to pause after each."""
+        with self._store.retention.alone() as is_alone:
+            self.refused = not is_alone
+            for kind in [each for each in ORDER if each in kinds and is_alone]:
+                yield from self._kind(kind)
+
+    def due(self, kind: RetentionKind) -> Counter[str]:
+        """Count the rows by table that the rules of a kind let go now; deletes nothing."""
+        found: Counter[str] = Counter()
+        for scope in scoped(self._policy.rules, kind):
+            for rows in self._store.retention.pages(scope, self._store.now() - scope.age):
+                found.update(self._store.retention.count(kind, rows))
+        return found
+
+    def _kind(self, kind: RetentionKind) -> Iterator[float]:
+        before, problem = self.deleted.total(), None
+        try:
+            for scope in scoped(self._policy.rules, kind):
+                yield from self._rule(scope)
+        except OSError as error:  # the archive cannot be written: nothing may be deleted
+            problem = f"{type(error).__name__}: {error}"
+            log.warning("retention of %s stops, because its archive cannot be written: %s", kind, error)
+        deleted = self.deleted.total() - before
+        self._store.retention.swept(kind, deleted, problem)
+        if deleted:
+            log.info("retention of %s deleted %d rows; no batch took longer than %.3f s", kind, deleted, self.longest)
+
+    def _rule(self, scope: ScopedRule) -> Iterator[float]:
+        limit = self._store.now() - scope.age
+        began = time.monotonic()
+        for rows in self._store.retention.pages(scope, limit):
+            yield PAGE_PAUSE_RATIO * (time.monotonic() - began)
+            left: Sequence[Selected] = rows
+            while left:
+                batch, left = self._size.split(left)
+                done = self._store.retention.delete(scope.rule, limit, batch)
+                self.deleted.update(done.counts)
+                self.longest = max(self.longest, done.seconds)
+                self._size.learn(done.counts.total() if done.more else sum(row.weight for row in batch), done.seconds)
+                left = [*batch, *left] if done.more else left
+                yield max(MIN_BATCH_PAUSE_S, BATCH_PAUSE_RATIO * done.seconds)
+            began = time.monotonic()
+
+
+class RetentionLoop:
+    """Sweeps once a day while this process lives, and no other one does."""
+
+    def __init__(self, store: Store, policy: RetentionPolicy, replaced: Callable[[], None] = lambda: None) -> None:
+        self._store = store
+        self._policy = policy
+        self._work: Iterator[float] | None = None
+        self.process = Loop("retention", self.step, replaced=replaced)
+
+    def step(self) -> float:
+        """Do a small part of a sweep that is due, and return the seconds until the next step."""
+        if self._work is None:
+            due = self._due()
+            if not due:
+                return SWEEP_CHECK_INTERVAL_S
+            self._work = Sweep(self._store, self._policy).run(due)
+        try:
+            return next(self._work)
+        except BaseException as end:
+            self._work = None
+            if isinstance(end, StopIteration):
+                return SWEEP_CHECK_INTERVAL_S
+            raise
+
+    def close(self) -> None:
+        """Release the lock between processes; the loop has ended."""
+        work, self._work = self._work, None
+        if work is not None:
+            work.close()  # type: ignore[attr-defined] # a generator
+
+    def _due(self) -> list[RetentionKind]:
+        last, now = self._store.retention.last_sweeps(), self._store.now()
+        ruled = [kind for kind, _ in groupby(sorted(rule.kind for rule in self._policy.rules))]
+        found = []
+        for kind in ruled:
+            sweep = last.get(kind)
+            interval = FAILED_SWEEP_INTERVAL if sweep and sweep.problem else SWEEP_INTERVAL
+            if sweep is None or not timedelta(0) <= now - sweep.finished_at < interval:
+                found.append(kind)
+        return found

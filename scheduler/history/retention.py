@@ -1,0 +1,82 @@
+"""A rule of retention: which rows may be deleted once they are old."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
+from pathlib import Path
+
+from duetime.scheduler.task import State
+
+MIN_AGE = timedelta(days=1)
+"""Nothing younger is deleted: subscribers, undo and repeated calls still need it."""
+
+MIN_USAGE_AGE = timedelta(days=40)
+"""Budgets of a month are counted from the recorded use."""
+
+
+class RetentionKind(StrEnum):
+    """A kind of rows that rules name. A task goes with all that it has, a run with its events and attempts."""
+
+    TASKS = "tasks"
+    RUNS = "runs"
+    EVENTS = "events"
+    ATTEMPTS = "attempts"
+    TRACEBACKS = "tracebacks"
+    INBOX = "inbox"
+    DELIVERIES = "deliveries"
+    DEAD_LETTERS = "dead_letters"
+    USAGE = "usage"
+
+
+WITH_STATES = frozenset({RetentionKind.TASKS, RetentionKind.RUNS, RetentionKind.INBOX})
+"""The kinds that a rule can limit to states."""
+
+WITH_UNREAD = frozenset({RetentionKind.TASKS, RetentionKind.RUNS, RetentionKind.INBOX})
+"""The kinds of which rows with an unread message stay, unless the rule says otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class RetentionRule:
+    """Rows of a kind may go once they are older than `age`; None keeps them for ever, which is of use for one tenant.
+
+    `states` are those in which a task or a run ended; none means all. A rule with a `tenant` replaces the rules without
+    one for it. `unread` lets go of messages that nobody has read as well.
+    """
+
+    kind: RetentionKind
+    age: timedelta | None
+    states: tuple[State, ...] = ()
+    tenant: str | None = None
+    unread: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ScopedRule:
+    """A rule that deletes, and the tenants that it does not concern, because they have rules of their own."""
+
+    rule: RetentionRule
+    age: timedelta
+    except_tenants: tuple[str, ...] = ()
+
+
+def scoped(rules: Sequence[RetentionRule], kind: RetentionKind) -> list[ScopedRule]:
+    """Return the rules of a kind that delete something, each with the tenants that it leaves to others."""
+    of_kind = [rule for rule in rules if rule.kind is kind]
+    named = tuple(sorted({rule.tenant for rule in of_kind if rule.tenant is not None}))
+    return [
+        ScopedRule(rule, rule.age, () if rule.tenant is not None else named) for rule in of_kind if rule.age is not None
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class RetentionPolicy:
+    """All rules of an installation, and the folder in which rows are kept before they are deleted; None keeps none."""
+
+    rules: tuple[RetentionRule, ...] = ()
+    archive: Path | None = None
+
+
+KEEP_ALL = RetentionPolicy()

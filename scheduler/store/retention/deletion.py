@@ -1,0 +1,145 @@
+"""Deletes selected rows with all that goes with them, in one short transaction for each batch.
+
+A transaction looks again at what it deletes: what was changed since it was selected stays, and on PostgreSQL also what
+another transaction has locked. What a task or run of very many rows has is deleted in several transactions, children
+first, so that none of them is long.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any
+
+from duetime.scheduler.history.retention import RetentionKind, RetentionRule
+from duetime.scheduler.store.retention import selection
+from duetime.scheduler.store.retention.parts import RowsOfTable, itself, parts
+from duetime.scheduler.store.retention.selection import TABLES, RowCondition, RowKey, Selected
+from duetime.scheduler.store.schema.tables import events, labels, runs, tasks
+from sqlalchemy import Connection, Select, Table, and_, bindparam, delete, func, select, tuple_, update
+
+RowCounts = Counter[str]
+"""Rows by table."""
+
+MAX_ROWS_TOGETHER = 300
+"""Rows that go with one row above which they are deleted in several transactions."""
+
+_UNLABEL = delete(labels).where(
+    labels.c.tenant == bindparam("of_tenant"),
+    labels.c.label == bindparam("of_label"),
+    labels.c.task_id == bindparam("of_task"),
+)
+_CHANGES_HISTORY = frozenset({RetentionKind.RUNS, RetentionKind.EVENTS})
+
+
+def delete_batch(
+    connection: Connection, rule: RetentionRule, before: datetime, rows: Sequence[Selected]
+) -> tuple[RowCounts, bool]:
+    """Delete what of these rows may still go; return how many rows went, and whether some are left for another call.
+
+    Rows are left of a single row that has very many.
+    """
+    large = len(rows) == 1 and rows[0].weight > MAX_ROWS_TOGETHER
+    keys = _still_due(connection, rule, before, [row.key for row in rows], messages=not large)
+    if not keys:
+        return RowCounts(), False
+    if rule.kind in _CHANGES_HISTORY:
+        _note_history(connection, rule.kind, keys)
+    if large:
+        found = _first_part(connection, rule.kind, keys)
+        if found:
+            return found, True
+    if rule.kind is RetentionKind.TASKS:
+        _delete_labels(connection, keys)
+    found = RowCounts()
+    for table, condition in parts(rule.kind, keys):
+        found[table.name] += connection.execute(delete(table).where(condition)).rowcount
+    return +found, False
+
+
+def count(connection: Connection, kind: RetentionKind, keys: Sequence[RowKey]) -> RowCounts:
+    """Return how many rows the deletion of these would delete."""
+    return RowCounts(
+        {
+            table.name: connection.execute(select(func.count()).select_from(table).where(condition)).scalar_one()
+            for table, condition in parts(kind, keys)
+        }
+    )
+
+
+def _still_due(
+    connection: Connection, rule: RetentionRule, before: datetime, keys: Sequence[RowKey], *, messages: bool
+) -> list[RowKey]:
+    """Lock what is to be deleted, and return what of it is not needed even now."""
+    if rule.kind is RetentionKind.TASKS:
+        locked = _locked(connection, select(tasks.c.id).where(tasks.c.id.in_([task_id for (task_id,) in keys])))
+        ids = [str(task_id) for (task_id,) in locked]
+        return [(task_id,) for task_id in selection.old_tasks(connection, rule, before, ids, messages=messages)]
+    where = itself(rule.kind, keys)
+    if rule.kind in _CHANGES_HISTORY:  # the lock of a task covers its runs and events
+        where = and_(where, _of_locked_tasks(connection, TABLES[rule.kind], where))
+    key = list(TABLES[rule.kind].primary_key)
+    return _locked(connection, select(*key).where(where, *selection.conditions(rule, before)))
+
+
+def _locked(connection: Connection, statement: Select[Any]) -> list[RowKey]:
+    return [tuple(row) for row in connection.execute(statement.with_for_update(skip_locked=True))]
+
+
+def _of_locked_tasks(connection: Connection, table: Table, where: RowCondition) -> RowCondition:
+    theirs = select(table.c.task_id).where(where)
+    ids = [task_id for (task_id,) in _locked(connection, select(tasks.c.id).where(tasks.c.id.in_(theirs)))]
+    return table.c.task_id.in_(ids)
+
+
+def _note_history(connection: Connection, kind: RetentionKind, keys: Sequence[RowKey]) -> None:
+    """Note in each task from which event on its history is whole, and that runs of it are gone."""
+    table = TABLES[kind]
+    number = events.c.seq + 1 if kind is RetentionKind.EVENTS else 1
+    reached = select(table.c.task_id, func.max(number)).where(itself(kind, keys)).group_by(table.c.task_id)
+    known = tasks.c.history_from
+    raise_it = update(tasks).where(
+        tasks.c.id == bindparam("of_task"), known.is_(None) | (known < bindparam("number", type_=known.type))
+    )
+    found = [{"of_task": task_id, "number": first} for task_id, first in connection.execute(reached)]
+    connection.execute(raise_it.values(history_from=bindparam("number", type_=known.type)), found)
+
+
+def _delete_labels(connection: Connection, keys: Sequence[RowKey]) -> None:
+    statement = select(tasks.c.tenant, tasks.c.id, tasks.c.labels).where(itself(RetentionKind.TASKS, keys))
+    found = [
+        {"of_tenant": tenant, "of_task": task_id, "of_label": label}
+        for tenant, task_id, named in connection.execute(statement)
+        for label in dict.fromkeys(named)
+    ]
+    if found:
+        connection.execute(_UNLABEL, found)
+
+
+def _first_part(connection: Connection, kind: RetentionKind, keys: Sequence[RowKey]) -> RowCounts:
+    """Delete a part of what goes with a single row: of the first table that has any. Its newest rows go last."""
+    if kind is RetentionKind.TASKS:
+        _cut_history(connection, keys)
+    for table, condition in _divisible(kind, keys):
+        key = list(table.primary_key)
+        first = select(*key).where(condition).order_by(*key).limit(MAX_ROWS_TOGETHER)
+        ids = [tuple(row) for row in connection.execute(first)]
+        if ids:
+            going = delete(table).where(tuple_(*key).in_(ids) if len(key) > 1 else key[0].in_([one for (one,) in ids]))
+            return RowCounts({table.name: connection.execute(going).rowcount})
+    return RowCounts()
+
+
+def _divisible(kind: RetentionKind, keys: Sequence[RowKey]) -> Iterable[RowsOfTable]:
+    """Return the parts that need not go together: all but the row itself, and the current run of a task."""
+    for table, condition in parts(kind, keys)[:-1]:
+        yield table, and_(condition, ~runs.c.current) if table is runs else condition
+
+
+def _cut_history(connection: Connection, keys: Sequence[RowKey]) -> None:
+    """Note that the history of a task is no longer whole while its events go in parts."""
+    [(task_id,)] = keys
+    last = select(func.max(events.c.seq) + 1).where(events.c.task_id == task_id).scalar_subquery()
+    unknown = tasks.c.id == task_id, tasks.c.history_from.is_(None)
+    connection.execute(update(tasks).where(*unknown).values(history_from=last))

@@ -1,0 +1,73 @@
+"""Rows of other tables that mean nothing without a row, and go with it, children first.
+
+The labels of a task are apart: they are found by its own row, and are written there too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from duetime.scheduler.history.retention import RetentionKind
+from duetime.scheduler.store.retention.selection import TABLES, RowCondition, RowKey
+from duetime.scheduler.store.schema.pool_tables import usage
+from duetime.scheduler.store.schema.tables import (
+    attempts,
+    dead_letters,
+    deliveries,
+    events,
+    inbox,
+    runs,
+    tracebacks,
+)
+from sqlalchemy import Table, select, tuple_
+
+RowsOfTable = tuple[Table, RowCondition]
+
+OF_RUNS = (tracebacks, attempts, usage, dead_letters, deliveries, inbox)
+"""Tables whose rows belong to a run, in the order of their deletion."""
+
+
+def parts(kind: RetentionKind, keys: Sequence[RowKey]) -> list[RowsOfTable]:
+    """Return the rows that go with these, and last these themselves."""
+    children = _CHILDREN[kind](keys) if kind in _CHILDREN else []
+    return [*children, (TABLES[kind], itself(kind, keys))]
+
+
+def itself(kind: RetentionKind, keys: Sequence[RowKey]) -> RowCondition:
+    """Return the condition that finds the rows of these keys."""
+    key = list(TABLES[kind].primary_key)
+    if len(key) == 1:
+        return key[0].in_([value for (value,) in keys])
+    return tuple_(*key).in_(list(keys))
+
+
+def _of_tasks(keys: Sequence[RowKey]) -> list[RowsOfTable]:
+    ids = [task_id for (task_id,) in keys]
+    theirs = select(runs.c.id).where(runs.c.task_id.in_(ids))
+    return [
+        *((table, table.c.run_id.in_(theirs)) for table in OF_RUNS),
+        (events, events.c.task_id.in_(ids)),
+        (runs, runs.c.task_id.in_(ids)),
+    ]
+
+
+def _of_runs(keys: Sequence[RowKey]) -> list[RowsOfTable]:
+    """Return what goes with runs; their events stay until they are old themselves, for they tell who did what."""
+    return [(table, table.c.run_id.in_([run_id for (run_id,) in keys])) for table in OF_RUNS]
+
+
+def _of_attempts(keys: Sequence[RowKey]) -> list[RowsOfTable]:
+    return [(tracebacks, tuple_(tracebacks.c.run_id, tracebacks.c.attempt).in_(list(keys)))]
+
+
+def _of_messages(keys: Sequence[RowKey]) -> list[RowsOfTable]:
+    theirs = select(inbox.c.run_id).where(inbox.c.id.in_([message_id for (message_id,) in keys]))
+    return [(deliveries, deliveries.c.run_id.in_(theirs))]
+
+
+_CHILDREN: dict[RetentionKind, Callable[[Sequence[RowKey]], list[RowsOfTable]]] = {
+    RetentionKind.TASKS: _of_tasks,
+    RetentionKind.RUNS: _of_runs,
+    RetentionKind.ATTEMPTS: _of_attempts,
+    RetentionKind.INBOX: _of_messages,
+}

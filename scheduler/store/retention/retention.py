@@ -1,0 +1,100 @@
+"""Retention: finds rows that rules let go, counts and deletes them, and keeps when each kind was looked through."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import datetime
+
+from duetime.scheduler.history.retention import RetentionKind, RetentionRule, ScopedRule
+from duetime.scheduler.store.database.database import Database
+from duetime.scheduler.store.database.dialects import dialect_of
+from duetime.scheduler.store.retention import deletion, selection
+from duetime.scheduler.store.retention.deletion import RowCounts
+from duetime.scheduler.store.retention.selection import RowKey, Selected
+from duetime.scheduler.store.schema.retention_tables import sweeps
+from sqlalchemy import Connection, select
+
+MAX_KEYS_COUNTED = 500
+RETENTION_LOCK_ID = 0x72657461  # "reta": one process at a time deletes what is old
+
+
+@dataclass(frozen=True, slots=True)
+class Deletion:
+    """The result of one transaction: rows by table, whether more is left of the same row, and its seconds."""
+
+    counts: RowCounts
+    more: bool
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class LastSweep:
+    """When the rows of a kind were looked through last, how many were deleted, and why that ended early, if it did."""
+
+    kind: RetentionKind
+    finished_at: datetime
+    deleted: int
+    problem: str | None = None
+
+
+class Retention:
+    """Deletes what rules let go; what is still needed it never selects."""
+
+    def __init__(self, database: Database, now: Callable[[], datetime]) -> None:
+        self._database = database
+        self._now = now
+
+    def alone(self) -> AbstractContextManager[bool]:
+        """Whether no other process deletes by rules: then none can begin during the block."""
+        return self._database.alone(RETENTION_LOCK_ID, "retention")
+
+    def pages(self, scope: ScopedRule, before: datetime) -> Iterator[tuple[Selected, ...]]:
+        """Yield the rows that a rule lets go, page by page; pages may be empty."""
+        after: RowKey | None = None
+        while True:
+            page = self._database.read(lambda it, since=after: selection.page(it, scope, before, since))  # type: ignore[misc] # bound now
+            yield page.rows
+            after = page.after
+            if after is None:
+                return
+
+    def count(self, kind: RetentionKind, rows: Sequence[Selected]) -> RowCounts:
+        """Return how many rows of which tables would go with these."""
+        found = RowCounts()
+        for start in range(0, len(rows), MAX_KEYS_COUNTED):
+            keys = [row.key for row in rows[start : start + MAX_KEYS_COUNTED]]
+            found.update(self._database.read(lambda it, some=keys: deletion.count(it, kind, some)))  # type: ignore[misc] # bound now
+        return found
+
+    def delete(self, rule: RetentionRule, before: datetime, rows: Sequence[Selected]) -> Deletion:
+        """Delete these rows, as far as they are not needed even now, with all that goes with them."""
+        began = 0.0
+
+        def work(connection: Connection) -> tuple[RowCounts, bool]:
+            nonlocal began
+            began = time.monotonic()  # from here on others wait
+            return deletion.delete_batch(connection, rule, before, rows)
+
+        counts, more = self._database.write(work)
+        return Deletion(counts, more, time.monotonic() - began)
+
+    def swept(self, kind: RetentionKind, deleted: int, problem: str | None = None) -> None:
+        """Keep that the rows of a kind have been looked through."""
+        values = {"kind": kind.value, "finished_at": self._now(), "deleted": deleted, "problem": problem}
+
+        def work(connection: Connection) -> None:
+            statement = dialect_of(connection).insert(sweeps).values(values)
+            connection.execute(statement.on_conflict_do_update(index_elements=["kind"], set_=values))
+
+        self._database.write(work)
+
+    def last_sweeps(self) -> dict[RetentionKind, LastSweep]:
+        """Return the last sweep of each kind that had one."""
+        found = self._database.read(lambda connection: connection.execute(select(*sweeps.c)).all())
+        known = set(RetentionKind)
+        return {
+            RetentionKind(row.kind): LastSweep(RetentionKind(row.kind), *row[1:]) for row in found if row.kind in known
+        }

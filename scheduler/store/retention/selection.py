@@ -1,0 +1,278 @@
+"""Selects the rows that a rule lets go, page by page. Reading them holds up no writer.
+
+What is needed is never selected: open tasks and runs, a task that a call could still repeat (its idempotency keys are
+kept for 30 days after its end), the last run of a task that recurs, pending deliveries and, unless the rule says so,
+unread messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from duetime.scheduler.events import EventKind
+from duetime.scheduler.history.retention import RetentionKind, RetentionRule, ScopedRule
+from duetime.scheduler.store.schema.pool_tables import usage
+from duetime.scheduler.store.schema.rows import CURRENT, LAST_FAILURE
+from duetime.scheduler.store.schema.tables import (
+    attempts,
+    dead_letters,
+    deliveries,
+    events,
+    inbox,
+    keys,
+    runs,
+    tasks,
+    tracebacks,
+)
+from duetime.scheduler.task import State
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Select,
+    String,
+    Table,
+    and_,
+    case,
+    cast,
+    exists,
+    func,
+    literal,
+    literal_column,
+    not_,
+    or_,
+    select,
+    tuple_,
+)
+
+RowCondition = ColumnElement[bool]
+RowKey = tuple[Any, ...]
+"""The primary key of a row."""
+
+MAX_ROWS_READ = 5_000
+"""Rows that one page looks at."""
+
+MAX_TASKS_SELECTED = 500
+ROWS_PER_RUN, ROWS_PER_ATTEMPT = 5, 4
+"""Estimate of the rows that go with a run, and with each of its attempts: events most of all."""
+
+TABLES: dict[RetentionKind, Table] = {
+    RetentionKind.TASKS: tasks,
+    RetentionKind.RUNS: runs,
+    RetentionKind.EVENTS: events,
+    RetentionKind.ATTEMPTS: attempts,
+    RetentionKind.TRACEBACKS: tracebacks,
+    RetentionKind.INBOX: inbox,
+    RetentionKind.DELIVERIES: deliveries,
+    RetentionKind.DEAD_LETTERS: dead_letters,
+    RetentionKind.USAGE: usage,
+}
+
+_ENDED: RowCondition = literal_column("runs.ended_at IS NOT NULL")
+_OPEN_BESIDE: RowCondition = literal_column("NOT runs.current AND runs.ended_at IS NULL")
+_later = runs.alias("later")
+_newer = events.alias("newer")
+_of_run = runs.alias("of_run")
+_of_message = inbox.alias("of_message")
+
+
+@dataclass(frozen=True, slots=True)
+class Selected:
+    """A row to delete; `weight` estimates how many rows go with it."""
+
+    key: RowKey
+    weight: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class SelectedPage:
+    """The rows of one page, and where the next page begins; None after the last one."""
+
+    rows: tuple[Selected, ...]
+    after: RowKey | None
+
+
+def page(connection: Connection, scope: ScopedRule, before: datetime, after: RowKey | None) -> SelectedPage:
+    """Return the next rows that are older than `before` and may go."""
+    if scope.rule.kind is RetentionKind.TASKS:
+        return _tasks(connection, scope, before, after)
+    table = TABLES[scope.rule.kind]
+    key = list(table.primary_key)
+    due = and_(*conditions(scope.rule, before), *_of_tenants(scope, _tenant_of(scope.rule.kind)))
+    statement: Select[Any] = select(*key, _weight(scope.rule.kind), case((due, 1), else_=0)).order_by(*key)
+    if after is not None:
+        last = [literal(value, column.type) for value, column in zip(after, key, strict=True)]
+        statement = statement.where(tuple_(*key) > tuple_(*last))
+    found = connection.execute(statement.limit(MAX_ROWS_READ)).all()
+    width = len(key)
+    rows = tuple(Selected(tuple(row[:width]), row[width]) for row in found if row[width + 1])
+    return SelectedPage(rows, tuple(found[-1][:width]) if len(found) == MAX_ROWS_READ else None)
+
+
+def _weight(kind: RetentionKind) -> ColumnElement[Any]:
+    return ROWS_PER_RUN + ROWS_PER_ATTEMPT * runs.c.attempt if kind is RetentionKind.RUNS else literal(1)
+
+
+def _of_tenants(scope: ScopedRule, tenant: ColumnElement[Any]) -> list[RowCondition]:
+    named = [tenant == scope.rule.tenant] if scope.rule.tenant is not None else []
+    return [*named, *([tenant.not_in(scope.except_tenants)] if scope.except_tenants else [])]
+
+
+def _tenant_of(kind: RetentionKind) -> ColumnElement[Any]:
+    """Return the tenant of a row; an attempt has the one of its run."""
+    table = TABLES[kind]
+    if "tenant" in table.c:
+        return table.c.tenant
+    return select(_of_run.c.tenant).where(_of_run.c.id == table.c.run_id).scalar_subquery()
+
+
+def conditions(rule: RetentionRule, before: datetime) -> list[RowCondition]:
+    """Return what must hold for a row of the rule's kind, but for its tenant."""
+    return _CONDITIONS[rule.kind](rule, before)
+
+
+def _runs(rule: RetentionRule, before: datetime) -> list[RowCondition]:
+    """Return what must hold for an earlier run: the last one of its task, by which lists show it, stays."""
+    followed = exists().where(
+        _later.c.task_id == runs.c.task_id,
+        tuple_(_later.c.scheduled_for, _later.c.generation) > tuple_(runs.c.scheduled_for, runs.c.generation),
+        _later.c.ended_at.is_not(None),
+        _later.c.state != State.SKIPPED,
+        (_later.c.state != State.CANCELLED) | _later.c.started_at.is_not(None),
+    )
+    return [
+        not_(CURRENT),
+        not_(LAST_FAILURE),
+        runs.c.ended_at < before,
+        *([runs.c.state.in_(rule.states)] if rule.states else []),
+        followed,
+        not_(_needed_message(runs.c.id, unread=not rule.unread)),
+    ]
+
+
+def _needed_message(run_id: ColumnElement[Any], *, unread: bool) -> RowCondition:
+    """Whether a run has a message that nobody has read, or a delivery that is still to be made."""
+    pending = exists().where(deliveries.c.run_id == run_id, deliveries.c.next_at.is_not(None))
+    if not unread:
+        return pending
+    return or_(pending, exists().where(inbox.c.run_id == run_id, inbox.c.read_at.is_(None)))
+
+
+def _events(_rule: RetentionRule, before: datetime) -> list[RowCondition]:
+    """Return what must hold for an event: those that name the title are how a search finds a task."""
+    return [
+        events.c.at < before,
+        events.c.kind != EventKind.CREATED,
+        or_(events.c.after.is_(None), not_(cast(events.c.after, String).contains('"title"'))),
+        exists().where(_newer.c.task_id == events.c.task_id, _newer.c.seq > events.c.seq),
+        not_(exists().where(_of_run.c.id == events.c.run_id, _of_run.c.ended_at.is_(None))),
+    ]
+
+
+def _attempts(_rule: RetentionRule, before: datetime) -> list[RowCondition]:
+    """Return what must hold for an attempt: a dead letter is shown with all of its own."""
+    return [
+        attempts.c.ended_at < before,
+        exists().where(_of_run.c.id == attempts.c.run_id, _of_run.c.ended_at.is_not(None)),
+        not_(exists().where(dead_letters.c.run_id == attempts.c.run_id)),
+    ]
+
+
+def _tracebacks(_rule: RetentionRule, before: datetime) -> list[RowCondition]:
+    of_attempt = attempts.c.run_id == tracebacks.c.run_id, attempts.c.number == tracebacks.c.attempt
+    return [exists().where(*of_attempt, attempts.c.ended_at < before)]
+
+
+def _inbox(rule: RetentionRule, before: datetime) -> list[RowCondition]:
+    pending = exists().where(deliveries.c.run_id == inbox.c.run_id, deliveries.c.next_at.is_not(None))
+    return [
+        inbox.c.created_at < before,
+        *([] if rule.unread else [inbox.c.read_at.is_not(None)]),
+        *([inbox.c.state.in_(rule.states)] if rule.states else []),
+        not_(pending),
+    ]
+
+
+def _deliveries(_rule: RetentionRule, before: datetime) -> list[RowCondition]:
+    of_message = _of_message.c.run_id == deliveries.c.run_id
+    return [deliveries.c.next_at.is_(None), exists().where(of_message, _of_message.c.created_at < before)]
+
+
+_CONDITIONS: dict[RetentionKind, Callable[[RetentionRule, datetime], list[RowCondition]]] = {
+    RetentionKind.RUNS: _runs,
+    RetentionKind.EVENTS: _events,
+    RetentionKind.ATTEMPTS: _attempts,
+    RetentionKind.TRACEBACKS: _tracebacks,
+    RetentionKind.INBOX: _inbox,
+    RetentionKind.DELIVERIES: _deliveries,
+    RetentionKind.DEAD_LETTERS: lambda _rule, before: [dead_letters.c.at < before],
+    RetentionKind.USAGE: lambda _rule, before: [usage.c.at < before],
+}
+
+
+# --- tasks: an index has them in the order of their ends, tenant by tenant --------------------------------------------
+
+
+def _tasks(connection: Connection, scope: ScopedRule, before: datetime, after: RowKey | None) -> SelectedPage:
+    tenant, behind = (after[0], after[1:]) if after else (_next_tenant(connection, scope, ""), ())
+    if tenant is None:
+        return SelectedPage((), None)
+    statement = select(runs.c.listed_at, runs.c.task_id).where(
+        runs.c.tenant == tenant, CURRENT, _ENDED, runs.c.listed_at < before
+    )
+    if behind:
+        last = literal(behind[0], runs.c.listed_at.type), literal(behind[1], runs.c.task_id.type)
+        statement = statement.where(tuple_(runs.c.listed_at, runs.c.task_id) > tuple_(*last))
+    if scope.rule.states:
+        statement = statement.where(runs.c.state.in_(scope.rule.states))
+    statement = statement.order_by(runs.c.listed_at, runs.c.task_id).limit(MAX_TASKS_SELECTED)
+    found = connection.execute(statement).all()
+    rows = _free(connection, scope.rule, before, [row.task_id for row in found])
+    if len(found) == MAX_TASKS_SELECTED:
+        return SelectedPage(rows, (tenant, *found[-1]))
+    following = _next_tenant(connection, scope, tenant)
+    return SelectedPage(rows, None if following is None else (following,))
+
+
+def _next_tenant(connection: Connection, scope: ScopedRule, tenant: str) -> str | None:
+    """Return the first tenant behind this one; an index has them."""
+    if scope.rule.tenant is not None:
+        return scope.rule.tenant if tenant == "" else None
+    statement = select(func.min(tasks.c.tenant)).where(tasks.c.tenant > tenant, *_of_tenants(scope, tasks.c.tenant))
+    found: str | None = connection.execute(statement).scalar()
+    return found
+
+
+def _free(connection: Connection, rule: RetentionRule, before: datetime, ids: Sequence[str]) -> tuple[Selected, ...]:
+    """Return those of these tasks that nothing needs any more, each with the rows that go with it."""
+    if not ids:
+        return ()
+    repeatable = set(connection.execute(select(keys.c.task_id).where(keys.c.task_id.in_(ids))).scalars())
+    free = old_tasks(connection, rule, before, [task_id for task_id in ids if task_id not in repeatable])
+    count = ROWS_PER_RUN * func.count() + ROWS_PER_ATTEMPT * func.sum(runs.c.attempt)
+    weights = select(runs.c.task_id, count).where(runs.c.task_id.in_(free)).group_by(runs.c.task_id)
+    found = {str(task_id): int(weight) for task_id, weight in connection.execute(weights)}
+    return tuple(Selected((task_id,), found[task_id]) for task_id in free)
+
+
+def old_tasks(
+    connection: Connection, rule: RetentionRule, before: datetime, ids: Sequence[str], *, messages: bool = True
+) -> list[str]:
+    """Return those of these tasks that ended before then and that nobody changed since; keys apart.
+
+    A call that stores a key for a task changes it, so what had none and is unchanged has none. With `messages` each run
+    is looked at for a message that is still needed.
+    """
+    of_task = _of_run.c.task_id == tasks.c.id
+    ended = exists().where(of_task, _of_run.c.current, _of_run.c.ended_at < before, *_states(rule))
+    needed = [exists().where(runs.c.task_id == tasks.c.id, _OPEN_BESIDE)]
+    if messages:
+        needed.append(exists().where(of_task, _needed_message(_of_run.c.id, unread=not rule.unread)))
+    statement = select(tasks.c.id).where(tasks.c.id.in_(ids), tasks.c.updated_at < before, ended, not_(or_(*needed)))
+    return list(connection.execute(statement).scalars())
+
+
+def _states(rule: RetentionRule) -> list[RowCondition]:
+    return [_of_run.c.state.in_(rule.states)] if rule.states else []

@@ -1,0 +1,1 @@
+"""The verbs that keep, delete and save what is stored."""

@@ -1,0 +1,28 @@
+"""The verbs that keep, delete and save what is stored; a verb is loaded when it is used."""
+
+from __future__ import annotations
+
+from duetime.server.cli.help import DeferredVerb, Verbs
+
+_HERE = "duetime.server.cli.storage"
+_RETENTION = f"{_HERE}.retention"
+
+RETENTION = Verbs(
+    name="retention",
+    help="Retention: what is deleted when it is old, by the rules of the settings.",
+    rich_markup_mode=None,
+    commands=(
+        DeferredVerb(
+            "status",
+            f"{_RETENTION}:status",
+            "List the rules of retention, and when each kind of rows was last looked through.",
+            examples=("duetime retention status",),
+        ),
+        DeferredVerb(
+            "run",
+            f"{_RETENTION}:run",
+            "Delete now what the rules of retention let go, in small batches beside everything else.",
+            examples=("duetime retention run --dry-run", "duetime retention run --only events"),
+        ),
+    ),
+)

@@ -1,0 +1,91 @@
+"""The settings of retention: what is deleted when it is old."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Annotated, Any
+
+from duetime.scheduler.history.retention import (
+    MIN_AGE,
+    MIN_USAGE_AGE,
+    WITH_STATES,
+    WITH_UNREAD,
+    RetentionKind,
+)
+from duetime.scheduler.rules.states import TERMINAL
+from duetime.scheduler.task import State
+from duetime.server.settings.checks import comma_separated
+from duetime.server.settings.masks import masked
+from duetime.server.settings.work import WorkSettings
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+FOREVER = "forever"
+MAX_AGE = timedelta(days=36_500)
+
+
+def _age(value: Any) -> Any:
+    """Read `90 days`; `forever` is None."""
+    if not isinstance(value, str):
+        return value
+    if value == FOREVER:
+        return None
+    from duetime.scheduler.rules.time.durations import parse_exact  # noqa: PLC0415 - only where there is a rule
+    from duetime.scheduler.rules.time.tokens import Misread, Unknown  # noqa: PLC0415 - as above
+
+    try:
+        return parse_exact(value)
+    except (Misread, Unknown):
+        raise ValueError(f"{value[:40]!r} is no length of days or weeks, as '90 days'") from None
+
+
+def _ended(state: State) -> State:
+    if state not in TERMINAL:
+        raise ValueError(f"{state} is not a state in which a run ends ({', '.join(sorted(TERMINAL))})")
+    return state
+
+
+EndState = Annotated[State, AfterValidator(_ended)]
+
+
+class RetentionRuleSettings(BaseModel):
+    """One rule: what may be deleted, and how old it has to be."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    what: RetentionKind = Field(description="the kind of rows", examples=["tasks"])
+    age: Annotated[Annotated[timedelta, Field(ge=MIN_AGE, le=MAX_AGE)] | None, BeforeValidator(_age)] = Field(
+        description="how old they have to be, in days or weeks; `forever` keeps them", examples=["90 days"]
+    )
+    states: Annotated[tuple[EndState, ...], BeforeValidator(comma_separated)] = Field(
+        default=(), description="only what ended in one of these states", examples=['["succeeded", "cancelled"]']
+    )
+    tenant: str | None = Field(
+        default=None, min_length=1, max_length=200, description="only rows of this tenant", examples=["acme"]
+    )
+    unread: bool = Field(default=False, description="also what has a message that nobody has read", examples=["true"])
+
+    @model_validator(mode="after")
+    def _fits(self) -> RetentionRuleSettings:
+        if self.states and self.what not in WITH_STATES:
+            raise ValueError(f"{self.what} have no states; leave `states` out")
+        if self.unread and self.what not in WITH_UNREAD:
+            raise ValueError(f"{self.what} have no unread messages; leave `unread` out")
+        if self.what is RetentionKind.USAGE and self.age is not None and self.age < MIN_USAGE_AGE:
+            raise ValueError(f"the budgets of a month need the usage of {MIN_USAGE_AGE.days} days")
+        return self
+
+
+@masked.register
+def _(value: RetentionRuleSettings) -> str:
+    return f"{value.what} ({FOREVER if value.age is None else f'{value.age / timedelta(days=1):g} days'})"
+
+
+class RetentionSettings(WorkSettings):
+    """The second part of the settings."""
+
+    retention: list[RetentionRuleSettings] = Field(
+        default_factory=list,
+        description="what is deleted when it is old, one TOML table `[[retention]]` each: see "
+        "[Retention](operations.md#retention); without one, tasks and their history are kept for ever",
+        examples=['[{"what": "tasks", "age": "90 days"}]'],
+    )

@@ -1,0 +1,83 @@
+"""`duetime retention`: what the rules would delete is counted first, and only what they name goes."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from duetime.scheduler.store import open_store
+from duetime.server.cli.main import run
+
+from tests.builders import Clock, added, cancelled
+
+Said = Callable[..., str]
+
+
+@pytest.fixture
+def said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Said:
+    """Run a command on a database of the test's own; return stdout, or stderr where it fails."""
+    for name in [name for name in os.environ if name.upper().startswith("DUETIME_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("DUETIME_DATABASE_URL", f"sqlite:///{tmp_path}/duetime.db")
+    monkeypatch.setenv("DUETIME_CONFIG", f"{tmp_path}/duetime.toml")
+
+    def answered(*arguments: str, code: int = 0) -> str:
+        capsys.readouterr()
+        assert run(arguments) == code
+        written = capsys.readouterr()
+        return written.err if code else written.out
+
+    return answered
+
+
+@pytest.fixture(autouse=True)
+def three_old_tasks(tmp_path: Path) -> None:
+    """Write a rule, and tasks that were cancelled long before the clock of this machine."""
+    (tmp_path / "duetime.toml").write_text('[[retention]]\nwhat = "tasks"\nage = "30 days"\n')
+    clock = Clock()
+    clock.forward(days=-4000)
+    store = open_store(f"sqlite:///{tmp_path}/duetime.db", clock=clock)
+    for _ in range(3):
+        long_ago = clock.at - timedelta(days=1)
+        cancelled(store, added(store, clock.at, created_at=long_ago, updated_at=long_ago))
+    store.close()
+
+
+def test_a_dry_run_counts_by_table_and_deletes_nothing(said: Said) -> None:
+    for _ in range(2):
+        counted = json.loads(said("retention", "run", "--dry-run", "--json"))
+        assert (counted["dry_run"], counted["rows"]["tasks"]) == (True, {"events": 6, "runs": 3, "tasks": 3})
+    assert said("retention", "run", "--dry-run").splitlines()[0].split() == ["RULE", "TABLE", "WOULD", "GO"]
+
+
+def test_a_run_deletes_and_says_what_and_the_status_knows(said: Said) -> None:
+    assert said("retention", "status").splitlines()[1].split()[:6] == ["tasks", "30", "days", "all", "all", "never"]
+    assert [line.split() for line in said("retention", "run").splitlines()[1:]] == [
+        ["tasks", "events", "6"],
+        ["tasks", "runs", "3"],
+        ["tasks", "tasks", "3"],
+    ]
+    assert said("retention", "run") == "Nothing was old enough.\n"
+    [sweep] = json.loads(said("retention", "status", "--json"))["sweeps"]
+    assert (sweep["what"], sweep["deleted"], sweep["problem"]) == ("tasks", 0, None)
+
+
+def test_a_kind_without_a_rule_is_left_alone(said: Said) -> None:
+    assert said("retention", "run", "--only", "events") == "No rule is of that kind.\n"
+
+
+def test_without_rules_an_example_is_shown(said: Said, tmp_path: Path) -> None:
+    (tmp_path / "duetime.toml").write_text("")
+    for verb in ("status", "run"):
+        assert 'age = "90 days"' in said("retention", verb)
+
+
+def test_while_another_process_deletes_a_run_is_refused(said: Said, tmp_path: Path) -> None:
+    store = open_store(f"sqlite:///{tmp_path}/duetime.db")
+    with store.retention.alone():
+        assert "Another process" in said("retention", "run", code=4)
+    store.close()

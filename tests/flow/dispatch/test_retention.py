@@ -1,0 +1,72 @@
+"""The loop of retention: a sweep a day, by one process at a time."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from duetime.scheduler.dispatch.retention import SWEEP_CHECK_INTERVAL_S, RetentionLoop
+from duetime.scheduler.handlers import Handlers
+from duetime.scheduler.history.retention import RetentionKind, RetentionPolicy, RetentionRule
+from duetime.scheduler.nodes.engine import Engine
+from duetime.scheduler.queue.memory.queue import MemoryQueue
+from duetime.scheduler.store import Store
+from duetime.scheduler.worker.worker import WorkerOptions
+
+from tests.builders import TENANT, Clock, added, cancelled
+
+POLICY = RetentionPolicy((RetentionRule(RetentionKind.TASKS, timedelta(days=30)),))
+
+
+def swept(loop: RetentionLoop) -> None:
+    """Let the loop do whatever is due."""
+    while loop.step() != SWEEP_CHECK_INTERVAL_S:
+        pass
+
+
+def number_of_tasks(store: Store) -> int:
+    return store.integrity.examine().rows
+
+
+def test_old_tasks_go_and_the_next_sweep_is_a_day_later(store: Store, clock: Clock) -> None:
+    loop = RetentionLoop(store, POLICY)
+    cancelled(store, added(store))
+    clock.forward(days=31)
+    swept(loop)
+    assert number_of_tasks(store) == 0
+    cancelled(store, added(store))
+    clock.forward(hours=23)
+    assert loop.step() == SWEEP_CHECK_INTERVAL_S
+    clock.forward(days=31)
+    swept(loop)
+    assert number_of_tasks(store) == 0
+
+
+def test_another_process_takes_over_after_the_end_of_the_one_that_swept(store: Store, clock: Clock) -> None:
+    first, second = RetentionLoop(store, POLICY), RetentionLoop(store, POLICY)
+    cancelled(store, added(store))
+    clock.forward(days=31)
+    first.step()
+    assert second.step() == SWEEP_CHECK_INTERVAL_S
+    assert number_of_tasks(store) > 0
+    first.close()
+    swept(second)
+    assert number_of_tasks(store) == 0
+
+
+@pytest.mark.parametrize("policy", [POLICY, RetentionPolicy()])
+def test_an_engine_has_the_loop_only_where_there_are_rules(store: Store, policy: RetentionPolicy) -> None:
+    queue = MemoryQueue(lambda: store.now().timestamp() * 1000)
+    engine = Engine(store, queue, Handlers(), WorkerOptions("w", threads=1, retention=policy), epoch=0)
+    engine.start()
+    engine.end(timedelta(0))
+    assert (engine._retention is not None) == bool(policy.rules)
+
+
+def test_only_old_ones_of_several_tasks_go(store: Store, clock: Clock, tmp_path: Path) -> None:
+    cancelled(store, added(store))
+    clock.forward(days=31)
+    young = added(store)
+    swept(RetentionLoop(store, POLICY))
+    assert store.tasks.get(TENANT, young.task.id).task == young.task
