@@ -60,6 +60,7 @@ class Metrics:
         self.registry.register(InstallationMetrics(state, pool))
         self.registry.register(ProcessMetrics(state, live.skew, role=role, registry=self.registry))
         runs = RunMetrics(self.registry, action=action, pool=pool, now=live.now)
+        runs.expect(app.handlers)
         app.observers.runs.append(runs)
         app.observers.calls.append(CallMetrics(self.registry))
 

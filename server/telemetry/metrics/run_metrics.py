@@ -6,8 +6,7 @@ action are looked up together, once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from functools import cached_property
 from typing import Final
@@ -62,42 +61,42 @@ class _Instruments:
         self.wasted = counter("pool_wasted_units", "Units that they had reserved and did not use.", "pool")
 
 
-@dataclass
 class _OfRuns:
-    """The series of one tier and one action, each made when it is first used."""
+    """The series of one tier and one action.
 
-    of: _Instruments
-    tier: Tier
-    action: str
+    Counters that alerts compare begin at 0: Prometheus takes no increase from a series that was not there before.
+    """
 
-    @cached_property
-    def started(self) -> Counter:
-        return self.of.started.labels(self.tier, self.action)
-
-    @cached_property
-    def dispatch(self) -> Histogram:
-        return self.of.dispatch.labels(self.tier)
-
-    @cached_property
-    def wait(self) -> Histogram:
-        return self.of.wait.labels(self.tier)
+    def __init__(self, of: _Instruments, tier: Tier, action: str) -> None:
+        self.tier, self.action = tier, action
+        self._of = of
+        labels = tier, action
+        self.started = of.started.labels(*labels)
+        self.retries = of.retries.labels(*labels)
+        self.dead_letters = of.dead_letters.labels(*labels)
+        self.preemptions = of.preemptions.labels(*labels)
+        self.deadlines = of.deadlines.labels(*labels)
+        self.missed = of.missed.labels(*labels)
+        self.dispatch = of.dispatch.labels(tier)
+        self.wait = of.wait.labels(tier)
+        self._ends: dict[tuple[str, State], tuple[Counter, ...]] = {}
 
     @cached_property
     def duration(self) -> Histogram:
-        return self.of.duration.labels(self.tier, self.action)
+        return self._of.duration.labels(self.tier, self.action)
 
     @cached_property
-    def ends(self) -> dict[tuple[str, State], tuple[Counter, ...]]:
-        return {}
+    def lateness(self) -> Histogram:
+        return self._of.lateness.labels(self.tier, self.action)
 
     def end(self, outcome: str, to: State) -> tuple[Counter, ...]:
         """Return the counters that the end of an attempt raises."""
-        found = self.ends.get((outcome, to))
+        found = self._ends.get((outcome, to))
         if found is None:
-            attempts = self.of.attempts.labels(self.tier, self.action, outcome)
-            runs = [self.of.runs.labels(self.tier, self.action, to)] if to in TERMINAL else []
-            retries = [self.of.retries.labels(self.tier, self.action)] if to is State.RETRYING else []
-            found = self.ends[outcome, to] = (attempts, *runs, *retries)
+            attempts = self._of.attempts.labels(self.tier, self.action, outcome)
+            runs = [self._of.runs.labels(self.tier, self.action, to)] if to in TERMINAL else []
+            retries = [self.retries] if to is State.RETRYING else []
+            found = self._ends[outcome, to] = (attempts, *runs, *retries)
         return found
 
 
@@ -113,6 +112,12 @@ class RunMetrics:
         self._now = now
         self._series: dict[tuple[Tier, str], _OfRuns] = {}
 
+    def expect(self, actions: Iterable[str]) -> None:
+        """Begin the series of runs of these actions."""
+        for action in actions:
+            for tier in Tier:
+                self._of_runs(tier, action)
+
     def __call__(self, events: Sequence[RunEvent]) -> None:
         """Count events; called after their commit, on the thread that stored them."""
         now = self._now()
@@ -124,8 +129,7 @@ class RunMetrics:
             if event.kind is EventKind.CRASHED:
                 self._of.crashes.inc()
 
-    def _of_runs(self, claim: Claim) -> _OfRuns:
-        tier, action = claim.task.priority, claim.task.action
+    def _of_runs(self, tier: Tier, action: str) -> _OfRuns:
         found = self._series.get((tier, action))
         if found is None:
             label = self._action(action)
@@ -135,7 +139,7 @@ class RunMetrics:
         return found
 
     def _start(self, claim: Claim, now: datetime) -> None:
-        series, run = self._of_runs(claim), claim.run
+        series, run = self._of_runs(claim.task.priority, claim.task.action), claim.run
         series.started.inc()
         if run.attempt == 1:
             started = run.started_at or now
@@ -143,28 +147,19 @@ class RunMetrics:
             series.wait.observe(max(0.0, (started - (run.first_ready_at or started)).total_seconds()))
 
     def _end(self, claim: Claim, end: Settlement, now: datetime) -> None:
-        series, run = self._of_runs(claim), claim.run
+        series, run = self._of_runs(claim.task.priority, claim.task.action), claim.run
         for counter in series.end(end.outcome, end.to):
             counter.inc()
         if end.to in TERMINAL and run.started_at is not None:
             series.duration.observe(max(0.0, (now - run.started_at).total_seconds()))
         if run.deadline is not None and end.to in _JUDGED:
-            self._judge(series, run.deadline, end.to, now)
+            _judge(series, run.deadline, end.to, now)
         if end.dead_letter:
-            self._of.dead_letters.labels(series.tier, series.action).inc()
+            series.dead_letters.inc()
         if end.reason is not None and end.outcome == "yielded" and end.reason.startswith(GAVE_WAY):
-            self._of.preemptions.labels(series.tier, series.action).inc()
+            series.preemptions.inc()
         if end.used:
             self._charge(claim, end)
-
-    def _judge(self, series: _OfRuns, deadline: datetime, to: State, now: datetime) -> None:
-        """Count a deadline, and how much it was missed by."""
-        labels = series.tier, series.action
-        self._of.deadlines.labels(*labels).inc()
-        late = (now - deadline).total_seconds()
-        if late > 0 or to in _MISSES:
-            self._of.missed.labels(*labels).inc()
-            self._of.lateness.labels(*labels).observe(max(0.0, late))
 
     def _charge(self, claim: Claim, end: Settlement) -> None:
         for name, used in end.used.items():
@@ -172,3 +167,12 @@ class RunMetrics:
             self._of.used.labels(pool).inc(max(0.0, used))
             self._of.reserved.labels(pool).inc(reserved)
             self._of.wasted.labels(pool).inc(max(0.0, reserved - used))
+
+
+def _judge(series: _OfRuns, deadline: datetime, to: State, now: datetime) -> None:
+    """Count a deadline, and how much it was missed by."""
+    series.deadlines.inc()
+    late = (now - deadline).total_seconds()
+    if late > 0 or to in _MISSES:
+        series.missed.inc()
+        series.lateness.observe(max(0.0, late))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -21,3 +23,24 @@ async def serve(tmp_path: Path) -> AsyncIterator[Serve]:
             return await stack.enter_async_context(serving(tmp_path, **settings))
 
         yield served
+
+
+def binary(name: str) -> str:
+    """Return a program of Debian's package `prometheus`; without it a laptop skips the test, and CI fails."""
+    found = shutil.which(name)
+    if found is None:
+        said = f"there is no {name}: apt-get install prometheus"
+        if os.environ.get("CI"):
+            pytest.fail(said)
+        pytest.skip(said)
+    return found
+
+
+@pytest.fixture(scope="session")
+def promtool() -> str:
+    return binary("promtool")
+
+
+@pytest.fixture(scope="session")
+def prometheus() -> str:
+    return binary("prometheus")

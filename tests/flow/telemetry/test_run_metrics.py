@@ -59,7 +59,7 @@ def test_a_later_attempt_counts_as_a_start_and_not_as_a_latency(bench: Bench, st
     claim = started(store)
     bench.notifier.started([replace(claim, run=replace(claim.run, attempt=2))])
     assert bench.value("attempts_started_total") == 1
-    assert bench.value("dispatch_latency_seconds_count", {"tier": "normal"}) is None
+    assert bench.value("dispatch_latency_seconds_count", {"tier": "normal"}) == 0
 
 
 @pytest.mark.parametrize(
@@ -81,13 +81,13 @@ def test_each_end_of_an_attempt_counts_what_it_was(
     for name in ("runs_total", "retries_total", "dead_letters_total", "preemptions_total"):
         state = counted.get(name)
         labels = {**REMINDER, "state": state} if state else REMINDER
-        assert bench.value(name, labels) == (1 if name in counted else None), name
+        assert (bench.value(name, labels) or 0) == int(name in counted), name
 
 
 @pytest.mark.parametrize(
     ("to", "late", "counted"),
     [
-        (State.SUCCEEDED, -1, (None, None)),
+        (State.SUCCEEDED, -1, (0, None)),
         (State.SUCCEEDED, 90, (1, 90)),
         (State.FAILED, -1, (1, 0)),
         (State.EXPIRED, -1, (1, 0)),
@@ -105,7 +105,7 @@ def test_a_deadline_is_met_by_a_success_in_time_alone(
 def test_a_cancelled_run_has_neither_met_nor_missed_its_deadline(bench: Bench, store: Store, clock: Clock) -> None:
     claim = started(store)
     bench.settle(replace(claim, run=replace(claim.run, deadline=clock.at)), State.CANCELLED)
-    assert bench.value("deadlines_total") is None
+    assert bench.value("deadlines_total") == 0
 
 
 def test_units_that_were_reserved_and_not_used_are_wasted(bench: Bench, store: Store) -> None:
@@ -156,3 +156,9 @@ def test_a_pool_of_a_tenant_or_a_customer_is_named_by_its_template() -> None:
         "unknown": "other",
     }
     assert {pool: name(pool) for pool in found} == found
+
+
+def test_counters_of_known_actions_begin_at_zero_so_that_prometheus_sees_the_first_increase(bench: Bench) -> None:
+    bench.metrics.expect(["reminder"])
+    names = ("attempts_started", "retries", "dead_letters", "deadlines", "deadlines_missed")
+    assert [bench.value(f"{name}_total") for name in names] == [0, 0, 0, 0, 0]

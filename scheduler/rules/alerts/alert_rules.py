@@ -1,0 +1,127 @@
+"""The alert rules. Twin: examples/prometheus/duetime.rules.yml, which has the same alerts over the metrics.
+
+docs/runbook.md says of each what it means and what to do; a test compares the three.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Final
+
+from duetime.scheduler.rules.alerts.alert import AlertRule, Observation
+from duetime.scheduler.task import Tier
+
+OUTCOME_WINDOW: Final = timedelta(minutes=15)
+"""Outcomes are counted over this time."""
+
+MIN_DEADLINES: Final = 20
+MIN_RETRIES: Final = 20
+"""Fewer than so many say nothing about a rate."""
+
+_SOON, _LATER = timedelta(minutes=1), timedelta(minutes=2)
+
+
+def _starvation(seen: Observation) -> Mapping[str, float] | None:
+    if seen.starvation is None:
+        return None
+    return {tier: seen.starvation.get(tier, 0.0) for tier in (Tier.CRITICAL, Tier.HIGH)}
+
+
+def _miss_rate(seen: Observation) -> Mapping[str, float] | None:
+    found = seen.outcomes
+    if found is None:
+        return None
+    return {"": found.missed / found.deadlines} if found.deadlines >= MIN_DEADLINES else {}
+
+
+def _dead_letters(seen: Observation) -> Mapping[str, float] | None:
+    return None if seen.outcomes is None else {"": float(seen.outcomes.dead_letters)}
+
+
+def _retry_ratio(seen: Observation) -> Mapping[str, float] | None:
+    found = seen.outcomes
+    if found is None:
+        return None
+    return {"": found.retried / max(1, found.started)} if found.retried >= MIN_RETRIES else {}
+
+
+def _tripped(seen: Observation) -> Mapping[str, float] | None:
+    return None if seen.tripped is None else dict.fromkeys(seen.tripped, 1.0)
+
+
+def _silent_workers(seen: Observation) -> Mapping[str, float] | None:
+    return None if seen.silent_workers is None else {"": float(seen.silent_workers)}
+
+
+RULES: Final = (
+    AlertRule(
+        "DuetimeCriticalWorkStarves",
+        "{key} runs wait {value:.0f} times as long as they may",
+        _starvation,
+        fires_above=10,
+        clears_at=1,
+        lasts=_SOON,
+        page=True,
+    ),
+    AlertRule(
+        "DuetimeDeadlinesMissed",
+        "{value:.0%} of the deadlines of the last 15 minutes were missed",
+        _miss_rate,
+        fires_above=0.1,
+        clears_at=0.05,
+        lasts=_LATER,
+        page=True,
+    ),
+    AlertRule(
+        "DuetimeDeadLetters",
+        "{value:.0f} runs became dead letters in the last 15 minutes",
+        _dead_letters,
+        fires_above=5,
+        clears_at=0,
+        lasts=timedelta(0),
+    ),
+    AlertRule(
+        "DuetimeBudgetOverrun",
+        "the pool {key} has spent {value:.2f} times its budget",
+        lambda seen: seen.overrun,
+        fires_above=1,
+        clears_at=1,
+        lasts=timedelta(0),
+    ),
+    AlertRule(
+        "DuetimeRetryStorm",
+        "{value:.0%} of the attempts of the last 15 minutes failed and are tried again",
+        _retry_ratio,
+        fires_above=0.5,
+        clears_at=0.25,
+        lasts=_LATER,
+        page=True,
+    ),
+    AlertRule(
+        "DuetimeBreakerOpen",
+        "the breaker of the pool {key} is open: its calls fail",
+        _tripped,
+        fires_above=0,
+        clears_at=0,
+        lasts=_LATER,
+    ),
+    AlertRule(
+        "DuetimeWorkersLost",
+        "{value:.0f} workers have been silent for more than 15 seconds",
+        _silent_workers,
+        fires_above=0,
+        clears_at=0,
+        lasts=_SOON,
+        page=True,
+    ),
+    AlertRule(
+        "DuetimeClockSkew",
+        "the clock of {key} is {value:.0f} s off the database's",
+        lambda seen: {host: abs(seconds) for host, seconds in seen.skew.items()},
+        fires_above=5,
+        clears_at=2,
+        lasts=_LATER,
+    ),
+)
+"""All rules, the most urgent first; `duetime alerts` lists them in this order."""
