@@ -15,6 +15,7 @@ from duetime.scheduler.store.schema.rows import ATTEMPT, DEAD_LETTER
 from duetime.scheduler.store.schema.tables import attempts, dead_letters, runs, tasks, tracebacks
 from duetime.scheduler.store.schema.values import to_microseconds
 from duetime.scheduler.store.sql.cursors import Cursors
+from duetime.scheduler.store.sql.hidden_numbers import HiddenNumbers
 from duetime.scheduler.store.statements.event_log import latest, since
 from duetime.scheduler.task import Attempt, DeadLetter
 from sqlalchemy import Connection, Select, and_, select
@@ -31,6 +32,7 @@ class History:
     def __init__(self, database: Database, cursors: Cursors) -> None:
         self._database = database
         self._cursors = cursors
+        self._places = HiddenNumbers(database)
 
     def events(self, tenant: str, where: EventFilter, *, limit: int, cursor: str | None = None) -> EventPage:
         """Return a page of events, newest first. Raises `InvalidArgument` for a cursor of another list."""
@@ -74,6 +76,14 @@ class History:
     def since(self, event_id: int, *, limit: int = 500) -> list[Event]:
         """Return the events of all tenants after `event_id`, oldest first; repeated polls return each exactly once."""
         return self._database.read(lambda connection: since(connection, event_id, limit))
+
+    def cursor_at(self, tenant: str, event_id: int) -> str:
+        """Return an encrypted name of the place behind an event, for who reads the events of a tenant as they come."""
+        return self._places.hide(event_id, tenant)
+
+    def place_of(self, tenant: str, cursor: str) -> int:
+        """Return the id of the event that `cursor_at` named. Raises `InvalidArgument` for that of another tenant."""
+        return self._places.reveal(cursor, tenant)
 
     def tenants(self, task_ids: Collection[str]) -> Mapping[str, str]:
         """Return the tenant of each of these tasks that exists, for change notifications."""

@@ -12,6 +12,8 @@ from duetime.scheduler.errors import DuetimeError, IllegalMove
 from duetime.scheduler.principal import Principal
 from duetime.server.auth.access import requires
 from duetime.server.rest import openapi
+from duetime.server.rest.change_feed import ChangeFeed
+from duetime.server.rest.changes import add_changes
 from duetime.server.rest.operation import Installation, Operation, RestAnswer, RestCall
 from duetime.server.rest.operations import OPERATIONS
 from duetime.server.rest.problem import Malformed, defect, not_served, problem
@@ -36,18 +38,24 @@ SURFACE: Final = "rest"
 Endpoint = Callable[[Request], Any]
 
 
-def routes(parts: Callable[[], Installation]) -> Sequence[BaseRoute]:
-    """Return the routes of the API over the application that `parts` gives at the time of a request."""
-    mount = Mount(PREFIX, api(parts))
+def routes(parts: Callable[[], Installation], listeners: list[Callable[[Sequence[str]], None]]) -> Sequence[BaseRoute]:
+    """Return the routes of the API over the application that `parts` gives at the time of a request.
+
+    What changes in this process is told to `listeners`, of which the stream of changes becomes one.
+    """
+    feed = ChangeFeed(lambda: parts().store.history)
+    listeners.append(feed.wake)
+    mount = Mount(PREFIX, api(parts, feed))
     mount.path_regex = re.compile(mount.path_regex.pattern, re.DOTALL)  # a line break in an id is in the path too
     return [mount]
 
 
-def api(parts: Callable[[], Installation]) -> FastAPI:
+def api(parts: Callable[[], Installation], feed: ChangeFeed) -> FastAPI:
     """Return the API as an application of its own, below no prefix."""
     found = openapi.documented(PREFIX)
     for operation in OPERATIONS:
         openapi.add(found, operation, _endpoint(operation, parts))
+    add_changes(found, parts, feed, SURFACE)
     found.add_exception_handler(HTTPException, _not_served)
     return found
 

@@ -7,16 +7,21 @@ import sys
 from pathlib import Path
 
 from duetime.server.rest.api import api
+from duetime.server.rest.change_feed import ChangeFeed, EventLog
 from duetime.server.rest.operation import Installation
 
 
 def text() -> str:
     """Return the document as it is published."""
-    return json.dumps(api(_no_installation).openapi(), ensure_ascii=False, indent=1) + "\n"
+    return json.dumps(api(_no_installation, ChangeFeed(_no_events)).openapi(), ensure_ascii=False, indent=1) + "\n"
 
 
 def _no_installation() -> Installation:
     raise AssertionError("a document answers no request")
+
+
+def _no_events() -> EventLog:
+    raise AssertionError("a document streams nothing")
 
 
 if __name__ == "__main__":

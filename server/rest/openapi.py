@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from http import HTTPStatus
 from typing import Any, Final
 
+from duetime.scheduler.principal import Scope
 from duetime.scheduler.task import Json
 from duetime.server.rest.operation import Operation
 from duetime.server.rest.problem import PROBLEM_TYPE, ProblemDetails, title_of
@@ -105,12 +106,21 @@ def _responses(operation: Operation) -> dict[int | str, dict[str, Any]]:
     if operation.created:
         found[HTTPStatus.CREATED.value] = {"model": operation.model, **created}
     of_body = _OF_BODIES if operation.body is not None else ()
-    for status in sorted({*_EVERYWHERE, *of_body, *operation.statuses, *_implied(operation)}):
-        found[status.value] = {
-            "description": title_of(status),
-            "content": {PROBLEM_TYPE: {"schema": {"$ref": f"#/components/schemas/{ProblemDetails.__name__}"}}},
-        }
-    return found
+    return {**found, **problems(*of_body, *operation.statuses, *_implied(operation))}
+
+
+def problems(*others: HTTPStatus) -> dict[int | str, dict[str, Any]]:
+    """Return the problems that any request may be answered with, and the others."""
+    schema = {"$ref": f"#/components/schemas/{ProblemDetails.__name__}"}
+    return {
+        status.value: {"description": title_of(status), "content": {PROBLEM_TYPE: {"schema": schema}}}
+        for status in sorted({*_EVERYWHERE, *others})
+    }
+
+
+def scope_of(scope: Scope) -> list[dict[str, list[str]]]:
+    """Return which token a request needs."""
+    return [{"token": [scope.value]}]
 
 
 def _implied(operation: Operation) -> Iterator[HTTPStatus]:
@@ -131,7 +141,7 @@ def _header(about: str) -> dict[str, Json]:
 
 
 def _extra(operation: Operation) -> dict[str, Any]:
-    extra: dict[str, Any] = {"security": [{"token": [operation.scope.value]}]}
+    extra: dict[str, Any] = {"security": scope_of(operation.scope)}
     if parameters := list(_parameters(operation)):
         extra["parameters"] = parameters
     if operation.body is not None:

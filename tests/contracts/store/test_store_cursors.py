@@ -122,3 +122,14 @@ def test_a_cursor_of_one_kind_of_list_is_none_of_another(store: Store) -> None:
         store.history.events(TENANT, EventFilter(), limit=2, cursor=cursor)
     with pytest.raises(InvalidArgument, match="made with other filters"):
         store.history.dead_letters(TENANT, limit=2, cursor=cursor)
+
+
+def test_a_place_in_the_stream_of_changes_is_read_by_its_tenant_alone_and_by_nobody_outside(store: Store) -> None:
+    place = store.history.cursor_at(TENANT, 4711)
+
+    assert store.history.place_of(TENANT, place) == 4711
+    assert (4711).to_bytes(8) not in raw_of(place)
+    assert place != store.history.cursor_at(TENANT, 4711)
+    for tenant, text in (("other", place), (TENANT, place[:-2] + "AA"), (TENANT, ""), (TENANT, "x"), (TENANT, "%")):
+        with pytest.raises(InvalidArgument, match="not from this server"):
+            store.history.place_of(tenant, text)

@@ -72,6 +72,7 @@ def requests_about(task_id: str, key_id: str = "8k4n0ry3x5jc") -> dict[str, list
             ]
             for name, path in RUN_PATHS.items()
         },
+        "stream_changes": [Asked("GET", "/changes?seconds=0")],
         "list_actions": [Asked("GET", "/actions")],
         "list_pools": [Asked("GET", "/pools")],
         "set_pool": [Asked("PUT", "/pools/tenant:acme", {"body": {"spec": {"capacity": 2}}})],

@@ -20,9 +20,9 @@ async def test_a_task_is_scheduled_as_the_tool_does_and_found_at_its_address(sit
 
     assert answer.status_code == 201
     assert shown.status_code == 200
-    assert answer.json() | {"created": 0, "now": 0, "effect": 0} == told["structuredContent"] | {
-        **dict.fromkeys(("created", "now", "effect"), 0)
-    }
+    changing = dict.fromkeys(("created", "now", "effect", "when"))
+    assert {**answer.json(), **changing} == {**told["structuredContent"], **changing}
+    assert answer.json()["when"]["utc"] == told["structuredContent"]["when"]["utc"]
     assert shown.json()["id"] == told["structuredContent"]["id"]
 
 
