@@ -1,4 +1,4 @@
-"""Quotas of each tenant: how many tasks it may schedule in a minute, and how many it may have open.
+"""Quotas of each tenant: how many tasks it may schedule in a minute, and how many, how large, it may have open.
 
 They are read from the database before a task is stored, so they hold over all processes; calls that are under way at
 the same time may pass together.
@@ -13,7 +13,9 @@ from typing import Protocol
 
 from duetime.scheduler.errors import Refused
 from duetime.scheduler.records import IdempotencyKey
+from duetime.scheduler.rules.sanitize import json_bytes
 from duetime.scheduler.rules.time import times
+from duetime.scheduler.task import Task
 
 SCHEDULE_WINDOW = timedelta(minutes=1)
 
@@ -27,6 +29,18 @@ class TaskCounts(Protocol):
 
     def has_open(self, tenant: str, count: int) -> bool: ...
 
+    def payload_bytes(self, tenant: str) -> int: ...
+
+
+class NewPayload(Protocol):
+    """What a tenant is about to store, as far as quotas go."""
+
+    @property
+    def key(self) -> IdempotencyKey | None: ...
+
+    @property
+    def task(self) -> Task: ...
+
 
 @dataclass(frozen=True, slots=True)
 class TenantQuotas:
@@ -34,14 +48,17 @@ class TenantQuotas:
 
     schedules_per_minute: int = 0
     open_tasks: int = 0
+    payload_bytes: int = 0
 
-    def admit(self, tasks: TaskCounts, tenant: str, keys: Sequence[IdempotencyKey | None], now: datetime) -> None:
-        """Raise Refused unless the tenant may store so many tasks; a repeated call, which stores none, always may."""
-        if not (self.schedules_per_minute or self.open_tasks):
+    def admit(self, tasks: TaskCounts, tenant: str, asked: Sequence[NewPayload], now: datetime) -> None:
+        """Raise Refused unless the tenant may store these tasks; a repeated call, which stores none, always may."""
+        if not (self.schedules_per_minute or self.open_tasks or self.payload_bytes):
             return
-        new = [key for key in keys if key is None or tasks.made_by(tenant, key) is None]
+        new = [each for each in asked if each.key is None or tasks.made_by(tenant, each.key) is None]
         if new and self.open_tasks:
             self._check_open(tasks, tenant, len(new))
+        if new and self.payload_bytes:
+            self._check_bytes(tasks, tenant, sum(json_bytes(each.task.payload) for each in new))
         if new and self.schedules_per_minute:
             self._check_rate(tasks, tenant, len(new), now)
 
@@ -50,6 +67,18 @@ class TenantQuotas:
             raise Refused(
                 f"tenant_open_tasks: this tenant may have {self.open_tasks:,} open tasks. Nothing was stored; there is "
                 "room when a task has ended or is cancelled."
+            )
+
+    def _check_bytes(self, tasks: TaskCounts, tenant: str, wanted: int) -> None:
+        most = self.payload_bytes
+        said = f"tenant_payload_bytes: the payloads of this tenant's open tasks may have {most:,} bytes together. "
+        if wanted > most:
+            raise Refused(f"{said}Nothing was stored; these alone have {wanted:,}: make them smaller.")
+        used = tasks.payload_bytes(tenant)
+        if used + wanted > most:
+            raise Refused(
+                f"{said}Nothing was stored: they have {used:,}, and this adds {wanted:,}. There is room "
+                "when a task has ended or is cancelled."
             )
 
     def _check_rate(self, tasks: TaskCounts, tenant: str, count: int, now: datetime) -> None:

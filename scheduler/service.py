@@ -103,7 +103,7 @@ class Scheduler(Reader):
         if request.dry_run:
             tried = TaskRecord(planned.task, planned.run)
             return view_of(tried, now, warnings=planned.warnings, other_actions=planned.other_actions)
-        self._quotas.admit(self._store.tasks, by.tenant, [planned.key], now)
+        self._quotas.admit(self._store.tasks, by.tenant, [planned], now)
         run = self._fast_path.forward(planned.run, now) if self._fast_path else planned.run
         with self._tracing.scheduling([planned.task]) as span:
             added = self._store.tasks.add(_traced(planned.task, span), run, key=planned.key, **by.acting(self._via))
@@ -130,7 +130,7 @@ class Scheduler(Reader):
         planned = [self._planned(request, by, now, beside) for request in requests]
         told = by.acting(self._via)
         new = [NewTask(plan.task, plan.run, key=plan.key, **told) for plan in planned if isinstance(plan, Plan)]
-        self._quotas.admit(self._store.tasks, by.tenant, [item.key for item in new], now)
+        self._quotas.admit(self._store.tasks, by.tenant, new, now)
         with self._tracing.scheduling([item.task for item in new]) as span:
             made = self._store.tasks.add_many([replace(item, task=_traced(item.task, span)) for item in new])
             span.stored([each.record.task.id for each in made])

@@ -28,7 +28,6 @@ from duetime.scheduler.nodes.member import EngineProtocol, Member
 from duetime.scheduler.nodes.runner import Runner
 from duetime.scheduler.queue import DispatchQueue, QueueTaken
 from duetime.scheduler.queue.remote import NoAnswer, Question, RemoteQueue
-from duetime.scheduler.quotas import TenantQuotas
 from duetime.scheduler.runtime.notifier import RunNotifier
 from duetime.scheduler.runtime.traces import NO_TRACING, Tracing
 from duetime.scheduler.store import Store, open_store
@@ -36,7 +35,7 @@ from duetime.scheduler.task import Json
 from duetime.server.runtime.readiness import readiness
 from duetime.server.settings.handlers import load_handlers
 from duetime.server.settings.model import Settings
-from duetime.server.settings.options import allowance, channel_options, planner_of, runner_options
+from duetime.server.settings.options import allowance, channel_options, planner_of, runner_options, tenant_quotas
 from duetime.server.settings.secret_keys import SettingSecrets, secret_keys
 from duetime.server.telemetry.observers import Observers
 from duetime.server.telemetry.trace_setup import configured_tracing
@@ -255,7 +254,7 @@ class _Parts:
             recall=remote_queue.recall,
             on_change=RunNotifier(changed).changed,
             fast_path=FastPath(runner, self._notify),
-            quotas=TenantQuotas(self.settings.tenant_schedules_per_minute, self.settings.tenant_open_tasks),
+            quotas=tenant_quotas(self.settings),
             via=via,
             tracing=self.tracing,
         )

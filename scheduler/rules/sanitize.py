@@ -51,6 +51,11 @@ def check_text(argument: str, value: object, *, limit: int = 200, lines: bool = 
     return text
 
 
+def json_bytes(value: Json) -> int:
+    """Return how many bytes a JSON value has as it is stored."""
+    return len(_ENCODE(value).encode())
+
+
 def check_characters(argument: str, value: str, *, limit: int, lines: bool = False) -> None:
     """Raise `InvalidArgument` as `check_text` does, but for a text of blanks, or of nothing."""
     _refuse_characters(argument, value, lines=lines)

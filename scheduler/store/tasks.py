@@ -75,6 +75,10 @@ class Tasks:
         asked = {"tenant": tenant, "behind": count - 1}
         return self._database.look(lambda connection: connection.execute(read.OPEN_BEHIND, asked).first()) is not None
 
+    def payload_bytes(self, tenant: str) -> int:
+        """Return how many bytes the payloads of a tenant's open tasks have; reads each of them."""
+        return self._database.look(lambda connection: read.payload_bytes(connection, tenant))
+
     def get(self, tenant: str, task_id: str) -> TaskRecord:
         """Return one task; raises `TaskNotFound`, with the tenant's closest ids."""
         return self._database.read(lambda connection: read.record(connection, tenant, task_id))

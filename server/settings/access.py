@@ -160,6 +160,15 @@ class AccessSettings(RetentionSettings):
         description="how many open tasks a tenant may have; a recurring task counts once; 0 sets no limit",
         examples=["10000"],
     )
+    tenant_payload_bytes: int = Field(
+        default=0,
+        ge=0,
+        le=10_000_000_000,
+        description="how many bytes the payloads of a tenant's open tasks may have together; each call that schedules "
+        "adds them up; 0 sets no limit",
+        examples=["10000000"],
+        json_schema_extra={"unit": "bytes"},
+    )
 
     metrics_host: HostName = Field(
         default="127.0.0.1",

@@ -13,6 +13,7 @@ from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.history.retention import RetentionPolicy, RetentionRule
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.nodes.options import RunnerOptions
+from duetime.scheduler.quotas import TenantQuotas
 from duetime.scheduler.rules.headroom import HeadroomParts
 from duetime.scheduler.rules.time import public_holidays
 from duetime.scheduler.task import State
@@ -104,6 +105,11 @@ def holiday_calendar(settings: Settings) -> str:
         return public_holidays.find(settings.holidays)
     except InvalidArgument as unknown:
         raise InvalidSetting(str(unknown)) from None
+
+
+def tenant_quotas(settings: Settings) -> TenantQuotas:
+    """Return how much each tenant may store."""
+    return TenantQuotas(settings.tenant_schedules_per_minute, settings.tenant_open_tasks, settings.tenant_payload_bytes)
 
 
 def planner_of(settings: Settings, handlers: Handlers, channels: Channels) -> Planner:

@@ -10,8 +10,10 @@ from sqlalchemy import (
     BigInteger,
     ColumnElement,
     Connection,
+    LargeBinary,
     Select,
     Table,
+    Text,
     cast,
     extract,
     func,
@@ -66,6 +68,9 @@ class StoreDialect(Protocol):
     def minutes(self, at: ColumnElement[Any]) -> ColumnElement[Any]:
         """Return the whole minutes from 1970 to an instant."""
 
+    def json_bytes(self, value: ColumnElement[Any]) -> ColumnElement[Any]:
+        """Return how many bytes a JSON value has as text."""
+
 
 class SqliteDialect:
     """A file with one writer at a time: a write transaction is the lock of everything."""
@@ -103,6 +108,9 @@ class SqliteDialect:
     def minutes(self, at: ColumnElement[Any]) -> ColumnElement[Any]:
         return type_coerce(at, BigInteger()).op("/", return_type=BigInteger())(literal_column("60000000"))
 
+    def json_bytes(self, value: ColumnElement[Any]) -> ColumnElement[Any]:
+        return func.length(cast(value, LargeBinary()))
+
 
 class PostgresDialect:
     """A server with many writers."""
@@ -133,6 +141,9 @@ class PostgresDialect:
 
     def minutes(self, at: ColumnElement[Any]) -> ColumnElement[Any]:
         return cast(func.floor(_epoch(type_coerce(at, _TIMESTAMP)) / 60), BigInteger())
+
+    def json_bytes(self, value: ColumnElement[Any]) -> ColumnElement[Any]:
+        return func.octet_length(cast(value, Text()))
 
 
 def _epoch(of: ColumnElement[Any]) -> ColumnElement[Any]:

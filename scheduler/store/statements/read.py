@@ -24,7 +24,7 @@ from duetime.scheduler.store.schema.rows import (
 )
 from duetime.scheduler.store.schema.tables import attempts, deliveries, runs, tasks
 from duetime.scheduler.task import Delivery, Run, State, Task, TaskRecord
-from sqlalchemy import Connection, and_, bindparam, literal_column, select
+from sqlalchemy import Connection, and_, bindparam, func, literal_column, select
 
 _RECENT_ROWS = 1_000
 _MIN_SIMILARITY_RATIO = 0.7
@@ -52,6 +52,15 @@ OPEN_BEHIND = (
     .limit(1)
     .offset(bindparam("behind"))
 )
+_OPEN = (runs.c.tenant == bindparam("tenant"), CURRENT, literal_column("runs.ended_at IS NULL"))
+
+
+def payload_bytes(connection: Connection, tenant: str) -> int:
+    """Return how many bytes the payloads of a tenant's open tasks have together."""
+    size = dialect_of(connection).json_bytes(tasks.c.payload)
+    statement = select(func.coalesce(func.sum(size), 0)).join_from(runs, tasks, tasks.c.id == runs.c.task_id)
+    return int(connection.execute(statement.where(*_OPEN), {"tenant": tenant}).scalar_one())
+
 
 _past = runs.alias("past")
 LATEST_ENDED = (

@@ -90,6 +90,18 @@ class RatesContract(QueueCase):
         assert self.pool(queue, "money").spent == 90
         assert self.patiently(queue, clock) == (10 * SECOND, ["money3.3", "money3.4"])
 
+    def test_a_template_gives_each_tenant_a_budget_of_its_own(self, queue: DispatchQueue, clock: Clock) -> None:
+        queue.set_pool("tenant:*", Limits(Kind.BUDGET, 2, resets=(clock.ms + 10 * SECOND, clock.ms + 20 * SECOND)))
+        for tenant in ("acme", "globex"):
+            runs = [self.entry(clock, f"{tenant}{number}", number, {f"tenant:{tenant}": 1}) for number in range(3)]
+            queue.put(runs)
+        taken = self.taken(queue)
+        assert sorted(taken) == ["acme0", "acme1", "globex0", "globex1"]
+        self.finish(queue, *taken)
+        assert self.taken(queue) == []
+        clock.ms += 10 * SECOND
+        assert sorted(self.taken(queue)) == ["acme2", "globex2"]
+
     def test_what_a_budget_was_overdrawn_by_is_missing_in_the_next_window(
         self, queue: DispatchQueue, clock: Clock
     ) -> None:

@@ -85,6 +85,7 @@ def calls(store: Store, task_id: str, run_id: str, tenant: str) -> dict[str, lis
         "tasks.counts": [partial(tasks.counts, tenant, f) for f in filters()],
         "tasks.created_before_last": [lambda: tasks.created_before_last(tenant, 1)],
         "tasks.has_open": [lambda: tasks.has_open(tenant, 1)],
+        "tasks.payload_bytes": [lambda: tasks.payload_bytes(tenant)],
         "tasks.cursor_behind": [lambda: tasks.cursor_behind(tenant, TaskFilter(), None)],
         "tasks.get": [lambda: tasks.get(tenant, task_id), lambda: tasks.get(tenant, f"{task_id[:-1]}0")],
         "tasks.made_by": [lambda: tasks.made_by(tenant, KEY)],

@@ -10,7 +10,7 @@ from duetime.scheduler.principal import Principal
 from duetime.scheduler.quotas import TenantQuotas
 from duetime.scheduler.request import Request
 from duetime.scheduler.service import Scheduler
-from duetime.scheduler.store import Store
+from duetime.scheduler.store import Store, open_store
 
 from tests.builders import Clock
 
@@ -72,3 +72,36 @@ def test_a_dry_run_uses_up_nothing(store: Store) -> None:
     for _ in range(2):
         service.submit(Request("one", when="in 2 hours", dry_run=True), by=ANN)
     service.submit(request("one"), by=ANN)
+
+
+def large(title: str, message: str) -> Request:
+    return Request(title, when="in 2 hours", payload={"message": message}, idempotency_key=title)
+
+
+def test_the_payloads_of_open_tasks_have_so_many_bytes_together(store: Store) -> None:
+    service = scheduler(store, payload_bytes=100)
+    first = service.submit(large("one", "x" * 60), by=ANN)
+    with pytest.raises(
+        Refused, match=r"^tenant_payload_bytes: .* may have 100 bytes together.* have 7\d, .* adds 3\d.*room"
+    ):
+        service.submit(large("two", "x" * 20), by=BOB)
+    service.submit(large("one", "x" * 60), by=ANN)
+    service.submit(large("two", "x" * 20), by=OTHER)
+    service.cancel(first.record.task.id, by=ANN)
+    service.submit(large("two", "x" * 20), by=BOB)
+    with pytest.raises(Refused, match=r"these alone have 11\d: make them smaller"):
+        service.submit(large("three", "x" * 100), by=ANN)
+    with pytest.raises(Refused, match="tenant_payload_bytes"):
+        service.schedule_many([large(str(number), "x" * 20) for number in range(3)], by=ANN)
+
+
+def test_payload_bytes_are_counted_on_each_database(postgres_url: str, store: Store) -> None:
+    shared = open_store(postgres_url)
+    for each in (store, shared):
+        service = scheduler(each, payload_bytes=1)
+        scheduler(each).submit(large("one", "x" * 60), by=ANN)
+        assert 60 < each.tasks.payload_bytes("acme") < 90
+        assert each.tasks.payload_bytes("globex") == 0
+        with pytest.raises(Refused):
+            service.submit(large("two", "x"), by=ANN)
+    shared.close()
