@@ -52,14 +52,15 @@ OPEN_BEHIND = (
     .limit(1)
     .offset(bindparam("behind"))
 )
-_OPEN = (runs.c.tenant == bindparam("tenant"), CURRENT, literal_column("runs.ended_at IS NULL"))
 
 
 def payload_bytes(connection: Connection, tenant: str) -> int:
     """Return how many bytes the payloads of a tenant's open tasks have together."""
     size = dialect_of(connection).json_bytes(tasks.c.payload)
     statement = select(func.coalesce(func.sum(size), 0)).join_from(runs, tasks, tasks.c.id == runs.c.task_id)
-    return int(connection.execute(statement.where(*_OPEN), {"tenant": tenant}).scalar_one())
+    is_open = CURRENT & literal_column("runs.ended_at IS NULL")
+    found = connection.execute(statement.where(runs.c.tenant == bindparam("tenant"), is_open), {"tenant": tenant})
+    return int(found.scalar_one())
 
 
 _past = runs.alias("past")
