@@ -33,7 +33,7 @@ class TaskCounts(Protocol):
 
 
 class NewPayload(Protocol):
-    """What a tenant is about to store, as far as quotas go."""
+    """A task that is about to be stored, as far as quotas go."""
 
     @property
     def key(self) -> IdempotencyKey | None: ...
