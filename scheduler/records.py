@@ -122,7 +122,7 @@ class ReadyRun:
 class NextTimes:
     """When the next run falls due, and when the next deadline's timer fires; None for never, as things stand.
 
-    `pools` is the revision of the pools at that moment.
+    `pools` is the revision of the pools and of the policy at that moment.
     """
 
     wake_at: datetime | None

@@ -178,7 +178,7 @@ def build(
     runner = parts.runner(role, exhausted, hosted)
     remote_queue = RemoteQueue(runner.ask, runner.silence)
     scheduler = parts.scheduler(runner, remote_queue, via)
-    backlog = BacklogMonitor(store)
+    backlog = BacklogMonitor(store, policy=lambda: registry.policies.refresh().policy)
     notified = parts.listeners, parts.observers, traces
     return App(settings, store, known, channels, scheduler, runner, registry, remote_queue, backlog, *notified)
 
@@ -199,12 +199,12 @@ class _Parts:
 
     def runner(self, role: Role, exhausted: Callable[[], None], hosted: Callable[[], None] | None) -> Running:
         """Construct the part of the process that moves runs."""
-        placement, deliverer = self._placement(), self._deliverer()
+        placement, deliverer, options = self._placement(), self._deliverer(), runner_options(self.settings)
         if not self.settings.distributed:
             return Runner(
                 self.store,
                 self.handlers,
-                runner_options(self.settings),
+                replace(options, headroom=self.registry.policies.headroom(options.headroom)),
                 placement=placement,
                 registry=self.registry,
                 deliverer=deliverer,
@@ -272,7 +272,9 @@ class _Parts:
 
     def _placement(self) -> Placement:
         learned = self.estimates
-        return Placement(self.registry.known, learned.estimate, self._declared(), learned.prefetch)
+        return Placement(
+            self.registry.known, learned.estimate, self._declared(), learned.prefetch, self.registry.policies.policy
+        )
 
     def _deliverer(self) -> Deliverer | None:
         return Deliverer(self.store.deliveries, self.channels, tracing=self.tracing) if self.channels else None

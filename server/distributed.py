@@ -41,7 +41,8 @@ def make_member(
     name = _name()
     called(name)
     lease = timedelta(seconds=settings.lease_seconds)
-    options = WorkerOptions(name, settings.threads, lease, headroom(settings), retention_policy(settings))
+    kept = registry.policies.headroom(headroom(settings))
+    options = WorkerOptions(name, settings.threads, lease, kept, retention_policy(settings))
     queue, news, claim, close = connected(str(settings.redis_url), settings.redis_namespace, store.identity())
     return Member(
         store,

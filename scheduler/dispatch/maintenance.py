@@ -99,7 +99,7 @@ class Maintenance:
         could_look = self._could_look and self._clock() - self._ended_at <= MAX_ROUND_GAP_S
         self._could_look = False
         self._check_clock()
-        if self._clock() >= self._look_at:
+        if self._clock() >= self._look_at or self._new_keys.has_new_policy():
             self._look()
         self._forget()
         if could_look:

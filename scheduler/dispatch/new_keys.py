@@ -1,17 +1,21 @@
-"""New keys for ready runs: when the learned estimate of an action has changed, its runs move in the queue."""
+"""New keys for ready runs: when the learned estimate of an action or the policy has changed, runs move in the queue."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
 from duetime.scheduler.dispatch.placement import Placement
 from duetime.scheduler.queue import DispatchQueue
 from duetime.scheduler.records import ReadyRun
+from duetime.scheduler.rules.policies.policy import DEFAULT_POLICY
 from duetime.scheduler.store import Store
 
 MAX_NEW_KEYS = 1_000
 """Runs per look that get a new key; the next look continues after them."""
+
+MAX_POLICY_KEYS = 20_000
+"""Runs per look that get a new key after a change of the policy; the next step continues after them."""
 
 MIN_ESTIMATE_MOVE = timedelta(seconds=1)
 MIN_ESTIMATE_MOVE_DIVISOR = 4
@@ -36,13 +40,30 @@ class NewKeys:
         self._done_to: dict[Of, str] = {}
         self._unfinished: set[Of] = set()
         self._left = MAX_NEW_KEYS
+        self._policy = self._next_policy = DEFAULT_POLICY
+        self._policy_done_to = ""
+        self._policy_left = MAX_POLICY_KEYS
+
+    def has_new_policy(self) -> bool:
+        """Whether the patience or the values differ from those of the current keys."""
+        now = self._placement.policy()
+        return (now.patience, now.value) != (self._policy.patience, self._policy.value)
 
     def begin(self) -> None:
         """Begin a look at all ready runs, by id."""
         self._now, self._unfinished, self._left = {}, set(), MAX_NEW_KEYS
+        if self._next_policy != self._placement.policy():
+            self._next_policy, self._policy_done_to = self._placement.policy(), ""
+        self._policy_left = MAX_POLICY_KEYS
 
     def update(self, runs: Iterable[ReadyRun]) -> None:
-        """Give a new key to those of the runs whose action takes longer or shorter than its key assumed."""
+        """Give a new key to runs whose action takes longer or shorter than their key assumed, or to all of them.
+
+        The caller has put them into the queue anew, which moved those that go by their deadline only now, or no more.
+        """
+        runs = list(runs)
+        if self.has_new_policy():
+            self._follow_policy(runs)
         drops: dict[str, datetime] = {}
         for run in runs:
             if run.deadline is None or run.estimate is not None or not self._is_due(run):
@@ -54,11 +75,21 @@ class NewKeys:
             self._store.claims.redate(drops)
 
     def end(self) -> None:
-        """Store the estimates that the keys of all runs of an action now use."""
+        """Store the estimates and the policy that the keys of all runs now use."""
+        if self._policy_left > 0:
+            self._policy, self._policy_done_to = self._next_policy, ""
         for of in self._now.keys() - self._unfinished:
             if self._has_moved(of):
                 self._keyed_by[of] = self._now[of]
             self._done_to.pop(of, None)
+
+    def _follow_policy(self, runs: Sequence[ReadyRun]) -> None:
+        due = [run for run in runs if run.run_id > self._policy_done_to][: self._policy_left]
+        for run in due:
+            self._queue.rescore(run.run_id, self._placement.key(run))
+        self._policy_left -= len(due)
+        if due:
+            self._policy_done_to = due[-1].run_id
 
     def _is_due(self, run: ReadyRun) -> bool:
         of = (run.tenant, run.action)

@@ -13,6 +13,7 @@ from duetime.scheduler.records import ReadyRun
 from duetime.scheduler.rules.estimates import UNKNOWN_ESTIMATE, Estimate, EstimateLookup, declared_estimate, estimate
 from duetime.scheduler.rules.limits.pool import Pool, find
 from duetime.scheduler.rules.order import drop_at, goes_by_deadline, order_key
+from duetime.scheduler.rules.policies.policy import DEFAULT_POLICY, OrderPolicy
 from duetime.scheduler.rules.retry import MAX_CRASHES
 
 LAST_CHANCE_DELAY_MS = 5000.0
@@ -30,6 +31,10 @@ def nothing_declared() -> Mapping[str, Pool]:
     return {}
 
 
+def default_policy() -> OrderPolicy:
+    return DEFAULT_POLICY
+
+
 def nothing_to_prefetch(_keys: Iterable[tuple[str, str]]) -> None:
     """Prefetch nothing: every estimate is read by itself."""
 
@@ -45,6 +50,7 @@ class Placement:
     estimates: EstimateLookup = declared_estimate
     declared: Mapping[str, timedelta] = field(default_factory=dict)
     prefetch: Callable[[Iterable[tuple[str, str]]], None] = nothing_to_prefetch
+    policy: Callable[[], OrderPolicy] = default_policy
 
     def entries(self, runs: Sequence[ReadyRun], now: datetime) -> list[Entry]:
         """Return the places of a batch of runs."""
@@ -78,6 +84,7 @@ class Placement:
 
     def key(self, run: ReadyRun) -> float:
         """Return the order key of a run, in milliseconds since 1970: smaller goes first."""
+        policy = self.policy()
         return order_key(
             first_ready=run.first_ready_at,
             tier=run.tier,
@@ -85,6 +92,8 @@ class Placement:
             p90=self._estimate(run).p90,
             late=run.late,
             cost=self._cost(run.needs),
+            patience=policy.patience,
+            values=policy.value,
         )
 
     def _goes_by_deadline(self, run: ReadyRun) -> bool:
@@ -94,6 +103,7 @@ class Placement:
             deadline=run.deadline,
             p90=self._estimate(run).p90,
             late=run.late,
+            patience=self.policy().patience,
         )
 
     def drop_at(self, run: ReadyRun) -> datetime | None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import cache
 from typing import Final
 
+from duetime.scheduler.dispatch.policy_registry import PolicyRegistry
 from duetime.scheduler.errors import InvalidArgument, StoreUnavailable
 from duetime.scheduler.principal import LOCAL, Principal
 from duetime.scheduler.queue import DispatchQueue, QueueLost, QueueUnavailable
@@ -55,6 +57,7 @@ class PoolRegistry:
         self._clock = clock
         self._read_at: float | None = None
         self._known: Mapping[str, Pool] = {}
+        self.policies = PolicyRegistry(store)
         self.told: Mapping[str, Pool] | None = None
         """The pools that this process last told the queue; None when they may have changed since."""
 
@@ -145,7 +148,7 @@ class PoolRegistry:
 
 
 class PoolPublisher:
-    """Publishes the pools to a queue: at the start, after a change, and once a day."""
+    """Publishes the pools to a queue at the start, after a change and once a day, and the policy with each look."""
 
     def __init__(self, registry: PoolRegistry, queue: DispatchQueue, *, now: Callable[[], datetime]) -> None:
         self._registry = registry
@@ -167,6 +170,8 @@ class PoolPublisher:
             except (QueueLost, QueueUnavailable):
                 return POOL_RETRY_DELAY_S  # the rebuilding process fills the queue with its current pools
             self._revision = revision
+        with suppress(QueueLost, QueueUnavailable):  # as above
+            self._registry.policies.publish(self._queue)
         return POOL_CHECK_INTERVAL_S
 
     def fill(self) -> None:
@@ -176,6 +181,7 @@ class PoolPublisher:
         spent = self._registry.spent(pools, now)
         for name, limits in self._all(pools, now).items():
             self._queue.set_pool(name, limits, spent=spent.get(name, 0.0), empty=True)
+        self._registry.policies.publish(self._queue)
         self._told, self._revision = pools, revision
         self._told_at, self._tell_at = now, now + POOL_REFRESH_INTERVAL
         self._registry.told = pools

@@ -11,6 +11,8 @@ from datetime import datetime, timedelta
 
 from duetime.scheduler.records import Throughput, Waiting
 from duetime.scheduler.rules.order import PATIENCE
+from duetime.scheduler.rules.policies.policy import DEFAULT_POLICY, OrderPolicy
+from duetime.scheduler.rules.shares import Shares
 from duetime.scheduler.rules.time.times import length
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import Tier
@@ -46,10 +48,11 @@ class TierLateness:
 
 @dataclass(frozen=True, slots=True)
 class BacklogReport:
-    """The lateness of every tier, the most urgent first, and the throughput."""
+    """The lateness of every tier, the most urgent first, the throughput, and the shares in force."""
 
     tiers: tuple[TierLateness, ...]
     throughput: tuple[Throughput, ...]
+    shares: Shares = DEFAULT_POLICY.shares
 
     def late(self) -> tuple[str, ...]:
         """Return a sentence for each tier whose oldest run has waited longer than its patience."""
@@ -77,21 +80,25 @@ def per_minute(count: int, window: timedelta) -> str:
     return f"{rate:.0f}" if rate >= MIN_WHOLE_RATE_PER_MINUTE else f"{rate:.2g}"
 
 
-def report(store: Store) -> BacklogReport:
+def report(store: Store, policy: OrderPolicy = DEFAULT_POLICY) -> BacklogReport:
     now = store.now()
-    return BacklogReport(lateness(store.backlog.waiting(now), now), store.backlog.throughput(now))
+    tiers = lateness(store.backlog.waiting(now), now, policy.patience)
+    return BacklogReport(tiers, store.backlog.throughput(now), policy.shares)
 
 
-def lateness(waiting: Mapping[Tier, Waiting], now: datetime) -> tuple[TierLateness, ...]:
+def lateness(
+    waiting: Mapping[Tier, Waiting], now: datetime, patience: Mapping[Tier, timedelta] = PATIENCE
+) -> tuple[TierLateness, ...]:
     """Compare the oldest run of each tier with the tier's patience, the most urgent tier first."""
-    return tuple(_of_tier(tier, waiting.get(tier), now) for tier in sorted(Tier, key=lambda tier: tier.rank))
+    tiers = sorted(Tier, key=lambda tier: tier.rank)
+    return tuple(_of_tier(tier, waiting.get(tier), now, patience[tier]) for tier in tiers)
 
 
-def _of_tier(tier: Tier, found: Waiting | None, now: datetime) -> TierLateness:
+def _of_tier(tier: Tier, found: Waiting | None, now: datetime, patience: timedelta) -> TierLateness:
     if found is None:
-        return TierLateness(tier, 0, timedelta(0), PATIENCE[tier])
+        return TierLateness(tier, 0, timedelta(0), patience)
     waited = max(timedelta(0), now - found.since)  # a run may be ready a second early
-    return TierLateness(tier, found.count, waited, PATIENCE[tier], found.at_least)
+    return TierLateness(tier, found.count, waited, patience, found.at_least)
 
 
 def _whole(span: timedelta) -> str:
@@ -101,8 +108,15 @@ def _whole(span: timedelta) -> str:
 class BacklogMonitor:
     """Reports for those that ask often: a report is kept for some seconds, longer if it was slow to make."""
 
-    def __init__(self, store: Store, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        store: Store,
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        policy: Callable[[], OrderPolicy] = lambda: DEFAULT_POLICY,
+    ) -> None:
         self._store = store
+        self._policy = policy
         self._clock = clock
         self._lock = threading.Lock()
         self._last: BacklogReport | None = None
@@ -114,7 +128,7 @@ class BacklogMonitor:
             began = self._clock()
             if self._last is None or began >= self._until:
                 self._late_before = self._last.late_tiers() if self._last else set()
-                self._last = report(self._store)
+                self._last = report(self._store, self._policy())
                 now = self._clock()
                 self._until = now + max(REPORT_INTERVAL_S, REPORT_PAUSE_RATIO * (now - began))
             return self._last

@@ -8,7 +8,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from duetime.scheduler.history.retention import KEEP_ALL, RetentionPolicy
-from duetime.scheduler.rules.headroom import DEFAULT_HEADROOM, HeadroomParts
+from duetime.scheduler.rules.headroom import DEFAULT_HEADROOM, HeadroomRule
 from duetime.scheduler.worker.machine_load import all_of_them
 
 
@@ -27,5 +27,5 @@ class RunnerOptions:
     lease: timedelta = timedelta(seconds=30)
     grace: timedelta = timedelta(seconds=5)
     allowance: Callable[[int], int] = all_of_them
-    headroom: HeadroomParts = DEFAULT_HEADROOM
+    headroom: HeadroomRule = DEFAULT_HEADROOM
     retention: RetentionPolicy = KEEP_ALL

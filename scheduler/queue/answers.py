@@ -108,7 +108,7 @@ class Stats:
     """Counts of runs: ready by tier (critical first), delayed, parked, leased; and the use of pools and threads.
 
     `parked` counts runs by the pool that their class is parked on. A pool made from a template is listed while in use.
-    `threads` are by worker, from recent reports.
+    `threads` are by worker, from recent reports. `policy` is the version of the shares in force.
     """
 
     waiting: tuple[int, ...]
@@ -117,3 +117,4 @@ class Stats:
     leased: int
     pools: Mapping[str, PoolUse]
     threads: Mapping[str, ThreadUse] = field(default_factory=dict)
+    policy: int = 0

@@ -30,7 +30,7 @@ from duetime.scheduler.queue import (
 )
 from duetime.scheduler.queue.lanes import KnownActions
 from duetime.scheduler.rules.limits.admission import Limits
-from duetime.scheduler.rules.shares import TIER_COUNT
+from duetime.scheduler.rules.shares import TIER_COUNT, Shares
 
 MAX_ENDINGS_OWED = 10_000
 """Results that are kept while the queue is away; older ones are dropped, and their leases expire."""
@@ -40,8 +40,8 @@ class FailsafeQueue:
     """A `DispatchQueue` over one that may be lost or unreachable: most calls swallow these errors.
 
     The first call that fails makes it `away` and calls `on_trouble` on its own thread; until `back`, calls return at
-    once without a try. The questions (`stats`, `explain`, `can_admit`, `reserve`), `renew`, `set_pool` and the steps
-    of a rebuild do raise `QueueLost` and `QueueUnavailable`.
+    once without a try. The questions (`stats`, `explain`, `can_admit`, `reserve`), `renew`, `set_pool`,
+    `set_shares` and the steps of a rebuild do raise `QueueLost` and `QueueUnavailable`.
     """
 
     def __init__(
@@ -229,6 +229,10 @@ class FailsafeQueue:
     def set_pool(self, name: str, limits: Limits | None, *, spent: float = 0.0, empty: bool = False) -> None:
         with self._asking():
             self.within.set_pool(name, limits, spent=spent, empty=empty)
+
+    def set_shares(self, shares: Shares, version: int) -> None:
+        with self._asking():
+            self.within.set_shares(shares, version)
 
     def can_admit(self, entry: Entry) -> Shortage | None:
         with self._asking():

@@ -15,7 +15,7 @@ from duetime.scheduler.queue.answers import Explanation, Shortage, Stats, Thread
 from duetime.scheduler.queue.lanes import KnownActions
 from duetime.scheduler.rules.limits.admission import Limits
 from duetime.scheduler.rules.limits.breaker import Report
-from duetime.scheduler.rules.shares import TIER_COUNT
+from duetime.scheduler.rules.shares import TIER_COUNT, Shares
 
 
 class QueueLost(Exception):
@@ -213,6 +213,12 @@ class DispatchQueue(Protocol):
         A name that ends in `:*` is a template, as `key:*` for `key:customer-42`; such a pool exists while it is in
         use. `spent` and `empty` initialise a new pool: the units its window has seen, and an empty bucket. A
         sliding window that knows what it has seen needs no empty bucket.
+        """
+
+    def set_shares(self, shares: Shares, version: int) -> None:
+        """Use the `shares` of this version of the policy, unless a newer one is in force; a rebuild forgets them.
+
+        What tiers have saved up stays theirs.
         """
 
     def can_admit(self, entry: Entry) -> Shortage | None:

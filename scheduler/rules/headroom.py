@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 from duetime.scheduler.rules.shares import TIER_COUNT
 
@@ -39,6 +39,12 @@ class HeadroomParts:
 
 
 DEFAULT_HEADROOM: Final = HeadroomParts()
+
+
+class HeadroomRule(Protocol):
+    """Says how many threads of a worker are reserved: by fixed parts, or by the policy of the moment."""
+
+    def of(self, threads: int) -> Headroom: ...
 
 
 def may_start(headroom: Headroom, tier: int, idle: int) -> bool:

@@ -73,6 +73,8 @@ def order_key(
     unblocks: Mapping[Tier, int] = NOTHING_WAITS,
     cost: float = 0.0,
     value: float | None = None,
+    patience: Mapping[Tier, timedelta] = PATIENCE,
+    values: Mapping[Tier, float] = VALUE,
 ) -> float:
     """Place a run in the order: milliseconds since 1970, smaller first.
 
@@ -80,27 +82,34 @@ def order_key(
     what it will take in nine cases of ten. `late` is a soft run past its `drop_at`: its deadline does not count any
     more, only its patience. `unblocks` counts the runs that wait for this one, by tier. `cost` is what it needs as the
     largest part of any pool's capacity, 0 to 1; with `p90` it makes the effort that `value` is weighed against, what
-    finishing it is worth, by default `VALUE` of its tier.
+    finishing it is worth, by default that of its tier. `patience` and `values` of the tiers are those of the policy.
 
     The bonus is smaller than the time from first ready to latest start, so that no run goes before one that had to
     start before this one was there; the cost term is at most half of that time.
     """
     ready = _milliseconds(first_ready)
-    latest = ready + PATIENCE[tier] / _MILLISECOND
+    latest = ready + patience[tier] / _MILLISECOND
     if deadline is not None and not late:
         latest = min(latest, _milliseconds(deadline) - p90 / _MILLISECOND)
     span = max(latest - ready, 0.0)
     effort = min(max(cost, MIN_NODE_RATIO), 1.0) * max(p90.total_seconds(), 0.0)
-    term = cost_term(effort, VALUE[tier] if value is None else value)
+    worth = VALUE[Tier.CRITICAL] / values[Tier.CRITICAL] * (values[tier] if value is None else value)
+    term = cost_term(effort, worth)
     # In this form rounding cannot put a later deadline before an earlier one.
     return min(latest, ready) + span * (1.0 - unblock_bonus(unblocks) + term)
 
 
 def goes_by_deadline(
-    *, first_ready: datetime, tier: Tier, deadline: datetime | None, p90: timedelta, late: bool = False
+    *,
+    first_ready: datetime,
+    tier: Tier,
+    deadline: datetime | None,
+    p90: timedelta,
+    late: bool = False,
+    patience: Mapping[Tier, timedelta] = PATIENCE,
 ) -> bool:
     """Say whether the deadline of a run orders it, and not how long it has waited: no other tenant goes before it."""
-    return deadline is not None and not late and deadline - p90 < first_ready + PATIENCE[tier]
+    return deadline is not None and not late and deadline - p90 < first_ready + patience[tier]
 
 
 def unblock_bonus(unblocks: Mapping[Tier, int]) -> float:

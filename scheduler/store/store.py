@@ -25,6 +25,7 @@ from duetime.scheduler.store.inbox import Inbox
 from duetime.scheduler.store.integrity import Integrity
 from duetime.scheduler.store.migrations import trigrams
 from duetime.scheduler.store.migrations.upgrade import Upgrade, check, refuse_foreign, upgrade
+from duetime.scheduler.store.policies.versions import PolicyVersions
 from duetime.scheduler.store.pools import Pools
 from duetime.scheduler.store.retention.retention import Retention
 from duetime.scheduler.store.run_history.run_history import RunHistory
@@ -49,6 +50,7 @@ class Store:
         cursors = Cursors(database)
         self.tasks = Tasks(database, clock, forms, cursors)
         self.pools = Pools(database, clock)
+        self.policies = PolicyVersions(database, clock)
         self.claims = Claims(database, clock, forms, seen=self.pools.see)
         self.runners = Runners(database, clock)
         self.history = History(database, cursors)

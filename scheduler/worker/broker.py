@@ -17,7 +17,7 @@ from dramatiq import Message, MessageProxy
 from dramatiq.middleware import Middleware
 from duetime.scheduler.ids import new_id
 from duetime.scheduler.queue import DispatchQueue, Entry, Finish, Grant, QueueChange, Take, ThreadUse
-from duetime.scheduler.rules.headroom import DEFAULT_HEADROOM, Headroom, HeadroomParts, least_urgent
+from duetime.scheduler.rules.headroom import DEFAULT_HEADROOM, Headroom, HeadroomRule, least_urgent
 from duetime.scheduler.rules.shares import TIER_COUNT
 from duetime.scheduler.runtime import failpoints
 from duetime.scheduler.worker.capacity import ThreadCapacity
@@ -82,7 +82,7 @@ class DispatchBroker(dramatiq.Broker):
         let_go: Callable[[], None] = lambda: None,
         line_up: Callable[[Sequence[str]], Sequence[str]] = lambda run_ids: run_ids,
         actions: Collection[str] | None = None,
-        headroom: HeadroomParts = DEFAULT_HEADROOM,
+        headroom: HeadroomRule = DEFAULT_HEADROOM,
         preemption: Preemption | None = None,
         lost: Callable[[], int] = lambda: 0,
         middleware: list[Middleware],

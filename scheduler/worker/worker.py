@@ -14,7 +14,7 @@ import dramatiq
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.history.retention import KEEP_ALL, RetentionPolicy
 from duetime.scheduler.queue import DispatchQueue, QueueLost, QueueUnavailable
-from duetime.scheduler.rules.headroom import DEFAULT_HEADROOM, HeadroomParts
+from duetime.scheduler.rules.headroom import DEFAULT_HEADROOM, HeadroomRule
 from duetime.scheduler.rules.settlement import AttemptResult
 from duetime.scheduler.runtime import failpoints
 from duetime.scheduler.runtime.notifier import RunNotifier
@@ -54,7 +54,7 @@ class WorkerOptions:
     name: str
     threads: int = 16
     lease: timedelta = timedelta(seconds=30)
-    headroom: HeadroomParts = DEFAULT_HEADROOM
+    headroom: HeadroomRule = DEFAULT_HEADROOM
     retention: RetentionPolicy = KEEP_ALL
 
 

@@ -14,6 +14,7 @@ from typing import Annotated, Any
 import typer
 from duetime.server.cli.access.groups import KEYS, SECRETS
 from duetime.server.cli.help import DeferredVerb, Verbs, VerbsOf
+from duetime.server.cli.order.groups import POLICY
 from duetime.server.cli.storage.groups import RETENTION
 from duetime.version import __version__
 from typer.main import get_command
@@ -209,6 +210,7 @@ GROUPS = (
     KEYS,
     SECRETS,
     RETENTION,
+    POLICY,
     Verbs(
         name="pools",
         help="Pools, which limit concurrency and rate.",

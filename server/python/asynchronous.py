@@ -7,6 +7,7 @@ from contextlib import ExitStack, asynccontextmanager
 from functools import partial, update_wrapper
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
+from duetime.scheduler.dispatch.policy_registry import PolicyRegistry
 from duetime.scheduler.handlers import Handler
 from duetime.server.python.call_threads import CallThreads
 from duetime.server.python.calls import Front, check_opening
@@ -69,6 +70,11 @@ class AsyncScheduler:
     def pools(self) -> Coroutine[Any, Any, tuple[str, ...]]:
         """The names of the pools that a task may need; awaited as well, since the database may be asked."""
         return self.threads.run(lambda: self.scheduler.pools)
+
+    @property
+    def policies(self) -> PolicyRegistry:
+        """The policy, as `Scheduler.policies`: its methods read and write the database, so call them in a thread."""
+        return self.scheduler.policies
 
     @property
     def zone(self) -> str | None:

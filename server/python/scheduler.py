@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Self
 
+from duetime.scheduler.dispatch.policy_registry import PolicyRegistry
 from duetime.scheduler.handlers import Handler
 from duetime.scheduler.service import Scheduler as Service
 from duetime.server.app import Role, build
@@ -22,8 +23,9 @@ class ProgramScheduler:
     StoreUnavailable when nothing could be stored.
     """
 
-    def __init__(self, service: Service, *, owner: str = "Scheduler") -> None:
+    def __init__(self, service: Service, *, owner: str = "Scheduler", policies: PolicyRegistry | None = None) -> None:
         self.service = service
+        self._policies = policies
         self.owner = owner
 
     @classmethod
@@ -41,12 +43,18 @@ class ProgramScheduler:
         with build(settings or load_settings(), handlers=handlers, role=role) as app:
             if run:
                 app.start()
-            yield cls(app.scheduler)
+            yield cls(app.scheduler, policies=app.registry.policies)
 
     @property
     def pools(self) -> tuple[str, ...]:
         """The names of the pools that a task may need; templates are left out."""
         return self.service.pools
+
+    @property
+    def policies(self) -> PolicyRegistry:
+        """The policy, with its `set`, `roll_back` and `history`; a scheduler that was opened has it."""
+        assert self._policies is not None
+        return self._policies
 
     @property
     def zone(self) -> str | None:

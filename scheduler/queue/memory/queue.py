@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from threading import Condition
 
 from duetime.scheduler.queue.answers import Explanation, Shortage, Stats, ThreadUse
@@ -33,6 +34,7 @@ class MemoryQueue:
         self._generation = 0
         self._time = QueueTime(clock())
         self._state = QueueState(self._shares, epoch=1, time=self._time)
+        self._policy = 0
         self._complete = True
         self._builder: tuple[str, float] = ("", 0.0)
         self._emptied_at = -math.inf
@@ -175,6 +177,12 @@ class MemoryQueue:
             self._state.pools.set(name, limits, self._called(), spent=spent, empty=empty)
             self._wake()
 
+    def set_shares(self, shares: Shares, version: int) -> None:
+        with self._changed:
+            self._called()
+            if version >= self._policy:
+                self._policy, self._state.shares = version, shares
+
     def can_admit(self, entry: Entry) -> Shortage | None:
         with self._changed:
             return self._state.shortage(entry, self._called())
@@ -189,7 +197,7 @@ class MemoryQueue:
 
     def stats(self) -> Stats:
         with self._changed:
-            return self._state.stats(self._called())
+            return replace(self._state.stats(self._called()), policy=self._policy)
 
     def explain(self, run_id: str) -> Explanation | None:
         with self._changed:
@@ -207,6 +215,7 @@ class MemoryQueue:
             self._complete, self._builder = False, (owner, now + REBUILD_TURN_MS)
             self._state = QueueState(self._shares, epoch=self._state.epoch, time=self._time)
             self._takes = {}
+            self._policy = 0
             return True
 
     def adopt(self, worker: str, entry: Entry, token: str, lease: float) -> bool:

@@ -49,7 +49,7 @@ class QueueState:
 
     def __init__(self, shares: Shares, *, epoch: int, time: QueueTime) -> None:
         self.epoch = epoch
-        self._shares = shares
+        self.shares = shares
         self._balance = ShareBalance()
         self._serial = 0
         self.threads = WorkerThreads()
@@ -225,7 +225,7 @@ class QueueState:
     ) -> bool:
         """Grant the best run of the chosen tier, or park its class; return False when there is nothing to examine."""
         keys, wall = [head[0] if head else None for head in heads], self.pools.time.wall
-        tier = choose(self._shares, self._balance, keys, wall)
+        tier = choose(self.shares, self._balance, keys, wall)
         head = heads[tier] if tier is not None else None
         head = view.in_turn(head, wall) if head is not None and not view.is_cut_short else None
         if tier is None or head is None:
@@ -235,7 +235,7 @@ class QueueState:
             self._park(cls, head, *short, now)
         else:
             self._waiting.start(head[2], now)
-            served(self._shares, self._balance, overdue(keys, wall), tier)
+            served(self.shares, self._balance, overdue(keys, wall), tier)
             granted.append(self._lease(entry, worker, now, until))
         return True
 

@@ -14,7 +14,7 @@ from duetime.scheduler.queue.port import Entry, Finish, Grant
 from duetime.scheduler.rules.shares import TIER_COUNT
 
 _POOL = re.compile(r"[^\s,=]+")
-_TOTALS_COLUMNS = TIER_COUNT + 2
+_TOTALS_COLUMNS = TIER_COUNT + 3
 _CLASS_COLUMNS = 3
 _USE_COLUMNS = 8
 _THREADS_COLUMNS = 5 + TIER_COUNT
@@ -140,7 +140,8 @@ def stats_of(
             behind[pool] = behind.get(pool, 0) + int(runs)
     waiting = tuple(ready - aside for ready, aside in zip(totals[:TIER_COUNT], parked, strict=True))
     uses = (row for page in pools for row in _rows(page[_TOTALS_COLUMNS:], _USE_COLUMNS))
-    return Stats(waiting, totals[-2], sum(parked), totals[-1], _uses(uses, behind), threads)
+    delayed, leased, policy = totals[TIER_COUNT:]
+    return Stats(waiting, delayed, sum(parked), leased, _uses(uses, behind), threads, policy)
 
 
 def _uses(rows: Iterable[Sequence[str]], behind: Mapping[str, int]) -> dict[str, PoolUse]:

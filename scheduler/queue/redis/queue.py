@@ -167,6 +167,9 @@ class RedisQueue:
         while cursor != "0":
             cursor = self._scripts.ask("set_pool", name, given, spent, int(empty), cursor)
 
+    def set_shares(self, shares: Shares, version: int) -> None:
+        self._scripts.ask("set_shares", version, *shares.guaranteed, *shares.ceilings)
+
     def can_admit(self, entry: Entry) -> Shortage | None:
         return shortage_of(self._scripts.ask("can_admit", entry.run_id, class_of(entry), entry.key))
 

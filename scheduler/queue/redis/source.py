@@ -39,7 +39,7 @@ SCRIPTS = {
     "reserve": (*_PARTS, "shortages"),
     "can_admit": (*_PARTS, "shortages", "explain_parts"),
     "explain": (*_PARTS, "shortages", "explain_parts", "threads"),
-    **dict.fromkeys(("begin_rebuild", "end_rebuild"), ("state",)),
+    **dict.fromkeys(("begin_rebuild", "end_rebuild", "set_shares"), ("state",)),
     "take": (*_PARTS, "shortages", "threads", "shares", "view"),
     "preemptors": (*_PARTS, "shortages", "threads", "view"),
     "runs_to_preempt": (*_PARTS, "shortages"),

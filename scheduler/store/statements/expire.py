@@ -17,6 +17,7 @@ from duetime.scheduler.rules.states import check_move
 from duetime.scheduler.rules.time.times import about, describe_deadline
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.schema.damage import is_damaged, next_time
+from duetime.scheduler.store.schema.policy_tables import NEWEST_POLICY
 from duetime.scheduler.store.schema.pool_tables import POOL_REVISION
 from duetime.scheduler.store.schema.rows import NOT_PAUSED, task_and_run
 from duetime.scheduler.store.schema.tables import runs, tasks
@@ -89,8 +90,12 @@ _DROP = (
 )
 
 
+SETTINGS_REVISION = POOL_REVISION.scalar_subquery() + NEWEST_POLICY.scalar_subquery()
+"""A number that rises with each change of a pool or of the policy."""
+
+
 def _next(wake: Select[Any], drop: Select[Any]) -> Select[Any]:
-    return select(wake.scalar_subquery(), drop.scalar_subquery(), POOL_REVISION.scalar_subquery())
+    return select(wake.scalar_subquery(), drop.scalar_subquery(), SETTINGS_REVISION)
 
 
 _NEXT = _next(_WAKE, _DROP)

@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from duetime.scheduler.errors import StoreUnavailable
-from duetime.scheduler.rules.shares import Shares
 from duetime.scheduler.rules.time import times
 from duetime.scheduler.task import Tier
 from duetime.server.rest.resources.payloads import RestPayload
@@ -90,6 +89,7 @@ class StatsPayload(RestPayload):
     delayed: int
     parked: int
     leased: int
+    policy: int = Field(default=0, description="the version of the policy in force, 0 for the default")
     pools: dict[str, PoolUsePayload]
     threads: dict[str, ThreadUsePayload]
     tiers: tuple[TierPayload, ...]
@@ -126,7 +126,7 @@ def stats_json(found: Stats, backlog: BacklogReport) -> dict[str, Any]:
 
 def tier_rows(found: Stats, backlog: BacklogReport) -> Iterator[dict[str, Any]]:
     """Give a row for each tier, the most urgent first."""
-    shares = Shares()
+    shares = backlog.shares
     for rank, (waiting, late) in enumerate(zip(found.waiting, backlog.tiers, strict=True), start=1):
         yield {
             "tier": late.tier.value,

@@ -61,6 +61,33 @@ class SharesContract(QueueCase):
         clock.ms += 5001
         assert Counter(self.tiers(queue, 100))[5] >= 100 * Shares().guaranteed[4] - 2
 
+    def test_shares_may_be_set_and_an_older_version_of_them_changes_nothing(
+        self, queue: DispatchQueue, clock: Clock
+    ) -> None:
+        even = Shares((0.2, 0.2, 0.2, 0.2, 0.2), (0.9, 0.8, 0.8, 0.8, 0.8))
+        queue.set_shares(even, 2)
+        queue.set_shares(Shares(), 1)
+        self.crowd(queue, clock, 1)
+        got = Counter(self.tiers(queue, 200))
+        assert all(abs(got[tier] - 40) <= 5 for tier in TIERS), got
+        assert queue.stats().policy == 2
+
+    def test_shares_are_those_of_the_newest_version_and_a_rebuild_forgets_them(
+        self, queue: DispatchQueue, clock: Clock
+    ) -> None:
+        assert queue.stats().policy == 0
+        queue.set_shares(Shares((0.01, 0.01, 0.01, 0.01, 0.96), (0.02, 0.02, 0.02, 0.02, 1.0)), 1)
+        queue.set_shares(Shares(), 1)
+        self.crowd(queue, clock, 5)
+        assert Counter(self.tiers(queue, 100))[5] <= 100 * Shares().ceilings[4] + 3
+        queue.set_shares(Shares((0.2,) * 5, (0.9,) * 5), 7)
+        assert queue.begin_rebuild("me")
+        assert queue.end_rebuild("me")
+        assert queue.stats().policy == 0
+        self.crowd(queue, clock, 1)
+        got = Counter(self.tiers(queue, 200))
+        assert got[1] >= 200 * Shares().guaranteed[0] - 2
+
     def test_a_tier_that_is_alone_gets_everything(self, queue: DispatchQueue, clock: Clock) -> None:
         queue.put([self.entry(clock, f"5.{n:02}", n, tier=5) for n in range(40)])
         assert self.tiers(queue, 40) == [5] * 40

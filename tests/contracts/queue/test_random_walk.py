@@ -19,7 +19,19 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from duetime.scheduler.queue import Cancelled, Entry, Finish, Grant, Kind, Limits, QueueLost, Report, Take, ThreadUse
+from duetime.scheduler.queue import (
+    Cancelled,
+    Entry,
+    Finish,
+    Grant,
+    Kind,
+    Limits,
+    QueueLost,
+    Report,
+    Shares,
+    Take,
+    ThreadUse,
+)
 from duetime.scheduler.queue.constants import HOLD_CHECK_INTERVAL_MS
 from duetime.scheduler.queue.lanes import KnownActions, knows
 from duetime.scheduler.queue.memory.queue import MemoryQueue
@@ -84,6 +96,7 @@ class Walk:
             self.cancel: 4,
             self.rescore: 5,
             self.set_pool: 4,
+            self.set_shares: 1,
             self.can_admit: 3,
             self.explain: 5,
             self.stats: 3,
@@ -303,6 +316,12 @@ class Walk:
             self.limits.pop(name, None)
             if limits is not None and name not in TEMPLATES:
                 self.limits[name] = limits
+
+    def set_shares(self) -> None:
+        """Set others, of any version: an older one changes nothing."""
+        parts = [self.chance.uniform(0.01, 0.2) for _ in range(5)]
+        ceilings = [self.chance.uniform(part, 1.0) for part in parts]
+        self.both("set_shares", Shares(tuple(parts), tuple(ceilings)), self.chance.randint(1, 40))
 
     def some_limits(self) -> Limits:
         pick, now = self.chance.choice, self.clock.ms

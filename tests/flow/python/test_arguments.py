@@ -23,7 +23,9 @@ from duetime.server.python.arguments import SPECIAL, USUAL
 from duetime.server.python.calls import Signature
 from duetime.server.python.words import MethodWords
 
-METHODS = [name for name in vars(Scheduler) if not name.startswith("_") and name not in {"open", "pools", "zone"}]
+METHODS = [
+    name for name in vars(Scheduler) if not name.startswith("_") and name not in {"open", "policies", "pools", "zone"}
+]
 USED: dict[str, dict[str, Any]] = {
     "schedule": {"title": "Call John", "when": "in 2 hours"},
     "submit": {"request": Request("Call John", when="in 2 hours")},

@@ -14,7 +14,9 @@ import pytest
 from duetime import AsyncScheduler, InvalidArgument, InvalidArguments, Scheduler, Settings, State, TaskNotFound
 from duetime.server.python.call_threads import CallThreads
 
-METHODS = [name for name in vars(Scheduler) if not name.startswith("_") and name not in {"open", "pools", "zone"}]
+METHODS = [
+    name for name in vars(Scheduler) if not name.startswith("_") and name not in {"open", "policies", "pools", "zone"}
+]
 PATIENCE_S = 60
 
 

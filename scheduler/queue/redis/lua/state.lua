@@ -57,6 +57,7 @@ local function is_state(v)
   for i = 5, 8 do if type(v[i]) ~= 'number' then return false end end
   for i = 9, 11 do if type(v[i]) ~= 'table' or #v[i] ~= 5 then return false end end
   for i = 12, 18 do if v[i] and type(v[i]) ~= 'number' then return false end end
+  if v[19] and not (type(v[19]) == 'table' and #v[19] == 11) then return false end
   return tonumber(v[2]) ~= nil
 end
 
@@ -77,6 +78,7 @@ local function read_state()
     fill = v[2], epoch = v[3], builder = v[4], build_until = v[5], last = v[6], calm = v[7], serial = v[8],
     ready = v[9], owed = v[10], room = v[11], now = v[12] or v[6], behind = v[13] or 0, shown = v[14] or 0,
     behind_then = v[15] or 0, turn = v[16], emptied = v[17] or 0, lanes = v[18] or 0,
+    policy = v[19] or nil,
   }
 end
 
@@ -113,7 +115,7 @@ end
 local function save()
   call('SET', KEYS[1], cmsgpack.pack({
     LAYOUT_VERSION, S.fill, S.epoch, S.builder, S.build_until, S.last, S.calm, S.serial, S.ready, S.owed, S.room,
-    S.now, S.behind, S.shown, S.behind_then, S.turn or 0, S.emptied, S.lanes,
+    S.now, S.behind, S.shown, S.behind_then, S.turn or 0, S.emptied, S.lanes, S.policy,
   }))
 end
 

@@ -1,5 +1,5 @@
 -- stats: counts, in pages. ARGV from 4: 'parked' or 'pools', and the cursor of the page.
--- Returns [next cursor, ready by tier x5, delayed, leased] and for each class [tier, pool, runs], or for each used pool
+-- Returns [next cursor, ready by tier x5, delayed, leased, version of the policy] and for each class [tier, pool, runs], or for each used pool
 -- [name, capacity, used, spent, free, factor, state, end of that state].
 
 filled()
@@ -8,6 +8,7 @@ local page = call('HSCAN', P .. ARGV[4], ARGV[5], 'COUNT', 500)
 local reply = {page[1]}
 for tier = 1, 5 do reply[tier + 1] = S.ready[tier] end
 reply[7], reply[8] = call('ZCARD', P .. 'delayed'), call('ZCARD', P .. 'leases')
+reply[9] = S.policy and S.policy[1] or 0
 
 local function add(...)
   for _, part in ipairs({...}) do reply[#reply + 1] = part end

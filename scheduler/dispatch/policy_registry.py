@@ -1,0 +1,155 @@
+"""The policy of an installation: kept in the database as versions, used by every process within seconds."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from duetime.scheduler.audit.entry import AuditEntry, AuditKind
+from duetime.scheduler.errors import InvalidArgument, StoreUnavailable
+from duetime.scheduler.principal import LOCAL, Principal
+from duetime.scheduler.queue import DispatchQueue
+from duetime.scheduler.rules.headroom import Headroom, HeadroomRule
+from duetime.scheduler.rules.policies.policy import (
+    DEFAULT_POLICY,
+    OrderPolicy,
+    PolicyVersion,
+    differences,
+    read_policy,
+    spec_of,
+)
+from duetime.scheduler.store import Store
+
+MAX_VERSIONS_SHOWN: Final = 50
+MAX_POLICY_TRIES: Final = 5
+"""Tries of a change while others change the policy at the same moment."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyInForce:
+    """A policy and its version; version 0 is the default, which nobody has changed."""
+
+    version: int = 0
+    policy: OrderPolicy = DEFAULT_POLICY
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyChange:
+    """A change of the policy, done or (`version` of None) only tried: a line for each number that differs."""
+
+    policy: OrderPolicy
+    differences: tuple[str, ...]
+    version: int | None = None
+
+
+class PolicyRegistry:
+    """Reads and changes the policy. Thread-safe. A process that dispatches calls `refresh`, others read it once."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._lock = threading.Lock()
+        self._known: PolicyInForce | None = None
+        self._unreadable = 0
+
+    def known(self) -> PolicyInForce:
+        """Return the policy in force, as this process knows it; usually without a query."""
+        return self._known or self.refresh()
+
+    def policy(self) -> OrderPolicy:
+        return self.known().policy
+
+    def refresh(self) -> PolicyInForce:
+        """Read the newest version; while it cannot be read, the last known one stays in force."""
+        with self._lock:
+            try:
+                if self._known is None or self._store.policies.version() != self._known.version:
+                    self._known = self._read() or self._known
+            except StoreUnavailable:
+                log.debug("the policy cannot be read now")
+            return self._known or PolicyInForce()
+
+    def set(
+        self, given: Mapping[str, Any], *, by: Principal = LOCAL, reason: str | None = None, dry_run: bool = False
+    ) -> PolicyChange:
+        """Change what `given` names; everything else stays. Raises InvalidArgument(s) for what is not accepted."""
+
+        def change(now: PolicyInForce) -> OrderPolicy:
+            return read_policy(given, now.policy)
+
+        return self._change(change, AuditKind.POLICY_SET, by=by, reason=reason, dry_run=dry_run)
+
+    def roll_back(
+        self, version: int, *, by: Principal = LOCAL, reason: str | None = None, dry_run: bool = False
+    ) -> PolicyChange:
+        """Make a new version with the content of an earlier one, 0 for the default; raises InvalidArgument."""
+        found = self._store.policies.get(version) if version else PolicyVersion(0, {}, self._store.now(), "")
+        if found is None:
+            newest = self._store.policies.version()
+            raise InvalidArgument("version", f"no version {version}", accepted=f"0 to {newest}", example=str(newest))
+        policy = read_policy(found.content)
+        return self._change(lambda _: policy, AuditKind.POLICY_RESTORED, by=by, reason=reason, dry_run=dry_run)
+
+    def history(self, limit: int = MAX_VERSIONS_SHOWN) -> Sequence[PolicyVersion]:
+        """Return the newest versions, the one in force first."""
+        return self._store.policies.newest(limit)
+
+    def headroom(self, settings: HeadroomRule) -> PolicyHeadroom:
+        """Return the headroom of a worker: that of the policy, else that of its settings."""
+        return PolicyHeadroom(self.policy, settings)
+
+    def publish(self, queue: DispatchQueue) -> None:
+        """Tell the queue the shares in force; it keeps the newest version that any process told it."""
+        found = self.refresh()
+        if found.version:
+            queue.set_shares(found.policy.shares, found.version)
+
+    def _change(
+        self,
+        change: Callable[[PolicyInForce], OrderPolicy],
+        kind: AuditKind,
+        *,
+        by: Principal,
+        reason: str | None,
+        dry_run: bool,
+    ) -> PolicyChange:
+        for _ in range(MAX_POLICY_TRIES):
+            now = self._read() or PolicyInForce()
+            policy = change(now)
+            found = PolicyChange(policy, tuple(differences(now.policy, policy)))
+            if dry_run or not found.differences:
+                return found
+            act = AuditEntry.by(
+                by, kind, f"policy {now.version + 1}", reason=reason, detail={"changes": list(found.differences)}
+            )
+            made = self._store.policies.add(spec_of(policy), act, based_on=now.version)
+            if made is not None:
+                self.refresh()
+                return PolicyChange(policy, found.differences, made.version)
+        raise StoreUnavailable("Others changed the policy at this moment. Nothing was stored; try again.")
+
+    def _read(self) -> PolicyInForce | None:
+        """Return the newest version that this process can read; one of a newer Duetime is passed over."""
+        for found in self._store.policies.newest(MAX_VERSIONS_SHOWN):
+            try:
+                return PolicyInForce(found.version, read_policy(found.content))
+            except Exception as error:  # noqa: BLE001 - a version that cannot be read must not stop the dispatch
+                if found.version != self._unreadable:
+                    log.error("cannot read version %d of the policy: %s", found.version, error)  # noqa: TRY400 - no defect
+                self._unreadable = found.version
+        return PolicyInForce()
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyHeadroom:
+    """The headroom of one worker, by the policy of the moment."""
+
+    policy: Callable[[], OrderPolicy]
+    settings: HeadroomRule
+
+    def of(self, threads: int) -> Headroom:
+        return (self.policy().headroom or self.settings).of(threads)

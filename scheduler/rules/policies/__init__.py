@@ -1,0 +1,1 @@
+"""Policies: the numbers that decide the order of runs, as admins change them at run time."""

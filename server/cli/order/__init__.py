@@ -1,0 +1,1 @@
+"""The verbs of the order of runs: policies."""

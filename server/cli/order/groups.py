@@ -1,0 +1,42 @@
+"""The groups of verbs of the order of runs; a verb is loaded when it is used."""
+
+from __future__ import annotations
+
+from duetime.server.cli.help import DeferredVerb, Verbs
+
+_POLICY = "duetime.server.cli.order.policy"
+
+POLICY = Verbs(
+    name="policy",
+    help="The policy, which decides the order of runs: patience, values, shares, headroom.",
+    rich_markup_mode=None,
+    commands=(
+        DeferredVerb(
+            "show",
+            f"{_POLICY}:show",
+            "Show the policy in force: its numbers by tier.",
+            examples=("duetime policy show",),
+        ),
+        DeferredVerb(
+            "set",
+            f"{_POLICY}:set_",
+            "Change numbers of the policy in all processes, within seconds; everything else stays.",
+            examples=(
+                "duetime policy set patience.normal='2 minutes' --reason 'chats wait for them' --dry-run",
+                'duetime policy set \'{"shares": {"low": 0.12}}\'',
+            ),
+        ),
+        DeferredVerb(
+            "history",
+            f"{_POLICY}:history",
+            "List the versions of the policy, newest first: who set each, when, why and what it changed.",
+            examples=("duetime policy history",),
+        ),
+        DeferredVerb(
+            "rollback",
+            f"{_POLICY}:rollback",
+            "Make an earlier version of the policy the newest one; 0 is the default.",
+            examples=("duetime policy rollback 3 --reason 'reports were late'",),
+        ),
+    ),
+)
