@@ -7,8 +7,9 @@ from datetime import datetime
 from typing import Annotated
 
 import typer
+from duetime.scheduler.history.runs import RunFilter
 from duetime.scheduler.rules.retry import attempt_in_words
-from duetime.scheduler.rules.states import OPEN, only_failures
+from duetime.scheduler.rules.states import FAILURES, OPEN, only_failures
 from duetime.scheduler.rules.time import times
 from duetime.scheduler.task import State, TaskFilter, TaskPage, TaskView
 from duetime.server.cli import completion, output
@@ -16,6 +17,8 @@ from duetime.server.cli.completion import Label
 from duetime.server.cli.formats import rows
 from duetime.server.cli.formats.csv_table import write_csv
 from duetime.server.cli.output import AsCsv, AsJson
+from duetime.server.cli.past import run_table
+from duetime.server.cli.past.run_table import RunBounds
 from duetime.server.session import session
 from duetime.tools.filters import states_of
 from duetime.widgets.list_text import CUT, clash_line, counts_in_words
@@ -65,13 +68,20 @@ def failed(
     *,
     label: Label = None,
     query: Query = None,
+    since: Annotated[str | None, typer.Option(help="every run that failed from this time on: 'last night'")] = None,
+    until: Annotated[str | None, typer.Option(help="every run that failed before this time")] = None,
     limit: Limit = 20,
     cursor: Cursor = None,
     as_json: AsJson = False,
     as_csv: AsCsv = False,
 ) -> None:
-    """List tasks whose last run failed, newest first, and why: also those that are scheduled again."""
+    """List tasks whose last run failed, newest first, and why; with a time, every run that failed then."""
     with session(context).scheduler() as scheduler:
+        if since is not None or until is not None:
+            ended = RunFilter(states=tuple(sorted(FAILURES)), label=label, text=query)
+            past = run_table.full_page(scheduler, ended, RunBounds(since, until), limit=limit, cursor=cursor)
+            run_table.show(context, past, scheduler.zone or "UTC", as_json=as_json, as_csv=as_csv)
+            return
         where = TaskFilter((State.FAILED,), label=label, query=query)
         page = scheduler.list(where, limit=limit, cursor=cursor)
     _answer(context, page, as_json=as_json, as_csv=as_csv)

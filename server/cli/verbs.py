@@ -62,9 +62,10 @@ VERBS = (
     DeferredVerb(
         "failed",
         f"{_LISTS}:failed",
-        "List tasks whose last run failed, newest first, and why: also those that are scheduled again.",
+        "List tasks whose last run failed, newest first, and why; with a time, every run that failed then.",
         examples=(
             "duetime failed",
+            'duetime failed --since "last night"',
             "duetime failed --label reports",
         ),
     ),
@@ -106,11 +107,20 @@ VERBS = (
     ),
     DeferredVerb(
         "history",
-        f"{_HERE}.history:history",
+        f"{_HERE}.past.history:history",
         "Show what happened to tasks, newest first: who did what, when and why.",
         examples=(
             'duetime history --since "last night"',
             "duetime history t_7k3m",
+        ),
+    ),
+    DeferredVerb(
+        "runs",
+        f"{_HERE}.past.runs:runs",
+        "List runs, newest first, or count them: when, what, on which worker, how long and why.",
+        examples=(
+            'duetime runs --state failed --since "last night"',
+            "duetime runs --since 7d --count-by action",
         ),
     ),
     DeferredVerb(

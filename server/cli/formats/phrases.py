@@ -40,6 +40,8 @@ _NAMES = {item.name for kind in (Request, Reschedule) for item in fields(kind)} 
     "cursor",
     "limit",
     "revision",
+    *("tenant", "tier", "worker", "actor", "pool", "min_units", "min_attempts", "min_duration", "max_duration"),
+    *("min_lateness", "min_delay"),
 }
 _OPTIONS = {
     **{name: f"--{name.replace('_', '-')}" for name in _NAMES},

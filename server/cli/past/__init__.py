@@ -1,0 +1,1 @@
+"""The verbs that answer what happened: events, runs and failures."""

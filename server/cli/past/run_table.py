@@ -1,0 +1,100 @@
+"""Runs as a table: when, what, how long, and why it failed; and where the log of a run is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import NamedTuple
+
+import typer
+from duetime.scheduler.history.runs import RunFilter, RunPage, RunSummary
+from duetime.scheduler.rules.states import FAILURES
+from duetime.scheduler.rules.time import times
+from duetime.scheduler.service import Scheduler
+from duetime.scheduler.task import Json
+from duetime.server.cli import output
+from duetime.server.cli.formats.csv_table import write_csv
+from duetime.tools.admin import run_rows
+from duetime.widgets.history_text import clock_time
+from duetime.widgets.quote import cut
+from rich.text import Text
+
+MAX_SHORT_PAGES = 200
+"""Pages that are read for one full one: two million runs are compared then, and the rest is another command."""
+
+MAX_WHY_CHARS = 200
+COLUMNS = (
+    *("id", "task_id", "tenant", "title", "action", "tier", "labels", "state", "at", "scheduled_for", "started"),
+    *("ended", "deadline", "seconds", "late_seconds", "attempts", "worker", "error", "units"),
+)
+WHERE_LOGS_ARE = "Log lines of a run have its id. In the log of its worker, say: journalctl --user -u duetime | grep"
+
+
+class RunBounds(NamedTuple):
+    """The times between which runs are asked for, in words, and their tenant."""
+
+    since: str | None = None
+    until: str | None = None
+    tenant: str | None = None
+
+
+def full_page(scheduler: Scheduler, where: RunFilter, bounds: RunBounds, *, limit: int, cursor: str | None) -> RunPage:
+    """Return a page that is short only at the end: whoever waits at a terminal wants rows, not cursors."""
+    page = scheduler.runs(where, limit=limit, cursor=cursor, **bounds._asdict())
+    for _ in range(MAX_SHORT_PAGES):
+        if page.cursor is None or len(page.runs) == limit:
+            break
+        room = limit - len(page.runs)
+        following = scheduler.runs(where, limit=room, cursor=page.cursor, **bounds._asdict())
+        page = replace(following, runs=(*page.runs, *following.runs))
+    return page
+
+
+def show(context: typer.Context, page: RunPage, zone: str, *, as_json: bool, as_csv: bool) -> None:
+    """Write a page of runs, and how to get the next one."""
+    if as_json:
+        output.as_json(run_rows.page_json(page))
+        return
+    if as_csv:
+        write_csv(COLUMNS, map(_cells, page.runs))
+    elif page.runs:
+        _table(page.runs, zone)
+    else:
+        output.say("No runs.")
+    output.say_window("Runs", page.where.since, page.where.until, zone)
+    output.say_next(context, page.cursor)
+
+
+def note_cut(counted_to: datetime | None) -> None:
+    """Say that a count does not have all runs."""
+    if counted_to is not None:
+        output.note(f"The newest runs alone, back to {times.utc(counted_to)}: give --since for all of a shorter time.")
+
+
+def _table(found: Sequence[RunSummary], zone: str) -> None:
+    columns = (f"AT ({zone})", "STATE", "TITLE", "ACTION", "TOOK", "ATTEMPTS", "WORKER", "WHY", "TASK", "RUN")
+    output.table(columns, (_row(run, zone) for run in found), spare=("TOOK", "ACTION", "WORKER"))
+    failed = [run.id for run in found if run.state in FAILURES]
+    if failed:
+        output.note(f"{WHERE_LOGS_ARE} {failed[0]}")
+
+
+def _row(run: RunSummary, zone: str) -> Sequence[str | Text]:
+    return (
+        clock_time(times.utc(run.at), zone),
+        output.state_word(run.state, damaged=bool(run.damage)),
+        run.title,
+        run.action,
+        "" if run.duration is None else times.length(run.duration),
+        str(run.attempt),
+        run.worker or "",
+        cut(run.error or "; ".join(run.damage), MAX_WHY_CHARS),
+        run.task_id,
+        run.id,
+    )
+
+
+def _cells(run: RunSummary) -> dict[str, Json]:
+    row = run_rows.run_row(run)
+    return {**row, "units": "; ".join(f"{pool}: {units:g}" for pool, units in run.units.items())}

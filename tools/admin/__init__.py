@@ -1,0 +1,1 @@
+"""Tools of administrators: no other caller is shown them."""

@@ -1,0 +1,110 @@
+"""Runs of the history as JSON: for the command line and for models."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.history.runs import RunCounts, RunFilter, RunPage, RunSummary, TimeBuckets
+from duetime.scheduler.rules.time import times
+from duetime.scheduler.rules.time.durations import parse_exact
+from duetime.scheduler.rules.time.tokens import Misread, Unknown
+from duetime.scheduler.task import Json, Tier
+from duetime.tools.filters import states_of
+
+JsonRow = dict[str, Json]
+SPANS = ("min_duration", "max_duration", "min_lateness", "min_delay")
+
+
+def run_filter(
+    *, state: str | None = None, tier: str | None = None, min_units: float | None = None, **others: str | int | None
+) -> RunFilter:
+    """Return the filter that words ask for; lengths of time are words or seconds. Raises InvalidArgument."""
+    spans = {name: _span(name, others.pop(name)) for name in SPANS if others.get(name) is not None}
+    given: dict[str, object] = {name: value for name, value in others.items() if value is not None}
+    return RunFilter(states=states_of(state), tier=_tier(tier), min_units=min_units, **given, **spans)  # type: ignore[arg-type]  # names of its fields
+
+
+def _tier(word: str | None) -> Tier | None:
+    if word is None:
+        return None
+    try:
+        return Tier(word.strip().lower())
+    except ValueError:
+        raise InvalidArgument(
+            "tier", "there is no such tier", accepted=", ".join(Tier), example="tier='high'"
+        ) from None
+
+
+def _span(name: str, given: str | float | None) -> timedelta:
+    try:
+        return timedelta(seconds=float(given or 0)) if _is_number(given) else parse_exact(str(given))
+    except (Misread, Unknown, OverflowError) as error:
+        problem = error.problem if isinstance(error, Misread) else "it is not a duration"
+        raise InvalidArgument(name, problem, accepted="a duration, or seconds", example=f"{name}='5 min'") from None
+
+
+def _is_number(given: str | float | None) -> bool:
+    return not isinstance(given, str) or given.replace(".", "", 1).isdigit()
+
+
+def run_row(run: RunSummary) -> JsonRow:
+    """Return what is known of a run; what it does not have is left out."""
+    row: JsonRow = {
+        "id": run.id,
+        "task_id": run.task_id,
+        "tenant": run.tenant,
+        "title": run.title,
+        "action": run.action,
+        "tier": run.tier.value,
+        "labels": list(run.labels),
+        "state": run.state.value,
+        "at": times.utc(run.at),
+        "scheduled_for": times.utc(run.scheduled_for),
+        "started": _utc(run.started_at),
+        "ended": _utc(run.ended_at),
+        "deadline": _utc(run.deadline),
+        "seconds": _seconds(run.duration),
+        "late_seconds": _seconds(run.lateness) if run.lateness and run.lateness > timedelta(0) else None,
+        "attempts": run.attempt,
+        "worker": run.worker,
+        "error": run.error,
+        "units": dict(run.units) or None,
+        "damaged": list(run.damage) or None,
+    }
+    return {name: value for name, value in row.items() if value is not None}
+
+
+def page_json(page: RunPage) -> JsonRow:
+    """Return a page of runs."""
+    found: JsonRow = {"schema": "duetime.runs/1", "runs": [run_row(run) for run in page.runs]}
+    more: JsonRow = {"cursor": page.cursor, "searched_to": _utc(page.searched_to)}
+    return found | {name: value for name, value in more.items() if value is not None}
+
+
+def counts_json(found: RunCounts) -> JsonRow:
+    """Return counts by group."""
+    counts: JsonRow = {"schema": "duetime.run_counts/1", "by": found.by.value, "counts": dict(found.counts)}
+    return counts | _counted_to(found.counted_to)
+
+
+def buckets_json(found: TimeBuckets) -> JsonRow:
+    """Return counts by time and state."""
+    rows: list[Json] = [
+        {"start": times.utc(each.start), "counts": {state.value: count for state, count in each.counts.items()}}
+        for each in found.buckets
+    ]
+    known: JsonRow = {"schema": "duetime.run_buckets/1", "width": found.width.value, "zone": found.zone}
+    return known | {"buckets": rows} | _counted_to(found.counted_to)
+
+
+def _counted_to(at: datetime | None) -> JsonRow:
+    return {} if at is None else {"counted_to": times.utc(at)}
+
+
+def _utc(at: datetime | None) -> str | None:
+    return None if at is None else times.utc(at)
+
+
+def _seconds(span: timedelta | None) -> float | None:
+    return None if span is None else span.total_seconds()
