@@ -18,7 +18,7 @@ from duetime.server.cli.formats import rows
 from duetime.server.cli.formats.csv_table import write_csv
 from duetime.server.cli.output import AsCsv, AsJson
 from duetime.server.cli.past import run_table
-from duetime.server.cli.past.run_table import RunBounds
+from duetime.server.cli.past.run_table import RunBounds, RunPlace
 from duetime.server.session import session
 from duetime.tools.filters import states_of
 from duetime.widgets.list_text import CUT, clash_line, counts_in_words
@@ -79,8 +79,7 @@ def failed(
     with session(context).scheduler() as scheduler:
         if since is not None or until is not None:
             ended = RunFilter(states=tuple(sorted(FAILURES)), label=label, text=query)
-            past = run_table.full_page(scheduler, ended, RunBounds(since, until), limit=limit, cursor=cursor)
-            run_table.show(context, past, scheduler.zone or "UTC", as_json=as_json, as_csv=as_csv)
+            run_table.page(context, scheduler, ended, RunBounds(since, until), RunPlace(limit, cursor))
             return
         where = TaskFilter((State.FAILED,), label=label, query=query)
         page = scheduler.list(where, limit=limit, cursor=cursor)

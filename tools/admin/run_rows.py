@@ -12,7 +12,7 @@ from duetime.scheduler.rules.time.tokens import Misread, Unknown
 from duetime.scheduler.task import Json, Tier
 from duetime.tools.filters import states_of
 
-JsonRow = dict[str, Json]
+RunJson = dict[str, Json]
 SPANS = ("min_duration", "max_duration", "min_lateness", "min_delay")
 
 
@@ -48,9 +48,9 @@ def _is_number(given: str | float | None) -> bool:
     return not isinstance(given, str) or given.replace(".", "", 1).isdigit()
 
 
-def run_row(run: RunSummary) -> JsonRow:
+def run_row(run: RunSummary) -> RunJson:
     """Return what is known of a run; what it does not have is left out."""
-    row: JsonRow = {
+    row: RunJson = {
         "id": run.id,
         "task_id": run.task_id,
         "tenant": run.tenant,
@@ -75,30 +75,30 @@ def run_row(run: RunSummary) -> JsonRow:
     return {name: value for name, value in row.items() if value is not None}
 
 
-def page_json(page: RunPage) -> JsonRow:
+def page_json(page: RunPage) -> RunJson:
     """Return a page of runs."""
-    found: JsonRow = {"schema": "duetime.runs/1", "runs": [run_row(run) for run in page.runs]}
-    more: JsonRow = {"cursor": page.cursor, "searched_to": _utc(page.searched_to)}
+    found: RunJson = {"schema": "duetime.runs/1", "runs": [run_row(run) for run in page.runs]}
+    more: RunJson = {"cursor": page.cursor, "searched_to": _utc(page.searched_to)}
     return found | {name: value for name, value in more.items() if value is not None}
 
 
-def counts_json(found: RunCounts) -> JsonRow:
+def counts_json(found: RunCounts) -> RunJson:
     """Return counts by group."""
-    counts: JsonRow = {"schema": "duetime.run_counts/1", "by": found.by.value, "counts": dict(found.counts)}
+    counts: RunJson = {"schema": "duetime.run_counts/1", "by": found.by.value, "counts": dict(found.counts)}
     return counts | _counted_to(found.counted_to)
 
 
-def buckets_json(found: TimeBuckets) -> JsonRow:
+def buckets_json(found: TimeBuckets) -> RunJson:
     """Return counts by time and state."""
     rows: list[Json] = [
         {"start": times.utc(each.start), "counts": {state.value: count for state, count in each.counts.items()}}
         for each in found.buckets
     ]
-    known: JsonRow = {"schema": "duetime.run_buckets/1", "width": found.width.value, "zone": found.zone}
+    known: RunJson = {"schema": "duetime.run_buckets/1", "width": found.width.value, "zone": found.zone}
     return known | {"buckets": rows} | _counted_to(found.counted_to)
 
 
-def _counted_to(at: datetime | None) -> JsonRow:
+def _counted_to(at: datetime | None) -> RunJson:
     return {} if at is None else {"counted_to": times.utc(at)}
 
 

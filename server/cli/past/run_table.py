@@ -39,31 +39,41 @@ class RunBounds(NamedTuple):
     tenant: str | None = None
 
 
-def full_page(scheduler: Scheduler, where: RunFilter, bounds: RunBounds, *, limit: int, cursor: str | None) -> RunPage:
+class RunPlace(NamedTuple):
+    """Which page of runs is asked for."""
+
+    limit: int
+    cursor: str | None
+
+
+def full_page(scheduler: Scheduler, where: RunFilter, bounds: RunBounds, at: RunPlace) -> RunPage:
     """Return a page that is short only at the end: whoever waits at a terminal wants rows, not cursors."""
-    page = scheduler.runs(where, limit=limit, cursor=cursor, **bounds._asdict())
+    found = scheduler.runs(where, **at._asdict(), **bounds._asdict())
     for _ in range(MAX_SHORT_PAGES):
-        if page.cursor is None or len(page.runs) == limit:
+        if found.cursor is None or len(found.runs) == at.limit:
             break
-        room = limit - len(page.runs)
-        following = scheduler.runs(where, limit=room, cursor=page.cursor, **bounds._asdict())
-        page = replace(following, runs=(*page.runs, *following.runs))
-    return page
+        room = at.limit - len(found.runs)
+        following = scheduler.runs(where, limit=room, cursor=found.cursor, **bounds._asdict())
+        found = replace(following, runs=(*found.runs, *following.runs))
+    return found
 
 
-def show(context: typer.Context, page: RunPage, zone: str, *, as_json: bool, as_csv: bool) -> None:
-    """Write a page of runs, and how to get the next one."""
-    if as_json:
-        output.as_json(run_rows.page_json(page))
+def page(context: typer.Context, scheduler: Scheduler, where: RunFilter, bounds: RunBounds, at: RunPlace) -> None:
+    """Write the page that a verb's options ask for, and how to get the next one."""
+    given = context.params
+    found = full_page(scheduler, where, bounds, at)
+    zone = scheduler.zone or "UTC"
+    if given["as_json"]:
+        output.as_json(run_rows.page_json(found))
         return
-    if as_csv:
-        write_csv(COLUMNS, map(_cells, page.runs))
-    elif page.runs:
-        _table(page.runs, zone)
+    if given["as_csv"]:
+        write_csv(COLUMNS, map(_cells, found.runs))
+    elif found.runs:
+        _table(found.runs, zone)
     else:
         output.say("No runs.")
-    output.say_window("Runs", page.where.since, page.where.until, zone)
-    output.say_next(context, page.cursor)
+    output.say_window("Runs", found.where.since, found.where.until, zone)
+    output.say_next(context, found.cursor)
 
 
 def note_cut(counted_to: datetime | None) -> None:

@@ -6,89 +6,107 @@ from collections.abc import Sequence
 from typing import Annotated, Any, TypeAlias
 
 import typer
-from duetime.scheduler.history.runs import BucketWidth, RunCounts, RunGroup, TimeBucket, TimeBuckets
+from duetime.scheduler.history.runs import BucketWidth, RunCounts, RunFilter, RunGroup, TimeBucket, TimeBuckets
 from duetime.scheduler.rules.time import times
+from duetime.scheduler.service import Scheduler
 from duetime.scheduler.task import Json, State
 from duetime.server.cli import completion, output
 from duetime.server.cli.completion import Label
 from duetime.server.cli.formats.csv_table import write_csv
 from duetime.server.cli.output import AsCsv, AsJson
 from duetime.server.cli.past import run_table
-from duetime.server.cli.past.run_table import RunBounds
+from duetime.server.cli.past.run_table import RunBounds, RunPlace
 from duetime.server.session import session
 from duetime.tools.admin import run_rows
 
-Task = Annotated[str | None, typer.Option(help="only runs of this task", autocompletion=completion.ids)]
+TaskOption = Annotated[str | None, typer.Option(help="only runs of this task", autocompletion=completion.ids)]
 StateOption = Annotated[
     str | None,
     typer.Option(metavar="STATE", help="only in this state, or `open`, or `ended`", autocompletion=completion.states),
 ]
 ActionFilter = Annotated[str | None, typer.Option(help="only of this action", autocompletion=completion.actions)]
 TierFilter = Annotated[str | None, typer.Option(help="only of this tier: critical, high, normal, low, background")]
-Worker = Annotated[str | None, typer.Option(help="only with an attempt on this worker")]
-Actor = Annotated[str | None, typer.Option(help="only of this user's tasks, or changed by this user")]
+WorkerFilter = Annotated[str | None, typer.Option(help="only with an attempt on this worker")]
+ActorFilter = Annotated[str | None, typer.Option(help="only of this user's tasks, or changed by this user")]
 TextFilter = Annotated[str | None, typer.Option(help="only with this in the title, the error or a reason")]
-Since = Annotated[str | None, typer.Option(help="from this time on: 'friday', 'last night', '12h'")]
-Until = Annotated[str | None, typer.Option(help="before this time; by default what is due later is left out")]
+SinceFilter = Annotated[str | None, typer.Option(help="from this time on: 'friday', 'last night', '12h'")]
+UntilFilter = Annotated[str | None, typer.Option(help="before this time; by default what is due later is left out")]
 MinDuration = Annotated[str | None, typer.Option(help="only those that took so long at least: '5 min'")]
 MaxDuration = Annotated[str | None, typer.Option(help="only those that took so long at most")]
 MinLateness = Annotated[str | None, typer.Option(help="only those that ended so long after their deadline: '0 s'")]
 MinDelay = Annotated[str | None, typer.Option(help="only those that started so long after they were due")]
 MinAttempts = Annotated[int | None, typer.Option(help="only those with so many attempts")]
-Pool = Annotated[str | None, typer.Option(help="only those that used this pool", autocompletion=completion.pools)]
+PoolFilter = Annotated[str | None, typer.Option(help="only those that used this pool", autocompletion=completion.pools)]
 MinUnits = Annotated[float | None, typer.Option(help="only those that used so many units of it, or of all pools")]
-Tenant = Annotated[str | None, typer.Option(help="the runs of this tenant, or `*` for all")]
+TenantFilter = Annotated[str | None, typer.Option(help="the runs of this tenant, or `*` for all")]
 CountBy = Annotated[RunGroup | None, typer.Option(help="count them by this, instead")]
-Bucket = Annotated[BucketWidth | None, typer.Option(help="count them by time and state, instead")]
-Limit = Annotated[int, typer.Option(help="runs per page, 1 to 100")]
-Cursor = Annotated[str | None, typer.Option(help="the cursor that the previous page printed")]
+BucketOption = Annotated[BucketWidth | None, typer.Option(help="count them by time and state, instead")]
+RunLimit = Annotated[int, typer.Option(help="runs per page, 1 to 100")]
+RunCursor = Annotated[str | None, typer.Option(help="the cursor that the previous page printed")]
 
-Words: TypeAlias = dict[str, Any]
+RunWords: TypeAlias = dict[str, Any]
 
 
 def runs(
     context: typer.Context,
     *,
-    task: Task = None,
+    task: TaskOption = None,
     state: StateOption = None,
     action: ActionFilter = None,
     tier: TierFilter = None,
     label: Label = None,
-    worker: Worker = None,
-    actor: Actor = None,
+    worker: WorkerFilter = None,
+    actor: ActorFilter = None,
     text: TextFilter = None,
-    since: Since = None,
-    until: Until = None,
+    since: SinceFilter = None,
+    until: UntilFilter = None,
     min_duration: MinDuration = None,
     max_duration: MaxDuration = None,
     min_lateness: MinLateness = None,
     min_delay: MinDelay = None,
     min_attempts: MinAttempts = None,
-    pool: Pool = None,
+    pool: PoolFilter = None,
     min_units: MinUnits = None,
-    tenant: Tenant = None,
+    tenant: TenantFilter = None,
     count_by: CountBy = None,
-    bucket: Bucket = None,
-    limit: Limit = 20,
-    cursor: Cursor = None,
+    bucket: BucketOption = None,
+    limit: RunLimit = 20,
+    cursor: RunCursor = None,
     as_json: AsJson = False,
     as_csv: AsCsv = False,
 ) -> None:
     """List runs, newest first, or count them: when, what, on which worker, how long and why."""
-    of_task: Words = {"action": action, "tier": tier, "label": label, "actor": actor, "text": text, "state": state}
-    spans: Words = {"min_duration": min_duration, "max_duration": max_duration, "min_lateness": min_lateness}
-    of_run: Words = {"worker": worker, "pool": pool, "min_attempts": min_attempts, "min_delay": min_delay}
+    of_task: RunWords = {"action": action, "tier": tier, "label": label, "actor": actor, "text": text, "state": state}
+    spans: RunWords = {"min_duration": min_duration, "max_duration": max_duration, "min_lateness": min_lateness}
+    of_run: RunWords = {"worker": worker, "pool": pool, "min_attempts": min_attempts, "min_delay": min_delay}
+    bounds = RunBounds(since, until, tenant)
     with session(context).scheduler() as scheduler:
-        task_id = scheduler.find(task) if task is not None else None
-        where = run_rows.run_filter(task_id=task_id, min_units=min_units, **of_task, **of_run, **spans)
-        bounds = RunBounds(since, until, tenant)
-        if count_by is not None:
-            _show_counts(scheduler.run_counts(count_by, where, **bounds._asdict()), as_json=as_json, as_csv=as_csv)
-        elif bucket is not None:
-            _show_buckets(scheduler.run_buckets(bucket, where, **bounds._asdict()), as_json=as_json, as_csv=as_csv)
+        where = _where(scheduler, task, min_units, of_task | of_run | spans)
+        if count_by or bucket:
+            _count(scheduler, where, bounds, count_by, bucket, as_json=as_json, as_csv=as_csv)
         else:
-            page = run_table.full_page(scheduler, where, bounds, limit=limit, cursor=cursor)
-            run_table.show(context, page, scheduler.zone or "UTC", as_json=as_json, as_csv=as_csv)
+            run_table.page(context, scheduler, where, bounds, RunPlace(limit, cursor))
+
+
+def _where(scheduler: Scheduler, task: str | None, min_units: float | None, words: RunWords) -> RunFilter:
+    task_id = scheduler.find(task) if task is not None else None
+    return run_rows.run_filter(task_id=task_id, min_units=min_units, **words)
+
+
+def _count(
+    scheduler: Scheduler,
+    where: RunFilter,
+    bounds: RunBounds,
+    group: RunGroup | None,
+    width: BucketWidth | None,
+    *,
+    as_json: bool,
+    as_csv: bool,
+) -> None:
+    if group is not None:
+        _show_counts(scheduler.run_counts(group, where, **bounds._asdict()), as_json=as_json, as_csv=as_csv)
+    elif width is not None:
+        _show_buckets(scheduler.run_buckets(width, where, **bounds._asdict()), as_json=as_json, as_csv=as_csv)
 
 
 def _show_counts(found: RunCounts, *, as_json: bool, as_csv: bool) -> None:
