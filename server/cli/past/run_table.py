@@ -40,7 +40,7 @@ class RunBounds(NamedTuple):
 
 
 class RunPlace(NamedTuple):
-    """Which page of runs is asked for."""
+    """A page of runs: how many, and behind which place."""
 
     limit: int
     cursor: str | None
