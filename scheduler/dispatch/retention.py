@@ -99,12 +99,18 @@ class Sweep:
         if deleted:
             log.info("retention of %s deleted %d rows; no batch took longer than %.3f s", kind, deleted, self.longest)
 
+    def _archived(self, kind: RetentionKind, rows: Sequence[Selected]) -> Sequence[Selected]:
+        """Return the rows that are in the archive now, where there is one: no other may be deleted."""
+        if self._policy.archive is None or not rows:
+            return rows
+        return self._store.retention.archive(kind, rows, self._policy.archive)
+
     def _rule(self, scope: ScopedRule) -> Iterator[float]:
         limit = self._store.now() - scope.age
         began = time.monotonic()
         for rows in self._store.retention.pages(scope, limit):
             yield PAGE_PAUSE_RATIO * (time.monotonic() - began)
-            left: Sequence[Selected] = rows
+            left: Sequence[Selected] = self._archived(scope.rule.kind, rows)
             while left:
                 batch, left = self._size.split(left)
                 done = self._store.retention.delete(scope.rule, limit, batch)

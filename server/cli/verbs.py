@@ -15,7 +15,7 @@ import typer
 from duetime.server.cli.access.groups import KEYS, SECRETS
 from duetime.server.cli.help import DeferredVerb, Verbs, VerbsOf
 from duetime.server.cli.order.groups import POLICY
-from duetime.server.cli.storage.groups import RETENTION
+from duetime.server.cli.storage.groups import IMPORT, RETENTION
 from duetime.version import __version__
 from typer.main import get_command
 
@@ -221,6 +221,7 @@ GROUPS = (
     SECRETS,
     RETENTION,
     POLICY,
+    IMPORT,
     Verbs(
         name="pools",
         help="Pools, which limit concurrency and rate.",

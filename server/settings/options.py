@@ -65,7 +65,7 @@ def retention_policy(settings: Settings) -> RetentionPolicy:
     rules = tuple(
         RetentionRule(each.what, each.age, each.states, each.tenant, each.unread) for each in settings.retention
     )
-    return RetentionPolicy(rules)
+    return RetentionPolicy(rules, settings.archive_directory)
 
 
 def headroom(settings: Settings) -> HeadroomParts:

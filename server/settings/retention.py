@@ -1,8 +1,9 @@
-"""The settings of retention: what is deleted when it is old."""
+"""The settings of retention: what is deleted when it is old, and where it is kept before."""
 
 from __future__ import annotations
 
 from datetime import timedelta
+from pathlib import Path
 from typing import Annotated, Any
 
 from duetime.scheduler.history.retention import (
@@ -80,6 +81,12 @@ def _(value: RetentionRuleSettings) -> str:
     return f"{value.what} ({FOREVER if value.age is None else f'{value.age / timedelta(days=1):g} days'})"
 
 
+def _folder(path: Path) -> Path:
+    if not path.expanduser().is_absolute():
+        raise ValueError("it must be an absolute path")
+    return path.expanduser()
+
+
 class RetentionSettings(WorkSettings):
     """The second part of the settings."""
 
@@ -88,4 +95,10 @@ class RetentionSettings(WorkSettings):
         description="what is deleted when it is old, one TOML table `[[retention]]` each: see "
         "[Retention](operations.md#retention); without one, tasks and their history are kept for ever",
         examples=['[{"what": "tasks", "age": "90 days"}]'],
+    )
+    archive_directory: Annotated[Path, AfterValidator(_folder)] | None = Field(
+        default=None,
+        description="the folder in which `retention` writes rows as JSON lines before it deletes them; without it they "
+        "are only deleted",
+        examples=["/var/lib/duetime/archive"],
     )

@@ -14,11 +14,13 @@ from sqlalchemy import (
     Select,
     Table,
     Text,
+    TextClause,
     cast,
     extract,
     func,
     literal_column,
     select,
+    text,
     type_coerce,
 )
 from sqlalchemy.dialects import postgresql, sqlite
@@ -59,6 +61,9 @@ class StoreDialect(Protocol):
     def has_lock(self, connection: Connection, lock_id: int) -> bool:
         """Take this lock until the end of the transaction; False when another transaction has it."""
 
+    def last_event_id(self) -> TextClause:
+        """Return the statement for the last number that an event has got, though it may be deleted."""
+
     def undecoded(self, connection: Connection) -> AbstractContextManager[None]:
         """Let the driver return text that it cannot decode as bytes, instead of failing."""
 
@@ -92,6 +97,9 @@ class SqliteDialect:
 
     def has_lock(self, connection: Connection, lock_id: int) -> bool:  # noqa: ARG002 - as the protocol has it
         return True
+
+    def last_event_id(self) -> TextClause:
+        return text("SELECT seq FROM sqlite_sequence WHERE name = 'events'")
 
     @contextmanager
     def undecoded(self, connection: Connection) -> Iterator[None]:
@@ -132,6 +140,9 @@ class PostgresDialect:
 
     def has_lock(self, connection: Connection, lock_id: int) -> bool:
         return bool(connection.execute(select(func.pg_try_advisory_xact_lock(lock_id))).scalar())
+
+    def last_event_id(self) -> TextClause:
+        return text("SELECT last_value FROM events_id_seq")
 
     def undecoded(self, connection: Connection) -> AbstractContextManager[None]:  # noqa: ARG002 - its text is decodable
         return nullcontext()

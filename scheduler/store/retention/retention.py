@@ -7,18 +7,29 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
+from typing import Any
 
+from duetime.scheduler.errors import Refused
 from duetime.scheduler.history.retention import RetentionKind, RetentionRule, ScopedRule
 from duetime.scheduler.store.database.database import Database
 from duetime.scheduler.store.database.dialects import dialect_of
-from duetime.scheduler.store.retention import deletion, selection
+from duetime.scheduler.store.database.unreadable import DAMAGE, is_damage
+from duetime.scheduler.store.migrations.upgrade import HEAD
+from duetime.scheduler.store.retention import archive, deletion, imports, selection
 from duetime.scheduler.store.retention.deletion import RowCounts
+from duetime.scheduler.store.retention.parts import parts
+from duetime.scheduler.store.retention.row_json import columns, to_json
 from duetime.scheduler.store.retention.selection import RowKey, Selected
 from duetime.scheduler.store.schema.retention_tables import sweeps
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, Table, literal, select, tuple_
 
 MAX_KEYS_COUNTED = 500
 RETENTION_LOCK_ID = 0x72657461  # "reta": one process at a time deletes what is old
+
+
+MAX_ROWS_ARCHIVED_TOGETHER = 2_000
+"""Rows that are read at once while a file is written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +80,44 @@ class Retention:
             found.update(self._database.read(lambda it, some=keys: deletion.count(it, kind, some)))  # type: ignore[misc] # bound now
         return found
 
+    def archive(self, kind: RetentionKind, rows: Sequence[Selected], directory: Path) -> tuple[Selected, ...]:
+        """Write these rows, with all that goes with them, into a file of the archive; return those that are in it.
+
+        Damaged rows are in none, so that they stay. Raises OSError.
+        """
+        try:
+            return self._archived(kind, rows, directory)
+        except DAMAGE as error:
+            if not is_damage(error):
+                raise
+        readable = [row for row in rows if self._is_readable(kind, row)]
+        return self._archived(kind, readable, directory) if readable else ()
+
+    def _archived(self, kind: RetentionKind, rows: Sequence[Selected], directory: Path) -> tuple[Selected, ...]:
+        keys, now = [row.key for row in rows], self._now()
+        self._database.read(lambda it: archive.write(directory, kind, HEAD, now, _rows_of(it, kind, keys)))
+        return tuple(rows)
+
+    def _is_readable(self, kind: RetentionKind, row: Selected) -> bool:
+        try:
+            self._database.read(lambda it: [to_json(each, table) for table, each in _rows_of(it, kind, [row.key])])
+        except DAMAGE as error:
+            if not is_damage(error):
+                raise
+            return False
+        return True
+
+    def import_file(self, path: Path, *, tenant: str | None = None) -> tuple[RowCounts, int]:
+        """Store the rows of a file that are missing; return these by table, and how many were there already.
+
+        With a `tenant` a file that has rows of another one is refused. Raises Refused with the line, and OSError.
+        """
+        content = archive.read(path, HEAD)
+        others = content.tenants() - {tenant}
+        if tenant is not None and others:
+            raise Refused(f"{path} has rows of the tenant {min(others)!r}, not only of {tenant!r}. Nothing was stored.")
+        return self._database.write(lambda connection: imports.store(connection, content))
+
     def delete(self, rule: RetentionRule, before: datetime, rows: Sequence[Selected]) -> Deletion:
         """Delete these rows, as far as they are not needed even now, with all that goes with them."""
         began = 0.0
@@ -98,3 +147,19 @@ class Retention:
         return {
             RetentionKind(row.kind): LastSweep(RetentionKind(row.kind), *row[1:]) for row in found if row.kind in known
         }
+
+
+def _rows_of(
+    connection: Connection, kind: RetentionKind, keys: Sequence[RowKey]
+) -> Iterator[tuple[Table, dict[str, Any]]]:
+    """Yield the rows of these keys and all that goes with them, parents first, a few at a time."""
+    for table, condition in reversed(parts(kind, keys)):
+        key = list(table.primary_key)
+        statement = select(*columns(table)).where(condition).order_by(*key).limit(MAX_ROWS_ARCHIVED_TOGETHER)
+        found = connection.execute(statement).mappings().all()
+        while found:
+            yield from ((table, {str(name): value for name, value in row.items()}) for row in found)
+            if len(found) < MAX_ROWS_ARCHIVED_TOGETHER:
+                break
+            last: Any = [literal(found[-1][column.name], column.type) for column in key]
+            found = connection.execute(statement.where(tuple_(*key) > tuple_(*last))).mappings().all()

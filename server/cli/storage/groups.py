@@ -7,6 +7,13 @@ from duetime.server.cli.help import DeferredVerb, Verbs
 _HERE = "duetime.server.cli.storage"
 _RETENTION = f"{_HERE}.retention"
 
+IMPORT = DeferredVerb(
+    "import",
+    f"{_HERE}.imports:import_",
+    "Store what retention archived and deleted again; what is there already stays as it is.",
+    examples=("duetime import /var/lib/duetime/archive/2026-11-24/*.jsonl.gz",),
+)
+
 RETENTION = Verbs(
     name="retention",
     help="Retention: what is deleted when it is old, by the rules of the settings.",

@@ -81,3 +81,20 @@ def test_while_another_process_deletes_a_run_is_refused(said: Said, tmp_path: Pa
     with store.retention.alone():
         assert "Another process" in said("retention", "run", code=4)
     store.close()
+
+
+def test_what_was_archived_and_deleted_is_imported_again(said: Said, tmp_path: Path) -> None:
+    archive = tmp_path / "archive"
+    archive.mkdir()
+    text = (tmp_path / "duetime.toml").read_text()
+    (tmp_path / "duetime.toml").write_text(f'archive_directory = "{archive}"\n{text}')
+    said("retention", "run")
+    files = [str(path) for path in archive.rglob("*.jsonl.gz")]
+    assert str(archive) in said("retention", "status")
+    assert "bank" in said("import", *files, "--tenant", "bank", code=4)
+    assert json.loads(said("import", *files, "--json")) == {
+        "schema": "duetime.import/1",
+        "stored": {"tasks": 3, "runs": 3, "events": 6},
+        "there": 0,
+    }
+    assert said("import", *files) == "12 rows were there already.\n"

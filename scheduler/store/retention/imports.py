@@ -1,0 +1,132 @@
+"""Stores the rows of an archive again; what is there already stays as it is, so a file can be imported twice."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any
+
+from duetime.scheduler.errors import Refused
+from duetime.scheduler.history.retention import RetentionKind
+from duetime.scheduler.store.database.dialects import dialect_of
+from duetime.scheduler.store.retention.archive import ArchiveContent
+from duetime.scheduler.store.retention.deletion import RowCounts
+from duetime.scheduler.store.retention.row_json import TypedRow
+from duetime.scheduler.store.schema.rows import LABEL_VALUES
+from duetime.scheduler.store.schema.tables import deliveries, events, inbox, labels, runs, tasks
+from sqlalchemy import Column, Connection, Table, insert, select, tuple_
+
+MAX_KEYS_ASKED = 500
+
+
+def store(connection: Connection, content: ArchiveContent) -> tuple[RowCounts, int]:
+    """Store what is missing; return the rows that were stored by table, and how many were there.
+
+    A task, or a run, that exists stays as it is, with all that it has. Raises Refused where a row belongs to a task or
+    a run that does not exist.
+    """
+    wanted = _missing(connection, content)
+    _check_parents(connection, wanted)
+    stored = RowCounts()
+    for table, found in wanted.items():
+        for group in _insertable(connection, table, found):
+            connection.execute(insert(table), group)
+        stored[table.name] += len(found)
+    if wanted.get(tasks):
+        _label(connection, wanted[tasks])
+    return +stored, len(content.rows) - stored.total()
+
+
+def _missing(connection: Connection, content: ArchiveContent) -> dict[Table, list[TypedRow]]:
+    """Return the rows to store, parents first."""
+    by_table: dict[Table, list[TypedRow]] = {}
+    for table, row in content.rows:
+        by_table.setdefault(table, []).append(row)
+    if content.kind is RetentionKind.TASKS:
+        known = _existing(connection, tasks.c.id, (row["id"] for row in by_table.get(tasks, [])))
+        of_known = {row["id"] for row in by_table.get(runs, []) if row["task_id"] in known}
+        return _without(by_table, known, of_known)
+    if content.kind is RetentionKind.RUNS:
+        known = _existing(connection, runs.c.id, (row["id"] for row in by_table.get(runs, [])))
+        return _without(by_table, set(), known)
+    return {table: _new(connection, table, found) for table, found in by_table.items()}
+
+
+def _without(
+    by_table: dict[Table, list[TypedRow]], task_ids: set[Any], run_ids: set[Any]
+) -> dict[Table, list[TypedRow]]:
+    """Return the rows that belong neither to these tasks nor to these runs."""
+
+    def is_new(table: Table, row: TypedRow) -> bool:
+        task_id = row["id"] if table is tasks else row.get("task_id")
+        run_id = row["id"] if table is runs else row.get("run_id")
+        return task_id not in task_ids and (table is events or run_id not in run_ids)
+
+    return {table: [row for row in found if is_new(table, row)] for table, found in by_table.items()}
+
+
+def _new(connection: Connection, table: Table, found: Sequence[TypedRow]) -> list[TypedRow]:
+    """Return the rows that are not there; events are known by their number within a task."""
+    key = [events.c.task_id, events.c.seq] if table is events else list(table.primary_key)
+    names = [column.name for column in key]
+    there: set[tuple[Any, ...]] = set()
+    for part in _parts([tuple(row[name] for name in names) for row in found]):
+        there.update(tuple(row) for row in connection.execute(select(*key).where(tuple_(*key).in_(part))))
+    return [row for row in found if tuple(row[name] for name in names) not in there]
+
+
+def _check_parents(connection: Connection, wanted: dict[Table, list[TypedRow]]) -> None:
+    given = {parent: {row["id"] for row in wanted.get(parent, [])} for parent in (tasks, runs)}
+    given[inbox] = {row["run_id"] for row in wanted.get(inbox, [])}
+    for table, found in wanted.items():
+        for name, parent, key in _parents_of(table):
+            named = {row[name] for row in found} - given[parent]
+            gone = named - _existing(connection, key, named)
+            if gone:
+                raise Refused(
+                    f"{min(gone)}, which {table.name} belong to, is not in the table {parent.name}. Import the file "
+                    "that has it first; nothing of this one was stored."
+                )
+
+
+def _parents_of(table: Table) -> Iterable[tuple[str, Table, Column[Any]]]:
+    """Return the tables that the rows of a table belong to; events may outlive their runs."""
+    if "task_id" in table.c:
+        yield "task_id", tasks, tasks.c.id
+    if "run_id" in table.c and table is not events:
+        yield ("run_id", inbox, inbox.c.run_id) if table is deliveries else ("run_id", runs, runs.c.id)
+
+
+def _existing(connection: Connection, column: Column[Any], values: Iterable[Any]) -> set[Any]:
+    found: set[Any] = set()
+    for part in _parts(list(values)):
+        found.update(connection.execute(select(column).where(column.in_(part))).scalars())
+    return found
+
+
+def _parts(values: Sequence[Any]) -> Iterable[Sequence[Any]]:
+    return (values[start : start + MAX_KEYS_ASKED] for start in range(0, len(values), MAX_KEYS_ASKED))
+
+
+def _insertable(connection: Connection, table: Table, found: Sequence[TypedRow]) -> list[list[TypedRow]]:
+    """Return rows in groups of the same columns. An event keeps its id, but in another database."""
+    if table is not events:
+        return [list(found)] if found else []
+    newest = connection.execute(dialect_of(connection).last_event_id()).scalar() or 0
+    foreign = _existing(connection, events.c.id, (row["id"] for row in found))
+    kept = [{**row, "tx": None} for row in found if row["id"] not in foreign and row["id"] <= newest]
+    anew = [
+        {name: value for name, value in {**row, "tx": None}.items() if name != "id"}
+        for row in found
+        if row["id"] in foreign or row["id"] > newest
+    ]
+    return [group for group in (kept, anew) if group]
+
+
+def _label(connection: Connection, found: Collection[TypedRow]) -> None:
+    rows = [
+        dict(zip(LABEL_VALUES, (row["tenant"], label, row["id"]), strict=True))
+        for row in found
+        for label in dict.fromkeys(row["labels"])
+    ]
+    if rows:
+        connection.execute(insert(labels), rows)

@@ -1,0 +1,118 @@
+"""Rows as JSON and back: the same on both databases, with times in ISO 8601 and lengths in microseconds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from duetime.scheduler.history.retention import RetentionKind
+from duetime.scheduler.store.retention.selection import TABLES
+from duetime.scheduler.store.schema.json_types import (
+    JsonObject,
+    JsonValue,
+    Retrying,
+    Strings,
+    policy_from_json,
+    policy_to_json,
+)
+from duetime.scheduler.store.schema.tables import events
+from duetime.scheduler.store.schema.types import ClosedSet, Instant, Interval, Plain, Truth, WholeNumber
+from duetime.scheduler.store.schema.values import MICROSECOND, check_aware
+from duetime.scheduler.task import Json
+from sqlalchemy import Column, Double, Table
+from sqlalchemy.types import BigInteger, Integer, TypeEngine
+
+ARCHIVED: dict[str, Table] = {table.name: table for table in (TABLES[kind] for kind in RetentionKind)}
+"""The tables of an archive, by name."""
+
+_LEFT_OUT = frozenset({events.c.tx})
+"""Columns that mean something to the running database alone."""
+
+TypedRow = dict[str, Any]
+
+
+def columns(table: Table) -> list[Column[Any]]:
+    """Return the columns of a table that an archive has."""
+    return [column for column in table.columns if column.computed is None and column not in _LEFT_OUT]
+
+
+def to_json(row: Mapping[str, Any], table: Table) -> dict[str, Json]:
+    """Return a row as JSON."""
+    return {column.name: _encoded(column.type, row[column.name]) for column in columns(table)}
+
+
+def _encoded(kind: TypeEngine[Any], value: Any) -> Json:
+    if value is None:
+        return None
+    if isinstance(kind, Instant):
+        return str(value.isoformat())
+    if isinstance(kind, Interval):
+        return int(value // MICROSECOND)
+    if isinstance(kind, Retrying):
+        return policy_to_json(value)
+    plain: Json = list(value) if isinstance(kind, Strings) else value
+    return plain
+
+
+def from_json(found: Mapping[str, Json], table: Table) -> TypedRow:
+    """Return the row that `to_json` wrote. Raises ValueError for anything else, and names the column."""
+    known = {column.name: column for column in columns(table)}
+    unknown = next((name for name in found if name not in known), None)
+    if unknown is not None:
+        raise ValueError(f"{table.name} has no column {unknown!r}; a newer Duetime wrote the file")
+    missing = next((name for name, column in known.items() if name not in found and _needed(column)), None)
+    if missing is not None:
+        raise ValueError(f"{table.name}.{missing} is missing")
+    return {name: _decoded(known[name], value) for name, value in found.items()}
+
+
+def _needed(column: Column[Any]) -> bool:
+    return not column.nullable and column.server_default is None
+
+
+def _decoded(column: Column[Any], value: Json) -> Any:
+    if value is None:
+        if not column.nullable:
+            raise ValueError(f"{column.table.name}.{column.name} is empty")
+        return None
+    try:
+        return next(read for kind, read in _READERS if isinstance(column.type, kind))(column.type, value)
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        raise ValueError(f"{column.table.name}.{column.name} cannot be read: {str(error)[:80]}") from None
+
+
+def _instant(_kind: Any, value: Any) -> datetime:
+    found = datetime.fromisoformat(value)
+    check_aware(found)
+    return found
+
+
+def _strings(_kind: Any, value: Any) -> tuple[str, ...]:
+    return tuple(_exactly(str)(None, each) for each in _exactly(list)(None, value))
+
+
+def _exactly(expected: type) -> Callable[[Any, Any], Any]:
+    def checked(_kind: Any, value: Any) -> Any:
+        if type(value) is not expected:
+            raise TypeError(f"{type(value).__name__} where {expected.__name__} is expected")
+        return value
+
+    return checked
+
+
+_READERS: tuple[tuple[type[Any], Callable[[Any, Any], Any]], ...] = (
+    (Instant, _instant),
+    (Interval, lambda _kind, value: timedelta(microseconds=_exactly(int)(None, value))),
+    (ClosedSet, lambda kind, value: kind.words(value)),
+    (Retrying, lambda _kind, value: policy_from_json(value)),
+    (Strings, _strings),
+    (JsonObject, _exactly(dict)),
+    (JsonValue, lambda _kind, value: value),
+    (Truth, _exactly(bool)),
+    (WholeNumber, _exactly(int)),
+    (Integer, _exactly(int)),
+    (BigInteger, _exactly(int)),
+    (Double, lambda _kind, value: float(value)),
+    (Plain, _exactly(str)),
+)
