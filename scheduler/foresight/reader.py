@@ -201,6 +201,25 @@ class Reader:
         )
         return replace(page, cursor=bounds.following(page.cursor), where=where)
 
+    def schedules(
+        self,
+        *,
+        words: str | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+        tenant: str | None = None,
+        by: Principal = LOCAL,
+    ) -> tuple[Sequence[TaskView], str | None]:
+        """Return a page of the tasks that recur, with their next times, newest first, and the cursor of the next page.
+
+        `words` are in their titles; `tenant` as in `runs`.
+        """
+        found, following = self._store.tasks.recurring(
+            tenant_read(by, tenant), words=words, limit=page_size(limit), cursor=cursor
+        )
+        now = self._store.now()
+        return [view_of(record, now) for record in found], following
+
     def run(self, run_id: str, *, tenant: str | None = None, by: Principal = LOCAL) -> RunDetail:
         """Return one run with all that is kept of it; `tenant` as in `runs`. Raises RunNotFound."""
         return self._store.run_history.detail(tenant_read(by, tenant), run_id)

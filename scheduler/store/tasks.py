@@ -10,8 +10,9 @@ from duetime.scheduler.events import EventKind
 from duetime.scheduler.records import Added, Change, Changed, IdempotencyKey, Known, LastChange, NewTask
 from duetime.scheduler.store.database.database import Database, Tried
 from duetime.scheduler.store.forms import Forms
-from duetime.scheduler.store.lists import agenda, task_list
+from duetime.scheduler.store.lists import agenda, schedule_list, task_list
 from duetime.scheduler.store.lists.agenda import ListPlace
+from duetime.scheduler.store.schema.values import to_microseconds
 from duetime.scheduler.store.sql import commit_check
 from duetime.scheduler.store.sql.cursors import Cursors, Position
 from duetime.scheduler.store.statements import add, damaged, event_log, idempotency, read
@@ -21,7 +22,7 @@ from sqlalchemy import Connection
 
 
 class Tasks:
-    """The tasks. Every method sees one tenant only."""
+    """The tasks. Every method sees one tenant only; `recurring` sees all of them where an operator asks for that."""
 
     def __init__(self, database: Database, now: Callable[[], datetime], forms: Forms, cursors: Cursors) -> None:
         self._database = database
@@ -125,6 +126,20 @@ class Tasks:
     def cursor_behind(self, tenant: str, where: TaskFilter, place: ListPlace | None) -> str:
         """Return the cursor behind a place among the open tasks; behind all of them for None."""
         return self._cursors.write(agenda.position_behind(place), of=("tasks", tenant, where))
+
+    def recurring(
+        self, tenant: str | None, *, words: str | None = None, limit: int, cursor: str | None = None
+    ) -> tuple[list[TaskRecord], str | None]:
+        """Return a page of tasks that recur and have runs to come, newest first, and the cursor of the next page."""
+        of = ("recurring", tenant, words)
+        behind = self._cursors.read(cursor, of=of)
+        found = self._database.read(
+            lambda connection: schedule_list.page(connection, tenant, words, limit=limit + 1, behind=behind)
+        )
+        if len(found) <= limit:
+            return found, None
+        last = found[limit - 1].task
+        return found[:limit], self._cursors.write([to_microseconds(last.created_at), last.id], of=of)
 
     def counts(self, tenant: str, where: TaskFilter) -> dict[State, int]:
         """Return the number of tasks of the filter by state, without empty states."""

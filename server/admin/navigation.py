@@ -21,6 +21,7 @@ class Section:
 SECTIONS = (
     ("/", "Overview"),
     ("/runs", "Runs"),
+    ("/schedules", "Schedules"),
 )
 OF_OPERATORS = (("/pools", "Pools"), ("/workers", "Workers"))
 """Sections of what tenants share."""

@@ -24,7 +24,10 @@ class TaskRow(Base):
     """
 
     __tablename__ = "tasks"
-    __table_args__ = (Index("tasks_by_age", "tenant", "created_at"),)
+    __table_args__ = (
+        Index("tasks_by_age", "tenant", "created_at"),
+        partial("tasks_recurring", "tenant", "created_at", "id", where="repeat IS NOT NULL"),
+    )
 
     id: str = column(primary_key=True)
     tenant: str

@@ -16,7 +16,7 @@ function tellZone() {
   const known = document.documentElement.dataset.zone;
   if (!zone || zone === known || document.cookie.includes(`duetime_zone=${zone}`)) return;
   remember("duetime_zone", zone);
-  refresh();
+  if (document.cookie.includes(`duetime_zone=${zone}`)) location.reload();
 }
 
 // --- light and dark

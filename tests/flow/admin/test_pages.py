@@ -20,7 +20,14 @@ from tests.flow.admin.sample import CANARY, fill
 
 pytestmark = pytest.mark.anyio
 
-PAGES = ["", "/runs", "/runs?state=failed", "/runs?state=to_come", "/runs?q=invoice&tier=high&since=yesterday"]
+PAGES = [
+    "",
+    "/runs",
+    "/runs?state=failed",
+    "/runs?state=to_come",
+    "/runs?q=invoice&tier=high&since=yesterday",
+    "/schedules",
+]
 
 
 @pytest.fixture
@@ -100,6 +107,12 @@ async def test_a_failed_run_shows_its_attempts_traceback_and_payload_without_sec
     assert "sk-9f8e7d6c5b4a" not in page
 
 
+async def test_every_run_has_its_page(admin: Admin) -> None:
+    for state in ("", "to_come", "ready", "failed"):
+        for run in set(re.findall(r"/runs/(r_\w+)", (await admin.get(f"/runs?state={state}")).text)):
+            assert (await admin.get(f"/runs/{run}")).status_code == 200
+
+
 async def test_a_run_that_waits_says_why(admin: Admin) -> None:
     page = await admin.get(f"/runs/{run_of(admin, State.READY)}")
     assert "Why it is not running" in page.text
@@ -163,6 +176,22 @@ async def test_many_runs_are_changed_at_once_and_refusals_are_told(admin: Admin)
     assert {scheduler.get(task).record.run.state for task in tasks} == {State.CANCELLED}
     said = unescape((await admin.get("/runs?q=later")).text)
     assert "Cancelled 3. 1 refused: " in said
+
+
+async def test_a_schedule_is_listed_with_its_next_times_and_paused(admin: Admin) -> None:
+    scheduler = admin.site.app.scheduler
+    task = scheduler.schedule("Water the plants", when="tomorrow 9am", repeat="every weekday at 9:00").record.task.id
+    page = unescape((await admin.get("/schedules?q=plants")).text)
+    assert "every weekday" in page
+    assert "Send invoice" not in page
+    done = await admin.post(f"/schedules/{task}/pause", pause="true", after="/admin/schedules?q=plants")
+    assert done.headers["location"] == "/admin/schedules?q=plants"
+    assert scheduler.get(task).record.task.paused
+    assert "Paused: Water the plants" in (await admin.get("/schedules")).text
+    await admin.post(f"/schedules/{task}/pause", pause="false")
+    assert not scheduler.get(task).record.task.paused
+    rows = json.loads((await admin.get("/schedules?format=json")).text)["schedules"]
+    assert "Water the plants" in {row["title"] for row in rows}
 
 
 # --- tenants

@@ -1,0 +1,100 @@
+"""Measure the time that the server takes for each admin page with a million runs.
+
+    python benchmarks/bench_admin.py [--runs 1000000] [--repeat 20] [--database all] [--keep DIR]
+
+The database is that of `bench_history.py`. Pages are asked for over ASGI, without a socket, by an operator who looks at
+all tenants: the most that a page ever reads. A figure is milliseconds: the median and the 95th percentile, and how
+long the page is. Read README.md here before quoting a number.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+import time
+from pathlib import Path
+from statistics import quantiles
+
+import httpx2
+from duetime.server.admin.routes import routes
+from duetime.server.app import App, build
+from duetime.server.auth.access import GUARDED
+from duetime.server.settings.model import Settings
+from starlette.applications import Starlette
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from benchmarks.bench_history import filled
+from benchmarks.bench_million import opened
+
+RUN = "/runs/r_100500000"
+PAGES = (
+    "",
+    "/runs",
+    "/runs?state=failed",
+    "/runs?state=to_come",
+    "/runs?q=zebra",
+    "/runs?q=dentist&state=failed",
+    "/runs?action=export&worker=w-rare",
+    "/runs?tier=high&since=2026-06-01&until=2026-07-01",
+    RUN,
+    "/timeline",
+    "/schedules",
+    "/dead",
+    "/pools",
+    "/workers",
+    "/cost",
+    "/audit",
+)
+
+
+def unguarded(app: ASGIApp) -> ASGIApp:
+    """Return the application as `duetime serve` without `auth` has it."""
+
+    async def serve(scope: Scope, receive: Receive, send: Send) -> None:
+        await app({**scope, GUARDED: False}, receive, send)
+
+    return serve
+
+
+async def measure(app: App, repeat: int) -> dict[str, tuple[float, float, int]]:
+    """Return for each page the median, the 95th percentile, and its length; a page that is not there has no line."""
+    served = unguarded(Starlette(routes=routes(lambda: app, app.settings, None)))
+    found = {}
+    async with httpx2.AsyncClient(transport=httpx2.ASGITransport(served), base_url="http://127.0.0.1") as http:
+        for page in PAGES:
+            answer = await http.get(f"/admin{page}")  # plans, and pages into memory
+            if answer.status_code != httpx2.codes.OK:
+                print(f"{page}: {answer.status_code}")
+                continue
+            taken = []
+            for _ in range(repeat):
+                began = time.perf_counter()
+                await http.get(f"/admin{page}")
+                taken.append((time.perf_counter() - began) * 1000)
+            parts = quantiles(taken, n=20, method="inclusive")
+            found[page or "overview"] = (round(parts[9], 1), round(parts[18], 1), len(answer.content))
+            print(json.dumps({page or "overview": found[page or "overview"]}), flush=True)
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=1_000_000)
+    parser.add_argument("--repeat", type=int, default=20)
+    parser.add_argument("--database", choices=["all", "sqlite", "postgres"], default="all")
+    parser.add_argument("--keep", type=Path, help="folder of a database that stays filled for the next call")
+    asked = parser.parse_args()
+    for name in ("postgres", "sqlite") if asked.database == "all" else (asked.database,):
+        with opened(name, asked.keep) as store:
+            filled(store, name, asked.runs)
+            url = store._database.engine.url.render_as_string(hide_password=False)  # noqa: SLF001 - no door tells it
+            settings = Settings.model_validate({"database_url": url, "desktop_notifications": "off", "timezone": "UTC"})
+            with build(settings) as app:
+                asyncio.run(measure(app, asked.repeat))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,116 @@
+"""The admin page in a real Chromium: whatever it complains about on its console fails the test."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+from tests.flow.admin.browser.axe import axe
+from tests.flow.admin.sample import fill
+from tests.flow.admin.served import Served, served
+from tests.widgets.conftest import PATIENCE_MS, QUIET
+from tests.widgets.evidence import evidence
+from tests.widgets.tooling import find_chromium
+
+expect.set_options(timeout=PATIENCE_MS)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    given: dict[str, object] = getattr(item, "funcargs", {})
+    windows = [each for each in given.values() if report.failed and isinstance(each, Window)]
+    report.sections += [("the page", evidence(each.page)) for each in windows if not each.page.is_closed()]
+    return report
+
+
+@dataclass
+class Window:
+    """A window at the admin page."""
+
+    page: Page
+    url: str
+    problems: list[str] = field(default_factory=list)
+
+    def open(self, path: str = "") -> None:
+        answer = self.page.goto(f"{self.url}/admin{path}")
+        assert answer is not None
+        assert answer.status == 200, answer.text()
+        self.page.wait_for_function("() => window.htmx && document.readyState === 'complete'")
+
+    def violations(self) -> list[str]:
+        """Return what axe finds wrong with the page, with the elements."""
+        self.page.evaluate(axe())
+        found: dict[str, Any] = self.page.evaluate("() => axe.run(document, {resultTypes: ['violations']})")
+        return [
+            f"{each['id']}: {node['html'][:160]} {node.get('failureSummary', '')}"
+            for each in found["violations"]
+            for node in each["nodes"]
+        ]
+
+    @property
+    def overflow(self) -> int:
+        """Return by how many pixels the page is wider than its window."""
+        wide: int = self.page.evaluate("() => document.documentElement.scrollWidth - innerWidth")
+        return wide
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    path = find_chromium()
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=path, args=QUIET, timeout=PATIENCE_MS)
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """Serve a day of 30 tasks."""
+    url = f"sqlite:///{tmp_path_factory.mktemp('admin')}/duetime.db"
+    fill(url, 30)
+    with served(url) as server:
+        yield server
+
+
+@pytest.fixture
+def empty_site(tmp_path: Path) -> Iterator[Served]:
+    with served(f"sqlite:///{tmp_path}/duetime.db") as server:
+        yield server
+
+
+@pytest.fixture
+def options() -> dict[str, Any]:
+    """Options of the window, which a test may replace."""
+    return {}
+
+
+@pytest.fixture
+def window(browser: Browser, site: Served, options: dict[str, Any]) -> Iterator[Window]:
+    yield from opened(browser, site, options)
+
+
+@pytest.fixture
+def empty_window(browser: Browser, empty_site: Served, options: dict[str, Any]) -> Iterator[Window]:
+    yield from opened(browser, empty_site, options)
+
+
+def opened(browser: Browser, site: Served, options: dict[str, Any]) -> Iterator[Window]:
+    """Open a window; what its pages put on the console, an error or a violation of the policy, fails the test."""
+    given = {"viewport": {"width": 1280, "height": 900}, "timezone_id": "Asia/Tokyo", "locale": "en-US"}
+    context = browser.new_context(**{**given, **options}, reduced_motion="reduce")
+    context.set_default_timeout(PATIENCE_MS)
+    page = context.new_page()
+    window = Window(page, site.url)
+    page.on("console", lambda said: window.problems.append(f"{said.type}: {said.text}"))
+    page.on("pageerror", lambda error: window.problems.append(str(error)))
+    try:
+        yield window
+        assert window.problems == []
+    finally:
+        context.close()

@@ -1,0 +1,135 @@
+"""The admin page in a real browser: its policy, its keys, its width, and who can use it."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.flow.admin.browser.conftest import Window
+from tests.flow.admin.served import Served
+
+pytestmark = pytest.mark.browser
+
+PAGES = ["", "/runs", "/runs?state=failed&since=yesterday&label=import", "/runs?state=to_come", "/schedules"]
+OF_OPERATORS = ["/pools", "/pools/gpu", "/workers"]
+
+
+def check(window: Window) -> None:
+    """Nothing keeps anybody from using the page, light or dark, and it is never wider than its window."""
+    for scheme in ("light", "dark"):
+        window.page.emulate_media(color_scheme=scheme)
+        assert (scheme, window.violations()) == (scheme, [])
+    for width in (320, 800, 1400):
+        window.page.set_viewport_size({"width": width, "height": 800})
+        assert (width, max(window.overflow, 0)) == (width, 0)
+
+
+@pytest.mark.parametrize("path", [*PAGES, *OF_OPERATORS])
+def test_anybody_can_use_a_page(window: Window, path: str) -> None:
+    window.open(path)
+    check(window)
+
+
+@pytest.mark.parametrize("state", ["failed", "ready", "to_come", "succeeded"])
+def test_anybody_can_use_the_page_of_a_run(window: Window, state: str) -> None:
+    window.open(f"/runs?state={state}")
+    window.page.locator("tbody tr[data-row] th a").first.click()
+    expect(window.page.get_by_role("heading", name="Payload")).to_be_visible()
+    check(window)
+
+
+@pytest.mark.parametrize("path", [*PAGES, *OF_OPERATORS[::2]])
+def test_anybody_can_use_an_empty_page(empty_window: Window, path: str) -> None:
+    empty_window.open(path)
+    check(empty_window)
+
+
+def test_the_list_is_used_with_the_keyboard_alone(window: Window) -> None:
+    window.open("/runs")
+    keys = window.page.keyboard
+    keys.press("/")
+    expect(window.page.get_by_role("searchbox")).to_be_focused()
+    keys.press("Escape")
+    keys.press("j")
+    keys.press("j")
+    keys.press("k")
+    first = window.page.locator("tbody tr[data-row]").first
+    expect(first).to_have_class("chosen")
+    keys.press("x")
+    expect(first.get_by_role("checkbox")).to_be_checked()
+    title = first.locator("th a").first.inner_text()
+    keys.press("Enter")
+    expect(window.page.get_by_role("heading", level=1)).to_have_text(title)
+    keys.press("?")
+    expect(window.page.get_by_role("dialog")).to_be_visible()
+    keys.press("Escape")
+    keys.press("g")
+    keys.press("o")
+    expect(window.page.get_by_role("heading", level=1)).to_have_text("Overview")
+
+
+def test_a_filter_stands_in_the_address_and_the_back_key_undoes_it(window: Window) -> None:
+    window.open("/runs")
+    window.page.get_by_role("searchbox").press_sequentially("invoice")
+    expect(window.page.locator("tbody")).not_to_contain_text("Summarise")
+    expect(window.page).to_have_url(re.compile(r"/admin/runs\?q=invoice$"))
+    expect(window.page.get_by_role("searchbox")).to_be_focused()
+    window.page.get_by_label("Any tier").select_option("low")
+    expect(window.page.get_by_text("Nothing matches")).to_be_visible()
+    window.page.go_back()
+    expect(window.page.locator("tbody")).to_contain_text("Send invoice")
+
+
+@pytest.mark.parametrize("options", [{"timezone_id": "America/St_Johns"}], ids=str)
+def test_times_are_in_the_zone_of_the_browser_from_the_first_page_on(window: Window, options: dict[str, Any]) -> None:
+    window.open("")
+    expect(window.page.get_by_text("times in America/St_Johns")).to_be_attached()
+    window.open("/runs")
+    shown = window.page.locator("tbody time").first
+    wall = window.page.evaluate(
+        "at => new Date(at).toLocaleTimeString('en-GB', {timeZone: 'America/St_Johns'})",
+        shown.get_attribute("datetime"),
+    )
+    assert wall[:5] in shown.inner_text()
+    assert re.fullmatch(r"[\d-]{10} [\d:.]{12} UTC", shown.get_attribute("title") or "")
+
+
+def test_light_and_dark_are_chosen_and_kept(window: Window) -> None:
+    window.open("")
+    ground = "() => getComputedStyle(document.body).backgroundColor"
+    before = window.page.evaluate(ground)
+    window.page.get_by_role("button", name="Light or dark").click()
+    after = window.page.evaluate(ground)
+    assert before != after
+    window.open("/runs")
+    assert window.page.evaluate(ground) == after
+
+
+def test_what_is_scheduled_appears_by_itself(empty_window: Window, empty_site: Served) -> None:
+    empty_window.open("/runs?state=to_come")
+    expect(empty_window.page.get_by_text("No runs yet")).to_be_visible()
+    empty_site.app.scheduler.schedule("Feed the cat", when="in 2 hours")
+    expect(empty_window.page.get_by_role("link", name="Feed the cat")).to_be_visible()
+
+
+def test_a_task_is_cancelled_from_its_page_with_a_reason(empty_window: Window, empty_site: Served) -> None:
+    task = empty_site.app.scheduler.schedule("Feed the cat", when="in 2 hours").record.task.id
+    empty_window.open(f"/tasks/{task}")
+    empty_window.page.get_by_text("Cancel", exact=True).click()
+    empty_window.page.get_by_label("Reason (optional)").fill("it ran away")
+    empty_window.page.get_by_role("button", name="Cancel the task").click()
+    expect(empty_window.page.get_by_role("status")).to_have_text("Cancelled.")
+    expect(empty_window.page.get_by_text("it ran away")).to_be_visible()
+
+
+def test_picked_runs_are_cancelled_together(empty_window: Window, empty_site: Served) -> None:
+    for number in range(3):
+        empty_site.app.scheduler.schedule(f"Feed cat {number}", when="in 2 hours")
+    empty_window.open("/runs?state=to_come")
+    empty_window.page.get_by_label("Pick all").check()
+    expect(empty_window.page.get_by_text("3 picked")).to_be_visible()
+    empty_window.page.get_by_role("button", name="Cancel").click()
+    expect(empty_window.page.get_by_role("status")).to_have_text("Cancelled 3.")
