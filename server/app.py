@@ -36,7 +36,7 @@ from duetime.server.runtime.readiness import readiness
 from duetime.server.settings.handlers import load_handlers
 from duetime.server.settings.model import Settings
 from duetime.server.settings.options import allowance, channel_options, planner_of, runner_options, tenant_quotas
-from duetime.server.settings.secret_keys import SettingSecrets, secret_keys
+from duetime.server.settings.secret_keys import SettingSecrets, store_keys
 from duetime.server.telemetry.observers import Observers
 from duetime.server.telemetry.trace_setup import configured_tracing
 
@@ -165,10 +165,8 @@ def build(
     known = load_handlers(settings, handlers, named)
     channels = Channels.from_options(channel_options(settings), reveal=named)
     embedded = settings.database_url.startswith("sqlite")  # a shared database is migrated by `duetime migrate` alone
-    keys = secret_keys(settings)
-    store = open_store(
-        settings.database_url, synchronous=settings.sqlite_synchronous, migrate=embedded, secret_keys=keys
-    )
+    keys = store_keys(settings)
+    store = open_store(settings.database_url, synchronous=settings.sqlite_synchronous, migrate=embedded, **keys)
     named.read_by(store.secrets.value)
     registry = PoolRegistry(store, zone=settings.timezone)
     if "pools" in settings.model_fields_set:  # who is told nothing of pools, as a client may be, removes none

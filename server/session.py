@@ -63,9 +63,9 @@ class Session:
         create = create and settings.database_url.startswith("sqlite")
         if create:
             settings.create_data_directory()
-        keys = import_module("duetime.server.settings.secret_keys").secret_keys(settings)
+        keys = import_module("duetime.server.settings.secret_keys").store_keys(settings)
         store: Store = import_module("duetime.scheduler.store").open_store(
-            settings.database_url, migrate=create, secret_keys=keys
+            settings.database_url, migrate=create, **keys
         )
         try:
             yield store

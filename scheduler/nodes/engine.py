@@ -19,6 +19,7 @@ from duetime.scheduler.records import ReadyRun, Settlement
 from duetime.scheduler.runtime.loop import STEP_TIMEOUT_S, Loop
 from duetime.scheduler.runtime.notifier import RunNotifier
 from duetime.scheduler.store import Store
+from duetime.scheduler.store.audit.seal import MAX_ROWS_SEALED
 from duetime.scheduler.worker.machine_load import all_of_them
 from duetime.scheduler.worker.worker import Worker, WorkerOptions
 
@@ -30,6 +31,13 @@ INDEX_INTERVAL_S = 5.0
 
 INDEX_PAUSE_RATIO = 9
 """While much is left to index, it takes one part in so many and one of the time, for writers wait for it."""
+
+
+SEAL_INTERVAL_S = 3.0
+"""Seconds between two looks for rows that are in no audit chain yet; they should be in one within 5 s."""
+
+SEAL_PAUSE_RATIO = 9
+"""While many rows are left to seal, it takes one part in so many and one of the time."""
 
 
 class Engine:
@@ -69,7 +77,7 @@ class Engine:
         )
         self.maintenance = self._make_maintenance(queue, placement, epoch, notifier)
         self._delivery = Loop("delivery", self._deliver)
-        self._processes = [self._dispatcher.process, self.maintenance, self._delivery]
+        self._processes = [self._dispatcher.process, self.maintenance, self._delivery, Loop("audit", self._seal)]
         if store.search.needs_advance:
             self._processes.append(Loop("search index", self._index))
         self._retention = self._make_retention(options, notifier)
@@ -162,6 +170,13 @@ class Engine:
         if self._store.search.advance():
             return INDEX_PAUSE_RATIO * (time.monotonic() - began)
         return INDEX_INTERVAL_S
+
+    def _seal(self) -> float:
+        """Add the next rows to the audit chains, and return the seconds until the next step."""
+        began = time.monotonic()
+        if self._store.audit_chain.seal() >= MAX_ROWS_SEALED:
+            return SEAL_PAUSE_RATIO * (time.monotonic() - began)
+        return SEAL_INTERVAL_S
 
     def _settled(self, settlements: Sequence[Settlement]) -> None:
         """Wake the loops that an end concerns: its consequences may be due before their next look."""

@@ -7,10 +7,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 
+from duetime.scheduler.audit.chain import AuditKeys
 from duetime.scheduler.errors import InvalidSetting
 from duetime.scheduler.store.access.api_keys import ApiKeys
 from duetime.scheduler.store.access.cipher import Cipher
 from duetime.scheduler.store.access.secrets import Secrets
+from duetime.scheduler.store.audit.chain import AuditChain
 from duetime.scheduler.store.audit.log import AuditLog
 from duetime.scheduler.store.backlog import Backlog
 from duetime.scheduler.store.claims import Claims
@@ -43,7 +45,13 @@ from sqlalchemy.exc import ArgumentError
 class Store:
     """All persistent state of Duetime. Thread-safe; several processes may open one database."""
 
-    def __init__(self, database: Database, clock: Callable[[], datetime], secret_keys: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        database: Database,
+        clock: Callable[[], datetime],
+        secret_keys: Sequence[str] = (),
+        audit_keys: Sequence[str] = (),
+    ) -> None:
         self._database = database
         self._clock = clock
         forms = forms_of(database)
@@ -68,6 +76,7 @@ class Store:
         self._server_keys: dict[str, ServerKey] = {}
         self.secrets = Secrets(database, clock, Cipher(secret_keys))
         self.retention = Retention(database, clock)
+        self.audit_chain = AuditChain(database, clock, AuditKeys(audit_keys))
 
     def now(self) -> datetime:
         """Return the time (UTC) by the deciding clock: the server's, for a file the system's."""
@@ -103,14 +112,15 @@ def open_store(
     synchronous: str = "FULL",
     migrate: bool = True,
     secret_keys: Sequence[str] = (),
+    audit_keys: Sequence[str] = (),
 ) -> Store:
     """Open the store at a SQLAlchemy URL: `sqlite:///<path>` or `postgresql://...`.
 
     With `migrate` an older schema is upgraded, and an SQLite file is first copied to the same folder; without it an
     older schema raises `SchemaTooOld`. A newer one raises `SchemaTooNew`. `synchronous` is SQLite's: FULL survives a
     power cut, OFF is for tests. `clock` replaces the server's clock, or the system's with SQLite. `secret_keys` encrypt
-    secrets (see `cipher.read_key`); without them none can be set or used. Raises
-    `InvalidSetting` for an unusable URL, and `StoreUnavailable` when the database cannot be reached.
+    secrets (see `cipher.read_key`); without them none can be set or used. `audit_keys` seal and verify the audit
+    chains. Raises `InvalidSetting` for an unusable URL, and `StoreUnavailable` when the database cannot be reached.
     """
     database = connect(url, synchronous=synchronous)
     try:
@@ -118,7 +128,7 @@ def open_store(
             upgrade(database)
         else:
             check(database)
-        return Store(database, clock or _clock_of(database), secret_keys)
+        return Store(database, clock or _clock_of(database), secret_keys, audit_keys)
     except BaseException:
         database.close()
         raise

@@ -37,7 +37,7 @@ from duetime.server.settings.layers import config_path
 from duetime.server.settings.masks import masked
 from duetime.server.settings.model import Settings
 from duetime.server.settings.options import channel_options
-from duetime.server.settings.secret_keys import SettingSecrets, secret_keys
+from duetime.server.settings.secret_keys import SettingSecrets, store_keys
 from duetime.server.settings.work import default_database_url
 from duetime.server.setup import background_service
 from duetime.server.setup.invocation import Invocation
@@ -113,8 +113,8 @@ def _database(settings: Settings, *, deep: bool) -> Iterator[Check]:
 
 
 def _opened(settings: Settings) -> Store:
-    keys = secret_keys(settings)
-    return open_store(settings.database_url, synchronous=settings.sqlite_synchronous, migrate=False, secret_keys=keys)
+    keys = store_keys(settings)
+    return open_store(settings.database_url, synchronous=settings.sqlite_synchronous, migrate=False, **keys)
 
 
 def _disk(path: Path) -> Check:

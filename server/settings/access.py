@@ -138,6 +138,19 @@ class AccessSettings(RetentionSettings):
         examples=["/etc/duetime/secret.keys"],
     )
 
+    audit_keys: SecretKeys | None = Field(
+        default=None,
+        description="the keys that seal the audit chains, of the same form: the first one seals, each verifies; "
+        "without one, whoever can write the database can make a chain anew",
+        examples=["<32 bytes in base64>"],
+    )
+    audit_keys_file: str = Field(
+        default="",
+        max_length=4096,
+        description="a file with such keys, one a line; they come after those of `audit_keys`",
+        examples=["/etc/duetime/audit.keys"],
+    )
+
     tenant_calls_per_minute: int = Field(
         default=0,
         ge=0,

@@ -1,38 +1,53 @@
-"""The keys that encrypt secrets, and the secrets that settings name."""
+"""The keys that encrypt secrets and seal audit chains, and the secrets that settings name."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import TypedDict
 
 from duetime.scheduler.access.secret import SecretUnavailable, read_key, resolved
 from duetime.scheduler.errors import InvalidSetting
 from duetime.scheduler.runtime.secret_mask import learn_secret
 from duetime.server.settings.model import Settings
+from pydantic import SecretStr
 
 
-def secret_keys(settings: Settings) -> tuple[str, ...]:
-    """Return the keys, the one that encrypts first: those of the setting, then those of the file.
+class StoreKeys(TypedDict):
+    """The keys of a store, those that encrypt and seal first."""
+
+    secret_keys: tuple[str, ...]
+    audit_keys: tuple[str, ...]
+
+
+def store_keys(settings: Settings) -> StoreKeys:
+    """Return the keys of a store: those of each setting, then those of its file.
 
     Raises InvalidSetting for a file that cannot be read, and for a line of it that is no key.
     """
-    given = settings.secret_keys.get_secret_value() if settings.secret_keys else ""
-    named = [read_key(key) for key in given.replace(",", " ").split()]
-    return (*named, *(_of_file(Path(settings.secret_keys_file)) if settings.secret_keys_file else ()))
+    return {
+        "secret_keys": _keys(settings.secret_keys, "secret_keys_file", settings.secret_keys_file),
+        "audit_keys": _keys(settings.audit_keys, "audit_keys_file", settings.audit_keys_file),
+    }
 
 
-def _of_file(path: Path) -> list[str]:
+def _keys(given: SecretStr | None, setting: str, path: str) -> tuple[str, ...]:
+    named = [read_key(key) for key in (given.get_secret_value() if given else "").replace(",", " ").split()]
+    return (*named, *(_of_file(setting, Path(path)) if path else ()))
+
+
+def _of_file(setting: str, path: Path) -> list[str]:
     try:
         lines = path.read_text("utf-8").splitlines()
     except (OSError, ValueError) as error:
         problem = getattr(error, "strerror", None) or "it is no text"
-        raise InvalidSetting(f"secret_keys_file: {path} cannot be read: {problem}. Accepted: one key a line.") from None
+        raise InvalidSetting(f"{setting}: {path} cannot be read: {problem}. Accepted: one key a line.") from None
     found = list[str]()
     for number, line in enumerate(lines, 1):
         try:
             found += [read_key(line)] if line.strip() and not line.startswith("#") else []
         except ValueError as wrong:
-            raise InvalidSetting(f"secret_keys_file: line {number} of {path} is no key: {wrong}.") from None
+            raise InvalidSetting(f"{setting}: line {number} of {path} is no key: {wrong}.") from None
     return found
 
 

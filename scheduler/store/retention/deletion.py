@@ -12,7 +12,9 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
+from duetime.scheduler.audit.chain import Source
 from duetime.scheduler.history.retention import RetentionKind, RetentionRule
+from duetime.scheduler.store.audit import removals
 from duetime.scheduler.store.retention import selection
 from duetime.scheduler.store.retention.parts import RowsOfTable, itself, parts
 from duetime.scheduler.store.retention.selection import TABLES, RowCondition, RowKey, Selected
@@ -34,7 +36,7 @@ _CHANGES_HISTORY = frozenset({RetentionKind.RUNS, RetentionKind.EVENTS})
 
 
 def delete_batch(
-    connection: Connection, rule: RetentionRule, before: datetime, rows: Sequence[Selected]
+    connection: Connection, rule: RetentionRule, before: datetime, rows: Sequence[Selected], now: datetime
 ) -> tuple[RowCounts, bool]:
     """Delete what of these rows may still go; return how many rows went, and whether some are left for another call.
 
@@ -47,15 +49,22 @@ def delete_batch(
     if rule.kind in _CHANGES_HISTORY:
         _note_history(connection, rule.kind, keys)
     if large:
-        found = _first_part(connection, rule.kind, keys)
+        found = _first_part(connection, rule.kind, keys, now)
         if found:
             return found, True
     if rule.kind is RetentionKind.TASKS:
         _delete_labels(connection, keys)
     found = RowCounts()
     for table, condition in parts(rule.kind, keys):
-        found[table.name] += connection.execute(delete(table).where(condition)).rowcount
+        found[table.name] += _delete(connection, table, condition, now)
     return +found, False
+
+
+def _delete(connection: Connection, table: Table, condition: RowCondition, now: datetime) -> int:
+    """Delete rows; of events the audit chain has to know that they went by a rule."""
+    if table is events:
+        removals.note(connection, Source.EVENT, condition, now)
+    return connection.execute(delete(table).where(condition)).rowcount
 
 
 def count(connection: Connection, kind: RetentionKind, keys: Sequence[RowKey]) -> RowCounts:
@@ -117,7 +126,7 @@ def _delete_labels(connection: Connection, keys: Sequence[RowKey]) -> None:
         connection.execute(_UNLABEL, found)
 
 
-def _first_part(connection: Connection, kind: RetentionKind, keys: Sequence[RowKey]) -> RowCounts:
+def _first_part(connection: Connection, kind: RetentionKind, keys: Sequence[RowKey], now: datetime) -> RowCounts:
     """Delete a part of what goes with a single row: of the first table that has any. Its newest rows go last."""
     if kind is RetentionKind.TASKS:
         _cut_history(connection, keys)
@@ -126,8 +135,8 @@ def _first_part(connection: Connection, kind: RetentionKind, keys: Sequence[RowK
         first = select(*key).where(condition).order_by(*key).limit(MAX_ROWS_TOGETHER)
         ids = [tuple(row) for row in connection.execute(first)]
         if ids:
-            going = delete(table).where(tuple_(*key).in_(ids) if len(key) > 1 else key[0].in_([one for (one,) in ids]))
-            return RowCounts({table.name: connection.execute(going).rowcount})
+            going = tuple_(*key).in_(ids) if len(key) > 1 else key[0].in_([one for (one,) in ids])
+            return RowCounts({table.name: _delete(connection, table, going, now)})
     return RowCounts()
 
 

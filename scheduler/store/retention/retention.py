@@ -125,7 +125,7 @@ class Retention:
         def work(connection: Connection) -> tuple[RowCounts, bool]:
             nonlocal began
             began = time.monotonic()  # from here on others wait
-            return deletion.delete_batch(connection, rule, before, rows)
+            return deletion.delete_batch(connection, rule, before, rows, self._now())
 
         counts, more = self._database.write(work)
         return Deletion(counts, more, time.monotonic() - began)

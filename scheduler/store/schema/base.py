@@ -17,7 +17,7 @@ from duetime.scheduler.events import EventKind
 from duetime.scheduler.store.schema.json_types import JsonObject, Retrying, Strings, Units
 from duetime.scheduler.store.schema.types import ClosedSet, Instant, Interval, Plain, Truth, WholeNumber, Words
 from duetime.scheduler.task import DeadlineType, DeliveryState, Penalty, RetryPolicy, State, Tier
-from sqlalchemy import BigInteger, Column, Double, Index, Integer, MetaData, Table, text
+from sqlalchemy import BigInteger, Column, Double, Index, Integer, LargeBinary, MetaData, Table, text
 from sqlalchemy.types import TypeEngine
 
 Said = Annotated[str, "words of people or handlers"]
@@ -31,6 +31,7 @@ _TYPES: dict[Any, TypeEngine[Any]] = {
     int: WholeNumber(),
     bool: Truth(),
     float: Double(),
+    bytes: LargeBinary(),
     Said: Words(),
     State: ClosedSet(State),
     EventKind: ClosedSet(EventKind),

@@ -127,8 +127,7 @@ def numbered(entries: Sequence[EventValues]) -> list[EventValues]:
     return numbered
 
 
-_OLDEST_OPEN = text(
-    """(
+OLDEST_OPEN = """(
     SELECT min(open.tx::text::bigint)
     FROM (
         SELECT pg_snapshot_xip(pg_current_snapshot()) AS tx
@@ -138,7 +137,6 @@ _OLDEST_OPEN = text(
         SELECT FROM pg_stat_activity AS session
         WHERE session.backend_xid = open.tx::xid AND session.datname <> current_database()
     ))"""
-)
 """The oldest transaction that may still write an event: the oldest open one in the snapshot, else the next to begin.
 
 A transaction without a session has just ended, and counts as open. `pg_stat_activity` shows database and transaction of
@@ -204,7 +202,7 @@ def _closed(connection: Connection, statement: Select[Any]) -> Select[Any]:
 
 
 def _finished() -> Any:
-    return events.c.tx < _OLDEST_OPEN
+    return events.c.tx < text(OLDEST_OPEN)
 
 
 def since(connection: Connection, event_id: int, limit: int) -> list[Event]:

@@ -1,0 +1,52 @@
+"""The hash chains of an installation: sealing, heads and verification."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+
+from duetime.scheduler.audit.chain import AuditKeys, Head
+from duetime.scheduler.audit.verdict import ChainVerdict, KeptHead
+from duetime.scheduler.store.audit import seal
+from duetime.scheduler.store.audit.seal import Sealer
+from duetime.scheduler.store.audit.verify import ChainVerification
+from duetime.scheduler.store.database.database import Database
+from duetime.scheduler.store.schema.audit_tables import audit_entries
+from duetime.scheduler.store.schema.tables import events
+from sqlalchemy import Connection, select, union
+
+
+class AuditChain:
+    """The chain of each tenant, over the events of its tasks and its audit log."""
+
+    def __init__(self, database: Database, now: Callable[[], datetime], keys: AuditKeys) -> None:
+        self._database = database
+        self._keys = keys
+        self._sealer = Sealer(database, now, keys)
+
+    def seal(self, *, durable: bool = False) -> int:
+        """Seal the next rows that are in no chain yet; return how many, 0 when there is nothing to do here."""
+        return self._sealer.step(durable=durable)
+
+    def heads(self, tenant: str | None = None) -> list[Head]:
+        """Return the end of each chain, or that of one tenant, for keeping elsewhere."""
+        found = self._database.read(seal.heads)
+        return [head for head in found.values() if tenant in (None, head.tenant)]
+
+    def verify(
+        self,
+        tenant: str | None = None,
+        *,
+        kept: Sequence[KeptHead] = (),
+        seen: Callable[[int], None] = lambda _entries: None,
+    ) -> Iterator[ChainVerdict]:
+        """Verify the chain of a tenant, or of each. `kept` are heads from elsewhere; `seen` is called with counts."""
+        every = {*self._database.read(self._tenants), *(head.tenant for head in kept)} if tenant is None else {tenant}
+        for each in sorted(every):
+            own = [head for head in kept if head.tenant == each]
+            yield ChainVerification(self._database, self._keys, each, own, seen).run()
+
+    def _tenants(self, connection: Connection) -> set[str]:
+        """Return every tenant that has a chain, or rows for one."""
+        rows = connection.execute(union(select(events.c.tenant), select(audit_entries.c.tenant))).scalars()
+        return {*seal.heads(connection), *map(str, rows)}
