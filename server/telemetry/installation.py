@@ -9,10 +9,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from duetime.scheduler.dispatch.policy_registry import PolicyRegistry
 from duetime.scheduler.errors import DuetimeError
 from duetime.scheduler.foresight.lateness import TierLateness, lateness
 from duetime.scheduler.nodes.heartbeat import is_alive
-from duetime.scheduler.queue import Stats
+from duetime.scheduler.queue import Shares, Stats
+from duetime.scheduler.rules.policies.policy import DEFAULT_POLICY
 from duetime.scheduler.runtime.repeat_filter import RepeatFilter
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import State, Tier
@@ -40,6 +42,7 @@ class InstallationState:
     lost_threads: int = 0
     database_s: float | None = None
     queue_s: float | None = None
+    shares: Shares = DEFAULT_POLICY.shares
 
 
 class InstallationReader:
@@ -63,11 +66,12 @@ class InstallationReader:
         if database_s is None:
             return InstallationState(stats=stats, queue_s=queue_s if stats else None)
         now = store.now()
-        waiting, _ = self._timed(lambda: lateness(store.backlog.waiting(now), now))
+        policy = self._timed(PolicyRegistry(store).policy)[0] or DEFAULT_POLICY
+        waiting, _ = self._timed(lambda: lateness(store.backlog.waiting(now), now, policy.patience))
         open_runs, _ = self._timed(store.backlog.open_runs)
         workers, lost = self._workers(store)
         return InstallationState(
-            stats, waiting or (), open_runs or {}, workers, lost, database_s, queue_s if stats else None
+            stats, waiting or (), open_runs or {}, workers, lost, database_s, queue_s if stats else None, policy.shares
         )
 
     def _workers(self, store: Store) -> tuple[Mapping[str, int], int]:

@@ -8,7 +8,6 @@ from typing import Final
 
 from duetime.scheduler.queue import PoolUse, Stats
 from duetime.scheduler.queue.answers import added_up
-from duetime.scheduler.rules.shares import Shares
 from duetime.scheduler.task import State, Tier
 from duetime.server.telemetry.installation import WORKER_STATES, InstallationState
 from prometheus_client.core import GaugeMetricFamily
@@ -94,7 +93,7 @@ def _of_tiers(state: InstallationState) -> Iterator[GaugeMetricFamily]:
         patience.add_metric((each.tier,), each.patience.total_seconds())
         starvation.add_metric((each.tier,), each.oldest / each.patience)
     for tier in TIERS:
-        bound.add_metric((tier,), Shares().bound(tier.rank))
+        bound.add_metric((tier,), state.shares.bound(tier.rank))
     return iter((ready, oldest, patience, starvation, bound))
 
 
