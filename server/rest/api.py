@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -78,12 +79,11 @@ class _Served:
         read_query(self._query, request.query_params.multi_items(), found)
         given = read_body(operation, request.headers, body)
         found.read(self._body, given)
-        revision, key = read_condition(operation, request.headers), read_key(operation, request.headers)
-        call = RestCall(self._parts(), by, found.values, revision, key)
+        call = RestCall(self._parts(), by, found.values, idempotency_key=read_key(operation, request.headers))
         error = found.error()
         if error is not None:
             raise found.error(operation.also_wrong(call, given)) or error
-        return operation.answer(call)
+        return operation.answer(replace(call, revision=read_condition(operation, request.headers)))
 
 
 def _endpoint(operation: Operation, parts: Callable[[], Installation]) -> Endpoint:

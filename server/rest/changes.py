@@ -41,6 +41,16 @@ NAME: Final = "stream_changes"
 PATH: Final = "/changes"
 SECONDS = Argument("seconds", Whole(0, MAX_STREAM_S), "End the stream after so long; default: never", "seconds=60")
 _ARGUMENTS = Arguments(f"GET /v1{PATH}", (SECONDS,))
+_EVENT: Final[dict[str, Any]] = {
+    "type": "object",
+    "properties": {
+        "id": {"type": "string"},
+        "event": {"type": "string", "enum": ["open", "change", "reset"]},
+        "data": {"type": "string", "description": "JSON: of a change, an event as in /events"},
+        "retry": {"type": "integer"},
+    },
+    "required": ["id", "event", "data"],
+}
 _HEARTBEAT = ": still here\n\n"
 
 log = logging.getLogger(__name__)
@@ -186,7 +196,7 @@ class _Changes(Response):
 
 
 def _responses() -> dict[int | str, dict[str, Any]]:
-    stream = {"description": "A stream of events `change`", "content": {STREAM_TYPE: {"schema": {"type": "string"}}}}
+    stream = {"description": "A stream of such events", "content": {STREAM_TYPE: {"schema": _EVENT}}}
     return {HTTPStatus.OK.value: stream, **problems(HTTPStatus.TOO_MANY_REQUESTS)}
 
 

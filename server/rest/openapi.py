@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -28,6 +30,7 @@ server understands them by its own clock and says back what it understood. Reade
 not know. Problems are `application/problem+json`; a request that the server could not answer can be repeated with the \
 same `Idempotency-Key`: nothing happens twice."""
 
+_WORDS: Final[dict[str, Json]] = {"true": True, "false": False}
 _TEXT: Final = {"type": "string"}
 _EVERYWHERE: Final = (
     HTTPStatus.BAD_REQUEST,
@@ -145,9 +148,25 @@ def _extra(operation: Operation) -> dict[str, Any]:
     if parameters := list(_parameters(operation)):
         extra["parameters"] = parameters
     if operation.body is not None:
-        schema = Arguments(operation.name, operation.body).schema()
+        schema = _with_examples(Arguments(operation.name, operation.body))
         extra["requestBody"] = {"content": {JSON_TYPE: {"schema": schema}}, "required": "required" in schema}
     return extra
+
+
+def _with_examples(table: Arguments) -> dict[str, Any]:
+    """Return the schema of a body, with an example of each argument that has one."""
+    schema = table.schema()
+    shown = {name: {**schema["properties"][name], **_example(argument)} for name, argument in table.table.items()}
+    return {**schema, "properties": shown}
+
+
+def _example(argument: Argument) -> dict[str, Json]:
+    """Return the example of an argument, which the tools show as it is passed to one."""
+    text = argument.example.removeprefix(f"{argument.name}=")
+    found = _WORDS.get(text, argument.example)
+    with suppress(ValueError, SyntaxError):
+        found = ast.literal_eval(text)
+    return {"examples": [found]} if text else {}
 
 
 def _parameters(operation: Operation) -> Iterator[dict[str, Json]]:
@@ -162,4 +181,10 @@ def _parameters(operation: Operation) -> Iterator[dict[str, Json]]:
 def _parameter(place: str, argument: Argument) -> dict[str, Json]:
     about = {"description": argument.about} if argument.about else {}
     required = {"required": True} if argument.required or place == "path" else {}
-    return {"name": argument.name, "in": place, **required, "schema": argument.kind.schema(), **about}
+    return {
+        "name": argument.name,
+        "in": place,
+        **required,
+        "schema": {**argument.kind.schema(), **_example(argument)},
+        **about,
+    }

@@ -1,0 +1,61 @@
+"""Schemathesis holds the served API against its document: every check, over a real server with keys.
+
+The suite draws a few examples of a fixed seed; `.ci/run search` draws many, of another one.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.flow.protocol.serve_process import ServerLog
+from tests.flow.rest.served import environment, new_key
+from tests.search import examples
+
+SEED = int(os.environ.get("WALK_FIRST_SEED", "1"))
+EXAMPLES = examples(3).max_examples
+PATIENCE_S = 3_600
+REST_PATH = "/v1/openapi.json"
+CONFIGURATION = """
+# A time, a recurrence or a pool is a text to a schema; whether it is understood, only the server can say.
+[checks.positive_data_acceptance]
+expected-statuses = ["2xx", 401, 403, 404, 409, 412, 422]
+
+[[operations]]
+include-path = "/changes"
+parameters = {{ seconds = 0 }}
+
+# The key that the requests are made with has to stay.
+[[operations]]
+include-path-regex = "/keys/.*"
+parameters = {{ key_id = "{spare}" }}
+"""
+
+
+def checked(folder: Path, address: str, key: str) -> subprocess.CompletedProcess[str]:
+    command = [Path(sys.executable).with_name("st"), "--config-file", folder / "schemathesis.toml", "run"]
+    options = [f"{address.removesuffix('/mcp')}{REST_PATH}", "--checks", "all", "--seed", SEED, "--no-color"]
+    drawn = ["--max-examples", EXAMPLES, "-H", f"Authorization: Bearer {key}", "--continue-on-failure"]
+    words = [str(word) for word in (*command, *options, *drawn)]
+    return subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
+
+
+@pytest.mark.random_walk
+@pytest.mark.timeout(PATIENCE_S)
+def test_the_api_is_as_its_document_says(tmp_path: Path) -> None:
+    key, spare = new_key(tmp_path, "tasks", "admin"), new_key(tmp_path)
+    (tmp_path / "schemathesis.toml").write_text(CONFIGURATION.format(spare=spare["id"]), "utf-8")
+    serve = [sys.executable, "-m", "duetime", "serve"]
+    with subprocess.Popen(serve, stderr=subprocess.PIPE, text=True, env=environment(tmp_path)) as process:
+        log = ServerLog(process.stderr)
+        try:
+            found = checked(tmp_path, log.address, key["key"])
+        finally:
+            process.terminate()
+            told = log.rest()
+    assert found.returncode == 0, found.stdout[-6000:] + found.stderr[-2000:]
+    assert "defect" not in told

@@ -1,0 +1,84 @@
+"""A typed client, generated from the document, compiles and calls a real server."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from duetime.server.rest.document import text
+
+from tests.flow.protocol.serve_process import ServerLog
+from tests.flow.rest.served import environment, new_key
+from tests.widgets import provision
+from tests.widgets.tooling import ROOT, installing_alone, missing
+
+SOURCES = Path(__file__).parent / "client"
+CACHE = ROOT / "build" / "rest-client"
+"""Outside git; the modules stay here between test runs."""
+
+STRICT = ("--strict", "--noUncheckedIndexedAccess", "--module", "nodenext", "--target", "es2022", "--types", "node")
+NODE_CACHE = ROOT / "build" / "card-tests"
+
+
+@pytest.fixture(scope="module")
+def modules() -> Path:
+    """Install the generator and the compiler, on first use and when the wish list changes."""
+    wanted = (SOURCES / "package.json").read_text("utf-8")
+    installed = CACHE / "installed.json"
+    with installing_alone():
+        if installed.exists() and installed.read_text("utf-8") == wanted:
+            return CACHE / "node_modules"
+        CACHE.mkdir(parents=True, exist_ok=True)
+        (CACHE / "package.json").write_text(wanted, "utf-8")
+        try:
+            npm = provision.npm(NODE_CACHE)
+            provision.run([*npm, "install", "--no-audit", "--no-fund", "--no-package-lock", "--silent"], CACHE)
+        except provision.Unavailable as error:
+            missing("Node (npm)", str(error))
+        except subprocess.CalledProcessError as error:
+            missing("openapi-typescript", f"npm could not install it: {error.stderr.strip()[-300:]}")
+        installed.write_text(wanted, "utf-8")
+    return CACHE / "node_modules"
+
+
+@pytest.fixture
+def program(modules: Path, tmp_path: Path) -> Path:
+    """Return the compiled program over a client that is generated anew."""
+    folder = tmp_path / "client"
+    shutil.copytree(SOURCES, folder)
+    (folder / "node_modules").symlink_to(modules)
+    (folder / "openapi.json").write_text(text(), "utf-8")
+    compiler, generator = (str(modules / ".bin" / name) for name in ("tsc", "openapi-typescript"))
+    try:
+        provision.run([generator, "openapi.json", "--output", "duetime.d.ts"], folder)
+        provision.run([compiler, *STRICT, "client.ts"], folder)
+    except subprocess.CalledProcessError as error:
+        pytest.fail(f"{error.stdout}\n{error.stderr}", pytrace=False)
+    return folder / "client.js"
+
+
+def test_a_generated_client_compiles_and_calls_the_server(program: Path, tmp_path: Path) -> None:
+    key = new_key(tmp_path, "tasks", "admin:read")["key"]
+    serve = [sys.executable, "-m", "duetime", "serve"]
+    with subprocess.Popen(serve, stderr=subprocess.PIPE, text=True, env=environment(tmp_path)) as process:
+        log = ServerLog(process.stderr)
+        try:
+            command = [provision.node(NODE_CACHE), str(program), log.address.removesuffix("/mcp")]
+            said = provision.run(command, program.parent, {**os.environ, "API_KEY": key})
+        finally:
+            process.terminate()
+            log.rest()
+    assert json.loads(said) == {
+        "sameTask": True,
+        "titles": ["Pay the rent", "Call John"],
+        "etag": '"2"',
+        "stale": 2,
+        "state": "cancelled",
+        "runs": ["cancelled"],
+        "refused": "invalid_argument",
+    }
