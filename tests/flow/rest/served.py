@@ -1,4 +1,4 @@
-"""What a real server of the REST API needs: an environment of its own, and keys."""
+"""The environment of a real server of the REST API, and keys for its callers."""
 
 from __future__ import annotations
 
