@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
+from pathlib import Path
 
 from duetime.scheduler.audit.chain import AuditKeys
 from duetime.scheduler.errors import InvalidSetting
@@ -26,6 +27,7 @@ from duetime.scheduler.store.history import History
 from duetime.scheduler.store.inbox import Inbox
 from duetime.scheduler.store.integrity import Integrity
 from duetime.scheduler.store.migrations import trigrams
+from duetime.scheduler.store.migrations.copy import copy_file
 from duetime.scheduler.store.migrations.upgrade import Upgrade, check, refuse_foreign, upgrade
 from duetime.scheduler.store.policies.versions import PolicyVersions
 from duetime.scheduler.store.pools import Pools
@@ -144,6 +146,16 @@ def migrate_store(url: str) -> Upgrade:
     try:
         done = upgrade(database)
         return replace(done, indexes=tuple(trigrams.add(database))) if isinstance(database, Postgres) else done
+    finally:
+        database.close()
+
+
+def back_up(url: str, target: Path) -> bool:
+    """Copy the SQLite file at the URL while others use it; False for another database. Raises OSError."""
+    database = connect(url)
+    try:
+        check(database)
+        return isinstance(database, Sqlite) and copy_file(database, target) is not None
     finally:
         database.close()
 

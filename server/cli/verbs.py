@@ -15,7 +15,7 @@ import typer
 from duetime.server.cli.access.groups import KEYS, SECRETS
 from duetime.server.cli.help import DeferredVerb, Verbs, VerbsOf
 from duetime.server.cli.order.groups import POLICY
-from duetime.server.cli.storage.groups import IMPORT, RETENTION
+from duetime.server.cli.storage.groups import BACKUP, IMPORT, RETENTION
 from duetime.version import __version__
 from typer.main import get_command
 
@@ -222,6 +222,7 @@ GROUPS = (
     RETENTION,
     POLICY,
     IMPORT,
+    BACKUP,
     Verbs(
         name="pools",
         help="Pools, which limit concurrency and rate.",

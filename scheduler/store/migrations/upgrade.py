@@ -6,18 +6,16 @@ older one runs migrations; a test proves that both give the same schema.
 
 from __future__ import annotations
 
-import os
-import shutil
 import sqlite3
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 from duetime.scheduler.errors import InvalidSetting, SchemaTooNew, SchemaTooOld
 from duetime.scheduler.store.database.database import Database, Sqlite
 from duetime.scheduler.store.migrations import trigrams
+from duetime.scheduler.store.migrations.copy import copy_file
 from duetime.scheduler.store.schema.base import Base
 from sqlalchemy import Column, Connection, MetaData, String, Table, func, insert, inspect, select
 
@@ -125,21 +123,8 @@ def _refuse_strangers(tables: set[str]) -> None:
 
 
 def _copy(database: Sqlite, found: str) -> Path | None:
-    """Copy the file into the same folder, with its journal's content, and complete even after a kill halfway."""
+    """Copy the file into the same folder."""
     if database.path is None:
         return None
     path = Path(database.path)
-    target = path.with_name(f"{path.name}.schema-{found}")
-    partial = target.with_name(f"{target.name}.partial-{os.getpid()}")
-    destination = sqlite3.connect(partial)
-    try:
-        database.read(lambda connection: _raw(connection).backup(destination))
-    finally:
-        destination.close()
-    shutil.copymode(path, partial)
-    partial.replace(target)
-    return target
-
-
-def _raw(connection: Connection) -> Any:
-    return connection.connection.dbapi_connection
+    return copy_file(database, path.with_name(f"{path.name}.schema-{found}"))

@@ -14,6 +14,12 @@ IMPORT = DeferredVerb(
     examples=("duetime import /var/lib/duetime/archive/2026-11-24/*.jsonl.gz",),
 )
 
+BACKUP = DeferredVerb(
+    "backup",
+    f"{_HERE}.backup:backup",
+    "Copy the SQLite database into a file, while everything else goes on.",
+    examples=("duetime backup /mnt/backup/duetime-2026-11-24.db",),
+)
 RETENTION = Verbs(
     name="retention",
     help="Retention: what is deleted when it is old, by the rules of the settings.",
