@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from duetime.scheduler.errors import InvalidArgument
-from duetime.scheduler.principal import Principal
+from duetime.scheduler.principal import Principal, Scope
 from duetime.scheduler.request import DEADLINE_KINDS, RETRY_BOUNDS
 from duetime.scheduler.task import Json, Tier
 from duetime.tools.argument_types import Amounts, Choice, Length, Object, Text, Texts, Whole
@@ -110,7 +110,8 @@ class Definition(Generic[CallT]):
 
     `also_wrong` finds further problems of a call that is refused anyway: a caller that corrects everything at once
     needs one more call, not two. `describes_output`: the schema of its answers is listed; the answers of the others are
-    as those of `get_task`, and five copies of one schema would only cost room.
+    as those of `get_task`, and five copies of one schema would only cost room. One without a `card` has none; callers
+    without its `scope` are not shown it.
     """
 
     name: str
@@ -125,6 +126,7 @@ class Definition(Generic[CallT]):
     for_models: bool = True
     describes_output: bool = False
     also_wrong: Callable[[Mapping[str, Json], Sender], Sequence[InvalidArgument]] = _nothing_else
+    scope: Scope = Scope.TASKS
 
     def read(self) -> Arguments:
         return Arguments(self.name, self.arguments)

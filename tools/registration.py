@@ -6,10 +6,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from duetime.scheduler.errors import DuetimeError, IllegalMove, InvalidArgument, InvalidArguments
+from duetime.scheduler.errors import DuetimeError, IllegalMove, InvalidArgument, InvalidArguments, Refused
 from duetime.scheduler.principal import LOCAL, Principal
 from duetime.scheduler.task import Json
 from duetime.tools.act_on_task import ACT_ON_TASK
+from duetime.tools.admin.find_runs import FIND_RUNS
 from duetime.tools.arguments import Arguments
 from duetime.tools.cancel_task import CANCEL_TASK
 from duetime.tools.definition import AnyDefinition, CallObserver, SchedulerSource, Sender, unobserved
@@ -25,6 +26,9 @@ from mcp.server.mcpserver.tools import Tool
 from mcp.server.mcpserver.utilities.func_metadata import ArgModelBase, FuncMetadata
 from mcp.types import CallToolResult
 from pydantic import PrivateAttr
+
+ADMIN_TOOLS: tuple[AnyDefinition, ...] = (FIND_RUNS,)
+"""Tools of callers with an admin scope; no other caller is shown them, or may call them."""
 
 Caller = Callable[[], Principal]
 """Says who makes the call that is being served."""
@@ -82,6 +86,8 @@ class StrictTool(Tool):
 
     def answer(self, given: Mapping[str, Json], by: Principal) -> CallToolResult:
         """Answer one call on this thread; raises what is wrong with it."""
+        if self._definition in ADMIN_TOOLS and not by.may(self._definition.scope):
+            raise Refused(f"{self.name} needs a token with the scope {self._definition.scope}.")
         values, problems = self._arguments.read(given)
         sender = Sender(self._scheduler(), by, given)
         if problems:
@@ -124,11 +130,18 @@ def make_tools(
     return [StrictTool.of(definition, scheduler, caller, observe) for definition in found]
 
 
+def admin_tools(scheduler: SchedulerSource, caller: Caller, observe: CallObserver) -> list[Tool]:
+    """Return the tools of administrators, for a server whose callers prove who they are."""
+    return [StrictTool.of(definition, scheduler, caller, observe) for definition in ADMIN_TOOLS]
+
+
 def _all_of(problems: Sequence[InvalidArgument]) -> DuetimeError:
     return problems[0] if len(problems) == 1 else InvalidArguments(problems)
 
 
 def _meta(definition: AnyDefinition) -> dict[str, Any]:
+    if not definition.card:
+        return {}
     visibility = ["model", "app"] if definition.for_models else ["app"]
     return {
         "ui": {"resourceUri": definition.card, "visibility": visibility},

@@ -11,6 +11,7 @@ from duetime.server.protocol.resources import JSON_TYPE, TASK
 from duetime.tools.act_on_task import ACT_ON_TASK
 from duetime.tools.definition import SchedulerSource
 from duetime.tools.filters import states_of
+from duetime.tools.registration import ADMIN_TOOLS
 from duetime.tools.threads import cross
 from mcp.server.apps import client_supports_apps
 from mcp.server.context import CallNext, HandlerResult, ServerMiddleware, ServerRequestContext
@@ -32,6 +33,21 @@ async def offer_buttons(ctx: ServerRequestContext[Any, Any], call_next: CallNext
         if tool["name"] == ACT_ON_TASK.name:
             tool["_meta"]["ui"] = {**tool["_meta"]["ui"], "visibility": ["model", "app"]}
     return found
+
+
+def showing_admin_tools(caller: Callable[[], Principal]) -> ServerMiddleware[Any]:
+    """Return the middleware that leaves out the tools of administrators for callers without their scope."""
+
+    async def leave_out(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+        result = await call_next(ctx)
+        if ctx.method != "tools/list":
+            return result
+        by, found = caller(), _as_dict(result)
+        hidden = {tool.name for tool in ADMIN_TOOLS if not by.may(tool.scope)}
+        found["tools"] = [tool for tool in found.get("tools", ()) if tool["name"] not in hidden]
+        return found
+
+    return leave_out
 
 
 def listing_open_tasks(scheduler: SchedulerSource, caller: Callable[[], Principal]) -> ServerMiddleware[Any]:

@@ -8,14 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 from duetime.scheduler.principal import Principal
 from duetime.server.auth.caller import identify, local_caller, note_address, request_caller
-from duetime.server.protocol.listings import completing_task_ids, listing_open_tasks, offer_buttons
+from duetime.server.protocol.listings import (
+    completing_task_ids,
+    listing_open_tasks,
+    offer_buttons,
+    showing_admin_tools,
+)
 from duetime.server.protocol.prompts import add_prompts, refuse_wrong_prompts
 from duetime.server.protocol.refusals import shorten_refusals
 from duetime.server.protocol.resources import add_resources
 from duetime.server.protocol.sdk import expect_no_argument_headers, serve_subscribe, without_log_setup
 from duetime.server.protocol.subscriptions import Subscriptions
 from duetime.tools.definition import CallObserver, SchedulerSource, unobserved
-from duetime.tools.registration import make_tools
+from duetime.tools.registration import admin_tools, make_tools
 from duetime.tools.schedule_task import REMINDER, Actions
 from duetime.version import __version__
 from duetime.widgets.cards import Card, cards
@@ -59,8 +64,7 @@ def make_server(
     """Return the server of a scheduler; `changes` tells its subscribers, `actions` and `pools` are named to models.
 
     With a `guard`, callers over HTTP are the principals of their tokens; without one, everyone is the local user.
-    The scheduler has to be made with an `on_change` that calls `changes.touched`, else subscribers hear of changes only
-    at the next look.
+    The scheduler's `on_change` has to call `changes.touched`, else subscribers hear of changes only at the next look.
     """
 
     @asynccontextmanager
@@ -68,15 +72,17 @@ def make_server(
         async with changes.serving():
             yield
 
-    caller = caller_of(guard)
-    served = cards()
+    caller, served = caller_of(guard), cards()
     with without_log_setup():
         server: MCPServer[None] = MCPServer(
             NAME,
             title="Duetime",
             instructions=INSTRUCTIONS,
             version=__version__,
-            tools=make_tools(scheduler, caller=caller, actions=actions, pools=pools, served=served, observe=observe),
+            tools=[
+                *make_tools(scheduler, caller=caller, actions=actions, pools=pools, served=served, observe=observe),
+                *(admin_tools(scheduler, caller, observe) if guard else ()),
+            ],
             extensions=[_apps(served)],
             lifespan=lifespan,
             cache_hints=_CACHED,
@@ -85,13 +91,13 @@ def make_server(
             auth=guard.settings if guard else None,
             token_verifier=guard.verifier if guard else None,
         )
-    serve_subscribe(server, changes.subscribe_session, changes.unsubscribe_session)
-    return _with_resources(server, scheduler, caller)
+    return _with_resources(server, scheduler, changes, caller)
 
 
 def _with_resources(
-    server: MCPServer[None], scheduler: SchedulerSource, caller: Callable[[], Principal]
+    server: MCPServer[None], scheduler: SchedulerSource, changes: Subscriptions, caller: Callable[[], Principal]
 ) -> MCPServer[None]:
+    serve_subscribe(server, changes.subscribe_session, changes.unsubscribe_session)
     expect_no_argument_headers(server)
     add_resources(server, scheduler, caller)
     add_prompts(server)
@@ -109,8 +115,8 @@ def _middleware(
 ) -> list[ServerMiddleware[Any]]:
     """Return what stands around each call, the outermost first: refusals of all others are shortened."""
     tasks = listing_open_tasks(scheduler, caller)
-    noted = identify if guard else note_address
-    return [shorten_refusals, noted, advertise_ui, offer_buttons, tasks, refuse_wrong_prompts, changes.limit_streams]
+    noted = [identify, showing_admin_tools(caller)] if guard else [note_address]
+    return [shorten_refusals, *noted, advertise_ui, offer_buttons, tasks, refuse_wrong_prompts, changes.limit_streams]
 
 
 async def advertise_ui(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:

@@ -61,6 +61,10 @@ def questions(task_id: str) -> list[tuple[str, dict[str, Any]]]:
         *(("act_on_task", {**each, "action": action}) for each in of for action in ("run_now", "skip_next", "done")),
         *(("act_on_task", {**each, "action": "undo", "undo": "u_1"}) for each in of),
         *(("act_on_task", {**each, "action": "snooze", "minutes": 5, "idempotency_key": KEY}) for each in of),
+        ("find_runs", {}),
+        *(("find_runs", {"until": "in 9 days", name: CANARY}) for name in ("text", "label")),
+        *(("find_runs", {"tenant": tenant}) for tenant in ("acme", "*")),
+        *(("find_runs", {**each, "count_by": group}) for each in of for group in ("state", "tenant", "error")),
     ]
 
 

@@ -1,0 +1,86 @@
+"""`find_runs`: shown to administrators alone, who see their own tenant; operators see all."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from duetime.tools.admin.find_runs import FIND_RUNS
+
+from tests.flow.auth.conftest import Site, serving
+
+pytestmark = pytest.mark.anyio
+ADMIN = ("tasks", "admin:read")
+CHARACTERS_A_TOKEN = 4
+
+
+@pytest.fixture
+async def site(tmp_path: Path) -> AsyncIterator[Site]:
+    async with serving(tmp_path, auth="keys") as found:
+        yield found
+
+
+async def tools(site: Site, token: str) -> list[str]:
+    listed = (await site.modern(token, "tools/list")).json()["result"]["tools"]
+    return [tool["name"] for tool in listed]
+
+
+async def cancelled(site: Site, token: str, title: str) -> None:
+    made = await site.call(token, "schedule_task", title=title, when="in 2 hours")
+    await site.call(token, "cancel_task", task_id=made["structuredContent"]["id"])
+
+
+async def found(site: Site, token: str, **arguments: object) -> list[str]:
+    answer: dict[str, Any] = await site.call(token, "find_runs", **arguments)
+    assert not answer.get("isError"), answer
+    return [run["title"] for run in answer["structuredContent"]["runs"]]
+
+
+async def test_only_administrators_are_shown_it_and_may_call_it(site: Site) -> None:
+    ordinary, admin = site.key(), site.key(scopes=ADMIN)
+    assert "find_runs" not in await tools(site, ordinary)
+    assert (await tools(site, admin))[-1] == "find_runs"
+    refused = await site.call(ordinary, "find_runs")
+    assert refused["isError"]
+    assert "admin:read" in refused["content"][0]["text"]
+    assert len(json.dumps(refused)) < 1_024
+
+
+async def test_an_administrator_finds_the_runs_of_the_own_tenant_alone(site: Site) -> None:
+    await cancelled(site, site.key("acme", "ann"), "Ours")
+    await cancelled(site, site.key("globex", "bob"), "Theirs")
+    admin = site.key("acme", "boss", scopes=ADMIN)
+    assert await found(site, admin, state="cancelled") == ["Ours"]
+    assert await found(site, admin, text="theirs") == []
+    assert await found(site, admin, actor="ann") == ["Ours"]
+    for other in ("globex", "*"):
+        refused = await site.call(admin, "find_runs", tenant=other)
+        assert refused["isError"]
+        assert "operator" in refused["content"][0]["text"]
+
+
+async def test_an_operator_finds_the_runs_of_all_tenants_and_counts_them(site: Site) -> None:
+    await cancelled(site, site.key("acme", "ann"), "Ours")
+    await cancelled(site, site.key("globex", "bob"), "Theirs")
+    operator = site.key("local", "root", scopes=ADMIN)
+    assert sorted(await found(site, operator, tenant="*")) == ["Ours", "Theirs"]
+    counted = await site.call(operator, "find_runs", tenant="*", count_by="tenant")
+    assert counted["structuredContent"]["counts"] == {"acme": 1, "globex": 1}
+
+
+async def test_an_answer_is_frugal_and_leads_on(site: Site) -> None:
+    ours, admin = site.key(), site.key(scopes=ADMIN)
+    for number in range(3):
+        await cancelled(site, ours, f"Report {number}")
+    first = await site.call(admin, "find_runs", limit=2)
+    assert len(json.dumps(first)) < 1_600
+    cursor = first["structuredContent"]["cursor"]
+    assert await found(site, admin, limit=2, cursor=cursor) == ["Report 0"]
+
+
+def test_its_definition_costs_an_administrator_at_most_600_tokens() -> None:
+    read = {"name": FIND_RUNS.name, "description": FIND_RUNS.about, "inputSchema": FIND_RUNS.read().schema()}
+    assert len(json.dumps(read, separators=(",", ":"))) / CHARACTERS_A_TOKEN <= 600
