@@ -484,6 +484,19 @@ def dialects_by_name(root: Path) -> list[str]:
     ]
 
 
+def migrations_out_of_line(root: Path) -> list[str]:
+    """Versions of the schema of which two have one number, or that do not follow the one before."""
+    found = sorted(
+        path for path in product_files(root, ".py") if path.parent.name == "versions" and path.stem[:4].isdigit()
+    )
+    numbers = [path.stem[:4] for path in found]
+    return [
+        f"{where(root, path)}: is version {number}, expected {expected:04}"
+        for expected, (path, number) in enumerate(zip(found, numbers, strict=True), 1)
+        if number != f"{expected:04}" or f'revision = "{number}"' not in path.read_text("utf-8")
+    ]
+
+
 def spares(contract: dict[str, Any]) -> bool:
     return bool(contract.get("ignore_imports") or contract.get("exhaustive_ignores"))
 
@@ -509,6 +522,7 @@ CHECKS: list[Callable[[Path], list[str]]] = [
     excuses,
     private_names,
     dialects_by_name,
+    migrations_out_of_line,
     exemptions,
 ]
 
@@ -617,6 +631,14 @@ SEEDS: list[tuple[Callable[[Path], list[str]], dict[str, str], str]] = [
     (excuses, {"tools/a.py": "x: int = ''  # type: ignore - because\n"}, "tools/a.py:1"),
     (private_names, {"server/a.py": "server._x()  # noqa: SLF001 - no other way\n"}, "server/a.py:1"),
     (excuses, {"tools/a.py": "# ruff: noqa: E501\n"}, "tools/a.py:1"),
+    (
+        migrations_out_of_line,
+        {
+            "scheduler/store/migrations/versions/0001_a.py": 'revision = "0001"',
+            "scheduler/store/migrations/versions/0001_b.py": 'revision = "0001"',
+        },
+        "0001_b.py: is version 0001, expected 0002",
+    ),
     (
         dialects_by_name,
         {"scheduler/store/statements/a.py": 'if connection.dialect.name == "sqlite": ...'},
