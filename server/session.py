@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import typer
+    from duetime.scheduler.principal import Principal
     from duetime.scheduler.service import Scheduler
     from duetime.scheduler.store import Store
     from duetime.server.app import App
@@ -28,6 +29,13 @@ def cli_way() -> str:
         return f"cli {pwd.getpwuid(os.getuid()).pw_name}"
     except (ImportError, KeyError):
         return f"cli {os.environ.get('USERNAME', '')}".strip()
+
+
+def cli_caller() -> Principal:
+    """Return the local user, as verbs act in his name."""
+    from duetime.scheduler.principal import LOCAL  # noqa: PLC0415 - only for verbs that change something
+
+    return replace(LOCAL, via=cli_way())
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from duetime.scheduler.audit.entry import AuditEntry, AuditKind
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.remedies import reason_in
 from duetime.scheduler.rules.time import times
@@ -16,7 +17,7 @@ from duetime.server.cli.completion import Id
 from duetime.server.cli.formats.phrases import COMMAND_WORDS
 from duetime.server.cli.output import AsJson
 from duetime.server.rest.resources.stats import read_stats, shown_pools, stats_json, tier_rows, until_of
-from duetime.server.session import session
+from duetime.server.session import cli_caller, session
 
 if TYPE_CHECKING:
     from duetime.scheduler.queue import PoolUse, ThreadUse
@@ -122,6 +123,7 @@ def pools_set(
     """Create or change a pool at run time; existing reservations stay."""
     with session(context).app() as app:
         pool = app.registry.set(name, _object(spec))
+        app.store.audit.record(AuditEntry.by(cli_caller(), AuditKind.POOL_SET, name, detail=_object(spec)))
         app.runner.wake()
     output.say(f"{name}: {pool.kind}, {pool.text()}")
 
@@ -133,6 +135,7 @@ def pools_remove(
     """Remove a pool; tasks that need it are held until it is declared again."""
     with session(context).app() as app:
         app.registry.remove(name)
+        app.store.audit.record(AuditEntry.by(cli_caller(), AuditKind.POOL_REMOVED, name))
         app.runner.wake()
     output.say(f"Removed {name}. Tasks that need it are held until it is declared again.")
 

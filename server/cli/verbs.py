@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from duetime.server.cli.access.groups import KEYS, SECRETS
+from duetime.server.cli.access.groups import AUDIT, KEYS, SECRETS
 from duetime.server.cli.help import DeferredVerb, Verbs, VerbsOf
 from duetime.server.cli.order.groups import POLICY
 from duetime.server.cli.storage.groups import BACKUP, IMPORT, RETENTION
@@ -219,6 +219,7 @@ GROUPS = (
     ),
     KEYS,
     SECRETS,
+    AUDIT,
     RETENTION,
     POLICY,
     IMPORT,

@@ -8,7 +8,8 @@ from duetime.scheduler.errors import StoreUnavailable
 from duetime.scheduler.store import Finding, Store
 from duetime.server.doctor.check import Check, CheckVerdict
 
-NAME = "integrity"
+NAME, AUDIT = "integrity", "audit"
+_CHANGED = "Somebody changed the database by hand: compare it with a backup, and find out who may write to it."
 
 
 def integrity_checks(store: Store) -> Iterator[Check]:
@@ -24,6 +25,18 @@ def integrity_checks(store: Store) -> Iterator[Check]:
         yield Check(f"{NAME} of {finding.table}", CheckVerdict.WRONG, _said(finding), finding.remedy)
     if not examined.findings:
         yield Check(NAME, CheckVerdict.OK, f"{examined.rows:,} rows read, each as it should be")
+
+
+def audit_checks(store: Store) -> Iterator[Check]:
+    """Return one check for each audit chain that is broken, or a single one when all hold."""
+    verdicts = list(store.audit_chain.verify())
+    for each in verdicts:
+        if each.broken is not None:
+            said = f"the audit chain of {each.tenant} is broken at entry {each.broken.entry:,}: {each.broken.wrong}."
+            yield Check(AUDIT, CheckVerdict.WRONG, said, _CHANGED)
+    if all(each.broken is None for each in verdicts):
+        entries = sum(each.entries for each in verdicts)
+        yield Check(AUDIT, CheckVerdict.OK, f"{entries:,} entries of {len(verdicts)} audit chains hold")
 
 
 def _said(finding: Finding) -> str:

@@ -22,7 +22,7 @@ from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.task import InboxMessage, State
 from duetime.server.doctor.check import Check, CheckVerdict
 from duetime.server.doctor.database import RUNNER_ADVICE, backlog_check, rows_check, search_check
-from duetime.server.doctor.deep import integrity_checks
+from duetime.server.doctor.deep import audit_checks, integrity_checks
 from duetime.server.doctor.distributed import (
     actions_check,
     namespace_check,
@@ -101,6 +101,7 @@ def _database(settings: Settings, *, deep: bool) -> Iterator[Check]:
         yield _safely("secrets", secrets_check, store)
         if deep:
             yield from integrity_checks(store)
+            yield from audit_checks(store)
         if settings.distributed:
             yield _safely("namespace", partial(namespace_check, settings), store)
             yield _safely("queue", partial(queue_check, settings), store)

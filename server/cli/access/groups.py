@@ -1,11 +1,11 @@
-"""The groups of verbs that decide who may call; a verb is loaded when it is used."""
+"""The groups of verbs that decide who may call, and show who did; a verb is loaded when it is used."""
 
 from __future__ import annotations
 
 from duetime.server.cli.help import DeferredVerb, Verbs
 
 _HERE = "duetime.server.cli.access"
-_KEYS, _SECRETS = f"{_HERE}.keys", f"{_HERE}.secrets"
+_KEYS, _SECRETS, _AUDIT = f"{_HERE}.keys", f"{_HERE}.secrets", f"{_HERE}.audit"
 
 KEYS = Verbs(
     name="keys",
@@ -67,6 +67,32 @@ SECRETS = Verbs(
             f"{_SECRETS}:rotate",
             "Encrypt every secret again by the first of the secret keys, so that the others can be removed.",
             examples=("duetime secrets rotate",),
+        ),
+    ),
+)
+
+AUDIT = Verbs(
+    name="audit",
+    help="The audit: what callers did to keys, pools, secrets and others, and whether the history was changed.",
+    rich_markup_mode=None,
+    commands=(
+        DeferredVerb(
+            "list",
+            f"{_AUDIT}:list_",
+            "List what callers did that is no event of a task, newest first: who, by which way, to what and why.",
+            examples=("duetime audit list --since yesterday", "duetime audit list --surface rest --who ann"),
+        ),
+        DeferredVerb(
+            "head",
+            f"{_AUDIT}:head",
+            "Show the end of each audit chain, to be kept elsewhere: it stands for all entries up to it.",
+            examples=("duetime audit head",),
+        ),
+        DeferredVerb(
+            "verify",
+            f"{_AUDIT}:verify",
+            "Verify the audit chains: nothing that was sealed is changed, deleted, added or moved; else exit with 1.",
+            examples=("duetime audit verify", "duetime audit verify --tenant acme"),
         ),
     ),
 )

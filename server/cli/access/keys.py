@@ -8,15 +8,17 @@ from typing import Annotated
 
 import typer
 from duetime.scheduler.access.api_key import ApiKey
+from duetime.scheduler.audit.entry import AuditEntry, AuditKind
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.principal import LOCAL, Principal, Scope
 from duetime.scheduler.rules.time import times
+from duetime.scheduler.store import Store
 from duetime.scheduler.task import Json
 from duetime.server.auth.issued_keys import NEVER, new_key, overlap_of, successor, validity_of
 from duetime.server.auth.key_format import KeyText
 from duetime.server.cli import output
 from duetime.server.cli.output import AsJson
-from duetime.server.session import session
+from duetime.server.session import cli_caller, session
 
 KeyId = Annotated[str, typer.Argument(metavar="ID", help="the id of the key, as `duetime keys list` shows it")]
 
@@ -40,6 +42,8 @@ def create(
         now = store.now()
         text, key = new_key(owner, name, now, validity)
         store.api_keys.add(key)
+        said: dict[str, Json] = {"name": key.name, "user": key.user, "scopes": list(key.scopes)}
+        _record(store, AuditKind.KEY_CREATED, key.tenant, key.id, said)
     _show(text, key, now, as_json=as_json)
 
 
@@ -75,9 +79,11 @@ def revoke(
     with session(context).store(create=True) as store:
         if tenant is not None:
             count = store.api_keys.revoke_tenant(tenant)
+            _record(store, AuditKind.KEY_REVOKED, tenant, None, {"keys": count})
             output.say(f"Revoked {count} key{'s' if count != 1 else ''} of {tenant}.")
             return
         key = store.api_keys.revoke(_id_in(key_id or ""))
+        _record(store, AuditKind.KEY_REVOKED, key.tenant, key.id)
     output.say(f"Revoked {key.id} ({key.name}). The next call with it is refused.")
 
 
@@ -94,8 +100,15 @@ def rotate(
     with session(context).store(create=True) as store:
         now = store.now()
         old, new = store.api_keys.replace(_id_in(key_id), partial(successor, text, now), overlap=length)
+        _record(store, AuditKind.KEY_ROTATED, old.tenant, old.id, {"successor": new.id})
     _show(text, new, now, as_json=as_json)
     output.note(f"The old key {old.id} ends {_ends(old, now)}.")
+
+
+def _record(
+    store: Store, kind: AuditKind, tenant: str, key_id: str | None, detail: dict[str, Json] | None = None
+) -> None:
+    store.audit.record(AuditEntry.by(cli_caller(), kind, key_id, tenant=tenant, detail=detail))
 
 
 def _id_in(text: str) -> str:

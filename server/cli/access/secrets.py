@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import sys
-from dataclasses import replace
 from datetime import datetime
 from typing import Annotated
 
@@ -18,10 +17,9 @@ from duetime.scheduler.task import Json
 from duetime.server.cli import output
 from duetime.server.cli.exit_codes import FAILED_CODE
 from duetime.server.cli.output import AsJson
-from duetime.server.session import session
+from duetime.server.session import cli_caller, session
 
 NEVER = "never"
-CALLER = replace(LOCAL, via="cli")
 _HOST = re.compile(r"[a-z0-9_.:\[\]-]{1,253}")
 
 SecretName = Annotated[str, typer.Argument(metavar="NAME", help="the name by which tasks and settings name it")]
@@ -45,7 +43,7 @@ def set_(
     with session(context).store(create=True) as store:
         store.secrets.set(owner.tenant, name, value, by=LOCAL.user, hosts=hosts)
         detail: dict[str, Json] | None = {"hosts": list(hosts)} if hosts else None
-        store.audit.record(AuditEntry.by(CALLER, AuditKind.SECRET_SET, name, tenant=owner.tenant, detail=detail))
+        store.audit.record(AuditEntry.by(cli_caller(), AuditKind.SECRET_SET, name, tenant=owner.tenant, detail=detail))
     where = f" Webhooks may send it to {', '.join(hosts)} only." if hosts else ""
     output.say(f"Set {name} of {tenant}. Name it as {REFERENCE}{name}.{where}")
 
@@ -72,7 +70,7 @@ def remove(context: typer.Context, name: SecretName, *, tenant: Tenant = LOCAL.t
     """Remove a secret; runs that need it fail from then on."""
     with session(context).store(create=True) as store:
         store.secrets.remove(tenant, name)
-        store.audit.record(AuditEntry.by(CALLER, AuditKind.SECRET_REMOVED, name, tenant=tenant))
+        store.audit.record(AuditEntry.by(cli_caller(), AuditKind.SECRET_REMOVED, name, tenant=tenant))
     output.say(f"Removed {name} of {tenant}. Runs that need it fail from now on.")
 
 
@@ -81,7 +79,7 @@ def rotate(context: typer.Context) -> None:
     with session(context).store(create=True) as store:
         done = store.secrets.rotate()
         counts: dict[str, Json] = {"encrypted": done.encrypted, "unreadable": len(done.unreadable)}
-        store.audit.record(AuditEntry.by(CALLER, AuditKind.SECRETS_ROTATED, detail=counts))
+        store.audit.record(AuditEntry.by(cli_caller(), AuditKind.SECRETS_ROTATED, detail=counts))
     output.say(f"{done.encrypted} secret{'s' if done.encrypted != 1 else ''} encrypted by the first key.")
     if done.unreadable:
         names = ", ".join(f"{secret.name} of {secret.tenant}" for secret in done.unreadable)

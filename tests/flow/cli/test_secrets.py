@@ -14,6 +14,7 @@ from duetime.scheduler.access.secret import read_key
 from duetime.scheduler.audit.entry import AuditFilter
 from duetime.scheduler.store import open_store
 from duetime.server.cli.main import run
+from duetime.server.session import cli_way
 
 from tests.canary import CANARY, KEY, OTHER_KEY, shown_in
 
@@ -143,7 +144,7 @@ def test_each_change_is_in_the_audit_log_of_its_tenant(said: Said, tmp_path: Pat
     [rotated] = store.audit.page("local", AuditFilter(), limit=9).entries
     store.close()
     assert [(entry.kind, entry.subject, entry.via, entry.detail) for entry in entries] == [
-        ("secret_removed", "crm", "cli", None),
-        ("secret_set", "crm", "cli", {"hosts": ["api.example.com"]}),
+        ("secret_removed", "crm", cli_way(), None),
+        ("secret_set", "crm", cli_way(), {"hosts": ["api.example.com"]}),
     ]
     assert (rotated.kind, rotated.detail) == ("secrets_rotated", {"encrypted": 0, "unreadable": 0})

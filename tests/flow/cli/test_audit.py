@@ -1,0 +1,117 @@
+"""`duetime audit`: who did what, heads to keep elsewhere, and chains that are verified."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from duetime.server.cli.main import run
+from duetime.server.session import cli_way
+
+Said = Callable[..., str]
+
+
+@pytest.fixture
+def said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Said:
+    """Run a command on a database of the test's own; return stdout, or stderr where it is refused."""
+    for name in [name for name in os.environ if name.upper().startswith("DUETIME_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("DUETIME_DATABASE_URL", f"sqlite:///{tmp_path}/duetime.db")
+    monkeypatch.setenv("DUETIME_TIMEZONE", "UTC")
+    monkeypatch.setenv("DUETIME_DESKTOP_NOTIFICATIONS", "off")
+
+    def answered(*arguments: str, code: int = 0) -> str:
+        capsys.readouterr()
+        assert run(arguments) == code
+        written = capsys.readouterr()
+        return written.err if code > 1 else written.out
+
+    return answered
+
+
+@pytest.fixture
+def key(said: Said) -> str:
+    """Create a key and revoke it, and schedule a task; return the id of the key."""
+    key_id: str = json.loads(said("keys", "create", "laptop", "--json"))["id"]
+    said("keys", "revoke", key_id)
+    said("schedule", "Call John", "--when", "in 2 hours")
+    return key_id
+
+
+def entries(said: Said, *options: str) -> Any:
+    return json.loads(said("audit", "list", *options, "--json"))["entries"]
+
+
+def test_what_was_done_to_keys_is_listed_with_who_and_by_which_way(said: Said, key: str) -> None:
+    found = entries(said)
+    assert [(entry["kind"], entry["subject"], entry["actor"], entry["via"]) for entry in found] == [
+        ("key_revoked", key, "local", cli_way()), ("key_created", key, "local", cli_way()),
+    ]  # fmt: skip
+    assert found[1]["detail"] == {"name": "laptop", "user": "local", "scopes": ["tasks"]}
+    assert key in said("audit", "list")
+
+
+@pytest.mark.parametrize(
+    ("options", "count"),
+    [
+        (["--kind", "key_revoked"], 1), (["--surface", "cli"], 2), (["--surface", "rest"], 0), (["--who", "local"], 2),
+        (["--since", "1h"], 2), (["--until", "yesterday"], 0), (["--tenant", "acme"], 0), (["--limit", "1"], 1),
+    ],
+)  # fmt: skip
+def test_a_list_has_filters(said: Said, key: str, options: list[str], count: int) -> None:
+    assert len(entries(said, *options)) == count
+
+
+def test_a_list_goes_on_by_its_cursor_and_is_written_as_csv(said: Said, key: str) -> None:
+    first = json.loads(said("audit", "list", "--limit", "1", "--since", "1h", "--json"))
+    rest = json.loads(said("audit", "list", "--since", "1h", "--cursor", first["cursor"], "--json"))
+    assert [entry["kind"] for entry in rest["entries"]] == ["key_created"]
+    rows = list(csv.DictReader(io.StringIO(said("audit", "list", "--csv"))))
+    assert [row["subject"] for row in rows] == [key, key]
+
+
+def test_heads_that_were_kept_hold_while_the_chain_grows(said: Said, key: str) -> None:
+    head = said("audit", "head").strip()
+    assert head.startswith("local:3:")
+    said("schedule", "Call Jane", "--when", "in 2 hours")
+    assert "local: 3 entries hold, 1 not sealed yet." in said("audit", "verify", "--head", head)
+    assert json.loads(said("audit", "head", "--json"))["heads"][0]["entries"] == 4
+    assert "local: 4 entries hold." in said("audit", "verify", "--head", head)
+
+
+def test_a_break_is_named_and_exits_with_one(said: Said, key: str, tmp_path: Path) -> None:
+    said("audit", "head")
+    database = sqlite3.connect(tmp_path / "duetime.db")
+    database.execute("UPDATE events SET actor = 'somebody else'")
+    database.commit()
+    database.close()
+    assert "local: BROKEN at entry 1: event 1 was changed." in said("audit", "verify", code=1)
+    [chain] = json.loads(said("audit", "verify", "--json", code=1))["chains"]
+    assert chain["broken"] == {"entry": 1, "wrong": "event 1 was changed"}
+    [check] = [it for it in json.loads(said("doctor", "--deep", "--json", code=1))["checks"] if it["name"] == "audit"]
+    assert (check["verdict"], "broken at entry 1" in check["said"]) == ("wrong", True)
+
+
+def test_a_deep_look_of_the_doctor_verifies_the_chains(said: Said, key: str) -> None:
+    said("audit", "head")
+    [check] = [it for it in json.loads(said("doctor", "--deep", "--json"))["checks"] if it["name"] == "audit"]
+    assert (check["verdict"], check["said"]) == ("ok", "3 entries of 1 audit chains hold")
+
+
+@pytest.mark.parametrize("text", ["nonsense", "local:x:ab", ":8:ab", "local:8:"])
+def test_what_is_no_head_is_refused(said: Said, text: str) -> None:
+    assert "is no head" in said("audit", "verify", "--head", text, code=2)
+
+
+def test_changes_of_pools_are_listed(said: Said) -> None:
+    said("pools", "set", "gpu", '{"capacity": 2}')
+    said("pools", "remove", "gpu")
+    found = [(entry["kind"], entry["subject"], entry["detail"]) for entry in entries(said)]
+    assert found == [("pool_removed", "gpu", None), ("pool_set", "gpu", {"capacity": 2})]
