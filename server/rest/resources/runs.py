@@ -16,6 +16,7 @@ from duetime.scheduler.task import State, Tier
 from duetime.server.rest.operation import Operation, RestAnswer, RestCall
 from duetime.server.rest.resources.history import CURSOR, LIMIT, TENANT, reader_of
 from duetime.server.rest.resources.payloads import RestPayload
+from duetime.server.rest.resources.run_detail import RunDetailPayload, show
 from duetime.tools.argument_types import Choice, Text, Whole
 from duetime.tools.arguments import Argument
 from duetime.tools.definition import TIME
@@ -200,6 +201,7 @@ _FILTERS = (
     Argument("min_units", Whole(0), "That used so many units of it, or of all pools together"),
     TENANT,
 )
+_RUN_ID = Argument("run_id", Text(40), "The id of a run", "run_id='r_7k3m9qx2w4hb'", required=True)
 OF_RUNS = (
     Operation(
         "list_runs",
@@ -234,5 +236,16 @@ OF_RUNS = (
         RunBucketsPayload,
         Scope.ADMIN_READ,
         in_query=(*_FILTERS, Argument("width", Choice(tuple(BucketWidth)), "Default hour")),
+    ),
+    Operation(
+        "get_run",
+        "GET",
+        "/runs/{run_id}",
+        "Show one run with its payload, result, attempts, events and deliveries",
+        show,
+        RunDetailPayload,
+        Scope.ADMIN_READ,
+        in_path=(_RUN_ID,),
+        in_query=(TENANT,),
     ),
 )

@@ -8,6 +8,7 @@ from typing import Any
 
 CANARY = "canary7f3a"
 KEY = f"key-{CANARY}"
+UNKNOWN_RUN = "r_7k3m9qx2w4hb00000000"
 OTHER = "acme"
 """The tenant that others ask about."""
 RUN_PATHS = {"list_runs": "/runs", "count_runs": "/runs/counts", "count_runs_by_time": "/runs/buckets"}
@@ -22,7 +23,7 @@ class Asked:
     given: Mapping[str, Any] = field(default_factory=dict)
 
 
-def requests_about(task_id: str, key_id: str = "8k4n0ry3x5jc") -> dict[str, list[Asked]]:
+def requests_about(task_id: str, key_id: str = "8k4n0ry3x5jc", run_id: str = UNKNOWN_RUN) -> dict[str, list[Asked]]:
     """Return requests by the operation that they are to; together they are every way to learn of a task or a key."""
     ended = f"state=ended&label={CANARY}"
     task, other = f"/tasks/{task_id}", f"tenant={OTHER}"
@@ -72,6 +73,7 @@ def requests_about(task_id: str, key_id: str = "8k4n0ry3x5jc") -> dict[str, list
             ]
             for name, path in RUN_PATHS.items()
         },
+        "get_run": [Asked("GET", f"/runs/{run_id}"), Asked("GET", f"/runs/{run_id}?{other}")],
         "stream_changes": [Asked("GET", "/changes?seconds=0")],
         "list_actions": [Asked("GET", "/actions")],
         "list_pools": [Asked("GET", "/pools")],

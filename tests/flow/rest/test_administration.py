@@ -116,6 +116,25 @@ async def test_runs_are_found_counted_and_spread_over_time(site: Site) -> None:
     assert "no length of time" in wrong.json()["detail"]
 
 
+async def test_a_run_is_shown_with_all_that_is_kept_of_it(site: Site) -> None:
+    task_id = await failed(site, payload={"message": "https://ann:hunter2@example.com"})
+    [listed] = (await read(site, "/runs"))["runs"]
+    run = await read(site, f"/runs/{listed['id']}")
+
+    assert (run["schema"], run["task_id"], run["state"], run["error"]) == (
+        "duetime.run/1",
+        task_id,
+        "failed",
+        "no address",
+    )
+    assert (run["message"], run["dead_letter"], run["current"]) == ("no address", "no address", True)
+    assert [(each["number"], each["worker"]) for each in run["attempts"]] == [(1, "w1")]
+    assert run["attempts"][0]["traceback"].endswith("ValueError: no address")
+    assert [event["kind"] for event in run["events"]][:2] == ["failed", "started"]
+    assert "hunter2" not in str(run)
+    assert (await read(site, "/runs/r_7k3m9qx2w4hb", status=404))["code"] == "not_found"
+
+
 async def test_actions_are_listed_with_the_schema_of_their_payload(site: Site) -> None:
     actions = {action["name"]: action for action in (await read(site, "/actions"))["actions"]}
     assert actions.keys() == {"reminder", "webhook"}

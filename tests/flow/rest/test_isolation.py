@@ -9,7 +9,7 @@ import pytest
 
 from tests.flow.auth.conftest import Site
 from tests.flow.rest.conftest import made, sent
-from tests.flow.rest.requests import CANARY, KEY, Asked, requests_about
+from tests.flow.rest.requests import CANARY, KEY, UNKNOWN_RUN, Asked, requests_about
 
 pytestmark = pytest.mark.anyio
 
@@ -53,19 +53,25 @@ async def document(site: Site) -> dict[str, dict[str, Any]]:
     }
 
 
-async def learned(site: Site, token: str, task_id: str, key_id: str = UNKNOWN_KEY) -> list[str]:
+async def learned(
+    site: Site, token: str, task_id: str, key_id: str = UNKNOWN_KEY, run_id: str = UNKNOWN_RUN
+) -> list[str]:
     """Return all that a tenant is told, without what differs in any case: the ids that it named, and times."""
     near = task_id[:-1] + ("0" if task_id[-1] != "0" else "1")
     texts = []
-    for asked in every_request(task_id, near, key_id=key_id):
+    for asked in every_request(task_id, near, key_id=key_id, run_id=run_id):
         answer = await sent(site, asked.method, asked.path, token=token, **asked.given)
         texts.append(f"{answer.status_code} {sorted(answer.headers)} {answer.text}")
     texts = [PLACE.sub("id: <place>", text) for text in texts]
-    return [INSTANT.sub('"<time>"', TASK_ID.sub("t_asked", text.replace(key_id, "k_asked"))) for text in texts]
+    return [
+        INSTANT.sub('"<time>"', TASK_ID.sub("t_asked", text.replace(key_id, "k_asked").replace(run_id, "r_asked")))
+        for text in texts
+    ]
 
 
-def every_request(*task_ids: str, key_id: str = UNKNOWN_KEY) -> list[Asked]:
-    return [asked for task_id in task_ids for several in requests_about(task_id, key_id).values() for asked in several]
+def every_request(*task_ids: str, key_id: str = UNKNOWN_KEY, run_id: str = UNKNOWN_RUN) -> list[Asked]:
+    about = [requests_about(task_id, key_id, run_id) for task_id in task_ids]
+    return [asked for each in about for several in each.values() for asked in several]
 
 
 async def test_every_operation_of_the_document_is_asked_and_no_other(site: Site) -> None:
@@ -86,7 +92,8 @@ async def test_a_tenant_is_told_the_same_whether_or_not_another_one_has_tasks(gu
     before = await learned(guarded, ours, UNKNOWN)
     theirs = guarded.key("acme", "ann")
     task_id = await filled(guarded, theirs)
-    after = await learned(guarded, ours, task_id, key_id=theirs.split("_")[1])
+    run_id = guarded.app.store.tasks.get("acme", task_id).run.id
+    after = await learned(guarded, ours, task_id, theirs.split("_")[1], run_id)
 
     assert after == before
     assert all(CANARY not in text.replace(KEY, "") for text in after)

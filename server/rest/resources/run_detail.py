@@ -1,0 +1,124 @@
+"""One run with all that is kept of it: payload, result, attempts with tracebacks, events and deliveries."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from duetime.scheduler.history.run_detail import RunDetail
+from duetime.scheduler.rules.redact import redacted_json
+from duetime.scheduler.rules.time.times import utc
+from duetime.scheduler.task import Attempt, Delivery, DeliveryState, State, Tier
+from duetime.server.rest.operation import RestAnswer, RestCall
+from duetime.server.rest.resources.history import EventPayload, event_payload, reader_of
+from duetime.server.rest.resources.payloads import RestPayload
+from duetime.widgets.history import attempt_payload
+from duetime.widgets.schema import AttemptPart
+from pydantic import Field
+
+
+class RunAttemptPayload(AttemptPart):
+    """One try of the run; `units` are what it used of each pool."""
+
+    worker: str
+    units: dict[str, float] | None = None
+
+
+class DeliveryPayload(RestPayload):
+    """Telling the user the outcome through one channel."""
+
+    channel: str
+    state: DeliveryState
+    attempts: int
+    delivered_at: str | None = None
+    next_at: str | None = None
+    error: str | None = None
+
+
+class RunDetailPayload(RestPayload):
+    """A run, whole. Secrets in `payload`, `result` and `checkpoint` are `***`.
+
+    `message` is what its outcome told the user, `dead_letter` why it is out of attempts. `events` are the newest.
+    """
+
+    schema_: Annotated[Literal["duetime.run/1"], Field(alias="schema")] = "duetime.run/1"
+    id: str
+    task_id: str
+    title: str
+    action: str
+    owner: str
+    state: State
+    current: bool
+    priority: Tier
+    scheduled_for: str
+    started_at: str | None = None
+    ended_at: str | None = None
+    deadline: str | None = None
+    timezone: str
+    payload: Any = None
+    summary: str | None = None
+    result: Any = None
+    error: str | None = None
+    progress: Any = None
+    checkpoint: Any = None
+    message: str | None = None
+    dead_letter: str | None = None
+    attempts: tuple[RunAttemptPayload, ...]
+    deliveries: tuple[DeliveryPayload, ...]
+    events: tuple[EventPayload, ...]
+
+
+def show(call: RestCall) -> RestAnswer:
+    """Return one run of a tenant."""
+    return RestAnswer(_payload(call.scheduler.run(call.values["run_id"], by=reader_of(call))))
+
+
+def _payload(found: RunDetail) -> RunDetailPayload:
+    task, run = found.record.task, found.run
+    return RunDetailPayload(
+        id=run.id,
+        task_id=task.id,
+        title=task.title,
+        action=task.action,
+        owner=task.owner,
+        state=run.state,
+        current=found.is_current,
+        priority=task.priority,
+        scheduled_for=utc(run.scheduled_for),
+        started_at=_utc(run.started_at),
+        ended_at=_utc(run.ended_at),
+        deadline=_utc(run.deadline),
+        timezone=task.timezone,
+        payload=redacted_json(task.payload) or None,
+        summary=run.summary,
+        result=redacted_json(run.result),
+        error=run.error,
+        progress=run.progress,
+        checkpoint=redacted_json(run.checkpoint),
+        message=found.message.text if found.message else None,
+        dead_letter=found.dead_letter.reason if found.dead_letter else None,
+        attempts=tuple(_attempt(each, found) for each in reversed(found.attempts)),
+        deliveries=tuple(map(_delivery, found.deliveries)),
+        events=tuple(event_payload(event, task.timezone) for event in reversed(found.events)),
+    )
+
+
+def _attempt(attempt: Attempt, found: RunDetail) -> RunAttemptPayload:
+    part = attempt_payload(attempt)
+    units = dict(found.units.get(attempt.number, {}))
+    return RunAttemptPayload(**part.model_dump(), worker=attempt.worker, units=units or None)
+
+
+def _delivery(delivery: Delivery) -> DeliveryPayload:
+    return DeliveryPayload(
+        channel=delivery.channel,
+        state=delivery.state,
+        attempts=delivery.attempts,
+        delivered_at=_utc(delivery.delivered_at),
+        next_at=_utc(delivery.next_at),
+        error=delivery.error,
+    )
+
+
+def _utc(instant: datetime | None) -> str | None:
+    return utc(instant) if instant else None
