@@ -159,7 +159,8 @@ class TaskPayload(_Part):
 
     `attempt` counts the attempts of the current run that have started, `max_attempts` how many it may have: from the
     second on. `payload` (without the message) and `result`, which the latest attempt gave, are there where one task
-    was asked for: with secrets as `***`, and cut for a model.
+    was asked for: with secrets as `***`, and cut for a model. `speech` says how it stands in sentences for a voice; it
+    is in what programs read (REST, `--json`, the resource of a task), and in no answer of a tool.
     """
 
     schema_: Annotated[Literal["duetime.task/1"], Field(alias="schema")] = "duetime.task/1"
@@ -195,6 +196,7 @@ class TaskPayload(_Part):
     undo: str | None = None
     unread: tuple[Unread, ...] | None = None
     history: HistoryPart | None = None
+    speech: str | None = None
     now: str
 
 

@@ -26,6 +26,7 @@ from duetime.server.cli.completion import Action, Id, Labels
 from duetime.server.cli.formats import task_facts
 from duetime.server.cli.output import AsJson
 from duetime.server.session import session, someone_runs
+from duetime.widgets.formats.speech import with_speech
 from duetime.widgets.history import NO_CHANGES, FieldChanges, attempt_payload, history_payload
 from duetime.widgets.outcome import with_details
 from duetime.widgets.payload import as_dry_run, as_json, task_payload
@@ -133,14 +134,13 @@ def show(
 ) -> None:
     """Show everything about one task."""
     with session(context).scheduler() as scheduler:
-        task_id = scheduler.find(task_id)
-        view = scheduler.get(task_id)
+        view = scheduler.get(task_id := scheduler.find(task_id))
         attempts = scheduler.attempts(task_id) if history else []
         page = scheduler.history(EventFilter(task_id=task_id), limit=MAX_EVENTS_SHOWN) if history else EventPage(())
     zone = view.record.task.timezone
     past = history_payload(attempts, page.events, zone, older=page.cursor is not None) if history else None
     failed = attempt_payload(view.failed_attempt) if view.failed_attempt else None
-    task = with_details(task_payload(view, past), view, whole=True)
+    task = with_speech(with_details(task_payload(view, past), view, whole=True))
     if as_json:
         shown = {"failed_attempt": failed.model_dump(mode="json", exclude_none=True)} if failed else {}
         output.as_json(_dump(task) | shown)

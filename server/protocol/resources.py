@@ -47,9 +47,10 @@ def add_resources(server: MCPServer, scheduler: SchedulerSource, caller: Callabl
             view = await cross(lambda: scheduler().get(task_id, by=by))
         except TaskNotFound as error:
             raise ResourceNotFoundError(error.said(TOOL_WORDS)) from error
-        from duetime.widgets.payload import as_json, task_payload  # noqa: PLC0415 - not before the first call
+        from duetime.widgets.formats.speech import with_speech  # noqa: PLC0415 - not before the first call
+        from duetime.widgets.payload import as_json, task_payload  # noqa: PLC0415 - as above
 
-        return _text(as_json(task_payload(view)))
+        return _text(as_json(with_speech(task_payload(view))))
 
 
 def _text(value: Json) -> str:

@@ -23,6 +23,7 @@ from duetime.tools.filters import states_of
 from duetime.tools.list_tasks import LIST_TASKS
 from duetime.tools.reschedule_task import RESCHEDULE_TASK
 from duetime.tools.schedule_task import REMINDER, schedule_task
+from duetime.widgets.formats.speech import with_speech
 from duetime.widgets.history import history_payload
 from duetime.widgets.outcome import with_details
 from duetime.widgets.payload import as_dry_run, list_payload, task_payload
@@ -95,7 +96,7 @@ def show(call: RestCall) -> RestAnswer:
     """Return one task; reading marks nothing as read."""
     view = call.scheduler.get(call.task_id, by=call.by)
     payload = task_payload(view, _history(call, view) if call.values.get("history") else None)
-    return RestAnswer(with_details(payload, view, whole=True), revision=view.record.task.revision)
+    return RestAnswer(with_speech(with_details(payload, view, whole=True)), revision=view.record.task.revision)
 
 
 def _history(call: RestCall, view: TaskView) -> Any:

@@ -1,0 +1,113 @@
+"""The payloads as A2UI messages (a2ui.org, version 0.9), for chats that draw their own components from a description.
+
+What users wrote stands in the data model, never among the components. A button sends an event that is a call of a tool:
+its name is the tool's, its context the arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from duetime.scheduler.rules.states import OPEN
+from duetime.scheduler.task import State
+from duetime.widgets.schema import DRY_RUN_ID, ListRow, TaskListPayload, TaskPayload
+from duetime.widgets.spoken import first_sentence, look
+from duetime.widgets.vocabulary import WORDS
+
+VERSION: Final = "v0.9"
+CATALOG: Final = "https://a2ui.org/specification/v0_9/catalogs/basic/catalog.json"
+SNOOZE_MINUTES: Final = 60
+_TO_COME: Final = frozenset({State.SCHEDULED, State.WAITING})
+
+Component = Mapping[str, Any]
+Messages = list[dict[str, Any]]
+
+
+def task_messages(task: TaskPayload, surface_id: str | None = None) -> Messages:
+    """Return the messages that draw one task; the surface is named after the task unless it has another id."""
+    lines = dict(_lines(task))
+    buttons = list(_buttons(task))
+    ids = ["title", "status", *lines, *(["buttons"] if buttons else [])]
+    components: list[Component] = [
+        {"id": "root", "component": "Card", "child": "content"},
+        {"id": "content", "component": "Column", "children": ids},
+        _text("title", "h3"),
+        _text("status", "body"),
+        *(_text(name, "caption") for name in lines),
+        *([{"id": "buttons", "component": "Row", "children": [name for name, _, _ in buttons]}] if buttons else []),
+        *(part for button in buttons for part in _button(*button)),
+    ]
+    model = {"title": task.title, "status": first_sentence(task), **lines}
+    return _surface(surface_id or f"duetime-{task.id}", components, model)
+
+
+def list_messages(page: TaskListPayload, surface_id: str = "duetime-list") -> Messages:
+    """Return the messages that draw a page of tasks, one row each."""
+    components: list[Component] = [
+        {"id": "root", "component": "Column", "children": ["heading", "rows"]},
+        _text("heading", "h3"),
+        {"id": "rows", "component": "List", "children": {"componentId": "row", "path": "/rows"}},
+        {"id": "row", "component": "Card", "child": "row-content"},
+        {"id": "row-content", "component": "Column", "children": ["row-title", "row-status"]},
+        {"id": "row-title", "component": "Text", "text": {"path": "title"}, "variant": "body"},
+        {"id": "row-status", "component": "Text", "text": {"path": "status"}, "variant": "caption"},
+    ]
+    count = len(page.tasks)
+    heading = f"{count or 'No'} task{'' if count == 1 else 's'}{' and more' if page.cursor else ''}"
+    return _surface(surface_id, components, {"heading": heading, "rows": [_row(row) for row in page.tasks]})
+
+
+def _surface(surface_id: str, components: Sequence[Component], model: Mapping[str, Any]) -> Messages:
+    return [
+        {"version": VERSION, "createSurface": {"surfaceId": surface_id, "catalogId": CATALOG}},
+        {"version": VERSION, "updateComponents": {"surfaceId": surface_id, "components": list(components)}},
+        {"version": VERSION, "updateDataModel": {"surfaceId": surface_id, "value": dict(model)}},
+    ]
+
+
+def _text(name: str, variant: str) -> Component:
+    return {"id": name, "component": "Text", "text": {"path": f"/{name}"}, "variant": variant}
+
+
+def _lines(task: TaskPayload) -> Iterator[tuple[str, str]]:
+    """Yield what stands below the sentence of a task, each line by its name in the data model."""
+    if task.message:
+        yield "message", task.message
+    if task.repeat:
+        yield "repeat", f"Repeats {task.repeat.text}"
+    if task.deadline:
+        yield "deadline", f"Deadline {task.deadline.text}"
+    if task.waiting_for:
+        yield "waiting", f"Waits for {'; '.join(task.waiting_for)}"
+    if task.last_run and task.last_run.summary:
+        yield "outcome", task.last_run.summary
+    if task.warnings:
+        yield "warnings", "\n".join(task.warnings)
+
+
+def _buttons(task: TaskPayload) -> Iterator[tuple[str, str, tuple[str, dict[str, Any]]]]:
+    """Yield the id, the label and the call of each button that the state of a task allows."""
+    if task.id == DRY_RUN_ID or look(task) == "damaged":
+        return
+    named = {"task_id": task.id, "revision": task.revision}
+    if task.state in _TO_COME and not task.paused:
+        snooze = {**named, "action": "snooze", "minutes": SNOOZE_MINUTES}
+        yield "snooze", "Snooze for an hour", ("act_on_task", snooze)
+        yield "run-now", "Run now", ("act_on_task", {**named, "action": "run_now"})
+    if task.state in OPEN and not task.cancel_requested:
+        yield "cancel", "Cancel", ("cancel_task", named)
+    if task.unread:
+        yield "done", "Done", ("act_on_task", {"task_id": task.id, "action": "done"})
+
+
+def _button(name: str, label: str, call: tuple[str, dict[str, Any]]) -> tuple[Component, Component]:
+    tool, arguments = call
+    event = {"event": {"name": tool, "context": arguments}}
+    text = {"id": f"{name}-label", "component": "Text", "text": label}
+    return {"id": name, "component": "Button", "child": f"{name}-label", "action": event}, text
+
+
+def _row(row: ListRow) -> dict[str, str]:
+    word = WORDS["paused"] if row.paused else WORDS[row.state.value]
+    return {"title": row.title, "status": f"{word}, {row.when}"}
