@@ -1,4 +1,4 @@
-"""What a voice says of a task: one or two sentences, without ids and symbols, with times as people say them."""
+"""Speech of a task: one or two sentences, without ids and symbols, with times as people say them."""
 
 from __future__ import annotations
 
