@@ -7,6 +7,7 @@ its name is the tool's, its context the arguments.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import timedelta
 from typing import Any, Final
 
 from duetime.scheduler.rules.states import OPEN
@@ -17,7 +18,7 @@ from duetime.widgets.vocabulary import WORDS
 
 VERSION: Final = "v0.9"
 CATALOG: Final = "https://a2ui.org/specification/v0_9/catalogs/basic/catalog.json"
-SNOOZE_MINUTES: Final = 60
+SNOOZE: Final = timedelta(hours=1)
 _TO_COME: Final = frozenset({State.SCHEDULED, State.WAITING})
 
 Component = Mapping[str, Any]
@@ -92,7 +93,7 @@ def _buttons(task: TaskPayload) -> Iterator[tuple[str, str, tuple[str, dict[str,
         return
     named = {"task_id": task.id, "revision": task.revision}
     if task.state in _TO_COME and not task.paused:
-        snooze = {**named, "action": "snooze", "minutes": SNOOZE_MINUTES}
+        snooze = {**named, "action": "snooze", "minutes": SNOOZE // timedelta(minutes=1)}
         yield "snooze", "Snooze for an hour", ("act_on_task", snooze)
         yield "run-now", "Run now", ("act_on_task", {**named, "action": "run_now"})
     if task.state in OPEN and not task.cancel_requested:

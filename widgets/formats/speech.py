@@ -13,10 +13,6 @@ from duetime.widgets.spoken import look
 MAX_TITLE_CHARS: Final = 80
 _UNTITLED: Final = "Your task"
 _MIN_ID_CHARS: Final = 8
-_TEN: Final = 10
-_SIXTY: Final = 60
-_NOON: Final = 12
-_THIS_CENTURY: Final = 20
 
 
 def _words(text: str) -> tuple[str, ...]:
@@ -37,7 +33,7 @@ _PARTS_OF_DAY: Final = ((12, "in the morning"), (18, "in the afternoon"), (22, "
 
 _SPOKEN_SYMBOLS: Final = {"&": " and ", "%": " percent ", "+": " plus ", "@": " at ", "=": " equals "}
 _NEAR: Final = {-1: "yesterday", 0: "today", 1: "tomorrow"}
-_DAYS_BY_NAME: Final = 6
+_MAX_DAYS_BY_NAME: Final = 6
 _FIRST_SENTENCES: Final = {
     "dry_run": "{title} would come {due}.",
     "scheduled": "{title} is scheduled for {due}.",
@@ -114,7 +110,7 @@ def _day(at: datetime, now: datetime) -> str:
     days = (at.date() - now.date()) // timedelta(days=1)
     if days in _NEAR:
         return _NEAR[days]
-    if 0 < days <= _DAYS_BY_NAME:
+    if 0 < days <= _MAX_DAYS_BY_NAME:
         return f"on {at:%A}"
     year = "" if at.year == now.year else f" {spoken_year(at.year)}"
     return f"on {at:%A}, {at:%B} the {ordinal(at.day)}{year}"
@@ -122,17 +118,17 @@ def _day(at: datetime, now: datetime) -> str:
 
 def _clock(at: datetime) -> str:
     hour, minute = at.hour, at.minute
-    if minute == 0 and hour in {0, _NOON}:
+    if minute == 0 and hour % 12 == 0:
         return "at midnight" if hour == 0 else "at noon"
     return f"at {_hour_and_minute(hour, minute)} {_part_of_day(hour)}"
 
 
 def _hour_and_minute(hour: int, minute: int) -> str:
-    said, following = (number(hour % _NOON or _NOON), number((hour + 1) % _NOON or _NOON))
+    said, following = (number(hour % 12 or 12), number((hour + 1) % 12 or 12))
     quarters = {0: said, 15: f"quarter past {said}", 30: f"half past {said}", 45: f"quarter to {following}"}
     if minute in quarters:
         return quarters[minute]
-    return f"{said} {'oh ' if minute < _TEN else ''}{number(minute)}"
+    return f"{said} {'' if minute // 10 else 'oh '}{number(minute)}"
 
 
 def _part_of_day(hour: int) -> str:
@@ -143,7 +139,7 @@ def number(count: int) -> str:
     """Say a number below sixty in words."""
     if count < len(_SMALL):
         return _SMALL[count]
-    tens, rest = divmod(count, _TEN)
+    tens, rest = divmod(count, 10)
     return f"{_TENS[tens]} {_SMALL[rest]}" if rest else _TENS[tens]
 
 
@@ -151,13 +147,13 @@ def ordinal(day: int) -> str:
     """Say a day of the month: `twenty fourth`."""
     if day < len(_ORDINALS):
         return _ORDINALS[day]
-    tens, rest = divmod(day, _TEN)
+    tens, rest = divmod(day, 10)
     return f"{_TENS[tens]} {_ORDINALS[rest]}" if rest else f"{_TENS[tens][:-1]}ieth"
 
 
 def spoken_year(year: int) -> str:
     """Say a year of this century in two halves: `twenty twenty seven`."""
     century, rest = divmod(year, 100)
-    if century != _THIS_CENTURY or rest < _TEN:
+    if century - 20 or not rest // 10:
         return str(year)
-    return f"{number(century)} {number(rest)}" if rest < _SIXTY else f"{number(century)} {rest}"
+    return f"{number(century)} {number(rest)}" if rest < 10 * len(_TENS) else f"{number(century)} {rest}"
