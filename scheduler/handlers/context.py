@@ -67,7 +67,8 @@ class Context:
 
     `scheduled_for` and `deadline` are aware and in UTC; `deadline` is None where the task has none. `attempt` counts
     from 1. `needs` are the reserved units of each pool. `checkpoint_state` is the latest checkpoint of an earlier
-    attempt, None at first. Progress is stored at most once in `pace`.
+    attempt, None at first. Progress is stored at most once in `pace`. `traceparent` is the trace of the attempt, for
+    requests to other services; None where nothing is traced.
     """
 
     task_id: str
@@ -82,10 +83,20 @@ class Context:
     checkpoint_state: Any = None
     link: Link = Link()
     pace: timedelta = timedelta(0)
+    traceparent: str | None = None
     _reported: list[datetime] = field(default_factory=list, repr=False, compare=False)
 
     @classmethod
-    def of(cls, task: Task, run: Run, *, worker: str, link: Link, needs: Mapping[str, int] = NOTHING) -> Self:
+    def of(
+        cls,
+        task: Task,
+        run: Run,
+        *,
+        worker: str,
+        link: Link,
+        needs: Mapping[str, int] = NOTHING,
+        traceparent: str | None = None,
+    ) -> Self:
         """Build the context of a claimed run."""
         return cls(
             task_id=task.id,
@@ -100,6 +111,7 @@ class Context:
             checkpoint_state=run.checkpoint,
             link=link,
             pace=PROGRESS_PACE,
+            traceparent=traceparent,
         )
 
     @classmethod

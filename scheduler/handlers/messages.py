@@ -41,6 +41,7 @@ class ContextFacts:
     needs: Mapping[str, int]
     checkpoint_state: Any
     pace: timedelta
+    traceparent: str | None
 
     @classmethod
     def of(cls, context: Context) -> ContextFacts:

@@ -102,7 +102,10 @@ class Executor:
 
     def _context(self, held: ActiveRun, guard: Callable[[Callable[[], bool]], bool]) -> Context:
         claim, link = held.claim, self._link(held, guard)
-        return Context.of(claim.task, claim.run, worker=claim.worker, needs=claim.reserved, link=link)
+        trace = held.trace.traceparent or None if held.trace else None
+        return Context.of(
+            claim.task, claim.run, worker=claim.worker, needs=claim.reserved, link=link, traceparent=trace
+        )
 
     def _link(self, held: ActiveRun, guard: Callable[[Callable[[], bool]], bool]) -> Link:
         claims, run_id, attempt = self._store.claims, held.run_id, held.claim.run.attempt

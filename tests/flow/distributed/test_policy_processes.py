@@ -20,7 +20,7 @@ def said(site: Site, *command: str) -> str:
     options: dict[str, Any] = {"cwd": ROOT, "env": site.environment, "capture_output": True, "text": True}
     done = subprocess.run([*DUETIME, *command], check=False, **options)
     assert done.returncode == 0, done.stderr
-    return done.stdout
+    return str(done.stdout)
 
 
 def stats(site: Site) -> dict[str, Any]:

@@ -37,6 +37,7 @@ from opentelemetry.sdk.trace.export import (
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from tests.builders import a_task, settlement
+from tests.flow.telemetry.isolated_handler import tell_trace
 from tests.flow.telemetry.receiver import Receiver, receiving
 from tests.flow.telemetry.span_tree import Seen, of_sdk, tree
 from tests.flow.waiting import eventually
@@ -66,7 +67,7 @@ class House:
                 "channels": {"team": {"webhook": receiver.url("/team"), "secret": SECRET}},
             }
         )
-        self.app = build(settings, handlers=[self.nested, self.flaky], tracing=OtelTracing(provider))
+        self.app = build(settings, handlers=[self.nested, self.flaky, tell_trace], tracing=OtelTracing(provider))
         self.app.start()
 
     @property
@@ -74,6 +75,7 @@ class House:
         @handler("nested")
         def nested(ctx: Context) -> Done:
             """Do work that has a span of its own, and logs a line."""
+            self.seen.append(str(ctx.traceparent))
             with self.provider.get_tracer("shop").start_as_current_span("count stock"):
                 logging.getLogger("shop").warning("counting")
             return Done()
@@ -169,10 +171,20 @@ def test_later_runs_and_replays_have_traces_of_their_own_that_link_to_the_call(l
     assert whole[0].trace != CALLER.split("-")[1]
 
 
-def test_spans_of_a_handler_are_below_its_own(house: House) -> None:
+def test_spans_of_a_handler_are_below_its_own_and_it_may_continue_the_trace_elsewhere(house: House) -> None:
     house.ended(house.schedule("Count", action="nested"))
     (handled,), (counted,) = house.named("handle nested"), house.named("count stock")
     assert counted.parent == handled.id
+    (traceparent,) = house.seen
+    assert traceparent.split("-")[1:3] == [handled.trace, handled.parent]
+
+
+def test_a_handler_in_a_process_of_its_own_knows_its_trace(house: House) -> None:
+    view = house.schedule("Tell", action="tell_trace")
+    house.ended(view)
+    (whole,) = house.named("run tell_trace")
+    result = house.app.scheduler.get(view.record.task.id).record.run.result
+    assert result["traceparent"].split("-")[1:3] == [whole.trace, whole.id]
 
 
 @pytest.mark.parametrize("style", ["json", "text"])
