@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any, cast
 
 from duetime.scheduler.records import Throughput, Waiting
+from duetime.scheduler.rules.alerts.alert import RecentOutcomes
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.database import Database
@@ -15,7 +16,7 @@ from duetime.scheduler.store.schema.rows import NOT_PAUSED
 from duetime.scheduler.store.schema.tables import events, runs, tasks
 from duetime.scheduler.store.statements.ready_runs import ACTIVE
 from duetime.scheduler.task import State, Tier
-from sqlalchemy import ColumnElement, Connection, Select, and_, case, false, func, select, union
+from sqlalchemy import ColumnElement, Connection, Select, and_, case, false, func, not_, select, union
 
 THROUGHPUT_WINDOWS = (timedelta(minutes=1), timedelta(minutes=5), timedelta(minutes=15))
 MAX_EVENTS_COUNTED = 30_000
@@ -24,6 +25,7 @@ MAX_EVENTS_COUNTED = 30_000
 MAX_RUNS_READ = 10_000
 """Ready runs that a look reads at each end, those made first and those made last, and runs that are due."""
 
+_JUDGED = (State.SUCCEEDED, State.FAILED, State.EXPIRED)
 _LEFT = (State.READY, State.RUNNING, State.RETRYING, State.SUSPENDED)
 
 
@@ -43,6 +45,10 @@ class Backlog:
         Those of paused tasks are left out.
         """
         return self._database.read(_open_runs)
+
+    def recent_outcomes(self, now: datetime, window: timedelta) -> RecentOutcomes:
+        """Count ends of runs and attempts since `now - window`; of the newest `MAX_EVENTS_COUNTED` events at most."""
+        return self._database.read(lambda connection: _recent_outcomes(connection, now - window))
 
     def throughput(self, now: datetime) -> tuple[Throughput, ...]:
         """Count what came and went in the last minutes, in windows of 1, 5 and 15 minutes.
@@ -65,6 +71,26 @@ def _waiting(connection: Connection, now: datetime) -> dict[Tier, Waiting]:
     found = [group for group in groups if isinstance(group[0], Tier)]
     at_least = sum(count for _, count, _ in found) >= MAX_RUNS_READ
     return {tier: Waiting(count, _known(oldest, now), at_least) for tier, count, oldest in found}
+
+
+def _recent_outcomes(connection: Connection, since: datetime) -> RecentOutcomes:
+    columns = events.c.at, events.c.from_state, events.c.to_state, events.c.run_id
+    late = select(*columns).order_by(events.c.id.desc()).limit(MAX_EVENTS_COUNTED).subquery()
+    judged = and_(late.c.to_state.in_(_JUDGED), runs.c.deadline.is_not(None))
+    met = and_(late.c.to_state == State.SUCCEEDED, runs.c.ended_at <= runs.c.deadline)
+    kinds = (
+        and_(late.c.to_state == State.RUNNING, late.c.from_state == State.READY),
+        late.c.to_state == State.RETRYING,
+        late.c.to_state == State.FAILED,
+        judged,
+        and_(judged, not_(met)),
+    )
+    counts = [func.count(case((kind, 1))) for kind in kinds]
+    source = late.outerjoin(runs, and_(runs.c.id == late.c.run_id, late.c.to_state.in_(_JUDGED)))
+    [found], _ = unreadable.every(
+        connection, cast("Select[Any]", select(*counts).select_from(source).where(late.c.at >= since))
+    )
+    return RecentOutcomes(*found)
 
 
 def _open_runs(connection: Connection) -> dict[tuple[State, Tier], int]:

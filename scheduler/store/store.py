@@ -13,6 +13,8 @@ from duetime.scheduler.errors import InvalidSetting
 from duetime.scheduler.store.access.api_keys import ApiKeys
 from duetime.scheduler.store.access.cipher import Cipher
 from duetime.scheduler.store.access.secrets import Secrets
+from duetime.scheduler.store.alerts.alerts import Alerts
+from duetime.scheduler.store.alerts.turns import ProcessTurns
 from duetime.scheduler.store.audit.chain import AuditChain
 from duetime.scheduler.store.audit.log import AuditLog
 from duetime.scheduler.store.backlog import Backlog
@@ -79,6 +81,8 @@ class Store:
         self.secrets = Secrets(database, clock, Cipher(secret_keys))
         self.retention = Retention(database, clock)
         self.audit_chain = AuditChain(database, clock, AuditKeys(audit_keys))
+        self.alerts = Alerts(database)
+        self.turns = ProcessTurns(database, clock)
 
     def now(self) -> datetime:
         """Return the time (UTC) by the deciding clock: the server's, for a file the system's."""

@@ -142,6 +142,12 @@ VERBS = (
         examples=("duetime workers",),
     ),
     DeferredVerb(
+        "alerts",
+        f"{_HERE}.reports.alerts:alerts",
+        "List the alerts that fire, are pending, or ended in the last seven days.",
+        examples=("duetime alerts",),
+    ),
+    DeferredVerb(
         "doctor",
         f"{_INSTALLATION}:doctor",
         "Check database, clock, zone, runner, handlers, channels and settings, and suggest remedies.",

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from duetime.scheduler.errors import InvalidSetting
-from duetime.server.settings.access import AccessSettings
 from duetime.server.settings.checks import lower_case
 from duetime.server.settings.layers import Layers
+from duetime.server.settings.notices import NoticeSettings
 from duetime.server.settings.work import default_database_url
 from pydantic import BeforeValidator, Field, PrivateAttr, model_validator
 
 
-class Settings(AccessSettings):
+class Settings(NoticeSettings):
     """All settings, immutable.
 
     `Settings(threads=4)` reads what is not given from the environment (`DUETIME_THREADS`), then from the TOML file
@@ -52,11 +52,8 @@ class Settings(AccessSettings):
     def _known_channels(self) -> Settings:
         webhooks = [f"webhook:{name}" for name, channel in self.channels.items() if channel.webhook]
         known = [*self.channels, *webhooks, "inbox", "desktop"]
-        unknown = next((name for name in self.deliver_to if name not in known), None)
-        if unknown is not None:
-            raise ValueError(
-                f"deliver_to names {unknown!r}, which is not a channel; known channels: {', '.join(sorted(known))}"
-            )
+        _check_channels("deliver_to", self.deliver_to, known)
+        _check_channels("alert_channels", self.alert_channels, [name for name in known if name != "inbox"])
         return self
 
     @model_validator(mode="after")
@@ -111,3 +108,11 @@ class Settings(AccessSettings):
                 f"database_url: cannot create {path.parent} ({error.strerror}). "
                 "Set DUETIME_DATABASE_URL to a place you can write, for example sqlite:////home/me/duetime.db."
             ) from error
+
+
+def _check_channels(setting: str, names: Iterable[str], known: Collection[str]) -> None:
+    unknown = next((name for name in names if name not in known), None)
+    if unknown is not None:
+        raise ValueError(
+            f"{setting} names {unknown!r}, which is not a channel; known channels: {', '.join(sorted(known))}"
+        )

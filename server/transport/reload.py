@@ -14,6 +14,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
+from duetime.scheduler.delivery import Channels
 from duetime.scheduler.dispatch.pool_registry import PoolRegistry
 from duetime.scheduler.errors import DuetimeError, InvalidSetting
 from duetime.scheduler.handlers import Handlers
@@ -80,6 +81,10 @@ class ReloadingApp:
     @property
     def remote_queue(self) -> RemoteQueue:
         return self.app.remote_queue
+
+    @property
+    def channels(self) -> Channels:
+        return self.app.channels
 
     @property
     def observers(self) -> Observers:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from functools import partial
 
 from duetime.scheduler.handlers import Handlers
@@ -18,6 +19,7 @@ from duetime.server.runtime.garbage import collect_less
 from duetime.server.runtime.logs import configure_logs
 from duetime.server.runtime.shutdown import ProcessEnd
 from duetime.server.settings.model import Settings
+from duetime.server.telemetry.alerts.watch import watching
 from duetime.server.transport.browsers import HttpAccess
 from duetime.server.transport.http import listening, run_http, say
 from duetime.server.transport.reload import ReloadingApp
@@ -96,19 +98,26 @@ def serve_http(settings: Settings, *, reload: bool = False) -> int:
     announce = (
         say if configure_logs(settings.log_level, settings.log_format, prints=settings.capture_prints) else log.info
     )
-    with listening(
-        settings.host, settings.port, guarded=bool(settings.auth)
-    ) as bound:  # first, so that a taken port starts nothing
+    with (
+        listening(settings.host, settings.port, guarded=bool(settings.auth)) as bound,  # a taken port starts nothing
+        ExitStack() as watched,
+    ):
         app = ReloadingApp(settings) if reload else build(settings)
         collect_less()
         guard = Guard.of(settings, lambda: app.store)
+        watched.enter_context(watching(app, settings))
+
+        def close() -> None:
+            watched.close()
+            app.close()
+
         return run_http(
             connect(app, guard),
             bound,
             start=app.start,
             ready=app.ready,
             announce=announce,
-            ends=ProcessEnd(begin=app.begin_end, hurry=app.hurry, close=app.close),
+            ends=ProcessEnd(begin=app.begin_end, hurry=app.hurry, close=close),
             grace=settings.grace_seconds,
             access=HttpAccess.of(settings),
             routes=surfaces(app, guard),

@@ -15,6 +15,7 @@ from duetime.server.runtime.garbage import collect_less
 from duetime.server.runtime.logs import configure_logs
 from duetime.server.runtime.shutdown import Shutdown
 from duetime.server.settings.model import Settings
+from duetime.server.telemetry.alerts.watch import watching
 
 HAND_BACK_GRACE_S = 3.0
 """Seconds beyond the grace period that it takes to interrupt what still runs and to hand it back."""
@@ -43,7 +44,11 @@ def run_worker(settings: Settings, *, until_eof: bool = False) -> int:
         if until_eof:
             end_with_input(ending)
         exhausted = partial(ending.begin, "too many threads were lost", code=REPLACE_EXIT_CODE)
-        with build(settings, role=Role.WORK, exhausted=exhausted) as app, _metrics_of(app, settings.metrics_port):
+        with (
+            build(settings, role=Role.WORK, exhausted=exhausted) as app,
+            _metrics_of(app, settings.metrics_port),
+            watching(app, settings),
+        ):
             collect_less()
             ending.on_hurry(app.hurry)
             app.start()

@@ -71,6 +71,12 @@ class AlertRule:
     clears_at: float
     lasts: timedelta
     page: bool = False
+    per_host: bool = False
+    """Each process looks after the key of its own host; the others are evaluated by one process for all."""
+
+    def sentence(self, alert: Alert) -> str:
+        """Say what an alert is."""
+        return self.text.format(key=alert.key, value=alert.value)
 
 
 @dataclass(frozen=True, slots=True)

@@ -122,6 +122,7 @@ RULES: Final = (
         fires_above=5,
         clears_at=2,
         lasts=_LATER,
+        per_host=True,
     ),
 )
 """All rules, the most urgent first; `duetime alerts` lists them in this order."""

@@ -19,7 +19,7 @@ from duetime.scheduler.store.migrations.copy import copy_file
 from duetime.scheduler.store.schema.base import Base
 from sqlalchemy import Column, Connection, MetaData, String, Table, func, insert, inspect, select
 
-HEAD = "0023"
+HEAD = "0024"
 """The newest migration; numbers tell older from newer without reading the migrations."""
 
 _UPGRADE_LOCK_ID = 0x64756574  # "duet": one process at a time looks after a PostgreSQL schema

@@ -36,7 +36,7 @@ KEY = IdempotencyKey(f"key-{CANARY}", {"title": CANARY})
 
 FOR_ALL_TENANTS = {
     "pools", "claims", "runners", "deliveries", "usage", "workers", "estimates", "integrity", "search", "backlog",
-    "retention",
+    "retention", "alerts", "turns",
 }  # fmt: skip
 """Parts that no caller reaches but an operator on the machine."""
 

@@ -1,0 +1,81 @@
+"""Alerts of an installation, and what each channel was told of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+
+from duetime.scheduler.rules.alerts.alert import Alert, Notice, Phase
+from duetime.scheduler.store.database.database import Database
+from duetime.scheduler.store.database.dialects import dialect_of
+from duetime.scheduler.store.schema.alert_tables import alert_notices, alerts
+from sqlalchemy import Connection, and_, delete, or_, select
+
+NoticeKey = tuple[str, str, str]
+"""Rule, key and channel."""
+
+
+class Alerts:
+    """The alerts that are pending, fire, or were resolved lately."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def all(self) -> list[Alert]:
+        """Return every alert that is kept."""
+        columns = (alerts.c.rule, alerts.c.key, alerts.c.phase, alerts.c.since, alerts.c.value)
+        statement = select(*columns).order_by(alerts.c.rule, alerts.c.key)
+        rows = self._database.read(lambda connection: connection.execute(statement).all())
+        return [Alert(rule, key, Phase(phase), since, value) for rule, key, phase, since, value in rows]
+
+    def replace(self, rule: str, known: Mapping[str, Alert], found: Mapping[str, Alert]) -> None:
+        """Keep the alerts of a rule as they were `found`, in place of those `known`, both by key."""
+        gone = [key for key in known if key not in found]
+        changed = [alert for key, alert in found.items() if known.get(key) != alert]
+        if gone or changed:
+            self._database.write(lambda connection: _replace(connection, rule, gone, changed))
+
+    def notices(self) -> dict[NoticeKey, Notice]:
+        """Return what channels were told last."""
+        table = alert_notices.c
+        columns = (table.rule, table.key, table.channel, table.told, table.told_at, table.tries, table.try_at)
+        rows = self._database.read(lambda connection: connection.execute(select(*columns)).all())
+        return {
+            (rule, key, channel): Notice(Phase(told) if told else None, told_at, tries, try_at)
+            for rule, key, channel, told, told_at, tries, try_at in rows
+        }
+
+    def claim(self, of: NoticeKey, now: datetime, lease: timedelta) -> bool:
+        """Claim a notice for the time of the lease; False when another process has claimed it."""
+        values = {**_named(of), "tries": 0, "try_at": now + lease}
+
+        def work(connection: Connection) -> bool:
+            said = dialect_of(connection).insert(alert_notices)
+            free = or_(alert_notices.c.try_at.is_(None), alert_notices.c.try_at <= now)
+            index = ["rule", "key", "channel"]
+            upsert = said.on_conflict_do_update(index_elements=index, set_={"try_at": now + lease}, where=free)
+            return connection.execute(upsert.returning(alert_notices.c.rule), values).first() is not None
+
+        return self._database.write(work)
+
+    def settle(self, of: NoticeKey, notice: Notice) -> None:
+        """Store how the try of a claimed notice ended."""
+        named = and_(*(alert_notices.c[name] == value for name, value in _named(of).items()))
+        values = {"told": notice.told, "told_at": notice.told_at, "tries": notice.tries, "try_at": notice.try_at}
+        statement = alert_notices.update().where(named).values(values)
+        self._database.write(lambda connection: connection.execute(statement))
+
+
+def _named(of: NoticeKey) -> dict[str, str]:
+    return dict(zip(("rule", "key", "channel"), of, strict=True))
+
+
+def _replace(connection: Connection, rule: str, gone: list[str], changed: list[Alert]) -> None:
+    if gone:
+        for table in (alerts, alert_notices):
+            connection.execute(delete(table).where(table.c.rule == rule, table.c.key.in_(gone)))
+    for alert in changed:
+        values = {"phase": alert.phase, "since": alert.since, "value": alert.value}
+        said = dialect_of(connection).insert(alerts)
+        upsert = said.on_conflict_do_update(index_elements=["rule", "key"], set_=values)
+        connection.execute(upsert, {"rule": rule, "key": alert.key, **values})

@@ -1,0 +1,1 @@
+"""The verbs that say how an installation does."""

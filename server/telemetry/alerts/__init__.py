@@ -1,0 +1,1 @@
+"""Alerts of the installation itself: one process looks and tells the channels."""

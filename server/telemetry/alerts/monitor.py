@@ -1,0 +1,129 @@
+"""The monitor of alerts: evaluates the rules in turns with other processes, and tells the channels.
+
+Of all processes of an installation one evaluates at a time; any may. Each looks after the clock of its own host.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+from duetime.scheduler.delivery.channel import Channel, ChannelError
+from duetime.scheduler.rules.alerts.alert import (
+    Alert,
+    AlertRule,
+    Notice,
+    Observation,
+    Phase,
+    advance,
+    is_due,
+    retry_delay,
+)
+from duetime.scheduler.rules.alerts.alert_rules import RULES
+from duetime.scheduler.store import Store
+from duetime.scheduler.task import InboxMessage, State
+
+EVALUATION_INTERVAL: Final = timedelta(seconds=20)
+NOTICE_LEASE: Final = timedelta(minutes=2)
+"""How long a process has to tell a channel; it is longer than any channel takes."""
+
+TURN: Final = "alerts"
+RUNBOOK: Final = "docs/runbook.md"
+
+log = logging.getLogger(__name__)
+
+
+class AlertMonitor:
+    """Evaluates `rules` over what `observe` sees, and tells `channels`, again after `repeat` while an alert fires."""
+
+    def __init__(
+        self,
+        store: Callable[[], Store],
+        observe: Callable[[], Observation],
+        channels: Callable[[], Sequence[Channel]],
+        *,
+        repeat: timedelta,
+        rules: Sequence[AlertRule] = RULES,
+        host: str | None = None,
+    ) -> None:
+        self._store = store
+        self._observe = observe
+        self._channels = channels
+        self._repeat = repeat
+        self._rules = {rule.name: rule for rule in rules}
+        self._host = host or socket.gethostname()
+
+    def step(self) -> float:
+        """Evaluate and tell, if it is this process's turn; return the seconds until the next look."""
+        store = self._store()
+        if store.turns.take(TURN, EVALUATION_INTERVAL / 2):
+            self._evaluate(store, [rule for rule in self._rules.values() if not rule.per_host])
+        if store.turns.take(f"{TURN} of {self._host}", EVALUATION_INTERVAL / 2):
+            self._evaluate(store, [rule for rule in self._rules.values() if rule.per_host])
+        self._tell(store)
+        return EVALUATION_INTERVAL.total_seconds()
+
+    def _evaluate(self, store: Store, rules: Sequence[AlertRule]) -> None:
+        seen, now = self._observe(), store.now()
+        kept = store.alerts.all()
+        for rule in rules:
+            known = {
+                alert.key: alert
+                for alert in kept
+                if alert.rule == rule.name and (not rule.per_host or alert.key == self._host)
+            }
+            found = advance(rule, known, seen, now)
+            store.alerts.replace(rule.name, known, found)
+            _log_changes(rule, known, found)
+
+    def _tell(self, store: Store) -> None:
+        """Tell every channel what it has not been told; one that fails keeps no other from being told."""
+        now, notices = store.now(), store.alerts.notices()
+        for alert in store.alerts.all():
+            for channel in self._channels() if alert.rule in self._rules else ():
+                of = alert.rule, alert.key, channel.name
+                notice = notices.get(of, Notice())
+                if is_due(alert, notice, now, self._repeat) and store.alerts.claim(of, now, NOTICE_LEASE):
+                    store.alerts.settle(of, self._told(channel, alert, notice, now))
+
+    def _told(self, channel: Channel, alert: Alert, notice: Notice, now: datetime) -> Notice:
+        message = message_of(alert, self._rules[alert.rule], now)
+        try:
+            channel.send(message, key=message.id)
+        except Exception as error:  # noqa: BLE001 - a library's own exceptions fail this notice, never the loop
+            tries = notice.tries + 1
+            wait = max(
+                retry_delay(tries), (error.retry_after if isinstance(error, ChannelError) else None) or timedelta()
+            )
+            log.warning("cannot tell %s of %s, trying again in %s: %s", channel.name, alert.rule, wait, error)
+            return Notice(notice.told, notice.told_at, tries, now + wait)
+        return Notice(alert.phase, now)
+
+
+def message_of(alert: Alert, rule: AlertRule, now: datetime) -> InboxMessage:
+    """Return what a channel is told; its id is the same for each try of one notice."""
+    resolved = alert.phase is Phase.RESOLVED
+    name = f"{alert.rule}{f' ({alert.key})' if alert.key else ''}"
+    text = "it is over" if resolved else rule.sentence(alert)
+    return InboxMessage(
+        id=f"alert-{alert.rule}-{alert.key}-{alert.phase}-{alert.since:%Y%m%dT%H%M%S}",
+        tenant="",
+        user="",
+        task_id="",
+        run_id="",
+        title=f"{'Resolved' if resolved else 'Alert'}: {name}",
+        text=f"{text} (since {alert.since:%Y-%m-%d %H:%M} UTC). What to do: {RUNBOOK}#{alert.rule.lower()}",
+        state=State.SUCCEEDED if resolved else State.FAILED,
+        created_at=now,
+    )
+
+
+def _log_changes(rule: AlertRule, known: dict[str, Alert], found: dict[str, Alert]) -> None:
+    for key, alert in found.items():
+        before = known.get(key)
+        if before is None or before.phase is not alert.phase:
+            level = logging.WARNING if alert.phase is Phase.FIRING else logging.INFO
+            log.log(level, "alert %s is %s: %s", alert.rule, alert.phase, rule.sentence(alert))
