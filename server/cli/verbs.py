@@ -148,6 +148,12 @@ VERBS = (
         examples=("duetime alerts",),
     ),
     DeferredVerb(
+        "report",
+        f"{_HERE}.reports.report:report",
+        "Report what was missed, how late, what it cost, the worst actions, and the trend.",
+        examples=("duetime report", "duetime report --since 'last monday' --tenant acme"),
+    ),
+    DeferredVerb(
         "doctor",
         f"{_INSTALLATION}:doctor",
         "Check database, clock, zone, runner, handlers, channels and settings, and suggest remedies.",

@@ -53,7 +53,9 @@ class Settings(NoticeSettings):
         webhooks = [f"webhook:{name}" for name, channel in self.channels.items() if channel.webhook]
         known = [*self.channels, *webhooks, "inbox", "desktop"]
         _check_channels("deliver_to", self.deliver_to, known)
-        _check_channels("alert_channels", self.alert_channels, [name for name in known if name != "inbox"])
+        for_operators = [name for name in known if name != "inbox"]
+        _check_channels("alert_channels", self.alert_channels, for_operators)
+        _check_channels("report_channels", self.report_channels, for_operators)
         return self
 
     @model_validator(mode="after")

@@ -1,4 +1,4 @@
-"""The settings of what operators are told: alerts."""
+"""The settings of what operators are told: alerts, and the report of the week."""
 
 from __future__ import annotations
 
@@ -14,6 +14,11 @@ class NoticeSettings(AccessSettings):
         default=(),
         description="the channels (names of `channels`, or `desktop`) that are told of [alerts](runbook.md); without "
         "one, no process watches for them",
+        examples=["operators"],
+    )
+    report_channels: Names = Field(
+        default=(),
+        description="the channels that get the report of the week (`duetime report`) each Monday at 9:00 in `timezone`",
         examples=["operators"],
     )
     alert_repeat_hours: float = Field(

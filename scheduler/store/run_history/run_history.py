@@ -8,10 +8,12 @@ from typing import Any
 
 from duetime.scheduler.history.run_detail import RunDetail
 from duetime.scheduler.history.runs import BucketWidth, RunCounts, RunFilter, RunGroup, RunPage, TimeBuckets
+from duetime.scheduler.history.work_report import WorkReport
 from duetime.scheduler.store.database.database import Database
 from duetime.scheduler.store.run_history import run_counts, run_detail, run_list
 from duetime.scheduler.store.run_history.run_counts import RunCounter
 from duetime.scheduler.store.run_history.run_walk import RunKey
+from duetime.scheduler.store.run_history.work_done import work_done
 from duetime.scheduler.store.schema.values import from_microseconds, to_microseconds
 from duetime.scheduler.store.sql.cursors import Cursors
 from sqlalchemy import Connection
@@ -40,6 +42,15 @@ class RunHistory:
     def detail(self, tenant: str | None, run_id: str) -> RunDetail:
         """Return one run with all that is kept of it. Raises RunNotFound."""
         return self._database.read(lambda connection: run_detail.detail(connection, tenant, run_id))
+
+    def report(self, tenant: str | None, since: datetime, until: datetime) -> WorkReport:
+        """Return the work of some time, and of the same time before it."""
+
+        def work(connection: Connection) -> WorkReport:
+            before = work_done(connection, tenant, since - (until - since), since)
+            return WorkReport(work_done(connection, tenant, since, until), before)
+
+        return self._database.read(work)
 
     def counts(self, tenant: str | None, where: RunFilter, by: RunGroup) -> RunCounts:
         """Return the number of runs by group, the largest first: of the newest runs where there are too many."""

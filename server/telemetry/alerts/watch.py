@@ -16,6 +16,7 @@ from duetime.scheduler.rules.alerts.alert import Observation, RecentOutcomes
 from duetime.scheduler.rules.alerts.alert_rules import OUTCOME_WINDOW
 from duetime.scheduler.runtime.loop import STEP_TIMEOUT_S, Loop
 from duetime.server.telemetry.alerts.monitor import AlertMonitor
+from duetime.server.telemetry.alerts.weekly_report import WeeklyReport
 from duetime.server.telemetry.installation import SILENT, InstallationReader, InstallationState
 
 if TYPE_CHECKING:
@@ -41,20 +42,30 @@ class Watched(Protocol):
 
 @contextmanager
 def watching(app: Watched, settings: Settings) -> Iterator[None]:
-    """Watch for the time of the block, where the settings name channels to tell."""
-    if not settings.alert_channels:
-        yield
-        return
-    repeat = timedelta(hours=settings.alert_repeat_hours)
-    monitor = AlertMonitor(
-        lambda: app.store, Observer(app).observe, partial(_channels, app, settings.alert_channels), repeat=repeat
-    )
-    loop = Loop("alerts", monitor.step)
-    loop.start()
+    """Watch, and report each week, for the time of the block; each where the settings name channels to tell."""
+    loops = list(_loops(app, settings))
+    for loop in loops:
+        loop.start()
     try:
         yield
     finally:
-        loop.stop(STEP_TIMEOUT_S)
+        for loop in loops:
+            loop.stop(STEP_TIMEOUT_S)
+
+
+def _loops(app: Watched, settings: Settings) -> Iterator[Loop]:
+    def store() -> Store:
+        return app.store
+
+    if settings.alert_channels:
+        repeat, channels = (
+            timedelta(hours=settings.alert_repeat_hours),
+            partial(_channels, app, settings.alert_channels),
+        )
+        yield Loop("alerts", AlertMonitor(store, Observer(app).observe, channels, repeat=repeat).step)
+    if settings.report_channels:
+        channels = partial(_channels, app, settings.report_channels)
+        yield Loop("weekly report", WeeklyReport(store, channels, zone=settings.timezone or "UTC").step)
 
 
 def _channels(app: Watched, names: Sequence[str]) -> list[Channel]:

@@ -1,0 +1,65 @@
+"""The work of some time: what ended, what was missed and how late, what it cost, and the trend."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from duetime.scheduler.foresight.report_text import report_lines
+from duetime.scheduler.history.work_report import ActionWork
+from duetime.scheduler.records import Start
+from duetime.scheduler.store import Store
+from duetime.scheduler.task import State
+
+from tests.builders import LEASE, NOON, TENANT, Clock, a_task, settlement, started, with_deadline
+
+WEEK = timedelta(days=7)
+
+
+def ends(store: Store, clock: Clock, *, minutes: int, to: State = State.SUCCEEDED, **values: object) -> None:
+    """Let a run with a deadline of 10 minutes end so many minutes after it is due."""
+    task, run = with_deadline(*a_task(clock(), **values), after=timedelta(minutes=10))
+    store.tasks.add(task, run, actor="alice")
+    store.claims.make_ready(limit=9)
+    [claim] = store.claims.start([Start(run.id)], worker="w", epoch=None, lease=LEASE)
+    clock.forward(minutes=minutes)
+    store.claims.settle([settlement(claim, to, used={"tokens": 5.0})])
+
+
+def test_a_report_adds_up_what_ended_by_action_with_its_lateness_and_cost(store: Store, clock: Clock) -> None:
+    store.pools.put("tokens", {"kind": "budget", "capacity": 100, "per": "day"}, actor="alice")
+    ends(store, clock, minutes=5)
+    ends(store, clock, minutes=20)
+    ends(store, clock, minutes=40, action="webhook")
+    ends(store, clock, minutes=1, to=State.FAILED, action="webhook", tenant="globex")
+    store.claims.settle([settlement(started(store, clock()))])
+    clock.forward(minutes=1)
+    found = store.run_history.report(None, NOON, clock())
+    minutes = timedelta(minutes=1)
+    assert found.work.actions == (
+        ActionWork("reminder", ended=3, deadlines=2, missed=1, late=1, lateness=10 * minutes, latest=10 * minutes),
+        ActionWork("webhook", 2, 1, 0, 2, 2, 1, 30 * minutes, 30 * minutes),
+    )
+    assert found.work.units == {"tokens": 20.0}
+    assert [each.action for each in found.work.worst()] == ["webhook", "reminder"]
+    mine = store.run_history.report(TENANT, NOON, clock()).work
+    assert (mine.total().ended, mine.units) == (4, {}), "pools are of all tenants"
+
+
+def test_a_report_tells_the_trend_against_the_same_time_before(store: Store, clock: Clock) -> None:
+    for count in (2, 3):
+        for _ in range(count):
+            ends(store, clock, minutes=1)
+        clock.at = NOON + WEEK
+    clock.forward(days=1)
+    found = store.run_history.report(None, clock() - WEEK, clock())
+    assert (found.work.total().ended, found.before.total().ended) == (3, 2)
+    lines = list(report_lines(found, "UTC"))
+    assert lines[0] == "Wed 25 Nov 12:00 to Wed 02 Dec 2026 12:00 UTC"
+    assert lines[1] == "3 runs ended (+50%): 3 succeeded, 0 failed, 0 expired"
+    assert lines[2] == "deadlines: 0 of 3 missed (0.0%, the time before 0.0%)"
+    assert lines[3] == "dead letters: 0 (as before)"
+
+
+def test_a_report_of_nothing_says_so(store: Store, clock: Clock) -> None:
+    lines = list(report_lines(store.run_history.report(None, NOON - WEEK, NOON), "America/Edmonton"))
+    assert lines[1:3] == ["0 runs ended (as before): 0 succeeded, 0 failed, 0 expired", "no run had a deadline"]
