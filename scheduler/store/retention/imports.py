@@ -108,14 +108,17 @@ def _parts(values: Sequence[Any]) -> Iterable[Sequence[Any]]:
 
 
 def _insertable(connection: Connection, table: Table, found: Sequence[TypedRow]) -> list[list[TypedRow]]:
-    """Return rows in groups of the same columns. An event keeps its id, but in another database."""
+    """Return rows in groups of the same columns.
+
+    An event keeps its id and is no news. In another database it is a new one, which the audit chain has to seal.
+    """
     if table is not events:
         return [list(found)] if found else []
     newest = connection.execute(dialect_of(connection).last_event_id()).scalar() or 0
     foreign = _existing(connection, events.c.id, (row["id"] for row in found))
     kept = [{**row, "tx": None} for row in found if row["id"] not in foreign and row["id"] <= newest]
     anew = [
-        {name: value for name, value in {**row, "tx": None}.items() if name != "id"}
+        {name: value for name, value in row.items() if name not in ("id", "tx")}
         for row in found
         if row["id"] in foreign or row["id"] > newest
     ]

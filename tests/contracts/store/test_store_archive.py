@@ -61,7 +61,7 @@ def files(folder: Path) -> list[Path]:
 
 def contents(store: Store) -> dict[str, set[str]]:
     """Return every row of the store but what belongs to the running database alone."""
-    apart = {"retention_sweeps", "server_keys", "audit_chains"}
+    apart = {"retention_sweeps", "server_keys", "audit_entries"}
 
     def rows(connection: Any, table: Any) -> set[str]:
         columns = [column for column in table.columns if column.name not in {"tx", "history_from"}]
@@ -163,6 +163,38 @@ def test_another_database_can_import_it_beside_its_own_tasks(
     assert other.integrity.examine().findings == ()
     cancelled(other, added(other))
     other.close()
+
+
+def test_the_audit_chain_holds_without_and_with_what_came_back(store: Store, clock: Clock, folder: Path) -> None:
+    fill(store, clock)
+    sealed = store.audit_chain.seal()
+    clock.forward(days=91)
+    swept(store, folder)
+    [without] = store.audit_chain.verify(TENANT)
+    assert (without.broken, 0 < without.removed < sealed) == (None, True)
+    for path in files(folder):
+        store.retention.import_file(path)
+    while store.audit_chain.seal():
+        pass
+    [whole] = store.audit_chain.verify(TENANT)
+    assert (whole.broken, whole.removed, whole.checked) == (None, 0, whole.entries)
+
+
+def test_the_chain_of_another_database_has_what_was_imported(
+    store: Store, clock: Clock, folder: Path, postgres_url: str
+) -> None:
+    fill(store, clock)
+    clock.forward(days=91)
+    swept(store, folder)
+    other = open_store(postgres_url, clock=clock)
+    cancelled(other, added(other))
+    for path in files(folder):
+        other.retention.import_file(path)
+    while other.audit_chain.seal():
+        pass
+    [found] = other.audit_chain.verify(TENANT)
+    other.close()
+    assert (found.broken, found.checked > 3) == (None, True)
 
 
 def test_imported_events_are_no_news(store: Store, clock: Clock, folder: Path) -> None:
