@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from duetime.scheduler.history.runs import RunFilter
+from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.store.database.dialects import StoreDialect
 from duetime.scheduler.store.schema.pool_tables import usage
 from duetime.scheduler.store.schema.tables import attempts, events, labels, runs, tasks
@@ -23,8 +24,12 @@ PHASES = tuple(dict.fromkeys(phase_of(state) for state in State))
 
 
 def phases(where: RunFilter) -> tuple[State, ...]:
-    """Return the phases in which runs of the filter may be."""
-    return tuple(dict.fromkeys(phase_of(state) for state in where.states)) or PHASES
+    """Return the phases in which runs of the filter may be; a duration and a lateness have ended ones alone."""
+    named = tuple(dict.fromkeys(phase_of(state) for state in where.states)) or PHASES
+    at_end = (where.min_duration, where.max_duration, where.min_lateness)
+    if all(span is None for span in at_end):
+        return named
+    return tuple(phase for phase in named if phase in TERMINAL) or named
 
 
 def of_phase(where: RunFilter, phase: State) -> list[Condition]:

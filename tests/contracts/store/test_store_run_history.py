@@ -164,6 +164,19 @@ def test_each_filter_finds_the_runs_that_meet_it_newest_first(store: Store, cloc
         assert counted == Counter(run.action for run in of_one), name
 
 
+def test_open_runs_are_no_part_of_a_search_for_durations(
+    store: Store, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They would be compared first, as those that are due later come before all that has ended."""
+    ended(store, clock, started(store), State.SUCCEEDED, after=HOUR)
+    for hour in range(9):
+        added(store, clock.at + hour * HOUR)
+    monkeypatch.setattr(run_list, "MAX_RUNS_SEARCHED_FIRST", 1)
+    monkeypatch.setattr(run_list, "MAX_RUNS_SEARCHED", 2)
+    assert len(store.run_history.page(TENANT, RunFilter(min_duration=HOUR), limit=9).runs) == 1
+    assert every(store, TENANT, RunFilter(states=(State.SCHEDULED,), min_duration=HOUR)) == []
+
+
 def test_a_run_says_what_its_task_says_and_what_it_used(store: Store, clock: Clock) -> None:
     fill(store, clock)
     [run] = every(store, TENANT, RunFilter(pool="tokens", min_units=100))
