@@ -16,10 +16,15 @@ from typing import Any
 
 import pytest
 from duetime.scheduler.access.secret import read_key
-from duetime.scheduler.store import Store, open_store
+from duetime.scheduler.store import Store, migrate_store, open_store
 from duetime.scheduler.task import DeliveryState, State
+from duetime.server.app import Role, build
 from duetime.server.cli.main import run
+from duetime.server.settings.model import Settings
 from mcp import Client
+from pydantic import SecretStr
+from redis import Redis
+from sqlalchemy import create_engine, inspect, text
 
 from tests.canary import CANARY, KEY, files_with_it, leaks, shown_in
 from tests.flow.delivery.receiver import Answer, Server, serving
@@ -184,6 +189,54 @@ def test_no_output_shows_the_value_of_a_secret(
     assert "***" in log.read_text()
     assert leaks([("output", everything), ("log", log.read_text())], tmp_path) == []
     assert "unknown" in everything
+
+
+def dump_of_postgres(url: str) -> str:
+    engine = create_engine(url)
+    with engine.connect() as connection:
+        tables = inspect(connection).get_table_names()
+        rows = [
+            row for table in tables for row in connection.execute(text(f'SELECT t::text FROM "{table}" t')).scalars()
+        ]
+    engine.dispose()
+    return "\n".join(rows)
+
+
+def dump_of_queue(url: str) -> str:
+    with Redis.from_url(url) as client:
+        return "\n".join(repr((key, client.dump(key))) for key in client.scan_iter())
+
+
+def test_a_shared_database_and_its_queue_never_hold_the_value(
+    postgres_url: str, valkey_url: str, receivers: dict[str, Server], tmp_path: Path
+) -> None:
+    migrate_store(postgres_url)
+    settings = Settings(
+        database_url=postgres_url,
+        redis_url=valkey_url,
+        redis_namespace=f"canary-{tmp_path.name[-20:].replace('_', '-')}",
+        secret_keys=SecretStr(KEY),
+        webhook_allow_http=True,
+        webhook_allow_private=True,
+        desktop_notifications="off",
+        timezone="UTC",
+    )
+    payload = {"url": receivers["failure"].url(), "headers": {"Authorization": "Bearer secret:canary"}}
+    with build(settings, role=Role.SERVE) as server, build(settings, role=Role.WORK) as worker:
+        server.store.secrets.set("local", "canary", CANARY, by="ann")
+        server.start()
+        tasks = [
+            server.scheduler.schedule(f"Send {number}", when="now", action="webhook", payload=payload).record.task.id
+            for number in range(3)
+        ]
+        eventually(lambda: "canary-" in dump_of_queue(valkey_url), "the queue to have something")
+        waiting = dump_of_queue(valkey_url)
+        worker.start()
+        eventually(lambda: settled(server.store, tasks), "the runs to end")
+        dumps = [("queue", waiting), ("queue", dump_of_queue(valkey_url)), ("database", dump_of_postgres(postgres_url))]
+    assert [each.headers["authorization"] for each in receivers["failure"].received] == [f"Bearer {CANARY}"] * 3
+    assert dumps[2][1].count("***") >= 3
+    assert leaks(dumps, None) == []
 
 
 def test_the_watch_over_all_tests_notices_a_leak(tmp_path: Path) -> None:
