@@ -221,7 +221,7 @@ def test_a_shared_database_and_its_queue_never_hold_the_value(
         desktop_notifications="off",
         timezone="UTC",
     )
-    payload = {"url": receivers["failure"].url(), "headers": {"Authorization": "Bearer secret:canary"}}
+    payload: dict[str, Any] = {"url": receivers["failure"].url(), "headers": {"Authorization": "Bearer secret:canary"}}
     with build(settings, role=Role.SERVE) as server, build(settings, role=Role.WORK) as worker:
         server.store.secrets.set("local", "canary", CANARY, by="ann")
         server.start()
