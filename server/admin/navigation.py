@@ -21,6 +21,7 @@ class Section:
 SECTIONS = (
     ("/", "Overview"),
     ("/runs", "Runs"),
+    ("/timeline", "Time line"),
     ("/schedules", "Schedules"),
 )
 OF_OPERATORS = (("/pools", "Pools"), ("/workers", "Workers"))

@@ -9,7 +9,7 @@ from duetime.server.admin.answers import AdminRoute
 from duetime.server.admin.assets import PREFIX, assets
 from duetime.server.admin.live import LiveFeed
 from duetime.server.admin.login import Login
-from duetime.server.admin.pages import not_found, overview, pools, run, runs, schedules, workers
+from duetime.server.admin.pages import not_found, overview, pools, run, runs, schedules, timeline, workers
 from duetime.server.admin.protection import protected
 from duetime.server.admin.site import AdminSite, endpoint
 from duetime.server.admin.visit import ROOT
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 FOR_EVER = "public, max-age=31536000, immutable"
 
 PAGES: tuple[Sequence[AdminRoute], ...] = (
-    *(overview.ROUTES, runs.ROUTES, run.ROUTES, schedules.ROUTES),
+    *(overview.ROUTES, runs.ROUTES, run.ROUTES, schedules.ROUTES, timeline.ROUTES),
     *(pools.ROUTES, workers.ROUTES),
     not_found.ROUTES,
 )

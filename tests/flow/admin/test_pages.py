@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import re
+from datetime import timedelta
 from html import unescape
 from pathlib import Path
 
@@ -27,6 +28,8 @@ PAGES = [
     "/runs?state=to_come",
     "/runs?q=invoice&tier=high&since=yesterday",
     "/schedules",
+    "/timeline?window=24h",
+    "/timeline?by=worker&until=yesterday",
 ]
 
 
@@ -47,7 +50,7 @@ def run_of(admin: Admin, *states: State, tenant: str = "local") -> str:
 async def test_every_page_teaches_while_there_is_nothing(admin_page: Open, path: str) -> None:
     page = await (await admin_page()).get(path)
     assert page.status_code == 200
-    assert "duetime schedule" in page.text or "Nothing matches" in page.text
+    assert re.search("duetime schedule|Nothing matches|Each run is a bar", page.text)
 
 
 @pytest.mark.parametrize("path", PAGES)
@@ -192,6 +195,16 @@ async def test_a_schedule_is_listed_with_its_next_times_and_paused(admin: Admin)
     assert not scheduler.get(task).record.task.paused
     rows = json.loads((await admin.get("/schedules?format=json")).text)["schedules"]
     assert "Water the plants" in {row["title"] for row in rows}
+
+
+async def test_the_time_line_shows_each_run_of_the_window_once(admin: Admin) -> None:
+    page = (await admin.get("/timeline?window=24h")).text
+    shown = re.findall(r'<a href="/admin/runs/(r_\w+)"', page)
+    since = admin.site.app.store.now() - timedelta(days=1)
+    ran = admin.site.app.scheduler.runs(since=since, limit=100).runs
+    assert sorted(shown) == sorted(run.id for run in ran if run.started_at)
+    assert (await admin.get("/timeline?window=1y")).status_code == 400
+    assert (await admin.get("/timeline?by=mood")).status_code == 400
 
 
 # --- tenants

@@ -13,7 +13,14 @@ from tests.flow.admin.served import Served
 
 pytestmark = pytest.mark.browser
 
-PAGES = ["", "/runs", "/runs?state=failed&since=yesterday&label=import", "/runs?state=to_come", "/schedules"]
+PAGES = [
+    "",
+    "/runs",
+    "/runs?state=failed&since=yesterday&label=import",
+    "/runs?state=to_come",
+    "/schedules",
+    "/timeline?window=24h",
+]
 OF_OPERATORS = ["/pools", "/pools/gpu", "/workers"]
 
 

@@ -1,0 +1,132 @@
+"""The time line of runs: when each was at work, beside the others of its lane."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.history.runs import RunFilter, RunSummary
+from duetime.scheduler.intake.bounds import resolve_bound
+from duetime.scheduler.task import State
+from duetime.server.admin.answers import Page, get
+from duetime.server.admin.visit import Visit
+
+WINDOWS: Mapping[str, timedelta] = {
+    "15m": timedelta(minutes=15),
+    "1h": timedelta(hours=1),
+    "6h": timedelta(hours=6),
+    "24h": timedelta(days=1),
+}
+LANES = ("action", "worker", "tier", "title")
+DEFAULT_WINDOW = "1h"
+MAX_RUNS_SHOWN = 400
+PAGE_ROWS = 100
+TICK_COUNT = 6
+ROW_HEIGHT_PX = 14
+MIN_WIDTH_RATIO = 0.003
+"""A run of a moment is still wide enough to be seen and pointed at."""
+
+SHOWN_STATES = (State.SUCCEEDED, State.FAILED, State.EXPIRED, State.CANCELLED, State.RETRYING, State.SUSPENDED)
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """A run on the time line; `left` and `width` are percent of the window, `row` counts from the top of its lane."""
+
+    run: RunSummary
+    left: float
+    width: float
+    row: int
+
+
+@dataclass(slots=True)
+class LaneOfBars:
+    """Runs that have something in common; those at work at one time are below each other."""
+
+    name: str
+    bars: list[Bar] = field(default_factory=list)
+    ends: list[float] = field(default_factory=list)
+
+    @property
+    def height(self) -> int:
+        return ROW_HEIGHT_PX * len(self.ends)
+
+    def add(self, run: RunSummary, left: float, width: float) -> None:
+        """Put a run into the first row that is free at its start."""
+        row = next((row for row, end in enumerate(self.ends) if end <= left), len(self.ends))
+        self.ends[row : row + 1] = [left + width]
+        self.bars.append(Bar(run, left, width, row))
+
+
+def timeline(visit: Visit) -> Page:
+    """Show what was at work in a window of time."""
+    length = WINDOWS[_known("window", visit.query.get("window") or DEFAULT_WINDOW, WINDOWS)]
+    by = _known("by", visit.query.get("by") or LANES[0], LANES)
+    given = visit.query.get("until", "").strip()
+    until = resolve_bound(given, now=visit.now, zone=visit.zone, argument="until") if given else visit.now
+    since = until - length
+    found = _runs(visit, since, until)
+    values = {
+        "lanes": lanes(found, by, since, until),
+        "ticks": [since + length * tick / TICK_COUNT for tick in range(TICK_COUNT)],
+        "windows": [(None if name == DEFAULT_WINDOW else name, name, None) for name in WINDOWS],
+        "kinds": LANES,
+        "earlier": since.isoformat(timespec="seconds"),
+        "later": min(until + length, visit.now).isoformat(timespec="seconds") if given else None,
+        "most": MAX_RUNS_SHOWN,
+        "full": len(found) >= MAX_RUNS_SHOWN,
+        "since": since,
+        "until": until,
+        "row_height": ROW_HEIGHT_PX,
+        "live": not given,
+    }
+    return Page("timeline.html", "Time line", values)
+
+
+def _known(argument: str, given: str, accepted: Iterable[str]) -> str:
+    names = list(accepted)
+    if given not in names:
+        raise InvalidArgument(argument, "is not known", accepted=", ".join(names), example=names[0])
+    return given
+
+
+def _runs(visit: Visit, since: datetime, until: datetime) -> list[RunSummary]:
+    """Return what ran in a window, oldest first: runs that ended in it, and those that are running."""
+    running = visit.scheduler.runs(
+        RunFilter(states=(State.RUNNING,)), limit=PAGE_ROWS, tenant=visit.reach, by=visit.principal
+    )
+    found = {run.id: run for run in running.runs if run.started_at and run.started_at < until}
+    cursor: str | None = None
+    while len(found) < MAX_RUNS_SHOWN:
+        page = visit.scheduler.runs(
+            RunFilter(states=SHOWN_STATES),
+            since=since,
+            until=until + timedelta(days=1),
+            limit=PAGE_ROWS,
+            cursor=cursor,
+            tenant=visit.reach,
+            by=visit.principal,
+        )
+        found.update({run.id: run for run in page.runs if run.started_at and run.started_at < until})
+        cursor = page.cursor
+        if cursor is None:
+            break
+    return sorted(found.values(), key=lambda run: (run.started_at or until, run.id))
+
+
+def lanes(found: Iterable[RunSummary], by: str, since: datetime, until: datetime) -> Sequence[LaneOfBars]:
+    """Put runs into lanes, by what they have in common."""
+    made: dict[str, LaneOfBars] = {}
+    for run in found:
+        assert run.started_at is not None
+        begin, end = max(run.started_at, since), min(run.ended_at or until, until)
+        left = (begin - since) / (until - since)
+        width = min(max((end - begin) / (until - since), MIN_WIDTH_RATIO), 1 - left)
+        name = str(getattr(run, by) or "-")
+        made.setdefault(name, LaneOfBars(name)).add(run, 100 * left, 100 * width)
+    return sorted(made.values(), key=lambda lane: lane.name)
+
+
+ROUTES = (get("/timeline", timeline),)
