@@ -21,7 +21,7 @@ WINDOWS: Mapping[str, timedelta] = {
 }
 LANES = ("action", "worker", "tier", "title")
 DEFAULT_WINDOW = "1h"
-MAX_RUNS_SHOWN = 400
+MAX_RUNS_SHOWN = 300
 PAGE_ROWS = 100
 TICK_COUNT = 6
 ROW_HEIGHT_PX = 14
@@ -103,7 +103,7 @@ def _runs(visit: Visit, since: datetime, until: datetime) -> list[RunSummary]:
         page = visit.scheduler.runs(
             RunFilter(states=SHOWN_STATES),
             since=since,
-            until=until + timedelta(days=1),
+            until=until,
             limit=PAGE_ROWS,
             cursor=cursor,
             tenant=visit.reach,
