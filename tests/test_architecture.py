@@ -72,6 +72,7 @@ UNITS = [
     "TOKENS",
     "SAMPLES",
     "LEVELS",
+    "PX",
     "RATIO",
     "DIVISOR",
     "COUNT",
