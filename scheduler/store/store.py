@@ -144,11 +144,14 @@ def _clock_of(database: Database) -> Callable[[], datetime]:
     return ServerClock(database.sample) if isinstance(database, Postgres) else utc_now
 
 
-def migrate_store(url: str) -> Upgrade:
-    """Upgrade the schema at the URL to the newest, with the indexes for searches that a server can have by now."""
+def migrate_store(url: str, reached: Callable[[str], None] = lambda _version: None) -> Upgrade:
+    """Upgrade the schema at the URL to the newest, with the indexes for searches that a server can have by now.
+
+    `reached` is called with each version on the way.
+    """
     database = connect(url)
     try:
-        done = upgrade(database)
+        done = upgrade(database, reached)
         return replace(done, indexes=tuple(trigrams.add(database))) if isinstance(database, Postgres) else done
     finally:
         database.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
@@ -25,7 +26,8 @@ def migrate(context: typer.Context) -> None:
     settings = session(context).settings()
     settings.create_data_directory()
     store: Any = import_module("duetime.scheduler.store")
-    done = store.migrate_store(settings.database_url)
+    done = store.migrate_store(settings.database_url, _show_progress)
+    _end_progress()
     if done.copied:
         output.say(f"The database as it was: {done.copied}")
     if done.before is None:
@@ -36,6 +38,23 @@ def migrate(context: typer.Context) -> None:
         output.say(f"Upgraded the database from schema {done.before} to {done.now}.")
     if done.indexes:
         output.say(f"Created the indexes for searches: {', '.join(done.indexes)}.")
+
+
+PROGRESS_BAR_CHARS = 30
+
+
+def _show_progress(version: str) -> None:
+    """Draw on a terminal how far an upgrade is; each version is a step of its own length."""
+    if sys.stderr.isatty():
+        newest = import_module("duetime.scheduler.store.migrations.upgrade").HEAD
+        done = PROGRESS_BAR_CHARS * int(version) // int(newest)
+        sys.stderr.write(f"\rSchema {version} of {newest} [{'#' * done}{'.' * (PROGRESS_BAR_CHARS - done)}]")
+        sys.stderr.flush()
+
+
+def _end_progress() -> None:
+    if sys.stderr.isatty():
+        sys.stderr.write("\r\033[K")
 
 
 def doctor(

@@ -306,7 +306,11 @@ def tables_of(path: str) -> set[str]:
 def test_a_newer_database_is_refused_and_left_alone(url: str) -> None:
     open_store(url).close()
     database = connect(url)
-    database.write(lambda connection: connection.execute(update(upgrade.version).values(version_num="9999")))
+    database.write(
+        lambda connection: connection.execute(
+            update(upgrade.version).values(version_num="9999", compatible_from="9999")
+        )
+    )
     database.close()
     for migrate in (True, False):
         with pytest.raises(SchemaTooNew, match=r"schema 9999.*Upgrade Duetime"):

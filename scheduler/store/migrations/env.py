@@ -6,10 +6,12 @@ from alembic import context
 from duetime.scheduler.store.migrations.upgrade import version
 from duetime.scheduler.store.schema.base import Base
 
+reached = context.config.attributes.get("reached", lambda _version: None)
 context.configure(
     connection=context.config.attributes["connection"],
     target_metadata=Base.metadata,
     version_table=version.name,
+    on_version_apply=lambda step, **_: reached(step.up_revision_id),
     render_as_batch=True,  # SQLite alters a table by copying it
 )
 with context.begin_transaction():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from alembic import command
@@ -9,9 +10,11 @@ from alembic.config import Config
 from sqlalchemy import Connection
 
 
-def run(connection: Connection, target: str) -> None:
-    """Upgrade to the version `target`; the caller holds the lock and commits."""
-    command.upgrade(configuration(connection), target)
+def run(connection: Connection, target: str, reached: Callable[[str], None] = lambda _version: None) -> None:
+    """Upgrade to the version `target`; the caller holds the lock and commits. `reached` is called with each version."""
+    made = configuration(connection)
+    made.attributes["reached"] = reached
+    command.upgrade(made, target)
 
 
 def configuration(connection: Connection) -> Config:

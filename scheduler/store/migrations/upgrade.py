@@ -7,6 +7,7 @@ older one runs migrations; a test proves that both give the same schema.
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,14 +18,29 @@ from duetime.scheduler.store.database.database import Database, Sqlite
 from duetime.scheduler.store.migrations import trigrams
 from duetime.scheduler.store.migrations.copy import copy_file
 from duetime.scheduler.store.schema.base import Base
-from sqlalchemy import Column, Connection, MetaData, String, Table, func, insert, inspect, select
+from sqlalchemy import Column, Connection, MetaData, String, Table, func, insert, inspect, select, update
 
-HEAD = "0024"
+HEAD = "0025"
 """The newest migration; numbers tell older from newer without reading the migrations."""
 
 _UPGRADE_LOCK_ID = 0x64756574  # "duet": one process at a time looks after a PostgreSQL schema
 
-version = Table("duetime_version", MetaData(), Column("version_num", String(32), primary_key=True))
+COMPATIBLE_FROM = "0025"
+"""The oldest code, by its HEAD, that may work on a database of this one.
+
+Code and schema of two versions meet during a rolling upgrade. A migration that only adds what older code leaves alone
+(tables, indexes, columns that may be empty or have a default) keeps this as it is; any other one sets its own number.
+"""
+
+version = Table(
+    "duetime_version",
+    MetaData(),
+    Column("version_num", String(32), primary_key=True),
+    Column("compatible_from", String(32), nullable=True),
+)
+
+
+Reached = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,47 +66,63 @@ def revision(connection: Connection) -> str | None:
 
 def check(database: Database) -> None:
     """Raise `SchemaTooOld` or `SchemaTooNew` unless the schema has the version of this code."""
-    found = database.read(revision)
+    found = database.read(_usable)
     if found != HEAD:
-        _refuse_newer(found)
         raise SchemaTooOld(
             f"The database's schema is {found or 'missing'}, this Duetime needs {HEAD}. Run `duetime migrate` first."
         )
 
 
-def upgrade(database: Database) -> Upgrade:
+def upgrade(database: Database, reached: Reached = lambda _version: None) -> Upgrade:
     """Upgrade the schema to HEAD from any version, and return the versions before and after.
 
-    Several processes may call this at once: one upgrades, the others wait and find it done.
+    Several processes may call this at once: one upgrades, the others wait and find it done. `reached` is called with
+    each version on the way.
     """
-    found = database.read(revision)
+    found = database.read(_usable)
     if found == HEAD:
         return Upgrade(found, HEAD)
-    _refuse_newer(found)
     copied = _copy(database, found) if found and isinstance(database, Sqlite) else None
-    database.migrate(_bring_to_head)
+    database.migrate(lambda connection: _bring_to_head(connection, reached))
     return Upgrade(found, HEAD, str(copied) if copied else None)
 
 
+def _usable(connection: Connection) -> str | None:
+    """Return the schema's version, HEAD for a newer one that this code may use; raises SchemaTooNew for any other."""
+    found = revision(connection)
+    if not _is_newer(found):
+        return found
+    if "compatible_from" in {column["name"] for column in inspect(connection).get_columns(version.name)}:
+        oldest = connection.execute(select(version.c.compatible_from)).scalar()
+        if oldest and oldest.isdigit() and int(oldest) <= int(HEAD):
+            return HEAD
+    _refuse_newer(found)
+    return found
+
+
+def _is_newer(found: str | None) -> bool:
+    return bool(found) and not (str(found).isdigit() and int(str(found)) <= int(HEAD))
+
+
 def _refuse_newer(found: str | None) -> None:
-    if found and not (found.isdigit() and int(found) <= int(HEAD)):
+    if _is_newer(found):
         raise SchemaTooNew(
             f"The database was written by a newer Duetime (schema {found}, this one knows {HEAD}). "
             "Upgrade Duetime here; nothing was changed."
         )
 
 
-def _bring_to_head(connection: Connection) -> None:
+def _bring_to_head(connection: Connection, reached: Reached) -> None:
     if connection.dialect.name == "postgresql":
         connection.execute(select(func.pg_advisory_xact_lock(_UPGRADE_LOCK_ID)))
-    found = revision(connection)  # again: only now no other process can change it
-    _refuse_newer(found)
+    found = _usable(connection)  # again: only now no other process can change it
     if found is None:
         _create(connection)
     elif found != HEAD:
         from duetime.scheduler.store.migrations.run import run  # noqa: PLC0415 - Alembic is slow to import
 
-        run(connection, HEAD)
+        run(connection, HEAD, reached)
+        connection.execute(update(version).values(compatible_from=COMPATIBLE_FROM))
 
 
 def _create(connection: Connection) -> None:
@@ -100,7 +132,7 @@ def _create(connection: Connection) -> None:
     Base.metadata.create_all(connection)
     trigrams.create(connection)
     version.create(connection)
-    connection.execute(insert(version).values(version_num=HEAD))
+    connection.execute(insert(version).values(version_num=HEAD, compatible_from=COMPATIBLE_FROM))
 
 
 def refuse_foreign(path: str) -> None:

@@ -315,3 +315,22 @@ def test_runs_whose_task_is_gone_are_refused(store: Store, clock: Clock, folder:
     path.write_bytes(gzip.compress(lines.replace(named, "t_gone").encode()))
     with pytest.raises(Refused, match="t_gone, which runs belong to, is not in the table tasks"):
         store.retention.import_file(path)
+
+
+def test_the_hash_chain_is_whole_after_a_sweep_and_after_the_import(store: Store, clock: Clock, folder: Path) -> None:
+    fill(store, clock)
+    while store.audit_chain.seal():
+        pass
+    clock.forward(days=91)
+    swept(store, folder)
+    for path in files(folder):
+        assert broken(store) == [None]
+        store.retention.import_file(path)
+    assert broken(store) == [None]
+
+
+def broken(store: Store) -> list[object]:
+    """Seal all that there is, and return what is wrong with each chain."""
+    while store.audit_chain.seal():
+        pass
+    return [verdict.broken for verdict in store.audit_chain.verify()]

@@ -1,0 +1,215 @@
+"""Upgrades while others work: killed at any step nothing has happened, and old code goes on with a schema it knows."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tarfile
+from io import BytesIO
+from pathlib import Path
+
+import pytest
+from duetime.scheduler.errors import SchemaTooNew
+from duetime.scheduler.records import Start
+from duetime.scheduler.store import migrate_store, open_store
+from duetime.scheduler.store.migrations import run as running
+from duetime.scheduler.store.migrations import upgrade
+from duetime.scheduler.store.store import connect
+from duetime.scheduler.task import State
+from duetime.server.cli import main as cli
+from sqlalchemy import update
+
+from tests.builders import LEASE, TENANT, added, settlement
+from tests.migrations.test_store_migrations import as_it_was
+
+ROOT = Path(__file__).parents[2]
+OLD_CODE = "4313883"
+"""The last commit of schema 0014."""
+
+KILLED_AT_EACH_STEP = """
+import os, signal, sys
+from sqlalchemy import event
+from duetime.scheduler.store.store import migrate_store
+from duetime.scheduler.store.migrations import run, upgrade
+import alembic.command
+
+def killed_at(step, url):
+    from sqlalchemy.engine import Engine
+    @event.listens_for(Engine, "after_cursor_execute")
+    def look(connection, cursor, statement, parameters, context, executemany):
+        if statement.startswith("UPDATE duetime_version") and step in statement + str(parameters):
+            os.kill(os.getpid(), signal.SIGKILL)
+    migrate_store(url)
+    os._exit(3)
+
+url, first, last = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+for number in range(first, last + 1):
+    child = os.fork()
+    if child == 0:
+        killed_at(f"{number:04d}", url)
+    _, status = os.waitpid(child, 0)
+    assert os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL, (number, status)
+"""
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    found: str = f"sqlite:///{tmp_path}/duetime.db"
+    return found if request.param == "sqlite" else request.getfixturevalue("postgres_url")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the script forks a process for each step")
+def test_a_migration_killed_at_any_step_leaves_the_old_schema_and_the_next_one_upgrades(url: str) -> None:
+    as_it_was(url)
+    steps = ["2", str(int(upgrade.HEAD))]
+    subprocess.run([sys.executable, "-c", KILLED_AT_EACH_STEP, url, *steps], check=True, timeout=200)
+    database = connect(url)
+    assert database.read(upgrade.revision) == "0001"
+    database.close()
+    assert migrate_store(url).now == upgrade.HEAD
+    store = open_store(url, migrate=False)
+    assert store.tasks.get(TENANT, "t_old").task.title == "Call John"
+    assert store.integrity.examine().findings == ()
+    store.close()
+
+
+@pytest.mark.parametrize(("oldest", "accepted"), [(upgrade.HEAD, True), ("9999", False), (None, False)])
+def test_a_newer_schema_is_accepted_where_it_says_that_this_code_may_use_it(
+    url: str, oldest: str | None, accepted: bool
+) -> None:
+    open_store(url).close()
+    database = connect(url)
+    values = {"version_num": "9999", "compatible_from": oldest}
+    database.write(lambda connection: connection.execute(update(upgrade.version).values(values)))
+    database.close()
+    for migrate in (True, False):
+        if accepted:
+            open_store(url, migrate=migrate).close()
+        else:
+            with pytest.raises(SchemaTooNew):
+                open_store(url, migrate=migrate)
+
+
+def test_an_upgrade_says_from_which_code_on_its_schema_can_be_used(url: str) -> None:
+    as_it_was(url)
+    migrate_store(url)
+    database = connect(url)
+    stored = database.read(lambda connection: connection.execute(upgrade.version.select()).one())
+    database.close()
+    assert tuple(stored) == (upgrade.HEAD, upgrade.COMPATIBLE_FROM)
+
+
+OLD_PROCESS = """
+import sys, time
+from datetime import UTC, datetime, timedelta
+sys.path.insert(0, sys.argv[2])
+import duetime.scheduler.store as package
+assert package.__file__.startswith(sys.argv[2]), package.__file__
+from duetime.scheduler.store import open_store
+from duetime.scheduler.records import Start, Verdict
+from tests.builders import added, settlement
+store = open_store(sys.argv[1], migrate=False)
+count = 0
+print("open", flush=True)
+for line in sys.stdin:
+    for _ in range(20):
+        now = store.now()
+        record = added(store, now, created_at=now, updated_at=now)
+        store.claims.make_ready(limit=100)
+        lease = timedelta(seconds=60)
+        [claim] = store.claims.start([Start(record.run.id)], worker="old", epoch=None, lease=lease)
+        assert store.claims.settle([settlement(claim)]) == [Verdict.SETTLED]
+        count += 1
+    print(count, flush=True)
+"""
+
+
+@pytest.fixture(scope="session")
+def old_code(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Put the code of an older version together from the history, as a package beside its tests."""
+    packed = subprocess.run(["git", "archive", OLD_CODE], cwd=ROOT, capture_output=True, check=False)
+    if packed.returncode != 0:
+        pytest.skip("the history of the repository is not here")
+    folder = tmp_path_factory.mktemp("old")
+    with tarfile.open(fileobj=BytesIO(packed.stdout)) as files:
+        files.extractall(folder / "source", filter="data")
+    package = folder / "path" / "duetime"
+    package.parent.mkdir()
+    (folder / "source" / "server" / "duetime").rename(package)
+    for name in ("server", "scheduler", "tools", "widgets"):
+        (folder / "source" / name).rename(package / name)
+    (folder / "source" / "tests").rename(package.parent / "tests")
+    return package.parent
+
+
+def old_process(url: str, code: Path) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", OLD_PROCESS, url, str(code)]
+    environment = {**os.environ, "PYTHONPATH": str(code)}
+    return subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment, cwd=code
+    )
+
+
+def told(process: subprocess.Popen[str], line: str | None = None) -> str:
+    assert process.stdin is not None
+    assert process.stdout is not None
+    if line is not None:
+        process.stdin.write(f"{line}\n")
+        process.stdin.flush()
+    return process.stdout.readline().strip()
+
+
+@pytest.mark.postgres
+def test_old_code_goes_on_during_an_upgrade_and_after_it_and_nothing_is_lost(postgres_url: str, old_code: Path) -> None:
+    database = connect(postgres_url)
+    database.migrate(lambda connection: running.run(connection, "0014"))
+    database.close()
+    with old_process(postgres_url, old_code) as process:
+        try:
+            assert told(process) == "open"
+            assert told(process, "go") == "20"
+            assert process.stdin is not None
+            process.stdin.write("go\n")
+            process.stdin.flush()
+            assert migrate_store(postgres_url).now == upgrade.HEAD  # while the old process writes
+            assert told(process) == "40"
+            store = open_store(postgres_url, migrate=False)
+            record = added(store, store.now())
+            store.claims.make_ready(limit=9)
+            [claim] = store.claims.start([Start(record.run.id)], worker="new", epoch=None, lease=LEASE)
+            store.claims.settle([settlement(claim)])
+            assert told(process, "go") == "60"
+            found = database_states(postgres_url)
+            assert found == {State.SUCCEEDED.value: 61}
+            assert store.integrity.examine().findings == ()
+            store.close()
+        finally:
+            process.send_signal(signal.SIGKILL)
+
+
+def database_states(url: str) -> dict[str, int]:
+    database = connect(url)
+    statement = "SELECT state, count(*) FROM runs GROUP BY state"
+    found = database.read(lambda it: {str(state): int(count) for state, count in it.exec_driver_sql(statement)})
+    database.close()
+    return found
+
+
+def test_an_upgrade_tells_of_each_version_that_it_reaches(url: str) -> None:
+    as_it_was(url)
+    versions: list[str] = []
+    migrate_store(url, versions.append)
+    assert versions == [f"{number:04d}" for number in range(2, int(upgrade.HEAD) + 1)]
+
+
+def test_on_a_terminal_migrate_draws_how_far_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    url = f"sqlite:///{tmp_path}/duetime.db"
+    as_it_was(url)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    assert cli.run(["--database-url", url, "migrate"]) == 0
+    drawn = capsys.readouterr().err.split("\r")
+    assert drawn[-2] == f"Schema {upgrade.HEAD} of {upgrade.HEAD} [{'#' * 30}]"
