@@ -36,7 +36,7 @@ KEY = IdempotencyKey(f"key-{CANARY}", {"title": CANARY})
 
 FOR_ALL_TENANTS = {
     "pools", "claims", "runners", "deliveries", "usage", "workers", "estimates", "integrity", "search", "backlog",
-    "retention", "alerts", "turns",
+    "retention", "alerts", "turns", "policies",
 }  # fmt: skip
 """Parts that no caller reaches but an operator on the machine."""
 
@@ -109,6 +109,7 @@ def calls(store: Store, task_id: str, run_id: str, tenant: str) -> dict[str, lis
         "run_history.page": [partial(past.page, tenant, f, limit=9) for f in run_filters(task_id)],
         "run_history.detail": [lambda: past.detail(tenant, run_id)],
         "run_history.counts": [partial(past.counts, tenant, RunFilter(), group) for group in RunGroup],
+        "run_history.report": [lambda: past.report(tenant, NOON - timedelta(days=30), NOON + timedelta(days=30))],
         "run_history.buckets": [partial(past.buckets, tenant, RunFilter(), width) for width in BucketWidth],
         "inbox.mark_read": [
             lambda: inbox.mark_read(tenant, "alice"), lambda: inbox.mark_read(tenant, "alice", task_id=task_id),
