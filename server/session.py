@@ -40,11 +40,13 @@ def cli_caller() -> Principal:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """The global options of one command."""
+    """The global options of one command; with a `server`, its verb works there, with the API key `key`."""
 
     config: Path | None = None
     database_url: str | None = None
     handlers: str | None = None
+    server: str | None = None
+    key: str | None = None
 
     def settings(self, **overrides: Any) -> Settings:
         """Load the settings; the options of the command line win. Raises InvalidSetting.

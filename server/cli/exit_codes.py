@@ -66,8 +66,14 @@ def _way_on(context: Any) -> str:
 
 
 def code_of(error: DuetimeError) -> int:
-    """Return the exit code of an error: 2 wrong usage, 3 not found, 4 refused, 1 for the rest."""
-    return next((code for kind, code in _CODES if isinstance(error, kind)), FAILED_CODE)
+    """Return the exit code of an error: 2 wrong usage, 3 not found, 4 refused, 1 for the rest.
+
+    A problem of a server on another machine brings its own.
+    """
+    own = getattr(error, "exit_code", None)
+    return (
+        own if isinstance(own, int) else next((code for kind, code in _CODES if isinstance(error, kind)), FAILED_CODE)
+    )
 
 
 def _say(text: str) -> None:

@@ -33,6 +33,13 @@ class Verb(TyperCommand):
         super().__init__(*args, **kwargs)
         name_values(self.params)
 
+    def invoke(self, ctx: Any) -> Any:
+        opened = ctx.find_root().obj
+        if opened is None or opened.server is None:
+            return super().invoke(ctx)
+        verb = ctx.command_path.partition(" ")[2]
+        return import_module("duetime.server.cli.remote.verbs").call(opened.server, opened.key, verb, ctx.params)
+
     def get_help(self, ctx: Any) -> str:
         shown = "".join(f"\n  {each}" for each in self.examples)
         return _BRACES.sub(r"\1", super().get_help(ctx)) + (f"\n\nExamples:{shown}" if shown else "")

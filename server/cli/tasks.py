@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
-from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.events import EventFilter, EventPage
 from duetime.scheduler.intake.reschedule import NOTHING_CHANGED
 from duetime.scheduler.request import (
     REMOVABLE,
-    RETRY_BOUNDS,
     Request,
     RescheduleArguments,
     RescheduleCall,
@@ -20,10 +16,11 @@ from duetime.scheduler.request import (
     retry_policy,
 )
 from duetime.scheduler.service import Scheduler
-from duetime.scheduler.task import Json, RetryPolicy, State, TaskView
+from duetime.scheduler.task import RetryPolicy, State, TaskView
 from duetime.server.cli import completion, output
 from duetime.server.cli.completion import Action, Id, Labels
 from duetime.server.cli.formats import task_facts
+from duetime.server.cli.formats.option_values import read_object, read_retry, read_units
 from duetime.server.cli.output import AsJson
 from duetime.server.session import session, someone_runs
 from duetime.widgets.formats.speech import with_speech
@@ -32,7 +29,6 @@ from duetime.widgets.outcome import with_details
 from duetime.widgets.payload import as_dry_run, as_json, task_payload
 
 MAX_EVENTS_SHOWN = 100
-MAX_DIGITS = 9  # of a number that is compared with its bounds, all of which are shorter
 UNCHANGED_VERB = "Left as it was:"
 RESCHEDULE_VERBS = {None: "Changed", True: "Paused", False: "Resumed"}
 NOBODY_RUNS = (
@@ -111,8 +107,8 @@ def schedule(
     """Schedule a task: a reminder, a webhook, or one of your handlers."""
     times: ScheduleArguments = {"when": when, "repeat": repeat, "timezone": timezone, "until": until}
     urgency: ScheduleArguments = _urgency(priority, deadline, deadline_type)
-    work: ScheduleArguments = {"action": action, "payload": _object(payload) or {}, "estimate": estimate}
-    rest: ScheduleArguments = {"needs": _units(needs), "labels": tuple(label or ()), "max_runs": max_runs}
+    work: ScheduleArguments = {"action": action, "payload": read_object(payload) or {}, "estimate": estimate}
+    rest: ScheduleArguments = {"needs": read_units(needs), "labels": tuple(label or ()), "max_runs": max_runs}
     once: ScheduleArguments = {"idempotency_key": key, "dry_run": dry_run, "retry": _retry(retry)}
     once["deliver_to"] = tuple(deliver_to or ())
     asked: ScheduleArguments = {**times, **urgency, **work, **rest, **once}
@@ -188,7 +184,7 @@ def reschedule(
     times: RescheduleArguments = {"when": when, "repeat": repeat, "timezone": timezone, "until": until}
     series: RescheduleArguments = {"max_runs": max_runs, "skip_next": skip_next, "all_following": all_following}
     urgency: RescheduleArguments = _urgency(priority, deadline, deadline_type)
-    work: RescheduleArguments = {"payload": _object(payload), "estimate": estimate, "needs": _units(needs)}
+    work: RescheduleArguments = {"payload": read_object(payload), "estimate": estimate, "needs": read_units(needs)}
     rest: RescheduleArguments = {"title": title, "pause": pause, "labels": label, "deliver_to": deliver_to}
     rest |= {"retry": _retry(retry), "remove": [name.replace("-", "_") for name in remove or ()]}
     once: RescheduleCall = {"revision": revision, "idempotency_key": key, "dry_run": dry_run}
@@ -246,55 +242,11 @@ _dump = as_json
 """The payload as plain JSON; the verbs have an option of the same name."""
 
 
-def _object(text: str | None) -> Mapping[str, Json] | None:
-    if text is None:
-        return None
-    try:
-        value = json.loads(text)
-    except (json.JSONDecodeError, RecursionError) as error:
-        raise _bad_payload("it is not JSON") from error
-    if not isinstance(value, dict):
-        raise _bad_payload("it is not an object")
-    return value
-
-
 def _urgency(priority: str | None, deadline: str | None, deadline_type: str | None) -> Any:
     """Return the arguments as they were typed: the service knows which words there are."""
     return {"priority": priority, "deadline": deadline, "deadline_type": deadline_type}
 
 
-def _units(pairs: list[str] | None) -> dict[str, Any] | None:
-    """Read `gpu=1`, or `none`; what is no number goes on as it is, and is refused with all that is wrong with it."""
-    if not pairs or pairs == ["none"]:
-        return None if not pairs else {}
-    read = (pair.rpartition("=") for pair in pairs)
-    return {name or units: int(units) if name and units.isdecimal() else units for name, _, units in read}
-
-
 def _retry(pairs: list[str] | None) -> RetryPolicy | None:
-    """Read `5`, a number of attempts, or `max_attempts=5` and the like."""
-    if not pairs:
-        return None
-    read = [pair.rpartition("=") for pair in pairs]
-    return retry_policy(dict(_retry_member(name or "max_attempts", number) for name, _, number in read))
-
-
-def _retry_member(name: str, number: str) -> tuple[str, int]:
-    known = name.strip().replace("-", "_")
-    if known not in RETRY_BOUNDS:
-        raise _bad_retry(f"there is no {known[:40]!r}")
-    least, greatest = RETRY_BOUNDS[known]
-    if not number.isdecimal() or not least <= int(number[:MAX_DIGITS]) <= greatest:
-        raise _bad_retry(f"{known}={number[:40]} is out of range")
-    return known, int(number)
-
-
-def _bad_retry(problem: str) -> InvalidArgument:
-    accepted = ", ".join(f"{name} {least} to {greatest}" for name, (least, greatest) in RETRY_BOUNDS.items())
-    return InvalidArgument("retry", problem, accepted=accepted, example="retry={'max_attempts': 5}")
-
-
-def _bad_payload(problem: str) -> InvalidArgument:
-    return InvalidArgument(
-        "payload", problem, accepted="a JSON object", example="""payload='{"message": "Call John"}'"""
-    )
+    members = read_retry(pairs)
+    return None if members is None else retry_policy(members)

@@ -279,6 +279,13 @@ def root(
     handlers: Annotated[
         list[str] | None, typer.Option(metavar="MODULE", help="a module with your own handlers; may be repeated")
     ] = None,
+    server: Annotated[
+        str | None,
+        typer.Option(metavar="URL", envvar="DUETIME_SERVER", help="the address of a server that the verb works on"),
+    ] = None,
+    key: Annotated[
+        str | None, typer.Option(envvar="DUETIME_KEY", help="the API key for --server; better in DUETIME_KEY")
+    ] = None,
     version: Annotated[bool, typer.Option("--version", help="show the version and exit")] = False,
 ) -> None:
     """Serve MCP on stdin and stdout when no verb is given."""
@@ -286,7 +293,10 @@ def root(
         sys.stdout.write(f"duetime {__version__}\n")
         raise typer.Exit
     sessions: Any = import_module("duetime.server.session")
-    sessions.open_session(context, config=config, database_url=database_url, handlers=",".join(handlers or ()) or None)
+    named = ",".join(handlers or ()) or None
+    sessions.open_session(
+        context, config=config, database_url=database_url, handlers=named, server=server or None, key=key or None
+    )
     if context.invoked_subcommand is None:
         raise typer.Exit(import_module("duetime.server.cli.main").serve_client(sessions.session(context)))
 

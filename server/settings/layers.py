@@ -25,6 +25,9 @@ from pydantic_core import ErrorDetails
 
 PREFIX = "DUETIME_"
 CONFIG_VARIABLE = "DUETIME_CONFIG"
+REMOTE_VARIABLES = ("DUETIME_SERVER", "DUETIME_KEY")
+"""The options `--server` and `--key` of the command line; no process of an installation reads them."""
+
 TESTS_PREFIX = "DUETIME_TEST_"
 """Reserved for the test suite: where its own services are. Never settings of Duetime."""
 
@@ -100,7 +103,7 @@ def _from_environment(fields: FieldsByName) -> dict[str, Any]:
     named = {
         name.upper().removeprefix(PREFIX).lower(): name
         for name in given
-        if name.upper() != CONFIG_VARIABLE and not name.upper().startswith(TESTS_PREFIX)
+        if name.upper() not in (CONFIG_VARIABLE, *REMOTE_VARIABLES) and not name.upper().startswith(TESTS_PREFIX)
     }
     _refuse_unknown(named, fields, " in the environment", shown=lambda name: PREFIX + name.upper())
     return {name: _decoded(name, fields[name], os.environ[variable]) for name, variable in named.items()}

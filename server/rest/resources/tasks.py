@@ -157,8 +157,8 @@ _CHANGE = partial(_TASK, conditional=True, repeatable=True)
 _BUTTONS = {argument.name: argument for argument in ACT_ON_TASK.arguments}
 
 
-def _button(name: str, summary: str, *arguments: str, required: bool = False) -> Operation:
-    body = tuple(replace(_BUTTONS[each], required=required) for each in arguments)
+def _button(name: str, summary: str, *arguments: str) -> Operation:
+    body = tuple(replace(_BUTTONS[each], required=False) for each in arguments)
     path = f"/tasks/{{task_id}}/{name}"
     return _CHANGE(f"{name}_task", "POST", path, summary, partial(act, action=name), body=body)
 
@@ -218,7 +218,7 @@ OF_TASKS = (
     _button("snooze", "Snooze a task, by minutes or until a time", "minutes", "until"),
     _button("run_now", "Run a task now, or again"),
     _button("skip_next", "Skip the next run"),
-    _button("undo", "Undo a change, by the token in its answer", "undo", required=True),
+    _button("undo", "Undo a change, by the token in its answer; without one, a cancel", "undo"),
     _button("done", "Mark the outcome of a task as read"),
     _switch("pause", "Pause a task until it is resumed", pause=True),
     _switch("resume", "Let a paused task go on", pause=False),

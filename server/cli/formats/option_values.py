@@ -1,0 +1,63 @@
+"""The values of options that stand for more than a text: a JSON object, units by pool, how failures are retried."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.request import RETRY_BOUNDS
+from duetime.scheduler.task import Json
+
+MAX_DIGITS = 9  # of a number that is compared with its bounds, all of which are shorter
+
+
+def read_object(text: str | None) -> Mapping[str, Json] | None:
+    """Read a JSON object. Raises InvalidArgument for anything else."""
+    if text is None:
+        return None
+    try:
+        value = json.loads(text)
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise _bad_payload("it is not JSON") from error
+    if not isinstance(value, dict):
+        raise _bad_payload("it is not an object")
+    return value
+
+
+def read_units(pairs: list[str] | None) -> dict[str, Any] | None:
+    """Read `gpu=1`, or `none`; what is no number goes on as it is, and is refused with all that is wrong with it."""
+    if not pairs or pairs == ["none"]:
+        return None if not pairs else {}
+    read = (pair.rpartition("=") for pair in pairs)
+    return {name or units: int(units) if name and units.isdecimal() else units for name, _, units in read}
+
+
+def read_retry(pairs: list[str] | None) -> dict[str, int] | None:
+    """Read `5`, a number of attempts, or `max_attempts=5` and the like."""
+    if not pairs:
+        return None
+    read = [pair.rpartition("=") for pair in pairs]
+    return dict(_retry_member(name or "max_attempts", number) for name, _, number in read)
+
+
+def _retry_member(name: str, number: str) -> tuple[str, int]:
+    known = name.strip().replace("-", "_")
+    if known not in RETRY_BOUNDS:
+        raise _bad_retry(f"there is no {known[:40]!r}")
+    least, greatest = RETRY_BOUNDS[known]
+    if not number.isdecimal() or not least <= int(number[:MAX_DIGITS]) <= greatest:
+        raise _bad_retry(f"{known}={number[:40]} is out of range")
+    return known, int(number)
+
+
+def _bad_retry(problem: str) -> InvalidArgument:
+    accepted = ", ".join(f"{name} {least} to {greatest}" for name, (least, greatest) in RETRY_BOUNDS.items())
+    return InvalidArgument("retry", problem, accepted=accepted, example="retry={'max_attempts': 5}")
+
+
+def _bad_payload(problem: str) -> InvalidArgument:
+    return InvalidArgument(
+        "payload", problem, accepted="a JSON object", example="""payload='{"message": "Call John"}'"""
+    )

@@ -1,0 +1,107 @@
+"""The REST API of a server, called by a verb: its answers are payloads, its problems are errors with an exit code."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any, Final
+from urllib.parse import quote, urlsplit
+
+import httpx2
+from duetime.scheduler.errors import DuetimeError, InvalidSetting
+from duetime.server.cli.exit_codes import FAILED_CODE, NOT_FOUND_CODE, REFUSED_CODE, WRONG_USAGE_CODE
+from duetime.server.settings.checks import is_loopback
+
+TIMEOUT_S: Final = 30.0
+API: Final = "/v1"
+
+_EXIT_CODES: Final[Mapping[int, int]] = {
+    HTTPStatus.BAD_REQUEST: WRONG_USAGE_CODE,
+    HTTPStatus.UNPROCESSABLE_ENTITY: WRONG_USAGE_CODE,
+    HTTPStatus.NOT_FOUND: NOT_FOUND_CODE,
+    HTTPStatus.UNAUTHORIZED: REFUSED_CODE,
+    HTTPStatus.FORBIDDEN: REFUSED_CODE,
+    HTTPStatus.CONFLICT: REFUSED_CODE,
+    HTTPStatus.PRECONDITION_FAILED: REFUSED_CODE,
+}
+_KEY_REUSED: Final = "idempotency_conflict"
+
+Payload = dict[str, Any]
+
+
+class RemoteProblem(DuetimeError):
+    """The server refused a request, or did not answer; `exit_code` is that of the command."""
+
+    def __init__(self, message: str, exit_code: int = FAILED_CODE) -> None:
+        self.exit_code = exit_code
+        super().__init__(message)
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteServer:
+    """A server by its address, and the API key with which it is called.
+
+    Raises InvalidSetting for an address that is none, and for one to which a key would travel in the clear.
+    """
+
+    url: str
+    key: str | None = None
+
+    def __post_init__(self) -> None:
+        parts = urlsplit(self.url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise InvalidSetting(
+                f"--server: {self.url[:100]!r} is not the address of a server. Say --server https://duetime.example.com"
+            )
+        if self.key and parts.scheme == "http" and not is_loopback(parts.hostname):
+            raise InvalidSetting(f"--server: a key is never sent over plain HTTP to {parts.hostname}. Use https.")
+
+    def get(self, path: str, **query: Any) -> Payload:
+        """Read; arguments that are None are left out."""
+        return self._send("GET", path, {name: value for name, value in query.items() if value is not None})
+
+    def post(self, path: str, body: Mapping[str, Any], **headers: str | None) -> Payload:
+        """Make a change."""
+        return self.send("POST", path, body, **headers)
+
+    def send(self, method: str, path: str, body: Mapping[str, Any] | None, **headers: str | None) -> Payload:
+        """Make a change by a method; of `headers`, underscores are hyphens, and None leaves one out."""
+        named = {name.replace("_", "-"): value for name, value in headers.items() if value is not None}
+        return self._send(method, path, {}, body, named)
+
+    def _send(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, Any],
+        body: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Payload:
+        token = {"Authorization": f"Bearer {self.key}"} if self.key else {}
+        address = f"{self.url.rstrip('/')}{API}{quote(path)}"
+        try:
+            answer = httpx2.request(
+                method, address, params=query, json=body, headers={**token, **(headers or {})}, timeout=TIMEOUT_S
+            )
+            found = answer.json() if answer.content else {}
+        except (httpx2.HTTPError, ValueError) as error:
+            raise RemoteProblem(f"{self.url} does not answer as a Duetime server: {_said(error)}.") from None
+        if answer.status_code >= HTTPStatus.BAD_REQUEST:
+            raise _problem(answer.status_code, found)
+        if not answer.is_success or not isinstance(found, dict):
+            raise RemoteProblem(f"{self.url} answered {answer.status_code}, which is no answer of a Duetime server.")
+        return found
+
+
+def _problem(status: int, found: Any) -> RemoteProblem:
+    if not isinstance(found, dict):
+        return RemoteProblem(f"the server answered {status}.")
+    code = REFUSED_CODE if found.get("code") == _KEY_REUSED else _EXIT_CODES.get(status, FAILED_CODE)
+    said = found.get("detail") or found.get("error_description") or f"the server answered {status}."
+    way = " Give a key with --key or DUETIME_KEY." if status == HTTPStatus.UNAUTHORIZED else ""
+    return RemoteProblem(f"{said}{way}", code)
+
+
+def _said(error: Exception) -> str:
+    return str(error).rstrip(".") or type(error).__name__

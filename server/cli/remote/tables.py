@@ -1,0 +1,54 @@
+"""Answers of a server as a verb shows them: a table for people, JSON or CSV for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from duetime.scheduler.task import Json
+from duetime.server.cli import output
+from duetime.server.cli.formats.csv_table import write_csv
+from duetime.server.cli.remote.client import Payload
+from duetime.widgets.outcome import as_text
+from duetime.widgets.quote import cut
+
+MAX_CELL_CHARS = 200
+
+_OF_ID = {"id": "ID", "task_id": "TASK"}
+"""Names of columns that are never broken."""
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """The rows of an answer, by the name that it has there; all columns are for programs, `shown` ones for people."""
+
+    rows: str
+    all: tuple[str, ...]
+    shown: tuple[str, ...]
+
+
+def show_rows(columns: Columns, page: Payload, params: Mapping[str, Any], *, nothing: str) -> None:
+    """Write the rows of an answer as the options of the verb ask for, and how to get the next page."""
+    rows: Sequence[Payload] = page.get(columns.rows) or ()
+    if params.get("as_json"):
+        output.as_json(page)
+    elif params.get("as_csv"):
+        write_csv(columns.all, rows)
+    elif rows:
+        heads = [_OF_ID.get(name, name.replace("_", " ").upper()) for name in columns.shown]
+        output.table(heads, [[_cell(row.get(name)) for name in columns.shown] for row in rows])
+    else:
+        output.say(nothing)
+    if page.get("cursor") and not params.get("as_json"):
+        output.note(f"More: the same command with --cursor {page['cursor']}")
+
+
+def _cell(value: Json) -> str:
+    if value is None or value is False:
+        return ""
+    if value is True:
+        return "yes"
+    if isinstance(value, list):
+        return ", ".join(map(as_text, value))
+    return cut(as_text(value), MAX_CELL_CHARS)

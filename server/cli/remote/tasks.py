@@ -1,0 +1,163 @@
+"""The verbs of tasks on another machine."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.remedies import reason_in
+from duetime.server.cli import output
+from duetime.server.cli.exit_codes import NOT_FOUND_CODE
+from duetime.server.cli.formats import task_facts
+from duetime.server.cli.formats.option_values import read_object, read_retry, read_units
+from duetime.server.cli.formats.phrases import COMMAND_WORDS
+from duetime.server.cli.formats.rows import TASK_COLUMNS, task_cells
+from duetime.server.cli.remote.client import Payload, RemoteProblem, RemoteServer
+from duetime.server.cli.remote.tables import Columns, show_rows
+from duetime.server.cli.tasks import RESCHEDULE_VERBS
+from duetime.widgets.schema import TaskPayload
+
+Params = Mapping[str, Any]
+
+SAME_NAMES: Final = (
+    *("title", "when", "repeat", "timezone", "until", "max_runs", "action", "priority", "deadline", "deadline_type"),
+    *("estimate", "deliver_to", "dry_run", "skip_next", "all_following"),
+)
+"""Options whose names are those of the arguments."""
+
+TASKS: Final = Columns("tasks", TASK_COLUMNS, ("id", "when", "state", "title", "action", "repeat", "labels"))
+EVENTS: Final = Columns(
+    "events",
+    ("at", "task_id", "title", "kind", "actor", "via", "from", "to", "reason"),
+    ("at", "task_id", "title", "kind", "actor", "to", "reason"),
+)
+_ID: Final = re.compile(r"t_[0-9a-z]{12}")
+_NOT_GIVEN: Final = (None, False, [], ())
+MAX_NAMESAKES: Final = 20
+
+
+def schedule(server: RemoteServer, params: Params) -> None:
+    """Schedule a task."""
+    task = server.post("/tasks", _body(params), Idempotency_Key=params["key"])
+    verb = "Would schedule" if params["dry_run"] else "Scheduled" if task.get("created") else "Exists already:"
+    _show_change(verb, task, params)
+
+
+def list_(server: RemoteServer, params: Params) -> None:
+    """List tasks."""
+    names = ("state", "label", "query", "after", "before", "limit", "cursor")
+    _show_tasks(server.get("/tasks", **{name: params[name] for name in names}), params)
+
+
+def failed(server: RemoteServer, params: Params) -> None:
+    """List tasks whose last run failed; with a time, the runs that failed since then."""
+    if params["since"] or params["until"]:
+        raise InvalidArgument(
+            "--since", "a server has that in its runs", example="duetime runs --state failed --since 12h"
+        )
+    names = ("label", "query", "limit", "cursor")
+    _show_tasks(server.get("/tasks", state="failed", **{name: params[name] for name in names}), params)
+
+
+def _show_tasks(page: Payload, params: Params) -> None:
+    shown = {**page, "tasks": [task_cells(row) for row in page["tasks"]]}
+    show_rows(TASKS, page if params["as_json"] else shown, params, nothing="No tasks.")
+
+
+def show(server: RemoteServer, params: Params) -> None:
+    """Show everything about one task."""
+    task_id = found_id(server, params["task_id"])
+    task = server.get(f"/tasks/{task_id}", history="true" if params["history"] and params["as_json"] else None)
+    if params["as_json"]:
+        output.as_json(task)
+        return
+    task_facts.task_facts(TaskPayload.model_validate(task))
+    if params["history"]:
+        output.say("")
+        events = server.get("/events", task_id=task_id, limit=100)
+        show_rows(EVENTS, events, {"as_json": False, "as_csv": False}, nothing="No events.")
+
+
+def history(server: RemoteServer, params: Params) -> None:
+    """Show what happened to tasks."""
+    names = ("since", "until", "state", "action", "label", "text", "limit", "cursor")
+    task_id = found_id(server, params["task_id"]) if params["task_id"] else None
+    page = server.get("/events", task_id=task_id, **{name: params[name] for name in names})
+    show_rows(EVENTS, page, params, nothing="No events.")
+
+
+def reschedule(server: RemoteServer, params: Params) -> None:
+    """Change a task."""
+    task_id = found_id(server, params["task_id"])
+    body = {**_body(params), **({"remove": params["remove"]} if params["remove"] else {})}
+    headers = {"Idempotency_Key": params["key"], "If_Match": _etag(params)}
+    task = server.send("PATCH", f"/tasks/{task_id}", body, **headers)
+    _show_change("Would change" if params["dry_run"] else RESCHEDULE_VERBS[params["pause"]], task, params)
+
+
+def cancel(server: RemoteServer, params: Params) -> None:
+    """Cancel a task."""
+    task_id = found_id(server, params["task_id"])
+    body = {"reason": params["reason"]} if params["reason"] else {}
+    headers = {"Idempotency_Key": params["key"], "If_Match": _etag(params)}
+    task = server.post(f"/tasks/{task_id}/cancel", body, **headers)
+    _show_change("Cancelled" if task["state"] == "cancelled" else "Asked to stop:", task, params)
+
+
+def undo(server: RemoteServer, params: Params) -> None:
+    """Undo a change: the one that is named, or a cancel."""
+    task_id = found_id(server, params["task_id"])
+    body = {"undo": params["token"]} if params["token"] else {}
+    task = server.post(f"/tasks/{task_id}/undo", body, Idempotency_Key=params["key"])
+    _show_change("Undone" if params["token"] else "Scheduled again", task, params)
+
+
+def explain(server: RemoteServer, params: Params) -> None:
+    """Explain why a task is not running."""
+    task_id = found_id(server, params["task_id"])
+    found = server.get(f"/tasks/{task_id}/explain")
+    if params["as_json"]:
+        output.as_json(found)
+        return
+    output.say(f"{found['title']}: {found['state']}")
+    for reason in found["waiting_for"]:
+        output.say(f"  {reason_in(COMMAND_WORDS, reason, task_id)}")
+
+
+def found_id(server: RemoteServer, text: str) -> str:
+    """Return the id of the task that a text stands for: an id, or a title that one task alone has."""
+    if _ID.fullmatch(text):
+        return text
+    rows = server.get("/tasks", query=text, limit=MAX_NAMESAKES)["tasks"]
+    same = [row for row in rows if row["title"].casefold() == text.casefold()] or rows
+    if len(same) == 1:
+        return str(same[0]["id"])
+    named = f": {', '.join(row['id'] for row in same[:5])}" if same else ""
+    found = f"{len(same)} tasks are called so{named}" if same else "no task is called so"
+    raise RemoteProblem(f"{text[:100]!r}: {found}. Give the whole id of one.", NOT_FOUND_CODE)
+
+
+def _show_change(verb: str, task: Payload, params: Params) -> None:
+    if params["as_json"]:
+        output.as_json(task)
+    else:
+        task_facts.task_line(verb, TaskPayload.model_validate(task))
+
+
+def _body(params: Params) -> dict[str, Any]:
+    """Return the arguments of a request; options that were not given are left out."""
+    same = {name: params[name] for name in SAME_NAMES if params.get(name) not in _NOT_GIVEN}
+    read = {
+        "payload": read_object(params["payload"]),
+        "needs": read_units(params["needs"]),
+        "retry": read_retry(params["retry"]),
+        "labels": list(params["label"] or ()) or None,
+    }
+    pause = {} if params.get("pause") is None else {"pause": params["pause"]}
+    return {**same, **pause, **{name: value for name, value in read.items() if value is not None}}
+
+
+def _etag(params: Params) -> str | None:
+    return f'"{params["revision"]}"' if params["revision"] is not None else None

@@ -1,0 +1,48 @@
+"""Which verbs work on another machine, and by what; the others say that they do not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from duetime.scheduler.errors import InvalidArgument
+from duetime.server.cli.remote import installation, tasks
+from duetime.server.cli.remote.client import RemoteServer
+
+VERBS: Final[Mapping[str, Callable[[RemoteServer, Mapping[str, Any]], None]]] = {
+    "schedule": tasks.schedule,
+    "list": tasks.list_,
+    "failed": tasks.failed,
+    "show": tasks.show,
+    "reschedule": tasks.reschedule,
+    "cancel": tasks.cancel,
+    "undo": tasks.undo,
+    "explain": tasks.explain,
+    "history": tasks.history,
+    "runs": installation.runs,
+    "stats": installation.stats,
+    "workers": installation.workers,
+    "inbox list": installation.inbox_list,
+    "inbox read": installation.inbox_read,
+    "inbox done": installation.inbox_done,
+    "pools list": installation.pools_list,
+    "pools set": installation.pools_set,
+    "pools remove": installation.pools_remove,
+    "keys list": installation.keys_list,
+    "keys create": installation.keys_create,
+    "keys revoke": installation.keys_revoke,
+    "keys rotate": installation.keys_rotate,
+}
+
+
+def call(url: str, key: str | None, verb: str, params: Mapping[str, Any]) -> None:
+    """Call a verb on the server at `url`. Raises InvalidArgument for one that works on this machine alone."""
+    function = VERBS.get(verb)
+    if function is None:
+        raise InvalidArgument(
+            "--server",
+            f"`{verb}` works on the machine of the installation alone",
+            accepted=f"with --server: {', '.join(VERBS)}",
+            example="duetime --server https://duetime.example.com list",
+        )
+    function(RemoteServer(url, key), params)

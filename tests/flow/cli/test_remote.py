@@ -1,0 +1,173 @@
+"""`duetime --server URL`: the verbs of a command line on one machine, and the tasks of a server on another."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from duetime.scheduler.principal import Principal
+from duetime.scheduler.store import open_store
+from duetime.server.auth.issued_keys import new_key, validity_of
+from duetime.server.cli.main import run
+from duetime.server.cli.remote.verbs import VERBS
+from duetime.server.cli.verbs import duetime_command
+
+from tests.flow.protocol.serve_process import ServerLog
+
+Said = Callable[..., str]
+
+ON_THIS_MACHINE_ALONE = {
+    *("serve", "worker", "migrate", "doctor", "config", "install", "uninstall"),
+    *("service install", "service status", "service remove"),
+    *("secrets set", "secrets list", "secrets remove", "secrets rotate"),
+    *("retention status", "retention run", "import"),
+    *("policy show", "policy set", "policy history", "policy rollback"),
+}
+"""Verbs of files and processes of a machine, and of secrets and rules that its operator alone changes."""
+
+
+def issued(folder: Path, tenant: str, user: str, *scopes: str) -> str:
+    """Make a key as `duetime keys create` does on the server's machine."""
+    store = open_store(f"sqlite:///{folder}/duetime.db", migrate=True)
+    text, key = new_key(Principal(tenant, user, frozenset(scopes)), "test", store.now(), validity_of("1 day"))
+    store.api_keys.add(key)
+    store.close()
+    return text.text
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
+    """Run a server that asks for keys; gives its address and the folder of its database."""
+    folder = tmp_path_factory.mktemp("server")
+    settings = {"DATABASE_URL": f"sqlite:///{folder}/duetime.db", "AUTH": "keys", "PORT": "0", "TIMEZONE": "UTC"}
+    given = {f"DUETIME_{name}": value for name, value in settings.items()} | {"DUETIME_DESKTOP_NOTIFICATIONS": "off"}
+    kept = {name: value for name, value in os.environ.items() if not name.upper().startswith("DUETIME_")}
+    command = [sys.executable, "-m", "duetime", "serve"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=kept | given) as process:
+        log = ServerLog(process.stderr)
+        try:
+            yield log.address.removesuffix("/mcp"), folder
+        finally:
+            process.terminate()
+            log.rest()
+
+
+@pytest.fixture
+def said(
+    server: tuple[str, Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> Said:
+    """Run a command with a new key of a tenant of the test's own; return stdout, or stderr where it fails."""
+    address, folder = server
+    for name in [name for name in os.environ if name.upper().startswith("DUETIME_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("DUETIME_SERVER", address)
+    monkeypatch.setenv("DUETIME_KEY", issued(folder, tmp_path.name, "ann", "tasks", "admin"))
+    monkeypatch.setenv("DUETIME_DATABASE_URL", f"sqlite:///{tmp_path}/never-made.db")
+
+    def answered(*arguments: str, code: int = 0) -> str:
+        capsys.readouterr()
+        assert run(arguments) == code, capsys.readouterr().err
+        written = capsys.readouterr()
+        assert not list(tmp_path.iterdir()), "nothing is made on this machine"
+        return written.err if code else written.out
+
+    return answered
+
+
+def scheduled(said: Said, title: str = "Call John", *options: str) -> Any:
+    return json.loads(said("schedule", title, "--when", "tomorrow 9am", *options, "--json"))
+
+
+def test_a_task_is_scheduled_shown_changed_cancelled_and_brought_back(said: Said) -> None:
+    assert "Scheduled t_" in said("schedule", "Call John", "--when", "tomorrow 9am", "--label", "crm")
+    (row,) = json.loads(said("list", "--label", "crm", "--json"))["tasks"]
+    assert "Call John" in said("list")
+    assert "Call John" in said("show", row["id"], "--history")
+    assert "Changed" in said("reschedule", "call john", "--when", "tomorrow 11am", "--priority", "high")
+    assert json.loads(said("show", row["id"], "--json"))["priority"] == "high"
+    assert "Paused" in said("reschedule", row["id"], "--pause")
+    assert "Resumed" in said("reschedule", row["id"], "--resume")
+    assert "Cancelled" in said("cancel", row["id"], "--reason", "he called")
+    assert "Scheduled again" in said("undo", row["id"])
+    assert "he called" in said("history", row["id"])
+    assert said("explain", row["id"]).startswith("Call John: scheduled")
+
+
+def test_the_same_key_schedules_once_and_a_wrong_revision_changes_nothing(said: Said) -> None:
+    first, second = (scheduled(said, "Pay", "--key", "k1") for _ in range(2))
+    assert (first["id"], second["created"]) == (second["id"], False)
+    assert "t_" in said("reschedule", first["id"], "--title", "Pay all", "--revision", "9", code=4)
+    assert json.loads(said("show", first["id"], "--json"))["title"] == "Pay"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (("show", "t_000000000000"), 3, "t_000000000000"),
+        (("show", "no such title"), 3, "no task is called so"),
+        (("schedule", "Late", "--when", "yesterday"), 2, "past"),
+        (("schedule", "Odd", "--when", "someday", "--priority", "huge"), 2, "priority"),
+        (("doctor",), 2, "works on the machine of the installation alone"),
+        (("pools", "list"), 4, "operator"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else None,
+)
+def test_a_refusal_has_the_words_of_the_server_and_the_exit_code_of_the_verb(
+    said: Said, arguments: tuple[str, ...], code: int, words: str
+) -> None:
+    assert words in said(*arguments, code=code)
+
+
+def test_runs_inbox_and_keys_are_those_of_the_caller(said: Said, server: tuple[str, Path]) -> None:
+    scheduled(said)
+    assert "Call John" in said("runs", "--state", "scheduled", "--until", "in 3 days")
+    assert json.loads(said("runs", "--count-by", "state", "--until", "in 3 days", "--json"))["counts"] == {
+        "scheduled": 1
+    }
+    assert said("inbox") == "Nothing is unread.\n"
+    assert "0 outcomes done" in said("inbox", "done", "--all")
+    new = json.loads(said("keys", "create", "laptop", "--json"))
+    assert new["key"].startswith("dt_")
+    assert "laptop" in said("keys", "list")
+    assert f"Revoked {new['id']}" in said("keys", "revoke", new["key"]), "a whole key is meant by its id"
+
+
+def test_an_operator_sets_pools_and_reads_statistics(
+    said: Said, server: tuple[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DUETIME_KEY", issued(server[1], "local", "root", "admin"))
+    said("pools", "set", "gpu", '{"capacity": 2}')
+    assert "gpu" in said("pools", "list")
+    assert "critical" in said("stats")
+    assert json.loads(said("workers", "--json"))["schema"] == "duetime.workers/1"
+    said("pools", "remove", "gpu")
+    assert said("pools", "list") == "No pool is declared.\n"
+
+
+def test_without_a_right_key_the_way_to_give_one_is_shown(said: Said, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DUETIME_KEY", "dt_wrong")
+    assert "Give a key with --key or DUETIME_KEY" in said("list", code=4)
+
+
+def test_a_key_never_travels_in_the_clear(said: Said) -> None:
+    assert "never sent over plain HTTP" in said("--server", "http://duetime.example.com", "list", code=2)
+    assert "is not the address of a server" in said("--server", "duetime.example.com", "list", code=2)
+
+
+def test_a_server_that_is_not_there_is_named(said: Said) -> None:
+    assert "http://127.0.0.1:9 does not answer" in said("--server", "http://127.0.0.1:9", "list", code=1)
+
+
+def test_every_verb_works_on_a_server_or_is_known_not_to() -> None:
+    def verbs(command: Any, path: str = "") -> Iterator[str]:
+        for name, each in command.commands.items():
+            inner = f"{path} {name}".strip()
+            yield from verbs(each, inner) if hasattr(each, "commands") else [inner]
+
+    assert set(verbs(duetime_command())) == set(VERBS) | ON_THIS_MACHINE_ALONE
