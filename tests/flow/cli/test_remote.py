@@ -26,7 +26,7 @@ ON_THIS_MACHINE_ALONE = {
     *("serve", "worker", "migrate", "doctor", "config", "install", "uninstall"),
     *("service install", "service status", "service remove"),
     *("secrets set", "secrets list", "secrets remove", "secrets rotate"),
-    *("retention status", "retention run", "import"),
+    *("retention status", "retention run", "import", "backup"),
     *("policy show", "policy set", "policy history", "policy rollback"),
 }
 """Verbs of files and processes of a machine, and of secrets and rules that its operator alone changes."""
