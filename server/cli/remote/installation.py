@@ -76,7 +76,7 @@ def inbox_list(server: RemoteServer, params: Params) -> None:
 
 def inbox_read(server: RemoteServer, params: Params) -> None:
     """Show outcomes and mark them as read."""
-    tasks = [found_id(server, text) for text in params["ids"] or ()]
+    tasks: list[str | None] = [found_id(server, text) for text in params["ids"] or ()]
     pages = [server.get("/inbox", limit=params["limit"], task_id=task_id) for task_id in tasks or [None]]
     messages = [message for page in pages for message in page.get("messages") or ()]
     ids = [message["id"] for message in messages]

@@ -34,7 +34,7 @@ EVENTS: Final = Columns(
     ("at", "task_id", "title", "kind", "actor", "to", "reason"),
 )
 _ID: Final = re.compile(r"t_[0-9a-z]{12}")
-_NOT_GIVEN: Final = (None, False, [], ())
+_NOT_GIVEN: Final[tuple[Any, ...]] = (None, False, [], ())
 MAX_NAMESAKES: Final = 20
 
 
