@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.request import RETRY_BOUNDS
-from duetime.server.cli.formats.option_values import MAX_DIGITS, _retry
+from duetime.server.cli.formats.option_values import MAX_DIGITS
 from duetime.server.cli.formats.phrases import COMMAND_WORDS
+from duetime.server.cli.tasks import _retry
 from duetime.server.cli.verbs import duetime_command
 from duetime.tools.registration import definitions
 from duetime.tools.schedule_task import REMINDER
