@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 from duetime.server.cli.access.groups import AUDIT, KEYS, SECRETS
 from duetime.server.cli.help import DeferredVerb, Verbs, VerbsOf
-from duetime.server.cli.order.groups import POLICY
+from duetime.server.cli.order.groups import POLICY, POOLS
 from duetime.server.cli.storage.groups import BACKUP, IMPORT, RETENTION
 from duetime.version import __version__
 from typer.main import get_command
@@ -236,26 +236,7 @@ GROUPS = (
     POLICY,
     IMPORT,
     BACKUP,
-    Verbs(
-        name="pools",
-        help="Pools, which limit concurrency and rate.",
-        rich_markup_mode=None,
-        commands=(
-            DeferredVerb("list", f"{_POOLS}:pools_list", "List the declared pools.", examples=("duetime pools list",)),
-            DeferredVerb(
-                "set",
-                f"{_POOLS}:pools_set",
-                "Create or change a pool at run time; existing reservations stay.",
-                examples=('duetime pools set gpu \'{"kind": "slots", "capacity": 2}\'',),
-            ),
-            DeferredVerb(
-                "remove",
-                f"{_POOLS}:pools_remove",
-                "Remove a pool; tasks that need it are held until it is declared again.",
-                examples=("duetime pools remove gpu",),
-            ),
-        ),
-    ),
+    POOLS,
 )
 
 app = typer.Typer(

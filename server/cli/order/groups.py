@@ -40,3 +40,26 @@ POLICY = Verbs(
         ),
     ),
 )
+
+_POOLS = "duetime.server.cli.pools"
+
+POOLS = Verbs(
+    name="pools",
+    help="Pools, which limit concurrency and rate.",
+    rich_markup_mode=None,
+    commands=(
+        DeferredVerb("list", f"{_POOLS}:pools_list", "List the declared pools.", examples=("duetime pools list",)),
+        DeferredVerb(
+            "set",
+            f"{_POOLS}:pools_set",
+            "Create or change a pool at run time; existing reservations stay.",
+            examples=('duetime pools set gpu \'{"kind": "slots", "capacity": 2}\'',),
+        ),
+        DeferredVerb(
+            "remove",
+            f"{_POOLS}:pools_remove",
+            "Remove a pool; tasks that need it are held until it is declared again.",
+            examples=("duetime pools remove gpu",),
+        ),
+    ),
+)
