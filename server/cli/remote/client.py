@@ -27,7 +27,7 @@ _EXIT_CODES: Final[Mapping[int, int]] = {
 }
 _KEY_REUSED: Final = "idempotency_conflict"
 
-Payload = dict[str, Any]
+RemoteAnswer = dict[str, Any]
 
 
 class RemoteProblem(DuetimeError):
@@ -57,15 +57,15 @@ class RemoteServer:
         if self.key and parts.scheme == "http" and not is_loopback(parts.hostname):
             raise InvalidSetting(f"--server: a key is never sent over plain HTTP to {parts.hostname}. Use https.")
 
-    def get(self, path: str, **query: Any) -> Payload:
+    def get(self, path: str, **query: Any) -> RemoteAnswer:
         """Read; arguments that are None are left out."""
         return self._send("GET", path, {name: value for name, value in query.items() if value is not None})
 
-    def post(self, path: str, body: Mapping[str, Any], **headers: str | None) -> Payload:
+    def post(self, path: str, body: Mapping[str, Any], **headers: str | None) -> RemoteAnswer:
         """Make a change."""
         return self.send("POST", path, body, **headers)
 
-    def send(self, method: str, path: str, body: Mapping[str, Any] | None, **headers: str | None) -> Payload:
+    def send(self, method: str, path: str, body: Mapping[str, Any] | None, **headers: str | None) -> RemoteAnswer:
         """Make a change by a method; of `headers`, underscores are hyphens, and None leaves one out."""
         named = {name.replace("_", "-"): value for name, value in headers.items() if value is not None}
         return self._send(method, path, {}, body, named)
@@ -77,7 +77,7 @@ class RemoteServer:
         query: Mapping[str, Any],
         body: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
-    ) -> Payload:
+    ) -> RemoteAnswer:
         token = {"Authorization": f"Bearer {self.key}"} if self.key else {}
         address = f"{self.url.rstrip('/')}{API}{quote(path)}"
         try:

@@ -10,27 +10,27 @@ from duetime.server.auth.key_format import KeyText
 from duetime.server.cli import output
 from duetime.server.cli.formats.option_values import read_object
 from duetime.server.cli.past.run_table import COLUMNS as RUN_COLUMNS
-from duetime.server.cli.remote.client import Payload, RemoteServer
-from duetime.server.cli.remote.tables import Columns, show_rows
+from duetime.server.cli.remote.client import RemoteAnswer, RemoteServer
+from duetime.server.cli.remote.tables import RemoteTable, show_rows
 from duetime.server.cli.remote.tasks import Params, found_id
 
-RUNS: Final = Columns("runs", RUN_COLUMNS, ("id", "at", "state", "title", "action", "attempts", "worker", "error"))
-COUNTS: Final = Columns("counts", ("group", "runs"), ("group", "runs"))
-BUCKETS: Final = Columns("buckets", ("start", "state", "runs"), ("start", "state", "runs"))
-MESSAGES: Final = Columns(
+RUNS: Final = RemoteTable("runs", RUN_COLUMNS, ("id", "at", "state", "title", "action", "attempts", "worker", "error"))
+COUNTS: Final = RemoteTable("counts", ("group", "runs"), ("group", "runs"))
+BUCKETS: Final = RemoteTable("buckets", ("start", "state", "runs"), ("start", "state", "runs"))
+MESSAGES: Final = RemoteTable(
     "messages", ("at", "id", "task_id", "title", "state", "text"), ("at", "task_id", "title", "state", "text")
 )
-POOLS: Final = Columns("pools", ("pool", "declaration"), ("pool", "declaration"))
-WORKERS: Final = Columns(
+POOLS: Final = RemoteTable("pools", ("pool", "declaration"), ("pool", "declaration"))
+WORKERS: Final = RemoteTable(
     "workers",
     ("id", "host", "pid", "state", "running", "threads", "lost_threads", "seen_at"),
     ("id", "host", "pid", "state", "running", "threads", "lost_threads", "seen_at"),
 )
-TIERS: Final = Columns(
+TIERS: Final = RemoteTable(
     "tiers", ("tier", "waiting", "share", "bound", "late"), ("tier", "waiting", "share", "bound", "late")
 )
-POOL_USE: Final = Columns("pools", ("pool", "state", "used"), ("pool", "state", "used", "spent", "free", "parked"))
-KEYS: Final = Columns(
+POOL_USE: Final = RemoteTable("pools", ("pool", "state", "used"), ("pool", "state", "used", "spent", "free", "parked"))
+KEYS: Final = RemoteTable(
     "keys",
     ("id", "name", "tenant", "user", "scopes", "state", "expires_at", "last_used_at"),
     ("id", "name", "tenant", "user", "scopes", "state", "expires_at", "last_used_at"),
@@ -57,7 +57,7 @@ def runs(server: RemoteServer, params: Params) -> None:
         show_rows(RUNS, page, params, nothing="No runs.")
 
 
-def _buckets(found: Payload) -> list[Payload]:
+def _buckets(found: RemoteAnswer) -> list[RemoteAnswer]:
     return [
         {"start": bucket["start"], "state": state, "runs": count}
         for bucket in found["buckets"]
@@ -171,7 +171,7 @@ def _key_id(text: str) -> str:
     return key.id if key else text
 
 
-def _show_key(key: Payload, params: Params) -> None:
+def _show_key(key: RemoteAnswer, params: Params) -> None:
     if params["as_json"]:
         output.as_json(key)
         return

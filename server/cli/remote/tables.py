@@ -9,7 +9,7 @@ from typing import Any
 from duetime.scheduler.task import Json
 from duetime.server.cli import output
 from duetime.server.cli.formats.csv_table import write_csv
-from duetime.server.cli.remote.client import Payload
+from duetime.server.cli.remote.client import RemoteAnswer
 from duetime.widgets.outcome import as_text
 from duetime.widgets.quote import cut
 
@@ -20,7 +20,7 @@ _OF_ID = {"id": "ID", "task_id": "TASK"}
 
 
 @dataclass(frozen=True, slots=True)
-class Columns:
+class RemoteTable:
     """The rows of an answer, by the name that it has there; all columns are for programs, `shown` ones for people."""
 
     rows: str
@@ -28,9 +28,9 @@ class Columns:
     shown: tuple[str, ...]
 
 
-def show_rows(columns: Columns, page: Payload, params: Mapping[str, Any], *, nothing: str) -> None:
+def show_rows(columns: RemoteTable, page: RemoteAnswer, params: Mapping[str, Any], *, nothing: str) -> None:
     """Write the rows of an answer as the options of the verb ask for, and how to get the next page."""
-    rows: Sequence[Payload] = page.get(columns.rows) or ()
+    rows: Sequence[RemoteAnswer] = page.get(columns.rows) or ()
     if params.get("as_json"):
         output.as_json(page)
     elif params.get("as_csv"):

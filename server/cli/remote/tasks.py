@@ -14,8 +14,8 @@ from duetime.server.cli.formats import task_facts
 from duetime.server.cli.formats.option_values import read_object, read_retry, read_units
 from duetime.server.cli.formats.phrases import COMMAND_WORDS
 from duetime.server.cli.formats.rows import TASK_COLUMNS, task_cells
-from duetime.server.cli.remote.client import Payload, RemoteProblem, RemoteServer
-from duetime.server.cli.remote.tables import Columns, show_rows
+from duetime.server.cli.remote.client import RemoteAnswer, RemoteProblem, RemoteServer
+from duetime.server.cli.remote.tables import RemoteTable, show_rows
 from duetime.server.cli.tasks import RESCHEDULE_VERBS
 from duetime.widgets.schema import TaskPayload
 
@@ -27,8 +27,8 @@ SAME_NAMES: Final = (
 )
 """Options whose names are those of the arguments."""
 
-TASKS: Final = Columns("tasks", TASK_COLUMNS, ("id", "when", "state", "title", "action", "repeat", "labels"))
-EVENTS: Final = Columns(
+TASKS: Final = RemoteTable("tasks", TASK_COLUMNS, ("id", "when", "state", "title", "action", "repeat", "labels"))
+EVENTS: Final = RemoteTable(
     "events",
     ("at", "task_id", "title", "kind", "actor", "via", "from", "to", "reason"),
     ("at", "task_id", "title", "kind", "actor", "to", "reason"),
@@ -61,7 +61,7 @@ def failed(server: RemoteServer, params: Params) -> None:
     _show_tasks(server.get("/tasks", state="failed", **{name: params[name] for name in names}), params)
 
 
-def _show_tasks(page: Payload, params: Params) -> None:
+def _show_tasks(page: RemoteAnswer, params: Params) -> None:
     shown = {**page, "tasks": [task_cells(row) for row in page["tasks"]]}
     show_rows(TASKS, page if params["as_json"] else shown, params, nothing="No tasks.")
 
@@ -139,7 +139,7 @@ def found_id(server: RemoteServer, text: str) -> str:
     raise RemoteProblem(f"{text[:100]!r}: {found}. Give the whole id of one.", NOT_FOUND_CODE)
 
 
-def _show_change(verb: str, task: Payload, params: Params) -> None:
+def _show_change(verb: str, task: RemoteAnswer, params: Params) -> None:
     if params["as_json"]:
         output.as_json(task)
     else:

@@ -1,4 +1,4 @@
-"""Which verbs work on another machine, and by what; the others say that they do not."""
+"""The verbs that work on another machine, each with its function; all others say that they do not."""
 
 from __future__ import annotations
 
