@@ -22,6 +22,7 @@ from duetime.scheduler.rules.states import LEGAL, TERMINAL
 from duetime.scheduler.store.schema.constraints import LEGAL_MOVE
 from duetime.scheduler.task import DeliveryState, State
 from duetime.server.cli.verbs import duetime_command
+from duetime.server.settings.layers import REMOTE_VARIABLES
 from duetime.server.settings.model import Settings
 from duetime.tools.definition import AnyDefinition
 from duetime.tools.registration import definitions
@@ -178,7 +179,7 @@ def test_every_method_of_the_scheduler_is_explained_and_no_other() -> None:
 
 def test_variables_and_verbs_in_the_pages_exist() -> None:
     text = "\n".join(path.read_text("utf-8") for path in PAGES)
-    known = {f"DUETIME_{name.upper()}" for name in Settings.model_fields} | {"DUETIME_CONFIG"}
+    known = {f"DUETIME_{name.upper()}" for name in Settings.model_fields} | {"DUETIME_CONFIG", *REMOTE_VARIABLES}
     assert set(re.findall(r"\bDUETIME_(?!TEST_)[A-Z_]+", text)) - known == set()
     verbs = set(getattr(duetime_command(), "commands", {}))
     assert set(re.findall(r"`(?:\.venv/bin/)?duetime ([a-z][a-z-]*)", text)) - verbs == set()
