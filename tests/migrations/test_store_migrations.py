@@ -7,6 +7,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+import time
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -354,6 +355,17 @@ def test_several_starts_at_once_make_one_schema(url: str) -> None:
         thread.join()
     assert failures == []
     open_store(url, migrate=False).close()
+
+
+def test_a_start_waits_while_another_one_gives_the_new_file_its_journal(
+    sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = sqlite3.connect(tmp_path / "duetime.db", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    monkeypatch.setattr(time, "sleep", lambda _: other.rollback())
+    open_store(sqlite_url).close()
+    assert not other.in_transaction
+    other.close()
 
 
 def test_opening_a_database_that_is_current_does_not_import_alembic(sqlite_url: str) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -22,6 +24,9 @@ Stored = Callable[[Connection, T], bool]
 
 BUSY_TIMEOUT_S = 5
 """How long a database may be busy, or away, before a call gives up."""
+
+JOURNAL_PAUSE_S = 0.01
+"""Between two tries to give a new file its journal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,8 +198,8 @@ def _configure(synchronous: str) -> Callable[[Any, Any], None]:
         raise ValueError(msg)
 
     def configure(raw: Any, _record: Any) -> None:
+        _write_ahead(raw)
         for pragma in (
-            "journal_mode=WAL",
             f"synchronous={synchronous.upper()}",
             "foreign_keys=ON",
             "journal_size_limit=67108864",
@@ -202,3 +207,17 @@ def _configure(synchronous: str) -> Callable[[Any, Any], None]:
             raw.execute(f"PRAGMA {pragma}").close()
 
     return configure
+
+
+def _write_ahead(raw: Any) -> None:
+    """Give a file its journal: only for this SQLite fails at once, without waiting, while another one does it."""
+    latest = time.monotonic() + BUSY_TIMEOUT_S
+    while True:
+        try:
+            raw.execute("PRAGMA journal_mode=WAL").close()
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > latest:
+                raise
+            time.sleep(JOURNAL_PAUSE_S)
+        else:
+            return

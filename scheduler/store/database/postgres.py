@@ -159,8 +159,11 @@ class Postgres(Database):
             got = bool(connection.exec_driver_sql(f"SELECT pg_try_advisory_lock({lock_id})").scalar_one())
             try:
                 yield got
+                if got:
+                    with suppress(DBAPIError):  # a session that broke has no lock
+                        connection.exec_driver_sql(f"SELECT pg_advisory_unlock({lock_id})")
             finally:
-                connection.invalidate()  # closing the session releases the lock, whatever became of it
+                connection.invalidate()  # the end of the session releases the lock, but only some time later
 
     def _attempted(self, work: Work[T], isolation: int | None) -> T:
         with translated():

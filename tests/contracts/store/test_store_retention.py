@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+import psycopg
 import pytest
 from duetime.scheduler.dispatch.retention import FIRST_BATCH_ROWS, BatchSize, Sweep
 from duetime.scheduler.events import EventFilter, EventKind
@@ -320,6 +321,22 @@ def test_one_process_at_a_time_sweeps(store: Store, clock: Clock) -> None:
         assert list(second.run()) == []
         assert second.refused
     assert swept(store)["tasks"] == 1
+
+
+def test_the_next_sweep_may_begin_before_the_server_knows_that_the_last_one_hung_up(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hang_up, open_ones = psycopg.Connection.close, list[Any]()
+
+    def keep(connection: Any) -> None:
+        open_ones.append(connection)
+
+    monkeypatch.setattr(psycopg.Connection, "close", keep)
+    for _ in range(3):
+        with store.retention.alone() as is_alone:
+            assert is_alone
+    for connection in open_ones:
+        hang_up(connection)
 
 
 def test_a_sweep_is_kept_with_what_it_deleted(store: Store, clock: Clock) -> None:
