@@ -13,12 +13,16 @@ from duetime.server.admin.visit import Visit
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A template and its values; `title` is that of the window."""
+    """A template and its values; `title` is that of the window.
+
+    `tenant` is whose things it shows, where the address does not say so: for the audit of what operators read.
+    """
 
     template: str
     title: str
     values: Mapping[str, Any] = field(default_factory=dict)
     status: HTTPStatus = HTTPStatus.OK
+    tenant: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

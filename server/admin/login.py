@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from dataclasses import replace
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 from duetime.scheduler.principal import Scope
+from duetime.server.admin.failures import shielded
 from duetime.server.admin.protection import ForeignForm, check_own_page, protected
 from duetime.server.admin.site import LOGIN, AdminSite, path_of, sent_form
 from duetime.server.admin.visit import ROOT
+from duetime.server.admin.visitors import NotLoggedIn, way_of
 from duetime.server.auth.key_format import KeyText
 from duetime.server.auth.verifier import CallerToken
+from duetime.tools.threads import cross
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
@@ -31,9 +36,9 @@ class Login:
 
     def routes(self) -> list[Route]:
         return [
-            Route(LOGIN, self.show, methods=["GET"]),
-            Route(LOGIN, self.enter, methods=["POST"]),
-            Route(f"{ROOT}/logout", self.leave, methods=["POST"]),
+            Route(LOGIN, shielded(self.show), methods=["GET"]),
+            Route(LOGIN, shielded(self.enter), methods=["POST"]),
+            Route(f"{ROOT}/logout", shielded(self.leave), methods=["POST"]),
         ]
 
     async def show(self, request: Request) -> Response:
@@ -52,19 +57,29 @@ class Login:
         found = await self._site.guard.verifier.verify_token(key) if self._site.guard and self._keys else None
         text = KeyText.parse(key)
         if text is None or not isinstance(found, CallerToken):
+            await cross(self._site.audit.refused, way_of(request), "no right key", text.id if text else None)
             return self._page(request, after, _WRONG, HTTPStatus.UNAUTHORIZED)
         if not found.principal.may(Scope.ADMIN_READ):
+            await cross(self._site.audit.refused, way_of(request), "its key lacks admin:read", text.id)
             return self._page(request, after, _NO_ADMIN, HTTPStatus.FORBIDDEN)
+        await cross(self._site.audit.logged_in, replace(found.principal, via=way_of(request)), text.id)
         response = protected(RedirectResponse(after, HTTPStatus.SEE_OTHER))
         self._site.begin(response, self._site.visitors.sessions.new(key_id=text.id))
         return response
 
     async def leave(self, request: Request) -> Response:
-        """End the session in this browser."""
+        """End the session, on the server too: a copy of its cookie is worthless from now on."""
         self._site.check_form(request, self._site.visitors.session_of(request), await sent_form(request))
+        await cross(self._end, request)
         response = protected(RedirectResponse(LOGIN, HTTPStatus.SEE_OTHER))
         response.delete_cookie(self._site.visitors.cookie, path="/", secure=self._site.visitors.secure, httponly=True)
         return response
+
+    def _end(self, request: Request) -> None:
+        with suppress(NotLoggedIn):
+            session, principal = self._site.visitors.find(request)
+            self._site.current().store.ended_sessions.add(session.id, session.ends_at)
+            self._site.audit.logged_out(principal, session.key_id)
 
     def _page(self, request: Request, after: str, problem: str = "", status: HTTPStatus = HTTPStatus.OK) -> Response:
         values = {"keys": self._keys, "ways": self._ways, "after": after, "problem": problem}

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 from duetime.server.admin.answers import AdminRoute
 from duetime.server.admin.assets import PREFIX, assets
+from duetime.server.admin.failures import shielded
 from duetime.server.admin.live import LiveFeed
 from duetime.server.admin.login import Login
 from duetime.server.admin.pages import not_found, overview, pools, run, runs, schedules, timeline, workers
 from duetime.server.admin.protection import protected
 from duetime.server.admin.site import AdminSite, endpoint
 from duetime.server.admin.visit import ROOT
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
@@ -40,20 +41,20 @@ def routes(current: Callable[[], App], settings: Settings, guard: Guard | None) 
     return [
         Route(f"{PREFIX}{{name}}", static_file, methods=["GET"]),
         *(Login(site, keys="keys" in settings.auth).routes() if guard is not None else ()),
-        Route(f"{ROOT}/live", feed.serve, methods=["GET"]),
+        Route(f"{ROOT}/live", shielded(feed.serve), methods=["GET"]),
         *(_route(site, route) for page in PAGES for route in page),
     ]
 
 
 def _route(site: AdminSite, route: AdminRoute) -> Route:
     path = ROOT if route.path == "/" else f"{ROOT}{route.path}"
-    return Route(path, endpoint(site, route), methods=[route.method])
+    return Route(path, shielded(endpoint(site, route)), methods=[route.method])
 
 
 async def static_file(request: Request) -> Response:
     """Answer with a file that pages load."""
     found = assets().get(request.path_params["name"])
     if found is None:
-        raise HTTPException(404)
+        return protected(Response("There is no such file.", HTTPStatus.NOT_FOUND, media_type="text/plain"))
     response = Response(found.content, media_type=found.media_type)
     return protected(response, cache=FOR_EVER)

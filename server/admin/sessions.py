@@ -1,7 +1,8 @@
 """Sessions of the admin page: a cookie, sealed by the server, that says who has logged in and when.
 
 The seal is an HMAC with a key that all processes of an installation share, so any of them knows the session again. A
-session of an API key names the key, and each request looks the key up: a revoked key ends its sessions at once.
+session of an API key names the key, and each request looks the key up: a revoked key ends its sessions at once. A
+session that was logged out is in the store until it would have ended, so no copy of its cookie works either.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import json
 import secrets
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
 from typing import Any
 
 IDLE_LIFETIME_S = 3600
@@ -38,6 +40,11 @@ class AdminSession:
     tenant: str = ""
     user: str = ""
     scopes: tuple[str, ...] = ()
+
+    @property
+    def ends_at(self) -> datetime:
+        """When it ends in any case."""
+        return datetime.fromtimestamp(self.begun_at + LIFETIME_S, UTC)
 
 
 class Seal:

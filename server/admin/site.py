@@ -10,7 +10,9 @@ from urllib.parse import parse_qsl, quote
 
 from duetime.scheduler.errors import DuetimeError, InvalidArgument
 from duetime.scheduler.rules.time import zones
+from duetime.server.admin.access_audit import AccessAudit
 from duetime.server.admin.answers import AdminRoute, Answer, Download, Moved, Page
+from duetime.server.admin.failures import problem
 from duetime.server.admin.navigation import sections
 from duetime.server.admin.protection import TOKEN_FIELD, TOKEN_HEADER, ForeignForm, check_own_page, protected
 from duetime.server.admin.renderer import render
@@ -40,15 +42,6 @@ MAX_FIELDS = 2_000
 KEY_NAME = "admin"
 """The name of the key in the store by which cookies are sealed."""
 
-_STATUS = {
-    "not_found": HTTPStatus.NOT_FOUND,
-    "scope_missing": HTTPStatus.FORBIDDEN,
-    "foreign_form": HTTPStatus.FORBIDDEN,
-    "invalid_argument": HTTPStatus.BAD_REQUEST,
-    "invalid_arguments": HTTPStatus.BAD_REQUEST,
-    "store_unavailable": HTTPStatus.SERVICE_UNAVAILABLE,
-}
-
 Form = ImmutableMultiDict[str, str]
 
 
@@ -63,6 +56,7 @@ class AdminSite:
         self.seal = Seal(lambda: current().store.server_key(KEY_NAME))
         sessions = Sessions(self.seal, lambda: current().store.now().timestamp())
         secure = bool(settings.public_url and settings.public_url.startswith("https:"))
+        self.audit = AccessAudit(lambda: current().store, settings.operator_tenant)
         self.visitors = Visitors(sessions, lambda: current().store, settings.operator_tenant, secure)
 
     async def serve(self, route: AdminRoute, request: Request) -> Response:
@@ -82,9 +76,16 @@ class AdminSite:
                 self.check_form(request, session, form)
             check_scope(principal, route.scope, operators=route.operators)
             found = route.handle(visit)
+            self._audit_read(found, visit, session, request)
         except DuetimeError as error:
             found = problem(error)
         return self._with_session(self._response(found, visit, session, request), session, request)
+
+    def _audit_read(self, found: Answer, visit: Visit, session: AdminSession, request: Request) -> None:
+        """Record whose things an answer shows; what a page asks by itself was recorded when it was opened."""
+        if not isinstance(found, Moved) and LIVE_HEADER not in request.headers:
+            shown = found.tenant if isinstance(found, Page) and found.tenant else visit.tenant
+            self.audit.read(visit.principal, session, shown, visit.path)
 
     def _visit(self, request: Request, form: Form, principal: Principal) -> Visit:
         path, app = request.scope["path"].removeprefix(ROOT) or "/", self.current()
@@ -165,12 +166,6 @@ class AdminSite:
         response.set_cookie(
             name, value, lifetime_s, path=path, secure=self.visitors.secure, httponly=True, samesite="strict"
         )
-
-
-def problem(error: DuetimeError) -> Page:
-    """Return the page that says what is wrong."""
-    status = _STATUS.get(error.code, HTTPStatus.CONFLICT)
-    return Page("problem.html", status.phrase, {"sentence": str(error), "status": status.value}, status)
 
 
 async def sent_form(request: Request) -> Form:

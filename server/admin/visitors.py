@@ -61,6 +61,8 @@ class Visitors:
         return session, _coming_by(replace(found, operator=operator), request)
 
     def _principal(self, session: AdminSession) -> Principal | None:
+        if self.store().ended_sessions.has(session.id):
+            return None
         if not session.key_id:
             known = session.tenant and session.user
             return Principal(session.tenant, session.user, frozenset(session.scopes)) if known else None
@@ -78,4 +80,9 @@ def check_scope(principal: Principal, scope: Scope, *, operators: bool) -> None:
 
 
 def _coming_by(principal: Principal, request: Request) -> Principal:
-    return replace(principal, via=f"admin {request.client.host if request.client else '-'}")
+    return replace(principal, via=way_of(request))
+
+
+def way_of(request: Request) -> str:
+    """Return the surface and the address of a request, as the history names them."""
+    return f"admin {request.client.host if request.client else '-'}"

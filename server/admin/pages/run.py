@@ -19,7 +19,8 @@ def run(visit: Visit) -> Page:
     """Show a run."""
     found = _found(visit)
     view, reasons = visit.scheduler.explain(found.record.task.id, by=visit.acting_in(found.run.tenant))
-    return Page("run.html", found.record.task.title, {**_values(visit, found, view, reasons), "live": True})
+    values = {**_values(visit, found, view, reasons), "live": True}
+    return Page("run.html", found.record.task.title, values, tenant=found.run.tenant)
 
 
 def _found(visit: Visit) -> RunDetail:

@@ -1,0 +1,131 @@
+"""The audit of the admin page: who came in, who was turned away, and what operators read of other tenants."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+
+import pytest
+from duetime.scheduler.audit.entry import AuditEntry, AuditFilter
+from duetime.scheduler.principal import Principal
+from duetime.server.admin import routes
+from duetime.server.admin.access_audit import MAX_REFUSALS_PER_MINUTE
+from duetime.server.admin.answers import Page, get
+from duetime.server.admin.visit import Visit
+
+from tests.flow.admin.conftest import ORIGIN, Admin, Open
+
+pytestmark = pytest.mark.anyio
+
+
+def entries(admin: Admin, tenant: str, kind: str | None = None) -> list[AuditEntry]:
+    """Return the audit log of a tenant, oldest first."""
+    found = admin.site.app.store.audit.page(tenant, AuditFilter(kind=kind), limit=1_000).entries
+    return list(reversed(found))
+
+
+async def test_a_copy_of_the_cookie_is_worthless_after_the_log_out(admin_page: Open) -> None:
+    admin = await admin_page(auth=("keys",))
+    await admin.enter("admin")
+    [stolen] = [each for each in admin.http.cookies.jar if each.name == "duetime_admin"]
+    assert (await admin.post("/logout")).status_code == HTTPStatus.SEE_OTHER
+    admin.http.cookies.set("duetime_admin", stolen.value or "", domain=stolen.domain, path="/")
+    assert (await admin.get("")).headers["location"] == "/admin/login"
+    assert (await admin.get("/live")).status_code == HTTPStatus.UNAUTHORIZED
+
+
+async def test_the_log_out_of_one_session_ends_no_other_one_of_the_same_key(admin_page: Open) -> None:
+    admin = await admin_page(auth=("keys",))
+    key = await admin.enter("admin")
+    await admin.post("/logout")
+    await admin.log_in(key)
+    assert (await admin.get("")).status_code == HTTPStatus.OK
+
+
+async def test_logins_and_log_outs_are_recorded_with_their_key_and_address(admin_page: Open) -> None:
+    admin = await admin_page(auth=("keys",))
+    key = await admin.enter("admin:read")
+    await admin.post("/logout")
+    came, left = entries(admin, "acme")
+    assert (came.kind, left.kind) == ("logged_in", "logged_out")
+    assert {each.subject for each in (came, left)} == {key.split("_")[1]}
+    assert {(each.actor, each.via) for each in (came, left)} == {("ann", "admin 127.0.0.1")}
+
+
+async def test_a_refused_login_is_recorded_with_the_tenant_whose_key_was_tried(admin_page: Open) -> None:
+    admin = await admin_page(auth=("keys",), operator_tenant="house")
+    narrow = admin.site.key("acme", scopes=("tasks",))
+    for key in ("nonsense", narrow):
+        await admin.log_in(key)
+    [unknown], [known] = entries(admin, "house"), entries(admin, "acme")
+    assert (unknown.kind, unknown.actor, unknown.subject) == ("login_refused", "unknown", None)
+    assert (known.subject, known.reason) == (narrow.split("_")[1], "its key lacks admin:read")
+    assert narrow not in repr(known)
+    assert "nonsense" not in repr(unknown)
+
+
+async def test_a_flood_of_refused_logins_fills_no_database(admin_page: Open) -> None:
+    admin = await admin_page(auth=("keys",))
+    for _ in range(MAX_REFUSALS_PER_MINUTE + 5):
+        await admin.log_in("nonsense")
+    assert len(entries(admin, "local")) == MAX_REFUSALS_PER_MINUTE
+
+
+async def test_what_an_operator_reads_of_another_tenant_is_in_the_log_of_that_tenant(admin_page: Open) -> None:
+    admin = await admin_page(auth=("keys",), operator_tenant="house")
+    await admin.enter("admin:read", tenant="house", user="root")
+    for _ in range(2):
+        await admin.get("/runs?tenant=acme&q=invoice")
+    await admin.get("/schedules?tenant=acme", **{"X-Duetime-Live": "1"})
+    await admin.get("/runs?tenant=house")
+    [read] = entries(admin, "acme")
+    assert (read.kind, read.actor, read.actor_tenant, read.subject) == ("other_tenant_read", "root", "house", "/runs")
+    assert entries(admin, "house", "other_tenant_read") == []
+    await admin.get("/runs")
+    [of_all] = entries(admin, "house", "other_tenant_read")
+    assert of_all.detail == {"tenants": "*"}
+
+
+async def test_a_run_of_another_tenant_is_recorded_although_its_address_names_none(admin_page: Open) -> None:
+    admin = await admin_page(auth=("keys",), operator_tenant="house")
+    view = admin.site.app.scheduler.schedule("Call John", by=Principal("acme", "ann"), when="in 1 hour")
+    await admin.enter("admin:read", tenant="house")
+    assert (await admin.get(f"/runs/{view.record.run.id}")).status_code == HTTPStatus.OK
+    assert [each.subject for each in entries(admin, "acme")] == [f"/runs/{view.record.run.id}"]
+
+
+async def test_a_tenants_administrator_who_reads_his_own_is_not_recorded(admin_page: Open) -> None:
+    admin = await admin_page(auth=("keys",), operator_tenant="house")
+    await admin.enter("admin:read")
+    await admin.get("/runs?tenant=globex")
+    assert entries(admin, "acme", "other_tenant_read") == []
+    assert entries(admin, "globex") == []
+
+
+def broken(visit: Visit) -> Page:
+    return Page("problem.html", f"of {visit.tenant}")
+
+
+def failing(visit: Visit) -> Page:
+    raise ZeroDivisionError(visit.path)
+
+
+@pytest.mark.parametrize("path", ["/broken", "/failing"])
+async def test_a_page_that_fails_still_answers_behind_its_headers(
+    admin_page: Open, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    monkeypatch.setattr(routes, "PAGES", ((get("/broken", broken), get("/failing", failing)), *routes.PAGES))
+    answer = await (await admin_page()).get(path)
+    assert answer.status_code == HTTPStatus.INTERNAL_SERVER_ERROR
+    assert "default-src 'none'" in answer.headers["content-security-policy"]
+    assert answer.headers["cache-control"] == "no-store"
+    assert "Traceback" not in answer.text
+    assert "sentence" not in answer.text
+
+
+async def test_a_log_out_by_a_foreign_page_is_refused_behind_the_headers(admin_page: Open) -> None:
+    admin = await admin_page(auth=("keys",))
+    await admin.enter("admin")
+    refused = await admin.http.post("/admin/logout", data={"csrf_token": "0"}, headers={"Origin": ORIGIN})
+    assert refused.status_code == HTTPStatus.FORBIDDEN
+    assert "frame-ancestors 'none'" in refused.headers["content-security-policy"]
+    assert (await admin.get("")).status_code == HTTPStatus.OK
