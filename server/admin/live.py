@@ -10,8 +10,8 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 from duetime.scheduler.errors import DuetimeError
+from duetime.server.admin.access.visitors import NotLoggedIn, Visitors
 from duetime.server.admin.protection import protected
-from duetime.server.admin.visitors import NotLoggedIn, Visitors
 from duetime.tools.threads import cross
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse

@@ -10,15 +10,15 @@ from urllib.parse import parse_qsl, quote
 
 from duetime.scheduler.errors import DuetimeError, InvalidArgument
 from duetime.scheduler.rules.time import zones
-from duetime.server.admin.access_audit import AccessAudit
+from duetime.server.admin.access.access_audit import AccessAudit
+from duetime.server.admin.access.sessions import AdminSession, Seal, Sessions
+from duetime.server.admin.access.visitors import NotLoggedIn, Visitors, check_scope
 from duetime.server.admin.answers import AdminRoute, Answer, Download, Moved, Page
 from duetime.server.admin.failures import problem
 from duetime.server.admin.navigation import sections
 from duetime.server.admin.protection import TOKEN_FIELD, TOKEN_HEADER, ForeignForm, check_own_page, protected
 from duetime.server.admin.renderer import render
-from duetime.server.admin.sessions import AdminSession, Seal, Sessions
 from duetime.server.admin.visit import ROOT, Visit
-from duetime.server.admin.visitors import NotLoggedIn, Visitors, check_scope
 from duetime.tools.threads import cross
 from starlette.datastructures import ImmutableMultiDict
 from starlette.requests import Request

@@ -8,7 +8,7 @@ import pytest
 from duetime.scheduler.audit.entry import AuditEntry, AuditFilter
 from duetime.scheduler.principal import Principal
 from duetime.server.admin import routes
-from duetime.server.admin.access_audit import MAX_REFUSALS_PER_MINUTE
+from duetime.server.admin.access.access_audit import MAX_REFUSALS_PER_MINUTE
 from duetime.server.admin.answers import Page, get
 from duetime.server.admin.visit import Visit
 

@@ -5,8 +5,15 @@ from __future__ import annotations
 import pytest
 from duetime.scheduler.principal import Principal, Scope
 from duetime.server.admin import answers, routes
+from duetime.server.admin.access.sessions import (
+    IDLE_LIFETIME_S,
+    LIFETIME_S,
+    SEEN_INTERVAL_S,
+    AdminSession,
+    Seal,
+    Sessions,
+)
 from duetime.server.admin.answers import Moved, get, post
-from duetime.server.admin.sessions import IDLE_LIFETIME_S, LIFETIME_S, SEEN_INTERVAL_S, AdminSession, Seal, Sessions
 from duetime.server.admin.site import path_of
 from duetime.server.admin.visit import Visit
 

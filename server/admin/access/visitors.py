@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from duetime.scheduler.errors import DuetimeError
 from duetime.scheduler.principal import LOCAL, Principal, Scope
-from duetime.server.admin.sessions import AdminSession, Sessions
+from duetime.server.admin.access.sessions import AdminSession, Sessions
 from duetime.server.auth.access import GUARDED
 from starlette.requests import Request
 

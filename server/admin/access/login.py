@@ -8,11 +8,11 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 from duetime.scheduler.principal import Scope
+from duetime.server.admin.access.visitors import NotLoggedIn, way_of
 from duetime.server.admin.failures import shielded
 from duetime.server.admin.protection import ForeignForm, check_own_page, protected
 from duetime.server.admin.site import LOGIN, AdminSite, path_of, sent_form
 from duetime.server.admin.visit import ROOT
-from duetime.server.admin.visitors import NotLoggedIn, way_of
 from duetime.server.auth.key_format import KeyText
 from duetime.server.auth.verifier import CallerToken
 from duetime.tools.threads import cross

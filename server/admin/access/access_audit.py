@@ -13,7 +13,7 @@ from duetime.scheduler.principal import Principal
 
 if TYPE_CHECKING:
     from duetime.scheduler.store import Store
-    from duetime.server.admin.sessions import AdminSession
+    from duetime.server.admin.access.sessions import AdminSession
 
 MAX_REFUSALS_PER_MINUTE: Final = 30
 """Refused logins that are recorded each minute: nobody can fill the database by guessing keys."""

@@ -1,0 +1,1 @@
+"""Who visits the admin page: sessions, logins, and the audit of both."""
