@@ -12,7 +12,7 @@ from duetime.scheduler.audit.chain import AuditKeys
 from duetime.scheduler.errors import InvalidSetting
 from duetime.scheduler.store.access.api_keys import ApiKeys
 from duetime.scheduler.store.access.cipher import Cipher
-from duetime.scheduler.store.access.ended_sessions import EndedSessions
+from duetime.scheduler.store.access.ended_sessions import EndedAdminSessions
 from duetime.scheduler.store.access.secrets import Secrets
 from duetime.scheduler.store.alerts.alerts import Alerts
 from duetime.scheduler.store.alerts.turns import ProcessTurns
@@ -77,7 +77,7 @@ class Store:
         self.search = Search(database)
         self.backlog = Backlog(database)
         self.api_keys = ApiKeys(database, clock)
-        self.ended_sessions = EndedSessions(database, clock)
+        self.ended_sessions = EndedAdminSessions(database, clock)
         self.audit = AuditLog(database, clock, cursors)
         self._server_keys: dict[str, ServerKey] = {}
         self.secrets = Secrets(database, clock, Cipher(secret_keys))

@@ -26,7 +26,7 @@ _DEFECT = "This page could not be made. The log of the server says why."
 
 log = logging.getLogger(__name__)
 
-Endpoint = Callable[[Request], Awaitable[Response]]
+AdminEndpoint = Callable[[Request], Awaitable[Response]]
 
 
 def problem(error: DuetimeError) -> Page:
@@ -39,7 +39,7 @@ def status_of(error: DuetimeError) -> HTTPStatus:
     return _STATUS.get(error.code, HTTPStatus.CONFLICT)
 
 
-def shielded(endpoint: Endpoint) -> Endpoint:
+def shielded(endpoint: AdminEndpoint) -> AdminEndpoint:
     """Return the endpoint, whose exceptions become answers with the headers of every other answer."""
 
     async def answer(request: Request) -> Response:

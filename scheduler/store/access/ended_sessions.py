@@ -13,7 +13,7 @@ from sqlalchemy import Connection, bindparam, delete, select
 _ONE = select(ended_sessions.c.session_id).where(ended_sessions.c.session_id == bindparam("wanted"))
 
 
-class EndedSessions:
+class EndedAdminSessions:
     """The sessions that ended early, of all tenants, by their random ids."""
 
     def __init__(self, database: Database, now: Callable[[], datetime]) -> None:
