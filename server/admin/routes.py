@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
-from duetime.server.admin.access.login import Login
 from duetime.server.admin.answers import AdminRoute
 from duetime.server.admin.assets import PREFIX, assets
 from duetime.server.admin.failures import shielded
 from duetime.server.admin.live import LiveFeed
+from duetime.server.admin.login import Login
 from duetime.server.admin.pages import not_found, overview, pools, run, runs, schedules, timeline, workers
 from duetime.server.admin.protection import protected
 from duetime.server.admin.site import AdminSite, endpoint

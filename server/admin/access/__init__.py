@@ -1,1 +1,1 @@
-"""Who visits the admin page: sessions, logins, and the audit of both."""
+"""Visitors of the admin page: their sessions, and the audit of what they read."""
