@@ -5,6 +5,7 @@ What cannot be brought either skips these tests on a laptop and says what would 
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -49,13 +50,13 @@ def find_chromium() -> str:
         missing("A Chromium", f"{error} Install Google Chrome, or set DUETIME_TEST_CHROMIUM to the path of one.")
 
 
-def ensure_node_modules() -> Path:
-    """Return a folder with the AppBridge and esbuild, installed by npm on first use and when the wish list changes."""
-    modules, wanted = CACHE / "node_modules", (HOST / "package.json").read_text("utf-8")
+def ensure_node_modules(folder: Path = CACHE, package: Path = HOST / "package.json") -> Path:
+    """Return the modules that a wish list names, installed by npm on first use and when the list changes."""
+    modules, wanted = folder / "node_modules", package.read_text("utf-8")
     with installing_alone():
-        npm = _npm()
-        if not modules.exists() or _text(CACHE / "installed.json") != wanted:
-            _install(npm, wanted)
+        npm = ensure_npm()
+        if not modules.exists() or _text(folder / "installed.json") != wanted:
+            _install(npm, folder, wanted)
     return modules
 
 
@@ -79,20 +80,23 @@ def installing_alone() -> Iterator[None]:
         lock.release()
 
 
-def _npm() -> list[str]:
+def ensure_npm() -> list[str]:
+    """Return how to call npm."""
     try:
         return provision.npm(CACHE)
     except provision.Unavailable as error:
         missing("Node (npm)", str(error))
 
 
-def _install(npm: list[str], wanted: str) -> None:
-    (CACHE / "package.json").write_text(wanted, "utf-8")
+def _install(npm: list[str], folder: Path, wanted: str) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "package.json").write_text(wanted, "utf-8")
     try:
-        provision.run([*npm, "install", "--no-audit", "--no-fund", "--no-package-lock", "--silent"], CACHE)
+        provision.run([*npm, "install", "--no-audit", "--no-fund", "--no-package-lock", "--silent"], folder)
     except subprocess.CalledProcessError as error:
-        missing("@modelcontextprotocol/ext-apps", f"npm could not install it: {error.stderr.strip()[-300:]}")
-    (CACHE / "installed.json").write_text(wanted, "utf-8")
+        names = ", ".join(json.loads(wanted)["dependencies"])
+        missing(names, f"npm could not install them: {error.stderr.strip()[-300:]}")
+    (folder / "installed.json").write_text(wanted, "utf-8")
 
 
 def _text(path: Path) -> str:

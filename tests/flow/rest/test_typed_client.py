@@ -15,7 +15,7 @@ from duetime.server.rest.document import text
 from tests.flow.protocol.serve_process import ServerLog
 from tests.flow.rest.served import environment, new_key
 from tests.widgets import provision
-from tests.widgets.tooling import ROOT, installing_alone, missing
+from tests.widgets.tooling import ROOT, ensure_node_modules
 
 SOURCES = Path(__file__).parent / "client"
 CACHE = ROOT / "build" / "rest-client"
@@ -27,23 +27,8 @@ NODE_CACHE = ROOT / "build" / "card-tests"
 
 @pytest.fixture(scope="module")
 def modules() -> Path:
-    """Install the generator and the compiler, on first use and when the wish list changes."""
-    wanted = (SOURCES / "package.json").read_text("utf-8")
-    installed = CACHE / "installed.json"
-    with installing_alone():
-        if installed.exists() and installed.read_text("utf-8") == wanted:
-            return CACHE / "node_modules"
-        CACHE.mkdir(parents=True, exist_ok=True)
-        (CACHE / "package.json").write_text(wanted, "utf-8")
-        try:
-            npm = provision.npm(NODE_CACHE)
-            provision.run([*npm, "install", "--no-audit", "--no-fund", "--no-package-lock", "--silent"], CACHE)
-        except provision.Unavailable as error:
-            missing("Node (npm)", str(error))
-        except subprocess.CalledProcessError as error:
-            missing("openapi-typescript", f"npm could not install it: {error.stderr.strip()[-300:]}")
-        installed.write_text(wanted, "utf-8")
-    return CACHE / "node_modules"
+    """Install the generator and the compiler."""
+    return ensure_node_modules(CACHE, SOURCES / "package.json")
 
 
 @pytest.fixture

@@ -1,0 +1,78 @@
+/* The buttons that the state of a task allows, each with the call that it makes. */
+
+import type { Task } from "./payloads";
+import { hasEnded } from "./words";
+
+/** A call of a tool of Duetime; the host passes it on, over MCP or REST. */
+export interface ToolCall {
+  name: "act_on_task" | "cancel_task" | "reschedule_task" | "get_task";
+  arguments: { task_id: string } & Record<string, string | number | boolean>;
+}
+
+/** Passes a call on and returns the result of the tool, or rejects with a reason for people. */
+export type Act = (call: ToolCall) => Promise<unknown>;
+
+export interface Button {
+  key: string;
+  label: string;
+  call: ToolCall;
+}
+
+const SNOOZE_MINUTES = 10;
+const NEAR_MS = 3_600_000;
+const UNDO_MS = 30_000;
+const STORED = /^t_.{12}$/;
+const MOVABLE = new Set(["scheduled", "waiting", "ready", "retrying", "suspended"]);
+const FIRED = new Set(["succeeded", "failed", "expired"]);
+
+export function buttonsOf(task: Task, now: number): Button[] {
+  if (!STORED.test(task.id)) return []; // the answer to a dry run has no task behind it
+  if (task.damaged) return hasEnded(task.state) ? [] : [cancel(task)];
+  return [...undo(task, now), ...outcome(task), ...snooze(task, now), ...coming(task)];
+}
+
+function undo(task: Task, now: number): Button[] {
+  if (!task.undo || now - Date.parse(task.now) > UNDO_MS) return [];
+  return [{ key: "undo", label: "Undo", call: act(task, "undo", { undo: task.undo }) }];
+}
+
+/** What can be done with an outcome: take note of it, or run again what failed. */
+function outcome(task: Task): Button[] {
+  const done = { key: "done", label: "Done", call: act(task, "done") };
+  const again = { key: "run-again", label: "Run again", call: act(task, "run_now") };
+  const runsAgain = task.state === "succeeded" ? task.action !== "reminder" : FIRED.has(task.state);
+  return [...(task.unread?.length ? [done] : []), ...(runsAgain ? [again] : [])];
+}
+
+/** A snooze is for what has fired or is due within the hour. */
+function snooze(task: Task, now: number): Button[] {
+  const near = MOVABLE.has(task.state) && !task.paused && Date.parse(task.when.utc) - now <= NEAR_MS;
+  if (!near && !FIRED.has(task.state)) return [];
+  const call = act(task, "snooze", { minutes: SNOOZE_MINUTES });
+  return [{ key: "snooze", label: `Snooze ${SNOOZE_MINUTES} min`, call }];
+}
+
+function coming(task: Task): Button[] {
+  if (hasEnded(task.state)) return [];
+  const pause: Button = {
+    key: task.paused ? "resume" : "pause",
+    label: task.paused ? "Resume" : "Pause",
+    call: { name: "reschedule_task", arguments: { ...named(task), pause: !task.paused } },
+  };
+  const buttons = task.state === "running" ? [] : [{ key: "run-now", label: "Run now", call: act(task, "run_now") }];
+  if (task.repeat) buttons.push({ key: "skip-next", label: "Skip next", call: act(task, "skip_next") });
+  return [...buttons, pause, ...(task.cancel_requested ? [] : [cancel(task)])];
+}
+
+function cancel(task: Task): Button {
+  return { key: "cancel", label: "Cancel", call: { name: "cancel_task", arguments: named(task) } };
+}
+
+function act(task: Task, action: string, more: Record<string, string | number> = {}): ToolCall {
+  return { name: "act_on_task", arguments: { ...named(task), action, ...more } };
+}
+
+/** The revision that the card shows: a call that another change came before is refused. */
+function named(task: Task): { task_id: string; revision: number } {
+  return { task_id: task.id, revision: task.revision };
+}

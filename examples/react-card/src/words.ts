@@ -1,0 +1,62 @@
+/* States and times as people say them; a word that is not known yet is shown as it is. */
+
+export type Tone = "quiet" | "info" | "success" | "warning" | "danger";
+
+const LOOKS: Record<string, readonly [string, Tone, string]> = {
+  scheduled: ["Scheduled", "info", "◷"],
+  waiting: ["Waiting", "warning", "⧗"],
+  ready: ["Ready", "info", "▷"],
+  running: ["Running", "info", "▶"],
+  stopping: ["Stopping", "warning", "◼"],
+  suspended: ["Suspended", "warning", "⧗"],
+  retrying: ["Trying again", "warning", "↻"],
+  succeeded: ["Succeeded", "success", "✓"],
+  reminded: ["Reminded", "success", "✓"],
+  failed: ["Failed", "danger", "✕"],
+  cancelled: ["Cancelled", "quiet", "⊘"],
+  expired: ["Expired", "danger", "!"],
+  skipped: ["Skipped", "quiet", "»"],
+  paused: ["Paused", "quiet", "‖"],
+  damaged: ["Damaged", "danger", "!"],
+};
+const ENDED = new Set(["succeeded", "failed", "cancelled", "expired", "skipped"]);
+const UNITS = [["day", 86_400], ["hour", 3_600], ["minute", 60], ["second", 1]] as const;
+
+interface Stateful {
+  state: string;
+  action?: string;
+  reminder?: true;
+  paused?: true;
+  damaged?: true;
+  cancel_requested?: true;
+}
+
+export function hasEnded(state: string): boolean {
+  return ENDED.has(state);
+}
+
+/** Word, tone and sign of a task's state, or of what stands before it. */
+export function lookOf(task: Stateful): { word: string; tone: Tone; sign: string } {
+  const [word, tone, sign] = LOOKS[nameOf(task)] ?? [task.state, "quiet", "·"];
+  return { word, tone, sign };
+}
+
+function nameOf(task: Stateful): string {
+  const reminds = task.reminder || task.action === "reminder";
+  if (hasEnded(task.state)) return task.state === "succeeded" && reminds ? "reminded" : task.state;
+  if (task.damaged) return "damaged";
+  if (task.paused) return "paused";
+  return task.cancel_requested ? "stopping" : task.state;
+}
+
+/** An instant in the reader's zone and language. */
+export function moment(utc: string): string {
+  const at = new Date(utc);
+  return at.toLocaleString(undefined, { weekday: "short", day: "numeric", month: "short", hour: "numeric", minute: "2-digit" });
+}
+
+export function relative(utc: string, now: number): string {
+  const seconds = Math.round((Date.parse(utc) - now) / 1000);
+  const [unit, length] = UNITS.find(([, size]) => Math.abs(seconds) >= size) ?? ["second", 1];
+  return new Intl.RelativeTimeFormat(undefined, { numeric: "auto" }).format(Math.round(seconds / length), unit);
+}
