@@ -23,8 +23,9 @@ SECTIONS = (
     ("/runs", "Runs"),
     ("/timeline", "Time line"),
     ("/schedules", "Schedules"),
+    ("/audit", "Audit"),
 )
-OF_OPERATORS = (("/pools", "Pools"), ("/workers", "Workers"))
+OF_OPERATORS = (("/pools", "Pools"), ("/workers", "Workers"), ("/policy", "Policy"))
 """Sections of what tenants share."""
 
 

@@ -11,7 +11,18 @@ from duetime.server.admin.assets import PREFIX, assets
 from duetime.server.admin.failures import shielded
 from duetime.server.admin.live import LiveFeed
 from duetime.server.admin.login import Login
-from duetime.server.admin.pages import not_found, overview, pools, run, runs, schedules, timeline, workers
+from duetime.server.admin.pages import (
+    audit,
+    not_found,
+    overview,
+    policy,
+    pools,
+    run,
+    runs,
+    schedules,
+    timeline,
+    workers,
+)
 from duetime.server.admin.protection import protected
 from duetime.server.admin.site import AdminSite, endpoint
 from duetime.server.admin.visit import ROOT
@@ -29,6 +40,7 @@ FOR_EVER = "public, max-age=31536000, immutable"
 PAGES: tuple[Sequence[AdminRoute], ...] = (
     *(overview.ROUTES, runs.ROUTES, run.ROUTES, schedules.ROUTES, timeline.ROUTES),
     *(pools.ROUTES, workers.ROUTES),
+    *(audit.ROUTES, policy.ROUTES),
     not_found.ROUTES,
 )
 """The routes of every page; the one for whatever is not there comes last."""

@@ -20,8 +20,10 @@ PAGES = [
     "/runs?state=to_come",
     "/schedules",
     "/timeline?window=24h",
+    "/audit",
+    "/audit?list=tasks",
 ]
-OF_OPERATORS = ["/pools", "/pools/gpu", "/workers"]
+OF_OPERATORS = ["/pools", "/pools/gpu", "/workers", "/policy"]
 
 
 def check(window: Window) -> None:

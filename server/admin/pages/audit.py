@@ -1,0 +1,149 @@
+"""The audit: what callers did, by which surface and address, the changes of tasks, and the state of the hash chain."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from duetime.scheduler.audit.entry import AuditEntry, AuditFilter, AuditKind
+from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.events import Event, EventFilter
+from duetime.scheduler.intake.bounds import Bounds
+from duetime.server.admin.answers import Answer, Page, get
+from duetime.server.admin.export import ExportRow, exported
+from duetime.server.admin.visit import Visit
+
+PAGE_ROWS: Final = 50
+EXPORT_PAGE_ROWS: Final = 500
+MAX_EXPORTED_ROWS: Final = 10_000
+SURFACES: Final = ("mcp", "rest", "admin", "cli", "python", "stdio")
+TABS: Final = ((None, "acts of callers", None), ("tasks", "changes of tasks", None))
+
+_TEXTS = {"who": "actor", "surface": "surface", "subject": "subject"}
+"""Parameters of the address, and the conditions of the filter that they set."""
+
+Following = Callable[[int, str | None], tuple[tuple[Any, ...], str | None]]
+"""Reads so many rows behind a cursor, and returns them with the next cursor."""
+
+
+@dataclass(frozen=True, slots=True)
+class AuditQuery:
+    """The rows that an address asks for: those of one tenant, in one of two lists, between two times."""
+
+    tenant: str
+    bounds: Bounds
+    read: Following
+    row: Callable[[Any], ExportRow]
+
+    @classmethod
+    def of(cls, visit: Visit) -> AuditQuery:
+        """Read the address; times are words or dates in the viewer's zone. Raises InvalidArgument."""
+        query = visit.query
+        since, until = (query.get(name, "").strip() or None for name in ("since", "until"))
+        bounds = Bounds.of(query.get("cursor"), visit.now, visit.zone, since=since, until=until)
+        tenant = visit.tenant or visit.principal.tenant
+        if query.get("list") == "tasks":
+            return cls(tenant, bounds, _events(visit, tenant, bounds), _event_row)
+        return cls(tenant, bounds, _entries(visit, tenant, bounds), _entry_row)
+
+    def all(self) -> list[ExportRow]:
+        """Return the rows of a file."""
+        rows, cursor = self.read(EXPORT_PAGE_ROWS, None)
+        found = list(rows)
+        while cursor is not None and len(found) < MAX_EXPORTED_ROWS:
+            rows, cursor = self.read(EXPORT_PAGE_ROWS, cursor)
+            found += rows
+        return [self.row(each) for each in found]
+
+
+def audit(visit: Visit) -> Answer:
+    """Show a page of acts or of changes, or send all of them as a file."""
+    query = AuditQuery.of(visit)
+    if visit.query.get("format"):
+        return exported(visit.query["format"], "audit", query.all())
+    rows, cursor = query.read(PAGE_ROWS, query.bounds.cursor)
+    of_tasks = visit.query.get("list") == "tasks"
+    values = {
+        "rows": rows,
+        "following": query.bounds.following(cursor),
+        "of_tasks": of_tasks,
+        "titles": _titles(visit, query.tenant, rows) if of_tasks else {},
+        "tabs": TABS,
+        "kinds": [*AuditKind],
+        "surfaces": SURFACES,
+        "shown_tenant": query.tenant,
+        "head": next(iter(visit.store.audit_chain.heads(query.tenant)), None),
+        "filtered": bool({*visit.query} - {"list", "tenant", "cursor"}),
+    }
+    return Page("audit.html", "Audit", values, tenant=query.tenant)
+
+
+def _entries(visit: Visit, tenant: str, bounds: Bounds) -> Following:
+    given: dict[str, Any] = {
+        name: visit.query[key].strip() for key, name in _TEXTS.items() if visit.query.get(key, "").strip()
+    }
+    where = AuditFilter(**given, kind=_kind(visit), **bounds.instants)
+
+    def read(limit: int, cursor: str | None) -> tuple[tuple[AuditEntry, ...], str | None]:
+        page = visit.store.audit.page(tenant, where, limit=limit, cursor=cursor)
+        return page.entries, page.cursor
+
+    return read
+
+
+def _kind(visit: Visit) -> str | None:
+    word = visit.query.get("kind", "")
+    if word and word not in {*AuditKind}:
+        raise InvalidArgument("kind", "is not known", accepted=", ".join(AuditKind), example=AuditKind.LOGGED_IN)
+    return word or None
+
+
+def _events(visit: Visit, tenant: str, bounds: Bounds) -> Following:
+    where = EventFilter(text=visit.query.get("q", "").strip() or None, **bounds.instants)
+
+    def read(limit: int, cursor: str | None) -> tuple[tuple[Event, ...], str | None]:
+        page = visit.store.history.events(tenant, where, limit=limit, cursor=cursor)
+        return page.events, page.cursor
+
+    return read
+
+
+def _titles(visit: Visit, tenant: str, rows: tuple[Any, ...]) -> Mapping[str, str]:
+    return visit.store.tasks.titles(tenant, list({event.task_id for event in rows}))
+
+
+def _entry_row(entry: AuditEntry) -> ExportRow:
+    return {
+        "id": entry.id,
+        "at": entry.at,
+        "tenant": entry.tenant,
+        "kind": entry.kind,
+        "actor": entry.actor,
+        "actor_tenant": entry.actor_tenant,
+        "via": entry.via,
+        "subject": entry.subject,
+        "reason": entry.reason,
+        "detail": entry.detail,
+    }
+
+
+def _event_row(event: Event) -> ExportRow:
+    return {
+        "id": event.id,
+        "at": event.at,
+        "tenant": event.tenant,
+        "task": event.task_id,
+        "run": event.run_id,
+        "kind": event.kind,
+        "actor": event.actor,
+        "via": event.via,
+        "reason": event.reason,
+        "from": event.from_state,
+        "to": event.to_state,
+        "before": event.before,
+        "after": event.after,
+    }
+
+
+ROUTES = (get("/audit", audit),)

@@ -1,0 +1,123 @@
+"""The policy: the numbers that decide the order of runs, their history, a change that is tried first, a way back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import zip_longest
+from typing import Any, Final
+
+from duetime.scheduler.dispatch.policy_registry import PolicyChange
+from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.rules.policies.policy import (
+    DEFAULT_POLICY,
+    OrderPolicy,
+    PolicyVersion,
+    differences,
+    read_policy,
+    spec_of,
+)
+from duetime.scheduler.task import Tier
+from duetime.server.admin.answers import Answer, Moved, Page, get, post
+from duetime.server.admin.visit import Visit
+
+PARTS: Final = ("patience", "value", "shares", "ceilings", "headroom")
+TRY: Final = "try"
+
+
+def policy(visit: Visit) -> Page:
+    """Show the policy in force and its history."""
+    return _page(visit)
+
+
+def _page(visit: Visit, tried: PolicyChange | None = None, reason: str = "", back_to: int | None = None) -> Page:
+    registry = visit.app.registry.policies
+    found, versions = registry.refresh(), registry.history()
+    given = _given(visit) if tried is not None and back_to is None else {}
+    values = {
+        "now": found,
+        "newest": versions[0] if versions else None,
+        "tiers": [*Tier],
+        "numbers": spec_of(found.policy),
+        "given": given,
+        "lines": _lines(versions),
+        "tried": tried,
+        "reason": reason,
+        "back_to": back_to,
+    }
+    return Page("policy.html", "Policy", values)
+
+
+def _lines(versions: Sequence[PolicyVersion]) -> list[tuple[PolicyVersion, tuple[str, ...]]]:
+    """Return each version with what it changed of the one before; a version that cannot be read changed nothing."""
+    return [(each, _changed(before, each)) for each, before in zip_longest(versions, versions[1:]) if each]
+
+
+def _changed(before: PolicyVersion | None, after: PolicyVersion) -> tuple[str, ...]:
+    if before is None and after.version > 1:
+        return ()
+    try:
+        return tuple(differences(read_policy(before.content) if before else DEFAULT_POLICY, read_policy(after.content)))
+    except InvalidArgument:
+        return ("its numbers cannot be read by this version of Duetime",)
+
+
+def change(visit: Visit) -> Answer:
+    """Try a change, or make it."""
+    only_tried, reason = visit.form.get("do") == TRY, visit.form.get("reason", "").strip()
+    made = visit.app.registry.policies.set(_given(visit), by=visit.principal, reason=reason or None, dry_run=only_tried)
+    return _page(visit, made, reason) if only_tried else _done(visit, made)
+
+
+def roll_back(visit: Visit) -> Answer:
+    """Try to return to an earlier version, or do so."""
+    only_tried, reason = visit.form.get("do") == TRY, visit.form.get("reason", "").strip()
+    version = _version(visit.form.get("version", ""))
+    made = visit.app.registry.policies.roll_back(version, by=visit.principal, reason=reason or None, dry_run=only_tried)
+    return _page(visit, made, reason, version) if only_tried else _done(visit, made)
+
+
+def _done(visit: Visit, made: PolicyChange) -> Moved:
+    if made.version is None:
+        return Moved(visit.url("/policy"), "Nothing changed: these numbers are in force.")
+    visit.app.runner.wake()
+    return Moved(visit.url("/policy"), f"Version {made.version} is in force: {'; '.join(made.differences)}.")
+
+
+def _version(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 10):  # noqa: PLR2004 - digits of an integer column
+        raise InvalidArgument("version", "is no version", accepted="a number of the history, or 0", example="0")
+    return int(text)
+
+
+def _given(visit: Visit) -> Mapping[str, Any]:
+    """Return the numbers of the form that differ from those in force; an empty field changes nothing."""
+    shown = _texts(visit.app.registry.policies.known().policy)
+    found: dict[str, dict[str, Any]] = {}
+    for part in PARTS:
+        for tier in Tier:
+            text = visit.form.get(f"{part}.{tier}", "").strip()
+            if text and text != shown.get(f"{part}.{tier}"):
+                found.setdefault(part, {})[tier.value] = _number(text)
+    return found
+
+
+def _texts(found: OrderPolicy) -> Mapping[str, str]:
+    return {f"{part}.{tier}": f"{number:g}" for part, of in spec_of(found).items() for tier, number in _items(of)}
+
+
+def _items(part: Any) -> Sequence[tuple[str, float]]:
+    return list(part.items())
+
+
+def _number(text: str) -> float | str:
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+ROUTES = (
+    get("/policy", policy, operators=True),
+    post("/policy", change, operators=True),
+    post("/policy/roll-back", roll_back, operators=True),
+)

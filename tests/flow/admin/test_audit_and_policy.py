@@ -1,0 +1,146 @@
+"""Pages of who did what, and of the numbers that decide the order of runs."""
+
+from __future__ import annotations
+
+import json
+import re
+from html import unescape
+
+import pytest
+from duetime.scheduler.audit.entry import AuditEntry, AuditKind
+from duetime.scheduler.principal import Principal
+
+from tests.flow.admin.conftest import Admin, Open
+
+pytestmark = pytest.mark.anyio
+
+CANARY = "<script>canary</script>"
+
+
+async def text_of(admin: Admin, path: str) -> str:
+    answer = await admin.get(path)
+    assert answer.status_code == 200, answer.text
+    return answer.text
+
+
+def recorded(admin: Admin, number: int, *, tenant: str = "acme", user: str = "ann") -> None:
+    who = Principal(tenant, user, via="rest 10.0.0.7")
+    log = admin.site.app.store.audit
+    for each in range(number):
+        log.record(AuditEntry.by(who, AuditKind.SECRET_SET, f"{user} secret {each}", reason=CANARY))
+
+
+async def test_the_audit_says_who_did_what_by_which_way(admin_page: Open) -> None:
+    admin = await admin_page(auth=("keys",), operator_tenant="house")
+    recorded(admin, 1)
+    recorded(admin, 1, tenant="globex", user="greta")
+    await admin.enter("admin:read")
+    page = await text_of(admin, "/audit")
+    assert all(word in page for word in ("ann secret 0", "rest 10.0.0.7", "logged in", "admin 127.0.0.1"))
+    assert "greta" not in page
+    assert "greta" not in await text_of(admin, "/audit?tenant=globex")
+    assert "<script>canary" not in page
+
+
+async def test_an_operator_reads_the_audit_of_a_chosen_tenant_and_that_is_recorded(admin_page: Open) -> None:
+    admin = await admin_page(auth=("keys",), operator_tenant="house")
+    recorded(admin, 1)
+    await admin.enter("admin:read", tenant="house", user="root")
+    assert "ann secret 0" not in await text_of(admin, "/audit")
+    assert "ann secret 0" in await text_of(admin, "/audit?tenant=acme")
+    assert "other tenant read" in await text_of(admin, "/audit?tenant=acme")
+
+
+async def test_filters_of_the_audit_stand_in_the_address(admin_page: Open) -> None:
+    admin = await admin_page()
+    recorded(admin, 2, tenant="local")
+    recorded(admin, 1, tenant="local", user="bob")
+    assert "bob secret" not in await text_of(admin, "/audit?who=ann&surface=rest&kind=secret_set&since=yesterday")
+    assert "Nothing matches" in await text_of(admin, "/audit?surface=mcp")
+    assert (await admin.get("/audit?kind=nonsense")).status_code == 400
+    assert (await admin.get("/audit?cursor=forged")).status_code == 400
+
+
+async def test_the_audit_goes_on_page_by_page_and_is_exported_whole(admin_page: Open) -> None:
+    admin = await admin_page()
+    recorded(admin, 60, tenant="local")
+    first = await text_of(admin, "/audit?who=ann")
+    [following] = re.findall(r'rel="next" href="/admin([^"]+)"', first)
+    second = await text_of(admin, unescape(following))
+    subjects = re.findall(r"ann secret \d+", first + second)
+    assert sorted(set(subjects)) == sorted(f"ann secret {number}" for number in range(60))
+    assert len(subjects) == 60
+    saved = json.loads(await text_of(admin, "/audit?who=ann&format=json"))["audit"]
+    assert len(saved) == 60
+    assert (await text_of(admin, "/audit?format=csv")).startswith("id,at,tenant,kind,actor")
+
+
+async def test_changes_of_tasks_are_a_tab_with_actor_and_way(admin_page: Open) -> None:
+    admin = await admin_page()
+    by = Principal("local", "maria", via="mcp 10.0.0.9")
+    task = admin.site.app.scheduler.schedule("Call John", when="in 1 hour", by=by).record.task.id
+    admin.site.app.scheduler.cancel(task, reason="no longer needed", by=by)
+    page = await text_of(admin, "/audit?list=tasks")
+    assert all(word in page for word in ("Call John", "cancelled", "maria", "mcp 10.0.0.9", "no longer needed"))
+
+
+async def test_the_state_of_the_chain_is_shown_and_how_to_verify_it(admin_page: Open) -> None:
+    admin = await admin_page()
+    recorded(admin, 1, tenant="local")
+    assert "No entry is sealed yet" in await text_of(admin, "/audit")
+    chain = admin.site.app.store.audit_chain
+    assert chain.seal()
+    [head] = chain.heads("local")
+    page = await text_of(admin, "/audit")
+    assert f"local:{head.entries}:{head.hash}" in page
+    assert "duetime audit verify" in page
+
+
+# --- the policy
+
+
+async def test_a_change_of_the_policy_is_tried_and_then_made_and_undone(admin_page: Open) -> None:
+    admin = await admin_page()
+    policies = admin.site.app.registry.policies
+    given = {"patience.normal": "2 minutes", "reason": "chats wait"}
+    tried = await admin.post("/policy", do="try", **given)
+    assert "patience.normal: " in tried.text
+    assert "-&gt; 120" in tried.text
+    assert policies.refresh().version == 0
+    made = await admin.post("/policy", do="make", **given)
+    assert made.status_code == 303
+    assert policies.refresh().version == 1
+    page = await text_of(admin, "/policy")
+    assert all(word in page for word in ("chats wait", "admin 127.0.0.1", "version 1", 'value="120"'))
+    asked = await admin.post("/policy/roll-back", version="0", do="try")
+    assert "Returning to version 0" in asked.text
+    assert policies.refresh().version == 1
+    await admin.post("/policy/roll-back", version="0", do="make")
+    assert policies.refresh().version == 2
+    assert "policy restored" in await text_of(admin, "/audit")
+
+
+@pytest.mark.parametrize("wrong", [{"patience.normal": "-1"}, {"shares.low": "2"}, {"value.high": CANARY}])
+async def test_a_number_out_of_range_is_refused_and_nothing_changes(admin_page: Open, wrong: dict[str, str]) -> None:
+    admin = await admin_page()
+    refused = await admin.post("/policy", do="make", **wrong)
+    assert refused.status_code == 400
+    assert "<script>canary" not in refused.text
+    assert admin.site.app.registry.policies.refresh().version == 0
+
+
+@pytest.mark.parametrize("version", ["", "-1", "9", "one", "9" * 30])
+async def test_no_version_that_is_not_there_is_returned_to(admin_page: Open, version: str) -> None:
+    admin = await admin_page()
+    assert (await admin.post("/policy/roll-back", version=version, do="make")).status_code == 400
+
+
+async def test_the_policy_is_of_operators_and_a_reader_changes_nothing(admin_page: Open) -> None:
+    admin = await admin_page(auth=("keys",), operator_tenant="house")
+    await admin.enter("admin")
+    assert (await admin.get("/policy")).status_code == 403
+    assert (await admin.post("/policy", **{"value.high": "9"})).status_code == 403
+    await admin.enter("admin:read", tenant="house")
+    page = await text_of(admin, "/policy")
+    assert "Put in force" not in page
+    assert (await admin.post("/policy", **{"value.high": "9"})).status_code == 403
