@@ -59,6 +59,12 @@ class Window:
         wide: int = self.page.evaluate("() => document.documentElement.scrollWidth - innerWidth")
         return wide
 
+    @property
+    def head_height(self) -> float:
+        """Return the height of the part above the content of a narrow window, in pixels."""
+        found: float = self.page.evaluate("() => document.querySelector('header.side').offsetHeight")
+        return found
+
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:

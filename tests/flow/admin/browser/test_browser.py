@@ -13,6 +13,9 @@ from tests.flow.admin.served import Served
 
 pytestmark = pytest.mark.browser
 
+MAX_HEAD_PX = 80
+"""With its menu closed, the head of a narrow window is one row, however short the page is."""
+
 PAGES = [
     "",
     "/runs",
@@ -34,6 +37,8 @@ def check(window: Window) -> None:
     for width in (320, 800, 1400):
         window.page.set_viewport_size({"width": width, "height": 800})
         assert (width, max(window.overflow, 0)) == (width, 0)
+    window.page.set_viewport_size({"width": 320, "height": 800})
+    assert window.head_height < MAX_HEAD_PX
 
 
 @pytest.mark.parametrize("path", [*PAGES, *OF_OPERATORS])
