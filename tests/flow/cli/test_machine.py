@@ -191,7 +191,7 @@ def test_migrate_makes_and_upgrades_the_database(cli: Run, home: Path) -> None:
 
 def test_migrate_says_where_the_database_as_it_was_is_kept(cli: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     done = upgrade.Upgrade("0001", "0002", "/data/duetime.db.schema-0001")
-    monkeypatch.setattr("duetime.scheduler.store.migrate_store", lambda _url: done)
+    monkeypatch.setattr("duetime.scheduler.store.migrate_store", lambda *_: done)
     assert cli("migrate").out.splitlines() == [
         "The database as it was: /data/duetime.db.schema-0001",
         "Upgraded the database from schema 0001 to 0002.",
