@@ -190,12 +190,12 @@ def filled(store: Store, name: str, count: int) -> None:
 @contextmanager
 def opened(name: str, keep: Path | None) -> Iterator[Store]:
     with ExitStack() as stack:
-        store = open_store(_url(name, keep, stack), synchronous="OFF")
+        store = open_store(database_url(name, keep, stack), synchronous="OFF")
         stack.callback(store.close)
         yield store
 
 
-def _url(name: str, keep: Path | None, stack: ExitStack) -> str:
+def database_url(name: str, keep: Path | None, stack: ExitStack) -> str:
     """Return the URL of a database of its own; a kept one is on the server of DUETIME_TEST_POSTGRES_URL."""
     if name == "sqlite":
         return f"sqlite:///{keep or stack.enter_context(tempfile.TemporaryDirectory())}/bench.db"

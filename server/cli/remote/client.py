@@ -25,6 +25,12 @@ _EXIT_CODES: Final[Mapping[int, int]] = {
     HTTPStatus.CONFLICT: REFUSED_CODE,
     HTTPStatus.PRECONDITION_FAILED: REFUSED_CODE,
 }
+_WAYS: Final[Mapping[int, str]] = {
+    HTTPStatus.UNAUTHORIZED: " Give a key with --key or DUETIME_KEY.",
+    HTTPStatus.FORBIDDEN: ", which this key lacks. `duetime keys create NAME --scope SCOPE` makes one that has it.",
+}
+"""What follows the words of the server about a key."""
+
 _KEY_REUSED: Final = "idempotency_conflict"
 
 RemoteAnswer = dict[str, Any]
@@ -99,8 +105,7 @@ def _problem(status: int, found: Any) -> RemoteProblem:
         return RemoteProblem(f"the server answered {status}.")
     code = REFUSED_CODE if found.get("code") == _KEY_REUSED else _EXIT_CODES.get(status, FAILED_CODE)
     said = found.get("detail") or found.get("error_description") or f"the server answered {status}."
-    way = " Give a key with --key or DUETIME_KEY." if status == HTTPStatus.UNAUTHORIZED else ""
-    return RemoteProblem(f"{said}{way}", code)
+    return RemoteProblem(f"{said}{_WAYS.get(status, '')}", code)
 
 
 def _said(error: Exception) -> str:

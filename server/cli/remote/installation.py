@@ -9,12 +9,10 @@ from duetime.scheduler.errors import InvalidArgument
 from duetime.server.auth.key_format import KeyText
 from duetime.server.cli import output
 from duetime.server.cli.formats.option_values import read_object
-from duetime.server.cli.past.run_table import COLUMNS as RUN_COLUMNS
 from duetime.server.cli.remote.client import RemoteAnswer, RemoteServer
-from duetime.server.cli.remote.tables import RemoteTable, show_rows
+from duetime.server.cli.remote.tables import RUNS, RemoteTable, show_rows
 from duetime.server.cli.remote.tasks import Params, found_id
 
-RUNS: Final = RemoteTable("runs", RUN_COLUMNS, ("id", "at", "state", "title", "action", "attempts", "worker", "error"))
 COUNTS: Final = RemoteTable("counts", ("group", "runs"), ("group", "runs"))
 BUCKETS: Final = RemoteTable("buckets", ("start", "state", "runs"), ("start", "state", "runs"))
 MESSAGES: Final = RemoteTable(

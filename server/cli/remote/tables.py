@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from duetime.scheduler.task import Json
 from duetime.server.cli import output
 from duetime.server.cli.formats.csv_table import write_csv
+from duetime.server.cli.past.run_table import COLUMNS as RUN_COLUMNS
 from duetime.server.cli.remote.client import RemoteAnswer
 from duetime.widgets.outcome import as_text
 from duetime.widgets.quote import cut
@@ -26,6 +27,9 @@ class RemoteTable:
     rows: str
     all: tuple[str, ...]
     shown: tuple[str, ...]
+
+
+RUNS: Final = RemoteTable("runs", RUN_COLUMNS, ("id", "at", "state", "title", "action", "attempts", "worker", "error"))
 
 
 def show_rows(columns: RemoteTable, page: RemoteAnswer, params: Mapping[str, Any], *, nothing: str) -> None:

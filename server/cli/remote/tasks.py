@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.remedies import reason_in
+from duetime.scheduler.rules.states import FAILURES
 from duetime.server.cli import output
 from duetime.server.cli.exit_codes import NOT_FOUND_CODE
 from duetime.server.cli.formats import task_facts
@@ -15,7 +16,7 @@ from duetime.server.cli.formats.option_values import read_object, read_retry, re
 from duetime.server.cli.formats.phrases import COMMAND_WORDS
 from duetime.server.cli.formats.rows import TASK_COLUMNS, task_cells
 from duetime.server.cli.remote.client import RemoteAnswer, RemoteProblem, RemoteServer
-from duetime.server.cli.remote.tables import RemoteTable, show_rows
+from duetime.server.cli.remote.tables import RUNS, RemoteTable, show_rows
 from duetime.server.cli.tasks import RESCHEDULE_VERBS
 from duetime.widgets.schema import TaskPayload
 
@@ -33,6 +34,8 @@ EVENTS: Final = RemoteTable(
     ("at", "task_id", "title", "kind", "actor", "via", "from", "to", "reason"),
     ("at", "task_id", "title", "kind", "actor", "to", "reason"),
 )
+ATTEMPTS: Final = RemoteTable("attempts", (), ("run", "number", "started", "ended", "outcome", "reason"))
+TASK_EVENTS: Final = RemoteTable("events", (), ("at", "kind", "actor", "from", "to", "reason"))
 _ID: Final = re.compile(r"t_[0-9a-z]{12}")
 _NOT_GIVEN: Final[tuple[Any, ...]] = (None, False, [], ())
 MAX_NAMESAKES: Final = 20
@@ -52,13 +55,27 @@ def list_(server: RemoteServer, params: Params) -> None:
 
 
 def failed(server: RemoteServer, params: Params) -> None:
-    """List tasks whose last run failed; with a time, the runs that failed since then."""
+    """List tasks whose last run failed; with a time, every run that failed or expired then."""
     if params["since"] or params["until"]:
-        raise InvalidArgument(
-            "--since", "a server has that in its runs", example="duetime runs --state failed --since 12h"
-        )
+        show_rows(RUNS, _failed_runs(server, params), params, nothing="No runs.")
+        return
     names = ("label", "query", "limit", "cursor")
     _show_tasks(server.get("/tasks", state="failed", **{name: params[name] for name in names}), params)
+
+
+def _failed_runs(server: RemoteServer, params: Params) -> RemoteAnswer:
+    """Return the newest runs that failed or expired: a list of the server has one state, so these are two."""
+    if params["cursor"]:
+        raise InvalidArgument(
+            "--cursor", "what failed since a time goes on by its end", example="--until '2026-11-24T02:00'"
+        )
+    where = {name: params[name] for name in ("since", "until", "label", "limit")}
+    pages = [server.get("/runs", state=state, text=params["query"], **where) for state in sorted(FAILURES)]
+    newest = sorted((run for page in pages for run in page["runs"]), key=lambda run: str(run["at"]), reverse=True)
+    shown = newest[: params["limit"]]
+    if len(newest) > len(shown) or any(page.get("cursor") for page in pages):
+        output.note(f"There may be more before {shown[-1]['at'] if shown else 'that'}: say --until.")
+    return {"schema": pages[0]["schema"], "runs": shown}
 
 
 def _show_tasks(page: RemoteAnswer, params: Params) -> None:
@@ -69,15 +86,18 @@ def _show_tasks(page: RemoteAnswer, params: Params) -> None:
 def show(server: RemoteServer, params: Params) -> None:
     """Show everything about one task."""
     task_id = found_id(server, params["task_id"])
-    task = server.get(f"/tasks/{task_id}", history="true" if params["history"] and params["as_json"] else None)
+    task = server.get(f"/tasks/{task_id}", history="true" if params["history"] else None)
     if params["as_json"]:
         output.as_json(task)
         return
     task_facts.task_facts(TaskPayload.model_validate(task))
     if params["history"]:
         output.say("")
-        events = server.get("/events", task_id=task_id, limit=100)
-        show_rows(EVENTS, events, {"as_json": False, "as_csv": False}, nothing="No events.")
+        past = task.get("history") or {}
+        if past.get("attempts"):
+            show_rows(ATTEMPTS, past, {}, nothing="")
+            output.say("")
+        show_rows(TASK_EVENTS, past, {}, nothing="No events.")
 
 
 def history(server: RemoteServer, params: Params) -> None:

@@ -135,6 +135,25 @@ def test_runs_inbox_and_keys_are_those_of_the_caller(said: Said, server: tuple[s
     assert f"Revoked {new['id']}" in said("keys", "revoke", new["key"]), "a whole key is meant by its id"
 
 
+def test_a_key_of_an_agent_shows_what_happened_to_its_task_and_is_told_what_it_lacks(
+    said: Said, server: tuple[str, Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("DUETIME_KEY", issued(server[1], tmp_path.name, "ann", "tasks"))
+    task = scheduled(said)
+    said("cancel", task["id"], "--reason", "he called")
+    shown = said("show", task["id"], "--history")
+    assert "created" in shown
+    assert "he called" in shown
+    assert "Required scope: admin:read, which this key lacks. `duetime keys create" in said("runs", code=4)
+
+
+def test_what_failed_since_a_time_is_the_runs_that_failed_then(said: Said) -> None:
+    said("cancel", scheduled(said)["id"])
+    assert "cancelled" in said("runs", "--since", "1h")
+    assert said("failed", "--since", "1h") == "No runs.\n"
+    assert json.loads(said("failed", "--since", "1h", "--json"))["runs"] == []
+
+
 def test_an_operator_sets_pools_and_reads_statistics(
     said: Said, server: tuple[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
