@@ -15,6 +15,7 @@ from duetime.scheduler.history.retention import RetentionKind, RetentionPolicy, 
 from duetime.scheduler.records import Claim, IdempotencyKey
 from duetime.scheduler.store import Store
 from duetime.scheduler.store.retention import deletion
+from duetime.scheduler.store.retention.selection import Selected
 from duetime.scheduler.store.schema.base import Base
 from duetime.scheduler.store.schema.rows import run_values
 from duetime.scheduler.store.schema.tables import events, runs, tasks
@@ -366,6 +367,28 @@ def test_a_batch_that_took_too_long_makes_the_next_one_smaller() -> None:
     assert size.rows == FIRST_BATCH_ROWS // 10
     size.learn(size.rows, 0.001)
     assert FIRST_BATCH_ROWS // 10 < size.rows < FIRST_BATCH_ROWS // 4
+
+
+def test_a_disk_that_is_slow_to_commit_does_not_make_batches_of_a_single_row() -> None:
+    size, commit, row = BatchSize(), 0.017, 0.00005
+    for _ in range(50):
+        size.learn(size.rows, commit + size.rows * row)
+    assert size.rows > 80
+    assert commit + size.rows * row < 0.035
+    size.learn(size.rows, 0.2)  # the disk had a hiccup
+    for _ in range(20):
+        size.learn(size.rows, commit + size.rows * row)
+    assert size.rows > 80
+
+
+def test_batches_grow_although_rows_do_not_fill_them_to_the_last() -> None:
+    size = BatchSize()
+    size.learn(size.rows, 0.5)
+    rows = [Selected((str(number),), weight=9) for number in range(100)]
+    for _ in range(20):
+        batch, left = size.split(rows)
+        size.learn(sum(row.weight for row in batch), 0.01, full=bool(left))
+    assert len(size.split(rows)[0]) > 10
 
 
 def test_all_events_are_gone_with_their_tasks(store: Store, clock: Clock) -> None:
