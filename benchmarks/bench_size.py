@@ -18,9 +18,9 @@ from datetime import timedelta
 from pathlib import Path
 
 from duetime.scheduler.ids import new_id
-from duetime.scheduler.records import Claim, InboxMessage, Settlement, Start
+from duetime.scheduler.records import Claim, Settlement, Start
 from duetime.scheduler.store import Store
-from duetime.scheduler.task import State
+from duetime.scheduler.task import InboxMessage, State
 from sqlalchemy import Connection, text
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
