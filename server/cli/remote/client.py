@@ -29,7 +29,7 @@ _WAYS: Final[Mapping[int, str]] = {
     HTTPStatus.UNAUTHORIZED: " Give a key with --key or DUETIME_KEY.",
     HTTPStatus.FORBIDDEN: ", which this key lacks. `duetime keys create NAME --scope SCOPE` makes one that has it.",
 }
-"""What follows the words of the server about a key."""
+"""The remedy that follows the words of the server, by its status."""
 
 _KEY_REUSED: Final = "idempotency_conflict"
 
