@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from duetime.scheduler.errors import Refused
+from duetime.scheduler.errors import RateReached, Refused
 from duetime.scheduler.records import IdempotencyKey
 from duetime.scheduler.rules.sanitize import json_bytes
 from duetime.scheduler.rules.time import times
@@ -89,7 +89,7 @@ class TenantQuotas:
         last = tasks.created_before_last(tenant, most - count)
         wait = last + SCHEDULE_WINDOW - now if last is not None else timedelta()
         if wait > timedelta():
-            raise Refused(f"{said}repeat the call in {times.about(wait)}.")
+            raise RateReached(f"{said}repeat the call in {times.about(wait)}.", wait_s=wait.total_seconds())
 
 
 UNLIMITED = TenantQuotas()

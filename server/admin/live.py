@@ -25,6 +25,8 @@ CHECK_INTERVAL_S = 60.0
 """How often a stream asks whether its session still holds."""
 
 MAX_STREAMS = 500
+MAX_TENANT_STREAMS = 100
+"""Of one tenant, so that no other tenant is kept from its pages; all operators together have as many."""
 
 _CHANGED = "event: changed\ndata:\n\n"
 _HEARTBEAT = ": still here\n\n"
@@ -53,10 +55,14 @@ class LiveFeed:
             _, principal = await cross(self._visitors.find, request)
         except NotLoggedIn as error:
             return protected(Response(str(error), HTTPStatus.UNAUTHORIZED, media_type="text/plain"))
-        if len(self._watchers) >= MAX_STREAMS:
-            return protected(Response("Too many pages are open.", HTTPStatus.SERVICE_UNAVAILABLE))
         watcher = _Watcher(None if principal.operator else principal.tenant)
+        if not self._has_room(watcher):
+            return protected(Response("Too many pages are open.", HTTPStatus.TOO_MANY_REQUESTS))
         return protected(StreamingResponse(self._stream(watcher, request), media_type="text/event-stream"))
+
+    def _has_room(self, wanted: _Watcher) -> bool:
+        like = sum(each.tenant == wanted.tenant for each in self._watchers)
+        return len(self._watchers) < MAX_STREAMS and like < MAX_TENANT_STREAMS
 
     async def _stream(self, watcher: _Watcher, request: Request) -> AsyncIterator[str]:
         self._watchers.add(watcher)

@@ -69,7 +69,11 @@ class Login:
 
     async def leave(self, request: Request) -> Response:
         """End the session, on the server too: a copy of its cookie is worthless from now on."""
-        self._site.check_form(request, self._site.visitors.session_of(request), await sent_form(request))
+        form = await sent_form(request)
+        try:
+            self._site.check_form(request, self._site.visitors.session_of(request), form)
+        except ForeignForm as error:
+            return self._page(request, ROOT, str(error), HTTPStatus.FORBIDDEN)
         await cross(self._end, request)
         response = protected(RedirectResponse(LOGIN, HTTPStatus.SEE_OTHER))
         response.delete_cookie(self._site.visitors.cookie, path="/", secure=self._site.visitors.secure, httponly=True)

@@ -16,6 +16,7 @@ from duetime.scheduler.errors import (
     IdempotencyConflict,
     InvalidArgument,
     InvalidArguments,
+    RateReached,
     StaleRevision,
     in_bytes,
 )
@@ -96,6 +97,8 @@ def title_of(status: HTTPStatus) -> str:
 
 def status_of(error: DuetimeError) -> HTTPStatus:
     """Return the status of the answer to a request that failed so."""
+    if isinstance(error, RateReached):
+        return HTTPStatus.TOO_MANY_REQUESTS
     own = getattr(error, "status", None)
     return own if isinstance(own, HTTPStatus) else _STATUSES.get(error.code, HTTPStatus.INTERNAL_SERVER_ERROR)
 
@@ -105,6 +108,8 @@ def problem(error: DuetimeError) -> Response:
     status, headers = status_of(error), dict[str, str]()
     if isinstance(error, AccessRefused):
         return _answer(status, error.error, str(error), headers=error.headers)
+    if isinstance(error, RateReached):
+        headers["Retry-After"] = str(math.ceil(error.wait_s))
     if status is HTTPStatus.SERVICE_UNAVAILABLE:
         headers["Retry-After"] = str(RETRY_AFTER_S)
     told = retold(error)
@@ -122,9 +127,9 @@ def defect(operation: str, error: Exception) -> Response:
     return _answer(HTTPStatus.INTERNAL_SERVER_ERROR, "defect", said, error_id=number)
 
 
-def not_served(status: int, detail: str, headers: Mapping[str, str] | None = None) -> Response:
-    """Answer a request to no route, or by no method of one."""
-    return _answer(HTTPStatus(status), HTTPStatus(status).name.lower(), detail, headers=headers)
+def not_served(status: int, detail: str, headers: Mapping[str, str] | None = None, *, code: str = "") -> Response:
+    """Answer a request to no route, or by no method of one; without a code its name is that of the status."""
+    return _answer(HTTPStatus(status), code or HTTPStatus(status).name.lower(), detail, headers=headers)
 
 
 def _members(error: DuetimeError) -> dict[str, Json]:

@@ -139,7 +139,9 @@ def read_body(operation: Operation, headers: Headers, body: bytes) -> Mapping[st
     if headers.get("content-type", "").partition(";")[0].strip().lower() != JSON_TYPE:
         raise Malformed(f"the body has to be {JSON_TYPE}.", HTTPStatus.UNSUPPORTED_MEDIA_TYPE, argument="Content-Type")
     try:
-        found = json.loads(body, parse_constant=_no_number)
+        found = json.loads(body, parse_constant=_no_number, object_pairs_hook=_of_pairs)
+    except _GivenTwice as twice:
+        raise Malformed(f"the body names {twice.args[0][:60]!r} twice.") from None
     except (ValueError, RecursionError):
         raise Malformed("the body is not JSON.") from None
     if not isinstance(found, dict):
@@ -149,6 +151,19 @@ def read_body(operation: Operation, headers: Headers, body: bytes) -> Mapping[st
 
 def _no_number(word: str) -> NoReturn:
     raise ValueError(word)
+
+
+class _GivenTwice(ValueError):
+    """An object has a name twice: a proxy that checked the request may have read the other value."""
+
+
+def _of_pairs(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
+    found: dict[str, Json] = {}
+    for name, value in pairs:
+        if name in found:
+            raise _GivenTwice(name)
+        found[name] = value
+    return found
 
 
 def read_condition(operation: Operation, headers: Headers) -> int | None:

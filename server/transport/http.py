@@ -19,6 +19,7 @@ from duetime.scheduler.runtime.repeat_filter import RepeatFilter
 from duetime.server.auth.access import AccessRefused
 from duetime.server.auth.guard import Challenges
 from duetime.server.protocol.sdk import end_streams, serve_dead_sessions
+from duetime.server.rest.plain_refusals import PlainRefusals
 from duetime.server.runtime.shutdown import NOTHING_TO_END, ProcessEnd, Shutdown, on_loop
 from duetime.server.settings.access import MCP_PATH
 from duetime.server.telemetry.trace_context import TraceContext
@@ -162,6 +163,7 @@ def _add_middleware(app: Starlette, access: HttpAccess, *, guarded: bool) -> Non
     if access.origins:
         app.add_middleware(BrowserAccess, path=MCP_PATH, origins=access.origins)
     app.add_middleware(RequestChecks, access=access, guarded=guarded)
+    app.add_middleware(PlainRefusals)
     if access.proxies:
         app.add_middleware(ProxyHeadersMiddleware, trusted_hosts=list(access.proxies))
 

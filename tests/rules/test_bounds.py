@@ -116,6 +116,13 @@ def test_tasks_due_before_a_day_are_those_before_the_one_that_comes(text: str, m
     assert bound(text, "before") == means
 
 
+@pytest.mark.parametrize("text", ["P1000000000Y", "999999999 years ago", "at " + "9" * 40, "@" + "9" * 40, "9" * 150])
+def test_a_bound_beyond_the_calendar_or_the_clock_is_refused(text: str) -> None:
+    for argument in ("since", "before"):
+        with pytest.raises(InvalidArgument):
+            bound(text, argument)
+
+
 @pytest.mark.parametrize("text", ["whenever", "5", "a while ago", "friday or so", "soon", ""])
 def test_a_bound_that_is_not_understood_is_refused_with_an_example_that_works(text: str) -> None:
     with pytest.raises(InvalidArgument) as wrong:

@@ -32,7 +32,7 @@ class Day:
 def add_months(day: date, months: int) -> date:
     """Return the same day `months` later, or the last day of that month when it is shorter."""
     year, month = divmod(day.year * 12 + day.month - 1 + months, 12)
-    if year > date.max.year:
+    if not date.min.year <= year <= date.max.year:
         raise Misread("that is too long")
     return date(year, month + 1, min(day.day, monthrange(year, month + 1)[1]))
 

@@ -107,5 +107,5 @@ def _time(token: str, half: str | None) -> time:
         hour = hour % _HALF_DAY_HOURS + (_HALF_DAY_HOURS if half == "pm" else 0)
     try:
         return time(hour, minute, second)
-    except ValueError:
+    except (ValueError, OverflowError):
         raise Misread(f"{token[:20]} is not a time of day (00:00 to 23:59)") from None

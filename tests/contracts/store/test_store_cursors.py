@@ -1,4 +1,4 @@
-"""Cursors of pages: sealed with a key of the database, which all processes share."""
+"""Cursors of pages: encrypted with a key of the database, which all processes share."""
 
 from __future__ import annotations
 
@@ -93,6 +93,16 @@ def test_a_position_that_was_changed_is_refused(store: Store) -> None:
         forged = base64.urlsafe_b64encode(changed).decode().rstrip("=")
         with pytest.raises(InvalidArgument, match=FOREIGN):
             store.tasks.page(TENANT, TaskFilter(), limit=2, cursor=forged)
+
+
+def test_a_cursor_tells_nothing_of_its_position(store: Store) -> None:
+    """Ids of events count the changes of all tenants, and titles and times are in positions too."""
+    cursors = Cursors(store._database)
+    made = [raw_of(cursors.write([number], of="list")) for number in (1, 999, 10**6)]
+    assert len({len(raw) for raw in made}) == 1
+    assert all(str(number).encode() not in raw for number in (1, 999, 10**6) for raw in made[1:] if number > 1)
+    assert b"t_" not in raw_of(first_page(store))
+    assert cursors.read(cursors.write([10**6, "x"], of="list"), of="list") == [10**6, "x"]
 
 
 def test_a_cursor_without_a_seal_as_before_is_refused(store: Store) -> None:

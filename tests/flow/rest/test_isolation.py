@@ -161,4 +161,5 @@ async def test_every_route_refuses_a_foreign_host_and_a_foreign_page(
     for asked in [*every_request(UNKNOWN), Asked("GET", "/openapi.json")]:
         given = {**asked.given, "headers": {**asked.given.get("headers", {}), **headers}}
         answer = await sent(site, asked.method, asked.path, **given)
-        assert answer.status_code == status, asked
+        assert answer.status_code == answer.json()["status"] == status, asked
+        assert answer.headers["Content-Type"] == "application/problem+json"

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 from duetime.scheduler.errors import MAX_REFUSAL_BYTES
 
-from tests.flow.auth.conftest import Site
+from tests.flow.auth.conftest import Site, serving
 from tests.flow.rest.conftest import made, sent
 
 pytestmark = pytest.mark.anyio
@@ -96,6 +97,37 @@ async def test_a_body_that_is_no_json_object_is_refused(site: Site, content: byt
     answer = await sent(site, "POST", "/tasks", content=content, headers=JSON_BODY)
     assert answer.status_code == status, answer.text
     assert len(answer.content) <= MAX_REFUSAL_BYTES
+
+
+@pytest.mark.parametrize("content", [b'{"title": "x", "title": "y"}', b'{"title": "x", "payload": {"a": 1, "a": 2}}'])
+async def test_a_member_that_is_named_twice_is_refused(site: Site, content: bytes) -> None:
+    told = check_problem(await sent(site, "POST", "/tasks", content=content, headers=JSON_BODY), 400, "malformed")
+    assert "twice" in told["detail"]
+
+
+async def test_a_length_of_thousands_of_digits_is_refused(site: Site) -> None:
+    answer = await sent(site, "POST", "/tasks", content=b"{}", headers={**JSON_BODY, "Content-Length": "9" * 5_000})
+    check_problem(answer, 413, "request_entity_too_large")
+
+
+async def test_a_quota_of_a_minute_says_when_there_is_room(tmp_path: Path) -> None:
+    async with serving(tmp_path, auth="keys", tenant_schedules_per_minute=1) as quoted:
+        key = quoted.key()
+        await made(quoted, key)
+        answer = await sent(quoted, "POST", "/tasks", token=key, body={"title": "y", "when": "in 2 hours"})
+        check_problem(answer, 429, "refused")
+        assert 1 <= int(answer.headers["Retry-After"]) <= 60
+
+
+async def test_what_is_refused_before_any_route_is_a_problem_too(tmp_path: Path) -> None:
+    async with serving(tmp_path, auth="keys", tenant_calls_per_minute=1) as limited:
+        key = limited.key()
+        await sent(limited, "GET", "/tasks", token=key)
+        answer = await sent(limited, "GET", "/tasks", token=key)
+        check_problem(answer, 429, "too_many_calls")
+        assert answer.headers["Retry-After"]
+        twice = [("Authorization", f"Bearer {key}")] * 2
+        check_problem(await limited.http.get("/v1/tasks", headers=twice), 400, "invalid_request")
 
 
 async def test_a_body_of_another_type_is_refused(site: Site) -> None:
