@@ -245,14 +245,6 @@ class Refused(DuetimeError):
     code = "refused"
 
 
-class RateReached(Refused):
-    """The tenant did as much as it may in a minute; the same call is right in `wait_s` seconds."""
-
-    def __init__(self, message: str, *, wait_s: float) -> None:
-        super().__init__(message)
-        self.wait_s = wait_s
-
-
 class IllegalMove(DuetimeError):
     """A state change that the table in `rules.states` does not list: a defect of Duetime, never of the caller."""
 

@@ -11,13 +11,21 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from duetime.scheduler.errors import RateReached, Refused
+from duetime.scheduler.errors import Refused
 from duetime.scheduler.records import IdempotencyKey
 from duetime.scheduler.rules.sanitize import json_bytes
 from duetime.scheduler.rules.time import times
 from duetime.scheduler.task import Task
 
 SCHEDULE_WINDOW = timedelta(minutes=1)
+
+
+class RateReached(Refused):
+    """The tenant did as much as it may in a minute; the same call is right in `wait_s` seconds."""
+
+    def __init__(self, message: str, *, wait_s: float) -> None:
+        super().__init__(message)
+        self.wait_s = wait_s
 
 
 class TaskCounts(Protocol):

@@ -16,10 +16,10 @@ from duetime.scheduler.errors import (
     IdempotencyConflict,
     InvalidArgument,
     InvalidArguments,
-    RateReached,
     StaleRevision,
     in_bytes,
 )
+from duetime.scheduler.quotas import RateReached
 from duetime.scheduler.task import Json
 from duetime.server.auth.access import AccessRefused
 from duetime.server.rest.words import REST_WORDS

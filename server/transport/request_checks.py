@@ -17,7 +17,7 @@ MAX_BODY_BYTES = 1024 * 1024
 PROBES = ("/livez", "/readyz")
 """Supervisors call these by the address of a container or host."""
 
-_LENGTH_DIGITS = 20
+_MAX_LENGTH_CHARS = 20
 """More digits than any length has; a number of thousands of them is an error to read."""
 
 _TOO_LONG = f"A request may have {MAX_BODY_BYTES} bytes at most."
@@ -63,7 +63,7 @@ class RequestChecks:
 
 def _too_long(scope: Scope) -> Response | None:
     length = dict(scope["headers"]).get(b"content-length", b"0")
-    long = not length.isdigit() or len(length) > _LENGTH_DIGITS or int(length) > MAX_BODY_BYTES
+    long = not length.isdigit() or len(length) > _MAX_LENGTH_CHARS or int(length) > MAX_BODY_BYTES
     return PlainTextResponse(_TOO_LONG, HTTPStatus.REQUEST_ENTITY_TOO_LARGE) if long else None
 
 

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.flow.attacks import hostile
+from tests.flow.attacks import hostile, hostile_requests
 from tests.flow.attacks.target import Target
 from tests.flow.rest.requests import Asked, requests_about
 
@@ -52,7 +52,7 @@ async def sent(target: Target, method: str, path: str, body: object = None) -> N
 
 @pytest.mark.parametrize("name", operations())
 async def test_no_argument_of_an_operation_breaks_anything(target: Target, name: str) -> None:
-    """What is asked about is a task, a run and a key of another tenant."""
+    """Each asks about a task, a run and a key of another tenant."""
     method, path, operation = operations()[name]
     asked = requests_about(target.task_id, target.victim_key_id, target.run_id)[name][0]
     for member in members(operation):
@@ -80,7 +80,7 @@ async def with_parameter(
 
 
 async def test_no_body_breaks_anything(target: Target) -> None:
-    for content in hostile.BODIES:
+    for content in hostile_requests.BODIES:
         for path in ("/v1/tasks", "/v1/tasks/batch", "/v1/inbox/read", "/v1/keys"):
             for headers in (JSON, {}, {**JSON, "Content-Encoding": "gzip"}):
                 await target.attack(
@@ -91,7 +91,7 @@ async def test_no_body_breaks_anything(target: Target) -> None:
 
 async def test_no_header_breaks_anything(target: Target) -> None:
     task = f"/v1/tasks/{target.task_id}"
-    for headers in hostile.HEADERS:
+    for headers in hostile_requests.HEADERS:
         for path in ("/v1/tasks", task, "/v1/changes?seconds=0"):
             await target.attack("GET", path, token=target.admin_key, headers=headers)
         changed: dict[str, Any] = {"headers": {**JSON, **headers}, "content": b'{"title": "x"}'}
@@ -100,7 +100,7 @@ async def test_no_header_breaks_anything(target: Target) -> None:
 
 
 async def test_no_path_leads_elsewhere(target: Target) -> None:
-    for path in hostile.PATHS:
+    for path in hostile_requests.PATHS:
         for token in (None, target.admin_key):
             answer = await target.attack("GET", path, token=token)
             assert answer is None or "root:" not in answer.text
@@ -109,7 +109,7 @@ async def test_no_path_leads_elsewhere(target: Target) -> None:
 
 @pytest.mark.parametrize("path", PLACES)
 async def test_no_method_breaks_anything(target: Target, path: str) -> None:
-    for method in hostile.METHODS:
+    for method in hostile_requests.METHODS:
         for token in (None, target.admin_key):
             await target.attack(method, path, token=token)
     await target.survives()
