@@ -113,6 +113,8 @@ async def test_the_backlog_of_all_tenants_is_not_shown_to_whoever_asks(site: Sit
 
 
 async def test_a_right_key_opens_no_other_path(site: Site) -> None:
-    for path in ("//mcp", "/admin", "/.well-known/oauth-protected-resource/mcp"):
+    for path in ("//mcp", "/.well-known/oauth-protected-resource/mcp"):
         answer = await site.http.get(path, headers=bearer(site.key()))
         assert answer.status_code == 404, path
+    page = await site.http.get("/admin", headers=bearer(site.key()))
+    assert page.headers["location"] == "/admin/login"
