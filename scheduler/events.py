@@ -72,7 +72,10 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class EventFilter:
-    """A filter for events; absent parts match everything. `since` is inclusive, `until` exclusive."""
+    """A filter for events; absent parts match everything. `since` is inclusive, `until` exclusive.
+
+    `actor` made the change, and `via` is the way it came by: a surface (`mcp`) or a surface and an address.
+    """
 
     task_id: str | None = None
     since: datetime | None = None
@@ -81,12 +84,20 @@ class EventFilter:
     action: str | None = None
     label: str | None = None
     text: str | None = None
+    kind: EventKind | None = None
+    actor: str | None = None
+    via: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class EventPage:
-    """One page of events, newest first; `cursor` fetches the next (older) page, None at the end."""
+    """One page of events, newest first. It may be short, or empty, where few of many events match.
+
+    `cursor` goes on behind it, None at the end. All events down to `searched_to` were compared; None when all were, or
+    the page is full.
+    """
 
     events: tuple[Event, ...]
     cursor: str | None = None
     where: EventFilter = EventFilter()
+    searched_to: datetime | None = None

@@ -80,9 +80,9 @@ class Reader:
             )
         return found[0] if found else text
 
-    def titles(self, task_ids: Sequence[str], *, by: Principal = LOCAL) -> Mapping[str, str]:
-        """Return the titles of tasks by id; what is not there or cannot be read is left out."""
-        return self._store.tasks.titles(by.tenant, task_ids)
+    def titles(self, task_ids: Sequence[str], *, tenant: str | None = None, by: Principal = LOCAL) -> Mapping[str, str]:
+        """Return the titles of tasks by id; what is not there or cannot be read is left out. `tenant` as in `runs`."""
+        return self._store.tasks.titles(tenant_read(by, tenant), task_ids)
 
     def explain(self, task_id: str, *, by: Principal = LOCAL) -> tuple[TaskView, Sequence[str]]:
         """Return a task, and why its run stands where it stands: always with an answer. Raises TaskNotFound."""
@@ -170,13 +170,17 @@ class Reader:
         until: Bound | None = None,
         limit: int = 50,
         cursor: str | None = None,
+        tenant: str | None = None,
         by: Principal = LOCAL,
     ) -> EventPage:
-        """Return a page of events, newest first; `since` and `until` are in words or a datetime, as in `list`."""
+        """Return a page of events, newest first; `since` and `until` are in words or a datetime, as in `list`.
+
+        A page may be short: see `EventPage`. `tenant` as in `runs`; users read the events of their own tenant.
+        """
         check_filter(where)
         bounds = Bounds.of(cursor, self._store.now(), self._zone, since=since, until=until)
         where = replace(where, **bounds.instants)
-        page = self._store.history.events(by.tenant, where, limit=page_size(limit), cursor=bounds.cursor)
+        page = self._store.history.events(tenant_read(by, tenant), where, limit=page_size(limit), cursor=bounds.cursor)
         return replace(page, cursor=bounds.following(page.cursor), where=where)
 
     def runs(

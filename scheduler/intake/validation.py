@@ -30,7 +30,7 @@ MAX_RUNS = 1_000_000
 
 ALL_TENANTS = "*"
 
-_FILTER_TEXTS = ("query", "text", "label", "action", "task_id", "worker", "actor", "pool")
+_FILTER_TEXTS = ("query", "text", "label", "action", "task_id", "worker", "actor", "via", "pool")
 
 
 def check_key(request: Request) -> None:

@@ -11,6 +11,8 @@ from duetime.scheduler.ids import is_id
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.database import Database
 from duetime.scheduler.store.lists import event_list
+from duetime.scheduler.store.lists.event_list import FoundEvents
+from duetime.scheduler.store.lists.event_walk import EventKey
 from duetime.scheduler.store.schema.rows import ATTEMPT, DEAD_LETTER
 from duetime.scheduler.store.schema.tables import attempts, dead_letters, runs, tasks, tracebacks
 from duetime.scheduler.store.schema.values import to_microseconds
@@ -34,17 +36,21 @@ class History:
         self._cursors = cursors
         self._places = HiddenNumbers(database)
 
-    def events(self, tenant: str, where: EventFilter, *, limit: int, cursor: str | None = None) -> EventPage:
-        """Return a page of events, newest first. Raises `InvalidArgument` for a cursor of another list."""
+    def events(self, tenant: str | None, where: EventFilter, *, limit: int, cursor: str | None = None) -> EventPage:
+        """Return a page of events, newest first: of a tenant, None for all tenants, for whom only an operator may ask.
+
+        Raises `InvalidArgument` for a cursor of another list.
+        """
         of = ("events", tenant, where)
         behind = self._cursors.read(cursor, of=of)
 
-        def work(connection: Connection) -> list[Event]:
+        def work(connection: Connection) -> FoundEvents:
             return event_list.page(connection, tenant, where, limit=limit + 1, behind=behind)
 
-        found = self._database.read(work)
-        following = self._cursors.write(_position(found[limit - 1], where), of=of) if len(found) > limit else None
-        return EventPage(tuple(found[:limit]), following)
+        found, reached = self._database.read(work)
+        place = _position(found[limit - 1], where) if len(found) > limit else reached and _position(reached, where)
+        following = self._cursors.write(place, of=of) if place else None
+        return EventPage(tuple(found[:limit]), following, searched_to=reached.at if reached else None)
 
     def attempts(self, tenant: str, task_id: str) -> list[Attempt]:
         """Return every attempt of every run of a task, in order of start; the newest with their tracebacks."""
@@ -136,5 +142,7 @@ def _letters(connection: Connection, statement: Select[Any]) -> list[DeadLetter]
     ]
 
 
-def _position(event: Event, where: EventFilter) -> list[int | str]:
-    return [to_microseconds(event.at), event.id] if where.task_id is None else [event.seq]
+def _position(event: Event | EventKey, where: EventFilter) -> list[int | str]:
+    if where.task_id is not None and isinstance(event, Event):
+        return [event.seq]
+    return [to_microseconds(event.at), event.id]

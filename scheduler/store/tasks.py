@@ -88,8 +88,11 @@ class Tasks:
         """Return the ids, six at most, that begin with the text, or those of tasks with this title; newest first."""
         return self._database.read(lambda connection: read.named(connection, tenant, text))
 
-    def titles(self, tenant: str, task_ids: Sequence[str]) -> dict[str, str]:
-        """Return titles by id; tasks that another tenant has, and titles that cannot be read, are left out."""
+    def titles(self, tenant: str | None, task_ids: Sequence[str]) -> dict[str, str]:
+        """Return titles by id; tasks that another tenant has, and titles that cannot be read, are left out.
+
+        A `tenant` of None stands for all tenants.
+        """
         return self._database.read(lambda connection: read.titles(connection, tenant, task_ids))
 
     def of_runs(self, tenant: str, run_ids: Sequence[str]) -> dict[str, Known]:

@@ -7,7 +7,7 @@ from dataclasses import fields
 from datetime import date, datetime, timedelta
 from typing import Any
 
-from duetime.scheduler.events import EventFilter
+from duetime.scheduler.events import EventFilter, EventKind
 from duetime.scheduler.history.runs import BucketWidth, RunFilter, RunGroup
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.request import DEADLINE_KINDS, REMOVABLE, RETRY_BOUNDS, Request
@@ -109,6 +109,8 @@ _OF_RUNS = (
     Argument("min_attempts", Whole(1), example="min_attempts=2"),
     Argument("pool", Text(accepted="the name of a pool"), example="pool='tokens'"),
     Argument("min_units", Amount("a number"), example="min_units=1000"),
+    Argument("kind", OneOf("a kind of an event", EventKind), example="kind=EventKind.PAUSED"),
+    Argument("via", Text(accepted="a way of calls: `cli`, `mcp`, `rest`"), example="via='mcp'"),
     Argument("tenant", Text(accepted="a tenant, or `*` for all"), example="tenant='*'"),
     Argument("group", OneOf(f"one of {', '.join(RunGroup)}", RunGroup), example="group=RunGroup.ACTION"),
     Argument("width", OneOf(f"one of {', '.join(BucketWidth)}", BucketWidth), example="width=BucketWidth.DAY"),

@@ -1,22 +1,26 @@
 """Lists events, newest first: those of one task by number, which no clock affects; those of many tasks by time.
 
-Rare words are looked up by their indexes. A short way back in time finds common ones, and those that are all further
-back are looked up as well. No planner chooses among these for words in either of two tables.
+A label of few tasks and rare words are looked up by their indexes. A short way back in time finds common words, and
+those that are all further back are looked up as well: no planner chooses among these for words in either of two tables.
+Other conditions are compared on a walk back in time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from itertools import chain
+from typing import Any, NamedTuple
 
 from duetime.scheduler.events import Event, EventFilter
 from duetime.scheduler.store.database import unreadable
+from duetime.scheduler.store.lists.event_walk import OWN, EventKey, EventWalk
 from duetime.scheduler.store.schema.rows import EVENT
-from duetime.scheduler.store.schema.tables import events, tasks
+from duetime.scheduler.store.schema.tables import events, labels, tasks
 from duetime.scheduler.store.schema.values import from_microseconds
 from duetime.scheduler.store.sql.task_filter import labelled
 from duetime.scheduler.store.statements.event_log import events_of
+from duetime.scheduler.store.statements.tenants import tenants
 from duetime.scheduler.store.text_index import text_search
 from duetime.scheduler.store.text_index.text_search import Condition, Matches
 from sqlalchemy import Connection, Select, or_, select, tuple_
@@ -37,9 +41,31 @@ _KEY = (events.c.at, events.c.id)
 _TYPES = [column.type for column in _KEY]
 
 
-def page(connection: Connection, tenant: str, where: EventFilter, *, limit: int, behind: Behind) -> EventRows:
-    """Return the next `limit` events of a tenant behind a position."""
-    return _EventReader(connection, tenant, where, limit, behind).page()
+class FoundEvents(NamedTuple):
+    """Events, newest first. All down to `searched_to` were compared; None when all were, or enough were found."""
+
+    rows: EventRows
+    searched_to: EventKey | None = None
+
+
+def page(connection: Connection, tenant: str | None, where: EventFilter, *, limit: int, behind: Behind) -> FoundEvents:
+    """Return the next `limit` events behind a position: of a tenant, None for all tenants."""
+    named = tenants(connection) if tenant is None else [tenant]
+    found = [_EventReader(connection, each, where, limit, behind).page() for each in named]
+    found = [each for each in found if each.rows or each.searched_to]  # a task is one tenant's
+    return found[0] if len(found) == 1 else merged(found, limit)
+
+
+def merged(found: Sequence[FoundEvents], limit: int) -> FoundEvents:
+    """Return the newest events of several tenants: those down to where all of them were searched."""
+    newest = sorted(chain.from_iterable(each.rows for each in found), key=_key, reverse=True)[:limit]
+    reached = max((each.searched_to for each in found if each.searched_to), default=None)
+    inside = newest if reached is None else [row for row in newest if _key(row) >= reached]
+    return FoundEvents(inside) if len(inside) == limit else FoundEvents(inside, reached)
+
+
+def _key(event: Event) -> EventKey:
+    return EventKey(event.at, event.id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,16 +78,37 @@ class _EventReader:
     limit: int
     behind: Behind
 
-    def page(self) -> EventRows:
-        words = self.where.text if self.where.task_id is None else None
-        if words is None:
-            return self._of_tenant()
+    def page(self) -> FoundEvents:
+        if self.where.task_id is not None:
+            return FoundEvents(self._of_tenant())
+        found = self._labelled() if self.where.text is None else self._with_words(self.where.text)
+        return self._walked() if found is None else FoundEvents(found)
+
+    def _walked(self) -> FoundEvents:
+        keys, searched_to = EventWalk(self.connection, self.tenant, self.where, _place(self.behind)).first(self.limit)
+        order = {key.id: place for place, key in enumerate(keys)}
+        read = events_of(self.connection, _EVENTS.where(events.c.id.in_(list(order))))
+        return FoundEvents(sorted(read, key=lambda row: order[row.id]), searched_to)
+
+    def _labelled(self) -> EventRows | None:
+        """Look up the events of a label's tasks, where these are few."""
+        if self.where.label is None:
+            return None
+        of_label = (labels.c.tenant == self.tenant, labels.c.label == self.where.label)
+        tasks_of = select(labels.c.task_id).where(*of_label)
+        found = text_search.first(self.connection, tasks_of, text_search.MAX_INDEXED_MATCHES)
+        of_tasks = text_search.among(self.connection, events.c.task_id, found.ids)
+        every = select(events.c.seq).where(of_tasks)
+        few = found.complete and text_search.first(self.connection, every, text_search.MAX_EVENTS_OF_MATCHES).complete
+        return sorted(self._among(of_tasks), key=_key, reverse=True) if few else None
+
+    def _with_words(self, words: str) -> EventRows | None:
         found = self._looked_up(*text_search.rare_matches(self.connection, words))
         if found is None:
             found = self._soon()
         if found is None:
             found = self._looked_up(*text_search.common_matches(self.connection, self.tenant, words))
-        return self._of_tenant() if found is None else found
+        return found
 
     def _of_tenant(self, *conditions: Condition) -> EventRows:
         statement = _EVENTS.select_from(_WITH_TASK).where(events.c.tenant == self.tenant, *_conditions(self.where))
@@ -117,6 +164,10 @@ class _EventReader:
         return statement.order_by(events.c.seq.desc())
 
 
+def _place(behind: Behind) -> EventKey | None:
+    return EventKey(from_microseconds(int(behind[0])), int(behind[1])) if behind else None
+
+
 def behind_in_time(statement: Select[Any], key: tuple[Any, Any], behind: Behind) -> Select[Any]:
     """Return the rows behind a position, newest first; `key` is a time and an id."""
     if behind:
@@ -133,7 +184,7 @@ _MEANINGS: dict[str, Callable[[Any], Condition]] = {
     "task_id": lambda task_id: events.c.task_id == task_id,
     "since": lambda instant: events.c.at >= instant,
     "until": lambda instant: events.c.at < instant,
-    "state": lambda state: events.c.to_state == state,
+    **OWN,
     "action": lambda action: tasks.c.action == action,
     "text": _says,
 }

@@ -16,6 +16,7 @@ from duetime.scheduler.store.run_history.run_walk import RunKey
 from duetime.scheduler.store.run_history.work_done import work_done
 from duetime.scheduler.store.schema.values import from_microseconds, to_microseconds
 from duetime.scheduler.store.sql.cursors import Cursors
+from duetime.scheduler.store.statements.tenants import tenants
 from sqlalchemy import Connection
 
 MAX_GROUPS = 1_000
@@ -75,7 +76,7 @@ class RunHistory:
 
 
 def _tenants(connection: Connection, tenant: str | None) -> list[str]:
-    return run_list.tenants(connection) if tenant is None else [tenant]
+    return tenants(connection) if tenant is None else [tenant]
 
 
 def _latest(times: Any) -> datetime | None:

@@ -18,9 +18,10 @@ from duetime.scheduler.store.run_history import run_filter
 from duetime.scheduler.store.run_history.run_walk import AT, RunKey, RunWalk, keys_of
 from duetime.scheduler.store.schema.pool_tables import usage
 from duetime.scheduler.store.schema.tables import events, labels, runs, tasks
+from duetime.scheduler.store.statements.tenants import tenants
 from duetime.scheduler.store.text_index import text_search
 from duetime.scheduler.store.text_index.text_search import Condition, Matches
-from sqlalchemy import Connection, func, select, text
+from sqlalchemy import Connection, func, select
 
 MAX_RUNS_SEARCHED_FIRST = 1_000
 MAX_RUNS_SEARCHED = 10_000
@@ -35,13 +36,6 @@ _COLUMNS = [
     *(runs.c.deadline, runs.c.attempt, runs.c.worker, runs.c.error),
 ]
 _SHOWN = select(*_COLUMNS).select_from(runs.join(tasks, tasks.c.id == runs.c.task_id))
-_TENANTS = text(
-    """WITH RECURSIVE of_tasks(tenant) AS (
-        SELECT min(tenant) FROM tasks
-        UNION ALL SELECT (SELECT min(tenant) FROM tasks WHERE tasks.tenant > of_tasks.tenant) FROM of_tasks
-        WHERE of_tasks.tenant IS NOT NULL
-    ) SELECT tenant FROM of_tasks WHERE tenant IS NOT NULL"""
-)
 
 
 class FoundRuns(NamedTuple):
@@ -49,11 +43,6 @@ class FoundRuns(NamedTuple):
 
     keys: Sequence[RunKey]
     searched_to: RunKey | None = None
-
-
-def tenants(connection: Connection) -> list[str]:
-    """Return every tenant that has a task: the index of tasks by age is read at one place for each."""
-    return list(connection.execute(_TENANTS).scalars())
 
 
 def page(

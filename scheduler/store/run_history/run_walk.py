@@ -16,7 +16,7 @@ from duetime.scheduler.history.runs import RunFilter
 from duetime.scheduler.store.database.dialects import dialect_of
 from duetime.scheduler.store.run_history import run_filter
 from duetime.scheduler.store.schema.tables import runs
-from duetime.scheduler.store.schema.values import FIRST_INSTANT, LAST_INSTANT, from_microseconds
+from duetime.scheduler.store.schema.values import instant
 from duetime.scheduler.store.text_index.text_search import Condition
 from duetime.scheduler.task import State
 from sqlalchemy import (
@@ -109,15 +109,3 @@ def keys_of(connection: Connection, found: Ranges, limit: int, *, offset: int = 
     newest = found.order_by(desc("at"), desc("id")).limit(limit)
     rows: Iterable[Any] = connection.execute(newest.offset(offset) if offset else newest)
     return [RunKey(instant(at), run_id) for at, run_id in rows]
-
-
-def instant(at: Any) -> datetime:
-    """Return a stored time; a damaged one is after all others, as SQLite sorts it."""
-    if isinstance(at, datetime):
-        return at
-    if not isinstance(at, int):
-        return LAST_INSTANT
-    try:
-        return from_microseconds(at)
-    except (ValueError, OverflowError):
-        return FIRST_INSTANT if at < 0 else LAST_INSTANT

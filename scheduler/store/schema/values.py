@@ -101,3 +101,15 @@ def _cleaned(value: Json) -> Json:
     if isinstance(value, Mapping):
         return {storable(key): _cleaned(item) for key, item in value.items()}
     return [_cleaned(item) for item in value] if isinstance(value, list) else value
+
+
+def instant(at: Any) -> datetime:
+    """Return a time as a driver gave it; a damaged one is after all others, as SQLite sorts it."""
+    if isinstance(at, datetime):
+        return at
+    if not isinstance(at, int):
+        return LAST_INSTANT
+    try:
+        return from_microseconds(at)
+    except (ValueError, OverflowError):
+        return FIRST_INSTANT if at < 0 else LAST_INSTANT

@@ -100,9 +100,8 @@ _OF_RUNS = (
     )
     .where(runs.c.tenant == bindparam("tenant"), runs.c.id.in_(bindparam("run_ids", expanding=True)))
 )
-_TITLES = select(tasks.c.id, tasks.c.title).where(
-    tasks.c.tenant == bindparam("tenant"), tasks.c.id.in_(bindparam("task_ids", expanding=True))
-)
+_TITLES = select(tasks.c.id, tasks.c.title).where(tasks.c.id.in_(bindparam("task_ids", expanding=True)))
+_TITLES_OF_TENANT = _TITLES.where(tasks.c.tenant == bindparam("tenant"))
 _LOCK = select(tasks.c.id).where(tasks.c.id == bindparam("task_id")).with_for_update()
 
 
@@ -212,7 +211,9 @@ def named(connection: Connection, tenant: str, text: str) -> list[str]:
     return found or list(connection.execute(mine.where(tasks.c.title_folded == folded(text))).scalars())
 
 
-def titles(connection: Connection, tenant: str, task_ids: Sequence[str]) -> dict[str, str]:
-    """Return the titles of those tasks that the tenant has and that can be read, by id."""
-    values = {"tenant": tenant, "task_ids": list(filter(is_id, task_ids))}
-    return {row.id: row.title for row in unreadable.rows(connection, _TITLES, values)}
+def titles(connection: Connection, tenant: str | None, task_ids: Sequence[str]) -> dict[str, str]:
+    """Return the titles of those tasks that the tenant has, None for any, and that can be read, by id."""
+    values: dict[str, object] = {"task_ids": list(filter(is_id, task_ids))}
+    statement = _TITLES if tenant is None else _TITLES_OF_TENANT
+    rows = unreadable.rows(connection, statement, values if tenant is None else {**values, "tenant": tenant})
+    return {row.id: row.title for row in rows}

@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated
+from dataclasses import replace
+from typing import Annotated, NamedTuple
 
 import typer
-from duetime.scheduler.events import EventFilter, EventPage
+from duetime.scheduler.events import EventFilter, EventKind, EventPage
+from duetime.scheduler.service import Scheduler
 from duetime.scheduler.task import Json, State
 from duetime.server.cli import completion, output
 from duetime.server.cli.completion import Label
 from duetime.server.cli.formats import rows
 from duetime.server.cli.formats.csv_table import write_csv
 from duetime.server.cli.output import AsCsv
+from duetime.server.cli.past.run_table import MAX_SHORT_PAGES
 from duetime.server.session import session
 from duetime.widgets.history import history_payload
 from duetime.widgets.schema import HistoryPart
+
+
+class EventBounds(NamedTuple):
+    """The times between which events are asked for, in words, and their tenant."""
+
+    since: str | None
+    until: str | None
+    tenant: str | None
 
 
 def history(
@@ -28,11 +39,15 @@ def history(
     since: Annotated[str | None, typer.Option(help="from this time on: 'friday', 'last night', '12h'")] = None,
     until: Annotated[str | None, typer.Option(help="before this time")] = None,
     state: Annotated[State | None, typer.Option(help="only moves to this state")] = None,
+    kind: Annotated[EventKind | None, typer.Option(help="only events of this kind")] = None,
+    actor: Annotated[str | None, typer.Option(help="only changes by this user or worker")] = None,
+    via: Annotated[str | None, typer.Option(help="only changes that came this way: `mcp`, `mcp 10.0.0.7`")] = None,
     action: Annotated[
         str | None, typer.Option(help="only tasks with this action", autocompletion=completion.actions)
     ] = None,
     label: Label = None,
     text: Annotated[str | None, typer.Option(help="only events whose task or reason contains this")] = None,
+    tenant: Annotated[str | None, typer.Option(help="the events of this tenant, or `*` for all")] = None,
     limit: Annotated[int, typer.Option(help="events per page, 1 to 100")] = 50,
     cursor: Annotated[str | None, typer.Option(help="the cursor that the previous page printed")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="write JSON")] = False,
@@ -42,10 +57,12 @@ def history(
     with session(context).scheduler() as scheduler:
         task_id = scheduler.find(task_id) if task_id is not None else None
         task = scheduler.get(task_id).record.task if task_id is not None else None
-        where = EventFilter(task_id=task_id, state=state, action=action, label=label, text=text)
-        page = scheduler.history(where, since=since, until=until, limit=limit, cursor=cursor)
+        where = EventFilter(
+            task_id=task_id, state=state, action=action, label=label, text=text, kind=kind, actor=actor, via=via
+        )
+        page = full_page(scheduler, where, EventBounds(since, until, tenant), limit, cursor)
         attempts = scheduler.attempts(task_id) if task_id is not None and cursor is None else []
-        titles = scheduler.titles([event.task_id for event in page.events])
+        titles = scheduler.titles([event.task_id for event in page.events], tenant=tenant)
         zone = (task.timezone if task else scheduler.zone) or "UTC"
     past = history_payload(attempts, page.events, zone)
     if as_json:
@@ -58,6 +75,20 @@ def history(
     output.history_tables(past, page.events, zone, titles if task_id is None else None)
     output.events_window(page, zone)
     output.say_next(context, page.cursor)
+
+
+def full_page(
+    scheduler: Scheduler, where: EventFilter, bounds: EventBounds, limit: int, cursor: str | None
+) -> EventPage:
+    """Return a page that is short only at the end: whoever waits at a terminal wants rows, not cursors."""
+    found = scheduler.history(where, limit=limit, cursor=cursor, **bounds._asdict())
+    for _ in range(MAX_SHORT_PAGES):
+        if found.cursor is None or len(found.events) == limit:
+            break
+        room = limit - len(found.events)
+        following = scheduler.history(where, limit=room, cursor=found.cursor, **bounds._asdict())
+        found = replace(following, events=(*found.events, *following.events))
+    return found
 
 
 def _json(past: HistoryPart, page: EventPage, titles: Mapping[str, str]) -> Json:

@@ -102,7 +102,7 @@ def show(server: RemoteServer, params: Params) -> None:
 
 def history(server: RemoteServer, params: Params) -> None:
     """Show what happened to tasks."""
-    names = ("since", "until", "state", "action", "label", "text", "limit", "cursor")
+    names = ("since", "until", "state", "kind", "actor", "via", "action", "label", "text", "tenant", "limit", "cursor")
     task_id = found_id(server, params["task_id"]) if params["task_id"] else None
     page = server.get("/events", task_id=task_id, **{name: params[name] for name in names})
     show_rows(EVENTS, page, params, nothing="No events.")

@@ -7,7 +7,9 @@ from http import HTTPStatus
 from typing import Annotated, Any, Final, Literal
 
 from duetime.scheduler.audit.entry import AuditEntry, AuditKind
-from duetime.scheduler.events import Event, EventFilter
+from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.events import Event, EventFilter, EventKind
+from duetime.scheduler.intake.validation import ALL_TENANTS
 from duetime.scheduler.principal import Principal, Scope
 from duetime.scheduler.rules.redact import redacted_json
 from duetime.scheduler.rules.time.times import utc
@@ -24,7 +26,7 @@ from pydantic import Field
 
 MAX_ATTEMPTS_SHOWN: Final = 100
 MAX_CURSOR_CHARS: Final = 400
-TENANT = Argument("tenant", Text(200), "Another tenant than the caller's; for operators", "tenant='acme'")
+TENANT = Argument("tenant", Text(200), "Another tenant than the caller's, `*` for all; for operators", "tenant='acme'")
 LIMIT = Argument("limit", Whole(1, 100), "Default 50", "limit=50")
 CURSOR = Argument("cursor", Text(MAX_CURSOR_CHARS), "From the previous answer, for the next page")
 
@@ -32,10 +34,11 @@ CURSOR = Argument("cursor", Text(MAX_CURSOR_CHARS), "From the previous answer, f
 class EventPayload(RestPayload):
     """A change of a task: who, by which way, when, what and why; `seq` counts the changes of the task.
 
-    `changes` maps a part to [before, after] in words.
+    `changes` maps a part to [before, after] in words. Where all tenants were asked for, `tenant` is there too.
     """
 
     task_id: str
+    tenant: str | None = None
     seq: int
     run_id: str | None = None
     title: str | None = None
@@ -51,11 +54,12 @@ class EventPayload(RestPayload):
 
 
 class EventsPayload(RestPayload):
-    """One page of events, newest first."""
+    """One page of events, newest first. It may be short where few match: `cursor` goes on behind `searched_to`."""
 
     schema_: Annotated[Literal["duetime.events/1"], Field(alias="schema")] = "duetime.events/1"
     events: tuple[EventPayload, ...]
     cursor: str | None = None
+    searched_to: str | None = None
 
 
 class AttemptsPayload(RestPayload):
@@ -91,11 +95,28 @@ def reader_of(call: RestCall) -> Principal:
     tenant = call.values.get("tenant")
     if tenant is None or tenant == call.by.tenant:
         return call.by
+    if tenant == ALL_TENANTS:
+        raise InvalidArgument("tenant", "this is of one tenant at a time", example="tenant='acme'")
     if not call.by.may_read_all_of(tenant):
         raise only_operators(Scope.ADMIN_READ)
     asked = Principal(tenant, call.by.user)  # raises InvalidArgument for what is no name
     call.parts.store.audit.record(AuditEntry.by(call.by, AuditKind.OTHER_TENANT_READ, tenant=asked.tenant))
     return replace(call.by, tenant=asked.tenant)
+
+
+def read_by(call: RestCall) -> dict[str, Any]:
+    """Return the caller and the tenant that is asked for, as the history takes them: `*` is all tenants."""
+    if not of_all_tenants(call):
+        return {"by": reader_of(call)}
+    if not call.by.may_read_all_of(None):
+        raise only_operators(Scope.ADMIN_READ)
+    call.parts.store.audit.record(AuditEntry.by(call.by, AuditKind.OTHER_TENANT_READ, ALL_TENANTS))
+    return {"by": call.by, "tenant": ALL_TENANTS}
+
+
+def of_all_tenants(call: RestCall) -> bool:
+    """Whether a call asks for all tenants together."""
+    return call.values.get("tenant") == ALL_TENANTS
 
 
 def only_operators(scope: Scope) -> AccessRefused:
@@ -104,16 +125,21 @@ def only_operators(scope: Scope) -> AccessRefused:
 
 
 def events(call: RestCall) -> RestAnswer:
-    """Return a page of the events of a tenant."""
-    by, given = reader_of(call), call.without("tenant", "since", "until", "limit", "cursor")
-    if "state" in given:
-        given["state"] = State(given["state"])
-    bounds = {name: call.values.get(name) for name in ("since", "until", "cursor")}
-    page = call.scheduler.history(EventFilter(**given), **bounds, limit=call.values.get("limit", 50), by=by)
-    titles = call.scheduler.titles([event.task_id for event in page.events], by=by)
-    zone = call.scheduler.zone or "UTC"
-    shown = tuple(event_payload(event, zone, titles.get(event.task_id)) for event in page.events)
-    return RestAnswer(EventsPayload(events=shown, cursor=page.cursor), cursor=page.cursor)
+    """Return a page of the events of a tenant, or of all."""
+    who, given = read_by(call), call.without("tenant", "since", "until", "limit", "cursor")
+    given |= {name: of(given[name]) for name, of in (("state", State), ("kind", EventKind)) if name in given}
+    bounds: dict[str, Any] = {name: call.values.get(name) for name in ("since", "until", "cursor")}
+    page = call.scheduler.history(EventFilter(**given), **bounds, limit=call.values.get("limit", 50), **who)
+    titles = call.scheduler.titles([event.task_id for event in page.events], **who)
+    zone, everywhere = call.scheduler.zone or "UTC", of_all_tenants(call)
+    shown = [event_payload(event, zone, titles.get(event.task_id)) for event in page.events]
+    named = [
+        payload.model_copy(update={"tenant": event.tenant}) if everywhere else payload
+        for payload, event in zip(shown, page.events, strict=True)
+    ]
+    searched_to = utc(page.searched_to) if page.searched_to else None
+    payload = EventsPayload(events=tuple(named), cursor=page.cursor, searched_to=searched_to)
+    return RestAnswer(payload, cursor=page.cursor)
 
 
 def event_payload(event: Event, zone: str, title: str | None = None) -> EventPayload:
@@ -190,6 +216,9 @@ OF_HISTORY = (
             Argument("since", TIME, "From this time on: 'friday', 'last night'", "since='yesterday'"),
             Argument("until", TIME, "Before this time", "until='yesterday'"),
             Argument("state", Choice(tuple(State)), "Only moves to this state", "state='failed'"),
+            Argument("kind", Choice(tuple(EventKind)), "Only events of this kind", "kind='paused'"),
+            Argument("actor", Text(200), "Only changes by this user or worker"),
+            Argument("via", Text(200), "Only changes that came by this surface, or surface and address", "via='mcp'"),
             Argument("action", Text(100), "Only tasks with this action"),
             Argument("label", Text(60), "Only tasks with this label"),
             Argument("text", Text(200), "Only events whose task or reason contains this"),

@@ -10,7 +10,7 @@ from duetime.scheduler.rules.redact import redacted_json
 from duetime.scheduler.rules.time.times import utc
 from duetime.scheduler.task import Attempt, Delivery, DeliveryState, State, Tier
 from duetime.server.rest.operation import RestAnswer, RestCall
-from duetime.server.rest.resources.history import EventPayload, event_payload, reader_of
+from duetime.server.rest.resources.history import EventPayload, event_payload, read_by
 from duetime.server.rest.resources.payloads import RestPayload
 from duetime.widgets.history import attempt_payload
 from duetime.widgets.schema import AttemptPart
@@ -70,7 +70,7 @@ class RunDetailPayload(RestPayload):
 
 def show(call: RestCall) -> RestAnswer:
     """Return one run of a tenant."""
-    return RestAnswer(_payload(call.scheduler.run(call.values["run_id"], by=reader_of(call))))
+    return RestAnswer(_payload(call.scheduler.run(call.values["run_id"], **read_by(call))))
 
 
 def _payload(found: RunDetail) -> RunDetailPayload:

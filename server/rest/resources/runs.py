@@ -14,7 +14,7 @@ from duetime.scheduler.rules.time.times import utc
 from duetime.scheduler.rules.time.tokens import Misread, Unknown
 from duetime.scheduler.task import State, Tier
 from duetime.server.rest.operation import Operation, RestAnswer, RestCall
-from duetime.server.rest.resources.history import CURSOR, LIMIT, TENANT, reader_of
+from duetime.server.rest.resources.history import CURSOR, LIMIT, TENANT, of_all_tenants, read_by
 from duetime.server.rest.resources.payloads import RestPayload
 from duetime.server.rest.resources.run_detail import RunDetailPayload, show
 from duetime.tools.argument_types import Choice, Text, Whole
@@ -33,10 +33,12 @@ class RunPayload(RestPayload):
 
     `delay_seconds` is from when it was due to the start of the last attempt, `duration_seconds` from there to the end,
     `late_seconds` from the deadline to the end: negative when it was in time. `units` are what it used of each pool.
+    Where all tenants were asked for, `tenant` is there too.
     """
 
     id: str
     task_id: str
+    tenant: str | None = None
     title: str
     action: str
     state: State
@@ -95,24 +97,24 @@ class RunBucketsPayload(RestPayload):
 
 def runs(call: RestCall) -> RestAnswer:
     """Return a page of runs."""
-    by, limit, cursor = reader_of(call), call.values.get("limit", 50), call.values.get("cursor")
-    page = call.scheduler.runs(_filter(call.values), **_bounds(call.values), limit=limit, cursor=cursor, by=by)
-    shown = tuple(map(run_payload, page.runs))
+    who, limit, cursor = read_by(call), call.values.get("limit", 50), call.values.get("cursor")
+    page = call.scheduler.runs(_filter(call.values), **_bounds(call.values), limit=limit, cursor=cursor, **who)
+    shown = tuple(run_payload(run, everywhere=of_all_tenants(call)) for run in page.runs)
     payload = RunsPayload(runs=shown, cursor=page.cursor, searched_to=_utc(page.searched_to))
     return RestAnswer(payload, cursor=page.cursor)
 
 
 def counts(call: RestCall) -> RestAnswer:
     """Return the number of runs by group."""
-    by, group = reader_of(call), RunGroup(call.values.get("group", RunGroup.STATE))
-    found = call.scheduler.run_counts(group, _filter(call.values), **_bounds(call.values), by=by)
+    who, group = read_by(call), RunGroup(call.values.get("group", RunGroup.STATE))
+    found = call.scheduler.run_counts(group, _filter(call.values), **_bounds(call.values), **who)
     return RestAnswer(RunCountsPayload(by=found.by, counts=dict(found.counts), counted_to=_utc(found.counted_to)))
 
 
 def buckets(call: RestCall) -> RestAnswer:
     """Return the number of runs by time."""
-    by, width = reader_of(call), BucketWidth(call.values.get("width", BucketWidth.HOUR))
-    found = call.scheduler.run_buckets(width, _filter(call.values), **_bounds(call.values), by=by)
+    who, width = read_by(call), BucketWidth(call.values.get("width", BucketWidth.HOUR))
+    found = call.scheduler.run_buckets(width, _filter(call.values), **_bounds(call.values), **who)
     shown = tuple(BucketPayload(start=utc(each.start), counts=dict(each.counts)) for each in found.buckets)
     payload = RunBucketsPayload(
         width=found.width, timezone=found.zone, buckets=shown, counted_to=_utc(found.counted_to)
@@ -120,11 +122,12 @@ def buckets(call: RestCall) -> RestAnswer:
     return RestAnswer(payload)
 
 
-def run_payload(run: RunSummary) -> RunPayload:
-    """Return a run as a list shows it."""
+def run_payload(run: RunSummary, *, everywhere: bool = False) -> RunPayload:
+    """Return a run as a list shows it; one of runs of `everywhere` names its tenant."""
     return RunPayload(
         id=run.id,
         task_id=run.task_id,
+        tenant=run.tenant if everywhere else None,
         title=run.title,
         action=run.action,
         state=run.state,
@@ -224,7 +227,7 @@ OF_RUNS = (
         Scope.ADMIN_READ,
         in_query=(
             *_FILTERS,
-            Argument("group", Choice(tuple(group for group in RunGroup if group is not RunGroup.TENANT)), "By what"),
+            Argument("group", Choice(tuple(RunGroup)), "By what"),
         ),
     ),
     Operation(

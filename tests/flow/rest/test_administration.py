@@ -197,6 +197,27 @@ async def test_a_key_is_shown_once_works_and_ends_when_it_is_revoked(guarded: Si
     assert all((each.via or "").startswith("rest ") for each in entries)
 
 
+async def test_an_operator_reads_runs_and_events_of_all_tenants_at_once(guarded: Site) -> None:
+    operator = guarded.key("local", "root", scopes=ADMIN)
+    ids = {
+        tenant: await failed(guarded, guarded.key(tenant, "ann", scopes=ADMIN), tenant) for tenant in ("acme", "globex")
+    }
+    runs = await read(guarded, "/runs?tenant=*", operator)
+    events = await read(guarded, "/events?tenant=*&kind=created&actor=ann&via=rest", operator)
+    counted = await read(guarded, "/runs/counts?tenant=*&group=tenant", operator)
+    other = await read(guarded, "/runs?tenant=acme", operator)
+    letters = await sent(guarded, "GET", "/dead_letters?tenant=*", token=operator)
+
+    assert {run["tenant"]: run["task_id"] for run in runs["runs"]} == ids
+    assert {event["tenant"]: event["task_id"] for event in events["events"]} == ids
+    assert {event["title"] for event in events["events"]} == {"Send it"}
+    assert counted["counts"] == {"acme": 1, "globex": 1}
+    assert ["tenant" in run for run in other["runs"]] == [False]
+    assert letters.status_code == 422
+    read_all = guarded.app.store.audit.page("local", AuditFilter(), limit=9).entries
+    assert [each.subject for each in read_all if each.kind.value == "other_tenant_read"] == ["*", "*", "*"]
+
+
 async def test_an_administrator_of_one_tenant_reads_and_changes_no_other_one(guarded: Site) -> None:
     theirs = guarded.key("globex", "eve", scopes=ADMIN)
     admin = guarded.key("acme", "ann", scopes=ADMIN)
@@ -206,6 +227,7 @@ async def test_an_administrator_of_one_tenant_reads_and_changes_no_other_one(gua
         await sent(guarded, "GET", "/keys?tenant=globex", token=admin),
         await sent(guarded, "GET", "/runs?tenant=globex", token=admin),
         await sent(guarded, "GET", "/runs/counts?tenant=*", token=admin),
+        await sent(guarded, "GET", "/events?tenant=*", token=admin),
         await sent(guarded, "POST", "/keys", token=admin, body={"name": "x", "tenant": "globex"}),
         await sent(guarded, "GET", "/pools", token=admin),
         await sent(guarded, "PUT", "/pools/gpu", token=admin, body={"spec": {"capacity": 9}}),

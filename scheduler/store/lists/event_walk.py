@@ -1,0 +1,120 @@
+"""Walks back over the events of a tenant in the order of their times, as far as a page or a count needs.
+
+One index has the events of a tenant in order. A walk for conditions that it does not know stops after a number of
+events, so its cost has a bound. What the task of an event decides is a subquery for each event: a planner cannot turn
+that into a join, which it might begin with the tasks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from duetime.scheduler.events import EventFilter
+from duetime.scheduler.store.schema.tables import events, labels, tasks
+from duetime.scheduler.store.schema.values import instant
+from duetime.scheduler.store.text_index.text_search import Condition, gives_reason, titled_by_reading
+from sqlalchemy import ColumnElement, Connection, Select, func, or_, select, tuple_, type_coerce
+from sqlalchemy.types import NullType
+
+MAX_EVENTS_COMPARED_FIRST = 1_000
+MAX_EVENTS_COMPARED = 10_000
+"""Events of a tenant that a page compares with what no index knows: a short page goes on behind them."""
+
+_KEY = (events.c.at, events.c.id)
+_TYPES = [column.type for column in _KEY]
+_PLACE = (type_coerce(events.c.at, NullType()).label("at"), events.c.id)
+"""The place of an event as the driver gives it: a damaged time hides no other event."""
+
+
+class EventKey(NamedTuple):
+    """The place of an event in the history."""
+
+    at: datetime
+    id: int
+
+
+class FoundKeys(NamedTuple):
+    """Keys of events, newest first. All down to `searched_to` were compared; None when all were, or enough found."""
+
+    keys: Sequence[EventKey]
+    searched_to: EventKey | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EventWalk:
+    """The events of a tenant that a filter's times allow, behind a place in the history."""
+
+    connection: Connection
+    tenant: str
+    where: EventFilter
+    behind: EventKey | None = None
+
+    def first(self, limit: int) -> FoundKeys:
+        """Return the first events that meet the filter: of the newest thousand, or else of ten times as many."""
+        conditions = compared(self.tenant, self.where)
+        if not conditions:
+            return FoundKeys(self._keys(self.rows(*_PLACE), limit))
+        soon = self._searched(conditions, limit, MAX_EVENTS_COMPARED_FIRST)
+        return soon if soon.searched_to is None else self._searched(conditions, limit, MAX_EVENTS_COMPARED)
+
+    def boundary(self, count: int) -> EventKey | None:
+        """Return the key of the event with this number, counted from 1; None when there are not as many."""
+        return next(iter(self._keys(self.rows(*_PLACE), 1, offset=count - 1)), None)
+
+    def rows(self, *columns: Any, conditions: Sequence[Condition] = (), down_to: EventKey | None = None) -> Select[Any]:
+        """Return a statement for these columns of the events that meet the conditions, down to a place."""
+        found = select(*columns).select_from(events).where(events.c.tenant == self.tenant, *conditions)
+        for bound, column in ((self.where.since, events.c.at.__ge__), (self.where.until, events.c.at.__lt__)):
+            found = found if bound is None else found.where(column(bound))
+        if self.behind is not None:
+            found = found.where(tuple_(*_KEY) < tuple_(*self.behind, types=_TYPES))
+        return found if down_to is None else found.where(tuple_(*_KEY) >= tuple_(*down_to, types=_TYPES))
+
+    def _searched(self, conditions: Sequence[Condition], limit: int, most: int) -> FoundKeys:
+        reached = self.boundary(most)
+        found = self._keys(self.rows(*_PLACE, conditions=conditions, down_to=reached), limit)
+        return FoundKeys(found, None if len(found) == limit else reached)
+
+    def _keys(self, found: Select[Any], limit: int, *, offset: int = 0) -> list[EventKey]:
+        newest = found.order_by(*(column.desc() for column in _KEY)).limit(limit)
+        rows = self.connection.execute(newest.offset(offset) if offset else newest)
+        return [EventKey(instant(at), event_id) for at, event_id in rows]
+
+
+def compared(tenant: str, where: EventFilter) -> list[Condition]:
+    """Return the conditions that each event is compared with."""
+    found = [meaning(value) for name, meaning in OWN.items() if (value := getattr(where, name)) is not None]
+    if where.action is not None:
+        found.append(_of_task(tasks.c.action == where.action))
+    if where.label is not None:
+        of_task = (labels.c.tenant == tenant, labels.c.label == where.label, labels.c.task_id == events.c.task_id)
+        found.append(_subquery(select(func.count()).where(*of_task)) > 0)
+    if where.text is not None:
+        found.append(or_(_of_task(titled_by_reading(where.text)), gives_reason(where.text)))
+    return found
+
+
+def _came_by(via: str) -> Condition:
+    """Whether a change came by this way: a surface alone stands for each address."""
+    return or_(events.c.via == via, events.c.via.startswith(f"{via} ", autoescape=True))
+
+
+OWN: dict[str, Callable[[Any], Condition]] = {
+    "state": lambda state: events.c.to_state == state,
+    "kind": lambda kind: events.c.kind == kind,
+    "actor": lambda actor: events.c.actor == actor,
+    "via": _came_by,
+}
+"""The conditions that an event meets by itself."""
+
+
+def _of_task(condition: Condition) -> Condition:
+    return _subquery(select(condition).where(tasks.c.id == events.c.task_id)).is_(True)
+
+
+def _subquery(statement: Any) -> ColumnElement[Any]:
+    found: ColumnElement[Any] = statement.correlate(events).scalar_subquery()
+    return found

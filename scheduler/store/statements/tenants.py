@@ -1,0 +1,18 @@
+"""Lists the tenants that have tasks."""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection, text
+
+_TENANTS = text(
+    """WITH RECURSIVE of_tasks(tenant) AS (
+        SELECT min(tenant) FROM tasks
+        UNION ALL SELECT (SELECT min(tenant) FROM tasks WHERE tasks.tenant > of_tasks.tenant) FROM of_tasks
+        WHERE of_tasks.tenant IS NOT NULL
+    ) SELECT tenant FROM of_tasks WHERE tenant IS NOT NULL"""
+)
+
+
+def tenants(connection: Connection) -> list[str]:
+    """Return every tenant that has a task: the index of tasks by age is read at one place for each."""
+    return list(connection.execute(_TENANTS).scalars())

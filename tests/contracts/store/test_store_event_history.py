@@ -1,0 +1,127 @@
+"""The history of events: filters, pages that compare a bounded number of events, and all tenants for an operator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+from duetime.scheduler.events import Event, EventFilter, EventKind
+from duetime.scheduler.rules.changes import pause
+from duetime.scheduler.store import Store
+from duetime.scheduler.store.lists import event_walk
+from duetime.scheduler.store.text_index import text_search
+from duetime.scheduler.task import State
+
+from tests.builders import NOON, TENANT, Clock, a_task, added, cancelled, restarted, settlement
+
+OTHER = "globex"
+Meets = Callable[[Event], bool]
+
+
+@pytest.fixture(params=["as it is", "compared by few", "nothing is rare"])
+def how(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a page compare all events, or three; and let labels and words be looked up, or found on the way."""
+    if request.param != "as it is":
+        monkeypatch.setattr(event_walk, "MAX_EVENTS_COMPARED_FIRST", 2)
+        monkeypatch.setattr(event_walk, "MAX_EVENTS_COMPARED", 3)
+    if request.param == "nothing is rare":
+        monkeypatch.setattr(text_search, "MAX_INDEXED_MATCHES", 0)
+
+
+def fill(store: Store, clock: Clock, tenant: str) -> None:
+    """Store events of two tasks; several have one instant."""
+    task, run = a_task(clock.at + timedelta(hours=1), tenant=tenant, title="Call the bank", labels=("rare",))
+    store.tasks.add(task, run, actor="ann", via="mcp 10.0.0.7")
+    store.tasks.change(tenant, task.id, actor="ann", via="mcp 10.0.0.8", kind=EventKind.PAUSED, decide=pause)
+    for n in range(3):
+        clock.forward(minutes=n % 2)
+        claim = restarted(store, added(store, clock.at, tenant=tenant, action="webhook", labels=("home",)))
+        store.claims.settle([settlement(claim, State.FAILED if n == 1 else State.SUCCEEDED, error="no answer")])
+    task, run = a_task(clock.at + timedelta(hours=1), tenant=tenant, title="Later", labels=())
+    cancelled(store, store.tasks.add(task, run, actor="bob", via="mcproxy").record, reason="no bank today")
+
+
+def every(store: Store, tenant: str | None, where: EventFilter, *, limit: int) -> list[Event]:
+    """Return the events of all pages."""
+    found: list[Event] = []
+    cursor = None
+    for _ in range(200):
+        page = store.history.events(tenant, where, limit=limit, cursor=cursor)
+        assert len(page.events) <= limit
+        assert (page.searched_to is None) or page.cursor
+        found += page.events
+        cursor = page.cursor
+        if cursor is None:
+            return found
+    raise AssertionError("the pages have no end")
+
+
+FILTERS: dict[str, tuple[EventFilter, Meets]] = {
+    "all": (EventFilter(), lambda _: True),
+    "state": (EventFilter(state=State.FAILED), lambda event: event.to_state is State.FAILED),
+    "kind": (EventFilter(kind=EventKind.PAUSED), lambda event: event.kind is EventKind.PAUSED),
+    "actor": (EventFilter(actor="ann"), lambda event: event.actor == "ann"),
+    "actor of none": (EventFilter(actor="an"), lambda _: False),
+    "surface": (EventFilter(via="mcp"), lambda event: (event.via or "").startswith("mcp ")),
+    "surface and address": (EventFilter(via="mcp 10.0.0.8"), lambda event: event.via == "mcp 10.0.0.8"),
+    "no pattern": (EventFilter(via="m%"), lambda _: False),
+    "kind and actor": (
+        EventFilter(kind=EventKind.CREATED, actor="bob"),
+        lambda event: (event.kind, event.actor) == (EventKind.CREATED, "bob"),
+    ),
+}
+
+
+@pytest.mark.usefixtures("how")
+@pytest.mark.parametrize("tenant", [TENANT, None])
+def test_each_filter_finds_the_events_that_meet_it_newest_first(store: Store, clock: Clock, tenant: str | None) -> None:
+    fill(store, clock, TENANT)
+    fill(store, clock, OTHER)
+    stored = [event for event in store.history.since(0, limit=500) if tenant in {None, event.tenant}]
+    stored.sort(key=lambda event: (event.at, event.id), reverse=True)
+    for name, (where, meets) in FILTERS.items():
+        for limit in (1, 3, 50):
+            found = [event.id for event in every(store, tenant, where, limit=limit)]
+            assert found == [event.id for event in stored if meets(event)], (name, limit)
+
+
+@pytest.mark.usefixtures("how")
+@pytest.mark.parametrize("tenant", [TENANT, None])
+def test_what_the_task_of_an_event_says_is_found_on_any_way(store: Store, clock: Clock, tenant: str | None) -> None:
+    fill(store, clock, TENANT)
+    fill(store, clock, OTHER)
+    factor = 1 if tenant else 2
+    for where, count in (
+        (EventFilter(action="webhook"), 12),
+        (EventFilter(label="rare"), 2),
+        (EventFilter(label="home"), 12),
+        (EventFilter(label="home", state=State.FAILED), 1),
+        (EventFilter(text="BANK"), 3),
+        (EventFilter(text="bank", actor="ann"), 2),
+        (EventFilter(label="none"), 0),
+    ):
+        for limit in (1, 50):
+            found = every(store, tenant, where, limit=limit)
+            assert len({event.id for event in found}) == len(found) == factor * count, where
+
+
+def test_a_page_of_what_is_rare_ends_where_it_stopped_comparing(
+    store: Store, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(event_walk, "MAX_EVENTS_COMPARED_FIRST", 2)
+    monkeypatch.setattr(event_walk, "MAX_EVENTS_COMPARED", 3)
+    added(store)
+    for n in range(5):
+        clock.at = NOON + timedelta(minutes=n + 1)
+        added(store, clock.at)
+    page = store.history.events(TENANT, EventFilter(kind=EventKind.PAUSED), limit=9)
+    assert (page.events, page.searched_to) == ((), NOON + timedelta(minutes=3))
+    assert page.cursor is not None
+
+
+def test_events_of_a_task_are_found_by_an_operator_in_any_tenant(store: Store) -> None:
+    task_id = added(store, tenant=OTHER).task.id
+    added(store)
+    assert [event.task_id for event in every(store, None, EventFilter(task_id), limit=1)] == [task_id]
+    assert every(store, TENANT, EventFilter(task_id), limit=1) == []
