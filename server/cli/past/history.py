@@ -14,11 +14,19 @@ from duetime.server.cli import completion, output
 from duetime.server.cli.completion import Label
 from duetime.server.cli.formats import rows
 from duetime.server.cli.formats.csv_table import write_csv
-from duetime.server.cli.output import AsCsv
+from duetime.server.cli.output import AsCsv, AsJson
 from duetime.server.cli.past.run_table import MAX_SHORT_PAGES
 from duetime.server.session import session
 from duetime.widgets.history import history_payload
 from duetime.widgets.schema import HistoryPart
+
+TaskArgument = Annotated[
+    str | None,
+    typer.Argument(metavar="[ID]", help="only this task, with its attempts", autocompletion=completion.ids),
+]
+ActionOption = Annotated[
+    str | None, typer.Option(help="only tasks with this action", autocompletion=completion.actions)
+]
 
 
 class EventBounds(NamedTuple):
@@ -32,34 +40,27 @@ class EventBounds(NamedTuple):
 def history(
     context: typer.Context,
     *,
-    task_id: Annotated[
-        str | None,
-        typer.Argument(metavar="[ID]", help="only this task, with its attempts", autocompletion=completion.ids),
-    ] = None,
+    task_id: TaskArgument = None,
     since: Annotated[str | None, typer.Option(help="from this time on: 'friday', 'last night', '12h'")] = None,
     until: Annotated[str | None, typer.Option(help="before this time")] = None,
     state: Annotated[State | None, typer.Option(help="only moves to this state")] = None,
     kind: Annotated[EventKind | None, typer.Option(help="only events of this kind")] = None,
     actor: Annotated[str | None, typer.Option(help="only changes by this user or worker")] = None,
     via: Annotated[str | None, typer.Option(help="only changes that came this way: `mcp`, `mcp 10.0.0.7`")] = None,
-    action: Annotated[
-        str | None, typer.Option(help="only tasks with this action", autocompletion=completion.actions)
-    ] = None,
+    action: ActionOption = None,
     label: Label = None,
     text: Annotated[str | None, typer.Option(help="only events whose task or reason contains this")] = None,
     tenant: Annotated[str | None, typer.Option(help="the events of this tenant, or `*` for all")] = None,
     limit: Annotated[int, typer.Option(help="events per page, 1 to 100")] = 50,
     cursor: Annotated[str | None, typer.Option(help="the cursor that the previous page printed")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="write JSON")] = False,
+    as_json: AsJson = False,
     as_csv: AsCsv = False,
 ) -> None:
     """Show what happened to tasks, newest first: who did what, when and why."""
     with session(context).scheduler() as scheduler:
         task_id = scheduler.find(task_id) if task_id is not None else None
         task = scheduler.get(task_id).record.task if task_id is not None else None
-        where = EventFilter(
-            task_id=task_id, state=state, action=action, label=label, text=text, kind=kind, actor=actor, via=via
-        )
+        where = EventFilter(task_id, None, None, state, action, label, text, kind, actor, via)
         page = full_page(scheduler, where, EventBounds(since, until, tenant), limit, cursor)
         attempts = scheduler.attempts(task_id) if task_id is not None and cursor is None else []
         titles = scheduler.titles([event.task_id for event in page.events], tenant=tenant)
