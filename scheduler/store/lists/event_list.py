@@ -15,12 +15,12 @@ from typing import Any, NamedTuple
 from duetime.scheduler.events import Event, EventFilter
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.lists.event_walk import OWN, EventKey, EventWalk
+from duetime.scheduler.store.lists.tenants import tenants
 from duetime.scheduler.store.schema.rows import EVENT
 from duetime.scheduler.store.schema.tables import events, labels, tasks
 from duetime.scheduler.store.schema.values import from_microseconds
 from duetime.scheduler.store.sql.task_filter import labelled
 from duetime.scheduler.store.statements.event_log import events_of
-from duetime.scheduler.store.statements.tenants import tenants
 from duetime.scheduler.store.text_index import text_search
 from duetime.scheduler.store.text_index.text_search import Condition, Matches
 from sqlalchemy import Connection, Select, or_, select, tuple_

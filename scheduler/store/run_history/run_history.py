@@ -10,13 +10,13 @@ from duetime.scheduler.history.run_detail import RunDetail
 from duetime.scheduler.history.runs import BucketWidth, RunCounts, RunFilter, RunGroup, RunPage, TimeBuckets
 from duetime.scheduler.history.work_report import WorkReport
 from duetime.scheduler.store.database.database import Database
+from duetime.scheduler.store.lists.tenants import tenants
 from duetime.scheduler.store.run_history import run_counts, run_detail, run_list
 from duetime.scheduler.store.run_history.run_counts import RunCounter
 from duetime.scheduler.store.run_history.run_walk import RunKey
 from duetime.scheduler.store.run_history.work_done import work_done
 from duetime.scheduler.store.schema.values import from_microseconds, to_microseconds
 from duetime.scheduler.store.sql.cursors import Cursors
-from duetime.scheduler.store.statements.tenants import tenants
 from sqlalchemy import Connection
 
 MAX_GROUPS = 1_000

@@ -8,9 +8,9 @@ from typing import Any, Final
 
 from duetime.scheduler.history.work_report import ActionWork, WorkDone
 from duetime.scheduler.store.database.dialects import dialect_of
+from duetime.scheduler.store.lists.tenants import tenants
 from duetime.scheduler.store.schema.pool_tables import pools, usage
 from duetime.scheduler.store.schema.tables import runs, tasks
-from duetime.scheduler.store.statements.tenants import tenants
 from duetime.scheduler.task import State
 from sqlalchemy import Connection, and_, case, false, func, or_, select, true
 
