@@ -8,11 +8,11 @@ from datetime import datetime
 from typing import Unpack
 
 from duetime.scheduler import remedies
+from duetime.scheduler.dead_letters import DeadLetterService
 from duetime.scheduler.dispatch.fast_path import FastPath
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments, Refused
 from duetime.scheduler.events import UNDOABLE, EventKind
 from duetime.scheduler.foresight.explainer import Explainer
-from duetime.scheduler.foresight.reader import Reader
 from duetime.scheduler.foresight.task_view import repeats, view_of, warned
 from duetime.scheduler.ids import new_task_id
 from duetime.scheduler.intake.actions import (
@@ -49,7 +49,7 @@ from duetime.scheduler.store import Store
 from duetime.scheduler.task import State, Task, TaskRecord, TaskView
 
 
-class Scheduler(Reader):
+class Scheduler(DeadLetterService):
     """Schedule, read and change tasks. Thread-safe; every method is synchronous and returns what is stored.
 
     Methods raise the errors of `duetime.scheduler.errors`: InvalidArgument(s) for what cannot be understood,
@@ -70,13 +70,11 @@ class Scheduler(Reader):
         via: str | None = None,
         tracing: Tracing = NO_TRACING,
     ) -> None:
-        super().__init__(store, planner.zone, explainer, planner.holidays)
+        super().__init__(store, planner.zone, explainer, planner.holidays, on_change=on_change, via=via)
         self._planner = planner
         self._recall = recall
-        self._on_change = on_change
         self._fast_path = fast_path
         self._quotas = quotas
-        self._via = via
         self._tracing = tracing
 
     @property

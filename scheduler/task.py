@@ -206,19 +206,6 @@ class InboxMessage:
 
 
 @dataclass(frozen=True, slots=True)
-class DeadLetter:
-    """A run that is out of attempts: the payload as it was, and every attempt with its reason."""
-
-    run_id: str
-    task_id: str
-    tenant: str
-    at: datetime
-    reason: str
-    payload: Mapping[str, Json]
-    attempts: tuple[Attempt, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class TaskRecord:
     """A task as stored, with its current run, the latest one that ran to an end, and what cannot be read (`damage`).
 

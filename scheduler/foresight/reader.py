@@ -20,7 +20,7 @@ from duetime.scheduler.principal import LOCAL, Principal
 from duetime.scheduler.queue.remote import NoAnswer
 from duetime.scheduler.rules.estimates import UNKNOWN_ESTIMATE
 from duetime.scheduler.store import Store
-from duetime.scheduler.task import Attempt, DeadLetter, InboxMessage, State, TaskFilter, TaskPage, TaskRecord, TaskView
+from duetime.scheduler.task import Attempt, InboxMessage, State, TaskFilter, TaskPage, TaskRecord, TaskView
 
 MAX_OUTCOMES_MENTIONED = 5
 """Unread outcomes that a list mentions; the rest is counted."""
@@ -270,12 +270,6 @@ class Reader:
     def attempts(self, task_id: str, *, by: Principal = LOCAL) -> Sequence[Attempt]:
         """Return every attempt of every run of a task, oldest first."""
         return self._store.history.attempts(by.tenant, task_id)
-
-    def dead_letters(
-        self, *, limit: int = 50, cursor: str | None = None, by: Principal = LOCAL
-    ) -> tuple[Sequence[DeadLetter], str | None]:
-        """Return runs that are out of attempts, newest first, and the cursor of the next page."""
-        return self._store.history.dead_letters(by.tenant, limit=page_size(limit), cursor=cursor)
 
     def inbox(self, *, limit: int = 20, of: str | None = None, by: Principal = LOCAL) -> Sequence[InboxMessage]:
         """Return outcomes that the user has not read yet, newest first: `of` a task, or those whose ids begin so."""

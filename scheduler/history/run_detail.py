@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 from duetime.scheduler.errors import DuetimeError
 from duetime.scheduler.events import Event
-from duetime.scheduler.task import Attempt, DeadLetter, Delivery, InboxMessage, Run, TaskRecord
+from duetime.scheduler.history.dead_letters import DeadLetter
+from duetime.scheduler.task import Attempt, Delivery, InboxMessage, Run, TaskRecord
 
 
 class RunNotFound(DuetimeError):

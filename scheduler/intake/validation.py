@@ -8,6 +8,7 @@ from typing import ParamSpec, TypeVar
 
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments
 from duetime.scheduler.events import EventFilter
+from duetime.scheduler.history.dead_letters import DeadLetterFilter
 from duetime.scheduler.history.runs import RunFilter
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.request import Request, Reschedule
@@ -59,7 +60,7 @@ def check_reason(reason: str | None) -> None:
         check_characters("reason", reason, limit=MAX_REASON_CHARS)
 
 
-def check_filter(where: TaskFilter | EventFilter | RunFilter) -> None:
+def check_filter(where: TaskFilter | EventFilter | RunFilter | DeadLetterFilter) -> None:
     """Refuse a filter with a text that is too long for anything to have, or unreadable."""
     for name in _FILTER_TEXTS:
         text = getattr(where, name, None)
@@ -137,6 +138,17 @@ def tenant_read(by: Principal, tenant: str | None) -> str | None:
     wanted = None if tenant == ALL_TENANTS else tenant or by.tenant
     if wanted != by.tenant and not by.may_read_all_of(wanted):
         raise InvalidArgument("tenant", "only an operator may read other tenants", accepted="your own tenant, or none")
+    return wanted
+
+
+def tenant_changed(by: Principal, tenant: str | None) -> str:
+    """Return the tenant whose rows a caller changes: the own one by default.
+
+    Raises InvalidArgument for a tenant of which the caller may not change all.
+    """
+    wanted = tenant or by.tenant
+    if wanted != by.tenant and not by.may_change_all_of(wanted):
+        raise InvalidArgument("tenant", "only an operator may change other tenants", accepted="your own tenant")
     return wanted
 
 

@@ -163,6 +163,17 @@ def run_now(record: TaskRecord, now: datetime) -> Change:
     return move(_unpaused(record), now, now, EventKind.RUN_NOW)
 
 
+def replay(record: TaskRecord, now: datetime) -> Change:
+    """Run a dead letter's task once more, as `run_now` does; a task that is to run anyway is left alone."""
+    if record.task.repeat is None and record.run.state not in TERMINAL:
+        raise Refused(
+            f"{record.task.id} is {record.run.state} already.",
+            argument="run_id",
+            remedy=remedies.Inspect(record.task.id),
+        )
+    return run_now(record, now)
+
+
 def pause(record: TaskRecord) -> Change:
     """Hold everything that has not started; a running run continues to its end."""
     task, run = record.task, record.run

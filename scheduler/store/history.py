@@ -13,13 +13,13 @@ from duetime.scheduler.store.database.database import Database
 from duetime.scheduler.store.lists import event_list
 from duetime.scheduler.store.lists.event_list import FoundEvents
 from duetime.scheduler.store.lists.event_walk import EventKey
-from duetime.scheduler.store.schema.rows import ATTEMPT, DEAD_LETTER
-from duetime.scheduler.store.schema.tables import attempts, dead_letters, runs, tasks, tracebacks
+from duetime.scheduler.store.schema.rows import ATTEMPT
+from duetime.scheduler.store.schema.tables import attempts, runs, tasks, tracebacks
 from duetime.scheduler.store.schema.values import to_microseconds
 from duetime.scheduler.store.sql.cursors import Cursors
 from duetime.scheduler.store.sql.hidden_numbers import HiddenNumbers
 from duetime.scheduler.store.statements.event_log import latest, since
-from duetime.scheduler.task import Attempt, DeadLetter
+from duetime.scheduler.task import Attempt
 from sqlalchemy import Connection, Select, and_, select
 
 MAX_TRACEBACKS: Final = 20
@@ -96,21 +96,6 @@ class History:
         statement = select(tasks.c.id, tasks.c.tenant).where(tasks.c.id.in_(list(task_ids)))
         return self._database.read(lambda connection: {str(key): owner for key, owner in connection.execute(statement)})
 
-    def dead_letters(
-        self, tenant: str, *, limit: int, cursor: str | None = None
-    ) -> tuple[list[DeadLetter], str | None]:
-        """Return runs that are out of attempts, newest first, with every attempt; and the cursor of the next page."""
-        of = ("dead letters", tenant)
-        behind = self._cursors.read(cursor, of=of)
-        key = (dead_letters.c.at, dead_letters.c.run_id)
-        statement = select(*DEAD_LETTER).where(dead_letters.c.tenant == tenant)
-        statement = event_list.behind_in_time(statement, key, behind).limit(limit + 1)
-        found = self._database.read(lambda connection: _letters(connection, statement))
-        if len(found) <= limit:
-            return found, None
-        last = found[limit - 1]
-        return found[:limit], self._cursors.write([to_microseconds(last.at), last.run_id], of=of)
-
 
 def _attempts(connection: Connection, statement: Select[Any]) -> list[Attempt]:
     return [attempt for attempt, _ in unreadable.values(connection, statement, Attempt, ATTEMPT)]
@@ -128,18 +113,6 @@ def _with_tracebacks(connection: Connection, statement: Select[Any], newest: Sel
     rows = unreadable.rows(connection, newest.limit(MAX_TRACEBACKS))
     texts = {(row.run_id, row.attempt): row.text for row in rows}
     return [replace(each, traceback=texts.get((each.run_id, each.number))) for each in found]
-
-
-def _letters(connection: Connection, statement: Select[Any]) -> list[DeadLetter]:
-    letters = unreadable.values(connection, statement, DeadLetter, DEAD_LETTER)
-    tried: dict[str, list[Attempt]] = {letter.run_id: [] for letter, _ in letters}
-    every = select(*ATTEMPT).where(attempts.c.run_id.in_(list(tried))).order_by(attempts.c.number)
-    for attempt in _attempts(connection, every):
-        tried[attempt.run_id].append(attempt)
-    return [
-        replace(letter, attempts=tuple(tried[letter.run_id]), reason="; ".join((letter.reason, *damage)))
-        for letter, damage in letters
-    ]
 
 
 def _position(event: Event | EventKey, where: EventFilter) -> list[int | str]:

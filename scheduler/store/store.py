@@ -23,6 +23,7 @@ from duetime.scheduler.store.claims import Claims
 from duetime.scheduler.store.database.clock import ServerClock, utc_now
 from duetime.scheduler.store.database.database import Database, Sqlite
 from duetime.scheduler.store.database.postgres import Postgres
+from duetime.scheduler.store.dead_letters.letters import DeadLetters
 from duetime.scheduler.store.deliveries import Deliveries
 from duetime.scheduler.store.estimates import Estimates
 from duetime.scheduler.store.forms import forms_of
@@ -67,6 +68,7 @@ class Store:
         self.claims = Claims(database, clock, forms, seen=self.pools.see)
         self.runners = Runners(database, clock)
         self.history = History(database, cursors)
+        self.dead_letters = DeadLetters(database, clock, cursors)
         self.run_history = RunHistory(database, cursors)
         self.inbox = Inbox(database, clock)
         self.deliveries = Deliveries(database, clock)

@@ -19,6 +19,7 @@ from duetime.scheduler.errors import (
     StaleRevision,
     TaskNotFound,
 )
+from duetime.scheduler.history.dead_letters import DeadLetterNotFound
 from duetime.server.cli.formats.phrases import COMMAND_WORDS
 from duetime.widgets.history_text import retold
 from typer import Abort
@@ -32,6 +33,7 @@ _CODES: tuple[tuple[type[DuetimeError], int], ...] = (
     (InvalidArguments, WRONG_USAGE_CODE),
     (InvalidSetting, WRONG_USAGE_CODE),
     (TaskNotFound, NOT_FOUND_CODE),
+    (DeadLetterNotFound, NOT_FOUND_CODE),
     (KeyNotFound, NOT_FOUND_CODE),
     (SecretNotFound, NOT_FOUND_CODE),
     (Refused, REFUSED_CODE),

@@ -15,6 +15,7 @@ import typer
 from duetime.server.cli.access.groups import AUDIT, KEYS, SECRETS
 from duetime.server.cli.help import DeferredVerb, Verbs, VerbsOf
 from duetime.server.cli.order.groups import POLICY, POOLS
+from duetime.server.cli.past.groups import DEAD
 from duetime.server.cli.storage.groups import BACKUP, IMPORT, RETENTION
 from duetime.version import __version__
 from typer.main import get_command
@@ -229,6 +230,7 @@ GROUPS = (
             ),
         ),
     ),
+    DEAD,
     KEYS,
     SECRETS,
     AUDIT,

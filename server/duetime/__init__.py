@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     )
     from duetime.scheduler.events import Event, EventFilter, EventKind, EventPage
     from duetime.scheduler.handlers import Context, Handler, handler
+    from duetime.scheduler.history.dead_letters import DeadLetter, DeadLetterFilter, LettersClosed, LetterState
     from duetime.scheduler.history.runs import (
         BucketWidth,
         RunCounts,
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
     from duetime.scheduler.runtime.attempt_context import AttemptFilter
     from duetime.scheduler.task import (
         Attempt,
-        DeadLetter,
         InboxMessage,
         RetryPolicy,
         State,
@@ -63,6 +63,7 @@ __all__ = [
     "BucketWidth",
     "Context",
     "DeadLetter",
+    "DeadLetterFilter",
     "Done",
     "DuetimeError",
     "Event",
@@ -77,6 +78,8 @@ __all__ = [
     "InvalidArgument",
     "InvalidArguments",
     "InvalidSetting",
+    "LetterState",
+    "LettersClosed",
     "Outcome",
     "Principal",
     "Refused",
@@ -123,6 +126,7 @@ _HOMES = {
     },
     "duetime.scheduler.events": {"Event", "EventFilter", "EventKind", "EventPage"},
     "duetime.scheduler.handlers": {"Context", "Handler", "handler"},
+    "duetime.scheduler.history.dead_letters": {"DeadLetter", "DeadLetterFilter", "LettersClosed", "LetterState"},
     "duetime.scheduler.history.runs": {
         "BucketWidth",
         "RunCounts",
@@ -138,7 +142,6 @@ _HOMES = {
     "duetime.scheduler.runtime.attempt_context": {"AttemptFilter"},
     "duetime.scheduler.task": {
         "Attempt",
-        "DeadLetter",
         "InboxMessage",
         "RetryPolicy",
         "State",

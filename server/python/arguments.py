@@ -7,7 +7,9 @@ from dataclasses import fields
 from datetime import date, datetime, timedelta
 from typing import Any
 
+from duetime.scheduler.dead_letters import MAX_LETTERS_CLOSED
 from duetime.scheduler.events import EventFilter, EventKind
+from duetime.scheduler.history.dead_letters import DeadLetterFilter, LetterState
 from duetime.scheduler.history.runs import BucketWidth, RunFilter, RunGroup
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.request import DEADLINE_KINDS, REMOVABLE, RETRY_BOUNDS, Request
@@ -87,6 +89,9 @@ _OF_CALLS = (
     Argument("before", _BOUND, example="before='tomorrow'"),
     Argument("since", _BOUND, example="since='yesterday'"),
     Argument("limit", Whole(1, 100), example="limit=20"),
+    Argument("run_id", Text(accepted="the id of a run"), example="run_id='r_7k3m9qx2w4hb00000000'"),
+    Argument("run_ids", Items("a list of ids", Texts(MAX_IDS)), example="run_ids=[letter.run_id]"),
+    Argument("max_letters", Whole(1, MAX_LETTERS_CLOSED), example="max_letters=100"),
     Argument("cursor", Text(), example="cursor=page.cursor"),
     Argument("mention", _FLAG, example="mention=True"),
 )
@@ -149,14 +154,18 @@ class Requests:
 
 _INSTANT = AwareInstant("an aware datetime")
 OF_RUNS = ("runs", "run_counts", "run_buckets")
+OF_LETTERS = ("dead_letters", "replay", "discard")
 SPECIAL: dict[str, Argument] = {
-    **{f"{name}.until": Argument("until", _BOUND, example="until='yesterday'") for name in ("history", *OF_RUNS)},
+    **{
+        f"{name}.until": Argument("until", _BOUND, example="until='yesterday'")
+        for name in ("history", *OF_RUNS, *OF_LETTERS)
+    },
     "act.action": Argument("action", _ACTIONS, example="action='run_now'"),
     "act.until": Argument("until", _TIME, example="until='tomorrow 9am'"),
     **{f"TaskFilter.{name}": Argument(name, _INSTANT) for name in ("after", "before")},
     **{
         f"{kind}.{name}": Argument(name, _INSTANT)
-        for kind in ("EventFilter", "RunFilter")
+        for kind in ("EventFilter", "RunFilter", "DeadLetterFilter")
         for name in ("since", "until")
     },
 }
@@ -178,6 +187,11 @@ SPECIAL |= {
 }
 _OF_RUN_FILTER = Argument("where", _fields_of(RunFilter), example="where=RunFilter(min_attempts=2)")
 SPECIAL |= {f"{name}.where": _OF_RUN_FILTER for name in OF_RUNS}
+SPECIAL["DeadLetterFilter.state"] = Argument(
+    "state", OneOf(f"one of {', '.join(LetterState)}, or None", LetterState), example="state=LetterState.REPLAYED"
+)
+_OF_LETTER_FILTER = Argument("where", _fields_of(DeadLetterFilter), example="where=DeadLetterFilter(action='webhook')")
+SPECIAL |= {f"{name}.where": _OF_LETTER_FILTER for name in OF_LETTERS}
 
 OPENING = (
     Argument("settings", Native("Settings", (Settings,)), example="settings=Settings(threads=4)"),

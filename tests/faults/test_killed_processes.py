@@ -77,7 +77,7 @@ def test_a_run_that_takes_its_process_down_fails_at_the_third_time_and_others_do
     until(lambda: site.open_tasks() == 0, "all tasks to end")
     record = site.record(poison)
     assert (record.run.state, site.attempts(poison)) == (State.FAILED, ["crashed"] * 3)
-    letters, _ = site.store.history.dead_letters(TENANT, limit=9)
+    letters, _ = site.store.dead_letters.page(TENANT, limit=9)
     assert [letter.task_id for letter in letters] == [poison]
     assert all(site.record(task_id).run.state is State.SUCCEEDED for task_id in others)
     assert len(site.store.inbox.unread(TENANT, "alice", limit=99)) == 21

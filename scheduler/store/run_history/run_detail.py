@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from duetime.scheduler.history.dead_letters import DeadLetter
 from duetime.scheduler.history.run_detail import RunDetail, RunNotFound
 from duetime.scheduler.ids import is_id
 from duetime.scheduler.store.database import unreadable
@@ -22,7 +23,7 @@ from duetime.scheduler.store.schema.tables import (
 )
 from duetime.scheduler.store.statements import read
 from duetime.scheduler.store.statements.event_log import events_of
-from duetime.scheduler.task import Attempt, DeadLetter, Delivery, InboxMessage, Run
+from duetime.scheduler.task import Attempt, Delivery, InboxMessage, Run
 from sqlalchemy import Column, Connection, Select, bindparam, select
 
 MAX_EVENTS_SHOWN = 200

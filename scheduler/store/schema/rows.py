@@ -9,13 +9,13 @@ from hashlib import blake2b
 from typing import Any, TypeVar
 
 from duetime.scheduler.events import Event
+from duetime.scheduler.history.dead_letters import DeadLetter
 from duetime.scheduler.store.schema import tables
 from duetime.scheduler.store.schema.damage import salvaged
 from duetime.scheduler.store.schema.json_types import policy_from_json
 from duetime.scheduler.store.schema.values import storable
 from duetime.scheduler.task import (
     Attempt,
-    DeadLetter,
     DeadlineType,
     Delivery,
     InboxMessage,
@@ -60,7 +60,7 @@ ATTEMPT = columns_of(Attempt, tables.attempts, without=["traceback"])
 EVENT = columns_of(Event, tables.events)
 DELIVERY = columns_of(Delivery, tables.deliveries)
 MESSAGE = columns_of(InboxMessage, tables.inbox)
-DEAD_LETTER = columns_of(DeadLetter, tables.dead_letters, without=["attempts"])
+DEAD_LETTER = columns_of(DeadLetter, tables.dead_letters, without=["attempts", "title", "action", "replays"])
 
 _TASK_NAMES = [column.name for column in TASK]
 _RUN_NAMES = [column.name for column in RUN]

@@ -222,10 +222,16 @@ class KeyRow(Base):
 
 
 class DeadLetterRow(Base):
-    """A run that is out of attempts, with the payload as it was."""
+    """A run that is out of attempts, with the payload as it was.
+
+    `closed_at` is when it was replayed, as the run `replayed_as` by the `replay_number`th replay, or discarded.
+    """
 
     __tablename__ = "dead_letters"
-    __table_args__ = (Index("dead_letters_by_time", "tenant", "at", "run_id"),)
+    __table_args__ = (
+        Index("dead_letters_by_time", "tenant", "at", "run_id"),
+        partial("dead_letters_by_replay", "replayed_as", where="replayed_as IS NOT NULL"),
+    )
 
     run_id: str = column(ForeignKey("runs.id"), primary_key=True)
     task_id: str
@@ -233,6 +239,9 @@ class DeadLetterRow(Base):
     at: datetime
     reason: Said
     payload: Mapping[str, Any]
+    closed_at: datetime | None
+    replayed_as: str | None
+    replay_number: int | None
 
 
 class InboxRow(Base):

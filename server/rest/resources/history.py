@@ -9,11 +9,12 @@ from typing import Annotated, Any, Final, Literal
 from duetime.scheduler.audit.entry import AuditEntry, AuditKind
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.events import Event, EventFilter, EventKind
+from duetime.scheduler.history.dead_letters import DeadLetter
 from duetime.scheduler.intake.validation import ALL_TENANTS
 from duetime.scheduler.principal import Principal, Scope
 from duetime.scheduler.rules.redact import redacted_json
 from duetime.scheduler.rules.time.times import utc
-from duetime.scheduler.task import DeadLetter, State
+from duetime.scheduler.task import State
 from duetime.server.auth.access import AccessRefused
 from duetime.server.rest.operation import Operation, RestAnswer, RestCall
 from duetime.server.rest.resources.payloads import RestPayload

@@ -256,7 +256,7 @@ def test_a_crashed_run_is_tried_again_and_the_third_crash_makes_a_dead_letter(st
         assert store.claims.recover(epoch=newer) == 0
     run = store.tasks.get(TENANT, record.task.id).run
     assert (run.state, run.crashes) == (State.FAILED, 3)
-    [letter], cursor = store.history.dead_letters(TENANT, limit=10)
+    [letter], cursor = store.dead_letters.page(TENANT, limit=10)
     assert cursor is None
     assert letter.payload == record.task.payload
     assert [attempt.outcome for attempt in letter.attempts] == ["crashed"] * 3

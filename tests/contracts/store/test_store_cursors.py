@@ -131,7 +131,7 @@ def test_a_cursor_of_one_kind_of_list_is_none_of_another(store: Store) -> None:
     with pytest.raises(InvalidArgument, match="made with other filters"):
         store.history.events(TENANT, EventFilter(), limit=2, cursor=cursor)
     with pytest.raises(InvalidArgument, match="made with other filters"):
-        store.history.dead_letters(TENANT, limit=2, cursor=cursor)
+        store.dead_letters.page(TENANT, limit=2, cursor=cursor)
 
 
 def test_a_place_in_the_stream_of_changes_is_read_by_its_tenant_alone_and_by_nobody_outside(store: Store) -> None:

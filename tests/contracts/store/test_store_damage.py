@@ -212,7 +212,7 @@ def test_what_is_damaged_around_a_task_hides_nothing(url: str, store: Store, ser
             assert service.list(TaskFilter(), by=ALICE, mention=True).views
             store.inbox.unread(TENANT, "alice")
             assert store.history.attempts(TENANT, task.id)
-            assert store.history.dead_letters(TENANT, limit=9)[0]
+            assert store.dead_letters.page(TENANT, limit=9)[0]
             again = store.tasks.add(*a_task(), actor="alice", key=key)
             assert not again.created or column in {"expires_at", "look_at"}
             assert store.tasks.add(*a_task(), actor="alice").created

@@ -18,9 +18,10 @@ from duetime.scheduler.access.secret import read_key
 from duetime.scheduler.audit.entry import AuditEntry, AuditFilter, AuditKind
 from duetime.scheduler.errors import DuetimeError
 from duetime.scheduler.events import EventFilter, EventKind
+from duetime.scheduler.history.dead_letters import DeadLetterFilter
 from duetime.scheduler.history.runs import BucketWidth, RunFilter, RunGroup
 from duetime.scheduler.records import IdempotencyKey
-from duetime.scheduler.rules.changes import pause
+from duetime.scheduler.rules.changes import pause, run_now
 from duetime.scheduler.store import Store
 from duetime.scheduler.store.access.cipher import Cipher
 from duetime.scheduler.store.access.secrets import Secrets
@@ -74,6 +75,7 @@ def run_filters(task_id: str) -> Iterator[RunFilter]:
 def calls(store: Store, task_id: str, run_id: str, tenant: str) -> dict[str, list[Callable[[], Any]]]:
     """Return the calls that could show something of the task, by method."""
     tasks, history, past, inbox = store.tasks, store.history, store.run_history, store.inbox
+    letters, entry = store.dead_letters, AuditEntry(tenant, AuditKind.DEAD_LETTER_REPLAYED, "bob", subject=run_id)
     changed: dict[str, Any] = {"actor": "bob", "kind": EventKind.PAUSED, "decide": pause}
 
     def undone() -> object:
@@ -101,7 +103,15 @@ def calls(store: Store, task_id: str, run_id: str, tenant: str) -> dict[str, lis
         "tasks.undo_once": [undone],
         "history.attempts": [lambda: history.attempts(tenant, task_id)],
         "history.failed_attempt": [lambda: history.failed_attempt(tenant, [run_id])],
-        "history.dead_letters": [lambda: history.dead_letters(tenant, limit=9)],
+        "dead_letters.page": [
+            partial(letters.page, tenant, f, limit=9)
+            for f in (DeadLetterFilter(), DeadLetterFilter(text=CANARY), DeadLetterFilter(label=CANARY))
+        ],
+        "dead_letters.get": [lambda: letters.get(tenant, run_id)],
+        "dead_letters.count": [lambda: letters.count(tenant, DeadLetterFilter(), replayed_below=3)],
+        "dead_letters.ids": [lambda: list(letters.ids(tenant, DeadLetterFilter()))],
+        "dead_letters.replay": [lambda: letters.replay(tenant, run_id, entry, lambda record: run_now(record, NOON))],
+        "dead_letters.discard": [lambda: letters.discard(tenant, run_id, entry)],
         "history.events": [
             partial(history.events, tenant, f, limit=9)
             for f in (EventFilter(), EventFilter(task_id), EventFilter(text=CANARY), EventFilter(label=CANARY))

@@ -328,10 +328,10 @@ def test_dead_letters_carry_the_payload_and_every_reason(store: Store, clock: Cl
         claim = started(store, payload={"n": number})
         failed = settlement(claim, State.FAILED, reason=f"no {number}", dead_letter=True)
         store.claims.settle([failed])
-    letters = list(every(lambda cursor: store.history.dead_letters(TENANT, limit=1, cursor=cursor)))
+    letters = list(every(lambda cursor: store.dead_letters.page(TENANT, limit=1, cursor=cursor)))
     assert [(letter.payload, letter.reason) for letter in letters] == [({"n": n}, f"no {n}") for n in (2, 1, 0)]
     assert [attempt.reason for letter in letters for attempt in letter.attempts] == ["no 2", "no 1", "no 0"]
-    assert store.history.dead_letters("other", limit=9) == ([], None)
+    assert store.dead_letters.page("other", limit=9) == ([], None)
     assert EventKind.FAILED in {event.kind for event in events(store, EventFilter(text="no 2"))}
 
 

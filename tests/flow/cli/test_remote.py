@@ -24,7 +24,7 @@ Said = Callable[..., str]
 
 ON_THIS_MACHINE_ALONE = {
     *("serve", "worker", "migrate", "doctor", "config", "install", "uninstall", "service"),
-    *("secrets", "retention", "import", "backup", "policy", "audit", "alerts", "report"),
+    *("secrets", "retention", "import", "backup", "policy", "audit", "alerts", "report", "dead"),
 }
 """Verbs of files and processes of a machine, and of secrets and rules that its operator alone changes."""
 

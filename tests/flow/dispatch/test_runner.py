@@ -232,7 +232,7 @@ def test_a_run_out_of_attempts_fails_with_a_dead_letter_that_has_every_reason(ho
     house.run(broken)
     task_id = house.add("broken", payload={})
     house.reaches(task_id, State.FAILED)
-    letters, _ = house.store.history.dead_letters(TENANT, limit=9)
+    letters, _ = house.store.dead_letters.page(TENANT, limit=9)
     assert [attempt.reason for attempt in letters[0].attempts] == [f"ValueError: attempt {n}" for n in (1, 2, 3)]
 
 

@@ -1,0 +1,115 @@
+"""Dead letters: runs that are out of attempts; and what became of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Final
+
+from duetime.scheduler.errors import DuetimeError
+from duetime.scheduler.task import Attempt, Json
+
+MAX_REPLAYS: Final = 3
+"""Replays after which a run that failed again is replayed only where it is named."""
+
+MAX_LETTERS_COUNTED: Final = 10_000
+"""Dead letters up to which a bulk replay counts how many match."""
+
+
+class LetterState(StrEnum):
+    """What became of a dead letter; an open one waits for somebody to replay or discard it."""
+
+    OPEN = "open"
+    REPLAYED = "replayed"
+    DISCARDED = "discarded"
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """A run that is out of attempts: the payload as it was, and every attempt with its reason.
+
+    `replayed_as` is the run that a replay made. `replays` counts the replays that led to this run.
+    """
+
+    run_id: str
+    task_id: str
+    tenant: str
+    at: datetime
+    reason: str
+    payload: Mapping[str, Json]
+    closed_at: datetime | None = None
+    replayed_as: str | None = None
+    attempts: tuple[Attempt, ...] = ()
+    title: str = ""
+    action: str = ""
+    replays: int = 0
+
+    @property
+    def state(self) -> LetterState:
+        """Return whether it is open, and how it was closed."""
+        if self.closed_at is None:
+            return LetterState.OPEN
+        return LetterState.REPLAYED if self.replayed_as else LetterState.DISCARDED
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetterFilter:
+    """A filter for dead letters; absent parts match everything. `since` is inclusive, `until` exclusive.
+
+    `text` is a part of the title or of the reason, in any case. `state` None matches closed ones too.
+    """
+
+    state: LetterState | None = LetterState.OPEN
+    task_id: str | None = None
+    action: str | None = None
+    label: str | None = None
+    text: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ClosedLetter:
+    """A dead letter that was replayed as another run, or discarded."""
+
+    run_id: str
+    task_id: str
+    replayed_as: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SkippedLetter:
+    """A dead letter that stays open, and why."""
+
+    run_id: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class LettersClosed:
+    """What a replay or a discard did; a dry run only counts.
+
+    `matched` open letters match. Of these `held_back` are left out, as they were replayed too often.
+    """
+
+    matched: int
+    held_back: int = 0
+    closed: tuple[ClosedLetter, ...] = ()
+    skipped: tuple[SkippedLetter, ...] = ()
+    dry_run: bool = False
+
+    @property
+    def left(self) -> int:
+        """Return how many matching letters were neither closed, skipped nor held back."""
+        return max(self.matched - self.held_back - len(self.closed) - len(self.skipped), 0)
+
+
+class DeadLetterNotFound(DuetimeError):
+    """No dead letter of this tenant is of the run."""
+
+    code = "not_found"
+
+    def __init__(self, run_id: str) -> None:
+        super().__init__(f"no dead letter of a run {run_id[:40]!r}.", argument="run_id")

@@ -1,0 +1,1 @@
+"""Dead letters: lists of them, and what closes one."""

@@ -1,0 +1,168 @@
+"""Dead letters of all tenants: lists, and the two ways to close one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+from duetime.scheduler.audit.entry import AuditEntry
+from duetime.scheduler.errors import Refused
+from duetime.scheduler.events import EventKind
+from duetime.scheduler.history.dead_letters import (
+    MAX_LETTERS_COUNTED,
+    ClosedLetter,
+    DeadLetter,
+    DeadLetterFilter,
+    DeadLetterNotFound,
+)
+from duetime.scheduler.ids import is_id
+from duetime.scheduler.principal import Acting
+from duetime.scheduler.records import Change
+from duetime.scheduler.store.audit import entries
+from duetime.scheduler.store.database.database import Database
+from duetime.scheduler.store.dead_letters import selection
+from duetime.scheduler.store.lists import event_list
+from duetime.scheduler.store.schema.rows import DEAD_LETTER
+from duetime.scheduler.store.schema.tables import dead_letters
+from duetime.scheduler.store.schema.values import to_microseconds
+from duetime.scheduler.store.sql.cursors import Cursors
+from duetime.scheduler.store.statements import change as changing
+from duetime.scheduler.store.statements import damaged, read
+from duetime.scheduler.task import Json, TaskRecord
+from sqlalchemy import Connection, Select, func, select, tuple_, update
+
+LETTERS_PER_READ = 100
+
+
+class DeadLetters:
+    """Runs that are out of attempts. A letter is closed once: by a replay, or by a discard."""
+
+    def __init__(self, database: Database, now: Callable[[], datetime], cursors: Cursors) -> None:
+        self._database = database
+        self._now = now
+        self._cursors = cursors
+
+    def page(
+        self,
+        tenant: str | None,
+        where: DeadLetterFilter = DeadLetterFilter(),  # noqa: B008 - a frozen value
+        *,
+        limit: int,
+        cursor: str | None = None,
+    ) -> tuple[list[DeadLetter], str | None]:
+        """Return letters, newest first, with every attempt; and the cursor of the next page.
+
+        Of all tenants for None. Raises `InvalidArgument` for a cursor of another list.
+        """
+        of = ("dead letters", tenant, where)
+        behind = self._cursors.read(cursor, of=of)
+        statement = select(*DEAD_LETTER).where(*selection.matching(tenant, where))
+        statement = event_list.behind_in_time(statement, selection.KEY, behind).limit(limit + 1)
+        found = self._database.read(lambda connection: selection.read(connection, statement))
+        if len(found) <= limit:
+            return found, None
+        last = found[limit - 1]
+        return found[:limit], self._cursors.write([to_microseconds(last.at), last.run_id], of=of)
+
+    def get(self, tenant: str | None, run_id: str) -> DeadLetter:
+        """Return the letter of a run; raises `DeadLetterNotFound`."""
+        of_run = [dead_letters.c.run_id == run_id, *selection.matching(tenant, DeadLetterFilter(state=None))]
+        statement = select(*DEAD_LETTER).where(*of_run)
+        found = self._database.read(lambda connection: selection.read(connection, statement)) if is_id(run_id) else []
+        if not found:
+            raise DeadLetterNotFound(run_id)
+        return found[0]
+
+    def count(self, tenant: str, where: DeadLetterFilter, *, replayed_below: int | None = None) -> int:
+        """Return how many letters match, counted up to MAX_LETTERS_COUNTED; of runs with fewer replays where given."""
+        conditions = selection.matching(tenant, where)
+        conditions += [] if replayed_below is None else [selection.replayed_below(replayed_below)]
+        some = select(dead_letters.c.run_id).where(*conditions).limit(MAX_LETTERS_COUNTED).subquery()
+        statement = select(func.count()).select_from(some)
+        return int(self._database.read(lambda connection: connection.execute(statement).scalar_one()))
+
+    def ids(self, tenant: str, where: DeadLetterFilter, *, replayed_below: int | None = None) -> Iterator[str]:
+        """Yield the runs of letters that match, oldest first, read in parts; a letter may be closed meanwhile."""
+        conditions = selection.matching(tenant, where)
+        conditions += [] if replayed_below is None else [selection.replayed_below(replayed_below)]
+        every = select(*selection.KEY).where(*conditions).order_by(*selection.KEY).limit(LETTERS_PER_READ)
+        types = [column.type for column in selection.KEY]
+        statement = every
+        while found := self._database.read(partial(_rows, statement=statement)):
+            yield from (run_id for _, run_id in found)
+            statement = every.where(tuple_(*selection.KEY) > tuple_(*found[-1], types=types))
+
+    def replay(
+        self, tenant: str, run_id: str, entry: AuditEntry, decide: Callable[[TaskRecord], Change]
+    ) -> ClosedLetter:
+        """Store the run that `decide` makes, close the letter, and store the audit entry: all in one transaction.
+
+        Raises `DeadLetterNotFound`, and `Refused` for a letter that is closed or a task that cannot run again.
+        """
+
+        def work(connection: Connection) -> ClosedLetter:
+            task_id, now = _task_of(connection, tenant, run_id), self._now()
+            record = read.record(connection, tenant, task_id, locking=True)
+            actor: Acting = {"actor": entry.actor, "via": entry.via}
+            if record.damage:
+                record = damaged.mended(connection, record, EventKind.RUN_NOW, actor, now)
+            _refuse_closed(connection, run_id)
+            change = decide(record)
+            replayed = change.extra_run or change.next_run
+            assert replayed is not None
+            number = selection.replays(connection, [run_id]).get(run_id, 0) + 1
+            _close(connection, run_id, now, replayed_as=replayed.id, replay_number=number)
+            changing.apply(connection, record, change, kind=EventKind.RUN_NOW, reason=entry.reason, now=now, **actor)
+            told: dict[str, Json] = {"task_id": task_id, "replayed_as": replayed.id, "replay_number": number}
+            entries.store(connection, replace(entry, detail=told), now)
+            return ClosedLetter(run_id, task_id, replayed.id)
+
+        return self._database.write(work)
+
+    def discard(self, tenant: str, run_id: str, entry: AuditEntry) -> ClosedLetter:
+        """Close a letter without a run, and store the audit entry in the same transaction; raises as `replay` does."""
+
+        def work(connection: Connection) -> ClosedLetter:
+            task_id, now = _task_of(connection, tenant, run_id), self._now()
+            _close(connection, run_id, now)
+            entries.store(connection, replace(entry, detail={"task_id": task_id}), now)
+            return ClosedLetter(run_id, task_id)
+
+        return self._database.write(work)
+
+
+def _rows(connection: Connection, statement: Select[Any]) -> list[tuple[datetime, str]]:
+    return [(at, run_id) for at, run_id in connection.execute(statement).all()]
+
+
+def _task_of(connection: Connection, tenant: str, run_id: str) -> str:
+    of_run = (dead_letters.c.run_id == run_id, dead_letters.c.tenant == tenant)
+    found = connection.execute(select(dead_letters.c.task_id).where(*of_run)).scalar() if is_id(run_id) else None
+    if found is None:
+        raise DeadLetterNotFound(run_id)
+    return str(found)
+
+
+def _close(
+    connection: Connection,
+    run_id: str,
+    now: datetime,
+    *,
+    replayed_as: str | None = None,
+    replay_number: int | None = None,
+) -> None:
+    is_open = (dead_letters.c.run_id == run_id, dead_letters.c.closed_at.is_(None))
+    closed = {"closed_at": now, "replayed_as": replayed_as, "replay_number": replay_number}
+    if connection.execute(update(dead_letters).where(*is_open).values(closed)).rowcount != 1:
+        _refuse_closed(connection, run_id)
+
+
+def _refuse_closed(connection: Connection, run_id: str) -> None:
+    columns = (dead_letters.c.closed_at, dead_letters.c.replayed_as)
+    closed_at, replayed_as = connection.execute(select(*columns).where(dead_letters.c.run_id == run_id)).one()
+    if closed_at is not None:
+        how = f"replayed already, as {replayed_as}" if replayed_as else "discarded already"
+        raise Refused(f"the dead letter of {run_id} was {how}.", argument="run_id")

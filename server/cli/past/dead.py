@@ -1,0 +1,210 @@
+"""The verbs of dead letters: list, show, replay, discard."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.history.dead_letters import DeadLetter, DeadLetterFilter, LettersClosed, LetterState
+from duetime.scheduler.rules.redact import redacted_json
+from duetime.scheduler.rules.time import times
+from duetime.server.cli import completion, output
+from duetime.server.cli.completion import Label
+from duetime.server.cli.formats.csv_table import write_csv
+from duetime.server.cli.output import AsCsv, AsJson
+from duetime.server.session import cli_caller, session
+from duetime.tools.admin import letter_rows
+from duetime.widgets.history import history_payload
+from duetime.widgets.history_text import clock_time
+from duetime.widgets.outcome import as_text
+from duetime.widgets.quote import cut
+
+MAX_WHY_CHARS = 200
+RunIds = Annotated[list[str] | None, typer.Argument(metavar="[RUN]...", help="the runs; without one, see the filters")]
+ActionFilter = Annotated[str | None, typer.Option(help="only of this action", autocompletion=completion.actions)]
+TextFilter = Annotated[str | None, typer.Option(help="only with this in the title or in the reason")]
+SinceFilter = Annotated[str | None, typer.Option(help="from this time on: 'friday', 'last night', '12h'")]
+Tenant = Annotated[str | None, typer.Option(help="the dead letters of this tenant")]
+Every = Annotated[bool, typer.Option("--all", help="all that are open, without a filter")]
+MaxLetters = Annotated[int, typer.Option("--max", help="how many at most, the oldest first: 1 to 1000")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="only count them")]
+Reason = Annotated[str | None, typer.Option(help="why, for the audit log; needed unless runs are named")]
+
+
+def list_(
+    context: typer.Context,
+    *,
+    state: Annotated[LetterState, typer.Option(help="those that are open, or were replayed or discarded")] = (
+        LetterState.OPEN
+    ),
+    action: ActionFilter = None,
+    label: Label = None,
+    text: TextFilter = None,
+    since: SinceFilter = None,
+    tenant: Annotated[str | None, typer.Option(help="the dead letters of this tenant, or `*` for all")] = None,
+    limit: Annotated[int, typer.Option(help="dead letters per page, 1 to 100")] = 50,
+    cursor: Annotated[str | None, typer.Option(help="the cursor that the previous page printed")] = None,
+    as_json: AsJson = False,
+    as_csv: AsCsv = False,
+) -> None:
+    """List runs that are out of attempts, newest first, and why."""
+    where = DeadLetterFilter(state=state, action=action, label=label, text=text)
+    with session(context).scheduler() as scheduler:
+        found, following = scheduler.dead_letters(where, since=since, limit=limit, cursor=cursor, tenant=tenant)
+        zone = scheduler.zone or "UTC"
+    if as_json:
+        output.as_json(letter_rows.page_json(found, following))
+        return
+    if as_csv:
+        write_csv(letter_rows.COLUMNS, map(letter_rows.letter_row, found))
+    elif found:
+        columns = (f"AT ({zone})", "TITLE", "ACTION", "ATTEMPTS", "REPLAYS", "WHY", "TASK", "RUN")
+        output.table(columns, (_row(letter, zone) for letter in found), spare=("REPLAYS", "ACTION", "TASK"))
+    else:
+        output.say("No dead letters.")
+    if following:
+        output.note(f"More: the same command with --cursor {following}")
+
+
+def _row(letter: DeadLetter, zone: str) -> Sequence[str]:
+    return (
+        clock_time(times.utc(letter.at), zone),
+        letter.title,
+        letter.action,
+        str(len(letter.attempts)),
+        str(letter.replays or ""),
+        cut(letter.reason, MAX_WHY_CHARS),
+        letter.task_id,
+        letter.run_id,
+    )
+
+
+def show(
+    context: typer.Context,
+    run_id: Annotated[str, typer.Argument(metavar="RUN", help="the run")],
+    *,
+    tenant: Tenant = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show one dead letter: its payload, and every attempt with its reason."""
+    with session(context).scheduler() as scheduler:
+        letter, zone = scheduler.dead_letter(run_id, tenant=tenant), scheduler.zone or "UTC"
+    if as_json:
+        output.as_json({"schema": "duetime.dead_letter/1", **letter_rows.letter_json(letter)})
+        return
+    closed = clock_time(times.utc(letter.closed_at), zone) if letter.closed_at else None
+    output.facts(
+        (
+            ("Run", letter.run_id),
+            ("Task", f"{letter.task_id} {letter.title}"),
+            ("Action", letter.action),
+            ("Out of attempts", f"{clock_time(times.utc(letter.at), zone)} {zone}"),
+            ("Why", letter.reason),
+            ("Payload", as_text(redacted_json(letter.payload)) if letter.payload else None),
+            ("Replays before", str(letter.replays or "")),
+            (letter.state.value.capitalize(), f"{closed} {zone}" if closed else None),
+            ("As the run", letter.replayed_as),
+        )
+    )
+    output.history_tables(history_payload(letter.attempts, (), zone), (), zone)
+
+
+def replay(
+    context: typer.Context,
+    run_ids: RunIds = None,
+    *,
+    action: ActionFilter = None,
+    label: Label = None,
+    text: TextFilter = None,
+    since: SinceFilter = None,
+    every: Every = False,
+    reason: Reason = None,
+    max_letters: MaxLetters = 100,
+    dry_run: DryRun = False,
+    tenant: Tenant = None,
+    as_json: AsJson = False,
+    as_csv: AsCsv = False,
+) -> None:
+    """Run dead letters once more: those that are named, or the oldest of a filter."""
+    check_choice(run_ids, every, (action, label, text, since))
+    where = DeadLetterFilter(action=action, label=label, text=text)
+    with session(context).app() as app:
+        done = app.scheduler.replay(
+            run_ids or (),
+            where=where,
+            since=since,
+            reason=reason,
+            max_letters=max_letters,
+            dry_run=dry_run,
+            tenant=tenant,
+            by=cli_caller(),
+        )
+    _say(done, "replayed", as_json=as_json, as_csv=as_csv)
+
+
+def discard(
+    context: typer.Context,
+    run_ids: RunIds = None,
+    *,
+    action: ActionFilter = None,
+    label: Label = None,
+    text: TextFilter = None,
+    since: SinceFilter = None,
+    every: Every = False,
+    reason: Annotated[str | None, typer.Option(help="why, for the audit log")] = None,
+    max_letters: MaxLetters = 100,
+    dry_run: DryRun = False,
+    tenant: Tenant = None,
+    as_json: AsJson = False,
+    as_csv: AsCsv = False,
+) -> None:
+    """Close dead letters that need no replay; they stay in the history."""
+    check_choice(run_ids, every, (action, label, text, since))
+    where = DeadLetterFilter(action=action, label=label, text=text)
+    with session(context).app() as app:
+        done = app.scheduler.discard(
+            run_ids or (),
+            where=where,
+            since=since,
+            reason=reason,
+            max_letters=max_letters,
+            dry_run=dry_run,
+            tenant=tenant,
+            by=cli_caller(),
+        )
+    _say(done, "discarded", as_json=as_json, as_csv=as_csv)
+
+
+def check_choice(run_ids: Sequence[str] | None, every: bool, filters: Sequence[str | None]) -> None:
+    """Refuse a command that does not say which dead letters it means. Raises InvalidArgument."""
+    ways = [bool(run_ids), any(each is not None for each in filters), every]
+    if sum(ways) != 1:
+        raise InvalidArgument(
+            "RUN", "name runs, or give filters, or say --all", accepted="one of these", example="--all"
+        )
+
+
+def _say(done: LettersClosed, how: str, *, as_json: bool, as_csv: bool) -> None:
+    if as_json:
+        output.as_json(letter_rows.closed_json(done))
+        return
+    if as_csv:
+        write_csv(letter_rows.CLOSED_COLUMNS, letter_rows.closed_rows(done))
+        return
+    for line in closed_lines(letter_rows.closed_json(done), how):
+        output.say(line)
+
+
+def closed_lines(done: dict[str, Any], how: str) -> list[str]:
+    """Return what a replay or a discard did, in lines."""
+    closed, skipped = done["closed"], done["skipped"]
+    lines = [f"{done['matched']} match." if done["dry_run"] else f"{len(closed)} of {done['matched']} {how}."]
+    lines += [f"{each['run_id']} is replayed as {each['replayed_as']}." for each in closed if each["replayed_as"]]
+    lines += [f"{each['run_id']} stays: {each['why']}" for each in skipped]
+    if done["held_back"]:
+        lines.append(f"{done['held_back']} were replayed too often and are left out: name them to replay them.")
+    if done["left"] and not done["dry_run"]:
+        lines.append(f"{done['left']} are left: repeat the command, or give a higher --max.")
+    return lines

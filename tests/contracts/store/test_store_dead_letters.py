@@ -1,0 +1,184 @@
+"""Dead letters: found by what they say, replayed or discarded once, each with its audit entry."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from duetime.scheduler.audit.entry import AuditFilter, AuditKind
+from duetime.scheduler.dead_letters import DeadLetterService
+from duetime.scheduler.errors import InvalidArgument, Refused
+from duetime.scheduler.events import EventFilter, EventKind
+from duetime.scheduler.history.dead_letters import (
+    MAX_REPLAYS,
+    DeadLetter,
+    DeadLetterFilter,
+    DeadLetterNotFound,
+    LetterState,
+)
+from duetime.scheduler.principal import Principal, Scope
+from duetime.scheduler.records import Change
+from duetime.scheduler.rules.changes import move
+from duetime.scheduler.store import Store
+from duetime.scheduler.task import State, TaskRecord
+
+from tests.builders import NOON, TENANT, Clock, restarted, settlement, started
+
+ANN = Principal(TENANT, "ann", frozenset({Scope.ADMIN}), via="cli ann")
+WHY = "the CRM is back"
+
+
+class Desk(DeadLetterService):
+    """The service over one store; `woken` are the tasks of which it notified the dispatcher."""
+
+    def __init__(self, store: Store) -> None:
+        self.woken: list[str] = []
+        super().__init__(store, "UTC", None, "", on_change=self.woken.extend, via="python")
+
+
+@pytest.fixture
+def desk(store: Store) -> Desk:
+    return Desk(store)
+
+
+def failed(store: Store, clock: Clock, *, reason: str = "no answer", **values: Any) -> DeadLetter:
+    """Let a run fail for good, one second after the one before."""
+    clock.forward(seconds=1)
+    claim = started(store, **values)
+    store.claims.settle([settlement(claim, State.FAILED, reason=reason, dead_letter=True)])
+    return store.dead_letters.get(TENANT, claim.run.id)
+
+
+def fail_again(store: Store, clock: Clock, letter: DeadLetter) -> DeadLetter:
+    """Start the run that a replay made, and let it fail as well."""
+    clock.forward(seconds=1)
+    claim = restarted(store, store.tasks.get(TENANT, letter.task_id))
+    store.claims.settle([settlement(claim, State.FAILED, reason="again", dead_letter=True)])
+    return store.dead_letters.get(TENANT, claim.run.id)
+
+
+def found(desk: Desk, **where: Any) -> list[str]:
+    return [letter.run_id for letter in desk.dead_letters(DeadLetterFilter(**where), by=ANN)[0]]
+
+
+def audit(store: Store, kind: AuditKind) -> list[tuple[Any, ...]]:
+    page = store.audit.page(TENANT, AuditFilter(kind=kind), limit=99)
+    return [(entry.subject, entry.actor, entry.via, entry.reason) for entry in page.entries]
+
+
+def test_each_filter_finds_its_dead_letters_and_a_closed_one_is_asked_for_by_its_state(
+    store: Store, clock: Clock, desk: Desk
+) -> None:
+    post = failed(store, clock, action="webhook", title="Push to the CRM", reason="502")
+    food = failed(store, clock, labels=("food",), reason="100% gone")
+    assert (post.title, post.action, post.state, post.replays) == ("Push to the CRM", "webhook", LetterState.OPEN, 0)
+    assert found(desk) == [food.run_id, post.run_id]
+    assert found(desk, action="webhook") == found(desk, text="the crm") == [post.run_id]
+    assert found(desk, label="food") == found(desk, text="100% G") == found(desk, since=food.at) == [food.run_id]
+    assert found(desk, text="%z") == found(desk, label="none") == []
+    desk.replay([post.run_id], by=ANN)
+    desk.discard([food.run_id], reason="sent by hand", by=ANN)
+    assert found(desk) == []
+    assert (found(desk, state=LetterState.REPLAYED), found(desk, state=LetterState.DISCARDED)) == (
+        [post.run_id],
+        [food.run_id],
+    )
+    assert found(desk, state=None) == [food.run_id, post.run_id]
+
+
+def test_a_replay_makes_the_next_run_and_is_in_the_audit_log_and_the_history(
+    store: Store, clock: Clock, desk: Desk
+) -> None:
+    letter = failed(store, clock)
+    done = desk.replay([letter.run_id], reason=WHY, by=ANN)
+    [closed], record = done.closed, store.tasks.get(TENANT, letter.task_id)
+    assert (closed.run_id, closed.replayed_as, record.run.state) == (letter.run_id, record.run.id, State.SCHEDULED)
+    assert record.last_run is not None
+    assert (record.last_run.id, record.last_run.state) == (letter.run_id, State.FAILED)
+    assert audit(store, AuditKind.DEAD_LETTER_REPLAYED) == [(letter.run_id, "ann", "cli ann", WHY)]
+    [event] = [e for e in store.history.events(TENANT, EventFilter(), limit=9).events if e.kind is EventKind.RUN_NOW]
+    assert (event.actor, event.via, event.reason) == ("ann", "cli ann", WHY)
+    assert desk.woken == [letter.task_id]
+
+
+def test_a_letter_is_closed_once(store: Store, clock: Clock, desk: Desk) -> None:
+    letter = failed(store, clock)
+    desk.replay([letter.run_id], by=ANN)
+    for close in (desk.replay, desk.discard):
+        with pytest.raises(Refused, match="replayed already"):
+            close([letter.run_id], reason=WHY, by=ANN)
+    assert len(audit(store, AuditKind.DEAD_LETTER_REPLAYED)) == 1
+    assert audit(store, AuditKind.DEAD_LETTER_DISCARDED) == []
+
+
+def test_a_recurring_task_is_replayed_beside_its_next_occurrence(store: Store, clock: Clock, desk: Desk) -> None:
+    letter = failed(store, clock, repeat="FREQ=DAILY")
+    [closed] = desk.replay([letter.run_id], by=ANN).closed
+    record = store.tasks.get(TENANT, letter.task_id)
+    assert closed.replayed_as in {record.run.id, *(run.id for run in record.beside)}
+
+
+def test_a_bulk_replay_needs_a_reason_counts_first_and_takes_the_oldest_up_to_a_maximum(
+    store: Store, clock: Clock, desk: Desk
+) -> None:
+    letters = [failed(store, clock, action="webhook") for _ in range(3)]
+    failed(store, clock)
+    where = DeadLetterFilter(action="webhook")
+    with pytest.raises(InvalidArgument, match="reason"):
+        desk.replay(where=where, by=ANN)
+    tried = desk.replay(where=where, dry_run=True, by=ANN)
+    assert (tried.matched, tried.closed, tried.dry_run) == (3, (), True)
+    assert desk.woken == []
+    done = desk.replay(where=where, reason=WHY, max_letters=2, by=ANN)
+    assert [closed.run_id for closed in done.closed] == [letter.run_id for letter in letters[:2]]
+    assert (done.matched, done.left) == (3, 1)
+    assert found(desk, action="webhook") == [letters[2].run_id]
+    assert len(audit(store, AuditKind.DEAD_LETTER_REPLAYED)) == 2
+
+
+def test_a_run_that_failed_after_each_of_several_replays_is_replayed_only_by_its_name(
+    store: Store, clock: Clock, desk: Desk
+) -> None:
+    letter = failed(store, clock)
+    for number in range(MAX_REPLAYS):
+        assert letter.replays == number
+        assert len(desk.replay(reason=WHY, by=ANN).closed) == 1
+        letter = fail_again(store, clock, letter)
+    done = desk.replay(reason=WHY, by=ANN)
+    assert (done.matched, done.held_back, done.closed, done.left) == (1, 1, (), 0)
+    assert len(desk.replay([letter.run_id], by=ANN).closed) == 1
+
+
+def test_a_letter_whose_task_cannot_run_stays_and_the_others_go_on(store: Store, clock: Clock, desk: Desk) -> None:
+    busy, other = failed(store, clock), failed(store, clock)
+    desk.replay([busy.run_id], by=ANN)
+    again = fail_again(store, clock, busy)
+    store.tasks.change(TENANT, busy.task_id, actor="ann", kind=EventKind.RUN_NOW, decide=_moved)
+    done = desk.replay(reason=WHY, by=ANN)
+    assert ([each.run_id for each in done.skipped], [each.run_id for each in done.closed]) == (
+        [again.run_id],
+        [other.run_id],
+    )
+    assert "is scheduled already" in done.skipped[0].why
+
+
+def _moved(record: TaskRecord) -> Change:
+    return move(record, NOON + timedelta(days=1), NOON)
+
+
+def test_another_tenant_has_no_dead_letter_and_only_an_operator_may_name_one(
+    store: Store, clock: Clock, desk: Desk
+) -> None:
+    letter = failed(store, clock)
+    other = Principal("globex", "eve", frozenset({Scope.ADMIN}))
+    for call in (desk.replay, desk.discard):
+        with pytest.raises(DeadLetterNotFound):
+            call([letter.run_id], reason=WHY, by=other)
+        with pytest.raises(InvalidArgument, match="only an operator"):
+            call([letter.run_id], reason=WHY, tenant=TENANT, by=other)
+        assert call(reason=WHY, by=other).matched == 0
+    operator = Principal("globex", "root", frozenset({Scope.ADMIN}), operator=True)
+    assert desk.replay([letter.run_id], tenant=TENANT, by=operator).closed
+    [entry] = store.audit.page(TENANT, AuditFilter(), limit=9).entries
+    assert (entry.actor, entry.actor_tenant) == ("root", "globex")

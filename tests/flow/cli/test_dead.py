@@ -1,0 +1,86 @@
+"""`duetime dead`: dead letters are listed, shown, replayed and discarded."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from duetime.scheduler.store import Store, open_store
+from duetime.scheduler.task import State
+from duetime.server.cli.exit_codes import NOT_FOUND_CODE, REFUSED_CODE, WRONG_USAGE_CODE
+from duetime.server.cli.main import run
+
+from tests.builders import settlement, started
+
+Said = Callable[..., str]
+
+
+@pytest.fixture
+def said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Said:
+    """Run a command on a database of the test's own; return stdout, or stderr where it fails."""
+    for name in [name for name in os.environ if name.upper().startswith("DUETIME_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("DUETIME_DATABASE_URL", f"sqlite:///{tmp_path}/duetime.db")
+    monkeypatch.setenv("DUETIME_CONFIG", f"{tmp_path}/duetime.toml")
+    (tmp_path / "duetime.toml").write_text('timezone = "UTC"\n')
+
+    def answered(*arguments: str, code: int = 0) -> str:
+        capsys.readouterr()
+        assert run(arguments) == code, capsys.readouterr()
+        written = capsys.readouterr()
+        return written.err if code else written.out
+
+    return answered
+
+
+def dead(store: Store, title: str, **values: object) -> str:
+    claim = started(store, store.now(), title=title, tenant="local", **values)
+    store.claims.settle([settlement(claim, State.FAILED, reason="502 Bad Gateway", dead_letter=True)])
+    return claim.run.id
+
+
+@pytest.fixture
+def letters(tmp_path: Path) -> list[str]:
+    store = open_store(f"sqlite:///{tmp_path}/duetime.db")
+    found = [dead(store, "Push to the CRM", action="reminder"), dead(store, "Nightly import", labels=("reports",))]
+    store.close()
+    return found
+
+
+def test_dead_letters_are_listed_and_shown_with_every_attempt(said: Said, letters: list[str]) -> None:
+    crm, nightly = letters
+    rows = said("dead").splitlines()
+    assert {row.split()[-1] for row in rows[1:]} == {crm, nightly}
+    assert "502 Bad Gateway" in rows[1]
+    [row] = csv.DictReader(io.StringIO(said("dead", "list", "--label", "reports", "--csv")))
+    assert (row["run_id"], row["title"], row["attempts"], row["state"]) == (nightly, "Nightly import", "1", "open")
+    shown = json.loads(said("dead", "show", crm, "--json"))
+    assert (shown["payload"]["message"], len(shown["attempts"])) == ("Call John", 1)
+    assert "502 Bad Gateway" in said("dead", "show", crm)
+    assert "no dead letter" in said("dead", "show", "r_7k3m9qx2w4hb00000000", code=NOT_FOUND_CODE)
+
+
+def test_a_replay_is_counted_first_and_says_which_runs_it_made(said: Said, letters: list[str]) -> None:
+    assert said("dead", "replay", "--all", "--dry-run") == "2 match.\n"
+    assert "reason" in said("dead", "replay", "--all", code=WRONG_USAGE_CODE)
+    assert "--all" in said("dead", "replay", code=WRONG_USAGE_CODE)
+    done = json.loads(said("dead", "replay", "--all", "--reason", "CRM is back", "--max", "1", "--json"))
+    assert ([each["run_id"] for each in done["closed"]], done["left"]) == ([letters[0]], 1)
+    assert "replayed already" in said("dead", "replay", letters[0], code=REFUSED_CODE)
+    [entry] = json.loads(said("audit", "list", "--json"))["entries"]
+    assert (entry["kind"], entry["subject"], entry["reason"]) == ("dead_letter_replayed", letters[0], "CRM is back")
+    assert "is replayed as r_" in said("dead", "replay", letters[1])
+    assert said("dead") == "No dead letters.\n"
+
+
+def test_what_is_discarded_needs_a_reason_and_stays_in_the_list_of_its_state(said: Said, letters: list[str]) -> None:
+    assert "reason" in said("dead", "discard", letters[0], code=WRONG_USAGE_CODE)
+    assert said("dead", "discard", letters[0], "--reason", "sent by hand") == "1 of 1 discarded.\n"
+    [row] = json.loads(said("dead", "list", "--state", "discarded", "--json"))["dead_letters"]
+    assert (row["run_id"], row["state"]) == (letters[0], "discarded")
+    assert "Discarded" in said("dead", "show", letters[0])
