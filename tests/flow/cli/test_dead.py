@@ -8,6 +8,7 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from duetime.scheduler.store import Store, open_store
@@ -38,7 +39,7 @@ def said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
     return answered
 
 
-def dead(store: Store, title: str, **values: object) -> str:
+def dead(store: Store, title: str, **values: Any) -> str:
     claim = started(store, store.now(), title=title, tenant="local", **values)
     store.claims.settle([settlement(claim, State.FAILED, reason="502 Bad Gateway", dead_letter=True)])
     return claim.run.id
