@@ -6,8 +6,8 @@ import sqlalchemy as sa
 from alembic import op
 from duetime.scheduler.store.schema.types import Instant
 
-revision = "0026"
-down_revision = "0025"
+revision = "0027"
+down_revision = "0026"
 branch_labels = None
 depends_on = None
 
