@@ -30,7 +30,7 @@ from duetime.scheduler.store import Store
 MAX_LETTERS_CLOSED: Final = 1_000
 """Dead letters that one call replays or discards at most."""
 
-USUAL_LETTERS_CLOSED: Final = 100
+USUAL_LETTERS_COUNT: Final = 100
 MAX_LETTERS_SKIPPED: Final = 1_000
 """Letters that a call tries in vain before it ends."""
 
@@ -109,7 +109,7 @@ class DeadLetterService(Reader):
         since: Bound | None = None,
         until: Bound | None = None,
         reason: str | None = None,
-        max_letters: int = USUAL_LETTERS_CLOSED,
+        max_letters: int = USUAL_LETTERS_COUNT,
         dry_run: bool = False,
         tenant: str | None = None,
         by: Principal = LOCAL,
@@ -144,7 +144,7 @@ class DeadLetterService(Reader):
         where: DeadLetterFilter = DeadLetterFilter(),  # noqa: B008 - a frozen value
         since: Bound | None = None,
         until: Bound | None = None,
-        max_letters: int = USUAL_LETTERS_CLOSED,
+        max_letters: int = USUAL_LETTERS_COUNT,
         dry_run: bool = False,
         tenant: str | None = None,
         by: Principal = LOCAL,

@@ -19,7 +19,7 @@ MAX_LETTERS_COUNTED: Final = 10_000
 
 
 class LetterState(StrEnum):
-    """What became of a dead letter; an open one waits for somebody to replay or discard it."""
+    """The state of a dead letter; an open one waits for somebody to replay or discard it."""
 
     OPEN = "open"
     REPLAYED = "replayed"
@@ -89,7 +89,7 @@ class SkippedLetter:
 
 @dataclass(frozen=True, slots=True)
 class LettersClosed:
-    """What a replay or a discard did; a dry run only counts.
+    """The result of a replay or a discard; a dry run only counts.
 
     `matched` open letters match. Of these `held_back` are left out, as they were replayed too often.
     """

@@ -23,14 +23,14 @@ from duetime.widgets.quote import cut
 
 MAX_WHY_CHARS = 200
 RunIds = Annotated[list[str] | None, typer.Argument(metavar="[RUN]...", help="the runs; without one, see the filters")]
-ActionFilter = Annotated[str | None, typer.Option(help="only of this action", autocompletion=completion.actions)]
-TextFilter = Annotated[str | None, typer.Option(help="only with this in the title or in the reason")]
-SinceFilter = Annotated[str | None, typer.Option(help="from this time on: 'friday', 'last night', '12h'")]
-Tenant = Annotated[str | None, typer.Option(help="the dead letters of this tenant")]
+LetterAction = Annotated[str | None, typer.Option(help="only of this action", autocompletion=completion.actions)]
+LetterText = Annotated[str | None, typer.Option(help="only with this in the title or in the reason")]
+LetterSince = Annotated[str | None, typer.Option(help="from this time on: 'friday', 'last night', '12h'")]
+LetterTenant = Annotated[str | None, typer.Option(help="the dead letters of this tenant")]
 Every = Annotated[bool, typer.Option("--all", help="all that are open, without a filter")]
 MaxLetters = Annotated[int, typer.Option("--max", help="how many at most, the oldest first: 1 to 1000")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="only count them")]
-Reason = Annotated[str | None, typer.Option(help="why, for the audit log; needed unless runs are named")]
+CountOnly = Annotated[bool, typer.Option("--dry-run", help="only count them")]
+LetterReason = Annotated[str | None, typer.Option(help="why, for the audit log; needed unless runs are named")]
 
 
 def list_(
@@ -39,10 +39,10 @@ def list_(
     state: Annotated[LetterState, typer.Option(help="those that are open, or were replayed or discarded")] = (
         LetterState.OPEN
     ),
-    action: ActionFilter = None,
+    action: LetterAction = None,
     label: Label = None,
-    text: TextFilter = None,
-    since: SinceFilter = None,
+    text: LetterText = None,
+    since: LetterSince = None,
     tenant: Annotated[str | None, typer.Option(help="the dead letters of this tenant, or `*` for all")] = None,
     limit: Annotated[int, typer.Option(help="dead letters per page, 1 to 100")] = 50,
     cursor: Annotated[str | None, typer.Option(help="the cursor that the previous page printed")] = None,
@@ -85,7 +85,7 @@ def show(
     context: typer.Context,
     run_id: Annotated[str, typer.Argument(metavar="RUN", help="the run")],
     *,
-    tenant: Tenant = None,
+    tenant: LetterTenant = None,
     as_json: AsJson = False,
 ) -> None:
     """Show one dead letter: its payload, and every attempt with its reason."""
@@ -115,15 +115,15 @@ def replay(
     context: typer.Context,
     run_ids: RunIds = None,
     *,
-    action: ActionFilter = None,
+    action: LetterAction = None,
     label: Label = None,
-    text: TextFilter = None,
-    since: SinceFilter = None,
+    text: LetterText = None,
+    since: LetterSince = None,
     every: Every = False,
-    reason: Reason = None,
+    reason: LetterReason = None,
     max_letters: MaxLetters = 100,
-    dry_run: DryRun = False,
-    tenant: Tenant = None,
+    dry_run: CountOnly = False,
+    tenant: LetterTenant = None,
     as_json: AsJson = False,
     as_csv: AsCsv = False,
 ) -> None:
@@ -148,15 +148,15 @@ def discard(
     context: typer.Context,
     run_ids: RunIds = None,
     *,
-    action: ActionFilter = None,
+    action: LetterAction = None,
     label: Label = None,
-    text: TextFilter = None,
-    since: SinceFilter = None,
+    text: LetterText = None,
+    since: LetterSince = None,
     every: Every = False,
     reason: Annotated[str | None, typer.Option(help="why, for the audit log")] = None,
     max_letters: MaxLetters = 100,
-    dry_run: DryRun = False,
-    tenant: Tenant = None,
+    dry_run: CountOnly = False,
+    tenant: LetterTenant = None,
     as_json: AsJson = False,
     as_csv: AsCsv = False,
 ) -> None:
