@@ -263,10 +263,9 @@ class StoredPool:
 
 @dataclass(frozen=True, slots=True)
 class WorkerProcess:
-    """A process that runs tasks, as it says of itself at `seen_at` by the store's clock; `running` or `draining`.
+    """A process that runs tasks, as it says of itself at `seen_at` by the store's clock.
 
-    `running` is the number of its claimed runs, `actions` are those of its handlers, `lost_threads` are kept by
-    handlers that did not stop at their time limit.
+    `running` counts its claimed runs, `lost_threads` those kept beyond a time limit; `drain` is asked by an operator.
     """
 
     id: str
@@ -279,6 +278,7 @@ class WorkerProcess:
     seen_at: datetime | None = None
     actions: tuple[str, ...] = ()
     lost_threads: int = 0
+    drain: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,7 +42,8 @@ def make_member(
     called(name)
     lease = timedelta(seconds=settings.lease_seconds)
     kept = registry.policies.headroom(headroom(settings))
-    options = WorkerOptions(name, settings.threads, lease, kept, retention_policy(settings))
+    grace = timedelta(seconds=settings.grace_seconds)
+    options = WorkerOptions(name, settings.threads, lease, kept, retention_policy(settings), grace)
     queue, news, claim, close = connected(str(settings.redis_url), settings.redis_namespace, store.identity())
     return Member(
         store,
@@ -52,7 +53,7 @@ def make_member(
         placement=placement,
         name=name,
         recruit=lambda shared: recruit(shared, options),
-        grace=timedelta(seconds=settings.grace_seconds),
+        grace=grace,
         claim=claim,
         close=close,
     )

@@ -151,6 +151,7 @@ class Engine:
             running=lambda: self.worker.running,
             lost_threads=lambda: self.worker.lost_threads,
             actions=handlers,
+            follow=self.worker.drain.follow,
         )
 
     def _deliver(self) -> float | None:

@@ -13,6 +13,7 @@ from duetime.scheduler.errors import DuetimeError
 from duetime.scheduler.records import WorkerProcess
 from duetime.scheduler.runtime.loop import Loop
 from duetime.scheduler.store import Store
+from duetime.scheduler.store.workers import DrainMode
 
 HEARTBEAT_INTERVAL_S = 5.0
 WORKER_FORGOTTEN_AFTER = timedelta(minutes=10)
@@ -24,7 +25,11 @@ WORKER_ALIVE_FOR = timedelta(seconds=15)
 _BEATS_PER_CLEANUP = 24
 """Heartbeats between two cleanups of such rows."""
 
-_DRAINING = "draining"
+DRAIN_CHECK_INTERVAL_S = 1.0
+"""Seconds between heartbeats while a worker drains and something runs."""
+
+RUNNING, DRAINING, DRAINED, SILENT = "running", "draining", "drained", "silent"
+WORKER_STATES = (RUNNING, DRAINING, DRAINED, SILENT)
 
 
 def is_alive(seen_at: datetime | None, now: datetime) -> bool:
@@ -32,10 +37,17 @@ def is_alive(seen_at: datetime | None, now: datetime) -> bool:
     return seen_at is not None and now - seen_at <= WORKER_ALIVE_FOR
 
 
+def state_of(worker: WorkerProcess, now: datetime) -> str:
+    """Return the state of a worker; one that was asked to drain and has not answered yet is draining."""
+    if not is_alive(worker.seen_at, now):
+        return SILENT
+    return DRAINING if worker.drain and worker.state == RUNNING else worker.state
+
+
 def someone_works(store: Store) -> bool:
     """Whether any live worker, on any machine, takes runs."""
     now = store.now()
-    return any(is_alive(worker.seen_at, now) and worker.state != _DRAINING for worker in store.workers.all())
+    return any(state_of(worker, now) == RUNNING for worker in store.workers.all())
 
 
 def someone_knows(store: Store, action: str) -> bool:
@@ -47,7 +59,8 @@ def someone_knows(store: Store, action: str) -> bool:
 class Heartbeat:
     """Writes the row of one worker every 5 seconds, and removes it at the end.
 
-    `running` counts its claimed runs, `lost_threads` the threads of handlers that did not stop.
+    `running` counts its claimed runs, `lost_threads` the threads of handlers that did not stop. `follow` is called with
+    what an operator asks of the worker, and returns whether that is new.
     """
 
     def __init__(
@@ -59,11 +72,13 @@ class Heartbeat:
         running: Callable[[], int],
         lost_threads: Callable[[], int] = lambda: 0,
         actions: Iterable[str] = (),
+        follow: Callable[[DrainMode | None], bool] = lambda _: False,
     ) -> None:
         self._store = store
         self._threads = threads
         self._running = running
         self._lost_threads = lost_threads
+        self._follow = follow
         self._beats = 0
         self._row = WorkerProcess(
             id=name,
@@ -77,22 +92,32 @@ class Heartbeat:
 
     def step(self) -> float:
         """Write the row, sometimes remove rows of dead workers, and return the seconds until the next beat."""
-        self._say("running")
+        if self._follow(self._say(self._state)):
+            self._say(self._state)
         if self._beats % _BEATS_PER_CLEANUP == 0:
             self._store.workers.forget(self._store.now() - WORKER_FORGOTTEN_AFTER)
         self._beats += 1
-        return HEARTBEAT_INTERVAL_S
+        return DRAIN_CHECK_INTERVAL_S if self._state == DRAINING else HEARTBEAT_INTERVAL_S
+
+    @property
+    def _state(self) -> str:
+        if not self._row.drain:
+            return RUNNING
+        return DRAINING if self._running() else DRAINED
 
     def draining(self) -> None:
         """Report that this worker takes no more runs."""
         with suppress(DuetimeError):
-            self._say(_DRAINING)
+            self._say(DRAINING)
 
     def gone(self) -> None:
         """Remove the row: the worker has ended in order."""
         with suppress(DuetimeError):
             self._store.workers.remove(self._row.id)
 
-    def _say(self, state: str) -> None:
+    def _say(self, state: str) -> DrainMode | None:
         threads, running, lost = self._threads(), self._running(), self._lost_threads()
-        self._store.workers.beat(replace(self._row, state=state, threads=threads, running=running, lost_threads=lost))
+        said = replace(self._row, state=state, threads=threads, running=running, lost_threads=lost)
+        wanted = self._store.workers.beat(said)
+        self._row = replace(self._row, drain=wanted)
+        return wanted

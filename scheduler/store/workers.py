@@ -1,13 +1,20 @@
-"""Workers: the processes that run tasks, and when each was last seen. For display only; leases decide about crashes."""
+"""Workers: the processes that run tasks, when each was last seen, and whether it is to drain.
+
+Leases decide about crashes; what a worker reports here is for display.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from datetime import datetime
+from enum import StrEnum
 from typing import Any
 
+from duetime.scheduler.audit.entry import AuditEntry
+from duetime.scheduler.errors import DuetimeError
 from duetime.scheduler.records import WorkerProcess
+from duetime.scheduler.store.audit import entries
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.database import Database
 from duetime.scheduler.store.database.dialects import dialect_of
@@ -15,11 +22,28 @@ from duetime.scheduler.store.schema.pool_tables import workers
 from duetime.scheduler.store.schema.rows import columns_of
 from duetime.scheduler.store.schema.tables import runs
 from duetime.scheduler.task import State
-from sqlalchemy import Connection, delete, func, select
+from sqlalchemy import Connection, delete, func, select, update
 
 _ALL = select(*columns_of(WorkerProcess, workers)).order_by(workers.c.started_at, workers.c.id)
 _IN_HAND = select(runs.c.worker, func.count()).where(runs.c.state == State.RUNNING).group_by(runs.c.worker)
 _NAMES = [field.name for field in fields(WorkerProcess)]
+_REPORTED = [name for name in _NAMES if name != "drain"]
+
+
+class DrainMode(StrEnum):
+    """How a worker drains: what runs ends by itself (`finish`), or is handed back after the grace period (`now`)."""
+
+    FINISH = "finish"
+    NOW = "now"
+
+
+class WorkerNotFound(DuetimeError):
+    """No worker process has the id."""
+
+    code = "not_found"
+
+    def __init__(self, worker_id: str) -> None:
+        super().__init__(f"no worker {worker_id[:80]!r}. `duetime workers` lists all.", argument="worker_id")
 
 
 class Workers:
@@ -29,10 +53,38 @@ class Workers:
         self._database = database
         self._now = now
 
-    def beat(self, worker: WorkerProcess) -> None:
-        """Store the report of a worker; only that worker's own process may call this."""
+    def beat(self, worker: WorkerProcess) -> DrainMode | None:
+        """Store the report of a worker, and return whether it is to drain; only its own process may call this.
+
+        A row that others have removed comes back with the `drain` of the report.
+        """
         values = {name: getattr(worker, name) for name in _NAMES} | {"seen_at": self._now()}
-        self._database.write(lambda connection: _store(connection, values), durable=False)
+        wanted = self._database.write(lambda connection: _store(connection, values), durable=False)
+        return DrainMode(wanted) if wanted else None
+
+    def drain(self, worker_id: str | None, mode: DrainMode, act: AuditEntry) -> list[str]:
+        """Ask a worker to drain, None for each that is listed now; return their ids. Raises WorkerNotFound."""
+        return self._ask(worker_id, mode, act)
+
+    def resume(self, worker_id: str | None, act: AuditEntry) -> list[str]:
+        """End the drain of a worker, None for each that is listed now; return their ids. Raises WorkerNotFound."""
+        return self._ask(worker_id, None, act)
+
+    def _ask(self, worker_id: str | None, mode: DrainMode | None, act: AuditEntry) -> list[str]:
+        asked = update(workers).values(drain=mode).returning(workers.c.id)
+        if worker_id is not None:
+            asked = asked.where(workers.c.id == worker_id)
+
+        def work(connection: Connection) -> list[str]:
+            found = sorted(connection.execute(asked).scalars())
+            for each in found:
+                entries.store(connection, replace(act, subject=each), self._now())
+            return found
+
+        found = self._database.write(work)
+        if worker_id is not None and not found:
+            raise WorkerNotFound(worker_id)
+        return found
 
     def all(self) -> list[WorkerProcess]:
         """Return the workers, longest started first, silent ones included."""
@@ -56,7 +108,9 @@ class Workers:
         return self._database.write(lambda connection: connection.execute(old).rowcount)
 
 
-def _store(connection: Connection, values: Mapping[str, Any]) -> None:
+def _store(connection: Connection, values: Mapping[str, Any]) -> str | None:
     said = dialect_of(connection).insert(workers)
-    newest = {name: said.excluded[name] for name in _NAMES}
-    connection.execute(said.on_conflict_do_update(index_elements=["id"], set_=newest), values)
+    newest = {name: said.excluded[name] for name in _REPORTED}
+    stored = said.on_conflict_do_update(index_elements=["id"], set_=newest).returning(workers.c.drain)
+    wanted: str | None = connection.execute(stored, values).scalar_one()
+    return wanted

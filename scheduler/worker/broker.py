@@ -93,6 +93,8 @@ class DispatchBroker(dramatiq.Broker):
         self.worker = worker
         self.idle = ThreadCapacity(threads)
         self.claiming = threading.RLock()
+        self._open = threading.Event()
+        self._open.set()
         self._taking = threading.RLock()  # from a take, also while it waits, until its runs are claimed
         self._lease = lease
         self._claim = claim
@@ -124,20 +126,35 @@ class DispatchBroker(dramatiq.Broker):
         """Iterate over the runs to start now; `timeout`, in milliseconds, bounds each wait for an idle thread."""
         return RunConsumer(self, min(timeout / 1000, MAX_THREAD_RETURN_S))
 
+    @property
+    def closed(self) -> bool:
+        """Whether it takes no runs, now or ever."""
+        return self.draining or not self._open.is_set()
+
     def drain(self) -> None:
         """Take no more runs; return when a claim in progress has ended, or after 2 seconds."""
         self.draining = True
+        self.pause()
+        self._open.set()  # nobody waits for a resume any more
+
+    def pause(self) -> None:
+        """Take no runs until `resume`; return as `drain` does."""
+        self._open.clear()
         self.idle.wake()
         self.queue.wake()
         if self._taking.acquire(timeout=CLAIM_TIMEOUT_S):
             self._taking.release()
 
+    def resume(self) -> None:
+        """Take runs again after a pause."""
+        self._open.set()
+
     def take(self, timeout: float) -> list[str]:
         """Return claimed runs, as many as threads are idle, or some more; none after `timeout` seconds."""
         most = timeout if self.idle.behind else min(timeout, PREEMPTION_INTERVAL_S)
-        idle = 0 if self.draining else self.idle.take_all(most)
+        idle = 0 if self.closed else self.idle.take_all(most)
         if not idle:
-            self._wait_in_vain()
+            self._wait_in_vain(timeout)
             return []
         wanted = self._wanted(idle)
         left, self._left = self._left, None
@@ -192,15 +209,16 @@ class DispatchBroker(dramatiq.Broker):
             self._looked_at = now
             self._preemption.make_room(self._threads(0))
 
-    def _wait_in_vain(self) -> None:
+    def _wait_in_vain(self, timeout: float) -> None:
         """Hand back runs claimed ahead when their threads do not return: other workers may be idle."""
         if self.draining:
             time.sleep(DRAINING_PAUSE_S)
         elif self.idle.behind:
             self.idle.forget()
             self._let_go()
-        else:
+        elif not self.closed:
             self._make_room()
+        self._open.wait(timeout)  # for a resume, where it is paused
 
     def _wanted(self, idle: int) -> int:
         """Return how many runs to take on this machine now; none ahead while its load limits the threads."""
@@ -211,16 +229,16 @@ class DispatchBroker(dramatiq.Broker):
         return self.idle.brief and len(grants) >= self.idle.total and not any(grant.needs for grant in grants)
 
     def _taken(self, n: int, threads: ThreadUse) -> Take | None:
-        """Take runs, after the change that the last take left to await; None while draining."""
+        """Take runs, after the change that the last take left to await; None while closed."""
         after, self._after = self._after if n > max(self.headroom()) else None, None
-        if self.draining:
+        if self.closed:
             return None
         nonce, actions = new_id("n"), self._actions
         return self.queue.take(self.worker, n, self._lease, nonce=nonce, threads=threads, after=after, actions=actions)
 
     def _claimed(self, taken: Take, asked_at: float) -> list[str]:
         with self.claiming:
-            if self.draining:
+            if self.closed:
                 for grant in taken.grants:
                     self.queue.give_back(self.worker, grant.run_id, grant.token)
                 return []
@@ -242,9 +260,10 @@ class DispatchBroker(dramatiq.Broker):
             for grant in grants:
                 self.queue.give_back(self.worker, grant.run_id, grant.token, delay=CLAIM_RETRY_DELAY_MS)
             return []
-        dropped = [_unstarted(grant) for grant in grants if grant.run_id not in claimed]
-        if dropped:
-            self.queue.finish(self.worker, dropped)
+        dropped = [grant for grant in grants if grant.run_id not in claimed]
+        if dropped:  # they used nothing
+            ends = [Finish(grant.run_id, grant.token, dict.fromkeys(grant.needs, 0.0)) for grant in dropped]
+            self.queue.finish(self.worker, ends)
         return [grant.run_id for grant in grants if grant.run_id in claimed]
 
 
@@ -274,11 +293,6 @@ class RunConsumer(dramatiq.Consumer):
         """Count the threads of messages that never ran; the stopping worker hands their claims back."""
         for message in messages:
             self.ack(message)
-
-
-def _unstarted(grant: Grant) -> Finish:
-    """End the lease of a run that used nothing."""
-    return Finish(grant.run_id, grant.token, dict.fromkeys(grant.needs, 0.0))
 
 
 def _message(run_id: str) -> Message[None]:

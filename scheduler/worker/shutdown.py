@@ -1,4 +1,4 @@
-"""Runs that have not ended when their worker stops: announced, interrupted, then handed back."""
+"""Runs that have not ended when their worker stops or drains: announced, interrupted, then handed back."""
 
 from __future__ import annotations
 
@@ -35,11 +35,16 @@ def announce(store: Store, worker: str, active: Sequence[ActiveRun]) -> None:
 
 def interrupt(left: Sequence[ActiveRun]) -> None:
     """Interrupt the runs that did not end within the grace period."""
+    warn(left)
+    for held in left:
+        held.interrupt(WorkerStopping)
+
+
+def warn(left: Sequence[ActiveRun]) -> None:
+    """Log which actions did not end within the grace period."""
     if left:
         actions = ", ".join(sorted({held.action for held in left}))
         log.warning("%d runs (%s) did not end within the grace period. %s", len(left), actions, TOO_LONG)
-    for held in left:
-        held.interrupt(WorkerStopping)
 
 
 def hand_back(left: Sequence[ActiveRun], hand_in: Callable[[ActiveRun, AttemptResult], None]) -> None:

@@ -117,9 +117,9 @@ class Watchdog:
             held.timed_out = True
             patience = TIME_LIMIT_GRACE_S if held.kill is None else 2 * TIME_LIMIT_GRACE_S  # the kill comes in between
             held.ends_by = self._clock() + patience
-            self._interrupt(held, TimeLimitReached)
+            self.interrupt(held, TimeLimitReached)
 
-    def _interrupt(self, held: ActiveRun, why: type[Interrupt]) -> None:
+    def interrupt(self, held: ActiveRun, why: type[Interrupt]) -> None:
         """Interrupt a handler; if it does not stop, its process is killed."""
         held.interrupt(why)
         if held.kill is not None and not held.told_to_stop:
@@ -151,7 +151,7 @@ class Watchdog:
 
     def _stop(self, running: Mapping[str, ActiveRun], unwanted: Collection[str]) -> None:
         for run_id in unwanted:
-            self._interrupt(running[run_id], CancelRequested)
+            self.interrupt(running[run_id], CancelRequested)
         self._last_look = self._clock()
 
     def _renew_reservations(self, running: Mapping[str, ActiveRun]) -> None:
@@ -167,7 +167,7 @@ class Watchdog:
         for run_id in lost:
             if running[run_id].claim.reserved:
                 log.warning("run %s lost its pool reservation and returns to the queue", run_id)
-                self._interrupt(running[run_id], ReservationLost)
+                self.interrupt(running[run_id], ReservationLost)
 
 
 def _is_past(at: float | None, now: float) -> bool:

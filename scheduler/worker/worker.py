@@ -19,11 +19,11 @@ from duetime.scheduler.rules.settlement import AttemptResult
 from duetime.scheduler.runtime import failpoints
 from duetime.scheduler.runtime.notifier import RunNotifier
 from duetime.scheduler.store import Store
-from duetime.scheduler.worker import shutdown
 from duetime.scheduler.worker.active_runs import ActiveRun, ActiveRuns
 from duetime.scheduler.worker.broker import ACTOR, QUEUE, DispatchBroker
 from duetime.scheduler.worker.claimer import Claimer
 from duetime.scheduler.worker.completer import BatchCompleter, CompletedRun
+from duetime.scheduler.worker.drain import INTERRUPT_GRACE_S, Drain
 from duetime.scheduler.worker.event_loop import EventLoop
 from duetime.scheduler.worker.executor import OVERTAKEN, UNRESERVED, Executor
 from duetime.scheduler.worker.machine_load import all_of_them
@@ -37,9 +37,6 @@ from duetime.scheduler.worker.watchdog import Watchdog
 IDLE_POLL_MS = 5_000
 """Milliseconds after which Dramatiq's idle threads check for a stop; nobody waits for them then."""
 
-INTERRUPT_GRACE_S = 1.0
-"""Seconds that a handler has between its interrupt, after the grace period, and the end of the process."""
-
 log = logging.getLogger(__name__)
 
 
@@ -48,7 +45,7 @@ class WorkerOptions:
     """`threads` is the number of runs at once; `lease` how long a claim is valid without a renewal.
 
     `headroom` is how many of the threads are reserved for urgent runs, `retention` what the process deletes when it is
-    old.
+    old, `grace` how long runs may take to end when the worker hands them back and lives on.
     """
 
     name: str
@@ -56,6 +53,7 @@ class WorkerOptions:
     lease: timedelta = timedelta(seconds=30)
     headroom: HeadroomRule = DEFAULT_HEADROOM
     retention: RetentionPolicy = KEEP_ALL
+    grace: timedelta = timedelta(seconds=5)
 
 
 MAX_UNSTORED_PER_THREAD = 64
@@ -102,6 +100,8 @@ class Worker:
         self.threads = 0 if hosted else options.threads
         self._preemption = Preemption(queue, self._active_runs, worker=options.name, actions=handlers, clock=monotonic)
         self._broker = self._make_broker(handlers, hosted)
+        name, grace, interrupt = options.name, options.grace, self._watchdog.interrupt
+        self.drain = Drain(store, self._broker, self._active_runs, worker=name, grace=grace, interrupt=interrupt)
         self._gate = ThreadGate(self._broker.idle, self._broker.headroom)
         limit = MAX_UNSTORED_PER_THREAD * options.threads
         self._completer = BatchCompleter(
@@ -148,12 +148,7 @@ class Worker:
         Returns within `grace` and a few seconds, much sooner after `hurry`; False when the database took no result, so
         that runs stay `running` until the next runner recovers them.
         """
-        self._broker.drain()
-        shutdown.announce(self._store, self._options.name, self._active_runs.all())
-        if not self._active_runs.wait_until_empty(grace.total_seconds()):
-            shutdown.interrupt(self._active_runs.all())
-            self._active_runs.wait_until_empty(INTERRUPT_GRACE_S)
-        shutdown.hand_back(self._active_runs.close(), self._hand_in)
+        self.drain.end(grace, self._hand_in)
         stored = self._completer.close(timeout=2 * INTERRUPT_GRACE_S)
         if stored:
             self.learn()
@@ -223,10 +218,7 @@ class Worker:
             headroom=self._options.headroom,
             preemption=self._preemption,
             lost=lambda: self.lost_threads,
-            middleware=[
-                self._threads,
-                *([Hosting(self._host, hosted)] if hosted else []),
-            ],
+            middleware=[self._threads, *([Hosting(self._host, hosted)] if hosted else [])],
             clock=lambda: self._store.now().timestamp() * 1000,
         )
         dramatiq.actor(broker=broker, actor_name=ACTOR, queue_name=QUEUE)(self._run)

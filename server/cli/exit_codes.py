@@ -7,8 +7,6 @@ import sys
 import traceback
 from typing import Any
 
-from duetime.scheduler.access.api_key import KeyNotFound
-from duetime.scheduler.access.secret import SecretNotFound
 from duetime.scheduler.errors import (
     DuetimeError,
     IdempotencyConflict,
@@ -17,9 +15,7 @@ from duetime.scheduler.errors import (
     InvalidSetting,
     Refused,
     StaleRevision,
-    TaskNotFound,
 )
-from duetime.scheduler.history.dead_letters import DeadLetterNotFound
 from duetime.server.cli.formats.phrases import COMMAND_WORDS
 from duetime.widgets.history_text import retold
 from typer import Abort
@@ -32,10 +28,6 @@ _CODES: tuple[tuple[type[DuetimeError], int], ...] = (
     (InvalidArgument, WRONG_USAGE_CODE),
     (InvalidArguments, WRONG_USAGE_CODE),
     (InvalidSetting, WRONG_USAGE_CODE),
-    (TaskNotFound, NOT_FOUND_CODE),
-    (DeadLetterNotFound, NOT_FOUND_CODE),
-    (KeyNotFound, NOT_FOUND_CODE),
-    (SecretNotFound, NOT_FOUND_CODE),
     (Refused, REFUSED_CODE),
     (StaleRevision, REFUSED_CODE),
     (IdempotencyConflict, REFUSED_CODE),
@@ -72,7 +64,7 @@ def code_of(error: DuetimeError) -> int:
 
     A problem of a server on another machine brings its own.
     """
-    own = getattr(error, "exit_code", None)
+    own = NOT_FOUND_CODE if error.code == "not_found" else getattr(error, "exit_code", None)
     return (
         own if isinstance(own, int) else next((code for kind, code in _CODES if isinstance(error, kind)), FAILED_CODE)
     )

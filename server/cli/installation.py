@@ -86,20 +86,6 @@ def doctor(
         raise typer.Exit(1)
 
 
-def workers(
-    context: typer.Context,
-    *,
-    here: Annotated[
-        bool, typer.Option("--here", help="only those of this host; exit code 1 if none of them has reported lately")
-    ] = False,
-    as_json: AsJson = False,
-) -> None:
-    """List the worker processes of a shared installation, on any machine."""
-    lines: Any = import_module("duetime.server.cli.workers")
-    if not lines.show(context, here=here, as_json=as_json) and here:
-        raise typer.Exit(1)
-
-
 def config(context: typer.Context, *, as_json: AsJson = False) -> None:
     """Show every setting in force and its source; secrets are masked."""
     asked = session(context)

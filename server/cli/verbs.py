@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 from duetime.server.cli.access.groups import AUDIT, KEYS, SECRETS
 from duetime.server.cli.help import DeferredVerb, Verbs, VerbsOf
-from duetime.server.cli.order.groups import POLICY, POOLS
+from duetime.server.cli.order.groups import POLICY, POOLS, WORKERS
 from duetime.server.cli.past.groups import DEAD
 from duetime.server.cli.storage.groups import BACKUP, IMPORT, RETENTION
 from duetime.version import __version__
@@ -137,12 +137,6 @@ VERBS = (
         examples=("duetime migrate",),
     ),
     DeferredVerb(
-        "workers",
-        f"{_INSTALLATION}:workers",
-        "List the worker processes of a shared installation, on any machine.",
-        examples=("duetime workers",),
-    ),
-    DeferredVerb(
         "alerts",
         f"{_HERE}.reports.alerts:alerts",
         "List the alerts that fire, are pending, or ended in the last seven days.",
@@ -239,6 +233,7 @@ GROUPS = (
     IMPORT,
     BACKUP,
     POOLS,
+    WORKERS,
 )
 
 app = typer.Typer(

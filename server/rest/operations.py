@@ -12,6 +12,7 @@ from duetime.server.rest.resources.installation import OF_INSTALLATION
 from duetime.server.rest.resources.keys import OF_KEYS
 from duetime.server.rest.resources.runs import OF_RUNS
 from duetime.server.rest.resources.tasks import OF_TASKS
+from duetime.server.rest.resources.workers import OF_WORKERS
 
 OPERATIONS: Final[tuple[Operation, ...]] = (
     *OF_TASKS,
@@ -20,5 +21,6 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     *OF_HISTORY,
     *OF_RUNS,
     *OF_INSTALLATION,
+    *OF_WORKERS,
     *OF_KEYS,
 )

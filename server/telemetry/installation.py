@@ -12,15 +12,12 @@ from typing import TypeVar
 from duetime.scheduler.dispatch.policy_registry import PolicyRegistry
 from duetime.scheduler.errors import DuetimeError
 from duetime.scheduler.foresight.lateness import TierLateness, lateness
-from duetime.scheduler.nodes.heartbeat import is_alive
+from duetime.scheduler.nodes.heartbeat import WORKER_STATES, is_alive, state_of
 from duetime.scheduler.queue import Shares, Stats
 from duetime.scheduler.rules.policies.policy import DEFAULT_POLICY
 from duetime.scheduler.runtime.repeat_filter import RepeatFilter
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import State, Tier
-
-SILENT = "silent"
-WORKER_STATES = ("running", "draining", SILENT)
 
 T = TypeVar("T")
 
@@ -77,7 +74,7 @@ class InstallationReader:
     def _workers(self, store: Store) -> tuple[Mapping[str, int], int]:
         found, _ = self._timed(store.workers.all)
         now = store.now()
-        states = Counter(each.state if is_alive(each.seen_at, now) else SILENT for each in found or ())
+        states = Counter(state_of(each, now) for each in found or ())
         lost = sum(each.lost_threads for each in found or () if is_alive(each.seen_at, now))
         return {state: states[state] for state in WORKER_STATES}, lost
 

@@ -38,7 +38,7 @@ class UsageRow(Base):
 
 
 class WorkerRow(Base):
-    """A process that runs tasks, with its last report; `seen_at` is the time of that report."""
+    """A process that runs tasks, with its last report at `seen_at`; `drain` is asked of it by others."""
 
     __tablename__ = "workers"
 
@@ -52,6 +52,7 @@ class WorkerRow(Base):
     seen_at: datetime
     actions: tuple[str, ...] = column(server_default="[]")
     lost_threads: int = column(server_default="0")
+    drain: str | None
 
 
 class RunnerRow(Base):

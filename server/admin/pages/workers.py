@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from duetime.scheduler.audit.entry import AuditEntry, AuditKind
 from duetime.scheduler.history.runs import RunFilter, RunSummary
-from duetime.scheduler.nodes.heartbeat import is_alive
+from duetime.scheduler.nodes.heartbeat import RUNNING, SILENT, state_of
 from duetime.scheduler.queue import ThreadUse
 from duetime.scheduler.records import WorkerProcess
+from duetime.scheduler.store.workers import DrainMode
 from duetime.scheduler.task import State
-from duetime.server.admin.answers import Page, get
+from duetime.server.admin.answers import Moved, Page, get, post
 from duetime.server.admin.visit import Visit
 
 MAX_RUNS_SHOWN = 500
-SILENT = "silent"
+MAX_REASON_CHARS = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +56,31 @@ def _lines(visit: Visit, runs: Sequence[RunSummary], threads: Mapping[str, Threa
 
 def _state(visit: Visit, process: WorkerProcess | None, threads: ThreadUse | None) -> str:
     if process is None:
-        return "running" if threads is not None else SILENT
-    return process.state if is_alive(process.seen_at, visit.now) else SILENT
+        return RUNNING if threads is not None else SILENT
+    return state_of(process, visit.now)
 
 
-ROUTES = (get("/workers", workers, operators=True),)
+def drain(visit: Visit) -> Moved:
+    """Let a worker take no more runs."""
+    name, mode = visit.parts["name"], DrainMode.NOW if visit.form.get("now") else DrainMode.FINISH
+    act = AuditEntry.by(visit.principal, AuditKind.WORKER_DRAINED, reason=_reason(visit), detail={"mode": mode.value})
+    visit.store.workers.drain(name, mode, act)
+    return Moved(visit.url("/workers"), f"{name} drains: it takes no more runs.")
+
+
+def resume(visit: Visit) -> Moved:
+    """Let a drained worker take runs again."""
+    name = visit.parts["name"]
+    visit.store.workers.resume(name, AuditEntry.by(visit.principal, AuditKind.WORKER_RESUMED, reason=_reason(visit)))
+    return Moved(visit.url("/workers"), f"{name} takes runs again.")
+
+
+def _reason(visit: Visit) -> str | None:
+    return visit.form.get("reason", "").strip()[:MAX_REASON_CHARS] or None
+
+
+ROUTES = (
+    get("/workers", workers, operators=True),
+    post("/workers/{name}/drain", drain, operators=True),
+    post("/workers/{name}/resume", resume, operators=True),
+)

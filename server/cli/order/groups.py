@@ -1,8 +1,8 @@
-"""The groups of verbs of the order of runs; a verb is loaded when it is used."""
+"""The groups of verbs of the order of runs, and of where they run; a verb is loaded when it is used."""
 
 from __future__ import annotations
 
-from duetime.server.cli.help import DeferredVerb, Verbs
+from duetime.server.cli.help import DeferredVerb, Verbs, VerbsOf
 
 _POLICY = "duetime.server.cli.order.policy"
 
@@ -60,6 +60,37 @@ POOLS = Verbs(
             f"{_POOLS}:pools_remove",
             "Remove a pool; tasks that need it are held until it is declared again.",
             examples=("duetime pools remove gpu",),
+        ),
+    ),
+)
+
+_WORKERS = "duetime.server.cli.workers"
+
+WORKERS = VerbsOf(
+    name="workers",
+    help="The worker processes of a shared installation; without a verb it lists them.",
+    rich_markup_mode=None,
+    commands=(
+        DeferredVerb(
+            "list",
+            f"{_WORKERS}:list_",
+            "List the worker processes of a shared installation, on any machine.",
+            examples=("duetime workers list", "duetime workers list --here"),
+        ),
+        DeferredVerb(
+            "drain",
+            f"{_WORKERS}:drain",
+            "Let workers take no more runs and stay alive, until they are resumed or stopped.",
+            examples=(
+                "duetime workers drain node-7-4711-3f9a2c --reason 'kernel upgrade'",
+                "duetime workers drain --all --now",
+            ),
+        ),
+        DeferredVerb(
+            "resume",
+            f"{_WORKERS}:resume",
+            "Let drained workers take runs again.",
+            examples=("duetime workers resume --all",),
         ),
     ),
 )

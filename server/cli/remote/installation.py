@@ -1,4 +1,4 @@
-"""The verbs of an installation on another machine: runs, inbox, pools, workers, statistics and keys."""
+"""The verbs of an installation on another machine: runs, inbox, pools, statistics and keys."""
 
 from __future__ import annotations
 
@@ -19,11 +19,6 @@ MESSAGES: Final = RemoteTable(
     "messages", ("at", "id", "task_id", "title", "state", "text"), ("at", "task_id", "title", "state", "text")
 )
 POOLS: Final = RemoteTable("pools", ("pool", "declaration"), ("pool", "declaration"))
-WORKERS: Final = RemoteTable(
-    "workers",
-    ("id", "host", "pid", "state", "running", "threads", "lost_threads", "seen_at"),
-    ("id", "host", "pid", "state", "running", "threads", "lost_threads", "seen_at"),
-)
 TIERS: Final = RemoteTable(
     "tiers", ("tier", "waiting", "share", "bound", "late"), ("tier", "waiting", "share", "bound", "late")
 )
@@ -104,11 +99,6 @@ def stats(server: RemoteServer, params: Params) -> None:
         output.say(f"{found['leased']} running or about to start, {found['parked']} held by a pool")
         uses = [{"pool": name, **use} for name, use in found["pools"].items()]
         show_rows(POOL_USE, {"pools": uses}, params, nothing="No pool is declared.")
-
-
-def workers(server: RemoteServer, params: Params) -> None:
-    """List the worker processes."""
-    show_rows(WORKERS, server.get("/workers"), params, nothing="No worker has reported lately.")
 
 
 def pools_list(server: RemoteServer, params: Params) -> None:

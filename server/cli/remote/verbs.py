@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from duetime.scheduler.errors import InvalidArgument
-from duetime.server.cli.remote import installation, tasks
+from duetime.server.cli.remote import installation, tasks, workers
 from duetime.server.cli.remote.client import RemoteServer
 
 VERBS: Final[Mapping[str, Callable[[RemoteServer, Mapping[str, Any]], None]]] = {
@@ -21,7 +21,9 @@ VERBS: Final[Mapping[str, Callable[[RemoteServer, Mapping[str, Any]], None]]] = 
     "history": tasks.history,
     "runs": installation.runs,
     "stats": installation.stats,
-    "workers": installation.workers,
+    "workers list": workers.workers_list,
+    "workers drain": workers.drain,
+    "workers resume": workers.resume,
     "inbox list": installation.inbox_list,
     "inbox read": installation.inbox_read,
     "inbox done": installation.inbox_done,

@@ -125,6 +125,13 @@ def only_operators(scope: Scope) -> AccessRefused:
     return AccessRefused(HTTPStatus.FORBIDDEN, "insufficient_scope", "Only an operator may do this", scope)
 
 
+def check_operator(call: RestCall, scope: Scope) -> None:
+    """Refuse a caller who administers no more than one tenant."""
+    allowed = call.by.may_change_all_of if scope is Scope.ADMIN else call.by.may_read_all_of
+    if not allowed(None):
+        raise only_operators(scope)
+
+
 def events(call: RestCall) -> RestAnswer:
     """Return a page of the events of a tenant, or of all."""
     who, given = read_by(call), call.without("tenant", "since", "until", "limit", "cursor")

@@ -1,19 +1,15 @@
-"""The installation: actions that tasks can have, and for operators its pools, workers and statistics."""
+"""The installation: actions that tasks can have, and for operators its pools and statistics."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
 from duetime.scheduler.handlers import Handler
-from duetime.scheduler.nodes.heartbeat import is_alive
 from duetime.scheduler.principal import Scope
-from duetime.scheduler.records import WorkerProcess
 from duetime.scheduler.rules.limits.pool_spec import spec_of
-from duetime.scheduler.rules.time.times import length, utc
+from duetime.scheduler.rules.time.times import length
 from duetime.server.rest.operation import Operation, RestAnswer, RestCall
-from duetime.server.rest.resources.history import only_operators
+from duetime.server.rest.resources.history import check_operator
 from duetime.server.rest.resources.payloads import RestPayload
 from duetime.server.rest.resources.stats import StatsPayload, read_stats, stats_payload
 from duetime.tools.argument_types import Object, Text
@@ -44,35 +40,6 @@ class PoolsPayload(RestPayload):
 
     schema_: Annotated[Literal["duetime.pools/1"], Field(alias="schema")] = "duetime.pools/1"
     pools: dict[str, dict[str, Any]]
-
-
-class WorkerPayload(RestPayload):
-    """A process that runs tasks, as it reported itself; `silent` ones have not lately."""
-
-    id: str
-    host: str
-    pid: int
-    threads: int
-    started_at: str
-    state: str
-    running: int
-    seen_at: str
-    actions: tuple[str, ...]
-    lost_threads: int
-
-
-class WorkersPayload(RestPayload):
-    """The worker processes of a shared installation."""
-
-    schema_: Annotated[Literal["duetime.workers/1"], Field(alias="schema")] = "duetime.workers/1"
-    workers: tuple[WorkerPayload, ...]
-
-
-def check_operator(call: RestCall, scope: Scope) -> None:
-    """Refuse a caller who administers no more than one tenant."""
-    allowed = call.by.may_change_all_of if scope is Scope.ADMIN else call.by.may_read_all_of
-    if not allowed(None):
-        raise only_operators(scope)
 
 
 def actions(call: RestCall) -> RestAnswer:
@@ -113,23 +80,6 @@ def remove_pool(call: RestCall) -> RestAnswer:
     return pools(call)
 
 
-def workers(call: RestCall) -> RestAnswer:
-    """Return the worker processes."""
-    check_operator(call, Scope.ADMIN_READ)
-    store = call.parts.store
-    now, left = store.now(), store.workers.active_runs()
-    found = store.workers.all()
-    shown = (_worker(each, left, alive=is_alive(each.seen_at, now)) for each in found)
-    return RestAnswer(WorkersPayload(workers=tuple(shown)))
-
-
-def _worker(worker: WorkerProcess, left: Mapping[str, int], *, alive: bool) -> WorkerPayload:
-    """Return a worker; what one said before it fell silent is long untrue, so its runs are counted."""
-    times = {"started_at": utc(worker.started_at), "seen_at": utc(worker.seen_at or worker.started_at)}
-    now = {} if alive else {"state": "silent", "running": left.get(worker.id, 0)}
-    return WorkerPayload(**{**asdict(worker), **times, **now})
-
-
 def stats(call: RestCall) -> RestAnswer:
     """Return what waits in the queue, and what is used."""
     check_operator(call, Scope.ADMIN_READ)
@@ -162,9 +112,6 @@ OF_INSTALLATION = (
         PoolsPayload,
         Scope.ADMIN,
         in_path=(_NAME,),
-    ),
-    Operation(
-        "list_workers", "GET", "/workers", "List the worker processes", workers, WorkersPayload, Scope.ADMIN_READ
     ),
     Operation("get_stats", "GET", "/stats", "Show what waits and what is used", stats, StatsPayload, Scope.ADMIN_READ),
 )

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from duetime.scheduler.delivery import Channels
 from duetime.scheduler.delivery.channel import Channel
+from duetime.scheduler.nodes.heartbeat import SILENT
 from duetime.scheduler.queue import Stats
 from duetime.scheduler.rules.alerts.alert import Observation, RecentOutcomes
 from duetime.scheduler.rules.alerts.alert_rules import OUTCOME_WINDOW
 from duetime.scheduler.runtime.loop import STEP_TIMEOUT_S, Loop
 from duetime.server.telemetry.alerts.monitor import AlertMonitor
 from duetime.server.telemetry.alerts.weekly_report import WeeklyReport
-from duetime.server.telemetry.installation import SILENT, InstallationReader, InstallationState
+from duetime.server.telemetry.installation import InstallationReader, InstallationState
 
 if TYPE_CHECKING:
     from duetime.scheduler.queue.remote import RemoteQueue

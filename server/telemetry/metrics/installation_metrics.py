@@ -6,10 +6,11 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
+from duetime.scheduler.nodes.heartbeat import WORKER_STATES
 from duetime.scheduler.queue import PoolUse, Stats
 from duetime.scheduler.queue.answers import added_up
 from duetime.scheduler.task import State, Tier
-from duetime.server.telemetry.installation import WORKER_STATES, InstallationState
+from duetime.server.telemetry.installation import InstallationState
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 

@@ -11,10 +11,13 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from duetime.scheduler.audit.entry import AuditEntry, AuditFilter, AuditKind
+from duetime.scheduler.principal import LOCAL
 from duetime.scheduler.records import Start, Verdict, WorkerProcess
 from duetime.scheduler.rules.estimates import Histogram
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.store.pools import CONFIGURATION
+from duetime.scheduler.store.workers import DrainMode, WorkerNotFound
 from duetime.scheduler.task import Json, State
 
 from tests.builders import LEASE, NOON, TENANT, Clock, added, settlement, started
@@ -155,6 +158,40 @@ def test_a_worker_says_how_it_is_and_is_forgotten(store: Store, clock: Clock) ->
     assert (store.workers.forget(clock.at), store.workers.all()) == (1, [now])
     store.workers.remove("w1")
     assert store.workers.all() == []
+
+
+ACT = AuditEntry.by(LOCAL, AuditKind.WORKER_DRAINED, reason="upgrade")
+RESUMED = AuditEntry.by(LOCAL, AuditKind.WORKER_RESUMED)
+
+
+def test_a_worker_reads_with_its_report_whether_it_is_to_drain(store: Store, clock: Clock) -> None:
+    first, other = (WorkerProcess(name, "host", 1, 2, NOON) for name in ("w1", "w2"))
+    assert (store.workers.beat(first), store.workers.beat(other)) == (None, None)
+    assert store.workers.drain("w1", DrainMode.FINISH, ACT) == ["w1"]
+    assert (store.workers.beat(first), store.workers.beat(other)) == (DrainMode.FINISH, None)
+    assert [each.drain for each in store.workers.all()] == ["finish", None]
+    assert store.workers.drain(None, DrainMode.NOW, ACT) == ["w1", "w2"]
+    assert store.workers.resume("w1", RESUMED) == ["w1"]
+    assert (store.workers.beat(first), store.workers.beat(other)) == (None, DrainMode.NOW)
+    entries = store.audit.page(LOCAL.tenant, AuditFilter(), limit=9).entries
+    assert [(each.kind, each.subject, each.reason) for each in reversed(entries)] == [
+        (AuditKind.WORKER_DRAINED, "w1", "upgrade"),
+        (AuditKind.WORKER_DRAINED, "w1", "upgrade"),
+        (AuditKind.WORKER_DRAINED, "w2", "upgrade"),
+        (AuditKind.WORKER_RESUMED, "w1", None),
+    ]
+    with pytest.raises(WorkerNotFound, match="'w3'"):
+        store.workers.drain("w3", DrainMode.FINISH, ACT)
+    with pytest.raises(WorkerNotFound):
+        store.workers.resume("w3", RESUMED)
+
+
+def test_a_worker_whose_row_was_forgotten_drains_on(store: Store, clock: Clock) -> None:
+    worker = WorkerProcess("w1", "host", 1, 2, NOON, drain="finish")
+    store.workers.beat(worker)
+    clock.forward(minutes=11)
+    store.workers.forget(clock())
+    assert store.workers.beat(worker) is DrainMode.FINISH
 
 
 def test_what_a_worker_has_in_hand_is_counted_whatever_it_said_last(store: Store) -> None:

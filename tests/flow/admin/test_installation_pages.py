@@ -7,8 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 from duetime import Context, Done, handler
+from duetime.scheduler.audit.entry import AuditFilter
 from duetime.scheduler.handlers import Handler
 from duetime.scheduler.principal import Principal
+from duetime.scheduler.records import WorkerProcess
 from duetime.server.app import App
 
 from tests.flow.admin.conftest import Admin, Open
@@ -70,6 +72,24 @@ async def test_a_pool_names_its_holders_and_a_worker_what_it_runs(admin_page: Op
     workers = (await admin.get("/workers")).text
     assert "Render &lt;b&gt;the&lt;/b&gt; film" in workers
     assert 'data-state="running"' in workers
+
+
+async def test_a_worker_is_drained_and_resumed_with_a_reason(admin_page: Open) -> None:
+    admin = await admin_page()
+    store = admin.site.app.store
+    store.workers.beat(WorkerProcess("w1", "host-a", 4711, threads=4, started_at=store.now()))
+    assert "/admin/workers/w1/drain" in (await admin.get("/workers")).text
+    await admin.post("/workers/w1/drain", page="/workers", now="yes", reason="upgrade")
+    drained = (await admin.get("/workers")).text
+    assert 'data-state="draining"' in drained
+    assert "/admin/workers/w1/resume" in drained
+    await admin.post("/workers/w1/resume", page="/workers")
+    assert 'data-state="running"' in (await admin.get("/workers")).text
+    entries = store.audit.page("local", AuditFilter(), limit=9).entries
+    assert [(each.kind.value, each.subject, each.reason) for each in entries] == [
+        ("worker_resumed", "w1", None),
+        ("worker_drained", "w1", "upgrade"),
+    ]
 
 
 async def test_without_a_process_that_runs_tasks_the_use_is_said_to_be_unknown(admin_page: Open) -> None:

@@ -15,10 +15,12 @@ from pathlib import Path
 
 import duetime
 import pytest
+from duetime.scheduler.audit.entry import AuditFilter
 from duetime.scheduler.records import WorkerProcess
 from duetime.scheduler.store import open_store
 from duetime.scheduler.store.migrations import upgrade
 from duetime.server.cli.main import run
+from duetime.server.session import session
 
 from tests.builders import Clock, started
 
@@ -294,6 +296,33 @@ def test_where_the_manager_does_not_listen_to_this_user_it_says_what_to_do(
     assert (ended.code, ended.err.startswith(f"{said}; nothing was changed")) == (1, True)
     assert "nohup" in ended.out
     assert not (home / ".config").exists()
+
+
+def test_workers_are_drained_and_resumed_by_their_ids_or_all_at_once(
+    home: Path, cli: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("duetime.server.cli.workers._shared", session)  # as if with PostgreSQL and Redis
+    with closing(open_store(f"sqlite:///{home}/duetime.db")) as store:
+        assert cli("workers", "drain", "--all").out.startswith("No worker has reported lately")
+        for name in ("a", "b"):
+            store.workers.beat(WorkerProcess(name, "host", 1, threads=4, started_at=store.now()))
+        assert cli("workers", "drain", "a", "--now", "--reason", "upgrade").out.startswith("Draining within 5 s: a.")
+        assert re.search(r"\na .* draining .*\nb .* running ", cli("workers").out)
+        assert [each.drain for each in store.workers.all()] == ["now", None]
+        assert cli("workers", "drain", "--all").out.startswith("Draining within 5 s: a, b.")
+        assert cli("workers", "resume", "a").out.startswith("Taking runs again within 5 s: a.")
+        assert [each.drain for each in store.workers.all()] == [None, "finish"]
+        entries = store.audit.page("local", AuditFilter(), limit=9).entries
+    assert [(each.kind.value, each.subject, each.reason) for each in entries][-1] == ("worker_drained", "a", "upgrade")
+    assert len(entries) == 4
+    assert all((each.via or "").startswith("cli") for each in entries)
+    assert (cli("workers", "drain").code, cli("workers", "drain", "a", "--all").code) == (2, 2)
+    assert cli("workers", "drain", "c").code == 3
+
+
+def test_without_redis_there_is_no_worker_to_drain(home: Path, cli: Run) -> None:
+    refused = cli("workers", "drain", "--all")
+    assert (refused.code, "shared installations" in refused.err) == (4, True)
 
 
 def test_a_worker_that_fell_silent_is_shown_with_what_it_really_has_in_hand_still(home: Path, cli: Run) -> None:

@@ -14,14 +14,24 @@ from pathlib import Path
 from unittest.mock import MagicMock, Mock
 
 import pytest
+from duetime.scheduler.audit.entry import AuditEntry, AuditKind
 from duetime.scheduler.errors import StoreUnavailable
-from duetime.scheduler.nodes.heartbeat import HEARTBEAT_INTERVAL_S, WORKER_FORGOTTEN_AFTER, Heartbeat
+from duetime.scheduler.nodes.heartbeat import (
+    DRAIN_CHECK_INTERVAL_S,
+    HEARTBEAT_INTERVAL_S,
+    WORKER_FORGOTTEN_AFTER,
+    Heartbeat,
+    someone_works,
+    state_of,
+)
+from duetime.scheduler.principal import LOCAL
 from duetime.scheduler.queue import QueueUnavailable
 from duetime.scheduler.queue.redis import health as redis_health
 from duetime.scheduler.queue.redis.health import RedisHealth
 from duetime.scheduler.queue.redis.pubsub import RedisSignalBus
 from duetime.scheduler.records import WorkerProcess
 from duetime.scheduler.store import Store
+from duetime.scheduler.store.workers import DrainMode
 from duetime.server.doctor import distributed
 from duetime.server.doctor.distributed import actions_check, redis_check, skew_check, workers_check
 from duetime.server.runtime import shutdown
@@ -131,6 +141,31 @@ def test_a_worker_says_who_it_is_how_it_fares_and_that_it_ends(store: Store, clo
     assert store.workers.all()[0].state == "draining"
     heartbeat.gone()
     assert store.workers.all() == []
+
+
+def test_a_heartbeat_tells_its_worker_what_an_operator_asks_of_it(store: Store) -> None:
+    left, asked = [2], list[DrainMode | None]()
+
+    def follow(mode: DrainMode | None) -> bool:
+        asked.append(mode)
+        return len(asked) == 2
+
+    heartbeat = Heartbeat(store, "w1", threads=lambda: 4, running=lambda: left[0], follow=follow)
+    heartbeat.step()
+    store.workers.drain(None, DrainMode.FINISH, AuditEntry.by(LOCAL, AuditKind.WORKER_DRAINED))
+    (row,) = store.workers.all()
+    assert (row.state, state_of(row, store.now())) == ("running", "draining"), "it has not answered yet"
+    assert heartbeat.step() == DRAIN_CHECK_INTERVAL_S
+    assert asked == [None, DrainMode.FINISH]
+    assert store.workers.all()[0].state == "draining", "said at once"
+    assert not someone_works(store)
+    left[0] = 0
+    assert heartbeat.step() == HEARTBEAT_INTERVAL_S
+    assert store.workers.all()[0].state == "drained"
+    store.workers.resume("w1", AuditEntry.by(LOCAL, AuditKind.WORKER_RESUMED))
+    heartbeat.step()
+    heartbeat.step()
+    assert (asked[-1], store.workers.all()[0].state, someone_works(store)) == (None, "running", True)
 
 
 def test_workers_that_were_not_heard_of_for_long_are_forgotten(store: Store, clock: Clock) -> None:

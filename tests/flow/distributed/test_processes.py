@@ -17,7 +17,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from duetime.scheduler.audit.entry import AuditEntry, AuditKind
+from duetime.scheduler.principal import LOCAL
 from duetime.scheduler.store import migrate_store
+from duetime.scheduler.store.workers import DrainMode
 from duetime.scheduler.task import State
 from duetime.server.app import App, build
 from duetime.server.settings.model import Settings
@@ -100,6 +103,15 @@ class Site:
     def effects(self) -> Counter[str]:
         return Counter(key for step, key, _ in self.steps() if step == "effect")
 
+    def worker_id(self, process: subprocess.Popen[bytes]) -> str:
+        return next(row.id for row in self.app.store.workers.all() if row.pid == process.pid)
+
+    def worker_state(self, process: subprocess.Popen[bytes]) -> str:
+        return next(row.state for row in self.app.store.workers.all() if row.pid == process.pid)
+
+    def drain(self, process: subprocess.Popen[bytes], mode: DrainMode) -> None:
+        self.app.store.workers.drain(self.worker_id(process), mode, AuditEntry.by(LOCAL, AuditKind.WORKER_DRAINED))
+
     def workers_seen(self) -> int:
         return len(self.app.store.workers.all())
 
@@ -160,6 +172,24 @@ def test_a_stopping_worker_takes_nothing_more_and_lets_what_runs_end(site: Site)
     started = Counter(step for step, _, _ in site.steps())
     assert started["start"] == started["effect"] == 4, "what ran has ended, and nothing began after"
     assert site.workers_seen() == 0
+
+
+def test_a_drained_worker_starts_nothing_while_another_does_and_nothing_is_lost(site: Site) -> None:
+    drained, other = site.worker(), site.worker()
+    first = site.schedule(8, until_asked=True)
+    eventually(lambda: len(site.steps()) >= 8, "both are busy")
+    site.drain(drained, DrainMode.NOW)
+    eventually(lambda: site.worker_state(drained) == "drained", "it handed back what ran")
+    site.drain(other, DrainMode.NOW)
+    eventually(lambda: site.states(first)[State.RUNNING] == 0, "so did the other")
+    begun = len(site.steps())
+    site.app.store.workers.resume(site.worker_id(other), AuditEntry.by(LOCAL, AuditKind.WORKER_RESUMED))
+    later = site.schedule(20)
+    eventually(lambda: site.states(later) == {State.SUCCEEDED: 20}, "all ran")
+    assert {pid for _, _, pid in site.steps()[begun:]} == {other.pid}
+    assert drained.poll() is None, "it lives on"
+    assert site.worker_state(drained) == "drained"
+    assert site.end(drained) == 0
 
 
 def test_what_does_not_end_in_time_is_handed_back_and_runs_elsewhere(site: Site) -> None:

@@ -80,6 +80,8 @@ def requests_about(task_id: str, key_id: str = "8k4n0ry3x5jc", run_id: str = UNK
         "set_pool": [Asked("PUT", "/pools/tenant:acme", {"body": {"spec": {"capacity": 2}}})],
         "remove_pool": [Asked("DELETE", "/pools/tenant:acme")],
         "list_workers": [Asked("GET", "/workers")],
+        "drain_worker": [Asked("POST", "/workers/w1/drain", {"body": {"now": True}})],
+        "resume_worker": [Asked("POST", "/workers/w1/resume")],
         "get_stats": [Asked("GET", "/stats")],
         "list_keys": [Asked("GET", f"/keys?{text}") for text in ("", other)],
         "create_key": [Asked("POST", "/keys", {"body": {"name": "x", "tenant": OTHER}})],

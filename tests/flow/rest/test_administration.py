@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from duetime.scheduler.audit.entry import AuditFilter
+from duetime.scheduler.records import WorkerProcess
 from duetime.scheduler.task import State
 
 from tests.builders import message as a_message
@@ -156,6 +157,24 @@ async def test_an_operator_sets_and_removes_a_pool(site: Site) -> None:
     assert "no pool 'team/gpu'" in unknown.json()["detail"]
 
 
+async def test_an_operator_drains_and_resumes_a_worker_and_the_audit_log_says_so(site: Site) -> None:
+    store = site.app.store
+    store.workers.beat(WorkerProcess("w/1", "host-a", 4711, threads=4, started_at=store.now()))
+    drained = await sent(site, "POST", "/workers/w%2F1/drain", body={"now": True, "reason": "upgrade"})
+    (row,) = drained.json()["workers"]
+    assert (row["state"], row["drain"]) == ("draining", "now")
+    resumed = await sent(site, "POST", "/workers/w%2F1/resume")
+    (row,) = resumed.json()["workers"]
+    assert (row["state"], row["drain"]) == ("running", None)
+    unknown = await sent(site, "POST", "/workers/w2/drain")
+    assert (unknown.status_code, unknown.json()["code"]) == (404, "not_found")
+    entries = store.audit.page("local", AuditFilter(), limit=9).entries
+    assert [(each.kind.value, each.subject, each.reason, each.detail) for each in entries] == [
+        ("worker_resumed", "w/1", None, None),
+        ("worker_drained", "w/1", "upgrade", {"mode": "now"}),
+    ]
+
+
 async def test_statistics_come_from_the_process_that_runs_tasks(site: Site) -> None:
     silent = await sent(site, "GET", "/stats")
     site.app.start()
@@ -233,6 +252,8 @@ async def test_an_administrator_of_one_tenant_reads_and_changes_no_other_one(gua
         await sent(guarded, "PUT", "/pools/gpu", token=admin, body={"spec": {"capacity": 9}}),
         await sent(guarded, "DELETE", "/pools/gpu", token=admin),
         await sent(guarded, "GET", "/workers", token=admin),
+        await sent(guarded, "POST", "/workers/w1/drain", token=admin),
+        await sent(guarded, "POST", "/workers/w1/resume", token=admin),
         await sent(guarded, "GET", "/stats", token=admin),
     ]
     unknown = [

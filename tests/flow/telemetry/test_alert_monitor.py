@@ -135,7 +135,7 @@ def test_the_state_of_an_installation_becomes_what_the_rules_look_at() -> None:
     state = InstallationState(
         Stats((0, 0, 0, 0, 0), 0, 0, 0, pools),
         [TierLateness(Tier.CRITICAL, 1, timedelta(seconds=30), timedelta(seconds=1))],
-        workers={"running": 1, "draining": 0, "silent": 2},
+        workers={"running": 1, "draining": 0, "drained": 0, "silent": 2},
     )
     found = observation_of(state, RecentOutcomes(), -3.0)
     assert found.starvation == {Tier.CRITICAL: 30}

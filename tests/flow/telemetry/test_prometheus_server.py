@@ -36,7 +36,7 @@ pytestmark = pytest.mark.faults
 WELL = InstallationState(
     Stats((0, 0, 0, 0, 0), 0, 0, 0, {"api": PoolUse(100, 0, 10, 100, 1, 0, "admitting")}),
     [TierLateness(Tier.CRITICAL, 1, timedelta(0), timedelta(seconds=1))],
-    workers={"running": 2, "draining": 0, "silent": 0},
+    workers={"running": 2, "draining": 0, "drained": 0, "silent": 0},
     database_s=0.001,
     queue_s=0.001,
 )
@@ -44,7 +44,7 @@ ILL = replace(
     WELL,
     stats=Stats((1, 0, 0, 0, 0), 0, 7, 0, {"api": PoolUse(100, 0, 150, 0, 1, 7, "tripped")}),
     lateness=[TierLateness(Tier.CRITICAL, 1, timedelta(seconds=40), timedelta(seconds=1))],
-    workers={"running": 1, "draining": 0, "silent": 1},
+    workers={"running": 1, "draining": 0, "drained": 0, "silent": 1},
 )
 
 

@@ -1,0 +1,42 @@
+"""The verbs of the workers of an installation on another machine."""
+
+from __future__ import annotations
+
+from typing import Final
+from urllib.parse import quote
+
+from duetime.server.cli.remote.client import RemoteServer
+from duetime.server.cli.remote.tables import RemoteTable, show_rows
+from duetime.server.cli.remote.tasks import Params
+from duetime.server.cli.workers import chosen, say_drained, say_resumed
+
+WORKERS: Final = RemoteTable(
+    "workers",
+    ("id", "host", "pid", "state", "running", "threads", "lost_threads", "seen_at"),
+    ("id", "host", "pid", "state", "running", "threads", "lost_threads", "seen_at"),
+)
+
+
+def workers_list(server: RemoteServer, params: Params) -> None:
+    """List the worker processes."""
+    show_rows(WORKERS, server.get("/workers"), params, nothing="No worker has reported lately.")
+
+
+def drain(server: RemoteServer, params: Params) -> None:
+    """Let workers take no more runs."""
+    say_drained(_asked(server, params, "drain", {"now": params["now"]}))
+
+
+def resume(server: RemoteServer, params: Params) -> None:
+    """Let drained workers take runs again."""
+    say_resumed(_asked(server, params, "resume", {}))
+
+
+def _asked(server: RemoteServer, params: Params, verb: str, body: dict[str, bool]) -> list[str]:
+    """Ask each of the workers, and return their ids."""
+    one = chosen(params["worker_id"], every=params["every"])
+    ids = [one] if one is not None else [str(worker["id"]) for worker in server.get("/workers")["workers"]]
+    reason = {"reason": params["reason"]} if params["reason"] else {}
+    for each in ids:
+        server.post(f"/workers/{quote(each, safe='')}/{verb}", {**body, **reason})
+    return ids
