@@ -27,7 +27,7 @@ EMBEDDED = (
 
 WorkerId = Annotated[str | None, typer.Argument(metavar="[ID]", help="the worker, as `duetime workers` shows it")]
 Every = Annotated[bool, typer.Option("--all", help="every worker that is listed now, on any machine")]
-Reason = Annotated[str | None, typer.Option(help="why, for the audit log")]
+DrainReason = Annotated[str | None, typer.Option(help="why, for the audit log")]
 
 
 def list_(
@@ -51,7 +51,7 @@ def drain(
     now: Annotated[
         bool, typer.Option("--now", help="hand back what still runs after grace_seconds, so that it goes on elsewhere")
     ] = False,
-    reason: Reason = None,
+    reason: DrainReason = None,
 ) -> None:
     """Let workers take no more runs and stay alive, until they are resumed or stopped."""
     one, mode = chosen(worker_id, every=every), DrainMode.NOW if now else DrainMode.FINISH
@@ -61,7 +61,9 @@ def drain(
     say_drained(found)
 
 
-def resume(context: typer.Context, worker_id: WorkerId = None, *, every: Every = False, reason: Reason = None) -> None:
+def resume(
+    context: typer.Context, worker_id: WorkerId = None, *, every: Every = False, reason: DrainReason = None
+) -> None:
     """Let drained workers take runs again."""
     one = chosen(worker_id, every=every)
     act = AuditEntry.by(cli_caller(), AuditKind.WORKER_RESUMED, reason=reason)

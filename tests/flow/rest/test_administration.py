@@ -165,7 +165,7 @@ async def test_an_operator_drains_and_resumes_a_worker_and_the_audit_log_says_so
     assert (row["state"], row["drain"]) == ("draining", "now")
     resumed = await sent(site, "POST", "/workers/w%2F1/resume")
     (row,) = resumed.json()["workers"]
-    assert (row["state"], row["drain"]) == ("running", None)
+    assert (row["state"], "drain" in row) == ("running", False)
     unknown = await sent(site, "POST", "/workers/w2/drain")
     assert (unknown.status_code, unknown.json()["code"]) == (404, "not_found")
     entries = store.audit.page("local", AuditFilter(), limit=9).entries
