@@ -26,7 +26,7 @@ EMBEDDED = (
 )
 
 WorkerId = Annotated[str | None, typer.Argument(metavar="[ID]", help="the worker, as `duetime workers` shows it")]
-Every = Annotated[bool, typer.Option("--all", help="every worker that is listed now, on any machine")]
+EveryWorker = Annotated[bool, typer.Option("--all", help="every worker that is listed now, on any machine")]
 DrainReason = Annotated[str | None, typer.Option(help="why, for the audit log")]
 
 
@@ -47,7 +47,7 @@ def drain(
     context: typer.Context,
     worker_id: WorkerId = None,
     *,
-    every: Every = False,
+    every: EveryWorker = False,
     now: Annotated[
         bool, typer.Option("--now", help="hand back what still runs after grace_seconds, so that it goes on elsewhere")
     ] = False,
@@ -62,7 +62,7 @@ def drain(
 
 
 def resume(
-    context: typer.Context, worker_id: WorkerId = None, *, every: Every = False, reason: DrainReason = None
+    context: typer.Context, worker_id: WorkerId = None, *, every: EveryWorker = False, reason: DrainReason = None
 ) -> None:
     """Let drained workers take runs again."""
     one = chosen(worker_id, every=every)

@@ -14,12 +14,12 @@ class NoticeSettings(AccessSettings):
         default=(),
         description="the channels (names of `channels`, or `desktop`) that are told of [alerts](runbook.md); without "
         "one, no process watches for them",
-        examples=["operators"],
+        examples=["team"],
     )
     report_channels: Names = Field(
         default=(),
         description="the channels that get the report of the week (`duetime report`) each Monday at 9:00 in `timezone`",
-        examples=["operators"],
+        examples=["team"],
     )
     alert_repeat_hours: float = Field(
         default=4,
