@@ -93,7 +93,9 @@ def test_every_verb_and_option_that_the_examples_use_exists() -> None:
     assert {command[0] for command in commands} == {"migrate", "serve", "worker", "workers"}
     root: Any = duetime_command()
     for verb, *rest in commands:
-        options = {name for each in root.commands[verb].loaded.params for name in each.opts}
+        command = root.commands[verb]
+        command = next(iter(getattr(command, "commands", {verb: command}).values()))  # the first of a group is meant
+        options = {name for each in command.loaded.params for name in each.opts}
         assert {word for word in rest if word.startswith("-")} <= options, (verb, rest)
 
 

@@ -13,6 +13,7 @@ import pytest
 from duetime.scheduler.errors import InvalidSetting
 from duetime.server.settings.handler_files import HandlerFiles
 from duetime.server.settings.model import Settings
+from duetime.server.telemetry.observers import Observers
 from duetime.server.transport.reload import ReloadingApp
 
 
@@ -74,6 +75,7 @@ class Made:
     def __init__(self, _settings: Settings) -> None:
         self.listeners: list[Any] = []
         self.handlers: dict[str, Any] = {}
+        self.observers = Observers()
         self.runner = self
         self.calls: list[str] = []
 

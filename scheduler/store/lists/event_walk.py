@@ -13,11 +13,12 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from duetime.scheduler.events import EventFilter
+from duetime.scheduler.store.database import unreadable
+from duetime.scheduler.store.schema.damage import DamagedValue
 from duetime.scheduler.store.schema.tables import events, labels, tasks
-from duetime.scheduler.store.schema.values import instant
+from duetime.scheduler.store.schema.values import FIRST_INSTANT, LAST_INSTANT
 from duetime.scheduler.store.text_index.text_search import Condition, gives_reason, titled_by_reading
-from sqlalchemy import ColumnElement, Connection, Select, func, or_, select, tuple_, type_coerce
-from sqlalchemy.types import NullType
+from sqlalchemy import ColumnElement, Connection, Select, func, or_, select, tuple_
 
 MAX_EVENTS_COMPARED_FIRST = 1_000
 MAX_EVENTS_COMPARED = 10_000
@@ -25,8 +26,6 @@ MAX_EVENTS_COMPARED = 10_000
 
 _KEY = (events.c.at, events.c.id)
 _TYPES = [column.type for column in _KEY]
-_PLACE = (type_coerce(events.c.at, NullType()).label("at"), events.c.id)
-"""The place of an event as the driver gives it: a damaged time hides no other event."""
 
 
 class EventKey(NamedTuple):
@@ -56,13 +55,13 @@ class EventWalk:
         """Return the first events that meet the filter: of the newest thousand, or else of ten times as many."""
         conditions = compared(self.tenant, self.where)
         if not conditions:
-            return FoundKeys(self._keys(self.rows(*_PLACE), limit))
+            return FoundKeys(self._keys(self.rows(*_KEY), limit))
         soon = self._searched(conditions, limit, MAX_EVENTS_COMPARED_FIRST)
         return soon if soon.searched_to is None else self._searched(conditions, limit, MAX_EVENTS_COMPARED)
 
     def boundary(self, count: int) -> EventKey | None:
         """Return the key of the event with this number, counted from 1; None when there are not as many."""
-        return next(iter(self._keys(self.rows(*_PLACE), 1, offset=count - 1)), None)
+        return next(iter(self._keys(self.rows(*_KEY), 1, offset=count - 1)), None)
 
     def rows(self, *columns: Any, conditions: Sequence[Condition] = (), down_to: EventKey | None = None) -> Select[Any]:
         """Return a statement for these columns of the events that meet the conditions, down to a place."""
@@ -75,13 +74,20 @@ class EventWalk:
 
     def _searched(self, conditions: Sequence[Condition], limit: int, most: int) -> FoundKeys:
         reached = self.boundary(most)
-        found = self._keys(self.rows(*_PLACE, conditions=conditions, down_to=reached), limit)
+        found = self._keys(self.rows(*_KEY, conditions=conditions, down_to=reached), limit)
         return FoundKeys(found, None if len(found) == limit else reached)
 
     def _keys(self, found: Select[Any], limit: int, *, offset: int = 0) -> list[EventKey]:
         newest = found.order_by(*(column.desc() for column in _KEY)).limit(limit)
-        rows = self.connection.execute(newest.offset(offset) if offset else newest)
-        return [EventKey(instant(at), event_id) for at, event_id in rows]
+        rows = unreadable.rows(self.connection, newest.offset(offset) if offset else newest)
+        return [EventKey(_time(at), event_id) for at, event_id in rows]
+
+
+def _time(at: datetime | DamagedValue) -> datetime:
+    """Return the time of a place; a damaged one is where the database sorts it, and hides no other event."""
+    if not isinstance(at, DamagedValue):
+        return at
+    return FIRST_INSTANT if at.stored.startswith("-") else LAST_INSTANT
 
 
 def compared(tenant: str, where: EventFilter) -> list[Condition]:

@@ -22,7 +22,7 @@ from duetime.scheduler.store.sql.server_keys import ServerKey
 Position = Sequence[int | str]
 
 _LIST_BYTES = 8
-_STEP_BYTES = 24
+_STEP_BYTES = 22
 """A cursor has as many bytes for each position of about the same length: its length tells no number's size."""
 
 

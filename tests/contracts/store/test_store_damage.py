@@ -10,6 +10,7 @@ import pytest
 from duetime.scheduler.errors import UnreadableTask
 from duetime.scheduler.events import EventFilter, EventKind
 from duetime.scheduler.handlers import Handlers
+from duetime.scheduler.history.dead_letters import DeadLetterFilter
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.records import IdempotencyKey, Start
@@ -212,7 +213,7 @@ def test_what_is_damaged_around_a_task_hides_nothing(url: str, store: Store, ser
             assert service.list(TaskFilter(), by=ALICE, mention=True).views
             store.inbox.unread(TENANT, "alice")
             assert store.history.attempts(TENANT, task.id)
-            assert store.dead_letters.page(TENANT, limit=9)[0]
+            assert store.dead_letters.page(TENANT, DeadLetterFilter(state=None), limit=9)[0]
             again = store.tasks.add(*a_task(), actor="alice", key=key)
             assert not again.created or column in {"expires_at", "look_at"}
             assert store.tasks.add(*a_task(), actor="alice").created

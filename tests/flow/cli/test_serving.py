@@ -182,4 +182,7 @@ def test_the_shell_completes_verbs_and_options(surroundings: dict[str, str]) -> 
     asked = {**surroundings, "_DUETIME_COMPLETE": "complete_bash"}
     verbs = call({**asked, "COMP_WORDS": "duetime re", "COMP_CWORD": "1"})
     options = call({**asked, "COMP_WORDS": "duetime cancel --re", "COMP_CWORD": "2"})
-    assert (verbs.stdout.split(), options.stdout.split()) == (["reschedule"], ["--reason", "--revision"])
+    assert (verbs.stdout.split(), options.stdout.split()) == (
+        ["reschedule", "report", "retention"],
+        ["--reason", "--revision"],
+    )

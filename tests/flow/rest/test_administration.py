@@ -159,19 +159,19 @@ async def test_an_operator_sets_and_removes_a_pool(site: Site) -> None:
 
 async def test_an_operator_drains_and_resumes_a_worker_and_the_audit_log_says_so(site: Site) -> None:
     store = site.app.store
-    store.workers.beat(WorkerProcess("w/1", "host-a", 4711, threads=4, started_at=store.now()))
-    drained = await sent(site, "POST", "/workers/w%2F1/drain", body={"now": True, "reason": "upgrade"})
+    store.workers.beat(WorkerProcess("w-1", "host-a", 4711, threads=4, started_at=store.now()))
+    drained = await sent(site, "POST", "/workers/w-1/drain", body={"now": True, "reason": "upgrade"})
     (row,) = drained.json()["workers"]
     assert (row["state"], row["drain"]) == ("draining", "now")
-    resumed = await sent(site, "POST", "/workers/w%2F1/resume")
+    resumed = await sent(site, "POST", "/workers/w-1/resume")
     (row,) = resumed.json()["workers"]
     assert (row["state"], "drain" in row) == ("running", False)
     unknown = await sent(site, "POST", "/workers/w2/drain")
     assert (unknown.status_code, unknown.json()["code"]) == (404, "not_found")
     entries = store.audit.page("local", AuditFilter(), limit=9).entries
     assert [(each.kind.value, each.subject, each.reason, each.detail) for each in entries] == [
-        ("worker_resumed", "w/1", None, None),
-        ("worker_drained", "w/1", "upgrade", {"mode": "now"}),
+        ("worker_resumed", "w-1", None, None),
+        ("worker_drained", "w-1", "upgrade", {"mode": "now"}),
     ]
 
 
