@@ -1,6 +1,6 @@
 """Import every module of the installed `duetime`, as a user's machine has it, and say how many there were.
 
-Without the extra `redis` those that speak to Redis have to say so, and no other may. What Alembic runs as scripts (its
+Without the extras `redis` and `otel` those that speak to Redis or send traces have to say so, and no other may. What Alembic runs as scripts (its
 environment and the versions) is compiled instead: it is no module to import.
 """
 
@@ -20,15 +20,23 @@ def is_script(name: str) -> bool:
     return ".migrations." in name
 
 
-def needs_redis(name: str) -> bool:
-    return name.startswith("duetime.scheduler.queue.redis") and importlib.util.find_spec("redis") is None
+OF_EXTRAS = {"redis": "duetime.scheduler.queue.redis", "opentelemetry.exporter": "duetime.server.telemetry.otlp"}
+"""What an extra brings, and the only modules that may need it when they are imported."""
+
+
+def needs_extra(name: str, missing: str | None) -> bool:
+    """Whether a module lacks what an extra brings, which is not installed here."""
+    return any(
+        name.startswith(room) and str(missing).startswith(package) and importlib.util.find_spec(package) is None
+        for package, room in OF_EXTRAS.items()
+    )
 
 
 def load(name: str) -> None:
     try:
         importlib.import_module(name)
     except ModuleNotFoundError as missing:
-        if missing.name != "redis" or not needs_redis(name):
+        if not needs_extra(name, missing.name):
             raise
 
 
