@@ -21,7 +21,7 @@ def is_script(name: str) -> bool:
 
 
 OF_EXTRAS = {"redis": "duetime.scheduler.queue.redis", "opentelemetry.exporter": "duetime.server.telemetry.otlp"}
-"""What an extra brings, and the only modules that may need it when they are imported."""
+"""The packages of extras, each with the only modules that may need it when they are imported."""
 
 
 def needs_extra(name: str, missing: str | None) -> bool:
