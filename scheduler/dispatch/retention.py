@@ -40,7 +40,7 @@ log = logging.getLogger(__name__)
 
 
 class BatchSize:
-    """How many rows the next batch may have, by how long the last one took."""
+    """The number of rows that the next batch may have, by the time that the last one took."""
 
     def __init__(self) -> None:
         self.rows = FIRST_BATCH_ROWS

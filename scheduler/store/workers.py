@@ -31,7 +31,7 @@ _REPORTED = [name for name in _NAMES if name != "drain"]
 
 
 class DrainMode(StrEnum):
-    """How a worker drains: what runs ends by itself (`finish`), or is handed back after the grace period (`now`)."""
+    """The way in which a worker drains: runs end by themselves (`finish`), or are handed back after grace (`now`)."""
 
     FINISH = "finish"
     NOW = "now"

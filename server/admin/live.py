@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 POLL_INTERVAL_S = 1.0
 HEARTBEAT_INTERVAL_S = 15.0
 CHECK_INTERVAL_S = 60.0
-"""How often a stream asks whether its session still holds."""
+"""Seconds between two looks of a stream whether its session still holds."""
 
 MAX_STREAMS = 500
 MAX_TENANT_STREAMS = 100

@@ -14,7 +14,7 @@ from enum import StrEnum
 from duetime.scheduler.task import Tier
 
 RESOLVED_FOR = timedelta(days=7)
-"""How long a resolved alert is still listed."""
+"""The time for which a resolved alert is still listed."""
 
 MIN_NOTICE_DELAY = timedelta(seconds=30)
 MAX_NOTICE_DELAY = timedelta(hours=1)

@@ -36,7 +36,7 @@ _HOSTS = select(secrets.c.name, secrets.c.hosts).where(secrets.c.tenant == bindp
 
 @dataclass(frozen=True, slots=True)
 class Rotation:
-    """How many secrets the first key encrypts now, and those that no key could decrypt, which stay as they are."""
+    """The number of secrets that the first key encrypts now, and those that no key decrypts: they stay as they are."""
 
     encrypted: int
     unreadable: tuple[Secret, ...]

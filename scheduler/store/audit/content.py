@@ -48,7 +48,7 @@ class Statements:
     sealed_ids: TextClause
     """The ids of a tenant's rows that a position covers, in order."""
     pending: TextClause
-    """How many rows of a tenant are behind a position."""
+    """The number of rows of a tenant behind a position."""
 
 
 def _sqlite(source: Source) -> Statements:

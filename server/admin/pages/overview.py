@@ -17,7 +17,7 @@ OVERDUE_GRACE = timedelta(minutes=1)
 MAX_ROWS_SHOWN = 8
 MAX_ROWS_READ = 100
 SOON = (timedelta(minutes=2), timedelta(hours=1), timedelta(days=1), timedelta(days=30))
-"""How far ahead is looked for what is due soon: the first length in which something is."""
+"""Lengths of time ahead that are due soon: the first one in which something is due is shown."""
 
 DUE_STATES = (State.SCHEDULED, State.READY, State.RETRYING, State.SUSPENDED)
 OPEN_STATES = (*DUE_STATES, State.RUNNING, State.WAITING)

@@ -28,7 +28,7 @@ from duetime.scheduler.task import InboxMessage, State
 
 EVALUATION_INTERVAL: Final = timedelta(seconds=20)
 NOTICE_LEASE: Final = timedelta(minutes=2)
-"""How long a process has to tell a channel; it is longer than any channel takes."""
+"""The time that a process has to notify a channel; no channel takes as long."""
 
 TURN: Final = "alerts"
 RUNBOOK: Final = "docs/runbook.md"
