@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import tarfile
+from concurrent.futures import ThreadPoolExecutor
 from io import BytesIO
 from pathlib import Path
 
@@ -187,6 +188,25 @@ def test_old_code_goes_on_during_an_upgrade_and_after_it_and_nothing_is_lost(pos
             store.close()
         finally:
             process.send_signal(signal.SIGKILL)
+
+
+@pytest.mark.postgres
+def test_no_transaction_that_an_upgrade_meets_is_the_victim_of_a_deadlock(postgres_url: str) -> None:
+    """The upgrade alters `events` before `tasks`; this transaction uses them in the other order."""
+    database = connect(postgres_url)
+    database.migrate(lambda connection: running.run(connection, "0014"))
+    with ThreadPoolExecutor(1) as beside, database.engine.connect() as old, database.engine.connect() as watch:
+        old.exec_driver_sql("SET deadlock_timeout = '600ms'")  # it looks before the upgrade does, and would be ended
+        old.exec_driver_sql("LOCK TABLE tasks IN ROW EXCLUSIVE MODE")
+        upgraded = beside.submit(migrate_store, postgres_url)
+        here = "database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+        waits = f"SELECT count(*) FROM pg_locks WHERE NOT granted AND {here}"
+        while not watch.exec_driver_sql(waits).scalar() and not upgraded.done():
+            watch.rollback()
+        old.exec_driver_sql("LOCK TABLE events IN ROW EXCLUSIVE MODE")
+        old.commit()
+        assert upgraded.result(timeout=60).now == upgrade.HEAD
+    database.close()
 
 
 def database_states(url: str) -> dict[str, int]:

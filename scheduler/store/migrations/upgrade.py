@@ -17,6 +17,7 @@ from duetime.scheduler.errors import InvalidSetting, SchemaTooNew, SchemaTooOld
 from duetime.scheduler.store.database.database import Database, Sqlite
 from duetime.scheduler.store.migrations import trigrams
 from duetime.scheduler.store.migrations.copy import copy_file
+from duetime.scheduler.store.migrations.table_locks import lock_tables
 from duetime.scheduler.store.schema.base import Base
 from sqlalchemy import Column, Connection, MetaData, String, Table, func, insert, inspect, select, update
 
@@ -121,6 +122,8 @@ def _bring_to_head(connection: Connection, reached: Reached) -> None:
     elif found != HEAD:
         from duetime.scheduler.store.migrations.run import run  # noqa: PLC0415 - Alembic is slow to import
 
+        if connection.dialect.name == "postgresql":
+            lock_tables(connection)
         run(connection, HEAD, reached)
         connection.execute(update(version).values(compatible_from=COMPATIBLE_FROM))
 

@@ -1,0 +1,46 @@
+"""All tables for an upgrade on PostgreSQL: their locks at once, or none.
+
+Migrations alter one table after another. A transaction of an old process that holds the second one and asks for the
+first would wait for the upgrade, and the upgrade for it: PostgreSQL ends one of the two, and nothing says that it is
+the upgrade.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+
+from sqlalchemy import Connection, inspect
+from sqlalchemy.exc import OperationalError
+
+_PATIENCE_MS = 300
+"""Below PostgreSQL's `deadlock_timeout` (1 s): the upgrade gives up before anyone is ended for a deadlock."""
+
+_LONGEST_PAUSE_S = 0.2
+
+_LOCK_NOT_AVAILABLE = "55P03"
+
+
+def lock_tables(connection: Connection) -> None:
+    """Hold every table of the schema until the transaction ends; wait for those who use them as long as it takes.
+
+    Each try gives all tables back that it got, so the others go on in between.
+    """
+    names = inspect(connection).get_table_names()
+    quoted = connection.dialect.identifier_preparer.quote
+    statement = f"LOCK TABLE {', '.join(map(quoted, sorted(names)))} IN ACCESS EXCLUSIVE MODE"
+    connection.exec_driver_sql(f"SET LOCAL lock_timeout = {_PATIENCE_MS}")
+    while not _got(connection, statement):
+        time.sleep(random.uniform(0, _LONGEST_PAUSE_S))  # noqa: S311 - two upgrades need not be unpredictable
+    connection.exec_driver_sql("SET LOCAL lock_timeout TO DEFAULT")
+
+
+def _got(connection: Connection, statement: str) -> bool:
+    try:
+        with connection.begin_nested():
+            connection.exec_driver_sql(statement)
+    except OperationalError as error:
+        if getattr(error.orig, "sqlstate", None) != _LOCK_NOT_AVAILABLE:
+            raise
+        return False
+    return True
