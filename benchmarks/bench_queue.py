@@ -1,6 +1,6 @@
 """Cost of the queue in Redis: alone against plain Dramatiq, and as it grows.
 
-    python benchmarks/bench_queue.py [--only drain size blocked keys tenants lanes] [--messages 6000]
+    python benchmarks/bench_queue.py [--only drain size blocked keys tenants lanes record] [--messages 6000]
         [--rounds 5] [--most 1000000]
     python benchmarks/bench_queue.py --profile
 
@@ -8,8 +8,9 @@
 middleware (`bare`), and our broker over our queue, in turn, on the same Valkey, in a fresh process each time. Nothing
 is claimed in a database; ends are told to the queue in groups, as the worker does. `size`: a take of one with 1,000 to
 1,000,000 runs ready, in 100 classes. `blocked`: 0 and 100,000 runs that wait for a pool ahead of one that may start.
-`keys`: 500 and 100,000 concurrency keys. `lanes`: 20 to 2,000 actions that a worker does not know. Times are the
-server's own medians, of `INFO latencystats`, and what is compared is measured in turn. It takes about three minutes.
+`keys`: 500 and 100,000 concurrency keys. `lanes`: 20 to 2,000 actions that a worker does not know. `record`: takes
+that are recorded against others, in Redis and in memory. Times are the server's own medians, of `INFO latencystats`,
+and what is compared is measured in turn. It takes about three minutes.
 Read README.md beside this file before quoting a number.
 """
 
@@ -37,8 +38,9 @@ import dramatiq  # noqa: E402 - the folder of the tests has to be found first
 import redis  # noqa: E402 - likewise
 from dramatiq.brokers.redis import RedisBroker  # noqa: E402 - likewise
 from dramatiq.middleware import Middleware  # noqa: E402 - likewise
-from duetime.scheduler.queue import Entry, Finish, Grant, Kind, Limits  # noqa: E402 - likewise
+from duetime.scheduler.queue import DispatchQueue, Entry, Finish, Grant, Kind, Limits  # noqa: E402 - likewise
 from duetime.scheduler.queue.constants import MAX_CLASSES_PER_TAKE  # noqa: E402 - likewise
+from duetime.scheduler.queue.memory.queue import MemoryQueue  # noqa: E402 - likewise
 from duetime.scheduler.queue.redis.queue import RedisQueue  # noqa: E402 - likewise
 from duetime.scheduler.worker.broker import ACTOR, QUEUE, DispatchBroker  # noqa: E402 - likewise
 
@@ -361,6 +363,38 @@ def each_ms(url: str, calls: int, call: Callable[[], object]) -> list[float]:
     return found
 
 
+def by_record(url: str) -> None:
+    print("record: microseconds of a take of eight, of 20 sets of needs x 5 tiers, unrecorded and recorded in turn")
+    redis.Redis.from_url(url).flushall()
+    for name, queue in (("Redis (its own time)", fresh_queue(url, "record")), ("memory", MemoryQueue())):
+        now, calls = now_ms(), 2 * TURNS * IN_TURN
+        for pool in range(20):
+            queue.set_pool(f"pool{pool}", Limits(Kind.SLOTS, 1e9))
+        queue.put([ready_run(n, now) for n in range(9 * calls)])
+        both = [recording(queue, record=record) for record in (False, True)]
+        plain, recorded = compared(url, both) if isinstance(queue, RedisQueue) else timed(both)
+        print(f"  {name}: {plain:.0f} -> {recorded:.0f} ({recorded / plain:.2f} x)")
+
+
+def recording(queue: DispatchQueue, *, record: bool) -> Callable[[], None]:
+    def take() -> None:
+        taken = queue.take("w", 8, LEASE, nonce="n" + str(time.perf_counter_ns()), record=record)
+        assert len(taken.grants) == 8
+        assert len(taken.looks) == 8 * record
+
+    return take
+
+
+def timed(calls: Sequence[Callable[[], object]]) -> list[float]:
+    """Measure calls in turn by the clock of this process: medians in microseconds."""
+    found: list[list[float]] = [[] for _ in calls]
+    for _, (call, times) in itertools.product(range(TURNS * IN_TURN), zip(calls, found, strict=True)):
+        began = time.perf_counter()
+        call()
+        times.append((time.perf_counter() - began) * 1e6)
+    return [statistics.median(each) for each in found]
+
+
 def profile(url: str, messages: int) -> None:
     """Show where our process spends its time, all threads together: cProfile sees one, so each call is made in one."""
     queue, now = fresh_queue(url), now_ms()
@@ -375,7 +409,7 @@ def profile(url: str, messages: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", nargs="+", default=["drain", "size", "blocked", "keys", "tenants", "lanes"])
+    parser.add_argument("--only", nargs="+", default=["drain", "size", "blocked", "keys", "tenants", "lanes", "record"])
     parser.add_argument("--messages", type=int, default=6000)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--most", type=int, default=1_000_000)
@@ -397,6 +431,7 @@ def main() -> None:
             "keys": lambda: by_keys(url),
             "tenants": lambda: by_tenants(url, min(given.most, 100_000)),
             "lanes": lambda: by_lanes(url),
+            "record": lambda: by_record(url),
         }
         for name in given.only:
             parts[name]()

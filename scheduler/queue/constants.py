@@ -7,6 +7,9 @@ from duetime.scheduler.rules.limits.admission import Kind, Limits
 MAX_CLASSES_PER_TAKE = 128
 """Classes that one take examines; the next take continues after them."""
 
+MAX_LOOKS_RECORDED = 16
+"""Looks of one take that its record has: the first ones."""
+
 MAX_SIZES_PER_WAKE = 32
 """Sizes per release whose best class is woken: the largest that fit."""
 

@@ -132,6 +132,7 @@ class FailsafeQueue:
         threads: ThreadUse | None = None,
         after: QueueChange | None = None,
         actions: KnownActions = None,
+        record: bool = False,
     ) -> Take:
         """Take as the queue does. After a lost reply the next take repeats its nonce, and so gets the same grants."""
         taken = Take()
@@ -143,7 +144,9 @@ class FailsafeQueue:
             nonce = self._unanswered or nonce or new_id("n")
             with self._noticing():
                 self._unanswered = nonce
-                taken = self.within.take(worker, n, lease, nonce=nonce, threads=threads, after=after, actions=actions)
+                taken = self.within.take(
+                    worker, n, lease, nonce=nonce, threads=threads, after=after, actions=actions, record=record
+                )
                 self._unanswered = ""
         return taken
 

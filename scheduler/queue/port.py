@@ -15,6 +15,7 @@ from duetime.scheduler.queue.answers import Explanation, Shortage, Stats, Thread
 from duetime.scheduler.queue.lanes import KnownActions
 from duetime.scheduler.rules.limits.admission import Limits
 from duetime.scheduler.rules.limits.breaker import Report
+from duetime.scheduler.rules.policies.decision import Look
 from duetime.scheduler.rules.shares import TIER_COUNT, Shares
 
 
@@ -69,13 +70,15 @@ class Take:
     """The runs granted to a worker, in the order to start them.
 
     Pass `generation` to `wait`. Time alone may make another run ready in `hint` seconds: 0 at once, None never. Nothing
-    was granted before `asked_at`, in monotonic seconds; None stands for when the call began.
+    was granted before `asked_at`, in monotonic seconds; None stands for when the call began. `looks` are the first
+    ones, of a take that records them.
     """
 
     grants: tuple[Grant, ...] = ()
     generation: int = 0
     hint: float | None = None
     asked_at: float | None = None
+    looks: tuple[Look, ...] = ()
 
     @property
     def run_ids(self) -> tuple[str, ...]:
@@ -133,6 +136,7 @@ class DispatchQueue(Protocol):
         threads: ThreadUse | None = None,
         after: QueueChange | None = None,
         actions: KnownActions = None,
+        record: bool = False,
     ) -> Take:
         """Lease up to `n` runs to `worker` for `lease` ms, best first, with every pool they need.
 
@@ -147,6 +151,8 @@ class DispatchQueue(Protocol):
 
         With `threads`, `n` counts idle threads, and a run starts only while more are idle than the headroom of its
         tier. A tier that may not start counts as empty.
+
+        With `record`, it returns what it saw at each look, up to `MAX_LOOKS_RECORDED`; a repeated take returns none.
         """
 
     def preemptors(

@@ -1,10 +1,19 @@
-"""The lease of a run, for the queue in memory. Twin: lua/leases.lua."""
+"""The result of a put and the lease of a run, for the queue in memory. Twin: lua/leases.lua."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum, auto
 
 from duetime.scheduler.queue.port import Entry
+
+
+class Put(Enum):
+    """Result of a put: a new run, a run that moved, or no change."""
+
+    ADDED = auto()
+    MOVED = auto()
+    KEPT = auto()
 
 
 @dataclass(slots=True)

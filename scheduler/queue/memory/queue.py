@@ -11,10 +11,12 @@ from threading import Condition
 from duetime.scheduler.queue.answers import Explanation, Shortage, Stats, ThreadUse
 from duetime.scheduler.queue.constants import CALM_AFTER_MS, CALM_PERIOD_MS, MIN_DAMAGE_INTERVAL_MS, REBUILD_TURN_MS
 from duetime.scheduler.queue.lanes import KnownActions
-from duetime.scheduler.queue.memory.state import Put, QueueState
+from duetime.scheduler.queue.memory.lease import Put
+from duetime.scheduler.queue.memory.state import QueueState
 from duetime.scheduler.queue.port import Cancelled, Entry, Finish, Grant, QueueChange, QueueLost, Take
 from duetime.scheduler.rules.limits.admission import Limits
 from duetime.scheduler.rules.limits.queue_time import QueueTime
+from duetime.scheduler.rules.policies.decision import Look
 from duetime.scheduler.rules.shares import TIER_COUNT, Shares
 
 REBUILD_HINT_S = 0.05
@@ -34,7 +36,6 @@ class MemoryQueue:
         self._generation = 0
         self._time = QueueTime(clock())
         self._state = QueueState(self._shares, epoch=1, time=self._time)
-        self._policy = 0
         self._complete = True
         self._builder: tuple[str, float] = ("", 0.0)
         self._emptied_at = -math.inf
@@ -61,6 +62,7 @@ class MemoryQueue:
         threads: ThreadUse | None = None,
         after: QueueChange | None = None,
         actions: KnownActions = None,
+        record: bool = False,
     ) -> Take:
         if after is not None:
             self.wait(after.generation, after.timeout)
@@ -74,12 +76,15 @@ class MemoryQueue:
                 held = tuple(grant for grant in before if self._state.held(grant.run_id, grant.token))
                 return Take(held, self._generation, 0.0, asked_at)
             self._state.pass_time(now)
-            granted, hint, left = self._state.grant(worker, n, now, now + lease, threads=threads, actions=actions)
+            seen = list[Look]() if record else None
+            granted, hint, left = self._state.grant(
+                worker, n, now, now + lease, threads=threads, actions=actions, seen=seen
+            )
             if nonce:
                 self._takes[worker] = (nonce, granted)
             if left:
                 self._wake()
-            return Take(granted, self._generation, hint, asked_at)
+            return Take(granted, self._generation, hint, asked_at, tuple(seen or ()))
 
     def preemptors(
         self,
@@ -180,8 +185,8 @@ class MemoryQueue:
     def set_shares(self, shares: Shares, version: int) -> None:
         with self._changed:
             self._called()
-            if version >= self._policy:
-                self._policy, self._state.shares = version, shares
+            if version >= self._state.policy:
+                self._state.policy, self._state.shares = version, shares
 
     def can_admit(self, entry: Entry) -> Shortage | None:
         with self._changed:
@@ -197,7 +202,7 @@ class MemoryQueue:
 
     def stats(self) -> Stats:
         with self._changed:
-            return replace(self._state.stats(self._called()), policy=self._policy)
+            return replace(self._state.stats(self._called()), policy=self._state.policy)
 
     def explain(self, run_id: str) -> Explanation | None:
         with self._changed:
@@ -215,7 +220,6 @@ class MemoryQueue:
             self._complete, self._builder = False, (owner, now + REBUILD_TURN_MS)
             self._state = QueueState(self._shares, epoch=self._state.epoch, time=self._time)
             self._takes = {}
-            self._policy = 0
             return True
 
     def adopt(self, worker: str, entry: Entry, token: str, lease: float) -> bool:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from enum import Enum, auto
 
 from duetime.scheduler.queue.answers import Explanation, Shortage, Stats, ThreadUse, Why, added_up
 from duetime.scheduler.queue.constants import (
@@ -22,7 +21,7 @@ from duetime.scheduler.queue.memory.classes import RunClass, RunClasses, class_n
 from duetime.scheduler.queue.memory.explain import counted, explained, shortage
 from duetime.scheduler.queue.memory.lanes import Lanes
 from duetime.scheduler.queue.memory.lazy_heap import LazyHeap
-from duetime.scheduler.queue.memory.lease import Lease
+from duetime.scheduler.queue.memory.lease import Lease, Put
 from duetime.scheduler.queue.memory.overdue import OverdueHeads
 from duetime.scheduler.queue.memory.pool import LivePool
 from duetime.scheduler.queue.memory.pools import LivePools
@@ -31,17 +30,10 @@ from duetime.scheduler.queue.memory.threads import WorkerThreads
 from duetime.scheduler.queue.memory.turns import Rank
 from duetime.scheduler.queue.memory.view import View
 from duetime.scheduler.queue.port import Cancelled, Entry, Finish, Grant
-from duetime.scheduler.rules.headroom import NO_HEADROOM, may_start
+from duetime.scheduler.rules.headroom import NO_HEADROOM
 from duetime.scheduler.rules.limits.queue_time import QueueTime
+from duetime.scheduler.rules.policies.decision import Look
 from duetime.scheduler.rules.shares import ShareBalance, Shares, choose, overdue, served
-
-
-class Put(Enum):
-    """Result of a put: a new run, a run that moved, or no change."""
-
-    ADDED = auto()
-    MOVED = auto()
-    KEPT = auto()
 
 
 class QueueState:
@@ -50,6 +42,7 @@ class QueueState:
     def __init__(self, shares: Shares, *, epoch: int, time: QueueTime) -> None:
         self.epoch = epoch
         self.shares = shares
+        self.policy = 0
         self._balance = ShareBalance()
         self._serial = 0
         self.threads = WorkerThreads()
@@ -93,18 +86,25 @@ class QueueState:
             self._waiting.unpark_headed_by(head, name)
 
     def grant(
-        self, worker: str, n: int, now: float, until: float, *, threads: ThreadUse | None, actions: KnownActions
+        self,
+        worker: str,
+        n: int,
+        now: float,
+        until: float,
+        *,
+        threads: ThreadUse | None,
+        actions: KnownActions,
+        seen: list[Look] | None,
     ) -> tuple[tuple[Grant, ...], float | None, bool]:
-        """Lease up to `n` runs, to a worker that knows `actions`.
+        """Lease up to `n` runs, to a worker that knows `actions`; add to `seen` what the first looks saw.
 
         Returns with them in how many seconds time alone may make another run ready, and whether to wake others.
         """
         self._waiting.begin_take(actions, now)
-        view, granted = View(self._waiting, self.pools, actions, now), list[Grant]()
+        view, granted = View(self._waiting, self.pools, actions, now, seen), list[Grant]()
         looks, headroom = 0, threads.headroom if threads else NO_HEADROOM
         while looks < MAX_CLASSES_PER_TAKE and (idle := n - len(granted)) > 0:
-            heads = [head if may_start(headroom, tier, idle) else None for tier, head in enumerate(view.best(), 1)]
-            if not self._look(worker, now, until, granted, view, heads=heads):
+            if not self._look(worker, now, until, granted, view, heads=view.heads(headroom, idle)):
                 break
             looks += 1
         left = any(view.best())
@@ -140,8 +140,7 @@ class QueueState:
         return lease is not None
 
     def give_back(self, run_id: str, token: str, delay: float, now: float) -> bool:
-        lease = self.held(run_id, token)
-        if lease is not None:
+        if (lease := self.held(run_id, token)) is not None:
             pools = self._release(lease, dict.fromkeys(lease.entry.needs, 0.0), now)
             self._wake(pools, now)
             lease.again = (lease.entry, now + delay)
@@ -170,8 +169,7 @@ class QueueState:
             entry, not_before = self._delayed[run_id]
             self._delayed[run_id] = (replace(entry, key=key), not_before)
             return True
-        waiting = self._waiting.get(run_id)
-        if waiting is not None:
+        if (waiting := self._waiting.get(run_id)) is not None:
             self._waiting.move(replace(waiting, key=key))
             self.pools.drop_holds(waiting, now)
         return waiting is not None
@@ -231,7 +229,9 @@ class QueueState:
         if tier is None or head is None:
             return False
         cls, entry = self._waiting.class_of(head[2]), self._waiting.entry(head[2])
-        if (short := self.pools.short(entry, now)) is not None:
+        short = self.pools.short(entry, now)
+        view.note(entry, self._balance, self.policy, short)
+        if short is not None:
             self._park(cls, head, *short, now)
         else:
             self._waiting.start(head[2], now)

@@ -5,12 +5,20 @@ Twin: lua/view.lua.
 
 from __future__ import annotations
 
-from duetime.scheduler.queue.constants import MAX_CLASSES_PER_TAKE
+from collections.abc import Iterator
+
+from duetime.scheduler.queue.answers import Why
+from duetime.scheduler.queue.constants import MAX_CLASSES_PER_TAKE, MAX_LOOKS_RECORDED
 from duetime.scheduler.queue.lanes import MAIN_LANE, KnownActions, knows
 from duetime.scheduler.queue.memory.classes import RunClasses
+from duetime.scheduler.queue.memory.pool import LivePool
 from duetime.scheduler.queue.memory.pools import LivePools
 from duetime.scheduler.queue.memory.turns import Rank
-from duetime.scheduler.rules.shares import TIER_COUNT
+from duetime.scheduler.queue.port import Entry
+from duetime.scheduler.rules.headroom import NO_HEADROOM, Headroom, may_start
+from duetime.scheduler.rules.limits.admission import free
+from duetime.scheduler.rules.policies.decision import Contender, Look, PoolSeen
+from duetime.scheduler.rules.shares import TIER_COUNT, ShareBalance
 from duetime.scheduler.rules.turns import goes_out_of_turn
 
 
@@ -18,9 +26,12 @@ class View:
     """The lanes of a worker that knows `actions`; `moved` counts classes that it moved out of the main lane.
 
     The view is whole while there are no lanes and every waiting run is of a known action: then nothing is told apart.
+    `looks` gets what the first looks saw.
     """
 
-    def __init__(self, waiting: RunClasses, pools: LivePools, actions: KnownActions, now: float) -> None:
+    def __init__(
+        self, waiting: RunClasses, pools: LivePools, actions: KnownActions, now: float, looks: list[Look] | None = None
+    ) -> None:
         self._waiting = waiting
         self._pools = pools
         self._actions = actions
@@ -28,6 +39,9 @@ class View:
         self._lanes = waiting.lanes.known(actions)
         self._is_whole = not waiting.lanes and waiting.are_known(actions)
         self.moved = 0
+        self._looks = looks
+        self._heads: list[Rank | None] = []
+        self._idle, self._headroom = 0, NO_HEADROOM
 
     @property
     def is_cut_short(self) -> bool:
@@ -42,6 +56,40 @@ class View:
         for tier in self._waiting.tiers():
             found[tier - 1] = self._best(tier)
         return found
+
+    def heads(self, headroom: Headroom, idle: int) -> list[Rank | None]:
+        """Return by tier the best head that may start on the threads that stay idle."""
+        self._heads, self._idle, self._headroom = self.best(), idle, headroom
+        return [head if may_start(headroom, tier, idle) else None for tier, head in enumerate(self._heads, 1)]
+
+    def note(self, entry: Entry, balance: ShareBalance, policy: int, short: tuple[LivePool, Why] | None) -> None:
+        """Record a look at a run, which lacks a pool or starts, if the take records its looks."""
+        if self._looks is None or len(self._looks) >= MAX_LOOKS_RECORDED:
+            return
+        heads = (self._waiting.entry(head[2]) if head is not None else None for head in self._heads)
+        self._looks.append(
+            Look(
+                at=self._pools.time.wall,
+                policy=policy,
+                idle=self._idle,
+                owed=tuple(balance.owed),
+                room=tuple(balance.room),
+                heads=tuple(_contender(head) if head is not None else None for head in heads),
+                tier=entry.tier,
+                run=_contender(entry),
+                pools=tuple(self._pools_seen(entry, short)),
+                headroom=self._headroom,
+            )
+        )
+
+    def _pools_seen(self, entry: Entry, short: tuple[LivePool, Why] | None) -> Iterator[PoolSeen]:
+        for name, units in sorted(entry.needs.items()):
+            pool, why = short if short is not None and short[0].name == name else (self._pools.get(name, self._now), "")
+            limits = pool.limits
+            units_free = None if limits is None else free(limits, pool.at(self._now), entry.tier, self._now)
+            yield PoolSeen(name, units, units_free, why)
+            if why:
+                return
 
     def in_turn(self, head: Rank, wall: float) -> Rank | None:
         """Return the run to start when `head` is best of its tier: `head`, or the best of the tenant in turn.
@@ -97,3 +145,7 @@ class View:
 
     def _knows(self, head: Rank) -> bool:
         return knows(self._actions, self._waiting.class_of(head[2]).action)
+
+
+def _contender(entry: Entry) -> Contender:
+    return Contender(entry.run_id, entry.key, entry.tenant, entry.by_deadline and bool(entry.tenant))

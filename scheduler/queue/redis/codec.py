@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
-from urllib.parse import quote
+from typing import Any
+from urllib.parse import quote, unquote
 
 from duetime.scheduler.queue.answers import Explanation, PoolUse, Shortage, Stats, ThreadUse, Why, added_up
 from duetime.scheduler.queue.constants import MAX_HOLDERS_SHOWN
 from duetime.scheduler.queue.lanes import KnownActions
-from duetime.scheduler.queue.port import Entry, Finish, Grant
+from duetime.scheduler.queue.port import Entry, Finish, Grant, Take
+from duetime.scheduler.rules.policies.decision import Contender, Look, PoolSeen
 from duetime.scheduler.rules.shares import TIER_COUNT
 
 _POOL = re.compile(r"[^\s,=]+")
@@ -86,6 +89,35 @@ def finish_words(ended: Finish) -> Iterator[str | float]:
 def grants_of(words: Sequence[str]) -> tuple[Grant, ...]:
     triples = zip(words[::3], words[1::3], words[2::3], strict=True)
     return tuple(Grant(run_id, token, needs_of(name)) for run_id, token, name in triples)
+
+
+def look_of(fields: Sequence[Any]) -> Look:
+    """Return a look that `lua/decisions.lua` recorded, as yet without the headroom."""
+    at, policy, idle, owed, room, heads, tier, run, pools = fields
+    return Look(
+        float(at),
+        int(policy),
+        int(idle),
+        tuple(map(float, owed)),
+        tuple(map(float, room)),
+        tuple(_contender(head) if head else None for head in heads),
+        int(tier),
+        _contender(run),
+        tuple(PoolSeen(name, units, float(free) if free else None, why) for name, units, free, why in pools),
+    )
+
+
+def _contender(words: Sequence[str]) -> Contender:
+    run_id, key, name = words
+    turn = name.split("|", 2)[1]
+    return Contender(run_id, float(key), unquote(turn.removeprefix("!")), turn.startswith("!"))
+
+
+def with_headroom(taken: Take, threads: ThreadUse | None) -> Take:
+    """Return a take whose looks have the headroom that its worker reported."""
+    if threads is None or not taken.looks:
+        return taken
+    return replace(taken, looks=tuple(replace(look, headroom=threads.headroom) for look in taken.looks))
 
 
 def shortage_of(words: Sequence[str]) -> Shortage | None:

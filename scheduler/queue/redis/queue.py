@@ -27,10 +27,12 @@ from duetime.scheduler.queue.redis.codec import (
     explanation_of,
     finish_words,
     grants_of,
+    look_of,
     shortage_of,
     stats_of,
     threads_of,
     threads_words,
+    with_headroom,
     written_action,
 )
 from duetime.scheduler.queue.redis.scripts import Scripts, translated
@@ -92,17 +94,18 @@ class RedisQueue:
         threads: ThreadUse | None = None,
         after: QueueChange | None = None,
         actions: KnownActions = None,
+        record: bool = False,
     ) -> Take:
         known = actions_word(actions)
-        words: Sequence[str | float] = (worker, n, lease, nonce, known, *threads_words(threads))
+        words: Sequence[str | float] = (worker, n, lease, nonce, known, int(record), *threads_words(threads))
         if (
             after is not None
             and (taken := self._taken_after(after, words if nonce else None, actions or ())) is not None
         ):
-            return taken
+            return with_headroom(taken, threads)
         generation = self._wakeup.generation
         run = self._scripts.ask if nonce else self._scripts.call
-        return _take_of(run("take", *words), generation)
+        return with_headroom(_take_of(run("take", *words), generation), threads)
 
     def _taken_after(
         self, change: QueueChange, words: Sequence[str | float] | None, actions: Collection[str]
@@ -236,7 +239,8 @@ class RedisQueue:
 
 def _take_of(reply: str | bytes, generation: int) -> Take:
     hint, *grants = json.loads(reply)
-    return Take(grants_of(grants), generation, float(hint) if hint else None)
+    looks = grants.pop() if grants and isinstance(grants[-1], list) else ()
+    return Take(grants_of(grants), generation, float(hint) if hint else None, looks=tuple(map(look_of, looks)))
 
 
 def _lanes(actions: Collection[str]) -> list[str]:

@@ -40,7 +40,7 @@ SCRIPTS = {
     "can_admit": (*_PARTS, "shortages", "explain_parts"),
     "explain": (*_PARTS, "shortages", "explain_parts", "threads"),
     **dict.fromkeys(("begin_rebuild", "end_rebuild", "set_shares"), ("state",)),
-    "take": (*_PARTS, "shortages", "threads", "shares", "view"),
+    "take": (*_PARTS, "shortages", "threads", "shares", "view", "decisions"),
     "preemptors": (*_PARTS, "shortages", "threads", "view"),
     "runs_to_preempt": (*_PARTS, "shortages"),
     "known_threads": (*_PARTS, "threads"),

@@ -54,6 +54,16 @@ MUTATIONS = (
         "    wake_all(run.class)\n    for _, name in ipairs(learned) do wake",
         "    for _, name in ipairs(learned) do wake",
     ),
+    Mutation("a record has the balance after the look", "decisions", "number(S.owed[each])", "number(0)"),
+    Mutation(
+        "a record has only the heads that may start",
+        "take",
+        "if RECORD.looks then RECORD.heads",
+        "if RECORD.looks and idle > 2 then RECORD.heads",
+    ),
+    Mutation(
+        "a record has the units free for another tier", "decisions", "number(free(p, tier))", "number(free(p, 1))"
+    ),
     Mutation("a release wakes one size", "classes", "from, 'LIMIT', 0, MAX_SIZES_PER_WAKE)", "from, 'LIMIT', 0, 1)"),
     Mutation(
         "a throttled bucket refills at full speed",

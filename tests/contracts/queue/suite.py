@@ -6,6 +6,7 @@ from tests.contracts.queue.actions import ActionsContract
 from tests.contracts.queue.admission import AdmissionContract
 from tests.contracts.queue.case import LEASE, Clock
 from tests.contracts.queue.clock_steps import ClockStepsContract
+from tests.contracts.queue.decisions import DecisionsContract
 from tests.contracts.queue.explain import TellingContract
 from tests.contracts.queue.feedback import FeedbackContract
 from tests.contracts.queue.leases import LeaseContract
@@ -28,6 +29,7 @@ class QueueContract(
     ActionsContract,
     AdmissionContract,
     ClockStepsContract,
+    DecisionsContract,
     FeedbackContract,
     LeaseContract,
     LoadContract,

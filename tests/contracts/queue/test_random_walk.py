@@ -38,6 +38,7 @@ from duetime.scheduler.queue.memory.queue import MemoryQueue
 from duetime.scheduler.queue.redis.queue import RedisQueue
 from duetime.scheduler.rules.headroom import NO_HEADROOM, least_urgent
 from duetime.scheduler.rules.limits.admission import THROTTLE_CHECK_INTERVAL_MS, capacity
+from duetime.scheduler.rules.policies.decision import replayed
 
 from tests.contracts.queue.suite import Clock
 
@@ -73,6 +74,7 @@ class Walk:
     actions: dict[str, KnownActions] = field(default_factory=dict)
     limits: dict[str, Limits] = field(default_factory=dict)
     building: bool = False
+    replayed: int = 0
     put_before: deque[Entry] = field(default_factory=lambda: deque(maxlen=300))
     seen: deque[str] = field(default_factory=lambda: deque(maxlen=20))
     chance: random.Random = field(init=False)
@@ -193,10 +195,21 @@ class Walk:
         self.nonces[worker] = nonce or self.nonces.get(worker, "")
         n, threads = self.chance.choice([0, 1, 1, 2, 4, 8]), self.some_threads()
         lease, actions = self.chance.choice(LEASES), self.actions.get(worker)
-        taken = self.both("take", worker, n, lease, nonce=nonce, threads=threads, actions=actions)
+        shares, record = self.memory._state.shares, self.chance.random() < 0.5
+        taken = self.both("take", worker, n, lease, nonce=nonce, threads=threads, actions=actions, record=record)
+        if isinstance(taken, Take):
+            self.check_replays(taken, shares)
         if isinstance(taken, Take) and not taken.grants and not repeated and not self.building:
             tier = least_urgent(threads.headroom if threads else NO_HEADROOM, n)
             self.check_nothing_stands_still(taken, tier, actions)
+
+    def check_replays(self, taken: Take, shares: Shares) -> None:
+        """See that what each look saw leads to what it chose, and that what started was granted."""
+        for look in taken.looks:
+            assert replayed(look, shares) == (look.tier, look.run), f"{look} is replayed as {replayed(look, shares)}"
+        started = [look.run.run_id for look in taken.looks if look.lacked is None]
+        assert started == list(taken.run_ids)[: len(started)]
+        self.replayed += len(taken.looks)
 
     def replace_worker(self) -> None:
         self.actions[self.chance.choice(WORKERS)] = self.chance.choice(KNOWN)
@@ -402,7 +415,7 @@ def _answer(call: Callable[..., Any], args: Any, named: Any) -> Any:
 def _comparable(answer: Any) -> Any:
     """Leave out what differs: the epochs of the two queues, and their generations."""
     if isinstance(answer, Take):
-        return (answer.hint, [_comparable(grant) for grant in answer.grants])
+        return (answer.hint, [_comparable(grant) for grant in answer.grants], answer.looks)
     if isinstance(answer, Grant):
         return (answer.run_id, answer.token.rpartition(".")[2], dict(answer.needs))
     return answer
@@ -414,6 +427,8 @@ def test_both_queues_give_the_same_answers(valkey_url: str, seed: int) -> None:
     clock = Clock()
     redis = RedisQueue(valkey_url, namespace=f"walk-{uuid4().hex}", clock=clock)
     try:
-        Walk(seed, clock, MemoryQueue(clock), redis).go(STEPS)
+        walk = Walk(seed, clock, MemoryQueue(clock), redis)
+        walk.go(STEPS)
+        assert walk.replayed > STEPS / 20, "the walk replays the decisions of both"
     finally:
         redis.close()

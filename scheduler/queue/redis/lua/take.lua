@@ -1,9 +1,10 @@
 -- take: lease the best runs that can start. ARGV from 4: worker, how many, lease in ms, nonce, its actions (see
--- lanes.lua), and its threads (see threads.lua) if it reports them. Returns as JSON [hint in seconds or '', run id, token, class, ..].
+-- lanes.lua), 1 to record its looks (see decisions.lua), and its threads (see threads.lua) if it reports them. Returns
+-- as JSON [hint in seconds or '', run id, token, class, ..], and at the end the list of looks if they are recorded.
 
 filled()
 local worker, wanted, lease, nonce = ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7]
-local actions, threads = ARGV[8], threads_from(9)
+local actions, threads = ARGV[8], threads_from(10)
 if S.builder ~= '' then
   save()
   return cjson.encode({'0.05'})
@@ -79,6 +80,7 @@ if first_timer and first_timer <= NOW then look_at_timers() end
 if first_overdue and first_overdue + 1 <= WALL then look_at_overdue() end
 
 open_view(actions)
+if ARGV[9] == 1 then RECORD.looks = {} end
 local grants, looks = {}, 0
 local runs, leases = {}, {}
 
@@ -87,6 +89,7 @@ local function best_heads()
   local heads, idle = {}, wanted - #grants / 3
   for tier = 1, idle > 0 and 5 or 0 do
     local best = best_of(tier)
+    if RECORD.looks then RECORD.heads[tier] = best end
     if best and idle > (threads and threads.headroom[tier] or 0) then heads[tier] = best end
   end
   return heads
@@ -156,6 +159,7 @@ local function look(tier, heads)
   local cursor = head.items and head or open(tier, head)
   local created, id = parts_of(cursor.member)
   local p, units, why = lacking(cursor.class, id, cursor.key)
+  if RECORD.looks then RECORD.note(tier, cursor, wanted - #grants / 3, p, why) end
   if not p then return grant(cursor, heads, created, id) end
   close(cursor)
   park_behind(p, cursor.class, cursor.key, cursor.member, units, why)
@@ -204,5 +208,6 @@ end
 pass_offered_tokens()
 local reply = {number(hint)}
 for i, part in ipairs(grants) do reply[i + 1] = part end
+if RECORD.looks and RECORD.looks[1] then reply[#reply + 1] = RECORD.looks end
 if nonce == '' then answer(reply) else save() end
 return cjson.encode(reply)
