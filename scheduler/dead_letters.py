@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import timedelta
 from typing import Final
 
@@ -14,15 +16,24 @@ from duetime.scheduler.foresight.reader import Reader
 from duetime.scheduler.history.dead_letters import (
     MAX_REPLAYS,
     ClosedLetter,
+    ClosingKey,
     DeadLetter,
     DeadLetterFilter,
     DeadLetterNotFound,
+    EarlierClosing,
     LettersClosed,
     LetterState,
     SkippedLetter,
 )
 from duetime.scheduler.intake.bounds import Bound, Bounds
-from duetime.scheduler.intake.validation import check_filter, check_reason, page_size, tenant_changed, tenant_read
+from duetime.scheduler.intake.validation import (
+    check_filter,
+    check_key_text,
+    check_reason,
+    page_size,
+    tenant_changed,
+    tenant_read,
+)
 from duetime.scheduler.principal import LOCAL, Principal
 from duetime.scheduler.rules import changes
 from duetime.scheduler.store import Store
@@ -35,20 +46,49 @@ MAX_LETTERS_SKIPPED: Final = 1_000
 """Letters that a call tries in vain before it ends."""
 
 
+_REPLAYED, _DISCARDED = AuditKind.DEAD_LETTER_REPLAYED, AuditKind.DEAD_LETTER_DISCARDED
+
+
+@dataclass(frozen=True, slots=True)
+class _ClosingCall:
+    """The arguments of a call that closes letters."""
+
+    kind: AuditKind
+    run_ids: tuple[str, ...]
+    where: DeadLetterFilter
+    since: Bound | None
+    until: Bound | None
+    reason: str | None
+    max_letters: int
+    idempotency_key: str | None
+
+    @property
+    def below(self) -> int | None:
+        """Return how many replays led to a run at most, None for any number."""
+        return MAX_REPLAYS if self.kind is _REPLAYED else None
+
+    def key(self) -> ClosingKey | None:
+        """Return the caller's key with a digest of what is asked for."""
+        if self.idempotency_key is None:
+            return None
+        asked = json.dumps(asdict(replace(self, idempotency_key=None)), sort_keys=True, default=str)
+        return ClosingKey(self.idempotency_key, hashlib.sha256(asked.encode()).hexdigest())
+
+
 @dataclass(slots=True)
 class _Closing:
     """Closes letters one by one, and keeps which ones it could not close."""
 
-    close: Callable[[str], ClosedLetter]
+    close: Callable[[str, int], ClosedLetter]
     room: int
     closed: list[ClosedLetter] = field(default_factory=list)
     skipped: list[SkippedLetter] = field(default_factory=list)
 
     def all(self, run_ids: Iterable[str], *, alone: bool) -> None:
         """Close as many as there is room for; of one `alone`, raise why it cannot be closed."""
-        for run_id in run_ids:
+        for run_id in run_ids if len(self.closed) < self.room else ():
             try:
-                self.closed.append(self.close(run_id))
+                self.closed.append(self.close(run_id, len(self.closed)))
             except (Refused, DeadLetterNotFound) as problem:
                 if alone:
                     raise
@@ -111,30 +151,19 @@ class DeadLetterService(Reader):
         reason: str | None = None,
         max_letters: int = USUAL_LETTERS_COUNT,
         dry_run: bool = False,
+        idempotency_key: str | None = None,
         tenant: str | None = None,
         by: Principal = LOCAL,
     ) -> LettersClosed:
         """Run dead letters once more, now: those that are named, or else the oldest of the filter, with a `reason`.
 
         Each becomes the next generation of its run, as by `run_now`, in a transaction of its own with its audit entry.
-        A run to which three replays led is left out unless it is named. A dry run only counts.
+        A run to which three replays led is left out unless it is named. A dry run only counts. A repeated call with the
+        same `idempotency_key` finishes the first one where it was cut off, and returns the letters of both.
         """
-        tenant = tenant_changed(by, tenant)
-        where = self._wanted(where, since, until, max_letters)
-        check_reason(reason)
-        if dry_run:
-            return self._counted(run_ids, tenant, where, below=MAX_REPLAYS)
-        if not run_ids:
-            _require(reason)
-
-        def close(run_id: str) -> ClosedLetter:
-            now = self._store.now()
-            entry = self._entry(by, AuditKind.DEAD_LETTER_REPLAYED, run_id, tenant, reason)
-            closed = self._store.dead_letters.replay(tenant, run_id, entry, lambda record: changes.replay(record, now))
-            self._on_change([closed.task_id])
-            return closed
-
-        return self._all(_Closing(close, max_letters), run_ids, tenant, where, below=MAX_REPLAYS)
+        named = tuple(dict.fromkeys(run_ids))
+        call = _ClosingCall(_REPLAYED, named, where, since, until, reason, max_letters, idempotency_key)
+        return self._call(call, tenant, by, dry_run=dry_run)
 
     def discard(
         self,
@@ -146,40 +175,56 @@ class DeadLetterService(Reader):
         until: Bound | None = None,
         max_letters: int = USUAL_LETTERS_COUNT,
         dry_run: bool = False,
+        idempotency_key: str | None = None,
         tenant: str | None = None,
         by: Principal = LOCAL,
     ) -> LettersClosed:
         """Close dead letters that need no replay: those that are named, or else the oldest of the filter.
 
-        They stay in the history. Each is closed in a transaction of its own with its audit entry.
+        They stay in the history. Each is closed in a transaction of its own with its audit entry. `idempotency_key` is
+        as in `replay`.
         """
-        tenant = tenant_changed(by, tenant)
-        where = self._wanted(where, since, until, max_letters)
-        check_reason(reason)
+        named = tuple(dict.fromkeys(run_ids))
+        call = _ClosingCall(_DISCARDED, named, where, since, until, reason, max_letters, idempotency_key)
+        return self._call(call, tenant, by, dry_run=dry_run)
+
+    def _call(self, call: _ClosingCall, tenant: str | None, by: Principal, *, dry_run: bool) -> LettersClosed:
+        tenant, where = tenant_changed(by, tenant), self._wanted(call)
+        check_reason(call.reason)
+        check_key_text(call.idempotency_key)
         if dry_run:
-            return self._counted(run_ids, tenant, where)
-        _require(reason)
+            return self._counted(call.run_ids, tenant, where, below=call.below)
+        if not (call.kind is _REPLAYED and call.run_ids):
+            _require(call.reason)
+        key = call.key()
 
-        def close(run_id: str) -> ClosedLetter:
-            entry = self._entry(by, AuditKind.DEAD_LETTER_DISCARDED, run_id, tenant, reason)
-            return self._store.dead_letters.discard(tenant, run_id, entry)
+        def close(run_id: str, number: int) -> ClosedLetter:
+            entry = self._entry(by, call.kind, run_id, tenant, call.reason)
+            numbered = replace(key, number=number) if key else None
+            if call.kind is _DISCARDED:
+                return self._store.dead_letters.discard(tenant, run_id, entry, numbered)
+            now = self._store.now()
+            closed = self._store.dead_letters.replay(
+                tenant, run_id, entry, lambda record: changes.replay(record, now), numbered
+            )
+            self._on_change([closed.task_id])
+            return closed
 
-        return self._all(_Closing(close, max_letters), run_ids, tenant, where)
+        return self._all(_Closing(close, call.max_letters), call, tenant, where, key)
 
     def _entry(self, by: Principal, kind: AuditKind, run_id: str, tenant: str, reason: str | None) -> AuditEntry:
         who = by if by.via else replace(by, via=self._via)
         return AuditEntry.by(who, kind, run_id, tenant=tenant, reason=reason)
 
-    def _wanted(
-        self, where: DeadLetterFilter, since: Bound | None, until: Bound | None, max_letters: int
-    ) -> DeadLetterFilter:
+    def _wanted(self, call: _ClosingCall) -> DeadLetterFilter:
         """Return the filter for open letters up to now: one that a replay makes meanwhile is not replayed as well."""
+        where = call.where
         check_filter(where)
-        if not 1 <= max_letters <= MAX_LETTERS_CLOSED:
+        if not 1 <= call.max_letters <= MAX_LETTERS_CLOSED:
             accepted = f"1 to {MAX_LETTERS_CLOSED:,}"
             raise InvalidArgument("max_letters", "out of range", accepted=accepted, example="max_letters=100")
         now = self._store.now()
-        given = Bounds.of(None, now, self._zone, since=since, until=until).instants
+        given = Bounds.of(None, now, self._zone, since=call.since, until=call.until).instants
         where, end = replace(where, **given, state=LetterState.OPEN), now + timedelta(microseconds=1)
         return replace(where, until=min(where.until, end) if where.until else end)
 
@@ -196,20 +241,23 @@ class DeadLetterService(Reader):
         return LettersClosed(matched, held_back, dry_run=True)
 
     def _all(
-        self,
-        closing: _Closing,
-        run_ids: Sequence[str],
-        tenant: str,
-        where: DeadLetterFilter,
-        *,
-        below: int | None = None,
+        self, closing: _Closing, call: _ClosingCall, tenant: str, where: DeadLetterFilter, key: ClosingKey | None
     ) -> LettersClosed:
-        named = list(dict.fromkeys(run_ids))
-        counted = self._counted(named, tenant, where, below=below)
-        found = named or self._store.dead_letters.ids(tenant, where, replayed_below=below)
-        closing.all(found, alone=len(named) == 1)
+        earlier = self._store.dead_letters.closed_by(tenant, key, call.max_letters) if key else EarlierClosing()
+        if earlier.at is not None and where.until is not None:
+            until = earlier.at + timedelta(microseconds=1)
+            where = replace(where, until=min(where.until, until))  # what came later is for another call
+        closing.closed += earlier.letters
+        done = {each.run_id for each in closing.closed}
+        named = [run_id for run_id in call.run_ids if run_id not in done]
+        counted = LettersClosed(0)
+        if named or not call.run_ids:
+            counted = self._counted(named, tenant, where, below=call.below)
+            found = named or self._store.dead_letters.ids(tenant, where, replayed_below=call.below)
+            closing.all(found, alone=len(call.run_ids) == 1)
         closed, skipped = tuple(closing.closed), tuple(closing.skipped)
-        return replace(counted, closed=closed, skipped=skipped, dry_run=False)
+        matched = counted.matched + len(done)
+        return replace(counted, matched=matched, closed=closed, skipped=skipped, dry_run=False)
 
 
 def _require(reason: str | None) -> None:

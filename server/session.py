@@ -58,6 +58,10 @@ class Session:
         load: Callable[..., Settings] = import_module("duetime.server.settings").load_settings
         return load(self.config, database_url=self.database_url, handlers=self.handlers, **overrides)
 
+    def zone(self) -> str:
+        """Return the zone of wall times that a table shows: that of the settings of this machine, or UTC."""
+        return self.settings().timezone or "UTC"
+
     @contextmanager
     def app(self, settings: Settings | None = None) -> Iterator[App]:
         """Build the application for the duration of the block."""

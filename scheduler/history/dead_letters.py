@@ -8,7 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Final
 
-from duetime.scheduler.errors import DuetimeError
+from duetime.scheduler.errors import DuetimeError, IdempotencyConflict
 from duetime.scheduler.task import Attempt, Json
 
 MAX_REPLAYS: Final = 3
@@ -80,6 +80,26 @@ class ClosedLetter:
 
 
 @dataclass(frozen=True, slots=True)
+class ClosingKey:
+    """The idempotency key of a call that closes letters, with a digest of what the call asks for.
+
+    Each letter that the call closes has a `number`, so that no two calls with the key close more than one may.
+    """
+
+    text: str
+    asked: str
+    number: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierClosing:
+    """The letters that calls with the same key closed, in order; `at` is when the first one was closed."""
+
+    letters: tuple[ClosedLetter, ...] = ()
+    at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class SkippedLetter:
     """A dead letter that stays open, and why."""
 
@@ -113,3 +133,12 @@ class DeadLetterNotFound(DuetimeError):
 
     def __init__(self, run_id: str) -> None:
         super().__init__(f"no dead letter of a run {run_id[:40]!r}.", argument="run_id")
+
+
+class ClosingConflict(IdempotencyConflict):
+    """The key was used before by a call that replays or discards other dead letters."""
+
+    def __init__(self, key: str) -> None:
+        self.key = key
+        said = f"{key[:60]!r} has replayed or discarded other dead letters already. Use a new key."
+        DuetimeError.__init__(self, said, argument="idempotency_key")

@@ -6,6 +6,7 @@ from typing import Final
 
 from duetime.server.rest.operation import Operation
 from duetime.server.rest.resources.batch import SCHEDULE_BATCH
+from duetime.server.rest.resources.dead_letters import OF_DEAD_LETTERS
 from duetime.server.rest.resources.history import OF_HISTORY
 from duetime.server.rest.resources.inbox import OF_INBOX
 from duetime.server.rest.resources.installation import OF_INSTALLATION
@@ -19,6 +20,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     SCHEDULE_BATCH,
     *OF_INBOX,
     *OF_HISTORY,
+    *OF_DEAD_LETTERS,
     *OF_RUNS,
     *OF_INSTALLATION,
     *OF_WORKERS,

@@ -14,16 +14,18 @@ from duetime.scheduler.events import EventKind
 from duetime.scheduler.history.dead_letters import (
     MAX_LETTERS_COUNTED,
     ClosedLetter,
+    ClosingKey,
     DeadLetter,
     DeadLetterFilter,
     DeadLetterNotFound,
+    EarlierClosing,
 )
 from duetime.scheduler.ids import is_id
 from duetime.scheduler.principal import Acting
 from duetime.scheduler.records import Change
 from duetime.scheduler.store.audit import entries
 from duetime.scheduler.store.database.database import Database
-from duetime.scheduler.store.dead_letters import selection
+from duetime.scheduler.store.dead_letters import repeated_calls, selection
 from duetime.scheduler.store.lists import event_list
 from duetime.scheduler.store.schema.rows import DEAD_LETTER
 from duetime.scheduler.store.schema.tables import dead_letters
@@ -95,8 +97,18 @@ class DeadLetters:
             yield from (run_id for _, run_id in found)
             statement = every.where(tuple_(*selection.KEY) > tuple_(*found[-1], types=types))
 
+    def closed_by(self, tenant: str, key: ClosingKey, most: int) -> EarlierClosing:
+        """Return up to `most` letters that calls with this key closed. Raises `ClosingConflict` for another call's."""
+        now = self._now()
+        return self._database.read(lambda connection: repeated_calls.closed(connection, tenant, key, most, now))
+
     def replay(
-        self, tenant: str, run_id: str, entry: AuditEntry, decide: Callable[[TaskRecord], Change]
+        self,
+        tenant: str,
+        run_id: str,
+        entry: AuditEntry,
+        decide: Callable[[TaskRecord], Change],
+        key: ClosingKey | None = None,
     ) -> ClosedLetter:
         """Store the run that `decide` makes, close the letter, and store the audit entry: all in one transaction.
 
@@ -118,17 +130,19 @@ class DeadLetters:
             changing.apply(connection, record, change, kind=EventKind.RUN_NOW, reason=entry.reason, now=now, **actor)
             told: dict[str, Json] = {"task_id": task_id, "replayed_as": replayed.id, "replay_number": number}
             entries.store(connection, replace(entry, detail=told), now)
+            repeated_calls.store(connection, tenant, key, (task_id, run_id), now)
             return ClosedLetter(run_id, task_id, replayed.id)
 
         return self._database.write(work)
 
-    def discard(self, tenant: str, run_id: str, entry: AuditEntry) -> ClosedLetter:
+    def discard(self, tenant: str, run_id: str, entry: AuditEntry, key: ClosingKey | None = None) -> ClosedLetter:
         """Close a letter without a run, and store the audit entry in the same transaction; raises as `replay` does."""
 
         def work(connection: Connection) -> ClosedLetter:
             task_id, now = _task_of(connection, tenant, run_id), self._now()
             _close(connection, run_id, now)
             entries.store(connection, replace(entry, detail={"task_id": task_id}), now)
+            repeated_calls.store(connection, tenant, key, (task_id, run_id), now)
             return ClosedLetter(run_id, task_id)
 
         return self._database.write(work)

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
 from duetime.scheduler.errors import InvalidArgument
-from duetime.scheduler.history.dead_letters import DeadLetter, DeadLetterFilter, LettersClosed, LetterState
-from duetime.scheduler.rules.redact import redacted_json
-from duetime.scheduler.rules.time import times
+from duetime.scheduler.history.dead_letters import DeadLetterFilter, LettersClosed, LetterState
 from duetime.server.cli import completion, output
 from duetime.server.cli.completion import Label
 from duetime.server.cli.formats.csv_table import write_csv
 from duetime.server.cli.output import AsCsv, AsJson
 from duetime.server.session import cli_caller, session
 from duetime.tools.admin import letter_rows
-from duetime.widgets.history import history_payload
 from duetime.widgets.history_text import clock_time
 from duetime.widgets.outcome import as_text
 from duetime.widgets.quote import cut
+from duetime.widgets.schema import AttemptPart, HistoryPart
 
 MAX_WHY_CHARS = 200
 RunIds = Annotated[list[str] | None, typer.Argument(metavar="[RUN]...", help="the runs; without one, see the filters")]
@@ -30,6 +28,9 @@ LetterTenant = Annotated[str | None, typer.Option(help="the dead letters of this
 Every = Annotated[bool, typer.Option("--all", help="all that are open, without a filter")]
 MaxLetters = Annotated[int, typer.Option("--max", help="how many at most, the oldest first: 1 to 1000")]
 CountOnly = Annotated[bool, typer.Option("--dry-run", help="only count them")]
+ClosingKeyOption = Annotated[
+    str | None, typer.Option("--key", help="idempotency key: repeating a call with the same key closes no more")
+]
 LetterReason = Annotated[str | None, typer.Option(help="why, for the audit log; needed unless runs are named")]
 
 
@@ -54,30 +55,36 @@ def list_(
     with session(context).scheduler() as scheduler:
         found, following = scheduler.dead_letters(where, since=since, limit=limit, cursor=cursor, tenant=tenant)
         zone = scheduler.zone or "UTC"
+    show_page(letter_rows.page_json(found, following), zone, as_json=as_json, as_csv=as_csv)
+
+
+def show_page(page: Mapping[str, Any], zone: str, *, as_json: bool, as_csv: bool) -> None:
+    """Write a page of dead letters, and how to get the next one."""
+    found = [{**letter, "attempts": len(letter["attempts"])} for letter in page["dead_letters"]]
     if as_json:
-        output.as_json(letter_rows.page_json(found, following))
+        output.as_json(dict(page))
         return
     if as_csv:
-        write_csv(letter_rows.COLUMNS, map(letter_rows.letter_row, found))
+        write_csv(letter_rows.COLUMNS, found)
     elif found:
         columns = (f"AT ({zone})", "TITLE", "ACTION", "ATTEMPTS", "REPLAYS", "WHY", "TASK", "RUN")
         output.table(columns, (_row(letter, zone) for letter in found), spare=("REPLAYS", "ACTION", "TASK"))
     else:
         output.say("No dead letters.")
-    if following:
-        output.note(f"More: the same command with --cursor {following}")
+    if page.get("cursor"):
+        output.note(f"More: the same command with --cursor {page['cursor']}")
 
 
-def _row(letter: DeadLetter, zone: str) -> Sequence[str]:
+def _row(letter: Mapping[str, Any], zone: str) -> Sequence[str]:
     return (
-        clock_time(times.utc(letter.at), zone),
-        letter.title,
-        letter.action,
-        str(len(letter.attempts)),
-        str(letter.replays or ""),
-        cut(letter.reason, MAX_WHY_CHARS),
-        letter.task_id,
-        letter.run_id,
+        clock_time(letter["at"], zone),
+        letter["title"],
+        letter["action"],
+        str(letter["attempts"]),
+        str(letter["replays"] or ""),
+        cut(letter["reason"], MAX_WHY_CHARS),
+        letter["task_id"],
+        letter["run_id"],
     )
 
 
@@ -91,24 +98,30 @@ def show(
     """Show one dead letter: its payload, and every attempt with its reason."""
     with session(context).scheduler() as scheduler:
         letter, zone = scheduler.dead_letter(run_id, tenant=tenant), scheduler.zone or "UTC"
+    show_letter({"schema": "duetime.dead_letter/1", **letter_rows.letter_json(letter)}, zone, as_json=as_json)
+
+
+def show_letter(letter: Mapping[str, Any], zone: str, *, as_json: bool) -> None:
+    """Write one dead letter."""
     if as_json:
-        output.as_json({"schema": "duetime.dead_letter/1", **letter_rows.letter_json(letter)})
+        output.as_json(dict(letter))
         return
-    closed = clock_time(times.utc(letter.closed_at), zone) if letter.closed_at else None
+    closed = clock_time(letter["closed_at"], zone) if letter.get("closed_at") else None
     output.facts(
         (
-            ("Run", letter.run_id),
-            ("Task", f"{letter.task_id} {letter.title}"),
-            ("Action", letter.action),
-            ("Out of attempts", f"{clock_time(times.utc(letter.at), zone)} {zone}"),
-            ("Why", letter.reason),
-            ("Payload", as_text(redacted_json(letter.payload)) if letter.payload else None),
-            ("Replays before", str(letter.replays or "")),
-            (letter.state.value.capitalize(), f"{closed} {zone}" if closed else None),
-            ("As the run", letter.replayed_as),
+            ("Run", letter["run_id"]),
+            ("Task", f"{letter['task_id']} {letter['title']}"),
+            ("Action", letter["action"]),
+            ("Out of attempts", f"{clock_time(letter['at'], zone)} {zone}"),
+            ("Why", letter["reason"]),
+            ("Payload", as_text(letter["payload"]) if letter.get("payload") else None),
+            ("Replays before", str(letter["replays"] or "")),
+            (letter["state"].capitalize(), f"{closed} {zone}" if closed else None),
+            ("As the run", letter.get("replayed_as")),
         )
     )
-    output.history_tables(history_payload(letter.attempts, (), zone), (), zone)
+    attempts = [AttemptPart.model_validate(each) for each in reversed(letter["attempts"])]
+    output.history_tables(HistoryPart(attempts=tuple(attempts), events=()), (), zone)
 
 
 def replay(
@@ -123,6 +136,7 @@ def replay(
     reason: LetterReason = None,
     max_letters: MaxLetters = 100,
     dry_run: CountOnly = False,
+    key: ClosingKeyOption = None,
     tenant: LetterTenant = None,
     as_json: AsJson = False,
     as_csv: AsCsv = False,
@@ -138,6 +152,7 @@ def replay(
             reason=reason,
             max_letters=max_letters,
             dry_run=dry_run,
+            idempotency_key=key,
             tenant=tenant,
             by=cli_caller(),
         )
@@ -156,6 +171,7 @@ def discard(
     reason: Annotated[str | None, typer.Option(help="why, for the audit log")] = None,
     max_letters: MaxLetters = 100,
     dry_run: CountOnly = False,
+    key: ClosingKeyOption = None,
     tenant: LetterTenant = None,
     as_json: AsJson = False,
     as_csv: AsCsv = False,
@@ -171,6 +187,7 @@ def discard(
             reason=reason,
             max_letters=max_letters,
             dry_run=dry_run,
+            idempotency_key=key,
             tenant=tenant,
             by=cli_caller(),
         )
@@ -187,13 +204,18 @@ def check_choice(run_ids: Sequence[str] | None, every: bool, filters: Sequence[s
 
 
 def _say(done: LettersClosed, how: str, *, as_json: bool, as_csv: bool) -> None:
+    show_closed(letter_rows.closed_json(done), how, as_json=as_json, as_csv=as_csv)
+
+
+def show_closed(done: dict[str, Any], how: str, *, as_json: bool, as_csv: bool) -> None:
+    """Write what a replay or a discard did."""
     if as_json:
-        output.as_json(letter_rows.closed_json(done))
+        output.as_json(done)
         return
     if as_csv:
-        write_csv(letter_rows.CLOSED_COLUMNS, letter_rows.closed_rows(done))
+        write_csv(letter_rows.CLOSED_COLUMNS, [*done["closed"], *done["skipped"]])
         return
-    for line in closed_lines(letter_rows.closed_json(done), how):
+    for line in closed_lines(done, how):
         output.say(line)
 
 
@@ -201,7 +223,7 @@ def closed_lines(done: dict[str, Any], how: str) -> list[str]:
     """Return what a replay or a discard did, in lines."""
     closed, skipped = done["closed"], done["skipped"]
     lines = [f"{done['matched']} match." if done["dry_run"] else f"{len(closed)} of {done['matched']} {how}."]
-    lines += [f"{each['run_id']} is replayed as {each['replayed_as']}." for each in closed if each["replayed_as"]]
+    lines += [f"{each['run_id']} is replayed as {each['replayed_as']}." for each in closed if each.get("replayed_as")]
     lines += [f"{each['run_id']} stays: {each['why']}" for each in skipped]
     if done["held_back"]:
         lines.append(f"{done['held_back']} were replayed too often and are left out: name them to replay them.")

@@ -11,11 +11,16 @@ from duetime.server.cli import output
 from duetime.server.cli.formats.csv_table import write_csv
 from duetime.server.cli.past.run_table import COLUMNS as RUN_COLUMNS
 from duetime.server.cli.remote.client import RemoteAnswer
+from duetime.widgets.history_text import clock_time
 from duetime.widgets.outcome import as_text
 from duetime.widgets.quote import cut
 
 MAX_CELL_CHARS = 200
 
+ZONE: Final = "zone"
+"""Among the parameters of a verb: what gives the zone of the times in its tables, which needs the settings."""
+
+_TIMES: Final = frozenset({"at", "start", "started", "ended", "started_at", "seen_at", "expires_at", "last_used_at"})
 _OF_ID = {"id": "ID", "task_id": "TASK"}
 """Names of columns that are never broken."""
 
@@ -40,19 +45,31 @@ def show_rows(columns: RemoteTable, page: RemoteAnswer, params: Mapping[str, Any
     elif params.get("as_csv"):
         write_csv(columns.all, rows)
     elif rows:
-        heads = [_OF_ID.get(name, name.replace("_", " ").upper()) for name in columns.shown]
-        output.table(heads, [[_cell(row.get(name)) for name in columns.shown] for row in rows])
+        zone = zone_of(params) if _TIMES.intersection(columns.shown) else ""
+        heads = [_head(name, zone) for name in columns.shown]
+        output.table(heads, [[_cell(name, row.get(name), zone) for name in columns.shown] for row in rows])
     else:
         output.say(nothing)
     if page.get("cursor") and not params.get("as_json"):
         output.note(f"More: the same command with --cursor {page['cursor']}")
 
 
-def _cell(value: Json) -> str:
+def zone_of(params: Mapping[str, Any]) -> str:
+    """Return the zone of the times in a verb's tables."""
+    given: str = params[ZONE]()
+    return given
+
+
+def _head(name: str, zone: str) -> str:
+    said = _OF_ID.get(name, name.replace("_", " ").upper())
+    return f"{said} ({zone})" if name in _TIMES else said
+
+
+def _cell(name: str, value: Json, zone: str) -> str:
     if value is None or value is False:
         return ""
     if value is True:
         return "yes"
     if isinstance(value, list):
         return ", ".join(map(as_text, value))
-    return cut(as_text(value), MAX_CELL_CHARS)
+    return clock_time(str(value), zone) if name in _TIMES else cut(as_text(value), MAX_CELL_CHARS)

@@ -16,7 +16,7 @@ from duetime.server.cli.formats.option_values import read_object, read_retry, re
 from duetime.server.cli.formats.phrases import COMMAND_WORDS
 from duetime.server.cli.formats.rows import TASK_COLUMNS, task_cells
 from duetime.server.cli.remote.client import RemoteAnswer, RemoteProblem, RemoteServer
-from duetime.server.cli.remote.tables import RUNS, RemoteTable, show_rows
+from duetime.server.cli.remote.tables import RUNS, ZONE, RemoteTable, show_rows
 from duetime.server.cli.tasks import RESCHEDULE_VERBS
 from duetime.widgets.schema import TaskPayload
 
@@ -95,9 +95,9 @@ def show(server: RemoteServer, params: Params) -> None:
         output.say("")
         past = task.get("history") or {}
         if past.get("attempts"):
-            show_rows(ATTEMPTS, past, {}, nothing="")
+            show_rows(ATTEMPTS, past, {ZONE: params[ZONE]}, nothing="")
             output.say("")
-        show_rows(TASK_EVENTS, past, {}, nothing="No events.")
+        show_rows(TASK_EVENTS, past, {ZONE: params[ZONE]}, nothing="No events.")
 
 
 def history(server: RemoteServer, params: Params) -> None:

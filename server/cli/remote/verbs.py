@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from duetime.scheduler.errors import InvalidArgument
-from duetime.server.cli.remote import installation, tasks, workers
+from duetime.server.cli.remote import dead, installation, tasks, workers
 from duetime.server.cli.remote.client import RemoteServer
+from duetime.server.cli.remote.tables import ZONE
 
 VERBS: Final[Mapping[str, Callable[[RemoteServer, Mapping[str, Any]], None]]] = {
     "schedule": tasks.schedule,
@@ -27,6 +28,10 @@ VERBS: Final[Mapping[str, Callable[[RemoteServer, Mapping[str, Any]], None]]] = 
     "inbox list": installation.inbox_list,
     "inbox read": installation.inbox_read,
     "inbox done": installation.inbox_done,
+    "dead list": dead.list_,
+    "dead show": dead.show,
+    "dead replay": dead.replay,
+    "dead discard": dead.discard,
     "pools list": installation.pools_list,
     "pools set": installation.pools_set,
     "pools remove": installation.pools_remove,
@@ -37,8 +42,11 @@ VERBS: Final[Mapping[str, Callable[[RemoteServer, Mapping[str, Any]], None]]] = 
 }
 
 
-def call(url: str, key: str | None, verb: str, params: Mapping[str, Any]) -> None:
-    """Call a verb on the server at `url`. Raises InvalidArgument for one that works on this machine alone."""
+def call(url: str, key: str | None, verb: str, params: Mapping[str, Any], zone: Callable[[], str]) -> None:
+    """Call a verb on the server at `url`; tables show times in the `zone` of this machine's settings.
+
+    Raises InvalidArgument for a verb that works on this machine alone.
+    """
     function = VERBS.get(verb)
     if function is None:
         raise InvalidArgument(
@@ -47,4 +55,4 @@ def call(url: str, key: str | None, verb: str, params: Mapping[str, Any]) -> Non
             accepted=f"with --server: {', '.join(VERBS)}",
             example="duetime --server https://duetime.example.com list",
         )
-    function(RemoteServer(url, key), params)
+    function(RemoteServer(url, key), {**params, ZONE: zone})

@@ -1,4 +1,4 @@
-"""History: events over all tasks, attempts with their tracebacks, and runs that are out of attempts."""
+"""History: events over all tasks, and attempts with their tracebacks."""
 
 from __future__ import annotations
 
@@ -9,10 +9,8 @@ from typing import Annotated, Any, Final, Literal
 from duetime.scheduler.audit.entry import AuditEntry, AuditKind
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.events import Event, EventFilter, EventKind
-from duetime.scheduler.history.dead_letters import DeadLetter
 from duetime.scheduler.intake.validation import ALL_TENANTS
 from duetime.scheduler.principal import Principal, Scope
-from duetime.scheduler.rules.redact import redacted_json
 from duetime.scheduler.rules.time.times import utc
 from duetime.scheduler.task import State
 from duetime.server.auth.access import AccessRefused
@@ -25,7 +23,6 @@ from duetime.widgets.history import attempt_payload, changes_of
 from duetime.widgets.schema import AttemptPart
 from pydantic import Field
 
-MAX_ATTEMPTS_SHOWN: Final = 100
 MAX_CURSOR_CHARS: Final = 400
 TENANT = Argument("tenant", Text(200), "Another tenant than the caller's, `*` for all; for operators", "tenant='acme'")
 LIMIT = Argument("limit", Whole(1, 100), "Default 50", "limit=50")
@@ -69,26 +66,6 @@ class AttemptsPayload(RestPayload):
     schema_: Annotated[Literal["duetime.attempts/1"], Field(alias="schema")] = "duetime.attempts/1"
     attempts: tuple[AttemptPart, ...]
     older: Literal[True] | None = None
-
-
-class DeadLetterPayload(RestPayload):
-    """A run that is out of attempts, with its payload (secrets as `***`) and every attempt, newest first."""
-
-    run_id: str
-    task_id: str
-    title: str | None = None
-    at: str
-    reason: str
-    payload: Any = None
-    attempts: tuple[AttemptPart, ...]
-
-
-class DeadLettersPayload(RestPayload):
-    """One page of dead letters, newest first."""
-
-    schema_: Annotated[Literal["duetime.dead_letters/1"], Field(alias="schema")] = "duetime.dead_letters/1"
-    dead_letters: tuple[DeadLetterPayload, ...]
-    cursor: str | None = None
 
 
 def reader_of(call: RestCall) -> Principal:
@@ -179,27 +156,6 @@ def attempts(call: RestCall) -> RestAnswer:
     return RestAnswer(AttemptsPayload(attempts=shown, older=len(found) > limit or None))
 
 
-def dead_letters(call: RestCall) -> RestAnswer:
-    """Return a page of the runs of a tenant that are out of attempts."""
-    by, limit = reader_of(call), call.values.get("limit", 50)
-    found, cursor = call.scheduler.dead_letters(limit=limit, cursor=call.values.get("cursor"), by=by)
-    titles = call.scheduler.titles([letter.task_id for letter in found], by=by)
-    shown = tuple(_letter(letter, titles.get(letter.task_id)) for letter in found)
-    return RestAnswer(DeadLettersPayload(dead_letters=shown, cursor=cursor), cursor=cursor)
-
-
-def _letter(letter: DeadLetter, title: str | None) -> DeadLetterPayload:
-    return DeadLetterPayload(
-        run_id=letter.run_id,
-        task_id=letter.task_id,
-        title=title,
-        at=utc(letter.at),
-        reason=letter.reason,
-        payload=redacted_json(letter.payload) or None,
-        attempts=tuple(attempt_payload(each) for each in reversed(letter.attempts[-MAX_ATTEMPTS_SHOWN:])),
-    )
-
-
 OF_HISTORY = (
     Operation(
         "list_attempts",
@@ -234,17 +190,6 @@ OF_HISTORY = (
             LIMIT,
             CURSOR,
         ),
-        paged=True,
-    ),
-    Operation(
-        "list_dead_letters",
-        "GET",
-        "/dead_letters",
-        "List runs that are out of attempts, newest first",
-        dead_letters,
-        DeadLettersPayload,
-        Scope.ADMIN_READ,
-        in_query=(TENANT, LIMIT, CURSOR),
         paged=True,
     ),
 )

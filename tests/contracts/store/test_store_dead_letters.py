@@ -6,12 +6,14 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from duetime.scheduler.audit.entry import AuditFilter, AuditKind
+from duetime.scheduler.audit.entry import AuditEntry, AuditFilter, AuditKind
 from duetime.scheduler.dead_letters import DeadLetterService
-from duetime.scheduler.errors import InvalidArgument, Refused
+from duetime.scheduler.errors import InvalidArgument, Refused, StoreUnavailable
 from duetime.scheduler.events import EventFilter, EventKind
 from duetime.scheduler.history.dead_letters import (
     MAX_REPLAYS,
+    ClosingConflict,
+    ClosingKey,
     DeadLetter,
     DeadLetterFilter,
     DeadLetterNotFound,
@@ -47,7 +49,7 @@ def failed(store: Store, clock: Clock, *, reason: str = "no answer", **values: A
     clock.forward(seconds=1)
     claim = started(store, **values)
     store.claims.settle([settlement(claim, State.FAILED, reason=reason, dead_letter=True)])
-    return store.dead_letters.get(TENANT, claim.run.id)
+    return store.dead_letters.get(None, claim.run.id)
 
 
 def fail_again(store: Store, clock: Clock, letter: DeadLetter) -> DeadLetter:
@@ -182,3 +184,58 @@ def test_another_tenant_has_no_dead_letter_and_only_an_operator_may_name_one(
     assert desk.replay([letter.run_id], tenant=TENANT, by=operator).closed
     [entry] = store.audit.page(TENANT, AuditFilter(), limit=9).entries
     assert (entry.actor, entry.actor_tenant) == ("root", "globex")
+
+
+def test_a_repeated_call_with_a_key_closes_no_more_and_returns_the_same(desk: Desk, store: Store, clock: Clock) -> None:
+    letters = [failed(store, clock) for _ in range(3)]
+    done = desk.replay(reason=WHY, max_letters=2, idempotency_key="k1", by=ANN)
+    failed(store, clock)
+    again = desk.replay(reason=WHY, max_letters=2, idempotency_key="k1", by=ANN)
+
+    assert [each.run_id for each in done.closed] == [letter.run_id for letter in letters[:2]]
+    assert again.closed == done.closed
+    assert desk.replay(reason=WHY, max_letters=2, idempotency_key="k2", by=ANN).matched == 2
+    with pytest.raises(ClosingConflict, match="'k1' has replayed or discarded other dead letters already"):
+        desk.discard(reason=WHY, max_letters=2, idempotency_key="k1", by=ANN)
+
+
+def test_a_call_with_a_key_that_was_cut_off_is_finished_and_leaves_alone_what_came_later(
+    desk: Desk, store: Store, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    letters = [failed(store, clock) for _ in range(3)]
+    replay = store.dead_letters.replay
+
+    def cut_off(*arguments: Any) -> Any:
+        if arguments[1] == letters[1].run_id:
+            raise StoreUnavailable("the server went away")
+        return replay(*arguments)
+
+    monkeypatch.setattr(store.dead_letters, "replay", cut_off)
+    with pytest.raises(StoreUnavailable):
+        desk.replay(reason=WHY, idempotency_key="k1", by=ANN)
+    later = failed(store, clock)
+    monkeypatch.setattr(store.dead_letters, "replay", replay)
+    again = desk.replay(reason=WHY, idempotency_key="k1", by=ANN)
+
+    assert [each.run_id for each in again.closed] == [letter.run_id for letter in letters]
+    assert store.dead_letters.get(TENANT, later.run_id).state is LetterState.OPEN
+
+
+def test_a_named_letter_is_replayed_once_by_a_repeated_call_and_a_key_is_one_tenants(
+    desk: Desk, store: Store, clock: Clock
+) -> None:
+    letter, other = failed(store, clock), failed(store, clock, tenant="globex")
+    first = desk.replay([letter.run_id], idempotency_key="k1", by=ANN)
+    clock.forward(seconds=1)
+    assert desk.replay([letter.run_id], idempotency_key="k1", by=ANN).closed == first.closed
+    eve = Principal("globex", "eve", frozenset({Scope.ADMIN}))
+    assert [each.run_id for each in desk.replay(reason=WHY, idempotency_key="k1", by=eve).closed] == [other.run_id]
+
+
+def test_two_letters_are_never_closed_under_one_number_of_a_key(store: Store, clock: Clock) -> None:
+    one, two = failed(store, clock), failed(store, clock)
+    key, entry = ClosingKey("k1", "asked"), AuditEntry.by(ANN, AuditKind.DEAD_LETTER_DISCARDED, reason=WHY)
+    store.dead_letters.discard(TENANT, one.run_id, entry, key)
+    with pytest.raises(StoreUnavailable):
+        store.dead_letters.discard(TENANT, two.run_id, entry, key)
+    assert store.dead_letters.get(TENANT, two.run_id).state is LetterState.OPEN

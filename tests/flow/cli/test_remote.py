@@ -13,18 +13,22 @@ from typing import Any
 import pytest
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.store import open_store
+from duetime.scheduler.task import State
 from duetime.server.auth.issued_keys import new_key, validity_of
 from duetime.server.cli.main import run
 from duetime.server.cli.remote.verbs import VERBS
 from duetime.server.cli.verbs import duetime_command
 
+from tests.builders import settlement, started
 from tests.flow.protocol.serve_process import ServerLog
 
 Said = Callable[..., str]
+LETTERS = "letters"
+"""A tenant with dead letters."""
 
 ON_THIS_MACHINE_ALONE = {
     *("serve", "worker", "migrate", "doctor", "config", "install", "uninstall", "service"),
-    *("secrets", "retention", "import", "backup", "policy", "audit", "alerts", "report", "dead"),
+    *("secrets", "retention", "import", "backup", "policy", "audit", "alerts", "report"),
 }
 """Verbs of files and processes of a machine, and of secrets and rules that its operator alone changes."""
 
@@ -38,6 +42,15 @@ def issued(folder: Path, tenant: str, user: str, *scopes: str) -> str:
     return text.text
 
 
+def _leave_letters(folder: Path) -> None:
+    """Leave dead letters of a tenant in a database that nobody serves yet."""
+    store = open_store(f"sqlite:///{folder}/duetime.db", migrate=True)
+    for _ in range(2):
+        claim = started(store, store.now(), tenant=LETTERS, title="Push", labels=("crm",))
+        store.claims.settle([settlement(claim, State.FAILED, reason="502 Bad Gateway", dead_letter=True)])
+    store.close()
+
+
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
     """Run a server that asks for keys; gives its address and the folder of its database."""
@@ -46,6 +59,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path
     given = {f"DUETIME_{name}": value for name, value in settings.items()} | {"DUETIME_DESKTOP_NOTIFICATIONS": "off"}
     kept = {name: value for name, value in os.environ.items() if not name.upper().startswith("DUETIME_")}
     command = [sys.executable, "-m", "duetime", "serve"]
+    _leave_letters(folder)
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=kept | given) as process:
         log = ServerLog(process.stderr)
         try:
@@ -145,6 +159,24 @@ def test_a_key_of_an_agent_shows_what_happened_to_its_task_and_is_told_what_it_l
     assert "created" in shown
     assert "he called" in shown
     assert "Required scope: admin:read, which this key lacks. `duetime keys create" in said("runs", code=4)
+
+
+def test_dead_letters_are_listed_shown_replayed_and_discarded(
+    said: Said, server: tuple[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert said("dead") == "No dead letters.\n", "those of another tenant"
+    monkeypatch.setenv("DUETIME_KEY", issued(server[1], LETTERS, "ann", "admin"))
+    monkeypatch.setenv("DUETIME_TIMEZONE", "Asia/Tokyo")
+    one, two = sorted(letter["run_id"] for letter in json.loads(said("dead", "--json"))["dead_letters"])
+    assert "AT (Asia/Tokyo)" in said("dead", "list", "--label", "crm")
+    assert "502 Bad Gateway" in said("dead", "show", one)
+    assert said("dead", "replay", "--all", "--dry-run") == "2 match.\n"
+    assert "name runs" in said("dead", "replay", code=2)
+    assert f"{one} is replayed as r_" in said("dead", "replay", one, "--key", "k1")
+    assert f"{one} is replayed as r_" in said("dead", "replay", one, "--key", "k1")
+    assert "replayed already" in said("dead", "replay", one, code=4)
+    assert said("dead", "discard", two, "--reason", "by hand") == "1 of 1 discarded.\n"
+    assert two in said("dead", "list", "--state", "discarded", "--csv")
 
 
 def test_what_failed_since_a_time_is_the_runs_that_failed_then(said: Said) -> None:

@@ -66,7 +66,19 @@ def requests_about(task_id: str, key_id: str = "8k4n0ry3x5jc", run_id: str = UNK
             Asked("GET", f"/events?{text}")
             for text in ("", f"task_id={task_id}", f"text={CANARY}", f"label={CANARY}", "since=yesterday", other)
         ],
-        "list_dead_letters": [Asked("GET", f"/dead_letters?{text}") for text in ("", "limit=1", other)],
+        "list_dead_letters": [
+            Asked("GET", f"/dead_letters?{text}") for text in ("", f"text={CANARY}", f"task_id={task_id}", other)
+        ],
+        "get_dead_letter": [Asked("GET", f"/dead_letters/{run_id}"), Asked("GET", f"/dead_letters/{run_id}?{other}")],
+        **{
+            f"{verb}_dead_letters": [
+                Asked("POST", f"/dead_letters/{verb}", {"body": {"run_ids": [run_id], "reason": "x"}, **key}),
+                Asked("POST", f"/dead_letters/{verb}", {"body": {"all": True, "reason": "x"}}),
+                Asked("POST", f"/dead_letters/{verb}", {"body": {"text": CANARY, "dry_run": True}}),
+                Asked("POST", f"/dead_letters/{verb}", {"body": {"all": True, "reason": "x", "tenant": OTHER}}),
+            ]
+            for verb in ("replay", "discard")
+        },
         **{
             name: [
                 Asked("GET", f"{path}?{text}") for text in ("", f"task_id={task_id}", f"text={CANARY}", ended, other)

@@ -9,6 +9,7 @@ import pytest
 
 from tests.flow.auth.conftest import Site
 from tests.flow.rest.conftest import made, sent
+from tests.flow.rest.failures import failed
 from tests.flow.rest.requests import CANARY, KEY, UNKNOWN_RUN, Asked, requests_about
 
 pytestmark = pytest.mark.anyio
@@ -33,6 +34,7 @@ async def filled(site: Site, token: str) -> str:
         labels=[CANARY],
     )
     await sent(site, "PATCH", f"/tasks/{task['id']}", token=token, body={"priority": "high"}, headers=key_header())
+    await failed(site, token, "acme", payload={"message": CANARY}, labels=[CANARY])
     gone = await made(site, token, title=f"{CANARY} gone")
     await sent(site, "POST", f"/tasks/{gone['id']}/cancel", token=token, body={"reason": CANARY})
     found: str = task["id"]
@@ -114,7 +116,7 @@ async def test_the_attempts_of_a_tenant_change_nothing_of_another_one(guarded: S
     await learned(guarded, ours, task_id)
     again = (await sent(guarded, "GET", f"/tasks/{task_id}?history=true", token=theirs)).json()
 
-    changing = ("now", "when")
+    changing = ("now", "when", "speech")
     assert {**shown, **dict.fromkeys(changing)} == {**again, **dict.fromkeys(changing)}
 
 

@@ -1,0 +1,44 @@
+"""The verbs of dead letters on another machine."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+from duetime.server.cli.past import dead
+from duetime.server.cli.remote.client import RemoteAnswer, RemoteServer
+from duetime.server.cli.remote.tables import zone_of
+from duetime.server.cli.remote.tasks import Params
+
+_FILTERS = ("action", "label", "text", "since", "tenant")
+
+
+def list_(server: RemoteServer, params: Params) -> None:
+    """List runs that are out of attempts."""
+    names = (*_FILTERS, "limit", "cursor")
+    page = server.get("/dead_letters", state=str(params["state"].value), **{name: params[name] for name in names})
+    dead.show_page(page, zone_of(params), as_json=params["as_json"], as_csv=params["as_csv"])
+
+
+def show(server: RemoteServer, params: Params) -> None:
+    """Show one dead letter."""
+    letter = server.get(f"/dead_letters/{quote(params['run_id'], safe='')}", tenant=params["tenant"])
+    dead.show_letter(letter, zone_of(params), as_json=params["as_json"])
+
+
+def replay(server: RemoteServer, params: Params) -> None:
+    """Run dead letters once more."""
+    done = _closed(server, params, "replay")
+    dead.show_closed(done, "replayed", as_json=params["as_json"], as_csv=params["as_csv"])
+
+
+def discard(server: RemoteServer, params: Params) -> None:
+    """Close dead letters that need no replay."""
+    done = _closed(server, params, "discard")
+    dead.show_closed(done, "discarded", as_json=params["as_json"], as_csv=params["as_csv"])
+
+
+def _closed(server: RemoteServer, params: Params, verb: str) -> RemoteAnswer:
+    dead.check_choice(params["run_ids"], params["every"], [params[name] for name in _FILTERS[:-1]])
+    asked = {name: params[name] for name in (*_FILTERS, "reason", "max_letters", "dry_run") if params[name] is not None}
+    ways = {"run_ids": params["run_ids"]} if params["run_ids"] else {"all": True} if params["every"] else {}
+    return server.post(f"/dead_letters/{verb}", {**asked, **ways}, Idempotency_Key=params["key"])
