@@ -21,6 +21,7 @@ class Section:
 SECTIONS = (
     ("/", "Overview"),
     ("/runs", "Runs"),
+    ("/dead", "Dead letters"),
     ("/timeline", "Time line"),
     ("/schedules", "Schedules"),
     ("/audit", "Audit"),

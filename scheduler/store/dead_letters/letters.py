@@ -78,8 +78,11 @@ class DeadLetters:
             raise DeadLetterNotFound(run_id)
         return found[0]
 
-    def count(self, tenant: str, where: DeadLetterFilter, *, replayed_below: int | None = None) -> int:
-        """Return how many letters match, counted up to MAX_LETTERS_COUNTED; of runs with fewer replays where given."""
+    def count(self, tenant: str | None, where: DeadLetterFilter, *, replayed_below: int | None = None) -> int:
+        """Return how many letters match, up to MAX_LETTERS_COUNTED; of runs with fewer replays where given.
+
+        Of all tenants for None.
+        """
         conditions = selection.matching(tenant, where)
         conditions += [] if replayed_below is None else [selection.replayed_below(replayed_below)]
         some = select(dead_letters.c.run_id).where(*conditions).limit(MAX_LETTERS_COUNTED).subquery()

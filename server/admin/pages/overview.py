@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
+from duetime.scheduler.history.dead_letters import DeadLetterFilter
 from duetime.scheduler.history.runs import BucketWidth, RunCounts, RunFilter, RunGroup, RunPage, RunSummary, TimeBuckets
 from duetime.scheduler.task import State, Tier
 from duetime.server.admin.answers import Page, get
@@ -43,6 +44,7 @@ class Overview:
             "ended": ended,
             "failed": sum(ended.counts.get(state, 0) for state in FAILED_STATES),
             "overdue": overdue,
+            "dead": self._visit.store.dead_letters.count(self._visit.tenant, DeadLetterFilter()),
             "overdue_more": overdue.cursor is not None,
             "soon": self._soon(),
             "reasons": self._counts(RunGroup.ERROR, FAILED_STATES, since=self._now - DAY).counts,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from duetime.scheduler.history.dead_letters import LetterState
 from duetime.scheduler.history.run_detail import RunDetail
 from duetime.scheduler.history.runs import RunFilter
 from duetime.scheduler.rules.redact import redacted_json
@@ -33,6 +34,7 @@ def _found(visit: Visit) -> RunDetail:
 def _values(visit: Visit, found: RunDetail, view: TaskView, reasons: Any) -> dict[str, Any]:
     task, shown = found.record.task, found.run
     ended = shown.state in TERMINAL
+    letter = found.dead_letter if found.dead_letter and found.dead_letter.state is LetterState.OPEN else None
     return {
         "detail": found,
         "task": task,
@@ -45,8 +47,9 @@ def _values(visit: Visit, found: RunDetail, view: TaskView, reasons: Any) -> dic
         "checkpoint": redacted_json(shown.checkpoint) if shown.checkpoint is not None else None,
         "units": _units(found),
         "others": _others(visit, found),
+        "letter": letter,
         "may_cancel": found.is_current and not ended,
-        "may_run": found.is_current and shown.state not in {State.RUNNING, State.CANCELLED},
+        "may_run": letter is None and found.is_current and shown.state not in {State.RUNNING, State.CANCELLED},
         "may_move": found.is_current and not ended and shown.state is not State.RUNNING,
     }
 

@@ -88,7 +88,7 @@ document.addEventListener("visibilitychange", () => {
 
 // --- the keyboard
 
-const SECTIONS = { o: "/admin", r: "/admin/runs", s: "/admin/schedules", d: "/admin/dead" };
+const SECTIONS = { o: "/admin", r: "/admin/runs", s: "/admin/schedules", d: "/admin/dead", a: "/admin/audit" };
 let chosen = -1;
 let going = false;
 

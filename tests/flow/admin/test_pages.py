@@ -27,6 +27,8 @@ PAGES = [
     "/runs?state=failed",
     "/runs?state=to_come",
     "/runs?q=invoice&tier=high&since=yesterday",
+    "/dead",
+    "/dead?state=replayed&q=invoice",
     "/schedules",
     "/timeline?window=24h",
     "/timeline?by=worker&until=yesterday",

@@ -14,10 +14,11 @@ from tests.flow.attacks.target import CANARY, Target
 
 pytestmark = pytest.mark.anyio
 
-PAGES = ("", "/runs", "/schedules", "/timeline", "/pools", "/workers", "/login", "/nothing")
+PAGES = ("", "/runs", "/dead", "/schedules", "/timeline", "/pools", "/workers", "/login", "/nothing")
 QUERIES = (
     ("/runs", "q"), ("/runs", "state"), ("/runs", "tier"), ("/runs", "since"), ("/runs", "until"),
     ("/runs", "cursor"), ("/runs", "task"), ("/runs", "tenant"), ("/runs", "format"), ("/runs", "label"),
+    ("/dead", "q"), ("/dead", "state"), ("/dead", "since"), ("/dead", "close"), ("/dead", "pick"), ("/dead", "cursor"),
     ("/schedules", "q"), ("/schedules", "cursor"), ("/schedules", "format"), ("/timeline", "window"),
     ("/timeline", "by"), ("/timeline", "until"), ("", "tenant"), ("/login", "next"),
 )  # fmt: skip
@@ -51,6 +52,7 @@ async def test_no_field_of_a_form_breaks_anything(target: Target) -> None:
     forms = (
         (f"/runs/{run_id}/cancel", "reason"), (f"/runs/{run_id}/reschedule", "when"),
         (f"/runs/{run_id}/pause", "pause"),
+        ("/dead/close", "close"), ("/dead/close", "most"), ("/dead/close", "after"), ("/dead/close", "since"),
         ("/runs/change", "change"), ("/runs/change", "after"), (f"/runs/{target.run_id}/cancel", "reason"),
         (f"/schedules/{target.task_id}/pause", "pause"), ("/pools", "spec"), ("/pools/gpu", "spec"),
     )  # fmt: skip
@@ -64,7 +66,7 @@ async def test_no_field_of_a_form_breaks_anything(target: Target) -> None:
     await target.survives()
 
 
-@pytest.mark.parametrize("path", ["/login", "/logout", "/runs/change", "/pools", "/schedules/x/pause"])
+@pytest.mark.parametrize("path", ["/login", "/logout", "/runs/change", "/dead/close", "/pools", "/schedules/x/pause"])
 async def test_a_foreign_form_is_refused(target: Target, path: str) -> None:
     admin = await entered(target)
     token = await admin.token()

@@ -6,8 +6,10 @@ import re
 from typing import Any
 
 import pytest
+from duetime.scheduler.task import State
 from playwright.sync_api import expect
 
+from tests.builders import settlement, started
 from tests.flow.admin.browser.conftest import Window
 from tests.flow.admin.served import Served
 
@@ -21,6 +23,8 @@ PAGES = [
     "/runs",
     "/runs?state=failed&since=yesterday&label=import",
     "/runs?state=to_come",
+    "/dead",
+    "/dead?close=replay",
     "/schedules",
     "/timeline?window=24h",
     "/audit",
@@ -137,6 +141,26 @@ def test_a_task_is_cancelled_from_its_page_with_a_reason(empty_window: Window, e
     empty_window.page.get_by_role("button", name="Cancel the task").click()
     expect(empty_window.page.get_by_role("status")).to_have_text("Cancelled.")
     expect(empty_window.page.get_by_text("it ran away")).to_be_visible()
+
+
+def test_picked_dead_letters_are_replayed_after_a_question(empty_window: Window, empty_site: Served) -> None:
+    store = empty_site.app.store
+    for number in range(3):
+        claim = started(store, store.now(), title=f"Feed cat {number}", tenant="local")
+        store.claims.settle([settlement(claim, State.FAILED, reason="no food", dead_letter=True)])
+    page, keys = empty_window.page, empty_window.page.keyboard
+    empty_window.open("/runs")
+    keys.press("g")
+    keys.press("d")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Dead letters")
+    for key in "jxjx":
+        keys.press(key)
+    page.get_by_role("button", name="Replay", exact=True).click()
+    expect(page.get_by_role("heading", name="Replay 2 dead letters?")).to_be_visible()
+    page.get_by_label("Reason (optional)").fill("there is food again")
+    page.get_by_role("button", name="Replay", exact=True).click()
+    expect(page.get_by_role("status")).to_have_text("Replayed 2.")
+    expect(page.locator("tbody tr[data-row]")).to_have_count(1)
 
 
 def test_picked_runs_are_cancelled_together(empty_window: Window, empty_site: Served) -> None:

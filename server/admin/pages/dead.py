@@ -1,0 +1,250 @@
+"""Dead letters: runs that are out of attempts, and what is done with them: one, some, or the oldest of a filter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, Final
+
+from duetime.scheduler.dead_letters import MAX_LETTERS_CLOSED, USUAL_LETTERS_COUNT
+from duetime.scheduler.errors import InvalidArgument, Refused
+from duetime.scheduler.history.dead_letters import (
+    MAX_LETTERS_COUNTED,
+    MAX_REPLAYS,
+    DeadLetter,
+    DeadLetterFilter,
+    DeadLetterNotFound,
+    LettersClosed,
+    LetterState,
+    SkippedLetter,
+)
+from duetime.scheduler.intake.bounds import Bounds
+from duetime.server.admin.answers import Answer, Moved, Page, get, post
+from duetime.server.admin.export import exported
+from duetime.server.admin.site import path_of
+from duetime.server.admin.visit import Visit
+from duetime.tools.admin.letter_rows import letter_row
+
+PAGE_ROWS: Final = 50
+EXPORT_PAGE_ROWS: Final = 100
+MAX_EXPORTED_ROWS: Final = 10_000
+MAX_PROBLEMS_SHOWN: Final = 3
+TITLES_SHOWN: Final = 8
+TABS: Final = ((None, "open", None), ("replayed", "replayed", None), ("discarded", "discarded", None))
+DONE: Final = {"replay": "Replayed", "discard": "Discarded"}
+"""What can be done with a letter, and what the page says afterwards."""
+
+_TEXTS = {"q": "text", "action": "action", "label": "label", "task": "task_id"}
+"""Parameters of the address, and the conditions of the filter that they set."""
+
+
+@dataclass(frozen=True, slots=True)
+class LetterQuery:
+    """A filter with its bounds as instants, and the cursor that goes with them."""
+
+    where: DeadLetterFilter
+    bounds: Bounds
+
+    @classmethod
+    def of(cls, visit: Visit, given: Mapping[str, str]) -> LetterQuery:
+        """Read an address or a form; times are words or dates in the viewer's zone. Raises InvalidArgument."""
+        texts: dict[str, Any] = {name: given[key].strip() for key, name in _TEXTS.items() if given.get(key, "").strip()}
+        since, until = (given.get(name, "").strip() or None for name in ("since", "until"))
+        bounds = Bounds.of(given.get("cursor"), visit.now, visit.zone, since=since, until=until)
+        return cls(DeadLetterFilter(state=_state(given.get("state", "")), **texts), bounds)
+
+    def page(self, visit: Visit, limit: int, cursor: str | None) -> tuple[Sequence[DeadLetter], str | None]:
+        """Return a page of letters, newest first."""
+        return visit.scheduler.dead_letters(
+            self.where,
+            **self.bounds.instants,
+            limit=limit,
+            cursor=cursor,
+            tenant=visit.reach,
+            by=visit.principal,
+        )
+
+
+def _state(word: str) -> LetterState:
+    try:
+        return LetterState(word or LetterState.OPEN)
+    except ValueError:
+        raise InvalidArgument("state", "is not known", accepted=", ".join(LetterState), example="open") from None
+
+
+def dead_letters(visit: Visit) -> Answer:
+    """Show a page of dead letters, send all of them as a file, or ask before some are closed."""
+    query = LetterQuery.of(visit, visit.query)
+    if visit.query.get("format"):
+        rows = [letter_row(letter) for letter in _all(visit, query)]
+        return exported(visit.query["format"], "dead_letters", rows)
+    closing = _closing(visit, query) if visit.may_change and visit.query.get("close") else None
+    letters, cursor = query.page(visit, PAGE_ROWS, query.bounds.cursor)
+    values = {
+        "letters": letters,
+        "following": query.bounds.following(cursor),
+        "state": query.where.state,
+        "tabs": TABS,
+        "closing": closing,
+        "filtered": bool({*visit.query} - {"state", "tenant", "cursor", "close", "pick"}),
+        "max_replays": MAX_REPLAYS,
+        "live": closing is None and "cursor" not in visit.query,
+    }
+    return Page("dead.html", "Dead letters", values)
+
+
+def _all(visit: Visit, query: LetterQuery) -> list[DeadLetter]:
+    found, cursor = query.page(visit, EXPORT_PAGE_ROWS, None)
+    letters = [*found]
+    while cursor is not None and len(letters) < MAX_EXPORTED_ROWS:
+        found, cursor = query.page(visit, EXPORT_PAGE_ROWS, cursor)
+        letters += found
+    return letters
+
+
+# --- what would be done: counted before anybody says yes
+
+
+@dataclass(frozen=True, slots=True)
+class ClosingQuestion:
+    """A question before letters are closed: those that are picked, or `counted` ones of a filter.
+
+    `fields` are sent back with the answer, so that what was counted is what is closed.
+    """
+
+    verb: str
+    picked: Sequence[DeadLetter] = ()
+    counted: LettersClosed | None = None
+    fields: Mapping[str, str] = field(default_factory=dict)
+    needs_tenant: bool = False
+
+    @property
+    def number(self) -> int:
+        """How many there are to close."""
+        return len(self.picked) if self.counted is None else self.counted.matched - self.counted.held_back
+
+    @property
+    def most(self) -> int:
+        """How many are closed unless somebody says otherwise."""
+        return min(self.number, USUAL_LETTERS_COUNT)
+
+    @property
+    def highest(self) -> int:
+        return min(self.number, MAX_LETTERS_CLOSED)
+
+    @property
+    def is_all_counted(self) -> bool:
+        return self.counted is None or self.counted.matched < MAX_LETTERS_COUNTED
+
+
+def _closing(visit: Visit, query: LetterQuery) -> ClosingQuestion:
+    verb, picked = _verb(visit.query["close"]), visit.query.getlist("pick")
+    if picked:
+        return ClosingQuestion(verb, [each for each in _letters(visit, picked) if each.state is LetterState.OPEN])
+    tenant = _one_tenant(visit)
+    if tenant is None:
+        return ClosingQuestion(verb, needs_tenant=True)
+    until = visit.now + timedelta(microseconds=1)
+    instants = {"until": until, **query.bounds.instants}
+    texts = {key: visit.query[key] for key in _TEXTS if visit.query.get(key)}
+    fields = {**texts, **{name: instant.isoformat() for name, instant in instants.items()}}
+    close = _closer(visit, verb)
+    counted = close((), where=query.where, **instants, dry_run=True, tenant=tenant, by=visit.principal)
+    return ClosingQuestion(verb, (), counted, fields)
+
+
+def _verb(word: str) -> str:
+    if word not in DONE:
+        raise InvalidArgument("close", "is not known", accepted=", ".join(DONE), example="replay")
+    return word
+
+
+def _closer(visit: Visit, verb: str) -> Callable[..., LettersClosed]:
+    return visit.scheduler.replay if verb == "replay" else visit.scheduler.discard
+
+
+def _one_tenant(visit: Visit) -> str | None:
+    """Return the tenant of which all that match are closed; None for an operator who has not chosen one."""
+    return visit.tenant or (None if visit.app.settings.auth else visit.principal.tenant)
+
+
+def _letters(visit: Visit, run_ids: Sequence[str]) -> list[DeadLetter]:
+    """Return the letters of these runs that the visitor may see; one that is not there is left out."""
+    reach = "*" if visit.principal.operator else None
+    found = []
+    for run_id in dict.fromkeys(run_ids):
+        try:
+            found.append(visit.scheduler.dead_letter(run_id, tenant=reach, by=visit.principal))
+        except DeadLetterNotFound:
+            continue
+    return found
+
+
+# --- what is done
+
+
+def close_letters(visit: Visit) -> Moved:
+    """Replay or discard the letters that are named, or the oldest of a filter; say how many, and why not the others."""
+    verb, picked = _verb(visit.form.get("close", "")), visit.form.getlist("pick")
+    reason = visit.form.get("reason", "").strip() or None
+    done = _named(visit, verb, picked, reason) if picked else _matching(visit, verb, reason)
+    return Moved(path_of(visit.form, "after"), _said(verb, done))
+
+
+def _named(visit: Visit, verb: str, run_ids: Sequence[str], reason: str | None) -> LettersClosed:
+    """Close letters that are named, those of each tenant in its own log."""
+    letters = _letters(visit, run_ids)
+    if not letters:
+        raise DeadLetterNotFound(run_ids[0])
+    of_tenants: dict[str, list[str]] = {}
+    for letter in letters:
+        of_tenants.setdefault(letter.tenant, []).append(letter.run_id)
+    parts = [_of_tenant(visit, verb, named, reason, tenant) for tenant, named in of_tenants.items()]
+    closed = tuple(each for part in parts for each in part.closed)
+    skipped = tuple(each for part in parts for each in part.skipped)
+    return LettersClosed(len(closed) + len(skipped), closed=closed, skipped=skipped)
+
+
+def _of_tenant(visit: Visit, verb: str, named: list[str], reason: str | None, tenant: str) -> LettersClosed:
+    by, most = visit.principal, len(named)
+    try:
+        return _closer(visit, verb)(named, reason=reason, max_letters=most, tenant=tenant, by=by)
+    except Refused as refused:  # one alone
+        return LettersClosed(1, skipped=(SkippedLetter(named[0], str(refused)),))
+
+
+def _matching(visit: Visit, verb: str, reason: str | None) -> LettersClosed:
+    tenant = _one_tenant(visit)
+    if tenant is None:
+        raise InvalidArgument("tenant", "it is missing", accepted="one tenant", example="acme")
+    query = LetterQuery.of(visit, visit.form)
+    return _closer(visit, verb)(
+        (),
+        where=query.where,
+        **query.bounds.instants,
+        reason=reason,
+        max_letters=_most(visit.form.get("most", "")),
+        tenant=tenant,
+        by=visit.principal,
+    )
+
+
+def _most(text: str) -> int:
+    if not (text.isascii() and text.isdigit()) or len(text) > len(str(MAX_LETTERS_CLOSED)):
+        accepted = f"1 to {MAX_LETTERS_CLOSED:,}"
+        raise InvalidArgument("most", "is no number in range", accepted=accepted, example=str(USUAL_LETTERS_COUNT))
+    return int(text)
+
+
+def _said(verb: str, done: LettersClosed) -> str:
+    told = [f"{DONE[verb]} {len(done.closed)}."]
+    told += [f"{done.left:,} more match."] if done.left else []
+    told += [f"{done.held_back:,} left out: replayed {MAX_REPLAYS} times before."] if done.held_back else []
+    if done.skipped:
+        why = " ".join(each.why.removeprefix("run_id: ") for each in done.skipped[:MAX_PROBLEMS_SHOWN])
+        told.append(f"{len(done.skipped):,} stay: {why}")
+    return " ".join(told)
+
+
+ROUTES = (get("/dead", dead_letters), post("/dead/close", close_letters))

@@ -1,0 +1,190 @@
+"""The page of dead letters: they are found, counted before anything is done, replayed and discarded with a reason."""
+
+from __future__ import annotations
+
+import json
+import re
+from html import unescape
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from duetime.scheduler.audit.entry import AuditEntry, AuditFilter
+from duetime.scheduler.history.dead_letters import DeadLetterFilter, LetterState
+from duetime.scheduler.task import State
+
+from tests.builders import settlement, started
+from tests.flow.admin.conftest import ORIGIN, Admin, Open
+
+pytestmark = pytest.mark.anyio
+
+
+def dead(admin: Admin, title: str, *, tenant: str = "local", reason: str = "502 Bad Gateway", **values: Any) -> str:
+    """Make a dead letter and return its run."""
+    store = admin.site.app.store
+    claim = started(store, store.now(), title=title, tenant=tenant, **values)
+    store.claims.settle([settlement(claim, State.FAILED, reason=reason, dead_letter=True)])
+    return claim.run.id
+
+
+def states(admin: Admin, tenant: str = "local") -> dict[str, str]:
+    """Return what became of each letter of a tenant."""
+    every = DeadLetterFilter(state=None)
+    letters, _ = admin.site.app.store.dead_letters.page(tenant, every, limit=100)
+    return {letter.title: letter.state.value for letter in letters}
+
+
+def entries(admin: Admin, tenant: str) -> list[AuditEntry]:
+    return list(admin.site.app.store.audit.page(tenant, AuditFilter(), limit=100).entries)
+
+
+def fields_of(html: str) -> dict[str, str]:
+    """Return what the form of the question sends back."""
+    form = re.search(r'action="/admin/dead/close[^"]*">(.*?)</form>', html, re.DOTALL)
+    assert form is not None, html
+    named = re.findall(r'<input[^>]*name="(\w+)"[^>]*value="([^"]*)"', form[1])
+    return {name: unescape(value) for name, value in named}
+
+
+async def answered(admin: Admin, query: str, **fields: Any) -> str:
+    """Ask by an address, say yes, and return the sentence of the page that follows."""
+    sent = fields_of((await admin.get(f"/dead?{query}")).text)
+    done = await admin.http.post("/admin/dead/close", data={**sent, **fields}, headers={"Origin": ORIGIN})
+    assert done.status_code == 303, done.text
+    said = re.search(r'role="status">([^<]*)<', (await admin.get(done.headers["location"][6:])).text)
+    assert said is not None
+    return unescape(said[1])
+
+
+async def test_a_dead_letter_says_what_happened_why_and_how_often_it_was_tried(admin_page: Open) -> None:
+    admin = await admin_page()
+    assert "No dead letters" in (await admin.get("/dead")).text
+    run = dead(admin, "Push to the CRM", action="reminder")
+    dead(admin, "Nightly import", action="reminder", labels=("reports",), reason="disk is full")
+    page = unescape((await admin.get("/dead")).text)
+    for shown in ("Push to the CRM", "502 Bad Gateway", "disk is full", "1 attempt", f"/admin/runs/{run}"):
+        assert shown in page
+    for found in ("q=gateway", "q=CRM", "since=yesterday&q=crm"):
+        page = (await admin.get(f"/dead?{found}")).text
+        assert ("Push to the CRM" in page, "Nightly import" in page) == (True, False), found
+    assert "Push to the CRM" not in (await admin.get("/dead?label=reports")).text
+    assert "Nothing matches" in (await admin.get("/dead?until=yesterday")).text
+    assert (await admin.get("/dead?state=gone")).status_code == 400
+    assert (await admin.get("/dead?close=burn")).status_code == 400
+    rows = json.loads((await admin.get("/dead?q=crm&format=json")).text)["dead_letters"]
+    assert [(row["run_id"], row["attempts"]) for row in rows] == [(run, 1)]
+
+
+async def test_a_replay_of_a_filter_is_counted_first_and_does_no_more_than_was_counted(admin_page: Open) -> None:
+    admin = await admin_page()
+    for number in range(12):
+        dead(admin, f"Push {number:02}")
+    dead(admin, "Import")
+    page = (await admin.get("/dead?q=push&close=replay")).text
+    assert "Replay 12 dead letters?" in page
+    assert states(admin) == {**{f"Push {number:02}": "open" for number in range(12)}, "Import": "open"}
+    asked = fields_of(page)
+    dead(admin, "Push late")
+    done = await admin.http.post(
+        "/admin/dead/close", data={**asked, "most": "3", "reason": "the CRM is back"}, headers={"Origin": ORIGIN}
+    )
+    assert done.headers["location"] == "/admin/dead?q=push"
+    assert "Replayed 3. 9 more match." in (await admin.get("/dead?q=push")).text
+    replayed = {title for title, state in states(admin).items() if state == LetterState.REPLAYED}
+    assert replayed == {"Push 00", "Push 01", "Push 02"}, "the oldest"
+    assert {(each.kind, each.reason) for each in entries(admin, "local")} == {
+        ("dead_letter_replayed", "the CRM is back")
+    }
+    assert "its replay" in (await admin.get("/dead?state=replayed")).text
+    assert await answered(admin, "q=push&close=replay", reason="and the rest", most="100") == "Replayed 10."
+
+
+async def test_picked_letters_are_discarded_with_a_reason_and_one_that_is_gone_is_told(admin_page: Open) -> None:
+    admin = await admin_page()
+    first, second, third = [dead(admin, title) for title in ("One", "Two", "Three")]
+    asked = f"pick={first}&pick={second}&pick=r_gone&close=discard"
+    page = (await admin.get(f"/dead?{asked}")).text
+    assert "Discard 2 dead letters?" in page
+    assert "<li>One</li><li>Two</li>" in page
+    bare = {"csrf_token": await admin.token(), "close": "discard", "pick": [first, second]}
+    refused = await admin.http.post("/admin/dead/close", data=bare, headers={"Origin": ORIGIN})
+    assert (refused.status_code, set(states(admin).values())) == (400, {"open"})
+    admin.site.app.scheduler.discard([second], reason="by another one")
+    bare["reason"] = "not needed"
+    done = await admin.http.post("/admin/dead/close", data=bare, headers={"Origin": ORIGIN})
+    said = unescape((await admin.get("/dead")).text)
+    assert done.status_code == 303
+    assert re.findall(r'role="status">([^<]*)<', said) == [
+        f"Discarded 1. 1 stay: the dead letter of {second} was discarded already."
+    ]
+    assert states(admin) == {"One": "discarded", "Two": "discarded", "Three": "open"}
+    assert "Nothing to replay" in (await admin.get(f"/dead?pick={first}&close=replay")).text
+    assert third in (await admin.get("/dead")).text
+
+
+async def test_a_wrong_maximum_is_refused_with_what_is_accepted(admin_page: Open) -> None:
+    admin = await admin_page()
+    dead(admin, "One")
+    for most in ("0", "", "-1", "1e3", "1001", "99999", "\u0663"):
+        refused = await admin.post("/dead/close", close="replay", most=most, reason="why")
+        assert (most, refused.status_code, states(admin)) == (most, 400, {"One": "open"})
+        assert "1 to 1,000" in refused.text
+
+
+async def test_the_page_of_a_run_replays_and_its_letter_is_closed(admin_page: Open) -> None:
+    admin = await admin_page()
+    run = dead(admin, "Push")
+    page = (await admin.get(f"/runs/{run}")).text
+    assert 'action="/admin/dead/close"' in page
+    assert f'action="/admin/runs/{run}/run"' not in page, "or its letter would stay open"
+    task = admin.site.app.scheduler.run(run).record.task.id
+    done = await admin.post("/dead/close", close="replay", pick=run, after=f"/admin/tasks/{task}")
+    assert (done.headers["location"], states(admin)) == (f"/admin/tasks/{task}", {"Push": "replayed"})
+    assert "Its dead letter was" in (await admin.get(f"/runs/{run}")).text
+
+
+async def test_who_may_only_read_sees_letters_and_cannot_close_them(admin_page: Open) -> None:
+    admin = await admin_page(auth=("keys",))
+    run = dead(admin, "Push", tenant="acme")
+    await admin.enter("admin:read")
+    for path in ("/dead", "/dead?close=replay", f"/runs/{run}"):
+        page = (await admin.get(path)).text
+        assert "Push" in page
+        assert "dead/close" not in page
+        assert "close=" not in page
+    refused = await admin.post("/dead/close", close="replay", pick=run)
+    assert (refused.status_code, states(admin, "acme")) == (403, {"Push": "open"})
+    await admin.enter("admin")
+    sent = {"close": "replay", "pick": run}
+    forged = await admin.http.post("/admin/dead/close", data=sent, headers={"Origin": ORIGIN})
+    assert (forged.status_code, states(admin, "acme")) == (403, {"Push": "open"})
+
+
+async def test_letters_of_another_tenant_are_not_there_and_an_operator_closes_them_in_its_log(admin_page: Open) -> None:
+    admin = await admin_page(auth=("keys",), operator_tenant="house")
+    ours, theirs = dead(admin, "Ours", tenant="acme"), dead(admin, "Theirs", tenant="globex")
+    await admin.enter("admin", tenant="globex")
+    assert "Ours" not in (await admin.get("/dead?tenant=acme")).text
+    assert (await admin.post("/dead/close?tenant=acme", close="replay", pick=ours)).status_code == 404
+    await admin.post("/dead/close?tenant=acme", close="replay", most="9", reason="mine")
+    assert (states(admin, "acme"), states(admin, "globex")) == ({"Ours": "open"}, {"Theirs": "replayed"})
+
+    await admin.enter("admin", tenant="house", user="root")
+    assert "Choose a tenant first" in (await admin.get("/dead?close=replay")).text
+    assert (await admin.post("/dead/close", close="replay", most="9", reason="all")).status_code == 400
+    assert "Replay 1 dead letter?" in (await admin.get("/dead?close=replay&tenant=acme")).text
+    both = await admin.post("/dead/close", close="discard", pick=[ours, theirs], reason="by the house")
+    assert both.status_code == 303
+    assert "Discarded 1. 1 stay" in unescape((await admin.get("/dead")).text)
+    told = [(each.actor, each.actor_tenant, each.reason) for each in entries(admin, "acme") if each.subject == ours]
+    assert told == [("root", "house", "by the house")]
+
+
+async def test_the_question_of_an_address_survives_any_text(admin_page: Open) -> None:
+    admin = await admin_page()
+    dead(admin, 'A "quoted" & <b>bold</b>')
+    query = "close=discard&q=" + quote('"quoted" & <b>')
+    page = (await admin.get(f"/dead?{query}")).text
+    assert "Discard 1 dead letter?" in page
+    assert "<b>bold" not in page
+    assert await answered(admin, query, reason="x") == "Discarded 1."
