@@ -33,7 +33,7 @@ MAX_PROBLEMS_SHOWN: Final = 3
 TITLES_SHOWN: Final = 8
 TABS: Final = ((None, "open", None), ("replayed", "replayed", None), ("discarded", "discarded", None))
 DONE: Final = {"replay": "Replayed", "discard": "Discarded"}
-"""What can be done with a letter, and what the page says afterwards."""
+"""The acts on a letter, and the word for each when it is done."""
 
 _TEXTS = {"q": "text", "action": "action", "label": "label", "task": "task_id"}
 """Parameters of the address, and the conditions of the filter that they set."""
