@@ -30,7 +30,6 @@ PAGE_ROWS: Final = 50
 EXPORT_PAGE_ROWS: Final = 100
 MAX_EXPORTED_ROWS: Final = 10_000
 MAX_PROBLEMS_SHOWN: Final = 3
-TITLES_SHOWN: Final = 8
 TABS: Final = ((None, "open", None), ("replayed", "replayed", None), ("discarded", "discarded", None))
 DONE: Final = {"replay": "Replayed", "discard": "Discarded"}
 """The acts on a letter, and the word for each when it is done."""
