@@ -19,7 +19,7 @@ _TASK_ID_CHARS = 12
 _SHARED_CHARS = 2
 
 # Seeded by the system, and again in each child. A system call for each id would release the interpreter every time.
-_random = random.Random()  # noqa: S311 - ids are names, not secrets
+_random = random.Random()  # nosec B311 # noqa: S311 - ids are names, not secrets
 if hasattr(os, "register_at_fork"):  # Windows has no forks
     os.register_at_fork(after_in_child=_random.seed)
 

@@ -51,7 +51,11 @@ SDK_MODULE = "server/protocol/sdk.py"
 DIALECT_MODULE = "scheduler/store/schema/types.py"
 """Column types get SQLAlchemy's dialect; statements have the object that their engine was opened with."""
 CLOCKS = {"datetime.now", "datetime.utcnow", "datetime.today", "date.today", "time.time", "time.monotonic"}
-SWITCHED_OFF = re.compile(r"#\s*(?:ruff:\s*noqa|flake8[:=]\s*noqa|mypy:\s*ignore|pylint:\s*disable|fmt:\s*off)")
+SWITCHED_OFF = re.compile(
+    r"#\s*(?:ruff:\s*noqa|flake8[:=]\s*noqa|mypy:\s*ignore|pylint:\s*disable|fmt:\s*off|pragma:\s*allowlist"
+    r"|nosec\b(?!:?\s*B\d{3}(?:,\s*B\d{3})*\s+#\s*\w))"
+)
+"""Among them an excuse for bandit without its codes, or without a reason behind them."""
 EXCUSE = re.compile(
     r"#\s*(?P<mark>noqa(?!:)|noqa:\s*(?P<codes>[A-Z0-9, ]+)|type:\s*ignore(?:\[[^\]]*\])?)(?P<reason>.*)"
 )
@@ -632,6 +636,9 @@ SEEDS: list[tuple[Callable[[Path], list[str]], dict[str, str], str]] = [
     (excuses, {"tools/a.py": "x: int = ''  # type: ignore - because\n"}, "tools/a.py:1"),
     (private_names, {"server/a.py": "server._x()  # noqa: SLF001 - no other way\n"}, "server/a.py:1"),
     (excuses, {"tools/a.py": "# ruff: noqa: E501\n"}, "tools/a.py:1"),
+    (excuses, {"tools/a.py": "run(x)  # nosec\n"}, "tools/a.py:1"),
+    (excuses, {"tools/a.py": "run(x)  # nosec B603\n"}, "tools/a.py:1"),
+    (excuses, {"tools/a.py": "key = 'x'  # pragma: allowlist secret\n"}, "tools/a.py:1"),
     (
         migrations_out_of_line,
         {
@@ -686,7 +693,8 @@ def test_every_check_with_a_seed_judges_this_project() -> None:
 
 
 def test_an_excuse_with_its_reason_is_accepted(tmp_path: Path) -> None:
-    assert not excuses(bad_tree(tmp_path, {"tools/a.py": "import os  # noqa: F401 - re-exported for plug-ins\n"}))
+    fine = "import os  # noqa: F401 - re-exported for plug-ins\nrun(x)  # nosec B603, B607 # a tool of the system\n"
+    assert not excuses(bad_tree(tmp_path, {"tools/a.py": fine}))
 
 
 # --- ruff: complexity and bare names are on, in the project's own configuration ---------------------------------------

@@ -18,8 +18,8 @@ class AuditKind(StrEnum):
     KEY_CREATED = "key_created"
     KEY_REVOKED = "key_revoked"
     KEY_ROTATED = "key_rotated"
-    SECRET_SET = "secret_set"  # noqa: S105 - the name of a kind
-    SECRET_REMOVED = "secret_removed"  # noqa: S105 - as above
+    SECRET_SET = "secret_set"  # nosec B105 # noqa: S105 - the name of a kind
+    SECRET_REMOVED = "secret_removed"  # nosec B105 # noqa: S105 - as above
     SECRETS_ROTATED = "secrets_rotated"
     POOL_SET = "pool_set"
     POOL_REMOVED = "pool_removed"

@@ -47,7 +47,7 @@ class HandlerProcess:
             log_levels=levels(),
             captures_prints=prints_are_captured(),
         )
-        self._process = subprocess.Popen(  # noqa: S603 - this very program
+        self._process = subprocess.Popen(  # nosec B603 # noqa: S603 - this very program
             _COMMAND,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -127,7 +127,7 @@ def _answer(link: Link, message: Mapping[str, Any]) -> bytes:
 
 def _kill_group(process: subprocess.Popen[bytes]) -> None:
     if sys.platform == "win32":
-        subprocess.run(["taskkill", "/F", "/T", "/PID", str(process.pid)], check=False, capture_output=True)  # noqa: S603, S607 - a tool of the system
+        subprocess.run(["taskkill", "/F", "/T", "/PID", str(process.pid)], check=False, capture_output=True)  # nosec B603, B607 # noqa: S603, S607 - a tool of the system
         return
     with suppress(ProcessLookupError, PermissionError):  # macOS raises this for a group that has ended
         os.killpg(process.pid, signal.SIGKILL)

@@ -212,6 +212,6 @@ def _failure(command: Sequence[str], done: subprocess.CompletedProcess[str]) -> 
 
 def _run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
     try:
-        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)  # noqa: S603 - our own words
+        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)  # nosec B603 # noqa: S603 - our own words
     except (OSError, subprocess.TimeoutExpired) as error:
         return subprocess.CompletedProcess(list(command), 1, "", str(error))

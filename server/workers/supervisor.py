@@ -51,7 +51,7 @@ class ChildProcess:
     def _start(self, now: float) -> None:
         try:
             # A session of its own: what a terminal sends to all reaches the parent alone, which ends them in order.
-            self.process = subprocess.Popen(  # noqa: S603 - this very program
+            self.process = subprocess.Popen(  # nosec B603 # noqa: S603 - this very program
                 self._command, stdin=subprocess.PIPE, start_new_session=True, env={**os.environ, **self._environment}
             )
         except OSError as error:  # no memory, no process or no file is left: the other processes go on

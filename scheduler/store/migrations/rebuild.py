@@ -22,7 +22,7 @@ def rebuild(connection: Connection, table: str, edit: Callable[[str], str]) -> N
     indexes = connection.exec_driver_sql(_SQL, (table, "index")).scalars().all()
     columns = ", ".join(f'"{name}"' for name in connection.exec_driver_sql(_COLUMNS, (table,)).scalars())
     connection.exec_driver_sql(edit(made).replace(table, _COPY, 1))
-    copy = f"INSERT INTO {_COPY} ({columns}) SELECT {columns} FROM {table}"  # noqa: S608 - names of this program
+    copy = f"INSERT INTO {_COPY} ({columns}) SELECT {columns} FROM {table}"  # nosec B608 # noqa: S608 - names of this program
     connection.exec_driver_sql(copy)
     connection.exec_driver_sql(f"DROP TABLE {table}")
     connection.exec_driver_sql(f"ALTER TABLE {_COPY} RENAME TO {table}")

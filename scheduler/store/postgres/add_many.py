@@ -100,7 +100,7 @@ SELECT id, CASE WHEN :twins::boolean THEN (
              FROM tasks WHERE tasks.id = alike.task_id)
     LIMIT 1) END
 FROM new
-"""  # noqa: S608 - names of columns
+"""  # nosec B608 # noqa: S608 - names of columns
 )
 
 _TASK_TEXTS, _RUN_TEXTS = texts_of(tasks, TASK_VALUES), texts_of(runs, NEW_RUN_VALUES)

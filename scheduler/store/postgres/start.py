@@ -79,7 +79,7 @@ WITH wish AS (
     FROM started
 )
 SELECT * FROM started
-"""  # noqa: S608 - names of columns
+"""  # nosec B608 # noqa: S608 - names of columns
 )
 
 

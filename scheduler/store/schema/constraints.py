@@ -39,7 +39,7 @@ LEGAL_MOVE = _moves()
 def _in(table: str, **equal: str) -> str:
     """Return whether a row of another table exists, by its columns."""
     conditions = " AND ".join(f"{table}.{column} = {value}" for column, value in equal.items())
-    return f"EXISTS (SELECT 1 FROM {table} WHERE {conditions})"  # noqa: S608 - words of this module
+    return f"EXISTS (SELECT 1 FROM {table} WHERE {conditions})"  # nosec B608 # noqa: S608 - words of this module
 
 
 @dataclass(frozen=True, slots=True)
