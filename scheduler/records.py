@@ -196,10 +196,9 @@ class Expired:
 class Settlement:
     """How an attempt ended and what follows; `outcome` and `reason` go into the attempt's row.
 
-    `task_revision` is the revision that `next_run` was computed from. A `checkpoint` of None keeps the stored one.
-    `deliveries` carry the message of `inbox`, which they therefore need. `used` is what the attempt used, by pool.
-    With the `claim` that it was computed from it takes one round trip where a database is far away. A suspended run
-    `waits` so long, None for until an instant. A failed attempt has a `traceback`, a traced one a `traceparent`.
+    `next_run` was computed from `task_revision`. A `checkpoint` of None keeps the stored one. `deliveries` need the
+    message of `inbox`. `used` and `costs`, in millionths, are by pool. With its `claim` it takes one round trip. A
+    suspended run `waits` so long, None for until an instant; `traceback` and `traceparent` are of its attempt.
     """
 
     run_id: str
@@ -220,6 +219,7 @@ class Settlement:
     next_run: Run | None = None
     dead_letter: bool = False
     used: Mapping[str, float] = field(default_factory=dict)
+    costs: Mapping[str, int] = field(default_factory=dict)
     waits: timedelta | None = None
     traceback: str | None = None
     traceparent: str | None = None

@@ -58,6 +58,7 @@ class PoolRegistry:
         self._read_at: float | None = None
         self._known: Mapping[str, Pool] = {}
         self.policies = PolicyRegistry(store)
+        store.usage.declared = self.priced
         self.told: Mapping[str, Pool] | None = None
         """The pools that this process last told the queue; None when they may have changed since."""
 
@@ -76,6 +77,17 @@ class PoolRegistry:
         """Return the pools that the queue has. With a `PoolPublisher` in this process, this makes no query."""
         told = self.told
         return self.pools() if told is None else told
+
+    def priced(self) -> Mapping[str, Pool]:
+        """Return the pools that decide what use costs: those that the queue has, which needs no query, or current ones.
+
+        Without a database, they are the last known ones.
+        """
+        told = self.told
+        try:
+            return self.read() if told is None else told
+        except StoreUnavailable:
+            return self._known
 
     def read(self) -> Mapping[str, Pool]:
         """Return the current pools by name, without declarations that this version cannot read."""

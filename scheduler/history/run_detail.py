@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 
 from duetime.scheduler.errors import DuetimeError
 from duetime.scheduler.events import Event
@@ -25,7 +26,7 @@ class RunDetail:
     """A run of the task of `record`; the task's current run may be another one.
 
     `attempts` and `events` are in the order of time, of many events the newest. `units` are what each attempt used of
-    each pool. `message` is what its outcome told the user.
+    each pool, `costs` what that cost, where a pool has a price. `message` is what its outcome told the user.
     """
 
     record: TaskRecord
@@ -34,8 +35,15 @@ class RunDetail:
     deliveries: tuple[Delivery, ...] = ()
     events: tuple[Event, ...] = ()
     units: Mapping[int, Mapping[str, float]] = field(default_factory=dict)
+    costs: Mapping[int, Mapping[str, Decimal]] = field(default_factory=dict)
     message: InboxMessage | None = None
     dead_letter: DeadLetter | None = None
+
+    @property
+    def cost(self) -> Decimal | None:
+        """The cost of all attempts; None where no pool with a price was used."""
+        found = [cost for of_attempt in self.costs.values() for cost in of_attempt.values()]
+        return sum(found, Decimal()) if found else None
 
     @property
     def is_current(self) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from decimal import Decimal
 from enum import StrEnum
 
 from duetime.scheduler.task import State, Tier
@@ -37,7 +38,7 @@ class RunFilter:
     Both bound the time of a run: when it ended, or, while it is open, its next time. `text` is a part of the title, of
     the error, or of the reason of an attempt, in any case. `worker` ran an attempt of it. `actor` owns its task, or
     changed it. `min_lateness` is from the deadline to the end, `min_delay` from `scheduled_for` to the start.
-    `min_units` are units that its attempts used of `pool`, or of all pools together.
+    `min_units` are units that its attempts used of `pool`, or of all pools together; `min_cost` is what that cost.
     """
 
     task_id: str | None = None
@@ -57,13 +58,15 @@ class RunFilter:
     min_attempts: int | None = None
     pool: str | None = None
     min_units: float | None = None
+    min_cost: Decimal | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class RunSummary:
     """A run as a list shows it, with what its task says. `at` is when it ended, or its next time while it is open.
 
-    `worker` had its newest attempt. `units` are what its attempts used of each pool.
+    `worker` had its newest attempt. `units` are what its attempts used of each pool, `cost` is what that cost in the
+    installation's currency: None where no pool with a price was used.
     """
 
     id: str
@@ -84,6 +87,7 @@ class RunSummary:
     worker: str | None
     error: str | None
     units: Mapping[str, float] = field(default_factory=dict)
+    cost: Decimal | None = None
     damage: tuple[str, ...] = ()
 
     @property

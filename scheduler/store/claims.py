@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from duetime.scheduler.records import Claim, Expired, NextTimes, ReadyRun, RunningRun, Settlement, Start, Verdict
+from duetime.scheduler.rules.limits.pool import Pool
 from duetime.scheduler.store.database.database import Database, Tried
 from duetime.scheduler.store.database.unreadable import DAMAGE, is_damage
 from duetime.scheduler.store.forms import Forms
@@ -58,11 +59,13 @@ class Claims:
         forms: Forms,
         *,
         seen: Callable[[int], None] = lambda _: None,
+        pools: Callable[[], Mapping[str, Pool]] = dict,
     ) -> None:
         self._database = database
         self._now = now
         self._forms = forms
         self._seen = seen
+        self._pools = pools
 
     def next_times(self) -> NextTimes:
         """Return when the next run is due, and when the next deadline timer fires.
@@ -252,7 +255,8 @@ class Claims:
         crash. An attempt whose worker had announced its end is no crash. `conclude` may add what the store cannot
         derive: the message, the deliveries and the next occurrence.
         """
-        return self._database.write(lambda connection: len(recover.recover(connection, epoch, conclude, self._now())))
+        pools = self._pools()
+        return len(self._database.write(lambda each: recover.recover(each, epoch, conclude, self._now(), pools)))
 
     def restart_delays(self, back: timedelta | None = None) -> list[str]:
         """Let retries, waits for a duration and deliveries end `back` earlier; return the runs that wait.
@@ -287,8 +291,9 @@ class Claims:
         orphans = set(self.lapsed(before) if only is None else only).difference(held)
         if not orphans:
             return {}
+        pools = self._pools()
         return self._database.write(
             lambda connection: recover.recover_lapsed(
-                connection, orphans, epoch=epoch, before=before, conclude=conclude, now=self._now()
+                connection, orphans, epoch=epoch, before=before, conclude=conclude, now=self._now(), pools=pools
             )
         )

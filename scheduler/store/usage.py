@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 
+from duetime.scheduler.rules.limits.pool import Pool, costs_of
 from duetime.scheduler.store.database.database import Database
 from duetime.scheduler.store.schema.pool_tables import usage
 from sqlalchemy import Connection, bindparam, func, select
@@ -18,6 +19,16 @@ class Usage:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self.declared: Callable[[], Mapping[str, Pool]] = dict
+        """Returns the declared pools; they are known to a process that settles, so this makes no query."""
+
+    def pools(self) -> Mapping[str, Pool]:
+        """Return the declared pools, with their prices."""
+        return self.declared()
+
+    def costs(self, used: Mapping[str, float]) -> dict[str, int]:
+        """Return by pool what used units cost now, in millionths; pools without a price are left out."""
+        return costs_of(used, self.pools()) if used else {}
 
     def since(self, starts: Mapping[str, datetime]) -> dict[str, float]:
         """Return by pool the units used since its instant; 0.0 for none."""

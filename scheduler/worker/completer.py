@@ -168,7 +168,7 @@ class BatchCompleter:
     def _pending(self, held: ActiveRun, ending: AttemptResult, *, unstorable: bool = False) -> PendingResult:
         settlement = self._settled(held.claim, ending)
         used = held.usage.charged(settlement.outcome)
-        settlement = replace(settlement, used=used) if used else settlement
+        settlement = replace(settlement, used=used, costs=self._store.usage.costs(used)) if used else settlement
         if held.traceback and settlement.error is not None and not unstorable:
             settlement = replace(settlement, traceback=held.traceback)
         return PendingResult(held, ending, held.traced(settlement), unstorable)

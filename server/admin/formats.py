@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from typing import Any
 
+from duetime.scheduler.rules.limits.price import money
 from duetime.scheduler.rules.time import times, zones
 from duetime.server.admin.visit import Visit
 from jinja2 import pass_context
@@ -68,4 +70,9 @@ def word(value: Any) -> str:
     return str(value).replace("_", " ")
 
 
-FILTERS = {"when": when, "span": span, "count": count, "pretty": pretty, "word": word}
+def amount(cost: Decimal | None) -> str:
+    """Write an amount of money, without its currency."""
+    return _DASH if cost is None else money(cost)
+
+
+FILTERS = {"when": when, "span": span, "count": count, "money": amount, "pretty": pretty, "word": word}

@@ -107,7 +107,8 @@ def pools_list(context: typer.Context, *, as_json: AsJson = False) -> None:
         output.as_json({"schema": "duetime.pools/1", "pools": specs})
     elif pools:
         output.table(
-            ("POOL", "KIND", "HOW MUCH"), ((name, pool.kind, pool.text()) for name, pool in sorted(pools.items()))
+            ("POOL", "KIND", "HOW MUCH"),
+            ((name, pool.kind, pool.text_with_price()) for name, pool in sorted(pools.items())),
         )
     else:
         output.say("No pool is declared. `duetime pools set gpu '{\"capacity\": 2}'` declares one.")
@@ -125,7 +126,7 @@ def pools_set(
         pool = app.registry.set(name, _object(spec))
         app.store.audit.record(AuditEntry.by(cli_caller(), AuditKind.POOL_SET, name, detail=_object(spec)))
         app.runner.wake()
-    output.say(f"{name}: {pool.kind}, {pool.text()}")
+    output.say(f"{name}: {pool.kind}, {pool.text_with_price()}")
 
 
 def pools_remove(

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from decimal import Decimal
 from enum import StrEnum
 from typing import Any
 
 from duetime.scheduler.handlers import Handler
 from duetime.scheduler.request import retry_policy
+from duetime.scheduler.rules.limits.price import read_amount
 from duetime.scheduler.rules.sanitize import check_json
 from duetime.scheduler.rules.time.durations import parse_exact
 from duetime.scheduler.task import RetryPolicy, State
@@ -133,6 +135,16 @@ class Amount(PythonKind):
         if not 0 <= given <= MAX_NUMBER_VALUE:
             raise ValueError("it is out of range")
         return given
+
+
+@dataclass(frozen=True, slots=True)
+class Money(PythonKind):
+    """An amount in the installation's currency, exact to a millionth."""
+
+    def read(self, given: Any) -> Any:
+        if not isinstance(given, Decimal | int | float | str) or isinstance(given, bool):
+            raise ValueError(f"{named(given)} is not {self.accepted}")  # noqa: TRY004 - one family for all kinds
+        return read_amount(format(given, "f") if isinstance(given, Decimal) else str(given).strip())
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from duetime.scheduler.history.runs import RunCounts, RunFilter, RunGroup, RunPage, RunSummary
 from duetime.scheduler.principal import Scope
+from duetime.scheduler.rules.limits.price import money
 from duetime.scheduler.task import Json, Tier
 from duetime.tools.admin.run_rows import counts_json, run_filter, run_row
 from duetime.tools.argument_types import Choice, Length, Text, Whole
@@ -17,7 +18,7 @@ from mcp.types import CallToolResult
 
 MAX_ERROR_CHARS = 160
 MAX_GROUPS_SHOWN = 20
-_SHOWN = ("id", "task_id", "tenant", "title", "action", "state", "at", "attempts", "worker", "seconds", "error")
+_SHOWN = ("id", "task_id", "tenant", "title", "action", "state", "at", "attempts", "worker", "seconds", "cost", "error")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +38,7 @@ class FindRuns:
     min_duration: str | float | None = None
     min_lateness: str | float | None = None
     min_attempts: int | None = None
+    min_cost: str | float | None = None
     tenant: str | None = None
     count_by: str | None = None
     limit: int = 10
@@ -45,7 +47,7 @@ class FindRuns:
     def where(self) -> RunFilter:
         """Return the filter."""
         named = ("state", "text", "action", "tier", "label", "worker", "actor", "task_id")
-        spans = ("min_duration", "min_lateness", "min_attempts")
+        spans = ("min_duration", "min_lateness", "min_attempts", "min_cost")
         return run_filter(**{name: getattr(self, name) for name in (*named, *spans)})
 
 
@@ -88,7 +90,8 @@ def _line(run: RunSummary) -> str:
     at = f"{run.at:%Y-%m-%d %H:%M} UTC"
     why = f": {run.error[:MAX_ERROR_CHARS]}" if run.error else ""
     on = f" on {run.worker}" if run.worker else ""
-    return f"{at} {run.state} «{run.title}» ({run.action}, attempt {run.attempt}{on}, {run.task_id}){why}"
+    cost = f", cost {money(run.cost)}" if run.cost is not None else ""
+    return f"{at} {run.state} «{run.title}» ({run.action}, attempt {run.attempt}{on}{cost}, {run.task_id}){why}"
 
 
 FIND_RUNS = Definition(
@@ -110,6 +113,7 @@ FIND_RUNS = Definition(
         Argument("min_duration", Length(), "Took so long at least", "min_duration='5 min'"),
         Argument("min_lateness", Length(), "Ended so long after the deadline", "min_lateness='1 min'"),
         Argument("min_attempts", Whole(1), "", "min_attempts=2"),
+        Argument("min_cost", Text(20), "", "min_cost='0.50'"),
         Argument("tenant", Text(200), "Operators: another tenant, or * for all", "tenant='*'"),
         Argument("count_by", Choice(tuple(RunGroup)), "Counts in place of runs", "count_by='error'"),
         Argument("limit", Whole(1, 50), "Default 10", "limit=10"),

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from decimal import Decimal
 
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.history.runs import RunCounts, RunFilter, RunPage, RunSummary, TimeBuckets
+from duetime.scheduler.rules.limits.price import money, read_amount
 from duetime.scheduler.rules.time import times
 from duetime.scheduler.rules.time.durations import parse_exact
 from duetime.scheduler.rules.time.tokens import Misread, Unknown
@@ -17,12 +19,27 @@ SPANS = ("min_duration", "max_duration", "min_lateness", "min_delay")
 
 
 def run_filter(
-    *, state: str | None = None, tier: str | None = None, min_units: float | None = None, **others: str | int | None
+    *,
+    state: str | None = None,
+    tier: str | None = None,
+    min_units: float | None = None,
+    min_cost: str | float | None = None,
+    **others: str | int | None,
 ) -> RunFilter:
     """Return the filter that words ask for; lengths of time are words or seconds. Raises InvalidArgument."""
     spans = {name: _span(name, others.pop(name)) for name in SPANS if others.get(name) is not None}
     given: dict[str, object] = {name: value for name, value in others.items() if value is not None}
-    return RunFilter(states=states_of(state), tier=_tier(tier), min_units=min_units, **given, **spans)  # type: ignore[arg-type]  # names of its fields
+    numbers = {"min_units": min_units, "min_cost": None if min_cost is None else cost_given(min_cost)}
+    return RunFilter(states=states_of(state), tier=_tier(tier), **numbers, **given, **spans)  # type: ignore[arg-type]  # names of its fields
+
+
+def cost_given(given: str | float) -> Decimal:
+    """Return the amount that `min_cost` names. Raises InvalidArgument."""
+    try:
+        return read_amount(str(given).strip())
+    except ValueError as wrong:
+        accepted = "an amount in the installation's currency, with at most 6 places"
+        raise InvalidArgument("min_cost", str(wrong), accepted=accepted, example="min_cost='0.50'") from None
 
 
 def _tier(word: str | None) -> Tier | None:
@@ -70,6 +87,7 @@ def run_row(run: RunSummary) -> RunJson:
         "worker": run.worker,
         "error": run.error,
         "units": dict(run.units) or None,
+        "cost": None if run.cost is None else money(run.cost),
         "damaged": list(run.damage) or None,
     }
     return {name: value for name, value in row.items() if value is not None}

@@ -15,6 +15,7 @@ from typing import Final
 
 from duetime.scheduler.request import POOL_PREFIXES
 from duetime.scheduler.rules.limits.admission import HEADROOM_TIER_COUNT, Kind, Limits
+from duetime.scheduler.rules.limits.price import Price
 from duetime.scheduler.rules.limits.windows import Hours, changes, window_ends, window_start
 from duetime.scheduler.rules.time import zones
 
@@ -68,7 +69,8 @@ class Pool:
     `capacity` is the number of units: at once (slots, calendar outside of its hours), each `per` (rate), in each window
     `per` (budget). `burst` is the size of a rate's bucket: the units that can be taken at once. With `sliding`, no
     window of length `per`, wherever it begins, sees more than `capacity` starts. `headroom` is the part that only
-    critical and high may use. Calls longer than `latency` seconds slow the pool down; 0 disables this.
+    critical and high may use. Calls longer than `latency` seconds slow the pool down; 0 disables this. What attempts
+    use of it costs its `price`.
     """
 
     name: str
@@ -82,6 +84,7 @@ class Pool:
     headroom: float = 0.0
     breaker: Breaker | None = None
     latency: float = 0.0
+    price: Price | None = None
 
     @property
     def at_once(self) -> int:
@@ -118,6 +121,10 @@ class Pool:
             return f"{self.capacity} a {self.per}"
         hours = "".join(f", {each.capacity} {each.text}" for each in self.hours)
         return f"{self.capacity} slot{'s' if self.capacity != 1 else ''}{hours}"
+
+    def text_with_price(self) -> str:
+        """Describe the capacity and the price: "1000000 a day, at 3.00 per 1000000"."""
+        return f"{self.text()}, at {self.price.text()}" if self.price else self.text()
 
     def limits(self, now: datetime) -> Limits:
         """Return the limits for a queue at `now`; valid for a week."""
@@ -189,6 +196,12 @@ def find(pools: Mapping[str, Pool], name: str) -> Pool | None:
 def chargeable(reserved: Mapping[str, int]) -> dict[str, float]:
     """Return the charge of an attempt that did not count its use: its whole reservation."""
     return {name: float(units) for name, units in reserved.items() if not name.startswith(UNCOUNTED)}
+
+
+def costs_of(used: Mapping[str, float], pools: Mapping[str, Pool]) -> dict[str, int]:
+    """Return by pool the cost of what an attempt used, in millionths; pools without a price are left out."""
+    priced = {name: pool.price for name in used if (pool := find(pools, name)) and pool.price}
+    return {name: price.cost(used[name]) for name, price in priced.items()}
 
 
 def spent_with_debt(since: Callable[[int], float], windows: int, capacity: float) -> float:

@@ -9,6 +9,7 @@ from typing import Any, Final, TypeVar
 
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments
 from duetime.scheduler.rules.limits.pool import NAME, SECONDS, TEMPLATE, Breaker, Pool, PoolKind
+from duetime.scheduler.rules.limits.price import AMOUNT_ACCEPTED, PRICE_EXAMPLE, Price, read_price
 from duetime.scheduler.rules.limits.windows import PERIODS, Hours, read_hours
 from duetime.scheduler.rules.time import zones
 from duetime.scheduler.task import Json
@@ -29,7 +30,7 @@ _PARTS: Final[Mapping[PoolKind, tuple[str, ...]]] = {
     PoolKind.BUDGET: ("per", "zone"),
     PoolKind.CALENDAR: ("hours", "zone"),
 }
-_COMMON: Final = ("kind", "capacity", "headroom", "breaker", "latency")
+_COMMON: Final = ("kind", "capacity", "headroom", "breaker", "latency", "price")
 
 
 def read_pool(name: str, given: Mapping[str, Json], *, zone: str = "UTC") -> Pool:
@@ -60,6 +61,8 @@ def spec_of(pool: Pool) -> dict[str, Json]:
         found["breaker"] = asdict(pool.breaker)
     if pool.latency:
         found["latency"] = pool.latency
+    if pool.price:
+        found["price"] = pool.price.text()
     if "hours" in found:
         found["hours"] = {each.text: each.capacity for each in pool.hours}
     return {part: value for part, value in found.items() if value is not None}
@@ -82,12 +85,15 @@ def _read(reader: _SpecReader, name: str, kind: PoolKind, zone: str) -> Pool:
         headroom=reader.number("headroom", 0.0, least=0, most=0.9),
         latency=reader.number("latency", 0.0, least=0, most=3600),
         breaker=reader.breaker(),
+        price=reader.price(),
     )
 
 
 def _check_together(reader: _SpecReader, pool: Pool) -> None:
     if pool.name.startswith("key:") and pool.kind is not PoolKind.SLOTS:
         reader.problem("kind", "a concurrency key counts slots", accepted="slots", example=EXAMPLES[PoolKind.SLOTS])
+    if pool.name.startswith("key:") and pool.price:
+        reader.problem("price", "the use of a concurrency key is not counted", accepted="none", example="{}")
     if pool.kind is PoolKind.RATE and not 1 <= pool.at_once <= pool.capacity:
         found, example = f"{pool.at_once} of {pool.capacity}", f"burst={max(1, pool.capacity)}"
         reader.problem("burst", found, accepted="1 to its capacity", example=example)
@@ -157,6 +163,17 @@ class _SpecReader:
             accepted = "days such as mon-fri or sat,sun (or none), and HH:MM-HH:MM"
             self.problem(part, str(wrong), accepted=accepted, example="mon-fri 22:00-06:00")
         return None
+
+    def price(self) -> Price | None:
+        given = self.given.get("price")
+        if given is None:
+            return None
+        try:
+            return read_price(given)
+        except ValueError as wrong:
+            accepted = f"{AMOUNT_ACCEPTED}, and for how many units: AMOUNT per UNITS"
+            self.problem("price", str(wrong), accepted=accepted, example=PRICE_EXAMPLE)
+            return None
 
     def breaker(self) -> Breaker | None:
         given = self.given.get("breaker")

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any, TypeVar
 
 from duetime.scheduler.history.dead_letters import DeadLetter
 from duetime.scheduler.history.run_detail import RunDetail, RunNotFound
 from duetime.scheduler.ids import is_id
+from duetime.scheduler.rules.limits.price import amount_of
 from duetime.scheduler.store.database import unreadable
+from duetime.scheduler.store.run_history.run_list import PoolUses
 from duetime.scheduler.store.schema.pool_tables import usage
 from duetime.scheduler.store.schema.rows import ATTEMPT, DEAD_LETTER, DELIVERY, EVENT, MESSAGE, RUN
 from duetime.scheduler.store.schema.tables import (
@@ -46,7 +49,7 @@ _TRACEBACKS = (
 _DELIVERIES = select(*DELIVERY).where(deliveries.c.run_id == bindparam("run_id")).order_by(deliveries.c.channel)
 _MESSAGE = select(*MESSAGE).where(inbox.c.run_id == bindparam("run_id"))
 _DEAD_LETTER = select(*DEAD_LETTER).where(dead_letters.c.run_id == bindparam("run_id"))
-_UNITS = select(usage.c.attempt, usage.c.pool, usage.c.units).where(usage.c.run_id == bindparam("run_id"))
+_USAGE = select(usage.c.attempt, usage.c.pool, usage.c.units, usage.c.cost).where(usage.c.run_id == bindparam("run_id"))
 
 V = TypeVar("V")
 
@@ -63,13 +66,15 @@ def detail(connection: Connection, tenant: str | None, run_id: str) -> RunDetail
     happened = (
         select(*EVENT).where(events.c.task_id == run.task_id, events.c.run_id == run_id).order_by(events.c.seq.desc())
     )
+    used = _used(connection, of_run)
     return RunDetail(
         read.record(connection, run.tenant, run.task_id),
         run,
         attempts=_attempts(connection, of_run),
         deliveries=tuple(_values(connection, _DELIVERIES, Delivery, DELIVERY, of_run)),
         events=tuple(reversed(events_of(connection, happened.limit(MAX_EVENTS_SHOWN)))),
-        units=_units(connection, of_run),
+        units={attempt: {pool: units for pool, (units, _) in each.items()} for attempt, each in used.items()},
+        costs={attempt: costs for attempt, each in used.items() if (costs := _costs(each))},
         message=message[0] if message else None,
         dead_letter=letter[0] if letter else None,
     )
@@ -81,11 +86,15 @@ def _attempts(connection: Connection, of_run: Mapping[str, str]) -> tuple[Attemp
     return tuple(replace(each, traceback=texts.get(each.number)) for each in reversed(found))
 
 
-def _units(connection: Connection, of_run: Mapping[str, str]) -> Mapping[int, Mapping[str, float]]:
-    found: dict[int, dict[str, float]] = {}
-    for attempt, pool, units in unreadable.rows(connection, _UNITS, of_run):
-        found.setdefault(attempt, {})[pool] = units
+def _used(connection: Connection, of_run: Mapping[str, str]) -> Mapping[int, PoolUses]:
+    found: dict[int, dict[str, tuple[float, int | None]]] = {}
+    for attempt, pool, units, cost in unreadable.rows(connection, _USAGE, of_run):
+        found.setdefault(attempt, {})[pool] = (units, cost)
     return found
+
+
+def _costs(used: PoolUses) -> dict[str, Decimal]:
+    return {pool: amount_of(cost) for pool, (_, cost) in used.items() if cost is not None}
 
 
 def _values(

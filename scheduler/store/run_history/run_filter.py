@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from duetime.scheduler.history.runs import RunFilter
+from duetime.scheduler.rules.limits.price import micros_of
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.store.database.dialects import StoreDialect
 from duetime.scheduler.store.schema.pool_tables import usage
@@ -18,7 +19,7 @@ from duetime.scheduler.store.schema.values import MICROSECOND
 from duetime.scheduler.store.sql.task_filter import phase_of
 from duetime.scheduler.store.text_index.text_search import Condition, has_text, titled_by_reading
 from duetime.scheduler.task import State
-from sqlalchemy import ColumnElement, and_, case, false, func, or_, select, true
+from sqlalchemy import Column, ColumnElement, and_, case, false, func, or_, select, true
 
 PHASES = tuple(dict.fromkeys(phase_of(state) for state in State))
 
@@ -53,6 +54,8 @@ def compared(tenant: str, where: RunFilter, dialect: StoreDialect) -> list[Condi
         found.append(says(where.text))
     if where.min_units is not None or where.pool is not None:
         found.append(_used(where))
+    if where.min_cost is not None:
+        found.append(_of_pool(where, usage.c.cost) >= micros_of(where.min_cost))
     return found
 
 
@@ -114,11 +117,15 @@ def _labelled(tenant: str, label: str) -> Condition:
 
 
 def _used(where: RunFilter) -> Condition:
-    of_run = select(func.sum(usage.c.units)).where(usage.c.run_id == runs.c.id)
+    used = _of_pool(where, usage.c.units)
+    return used > 0 if where.min_units is None else used >= where.min_units
+
+
+def _of_pool(where: RunFilter, summed: Column[Any]) -> ColumnElement[Any]:
+    of_run = select(func.sum(summed)).where(usage.c.run_id == runs.c.id)
     if where.pool is not None:
         of_run = of_run.where(usage.c.pool == where.pool)
-    used = func.coalesce(_subquery(of_run), 0)
-    return used > 0 if where.min_units is None else used >= where.min_units
+    return func.coalesce(_subquery(of_run), 0)
 
 
 def _subquery(statement: Any) -> ColumnElement[Any]:

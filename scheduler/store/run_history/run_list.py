@@ -12,6 +12,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from duetime.scheduler.history.runs import RunFilter, RunSummary
+from duetime.scheduler.rules.limits.price import amount_of
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.dialects import dialect_of
 from duetime.scheduler.store.lists.tenants import tenants
@@ -36,6 +37,10 @@ _COLUMNS = [
     *(runs.c.deadline, runs.c.attempt, runs.c.worker, runs.c.error),
 ]
 _SHOWN = select(*_COLUMNS).select_from(runs.join(tasks, tasks.c.id == runs.c.task_id))
+
+
+PoolUses = Mapping[str, tuple[float, int | None]]
+"""Units and cost in millionths by pool."""
 
 
 class FoundRuns(NamedTuple):
@@ -141,13 +146,19 @@ def summaries(connection: Connection, keys: Sequence[RunKey]) -> list[RunSummary
     read = unreadable.values(connection, _SHOWN.where(runs.c.id.in_(ids)), RunSummary, _COLUMNS)
     shown = {run.id: replace(run, damage=damage) for run, damage in read}
     used = _used(connection, ids)
-    return [replace(shown[run_id], units=used.get(run_id, {})) for run_id in ids if run_id in shown]
+    return [_with_use(shown[run_id], used.get(run_id, {})) for run_id in ids if run_id in shown]
 
 
-def _used(connection: Connection, run_ids: Sequence[str]) -> Mapping[str, Mapping[str, float]]:
-    key = (usage.c.run_id, usage.c.pool)
-    statement = select(*key, func.sum(usage.c.units)).where(usage.c.run_id.in_(run_ids)).group_by(*key).order_by(*key)
-    found: dict[str, dict[str, float]] = {}
-    for run_id, pool, units in unreadable.rows(connection, statement):
-        found.setdefault(run_id, {})[pool] = units
+def _with_use(run: RunSummary, used: PoolUses) -> RunSummary:
+    costs = [int(cost) for _, cost in used.values() if cost is not None]
+    units = {pool: each for pool, (each, _) in used.items()}
+    return replace(run, units=units, cost=amount_of(sum(costs)) if costs else None)
+
+
+def _used(connection: Connection, run_ids: Sequence[str]) -> Mapping[str, PoolUses]:
+    key, sums = (usage.c.run_id, usage.c.pool), (func.sum(usage.c.units), func.sum(usage.c.cost))
+    statement = select(*key, *sums).where(usage.c.run_id.in_(run_ids)).group_by(*key).order_by(*key)
+    found: dict[str, dict[str, tuple[float, int | None]]] = {}
+    for run_id, pool, units, cost in unreadable.rows(connection, statement):
+        found.setdefault(run_id, {})[pool] = (units, cost)
     return found

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from duetime.scheduler.store.schema.base import Base, Said, column, table
-from sqlalchemy import CheckConstraint, ForeignKey, Index, func, select
+from duetime.scheduler.store.schema.base import Base, Said, column, partial, table
+from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, Index, func, select
 
 
 class PoolRow(Base):
@@ -24,10 +24,17 @@ class PoolRow(Base):
 
 
 class UsageRow(Base):
-    """Units that one attempt used of one pool: budgets are counted from these rows."""
+    """Units that one attempt used of one pool, from which budgets are counted; `cost` is in millionths.
+
+    The cost is that of the price when the attempt ended; without a price there is none.
+    """
 
     __tablename__ = "usage"
-    __table_args__ = (Index("usage_by_pool", "pool", "at"), {"sqlite_with_rowid": False})
+    __table_args__ = (
+        Index("usage_by_pool", "pool", "at"),
+        partial("usage_by_cost", "tenant", "at", where="cost IS NOT NULL"),
+        {"sqlite_with_rowid": False},
+    )
 
     run_id: str = column(ForeignKey("runs.id"), primary_key=True)
     attempt: int = column(primary_key=True, autoincrement=False)
@@ -35,6 +42,7 @@ class UsageRow(Base):
     tenant: str
     units: float
     at: datetime
+    cost: int | None = column(BigInteger())
 
 
 class WorkerRow(Base):

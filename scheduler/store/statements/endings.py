@@ -279,9 +279,9 @@ def _next_entry(run: Run, now: datetime) -> event_log.EventValues:
 
 
 def _usage_rows(ending: AttemptEnd, now: datetime) -> list[dict[str, Any]]:
-    claim = ending.claim
+    claim, end = ending.claim, ending.settlement
     same = {"run_id": claim.run_id, "attempt": claim.attempt, "tenant": claim.tenant, "at": now}
-    return [{**same, "pool": pool, "units": units} for pool, units in ending.settlement.used.items()]
+    return [{**same, "pool": pool, "units": units, "cost": end.costs.get(pool)} for pool, units in end.used.items()]
 
 
 def _traceback_row(settlement: Settlement) -> dict[str, Any]:

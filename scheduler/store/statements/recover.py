@@ -6,7 +6,7 @@ where that is not known; else they would wait until the old time comes again.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -14,7 +14,7 @@ from typing import Any
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.outcomes import Yielded
 from duetime.scheduler.records import Claim, Settlement
-from duetime.scheduler.rules.limits.pool import chargeable
+from duetime.scheduler.rules.limits.pool import Pool, chargeable, costs_of
 from duetime.scheduler.rules.retry import MAX_CRASHES
 from duetime.scheduler.rules.settlement import settle as settle_attempt
 from duetime.scheduler.store.database import unreadable
@@ -86,9 +86,11 @@ _ENDED = Batch(
 )
 
 
-def recover(connection: Connection, epoch: int, conclude: Conclude | None, now: datetime) -> dict[str, str]:
+def recover(
+    connection: Connection, epoch: int, conclude: Conclude | None, now: datetime, pools: Mapping[str, Pool]
+) -> dict[str, str]:
     check_epoch(connection, epoch)
-    return _crash(connection, list(connection.execute(_ORPHANS, {"newest": epoch}).scalars()), conclude, now)
+    return _crash(connection, list(connection.execute(_ORPHANS, {"newest": epoch}).scalars()), conclude, now, pools)
 
 
 def lapsed(connection: Connection, before: datetime) -> dict[str, datetime]:
@@ -105,13 +107,20 @@ def recover_lapsed(
     before: datetime,
     conclude: Conclude | None,
     now: datetime,
+    pools: Mapping[str, Pool],
 ) -> dict[str, str]:
     check_epoch(connection, epoch)
     found = connection.execute(_OF_NOBODY_ELSE, {"before": before, "run_ids": list(orphans)}).scalars()
-    return _crash(connection, sorted(found), conclude, now)
+    return _crash(connection, sorted(found), conclude, now, pools)
 
 
-def _crash(connection: Connection, orphans: list[str], conclude: Conclude | None, now: datetime) -> dict[str, str]:
+def _crash(
+    connection: Connection,
+    orphans: list[str],
+    conclude: Conclude | None,
+    now: datetime,
+    pools: Mapping[str, Pool],
+) -> dict[str, str]:
     """End the attempts, as crashed unless their worker had announced its end.
 
     Return by run the tokens of their leases in the queue.
@@ -131,8 +140,13 @@ def _crash(connection: Connection, orphans: list[str], conclude: Conclude | None
     claims = [Claim(run, task, claimed[run.id].worker, *held[run.id]) for task, run in found]
     announced = set(connection.execute(_ANNOUNCED, {"run_ids": [claim.run.id for claim in claims]}).scalars())
     ended = [_ending(claimed[claim.run.id], claim, conclude, now, announced) for claim in claims]
-    endings.write(connection, ended, now)
+    endings.write(connection, [_priced(each, pools) for each in ended], now)
     return ended_with | {claim.run.id: claim.token for claim in claims}
+
+
+def _priced(ending: AttemptEnd, pools: Mapping[str, Pool]) -> AttemptEnd:
+    settlement = ending.settlement
+    return replace(ending, settlement=replace(settlement, costs=costs_of(settlement.used, pools)))
 
 
 def _ending(

@@ -96,7 +96,7 @@ def set_pool(visit: Visit) -> Moved:
     name = visit.parts.get("name") or visit.form.get("name", "").strip()
     changed = visit.app.registry.set(name, _spec(visit.form.get("spec", "")), by=visit.principal)
     visit.app.runner.wake()
-    return Moved(visit.url(f"/pools/{name}"), f"{name}: {changed.kind}, {changed.text()}.")
+    return Moved(visit.url(f"/pools/{name}"), f"{name}: {changed.kind}, {changed.text_with_price()}.")
 
 
 def remove_pool(visit: Visit) -> Moved:

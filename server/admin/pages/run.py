@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from duetime.scheduler.history.dead_letters import LetterState
@@ -45,7 +46,8 @@ def _values(visit: Visit, found: RunDetail, view: TaskView, reasons: Any) -> dic
         "payload": redacted_json(dict(task.payload)),
         "result": redacted_json(shown.result) if shown.result is not None else None,
         "checkpoint": redacted_json(shown.checkpoint) if shown.checkpoint is not None else None,
-        "units": _units(found),
+        "units": _by_pool(found.units.values()),
+        "costs": _by_pool(found.costs.values()),
         "others": _others(visit, found),
         "letter": letter,
         "may_cancel": found.is_current and not ended,
@@ -54,11 +56,11 @@ def _values(visit: Visit, found: RunDetail, view: TaskView, reasons: Any) -> dic
     }
 
 
-def _units(found: RunDetail) -> dict[str, float]:
-    total: dict[str, float] = {}
-    for used in found.units.values():
-        for pool, units in used.items():
-            total[pool] = total.get(pool, 0.0) + units
+def _by_pool(of_attempts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    total: dict[str, Any] = {}
+    for each in of_attempts:
+        for pool, amount in each.items():
+            total[pool] = total.get(pool, 0) + amount
     return dict(sorted(total.items()))
 
 

@@ -12,6 +12,7 @@ from duetime.scheduler.history.runs import RunFilter, RunPage
 from duetime.scheduler.intake.bounds import Bounds
 from duetime.scheduler.task import State, Tier
 from duetime.server.admin.visit import Visit
+from duetime.tools.admin.run_rows import cost_given
 
 PAGE_ROWS = 50
 
@@ -44,6 +45,8 @@ class RunQuery:
         query = visit.query
         given: dict[str, Any] = {name: query[key].strip() for key, name in _TEXTS.items() if query.get(key, "").strip()}
         kind, tier = query.get("state", ""), query.get("tier", "")
+        if query.get("min_cost", "").strip():
+            given["min_cost"] = cost_given(query["min_cost"])
         where = RunFilter(states=_states(kind), tier=_tier(tier), **given)
         since, until = query.get("since", "").strip() or None, query.get("until", "").strip() or None
         if until is None and not where.states:

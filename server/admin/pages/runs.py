@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from duetime.scheduler.errors import DuetimeError, InvalidArgument
 from duetime.scheduler.history.runs import RunSummary
 from duetime.scheduler.principal import Principal
+from duetime.scheduler.rules.limits.price import money
 from duetime.scheduler.task import Tier
 from duetime.server.admin.answers import Answer, Download, Moved, Page, get, post
 from duetime.server.admin.export import ExportRow, exported
@@ -32,6 +33,7 @@ def runs(visit: Visit) -> Answer:
         "following": query.bounds.following(page.cursor),
         "kinds": [(kind or None, kind or "recent", None) for kind in KINDS],
         "tiers": [*Tier],
+        "costs": any(run.cost is not None for run in page.runs),
         "live": "cursor" not in visit.query,
         "filtered": bool({*visit.query} - {"state", "tenant", "cursor"}),
         "all_tenants": visit.tenant is None,
@@ -73,6 +75,7 @@ def _row(run: RunSummary) -> ExportRow:
         "worker": run.worker,
         "error": run.error,
         "units": dict(run.units),
+        "cost": None if run.cost is None else money(run.cost),
     }
 
 

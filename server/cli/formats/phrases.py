@@ -40,7 +40,18 @@ _NAMES = {item.name for kind in (Request, Reschedule) for item in fields(kind)} 
     "cursor",
     "limit",
     "revision",
-    *("tenant", "tier", "worker", "actor", "pool", "min_units", "min_attempts", "min_duration", "max_duration"),
+    *(
+        "tenant",
+        "tier",
+        "worker",
+        "actor",
+        "pool",
+        "min_units",
+        "min_cost",
+        "min_attempts",
+        "min_duration",
+        "max_duration",
+    ),
     *("min_lateness", "min_delay"),
 }
 _OPTIONS = {

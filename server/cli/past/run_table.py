@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import typer
 from duetime.scheduler.history.runs import RunFilter, RunPage, RunSummary
+from duetime.scheduler.rules.limits.price import money
 from duetime.scheduler.rules.states import FAILURES
 from duetime.scheduler.rules.time import times
 from duetime.scheduler.service import Scheduler
@@ -26,7 +27,7 @@ MAX_SHORT_PAGES = 200
 MAX_WHY_CHARS = 200
 COLUMNS = (
     *("id", "task_id", "tenant", "title", "action", "tier", "labels", "state", "at", "scheduled_for", "started"),
-    *("ended", "deadline", "seconds", "late_seconds", "attempts", "worker", "error", "units"),
+    *("ended", "deadline", "seconds", "late_seconds", "attempts", "worker", "error", "units", "cost"),
 )
 WHERE_LOGS_ARE = "Log lines of a run have its id. In the log of its worker, say: journalctl --user -u duetime | grep"
 
@@ -83,20 +84,23 @@ def note_cut(counted_to: datetime | None) -> None:
 
 
 def _table(found: Sequence[RunSummary], zone: str) -> None:
-    columns = (f"AT ({zone})", "STATE", "TITLE", "ACTION", "TOOK", "ATTEMPTS", "WORKER", "WHY", "TASK", "RUN")
-    output.table(columns, (_row(run, zone) for run in found), spare=("TOOK", "ACTION", "WORKER"))
+    cost = ("COST",) if any(run.cost is not None for run in found) else ()
+    columns = (f"AT ({zone})", "STATE", "TITLE", "ACTION", "TOOK", *cost, "ATTEMPTS", "WORKER", "WHY", "TASK", "RUN")
+    rows = (_row(run, zone, with_cost=bool(cost)) for run in found)
+    output.table(columns, rows, spare=("TOOK", "ACTION", "WORKER"))
     failed = [run.id for run in found if run.state in FAILURES]
     if failed:
         output.note(f"{WHERE_LOGS_ARE} {failed[0]}")
 
 
-def _row(run: RunSummary, zone: str) -> Sequence[str | Text]:
+def _row(run: RunSummary, zone: str, *, with_cost: bool) -> Sequence[str | Text]:
     return (
         clock_time(times.utc(run.at), zone),
         output.state_word(run.state, damaged=bool(run.damage)),
         run.title,
         run.action,
         "" if run.duration is None else times.length(run.duration),
+        *([money(run.cost) if run.cost is not None else ""] if with_cost else []),
         str(run.attempt),
         run.worker or "",
         cut(run.error or "; ".join(run.damage), MAX_WHY_CHARS),

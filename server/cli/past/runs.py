@@ -38,6 +38,7 @@ MinDelay = Annotated[str | None, typer.Option(help="only those that started so l
 MinAttempts = Annotated[int | None, typer.Option(help="only those with so many attempts")]
 PoolFilter = Annotated[str | None, typer.Option(help="only those that used this pool", autocompletion=completion.pools)]
 MinUnits = Annotated[float | None, typer.Option(help="only those that used so many units of it, or of all pools")]
+MinCost = Annotated[str | None, typer.Option(help="only those of which that cost so much at least: '0.50'")]
 TenantFilter = Annotated[str | None, typer.Option(help="the runs of this tenant, or `*` for all")]
 CountBy = Annotated[RunGroup | None, typer.Option(help="count them by this, instead")]
 BucketOption = Annotated[BucketWidth | None, typer.Option(help="count them by time and state, instead")]
@@ -67,6 +68,7 @@ def runs(
     min_attempts: MinAttempts = None,
     pool: PoolFilter = None,
     min_units: MinUnits = None,
+    min_cost: MinCost = None,
     tenant: TenantFilter = None,
     count_by: CountBy = None,
     bucket: BucketOption = None,
@@ -81,16 +83,16 @@ def runs(
     of_run: RunWords = {"worker": worker, "pool": pool, "min_attempts": min_attempts, "min_delay": min_delay}
     bounds = RunBounds(since, until, tenant)
     with session(context).scheduler() as scheduler:
-        where = _where(scheduler, task, min_units, of_task | of_run | spans)
+        where = _where(scheduler, task, (min_units, min_cost), of_task | of_run | spans)
         if count_by or bucket:
             _count(scheduler, where, bounds, count_by, bucket, as_json=as_json, as_csv=as_csv)
         else:
             run_table.page(context, scheduler, where, bounds, RunPlace(limit, cursor))
 
 
-def _where(scheduler: Scheduler, task: str | None, min_units: float | None, words: RunWords) -> RunFilter:
-    task_id = scheduler.find(task) if task is not None else None
-    return run_rows.run_filter(task_id=task_id, min_units=min_units, **words)
+def _where(scheduler: Scheduler, task: str | None, used: tuple[float | None, str | None], words: RunWords) -> RunFilter:
+    task_id, (min_units, min_cost) = scheduler.find(task) if task is not None else None, used
+    return run_rows.run_filter(task_id=task_id, min_units=min_units, min_cost=min_cost, **words)
 
 
 def _count(

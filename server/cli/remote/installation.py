@@ -30,7 +30,7 @@ KEYS: Final = RemoteTable(
 )
 _FILTERS: Final = (
     *("state", "action", "label", "worker", "actor", "text", "since", "until", "min_duration", "max_duration"),
-    *("min_lateness", "min_delay", "min_attempts", "pool", "min_units", "tenant"),
+    *("min_lateness", "min_delay", "min_attempts", "pool", "min_units", "min_cost", "tenant"),
 )
 
 

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from duetime.scheduler.history.run_detail import RunDetail
+from duetime.scheduler.rules.limits.price import money
 from duetime.scheduler.rules.redact import redacted_json
 from duetime.scheduler.rules.time.times import utc
 from duetime.scheduler.task import Attempt, Delivery, DeliveryState, State, Tier
@@ -18,10 +19,11 @@ from pydantic import Field
 
 
 class RunAttemptPayload(AttemptPart):
-    """One try of the run; `units` are what it used of each pool."""
+    """One try of the run; `units` are what it used of each pool, `costs` what that cost."""
 
     worker: str
     units: dict[str, float] | None = None
+    costs: dict[str, str] | None = None
 
 
 class DeliveryPayload(RestPayload):
@@ -38,7 +40,8 @@ class DeliveryPayload(RestPayload):
 class RunDetailPayload(RestPayload):
     """A run, whole. Secrets in `payload`, `result` and `checkpoint` are `***`.
 
-    `message` is what its outcome told the user, `dead_letter` why it is out of attempts. `events` are the newest.
+    `message` is what its outcome told the user, `dead_letter` why it is out of attempts, `cost` what its attempts cost
+    together, in the installation's currency. `events` are the newest.
     """
 
     schema_: Annotated[Literal["duetime.run/1"], Field(alias="schema")] = "duetime.run/1"
@@ -63,6 +66,7 @@ class RunDetailPayload(RestPayload):
     checkpoint: Any = None
     message: str | None = None
     dead_letter: str | None = None
+    cost: str | None = None
     attempts: tuple[RunAttemptPayload, ...]
     deliveries: tuple[DeliveryPayload, ...]
     events: tuple[EventPayload, ...]
@@ -97,6 +101,7 @@ def _payload(found: RunDetail) -> RunDetailPayload:
         checkpoint=redacted_json(run.checkpoint),
         message=found.message.text if found.message else None,
         dead_letter=found.dead_letter.reason if found.dead_letter else None,
+        cost=None if found.cost is None else money(found.cost),
         attempts=tuple(_attempt(each, found) for each in reversed(found.attempts)),
         deliveries=tuple(map(_delivery, found.deliveries)),
         events=tuple(event_payload(event, task.timezone) for event in reversed(found.events)),
@@ -106,7 +111,8 @@ def _payload(found: RunDetail) -> RunDetailPayload:
 def _attempt(attempt: Attempt, found: RunDetail) -> RunAttemptPayload:
     part = attempt_payload(attempt)
     units = dict(found.units.get(attempt.number, {}))
-    return RunAttemptPayload(**part.model_dump(), worker=attempt.worker, units=units or None)
+    costs = {pool: money(cost) for pool, cost in found.costs.get(attempt.number, {}).items()}
+    return RunAttemptPayload(**part.model_dump(), worker=attempt.worker, units=units or None, costs=costs or None)
 
 
 def _delivery(delivery: Delivery) -> DeliveryPayload:

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Final, Literal
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.history.runs import BucketWidth, RunFilter, RunGroup, RunSummary
 from duetime.scheduler.principal import Scope
+from duetime.scheduler.rules.limits.price import money
 from duetime.scheduler.rules.time.durations import parse_exact
 from duetime.scheduler.rules.time.times import utc
 from duetime.scheduler.rules.time.tokens import Misread, Unknown
@@ -17,6 +18,7 @@ from duetime.server.rest.operation import Operation, RestAnswer, RestCall
 from duetime.server.rest.resources.history import CURSOR, LIMIT, TENANT, of_all_tenants, read_by
 from duetime.server.rest.resources.payloads import RestPayload
 from duetime.server.rest.resources.run_detail import RunDetailPayload, show
+from duetime.tools.admin.run_rows import cost_given
 from duetime.tools.argument_types import Choice, Text, Whole
 from duetime.tools.arguments import Argument
 from duetime.tools.definition import TIME
@@ -32,8 +34,9 @@ class RunPayload(RestPayload):
     """A run with what its task says. `at` is when it ended, or its next time while it is open.
 
     `delay_seconds` is from when it was due to the start of the last attempt, `duration_seconds` from there to the end,
-    `late_seconds` from the deadline to the end: negative when it was in time. `units` are what it used of each pool.
-    Where all tenants were asked for, `tenant` is there too.
+    `late_seconds` from the deadline to the end: negative when it was in time. `units` are what it used of each pool,
+    `cost` is what that cost, in the installation's currency, where a pool has a price. Where all tenants were
+    asked for, `tenant` is there too.
     """
 
     id: str
@@ -57,6 +60,7 @@ class RunPayload(RestPayload):
     delay_seconds: float | None = None
     late_seconds: float | None = None
     units: dict[str, float] | None = None
+    cost: str | None = None
     damaged: Literal[True] | None = None
 
 
@@ -146,6 +150,7 @@ def run_payload(run: RunSummary, *, everywhere: bool = False) -> RunPayload:
         delay_seconds=_seconds(run.delay),
         late_seconds=_seconds(run.lateness),
         units=dict(run.units) or None,
+        cost=None if run.cost is None else money(run.cost),
         damaged=bool(run.damage) or None,
     )
 
@@ -158,6 +163,8 @@ def _filter(values: Mapping[str, Any]) -> RunFilter:
         given["tier"] = Tier(values["priority"])
     if "min_units" in values:
         given["min_units"] = float(values["min_units"])
+    if "min_cost" in values:
+        given["min_cost"] = cost_given(values["min_cost"])
     return RunFilter(states=states_of(values.get("state")), **given)
 
 
@@ -202,6 +209,7 @@ _FILTERS = (
     Argument("min_attempts", Whole(1, MAX_ATTEMPT_COUNT), "With so many attempts"),
     Argument("pool", Text(110), "That used this pool"),
     Argument("min_units", Whole(0), "That used so many units of it, or of all pools together"),
+    Argument("min_cost", Text(20), "Of which that cost so much, in the installation's currency", "min_cost='0.50'"),
     TENANT,
 )
 _RUN_ID = Argument("run_id", Text(40), "The id of a run", "run_id='r_7k3m9qx2w4hb'", required=True)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
+from decimal import Decimal
 from functools import partial
 from pathlib import Path
 
@@ -15,6 +16,8 @@ from duetime.scheduler.audit.entry import AuditEntry, AuditFilter, AuditKind
 from duetime.scheduler.principal import LOCAL
 from duetime.scheduler.records import Start, Verdict, WorkerProcess
 from duetime.scheduler.rules.estimates import Histogram
+from duetime.scheduler.rules.limits.pool import Pool
+from duetime.scheduler.rules.limits.price import Price
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.store.pools import CONFIGURATION
 from duetime.scheduler.store.workers import DrainMode, WorkerNotFound
@@ -126,11 +129,13 @@ def test_what_an_attempt_used_is_stored_with_its_end_and_summed_from_an_instant_
 def test_an_attempt_that_crashed_is_charged_for_all_that_it_had_reserved(store: Store, clock: Clock) -> None:
     record = added(store)
     store.claims.make_ready(limit=1)
+    store.usage.declared = lambda: {"tokens": Pool("tokens", price=Price(3_000_000, 1_000_000))}
     holds = {"tokens": 900, "key:customer-42": 1}
     store.claims.start([Start(record.run.id, "t1", holds)], worker="w", epoch=None, lease=LEASE)
     clock.forward(seconds=31)
     assert store.claims.recover_lapsed(epoch=None, held=(), before=clock()) == {record.run.id: "t1"}
     assert store.usage.since({"tokens": NOON, "key:customer-42": NOON}) == {"tokens": 900.0, "key:customer-42": 0.0}
+    assert store.run_history.detail(TENANT, record.run.id).cost == Decimal("0.0027")
 
 
 def test_two_first_words_of_one_worker_at_once_make_one_row(url: str) -> None:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from decimal import Decimal
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -38,14 +39,22 @@ def fill(store: Store, clock: Clock) -> None:
     for tenant in (TENANT, OTHER):
         ended(store, clock, started(store, tenant=tenant, title="Quick"), State.SUCCEEDED, used={"tokens": 5.0})
         slow = started(store, tenant=tenant, action="webhook", worker="w2", priority=Tier.HIGH, labels=("web",))
-        ended(store, clock, slow, State.SUCCEEDED, after=HOUR, used={"tokens": 900.0, "gpu": 1.0})
+        used = {"tokens": 900.0, "gpu": 1.0}
+        ended(store, clock, slow, State.SUCCEEDED, after=HOUR, used=used, costs={"tokens": 2700, "gpu": 1_500_000})
         broken = started(store, tenant=tenant, title="Import", action="webhook", labels=("web", "data"), worker="w2")
         ended(store, clock, broken, State.FAILED, error="HTTP 503", reason="HTTP 503 from the zebra", failures=1)
         again = added(store, clock.at, tenant=tenant, title="Twice", owner="bob")
         first = restarted(store, again, worker="w3")
         ended(store, clock, first, State.RETRYING, wake_at=clock.at + MINUTE, reason="no zebra", error="no zebra")
         clock.at += 10 * MINUTE
-        ended(store, clock, restarted(store, again, worker="w1"), State.SUCCEEDED, used={"gpu": 2.0})
+        ended(
+            store,
+            clock,
+            restarted(store, again, worker="w1"),
+            State.SUCCEEDED,
+            used={"gpu": 2.0},
+            costs={"gpu": 3_000_000},
+        )
         late = a_task(clock.at, tenant=tenant, title="Late", priority=Tier.CRITICAL)
         store.tasks.add(late[0], replace(late[1], deadline=clock.at + MINUTE), actor="alice")
         found = store.tasks.get(tenant, late[0].id)
@@ -139,6 +148,11 @@ FILTERS: dict[str, tuple[RunFilter, Meets]] = {
     "pool": (RunFilter(pool="gpu"), lambda run: run.units.get("gpu", 0) > 0),
     "units of a pool": (RunFilter(pool="tokens", min_units=100), lambda run: run.units.get("tokens", 0) >= 100),
     "units": (RunFilter(min_units=2), lambda run: sum(run.units.values()) >= 2),
+    "cost": (RunFilter(min_cost=Decimal("1.502701")), lambda run: (run.cost or 0) >= Decimal("1.502701")),
+    "cost of a pool": (
+        RunFilter(pool="tokens", min_cost=Decimal("0.0027")),
+        lambda run: run.units.get("tokens", 0) >= 100,
+    ),
     "together": (
         RunFilter(action="webhook", worker="w2", label="data", states=(State.FAILED,), min_attempts=1),
         lambda run: run.title == "Import",
@@ -184,6 +198,7 @@ def test_a_run_says_what_its_task_says_and_what_it_used(store: Store, clock: Clo
     assert (run.state, run.worker, run.attempt, run.units) == (
         State.SUCCEEDED, "w2", 1, {"tokens": 900.0, "gpu": 1.0},
     )  # fmt: skip
+    assert run.cost == Decimal("1.5027")
     assert (run.duration, run.at, run.lateness) == (HOUR, run.ended_at, None)
 
 

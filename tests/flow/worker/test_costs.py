@@ -1,0 +1,74 @@
+"""Costs of attempts: the price when each of them ends decides, and nothing changes it later."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from duetime.scheduler.handlers import Context, handler
+from duetime.scheduler.history.runs import RunFilter
+from duetime.scheduler.outcomes import Done, Outcome, Retry
+from duetime.scheduler.task import Json, RetryPolicy, State
+from duetime.server.app import App, Role, build
+from duetime.server.settings.model import Settings
+
+from tests.flow.waiting import eventually
+
+BUDGET: dict[str, Json] = {"kind": "budget", "capacity": 1_000_000, "per": "day"}
+
+
+@handler("ask", needs={"tokens": 1000, "gpu": 1})
+def ask(ctx: Context) -> Outcome:
+    """Use tokens."""
+    ctx.use("tokens", 1234)
+    return Done("answered")
+
+
+@handler("ask_twice", needs={"tokens": 1000})
+def ask_twice(ctx: Context) -> Outcome:
+    """Use tokens, and fail the first time."""
+    ctx.use("tokens", 1234)
+    return Retry("busy") if ctx.attempt == 1 else Done("answered")
+
+
+@pytest.fixture
+def app(tmp_path: Path) -> Iterator[App]:
+    settings = Settings(
+        database_url=f"sqlite:///{tmp_path / 'duetime.db'}",
+        sqlite_synchronous="OFF",
+        desktop_notifications="off",
+        timezone="UTC",
+        pools={"tokens": {**BUDGET, "price": "3.00 per 1_000_000"}, "gpu": {"capacity": 1}},
+    )
+    with build(settings, handlers=[ask, ask_twice], role=Role.WORK) as made:
+        made.start()
+        yield made
+
+
+def asked(app: App, action: str = "ask") -> str:
+    """Schedule a run, and wait until it has succeeded."""
+    retry = RetryPolicy(max_attempts=3, backoff=timedelta(seconds=1))
+    task_id = app.scheduler.schedule("Ask", action=action, retry=retry).record.task.id
+    eventually(lambda: app.scheduler.get(task_id).record.run.state is State.SUCCEEDED, "its success")
+    return app.scheduler.get(task_id).record.run.id
+
+
+def test_a_price_holds_from_then_on_and_the_history_stays(app: App) -> None:
+    first = asked(app)
+    app.registry.set("tokens", {**BUDGET, "price": "6 per 1_000_000"})
+    second = asked(app)
+    app.registry.set("tokens", BUDGET)
+    third = asked(app)
+    costs = {run.id: run.cost for run in app.scheduler.runs().runs}
+    assert costs == {first: Decimal("0.003702"), second: Decimal("0.007404"), third: None}
+    found = app.scheduler.runs(RunFilter(min_cost=Decimal("0.003703"))).runs
+    assert [run.id for run in found] == [second]
+
+
+def test_a_run_costs_what_all_its_attempts_cost(app: App) -> None:
+    run = app.scheduler.run(asked(app, "ask_twice"))
+    assert run.costs == {1: {"tokens": Decimal("0.003702")}, 2: {"tokens": Decimal("0.003702")}}
+    assert run.cost == Decimal("0.007404")
