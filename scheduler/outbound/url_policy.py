@@ -83,6 +83,8 @@ def _form_problem(url: httpx2.URL, options: WebhookOptions) -> str:
 
 def _host_problem(host: str, options: WebhookOptions) -> str:
     name = _plain(host)
+    if "%" in name:
+        return "the host has a character that no host has"
     try:
         address = literal(name)
     except ValueError:

@@ -12,11 +12,9 @@ from typing import Any
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.rules.time.times import utc
 from duetime.server.admin.answers import Download
+from duetime.widgets.formats.spreadsheet import cell_text
 
 ExportRow = Mapping[str, Any]
-
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""Beginnings of a cell that a spreadsheet would take for a formula."""
 
 
 def exported(wanted: str, name: str, rows: Sequence[ExportRow]) -> Download:
@@ -43,8 +41,9 @@ def _csv(rows: Iterable[ExportRow]) -> Iterator[str]:
 def _cell(value: Any) -> str:
     if value is None:
         return ""
-    text = utc(value) if isinstance(value, datetime) else value if isinstance(value, str) else _text(value)
-    return f"'{text}" if isinstance(value, str) and text.startswith(_FORMULA) else text
+    if isinstance(value, str):
+        return cell_text(value)
+    return utc(value) if isinstance(value, datetime) else _text(value)
 
 
 def _text(value: Any) -> str:

@@ -17,6 +17,7 @@ from duetime.scheduler.errors import (
     StaleRevision,
 )
 from duetime.server.cli.formats.phrases import COMMAND_WORDS
+from duetime.widgets.formats.terminal_text import plain_lines
 from duetime.widgets.history_text import retold
 from typer import Abort
 from typer.exceptions import TyperException
@@ -71,4 +72,4 @@ def code_of(error: DuetimeError) -> int:
 
 
 def _say(text: str) -> None:
-    sys.stderr.write(f"duetime: {text}\n")
+    sys.stderr.write(f"duetime: {plain_lines(text)}\n")

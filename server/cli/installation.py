@@ -19,6 +19,7 @@ from duetime.server.setup import background_service, client_file, mcp_clients, s
 from duetime.server.setup.client_file import FileChange, WriteResult
 from duetime.server.setup.invocation import Invocation
 from duetime.server.setup.mcp_clients import Client
+from duetime.widgets.formats.terminal_text import plain
 
 
 def migrate(context: typer.Context) -> None:
@@ -155,7 +156,7 @@ def _written(change: FileChange) -> WriteResult:
 
 def _show(change: FileChange) -> None:
     for line in change.diff():
-        output.raw(f"{output.plain(line)}\n")
+        output.raw(f"{plain(line)}\n")
 
 
 def service_install(

@@ -13,6 +13,7 @@ import typer
 from duetime.scheduler.events import Event, EventPage
 from duetime.scheduler.rules.states import OPEN
 from duetime.scheduler.task import Json, State
+from duetime.widgets.formats.terminal_text import plain, plain_json, plain_lines
 from duetime.widgets.history_text import actor_in_words, changes_in_words, clock_time
 from duetime.widgets.list_text import window_in_words
 from duetime.widgets.schema import AttemptPart, EventPart, HistoryPart
@@ -25,9 +26,6 @@ AsCsv = Annotated[bool, typer.Option("--csv", help="write CSV, with a line of na
 
 UNLIMITED_COLUMNS = 10_000
 """Columns where no terminal sets the width: whoever reads a pipe wants whole lines."""
-
-JOINER = "\u200d"
-"""Joins emoji into one; not printable by itself, and harmless."""
 
 _COLOURS = {
     State.SCHEDULED: "cyan",
@@ -52,22 +50,15 @@ def say(line: str) -> None:
     console().print(Text(plain(line)))
 
 
-def plain(text: str) -> str:
-    """Return text that cannot steer a terminal: what is not printable becomes a visible mark, line ends a space."""
-    return "".join(
-        char if char.isprintable() or char == JOINER else " " if char in "\n\t" else "\ufffd" for char in text
-    )
-
-
 def note(line: str) -> None:
     """Write a line for the person at the terminal, on stderr, so that what is on stdout can be piped."""
-    sys.stderr.write(f"{line}\n")
+    sys.stderr.write(f"{plain_lines(line)}\n")
 
 
 def as_json(value: Json) -> None:
     """Write JSON: indented on a terminal, one line elsewhere."""
     indent = 2 if sys.stdout.isatty() else None
-    sys.stdout.write(json.dumps(value, indent=indent, ensure_ascii=False) + "\n")
+    sys.stdout.write(plain_json(json.dumps(value, indent=indent, ensure_ascii=False)) + "\n")
 
 
 def state_word(state: State, *, paused: bool = False, damaged: bool = False) -> Text:

@@ -60,7 +60,7 @@ class ForPeople(logging.Formatter):
     """`10:00:00 4711 warning duetime.server: message`, with the pid, and the traceback below.
 
     Lines of a handler name its attempt: `10:00:00 4711 info shop [t_1 r_2 attempt 1 resize]: message`. In a trace, the
-    ids of the trace and the span follow: `[t_1 r_2 attempt 1 resize trace 4bf9...-00f0...]`.
+    ids of the trace and the span follow: `[t_1 r_2 attempt 1 resize trace 4bf9...-00f0...]`. More lines are indented.
     """
 
     def __init__(self) -> None:
@@ -76,7 +76,15 @@ class ForPeople(logging.Formatter):
         return super().formatMessage(record)
 
     def format(self, record: logging.LogRecord) -> str:
-        return masked_log(super().format(record))
+        return _one_entry(masked_log(super().format(record)))
+
+
+def _one_entry(text: str) -> str:
+    """Return text whose further lines are indented, so that none passes for an entry, and that steers no terminal."""
+    if text.isprintable():
+        return text
+    shown = "".join(char if char.isprintable() or char in "\n\t" else "\ufffd" for char in text.replace("\r\n", "\n"))
+    return shown.replace("\n", "\n    ")
 
 
 def _free(key: str, taken: Mapping[str, object]) -> str:

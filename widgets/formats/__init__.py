@@ -1,1 +1,1 @@
-"""The payloads in other forms: as A2UI messages, and as sentences to be spoken."""
+"""The payloads in other forms: A2UI messages, sentences to be spoken, cells of CSV, text for a terminal."""

@@ -7,10 +7,8 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 
 from duetime.scheduler.task import Json
+from duetime.widgets.formats.spreadsheet import cell_text
 from duetime.widgets.outcome import as_text
-
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-"""First characters of a text that a spreadsheet evaluates; the last four are full-width forms of the first."""
 
 
 def write_csv(columns: Sequence[str], rows: Iterable[Mapping[str, Json]]) -> None:
@@ -25,5 +23,4 @@ def _cell(value: Json) -> str:
         return "true" if value else ""
     if isinstance(value, list | tuple):
         value = "; ".join(map(as_text, value))
-    text = as_text(value)
-    return f"'{text}" if text.lstrip(" ").startswith(_FORMULA) else text
+    return cell_text(as_text(value))

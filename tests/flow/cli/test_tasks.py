@@ -20,7 +20,7 @@ from duetime.scheduler.rules.settlement import settle
 from duetime.scheduler.store import open_store
 from duetime.server.cli.formats.phrases import COMMAND_WORDS, in_options
 from duetime.server.cli.main import run
-from duetime.server.cli.output import plain
+from duetime.widgets.formats.terminal_text import plain
 
 Run = Callable[..., "Ended"]
 

@@ -1,0 +1,15 @@
+"""Text as a cell of CSV: no spreadsheet takes it for a formula, and no terminal acts on it."""
+
+from __future__ import annotations
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+"""First characters of a text that a spreadsheet evaluates; the last four are full-width forms of the first."""
+
+_CONTROLS = {code: 0xFFFD for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\t\n\r"}
+"""A carriage return becomes a line end: alone it would end the row for many readers."""
+
+
+def cell_text(text: str) -> str:
+    """Return a text as a cell, with `'` in front of what would be a formula; control characters become visible."""
+    lead = "'" if text.lstrip(" ").startswith(_FORMULA) else ""
+    return lead + text.translate(_CONTROLS).replace("\r\n", "\n").replace("\r", "\n")
