@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -16,6 +17,8 @@ from markupsafe import Markup
 
 _DASH = "-"
 _SECONDS_SHOWN_BELOW_S = 10
+SPARK_HEIGHT = 20
+SMALL_PART = 0.1
 
 
 @pass_context
@@ -75,4 +78,26 @@ def amount(cost: Decimal | None) -> str:
     return _DASH if cost is None else money(cost)
 
 
-FILTERS = {"when": when, "span": span, "count": count, "money": amount, "pretty": pretty, "word": word}
+def percent(part: float) -> str:
+    """Write a part of one as percent, with a decimal where it is small."""
+    return f"{100 * part:.{0 if part >= SMALL_PART else 1}f} %"
+
+
+def spark(numbers: Sequence[float], height: float = SPARK_HEIGHT) -> str:
+    """Write the points of a line over time in a box of 100 by 20, from zero at its foot to the largest at its top."""
+    top, last = max(*numbers, 0.0) or 1.0, max(len(numbers) - 1, 1)
+    return " ".join(
+        f"{100 * at / last:g},{height - (height - 2) * number / top - 1:.1f}" for at, number in enumerate(numbers)
+    )
+
+
+FILTERS = {
+    "percent": percent,
+    "spark": spark,
+    "when": when,
+    "span": span,
+    "count": count,
+    "money": amount,
+    "pretty": pretty,
+    "word": word,
+}

@@ -73,6 +73,9 @@ class StoreDialect(Protocol):
     def minutes(self, at: ColumnElement[Any]) -> ColumnElement[Any]:
         """Return the whole minutes from 1970 to an instant."""
 
+    def since_1970(self, at: ColumnElement[Any]) -> ColumnElement[Any]:
+        """Return an instant as microseconds since 1970."""
+
     def json_bytes(self, value: ColumnElement[Any]) -> ColumnElement[Any]:
         """Return how many bytes a JSON value has as text."""
 
@@ -116,6 +119,9 @@ class SqliteDialect:
     def minutes(self, at: ColumnElement[Any]) -> ColumnElement[Any]:
         return type_coerce(at, BigInteger()).op("/", return_type=BigInteger())(literal_column("60000000"))
 
+    def since_1970(self, at: ColumnElement[Any]) -> ColumnElement[Any]:
+        return type_coerce(at, BigInteger())
+
     def json_bytes(self, value: ColumnElement[Any]) -> ColumnElement[Any]:
         return func.length(cast(value, LargeBinary()))
 
@@ -152,6 +158,9 @@ class PostgresDialect:
 
     def minutes(self, at: ColumnElement[Any]) -> ColumnElement[Any]:
         return cast(func.floor(_epoch(type_coerce(at, _TIMESTAMP)) / 60), BigInteger())
+
+    def since_1970(self, at: ColumnElement[Any]) -> ColumnElement[Any]:
+        return cast(_epoch(type_coerce(at, _TIMESTAMP)) * 1_000_000, BigInteger())
 
     def json_bytes(self, value: ColumnElement[Any]) -> ColumnElement[Any]:
         return func.octet_length(cast(value, Text()))

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from duetime.scheduler.history.run_detail import RunDetail
 from duetime.scheduler.history.runs import BucketWidth, RunCounts, RunFilter, RunGroup, RunPage, TimeBuckets
+from duetime.scheduler.history.tier_trends import TierTrends
 from duetime.scheduler.history.work_report import WorkReport
 from duetime.scheduler.store.database.database import Database
 from duetime.scheduler.store.lists.tenants import tenants
 from duetime.scheduler.store.run_history import run_counts, run_detail, run_list
 from duetime.scheduler.store.run_history.run_counts import RunCounter
 from duetime.scheduler.store.run_history.run_walk import RunKey
+from duetime.scheduler.store.run_history.trends import Span, TrendSums
 from duetime.scheduler.store.run_history.work_done import work_done
 from duetime.scheduler.store.schema.values import from_microseconds, to_microseconds
 from duetime.scheduler.store.sql.cursors import Cursors
@@ -50,6 +52,17 @@ class RunHistory:
         def work(connection: Connection) -> WorkReport:
             before = work_done(connection, tenant, since - (until - since), since)
             return WorkReport(work_done(connection, tenant, since, until), before)
+
+        return self._database.read(work)
+
+    def trends(self, tenant: str | None, since: datetime, until: datetime, width: timedelta) -> TierTrends:
+        """Return how long runs waited and which deadlines they missed, by tier and part of some time."""
+
+        def work(connection: Connection) -> TierTrends:
+            sums = TrendSums(connection, Span(since, until, width))
+            for each in _tenants(connection, tenant):
+                sums.add(each)
+            return sums.trends()
 
         return self._database.read(work)
 

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from duetime.scheduler.history.dead_letters import DeadLetterFilter
 from duetime.scheduler.history.runs import BucketWidth, RunCounts, RunFilter, RunGroup, RunPage, RunSummary, TimeBuckets
+from duetime.scheduler.history.tier_trends import ActionMisses, TierPart, TierTrends
 from duetime.scheduler.task import State, Tier
 from duetime.server.admin.answers import Page, get
 from duetime.server.admin.visit import Visit
 
 DAY = timedelta(days=1)
 HOUR_S = 3600
+SHOWN_WAITING = 0.05
+"""The least mean number of waiting runs that is not written as 0.0."""
+
 OVERDUE_GRACE = timedelta(minutes=1)
 MAX_ROWS_SHOWN = 8
 MAX_ROWS_READ = 100
@@ -24,6 +29,65 @@ DUE_STATES = (State.SCHEDULED, State.READY, State.RETRYING, State.SUSPENDED)
 OPEN_STATES = (*DUE_STATES, State.RUNNING, State.WAITING)
 FAILED_STATES = (State.FAILED, State.EXPIRED)
 ENDED_STATES = (State.SUCCEEDED, *FAILED_STATES, State.CANCELLED)
+
+
+@dataclass(frozen=True, slots=True)
+class TierLine:
+    """A tier as it is now, and in each hour of a day."""
+
+    tier: Tier
+    ready: int
+    running: int
+    lateness: Any
+    hours: Sequence[TierPart]
+
+    @property
+    def waiting(self) -> Sequence[float]:
+        return [hour.waiting for hour in self.hours]
+
+    @property
+    def waits(self) -> Sequence[float]:
+        """The longest wait of each hour, in seconds."""
+        return [hour.longest_wait.total_seconds() if hour.longest_wait else 0.0 for hour in self.hours]
+
+    @property
+    def misses(self) -> Sequence[float]:
+        """The part of deadlines that was missed, of each hour."""
+        return [hour.missed / hour.due if hour.due else 0.0 for hour in self.hours]
+
+    @property
+    def late(self) -> Sequence[float]:
+        """How late the latest run was, of each hour, in seconds."""
+        return [hour.latest.total_seconds() for hour in self.hours]
+
+    @property
+    def missed(self) -> int:
+        return sum(hour.missed for hour in self.hours)
+
+    @property
+    def due(self) -> int:
+        return sum(hour.due for hour in self.hours)
+
+
+def trends_of(visit: Visit) -> TierTrends:
+    """Return the trends of the last day by hour: the last part is the hour that has begun."""
+    hour = timedelta(hours=1)
+    since = datetime.fromtimestamp(int(visit.now.timestamp()) // HOUR_S * HOUR_S, UTC) - DAY + hour
+    return visit.store.run_history.trends(visit.tenant, since, visit.now + timedelta(microseconds=1), hour)
+
+
+def hours_of(found: TierTrends) -> Iterator[tuple[datetime, Tier, TierPart]]:
+    """Yield each hour and tier in which anything waited or had a deadline, newest first."""
+    for place, start in reversed(list(enumerate(found.starts))):
+        for tier in Tier:
+            part = found.tiers[tier][place]
+            if part.due or part.waiting >= SHOWN_WAITING or part.longest_wait:
+                yield start, tier, part
+
+
+def misses_of(found: TierTrends) -> Sequence[ActionMisses]:
+    """Return the actions that missed deadlines, the worst ones."""
+    return [each for each in found.actions if each.missed][:MAX_ROWS_SHOWN]
 
 
 class Overview:
@@ -48,7 +112,7 @@ class Overview:
             "overdue_more": overdue.cursor is not None,
             "soon": self._soon(),
             "reasons": self._counts(RunGroup.ERROR, FAILED_STATES, since=self._now - DAY).counts,
-            "tiers": self._tiers(),
+            **self._tiers(),
             "chart": chart(self._buckets(), self._now),
         }
 
@@ -85,15 +149,17 @@ class Overview:
                 return found.runs[::-1][:MAX_ROWS_SHOWN]
         return ()
 
-    def _tiers(self) -> Sequence[Mapping[str, Any]]:
+    def _tiers(self) -> dict[str, Any]:
         """Return a line for each tier; how long the oldest waits is known of all tenants together alone."""
         ready, running = (self._counts(RunGroup.TIER, (state,)).counts for state in (State.READY, State.RUNNING))
         visit = self._visit
         shared = {each.tier: each for each in visit.app.backlog.report().tiers} if visit.tenant is None else {}
-        return [
-            {"tier": tier, "ready": ready.get(tier, 0), "running": running.get(tier, 0), "lateness": shared.get(tier)}
+        found = trends_of(visit)
+        lines = [
+            TierLine(tier, ready.get(tier, 0), running.get(tier, 0), shared.get(tier), found.tiers[tier])
             for tier in Tier
         ]
+        return {"tiers": lines, "trends": found, "hours": list(hours_of(found)), "missed": misses_of(found)}
 
     def _buckets(self) -> TimeBuckets:
         visit = self._visit

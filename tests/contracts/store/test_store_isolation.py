@@ -51,6 +51,7 @@ OF_NO_TENANT = {
     "api_keys.add", "api_keys.find", "api_keys.note_use", "api_keys.revoke", "api_keys.replace",  # by the key itself
     "secrets.set", "secrets.rotate", "secrets.undecryptable",  # of operators
 }  # fmt: skip
+NEARLY = timedelta(days=9)
 
 
 def filters() -> Iterator[TaskFilter]:
@@ -120,6 +121,7 @@ def calls(store: Store, task_id: str, run_id: str, tenant: str) -> dict[str, lis
         "run_history.detail": [lambda: past.detail(tenant, run_id)],
         "run_history.counts": [partial(past.counts, tenant, RunFilter(), group) for group in RunGroup],
         "run_history.report": [lambda: past.report(tenant, NOON - timedelta(days=30), NOON + timedelta(days=30))],
+        "run_history.trends": [lambda: past.trends(tenant, NOON - NEARLY, NOON + NEARLY, timedelta(days=1))],
         "run_history.buckets": [partial(past.buckets, tenant, RunFilter(), width) for width in BucketWidth],
         "inbox.mark_read": [
             lambda: inbox.mark_read(tenant, "alice"), lambda: inbox.mark_read(tenant, "alice", task_id=task_id),

@@ -6,15 +6,20 @@ import csv
 import io
 import json
 import re
+from dataclasses import replace
 from datetime import timedelta
 from html import unescape
 from pathlib import Path
 
 import pytest
 from duetime.scheduler.history.runs import RunFilter
-from duetime.scheduler.principal import Principal
+from duetime.scheduler.principal import LOCAL, Principal
 from duetime.scheduler.task import State
+from duetime.server.admin import formats
+from duetime.server.admin.pages.overview import hours_of, trends_of
+from duetime.server.admin.visit import Visit
 from markupsafe import escape
+from starlette.datastructures import ImmutableMultiDict
 
 from tests.flow.admin.conftest import Admin, Open
 from tests.flow.admin.sample import CANARY, fill
@@ -100,6 +105,29 @@ async def test_a_list_is_exported_with_its_filter_and_without_formulas(admin: Ad
     sent = await admin.get("/runs?q=invoice&format=json")
     assert sent.headers["content-disposition"] == 'attachment; filename="runs.json"'
     assert {row["action"] for row in json.loads(sent.text)["runs"]} == {"webhook"}
+
+
+async def test_the_overview_says_how_each_tier_did_in_the_last_day(admin: Admin, admin_page: Open) -> None:
+    page = " ".join(unescape((await admin.get("")).text).split())
+    found = trends_of(visit := visit_of(admin))
+    for tier, hours in found.tiers.items():
+        missed, due = sum(hour.missed for hour in hours), sum(hour.due for hour in hours)
+        assert f"{missed} of {due}" in page if missed else f"none of {due}" in page or not due, tier
+    assert any(hour.missed for hours in found.tiers.values() for hour in hours), "the sample has misses"
+    rows = re.findall(r"<tr><th scope=\"row\" class=\"tight\"><time", page)
+    assert len(rows) == len(list(hours_of(found)))
+    assert all(each.action in page for each in found.actions if each.missed)
+    assert not list(hours_of(trends_of(replace(visit, principal=Principal("globex", "bob")))))
+
+
+def visit_of(admin: Admin) -> Visit:
+    app, nothing = admin.site.app, ImmutableMultiDict[str, str]()
+    return Visit(app, LOCAL, "/", {}, nothing, nothing, "UTC", app.store.now())
+
+
+def test_a_line_over_time_stands_on_zero_and_reaches_its_largest_number() -> None:
+    assert formats.spark([0, 5, 10]) == "0,19.0 50,10.0 100,1.0"
+    assert formats.spark([0.0]) == "0,19.0"
 
 
 # --- a run
