@@ -17,8 +17,8 @@ from markupsafe import Markup
 
 _DASH = "-"
 _SECONDS_SHOWN_BELOW_S = 10
-SPARK_HEIGHT = 20
-SMALL_PART = 0.1
+SPARK_HEIGHT_PX = 20
+SMALL_PART_RATIO = 0.1
 
 
 @pass_context
@@ -80,10 +80,10 @@ def amount(cost: Decimal | None) -> str:
 
 def percent(part: float) -> str:
     """Write a part of one as percent, with a decimal where it is small."""
-    return f"{100 * part:.{0 if part >= SMALL_PART else 1}f} %"
+    return f"{100 * part:.{0 if part >= SMALL_PART_RATIO else 1}f} %"
 
 
-def spark(numbers: Sequence[float], height: float = SPARK_HEIGHT) -> str:
+def spark(numbers: Sequence[float], height: float = SPARK_HEIGHT_PX) -> str:
     """Write the points of a line over time in a box of 100 by 20, from zero at its foot to the largest at its top."""
     top, last = max(*numbers, 0.0) or 1.0, max(len(numbers) - 1, 1)
     return " ".join(

@@ -15,7 +15,7 @@ from duetime.scheduler.store.lists.tenants import tenants
 from duetime.scheduler.store.run_history import run_counts, run_detail, run_list
 from duetime.scheduler.store.run_history.run_counts import RunCounter
 from duetime.scheduler.store.run_history.run_walk import RunKey
-from duetime.scheduler.store.run_history.trends import Span, TrendSums
+from duetime.scheduler.store.run_history.trends import TrendSpan, TrendSums
 from duetime.scheduler.store.run_history.work_done import work_done
 from duetime.scheduler.store.schema.values import from_microseconds, to_microseconds
 from duetime.scheduler.store.sql.cursors import Cursors
@@ -59,7 +59,7 @@ class RunHistory:
         """Return how long runs waited and which deadlines they missed, by tier and part of some time."""
 
         def work(connection: Connection) -> TierTrends:
-            sums = TrendSums(connection, Span(since, until, width))
+            sums = TrendSums(connection, TrendSpan(since, until, width))
             for each in _tenants(connection, tenant):
                 sums.add(each)
             return sums.trends()

@@ -30,7 +30,7 @@ _OPEN: Final = (State.READY, State.RUNNING, State.RETRYING, State.SUSPENDED)
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class TrendSpan:
     """Some time in parts of one width, of which the last one may be shorter."""
 
     since: datetime
@@ -66,7 +66,7 @@ class _TierSums:
         self.waited_us, self.due, self.missed, self.latest_us = ([0] * self.count for _ in range(4))
         self.longest_us = [None] * self.count
 
-    def add_waits(self, span: Span, begins: int, ends: int, row: Sequence[int]) -> None:
+    def add_waits(self, span: TrendSpan, begins: int, ends: int, row: Sequence[int]) -> None:
         """Spread waits that begin in one part and end in another: their number, both sums of times, the longest."""
         count, begun_us, ended_us, longest_us = row
         for part in range(begins, ends + 1):
@@ -76,7 +76,7 @@ class _TierSums:
             self.waited_us[part] += until - (begun_us if part == begins else count * start)
         self.longest_us[ends] = max(self.longest_us[ends] or 0, longest_us)
 
-    def parts(self, span: Span) -> Iterator[TierPart]:
+    def parts(self, span: TrendSpan) -> Iterator[TierPart]:
         for part in range(self.count):
             length = min(span.width_us, span.length_us - part * span.width_us)
             longest = self.longest_us[part]
@@ -92,7 +92,7 @@ class _TierSums:
 class TrendSums:
     """The trends of some tenants, tenant by tenant."""
 
-    def __init__(self, connection: Connection, span: Span) -> None:
+    def __init__(self, connection: Connection, span: TrendSpan) -> None:
         self._connection = connection
         self._dialect = dialect_of(connection)
         self._span = span

@@ -16,7 +16,7 @@ from duetime.server.admin.visit import Visit
 
 DAY = timedelta(days=1)
 HOUR_S = 3600
-SHOWN_WAITING = 0.05
+MIN_WAITING_COUNT = 0.05
 """The least mean number of waiting runs that is not written as 0.0."""
 
 OVERDUE_GRACE = timedelta(minutes=1)
@@ -81,7 +81,7 @@ def hours_of(found: TierTrends) -> Iterator[tuple[datetime, Tier, TierPart]]:
     for place, start in reversed(list(enumerate(found.starts))):
         for tier in Tier:
             part = found.tiers[tier][place]
-            if part.due or part.waiting >= SHOWN_WAITING or part.longest_wait:
+            if part.due or part.waiting >= MIN_WAITING_COUNT or part.longest_wait:
                 yield start, tier, part
 
 
