@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from duetime.scheduler.audit.entry import AuditEntry, AuditKind
-from duetime.scheduler.errors import InvalidArgument, StoreUnavailable
+from duetime.scheduler.errors import DuetimeError, InvalidArgument, StoreUnavailable
 from duetime.scheduler.principal import LOCAL, Principal
 from duetime.scheduler.queue import DispatchQueue
 from duetime.scheduler.rules.headroom import Headroom, HeadroomRule
@@ -22,6 +22,7 @@ from duetime.scheduler.rules.policies.policy import (
     spec_of,
 )
 from duetime.scheduler.store import Store
+from duetime.scheduler.task import Json
 
 MAX_VERSIONS_SHOWN: Final = 50
 MAX_POLICY_TRIES: Final = 5
@@ -45,6 +46,17 @@ class PolicyChange:
     policy: OrderPolicy
     differences: tuple[str, ...]
     version: int | None = None
+
+
+class StalePolicy(DuetimeError):
+    """Another version of the policy is in force than the one that the change is based on; nothing was changed."""
+
+    code = "stale_revision"
+
+    def __init__(self, given: int, current: int) -> None:
+        self.current = current
+        said = f"version {current} of the policy is in force, not {given}; nothing was changed. Read it and repeat."
+        super().__init__(said, argument="revision")
 
 
 class PolicyRegistry:
@@ -74,25 +86,42 @@ class PolicyRegistry:
             return self._known or PolicyInForce()
 
     def set(
-        self, given: Mapping[str, Any], *, by: Principal = LOCAL, reason: str | None = None, dry_run: bool = False
+        self,
+        given: Mapping[str, Any],
+        *,
+        by: Principal = LOCAL,
+        reason: str | None = None,
+        dry_run: bool = False,
+        based_on: int | None = None,
     ) -> PolicyChange:
-        """Change what `given` names; everything else stays. Raises InvalidArgument(s) for what is not accepted."""
+        """Change what `given` names; everything else stays. Raises InvalidArgument(s) for what is not accepted.
+
+        Raises StalePolicy unless the version in force is the one that the change is `based_on`, where it names one.
+        """
 
         def change(now: PolicyInForce) -> OrderPolicy:
             return read_policy(given, now.policy)
 
-        return self._change(change, AuditKind.POLICY_SET, by=by, reason=reason, dry_run=dry_run)
+        act = AuditEntry.by(by, AuditKind.POLICY_SET, reason=reason)
+        return self._change(change, act, dry_run=dry_run, based_on=based_on)
 
     def roll_back(
-        self, version: int, *, by: Principal = LOCAL, reason: str | None = None, dry_run: bool = False
+        self,
+        version: int,
+        *,
+        by: Principal = LOCAL,
+        reason: str | None = None,
+        dry_run: bool = False,
+        based_on: int | None = None,
     ) -> PolicyChange:
-        """Make a new version with the content of an earlier one, 0 for the default; raises InvalidArgument."""
+        """Make a new version with the content of an earlier one, 0 for the default; raises as `set` does."""
         found = self._store.policies.get(version) if version else PolicyVersion(0, {}, self._store.now(), "")
         if found is None:
             newest = self._store.policies.version()
             raise InvalidArgument("version", f"no version {version}", accepted=f"0 to {newest}", example=str(newest))
         policy = read_policy(found.content)
-        return self._change(lambda _: policy, AuditKind.POLICY_RESTORED, by=by, reason=reason, dry_run=dry_run)
+        act = AuditEntry.by(by, AuditKind.POLICY_RESTORED, reason=reason)
+        return self._change(lambda _: policy, act, dry_run=dry_run, based_on=based_on)
 
     def history(self, limit: int = MAX_VERSIONS_SHOWN) -> Sequence[PolicyVersion]:
         """Return the newest versions, the one in force first."""
@@ -109,24 +138,22 @@ class PolicyRegistry:
             queue.set_shares(found.policy.shares, found.version)
 
     def _change(
-        self,
-        change: Callable[[PolicyInForce], OrderPolicy],
-        kind: AuditKind,
-        *,
-        by: Principal,
-        reason: str | None,
-        dry_run: bool,
+        self, change: Callable[[PolicyInForce], OrderPolicy], act: AuditEntry, *, dry_run: bool, based_on: int | None
     ) -> PolicyChange:
         for _ in range(MAX_POLICY_TRIES):
             now = self._read() or PolicyInForce()
+            if based_on is not None and based_on != now.version:
+                raise StalePolicy(based_on, now.version)
             policy = change(now)
             found = PolicyChange(policy, tuple(differences(now.policy, policy)))
             if dry_run or not found.differences:
                 return found
-            act = AuditEntry.by(
-                by, kind, f"policy {now.version + 1}", reason=reason, detail={"changes": list(found.differences)}
+            told: dict[str, Json] = {"changes": list(found.differences)}
+            made = self._store.policies.add(
+                spec_of(policy),
+                replace(act, subject=f"policy {now.version + 1}", detail=told),
+                based_on=now.version,
             )
-            made = self._store.policies.add(spec_of(policy), act, based_on=now.version)
             if made is not None:
                 self.refresh()
                 return PolicyChange(policy, found.differences, made.version)

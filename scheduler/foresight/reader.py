@@ -7,13 +7,11 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from duetime.scheduler.errors import InvalidArgument
-from duetime.scheduler.events import EventFilter, EventPage
 from duetime.scheduler.foresight.agenda import MAX_OCCURRENCES_AHEAD, Outlook, reaches_ahead
 from duetime.scheduler.foresight.explain import RunFacts, explained, is_due, waiting_for
 from duetime.scheduler.foresight.explainer import Explainer
+from duetime.scheduler.foresight.past_reader import PastReader
 from duetime.scheduler.foresight.task_view import row_of, view_of
-from duetime.scheduler.history.run_detail import RunDetail
-from duetime.scheduler.history.runs import BucketWidth, RunCounts, RunFilter, RunGroup, RunPage, TimeBuckets
 from duetime.scheduler.intake.bounds import Bound, Bounds
 from duetime.scheduler.intake.validation import MAX_TASKS_COUNTED, check_filter, page_size, tenant_read
 from duetime.scheduler.principal import LOCAL, Principal
@@ -30,23 +28,13 @@ def _unknown_length(record: TaskRecord) -> timedelta:
     return record.task.estimate or UNKNOWN_ESTIMATE
 
 
-class Reader:
+class Reader(PastReader):
     """Read tasks. `Scheduler` adds the changes; every method is synchronous and sees one tenant."""
 
     def __init__(self, store: Store, zone: str | None, explainer: Explainer | None = None, holidays: str = "") -> None:
-        self._store = store
-        self._zone = zone
+        super().__init__(store, zone)
         self._holidays = holidays
         self._explainer = explainer
-
-    def now(self) -> datetime:
-        """Return the time by the clock that decides what is due, in UTC."""
-        return self._store.now()
-
-    @property
-    def zone(self) -> str | None:
-        """The IANA zone of wall times when a caller names none, None when every caller has to name one."""
-        return self._zone
 
     def get(self, task_id: str, *, by: Principal = LOCAL) -> TaskView:
         """Return one task and what it waits for. Raises TaskNotFound, which names the closest ids of the tenant."""
@@ -162,49 +150,6 @@ class Reader:
     def _missed(self, by: Principal) -> tuple[Sequence[InboxMessage], int]:
         return self._store.inbox.missed(by.tenant, by.user, limit=MAX_OUTCOMES_MENTIONED, most=MAX_TASKS_COUNTED)
 
-    def history(
-        self,
-        where: EventFilter = EventFilter(),  # noqa: B008 - a frozen value
-        *,
-        since: Bound | None = None,
-        until: Bound | None = None,
-        limit: int = 50,
-        cursor: str | None = None,
-        tenant: str | None = None,
-        by: Principal = LOCAL,
-    ) -> EventPage:
-        """Return a page of events, newest first; `since` and `until` are in words or a datetime, as in `list`.
-
-        A page may be short: see `EventPage`. `tenant` as in `runs`; users read the events of their own tenant.
-        """
-        check_filter(where)
-        bounds = Bounds.of(cursor, self._store.now(), self._zone, since=since, until=until)
-        where = replace(where, **bounds.instants)
-        page = self._store.history.events(tenant_read(by, tenant), where, limit=page_size(limit), cursor=bounds.cursor)
-        return replace(page, cursor=bounds.following(page.cursor), where=where)
-
-    def runs(
-        self,
-        where: RunFilter = RunFilter(),  # noqa: B008 - a frozen value
-        *,
-        since: Bound | None = None,
-        until: Bound | None = None,
-        limit: int = 50,
-        cursor: str | None = None,
-        tenant: str | None = None,
-        by: Principal = LOCAL,
-    ) -> RunPage:
-        """Return a page of runs, newest first; `since` and `until` as in `history`. A page may be short: see `RunPage`.
-
-        Without states and an end, runs that are due later are left out. `tenant` is the caller's own by default; an
-        operator may name another one, or `*` for all.
-        """
-        where, bounds = self._runs_wanted(where, since, until, cursor)
-        page = self._store.run_history.page(
-            tenant_read(by, tenant), where, limit=page_size(limit), cursor=bounds.cursor
-        )
-        return replace(page, cursor=bounds.following(page.cursor), where=where)
-
     def schedules(
         self,
         *,
@@ -223,49 +168,6 @@ class Reader:
         )
         now = self._store.now()
         return [view_of(record, now) for record in found], following
-
-    def run(self, run_id: str, *, tenant: str | None = None, by: Principal = LOCAL) -> RunDetail:
-        """Return one run with all that is kept of it; `tenant` as in `runs`. Raises RunNotFound."""
-        return self._store.run_history.detail(tenant_read(by, tenant), run_id)
-
-    def run_counts(
-        self,
-        group: RunGroup = RunGroup.STATE,
-        where: RunFilter = RunFilter(),  # noqa: B008 - a frozen value
-        *,
-        since: Bound | None = None,
-        until: Bound | None = None,
-        tenant: str | None = None,
-        by: Principal = LOCAL,
-    ) -> RunCounts:
-        """Return the number of runs of a filter by group, the largest first; the filter is read as in `runs`."""
-        where, _ = self._runs_wanted(where, since, until, None)
-        return replace(self._store.run_history.counts(tenant_read(by, tenant), where, group), where=where)
-
-    def run_buckets(
-        self,
-        width: BucketWidth = BucketWidth.HOUR,
-        where: RunFilter = RunFilter(),  # noqa: B008 - a frozen value
-        *,
-        since: Bound | None = None,
-        until: Bound | None = None,
-        tenant: str | None = None,
-        by: Principal = LOCAL,
-    ) -> TimeBuckets:
-        """Return the number of runs of a filter by time and state, oldest first; days are those of the own zone."""
-        where, _ = self._runs_wanted(where, since, until, None)
-        found = self._store.run_history.buckets(tenant_read(by, tenant), where, width, self._zone or "UTC")
-        return replace(found, where=where)
-
-    def _runs_wanted(
-        self, where: RunFilter, since: Bound | None, until: Bound | None, cursor: str | None
-    ) -> tuple[RunFilter, Bounds]:
-        """Return the filter with its bounds as instants, and what the cursor of a page says of them."""
-        check_filter(where)
-        if until is None and where.until is None and not where.states:
-            until = "now"
-        bounds = Bounds.of(cursor, self._store.now(), self._zone, since=since, until=until)
-        return replace(where, **bounds.instants), bounds
 
     def attempts(self, task_id: str, *, by: Principal = LOCAL) -> Sequence[Attempt]:
         """Return every attempt of every run of a task, oldest first."""

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import ParamSpec, TypeVar
 
+from duetime.scheduler.audit.entry import AuditFilter
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments
 from duetime.scheduler.events import EventFilter
 from duetime.scheduler.history.dead_letters import DeadLetterFilter
@@ -31,7 +32,7 @@ MAX_RUNS = 1_000_000
 
 ALL_TENANTS = "*"
 
-_FILTER_TEXTS = ("query", "text", "label", "action", "task_id", "worker", "actor", "via", "pool")
+_FILTER_TEXTS = ("query", "text", "label", "action", "task_id", "worker", "actor", "via", "pool", "surface", "subject")
 
 
 def check_key(request: Request) -> None:
@@ -60,7 +61,7 @@ def check_reason(reason: str | None) -> None:
         check_characters("reason", reason, limit=MAX_REASON_CHARS)
 
 
-def check_filter(where: TaskFilter | EventFilter | RunFilter | DeadLetterFilter) -> None:
+def check_filter(where: TaskFilter | EventFilter | RunFilter | DeadLetterFilter | AuditFilter) -> None:
     """Refuse a filter with a text that is too long for anything to have, or unreadable."""
     for name in _FILTER_TEXTS:
         text = getattr(where, name, None)

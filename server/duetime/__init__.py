@@ -13,6 +13,7 @@ from duetime.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from duetime import errors, testing
+    from duetime.scheduler.audit.entry import AuditEntry, AuditFilter, AuditKind, AuditPage
     from duetime.scheduler.errors import (
         DuetimeError,
         HandlerError,
@@ -60,6 +61,10 @@ __all__ = [
     "AsyncScheduler",
     "Attempt",
     "AttemptFilter",
+    "AuditEntry",
+    "AuditFilter",
+    "AuditKind",
+    "AuditPage",
     "BucketWidth",
     "Context",
     "DeadLetter",
@@ -111,6 +116,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "duetime.scheduler.audit.entry": {"AuditEntry", "AuditFilter", "AuditKind", "AuditPage"},
     "duetime.scheduler.errors": {
         "DuetimeError",
         "HandlerError",

@@ -7,6 +7,7 @@ from dataclasses import fields
 from datetime import date, datetime, timedelta
 from typing import Any
 
+from duetime.scheduler.audit.entry import AuditFilter, AuditKind
 from duetime.scheduler.dead_letters import MAX_LETTERS_CLOSED
 from duetime.scheduler.events import EventFilter, EventKind
 from duetime.scheduler.history.dead_letters import DeadLetterFilter, LetterState
@@ -118,6 +119,8 @@ _OF_RUNS = (
     Argument("min_cost", Money("a Decimal, a number or text"), example="min_cost=Decimal('0.50')"),
     Argument("kind", OneOf("a kind of an event", EventKind), example="kind=EventKind.PAUSED"),
     Argument("via", Text(accepted="a way of calls: `cli`, `mcp`, `rest`"), example="via='mcp'"),
+    Argument("surface", Text(accepted="a way of calls: `cli`, `mcp`, `rest`"), example="surface='rest'"),
+    Argument("subject", Text(accepted="the name of a key, a pool, a secret"), example="subject='gpu'"),
     Argument("tenant", Text(accepted="a tenant, or `*` for all"), example="tenant='*'"),
     Argument("group", OneOf(f"one of {', '.join(RunGroup)}", RunGroup), example="group=RunGroup.ACTION"),
     Argument("width", OneOf(f"one of {', '.join(BucketWidth)}", BucketWidth), example="width=BucketWidth.DAY"),
@@ -160,14 +163,14 @@ OF_LETTERS = ("dead_letters", "replay", "discard")
 SPECIAL: dict[str, Argument] = {
     **{
         f"{name}.until": Argument("until", _BOUND, example="until='yesterday'")
-        for name in ("history", *OF_RUNS, *OF_LETTERS)
+        for name in ("history", "audit", *OF_RUNS, *OF_LETTERS)
     },
     "act.action": Argument("action", _ACTIONS, example="action='run_now'"),
     "act.until": Argument("until", _TIME, example="until='tomorrow 9am'"),
     **{f"TaskFilter.{name}": Argument(name, _INSTANT) for name in ("after", "before")},
     **{
         f"{kind}.{name}": Argument(name, _INSTANT)
-        for kind in ("EventFilter", "RunFilter", "DeadLetterFilter")
+        for kind in ("EventFilter", "RunFilter", "DeadLetterFilter", "AuditFilter")
         for name in ("since", "until")
     },
 }
@@ -189,6 +192,10 @@ SPECIAL |= {
 }
 _OF_RUN_FILTER = Argument("where", _fields_of(RunFilter), example="where=RunFilter(min_attempts=2)")
 SPECIAL |= {f"{name}.where": _OF_RUN_FILTER for name in OF_RUNS}
+SPECIAL["AuditFilter.kind"] = Argument(
+    "kind", OneOf("a kind of an audit entry", AuditKind), example="kind=AuditKind.POOL_SET"
+)
+SPECIAL["audit.where"] = Argument("where", _fields_of(AuditFilter), example="where=AuditFilter(surface='rest')")
 SPECIAL["DeadLetterFilter.state"] = Argument(
     "state", OneOf(f"one of {', '.join(LetterState)}, or None", LetterState), example="state=LetterState.REPLAYED"
 )

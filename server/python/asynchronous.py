@@ -98,6 +98,7 @@ class AsyncScheduler:
     run_counts = in_thread(ProgramScheduler.run_counts)
     run_buckets = in_thread(ProgramScheduler.run_buckets)
     attempts = in_thread(ProgramScheduler.attempts)
+    audit = in_thread(ProgramScheduler.audit)
     dead_letters = in_thread(ProgramScheduler.dead_letters)
     dead_letter = in_thread(ProgramScheduler.dead_letter)
     replay = in_thread(ProgramScheduler.replay)

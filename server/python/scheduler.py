@@ -78,6 +78,7 @@ class ProgramScheduler:
     run_counts = checked(Service.run_counts)
     run_buckets = checked(Service.run_buckets)
     attempts = checked(Service.attempts)
+    audit = checked(Service.audit)
     dead_letters = checked(Service.dead_letters)
     dead_letter = checked(Service.dead_letter)
     replay = checked(Service.replay)

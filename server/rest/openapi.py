@@ -51,7 +51,7 @@ _CONDITION: Final[dict[str, Any]] = {
     "name": CONDITION_HEADER,
     "in": "header",
     "schema": _TEXT,
-    "description": "The ETag of the task: refuse with 412 if it has another one by now",
+    "description": "The ETag of what is changed: refuse with 412 if it has another one by now",
 }
 
 
@@ -135,8 +135,9 @@ def _implied(operation: Operation) -> Iterator[HTTPStatus]:
 
 def _headers(operation: Operation) -> dict[str, Json]:
     paged = {"Link": _header('The next page as rel="next" (RFC 8288); absent on the last one')}
-    revision = {"ETag": _header("The revision of the task")}
-    return {**(paged if operation.paged else {}), **(revision if operation.conditional else {})}
+    revision = {"ETag": _header("The revision of the task, or the version of the policy")}
+    has_tag = operation.conditional or operation.tagged
+    return {**(paged if operation.paged else {}), **(revision if has_tag else {})}
 
 
 def _header(about: str) -> dict[str, Json]:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from duetime.scheduler.queue.remote import RemoteQueue
     from duetime.scheduler.service import Scheduler
     from duetime.scheduler.store import Store
+    from duetime.server.settings.model import Settings
 
 
 class Wakeable(Protocol):
@@ -29,6 +30,9 @@ class Wakeable(Protocol):
 
 class Installation(Protocol):
     """The parts of an application that operations work on."""
+
+    @property
+    def settings(self) -> Settings: ...
 
     @property
     def scheduler(self) -> Scheduler: ...
@@ -98,7 +102,8 @@ def nothing_else(call: RestCall, given: Mapping[str, Any]) -> Sequence[InvalidAr
 class Operation:
     """One method of one path below `/v1`; `name` is its operationId.
 
-    `body` is None where the request has none. `conditional` ones take If-Match, `repeatable` ones Idempotency-Key.
+    `body` is None where the request has none. `conditional` ones take If-Match, these and
+    `tagged` ones answer with an ETag, `repeatable` ones Idempotency-Key.
     `created`: the answer may have the status 201. `also_wrong` finds further problems of a request that is refused.
     """
 
@@ -114,6 +119,7 @@ class Operation:
     body: tuple[Argument, ...] | None = None
     conditional: bool = False
     repeatable: bool = False
+    tagged: bool = False
     created: bool = False
     paged: bool = False
     statuses: tuple[HTTPStatus, ...] = ()

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from duetime.server.rest.administration.alerts import OF_ALERTS
+from duetime.server.rest.administration.audit import OF_AUDIT
+from duetime.server.rest.administration.policy import OF_POLICY
+from duetime.server.rest.administration.retention import OF_RETENTION
+from duetime.server.rest.administration.secrets import OF_SECRETS
 from duetime.server.rest.operation import Operation
 from duetime.server.rest.resources.batch import SCHEDULE_BATCH
 from duetime.server.rest.resources.dead_letters import OF_DEAD_LETTERS
@@ -25,4 +30,9 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     *OF_INSTALLATION,
     *OF_WORKERS,
     *OF_KEYS,
+    *OF_SECRETS,
+    *OF_AUDIT,
+    *OF_POLICY,
+    *OF_RETENTION,
+    *OF_ALERTS,
 )

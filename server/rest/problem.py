@@ -10,6 +10,7 @@ from http import HTTPStatus
 from secrets import token_hex
 from typing import Any, Final
 
+from duetime.scheduler.dispatch.policy_registry import StalePolicy
 from duetime.scheduler.errors import (
     MAX_REFUSAL_BYTES,
     DuetimeError,
@@ -133,7 +134,7 @@ def not_served(status: int, detail: str, headers: Mapping[str, str] | None = Non
 
 
 def _members(error: DuetimeError) -> dict[str, Json]:
-    if isinstance(error, StaleRevision):
+    if isinstance(error, StaleRevision | StalePolicy):
         return {"revision": error.current}
     one = isinstance(error, InvalidArgument | Malformed | IdempotencyConflict) and error.argument
     return {"argument": in_bytes(error.argument, 100)} if one else {}

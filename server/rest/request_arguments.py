@@ -23,7 +23,7 @@ CONDITION_HEADER: Final = "If-Match"
 
 KEY_PATTERN: Final = r"^[!-~]{1,200}$"
 
-_ENTITY_TAG = re.compile(r'"([1-9][0-9]{0,8})"')
+_ENTITY_TAG = re.compile(r'"(0|[1-9][0-9]{0,8})"')
 _WHOLE = re.compile(r"-?[0-9]{1,18}")
 
 
@@ -167,13 +167,13 @@ def _of_pairs(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
 
 
 def read_condition(operation: Operation, headers: Headers) -> int | None:
-    """Return the revision that If-Match names, None without one. Raises Malformed for what no task ever has."""
+    """Return the revision that If-Match names, None without one. Raises Malformed for what nothing ever has."""
     given = headers.getlist(CONDITION_HEADER)
     if not operation.conditional or not given or given == ["*"]:
         return None
     tag = _ENTITY_TAG.fullmatch(given[0]) if len(given) == 1 else None
     if tag is None:
-        said = 'no task has this tag; expected one, as ETag gives it, such as "3".'
+        said = 'nothing has this tag; expected one, as ETag gives it, such as "3".'
         raise Malformed(said, HTTPStatus.PRECONDITION_FAILED, argument=CONDITION_HEADER)
     return int(tag[1])
 

@@ -4,26 +4,23 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Annotated
+from dataclasses import replace
+from typing import Annotated, Any
 
 import typer
-from duetime.scheduler.audit.entry import AuditEntry, AuditFilter, AuditKind
-from duetime.scheduler.audit.verdict import ChainVerdict, KeptHead
-from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.audit.entry import AuditFilter, AuditKind
 from duetime.scheduler.intake.bounds import Bounds
 from duetime.scheduler.principal import LOCAL
-from duetime.scheduler.rules.time import times
-from duetime.scheduler.task import Json
 from duetime.server.cli import output
 from duetime.server.cli.exit_codes import FAILED_CODE
 from duetime.server.cli.formats.csv_table import write_csv
 from duetime.server.cli.output import AsCsv, AsJson
 from duetime.server.session import session
+from duetime.tools.admin.audit_rows import AUDIT_COLUMNS, heads_json, page_json, read_head, verdicts_json
 from duetime.widgets.history_text import clock_time
 
-COLUMNS = ("id", "at", "tenant", "kind", "actor", "actor_tenant", "via", "subject", "reason", "detail")
 ChainTenant = Annotated[str | None, typer.Option(help="only the chain of this tenant")]
 
 
@@ -44,20 +41,26 @@ def list_(
 ) -> None:
     """List what callers did that is no event of a task, newest first: who, by which way, to what and why."""
     opened = session(context)
-    zone = opened.settings().timezone or "UTC"
+    zone = opened.zone()
     with opened.store(create=True) as store:
         bounds = Bounds.of(cursor, store.now(), zone, since=since, until=until)
         where = AuditFilter(who, surface, kind, subject, **bounds.instants)
         page = store.audit.page(tenant, where, limit=limit, cursor=bounds.cursor)
-        following = bounds.following(page.cursor)
+    shown = page_json(replace(page, cursor=bounds.following(page.cursor)))
+    show_page(shown, zone, as_json=as_json, as_csv=as_csv)
+
+
+def show_page(page: Mapping[str, Any], zone: str, *, as_json: bool, as_csv: bool) -> None:
+    """Write a page of audit entries, and how to get the next one."""
     if as_json:
-        output.as_json({"schema": "duetime.audit/1", "entries": [*map(_json, page.entries)], "cursor": following})
-    elif as_csv:
-        write_csv(COLUMNS, map(_json, page.entries))
+        output.as_json(dict(page))
+        return
+    if as_csv:
+        write_csv(AUDIT_COLUMNS, page["entries"])
     else:
-        _table(page.entries, zone)
-    if following and not as_json:
-        output.note(f"More: repeat the command with --cursor {following}")
+        _table(page["entries"], zone)
+    if page.get("cursor"):
+        output.note(f"More: repeat the command with --cursor {page['cursor']}")
 
 
 def head(context: typer.Context, *, tenant: ChainTenant = None, as_json: AsJson = False) -> None:
@@ -66,12 +69,16 @@ def head(context: typer.Context, *, tenant: ChainTenant = None, as_json: AsJson 
         while store.audit_chain.seal(durable=True):
             pass
         found = store.audit_chain.heads(tenant)
+    show_heads(heads_json(found), as_json=as_json)
+
+
+def show_heads(found: Mapping[str, Any], *, as_json: bool) -> None:
+    """Write the ends of chains, a line each."""
     if as_json:
-        heads: list[Json] = [{"tenant": it.tenant, "entries": it.entries, "hash": it.hash} for it in found]
-        output.as_json({"schema": "duetime.audit_heads/1", "heads": heads})
+        output.as_json(dict(found))
         return
-    for each in found:
-        output.say(f"{each.tenant}:{each.entries}:{each.hash}")
+    for each in found["heads"]:
+        output.say(f"{each['tenant']}:{each['entries']}:{each['hash']}")
 
 
 def verify(
@@ -84,31 +91,22 @@ def verify(
     as_json: AsJson = False,
 ) -> None:
     """Verify the audit chains: nothing that was sealed is changed, deleted, added or moved; else exit with 1."""
-    kept = [_head_in(text) for text in head or ()]
+    kept = [read_head(text) for text in head or ()]
     began = time.monotonic()
     with session(context).store(create=True) as store, _progress() as (seen, expect):
         expect(sum(each.entries for each in store.audit_chain.heads(tenant)))
         found = list(store.audit_chain.verify(tenant, kept=kept, seen=seen))
-    seconds = time.monotonic() - began
+    show_verdicts(verdicts_json(found), time.monotonic() - began, as_json=as_json)
+
+
+def show_verdicts(found: Mapping[str, Any], seconds: float, *, as_json: bool) -> None:
+    """Write the results of verifications; raises Exit where a chain is broken."""
     if as_json:
-        output.as_json({"schema": "duetime.audit_verdicts/1", "chains": [*map(_verdict_json, found)]})
+        output.as_json(dict(found))
     else:
-        _say(found, seconds)
-    if any(verdict.broken for verdict in found):
+        _say(found["chains"], seconds)
+    if any(verdict.get("broken") for verdict in found["chains"]):
         raise typer.Exit(FAILED_CODE)
-
-
-def _head_in(text: str) -> KeptHead:
-    tenant, _, rest = text.rpartition(":")[0].rpartition(":")
-    hash_ = text.rpartition(":")[2]
-    if not (tenant and rest.isdecimal() and hash_):
-        raise InvalidArgument(
-            "head",
-            f"{text[:80]!r} is no head",
-            accepted="a line of `duetime audit head`",
-            example="local:8:9f86d081...",
-        )
-    return KeptHead(tenant, int(rest), hash_)
 
 
 @contextmanager
@@ -125,45 +123,35 @@ def _progress() -> Iterator[tuple[Callable[[int], None], Callable[[int], None]]]
         yield lambda count: shown.advance(task, count), lambda total: shown.update(task, total=total)
 
 
-def _say(found: Sequence[ChainVerdict], seconds: float) -> None:
+def _say(found: Sequence[Mapping[str, Any]], seconds: float) -> None:
     for each in found:
-        if each.broken:
-            output.say(f"{each.tenant}: BROKEN at entry {each.broken.entry:,}: {each.broken.wrong}.")
+        broken = each.get("broken")
+        if broken:
+            output.say(f"{each['tenant']}: BROKEN at entry {broken['entry']:,}: {broken['wrong']}.")
             continue
         notes = [
-            *([f"{each.removed:,} deleted by retention"] if each.removed else []),
-            *([f"{each.unkeyed:,} sealed before there was a key"] if each.unkeyed else []),
-            *([f"{each.pending:,} not sealed yet"] if each.pending else []),
+            *([f"{each['removed']:,} deleted by retention"] if each["removed"] else []),
+            *([f"{each['unkeyed']:,} sealed before there was a key"] if each["unkeyed"] else []),
+            *([f"{each['pending']:,} not sealed yet"] if each["pending"] else []),
         ]
-        output.say(f"{each.tenant}: {each.entries:,} entries hold{''.join(f', {note}' for note in notes)}.")
-    checked = sum(each.checked for each in found)
+        output.say(f"{each['tenant']}: {each['entries']:,} entries hold{''.join(f', {note}' for note in notes)}.")
+    checked = sum(each["checked"] for each in found)
     output.say(f"{checked:,} rows compared in {seconds:.1f} s ({checked / max(seconds, 0.001):,.0f} a second).")
 
 
-def _verdict_json(verdict: ChainVerdict) -> dict[str, Json]:
-    broken: Json = {"entry": verdict.broken.entry, "wrong": verdict.broken.wrong} if verdict.broken else None
-    names = ("tenant", "entries", "hash", "checked", "removed", "pending", "unkeyed")
-    return {**{name: getattr(verdict, name) for name in names}, "broken": broken}
-
-
-def _table(entries: Sequence[AuditEntry], zone: str) -> None:
+def _table(entries: Sequence[Mapping[str, Any]], zone: str) -> None:
     if not entries:
         output.say("No entry matches.")
         return
     rows = (
         (
-            clock_time(times.utc(entry.at), zone) if entry.at else "",
-            entry.kind.value,
-            entry.subject or "",
-            f"{entry.actor} of {entry.actor_tenant}" if entry.actor_tenant else entry.actor,
-            entry.via or "",
-            entry.reason or "",
+            clock_time(entry["at"], zone) if entry.get("at") else "",
+            entry["kind"],
+            entry.get("subject") or "",
+            f"{entry['actor']} of {entry['actor_tenant']}" if entry.get("actor_tenant") else entry["actor"],
+            entry.get("via") or "",
+            entry.get("reason") or "",
         )
         for entry in entries
     )
     output.table((f"AT ({zone})", "WHAT", "TO", "BY", "VIA", "WHY"), rows, spare=("WHY", "VIA"))
-
-
-def _json(entry: AuditEntry) -> dict[str, Json]:
-    values: dict[str, Json] = {name: getattr(entry, name) for name in COLUMNS}
-    return {**values, "at": times.utc(entry.at) if entry.at else None, "kind": entry.kind.value}

@@ -9,23 +9,15 @@ from datetime import timedelta
 from typing import Annotated, Any
 
 import typer
-from duetime.scheduler.dispatch.policy_registry import PolicyChange
 from duetime.scheduler.errors import InvalidArgument
-from duetime.scheduler.foresight.lateness import BacklogReport
 from duetime.scheduler.principal import LOCAL, Principal
-from duetime.scheduler.rules.policies.policy import (
-    DEFAULT_POLICY,
-    OrderPolicy,
-    PolicyVersion,
-    differences,
-    read_policy,
-    spec_of,
-)
+from duetime.scheduler.rules.policies.policy import OrderPolicy, read_policy
 from duetime.scheduler.rules.time import times
-from duetime.scheduler.task import Json, Tier
+from duetime.scheduler.task import Tier
 from duetime.server.cli import output
 from duetime.server.cli.output import AsJson
 from duetime.server.session import cli_way, session
+from duetime.tools.admin.policy_rows import change_json, history_json, policy_json
 
 Reason = Annotated[str | None, typer.Option(help="why, for the history and the audit log")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="only say what would change")]
@@ -36,13 +28,18 @@ CHANGE_EXAMPLE = "patience.normal='2 minutes'"
 def show(context: typer.Context, *, as_json: AsJson = False) -> None:
     """Show the policy in force: its numbers by tier."""
     with session(context).app() as app:
-        found = app.registry.policies.refresh()
-        newest = app.registry.policies.history(1)
+        policies = app.registry.policies
+        found = policy_json(policies.refresh(), next(iter(policies.history(1)), None))
+    show_policy(found, as_json=as_json)
+
+
+def show_policy(found: Mapping[str, Any], *, as_json: bool) -> None:
+    """Write the policy in force."""
     if as_json:
-        output.as_json({"schema": "duetime.policy/1", "version": found.version, "policy": spec_of(found.policy)})
+        output.as_json(dict(found))
         return
-    output.say(_version_text(newest[0]) if newest else "version 0: the default, which nobody has changed")
-    output.table(("TIER", "PATIENCE", "VALUE", "SHARE", "CEILING", "HEADROOM"), _rows(found.policy))
+    output.say(_version_text(found) if found["version"] else "version 0: the default, which nobody has changed")
+    output.table(("TIER", "PATIENCE", "VALUE", "SHARE", "CEILING", "HEADROOM"), _rows(read_policy(found["policy"])))
 
 
 def set_(
@@ -57,27 +54,31 @@ def set_(
     as_json: AsJson = False,
 ) -> None:
     """Change numbers of the policy in all processes, within seconds; everything else stays."""
-    given = _given(changes)
+    given = read_changes(changes)
     with session(context).app() as app:
         change = app.registry.policies.set(given, by=_caller(), reason=reason, dry_run=dry_run)
         app.runner.wake()
         backlog = app.backlog.report()
-    _say_change(change, backlog, as_json=as_json)
+    show_change(change_json(change, sum(tier.waiting for tier in backlog.tiers)), as_json=as_json)
 
 
 def history(context: typer.Context, *, as_json: AsJson = False) -> None:
     """List the versions of the policy, newest first: who set each, when, why and what it changed."""
     with session(context).app() as app:
-        found = list(app.registry.policies.history())
+        found = history_json(app.registry.policies.history())
+    show_history(found, as_json=as_json)
+
+
+def show_history(found: Mapping[str, Any], *, as_json: bool) -> None:
+    """Write versions of the policy."""
     if as_json:
-        output.as_json({"schema": "duetime.policy_history/1", "versions": [_json(each) for each in found]})
+        output.as_json(dict(found))
         return
-    if not found:
+    if not found["versions"]:
         output.say("nobody has changed the policy: the default is in force")
-    for each, before in zip(found, [*found[1:], None], strict=True):
+    for each in found["versions"]:
         output.say(_version_text(each))
-        known = read_policy(before.content) if before else DEFAULT_POLICY
-        _say_lines(differences(known, read_policy(each.content)) if before or each.version == 1 else ())
+        _say_lines(each["changes"])
 
 
 def rollback(
@@ -93,14 +94,14 @@ def rollback(
         change = app.registry.policies.roll_back(version, by=_caller(), reason=reason, dry_run=dry_run)
         app.runner.wake()
         backlog = app.backlog.report()
-    _say_change(change, backlog, as_json=as_json)
+    show_change(change_json(change, sum(tier.waiting for tier in backlog.tiers)), as_json=as_json)
 
 
 def _caller() -> Principal:
     return replace(LOCAL, via=cli_way())
 
 
-def _given(changes: Iterable[str]) -> Mapping[str, Any]:
+def read_changes(changes: Iterable[str]) -> Mapping[str, Any]:
     words = list(changes)
     if len(words) == 1 and words[0].lstrip().startswith("{"):
         return _json_of(words[0])
@@ -131,26 +132,19 @@ def _value(text: str) -> Any:
         return text
 
 
-def _say_change(change: PolicyChange, backlog: BacklogReport, *, as_json: bool) -> None:
-    waiting = sum(tier.waiting for tier in backlog.tiers)
-    moved = any(line.startswith(("patience", "value")) for line in change.differences)
+def show_change(found: Mapping[str, Any], *, as_json: bool) -> None:
+    """Write a change of the policy, done or only tried."""
     if as_json:
-        output.as_json(
-            {
-                "schema": "duetime.policy_change/1",
-                "version": change.version,
-                "changes": list(change.differences),
-                "waiting_runs_with_new_keys": waiting if moved else 0,
-            }
-        )
+        output.as_json(dict(found))
         return
-    if not change.differences:
+    if not found["changes"]:
         output.say("nothing changes: the policy in force has these numbers")
         return
-    output.say(f"version {change.version} is in force:" if change.version else "this would change:")
-    _say_lines(change.differences)
-    if moved and waiting:
-        output.say(f"{waiting} waiting runs {'get' if change.version else 'would get'} new places in the order")
+    version, moved = found.get("version"), found["waiting_runs_with_new_keys"]
+    output.say(f"version {version} is in force:" if version else "this would change:")
+    _say_lines(found["changes"])
+    if moved:
+        output.say(f"{moved} waiting runs {'get' if version else 'would get'} new places in the order")
 
 
 def _say_lines(lines: Iterable[str]) -> None:
@@ -158,20 +152,9 @@ def _say_lines(lines: Iterable[str]) -> None:
         output.say(f"  {line}")
 
 
-def _version_text(found: PolicyVersion) -> str:
-    why = f": {found.reason}" if found.reason else ""
-    return f"version {found.version}, set by {found.actor} at {times.utc(found.at)}{why}"
-
-
-def _json(found: PolicyVersion) -> dict[str, Json]:
-    return {
-        "version": found.version,
-        "at": times.utc(found.at),
-        "actor": found.actor,
-        "via": found.via,
-        "reason": found.reason,
-        "policy": found.content,
-    }
+def _version_text(found: Mapping[str, Any]) -> str:
+    why = f": {found['reason']}" if found.get("reason") else ""
+    return f"version {found['version']}, set by {found['actor']} at {found['at']}{why}"
 
 
 def _rows(policy: OrderPolicy) -> Iterator[tuple[str, ...]]:

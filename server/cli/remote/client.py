@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any, Final, Self
 from urllib.parse import quote, urlsplit
 
 import httpx2
@@ -53,6 +53,7 @@ class RemoteServer:
 
     url: str
     key: str | None = None
+    timeout_s: float = TIMEOUT_S
 
     def __post_init__(self) -> None:
         parts = urlsplit(self.url)
@@ -63,6 +64,10 @@ class RemoteServer:
         if self.key and parts.scheme == "http" and not is_loopback(parts.hostname):
             raise InvalidSetting(f"--server: a key is never sent over plain HTTP to {parts.hostname}. Use https.")
 
+    def patiently(self, timeout_s: float) -> Self:
+        """Return the server as one that may take so long to answer."""
+        return replace(self, timeout_s=timeout_s)
+
     def get(self, path: str, **query: Any) -> RemoteAnswer:
         """Read; arguments that are None are left out."""
         return self._send("GET", path, {name: value for name, value in query.items() if value is not None})
@@ -70,6 +75,10 @@ class RemoteServer:
     def post(self, path: str, body: Mapping[str, Any], **headers: str | None) -> RemoteAnswer:
         """Make a change."""
         return self.send("POST", path, body, **headers)
+
+    def delete(self, path: str, **query: Any) -> RemoteAnswer:
+        """Remove what the path names."""
+        return self._send("DELETE", path, query)
 
     def send(self, method: str, path: str, body: Mapping[str, Any] | None, **headers: str | None) -> RemoteAnswer:
         """Make a change by a method; of `headers`, underscores are hyphens, and None leaves one out."""
@@ -88,7 +97,7 @@ class RemoteServer:
         address = f"{self.url.rstrip('/')}{API}{quote(path)}"
         try:
             answer = httpx2.request(
-                method, address, params=query, json=body, headers={**token, **(headers or {})}, timeout=TIMEOUT_S
+                method, address, params=query, json=body, headers={**token, **(headers or {})}, timeout=self.timeout_s
             )
             found = answer.json() if answer.content else {}
         except (httpx2.HTTPError, ValueError) as error:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from duetime.scheduler.errors import InvalidArgument
-from duetime.server.cli.remote import dead, installation, tasks, workers
+from duetime.server.cli.remote import administration, dead, installation, tasks, workers
 from duetime.server.cli.remote.client import RemoteServer
 from duetime.server.cli.remote.tables import ZONE
 
@@ -39,6 +39,20 @@ VERBS: Final[Mapping[str, Callable[[RemoteServer, Mapping[str, Any]], None]]] = 
     "keys create": installation.keys_create,
     "keys revoke": installation.keys_revoke,
     "keys rotate": installation.keys_rotate,
+    "secrets set": administration.secrets_set,
+    "secrets list": administration.secrets_list,
+    "secrets remove": administration.secrets_remove,
+    "secrets rotate": administration.secrets_rotate,
+    "audit list": administration.audit_list,
+    "audit head": administration.audit_head,
+    "audit verify": administration.audit_verify,
+    "policy show": administration.policy_show,
+    "policy set": administration.policy_set,
+    "policy history": administration.policy_history,
+    "policy rollback": administration.policy_rollback,
+    "retention status": administration.retention_status,
+    "retention run": administration.retention_run,
+    "alerts": administration.alerts,
 }
 
 

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import time
-from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Annotated, Any
 
 import typer
-from duetime.scheduler.dispatch.retention import ORDER, Sweep
-from duetime.scheduler.errors import Refused
-from duetime.scheduler.history.retention import RetentionKind, RetentionRule
+from duetime.scheduler.dispatch.retention_run import count_due, delete_due, ruled
+from duetime.scheduler.history.retention import RetentionKind
 from duetime.scheduler.rules.time import times
-from duetime.scheduler.store.retention.retention import LastSweep
 from duetime.server.cli import output
 from duetime.server.cli.output import AsJson
-from duetime.server.session import session
+from duetime.server.session import cli_caller, session
 from duetime.server.settings.options import retention_policy
+from duetime.tools.admin.retention_rows import run_entry, run_json, status_json
 
+NO_RULES_THERE = "There is no rule of retention on this server, so nothing is deleted."
+NO_RULE_OF_KIND = "No rule is of that kind."
 NO_RULES = (
     "There is no rule of retention, so nothing is deleted. "
     'Write one into the TOML file, as [[retention]], what = "tasks", age = "90 days".'
@@ -33,17 +31,20 @@ def status(context: typer.Context, *, as_json: AsJson = False) -> None:
     policy = retention_policy(opened.settings())
     with opened.store(create=True) as store:
         now, last = store.now(), store.retention.last_sweeps()
+    show_status(status_json(policy, last.values()), now, as_json=as_json)
+
+
+def show_status(found: Mapping[str, Any], now: datetime, *, as_json: bool) -> None:
+    """Write the rules of retention."""
     if as_json:
-        rules = [_rule_json(rule) for rule in policy.rules]
-        sweeps = [_sweep_json(sweep) for sweep in last.values()]
-        archive = str(policy.archive) if policy.archive else None
-        output.as_json({"schema": "duetime.retention/1", "rules": rules, "archive": archive, "sweeps": sweeps})
-    elif policy.rules:
+        output.as_json(dict(found))
+    elif found["rules"]:
+        last = {sweep["what"]: sweep for sweep in found["sweeps"]}
         columns = ("WHAT", "OLDER THAN", "STATES", "TENANT", "LAST SWEEP", "DELETED", "PROBLEM")
-        output.table(
-            columns, (_row(rule, last.get(rule.kind), now) for rule in policy.rules), spare=("STATES", "TENANT")
-        )
-        output.say(f"Archive: {policy.archive}" if policy.archive else "No archive: rows are only deleted.")
+        rows = (_row(rule, last.get(rule["what"]), now) for rule in found["rules"])
+        output.table(columns, rows, spare=("STATES", "TENANT"))
+        archive = found.get("archive")
+        output.say(f"Archive: {archive}" if archive else "No archive: rows are only deleted.")
     else:
         output.say(NO_RULES)
 
@@ -58,85 +59,43 @@ def run(
     """Delete now what the rules of retention let go, in small batches beside everything else."""
     opened = session(context)
     policy = retention_policy(opened.settings())
-    kinds = [kind for kind in ORDER if any(rule.kind is kind for rule in policy.rules) and kind in (only or ORDER)]
+    kinds = ruled(policy, only or ())
     if not kinds:
-        output.say(NO_RULES if not policy.rules else "No rule is of that kind.")
+        output.say(NO_RULES if not policy.rules else NO_RULE_OF_KIND)
         return
     with opened.store(create=True) as store:
-        sweep = Sweep(store, policy)
-        result = _Result.counted(sweep, kinds) if dry_run else _Result.swept(sweep, kinds)
+        done = count_due(store, policy, kinds) if dry_run else delete_due(store, policy, kinds)
+        if not dry_run:
+            store.audit.record(run_entry(done, cli_caller()))
+    show_run(run_json(done), as_json=as_json)
+
+
+def show_run(found: Mapping[str, Any], *, as_json: bool) -> None:
+    """Write what a run deleted, or would delete."""
     if as_json:
-        output.as_json(result.as_json())
+        output.as_json(dict(found))
+        return
+    dry_run = found["dry_run"]
+    rows = [(kind, table, f"{count:,}") for kind, of in found["rows"].items() for table, count in of.items()]
+    if not rows:
+        output.say("Nothing is old enough." if dry_run else "Nothing was old enough.")
+        return
+    output.table(("RULE", "TABLE", "WOULD GO" if dry_run else "DELETED"), rows)
+    if dry_run:
+        output.note("Nothing was deleted. A row that two rules let go is counted for both.")
     else:
-        result.show()
+        output.note(f"No batch kept writers waiting for longer than {1000 * found['longest_batch_seconds']:.0f} ms.")
 
 
-@dataclass(frozen=True, slots=True)
-class _Result:
-    """The rows that a run deleted, or would delete, by kind of rule and table."""
-
-    dry_run: bool
-    by_kind: Mapping[RetentionKind, Counter[str]]
-    longest: float = 0.0
-
-    @classmethod
-    def counted(cls, sweep: Sweep, kinds: list[RetentionKind]) -> _Result:
-        return cls(dry_run=True, by_kind={kind: sweep.due(kind) for kind in kinds})
-
-    @classmethod
-    def swept(cls, sweep: Sweep, kinds: list[RetentionKind]) -> _Result:
-        """Sweep kind by kind; raises Refused while another process does."""
-        found: dict[RetentionKind, Counter[str]] = {}
-        for kind in kinds:
-            before = Counter(sweep.deleted)
-            for pause in sweep.run([kind]):
-                time.sleep(pause)
-            if sweep.refused:
-                raise Refused(
-                    "Another process deletes by these rules at the moment; `duetime retention status` shows more."
-                )
-            found[kind] = sweep.deleted - before
-        return cls(dry_run=False, by_kind=found, longest=sweep.longest)
-
-    def show(self) -> None:
-        rows = [
-            (kind.value, table, f"{count:,}")
-            for kind, counts in self.by_kind.items()
-            for table, count in counts.items()
-            if count
-        ]
-        if not rows:
-            output.say("Nothing is old enough." if self.dry_run else "Nothing was old enough.")
-            return
-        output.table(("RULE", "TABLE", "WOULD GO" if self.dry_run else "DELETED"), rows)
-        if self.dry_run:
-            output.note("Nothing was deleted. A row that two rules let go is counted for both.")
-        else:
-            output.note(f"No batch kept writers waiting for longer than {1000 * self.longest:.0f} ms.")
-
-    def as_json(self) -> dict[str, Any]:
-        counts = {kind.value: {name: count for name, count in of.items() if count} for kind, of in self.by_kind.items()}
-        return {"schema": "duetime.retention_run/1", "dry_run": self.dry_run, "rows": counts}
+def _row(rule: Mapping[str, Any], last: Mapping[str, Any] | None, now: datetime) -> tuple[str, ...]:
+    states = ",".join(rule["states"]) or "all"
+    if last is None:
+        swept = ("never", "", "")
+    else:
+        at = times.relative(datetime.fromisoformat(last["finished_at"]), now)
+        swept = (at, f"{last['deleted']:,}", last.get("problem") or "")
+    return (rule["what"], _age(rule.get("age_days")), states, rule.get("tenant") or "all", *swept)
 
 
-def _row(rule: RetentionRule, last: LastSweep | None, now: datetime) -> tuple[str, ...]:
-    states = ",".join(rule.states) or "all"
-    swept = (
-        (times.relative(last.finished_at, now), f"{last.deleted:,}", last.problem or "") if last else ("never", "", "")
-    )
-    return (rule.kind.value, _age(rule.age), states, rule.tenant or "all", *swept)
-
-
-def _age(age: timedelta | None) -> str:
-    return "for ever" if age is None else f"{age / timedelta(days=1):g} days"
-
-
-def _rule_json(rule: RetentionRule) -> dict[str, Any]:
-    days = rule.age / timedelta(days=1) if rule.age is not None else None
-    states = [state.value for state in rule.states]
-    return {"what": rule.kind.value, "age_days": days, "states": states, "tenant": rule.tenant, "unread": rule.unread}
-
-
-def _sweep_json(sweep: LastSweep) -> dict[str, Any]:
-    at = times.utc(sweep.finished_at)
-    return {"what": sweep.kind.value, "finished_at": at, "deleted": sweep.deleted, "problem": sweep.problem}
+def _age(days: float | None) -> str:
+    return "for ever" if days is None else f"{days:g} days"

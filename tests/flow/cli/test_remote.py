@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
@@ -25,12 +26,13 @@ from tests.flow.protocol.serve_process import ServerLog
 Said = Callable[..., str]
 LETTERS = "letters"
 """A tenant with dead letters."""
+SECRETS_KEY = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="
 
 ON_THIS_MACHINE_ALONE = {
     *("serve", "worker", "migrate", "doctor", "config", "install", "uninstall", "service"),
-    *("secrets", "retention", "import", "backup", "policy", "audit", "alerts", "report"),
+    *("import", "backup", "report"),
 }
-"""Verbs of files and processes of a machine, and of secrets and rules that its operator alone changes."""
+"""Verbs of files and processes of a machine."""
 
 
 def issued(folder: Path, tenant: str, user: str, *scopes: str) -> str:
@@ -56,6 +58,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path
     """Run a server that asks for keys; gives its address and the folder of its database."""
     folder = tmp_path_factory.mktemp("server")
     settings = {"DATABASE_URL": f"sqlite:///{folder}/duetime.db", "AUTH": "keys", "PORT": "0", "TIMEZONE": "UTC"}
+    (folder / "duetime.toml").write_text('[[retention]]\nwhat = "tasks"\nage = "90 days"\n')
+    settings |= {"CONFIG": f"{folder}/duetime.toml", "SECRET_KEYS": SECRETS_KEY}
     given = {f"DUETIME_{name}": value for name, value in settings.items()} | {"DUETIME_DESKTOP_NOTIFICATIONS": "off"}
     kept = {name: value for name, value in os.environ.items() if not name.upper().startswith("DUETIME_")}
     command = [sys.executable, "-m", "duetime", "serve"]
@@ -81,12 +85,12 @@ def said(
     monkeypatch.setenv("DUETIME_KEY", issued(folder, tmp_path.name, "ann", "tasks", "admin"))
     monkeypatch.setenv("DUETIME_DATABASE_URL", f"sqlite:///{tmp_path}/never-made.db")
 
-    def answered(*arguments: str, code: int = 0) -> str:
+    def answered(*arguments: str, code: int = 0, out: bool = False) -> str:
         capsys.readouterr()
         assert run(arguments) == code, capsys.readouterr().err
         written = capsys.readouterr()
         assert not list(tmp_path.iterdir()), "nothing is made on this machine"
-        return written.err if code else written.out
+        return written.out if out or not code else written.err
 
     return answered
 
@@ -196,6 +200,53 @@ def test_an_operator_sets_pools_and_reads_statistics(
     assert json.loads(said("workers", "--json"))["schema"] == "duetime.workers/1"
     said("pools", "remove", "gpu")
     assert said("pools", "list") == "No pool is declared.\n"
+
+
+def test_secrets_are_set_listed_and_removed_and_never_shown(
+    said: Said, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert said("secrets", "list").startswith("There is no secret.")
+    monkeypatch.setattr(sys, "stdin", io.StringIO("sk-live-canary7f3a\n"))
+    assert f"Set stripe-key of {tmp_path.name}." in said("secrets", "set", "stripe-key", "--host", "API.stripe.com")
+    shown = said("secrets", "list") + said("secrets", "list", "--json") + said("audit", "list", "--json")
+    assert "stripe-key" in shown
+    assert "api.stripe.com" in shown
+    assert "canary7f3a" not in shown
+    assert "Removed stripe-key" in said("secrets", "remove", "stripe-key")
+    assert "no secret 'stripe-key'" in said("secrets", "remove", "stripe-key", code=3)
+
+
+def test_the_audit_log_is_listed_and_its_chain_verified(said: Said, tmp_path: Path) -> None:
+    said("keys", "create", "laptop")
+    assert "key_created" in said("audit", "list", "--surface", "rest", "--kind", "key_created")
+    assert said("audit", "list", "--who", "bob") == "No entry matches.\n"
+    head = said("audit", "head").strip()
+    assert head.startswith(f"{tmp_path.name}:")
+    assert f"{tmp_path.name}: 1 entries hold" in said("audit", "verify", "--head", head)
+    assert "BROKEN" in _broken(said, f"{tmp_path.name}:1:{'0' * 64}")
+
+
+def _broken(said: Said, head: str) -> str:
+    return said("audit", "verify", "--head", head, code=1, out=True)
+
+
+def test_an_operator_changes_the_policy_and_reads_alerts_and_retention(
+    said: Said, server: tuple[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for verb in (("policy", "show"), ("alerts",), ("retention", "status"), ("secrets", "rotate")):
+        assert "operator" in said(*verb, code=4)
+    monkeypatch.setenv("DUETIME_KEY", issued(server[1], "local", "root", "admin"))
+    assert said("policy", "show").startswith("version 0: the default")
+    assert "this would change" in said("policy", "set", "patience.normal=2 minutes", "--dry-run")
+    assert "is in force" in said("policy", "set", "patience.normal=2 minutes", "--reason", "chats wait")
+    assert "set by root" in said("policy", "history")
+    assert "chats wait" in said("policy", "show")
+    assert "is in force" in said("policy", "rollback", "0", "--reason", "back")
+    assert "No process watches for alerts" in said("alerts")
+    assert "tasks" in said("retention", "status")
+    assert said("retention", "run", "--dry-run") == said("retention", "run").replace("was", "is")
+    assert "No rule is of that kind" in said("retention", "run", "--only", "inbox")
+    assert said("secrets", "rotate") == "0 secrets encrypted by the first key.\n"
 
 
 def test_without_a_right_key_the_way_to_give_one_is_shown(said: Said, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from tests.flow.auth.conftest import Site, bearer, serving
 
+SECRET_KEY = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="
 Send = Callable[..., Awaitable[httpx2.Response]]
 
 
@@ -24,7 +25,7 @@ async def site(tmp_path: Path) -> AsyncIterator[Site]:
 @pytest.fixture
 async def guarded(tmp_path: Path) -> AsyncIterator[Site]:
     """Serve callers that have a key."""
-    async with serving(tmp_path, auth="keys") as found:
+    async with serving(tmp_path, auth="keys", secret_keys=SECRET_KEY) as found:
         yield found
 
 

@@ -86,6 +86,28 @@ def requests_about(task_id: str, key_id: str = "8k4n0ry3x5jc", run_id: str = UNK
             for name, path in RUN_PATHS.items()
         },
         "get_run": [Asked("GET", f"/runs/{run_id}"), Asked("GET", f"/runs/{run_id}?{other}")],
+        "list_audit_entries": [
+            Asked("GET", f"/audit?{text}") for text in ("", f"subject={run_id}", "actor=ann", "surface=rest", other)
+        ],
+        "list_audit_heads": [Asked("GET", f"/audit/heads?{text}") for text in (other, "tenant=*")],
+        "verify_audit": [
+            Asked("POST", "/audit/verify", {"body": {"tenant": OTHER}}),
+            Asked("POST", "/audit/verify", {"body": {"tenant": "*", "heads": [f"{OTHER}:1:{'0' * 64}"]}}),
+        ],
+        "list_secrets": [Asked("GET", f"/secrets?{text}") for text in ("", other, "tenant=*")],
+        "set_secret": [Asked("PUT", "/secrets/theirs", {"body": {"value": "12345678", "tenant": OTHER}})],
+        "remove_secret": [Asked("DELETE", f"/secrets/theirs?{text}") for text in ("", other)],
+        "rotate_secrets": [Asked("POST", "/secrets/rotate")],
+        "get_policy": [Asked("GET", "/policy")],
+        "list_policy_versions": [Asked("GET", "/policy/versions")],
+        "change_policy": [Asked("PATCH", "/policy", {"body": {"policy": {"value": {"low": 2}}}})],
+        "roll_back_policy": [Asked("POST", "/policy/rollback", {"body": {"version": 0}})],
+        "get_retention": [Asked("GET", "/retention")],
+        "run_retention": [
+            Asked("POST", "/retention/run"),
+            Asked("POST", "/retention/run", {"body": {"dry_run": True}}),
+        ],
+        "list_alerts": [Asked("GET", "/alerts")],
         "stream_changes": [Asked("GET", "/changes?seconds=0")],
         "list_actions": [Asked("GET", "/actions")],
         "list_pools": [Asked("GET", "/pools")],

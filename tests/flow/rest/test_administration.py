@@ -231,6 +231,20 @@ async def test_an_administrator_of_one_tenant_reads_and_changes_no_other_one(gua
         await sent(guarded, "POST", "/workers/w1/drain", token=admin),
         await sent(guarded, "POST", "/workers/w1/resume", token=admin),
         await sent(guarded, "GET", "/stats", token=admin),
+        await sent(guarded, "GET", "/audit?tenant=globex", token=admin),
+        await sent(guarded, "GET", "/audit/heads?tenant=*", token=admin),
+        await sent(guarded, "POST", "/audit/verify", token=admin, body={"tenant": "globex"}),
+        await sent(guarded, "GET", "/secrets?tenant=*", token=admin),
+        await sent(guarded, "PUT", "/secrets/x", token=admin, body={"value": "12345678", "tenant": "globex"}),
+        await sent(guarded, "DELETE", "/secrets/x?tenant=globex", token=admin),
+        await sent(guarded, "POST", "/secrets/rotate", token=admin),
+        await sent(guarded, "GET", "/policy", token=admin),
+        await sent(guarded, "GET", "/policy/versions", token=admin),
+        await sent(guarded, "PATCH", "/policy", token=admin, body={"policy": {}}),
+        await sent(guarded, "POST", "/policy/rollback", token=admin, body={"version": 0}),
+        await sent(guarded, "GET", "/retention", token=admin),
+        await sent(guarded, "POST", "/retention/run", token=admin),
+        await sent(guarded, "GET", "/alerts", token=admin),
     ]
     unknown = [
         await sent(guarded, "POST", f"/keys/{theirs.split('_')[1]}/{verb}", token=admin)

@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 import pytest
+from duetime.scheduler.audit.entry import AuditEntry, AuditKind
 
 from tests.flow.auth.conftest import Site
 from tests.flow.rest.conftest import made, sent
@@ -35,6 +36,8 @@ async def filled(site: Site, token: str) -> str:
     )
     await sent(site, "PATCH", f"/tasks/{task['id']}", token=token, body={"priority": "high"}, headers=key_header())
     await failed(site, token, "acme", payload={"message": CANARY}, labels=[CANARY])
+    site.app.store.secrets.set("acme", "theirs", f"value-{CANARY}", by=CANARY)
+    site.app.store.audit.record(AuditEntry("acme", AuditKind.POOL_SET, "ann", "rest", CANARY, CANARY))
     gone = await made(site, token, title=f"{CANARY} gone")
     await sent(site, "POST", f"/tasks/{gone['id']}/cancel", token=token, body={"reason": CANARY})
     found: str = task["id"]

@@ -1,0 +1,71 @@
+"""One run of retention that somebody asks for: counted, or done at once and for as long as the caller has time."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+
+from duetime.scheduler.dispatch.retention import ORDER, Sweep
+from duetime.scheduler.errors import Refused
+from duetime.scheduler.history.retention import RetentionKind, RetentionPolicy
+from duetime.scheduler.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class RetentionRun:
+    """The rows that a run deleted, or would delete, by kind of rule and table.
+
+    `longest` is how many seconds the slowest batch took. Unless it is `complete`, the time was over, and another run
+    goes on.
+    """
+
+    dry_run: bool
+    by_kind: Mapping[RetentionKind, Counter[str]]
+    longest: float = 0.0
+    complete: bool = True
+
+
+def ruled(policy: RetentionPolicy, only: Collection[RetentionKind] = ()) -> list[RetentionKind]:
+    """Return the kinds of rows that have a rule, in the order of a run; `only` these where any are given."""
+    kinds = {rule.kind for rule in policy.rules}
+    return [kind for kind in ORDER if kind in kinds and kind in (only or ORDER)]
+
+
+def count_due(store: Store, policy: RetentionPolicy, kinds: Collection[RetentionKind]) -> RetentionRun:
+    """Count what would be deleted now, and delete nothing."""
+    sweep = Sweep(store, policy)
+    return RetentionRun(dry_run=True, by_kind={kind: sweep.due(kind) for kind in kinds})
+
+
+def delete_due(
+    store: Store,
+    policy: RetentionPolicy,
+    kinds: Collection[RetentionKind],
+    *,
+    has_time: Callable[[], bool] = lambda: True,
+    sleep: Callable[[float], None] = time.sleep,
+) -> RetentionRun:
+    """Delete what the rules let go, kind by kind, while there is time. Raises Refused while another process does."""
+    sweep, found, complete = Sweep(store, policy), dict[RetentionKind, Counter[str]](), True
+    for kind in kinds:
+        before = Counter(sweep.deleted)
+        complete = complete and _deleted(sweep, kind, has_time, sleep)
+        found[kind] = sweep.deleted - before
+    return RetentionRun(dry_run=False, by_kind=found, longest=sweep.longest, complete=complete)
+
+
+def _deleted(sweep: Sweep, kind: RetentionKind, has_time: Callable[[], bool], sleep: Callable[[float], None]) -> bool:
+    """Delete the rows of one kind; return whether there was time for all."""
+    steps = sweep.run([kind])
+    try:
+        for pause in steps:
+            if not has_time():
+                return False
+            sleep(pause)
+    finally:
+        steps.close()  # type: ignore[attr-defined] # a generator: this gives its lock back
+    if sweep.refused:
+        raise Refused("Another process deletes by these rules at the moment; `duetime retention status` shows more.")
+    return True

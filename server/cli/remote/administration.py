@@ -1,0 +1,145 @@
+"""The verbs of administrators on another machine: secrets, audit, policy, retention, alerts."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from datetime import UTC, datetime
+from typing import Any, Final
+from urllib.parse import quote
+
+from duetime.scheduler.principal import LOCAL
+from duetime.server.cli import output
+from duetime.server.cli.access import audit, secrets
+from duetime.server.cli.order import policy
+from duetime.server.cli.remote.client import RemoteAnswer, RemoteServer
+from duetime.server.cli.remote.tables import zone_of
+from duetime.server.cli.remote.tasks import Params
+from duetime.server.cli.reports.alerts import show_alerts
+from duetime.server.cli.storage import retention
+from duetime.tools.admin.audit_rows import read_head
+from duetime.tools.admin.secret_rows import read_hosts
+
+PATIENCE_S: Final = 600.0
+"""Seconds for a verb that reads or deletes many rows."""
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+def _tenant(params: Params) -> dict[str, str]:
+    """Return the tenant that is named; without one, the server takes the caller's own."""
+    return {} if params["tenant"] in (None, LOCAL.tenant) else {"tenant": params["tenant"]}
+
+
+def secrets_set(server: RemoteServer, params: Params) -> None:
+    """Store a secret."""
+    name, hosts = params["name"], read_hosts(params["host"] or ())
+    body = {"value": secrets.value_of(name), "hosts": list(hosts), **_tenant(params)}
+    found = server.send("PUT", _secret(name), body)["secrets"]
+    secrets.say_set(name, next(each["tenant"] for each in found if each["name"] == name), hosts)
+
+
+def secrets_list(server: RemoteServer, params: Params) -> None:
+    """List secrets."""
+    secrets.show_secrets(server.get("/secrets", **_tenant(params)), _now(), as_json=params["as_json"])
+
+
+def secrets_remove(server: RemoteServer, params: Params) -> None:
+    """Remove a secret."""
+    server.delete(_secret(params["name"]), **_tenant(params))
+    secrets.say_removed(params["name"], params["tenant"] if _tenant(params) else "your tenant")
+
+
+def secrets_rotate(server: RemoteServer, params: Params) -> None:  # noqa: ARG001 - the signature of all
+    """Encrypt secrets again."""
+    done = server.post("/secrets/rotate", {})
+    secrets.say_rotated(done["encrypted"], [f"{each['name']} of {each['tenant']}" for each in done["unreadable"]])
+
+
+def _secret(name: str) -> str:
+    return f"/secrets/{quote(name, safe='')}"
+
+
+def audit_list(server: RemoteServer, params: Params) -> None:
+    """List audit entries."""
+    kind = params["kind"].value if params["kind"] else None
+    names = ("surface", "subject", "since", "until", "limit", "cursor")
+    where = {name: params[name] for name in names} | {"actor": params["who"], "kind": kind}
+    page = server.get("/audit", **where, **_tenant(params))
+    audit.show_page(page, zone_of(params), as_json=params["as_json"], as_csv=params["as_csv"])
+
+
+def audit_head(server: RemoteServer, params: Params) -> None:
+    """Show the ends of audit chains."""
+    audit.show_heads(server.get("/audit/heads", **_tenant(params)), as_json=params["as_json"])
+
+
+def audit_verify(server: RemoteServer, params: Params) -> None:
+    """Verify audit chains."""
+    heads = params["head"] or []
+    for text in heads:
+        read_head(text)
+    began = time.monotonic()
+    body = {**({"heads": list(heads)} if heads else {}), **_tenant(params)}
+    found = server.patiently(PATIENCE_S).post("/audit/verify", body)
+    audit.show_verdicts(found, time.monotonic() - began, as_json=params["as_json"])
+
+
+def policy_show(server: RemoteServer, params: Params) -> None:
+    """Show the policy in force."""
+    policy.show_policy(server.get("/policy"), as_json=params["as_json"])
+
+
+def policy_set(server: RemoteServer, params: Params) -> None:
+    """Change the policy."""
+    body = {"policy": dict(policy.read_changes(params["changes"])), **_how(params)}
+    policy.show_change(server.send("PATCH", "/policy", body), as_json=params["as_json"])
+
+
+def policy_history(server: RemoteServer, params: Params) -> None:
+    """List the versions of the policy."""
+    policy.show_history(server.get("/policy/versions"), as_json=params["as_json"])
+
+
+def policy_rollback(server: RemoteServer, params: Params) -> None:
+    """Make an earlier version of the policy the newest one."""
+    body = {"version": params["version"], **_how(params)}
+    policy.show_change(server.post("/policy/rollback", body), as_json=params["as_json"])
+
+
+def _how(params: Params) -> dict[str, Any]:
+    reason = {"reason": params["reason"]} if params["reason"] else {}
+    return {**reason, "dry_run": params["dry_run"]}
+
+
+def retention_status(server: RemoteServer, params: Params) -> None:
+    """List the rules of retention."""
+    retention.show_status(server.get("/retention"), _now(), as_json=params["as_json"])
+
+
+def retention_run(server: RemoteServer, params: Params) -> None:
+    """Delete what the rules let go: request by request, since one lasts for seconds."""
+    only = {"only": [kind.value for kind in params["only"]]} if params["only"] else {}
+    rules = server.get("/retention")["rules"]
+    if not any(rule["what"] in only.get("only", [rule["what"]]) for rule in rules):
+        output.say(retention.NO_RULE_OF_KIND if rules else retention.NO_RULES_THERE)
+        return
+    patient, body = server.patiently(PATIENCE_S), {"dry_run": params["dry_run"], **only}
+    done = patient.post("/retention/run", body)
+    while not done["complete"]:
+        done = _together(done, patient.post("/retention/run", body))
+    retention.show_run(done, as_json=params["as_json"])
+
+
+def _together(one: RemoteAnswer, other: RemoteAnswer) -> RemoteAnswer:
+    kinds = {*one["rows"], *other["rows"]}
+    rows = {kind: dict(Counter(one["rows"].get(kind, {})) + Counter(other["rows"].get(kind, {}))) for kind in kinds}
+    longest = max(one["longest_batch_seconds"], other["longest_batch_seconds"])
+    return {**other, "rows": rows, "longest_batch_seconds": longest}
+
+
+def alerts(server: RemoteServer, params: Params) -> None:
+    """List alerts."""
+    show_alerts(server.get("/alerts"), _now(), as_json=params["as_json"])

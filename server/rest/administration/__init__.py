@@ -1,0 +1,1 @@
+"""The operations of administrators: what an installation keeps of itself, and its rules."""

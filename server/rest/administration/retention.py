@@ -1,0 +1,107 @@
+"""Retention of an installation, for operators: the rules of its settings, and a run of them."""
+
+from __future__ import annotations
+
+import time
+from http import HTTPStatus
+from typing import Annotated, Final, Literal
+
+from duetime.scheduler.dispatch.retention_run import count_due, delete_due, ruled
+from duetime.scheduler.history.retention import RetentionKind
+from duetime.scheduler.principal import Scope
+from duetime.server.rest.operation import Operation, RestAnswer, RestCall
+from duetime.server.rest.resources.history import check_operator
+from duetime.server.rest.resources.payloads import RestPayload
+from duetime.server.settings.options import retention_policy
+from duetime.tools.admin.retention_rows import run_entry, run_json, status_json
+from duetime.tools.argument_types import Choices, Flag
+from duetime.tools.arguments import Argument
+from pydantic import Field
+
+RUN_TIME_S: Final = 10.0
+"""Seconds that one request deletes for at most: no proxy cuts it off, and a repeated one goes on."""
+
+
+class RulePayload(RestPayload):
+    """A rule: rows of a kind may go at this age; `states` and `tenant` narrow it. Without an age they stay."""
+
+    what: RetentionKind
+    age_days: float | None = None
+    states: tuple[str, ...]
+    tenant: str | None = None
+    unread: bool
+
+
+class SweepPayload(RestPayload):
+    """The last sweep of a kind of rows: when it ended, how many rows it deleted, and what stopped it."""
+
+    what: RetentionKind
+    finished_at: str
+    deleted: int
+    problem: str | None = None
+
+
+class RetentionPayload(RestPayload):
+    """The rules of retention, and the last sweeps; `archive` is where rows are written before they go."""
+
+    schema_: Annotated[Literal["duetime.retention/1"], Field(alias="schema")] = "duetime.retention/1"
+    rules: tuple[RulePayload, ...]
+    archive: str | None = None
+    sweeps: tuple[SweepPayload, ...]
+
+
+class RetentionRunPayload(RestPayload):
+    """The rows that a run deleted, or would delete, by rule and table. Unless it is `complete`, repeat the request."""
+
+    schema_: Annotated[Literal["duetime.retention_run/1"], Field(alias="schema")] = "duetime.retention_run/1"
+    dry_run: bool
+    complete: bool
+    rows: dict[RetentionKind, dict[str, int]]
+    longest_batch_seconds: float
+
+
+def retention(call: RestCall) -> RestAnswer:
+    """Return the rules of retention."""
+    check_operator(call, Scope.ADMIN_READ)
+    sweeps = call.parts.store.retention.last_sweeps().values()
+    return RestAnswer(RetentionPayload.model_validate(status_json(retention_policy(call.parts.settings), sweeps)))
+
+
+def run(call: RestCall) -> RestAnswer:
+    """Delete now what the rules let go, or count it."""
+    check_operator(call, Scope.ADMIN)
+    store, policy = call.parts.store, retention_policy(call.parts.settings)
+    kinds = ruled(policy, [RetentionKind(each) for each in call.values.get("only", ())])
+    if call.values.get("dry_run"):
+        return RestAnswer(RetentionRunPayload.model_validate(run_json(count_due(store, policy, kinds))))
+    end = time.monotonic() + RUN_TIME_S
+    done = delete_due(store, policy, kinds, has_time=lambda: time.monotonic() < end)
+    store.audit.record(run_entry(done, call.by))
+    return RestAnswer(RetentionRunPayload.model_validate(run_json(done)))
+
+
+OF_RETENTION = (
+    Operation(
+        "get_retention",
+        "GET",
+        "/retention",
+        "List the rules of retention, and when each kind of rows was last looked through",
+        retention,
+        RetentionPayload,
+        Scope.ADMIN_READ,
+    ),
+    Operation(
+        "run_retention",
+        "POST",
+        "/retention/run",
+        "Delete now what the rules of retention let go, for 10 s at most; repeat it until it is complete",
+        run,
+        RetentionRunPayload,
+        Scope.ADMIN,
+        body=(
+            Argument("dry_run", Flag(), "Count what would be deleted, and delete nothing", "dry_run=true"),
+            Argument("only", Choices(tuple(RetentionKind)), "Only these kinds of rows", "only=['events']"),
+        ),
+        statuses=(HTTPStatus.CONFLICT,),
+    ),
+)

@@ -1,0 +1,173 @@
+"""The audit log, secrets, policy, retention and alerts of an installation, over REST."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from duetime.scheduler.audit.entry import AuditEntry, AuditFilter, AuditKind
+from duetime.scheduler.rules.alerts.alert import Alert, Phase
+from duetime.scheduler.store import open_store
+from duetime.scheduler.store.schema.audit_tables import audit_entries
+from duetime.server.rest.administration import retention
+from sqlalchemy import update
+
+from tests.builders import Clock, added, cancelled
+from tests.flow.auth.conftest import Site, serving
+from tests.flow.rest.conftest import SECRET_KEY, sent
+
+pytestmark = pytest.mark.anyio
+
+VALUE = "sk-live-canary7f3a"
+
+
+@pytest.fixture
+async def site(tmp_path: Path) -> AsyncIterator[Site]:
+    """Serve the local user alone, with keys for secrets and a rule of retention."""
+    rule = {"what": "tasks", "age": "30 days"}
+    async with serving(tmp_path, secret_keys=SECRET_KEY, retention=[rule], alert_channels=["desktop"]) as found:
+        yield found
+
+
+async def answered(site: Site, method: str, path: str, status: int = 200, **given: Any) -> dict[str, Any]:
+    answer = await sent(site, method, path, **given)
+    assert answer.status_code == status, answer.text
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+async def test_a_secret_is_set_listed_and_removed_and_its_value_is_in_no_answer(
+    site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("DEBUG")
+    answers = [
+        await sent(site, "PUT", "/secrets/stripe", body={"value": VALUE, "hosts": ["API.stripe.com"]}),
+        await sent(site, "PUT", "/secrets/stripe", body={"value": [VALUE]}),
+        await sent(site, "PUT", "/secrets/no name", body={"value": VALUE}),
+        await sent(site, "PUT", "/secrets/stripe", body={"value": VALUE * 2_000}),
+        await sent(site, "PUT", "/secrets/stripe", body={"value": VALUE, "hosts": [f"{VALUE}/x"]}),
+        await sent(site, "GET", "/secrets"),
+        await sent(site, "GET", "/audit"),
+    ]
+    (secret,) = answers[5].json()["secrets"]
+    entry = answers[6].json()["entries"][0]
+    removed = await answered(site, "DELETE", "/secrets/stripe")
+    again = await answered(site, "DELETE", "/secrets/stripe", 404)
+
+    assert [answer.status_code for answer in answers] == [200, 400, 422, 422, 422, 200, 200]
+    assert (secret["name"], secret["hosts"], secret["set_by"]) == ("stripe", ["api.stripe.com"], "local")
+    assert (entry["kind"], entry["subject"], entry["detail"]) == ("secret_set", "stripe", {"hosts": ["api.stripe.com"]})
+    assert all(VALUE not in answer.text for answer in (*answers[:4], *answers[5:]))
+    assert VALUE not in caplog.text
+    assert (removed["secrets"], again["code"]) == ([], "not_found")
+    assert (await answered(site, "POST", "/secrets/rotate")) == {
+        "schema": "duetime.secrets_rotated/1",
+        "encrypted": 0,
+        "unreadable": [],
+    }
+
+
+async def test_without_a_key_to_encrypt_with_a_secret_is_refused(tmp_path: Path) -> None:
+    async with serving(tmp_path) as site:
+        refused = await answered(site, "PUT", "/secrets/stripe", 409, body={"value": VALUE})
+    assert "secrets need a key to be encrypted with" in refused["detail"]
+
+
+async def test_audit_entries_are_found_by_their_filters_page_by_page(site: Site) -> None:
+    for number in range(3):
+        entry = AuditEntry("local", AuditKind.POOL_SET, "ann", "mcp 10.0.0.7", f"gpu{number}", "more")
+        site.app.store.audit.record(entry)
+    site.app.store.audit.record(AuditEntry("local", AuditKind.POOL_REMOVED, "bob", "cli bob", "gpu0"))
+    subjects, path = list[str](), "/v1/audit?actor=ann&surface=mcp&kind=pool_set&limit=2&since=yesterday"
+    while path:
+        answer = await site.http.get(path)
+        subjects += [entry["subject"] for entry in answer.json()["entries"]]
+        path = answer.headers.get("Link", "").partition(">")[0].removeprefix("<")
+    by_subject = await answered(site, "GET", "/audit?subject=gpu0&until=tomorrow")
+
+    assert subjects == ["gpu2", "gpu1", "gpu0"]
+    assert [entry["kind"] for entry in by_subject["entries"]] == ["pool_removed", "pool_set"]
+
+
+async def test_an_audit_chain_that_was_changed_is_found(site: Site) -> None:
+    store = site.app.store
+    store.audit.record(AuditEntry("local", AuditKind.POOL_SET, "ann", "rest", "gpu"))
+    [head] = (await answered(site, "GET", "/audit/heads"))["heads"]
+    kept = f"local:{head['entries']}:{head['hash']}"
+    [holds] = (await answered(site, "POST", "/audit/verify", body={"heads": [kept]}))["chains"]
+    store._database.write(lambda connection: connection.execute(update(audit_entries).values(actor="eve")))
+    [broken] = (await answered(site, "POST", "/audit/verify"))["chains"]
+
+    assert (holds["entries"], "broken" in holds) == (1, False)
+    assert broken["broken"] == {"entry": 1, "wrong": "audit entry 1 was changed"}
+    assert "is no head" in (await answered(site, "POST", "/audit/verify", 422, body={"heads": ["x"]}))["detail"]
+
+
+async def test_the_policy_is_changed_by_version_and_rolled_back(site: Site) -> None:
+    shown = await sent(site, "GET", "/policy")
+    change = {"policy": {"patience": {"normal": "2 minutes"}}, "reason": "chats wait"}
+    tried = await answered(site, "PATCH", "/policy", body={**change, "dry_run": True})
+    done = await sent(site, "PATCH", "/policy", body=change, headers={"If-Match": shown.headers["ETag"]})
+    stale = await answered(site, "PATCH", "/policy", 412, body=change, headers={"If-Match": '"0"'})
+    wrong = await answered(site, "PATCH", "/policy", 422, body={"policy": {"patience": {"huge": 1}}})
+    back = await sent(site, "POST", "/policy/rollback", body={"version": 0}, headers={"If-Match": '"1"'})
+    versions = (await answered(site, "GET", "/policy/versions"))["versions"]
+
+    assert (shown.headers["ETag"], shown.json()["version"]) == ('"0"', 0)
+    assert ("version" in tried, len(tried["changes"])) == (False, 1)
+    assert (done.headers["ETag"], done.json()["version"], done.json()["changes"]) == ('"1"', 1, tried["changes"])
+    assert (stale["code"], stale["revision"]) == ("stale_revision", 1)
+    assert "huge" in wrong["detail"]
+    assert back.json()["version"] == 2
+    assert [(each["version"], each.get("reason"), len(each["changes"])) for each in versions] == [
+        (2, None, 1),
+        (1, "chats wait", 1),
+    ]
+    kinds = [entry.kind.value for entry in site.app.store.audit.page("local", AuditFilter(), limit=9).entries]
+    assert kinds == ["policy_restored", "policy_set"]
+
+
+def _leave_old_tasks(folder: Path) -> None:
+    """Cancel three tasks long before the clock of this machine."""
+    clock = Clock()
+    clock.forward(days=-4000)
+    store = open_store(f"sqlite:///{folder}/duetime.db", clock=clock)
+    for _ in range(3):
+        long_ago = clock.at - timedelta(days=1)
+        cancelled(store, added(store, clock.at, created_at=long_ago, updated_at=long_ago))
+    store.close()
+
+
+async def test_retention_is_shown_counted_and_run_within_its_time(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _leave_old_tasks(tmp_path)
+    rules = await answered(site, "GET", "/retention")
+    counted = await answered(site, "POST", "/retention/run", body={"dry_run": True})
+    monkeypatch.setattr(retention, "RUN_TIME_S", -1.0)
+    cut_off = await answered(site, "POST", "/retention/run")
+    monkeypatch.undo()
+    done = await answered(site, "POST", "/retention/run", body={"only": ["tasks"]})
+    entry = site.app.store.audit.page("local", AuditFilter(kind="retention_run"), limit=1).entries[0]
+
+    assert [(rule["what"], rule["age_days"]) for rule in rules["rules"]] == [("tasks", 30.0)]
+    assert (counted["rows"]["tasks"]["tasks"], counted["dry_run"]) == (3, True)
+    assert (cut_off["complete"], cut_off["rows"]["tasks"]) == (False, {})
+    assert (done["complete"], done["rows"]["tasks"]["tasks"]) == (True, 3)
+    assert (entry.actor, entry.detail) == ("local", {"deleted": {"tasks": 12}, "complete": True})
+
+
+async def test_alerts_are_listed_with_what_they_say_and_where_to_read_on(site: Site) -> None:
+    now = site.app.store.now()
+    site.app.store.alerts.replace(
+        "DuetimeWorkersLost", {}, {"": Alert("DuetimeWorkersLost", "", Phase.FIRING, now, 2.0)}
+    )
+    found = await answered(site, "GET", "/alerts")
+
+    assert found["watched"] is True
+    assert [(each["alert"], each["state"], each["runbook"]) for each in found["alerts"]] == [
+        ("DuetimeWorkersLost", "firing", "docs/runbook.md#duetimeworkerslost")
+    ]

@@ -1,0 +1,60 @@
+"""The audit log as JSON: for the command line and REST."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from duetime.scheduler.audit.chain import Head
+from duetime.scheduler.audit.entry import AuditEntry, AuditPage
+from duetime.scheduler.audit.verdict import ChainVerdict, KeptHead
+from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.rules.time import times
+from duetime.scheduler.task import Json
+
+AUDIT_COLUMNS = ("id", "at", "tenant", "kind", "actor", "actor_tenant", "via", "subject", "reason", "detail")
+_OF_VERDICT = ("tenant", "entries", "hash", "checked", "removed", "pending", "unkeyed")
+
+
+def entry_json(entry: AuditEntry) -> dict[str, Json]:
+    """Return an audit entry."""
+    values: dict[str, Json] = {name: getattr(entry, name) for name in AUDIT_COLUMNS}
+    return {**values, "at": times.utc(entry.at) if entry.at else None, "kind": entry.kind.value}
+
+
+def page_json(page: AuditPage) -> dict[str, Json]:
+    """Return a page of audit entries."""
+    return {"schema": "duetime.audit/1", "entries": [*map(entry_json, page.entries)], "cursor": page.cursor}
+
+
+def heads_json(found: Sequence[Head]) -> dict[str, Json]:
+    """Return the ends of chains."""
+    heads: list[Json] = [{"tenant": it.tenant, "entries": it.entries, "hash": it.hash} for it in found]
+    return {"schema": "duetime.audit_heads/1", "heads": heads}
+
+
+def verdicts_json(found: Sequence[ChainVerdict]) -> dict[str, Json]:
+    """Return the results of verifications."""
+    return {"schema": "duetime.audit_verdicts/1", "chains": [*map(_verdict_json, found)]}
+
+
+def _verdict_json(verdict: ChainVerdict) -> dict[str, Json]:
+    broken: Json = {"entry": verdict.broken.entry, "wrong": verdict.broken.wrong} if verdict.broken else None
+    return {**{name: getattr(verdict, name) for name in _OF_VERDICT}, "broken": broken}
+
+
+def read_head(text: str) -> KeptHead:
+    """Return the head that a line of `duetime audit head` has. Raises InvalidArgument."""
+    tenant, _, entries = text.rpartition(":")[0].rpartition(":")
+    hash_ = text.rpartition(":")[2]
+    if not (tenant and entries.isascii() and entries.isdecimal() and len(entries) < _MAX_DIGITS and hash_):
+        raise InvalidArgument(
+            "head",
+            f"{text[:80]!r} is no head",
+            accepted="a line of `duetime audit head`",
+            example="local:8:9f86d081...",
+        )
+    return KeptHead(tenant, int(entries), hash_)
+
+
+_MAX_DIGITS = 19
+"""Digits of the number of entries of a chain: more are none."""

@@ -1,0 +1,61 @@
+"""Retention as JSON: for the command line and REST."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import timedelta
+from pathlib import Path
+
+from duetime.scheduler.audit.entry import AuditEntry, AuditKind
+from duetime.scheduler.dispatch.retention_run import RetentionRun
+from duetime.scheduler.history.retention import RetentionPolicy, RetentionRule
+from duetime.scheduler.principal import Principal
+from duetime.scheduler.rules.time import times
+from duetime.scheduler.store.retention.retention import LastSweep
+from duetime.scheduler.task import Json
+
+
+def status_json(policy: RetentionPolicy, sweeps: Iterable[LastSweep]) -> dict[str, Json]:
+    """Return the rules, and when each kind of rows was last looked through."""
+    rules: list[Json] = [_rule(rule) for rule in policy.rules]
+    return {
+        "schema": "duetime.retention/1",
+        "rules": rules,
+        "archive": _text(policy.archive),
+        "sweeps": [*map(_sweep, sweeps)],
+    }
+
+
+def run_json(run: RetentionRun) -> dict[str, Json]:
+    """Return what a run deleted, or would delete."""
+    counts: dict[str, Json] = {
+        kind.value: {name: count for name, count in of.items() if count} for kind, of in run.by_kind.items()
+    }
+    return {
+        "schema": "duetime.retention_run/1",
+        "dry_run": run.dry_run,
+        "complete": run.complete,
+        "rows": counts,
+        "longest_batch_seconds": round(run.longest, 6),
+    }
+
+
+def run_entry(run: RetentionRun, by: Principal) -> AuditEntry:
+    """Return the audit entry of a run."""
+    counts: dict[str, Json] = {kind.value: of.total() for kind, of in run.by_kind.items()}
+    return AuditEntry.by(by, AuditKind.RETENTION_RUN, detail={"deleted": counts, "complete": run.complete})
+
+
+def _text(archive: Path | None) -> str | None:
+    return str(archive) if archive else None
+
+
+def _rule(rule: RetentionRule) -> dict[str, Json]:
+    days = rule.age / timedelta(days=1) if rule.age is not None else None
+    states: list[Json] = [state.value for state in rule.states]
+    return {"what": rule.kind.value, "age_days": days, "states": states, "tenant": rule.tenant, "unread": rule.unread}
+
+
+def _sweep(sweep: LastSweep) -> dict[str, Json]:
+    at = times.utc(sweep.finished_at)
+    return {"what": sweep.kind.value, "finished_at": at, "deleted": sweep.deleted, "problem": sweep.problem}
