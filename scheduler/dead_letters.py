@@ -11,8 +11,8 @@ from typing import Final
 
 from duetime.scheduler.audit.entry import AuditEntry, AuditKind
 from duetime.scheduler.errors import InvalidArgument, Refused
+from duetime.scheduler.foresight.cost_reader import CostReader
 from duetime.scheduler.foresight.explainer import Explainer
-from duetime.scheduler.foresight.reader import Reader
 from duetime.scheduler.history.dead_letters import (
     MAX_REPLAYS,
     ClosedLetter,
@@ -97,7 +97,7 @@ class _Closing:
                 return
 
 
-class DeadLetterService(Reader):
+class DeadLetterService(CostReader):
     """Read tasks, and replay or discard the runs that are out of attempts."""
 
     def __init__(

@@ -49,16 +49,26 @@ log = logging.getLogger(__name__)
 
 
 class PoolRegistry:
-    """Reads and changes the pools. Thread-safe. `zone` is the default time zone of windows and hours."""
+    """Reads and changes the pools. Thread-safe.
 
-    def __init__(self, store: Store, *, zone: str | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+    `zone` is the default time zone of windows and hours, `currency` the name of that of all prices.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        zone: str | None = None,
+        currency: str = "USD",
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._store = store
         self._zone = zone or "UTC"
         self._clock = clock
         self._read_at: float | None = None
         self._known: Mapping[str, Pool] = {}
         self.policies = PolicyRegistry(store)
-        store.usage.declared = self.priced
+        store.usage.declared, store.usage.currency = self.priced, currency
         self.told: Mapping[str, Pool] | None = None
         """The pools that this process last told the queue; None when they may have changed since."""
 

@@ -22,6 +22,9 @@ class Usage:
         self.declared: Callable[[], Mapping[str, Pool]] = dict
         """Returns the declared pools; they are known to a process that settles, so this makes no query."""
 
+        self.currency = "USD"
+        """The currency of all prices; it is a name alone, and nothing is converted."""
+
     def pools(self) -> Mapping[str, Pool]:
         """Return the declared pools, with their prices."""
         return self.declared()

@@ -149,6 +149,12 @@ VERBS = (
         examples=("duetime report", "duetime report --since 'last monday' --tenant acme"),
     ),
     DeferredVerb(
+        "cost",
+        f"{_HERE}.reports.cost:cost",
+        "Add up what runs cost, by the prices of the pools that they used.",
+        examples=("duetime cost --since 7d", "duetime cost --by action"),
+    ),
+    DeferredVerb(
         "doctor",
         f"{_INSTALLATION}:doctor",
         "Check database, clock, zone, runner, handlers, channels and settings, and suggest remedies.",

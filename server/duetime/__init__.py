@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     )
     from duetime.scheduler.events import Event, EventFilter, EventKind, EventPage
     from duetime.scheduler.handlers import Context, Handler, handler
+    from duetime.scheduler.history.costs import CostGroup, CostLine, Costs
     from duetime.scheduler.history.dead_letters import DeadLetter, DeadLetterFilter, LettersClosed, LetterState
     from duetime.scheduler.history.runs import (
         BucketWidth,
@@ -67,6 +68,9 @@ __all__ = [
     "AuditPage",
     "BucketWidth",
     "Context",
+    "CostGroup",
+    "CostLine",
+    "Costs",
     "DeadLetter",
     "DeadLetterFilter",
     "Done",
@@ -132,6 +136,7 @@ _HOMES = {
     },
     "duetime.scheduler.events": {"Event", "EventFilter", "EventKind", "EventPage"},
     "duetime.scheduler.handlers": {"Context", "Handler", "handler"},
+    "duetime.scheduler.history.costs": {"CostGroup", "CostLine", "Costs"},
     "duetime.scheduler.history.dead_letters": {"DeadLetter", "DeadLetterFilter", "LettersClosed", "LetterState"},
     "duetime.scheduler.history.runs": {
         "BucketWidth",

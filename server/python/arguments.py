@@ -10,6 +10,7 @@ from typing import Any
 from duetime.scheduler.audit.entry import AuditFilter, AuditKind
 from duetime.scheduler.dead_letters import MAX_LETTERS_CLOSED
 from duetime.scheduler.events import EventFilter, EventKind
+from duetime.scheduler.history.costs import CostGroup
 from duetime.scheduler.history.dead_letters import DeadLetterFilter, LetterState
 from duetime.scheduler.history.runs import BucketWidth, RunFilter, RunGroup
 from duetime.scheduler.principal import Principal
@@ -163,8 +164,11 @@ OF_LETTERS = ("dead_letters", "replay", "discard")
 SPECIAL: dict[str, Argument] = {
     **{
         f"{name}.until": Argument("until", _BOUND, example="until='yesterday'")
-        for name in ("history", "audit", *OF_RUNS, *OF_LETTERS)
+        for name in ("history", "audit", "costs", *OF_RUNS, *OF_LETTERS)
     },
+    "costs.group": Argument(
+        "group", OneOf(f"one of {', '.join(CostGroup)}", CostGroup), example="group=CostGroup.ACTION"
+    ),
     "act.action": Argument("action", _ACTIONS, example="action='run_now'"),
     "act.until": Argument("until", _TIME, example="until='tomorrow 9am'"),
     **{f"TaskFilter.{name}": Argument(name, _INSTANT) for name in ("after", "before")},

@@ -97,6 +97,7 @@ class AsyncScheduler:
     runs = in_thread(ProgramScheduler.runs)
     run_counts = in_thread(ProgramScheduler.run_counts)
     run_buckets = in_thread(ProgramScheduler.run_buckets)
+    costs = in_thread(ProgramScheduler.costs)
     attempts = in_thread(ProgramScheduler.attempts)
     audit = in_thread(ProgramScheduler.audit)
     dead_letters = in_thread(ProgramScheduler.dead_letters)

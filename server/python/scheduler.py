@@ -77,6 +77,7 @@ class ProgramScheduler:
     runs = checked(Service.runs)
     run_counts = checked(Service.run_counts)
     run_buckets = checked(Service.run_buckets)
+    costs = checked(Service.costs)
     attempts = checked(Service.attempts)
     audit = checked(Service.audit)
     dead_letters = checked(Service.dead_letters)

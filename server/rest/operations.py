@@ -11,6 +11,7 @@ from duetime.server.rest.administration.retention import OF_RETENTION
 from duetime.server.rest.administration.secrets import OF_SECRETS
 from duetime.server.rest.operation import Operation
 from duetime.server.rest.resources.batch import SCHEDULE_BATCH
+from duetime.server.rest.resources.costs import OF_COSTS
 from duetime.server.rest.resources.dead_letters import OF_DEAD_LETTERS
 from duetime.server.rest.resources.history import OF_HISTORY
 from duetime.server.rest.resources.inbox import OF_INBOX
@@ -27,6 +28,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     *OF_HISTORY,
     *OF_DEAD_LETTERS,
     *OF_RUNS,
+    *OF_COSTS,
     *OF_INSTALLATION,
     *OF_WORKERS,
     *OF_KEYS,

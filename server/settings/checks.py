@@ -184,6 +184,7 @@ def _pools(declared: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
 Names = Annotated[tuple[str, ...], BeforeValidator(comma_separated)]
 PoolSettings = Annotated[dict[str, dict[str, Any]], AfterValidator(_pools)]
 ZoneName = Annotated[str, AfterValidator(_zone)]
+Currency = Annotated[str, StringConstraints(to_upper=True, pattern=r"^[A-Za-z]{3}$")]
 HolidayCalendar = Annotated[str, StringConstraints(to_upper=True, pattern=r"^([A-Za-z]{2}(-[A-Za-z0-9]{1,6})?)?$")]
 DatabaseUrl = Annotated[str, AfterValidator(_database_url)]
 RedisUrl = Annotated[str, AfterValidator(_redis_url)]

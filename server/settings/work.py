@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from duetime.server.settings.channels import ALL_OUTCOMES, ChannelSettings, Outcomes
 from duetime.server.settings.checks import (
     ChannelName,
+    Currency,
     DatabaseUrl,
     HolidayCalendar,
     Names,
@@ -126,6 +127,11 @@ class WorkSettings(BaseModel):
         default_factory=dict,
         description="limits on concurrency and rate, one TOML table each: see [Pools](pools.md)",
         examples=['{"gpu": {"kind": "slots", "capacity": 2}}'],
+    )
+    currency: Currency = Field(
+        default="USD",
+        description="the currency of the [prices of pools](pools.md#what-it-costs); amounts are never converted",
+        examples=["EUR"],
     )
     deliver_to: Names = Field(
         default=(),

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
+from duetime.scheduler.history.costs import CostGroup
 from duetime.scheduler.history.run_detail import RunDetail
 from duetime.scheduler.history.runs import BucketWidth, RunCounts, RunFilter, RunGroup, RunPage, TimeBuckets
 from duetime.scheduler.history.tier_trends import TierTrends
@@ -13,6 +15,7 @@ from duetime.scheduler.history.work_report import WorkReport
 from duetime.scheduler.store.database.database import Database
 from duetime.scheduler.store.lists.tenants import tenants
 from duetime.scheduler.store.run_history import run_counts, run_detail, run_list
+from duetime.scheduler.store.run_history.cost_sums import CostKey, cost_sums
 from duetime.scheduler.store.run_history.run_counts import RunCounter
 from duetime.scheduler.store.run_history.run_walk import RunKey
 from duetime.scheduler.store.run_history.trends import TrendSpan, TrendSums
@@ -63,6 +66,16 @@ class RunHistory:
             for each in _tenants(connection, tenant):
                 sums.add(each)
             return sums.trends()
+
+        return self._database.read(work)
+
+    def costs(
+        self, tenant: str | None, since: datetime, until: datetime, groups: Sequence[CostGroup], zone: str = "UTC"
+    ) -> Counter[CostKey]:
+        """Return what attempts cost that ended in a time, in millionths by groups; days are those of the zone."""
+
+        def work(connection: Connection) -> Counter[CostKey]:
+            return cost_sums(connection, _tenants(connection, tenant), since, until, groups=groups, zone=zone)
 
         return self._database.read(work)
 

@@ -28,6 +28,7 @@ KEYS: Final = RemoteTable(
     ("id", "name", "tenant", "user", "scopes", "state", "expires_at", "last_used_at"),
     ("id", "name", "tenant", "user", "scopes", "state", "expires_at", "last_used_at"),
 )
+COSTS: Final = RemoteTable("costs", ("key", "title", "cost", "currency"), ("key", "title", "cost"))
 _FILTERS: Final = (
     *("state", "action", "label", "worker", "actor", "text", "since", "until", "min_duration", "max_duration"),
     *("min_lateness", "min_delay", "min_attempts", "pool", "min_units", "min_cost", "tenant"),
@@ -56,6 +57,17 @@ def _buckets(found: RemoteAnswer) -> list[RemoteAnswer]:
         for bucket in found["buckets"]
         for state, count in bucket["counts"].items()
     ]
+
+
+def cost(server: RemoteServer, params: Params) -> None:
+    """Add up what runs cost."""
+    bounds = {name: params[name] for name in ("since", "until", "tenant")}
+    found = server.get("/costs", group=_word(params["by"]), **bounds)
+    rows = [{**row, "currency": found["currency"]} for row in found["costs"]]
+    shown = found if params["as_json"] else {"costs": rows}
+    show_rows(COSTS, shown, params, nothing="Nothing cost anything in this time.")
+    if rows and not params["as_json"] and not params["as_csv"]:
+        output.say(f"Total: {found['total']} {found['currency']}")
 
 
 def _word(value: Any) -> str:

@@ -21,6 +21,7 @@ VERBS: Final[Mapping[str, Callable[[RemoteServer, Mapping[str, Any]], None]]] = 
     "explain": tasks.explain,
     "history": tasks.history,
     "runs": installation.runs,
+    "cost": installation.cost,
     "stats": installation.stats,
     "workers list": workers.workers_list,
     "workers drain": workers.drain,

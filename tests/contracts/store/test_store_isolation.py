@@ -18,6 +18,7 @@ from duetime.scheduler.access.secret import read_key
 from duetime.scheduler.audit.entry import AuditEntry, AuditFilter, AuditKind
 from duetime.scheduler.errors import DuetimeError
 from duetime.scheduler.events import EventFilter, EventKind
+from duetime.scheduler.history.costs import CostGroup
 from duetime.scheduler.history.dead_letters import DeadLetterFilter
 from duetime.scheduler.history.runs import BucketWidth, RunFilter, RunGroup
 from duetime.scheduler.records import IdempotencyKey
@@ -122,6 +123,10 @@ def calls(store: Store, task_id: str, run_id: str, tenant: str) -> dict[str, lis
         "run_history.counts": [partial(past.counts, tenant, RunFilter(), group) for group in RunGroup],
         "run_history.report": [lambda: past.report(tenant, NOON - timedelta(days=30), NOON + timedelta(days=30))],
         "run_history.trends": [lambda: past.trends(tenant, NOON - NEARLY, NOON + NEARLY, timedelta(days=1))],
+        "run_history.costs": [
+            partial(past.costs, tenant, NOON - timedelta(days=30), NOON + timedelta(days=30), (group,))
+            for group in CostGroup
+        ],
         "run_history.buckets": [partial(past.buckets, tenant, RunFilter(), width) for width in BucketWidth],
         "inbox.mark_read": [
             lambda: inbox.mark_read(tenant, "alice"), lambda: inbox.mark_read(tenant, "alice", task_id=task_id),
@@ -173,6 +178,8 @@ def fill(store: Store) -> tuple[str, str]:
         traceback=CANARY,
         inbox=message(claim, text=CANARY),
         dead_letter=True,
+        used={CANARY: 1.0},
+        costs={CANARY: 5},
     )
     store.claims.settle([failed])
     cancelled(store, added(store, NOON + timedelta(days=1), **values), reason=f"{CANARY} said so")

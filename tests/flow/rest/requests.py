@@ -11,7 +11,12 @@ KEY = f"key-{CANARY}"
 UNKNOWN_RUN = "r_7k3m9qx2w4hb00000000"
 OTHER = "acme"
 """The tenant that others ask about."""
-RUN_PATHS = {"list_runs": "/runs", "count_runs": "/runs/counts", "count_runs_by_time": "/runs/buckets"}
+RUN_PATHS = {
+    "list_runs": "/runs",
+    "count_runs": "/runs/counts",
+    "count_runs_by_time": "/runs/buckets",
+    "list_costs": "/costs",
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,6 +88,20 @@ async def test_runs_are_found_counted_and_spread_over_time(site: Site) -> None:
     assert "no length of time" in wrong.json()["detail"]
 
 
+async def test_costs_of_a_tenant_are_added_up_by_group(site: Site) -> None:
+    await failed(site, costs={"tokens": 2699})
+    await failed(site)
+    task_id = await failed(site, costs={"tokens": 2700})
+    [run] = (await read(site, "/runs?min_cost=0.0027"))["runs"]
+    assert (run["cost"], (await read(site, f"/runs/{run['id']}"))["cost"]) == ("0.0027", "0.0027")
+    by_task = await read(site, "/costs?group=task")
+    assert (by_task["total"], by_task["currency"]) == ("0.005399", "USD")
+    assert by_task["costs"][0] == {"key": task_id, "title": "Send it", "cost": "0.0027"}
+    assert len((await read(site, "/costs?since=yesterday"))["costs"]) == 1
+    for wrong in ("/runs?min_cost=1e3", "/costs?since=tomorrow", "/costs?group=owner"):
+        assert (await sent(site, "GET", wrong)).status_code in {400, 422}
+
+
 async def test_a_run_is_shown_with_all_that_is_kept_of_it(site: Site) -> None:
     task_id = await failed(site, payload={"message": "https://ann:hunter2@example.com"})
     [listed] = (await read(site, "/runs"))["runs"]

@@ -1,0 +1,82 @@
+"""The part of the service that reads costs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Final
+
+from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.foresight.reader import Reader
+from duetime.scheduler.history.costs import CostGroup, CostLine, Costs
+from duetime.scheduler.intake.bounds import Bound, Bounds
+from duetime.scheduler.intake.validation import tenant_read
+from duetime.scheduler.principal import LOCAL, Principal
+from duetime.scheduler.rules.limits.price import amount_of
+
+MAX_COST_LINES: Final = 1_000
+USUAL_COST_WINDOW: Final = "30 days ago"
+
+
+class CostReader(Reader):
+    """Read what runs cost."""
+
+    @property
+    def currency(self) -> str:
+        """The currency of all costs, as the settings name it."""
+        return self._store.usage.currency
+
+    def costs(
+        self,
+        group: CostGroup = CostGroup.DAY,
+        *,
+        since: Bound | None = None,
+        until: Bound | None = None,
+        tenant: str | None = None,
+        by: Principal = LOCAL,
+    ) -> Costs:
+        """Return what the attempts cost that ended in a time, by default the last 30 days, added up by group.
+
+        `since`, `until` and `tenant` are read as in `runs`.
+        """
+        wanted = tenant_read(by, tenant)
+        start, end = self._cost_window(since, until)
+        zone = self._zone or "UTC"
+        sums = self._store.run_history.costs(wanted, start, end, (group,), zone)
+        ranked = sorted(sums.items(), key=lambda each: each[0] if group is CostGroup.DAY else (-each[1], each[0]))
+        found = {key: cost for (key,), cost in ranked[:MAX_COST_LINES]}
+        titles = self._store.tasks.titles(wanted, list(found)) if group is CostGroup.TASK else {}
+        return Costs(
+            group, start, end, self.currency, zone, amount_of(sum(sums.values())), tuple(_lines(found, titles))
+        )
+
+    def cost_series(
+        self,
+        stack: CostGroup,
+        *,
+        since: Bound | None = None,
+        until: Bound | None = None,
+        tenant: str | None = None,
+        by: Principal = LOCAL,
+    ) -> Mapping[str, Mapping[str, int]]:
+        """Return the cost in millionths by day and, within it, by a group: those of `costs`."""
+        start, end = self._cost_window(since, until)
+        groups = (CostGroup.DAY, stack)
+        sums = self._store.run_history.costs(tenant_read(by, tenant), start, end, groups, self._zone or "UTC")
+        found: dict[str, Counter[str]] = {}
+        for (day, key), cost in sorted(sums.items()):
+            found.setdefault(day, Counter())[key] += cost
+        return found
+
+    def _cost_window(self, since: Bound | None, until: Bound | None) -> tuple[datetime, datetime]:
+        now = self._store.now()
+        bounds = Bounds.of(None, now, self._zone, since=since or USUAL_COST_WINDOW, until=until or now).instants
+        start, end = bounds["since"], bounds["until"]
+        if start >= end:
+            raise InvalidArgument("since", "it is not before the end", accepted="a time before `until`", example="30d")
+        return start, end
+
+
+def _lines(found: Mapping[str, int], titles: Mapping[str, str]) -> Sequence[CostLine]:
+    return [CostLine(key, amount_of(cost), titles.get(key)) for key, cost in found.items()]

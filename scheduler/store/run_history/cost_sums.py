@@ -1,0 +1,63 @@
+"""Adds up what attempts cost: by the index of use that has a cost, so free use is never read."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from duetime.scheduler.history.costs import CostGroup
+from duetime.scheduler.rules.time import zones
+from duetime.scheduler.store.database.dialects import dialect_of
+from duetime.scheduler.store.run_history.run_counts import QUARTER_OF_HOUR_S
+from duetime.scheduler.store.schema.pool_tables import usage
+from duetime.scheduler.store.schema.tables import runs, tasks
+from sqlalchemy import Connection, func, select, type_coerce
+from sqlalchemy.types import NullType
+
+CostKey = tuple[str, ...]
+"""The group of a sum by each of the groups that were asked for."""
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_OF_TASK: Final = {CostGroup.ACTION: tasks.c.action, CostGroup.TIER: tasks.c.priority, CostGroup.TASK: tasks.c.id}
+_OF_USE: Final = {CostGroup.TENANT: usage.c.tenant, CostGroup.POOL: usage.c.pool}
+
+
+def cost_sums(
+    connection: Connection,
+    tenants: Sequence[str],
+    since: datetime,
+    until: datetime,
+    *,
+    groups: Sequence[CostGroup],
+    zone: str,
+) -> Counter[CostKey]:
+    """Return the cost in millionths by group; days are those of the zone."""
+    keys = [_column(connection, group).label(f"key_{place}") for place, group in enumerate(groups)]
+    joined = usage
+    if _OF_TASK.keys() & set(groups):
+        joined = usage.join(runs, runs.c.id == usage.c.run_id).join(tasks, tasks.c.id == runs.c.task_id)  # type: ignore[assignment]  # a join is a table too
+    statement = (
+        select(*keys, func.sum(usage.c.cost))
+        .select_from(joined)
+        .where(usage.c.tenant.in_(tenants), usage.c.cost.is_not(None), usage.c.at >= since, usage.c.at < until)
+        .group_by(*keys)
+    )
+    found: Counter[CostKey] = Counter()
+    home = zones.load(zone)
+    for *values, cost in connection.execute(statement):
+        named = zip(groups, values, strict=True)
+        found[tuple(_day(value, home) if group is CostGroup.DAY else str(value) for group, value in named)] += int(cost)
+    return found
+
+
+def _column(connection: Connection, group: CostGroup) -> Any:
+    if group is CostGroup.DAY:
+        minute = dialect_of(connection).minutes(usage.c.at)
+        return minute - minute % (QUARTER_OF_HOUR_S // 60)
+    return type_coerce(_OF_TASK[group] if group in _OF_TASK else _OF_USE[group], NullType())
+
+
+def _day(minute: Any, home: Any) -> str:
+    return (_EPOCH + timedelta(minutes=int(minute))).astimezone(home).date().isoformat()

@@ -1,0 +1,77 @@
+"""Costs of a tenant, added up by group."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from duetime.scheduler.history.costs import CostGroup
+from duetime.scheduler.principal import Scope
+from duetime.scheduler.rules.limits.price import money
+from duetime.scheduler.rules.time.times import utc
+from duetime.server.rest.operation import Operation, RestAnswer, RestCall
+from duetime.server.rest.resources.history import TENANT, read_by
+from duetime.server.rest.resources.payloads import RestPayload
+from duetime.tools.argument_types import Choice
+from duetime.tools.arguments import Argument
+from duetime.tools.definition import TIME
+from pydantic import Field
+
+
+class CostPayload(RestPayload):
+    """The cost of one group: a date, a name, or the id of a task with its title."""
+
+    key: str
+    title: str | None = None
+    cost: str
+
+
+class CostsPayload(RestPayload):
+    """Costs from `since` on and before `until`: days in order, other groups the most costly first.
+
+    Amounts are decimal numbers in `currency`, as text. `total` is of all groups, of which there are at most 1,000 here.
+    """
+
+    schema_: Annotated[Literal["duetime.costs/1"], Field(alias="schema")] = "duetime.costs/1"
+    group: CostGroup
+    currency: str
+    timezone: str
+    since: str
+    until: str
+    total: str
+    costs: tuple[CostPayload, ...]
+
+
+def costs(call: RestCall) -> RestAnswer:
+    """Return the costs of a tenant."""
+    who, group = read_by(call), CostGroup(call.values.get("group", CostGroup.DAY))
+    found = call.scheduler.costs(group, since=call.values.get("since"), until=call.values.get("until"), **who)
+    return RestAnswer(
+        CostsPayload(
+            group=found.group,
+            currency=found.currency,
+            timezone=found.zone,
+            since=utc(found.since),
+            until=utc(found.until),
+            total=money(found.total),
+            costs=tuple(CostPayload(key=each.key, title=each.title, cost=money(each.cost)) for each in found.lines),
+        )
+    )
+
+
+OF_COSTS = (
+    Operation(
+        "list_costs",
+        "GET",
+        "/costs",
+        "Add up what the runs of a tenant cost",
+        costs,
+        CostsPayload,
+        Scope.ADMIN_READ,
+        in_query=(
+            Argument("group", Choice(tuple(CostGroup)), "By what; default day"),
+            Argument("since", TIME, "From this time on; default: 30 days ago", "since='last monday'"),
+            Argument("until", TIME, "Before this time; default: now", "until='yesterday'"),
+            TENANT,
+        ),
+    ),
+)

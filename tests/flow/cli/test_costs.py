@@ -1,0 +1,88 @@
+"""`duetime cost`: what runs cost, by day or by another group, and how a pool gets a price."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+import time_machine
+from duetime.scheduler.store import open_store
+from duetime.server.cli.main import run
+
+from tests.builders import Clock, settlement, started
+
+Say = Callable[..., str]
+MORNING = datetime(2026, 11, 24, 8, tzinfo=UTC)
+
+
+@pytest.fixture
+def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Say:
+    """Run a command at eight in the morning and return what it writes, also where it fails."""
+    for name in [name for name in os.environ if name.upper().startswith("DUETIME_")]:
+        monkeypatch.delenv(name)
+    for name in ("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"):
+        monkeypatch.setenv(name, str(tmp_path / name))
+    monkeypatch.setenv("DUETIME_DATABASE_URL", f"sqlite:///{tmp_path}/duetime.db")
+    monkeypatch.setenv("DUETIME_TIMEZONE", "UTC")
+    monkeypatch.setenv("DUETIME_CURRENCY", "eur")
+
+    def said(*arguments: str, code: int = 0) -> str:
+        with time_machine.travel(MORNING, tick=False):
+            assert run(arguments) == code
+        written = capsys.readouterr()
+        return written.err if code else written.out
+
+    return said
+
+
+def spend(tmp_path: Path) -> None:
+    """Let three runs end that cost something."""
+    clock = Clock(MORNING)
+    store = open_store(f"sqlite:///{tmp_path}/duetime.db", clock=clock)
+    for title, days_ago, cost in (("Old", 40, 9_000_000), ("Ask", 2, 1_234_567), ("Ask again", 1, 10_000)):
+        clock.at = MORNING - timedelta(days=days_ago)
+        claim = started(store, clock.at, tenant="local", title=title, action="prompt")
+        store.claims.settle([settlement(claim, used={"tokens": 5.0}, costs={"tokens": cost})])
+    store.close()
+
+
+def test_costs_are_listed_by_day_with_their_sum(cli: Say, tmp_path: Path) -> None:
+    spend(tmp_path)
+    head, first, second, total, *_ = cli("cost").splitlines()
+    assert head.split() == ["DAY", "COST"]
+    assert (first.split(), second.split()) == (["2026-11-22", "1.234567"], ["2026-11-23", "0.01"])
+    assert total == "Total: 1.244567 EUR"
+    found = json.loads(cli("cost", "--by", "action", "--since", "60d", "--json"))
+    assert (found["schema"], found["currency"], found["total"]) == ("duetime.costs/1", "EUR", "10.244567")
+    assert found["costs"] == [{"key": "prompt", "cost": "10.244567"}]
+    rows = list(csv.DictReader(io.StringIO(cli("cost", "--by", "task", "--csv"))))
+    assert [(row["title"], row["cost"], row["currency"]) for row in rows] == [
+        ("Ask", "1.234567", "EUR"),
+        ("Ask again", "0.01", "EUR"),
+    ]
+
+
+def test_runs_are_found_by_their_cost_and_show_it(cli: Say, tmp_path: Path) -> None:
+    spend(tmp_path)
+    head, row, *_ = cli("runs", "--min-cost", "1", "--since", "7d").splitlines()
+    assert "COST" in head
+    assert " 1.234567 " in row
+    assert "min_cost='0.50'" in cli("runs", "--min-cost", "a lot", code=2) or "--min-cost" in cli(
+        "runs", "--min-cost", "a lot", code=2
+    )
+
+
+def test_without_a_price_the_answer_says_how_a_pool_gets_one(cli: Say) -> None:
+    cli("migrate")
+    command = cli("cost").partition("`")[2].partition("`")[0]
+    assert command.startswith("duetime pools set tokens ")
+    name, spec = "tokens", command.partition("tokens ")[2].strip("'")
+    assert cli("pools", "set", name, spec) == "tokens: budget, 1000000 a day, at 3.00 per 1000000\n"
+    assert "at 3.00 per 1000000" in cli("pools", "list")
+    assert "not exact" in cli("pools", "set", "tokens", '{"price": 0.1}', code=2)
