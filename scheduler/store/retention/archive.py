@@ -8,6 +8,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import re
 import secrets
 import sys
 from collections.abc import Iterable, Iterator, Mapping
@@ -25,6 +26,8 @@ from sqlalchemy import Table
 
 ARCHIVE_SCHEMA = "duetime.archive/1"
 MAX_LINE_CHARS = 64_000_000
+MAX_FILE_CHARS = 1_000_000_000
+"""Characters of a file when it is unpacked: more than the rows of any batch have, and all of them are held at once."""
 
 ArchivedRow = tuple[Table, TypedRow]
 
@@ -111,10 +114,11 @@ def read(path: Path, newest_schema: str) -> ArchiveContent:
 def _kind_of(path: Path, head: Any, newest_schema: str) -> RetentionKind:
     if not isinstance(head, dict) or head.get("schema") != ARCHIVE_SCHEMA:
         raise DamagedArchive(path, 1, "it is no archive of Duetime")
-    if not str(head.get("database", "")).isdigit() or int(head["database"]) > int(newest_schema):
-        raise DamagedArchive(path, 1, f"a newer Duetime wrote it (schema {head.get('database')}, not {newest_schema})")
-    if head.get("kind") not in set(RetentionKind):
-        raise DamagedArchive(path, 1, f"its kind {head.get('kind')!r} is unknown")
+    if not re.fullmatch("[0-9]{1,9}", str(head.get("database"))) or int(head["database"]) > int(newest_schema):
+        written = str(head.get("database"))[:20]
+        raise DamagedArchive(path, 1, f"a newer Duetime wrote it (schema {written}, not {newest_schema})")
+    if head.get("kind") not in list(RetentionKind):
+        raise DamagedArchive(path, 1, f"its kind {str(head.get('kind'))[:40]!r} is unknown")
     return RetentionKind(head["kind"])
 
 
@@ -129,14 +133,25 @@ def _row(path: Path, number: int, line: Mapping[str, Any]) -> ArchivedRow:
 
 
 def _lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    number = 0
+    number = read_chars = 0
     try:
         with gzip.open(path, "rt", encoding="utf-8") as file:
             while text := file.readline(MAX_LINE_CHARS):
                 number += 1
-                found = json.loads(text)
+                read_chars += len(text)
+                if read_chars > MAX_FILE_CHARS:
+                    raise DamagedArchive(path, number, f"it has more than {MAX_FILE_CHARS:,} characters unpacked")
+                found = json.loads(text, object_pairs_hook=_once_each)
                 if not isinstance(found, dict):
                     raise DamagedArchive(path, number, "it is no JSON object")
                 yield number, found
     except (EOFError, ZlibError, gzip.BadGzipFile, ValueError, RecursionError) as error:
         raise DamagedArchive(path, number + 1, f"it cannot be read ({str(error)[:80]})") from None
+
+
+def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return a JSON object; one that names a member twice means different things to different readers."""
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("it names a member twice")
+    return found

@@ -7,33 +7,65 @@ from typing import Any
 
 from duetime.scheduler.errors import Refused
 from duetime.scheduler.history.retention import RetentionKind
+from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.store.database.dialects import dialect_of
 from duetime.scheduler.store.retention.archive import ArchiveContent
 from duetime.scheduler.store.retention.deletion import RowCounts
 from duetime.scheduler.store.retention.row_json import TypedRow
+from duetime.scheduler.store.schema.constraints import INVARIANTS
 from duetime.scheduler.store.schema.rows import LABEL_VALUES
 from duetime.scheduler.store.schema.tables import deliveries, events, inbox, labels, runs, tasks
-from sqlalchemy import Column, Connection, Table, insert, select, tuple_
+from sqlalchemy import Column, ColumnElement, Connection, Table, insert, literal_column, select, tuple_
+from sqlalchemy.exc import DataError, IntegrityError
 
 MAX_KEYS_ASKED = 500
+_NOTHING = "Nothing of this file was stored."
 
 
-def store(connection: Connection, content: ArchiveContent) -> tuple[RowCounts, int]:
+def store(connection: Connection, content: ArchiveContent, tenant: str | None = None) -> tuple[RowCounts, int]:
     """Store what is missing; return the rows that were stored by table, and how many were there.
 
-    A task, or a run, that exists stays as it is, with all that it has. Raises Refused where a row belongs to a task or
-    a run that does not exist.
+    A task, or a run, that exists stays as it is, with all that it has. Raises Refused, for the whole file, where a row
+    belongs to a task or a run that does not exist or is another tenant's, has not ended, or breaks an invariant.
     """
     wanted = _missing(connection, content)
-    _check_parents(connection, wanted)
+    _check_ended(wanted.get(runs, []))
+    _check_parents(connection, wanted, tenant)
     stored = RowCounts()
     for table, found in wanted.items():
-        for group in _insertable(connection, table, found):
-            connection.execute(insert(table), group)
+        _insert(connection, table, found)
         stored[table.name] += len(found)
     if wanted.get(tasks):
         _label(connection, wanted[tasks])
+    for table, found in wanted.items():
+        _check_invariants(connection, table, found)
     return +stored, len(content.rows) - stored.total()
+
+
+def _insert(connection: Connection, table: Table, found: Sequence[TypedRow]) -> None:
+    try:
+        for group in _insertable(connection, table, found):
+            connection.execute(insert(table), group)
+    except (IntegrityError, DataError) as error:
+        raise Refused(f"The rows of {table.name} do not fit together, or not to what is stored. {_NOTHING}") from error
+
+
+def _check_ended(found: Sequence[TypedRow]) -> None:
+    """Refuse a run that would start: retention archives what has ended."""
+    for row in found:
+        if row["state"] not in TERMINAL:
+            raise Refused(f"The run {row['id'][:40]} is {row['state']}, and an archive has ended runs only. {_NOTHING}")
+
+
+def _check_invariants(connection: Connection, table: Table, found: Sequence[TypedRow]) -> None:
+    """Refuse rows that `duetime doctor --deep` would report."""
+    key = events.c.task_id if table is events else next(iter(table.primary_key))
+    for part in _parts(sorted({row[key.name] for row in found})):
+        for invariant in (each for each in INVARIANTS if each.table == table.name):
+            holds: ColumnElement[bool] = literal_column(f"coalesce(({invariant.holds}), false)")
+            broken = connection.execute(select(key).where(key.in_(part), ~holds).limit(1)).scalar()
+            if broken is not None:
+                raise Refused(f"A row of {table.name} ({broken}) {invariant.broken}. {_NOTHING}")
 
 
 def _missing(connection: Connection, content: ArchiveContent) -> dict[Table, list[TypedRow]]:
@@ -74,18 +106,35 @@ def _new(connection: Connection, table: Table, found: Sequence[TypedRow]) -> lis
     return [row for row in found if tuple(row[name] for name in names) not in there]
 
 
-def _check_parents(connection: Connection, wanted: dict[Table, list[TypedRow]]) -> None:
-    given = {parent: {row["id"] for row in wanted.get(parent, [])} for parent in (tasks, runs)}
-    given[inbox] = {row["run_id"] for row in wanted.get(inbox, [])}
+def _check_parents(connection: Connection, wanted: dict[Table, list[TypedRow]], tenant: str | None) -> None:
+    """Refuse rows without the row that they belong to, and rows that belong to one of another tenant."""
+    given = {parent: {row["id"]: row["tenant"] for row in wanted.get(parent, [])} for parent in (tasks, runs)}
+    given[inbox] = {row["run_id"]: row["tenant"] for row in wanted.get(inbox, [])}
     for table, found in wanted.items():
         for name, parent, key in _parents_of(table):
-            named = {row[name] for row in found} - given[parent]
-            gone = named - _existing(connection, key, named)
-            if gone:
-                raise Refused(
-                    f"{min(gone)}, which {table.name} belong to, is not in the table {parent.name}. Import the file "
-                    "that has it first; nothing of this one was stored."
-                )
+            owners = _owners(connection, parent, key, {row[name] for row in found} - given[parent].keys())
+            owners |= given[parent]
+            for row in found:
+                _check_owner(table, row[name], owners.get(row[name]), row.get("tenant", tenant), parent)
+
+
+def _check_owner(table: Table, named: str, owner: str | None, tenant: str | None, parent: Table) -> None:
+    if owner is None:
+        raise Refused(
+            f"{named[:40]}, which {table.name} belong to, is not in the table {parent.name}. Import the file "
+            "that has it first; nothing of this one was stored."
+        )
+    if tenant is not None and owner != tenant:
+        raise Refused(f"{named[:40]}, which {table.name} belong to, is not of the tenant {tenant[:40]!r}. {_NOTHING}")
+
+
+def _owners(connection: Connection, parent: Table, key: Column[Any], named: Collection[str]) -> dict[str, str]:
+    """Return the tenant of each of these rows that there is."""
+    found: dict[str, str] = {}
+    for part in _parts(list(named)):
+        asked = select(key, parent.c.tenant).where(key.in_(part))
+        found.update((each, tenant) for each, tenant in connection.execute(asked))
+    return found
 
 
 def _parents_of(table: Table) -> Iterable[tuple[str, Table, Column[Any]]]:

@@ -116,7 +116,7 @@ class Retention:
         others = content.tenants() - {tenant}
         if tenant is not None and others:
             raise Refused(f"{path} has rows of the tenant {min(others)!r}, not only of {tenant!r}. Nothing was stored.")
-        return self._database.write(lambda connection: imports.store(connection, content))
+        return self._database.write(lambda connection: imports.store(connection, content, tenant))
 
     def delete(self, rule: RetentionRule, before: datetime, rows: Sequence[Selected]) -> Deletion:
         """Delete these rows, as far as they are not needed even now, with all that goes with them."""

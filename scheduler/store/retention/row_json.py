@@ -2,29 +2,45 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.history.retention import RetentionKind
+from duetime.scheduler.rules.sanitize import check_json
 from duetime.scheduler.store.retention.selection import TABLES
 from duetime.scheduler.store.schema.json_types import (
     JsonObject,
     JsonValue,
     Retrying,
     Strings,
+    Units,
     policy_from_json,
     policy_to_json,
 )
 from duetime.scheduler.store.schema.tables import events
-from duetime.scheduler.store.schema.types import ClosedSet, Instant, Interval, Plain, Truth, WholeNumber
-from duetime.scheduler.store.schema.values import MICROSECOND, check_aware
+from duetime.scheduler.store.schema.types import (
+    MAX_INTERVAL_US,
+    ClosedSet,
+    Instant,
+    Interval,
+    Plain,
+    Truth,
+    WholeNumber,
+)
+from duetime.scheduler.store.schema.values import MICROSECOND, check_aware, check_year, storable
 from duetime.scheduler.task import Json
 from sqlalchemy import Column, Double, Table
 from sqlalchemy.types import BigInteger, Integer, TypeEngine
 
 ARCHIVED: dict[str, Table] = {table.name: table for table in (TABLES[kind] for kind in RetentionKind)}
 """The tables of an archive, by name."""
+
+MAX_ARCHIVED_JSON_BYTES = 4 * 1024 * 1024
+MAX_ARCHIVED_JSON_LEVELS = 64
+"""An event tells of a payload before and after a change: more than a payload may have itself."""
 
 _LEFT_OUT = frozenset({events.c.tx})
 """Columns that mean something to the running database alone."""
@@ -78,18 +94,65 @@ def _decoded(column: Column[Any], value: Json) -> Any:
         return None
     try:
         return next(read for kind, read in _READERS if isinstance(column.type, kind))(column.type, value)
-    except (KeyError, TypeError, ValueError, OverflowError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError, InvalidArgument) as error:
         raise ValueError(f"{column.table.name}.{column.name} cannot be read: {str(error)[:80]}") from None
 
 
 def _instant(_kind: Any, value: Any) -> datetime:
     found = datetime.fromisoformat(value)
     check_aware(found)
+    return check_year(found.astimezone(UTC))
+
+
+def _interval(_kind: Any, value: Any) -> timedelta:
+    return timedelta(microseconds=_whole(MAX_INTERVAL_US)(None, value))
+
+
+def _text(_kind: Any, value: Any) -> str:
+    found: str = _exactly(str)(None, value)
+    if storable(found) != found:
+        raise ValueError("it has a character that no database stores")
     return found
 
 
 def _strings(_kind: Any, value: Any) -> tuple[str, ...]:
-    return tuple(_exactly(str)(None, each) for each in _exactly(list)(None, value))
+    return tuple(_text(None, each) for each in _exactly(list)(None, value))
+
+
+def _json(_kind: Any, value: Any) -> Json:
+    check_json("value", value, max_bytes=MAX_ARCHIVED_JSON_BYTES, max_depth=MAX_ARCHIVED_JSON_LEVELS)
+    checked: Json = value
+    return checked
+
+
+def _object(_kind: Any, value: Any) -> Json:
+    return _json(None, _exactly(dict)(None, value))
+
+
+def _units(_kind: Any, value: Any) -> Json:
+    for units in _exactly(dict)(None, value).values():
+        if type(units) is not int and type(units) is not float:
+            raise TypeError(f"{type(units).__name__} where a number is expected")
+    return _json(None, value)
+
+
+def _number(_kind: Any, value: Any) -> float:
+    found = float(value)
+    if isinstance(value, str | bool) or not math.isfinite(found):
+        raise ValueError(f"{str(value)[:20]} is no number")
+    return found
+
+
+def _whole(end: int) -> Callable[[Any, Any], int]:
+    """Return what reads a whole number from -end up to below end."""
+
+    def checked(_kind: Any, value: Any) -> int:
+        found: int = _exactly(int)(None, value)
+        if not -end <= found < end:
+            raise ValueError("the number is too large")
+        return found
+
+    return checked
 
 
 def _exactly(expected: type) -> Callable[[Any, Any], Any]:
@@ -103,16 +166,17 @@ def _exactly(expected: type) -> Callable[[Any, Any], Any]:
 
 _READERS: tuple[tuple[type[Any], Callable[[Any, Any], Any]], ...] = (
     (Instant, _instant),
-    (Interval, lambda _kind, value: timedelta(microseconds=_exactly(int)(None, value))),
+    (Interval, _interval),
     (ClosedSet, lambda kind, value: kind.words(value)),
     (Retrying, lambda _kind, value: policy_from_json(value)),
     (Strings, _strings),
-    (JsonObject, _exactly(dict)),
-    (JsonValue, lambda _kind, value: value),
+    (Units, _units),
+    (JsonObject, _object),
+    (JsonValue, _json),
     (Truth, _exactly(bool)),
-    (WholeNumber, _exactly(int)),
-    (Integer, _exactly(int)),
-    (BigInteger, _exactly(int)),
-    (Double, lambda _kind, value: float(value)),
-    (Plain, _exactly(str)),
+    (WholeNumber, _whole(2**31)),
+    (BigInteger, _whole(2**63)),
+    (Integer, _whole(2**31)),
+    (Double, _number),
+    (Plain, _text),
 )
