@@ -193,12 +193,30 @@ class Expired:
 
 
 @dataclass(frozen=True, slots=True)
+class LogChunk:
+    """Lines of one attempt in a row, to be stored: JSON arrays, one in each line of `text`.
+
+    `first` is the number of the first, `cut` how many before it were lost. One that is `last` may repeat lines.
+    """
+
+    run_id: str
+    attempt: int
+    first: int
+    lines: int
+    cut: int
+    size: int
+    at: datetime
+    text: str
+    last: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Settlement:
     """How an attempt ended and what follows; `outcome` and `reason` go into the attempt's row.
 
     `next_run` was computed from `task_revision`. A `checkpoint` of None keeps the stored one. `deliveries` need the
     message of `inbox`. `used` and `costs`, in millionths, are by pool. With its `claim` it takes one round trip. A
-    suspended run `waits` so long, None for until an instant; `traceback` and `traceparent` are of its attempt.
+    suspended run `waits` so long, None for until an instant; `traceback`, `traceparent`, `log` are of its attempt.
     """
 
     run_id: str
@@ -223,6 +241,7 @@ class Settlement:
     waits: timedelta | None = None
     traceback: str | None = None
     traceparent: str | None = None
+    log: tuple[LogChunk, ...] = ()
     claim: Claim | None = field(default=None, repr=False, compare=False)
 
 
@@ -279,22 +298,3 @@ class WorkerProcess:
     actions: tuple[str, ...] = ()
     lost_threads: int = 0
     drain: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Waiting:
-    """Ready runs of one tier, at least `count`; since when the oldest is ready for the attempt that it waits for."""
-
-    count: int
-    since: datetime
-    at_least: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Throughput:
-    """Runs that became ready in the `window` up to now, attempts that started, runs that ended after being ready."""
-
-    window: timedelta
-    ready: int
-    started: int
-    ended: int

@@ -12,7 +12,7 @@ from duetime.scheduler.principal import LOCAL as LOCAL  # noqa: PLC0414 - its ad
 from duetime.scheduler.principal import Principal as Principal  # noqa: PLC0414 - likewise
 from duetime.scheduler.translatable import Translatable
 from duetime.scheduler.view_parts import Occurrence as Occurrence  # noqa: PLC0414 - likewise
-from duetime.scheduler.view_parts import WaitReason
+from duetime.scheduler.view_parts import RunLog, WaitReason
 from typing_extensions import TypeAliasType
 
 Json = TypeAliasType("Json", "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None")
@@ -237,6 +237,7 @@ class TaskView:
     unread: tuple[InboxMessage, ...] = ()
     expected: bool = False
     failed_attempt: Attempt | None = None  # the newest with a traceback, of this run or the last one
+    log: RunLog | None = None  # the last lines of this run or, before it has begun, of the last one
     other_actions: tuple[str, ...] = ()  # after a reminder was scheduled: those that would have done more
 
     @property

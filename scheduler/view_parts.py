@@ -48,3 +48,32 @@ class WaitReason:
     pool: str | None = None
     until: datetime | None = None
     after: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LogLine:
+    """One line of a run's log; `number` counts the lines of its attempt from 1."""
+
+    attempt: int
+    number: int
+    at: datetime
+    level: str
+    logger: str
+    text: str
+
+    @property
+    def place(self) -> str:
+        """Its name as a cursor: whoever reads on behind it gives this."""
+        return f"{self.attempt}.{self.number}"
+
+
+@dataclass(frozen=True, slots=True)
+class RunLog:
+    """Lines of one run, oldest first. `cut` counts older lines that were not kept, `more` whether newer ones follow."""
+
+    run_id: str
+    task_id: str
+    lines: tuple[LogLine, ...] = ()
+    cut: int = 0
+    more: bool = False
+    ended: bool = False

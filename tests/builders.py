@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from duetime.scheduler import ids
 from duetime.scheduler.events import EventKind
-from duetime.scheduler.records import Change, Claim, Settlement, Start
+from duetime.scheduler.records import Change, Claim, LogChunk, Settlement, Start
 from duetime.scheduler.store import Store
 from duetime.scheduler.store.lists.task_list import Counts
 from duetime.scheduler.store.schema.rows import RUN
@@ -136,6 +137,13 @@ def settlement(claim: Claim, to: State = State.SUCCEEDED, **values: Any) -> Sett
     kind, outcome = _KINDS[to]
     run, task = claim.run, claim.task
     return replace(Settlement(run.id, run.attempt, task.revision, to, kind, outcome, claim=claim), **values)
+
+
+def log_chunk(claim: Claim, first: int, *said: str, cut: int = 0, last: bool = False) -> LogChunk:
+    """Return lines of an attempt's log, as they are stored."""
+    text = "\n".join(json.dumps([int(NOON.timestamp() * 1000), "info", "shop", line]) for line in said)
+    size = len(text.encode())
+    return LogChunk(claim.run.id, claim.run.attempt, first, len(said), cut, size, NOON, text, last)
 
 
 def message(claim: Claim, **values: Any) -> InboxMessage:

@@ -10,10 +10,11 @@ from duetime.scheduler.events import Event
 from duetime.scheduler.rules.time import zones
 from duetime.widgets.history import changes_of
 from duetime.widgets.quote import cut, quoted, quoted_lines
-from duetime.widgets.schema import AttemptPart, EventPart, HistoryPart
+from duetime.widgets.schema import AttemptPart, EventPart, HistoryPart, LogLinePart
 
 MAX_QUOTE_CHARS = 60
 MAX_TRACEBACK_LINE_CHARS = 160
+MAX_LOG_TEXT_CHARS = 120
 _THEIRS = frozenset({"title", "payload", "labels", "needs"})
 """Parts whose values users wrote."""
 
@@ -70,6 +71,13 @@ def _attempt_line(attempt: AttemptPart, zone: str) -> str:
     run = f"run {attempt.run} " if attempt.run else ""
     reason = f" {quoted(attempt.reason, MAX_QUOTE_CHARS)}" if attempt.reason else ""
     return f"{clock_time(attempt.started, zone)} {run}attempt {attempt.number}: {attempt.outcome or 'running'}{reason}"
+
+
+def log_line_in_words(line: LogLinePart, zone: str) -> str:
+    """Write a line of a log: `2026-11-24 09:00:00 warning «no answer»`."""
+    attempt = f"attempt {line.attempt} " if line.attempt else ""
+    level = f"{line.level} " if line.level else ""
+    return f"{clock_time(line.at, zone)} {attempt}{level}{quoted(line.text, MAX_LOG_TEXT_CHARS)}"
 
 
 def _event_line(event: EventPart, zone: str) -> str:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
+from duetime.scheduler.history.run_log import TRACEBACK_LOGGER
 from duetime.scheduler.rules.redact import redacted_json
 from duetime.scheduler.rules.settlement import words_and_note
 from duetime.scheduler.rules.states import FAILURES, OPEN
 from duetime.scheduler.rules.time.times import utc
 from duetime.scheduler.task import Delivery, DeliveryState, InboxMessage, Json, Run, State, TaskRecord, TaskView
+from duetime.scheduler.view_parts import LogLine
 from duetime.widgets.quote import cut, one_line
-from duetime.widgets.schema import DeliveryPart, LastRun, ProgressPart, TaskPayload, Unread
+from duetime.widgets.schema import DeliveryPart, LastRun, LogLinePart, LogPart, ProgressPart, TaskPayload, Unread
 
 LIST_TITLE_CHARS = 40
 MAX_SAID_CHARS = 120
@@ -28,6 +30,15 @@ TOLD = frozenset({State.SUCCEEDED, State.FAILED, State.EXPIRED})
 MAX_DETAIL_CHARS = 240
 """Characters of a payload, and of a result, as JSON, that an answer to a model has room for."""
 
+MAX_LOG_LINES = 3
+MAX_LOG_CHARS = 240
+"""Lines of a log, and characters of their texts, that an answer to a model has room for."""
+
+MAX_HISTORY_LOG_LINES = 20
+MAX_HISTORY_LOG_CHARS = 1_200
+"""The same with the history."""
+
+_FIRST_PLACE = "1.1"
 _TEXT_ROOMS = (200, 120, 60, 30)
 
 _UNDER_WAY = frozenset({State.RUNNING, State.SUSPENDED, State.RETRYING})
@@ -110,7 +121,35 @@ def with_details(task: TaskPayload, view: TaskView, *, whole: bool = False) -> T
     parts = (redacted_json(payload), redacted_json(_result(view.record)))
     shown = parts if whole else tuple(map(_bounded, parts))
     details = {"message": message if whole else task.message, "payload": shown[0] or None, "result": shown[1]}
-    return task.model_copy(update=details)
+    asked = MAX_HISTORY_LOG_LINES, None if whole else MAX_HISTORY_LOG_CHARS
+    log = log_part(view, *(asked if whole or task.history else (MAX_LOG_LINES, MAX_LOG_CHARS)))
+    return task.model_copy(update={**details, "log": log})
+
+
+def log_part(view: TaskView, lines: int, room: int | None) -> LogPart | None:
+    """Return the last lines of the log: at most so many, with `room` for their texts, None for all of each.
+
+    The traceback of a failed attempt is left out: the history has it with the attempt.
+    """
+    if view.log is None:
+        return None
+    found = [line for line in view.log.lines if line.logger != TRACEBACK_LOGGER]
+    kept: list[LogLinePart] = []
+    for line in reversed(found[-lines:]):
+        part = _log_line(line, whole=room is None)
+        room = None if room is None else room - len(part.text)
+        if room is not None and room < 0 and kept:
+            break
+        kept.insert(0, part)
+    older = len(kept) < len(found) or bool(found and found[0].place != _FIRST_PLACE)
+    return LogPart(lines=tuple(kept), older=older or None) if kept else None
+
+
+def _log_line(line: LogLine, *, whole: bool) -> LogLinePart:
+    level = line.level if line.level != "info" else None
+    attempt = line.attempt if line.attempt > 1 else None
+    text = line.text if whole else cut(line.text, MAX_SAID_CHARS)
+    return LogLinePart(at=utc(line.at), level=level, attempt=attempt, text=text)
 
 
 def _payload(record: TaskRecord, said: str | None) -> tuple[str | None, Mapping[str, Json]]:

@@ -146,6 +146,22 @@ class WaitPart(_Part):
     after: str | None = None
 
 
+class LogLinePart(_Part):
+    """A line that a handler logged; `level` where that is not `info`, `attempt` where it is not the first."""
+
+    at: str
+    level: str | None = None
+    attempt: int | None = None
+    text: str
+
+
+class LogPart(_Part):
+    """The last lines that the handler of the latest run logged, oldest first; `older` where there are more of it."""
+
+    lines: tuple[LogLinePart, ...]
+    older: Literal[True] | None = None
+
+
 class HistoryPart(_Part):
     """The attempts of a task and its events, newest first; `older` when there are more that were left out."""
 
@@ -159,8 +175,8 @@ class TaskPayload(_Part):
 
     `attempt` counts the attempts of the current run that have started, `max_attempts` how many it may have: from the
     second on. `payload` (without the message) and `result`, which the latest attempt gave, are there where one task
-    was asked for: with secrets as `***`, and cut for a model. `speech` says how it stands in sentences for a voice; it
-    is in what programs read (REST, `--json`, the resource of a task), and in no answer of a tool.
+    was asked for: with secrets as `***`, and cut for a model; so is `log`. `speech` says how it stands in
+    sentences for a voice; it is in what programs read (REST, `--json`, the resource of a task), not in those of tools.
     """
 
     schema_: Annotated[Literal["duetime.task/1"], Field(alias="schema")] = "duetime.task/1"
@@ -188,6 +204,7 @@ class TaskPayload(_Part):
     last_run: LastRun | None = None
     payload: Any = None
     result: Any = None
+    log: LogPart | None = None
     delivery: DeliveryPart | None = None
     labels: tuple[str, ...] | None = None
     owner: str

@@ -17,7 +17,7 @@ from duetime.scheduler.rules.settlement import INBOX
 from duetime.scheduler.rules.states import OPEN
 from duetime.scheduler.rules.time import times
 from duetime.scheduler.task import DeliveryState, State
-from duetime.widgets.history_text import history_text
+from duetime.widgets.history_text import history_text, log_line_in_words
 from duetime.widgets.outcome import TOLD, as_text
 from duetime.widgets.payload import DRY_RUN
 from duetime.widgets.quote import cut, quoted
@@ -61,7 +61,7 @@ def task_text(task: TaskPayload) -> str:
     text = next(fitting, None) or _task(task, _ROOMS[-1])
     if task.history is None:
         return text
-    return f"{text}\n{history_text(task.history, task.when.timezone, task.id)}"
+    return _lines(text, history_text(task.history, task.when.timezone, task.id), _log_text(task))
 
 
 def _task(task: TaskPayload, room: _Room) -> str:
@@ -72,9 +72,11 @@ def _task(task: TaskPayload, room: _Room) -> str:
         task.effect or "",
         _demand_line(task, room),
         _waiting_line(task, room),
+        progress_in_words(task, room.said),
         _exception_line(task),
         _given_line(task, room),
         _outcome_line(task, room),
+        _log_line(task, room),
         _notes(task),
         f"{_moves(task)} {THEIRS}.",
     )
@@ -111,6 +113,14 @@ def _waiting_line(task: TaskPayload, room: _Room) -> str:
     reasons = [reason_in(TOOL_WORDS, reason, task.id) for reason in task.waiting_for or ()]
     held = [f"{reasons[0][0].upper()}{reasons.pop(0)[1:]}."] if task.paused and reasons else []
     return sentences(*held, *(_waiting(reason, task.state, room) for reason in reasons))
+
+
+def progress_in_words(task: TaskPayload, said: int) -> str:
+    """Say how far a run is that reported it, with what its handler says of it."""
+    if task.progress is None:
+        return ""
+    text = f": {quoted(task.progress.text, said)}" if task.progress.text else ""
+    return f"Progress {task.progress.part:.0%}{text}."
 
 
 def _waiting(reason: str, state: State, room: _Room) -> str:
@@ -204,6 +214,23 @@ def _outcome_line(task: TaskPayload, room: _Room) -> str:
         f"Result {quoted(as_text(task.result), room.said)}." if task.result is not None else "",
         _delivery_to_come(delivery, room) if delivery and not of_last else "",
         f"{len(task.unread)} unread." if task.unread else "",
+    )
+
+
+def _log_line(task: TaskPayload, room: _Room) -> str:
+    """Quote the last lines of the log; with a history they follow it."""
+    if task.log is None or task.history is not None:
+        return ""
+    return f"Log {' '.join(quoted(line.text, room.said) for line in task.log.lines)}."
+
+
+def _log_text(task: TaskPayload) -> str:
+    if task.log is None:
+        return ""
+    return _lines(
+        "Log, newest last:",
+        *(log_line_in_words(line, task.when.timezone) for line in task.log.lines),
+        "Older lines are left out: `duetime logs` shows them." if task.log.older else "",
     )
 
 

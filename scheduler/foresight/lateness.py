@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from duetime.scheduler.records import Throughput, Waiting
+from duetime.scheduler.history.work_report import Throughput, Waiting
 from duetime.scheduler.rules.order import PATIENCE
 from duetime.scheduler.rules.policies.policy import DEFAULT_POLICY, OrderPolicy
 from duetime.scheduler.rules.shares import Shares

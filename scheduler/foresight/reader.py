@@ -10,7 +10,7 @@ from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.foresight.agenda import MAX_OCCURRENCES_AHEAD, Outlook, reaches_ahead
 from duetime.scheduler.foresight.explain import RunFacts, explained, is_due, waiting_for
 from duetime.scheduler.foresight.explainer import Explainer
-from duetime.scheduler.foresight.past_reader import PastReader
+from duetime.scheduler.foresight.run_reader import RunReader
 from duetime.scheduler.foresight.task_view import row_of, view_of
 from duetime.scheduler.intake.bounds import Bound, Bounds
 from duetime.scheduler.intake.validation import MAX_TASKS_COUNTED, check_filter, page_size, tenant_read
@@ -19,7 +19,9 @@ from duetime.scheduler.queue.remote import NoAnswer
 from duetime.scheduler.rules.estimates import UNKNOWN_ESTIMATE
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import Attempt, InboxMessage, State, TaskFilter, TaskPage, TaskRecord, TaskView
+from duetime.scheduler.view_parts import RunLog
 
+MAX_LOG_LINES_SHOWN = 20
 MAX_OUTCOMES_MENTIONED = 5
 """Unread outcomes that a list mentions; the rest is counted."""
 
@@ -28,7 +30,7 @@ def _unknown_length(record: TaskRecord) -> timedelta:
     return record.task.estimate or UNKNOWN_ESTIMATE
 
 
-class Reader(PastReader):
+class Reader(RunReader):
     """Read tasks. `Scheduler` adds the changes; every method is synchronous and sees one tenant."""
 
     def __init__(self, store: Store, zone: str | None, explainer: Explainer | None = None, holidays: str = "") -> None:
@@ -40,7 +42,17 @@ class Reader(PastReader):
         """Return one task and what it waits for. Raises TaskNotFound, which names the closest ids of the tenant."""
         record = self._store.tasks.get(by.tenant, task_id)
         view = view_of(record, self._store.now(), facts=self._facts(record))
-        return replace(view, unread=self._unread(record, by), failed_attempt=self._failed_attempt(record))
+        return replace(
+            view, unread=self._unread(record, by), failed_attempt=self._failed_attempt(record), log=self._log(record)
+        )
+
+    def _log(self, record: TaskRecord) -> RunLog | None:
+        """Return the last lines of the current run once it has started, else of the last one; None without any."""
+        run = record.run if record.run.attempt else record.last_run
+        if run is None or not run.attempt:
+            return None
+        log = self._store.run_logs.newest(record.task.tenant, run.id, limit=MAX_LOG_LINES_SHOWN)
+        return log if log.lines else None
 
     def _failed_attempt(self, record: TaskRecord) -> Attempt | None:
         runs = [run for run in (record.run, record.last_run) if run is not None]

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from duetime.scheduler.runtime.attempt_context import keep_record
 from duetime.scheduler.runtime.secret_mask import mask_record
 from duetime.scheduler.task import Json
 
@@ -64,5 +65,7 @@ def send_logs(send: Callable[[Json], object], at: Mapping[str, int]) -> None:
 
 
 def log_again(value: Mapping[str, Any]) -> None:
-    """Log a record of the process here; its level was checked there."""
-    logging.getLogger(value["name"]).handle(logging.makeLogRecord({**value, "args": ()}))
+    """Log a record of the process here, and keep it; its level was checked there."""
+    record = logging.makeLogRecord({**value, "args": ()})
+    keep_record(record)
+    logging.getLogger(value["name"]).handle(record)

@@ -25,6 +25,7 @@ class RetentionKind(StrEnum):
     EVENTS = "events"
     ATTEMPTS = "attempts"
     TRACEBACKS = "tracebacks"
+    LOGS = "logs"
     INBOX = "inbox"
     DELIVERIES = "deliveries"
     DEAD_LETTERS = "dead_letters"

@@ -1,4 +1,4 @@
-"""A report of the work of some time: what was missed, how late, what it cost; its words."""
+"""Reports of the work of some time: what was missed, how late, what it cost; what waits and how fast it goes."""
 
 from __future__ import annotations
 
@@ -68,3 +68,22 @@ class WorkReport:
 
     work: WorkDone
     before: WorkDone
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Ready runs of one tier, at least `count`; since when the oldest is ready for the attempt that it waits for."""
+
+    count: int
+    since: datetime
+    at_least: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Throughput:
+    """Runs that became ready in the `window` up to now, attempts that started, runs that ended after being ready."""
+
+    window: timedelta
+    ready: int
+    started: int
+    ended: int

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass
@@ -20,6 +20,9 @@ MAX_PARTIAL_LINE_CHARS: Final = 4_000
 """Characters that are printed without a line end before they become a line."""
 
 TRACE_FIELDS: Final = ("trace_id", "span_id")
+
+KeepRecord = Callable[[logging.LogRecord], None]
+"""Takes a log record into the log of a run."""
 
 _prints = logging.getLogger("duetime.print")
 
@@ -38,8 +41,9 @@ class AttemptName:
 class _Prints:
     """The lines that the handler of one attempt has begun to print, by thread."""
 
-    def __init__(self, name: AttemptName) -> None:
+    def __init__(self, name: AttemptName, keep: KeepRecord | None) -> None:
         self.name = name
+        self.keep = keep
         self._partial: dict[int, str] = {}
         self._lock = threading.Lock()
 
@@ -107,15 +111,46 @@ def _ids_of(traceparent: str | None) -> tuple[str, str] | None:
 
 
 @contextmanager
-def attempt_context(name: AttemptName) -> Iterator[None]:
-    """Let the block work for this attempt; at its end, a line that was begun ends."""
-    current = _Prints(name)
+def attempt_context(name: AttemptName, keep: KeepRecord | None = None) -> Iterator[None]:
+    """Let the block work for this attempt; at its end, a line that was begun ends. `keep` gets what it logs."""
+    current = _Prints(name, keep)
     token = _CURRENT.set(current)
     try:
         yield
     finally:
         current.end()
         _CURRENT.reset(token)
+
+
+def keep_record(record: logging.LogRecord) -> None:
+    """Keep a record in the log of the run that the caller works for."""
+    current = _CURRENT.get()
+    if current is not None and current.keep is not None:
+        current.keep(record)
+
+
+class _Keeping:
+    """Makes log records as the factory before it did, and keeps those of handlers.
+
+    A factory sees what a logger's level lets through, whatever a program has configured; a handler of the root logger
+    would stop `logging.basicConfig` from configuring anything.
+    """
+
+    def __init__(self, before: Callable[..., logging.LogRecord]) -> None:
+        self._before = before
+
+    def __call__(self, name: str | None, *args: Any, **kwargs: Any) -> logging.LogRecord:
+        record = self._before(name, *args, **kwargs)
+        if name is not None:  # `makeLogRecord` fills its records later
+            keep_record(record)
+        return record
+
+
+def keep_logs() -> None:
+    """Keep what handlers log in this process from now on, where an attempt's context says so."""
+    before = logging.getLogRecordFactory()
+    if not isinstance(before, _Keeping):
+        logging.setLogRecordFactory(_Keeping(before))
 
 
 _NO_FIELDS: Final = dict.fromkeys(("task", "run", "attempt", "action", *TRACE_FIELDS), "")

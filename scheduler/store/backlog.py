@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any, cast
 
-from duetime.scheduler.records import Throughput, Waiting
+from duetime.scheduler.history.work_report import Throughput, Waiting
 from duetime.scheduler.rules.alerts.alert import RecentOutcomes
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.store.database import unreadable

@@ -37,6 +37,7 @@ from duetime.scheduler.store.policies.versions import PolicyVersions
 from duetime.scheduler.store.pools import Pools
 from duetime.scheduler.store.retention.retention import Retention
 from duetime.scheduler.store.run_history.run_history import RunHistory
+from duetime.scheduler.store.run_history.run_logs import RunLogs
 from duetime.scheduler.store.runners import Runners
 from duetime.scheduler.store.sql.cursors import Cursors
 from duetime.scheduler.store.sql.server_keys import ServerKey
@@ -71,6 +72,7 @@ class Store:
         self.history = History(database, cursors)
         self.dead_letters = DeadLetters(database, clock, cursors)
         self.run_history = RunHistory(database, cursors)
+        self.run_logs = RunLogs(database)
         self.inbox = Inbox(database, clock)
         self.deliveries = Deliveries(database, clock)
         self.workers = Workers(database, clock)

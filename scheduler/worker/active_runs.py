@@ -11,10 +11,15 @@ from duetime.scheduler.records import Claim, Settlement
 from duetime.scheduler.runtime.attempt_context import AttemptName
 from duetime.scheduler.runtime.interrupt import CancelRequested, Interrupt, Interruptible
 from duetime.scheduler.runtime.traces import NO_TRACING, AttemptTrace, Tracing
+from duetime.scheduler.worker.logs.attempt_log import AttemptLog
 from duetime.scheduler.worker.usage import AttemptUsage
 
 HURRIED_GRACE_S = 0.1
 """Seconds of each wait for runs to end, once someone wants this worker gone."""
+
+
+def _unheard() -> None:
+    return None
 
 
 @dataclass(slots=True)
@@ -33,9 +38,16 @@ class Turn:
 class ActiveRun:
     """One claimed run. `begin` lets exactly one thread run it; `hand_over` lets exactly one thread settle it."""
 
-    def __init__(self, claim: Claim, taken_at: float | None = None, trace: AttemptTrace | None = None) -> None:
+    def __init__(
+        self,
+        claim: Claim,
+        taken_at: float | None = None,
+        trace: AttemptTrace | None = None,
+        logged: Callable[[], None] = _unheard,
+    ) -> None:
         self.claim = claim
         self.trace = trace
+        self.log = AttemptLog(claim.run.id, claim.run.attempt, logged)
         self.call = Interruptible()
         self.usage = AttemptUsage(claim.reserved, taken_at=taken_at)
         self.yielding = False
@@ -125,10 +137,11 @@ class ActiveRun:
 
 
 class ActiveRuns:
-    """All claims of the worker, by run. Thread-safe."""
+    """All claims of the worker, by run; `logged` is called when one has a log line to store. Thread-safe."""
 
-    def __init__(self, tracing: Tracing = NO_TRACING) -> None:
+    def __init__(self, tracing: Tracing = NO_TRACING, logged: Callable[[], None] = _unheard) -> None:
         self._tracing = tracing
+        self._logged = logged
         self._held: dict[str, ActiveRun] = {}
         self._closed = False
         self._hurried = False
@@ -142,7 +155,7 @@ class ActiveRuns:
             return not self._closed
 
     def _begun(self, claim: Claim, taken_at: float | None) -> ActiveRun:
-        return ActiveRun(claim, taken_at, self._tracing.attempt(claim, taken_at))
+        return ActiveRun(claim, taken_at, self._tracing.attempt(claim, taken_at), self._logged)
 
     def close(self) -> list[ActiveRun]:
         """Accept no more claims, and return the current ones."""

@@ -171,6 +171,9 @@ class BatchCompleter:
         settlement = replace(settlement, used=used, costs=self._store.usage.costs(used)) if used else settlement
         if held.traceback and settlement.error is not None and not unstorable:
             settlement = replace(settlement, traceback=held.traceback)
+            held.log.keep_traceback(held.traceback, self._store.now())
+        if lines := held.log.close():
+            settlement = replace(settlement, log=lines)
         return PendingResult(held, ending, held.traced(settlement), unstorable)
 
     def _settled(self, claim: Claim, ending: AttemptResult) -> Settlement:

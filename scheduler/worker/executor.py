@@ -53,7 +53,7 @@ class Executor:
 
     def _attempted(self, handler: Handler, held: ActiveRun) -> AttemptResult:
         try:
-            with held.handling(), attempt_context(held.name):
+            with held.handling(), attempt_context(held.name, held.log.keep):
                 return self._call(handler, held)
         except Interrupt as why:
             held.traceback = held.traceback or tracebacks.of_interrupt(why, handler.fn)

@@ -17,6 +17,7 @@ from duetime.scheduler.queue import DispatchQueue, QueueLost, QueueUnavailable
 from duetime.scheduler.rules.headroom import DEFAULT_HEADROOM, HeadroomRule
 from duetime.scheduler.rules.settlement import AttemptResult
 from duetime.scheduler.runtime import failpoints
+from duetime.scheduler.runtime.attempt_context import keep_logs
 from duetime.scheduler.runtime.notifier import RunNotifier
 from duetime.scheduler.store import Store
 from duetime.scheduler.worker.active_runs import ActiveRun, ActiveRuns
@@ -26,6 +27,7 @@ from duetime.scheduler.worker.completer import BatchCompleter, CompletedRun
 from duetime.scheduler.worker.drain import INTERRUPT_GRACE_S, Drain
 from duetime.scheduler.worker.event_loop import EventLoop
 from duetime.scheduler.worker.executor import OVERTAKEN, UNRESERVED, Executor
+from duetime.scheduler.worker.logs.log_writer import RunLogWriter
 from duetime.scheduler.worker.machine_load import all_of_them
 from duetime.scheduler.worker.middleware import Hosting, ThreadReplacement
 from duetime.scheduler.worker.threads.gate import ThreadGate
@@ -82,15 +84,15 @@ class Worker:
         monotonic: Callable[[], float] = time.monotonic,
         hosted: Callable[[], None] | None = None,
     ) -> None:
-        self._store = store
-        self._queue = queue
+        self._store, self._queue = store, queue
         self._options = options
         self._notifier = notifier
         self._clock = monotonic
         self._jitter = jitter
         self._allowance = allowance
         self._durations = Durations(store.estimates.add)
-        self._active_runs = ActiveRuns(notifier.tracing)
+        self._logs = RunLogWriter(store, lambda: [held.log for held in self._active_runs.all()])
+        self._active_runs = ActiveRuns(notifier.tracing, self._logs.wake)
         self._loop = EventLoop()
         self._threads = ThreadReplacement()
         self._lost = self._make_lost_threads()
@@ -128,6 +130,8 @@ class Worker:
         self._loop.start()
         self._watchdog.process.start()
         self._preemption.process.start()
+        self._logs.process.start()
+        keep_logs()
         if self._dramatiq is None:
             dramatiq.set_broker(self._broker)
             return
@@ -152,7 +156,8 @@ class Worker:
         stored = self._completer.close(timeout=2 * INTERRUPT_GRACE_S)
         if stored:
             self.learn()
-        self._preemption.process.stop(INTERRUPT_GRACE_S)
+        for each in (self._preemption.process, self._logs.process):
+            each.stop(INTERRUPT_GRACE_S)
         self._watchdog.process.stop(INTERRUPT_GRACE_S)
         if self._dramatiq is not None:
             self._dramatiq.stop(timeout=0)  # its threads end by themselves, with nothing left to wait for
@@ -277,6 +282,7 @@ class Worker:
         """
         self._active_runs.remove([each.held for each in ended])
         self._release(ended)
+        self._logs.ended([each.held.log for each in ended])
         failpoints.hit(failpoints.Step.FINISHED)
         self._notifier.settled([each.settlement for each in ended if each.stored])
         self._notifier.changed([each.held.claim.task.id for each in ended])

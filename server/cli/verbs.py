@@ -125,6 +125,12 @@ VERBS = (
         ),
     ),
     DeferredVerb(
+        "logs",
+        f"{_HERE}.past.logs:logs",
+        "Show what the handler of a run logged, oldest first.",
+        examples=("duetime logs t_7k3m --follow", "duetime logs r_7k3m9qx2w4hb00000000 --tail 20"),
+    ),
+    DeferredVerb(
         "stats",
         f"{_POOLS}:stats",
         "Count waiting runs by tier, with the share of each tier, and show the use of pools and threads.",

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
         TaskView,
         Tier,
     )
+    from duetime.scheduler.view_parts import LogLine, RunLog
     from duetime.server.python.asynchronous import AsyncScheduler
     from duetime.server.python.scheduler import ProgramScheduler as Scheduler
     from duetime.server.settings.model import Settings
@@ -89,6 +90,7 @@ __all__ = [
     "InvalidSetting",
     "LetterState",
     "LettersClosed",
+    "LogLine",
     "Outcome",
     "Principal",
     "Refused",
@@ -98,6 +100,7 @@ __all__ = [
     "RunCounts",
     "RunFilter",
     "RunGroup",
+    "RunLog",
     "RunPage",
     "RunSummary",
     "Scheduler",
@@ -161,6 +164,7 @@ _HOMES = {
         "TaskView",
         "Tier",
     },
+    "duetime.scheduler.view_parts": {"LogLine", "RunLog"},
     "duetime.server.python.asynchronous": {"AsyncScheduler"},
     "duetime.server.settings.model": {"Settings"},
 }

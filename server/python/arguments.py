@@ -10,6 +10,7 @@ from typing import Any
 from duetime.scheduler.audit.entry import AuditFilter, AuditKind
 from duetime.scheduler.dead_letters import MAX_LETTERS_CLOSED
 from duetime.scheduler.events import EventFilter, EventKind
+from duetime.scheduler.foresight.run_reader import MAX_LOG_LINES_READ
 from duetime.scheduler.history.costs import CostGroup
 from duetime.scheduler.history.dead_letters import DeadLetterFilter, LetterState
 from duetime.scheduler.history.runs import BucketWidth, RunFilter, RunGroup
@@ -169,6 +170,9 @@ SPECIAL: dict[str, Argument] = {
     "costs.group": Argument(
         "group", OneOf(f"one of {', '.join(CostGroup)}", CostGroup), example="group=CostGroup.ACTION"
     ),
+    "run_log.after": Argument("after", Text(accepted="the `place` of a line"), example="after=line.place"),
+    "run_log.newest": Argument("newest", Whole(1, MAX_LOG_LINES_READ), example="newest=20"),
+    "run_log.limit": Argument("limit", Whole(1, MAX_LOG_LINES_READ), example="limit=200"),
     "act.action": Argument("action", _ACTIONS, example="action='run_now'"),
     "act.until": Argument("until", _TIME, example="until='tomorrow 9am'"),
     **{f"TaskFilter.{name}": Argument(name, _INSTANT) for name in ("after", "before")},

@@ -100,6 +100,7 @@ class AsyncScheduler:
     costs = in_thread(ProgramScheduler.costs)
     attempts = in_thread(ProgramScheduler.attempts)
     audit = in_thread(ProgramScheduler.audit)
+    run_log = in_thread(ProgramScheduler.run_log)
     dead_letters = in_thread(ProgramScheduler.dead_letters)
     dead_letter = in_thread(ProgramScheduler.dead_letter)
     replay = in_thread(ProgramScheduler.replay)

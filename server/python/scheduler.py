@@ -80,6 +80,7 @@ class ProgramScheduler:
     costs = checked(Service.costs)
     attempts = checked(Service.attempts)
     audit = checked(Service.audit)
+    run_log = checked(Service.run_log)
     dead_letters = checked(Service.dead_letters)
     dead_letter = checked(Service.dead_letter)
     replay = checked(Service.replay)

@@ -17,6 +17,7 @@ from duetime.server.rest.resources.history import OF_HISTORY
 from duetime.server.rest.resources.inbox import OF_INBOX
 from duetime.server.rest.resources.installation import OF_INSTALLATION
 from duetime.server.rest.resources.keys import OF_KEYS
+from duetime.server.rest.resources.run_log import OF_RUN_LOGS
 from duetime.server.rest.resources.runs import OF_RUNS
 from duetime.server.rest.resources.tasks import OF_TASKS
 from duetime.server.rest.resources.workers import OF_WORKERS
@@ -29,6 +30,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     *OF_DEAD_LETTERS,
     *OF_RUNS,
     *OF_COSTS,
+    *OF_RUN_LOGS,
     *OF_INSTALLATION,
     *OF_WORKERS,
     *OF_KEYS,

@@ -106,6 +106,27 @@ def test_a_host_that_opens_no_links_gets_words(chat: Chat) -> None:
 def test_a_run_says_how_far_it_is(chat: Chat) -> None:
     chat.show_task(a_task(due=EARLIER, state="running", action="render", progress={"part": 0.4, "text": "frame 40"}))
     expect(chat.card.locator(".facts")).to_contain_text("40% doneframe 40")
+    done = chat.card.locator(".laxity .part")
+    assert (done.get_attribute("x"), done.get_attribute("width")) == ("0", "40")
+
+
+LOG = [{"at": stamp(EARLIER), "text": f"page {number}"} for number in range(1, 6)]
+
+
+def test_a_run_shows_its_last_log_lines_while_it_runs_and_more_of_them_with_its_history(chat: Chat) -> None:
+    running = a_task(due=NOW, state="running", action="render", log={"lines": LOG[:1]})
+    chat.show_task(running)
+    lines = chat.card.locator(".facts .log li bdi")
+    expect(lines).to_have_text(["page 1"])
+    loud = {**LOG[4], "level": "warning", "text": "<b>slow</b>"}
+    chat.server.change(log={"lines": [*LOG[:4], loud], "older": True})
+    chat.pass_time(3)
+    expect(lines).to_have_text(["page 3", "page 4", "<b>slow</b>"])
+    expect(chat.card.locator(".facts .log li").last).to_contain_text("warning")
+    chat.press("More")
+    chat.press("History")
+    expect(chat.card.get_by_role("region", name="Log").locator("li")).to_have_count(5)
+    expect(chat.card.locator(".panel")).to_contain_text("Older lines are left out")
 
 
 def test_an_outcome_is_announced_when_it_comes(chat: Chat) -> None:

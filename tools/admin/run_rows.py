@@ -12,6 +12,7 @@ from duetime.scheduler.rules.time import times
 from duetime.scheduler.rules.time.durations import parse_exact
 from duetime.scheduler.rules.time.tokens import Misread, Unknown
 from duetime.scheduler.task import Json, Tier
+from duetime.scheduler.view_parts import LogLine, RunLog
 from duetime.tools.filters import states_of
 
 RunJson = dict[str, Json]
@@ -63,6 +64,18 @@ def _span(name: str, given: str | float | None) -> timedelta:
 
 def _is_number(given: str | float | None) -> bool:
     return not isinstance(given, str) or given.replace(".", "", 1).isdigit()
+
+
+def log_json(log: RunLog) -> RunJson:
+    """Return lines of a run's log; a reader goes on behind the `place` of the last one."""
+    found: RunJson = {"schema": "duetime.run_log/1", "run_id": log.run_id, "task_id": log.task_id}
+    found |= {"lines": [_log_line(line) for line in log.lines], "ended": log.ended}
+    return found | ({"cut": log.cut} if log.cut else {}) | ({"more": True} if log.more else {})
+
+
+def _log_line(line: LogLine) -> RunJson:
+    said: RunJson = {"place": line.place, "attempt": line.attempt, "at": times.utc(line.at)}
+    return said | {"level": line.level, "logger": line.logger, "text": line.text}
 
 
 def run_row(run: RunSummary) -> RunJson:

@@ -71,7 +71,7 @@ function looksOf({ task, env }) {
  */
 function show(card, task, { fresh = false, reread = false, name = "" } = {}) {
   if (fresh) card.env.clock.hear(task.now);
-  if (task.history) card.history = task.history;
+  if (task.history) card.history = { ...task.history, log: task.log };
   card.readAt = card.env.clock.now();
   if (isOlder(task, card.task)) return card.draw();
   const same = reread && task.revision === card.task?.revision;

@@ -104,6 +104,7 @@ const PATHS = {
   play: [RING, "M6.7 5.5l3.9 2.5l-3.9 2.5z"],
   repeat: ["M11 1.5l2.5 2.5l-2.5 2.5", "M2.5 7.5v-1.5a2 2 0 0 1 2-2h9", "M5 14.5l-2.5-2.5l2.5-2.5", "M13.5 8.5v1.5a2 2 0 0 1-2 2h-9"],
   retry: ["M13.7 5.5a6.25 6.25 0 1 0 .5 3.2", "M14.1 2.6v3.2h-3.2"],
+  lines: ["M2.5 4h11", "M2.5 8h11", "M2.5 12h7"],
   shrink: ["M13 7h-4v-4", "M9 7l4.5-4.5", "M3 9h4v4", "M7 9l-4.5 4.5"],
   skip: ["M3.5 3.5l6.5 4.5l-6.5 4.5z", "M12.5 3.5v9"],
   stack: ["M8 2l6 3l-6 3l-6-3z", "M2 8l6 3l6-3", "M2 11l6 3l6-3"],
@@ -117,12 +118,12 @@ export function fact(picture, name, ...value) {
   return h("div", { class: "fact" }, h("dt", {}, icon(picture), h("span", { class: "sr" }, name)), h("dd", {}, value));
 }
 
-/** A bar of which `part` (0 to 1) is filled, from its end; what it shows is said in words beside it. */
-export function bar(part) {
+/** A bar of which `part` (0 to 1) is filled: from its end, or from its `start`; what it shows is said in words beside it. */
+export function bar(part, { start = false } = {}) {
   const svg = document.createElementNS(SVG, "svg");
   for (const [name, value] of [["viewBox", "0 0 100 4"], ["preserveAspectRatio", "none"], ["aria-hidden", "true"]]) svg.setAttribute(name, value);
   const width = Math.max(part * 100, 1.5);
-  svg.append(block("track", 0, 100), block("part", 100 - width, width));
+  svg.append(block("track", 0, 100), block("part", start ? 0 : 100 - width, width));
   return svg;
 }
 

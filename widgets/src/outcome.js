@@ -1,6 +1,7 @@
 /* What came of a task: why it failed, what it gave with the links in it, how far it is, and where it was delivered. */
 
 import { bar, fact, h, icon } from "./dom.js";
+import { timeOfDay } from "./format.js";
 import { t } from "./language.js";
 
 const MAX_LINKS = 5;
@@ -9,6 +10,8 @@ const MAX_VALUE = 120;
 const ADDRESS = /https?:\/\/[^\s"'<>\\)\]}]+/g;
 const FAILED = new Set(["failed", "expired"]);
 const OWN_CHANNEL = "inbox";
+const MAX_LOG_LINES = 3;
+const LOUD = { warning: "tone-warning", error: "tone-danger", critical: "tone-danger" };
 
 /** Why a task that is over has failed, in its own look; its reason without the name of an exception. */
 export function failureNotice({ state, last_run: last }) {
@@ -66,7 +69,20 @@ export function progressFact({ progress }) {
   if (!progress) return "";
   const percent = Math.round(progress.part * 100);
   return fact("hourglass", t("progress.name"), t("progress.part", { percent }),
-    progress.text ? h("span", { class: "summary" }, h("bdi", {}, progress.text)) : "", h("span", { class: "laxity tone-info" }, bar(1 - progress.part)));
+    progress.text ? h("span", { class: "summary" }, h("bdi", {}, progress.text)) : "", h("span", { class: "laxity tone-info" }, bar(progress.part, { start: true })));
+}
+
+/** The last lines that its handler logged, newest last. */
+export function logFact({ task, env }) {
+  const lines = (task.log?.lines ?? []).slice(-MAX_LOG_LINES);
+  return lines.length === 0 ? "" : fact("lines", t("log.name"), logLines(lines, env));
+}
+
+/** Lines of a log, each with its time, and its level where that says more than the line. */
+export function logLines(lines, env) {
+  return h("ol", { class: "log" }, lines.map(({ at, level, text }) => h("li", { class: LOUD[level] ?? "" },
+    h("time", { class: "quiet", datetime: at }, timeOfDay(Date.parse(at), env.reader())), " ",
+    level ? h("span", { class: "toned" }, `${level} `) : "", h("bdi", {}, text))));
 }
 
 /** Where an outcome goes besides to where every one goes. */

@@ -5,6 +5,7 @@ import { city, moment, timeOfDay, wall } from "./format.js";
 import { named, parts, t } from "./language.js";
 import { actButton, moreButtons, snoozedFrom } from "./actions.js";
 import { editPanel } from "./edit.js";
+import { logLines } from "./outcome.js";
 import { previewView } from "./preview.js";
 import { wordsOf } from "./words.js";
 
@@ -72,11 +73,22 @@ function morePanel(card) {
 function historyPanel(card) {
   if (!card.history) return h("p", { class: "quiet", role: "status" }, t("history.reading"));
   const entries = [...card.history.attempts.map(attemptEntry), ...card.history.events.map(eventEntry)];
-  if (entries.length === 0) return h("p", { class: "quiet" }, t("history.empty"));
+  if (entries.length === 0 && !card.history.log) return h("p", { class: "quiet" }, t("history.empty"));
   const ordered = entries.sort((one, other) => Date.parse(other.at) - Date.parse(one.at));
   return [
     h("ol", { class: "history", tabindex: 0, "data-key": "entries", "aria-label": t("history.name") }, ordered.map((entry) => entryView(entry, card.env))),
     card.history.older ? h("p", { class: "quiet hint" }, t("history.older")) : "",
+    logView(card),
+  ];
+}
+
+/** What the handler logged last: more of it than the card shows. */
+function logView({ history, env }) {
+  if (!history.log) return "";
+  return [
+    h("h2", { class: "over" }, t("log.name")),
+    h("div", { class: "scrolled", tabindex: 0, role: "region", "data-key": "log", "aria-label": t("log.name") }, logLines(history.log.lines, env)),
+    history.log.older ? h("p", { class: "quiet hint" }, t("log.older")) : "",
   ];
 }
 

@@ -6,7 +6,7 @@ import { city, day, inOwnZone, leaf, moment, placed, relative, timeOfDay, wall }
 import { inside, listed, parts, t } from "./language.js";
 import { actionsView } from "./actions.js";
 import { noteWords } from "./notes.js";
-import { deliveryFact, failureNotice, progressFact, resultFact } from "./outcome.js";
+import { deliveryFact, failureNotice, logFact, progressFact, resultFact } from "./outcome.js";
 import { panelView } from "./panels.js";
 import { ruleWords } from "./rules.js";
 import { undoView } from "./undo.js";
@@ -108,7 +108,7 @@ function changedView(changes) {
 }
 
 function factsView(card) {
-  const rows = [repeatFact(card), deadlineFact(card), progressFact(card.task), waitingFact(card), needsFact(card.task), lastFact(card), resultFact(card), deliveryFact(card.task), ownerFact(card.task)];
+  const rows = [repeatFact(card), deadlineFact(card), progressFact(card.task), waitingFact(card), needsFact(card.task), lastFact(card), resultFact(card), logFact(card), deliveryFact(card.task), ownerFact(card.task)];
   return h("dl", { class: "facts" }, rows);
 }
 

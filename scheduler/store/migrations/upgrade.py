@@ -21,7 +21,7 @@ from duetime.scheduler.store.migrations.table_locks import lock_tables
 from duetime.scheduler.store.schema.base import Base
 from sqlalchemy import Column, Connection, MetaData, String, Table, func, insert, inspect, select, update
 
-HEAD = "0029"
+HEAD = "0030"
 """The newest migration; numbers tell older from newer without reading the migrations."""
 
 _UPGRADE_LOCK_ID = 0x64756574  # "duet": one process at a time looks after a PostgreSQL schema

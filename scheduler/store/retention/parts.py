@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 
 from duetime.scheduler.history.retention import RetentionKind
 from duetime.scheduler.store.retention.selection import TABLES, RowCondition, RowKey
+from duetime.scheduler.store.schema.log_tables import run_logs
 from duetime.scheduler.store.schema.pool_tables import usage
 from duetime.scheduler.store.schema.tables import (
     attempts,
@@ -23,7 +24,7 @@ from sqlalchemy import Table, select, tuple_
 
 RowsOfTable = tuple[Table, RowCondition]
 
-OF_RUNS = (tracebacks, attempts, usage, dead_letters, deliveries, inbox)
+OF_RUNS = (run_logs, tracebacks, attempts, usage, dead_letters, deliveries, inbox)
 """Tables whose rows belong to a run, in the order of their deletion."""
 
 
@@ -57,7 +58,8 @@ def _of_runs(keys: Sequence[RowKey]) -> list[RowsOfTable]:
 
 
 def _of_attempts(keys: Sequence[RowKey]) -> list[RowsOfTable]:
-    return [(tracebacks, tuple_(tracebacks.c.run_id, tracebacks.c.attempt).in_(list(keys)))]
+    of_attempts = (run_logs, tracebacks)
+    return [(table, tuple_(table.c.run_id, table.c.attempt).in_(list(keys))) for table in of_attempts]
 
 
 def _of_messages(keys: Sequence[RowKey]) -> list[RowsOfTable]:

@@ -14,6 +14,7 @@ from typing import Any
 
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.history.retention import RetentionKind, RetentionRule, ScopedRule
+from duetime.scheduler.store.schema.log_tables import run_logs
 from duetime.scheduler.store.schema.pool_tables import usage
 from duetime.scheduler.store.schema.rows import CURRENT, LAST_FAILURE
 from duetime.scheduler.store.schema.tables import (
@@ -64,6 +65,7 @@ TABLES: dict[RetentionKind, Table] = {
     RetentionKind.EVENTS: events,
     RetentionKind.ATTEMPTS: attempts,
     RetentionKind.TRACEBACKS: tracebacks,
+    RetentionKind.LOGS: run_logs,
     RetentionKind.INBOX: inbox,
     RetentionKind.DELIVERIES: deliveries,
     RetentionKind.DEAD_LETTERS: dead_letters,
@@ -185,6 +187,11 @@ def _tracebacks(_rule: RetentionRule, before: datetime) -> list[RowCondition]:
     return [exists().where(*of_attempt, attempts.c.ended_at < before)]
 
 
+def _logs(_rule: RetentionRule, before: datetime) -> list[RowCondition]:
+    ended = exists().where(_of_run.c.id == run_logs.c.run_id, _of_run.c.ended_at.is_not(None))
+    return [run_logs.c.at < before, ended]
+
+
 def _inbox(rule: RetentionRule, before: datetime) -> list[RowCondition]:
     pending = exists().where(deliveries.c.run_id == inbox.c.run_id, deliveries.c.next_at.is_not(None))
     return [
@@ -205,6 +212,7 @@ _CONDITIONS: dict[RetentionKind, Callable[[RetentionRule, datetime], list[RowCon
     RetentionKind.EVENTS: _events,
     RetentionKind.ATTEMPTS: _attempts,
     RetentionKind.TRACEBACKS: _tracebacks,
+    RetentionKind.LOGS: _logs,
     RetentionKind.INBOX: _inbox,
     RetentionKind.DELIVERIES: _deliveries,
     RetentionKind.DEAD_LETTERS: lambda _rule, before: [dead_letters.c.at < before],

@@ -147,5 +147,6 @@ INVARIANTS = (
     _refers("deliveries", "run_id", "inbox", key="run_id"),
     Invariant("deliveries", f"state IN ({_listed(DeliveryState)})", "is in an unknown state", _NEWER),
     _refers("tracebacks", "run_id", "runs"),
+    _refers("run_logs", "run_id", "runs"),
     _refers("usage", "run_id", "runs"),
 )

@@ -1,4 +1,4 @@
-"""The table of policies."""
+"""The tables of policies: the versions of the policy of order, and the sweeps of retention."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from duetime.scheduler.store.schema.base import Base, Said, column, table
-from sqlalchemy import func, select
+from sqlalchemy import BigInteger, func, select
 
 
 class PolicyRow(Base):
@@ -24,7 +24,20 @@ class PolicyRow(Base):
     reason: Said | None
 
 
+class SweepRow(Base):
+    """The last sweep of retention over the rows of one kind; `problem` says why it did not end."""
+
+    __tablename__ = "retention_sweeps"
+    __table_args__ = ({"sqlite_with_rowid": False},)
+
+    kind: str = column(primary_key=True)
+    finished_at: datetime
+    deleted: int = column(BigInteger())
+    problem: Said | None
+
+
 policies = table(PolicyRow)
+sweeps = table(SweepRow)
 
 NEWEST_POLICY = select(func.coalesce(func.max(policies.c.version), 0))
 """The newest version of the policy, 0 before the first."""

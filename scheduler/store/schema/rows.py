@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from duetime.scheduler.events import Event
 from duetime.scheduler.history.dead_letters import DeadLetter
+from duetime.scheduler.records import LogChunk, Settlement
 from duetime.scheduler.store.schema import tables
 from duetime.scheduler.store.schema.damage import salvaged
 from duetime.scheduler.store.schema.json_types import policy_from_json
@@ -70,6 +71,7 @@ NEW_RUN_VALUES = (*RUN_VALUES, "twin_hash")
 LABEL_VALUES = ("tenant", "label", "task_id")
 _DELIVERY_NAMES = [column.name for column in DELIVERY]
 _MESSAGE_NAMES = [column.name for column in MESSAGE]
+_CHUNK_NAMES = [field.name for field in fields(LogChunk)]
 
 
 def task_and_run(row: Row) -> tuple[Task, Run]:
@@ -120,6 +122,14 @@ def delivery_values(delivery: Delivery) -> dict[str, Any]:
 
 def message_values(message: InboxMessage) -> dict[str, Any]:
     return {name: getattr(message, name) for name in _MESSAGE_NAMES}
+
+
+def traceback_values(settlement: Settlement) -> dict[str, Any]:
+    return {"run_id": settlement.run_id, "attempt": settlement.attempt, "text": settlement.traceback}
+
+
+def chunk_values(chunk: LogChunk) -> dict[str, Any]:
+    return {name: getattr(chunk, name) for name in _CHUNK_NAMES}
 
 
 def listed_at(run: Run) -> datetime:

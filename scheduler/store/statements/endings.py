@@ -11,16 +11,19 @@ from duetime.scheduler.events import EventKind
 from duetime.scheduler.records import Settlement
 from duetime.scheduler.rules.order import penalty
 from duetime.scheduler.rules.states import FAILURES, TERMINAL, attempt_outcome, check_move
+from duetime.scheduler.store.schema.log_tables import run_logs
 from duetime.scheduler.store.schema.pool_tables import usage
 from duetime.scheduler.store.schema.rows import (
     DELIVERY,
     LAST_FAILURE,
     MESSAGE,
     RUN_VALUES,
+    chunk_values,
     delivery_values,
     in_json,
     message_values,
     run_values,
+    traceback_values,
 )
 from duetime.scheduler.store.schema.tables import attempts, dead_letters, deliveries, inbox, runs, tasks, tracebacks
 from duetime.scheduler.store.sql.batch import Batch, together
@@ -80,8 +83,9 @@ _DELIVERIES = Batch(insert(deliveries), [column.name for column in DELIVERY])
 WAITS = "waits_seconds"
 """In the event of a suspension: for how long the run waits, if not until an instant of the clock."""
 
-_USAGE = Batch(insert(usage), [column.name for column in usage.c])
-_TRACEBACKS = Batch(insert(tracebacks), [column.name for column in tracebacks.c])
+_USAGE, _TRACEBACKS, _LOGS = (
+    Batch(insert(table), [column.name for column in table.c]) for table in (usage, tracebacks, run_logs)
+)
 
 
 class Claimed(NamedTuple):
@@ -111,8 +115,7 @@ class AttemptEnd:
     crashed: bool = False
 
     def next_run(self) -> Run | None:
-        run = self.settlement.next_run
-        return held(run, run.scheduled_for) if run else None
+        return held(run, run.scheduled_for) if (run := self.settlement.next_run) else None
 
 
 def write(connection: Connection, endings: Sequence[AttemptEnd], now: datetime) -> None:
@@ -148,7 +151,8 @@ def _following(connection: Connection, endings: Sequence[AttemptEnd], now: datet
         (_MESSAGES, [message_values(ending.settlement.inbox) for ending in endings if ending.settlement.inbox]),
         (_DELIVERIES, [delivery_values(each) for ending in endings for each in ending.settlement.deliveries]),
         (_USAGE, [row for ending in endings for row in _usage_rows(ending, now)]),
-        (_TRACEBACKS, [_traceback_row(ending.settlement) for ending in endings if ending.settlement.traceback]),
+        (_LOGS, [chunk_values(chunk) for ending in endings for chunk in ending.settlement.log]),
+        (_TRACEBACKS, [traceback_values(ending.settlement) for ending in endings if ending.settlement.traceback]),
     ]
 
 
@@ -282,10 +286,6 @@ def _usage_rows(ending: AttemptEnd, now: datetime) -> list[dict[str, Any]]:
     claim, end = ending.claim, ending.settlement
     same = {"run_id": claim.run_id, "attempt": claim.attempt, "tenant": claim.tenant, "at": now}
     return [{**same, "pool": pool, "units": units, "cost": end.costs.get(pool)} for pool, units in end.used.items()]
-
-
-def _traceback_row(settlement: Settlement) -> dict[str, Any]:
-    return {"run_id": settlement.run_id, "attempt": settlement.attempt, "text": settlement.traceback}
 
 
 def _letter(ending: AttemptEnd, now: datetime) -> dict[str, Any]:

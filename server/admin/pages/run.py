@@ -11,10 +11,12 @@ from duetime.scheduler.history.runs import RunFilter
 from duetime.scheduler.rules.redact import redacted_json
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.task import State, TaskView
+from duetime.scheduler.view_parts import RunLog
 from duetime.server.admin.answers import Answer, Moved, Page, get, post
 from duetime.server.admin.visit import Visit
 
 OTHER_RUNS_SHOWN_ROWS = 10
+LOG_LINES_SHOWN_ROWS = 200
 
 
 def run(visit: Visit) -> Page:
@@ -48,12 +50,18 @@ def _values(visit: Visit, found: RunDetail, view: TaskView, reasons: Any) -> dic
         "checkpoint": redacted_json(shown.checkpoint) if shown.checkpoint is not None else None,
         "units": _by_pool(found.units.values()),
         "costs": _by_pool(found.costs.values()),
+        "log": _log(visit, found),
         "others": _others(visit, found),
         "letter": letter,
         "may_cancel": found.is_current and not ended,
         "may_run": letter is None and found.is_current and shown.state not in {State.RUNNING, State.CANCELLED},
         "may_move": found.is_current and not ended and shown.state is not State.RUNNING,
     }
+
+
+def _log(visit: Visit, found: RunDetail) -> RunLog:
+    by = visit.acting_in(found.run.tenant)
+    return visit.scheduler.run_log(found.run.id, newest=LOG_LINES_SHOWN_ROWS, by=by)
 
 
 def _by_pool(of_attempts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from duetime.scheduler.task import Json, State, TaskView
 from duetime.server.cli import output
 from duetime.server.cli.formats.phrases import COMMAND_WORDS, in_options
 from duetime.widgets.history import NO_CHANGES, FieldChanges, changes_of
-from duetime.widgets.history_text import changes_in_words
+from duetime.widgets.history_text import changes_in_words, clock_time
 from duetime.widgets.outcome import TOLD, as_text
 from duetime.widgets.payload import DRY_RUN
 from duetime.widgets.quote import cut
@@ -24,6 +24,7 @@ from rich.text import Text
 IN_THE_LINE = frozenset({"when", "repeat", "until", "max_runs", "paused", "deadline"})
 """Changes that the line after a change shows anyway, or those below it."""
 
+MAX_LOG_LINES = 5
 MAX_VALUE_CHARS = 400
 """Characters of one part of a payload or a result."""
 
@@ -83,8 +84,10 @@ def task_facts(task: TaskPayload) -> None:
             ("message", task.message),
             *_parts("payload", task.payload),
             ("waits for", waiting_in_words(task)),
+            ("progress", _progress(task)),
             ("last run", _last_run(task)),
             *_parts("result", task.result),
+            *_log(task),
             ("delivery", _delivery(task)),
             ("error", task.delivery.error if task.delivery else None),
             ("labels", ", ".join(task.labels or ())),
@@ -100,6 +103,18 @@ def _last_run(task: TaskPayload) -> str:
     words = ": ".join(part for part in (task.last_run.state.value, task.last_run.summary) if part)
     of_it = task.delivery if task.last_run.state in TOLD else None
     return f"{words}, {DELIVERED[of_it.state]} {of_it.channel}" if of_it else words
+
+
+def _progress(task: TaskPayload) -> str:
+    text = task.progress.text if task.progress else None
+    return f"{task.progress.part:.0%}{f': {text}' if text else ''}" if task.progress else ""
+
+
+def _log(task: TaskPayload) -> Iterator[tuple[str, str]]:
+    """Yield the last lines of the log, the first one under its name."""
+    for number, line in enumerate(task.log.lines[-MAX_LOG_LINES:] if task.log else ()):
+        level = f"{line.level} " if line.level else ""
+        yield "" if number else "log", f"{clock_time(line.at, task.when.timezone)} {level}{_start(line.text)}"
 
 
 def _delivery(task: TaskPayload) -> str:

@@ -29,7 +29,7 @@ COLUMNS = (
     *("id", "task_id", "tenant", "title", "action", "tier", "labels", "state", "at", "scheduled_for", "started"),
     *("ended", "deadline", "seconds", "late_seconds", "attempts", "worker", "error", "units", "cost"),
 )
-WHERE_LOGS_ARE = "Log lines of a run have its id. In the log of its worker, say: journalctl --user -u duetime | grep"
+WHERE_LOGS_ARE = "What the handler of a run logged: duetime logs"
 
 
 class RunBounds(NamedTuple):

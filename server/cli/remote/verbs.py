@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from duetime.scheduler.errors import InvalidArgument
-from duetime.server.cli.remote import administration, dead, installation, tasks, workers
+from duetime.server.cli.remote import administration, dead, installation, runs, tasks, workers
 from duetime.server.cli.remote.client import RemoteServer
 from duetime.server.cli.remote.tables import ZONE
 
@@ -22,6 +22,7 @@ VERBS: Final[Mapping[str, Callable[[RemoteServer, Mapping[str, Any]], None]]] = 
     "history": tasks.history,
     "runs": installation.runs,
     "cost": installation.cost,
+    "logs": runs.logs,
     "stats": installation.stats,
     "workers list": workers.workers_list,
     "workers drain": workers.drain,

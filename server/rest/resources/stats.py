@@ -15,9 +15,9 @@ from pydantic import Field
 
 if TYPE_CHECKING:
     from duetime.scheduler.foresight.lateness import BacklogMonitor, BacklogReport
+    from duetime.scheduler.history.work_report import Throughput
     from duetime.scheduler.queue import PoolUse, Stats
     from duetime.scheduler.queue.remote import RemoteQueue
-    from duetime.scheduler.records import Throughput
 
 SILENT: Final = {  # by `remote.NoAnswer`
     "nobody": "no process is running tasks, so there is no queue to query; start `duetime serve`",

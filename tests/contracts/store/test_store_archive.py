@@ -31,6 +31,7 @@ from tests.builders import (
     added,
     cancelled,
     delivery,
+    log_chunk,
     message,
     restarted,
     settlement,
@@ -85,6 +86,7 @@ def fill(store: Store, clock: Clock) -> None:
         dead_letter=True,
         used={"tokens": 3.5},
         traceback="Traceback",
+        log=(log_chunk(claim, 1, "a\u2028", "b", cut=2, last=True),),
         error="no 'luck'",
     )
     store.claims.settle([failure])

@@ -16,7 +16,7 @@ from duetime.scheduler.store.schema.tables import events
 from duetime.scheduler.task import State
 from sqlalchemy import Connection, insert
 
-from tests.builders import NOON, TENANT, Clock, added, cancelled, delivery, message, settlement, started
+from tests.builders import NOON, TENANT, Clock, added, cancelled, delivery, log_chunk, message, settlement, started
 
 pytestmark = pytest.mark.damages
 
@@ -67,6 +67,7 @@ DAMAGES = {
     "a delivery without its message": ("deliveries", "names a run", "UPDATE deliveries SET run_id = 'r_gone'"),
     "an unknown delivery": ("deliveries", "unknown state", "UPDATE deliveries SET state = 'lost'"),
     "a traceback without its run": ("tracebacks", "names a run", "UPDATE tracebacks SET run_id = 'r_gone'"),
+    "a log without its run": ("run_logs", "names a run", "UPDATE run_logs SET run_id = 'r_gone'"),
     "use without its run": ("usage", "names a run", "UPDATE usage SET run_id = 'r_gone'"),
 }
 
@@ -85,6 +86,7 @@ def run_id(store: Store) -> str:
                 dead_letter=True,
                 used={"tokens": 3},
                 traceback="Traceback",
+                log=(log_chunk(claim, 1, "a", last=True),),
             )
         ]
     )

@@ -29,7 +29,7 @@ from duetime.scheduler.store.access.secrets import Secrets
 from duetime.scheduler.store.text_index import text_search
 from duetime.scheduler.task import State, TaskFilter
 
-from tests.builders import NOON, a_task, added, cancelled, message, restarted, settlement, started
+from tests.builders import NOON, a_task, added, cancelled, log_chunk, message, restarted, settlement, started
 from tests.canary import KEY as SECRET_KEY
 
 CANARY = "canary7f3a"
@@ -47,6 +47,7 @@ OF_NO_TENANT = {
     "tasks.forget_keys",
     "history.latest", "history.since", "history.tenants",  # subscriptions, which tell each tenant apart
     "history.cursor_at", "history.place_of",  # a place, encrypted for a tenant; test_store_cursors has it
+    "run_logs.write",  # by the run itself
     "audit.record",  # the tenant is in what is stored
     "audit_chain.seal",
     "api_keys.add", "api_keys.find", "api_keys.note_use", "api_keys.revoke", "api_keys.replace",  # by the key itself
@@ -128,6 +129,8 @@ def calls(store: Store, task_id: str, run_id: str, tenant: str) -> dict[str, lis
             for group in CostGroup
         ],
         "run_history.buckets": [partial(past.buckets, tenant, RunFilter(), width) for width in BucketWidth],
+        "run_logs.read": [lambda: store.run_logs.read(tenant, run_id, limit=9)],
+        "run_logs.newest": [lambda: store.run_logs.newest(tenant, run_id, limit=9)],
         "inbox.mark_read": [
             lambda: inbox.mark_read(tenant, "alice"), lambda: inbox.mark_read(tenant, "alice", task_id=task_id),
         ],
@@ -176,6 +179,7 @@ def fill(store: Store) -> tuple[str, str]:
         summary=CANARY,
         error=CANARY,
         traceback=CANARY,
+        log=(log_chunk(claim, 1, CANARY, last=True),),
         inbox=message(claim, text=CANARY),
         dead_letter=True,
         used={CANARY: 1.0},

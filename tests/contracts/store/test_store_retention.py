@@ -31,6 +31,7 @@ from tests.builders import (
     added,
     cancelled,
     delivery,
+    log_chunk,
     message,
     restarted,
     settlement,
@@ -40,7 +41,7 @@ from tests.builders import (
 DAYS_90 = timedelta(days=90)
 _WRITTEN = {"retention_sweeps", "audit_entries"}  # by a sweep itself
 OF_A_TASK = {
-    *("tasks", "runs", "events", "attempts", "tracebacks", "usage"),
+    *("tasks", "runs", "events", "attempts", "tracebacks", "run_logs", "usage"),
     *("dead_letters", "deliveries", "inbox"),
 }
 
@@ -81,6 +82,7 @@ def failed(store: Store, *, read: bool = True, **values: Any) -> Claim:
         dead_letter=True,
         used={"tokens": 3},
         traceback="Traceback",
+        log=(log_chunk(claim, 1, "a", last=True),),
     )
     store.claims.settle([result])
     if read:
@@ -250,6 +252,7 @@ def test_events_of_an_open_run_stay(store: Store, clock: Clock) -> None:
     ("kind", "gone"),
     [
         (RetentionKind.TRACEBACKS, {"tracebacks"}),
+        (RetentionKind.LOGS, {"run_logs"}),
         (RetentionKind.INBOX, {"inbox", "deliveries"}),
         (RetentionKind.DELIVERIES, {"deliveries"}),
         (RetentionKind.DEAD_LETTERS, {"dead_letters"}),
@@ -271,9 +274,9 @@ def test_rows_of_a_kind_go_by_a_rule_of_their_own(
 def test_attempts_go_but_for_those_of_a_dead_letter(store: Store, clock: Clock) -> None:
     failed(store)
     claim = started(store)
-    store.claims.settle([settlement(claim, traceback="Traceback")])
+    store.claims.settle([settlement(claim, traceback="Traceback", log=(log_chunk(claim, 1, "a", last=True),))])
     clock.forward(days=91)
-    assert swept(store, rule(RetentionKind.ATTEMPTS)) == Counter(attempts=1, tracebacks=1)
+    assert swept(store, rule(RetentionKind.ATTEMPTS)) == Counter(attempts=1, tracebacks=1, run_logs=1)
 
 
 def test_a_task_that_is_changed_after_it_was_selected_stays(store: Store, clock: Clock) -> None:

@@ -20,7 +20,7 @@ from duetime.server.cli.main import run
 from duetime.server.cli.remote.verbs import VERBS
 from duetime.server.cli.verbs import duetime_command
 
-from tests.builders import settlement, started
+from tests.builders import Clock, log_chunk, settlement, started
 from tests.flow.protocol.serve_process import ServerLog
 
 Said = Callable[..., str]
@@ -271,3 +271,14 @@ def test_every_verb_works_on_a_server_or_is_known_not_to() -> None:
 
     others = set(verbs(duetime_command())) - set(VERBS)
     assert {name.partition(" ")[0] for name in others} == ON_THIS_MACHINE_ALONE
+
+
+def test_the_log_of_a_run_over_there(said: Said, server: tuple[str, Path], tmp_path: Path) -> None:
+    store = open_store(f"sqlite:///{server[1]}/duetime.db", clock=Clock())
+    claim = started(store, tenant=tmp_path.name, title="Import")
+    store.claims.settle([settlement(claim, log=(log_chunk(claim, 1, "begun", "done", last=True),))])
+    store.close()
+    for of in (claim.run.id, "Import"):
+        assert [line.rpartition(": ")[2] for line in said("logs", of, "--follow").splitlines()] == ["begun", "done"]
+    [line] = said("logs", claim.run.id, "--tail", "1", "--json").splitlines()
+    assert (json.loads(line)["text"], json.loads(line)["run"]) == ("done", claim.run.id)

@@ -98,7 +98,7 @@ def test_it_says_how_the_log_of_a_run_is_found(cli: Say, capsys: pytest.CaptureF
     run_id = json.loads(cli("failed", "--since", "last night", "--json"))["runs"][0]["id"]
     with time_machine.travel(MORNING, tick=False):
         run(["failed", "--since", "last night"])
-    assert f"grep {run_id}" in capsys.readouterr().err
+    assert f"duetime logs {run_id}" in capsys.readouterr().err
 
 
 def test_runs_are_listed_newest_first_up_to_now(cli: Say) -> None:

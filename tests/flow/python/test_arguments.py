@@ -28,6 +28,7 @@ METHODS = [
 ]
 USED: dict[str, dict[str, Any]] = {
     "dead_letter": {"run_id": "r_7k3m9qx2w4hb00000000"},
+    "run_log": {"run_id": "r_7k3m9qx2w4hb00000000"},
     "schedule": {"title": "Call John", "when": "in 2 hours"},
     "submit": {"request": Request("Call John", when="in 2 hours")},
     "schedule_many": {"requests": [Request("Call John", when="in 2 hours")]},

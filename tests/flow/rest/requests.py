@@ -113,6 +113,11 @@ def requests_about(task_id: str, key_id: str = "8k4n0ry3x5jc", run_id: str = UNK
             Asked("POST", "/retention/run", {"body": {"dry_run": True}}),
         ],
         "list_alerts": [Asked("GET", "/alerts")],
+        "get_run_log": [
+            *(Asked("GET", f"/runs/{each}/log") for each in (run_id, task_id)),
+            Asked("GET", f"/runs/{run_id}/log?newest=5"),
+            Asked("GET", f"/runs/{run_id}/log?after=0.0&limit=5&{other}"),
+        ],
         "stream_changes": [Asked("GET", "/changes?seconds=0")],
         "list_actions": [Asked("GET", "/actions")],
         "list_pools": [Asked("GET", "/pools")],

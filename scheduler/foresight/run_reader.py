@@ -1,0 +1,53 @@
+"""Reads single runs: the log of one."""
+
+from __future__ import annotations
+
+from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.foresight.past_reader import PastReader
+from duetime.scheduler.history.run_log import log_place
+from duetime.scheduler.intake.validation import tenant_read
+from duetime.scheduler.principal import LOCAL, Principal
+from duetime.scheduler.view_parts import RunLog
+
+MAX_LOG_LINES_READ = 1_000
+TASK_PREFIX = "t_"
+
+
+class RunReader(PastReader):
+    """Read single runs; every method is synchronous and sees one tenant, unless an operator asks for another one."""
+
+    def run_log(
+        self,
+        run_id: str,
+        *,
+        after: str | None = None,
+        newest: int | None = None,
+        limit: int = 200,
+        tenant: str | None = None,
+        by: Principal = LOCAL,
+    ) -> RunLog:
+        """Return what the handler of a run logged, oldest first: `limit` lines at most behind the place `after`.
+
+        With `newest`, the last lines instead. A place is that of a line, `LogLine.place`. The id of a task stands for
+        its current run or, before that has begun, its last one. `tenant` as in `runs`. Raises RunNotFound,
+        TaskNotFound, and InvalidArgument for what is no place.
+        """
+        of = tenant_read(by, tenant)
+        if run_id.startswith(TASK_PREFIX):
+            run_id = self._latest_run(of, run_id)
+        if newest is not None:
+            return self._store.run_logs.newest(of, run_id, limit=_line_count("newest", newest))
+        return self._store.run_logs.read(of, run_id, after=log_place(after), limit=_line_count("limit", limit))
+
+    def _latest_run(self, tenant: str | None, task_id: str) -> str:
+        owner = tenant or self._store.history.tenants([task_id]).get(task_id, "")
+        record = self._store.tasks.get(owner, task_id)
+        begun = record.run.attempt or record.last_run is None
+        return record.run.id if begun or record.last_run is None else record.last_run.id
+
+
+def _line_count(argument: str, given: int) -> int:
+    if not 1 <= given <= MAX_LOG_LINES_READ:
+        accepted = f"1 to {MAX_LOG_LINES_READ:,}"
+        raise InvalidArgument(argument, f"{given} is out of range", accepted=accepted, example=f"{argument}=200")
+    return given
