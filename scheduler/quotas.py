@@ -1,4 +1,4 @@
-"""Quotas of each tenant: how many tasks it may schedule in a minute, and how many, how large, it may have open.
+"""Quotas of each tenant: tasks scheduled in a minute, open tasks, their size, and the cost of a day.
 
 They are read from the database before a task is stored, so they hold over all processes; calls that are under way at
 the same time may pass together.
@@ -6,22 +6,24 @@ the same time may pass together.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
 
 from duetime.scheduler.errors import Refused
 from duetime.scheduler.records import IdempotencyKey
+from duetime.scheduler.rules.limits.price import amount_of, money
+from duetime.scheduler.rules.limits.windows import window_ends, window_start
 from duetime.scheduler.rules.sanitize import json_bytes
-from duetime.scheduler.rules.time import times
+from duetime.scheduler.rules.time import times, zones
 from duetime.scheduler.task import Task
 
 SCHEDULE_WINDOW = timedelta(minutes=1)
 
 
 class RateReached(Refused):
-    """The tenant did as much as it may in a minute; the same call is right in `wait_s` seconds."""
+    """The tenant did as much as it may in some time; the same call is right in `wait_s` seconds."""
 
     def __init__(self, message: str, *, wait_s: float) -> None:
         super().__init__(message)
@@ -51,18 +53,48 @@ class NewPayload(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class CostQuota:
+    """The most that runs of a tenant may cost in a day of `zone`, in millionths of the currency.
+
+    `spent` returns their cost since a time, which has to be fast: each call that schedules asks it.
+    """
+
+    most: int
+    currency: str
+    zone: str
+    spent: Callable[[str, datetime], int]
+
+    def check(self, tenant: str, now: datetime) -> None:
+        """Raise RateReached until the day ends, when the tenant's runs have cost as much as they may."""
+        home = zones.load(self.zone)
+        cost = self.spent(tenant, window_start("day", home, now))
+        if cost < self.most:
+            return
+        wait = window_ends("day", home, now, 1)[0] - now
+        raise RateReached(
+            f"tenant_daily_cost: the runs of this tenant may cost {money(amount_of(self.most))} {self.currency} a day, "
+            f"and they cost {money(amount_of(cost))} today. Nothing was stored; repeat the call in "
+            f"{times.about(wait)}, when the day ends in {self.zone}.",
+            wait_s=wait.total_seconds(),
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class TenantQuotas:
-    """The quotas of every tenant; 0 sets none."""
+    """The quotas of every tenant; 0 or None sets none."""
 
     schedules_per_minute: int = 0
     open_tasks: int = 0
     payload_bytes: int = 0
+    daily_cost: CostQuota | None = None
 
     def admit(self, tasks: TaskCounts, tenant: str, asked: Sequence[NewPayload], now: datetime) -> None:
         """Raise Refused unless the tenant may store these tasks; a repeated call, which stores none, always may."""
-        if not (self.schedules_per_minute or self.open_tasks or self.payload_bytes):
+        if not (self.schedules_per_minute or self.open_tasks or self.payload_bytes or self.daily_cost):
             return
         new = [each for each in asked if each.key is None or tasks.made_by(tenant, each.key) is None]
+        if new and self.daily_cost:
+            self.daily_cost.check(tenant, now)
         if new and self.open_tasks:
             self._check_open(tasks, tenant, len(new))
         if new and self.payload_bytes:

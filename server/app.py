@@ -252,7 +252,7 @@ class _Parts:
             recall=remote_queue.recall,
             on_change=RunNotifier(changed).changed,
             fast_path=FastPath(runner, self._notify),
-            quotas=tenant_quotas(self.settings),
+            quotas=tenant_quotas(self.settings, self.store.usage.cost_since),
             via=via,
             tracing=self.tracing,
         )

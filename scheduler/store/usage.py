@@ -13,6 +13,10 @@ from sqlalchemy import Connection, bindparam, func, select
 _SPENT = select(func.sum(usage.c.units)).where(usage.c.pool == bindparam("of_pool"), usage.c.at >= bindparam("start"))
 _FIRST = select(func.min(usage.c.at)).where(usage.c.pool == bindparam("of_pool"))
 
+_COST = select(func.sum(usage.c.cost)).where(
+    usage.c.tenant == bindparam("of_tenant"), usage.c.at >= bindparam("start"), usage.c.cost.is_not(None)
+)
+
 
 class Usage:
     """Recorded use of pools."""
@@ -32,6 +36,11 @@ class Usage:
     def costs(self, used: Mapping[str, float]) -> dict[str, int]:
         """Return by pool what used units cost now, in millionths; pools without a price are left out."""
         return costs_of(used, self.pools()) if used else {}
+
+    def cost_since(self, tenant: str, start: datetime) -> int:
+        """Return what attempts of a tenant cost that ended since an instant, in millionths."""
+        of_tenant = {"of_tenant": tenant, "start": start}
+        return int(self._database.read(lambda connection: connection.execute(_COST, of_tenant).scalar()) or 0)
 
     def since(self, starts: Mapping[str, datetime]) -> dict[str, float]:
         """Return by pool the units used since its instant; 0.0 for none."""

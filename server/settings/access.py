@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
@@ -181,6 +182,12 @@ class AccessSettings(RetentionSettings):
         "adds them up; 0 sets no limit",
         examples=["10000000"],
         json_schema_extra={"unit": "bytes"},
+    )
+    tenant_daily_cost: Annotated[Decimal, Field(ge=0, lt=10**9, max_digits=15, decimal_places=6)] = Field(
+        default=Decimal(0),
+        description="how much the runs of a tenant may cost in a day of `timezone`, in `currency`, before it may "
+        "schedule no more until the day ends; 0 sets no limit",
+        examples=["25.00"],
     )
 
     metrics_host: HostName = Field(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
 from duetime.scheduler.delivery import ChannelOptions, Channels, WebhookTarget
@@ -13,8 +13,9 @@ from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.history.retention import RetentionPolicy, RetentionRule
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.nodes.options import RunnerOptions
-from duetime.scheduler.quotas import TenantQuotas
+from duetime.scheduler.quotas import CostQuota, TenantQuotas
 from duetime.scheduler.rules.headroom import HeadroomParts
+from duetime.scheduler.rules.limits.price import micros_of
 from duetime.scheduler.rules.time import public_holidays
 from duetime.scheduler.task import State
 from duetime.scheduler.worker.machine_load import LoadShedder, Machine, all_of_them
@@ -107,9 +108,15 @@ def holiday_calendar(settings: Settings) -> str:
         raise InvalidSetting(str(unknown)) from None
 
 
-def tenant_quotas(settings: Settings) -> TenantQuotas:
-    """Return how much each tenant may store."""
-    return TenantQuotas(settings.tenant_schedules_per_minute, settings.tenant_open_tasks, settings.tenant_payload_bytes)
+def tenant_quotas(settings: Settings, spent: Callable[[str, datetime], int]) -> TenantQuotas:
+    """Return how much each tenant may store; `spent` returns what its runs cost since a time."""
+    most, zone = micros_of(settings.tenant_daily_cost), settings.timezone or "UTC"
+    return TenantQuotas(
+        settings.tenant_schedules_per_minute,
+        settings.tenant_open_tasks,
+        settings.tenant_payload_bytes,
+        CostQuota(most, settings.currency, zone, spent) if most else None,
+    )
 
 
 def planner_of(settings: Settings, handlers: Handlers, channels: Channels) -> Planner:

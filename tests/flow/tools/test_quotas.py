@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+from typing import Any
+
 import pytest
 from duetime.scheduler.errors import Refused
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.principal import Principal
-from duetime.scheduler.quotas import TenantQuotas
+from duetime.scheduler.quotas import CostQuota, RateReached, TenantQuotas
 from duetime.scheduler.request import Request
 from duetime.scheduler.service import Scheduler
 from duetime.scheduler.store import Store, open_store
 
-from tests.builders import Clock
+from tests.builders import Clock, settlement, started
 
 ANN, BOB, OTHER = Principal("acme", "ann"), Principal("acme", "bob"), Principal("globex", "carol")
 
 
-def scheduler(store: Store, **quotas: int) -> Scheduler:
+def scheduler(store: Store, **quotas: Any) -> Scheduler:
     return Scheduler(store, Planner(Handlers.load(entry_points=False), "UTC"), quotas=TenantQuotas(**quotas))
 
 
@@ -37,6 +40,27 @@ def test_so_many_tasks_are_scheduled_in_a_minute_and_the_next_when_the_refusal_s
     service.submit(request("three"), by=ANN)
     with pytest.raises(Refused, match="in 20 s"):
         service.submit(request("four"), by=ANN)
+
+
+def test_a_tenant_that_spent_its_day_schedules_again_when_the_day_has_ended(store: Store, clock: Clock) -> None:
+    """It is 13:00 in the zone of the day; the attempt of the day before does not count."""
+    quota = CostQuota(3_000_000, "EUR", "Europe/Berlin", store.usage.cost_since)
+    service = Scheduler(store, Planner(Handlers.load(entry_points=False), "UTC"), quotas=TenantQuotas(daily_cost=quota))
+    claims = [started(store, clock.at, tenant="acme") for _ in range(3)]
+    noon = clock.at
+    for claim, hours, cost in zip(claims, (-14, -1, 0), (1_000_000, 2_999_999, 1), strict=True):
+        service.submit(request("while there is money", f"key {hours}"), by=ANN)
+        clock.at = noon + timedelta(hours=hours)
+        store.claims.settle([settlement(claim, used={"tokens": 1.0}, costs={"tokens": cost})])
+    clock.at = noon
+    with pytest.raises(
+        RateReached, match=r"^tenant_daily_cost: .* 3\.00 EUR a day, .* cost 3\.00 today.* in 11 h.*Europe/Berlin"
+    ) as refused:
+        service.submit(request("one"), by=BOB)
+    assert service.submit(request("while there is money", "key 0"), by=ANN).created is False
+    service.submit(request("one"), by=OTHER)
+    clock.forward(seconds=refused.value.wait_s)
+    service.submit(request("one"), by=BOB)
 
 
 def test_an_open_task_makes_room_when_it_is_cancelled(store: Store) -> None:
