@@ -198,12 +198,9 @@ def _configure(synchronous: str) -> Callable[[Any, Any], None]:
         raise ValueError(msg)
 
     def configure(raw: Any, _record: Any) -> None:
+        raw.execute(f"PRAGMA synchronous={synchronous.upper()}").close()  # first: a new journal is synced as well
         _write_ahead(raw)
-        for pragma in (
-            f"synchronous={synchronous.upper()}",
-            "foreign_keys=ON",
-            "journal_size_limit=67108864",
-        ):
+        for pragma in ("foreign_keys=ON", "journal_size_limit=67108864"):
             raw.execute(f"PRAGMA {pragma}").close()
 
     return configure
