@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import cache
 from importlib import resources
 from typing import Any
 
@@ -55,19 +56,20 @@ _NUMBERS = {name: value for name, value in _SHARED.items() if isinstance(value, 
 _NUMBER_NAME = re.compile(r"\b[A-Z][A-Z_]+\b")
 
 
+@cache
 def _source(name: str) -> str:
-    return resources.files("duetime.scheduler.queue.redis").joinpath("lua", f"{name}.lua").read_text("utf-8")
+    """Return a file of `lua/`, with names in capitals replaced by their numbers; most scripts share most files."""
+    text = resources.files("duetime.scheduler.queue.redis").joinpath("lua", f"{name}.lua").read_text("utf-8")
+    return _NUMBER_NAME.sub(lambda found: str(_NUMBERS.get(found[0], found[0])), text)
 
 
 def assembled(names: Sequence[str], shares: Shares) -> str:
     """Return the script that these files make.
 
     Redis runs it whole at every call, so it is written to begin fast. Each file stands in a function inside that of the
-    file before: Lua finds outer names of an enclosing function faster than those of its own. Names in capitals are
-    replaced by their numbers.
+    file before: Lua finds outer names of an enclosing function faster than those of its own.
     """
-    text = "\nreturn (function()\n".join([_tables(shares), *map(_source, names)]) + "\nend)()" * len(names)
-    return _NUMBER_NAME.sub(lambda found: str(_NUMBERS.get(found[0], found[0])), text)
+    return "\nreturn (function()\n".join([_tables(shares), *map(_source, names)]) + "\nend)()" * len(names)
 
 
 def _tables(shares: Shares) -> str:

@@ -1,6 +1,6 @@
 """Both queues are asked the same, at random, on one clock, and must give the same answers.
 
-The normal run takes 3 walks of 5,000 steps. `WALK_SEEDS` (how many), `WALK_FIRST_SEED` and `WALK_STEPS` (how long)
+The normal run takes 3 walks of 3,000 steps. `WALK_SEEDS` (how many), `WALK_FIRST_SEED` and `WALK_STEPS` (how long)
 change that:
 
     WALK_SEEDS=50 WALK_STEPS=100000 pytest tests/contracts/queue/test_random_walk.py
@@ -42,7 +42,7 @@ from duetime.scheduler.rules.policies.decision import replayed
 
 from tests.contracts.queue.suite import Clock
 
-STEPS = int(os.environ.get("WALK_STEPS", "5000"))
+STEPS = int(os.environ.get("WALK_STEPS", "3000"))
 FIRST_SEED = int(os.environ.get("WALK_FIRST_SEED", "0"))
 SEEDS = range(FIRST_SEED, FIRST_SEED + int(os.environ.get("WALK_SEEDS", "3")))
 RUNS = [f"r{number:03}" for number in range(220)]

@@ -40,6 +40,12 @@ class TestRedisQueue(QueueContract):
         yield queue
         queue.close()
 
+    @pytest.mark.parametrize("seed", range(4))  # more with the queue in memory; a random walk compares both
+    def test_whatever_happens_nothing_that_fits_stands_still(
+        self, queue: DispatchQueue, clock: Clock, seed: int
+    ) -> None:
+        super().test_whatever_happens_nothing_that_fits_stands_still(queue, clock, seed)
+
 
 class TestRedisQueueWhoseRepliesAreLost(
     AdmissionContract, FeedbackContract, LeaseContract, OrderContract, RebuildContract, TellingContract
