@@ -20,7 +20,7 @@ from xdist.remote import Producer  # type: ignore[import-untyped]  # it has no s
 from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]  # likewise
 from xdist.workermanage import WorkerController  # type: ignore[import-untyped]  # likewise
 
-from tests import services
+from tests import compiled, services
 from tests.search import SEARCH_FACTOR, USUAL_EXAMPLES
 
 FIRST = ("browser", "faults")
@@ -57,6 +57,8 @@ settings.register_profile(
     suppress_health_check=list(HealthCheck),
 )
 settings.load_profile("suite")
+
+compiled.share()
 
 
 # --- how the suite is spread over processes ---------------------------------------------------------------------------

@@ -294,7 +294,7 @@ def explored(machine: type[Machine], *, count: int) -> None:
 
 
 def test_any_order_of_moves_and_crashes_leaves_one_story_on_sqlite() -> None:
-    explored(Machine, count=40)
+    explored(Machine, count=25)
 
 
 @pytest.mark.postgres
