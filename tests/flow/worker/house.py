@@ -79,6 +79,7 @@ class House:
         return self.dispatch() and record.task.id in self.running
 
     def ended(self, record: TaskRecord) -> bool:
+        self.dispatch()  # what gave way is stored after its units are free, and has to be put again
         return self.store.tasks.get(TENANT, record.task.id).run.state is State.SUCCEEDED
 
     def release(self, *records: TaskRecord) -> None:
