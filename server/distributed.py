@@ -43,7 +43,9 @@ def make_member(
     lease = timedelta(seconds=settings.lease_seconds)
     kept = registry.policies.headroom(headroom(settings))
     grace = timedelta(seconds=settings.grace_seconds)
-    options = WorkerOptions(name, settings.threads, lease, kept, retention_policy(settings), grace)
+    options = WorkerOptions(
+        name, settings.threads, lease, kept, retention_policy(settings), grace, settings.decisions_per_minute
+    )
     queue, news, claim, close = connected(str(settings.redis_url), settings.redis_namespace, store.identity())
     return Member(
         store,

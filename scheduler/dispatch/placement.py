@@ -12,8 +12,9 @@ from duetime.scheduler.queue import Entry
 from duetime.scheduler.records import ReadyRun
 from duetime.scheduler.rules.estimates import UNKNOWN_ESTIMATE, Estimate, EstimateLookup, declared_estimate, estimate
 from duetime.scheduler.rules.limits.pool import Pool, find
-from duetime.scheduler.rules.order import drop_at, goes_by_deadline, order_key
+from duetime.scheduler.rules.order import drop_at, goes_by_deadline
 from duetime.scheduler.rules.policies.policy import DEFAULT_POLICY, OrderPolicy
+from duetime.scheduler.rules.policies.recorded import KeyFacts
 from duetime.scheduler.rules.retry import MAX_CRASHES
 
 LAST_CHANCE_DELAY_MS = 5000.0
@@ -84,17 +85,11 @@ class Placement:
 
     def key(self, run: ReadyRun) -> float:
         """Return the order key of a run, in milliseconds since 1970: smaller goes first."""
-        policy = self.policy()
-        return order_key(
-            first_ready=run.first_ready_at,
-            tier=run.tier,
-            deadline=run.deadline,
-            p90=self._estimate(run).p90,
-            late=run.late,
-            cost=self._cost(run.needs),
-            patience=policy.patience,
-            values=policy.value,
-        )
+        return self.facts(run).key(run.tier, self.policy())
+
+    def facts(self, run: ReadyRun) -> KeyFacts:
+        """Return what the key of a run is computed from, apart from the policy."""
+        return KeyFacts(run.first_ready_at, run.deadline, self._estimate(run).p90, run.late, self._cost(run.needs))
 
     def _goes_by_deadline(self, run: ReadyRun) -> bool:
         return goes_by_deadline(

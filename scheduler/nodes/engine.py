@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from duetime.scheduler.delivery.deliverer import Deliverer
+from duetime.scheduler.dispatch.decision_log import DecisionLog
 from duetime.scheduler.dispatch.dispatcher import Dispatcher
 from duetime.scheduler.dispatch.maintenance import Maintenance
 from duetime.scheduler.dispatch.placement import Placement
@@ -65,11 +66,12 @@ class Engine:
         self._deliverer = deliverer
         self._dispatcher = Dispatcher(store, queue, placement=placement, epoch=epoch, notifier=notifier)
         self._dispatcher.step()  # interrupted runs first, so that none stays half done
+        self._decisions = DecisionLog(store, placement, options.name, options.decisions)
         self.worker = Worker(
             store,
             queue,
             handlers,
-            options,
+            replace(options, recorder=self._decisions),
             epoch=epoch,
             notifier=replace(notifier, on_settled=self._settled),
             allowance=allowance,
@@ -77,9 +79,7 @@ class Engine:
         )
         self.maintenance = self._make_maintenance(queue, placement, epoch, notifier)
         self._delivery = Loop("delivery", self._deliver)
-        self._processes = [self._dispatcher.process, self.maintenance, self._delivery, Loop("audit", self._seal)]
-        if store.search.needs_advance:
-            self._processes.append(Loop("search index", self._index))
+        self._processes = [self._dispatcher.process, self.maintenance, self._delivery, *self._background()]
         self._retention = self._make_retention(options, notifier)
         if self._retention is not None:
             self._processes.append(self._retention.process)
@@ -115,6 +115,7 @@ class Engine:
         self.worker.stop(grace)
         for process in self._processes:
             process.stop(STEP_TIMEOUT_S)
+        self._decisions.step()
         if self._retention is not None:
             self._retention.close()
         if self._heartbeat is not None:
@@ -123,6 +124,11 @@ class Engine:
     def hurry(self) -> None:
         """Shorten the grace period of `end`, also while it waits."""
         self.worker.hurry()
+
+    def _background(self) -> list[Loop]:
+        """Return the loops for which nothing waits."""
+        loops = [Loop("audit", self._seal), self._decisions.process]
+        return [*loops, Loop("search index", self._index)] if self._store.search.needs_advance else loops
 
     def _make_maintenance(
         self, queue: DispatchQueue, placement: Placement, epoch: int | None, notifier: RunNotifier

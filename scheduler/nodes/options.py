@@ -19,7 +19,7 @@ class RunnerOptions:
     It is created when missing, and never removed. `threads` is how many runs may run at once, `lease` how long a claim
     is valid without a renewal, `grace` how long running work may take to finish when the runner stops. `allowance`
     returns how many of the threads to use now, `headroom` gives the parts that are reserved for urgent runs,
-    `retention` says what is deleted when it is old.
+    `retention` says what is deleted when it is old, `decisions` how many takes are recorded a minute.
     """
 
     lock: Path
@@ -29,3 +29,4 @@ class RunnerOptions:
     allowance: Callable[[int], int] = all_of_them
     headroom: HeadroomRule = DEFAULT_HEADROOM
     retention: RetentionPolicy = KEEP_ALL
+    decisions: int = 0

@@ -53,11 +53,12 @@ class RunnerTerm:
             epoch = self._take_over()  # first: what the runs of the last runner used counts for the pools
             self._publisher.fill()
             name = f"{socket.gethostname()[:60]}-{os.getpid()}-{epoch}"
+            worker = WorkerOptions(name, options.threads, options.lease, options.headroom, options.retention)
             self._engine = Engine(
                 store,
                 self.queue,
                 handlers,
-                WorkerOptions(name, options.threads, options.lease, options.headroom, options.retention),
+                replace(worker, decisions=options.decisions),
                 placement=placement,
                 epoch=epoch,
                 allowance=options.allowance,

@@ -33,6 +33,7 @@ from duetime.scheduler.store.integrity import Integrity
 from duetime.scheduler.store.migrations import trigrams
 from duetime.scheduler.store.migrations.copy import copy_file
 from duetime.scheduler.store.migrations.upgrade import Upgrade, check, refuse_foreign, upgrade
+from duetime.scheduler.store.policies.decisions import Decisions
 from duetime.scheduler.store.policies.versions import PolicyVersions
 from duetime.scheduler.store.pools import Pools
 from duetime.scheduler.store.retention.retention import Retention
@@ -66,6 +67,7 @@ class Store:
         self.tasks = Tasks(database, clock, forms, cursors)
         self.pools = Pools(database, clock)
         self.policies = PolicyVersions(database, clock)
+        self.decisions = Decisions(database, cursors)
         self.usage = Usage(database)
         self.claims = Claims(database, clock, forms, seen=self.pools.see, pools=self.usage.pools)
         self.runners = Runners(database, clock)

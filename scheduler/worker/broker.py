@@ -22,6 +22,7 @@ from duetime.scheduler.rules.shares import TIER_COUNT
 from duetime.scheduler.runtime import failpoints
 from duetime.scheduler.worker.capacity import ThreadCapacity
 from duetime.scheduler.worker.threads.preemption import PREEMPTION_INTERVAL_S, Preemption
+from duetime.scheduler.worker.threads.records import NO_RECORDS, TakeRecorder
 
 QUEUE = "runs"
 ACTOR = "run"
@@ -51,15 +52,15 @@ class DispatchBroker(dramatiq.Broker):
 
     While runs are brief it claims a few more per thread, and calls `let_go` when their threads do not return. `line_up`
     returns the runs to call a thread for, of those that were claimed and those that waited before.
-
     `claim` starts runs in the database, taken at a monotonic time, and returns the ids of the started ones; the others
-    are dropped. When it raises, nothing has started, and all runs return to the queue with a delay. `lease` and `clock`
-    are in milliseconds.
-    Only runs of `actions` are taken, None for all. A thread that holds the lock `claiming` sees every claim either in
-    the database and in the worker, or in neither. `allowance` returns how many threads to use now, `headroom` how many
-    of these are reserved for urgent runs. `preemption` frees threads for urgent runs, `lost` counts lost threads.
+    are dropped. When it raises, nothing has started, and all runs return to the queue with a delay. A thread that holds
+    the lock `claiming` sees every claim either in the database and in the worker, or in neither. `lease` and `clock`
+    are in milliseconds. Only runs of `actions` are taken, None for all. `allowance` returns how many threads to use
+    now, `headroom` how many of these are reserved for urgent runs. `preemption` frees threads for urgent runs, `lost`
+    counts lost threads, `recorder` records takes.
     """
 
+    recorder: TakeRecorder = NO_RECORDS
     draining = False
     rushed = False
     """Whether more brief runs than were taken, which hold nothing, wait to be started now."""
@@ -225,16 +226,17 @@ class DispatchBroker(dramatiq.Broker):
         allowed = self._allowance(self.idle.total)
         return idle if allowed >= self.idle.total else min(idle, allowed - (self.idle.out - idle))
 
-    def _is_rush(self, grants: Sequence[Grant]) -> bool:
-        return self.idle.brief and len(grants) >= self.idle.total and not any(grant.needs for grant in grants)
-
     def _taken(self, n: int, threads: ThreadUse) -> Take | None:
         """Take runs, after the change that the last take left to await; None while closed."""
         after, self._after = self._after if n > max(self.headroom()) else None, None
         if self.closed:
             return None
-        nonce, actions = new_id("n"), self._actions
-        return self.queue.take(self.worker, n, self._lease, nonce=nonce, threads=threads, after=after, actions=actions)
+        nonce, actions, record = new_id("n"), self._actions, self.recorder.wanted()
+        taken = self.queue.take(
+            self.worker, n, self._lease, nonce=nonce, threads=threads, after=after, actions=actions, record=record
+        )
+        self.recorder.keep(taken.looks)
+        return taken
 
     def _claimed(self, taken: Take, asked_at: float) -> list[str]:
         with self.claiming:
@@ -242,8 +244,9 @@ class DispatchBroker(dramatiq.Broker):
                 for grant in taken.grants:
                     self.queue.give_back(self.worker, grant.run_id, grant.token)
                 return []
-            self.rushed = self._is_rush(taken.grants)
-            return self._start(taken.grants, asked_at if taken.asked_at is None else taken.asked_at)
+            grants, are_many = taken.grants, len(taken.grants) >= self.idle.total
+            self.rushed = self.idle.brief and are_many and not any(grant.needs for grant in grants)
+            return self._start(grants, asked_at if taken.asked_at is None else taken.asked_at)
 
     def _start(self, grants: Sequence[Grant], taken_at: float) -> list[str]:
         """Claim granted runs. A run that cannot be claimed now returns to the queue.
@@ -268,10 +271,7 @@ class DispatchBroker(dramatiq.Broker):
 
 
 class RunConsumer(dramatiq.Consumer):
-    """The consumer that Dramatiq's thread iterates over. A thread is idle again when Dramatiq acknowledges its message.
-
-    The lease in the queue ends only after the outcome is stored: the database first, the queue second.
-    """
+    """The consumer that Dramatiq's thread iterates over. A thread is idle again when its message is acknowledged."""
 
     def __init__(self, broker: DispatchBroker, timeout: float) -> None:
         self._broker = broker

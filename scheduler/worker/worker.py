@@ -33,6 +33,7 @@ from duetime.scheduler.worker.middleware import Hosting, ThreadReplacement
 from duetime.scheduler.worker.threads.gate import ThreadGate
 from duetime.scheduler.worker.threads.lost_threads import LostThreads
 from duetime.scheduler.worker.threads.preemption import Preemption
+from duetime.scheduler.worker.threads.records import NO_RECORDS, TakeRecorder
 from duetime.scheduler.worker.usage import Durations
 from duetime.scheduler.worker.watchdog import Watchdog
 
@@ -47,7 +48,8 @@ class WorkerOptions:
     """`threads` is the number of runs at once; `lease` how long a claim is valid without a renewal.
 
     `headroom` is how many of the threads are reserved for urgent runs, `retention` what the process deletes when it is
-    old, `grace` how long runs may take to end when the worker hands them back and lives on.
+    old, `grace` how long runs may take to end when the worker hands them back and lives on, `decisions` how many takes
+    are recorded a minute, by the `recorder`.
     """
 
     name: str
@@ -56,6 +58,8 @@ class WorkerOptions:
     headroom: HeadroomRule = DEFAULT_HEADROOM
     retention: RetentionPolicy = KEEP_ALL
     grace: timedelta = timedelta(seconds=5)
+    decisions: int = 0
+    recorder: TakeRecorder = NO_RECORDS
 
 
 MAX_UNSTORED_PER_THREAD = 64
@@ -226,6 +230,7 @@ class Worker:
             middleware=[self._threads, *([Hosting(self._host, hosted)] if hosted else [])],
             clock=lambda: self._store.now().timestamp() * 1000,
         )
+        broker.recorder = self._options.recorder
         dramatiq.actor(broker=broker, actor_name=ACTOR, queue_name=QUEUE)(self._run)
         return broker
 
@@ -276,10 +281,7 @@ class Worker:
             self._completer.hand_in(held, ending)
 
     def _finish(self, ended: Sequence[CompletedRun]) -> None:
-        """Remove settled runs from the queue: the database first, the queue second.
-
-        After that, a run that continues may be taken and claimed again.
-        """
+        """Remove stored runs from the queue; after that, a run that continues may be taken and claimed again."""
         self._active_runs.remove([each.held for each in ended])
         self._release(ended)
         self._logs.ended([each.held.log for each in ended])

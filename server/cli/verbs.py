@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 from duetime.server.cli.access.groups import AUDIT, KEYS, SECRETS
 from duetime.server.cli.help import DeferredVerb, Verbs, VerbsOf
-from duetime.server.cli.order.groups import POLICY, POOLS, WORKERS
+from duetime.server.cli.order.groups import DECISIONS, POLICY, POOLS, WORKERS
 from duetime.server.cli.past.groups import DEAD
 from duetime.server.cli.storage.groups import BACKUP, IMPORT, RETENTION
 from duetime.version import __version__
@@ -242,6 +242,7 @@ GROUPS = (
     AUDIT,
     RETENTION,
     POLICY,
+    DECISIONS,
     IMPORT,
     BACKUP,
     POOLS,

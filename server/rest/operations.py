@@ -6,6 +6,7 @@ from typing import Final
 
 from duetime.server.rest.administration.alerts import OF_ALERTS
 from duetime.server.rest.administration.audit import OF_AUDIT
+from duetime.server.rest.administration.decisions import OF_DECISIONS
 from duetime.server.rest.administration.policy import OF_POLICY
 from duetime.server.rest.administration.retention import OF_RETENTION
 from duetime.server.rest.administration.secrets import OF_SECRETS
@@ -33,6 +34,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     *OF_RUN_LOGS,
     *OF_INSTALLATION,
     *OF_WORKERS,
+    *OF_DECISIONS,
     *OF_KEYS,
     *OF_SECRETS,
     *OF_AUDIT,

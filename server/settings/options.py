@@ -58,6 +58,7 @@ def runner_options(settings: Settings) -> RunnerOptions:
         grace=timedelta(seconds=settings.grace_seconds),
         allowance=allowance(settings),
         retention=retention_policy(settings),
+        decisions=settings.decisions_per_minute,
     )
 
 

@@ -95,6 +95,14 @@ class WorkSettings(BaseModel):
     high_headroom: Part = Field(
         default=0.125, description="the fraction of threads reserved for `critical` and `high` runs", examples=["0.25"]
     )
+    decisions_per_minute: int = Field(
+        default=10,
+        ge=0,
+        le=6_000,
+        description="how many takes of each worker process are recorded a minute, so that `duetime decisions` can "
+        "show why a run went first; 0 records none",
+        examples=["60"],
+    )
     processes: int = Field(
         default=1,
         ge=1,

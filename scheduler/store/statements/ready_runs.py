@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import fields, replace
 from datetime import datetime
 from typing import Any
@@ -85,6 +85,12 @@ def ready(connection: Connection, limit: int, after: str | None, now: datetime) 
         return [ready_run(row, now) for row in rows], []
     found = [ready_run(row, now) for row in rows if not is_damaged(row)]
     return found, [row[0] for row in rows if is_damaged(row)]
+
+
+def ready_by_id(connection: Connection, run_ids: Collection[str], now: datetime) -> list[ReadyRun]:
+    """Return runs in any state as a queue orders them at a time; damaged ones are left out."""
+    named = select(*READY).select_from(JOINED).where(runs.c.id.in_(run_ids))
+    return [ready_run(row, now) for row in unreadable.rows(connection, named) if not is_damaged(row)]
 
 
 def never_started(connection: Connection, run_ids: Sequence[str]) -> int:

@@ -41,6 +41,28 @@ POLICY = Verbs(
     ),
 )
 
+_DECISIONS = "duetime.server.cli.order.decisions"
+
+DECISIONS = VerbsOf(
+    name="decisions",
+    help="Recorded decisions of the queue: why a run went first. Without a verb it lists them.",
+    rich_markup_mode=None,
+    commands=(
+        DeferredVerb(
+            "list",
+            f"{_DECISIONS}:list_",
+            "List recorded decisions of the queue, newest first: which run, what became of it, why its tier.",
+            examples=("duetime decisions list --task t_7k3m9qx2w4hb", "duetime decisions list --tenant '*' --json"),
+        ),
+        DeferredVerb(
+            "show",
+            f"{_DECISIONS}:show",
+            "Show one decision in words: why this tier and this run, what else waited, and what the pools had.",
+            examples=("duetime decisions show d_7k3m9qx2w4hb00000000",),
+        ),
+    ),
+)
+
 _POOLS = "duetime.server.cli.pools"
 
 POOLS = Verbs(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from duetime.scheduler.errors import InvalidArgument
-from duetime.server.cli.remote import administration, dead, installation, runs, tasks, workers
+from duetime.server.cli.remote import administration, dead, decisions, installation, runs, tasks, workers
 from duetime.server.cli.remote.client import RemoteServer
 from duetime.server.cli.remote.tables import ZONE
 
@@ -27,6 +27,8 @@ VERBS: Final[Mapping[str, Callable[[RemoteServer, Mapping[str, Any]], None]]] = 
     "workers list": workers.workers_list,
     "workers drain": workers.drain,
     "workers resume": workers.resume,
+    "decisions list": decisions.decisions_list,
+    "decisions show": decisions.decisions_show,
     "inbox list": installation.inbox_list,
     "inbox read": installation.inbox_read,
     "inbox done": installation.inbox_done,

@@ -23,6 +23,8 @@ from duetime.scheduler.history.dead_letters import DeadLetterFilter
 from duetime.scheduler.history.runs import BucketWidth, RunFilter, RunGroup
 from duetime.scheduler.records import IdempotencyKey
 from duetime.scheduler.rules.changes import pause, run_now
+from duetime.scheduler.rules.policies.decision import Contender, Look
+from duetime.scheduler.rules.policies.recorded import Decision
 from duetime.scheduler.store import Store
 from duetime.scheduler.store.access.cipher import Cipher
 from duetime.scheduler.store.access.secrets import Secrets
@@ -50,6 +52,7 @@ OF_NO_TENANT = {
     "run_logs.write",  # by the run itself
     "audit.record",  # the tenant is in what is stored
     "audit_chain.seal",
+    "decisions.add", "decisions.trim", "decisions.ready_runs",  # of workers
     "api_keys.add", "api_keys.find", "api_keys.note_use", "api_keys.revoke", "api_keys.replace",  # by the key itself
     "secrets.set", "secrets.rotate", "secrets.undecryptable",  # of operators
 }  # fmt: skip
@@ -143,6 +146,11 @@ def calls(store: Store, task_id: str, run_id: str, tenant: str) -> dict[str, lis
         "audit_chain.heads": [lambda: store.audit_chain.heads(tenant)],
         "audit_chain.verify": [lambda: list(store.audit_chain.verify(tenant))],
         "audit.page": [lambda: store.audit.page(tenant, AuditFilter(), limit=9)],
+        "decisions.page": [
+            lambda: store.decisions.page(tenant, limit=9),
+            lambda: store.decisions.page(tenant, limit=9, task_id=task_id),
+        ],
+        "decisions.get": [lambda: store.decisions.get(tenant, f"d_{CANARY}")],
         "api_keys.all": [lambda: store.api_keys.all(tenant)],
         "api_keys.revoke_tenant": [lambda: store.api_keys.revoke_tenant(tenant)],
         "secrets.all": [lambda: store.secrets.all(tenant)],
@@ -191,6 +199,8 @@ def fill(store: Store) -> tuple[str, str]:
     added(store, NOON + timedelta(days=2), **values)
     added(store, NOON + timedelta(days=4), repeat="FREQ=DAILY", **values)
     store.audit.record(AuditEntry(THEIRS, AuditKind.POOL_SET, CANARY, CANARY, CANARY, CANARY, {CANARY: CANARY}))
+    look = Look(1.0, 0, 1, (0.0,) * 5, (2.0,) * 5, (None,) * 5, 3, Contender(run.id, 1.0, THEIRS))
+    store.decisions.add([Decision(f"d_{CANARY}", NOON, THEIRS, task.id, run.id, CANARY, look)])
     while store.search.advance() or store.audit_chain.seal():
         pass
     return task.id, run.id

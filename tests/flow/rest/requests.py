@@ -8,6 +8,7 @@ from typing import Any
 
 CANARY = "canary7f3a"
 KEY = f"key-{CANARY}"
+UNKNOWN_DECISION = "d_7k3m9qx2w4hb00000000"
 UNKNOWN_RUN = "r_7k3m9qx2w4hb00000000"
 OTHER = "acme"
 """The tenant that others ask about."""
@@ -123,6 +124,8 @@ def requests_about(task_id: str, key_id: str = "8k4n0ry3x5jc", run_id: str = UNK
         "list_pools": [Asked("GET", "/pools")],
         "set_pool": [Asked("PUT", "/pools/tenant:acme", {"body": {"spec": {"capacity": 2}}})],
         "remove_pool": [Asked("DELETE", "/pools/tenant:acme")],
+        "list_decisions": [Asked("GET", f"/decisions?{text}") for text in ("", f"task_id={task_id}", "limit=1", other)],
+        "get_decision": [Asked("GET", f"/decisions/{UNKNOWN_DECISION}?{text}") for text in ("", other)],
         "list_workers": [Asked("GET", "/workers")],
         "drain_worker": [Asked("POST", "/workers/w1/drain", {"body": {"now": True}})],
         "resume_worker": [Asked("POST", "/workers/w1/resume")],

@@ -1,0 +1,166 @@
+"""The log of decisions: a few takes a minute, stored apart from the take, which anybody can replay later."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from duetime.scheduler.dispatch import decision_log
+from duetime.scheduler.dispatch.decision_log import FLUSH_INTERVAL_S, MAX_TAKES_KEPT, MAX_TAKES_SAVED, DecisionLog
+from duetime.scheduler.dispatch.dispatcher import Dispatcher
+from duetime.scheduler.dispatch.placement import Placement
+from duetime.scheduler.errors import StoreUnavailable
+from duetime.scheduler.foresight.decision_text import lines, outcome, reason
+from duetime.scheduler.handlers import Handlers
+from duetime.scheduler.handlers.reminder import reminder
+from duetime.scheduler.nodes.engine import Engine
+from duetime.scheduler.queue import Kind, Limits
+from duetime.scheduler.queue.memory.queue import MemoryQueue
+from duetime.scheduler.rules.policies.decision import replayed
+from duetime.scheduler.rules.policies.policy import DEFAULT_POLICY
+from duetime.scheduler.rules.policies.recorded import Decision
+from duetime.scheduler.store import Store
+from duetime.scheduler.task import Tier
+from duetime.scheduler.worker.worker import WorkerOptions
+
+from tests.builders import TENANT, Clock, a_task, added, with_deadline
+from tests.flow.waiting import eventually
+
+
+class Seconds:
+    """A monotonic clock that only moves when told to."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Recorded:
+    """A queue, its dispatcher, and the log of one worker."""
+
+    def __init__(self, store: Store, clock: Clock, per_minute: int = 60) -> None:
+        self.store, self.seconds = store, Seconds()
+        self.queue = MemoryQueue(lambda: clock().timestamp() * 1000)
+        self.dispatcher = Dispatcher(store, self.queue)
+        self.log = DecisionLog(store, Placement(), "w1", per_minute, clock=self.seconds)
+
+    def take(self, n: int) -> None:
+        """Take as a worker does."""
+        self.dispatcher.step()
+        self.log.keep(self.queue.take("w1", n, 1e6, record=self.log.wanted()).looks)
+
+    def decisions(self) -> list[Decision]:
+        """Store what was recorded; return all decisions, oldest first."""
+        self.log.step()
+        return [*reversed(self.store.decisions.page(None, limit=99).decisions)]
+
+
+@pytest.fixture
+def recorded(store: Store, clock: Clock) -> Recorded:
+    return Recorded(store, clock)
+
+
+def test_a_decision_says_in_words_what_was_taken_and_what_was_stepped_over(
+    recorded: Recorded, store: Store, clock: Clock
+) -> None:
+    recorded.queue.set_pool("gpu", Limits(Kind.SLOTS, 1))
+    large = added(store, priority=Tier.BACKGROUND, needs={"gpu": 2})
+    recorded.dispatcher.step()
+    clock.forward(hours=5)
+    small = added(store, clock(), priority=Tier.HIGH)
+    recorded.take(2)
+    parked, taken = recorded.decisions()
+    assert (parked.run_id, parked.task_id, outcome(parked)) == (large.run.id, large.task.id, "lacked gpu")
+    assert next(iter(lines(parked))) == (
+        f"Run {large.run.id} of tier background was stepped over: "
+        "pool gpu lacked 1: 2 needed, 1 free (more than the pool ever has)."
+    )
+    told = [line for line in lines(parked) if line.startswith(f"high: {small.run.id} waited, 3")]
+    assert [line.rpartition("; ")[2] for line in told] == ["owed 0.00 dispatches, 2.00 below its ceiling."]
+    assert (taken.tier, outcome(taken)) == (Tier.HIGH, "started")
+    assert reason(taken.look) == "only tier with a run that could start"
+    assert f"Run {small.run.id} of tier high was taken by worker w1." in lines(taken)
+
+
+def test_a_stored_decision_is_replayed_and_has_what_its_keys_were_computed_from(
+    recorded: Recorded, store: Store, clock: Clock
+) -> None:
+    for tier in Tier:
+        added(store, priority=tier)
+    store.tasks.add(*with_deadline(*a_task(), after=timedelta(minutes=30), priority=Tier.LOW), actor="alice")
+    clock.forward(minutes=6)
+    recorded.take(6)
+    found = recorded.decisions()
+    assert len(found) == 6
+    for each in found:
+        assert replayed(each.look, DEFAULT_POLICY.shares) == (each.look.tier, each.look.run)
+        assert each.facts[each.run_id].key(each.tier, DEFAULT_POLICY) == each.look.run.key
+
+
+def test_so_many_takes_are_recorded_and_some_at_once_after_a_pause(recorded: Recorded, store: Store) -> None:
+    for _ in range(3 * MAX_TAKES_SAVED):
+        added(store)
+    for _ in range(2 * MAX_TAKES_SAVED):
+        recorded.take(1)
+    assert len(recorded.decisions()) == MAX_TAKES_SAVED
+    recorded.seconds.now += 2
+    for _ in range(5):
+        recorded.take(1)
+    assert len(recorded.decisions()) == MAX_TAKES_SAVED + 2
+
+
+def test_a_take_that_finds_nothing_does_not_count(recorded: Recorded, store: Store) -> None:
+    for _ in range(2 * MAX_TAKES_SAVED):
+        recorded.take(1)
+    added(store)
+    recorded.take(1)
+    assert len(recorded.decisions()) == 1
+
+
+def test_without_a_rate_nothing_is_recorded(store: Store, clock: Clock) -> None:
+    added(store)
+    recorded = Recorded(store, clock, per_minute=0)
+    recorded.take(1)
+    assert recorded.decisions() == []
+
+
+def test_while_the_database_is_away_records_are_dropped_and_never_pile_up(
+    recorded: Recorded, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(MAX_TAKES_KEPT + 5):
+        added(store)
+    for _ in range(MAX_TAKES_KEPT + 5):
+        recorded.seconds.now += 60
+        recorded.take(1)
+    assert not recorded.log.wanted()
+
+    def away(_: object) -> None:
+        raise StoreUnavailable("gone")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(store.decisions, "add", away)
+        assert recorded.log.step() == FLUSH_INTERVAL_S
+    assert recorded.decisions() == []
+    assert recorded.log.wanted()
+
+
+def test_more_than_are_kept_are_deleted(recorded: Recorded, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decision_log, "MAX_DECISIONS_KEPT", 3)
+    for _ in range(5):
+        added(store)
+    recorded.take(5)
+    assert len(recorded.decisions()) == 3
+
+
+@pytest.mark.parametrize("per_minute", [0, 60])
+def test_an_engine_records_what_its_worker_takes_if_it_is_told_to(store: Store, per_minute: int) -> None:
+    queue = MemoryQueue(lambda: store.now().timestamp() * 1000)
+    record = added(store)
+    options = WorkerOptions("w1", threads=1, decisions=per_minute)
+    engine = Engine(store, queue, Handlers([reminder]), options, epoch=0)
+    engine.start()
+    eventually(lambda: store.tasks.get(TENANT, record.task.id).run.ended_at is not None, "the end of the run")
+    engine.end(timedelta(0))
+    assert [each.run_id for each in store.decisions.page(None, limit=9).decisions] == [record.run.id] * bool(per_minute)
