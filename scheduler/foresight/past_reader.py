@@ -8,6 +8,7 @@ from datetime import datetime
 from duetime.scheduler.audit.entry import AuditFilter, AuditPage
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.events import EventFilter, EventPage
+from duetime.scheduler.history.events import EventBuckets, EventCounts, EventGroup
 from duetime.scheduler.history.run_detail import RunDetail
 from duetime.scheduler.history.runs import BucketWidth, RunCounts, RunFilter, RunGroup, RunPage, TimeBuckets
 from duetime.scheduler.intake.bounds import Bound, Bounds
@@ -52,6 +53,39 @@ class PastReader:
         where = replace(where, **bounds.instants)
         page = self._store.history.events(tenant_read(by, tenant), where, limit=page_size(limit), cursor=bounds.cursor)
         return replace(page, cursor=bounds.following(page.cursor), where=where)
+
+    def event_counts(
+        self,
+        group: EventGroup = EventGroup.KIND,
+        where: EventFilter = EventFilter(),  # noqa: B008 - a frozen value
+        *,
+        since: Bound | None = None,
+        until: Bound | None = None,
+        tenant: str | None = None,
+        by: Principal = LOCAL,
+    ) -> EventCounts:
+        """Return the number of events of a filter by group, the largest first; the filter is read as in `history`."""
+        where = self._events_wanted(where, since, until)
+        return replace(self._store.history.event_counts(tenant_read(by, tenant), where, group), where=where)
+
+    def event_buckets(
+        self,
+        width: BucketWidth = BucketWidth.HOUR,
+        where: EventFilter = EventFilter(),  # noqa: B008 - a frozen value
+        *,
+        since: Bound | None = None,
+        until: Bound | None = None,
+        tenant: str | None = None,
+        by: Principal = LOCAL,
+    ) -> EventBuckets:
+        """Return the number of events of a filter by time and kind, oldest first; days are those of the own zone."""
+        where = self._events_wanted(where, since, until)
+        found = self._store.history.event_buckets(tenant_read(by, tenant), where, width, self._zone or "UTC")
+        return replace(found, where=where)
+
+    def _events_wanted(self, where: EventFilter, since: Bound | None, until: Bound | None) -> EventFilter:
+        check_filter(where)
+        return replace(where, **Bounds.of(None, self._store.now(), self._zone, since=since, until=until).instants)
 
     def runs(
         self,

@@ -6,13 +6,16 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from duetime.scheduler.events import Event, EventFilter, EventPage
+from duetime.scheduler.events import Event, EventFilter, EventKind, EventPage
+from duetime.scheduler.history.events import EventBucket, EventBuckets, EventCounts, EventGroup
+from duetime.scheduler.history.runs import BucketWidth
 from duetime.scheduler.ids import is_id
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.database import Database
-from duetime.scheduler.store.lists import event_list
+from duetime.scheduler.store.lists import event_counts, event_list
 from duetime.scheduler.store.lists.event_list import FoundEvents
 from duetime.scheduler.store.lists.event_walk import EventKey
+from duetime.scheduler.store.lists.time_buckets import spread
 from duetime.scheduler.store.schema.rows import ATTEMPT
 from duetime.scheduler.store.schema.tables import attempts, runs, tasks, tracebacks
 from duetime.scheduler.store.schema.values import to_microseconds
@@ -51,6 +54,24 @@ class History:
         place = _position(found[limit - 1], where) if len(found) > limit else reached and _position(reached, where)
         following = self._cursors.write(place, of=of) if place else None
         return EventPage(tuple(found[:limit]), following, searched_to=reached.at if reached else None)
+
+    def event_counts(self, tenant: str | None, where: EventFilter, by: EventGroup) -> EventCounts:
+        """Return the number of events by group, the largest first: of the newest events where there are too many."""
+        counts, reached = self._database.read(lambda connection: event_counts.groups(connection, tenant, where, by))
+        return EventCounts(by, counts, reached)
+
+    def event_buckets(
+        self, tenant: str | None, where: EventFilter, width: BucketWidth, zone: str = "UTC"
+    ) -> EventBuckets:
+        """Return the number of events by time and kind, oldest first; days are those of the zone."""
+        counted, reached = self._database.read(
+            lambda connection: event_counts.minutes(connection, tenant, where, width)
+        )
+        found = (
+            EventBucket(start, {EventKind(kind): count for kind, count in counts.items()})
+            for start, counts in spread(counted, width, zone)
+        )
+        return EventBuckets(width, zone, tuple(found), reached)
 
     def attempts(self, tenant: str, task_id: str) -> list[Attempt]:
         """Return every attempt of every run of a task, in order of start; the newest with their tracebacks."""

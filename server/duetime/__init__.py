@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from duetime.scheduler.handlers import Context, Handler, handler
     from duetime.scheduler.history.costs import CostGroup, CostLine, Costs
     from duetime.scheduler.history.dead_letters import DeadLetter, DeadLetterFilter, LettersClosed, LetterState
+    from duetime.scheduler.history.events import EventBuckets, EventCounts, EventGroup
     from duetime.scheduler.history.runs import (
         BucketWidth,
         RunCounts,
@@ -77,7 +78,10 @@ __all__ = [
     "Done",
     "DuetimeError",
     "Event",
+    "EventBuckets",
+    "EventCounts",
     "EventFilter",
+    "EventGroup",
     "EventKind",
     "EventPage",
     "Failed",
@@ -141,6 +145,7 @@ _HOMES = {
     "duetime.scheduler.handlers": {"Context", "Handler", "handler"},
     "duetime.scheduler.history.costs": {"CostGroup", "CostLine", "Costs"},
     "duetime.scheduler.history.dead_letters": {"DeadLetter", "DeadLetterFilter", "LettersClosed", "LetterState"},
+    "duetime.scheduler.history.events": {"EventBuckets", "EventCounts", "EventGroup"},
     "duetime.scheduler.history.runs": {
         "BucketWidth",
         "RunCounts",

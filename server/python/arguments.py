@@ -13,6 +13,7 @@ from duetime.scheduler.events import EventFilter, EventKind
 from duetime.scheduler.foresight.run_reader import MAX_LOG_LINES_READ
 from duetime.scheduler.history.costs import CostGroup
 from duetime.scheduler.history.dead_letters import DeadLetterFilter, LetterState
+from duetime.scheduler.history.events import EventGroup
 from duetime.scheduler.history.runs import BucketWidth, RunFilter, RunGroup
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.request import DEADLINE_KINDS, REMOVABLE, RETRY_BOUNDS, Request
@@ -160,12 +161,13 @@ class Requests:
 
 
 _INSTANT = AwareInstant("an aware datetime")
+OF_EVENTS = ("history", "event_counts", "event_buckets")
 OF_RUNS = ("runs", "run_counts", "run_buckets")
 OF_LETTERS = ("dead_letters", "replay", "discard")
 SPECIAL: dict[str, Argument] = {
     **{
         f"{name}.until": Argument("until", _BOUND, example="until='yesterday'")
-        for name in ("history", "audit", "costs", *OF_RUNS, *OF_LETTERS)
+        for name in (*OF_EVENTS, "audit", "costs", *OF_RUNS, *OF_LETTERS)
     },
     "costs.group": Argument(
         "group", OneOf(f"one of {', '.join(CostGroup)}", CostGroup), example="group=CostGroup.ACTION"
@@ -196,8 +198,12 @@ SPECIAL |= {
     "submit.request": Argument("request", REQUEST, example=f"request={_REQUEST_EXAMPLE}"),
     "schedule_many.requests": Argument("requests", Requests(), example=f"requests=[{_REQUEST_EXAMPLE}]"),
     "list.where": Argument("where", _fields_of(TaskFilter), example="where=TaskFilter(label='project')"),
-    "history.where": Argument("where", _fields_of(EventFilter), example="where=EventFilter(label='project')"),
+    "event_counts.group": Argument(
+        "group", OneOf(f"one of {', '.join(EventGroup)}", EventGroup), example="group=EventGroup.ACTOR"
+    ),
 }
+_OF_EVENT_FILTER = Argument("where", _fields_of(EventFilter), example="where=EventFilter(label='project')")
+SPECIAL |= {f"{name}.where": _OF_EVENT_FILTER for name in OF_EVENTS}
 _OF_RUN_FILTER = Argument("where", _fields_of(RunFilter), example="where=RunFilter(min_attempts=2)")
 SPECIAL |= {f"{name}.where": _OF_RUN_FILTER for name in OF_RUNS}
 SPECIAL["AuditFilter.kind"] = Argument(

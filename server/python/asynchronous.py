@@ -94,6 +94,8 @@ class AsyncScheduler:
     explain = in_thread(ProgramScheduler.explain)
     list = in_thread(ProgramScheduler.list)
     history = in_thread(ProgramScheduler.history)
+    event_counts = in_thread(ProgramScheduler.event_counts)
+    event_buckets = in_thread(ProgramScheduler.event_buckets)
     runs = in_thread(ProgramScheduler.runs)
     run_counts = in_thread(ProgramScheduler.run_counts)
     run_buckets = in_thread(ProgramScheduler.run_buckets)

@@ -74,6 +74,8 @@ class ProgramScheduler:
     explain = checked(Service.explain)
     list = checked(Service.list)
     history = checked(Service.history)
+    event_counts = checked(Service.event_counts)
+    event_buckets = checked(Service.event_buckets)
     runs = checked(Service.runs)
     run_counts = checked(Service.run_counts)
     run_buckets = checked(Service.run_buckets)

@@ -28,7 +28,7 @@ VALUES = {
     "submit": "Request(..., {})",
     "schedule_many": "Request(..., {})",
     "list": "TaskFilter({})",
-    "history": "EventFilter({})",
+    **dict.fromkeys(("history", "event_counts", "event_buckets"), "EventFilter({})"),
     **dict.fromkeys(("runs", "run_counts", "run_buckets"), "RunFilter({})"),
 }
 """Spellings of the value whose fields are arguments as well, by the method that takes it."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from duetime.scheduler.history.runs import BucketWidth, RunFilter, RunGroup, TimeBucket
-from duetime.scheduler.rules.time import zones
 from duetime.scheduler.store.database.dialects import dialect_of
+from duetime.scheduler.store.lists.time_buckets import Counted, minute_of, spread
 from duetime.scheduler.store.run_history import run_filter
 from duetime.scheduler.store.run_history.run_walk import RunWalk, together
 from duetime.scheduler.store.schema.tables import labels, runs, tasks
@@ -21,12 +21,6 @@ from sqlalchemy.types import NullType
 
 MAX_RUNS_COUNTED = 100_000
 """Runs of a tenant, the newest first, that a count reads."""
-
-QUARTER_OF_HOUR_S = 900
-"""Every zone is a number of quarters of an hour away from UTC, so these add up to its hours and days."""
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-Counted = Counter[tuple[Any, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +39,8 @@ class RunCounter:
 
     def minutes(self, width: BucketWidth) -> tuple[Counted, datetime | None]:
         """Return the number of runs by minute, or quarter of an hour, since 1970 and by state."""
-        minute = dialect_of(self.connection).minutes(runs.c.listed_at)
-        length = 1 if width is BucketWidth.MINUTE else QUARTER_OF_HOUR_S // 60
-        return self._counted([minute - minute % length, type_coerce(runs.c.state, NullType())])
+        minute = minute_of(runs.c.listed_at, width, dialect_of(self.connection))
+        return self._counted([minute, type_coerce(runs.c.state, NullType())])
 
     def _counted(self, keys: Sequence[Any], joined: Sequence[Condition] = ()) -> tuple[Counted, datetime | None]:
         walk = RunWalk(self.connection, self.tenant, self.where)
@@ -79,15 +72,7 @@ def _group(by: RunGroup) -> Any:
 
 def buckets(counted: Counted, width: BucketWidth, zone: str) -> list[TimeBucket]:
     """Add up minutes or quarters to the buckets of a zone, oldest first."""
-    home = zones.load(zone)
-    found: dict[datetime, Counter[State]] = {}
-    for (minute, state), count in counted.items():
-        start = _start((_EPOCH + timedelta(minutes=int(minute))).astimezone(home), width)
-        found.setdefault(start.astimezone(UTC), Counter())[State(state)] += count
-    return [TimeBucket(start, dict(counts)) for start, counts in sorted(found.items())]
-
-
-def _start(at: datetime, width: BucketWidth) -> datetime:
-    if width is BucketWidth.DAY:
-        return at.replace(hour=0, minute=0, fold=0)
-    return at.replace(minute=0) if width is BucketWidth.HOUR else at
+    return [
+        TimeBucket(start, {State(state): count for state, count in counts.items()})
+        for start, counts in spread(counted, width, zone)
+    ]

@@ -8,6 +8,8 @@ from typing import Annotated, NamedTuple
 
 import typer
 from duetime.scheduler.events import EventFilter, EventKind, EventPage
+from duetime.scheduler.history.events import EventGroup
+from duetime.scheduler.history.runs import BucketWidth
 from duetime.scheduler.service import Scheduler
 from duetime.scheduler.task import Json, State
 from duetime.server.cli import completion, output
@@ -15,8 +17,10 @@ from duetime.server.cli.completion import Label
 from duetime.server.cli.formats import rows
 from duetime.server.cli.formats.csv_table import write_csv
 from duetime.server.cli.output import AsCsv, AsJson
-from duetime.server.cli.past.run_table import MAX_SHORT_PAGES
+from duetime.server.cli.past import event_table
+from duetime.server.cli.past.run_table import MAX_SHORT_PAGES, RunPlace
 from duetime.server.session import session
+from duetime.tools.admin.event_rows import buckets_json, counts_json
 from duetime.widgets.history import history_payload
 from duetime.widgets.schema import HistoryPart
 
@@ -27,6 +31,9 @@ TaskArgument = Annotated[
 ActionOption = Annotated[
     str | None, typer.Option(help="only tasks with this action", autocompletion=completion.actions)
 ]
+
+CountEventsBy = Annotated[EventGroup | None, typer.Option(help="count them by this, instead")]
+EventWidth = Annotated[BucketWidth | None, typer.Option(help="count them by time and kind, instead")]
 
 
 class EventBounds(NamedTuple):
@@ -53,23 +60,40 @@ def history(
     tenant: Annotated[str | None, typer.Option(help="the events of this tenant, or `*` for all")] = None,
     limit: Annotated[int, typer.Option(help="events per page, 1 to 100")] = 50,
     cursor: Annotated[str | None, typer.Option(help="the cursor that the previous page printed")] = None,
+    count_by: CountEventsBy = None,
+    bucket: EventWidth = None,
     as_json: AsJson = False,
     as_csv: AsCsv = False,
 ) -> None:
     """Show what happened to tasks, newest first: who did what, when and why."""
+    bounds = EventBounds(since, until, tenant)
     with session(context).scheduler() as scheduler:
         task_id = scheduler.find(task_id) if task_id is not None else None
-        task = scheduler.get(task_id).record.task if task_id is not None else None
         where = EventFilter(task_id, None, None, state, action, label, text, kind, actor, via)
-        page = full_page(scheduler, where, EventBounds(since, until, tenant), limit, cursor)
-        attempts = scheduler.attempts(task_id) if task_id is not None and cursor is None else []
-        titles = scheduler.titles([event.task_id for event in page.events], tenant=tenant)
-        zone = (task.timezone if task else scheduler.zone) or "UTC"
+        if count_by is not None:
+            counts = scheduler.event_counts(count_by, where, **bounds._asdict())
+            event_table.show_counts(counts_json(counts), as_json=as_json, as_csv=as_csv)
+        elif bucket is not None:
+            found = scheduler.event_buckets(bucket, where, **bounds._asdict())
+            event_table.show_buckets(buckets_json(found), found.zone, as_json=as_json, as_csv=as_csv)
+        else:
+            _show_page(context, scheduler, where, bounds, RunPlace(limit, cursor))
+
+
+def _show_page(
+    context: typer.Context, scheduler: Scheduler, where: EventFilter, bounds: EventBounds, at: RunPlace
+) -> None:
+    task_id, (limit, cursor) = where.task_id, at
+    task = scheduler.get(task_id).record.task if task_id is not None else None
+    page = full_page(scheduler, where, bounds, limit, cursor)
+    attempts = scheduler.attempts(task_id) if task_id is not None and cursor is None else []
+    titles = scheduler.titles([event.task_id for event in page.events], tenant=bounds.tenant)
+    zone = (task.timezone if task else scheduler.zone) or "UTC"
     past = history_payload(attempts, page.events, zone)
-    if as_json:
+    if context.params["as_json"]:
         output.as_json(_json(past, page, titles))
         return
-    if as_csv:
+    if context.params["as_csv"]:
         write_csv(rows.EVENT_COLUMNS, map(rows.event_cells, rows.events(past, page.events, titles)))
         output.say_next(context, page.cursor)
         return

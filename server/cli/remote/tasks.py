@@ -15,6 +15,7 @@ from duetime.server.cli.formats import task_facts
 from duetime.server.cli.formats.option_values import read_object, read_retry, read_units
 from duetime.server.cli.formats.phrases import COMMAND_WORDS
 from duetime.server.cli.formats.rows import TASK_COLUMNS, task_cells
+from duetime.server.cli.past import event_table
 from duetime.server.cli.remote.client import RemoteAnswer, RemoteProblem, RemoteServer
 from duetime.server.cli.remote.tables import RUNS, ZONE, RemoteTable, show_rows
 from duetime.server.cli.tasks import RESCHEDULE_VERBS
@@ -102,10 +103,18 @@ def show(server: RemoteServer, params: Params) -> None:
 
 def history(server: RemoteServer, params: Params) -> None:
     """Show what happened to tasks."""
-    names = ("since", "until", "state", "kind", "actor", "via", "action", "label", "text", "tenant", "limit", "cursor")
+    names = ("since", "until", "state", "kind", "actor", "via", "action", "label", "text", "tenant")
     task_id = found_id(server, params["task_id"]) if params["task_id"] else None
-    page = server.get("/events", task_id=task_id, **{name: params[name] for name in names})
-    show_rows(EVENTS, page, params, nothing="No events.")
+    where, ways = {"task_id": task_id, **{name: params[name] for name in names}}, {"as_json", "as_csv"}
+    shown = {way: params[way] for way in ways}
+    if params["count_by"]:
+        event_table.show_counts(server.get("/events/counts", group=params["count_by"].value, **where), **shown)
+    elif params["bucket"]:
+        found = server.get("/events/buckets", width=params["bucket"].value, **where)
+        event_table.show_buckets(found, found["timezone"], **shown)
+    else:
+        page = server.get("/events", **where, limit=params["limit"], cursor=params["cursor"])
+        show_rows(EVENTS, page, params, nothing="No events.")
 
 
 def reschedule(server: RemoteServer, params: Params) -> None:

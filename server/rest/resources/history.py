@@ -9,6 +9,8 @@ from typing import Annotated, Any, Final, Literal
 from duetime.scheduler.audit.entry import AuditEntry, AuditKind
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.events import Event, EventFilter, EventKind
+from duetime.scheduler.history.events import EventGroup
+from duetime.scheduler.history.runs import BucketWidth
 from duetime.scheduler.intake.validation import ALL_TENANTS
 from duetime.scheduler.principal import Principal, Scope
 from duetime.scheduler.rules.time.times import utc
@@ -16,6 +18,7 @@ from duetime.scheduler.task import State
 from duetime.server.auth.access import AccessRefused
 from duetime.server.rest.operation import Operation, RestAnswer, RestCall
 from duetime.server.rest.resources.payloads import RestPayload
+from duetime.tools.admin.event_rows import buckets_json, counts_json
 from duetime.tools.argument_types import Choice, Text, Whole
 from duetime.tools.arguments import Argument
 from duetime.tools.definition import TASK_ID, TIME
@@ -58,6 +61,32 @@ class EventsPayload(RestPayload):
     events: tuple[EventPayload, ...]
     cursor: str | None = None
     searched_to: str | None = None
+
+
+class EventCountsPayload(RestPayload):
+    """Events by group, the largest first; with `counted_to`, older ones were not counted."""
+
+    schema_: Annotated[Literal["duetime.event_counts/1"], Field(alias="schema")] = "duetime.event_counts/1"
+    by: EventGroup
+    counts: dict[str, int]
+    counted_to: str | None = None
+
+
+class EventBucketPayload(RestPayload):
+    """Events by kind in the time from `start` to that of the next one."""
+
+    start: str
+    counts: dict[EventKind, int]
+
+
+class EventBucketsPayload(RestPayload):
+    """Events by time, oldest first, without empty buckets; days are those of `timezone`."""
+
+    schema_: Annotated[Literal["duetime.event_buckets/1"], Field(alias="schema")] = "duetime.event_buckets/1"
+    width: BucketWidth
+    timezone: str
+    buckets: tuple[EventBucketPayload, ...]
+    counted_to: str | None = None
 
 
 class AttemptsPayload(RestPayload):
@@ -111,10 +140,8 @@ def check_operator(call: RestCall, scope: Scope) -> None:
 
 def events(call: RestCall) -> RestAnswer:
     """Return a page of the events of a tenant, or of all."""
-    who, given = read_by(call), call.without("tenant", "since", "until", "limit", "cursor")
-    given |= {name: of(given[name]) for name, of in (("state", State), ("kind", EventKind)) if name in given}
-    bounds: dict[str, Any] = {name: call.values.get(name) for name in ("since", "until", "cursor")}
-    page = call.scheduler.history(EventFilter(**given), **bounds, limit=call.values.get("limit", 50), **who)
+    who, limit, cursor = read_by(call), call.values.get("limit", 50), call.values.get("cursor")
+    page = call.scheduler.history(_event_filter(call), **_event_bounds(call), limit=limit, cursor=cursor, **who)
     titles = call.scheduler.titles([event.task_id for event in page.events], **who)
     zone, everywhere = call.scheduler.zone or "UTC", of_all_tenants(call)
     shown = [event_payload(event, zone, titles.get(event.task_id)) for event in page.events]
@@ -125,6 +152,30 @@ def events(call: RestCall) -> RestAnswer:
     searched_to = utc(page.searched_to) if page.searched_to else None
     payload = EventsPayload(events=tuple(named), cursor=page.cursor, searched_to=searched_to)
     return RestAnswer(payload, cursor=page.cursor)
+
+
+def event_counts(call: RestCall) -> RestAnswer:
+    """Return the number of events by group."""
+    who, group = read_by(call), EventGroup(call.values.get("group", EventGroup.KIND))
+    found = call.scheduler.event_counts(group, _event_filter(call), **_event_bounds(call), **who)
+    return RestAnswer(EventCountsPayload.model_validate(counts_json(found)))
+
+
+def event_buckets(call: RestCall) -> RestAnswer:
+    """Return the number of events by time."""
+    who, width = read_by(call), BucketWidth(call.values.get("width", BucketWidth.HOUR))
+    found = call.scheduler.event_buckets(width, _event_filter(call), **_event_bounds(call), **who)
+    return RestAnswer(EventBucketsPayload.model_validate(buckets_json(found)))
+
+
+def _event_filter(call: RestCall) -> EventFilter:
+    given = call.without("tenant", "since", "until", "limit", "cursor", "group", "width")
+    given |= {name: of(given[name]) for name, of in (("state", State), ("kind", EventKind)) if name in given}
+    return EventFilter(**given)
+
+
+def _event_bounds(call: RestCall) -> dict[str, Any]:
+    return {name: call.values.get(name) for name in ("since", "until")}
 
 
 def event_payload(event: Event, zone: str, title: str | None = None) -> EventPayload:
@@ -156,6 +207,19 @@ def attempts(call: RestCall) -> RestAnswer:
     return RestAnswer(AttemptsPayload(attempts=shown, older=len(found) > limit or None))
 
 
+_EVENT_FILTERS = (
+    Argument("task_id", Text(40), "Only this task"),
+    Argument("since", TIME, "From this time on: 'friday', 'last night'", "since='yesterday'"),
+    Argument("until", TIME, "Before this time", "until='yesterday'"),
+    Argument("state", Choice(tuple(State)), "Only moves to this state", "state='failed'"),
+    Argument("kind", Choice(tuple(EventKind)), "Only events of this kind", "kind='paused'"),
+    Argument("actor", Text(200), "Only changes by this user or worker"),
+    Argument("via", Text(200), "Only changes that came by this surface, or surface and address", "via='mcp'"),
+    Argument("action", Text(100), "Only tasks with this action"),
+    Argument("label", Text(60), "Only tasks with this label"),
+    Argument("text", Text(200), "Only events whose task or reason contains this"),
+    TENANT,
+)
 OF_HISTORY = (
     Operation(
         "list_attempts",
@@ -176,20 +240,30 @@ OF_HISTORY = (
         EventsPayload,
         Scope.ADMIN_READ,
         in_query=(
-            Argument("task_id", Text(40), "Only this task"),
-            Argument("since", TIME, "From this time on: 'friday', 'last night'", "since='yesterday'"),
-            Argument("until", TIME, "Before this time", "until='yesterday'"),
-            Argument("state", Choice(tuple(State)), "Only moves to this state", "state='failed'"),
-            Argument("kind", Choice(tuple(EventKind)), "Only events of this kind", "kind='paused'"),
-            Argument("actor", Text(200), "Only changes by this user or worker"),
-            Argument("via", Text(200), "Only changes that came by this surface, or surface and address", "via='mcp'"),
-            Argument("action", Text(100), "Only tasks with this action"),
-            Argument("label", Text(60), "Only tasks with this label"),
-            Argument("text", Text(200), "Only events whose task or reason contains this"),
-            TENANT,
+            *_EVENT_FILTERS,
             LIMIT,
             CURSOR,
         ),
         paged=True,
+    ),
+    Operation(
+        "count_events",
+        "GET",
+        "/events/counts",
+        "Count what happened to the tasks of a tenant by group",
+        event_counts,
+        EventCountsPayload,
+        Scope.ADMIN_READ,
+        in_query=(*_EVENT_FILTERS, Argument("group", Choice(tuple(EventGroup)), "By what; default kind")),
+    ),
+    Operation(
+        "count_events_by_time",
+        "GET",
+        "/events/buckets",
+        "Count what happened to the tasks of a tenant by time and kind",
+        event_buckets,
+        EventBucketsPayload,
+        Scope.ADMIN_READ,
+        in_query=(*_EVENT_FILTERS, Argument("width", Choice(tuple(BucketWidth)), "Default hour")),
     ),
 )

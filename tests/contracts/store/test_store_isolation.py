@@ -19,7 +19,8 @@ from duetime.scheduler.audit.entry import AuditEntry, AuditFilter, AuditKind
 from duetime.scheduler.errors import DuetimeError
 from duetime.scheduler.events import EventFilter, EventKind
 from duetime.scheduler.history.costs import CostGroup
-from duetime.scheduler.history.dead_letters import DeadLetterFilter
+from duetime.scheduler.history.dead_letters import ClosingKey, DeadLetterFilter
+from duetime.scheduler.history.events import EventGroup
 from duetime.scheduler.history.runs import BucketWidth, RunFilter, RunGroup
 from duetime.scheduler.records import IdempotencyKey
 from duetime.scheduler.rules.changes import pause, run_now
@@ -114,6 +115,7 @@ def calls(store: Store, task_id: str, run_id: str, tenant: str) -> dict[str, lis
             for f in (DeadLetterFilter(), DeadLetterFilter(text=CANARY), DeadLetterFilter(label=CANARY))
         ],
         "dead_letters.get": [lambda: letters.get(tenant, run_id)],
+        "dead_letters.closed_by": [lambda: store.dead_letters.closed_by(tenant, ClosingKey("k1", "asked"), 9)],
         "dead_letters.count": [lambda: letters.count(tenant, DeadLetterFilter(), replayed_below=3)],
         "dead_letters.ids": [lambda: list(letters.ids(tenant, DeadLetterFilter()))],
         "dead_letters.replay": [lambda: letters.replay(tenant, run_id, entry, lambda record: run_now(record, NOON))],
@@ -121,6 +123,10 @@ def calls(store: Store, task_id: str, run_id: str, tenant: str) -> dict[str, lis
         "history.events": [
             partial(history.events, tenant, f, limit=9)
             for f in (EventFilter(), EventFilter(task_id), EventFilter(text=CANARY), EventFilter(label=CANARY))
+        ],
+        "history.event_counts": [partial(history.event_counts, tenant, EventFilter(), group) for group in EventGroup],
+        "history.event_buckets": [
+            partial(history.event_buckets, tenant, EventFilter(task_id=of), BucketWidth.DAY) for of in (None, task_id)
         ],
         "run_history.page": [partial(past.page, tenant, f, limit=9) for f in run_filters(task_id)],
         "run_history.detail": [lambda: past.detail(tenant, run_id)],

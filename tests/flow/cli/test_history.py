@@ -61,6 +61,18 @@ def kinds(answer: Any, made: dict[str, str]) -> list[tuple[str, str]]:
     return [(titles[event["task_id"]], event["kind"]) for event in answer["events"]]
 
 
+def test_events_are_counted_by_group_and_by_day(lines: Answer, past: dict[str, str]) -> None:
+    assert [line.split() for line in lines("--count-by", "kind")] == [
+        ["KIND", "EVENTS"],
+        ["created", "3"],
+        ["cancelled", "1"],
+    ]
+    assert lines("--count-by", "kind", "--label", "work", "--csv") == ["kind,events", "created,1"]
+    counted = json.loads(lines(past["Old"], "--bucket", "day", "--json")[0])
+    assert [bucket["counts"] for bucket in counted["buckets"]] == [{"cancelled": 1, "created": 1}]
+    assert lines("--bucket", "day", "--actor", "nobody") == ["No events."]
+
+
 def test_the_newest_event_comes_first_with_its_task(answer: Answer, past: dict[str, str]) -> None:
     found = answer()
     assert found["schema"] == "duetime.history/1"

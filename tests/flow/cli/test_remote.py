@@ -111,6 +111,8 @@ def test_a_task_is_scheduled_shown_changed_cancelled_and_brought_back(said: Said
     assert "Cancelled" in said("cancel", row["id"], "--reason", "he called")
     assert "Scheduled again" in said("undo", row["id"])
     assert "he called" in said("history", row["id"])
+    assert "cancelled" in said("history", "--count-by", "kind", "--label", "crm")
+    assert "FROM (UTC)" in said("history", row["id"], "--bucket", "day")
     assert said("explain", row["id"]).startswith("Call John: scheduled")
 
 

@@ -17,6 +17,8 @@ RUN_PATHS = {
     "count_runs": "/runs/counts",
     "count_runs_by_time": "/runs/buckets",
     "list_costs": "/costs",
+    "count_events": "/events/counts",
+    "count_events_by_time": "/events/buckets",
 }
 
 

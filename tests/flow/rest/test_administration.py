@@ -64,8 +64,12 @@ async def test_events_of_all_tasks_are_found_by_their_filters_page_by_page(site:
         kinds += [event["kind"] for event in answer.json()["events"]]
         path = answer.headers.get("Link", "").partition(">")[0].removeprefix("<")
     by_label = (await read(site, "/events?label=mail&state=failed"))["events"]
+    counted = await read(site, "/events/counts?group=state&label=mail")
+    spread = await read(site, "/events/buckets?width=day&kind=created")
 
     assert kinds == ["failed", "started", "ready", "created"]
+    assert counted["counts"] == {"failed": 1, "ready": 1, "running": 1, "scheduled": 1}
+    assert [bucket["counts"] for bucket in spread["buckets"]] == [{"created": 2}]
     assert [(event["task_id"], event["title"], event["to"]) for event in by_label] == [(task_id, "Send it", "failed")]
 
 
@@ -236,6 +240,8 @@ async def test_an_administrator_of_one_tenant_reads_and_changes_no_other_one(gua
         await sent(guarded, "GET", "/keys?tenant=globex", token=admin),
         await sent(guarded, "GET", "/runs?tenant=globex", token=admin),
         await sent(guarded, "GET", "/runs/counts?tenant=*", token=admin),
+        await sent(guarded, "GET", "/events/counts?tenant=*", token=admin),
+        await sent(guarded, "GET", "/events/buckets?tenant=globex", token=admin),
         await sent(guarded, "GET", "/events?tenant=*", token=admin),
         await sent(guarded, "POST", "/keys", token=admin, body={"name": "x", "tenant": "globex"}),
         await sent(guarded, "GET", "/pools", token=admin),
