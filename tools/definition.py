@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -108,10 +108,10 @@ def _nothing_else(values: Mapping[str, Json], sender: Sender) -> Sequence[Invali
 class Definition(Generic[CallT]):
     """One tool: `call` makes a typed call of the arguments that were read, `answer` does what it asks.
 
-    `also_wrong` finds further problems of a call that is refused anyway: a caller that corrects everything at once
-    needs one more call, not two. `describes_output`: the schema of its answers is listed; the answers of the others are
-    as those of `get_task`, and five copies of one schema would only cost room. One without a `card` has none; callers
-    without its `scope` are not shown it.
+    `first` is awaited before the answer. `also_wrong` finds further problems of a call that is refused anyway: a caller
+    that corrects everything at once needs one more call, not two. `describes_output`: the schema of its answers is
+    listed; the answers of the others are as those of `get_task`, and five copies of one schema would only cost room.
+    One without a `card` has none; callers without its `scope` are not shown it.
     """
 
     name: str
@@ -126,6 +126,7 @@ class Definition(Generic[CallT]):
     for_models: bool = True
     describes_output: bool = False
     also_wrong: Callable[[Mapping[str, Json], Sender], Sequence[InvalidArgument]] = _nothing_else
+    first: Callable[[CallT, Sender], Awaitable[None]] | None = None
     scope: Scope = Scope.TASKS
 
     def read(self) -> Arguments:

@@ -2,27 +2,62 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.events import EventFilter
-from duetime.tools.argument_types import Flag
+from duetime.scheduler.rules.time.durations import parse_exact
+from duetime.scheduler.rules.time.tokens import Misread, Unknown
+from duetime.tools.argument_types import Flag, Length
 from duetime.tools.arguments import Argument
 from duetime.tools.definition import TASK_ID, Definition, Sender, hints
 from duetime.tools.results import history_part, task_answer
+from duetime.tools.threads import wait_for_end
 from mcp.types import CallToolResult
 
 if TYPE_CHECKING:
     from duetime.widgets.schema import HistoryPart
 
 
+MAX_WAIT_S: Final = 300.0
+WAIT_FOR: Final = "wait='30 s'"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GetTask:
-    """One task; `history` adds its attempts and events, and marks its outcomes as read unless they `keep_unread`."""
+    """One task; `history` adds its attempts and events, and marks its outcomes as read unless they `keep_unread`.
+
+    With `wait` it is answered once its run has ended.
+    """
 
     task_id: str
     history: bool = False
     keep_unread: bool = False
+    wait: str | float | None = None
+
+
+async def _until_it_ended(call: GetTask, sender: Sender) -> None:
+    if call.wait is not None:
+        await wait_for_end(sender.scheduler, call.task_id, wait_seconds(call.wait), sender.by)
+
+
+def _is_number(given: str | float) -> bool:
+    return not isinstance(given, str) or given.replace(".", "", 1).isdigit()  # a query has texts alone
+
+
+def wait_seconds(given: str | float) -> float:
+    """Return the seconds that a call waits at most. Raises InvalidArgument."""
+    try:
+        seconds = float(given) if _is_number(given) else parse_exact(str(given)).total_seconds()
+    except (Misread, Unknown):
+        seconds = math.inf
+    if not 0 <= seconds <= MAX_WAIT_S:
+        raise InvalidArgument(
+            "wait", "it is no length of time up to 5 minutes", accepted="'30 s', '5 min', or seconds", example=WAIT_FOR
+        )
+    return seconds
 
 
 def _answer(call: GetTask, sender: Sender) -> CallToolResult:
@@ -39,6 +74,7 @@ def _history(task_id: str, zone: str, sender: Sender) -> HistoryPart:
     return history_part(attempts, page, zone)
 
 
+WAIT = Argument("wait", Length(), "Answer when its run has ended, or after this time (5 min at most)", WAIT_FOR)
 KEEP_UNREAD = Argument("keep_unread", Flag(), "History leaves its outcomes unread", "keep_unread=true")
 """Given by a card, since the model has not read what the user sees there."""
 
@@ -46,9 +82,10 @@ GET_TASK = Definition(
     "get_task",
     "Show a task",
     "Everything about one task: state, times, last outcome, delivery; with history also what happened and why.",
-    (TASK_ID, Argument("history", Flag(), "With attempts and events", "history=true"), KEEP_UNREAD),
+    (TASK_ID, Argument("history", Flag(), "With attempts and events", "history=true"), KEEP_UNREAD, WAIT),
     GetTask,
     _answer,
     hints(read_only=True, idempotent=True, outside=False),
     describes_output=True,
+    first=_until_it_ended,
 )

@@ -14,7 +14,7 @@ from duetime.tools.admin.find_runs import FIND_RUNS
 from duetime.tools.arguments import Arguments
 from duetime.tools.cancel_task import CANCEL_TASK
 from duetime.tools.definition import AnyDefinition, CallObserver, SchedulerSource, Sender, unobserved
-from duetime.tools.get_task import GET_TASK
+from duetime.tools.get_task import GET_TASK, WAIT
 from duetime.tools.list_tasks import LIST_TASKS
 from duetime.tools.output_schema import output_schema
 from duetime.tools.reschedule_task import RESCHEDULE_TASK
@@ -76,7 +76,7 @@ class StrictTool(Tool):
 
     async def _result(self, arguments: dict[str, Any]) -> CallToolResult:
         try:
-            return await cross(self.answer, arguments, self._caller())
+            return await self._answered(arguments, self._caller())
         except IllegalMove as defect:
             return apology(self.name, defect)
         except DuetimeError as error:
@@ -84,15 +84,26 @@ class StrictTool(Tool):
         except Exception as defect:  # noqa: BLE001 - a defect must cost one call, not the server
             return apology(self.name, defect)
 
+    async def _answered(self, given: Mapping[str, Json], by: Principal) -> CallToolResult:
+        first = self._definition.first
+        if first is None or given.get(WAIT.name) is None:
+            return await cross(self.answer, given, by)
+        call, sender = await cross(self._read, given, by)
+        await first(call, sender)
+        return await cross(self._definition.answer, call, sender)
+
     def answer(self, given: Mapping[str, Json], by: Principal) -> CallToolResult:
         """Answer one call on this thread; raises what is wrong with it."""
+        return self._definition.answer(*self._read(given, by))
+
+    def _read(self, given: Mapping[str, Json], by: Principal) -> tuple[Any, Sender]:
         if self._definition in ADMIN_TOOLS and not by.may(self._definition.scope):
             raise Refused(f"{self.name} needs a token with the scope {self._definition.scope}.")
         values, problems = self._arguments.read(given)
         sender = Sender(self._scheduler(), by, given)
         if problems:
             raise _all_of([*problems, *self._also_wrong(values, problems, sender)])
-        return self._definition.answer(self._definition.call(**values), sender)
+        return self._definition.call(**values), sender
 
     def _also_wrong(
         self, values: Mapping[str, Json], problems: Sequence[InvalidArgument], sender: Sender

@@ -8,11 +8,14 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from contextvars import copy_context
 from functools import partial
 from queue import SimpleQueue
-from typing import Any, Final, Generic, ParamSpec, TypeVar
+from typing import Any, Final, Generic, ParamSpec, Protocol, TypeVar
+
+from duetime.scheduler.foresight.task_changes import LOOK_INTERVAL_S, TaskChanges
+from duetime.scheduler.principal import Principal
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -29,6 +32,40 @@ async def cross(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     call = _Call(partial(copy_context().run, work, *args, **kwargs))
     _threads.start(call)
     return await call.future
+
+
+class WaitableTasks(Protocol):
+    """A scheduler, as far as a wait for the end of a run needs it."""
+
+    @property
+    def changes(self) -> TaskChanges: ...
+
+    def run_to_end(self, task_id: str, *, by: Principal) -> str | None: ...
+
+
+async def wait_for_end(tasks: WaitableTasks, task_id: str, seconds: float, by: Principal) -> None:
+    """Return when the current run of a task has ended, or after so many seconds. No thread waits for it.
+
+    Raises TaskNotFound.
+    """
+    loop, woken = asyncio.get_running_loop(), asyncio.Event()
+    ends_at = loop.time() + seconds
+
+    def wake() -> None:
+        with suppress(RuntimeError):  # the loop has ended, and with it the wait
+            loop.call_soon_threadsafe(woken.set)
+
+    with ExitStack() as left_at_end:
+        await cross(left_at_end.enter_context, tasks.changes.of(task_id, wake))
+        run_id = await cross(tasks.run_to_end, task_id, by=by)
+        while run_id and (left := ends_at - loop.time()) > 0:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(woken.wait(), min(left, LOOK_INTERVAL_S))
+            if not woken.is_set():
+                await cross(tasks.changes.look)
+                continue
+            woken.clear()
+            run_id = run_id if await cross(tasks.run_to_end, task_id, by=by) == run_id else None
 
 
 def work_under_way() -> bool:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+import threading
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -11,12 +14,14 @@ from duetime.scheduler.foresight.agenda import MAX_OCCURRENCES_AHEAD, Outlook, r
 from duetime.scheduler.foresight.explain import RunFacts, explained, is_due, waiting_for
 from duetime.scheduler.foresight.explainer import Explainer
 from duetime.scheduler.foresight.run_reader import RunReader
+from duetime.scheduler.foresight.task_changes import LOOK_INTERVAL_S, TaskChanges
 from duetime.scheduler.foresight.task_view import row_of, view_of
 from duetime.scheduler.intake.bounds import Bound, Bounds
 from duetime.scheduler.intake.validation import MAX_TASKS_COUNTED, check_filter, page_size, tenant_read
 from duetime.scheduler.principal import LOCAL, Principal
 from duetime.scheduler.queue.remote import NoAnswer
 from duetime.scheduler.rules.estimates import UNKNOWN_ESTIMATE
+from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import Attempt, InboxMessage, State, TaskFilter, TaskPage, TaskRecord, TaskView
 from duetime.scheduler.view_parts import RunLog
@@ -37,6 +42,7 @@ class Reader(RunReader):
         super().__init__(store, zone)
         self._holidays = holidays
         self._explainer = explainer
+        self.changes = TaskChanges(store.history)
 
     def get(self, task_id: str, *, by: Principal = LOCAL) -> TaskView:
         """Return one task and what it waits for. Raises TaskNotFound, which names the closest ids of the tenant."""
@@ -63,6 +69,28 @@ class Reader(RunReader):
         if record.last_run is None:
             return ()
         return tuple(self._store.inbox.unread(by.tenant, by.user, limit=1, run_id=record.last_run.id))
+
+    def wait(self, task_id: str, *, timeout: timedelta | None = None, by: Principal = LOCAL) -> TaskView:
+        """Return a task once its current run has ended, or after `timeout`; at once if it has ended already.
+
+        It hears of an end in this process at once, of one elsewhere within a second. Raises TaskNotFound.
+        """
+        ends_at = math.inf if timeout is None else time.monotonic() + timeout.total_seconds()
+        woken = threading.Event()
+        with self.changes.of(task_id, woken.set):
+            run_id = self.run_to_end(task_id, by=by)
+            while run_id and (left := ends_at - time.monotonic()) > 0:
+                if not woken.wait(min(left, LOOK_INTERVAL_S)):
+                    self.changes.look()
+                if woken.is_set():
+                    woken.clear()
+                    run_id = run_id if self.run_to_end(task_id, by=by) == run_id else None
+        return self.get(task_id, by=by)
+
+    def run_to_end(self, task_id: str, *, by: Principal = LOCAL) -> str | None:
+        """Return the id of the current run of a task, None if it has ended. Raises TaskNotFound."""
+        run = self._store.tasks.get(by.tenant, task_id).run
+        return None if run.state in TERMINAL else run.id
 
     def find(self, text: str, *, by: Principal = LOCAL) -> str:
         """Return the id that `text` stands for: the beginning of one id, or a title that only one task has.

@@ -169,6 +169,7 @@ SPECIAL: dict[str, Argument] = {
         f"{name}.until": Argument("until", _BOUND, example="until='yesterday'")
         for name in (*OF_EVENTS, "audit", "costs", *OF_RUNS, *OF_LETTERS)
     },
+    "wait.timeout": Argument("timeout", LengthOfTime("a timedelta, seconds or words"), example="timeout=30"),
     "costs.group": Argument(
         "group", OneOf(f"one of {', '.join(CostGroup)}", CostGroup), example="group=CostGroup.ACTION"
     ),

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import ExitStack, asynccontextmanager
+from datetime import timedelta
 from functools import partial, update_wrapper
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from duetime.scheduler.dispatch.policy_registry import PolicyRegistry
+from duetime.scheduler.errors import DuetimeError
 from duetime.scheduler.handlers import Handler
+from duetime.scheduler.principal import LOCAL, Principal
+from duetime.scheduler.service import Scheduler as Service
+from duetime.scheduler.task import TaskView
 from duetime.server.python.call_threads import CallThreads
-from duetime.server.python.calls import Front, check_opening
+from duetime.server.python.calls import Front, Signature, check_opening
 from duetime.server.python.scheduler import ProgramScheduler
 from duetime.server.settings.model import Settings
+from duetime.tools.threads import cross, wait_for_end
 
 P = ParamSpec("P")
 T = TypeVar("T")
+_WAIT = Signature.of(Service.wait)
 
 USUAL_THREAD_COUNT = 4
 """Calls at a time: a database rarely answers more of one process sooner."""
@@ -81,6 +89,16 @@ class AsyncScheduler:
         """The IANA zone of wall times when a caller names none, None when every caller has to name one."""
         return self.scheduler.zone
 
+    async def wait(self, task_id: str, *, timeout: timedelta | None = None, by: Principal = LOCAL) -> TaskView:  # noqa: ASYNC109 - as its synchronous twin has it
+        try:
+            read = _WAIT.read((task_id,), {"timeout": timeout, "by": by}) or {}
+            seconds = read["timeout"].total_seconds() if "timeout" in read else math.inf
+            await wait_for_end(self.scheduler.service, task_id, seconds, by)
+            return await cross(self.scheduler.service.get, task_id, by=by)
+        except DuetimeError as error:
+            error.args = (error.said(_WAIT.words(self.scheduler.owner)),)
+            raise
+
     schedule = in_thread(ProgramScheduler.schedule)
     submit = in_thread(ProgramScheduler.submit)
     schedule_many = in_thread(ProgramScheduler.schedule_many)
@@ -110,3 +128,5 @@ class AsyncScheduler:
     inbox = in_thread(ProgramScheduler.inbox)
     unread_count = in_thread(ProgramScheduler.unread_count)
     now = in_thread(ProgramScheduler.now)
+
+    wait.__doc__ = Service.wait.__doc__  # no thread waits, but that is all the difference

@@ -69,6 +69,7 @@ class ProgramScheduler:
     act = checked(Service.act)
     mark_read = checked(Service.mark_read)
     get = checked(Service.get)
+    wait = checked(Service.wait)
     find = checked(Service.find)
     titles = checked(Service.titles)
     explain = checked(Service.explain)

@@ -74,6 +74,10 @@ class _Served:
 
     def answered(self, by: Principal, request: Request, body: bytes) -> RestAnswer:
         """Read a request and answer it, on a thread. Raises DuetimeError."""
+        return self._operation.answer(self.read(by, request, body))
+
+    def read(self, by: Principal, request: Request, body: bytes) -> RestCall:
+        """Read a request, on a thread. Raises DuetimeError."""
         operation, found = self._operation, ReadArguments()
         found.read(self._path, request.path_params)
         read_query(self._query, request.query_params.multi_items(), found)
@@ -83,16 +87,23 @@ class _Served:
         error = found.error()
         if error is not None:
             raise found.error(operation.also_wrong(call, given)) or error
-        return operation.answer(replace(call, revision=read_condition(operation, request.headers)))
+        return replace(call, revision=read_condition(operation, request.headers))
 
 
 def _endpoint(operation: Operation, parts: Callable[[], Installation]) -> Endpoint:
     caller, served = requires(operation.scope, SURFACE), _Served(operation, parts)
 
+    async def answered(by: Principal, request: Request, body: bytes) -> RestAnswer:
+        if operation.first is None:
+            return await cross(served.answered, by, request, body)
+        call = await cross(served.read, by, request, body)
+        await operation.first(call)
+        return await cross(operation.answer, call)
+
     async def endpoint(request: Request) -> Response:
         try:
             by = caller(request)
-            return _response(request, await cross(served.answered, by, request, await _body(request)))
+            return _response(request, await answered(by, request, await _body(request)))
         except IllegalMove as error:
             return defect(operation.name, error)
         except DuetimeError as error:

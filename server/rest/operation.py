@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Protocol
@@ -105,6 +105,7 @@ class Operation:
     `body` is None where the request has none. `conditional` ones take If-Match, these and
     `tagged` ones answer with an ETag, `repeatable` ones Idempotency-Key.
     `created`: the answer may have the status 201. `also_wrong` finds further problems of a request that is refused.
+    `first` is awaited before the answer is made.
     """
 
     name: str
@@ -124,6 +125,7 @@ class Operation:
     paged: bool = False
     statuses: tuple[HTTPStatus, ...] = ()
     also_wrong: Callable[[RestCall, Mapping[str, Any]], Sequence[InvalidArgument]] = field(default=nothing_else)
+    first: Callable[[RestCall], Awaitable[None]] | None = None
 
     @property
     def tag(self) -> str:

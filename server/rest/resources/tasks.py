@@ -20,9 +20,11 @@ from duetime.tools.arguments import Argument
 from duetime.tools.cancel_task import CANCEL_TASK
 from duetime.tools.definition import TASK_ID, Sender
 from duetime.tools.filters import states_of
+from duetime.tools.get_task import WAIT, wait_seconds
 from duetime.tools.list_tasks import LIST_TASKS
 from duetime.tools.reschedule_task import RESCHEDULE_TASK
 from duetime.tools.schedule_task import REMINDER, schedule_task
+from duetime.tools.threads import wait_for_end
 from duetime.widgets.formats.speech import with_speech
 from duetime.widgets.history import history_payload
 from duetime.widgets.outcome import with_details
@@ -90,6 +92,11 @@ def list_(call: RestCall) -> RestAnswer:
     where = TaskFilter(states_of(call.values.get("state")), label=label, query=query)
     page = call.scheduler.list(where, **given, by=call.by)
     return RestAnswer(list_payload(page), cursor=page.cursor)
+
+
+async def _until_it_ended(call: RestCall) -> None:
+    if "wait" in call.values:
+        await wait_for_end(call.scheduler, call.task_id, wait_seconds(call.values["wait"]), call.by)
 
 
 def show(call: RestCall) -> RestAnswer:
@@ -197,7 +204,8 @@ OF_TASKS = (
         "/tasks/{task_id}",
         "Show everything about one task",
         show,
-        in_query=(Argument("history", Flag(), "With attempts and the newest events", "history=true"),),
+        in_query=(Argument("history", Flag(), "With attempts and the newest events", "history=true"), WAIT),
+        first=_until_it_ended,
     ),
     _CHANGE(
         "change_task",

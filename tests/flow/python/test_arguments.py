@@ -27,6 +27,7 @@ METHODS = [
     name for name in vars(Scheduler) if not name.startswith("_") and name not in {"open", "policies", "pools", "zone"}
 ]
 USED: dict[str, dict[str, Any]] = {
+    "wait": {"task_id": "t_000000000000", "timeout": 0},
     "dead_letter": {"run_id": "r_7k3m9qx2w4hb00000000"},
     "run_log": {"run_id": "r_7k3m9qx2w4hb00000000"},
     "schedule": {"title": "Call John", "when": "in 2 hours"},

@@ -208,3 +208,18 @@ def test_a_block_that_is_cancelled_closes_its_scheduler(tmp_path: Path, monkeypa
 
     asyncio.run(program())
     assert closed == [None]
+
+
+def test_a_wait_takes_no_thread_of_the_program(tmp_path: Path) -> None:
+    async def program() -> None:
+        async with opened(tmp_path, threads=1) as scheduler:
+            task_id = (await scheduler.schedule("Call John", when="in 2 hours")).record.task.id
+            waits = [asyncio.create_task(scheduler.wait(task_id)) for _ in range(3)]
+            await scheduler.cancel(task_id)
+            assert [view.record.run.state for view in await asyncio.gather(*waits)] == [State.CANCELLED] * 3
+            with pytest.raises(TaskNotFound, match="t_000000000000"):
+                await scheduler.wait("t_000000000000")
+            with pytest.raises(InvalidArgument, match="timeout"):
+                await scheduler.wait(task_id, timeout="soon")  # type: ignore[arg-type]  # that is what is refused
+
+    asyncio.run(program())

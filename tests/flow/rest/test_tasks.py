@@ -173,3 +173,13 @@ async def test_a_batch_with_a_wrong_task_stores_none_and_names_each_place(site: 
     assert many.status_code == 400
     assert "201 items" in many.json()["detail"]
     assert (await sent(site, "GET", "/tasks")).json()["tasks"] == []
+
+
+async def test_a_request_waits_for_the_end_of_a_run(site: Site) -> None:
+    made_one = await sent(site, "POST", "/tasks", body={"title": "x", "when": "in 2 hours"})
+    path = f"/tasks/{made_one.json()['id']}"
+    assert (await sent(site, "GET", f"{path}?wait=0.001")).json()["state"] == "scheduled"
+    await sent(site, "POST", f"{path}/cancel")
+    assert (await sent(site, "GET", f"{path}?wait=5%20min")).json()["state"] == "cancelled"
+    refused = await sent(site, "GET", f"{path}?wait=soon")
+    assert (refused.status_code, refused.json()["argument"]) == (422, "wait")

@@ -1,0 +1,162 @@
+"""A wait for the end of a run: answered when it ends, in whatever process, by one look at the events a second."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from duetime.scheduler.errors import TaskNotFound
+from duetime.scheduler.events import Event
+from duetime.scheduler.foresight.task_changes import LOOK_INTERVAL_S, TaskChanges
+from duetime.scheduler.handlers import Handlers
+from duetime.scheduler.intake.planner import Planner
+from duetime.scheduler.outcomes import Done
+from duetime.scheduler.service import Scheduler
+from duetime.scheduler.store import Store, open_store
+from duetime.scheduler.task import State
+from duetime.tools.registration import make_tools
+
+from tests.builders import Clock
+from tests.flow.tools.calls import CONTEXT, settled
+from tests.flow.waiting import eventually
+
+MINUTE = timedelta(minutes=1)
+
+
+@pytest.fixture
+def scheduler(store: Store) -> Scheduler:
+    return Scheduler(store, Planner(Handlers.load(entry_points=False), "UTC"))
+
+
+@pytest.fixture
+def other(store: Store, tmp_path: Path, clock: Clock) -> Iterator[Store]:
+    """Open the database once more, as another process does."""
+    opened = open_store(f"sqlite:///{tmp_path}/duetime.db", clock=clock, synchronous="OFF")
+    yield opened
+    opened.close()
+
+
+def waits(scheduler: Scheduler) -> bool:
+    return bool(scheduler.changes._waiting)
+
+
+def ends(scheduler: Scheduler, store: Store, tell: Callable[[str], None] = lambda _id: None) -> str:
+    """Schedule a task, and let it end on another thread as soon as somebody waits for it."""
+    task_id = scheduler.schedule("Import", when="now", payload={"message": "x"}).record.task.id
+
+    def end() -> None:
+        eventually(lambda: waits(scheduler), "somebody to wait")
+        settled(store, store.now(), Done("imported", {"rows": 7}))
+        tell(task_id)
+
+    threading.Thread(target=end, daemon=True).start()
+    return task_id
+
+
+@pytest.fixture
+def told(scheduler: Scheduler) -> Callable[[str], None]:
+    return lambda task_id: scheduler.changes.touched([task_id])
+
+
+def test_a_wait_ends_with_the_run_in_this_process_or_another_one(
+    scheduler: Scheduler, store: Store, other: Store, told: Callable[[str], None]
+) -> None:
+    for where, tell in ((store, told), (other, lambda _id: None)):
+        view = scheduler.wait(ends(scheduler, where, tell), timeout=MINUTE)
+        assert (view.record.run.state, view.record.run.result) == (State.SUCCEEDED, {"rows": 7})
+    assert not waits(scheduler)
+
+
+def test_a_wait_ends_at_once_where_nothing_is_to_end_and_at_its_time_otherwise(scheduler: Scheduler) -> None:
+    later = scheduler.schedule("Import", when="in 2 hours").record.task.id
+    assert scheduler.wait(later, timeout=timedelta(0)).record.run.state is State.SCHEDULED
+    scheduler.cancel(later)
+    assert scheduler.wait(later).record.run.state is State.CANCELLED
+    with pytest.raises(TaskNotFound):
+        scheduler.wait("t_000000000000")
+
+
+def test_of_a_recurring_task_the_run_of_now_is_waited_for(
+    scheduler: Scheduler, store: Store, told: Callable[[str], None]
+) -> None:
+    task_id = scheduler.schedule("Import", when="now", repeat="every hour").record.task.id
+
+    def end() -> None:
+        eventually(lambda: waits(scheduler), "somebody to wait")
+        settled(store, store.now(), Done("imported"))
+        told(task_id)
+
+    threading.Thread(target=end, daemon=True).start()
+    view = scheduler.wait(task_id, timeout=MINUTE)
+    assert (view.record.run.state, view.record.last_run and view.record.last_run.state) == (
+        State.SCHEDULED,
+        State.SUCCEEDED,
+    )
+
+
+def test_a_tool_answers_when_the_run_has_ended_and_a_wrong_wait_is_refused(
+    scheduler: Scheduler, store: Store, told: Callable[[str], None]
+) -> None:
+    [tool] = [each for each in make_tools(lambda: scheduler) if each.name == "get_task"]
+
+    def asked(**arguments: Any) -> Any:
+        return asyncio.run(tool.run(arguments, CONTEXT))
+
+    answer = asked(task_id=ends(scheduler, store, told), wait="60 s")
+    assert (answer.structured_content["state"], answer.structured_content["result"]) == ("succeeded", {"rows": 7})
+    later = scheduler.schedule("Import", when="in 2 hours").record.task.id
+    assert asked(task_id=later, wait=0.001).structured_content["state"] == "scheduled"
+    for wrong in ("6 min", "soon", 301):
+        refused = asked(task_id=later, wait=wrong)
+        assert refused.is_error
+        assert "wait: it is no length of time up to 5 minutes" in refused.content[0].text
+    assert "no task 't_000000000000'" in asked(task_id="t_000000000000", wait="1 s").content[0].text
+
+
+# --- one look for all -------------------------------------------------------------------------------------------------
+
+
+class Log:
+    """Events of another process, and how often they were asked for."""
+
+    def __init__(self) -> None:
+        self.found: list[Event] = []
+        self.looks: list[int] = []
+
+    def latest(self) -> int:
+        return 4
+
+    def since(self, event_id: int, *, limit: int = 500) -> list[Event]:
+        self.looks.append(event_id)
+        found, self.found = self.found[:limit], self.found[limit:]
+        return found
+
+
+def test_however_many_wait_the_events_are_looked_at_once_a_second(store: Store, scheduler: Scheduler) -> None:
+    now, log, woken = [0.0], Log(), list[str]()
+    changes = TaskChanges(log, clock=lambda: now[0])
+    changes.look()
+    with changes.of("t_1", lambda: woken.append("a")), changes.of("t_1", lambda: woken.append("b")):
+        with changes.of("t_2", lambda: woken.append("c")):
+            for _ in range(3):
+                changes.look()
+            assert log.looks == []
+            scheduler.schedule("Import", when="now")
+            [event] = store.history.since(0)
+            log.found = [event]
+            now[0] += LOOK_INTERVAL_S
+            for _ in range(3):
+                changes.look()
+            assert log.looks == [4]
+        changes.touched(["t_1", "t_1", "t_3"])
+        now[0] += LOOK_INTERVAL_S
+        changes.look()
+        assert (woken, log.looks) == (["a", "b"], [4, event.id])
+    now[0] += LOOK_INTERVAL_S
+    changes.look()
+    assert len(log.looks) == 2
