@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from duetime.scheduler.principal import Scope
+from duetime.server.admin.access.login_limits import LoginLimits
 from duetime.server.admin.access.visitors import NotLoggedIn, way_of
 from duetime.server.admin.failures import shielded
+from duetime.server.admin.formats import span
 from duetime.server.admin.protection import ForeignForm, check_own_page, protected
 from duetime.server.admin.site import LOGIN, AdminSite, path_of, sent_form
 from duetime.server.admin.visit import ROOT
@@ -26,6 +29,16 @@ _WRONG = "This key is not right: it is unknown, expired or revoked."
 _NO_ADMIN = "This key may not see the admin page: it lacks the scope admin:read. `duetime keys create` makes one."
 
 
+@dataclass(frozen=True, slots=True)
+class LoginRefusal:
+    """A refused login: the sentence for who tried, and the reason for the audit log."""
+
+    said: str
+    status: HTTPStatus
+    recorded: str
+    key_id: str | None = None
+
+
 class Login:
     """The login page. `ways` are further ways to log in: a sentence and an address."""
 
@@ -33,6 +46,7 @@ class Login:
         self._site = site
         self._keys = keys
         self._ways = ways
+        self._limits = LoginLimits()
 
     def routes(self) -> list[Route]:
         return [
@@ -43,7 +57,7 @@ class Login:
 
     async def show(self, request: Request) -> Response:
         """Show the form."""
-        return self._page(request, path_of(request.query_params, "next"))
+        return self.page(request, path_of(request.query_params, "next"))
 
     async def enter(self, request: Request) -> Response:
         """Begin the session of a key."""
@@ -52,20 +66,40 @@ class Login:
         try:
             check_own_page(request, self._site.own_origins)
         except ForeignForm as error:
-            return self._page(request, after, str(error), HTTPStatus.FORBIDDEN)
-        key = form.get("key", "").strip()
+            return self.page(request, after, str(error), HTTPStatus.FORBIDDEN)
+        return await self.refused_for_now(request, after) or await self._entered(request, form.get("key", ""), after)
+
+    async def _entered(self, request: Request, sent: str, after: str) -> Response:
+        key = sent.strip()
         found = await self._site.guard.verifier.verify_token(key) if self._site.guard and self._keys else None
         text = KeyText.parse(key)
         if text is None or not isinstance(found, CallerToken):
-            await cross(self._site.audit.refused, way_of(request), "no right key", text.id if text else None)
-            return self._page(request, after, _WRONG, HTTPStatus.UNAUTHORIZED)
+            wrong = LoginRefusal(_WRONG, HTTPStatus.UNAUTHORIZED, "no right key", text.id if text else None)
+            return await self.refuse(request, after, wrong)
         if not found.principal.may(Scope.ADMIN_READ):
-            await cross(self._site.audit.refused, way_of(request), "its key lacks admin:read", text.id)
-            return self._page(request, after, _NO_ADMIN, HTTPStatus.FORBIDDEN)
+            lacking = LoginRefusal(_NO_ADMIN, HTTPStatus.FORBIDDEN, "its key lacks admin:read", text.id)
+            return await self.refuse(request, after, lacking)
         await cross(self._site.audit.logged_in, replace(found.principal, via=way_of(request)), text.id)
         response = protected(RedirectResponse(after, HTTPStatus.SEE_OTHER))
         self._site.begin(response, self._site.visitors.sessions.new(key_id=text.id))
         return response
+
+    async def refused_for_now(self, request: Request, after: str = ROOT) -> Response | None:
+        """Return the refusal of an address that had too many wrong logins lately; None for any other one."""
+        wait_s = self._limits.wait_s(_address(request))
+        if not wait_s:
+            return None
+        await cross(self._site.audit.refused, way_of(request), "too many wrong logins of its address")
+        said = f"Too many wrong logins came from your address. Try again in {span(wait_s)}."
+        response = self.page(request, after, said, HTTPStatus.TOO_MANY_REQUESTS)
+        response.headers["Retry-After"] = str(wait_s)
+        return response
+
+    async def refuse(self, request: Request, after: str, refusal: LoginRefusal) -> Response:
+        """Count and record a login that was refused, and say why."""
+        self._limits.count(_address(request))
+        await cross(self._site.audit.refused, way_of(request), refusal.recorded, refusal.key_id)
+        return self.page(request, after, refusal.said, refusal.status)
 
     async def leave(self, request: Request) -> Response:
         """End the session, on the server too: a copy of its cookie is worthless from now on."""
@@ -73,7 +107,7 @@ class Login:
         try:
             self._site.check_form(request, self._site.visitors.session_of(request), form)
         except ForeignForm as error:
-            return self._page(request, ROOT, str(error), HTTPStatus.FORBIDDEN)
+            return self.page(request, ROOT, str(error), HTTPStatus.FORBIDDEN)
         await cross(self._end, request)
         response = protected(RedirectResponse(LOGIN, HTTPStatus.SEE_OTHER))
         response.delete_cookie(self._site.visitors.cookie, path="/", secure=self._site.visitors.secure, httponly=True)
@@ -85,6 +119,12 @@ class Login:
             self._site.current().store.ended_sessions.add(session.id, session.ends_at)
             self._site.audit.logged_out(principal, session.key_id)
 
-    def _page(self, request: Request, after: str, problem: str = "", status: HTTPStatus = HTTPStatus.OK) -> Response:
-        values = {"keys": self._keys, "ways": self._ways, "after": after, "problem": problem}
+    def page(self, request: Request, after: str, problem: str = "", status: HTTPStatus = HTTPStatus.OK) -> Response:
+        """Return the login page, which leads to `after`."""
+        ways = [(text, f"{url}?next={quote(after)}") for text, url in self._ways]
+        values = {"keys": self._keys, "ways": ways, "after": after, "problem": problem}
         return self._site.anonymous(request, "login.html", "Log in", status, **values)
+
+
+def _address(request: Request) -> str:
+    return request.client.host if request.client else "-"

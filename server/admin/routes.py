@@ -53,10 +53,20 @@ def routes(current: Callable[[], App], settings: Settings, guard: Guard | None) 
     feed = LiveFeed(lambda: current().store, site.visitors)
     return [
         Route(f"{PREFIX}{{name}}", static_file, methods=["GET"]),
-        *(Login(site, keys="keys" in settings.auth).routes() if guard is not None else ()),
+        *(_logins(site, settings) if guard is not None else ()),
         Route(f"{ROOT}/live", shielded(feed.serve), methods=["GET"]),
         *(_route(site, route) for page in PAGES for route in page),
     ]
+
+
+def _logins(site: AdminSite, settings: Settings) -> Sequence[Route]:
+    keys = "keys" in settings.auth
+    if not settings.oidc_client_id:
+        return Login(site, keys=keys).routes()
+    from duetime.server.admin.oidc_login import OidcLogin, provider_of, way_in  # noqa: PLC0415 - cryptography
+
+    login = Login(site, keys=keys, ways=(way_in(settings),))
+    return [*login.routes(), *OidcLogin(site, login, provider_of(settings)).routes()]
 
 
 def _route(site: AdminSite, route: AdminRoute) -> Route:

@@ -29,7 +29,7 @@ _HEADERS = {"Accept": "application/json", "Accept-Encoding": "identity"}
 
 METADATA_PATHS = ("/.well-known/openid-configuration", "/.well-known/oauth-authorization-server")
 
-_UNREADABLE = (
+UNREADABLE = (
     *(httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError, TimeoutError, OSError),
     *(PyJWTError, ValueError, TypeError, LookupError, AttributeError, RecursionError),
 )
@@ -104,7 +104,7 @@ class IssuerKeys:
                 self._tried_at = self._clock()
                 self._keys = self._read()
                 self._fetched_at = self._clock()
-        except _UNREADABLE as error:
+        except UNREADABLE as error:
             log.warning("cannot fetch the keys of %s: %s: %s", self._issuer, type(error).__name__, str(error)[:200])
         finally:
             self._fetching.release()
@@ -117,18 +117,31 @@ class IssuerKeys:
 
     def _discovered(self) -> str:
         """Return the address of the keys as the metadata of the issuer has it (OpenID Connect, or RFC 8414)."""
-        for address in _metadata_addresses(self._issuer):
-            try:
-                found: dict[str, Any] = json.loads(self._fetch(address))
-            except _UNREADABLE:
-                continue
-            if found["issuer"] != self._issuer:
-                raise ValueError(f"the metadata is of {str(found['issuer'])[:100]!r}")
-            keys_address = str(found["jwks_uri"])
-            if urlsplit(keys_address).scheme != "https" and urlsplit(self._issuer).scheme == "https":
-                raise ValueError("its keys are not at an https:// address")
-            return keys_address
-        raise ValueError("it has no metadata; set oauth_jwks_url")
+        found = issuer_metadata(self._issuer, self._fetch)
+        if found is None:
+            raise ValueError("it has no metadata; set oauth_jwks_url")
+        return address_of(found, "jwks_uri", self._issuer)
+
+
+def issuer_metadata(issuer: str, fetch: Fetch) -> Mapping[str, Any] | None:
+    """Return the metadata of an issuer, None where it has none. Raises ValueError for that of another one."""
+    for address in _metadata_addresses(issuer):
+        try:
+            found: dict[str, Any] = json.loads(fetch(address))
+        except UNREADABLE:
+            continue
+        if found["issuer"] != issuer:
+            raise ValueError(f"the metadata is of {str(found['issuer'])[:100]!r}")
+        return found
+    return None
+
+
+def address_of(metadata: Mapping[str, Any], name: str, issuer: str) -> str:
+    """Return an address of the metadata; raises ValueError for one that is less safe than that of the issuer."""
+    address = str(metadata[name])
+    if urlsplit(address).scheme != "https" and urlsplit(issuer).scheme == "https":
+        raise ValueError(f"its {name} is no https:// address")
+    return address
 
 
 def _key(entry: Any) -> IssuerKey | None:
@@ -153,18 +166,21 @@ def _metadata_addresses(issuer: str) -> list[str]:
     return [f"{origin}{path}{openid}", f"{origin}{oauth}{path}"]
 
 
-def fetched(address: str) -> bytes:
-    """Return a document; raises httpx2.HTTPError, TimeoutError, and ValueError for one that is too long."""
-    return asyncio.run(_fetched(address))
+def fetched(address: str, **sent: Any) -> bytes:
+    """Return a document, or the answer to a form (`data`, `auth`).
+
+    Raises httpx2.HTTPError, TimeoutError, and ValueError for one that is too long.
+    """
+    return asyncio.run(_fetched(address, sent))
 
 
-async def _fetched(address: str) -> bytes:
+async def _fetched(address: str, sent: Mapping[str, Any]) -> bytes:
     """Limit the whole time: httpx2 limits each wait alone, which a server that drips never exceeds."""
     found = bytearray()
     async with (
         asyncio.timeout(FETCH_TIMEOUT_S),
         httpx2.AsyncClient(timeout=FETCH_TIMEOUT_S, headers=_HEADERS) as client,
-        client.stream("GET", address) as answer,
+        client.stream("POST" if sent else "GET", address, **sent) as answer,
     ):
         answer.raise_for_status()
         async for part in answer.aiter_raw():

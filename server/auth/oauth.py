@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -59,16 +60,25 @@ class OAuthProvider:
         return not is_key(token) and _SIGNED_TOKEN.fullmatch(token) is not None
 
     def verify(self, token: str) -> CallerToken | None:
+        claims = self.claims(token)
+        if claims is None:
+            return None
+        principal, expires_at = self.principal(claims), claims["exp"] + self._rules.leeway_s
+        return CallerToken.of(principal, self._rules.issuer, NotExpired(expires_at), expires_at)
+
+    def claims(self, token: str) -> Mapping[str, Any] | None:
+        """Return what a token says, None for one that is wrong. Raises DuetimeError when that cannot be found out."""
         try:
-            claims = self._claims(token)
+            return self._claims(token)
         except (PyJWTError, ValueError, TypeError, ArithmeticError, RecursionError) as error:
             log.info("refused a token: %s", type(error).__name__)
             return None
+
+    def principal(self, claims: Mapping[str, Any]) -> Principal:
+        """Return the principal that claims name. Raises InvalidArgument for a tenant or a user that is no name."""
         rules = self._rules
         tenant, user = claims.get(rules.tenant_claim), claims.get(rules.user_claim)
-        principal = Principal(tenant, user, _scopes(claims.get(rules.scope_claim)))  # type: ignore[arg-type]  # checks it
-        expires_at = claims["exp"] + rules.leeway_s
-        return CallerToken.of(principal, rules.issuer, NotExpired(expires_at), expires_at)
+        return Principal(tenant, user, _scopes(claims.get(rules.scope_claim)))  # type: ignore[arg-type]  # checks it
 
     def _claims(self, token: str) -> dict[str, Any]:
         """Return what a token says; raises PyJWTError or what a malformed one makes of the library."""

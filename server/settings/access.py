@@ -19,7 +19,7 @@ from duetime.server.settings.checks import (
     lower_case,
 )
 from duetime.server.settings.retention import RetentionSettings
-from pydantic import BeforeValidator, Field, StringConstraints, model_validator
+from pydantic import BeforeValidator, Field, SecretStr, StringConstraints, model_validator
 
 MCP_PATH = "/mcp"
 
@@ -124,6 +124,20 @@ class AccessSettings(RetentionSettings):
         description="how often at most a token with an unknown key fetches the keys of `oauth_issuer` again",
         examples=["60"],
         json_schema_extra={"unit": "seconds"},
+    )
+    oidc_client_id: str = Field(
+        default="",
+        max_length=200,
+        description="this server's id at `oauth_issuer`, with which people log in to the admin page by OpenID Connect",
+        examples=["duetime-admin"],
+    )
+    oidc_client_secret: SecretStr | None = Field(
+        default=None, description="the secret of `oidc_client_id`; none for a public client", examples=["s3cr3t"]
+    )
+    oidc_scopes: Names = Field(
+        default=("openid",),
+        description="the scopes that the login asks `oauth_issuer` for",
+        examples=["openid,profile"],
     )
 
     secret_keys: SecretKeys | None = Field(
@@ -247,6 +261,15 @@ class AccessSettings(RetentionSettings):
             raise ValueError(
                 "auth by oauth needs oauth_issuer (DUETIME_OAUTH_ISSUER), the authorization server, and public_url "
                 "(DUETIME_PUBLIC_URL), the address of this server in its tokens"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _login_of_known_issuer(self) -> AccessSettings:
+        if self.oidc_client_id and not (self.auth and self.oauth_issuer and self.public_url):
+            raise ValueError(
+                "oidc_client_id needs auth (DUETIME_AUTH), oauth_issuer (DUETIME_OAUTH_ISSUER), where people log in, "
+                "and public_url (DUETIME_PUBLIC_URL), to which they return"
             )
         return self
 

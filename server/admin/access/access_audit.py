@@ -39,8 +39,10 @@ class AccessAudit:
         self._unrecorded = 0
         self._reads: OrderedDict[tuple[str, str, str], datetime] = OrderedDict()
 
-    def logged_in(self, who: Principal, key_id: str) -> None:
-        self._store().audit.record(AuditEntry.by(who, AuditKind.LOGGED_IN, key_id))
+    def logged_in(self, who: Principal, key_id: str | None = None, issuer: str | None = None) -> None:
+        """Record a login by a key, or as an issuer says."""
+        detail = {"issuer": issuer} if issuer else None
+        self._store().audit.record(AuditEntry.by(who, AuditKind.LOGGED_IN, key_id, detail=detail))
 
     def logged_out(self, who: Principal, key_id: str) -> None:
         self._store().audit.record(AuditEntry.by(who, AuditKind.LOGGED_OUT, key_id or None))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,8 @@ from duetime.server.settings.model import Settings
 from duetime.server.transport.browsers import HttpAccess
 from duetime.server.transport.http import http_app, listening
 from duetime.server.transport.serve_http import connect, surfaces
+
+URL = "the address of the server"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,17 +30,17 @@ class Served:
 
 @contextmanager
 def served(url: str, *, runs: bool = False, **settings: Any) -> Iterator[Served]:
-    """Serve a database for the time of the block; with `runs` due tasks are run too."""
-    made = Settings.model_validate(
-        {
-            "database_url": url,
-            "desktop_notifications": "off",
-            "timezone": "UTC",
-            "sqlite_synchronous": "OFF",
-            **settings,
-        }
-    )
-    with build(made) as app, listening("127.0.0.1", 0) as bound:
+    """Serve a database for the time of the block; with `runs` due tasks are run too.
+
+    `URL` among the settings stands for the address of the server.
+    """
+    common = {"database_url": url, "desktop_notifications": "off", "timezone": "UTC", "sqlite_synchronous": "OFF"}
+    with ExitStack() as stack:
+        bound = stack.enter_context(listening("127.0.0.1", 0))
+        address = f"http://127.0.0.1:{bound.getsockname()[1]}"
+        given = {name: address if value == URL else value for name, value in settings.items()}
+        made = Settings.model_validate({**common, **given})
+        app = stack.enter_context(build(made))
         if runs:
             app.start()
         guard = Guard.of(made, lambda: app.store)
@@ -47,7 +49,7 @@ def served(url: str, *, runs: bool = False, **settings: Any) -> Iterator[Served]
         thread = threading.Thread(target=lambda: asyncio.run(server.serve([bound])), daemon=True)
         thread.start()
         try:
-            yield Served(app, f"http://127.0.0.1:{bound.getsockname()[1]}")
+            yield Served(app, address)
         finally:
             server.should_exit = True
             thread.join(timeout=60)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 from duetime.scheduler.task import State
-from playwright.sync_api import expect
+from playwright.sync_api import Browser, expect
 
 from tests.builders import settlement, started
-from tests.flow.admin.browser.conftest import Window
-from tests.flow.admin.served import Served
+from tests.flow.admin.browser.conftest import Window, opened
+from tests.flow.admin.identity_provider import CLIENT_ID, CLIENT_SECRET, serving_provider
+from tests.flow.admin.served import URL, Served, served
 
 pytestmark = pytest.mark.browser
 
@@ -124,6 +127,30 @@ def test_light_and_dark_are_chosen_and_kept(window: Window) -> None:
     assert before != after
     window.open("/runs")
     assert window.page.evaluate(ground) == after
+
+
+def test_a_person_logs_in_by_the_provider_of_another_site_and_is_on_the_page_at_once(
+    browser: Browser, tmp_path: Path
+) -> None:
+    """The session's cookie is not sent with what another site leads to: the page that goes on by itself is needed."""
+    with serving_provider("localhost") as provider, ExitStack() as stack:
+        login: dict[str, Any] = {
+            "oauth_issuer": provider.url,
+            "oidc_client_id": CLIENT_ID,
+            "oidc_client_secret": CLIENT_SECRET,
+        }
+        database = f"sqlite:///{tmp_path}/duetime.db"
+        site = stack.enter_context(served(database, auth=("keys",), public_url=URL, **login))
+        with contextmanager(opened)(browser, site, {}) as window:
+            page = window.page
+            page.goto(f"{site.url}/admin/runs?state=failed")
+            expect(page.get_by_label("API key")).to_be_visible()
+            assert window.violations() == []
+            page.get_by_role("link", name=f"Log in with {provider.url.removeprefix('http://')}").click()
+            page.get_by_role("link", name="Continue as Ann").click()
+            expect(page.get_by_role("heading", name="Runs", exact=True)).to_be_visible()
+            expect(page).to_have_url(f"{site.url}/admin/runs?state=failed")
+            expect(page.locator(".who")).to_contain_text("ann")
 
 
 def test_what_is_scheduled_appears_by_itself(empty_window: Window, empty_site: Served) -> None:

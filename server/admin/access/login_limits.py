@@ -1,0 +1,64 @@
+"""A limit on wrong logins: by address, so that whoever guesses keys keeps nobody else out."""
+
+from __future__ import annotations
+
+import ipaddress
+import math
+import threading
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from typing import Final
+
+MAX_WRONG_LOGINS: Final = 10
+"""Wrong logins of an address in WINDOW_S, after which none of it is looked at until the first one is that old."""
+
+WINDOW_S: Final = 300.0
+MAX_ADDRESSES_KNOWN: Final = 10_000
+HOME_NETWORK_BITS: Final = 64
+"""Of an IPv6 address, the part that one caller has: he may choose the rest."""
+
+
+class LoginLimits:
+    """Counts wrong logins of this process. Thread-safe; of too many addresses the longest silent one is forgotten."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._wrong: OrderedDict[str, deque[float]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def wait_s(self, address: str) -> int:
+        """Return the whole seconds until a login of this address is looked at again; 0 for at once."""
+        with self._lock:
+            wrong = self._recent(_home(address))
+            return math.ceil(wrong[0] + WINDOW_S - self._clock()) if len(wrong) >= MAX_WRONG_LOGINS else 0
+
+    def count(self, address: str) -> None:
+        """Count a wrong login."""
+        with self._lock:
+            home = _home(address)
+            wrong = self._recent(home)
+            wrong.append(self._clock())
+            self._wrong[home] = wrong
+            self._wrong.move_to_end(home)
+            if len(self._wrong) > MAX_ADDRESSES_KNOWN:
+                self._wrong.popitem(last=False)
+
+    def _recent(self, home: str) -> deque[float]:
+        wrong, oldest = self._wrong.get(home, deque(maxlen=MAX_WRONG_LOGINS)), self._clock() - WINDOW_S
+        while wrong and wrong[0] <= oldest:
+            wrong.popleft()
+        return wrong
+
+
+def _home(address: str) -> str:
+    """Return what stands for the caller of an address."""
+    try:
+        found = ipaddress.ip_address(address)
+    except ValueError:
+        return address
+    if isinstance(found, ipaddress.IPv4Address):
+        return str(found)
+    if found.ipv4_mapped is not None:
+        return str(found.ipv4_mapped)
+    return str(ipaddress.ip_network((found.packed, HOME_NETWORK_BITS), strict=False))
