@@ -63,11 +63,11 @@ def postgres_server() -> Iterator[str]:
 def postgres_database(server: str, *, options: str = "") -> Iterator[str]:
     """Yield the URL of a new, empty database; it is dropped afterwards."""
     name = f"duetime_test_{uuid4().hex}"
-    _administer(server, f'CREATE DATABASE "{name}" {options}')
+    administer(server, f'CREATE DATABASE "{name}" {options}')
     try:
         yield make_url(server).set(database=name).render_as_string(hide_password=False)
     finally:
-        _administer(server, f'DROP DATABASE "{name}" WITH (FORCE)')
+        administer(server, f'DROP DATABASE "{name}" WITH (FORCE)')
 
 
 @contextmanager
@@ -260,7 +260,8 @@ def _answers(url: URL) -> bool:
     return False
 
 
-def _administer(server: str, statement: str) -> None:
+def administer(server: str, statement: str) -> None:
+    """Run a statement, or several with `;` between them, which are one round trip and one transaction."""
     with _connected(make_url(server)) as connection:
         connection.execute(statement.encode())
 

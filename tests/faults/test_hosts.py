@@ -61,7 +61,7 @@ def test_the_ordinary_ends_of_hosts_are_no_crashes_and_work_goes_on_in_the_next_
     site: Site, start: Start, end: End
 ) -> None:
     (task_id,) = site.add("effect", payload={"seconds": 600})
-    for attempt in (1, 2, 3, 4):
+    for attempt in (1, 2, 3):  # a third crash would fail it
         host = start()
         host.call("list_tasks")
         until(partial(has_started, site, attempt), "the next attempt")

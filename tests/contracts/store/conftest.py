@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.store.schema.base import Base
-from sqlalchemy import create_engine
 
 from tests import services
 from tests.builders import Clock
@@ -28,11 +27,11 @@ def postgres_tables(postgres_server: str) -> Iterator[str]:
 
 
 def emptied(url: str) -> str:
-    engine = create_engine(url, connect_args={"options": "-c lock_timeout=20s"})
-    with engine.begin() as connection:
-        for table in reversed(Base.metadata.sorted_tables):
-            connection.execute(table.delete())
-    engine.dispose()
+    """Delete all rows, in one round trip: most tests of the store on PostgreSQL begin with this."""
+    tables = reversed(Base.metadata.sorted_tables)
+    services.administer(
+        url, "; ".join(["SET lock_timeout = '20s'", *(f'DELETE FROM "{table.name}"' for table in tables)])
+    )
     return url
 
 

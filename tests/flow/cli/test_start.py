@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -15,10 +16,12 @@ PROGRAM = """
 import sys
 from duetime.server.cli.main import run
 
-code = run(sys.argv[1:])
-print("loaded", *sys.modules, file=sys.stderr)
-sys.exit(code)
+for words in " ".join(sys.argv[1:]).split(" then "):
+    if run(words.split()):
+        sys.exit(f"{words} failed")
+    print("loaded", *sys.modules, file=sys.stderr)
 """
+"""Runs verbs with `then` between them, and says after each what was loaded by it and by those before it."""
 ONLY_FOR_A_DATABASE = {"alembic", "dramatiq", "httpcore2", "httpx2", "mcp", "redis", "rich", "sqlalchemy"}
 
 
@@ -45,11 +48,21 @@ finally:
 def loaded_by(tmp_path: Path, *arguments: str) -> tuple[str, set[str]]:
     """Return what a command wrote to stdout, and the names of the modules and packages that it loaded."""
     said, modules = ran(tmp_path, PROGRAM, *arguments)
-    return said, {*modules, *(name.partition(".")[0] for name in modules)}
+    return said, with_packages(modules)
+
+
+def with_packages(modules: Sequence[str]) -> set[str]:
+    return {*modules, *(name.partition(".")[0] for name in modules)}
 
 
 def ran(tmp_path: Path, program: str, *arguments: str) -> tuple[str, list[str]]:
     """Return what a program wrote to stdout, and the words that it wrote to stderr after `loaded`."""
+    said, (words,) = ran_all(tmp_path, program, *arguments)
+    return said, words
+
+
+def ran_all(tmp_path: Path, program: str, *arguments: str) -> tuple[str, list[list[str]]]:
+    """Do the same for a program that says several times what was loaded."""
     kept = {name: value for name, value in os.environ.items() if not name.upper().startswith(("DUETIME_", "XDG_"))}
     url = f"sqlite:///{tmp_path}/duetime.db"
     done = subprocess.run(
@@ -61,8 +74,7 @@ def ran(tmp_path: Path, program: str, *arguments: str) -> tuple[str, list[str]]:
         timeout=PATIENCE,
     )
     assert done.returncode == 0, done.stderr
-    (words,) = (line.split()[1:] for line in done.stderr.splitlines() if line.startswith("loaded "))
-    return done.stdout, words
+    return done.stdout, [line.split()[1:] for line in done.stderr.splitlines() if line.startswith("loaded ")]
 
 
 @pytest.mark.parametrize("arguments", [("--help",), ("service", "--help"), ("pools", "--help")], ids=" ".join)
@@ -92,15 +104,14 @@ OURS_LATER = {
 
 
 def test_a_verb_on_a_local_file_loads_no_worker_no_client_and_no_server(tmp_path: Path) -> None:
-    said, modules = loaded_by(tmp_path, "schedule", "Call John", "--when", "tomorrow 9am", "--json")
+    said, modules = loaded_by(tmp_path, "schedule", "Call", "--when", "tomorrow", "--json")
     assert modules & (LATER | OURS_LATER) == set()
     task_id = json.loads(said)["id"]
-    for arguments in (
-        *(("list",), ("show", task_id), ("history",), ("inbox",), ("explain", task_id), ("workers",)),
-        *(("reschedule", task_id, "--title", "Call Ann"), ("cancel", task_id), ("undo", task_id), ("config",)),
-    ):
-        _, modules = loaded_by(tmp_path, *arguments)
-        assert modules & (LATER | OURS_LATER) == set(), arguments
+    verbs = ["list", f"show {task_id}", "history", "inbox", f"explain {task_id}", "workers", "config"]
+    verbs += [f"reschedule {task_id} --title Ann", f"cancel {task_id}", f"undo {task_id}"]
+    _, loaded = ran_all(tmp_path, PROGRAM, " then ".join(verbs))
+    for verb, modules_by_then in zip(verbs, loaded, strict=True):
+        assert with_packages(modules_by_then) & (LATER | OURS_LATER) == set(), verb
 
 
 def test_a_verb_collects_no_garbage_and_builds_no_schema_that_it_does_not_need(tmp_path: Path) -> None:
