@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Final
@@ -50,24 +49,6 @@ class CostReader(Reader):
         return Costs(
             group, start, end, self.currency, zone, amount_of(sum(sums.values())), tuple(_lines(found, titles))
         )
-
-    def cost_series(
-        self,
-        stack: CostGroup,
-        *,
-        since: Bound | None = None,
-        until: Bound | None = None,
-        tenant: str | None = None,
-        by: Principal = LOCAL,
-    ) -> Mapping[str, Mapping[str, int]]:
-        """Return the cost in millionths by day and, within it, by a group: those of `costs`."""
-        start, end = self._cost_window(since, until)
-        groups = (CostGroup.DAY, stack)
-        sums = self._store.run_history.costs(tenant_read(by, tenant), start, end, groups, self._zone or "UTC")
-        found: dict[str, Counter[str]] = {}
-        for (day, key), cost in sorted(sums.items()):
-            found.setdefault(day, Counter())[key] += cost
-        return found
 
     def _cost_window(self, since: Bound | None, until: Bound | None) -> tuple[datetime, datetime]:
         now = self._store.now()

@@ -24,6 +24,7 @@ SECTIONS = (
     ("/dead", "Dead letters"),
     ("/timeline", "Time line"),
     ("/schedules", "Schedules"),
+    ("/cost", "Cost"),
     ("/audit", "Audit"),
 )
 OF_OPERATORS = (("/pools", "Pools"), ("/workers", "Workers"), ("/policy", "Policy"))

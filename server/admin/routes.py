@@ -13,6 +13,7 @@ from duetime.server.admin.live import LiveFeed
 from duetime.server.admin.login import Login
 from duetime.server.admin.pages import (
     audit,
+    cost,
     dead,
     not_found,
     overview,
@@ -40,7 +41,7 @@ FOR_EVER = "public, max-age=31536000, immutable"
 
 PAGES: tuple[Sequence[AdminRoute], ...] = (
     *(overview.ROUTES, runs.ROUTES, run.ROUTES, dead.ROUTES, schedules.ROUTES, timeline.ROUTES),
-    *(pools.ROUTES, workers.ROUTES),
+    *(pools.ROUTES, workers.ROUTES, cost.ROUTES),
     *(audit.ROUTES, policy.ROUTES),
     not_found.ROUTES,
 )

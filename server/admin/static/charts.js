@@ -3,9 +3,16 @@
 
 const drawn = new Map();
 const AXIS_CHARS_PX = 48;
-const STEPS = [1, 2, 5].flatMap((step) => Array.from({ length: 10 }, (_, power) => step * 10 ** power)).sort((a, b) => a - b);
+const STEPS = steps(0);
+const FINE_STEPS = steps(-6);
 const BAR_WIDTH = 0.7;
 const MAX_BAR_PX = 48;
+
+// The distances that lines of an axis may have, from a power of ten on.
+function steps(least) {
+  const powers = Array.from({ length: 10 - least }, (_, number) => number + least);
+  return powers.flatMap((power) => [1, 2, 5].map((step) => Number(`${step}e${power}`)));
+}
 
 // A time below the axis, by the viewer's clock; the day where one begins.
 function clock(seconds) {
@@ -39,6 +46,7 @@ function colours(element) {
 function options(element, names) {
   const { color: soft, borderTopColor: line } = getComputedStyle(element);
   const strokes = colours(element);
+  const fine = "fine" in element.dataset;
   const axis = { stroke: soft, grid: { stroke: line, width: 1 }, ticks: { show: false }, font: "12px system-ui" };
   return {
     width: element.clientWidth,
@@ -47,11 +55,11 @@ function options(element, names) {
     padding: [8, 8, 0, 0],
     cursor: { y: false, points: { size: 6 } },
     legend: { show: false },
-    scales: { x: { range: (_, first, last) => widened(element, first, last) }, y: { range: (_, low, high) => [Math.min(low, 0), Math.max(high, 1) * 1.05] } },
+    scales: { x: { range: (_, first, last) => widened(element, first, last) }, y: { range: (_, low, high) => [Math.min(low, 0), Math.max(high, fine ? 1e-6 : 1) * 1.05] } },
     series: [{}, ...names.map((name, at) => ({ label: name, ...lineOf(element, strokes[at]) }))],
     axes: [
       { ...axis, size: 28, space: 64, values: (_, splits) => splits.map(clock) },
-      { ...axis, size: AXIS_CHARS_PX, incrs: STEPS },
+      { ...axis, size: AXIS_CHARS_PX, incrs: fine ? FINE_STEPS : STEPS },
     ],
     hooks: { setCursor: [(chart) => read(element, chart)] },
   };
@@ -77,7 +85,7 @@ function read(element, chart) {
   const at = chart.cursor.idx;
   [...legend.querySelectorAll("[data-value]")].forEach((text, number) => {
     const value = at === null || at === undefined ? null : drawn.get(element).data[number + 1][at];
-    text.textContent = value === null || value === undefined ? "" : ` ${Number(value).toLocaleString("en")}`;
+    text.textContent = value === null || value === undefined ? "" : ` ${Number(value).toLocaleString("en", { maximumFractionDigits: 6 })}`;
   });
 }
 

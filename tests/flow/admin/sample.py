@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from duetime.scheduler.records import Claim, Start
+from duetime.scheduler.rules.limits.pool import costs_of
 from duetime.scheduler.rules.limits.pool_spec import read_pool, spec_of
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.task import Json, RetryPolicy, State, Tier
@@ -33,7 +34,8 @@ WORK: tuple[tuple[str, str, Tier, tuple[str, ...], float], ...] = (
 )
 POOLS: dict[str, dict[str, Json]] = {
     "gpu": {"capacity": 2},
-    "openai": {"kind": "rate", "capacity": 60, "per": "minute"},
+    "openai": {"kind": "rate", "capacity": 60, "per": "minute", "price": "0.015"},
+    "calls": {"capacity": 50, "price": "0.001"},
 }
 FAILURES = (
     "the server at billing.example.com did not answer in 30 s",
@@ -102,7 +104,11 @@ def _start(store: Store, tenant: str, task_id: str, worker: str) -> Claim:
 
 
 def _end(store: Store, clock: Clock, claim: Claim, chance: random.Random, to: State) -> None:
-    said: dict[str, Any] = {"used": {"openai": float(chance.randint(1, 5))}} if claim.task.action == "prompt" else {}
+    used: dict[str, float] = {"calls": 1.0} if claim.task.action == "webhook" else {}
+    if claim.task.action == "prompt":
+        used = {"openai": float(chance.randint(1, 5))}
+    pools = {name: read_pool(name, spec) for name, spec in POOLS.items()}
+    said: dict[str, Any] = {"used": used, "costs": costs_of(used, pools)}
     if to is State.SUCCEEDED:
         said |= {"summary": "200 OK", "result": {"status": 200, "body": {"id": chance.randint(1, 9999), "ok": True}}}
     else:

@@ -8,12 +8,14 @@ import json
 import re
 from dataclasses import replace
 from datetime import timedelta
+from decimal import Decimal
 from html import unescape
 from pathlib import Path
 
 import pytest
 from duetime.scheduler.history.runs import RunFilter
 from duetime.scheduler.principal import LOCAL, Principal
+from duetime.scheduler.rules.limits.price import money
 from duetime.scheduler.task import State
 from duetime.server.admin import formats
 from duetime.server.admin.pages.overview import hours_of, trends_of
@@ -37,6 +39,7 @@ PAGES = [
     "/schedules",
     "/timeline?window=24h",
     "/timeline?by=worker&until=yesterday",
+    "/cost?by=task",
 ]
 
 
@@ -57,7 +60,7 @@ def run_of(admin: Admin, *states: State, tenant: str = "local") -> str:
 async def test_every_page_teaches_while_there_is_nothing(admin_page: Open, path: str) -> None:
     page = await (await admin_page()).get(path)
     assert page.status_code == 200
-    assert re.search("duetime schedule|Nothing matches|Each run is a bar", page.text)
+    assert re.search("duetime schedule|Nothing matches|Each run is a bar|duetime pools set", page.text)
 
 
 @pytest.mark.parametrize("path", PAGES)
@@ -67,6 +70,25 @@ async def test_what_people_wrote_is_text_on_every_page(admin: Admin, path: str) 
     assert "<img src=x" not in page.text
     of_frame = page.text.replace(str(escape(CANARY)), "")
     assert not re.search(r"\son\w+=|\sstyle=|<script(?! src=)|<style", of_frame)
+
+
+async def test_costs_stand_by_group_and_lead_to_their_runs(admin: Admin) -> None:
+    scheduler = admin.site.app.scheduler
+    total = scheduler.costs().total
+    page = unescape((await admin.get("/cost")).text)
+    assert f"{money(total)} USD" in page
+    links = re.findall(r'href="/admin(/runs\?action=[^"]*)"', page)
+    assert [link.partition("&")[0] for link in links] == ["/runs?action=prompt", "/runs?action=webhook"]
+    listed = unescape((await admin.get(links[0])).text)
+    assert ">Cost<" in listed
+    assert "Send invoice" not in listed
+    rows = json.loads((await admin.get("/cost?by=task&format=json")).text)["costs"]
+    assert sum(Decimal(row["cost"]) for row in rows) == total
+    run = scheduler.runs(RunFilter(min_cost=Decimal("0.015"))).runs[0]
+    assert f"<dt>Cost</dt><dd>{money(run.cost or Decimal())}" in (await admin.get(f"/runs/{run.id}")).text
+    assert (
+        (await admin.get("/cost?by=owner")).status_code == (await admin.get("/cost?since=tomorrow")).status_code == 400
+    )
 
 
 async def test_the_list_of_runs_has_its_filters_in_the_address(admin: Admin) -> None:
@@ -257,6 +279,15 @@ async def test_a_tenant_sees_nothing_of_another_one(shared: Admin, path: str) ->
         assert CANARY not in unescape(page.text)
 
 
+async def test_a_tenant_sees_no_cost_of_another_one(shared: Admin) -> None:
+    await shared.enter("admin", tenant="initech")
+    for path in ("/cost", "/cost?by=pool", "/cost?tenant=acme", "/cost?by=action&tenant=*"):
+        page = (await shared.get(path)).text
+        assert "Nothing cost anything" in page
+        assert "USD" not in page
+    assert (await shared.get("/cost?by=tenant")).status_code == 400
+
+
 async def test_a_foreign_run_is_not_found_and_cannot_be_changed(shared: Admin) -> None:
     run = run_of(shared, State.SCHEDULED, tenant="acme")
     task = shared.site.app.store.run_history.detail("acme", run).record.task.id
@@ -273,6 +304,9 @@ async def test_an_operator_sees_all_tenants_or_the_one_that_he_chooses(shared: A
     every = (await shared.get("/runs")).text
     assert "acme" in every
     assert "globex" in every
+    costs = (await shared.get("/cost?by=tenant")).text
+    assert "/admin/cost?tenant=acme" in costs
+    assert "/admin/cost?tenant=globex" in costs
     one = (await shared.get("/runs?tenant=acme")).text
     assert "globex" not in one
     assert "/admin/runs?tenant=acme&amp;state=failed" in one or "tenant=acme" in one

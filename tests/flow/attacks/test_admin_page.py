@@ -14,13 +14,14 @@ from tests.flow.attacks.target import CANARY, Target
 
 pytestmark = pytest.mark.anyio
 
-PAGES = ("", "/runs", "/dead", "/schedules", "/timeline", "/pools", "/workers", "/login", "/nothing")
+PAGES = ("", "/runs", "/dead", "/cost", "/schedules", "/timeline", "/pools", "/workers", "/login", "/nothing")
 QUERIES = (
     ("/runs", "q"), ("/runs", "state"), ("/runs", "tier"), ("/runs", "since"), ("/runs", "until"),
     ("/runs", "cursor"), ("/runs", "task"), ("/runs", "tenant"), ("/runs", "format"), ("/runs", "label"),
     ("/dead", "q"), ("/dead", "state"), ("/dead", "since"), ("/dead", "close"), ("/dead", "pick"), ("/dead", "cursor"),
     ("/schedules", "q"), ("/schedules", "cursor"), ("/schedules", "format"), ("/timeline", "window"),
     ("/timeline", "by"), ("/timeline", "until"), ("", "tenant"), ("/login", "next"),
+    ("/cost", "by"), ("/cost", "since"),
 )  # fmt: skip
 
 

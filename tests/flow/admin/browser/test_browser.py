@@ -30,6 +30,8 @@ PAGES = [
     "/dead?close=replay",
     "/schedules",
     "/timeline?window=24h",
+    "/cost",
+    "/cost?by=task&since=last+monday",
     "/audit",
     "/audit?list=tasks",
 ]
