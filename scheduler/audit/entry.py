@@ -26,6 +26,8 @@ class AuditKind(StrEnum):
     LIMITS_SET = "limits_set"
     POLICY_SET = "policy_set"
     POLICY_RESTORED = "policy_restored"
+    SHADOW_SET = "shadow_set"
+    SHADOW_REMOVED = "shadow_removed"
     RETENTION_SET = "retention_set"
     RETENTION_RUN = "retention_run"
     ROWS_REMOVED = "rows_removed"

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from duetime.scheduler.audit.entry import AuditEntry, AuditKind
+from duetime.scheduler.dispatch.shadow_registry import ShadowRegistry
 from duetime.scheduler.errors import DuetimeError, InvalidArgument, StoreUnavailable
 from duetime.scheduler.principal import LOCAL, Principal
 from duetime.scheduler.queue import DispatchQueue
@@ -67,6 +68,7 @@ class PolicyRegistry:
         self._lock = threading.Lock()
         self._known: PolicyInForce | None = None
         self._unreadable = 0
+        self.shadow = ShadowRegistry(store, self._newest)
 
     def known(self) -> PolicyInForce:
         """Return the policy in force, as this process knows it; usually without a query."""
@@ -158,6 +160,10 @@ class PolicyRegistry:
                 self.refresh()
                 return PolicyChange(policy, found.differences, made.version)
         raise StoreUnavailable("Others changed the policy at this moment. Nothing was stored; try again.")
+
+    def _newest(self) -> tuple[int, OrderPolicy]:
+        found = self.refresh()
+        return found.version, found.policy
 
     def _read(self) -> PolicyInForce | None:
         """Return the newest version that this process can read; one of a newer Duetime is passed over."""

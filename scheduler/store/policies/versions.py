@@ -12,6 +12,7 @@ from duetime.scheduler.store.audit import entries
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.database import Database
 from duetime.scheduler.store.database.dialects import dialect_of
+from duetime.scheduler.store.policies.shadow import ShadowPolicies
 from duetime.scheduler.store.schema.policy_tables import NEWEST_POLICY, policies
 from duetime.scheduler.store.schema.rows import columns_of
 from duetime.scheduler.task import Json
@@ -28,6 +29,7 @@ class PolicyVersions:
     def __init__(self, database: Database, now: Callable[[], datetime]) -> None:
         self._database = database
         self._now = now
+        self.shadow = ShadowPolicies(database, now)
 
     def version(self) -> int:
         """Return the newest version; 0 before the first."""

@@ -33,6 +33,16 @@ POLICY = Verbs(
             examples=("duetime policy history",),
         ),
         DeferredVerb(
+            "shadow",
+            "duetime.server.cli.order.shadow:shadow",
+            "Compare a policy with recorded decisions before it is switched on; without arguments, show the result.",
+            examples=(
+                "duetime policy shadow patience.low='10 minutes' shares.low=0.12 --reason 'reports are late'",
+                "duetime policy shadow",
+                "duetime policy shadow --off",
+            ),
+        ),
+        DeferredVerb(
             "rollback",
             f"{_POLICY}:rollback",
             "Make an earlier version of the policy the newest one; 0 is the default.",

@@ -1,4 +1,4 @@
-"""The verbs of recorded decisions on another machine."""
+"""The verbs of recorded decisions, and of the shadow policy, on another machine."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Final
 from urllib.parse import quote
 
 from duetime.server.cli import output
+from duetime.server.cli.order.shadow import read_shadow, say_off, show_shadow
 from duetime.server.cli.remote.client import RemoteServer
 from duetime.server.cli.remote.tables import RemoteTable, show_rows
 from duetime.server.cli.remote.tasks import Params, found_id
@@ -30,3 +31,16 @@ def decisions_show(server: RemoteServer, params: Params) -> None:
     output.say(f"{found['id']}, {found['at']}, task {found['task_id']}")
     for line in found["why"]:
         output.say(f"  {line}")
+
+
+def policy_shadow(server: RemoteServer, params: Params) -> None:
+    """Set, show or end the shadow policy."""
+    body, as_json = read_shadow(params["changes"] or (), off=params["off"]), params["as_json"]
+    if params["off"]:
+        server.delete("/policy/shadow")
+        say_off(as_json=as_json)
+    elif body:
+        reason = {"reason": params["reason"]} if params["reason"] else {}
+        show_shadow(server.send("PUT", "/policy/shadow", {**body, **reason}), as_json=as_json)
+    else:
+        show_shadow(server.get("/policy/shadow"), as_json=as_json)

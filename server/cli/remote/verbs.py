@@ -53,6 +53,7 @@ VERBS: Final[Mapping[str, Callable[[RemoteServer, Mapping[str, Any]], None]]] = 
     "policy show": administration.policy_show,
     "policy set": administration.policy_set,
     "policy history": administration.policy_history,
+    "policy shadow": decisions.policy_shadow,
     "policy rollback": administration.policy_rollback,
     "retention status": administration.retention_status,
     "retention run": administration.retention_run,

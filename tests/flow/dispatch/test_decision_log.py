@@ -6,9 +6,7 @@ from datetime import timedelta
 
 import pytest
 from duetime.scheduler.dispatch import decision_log
-from duetime.scheduler.dispatch.decision_log import FLUSH_INTERVAL_S, MAX_TAKES_KEPT, MAX_TAKES_SAVED, DecisionLog
-from duetime.scheduler.dispatch.dispatcher import Dispatcher
-from duetime.scheduler.dispatch.placement import Placement
+from duetime.scheduler.dispatch.decision_log import FLUSH_INTERVAL_S, MAX_TAKES_KEPT, MAX_TAKES_SAVED
 from duetime.scheduler.errors import StoreUnavailable
 from duetime.scheduler.foresight.decision_text import lines, outcome, reason
 from duetime.scheduler.handlers import Handlers
@@ -18,43 +16,13 @@ from duetime.scheduler.queue import Kind, Limits
 from duetime.scheduler.queue.memory.queue import MemoryQueue
 from duetime.scheduler.rules.policies.decision import replayed
 from duetime.scheduler.rules.policies.policy import DEFAULT_POLICY
-from duetime.scheduler.rules.policies.recorded import Decision
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import Tier
 from duetime.scheduler.worker.worker import WorkerOptions
 
 from tests.builders import TENANT, Clock, a_task, added, with_deadline
+from tests.flow.dispatch.recorded import Recorded
 from tests.flow.waiting import eventually
-
-
-class Seconds:
-    """A monotonic clock that only moves when told to."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-class Recorded:
-    """A queue, its dispatcher, and the log of one worker."""
-
-    def __init__(self, store: Store, clock: Clock, per_minute: int = 60) -> None:
-        self.store, self.seconds = store, Seconds()
-        self.queue = MemoryQueue(lambda: clock().timestamp() * 1000)
-        self.dispatcher = Dispatcher(store, self.queue)
-        self.log = DecisionLog(store, Placement(), "w1", per_minute, clock=self.seconds)
-
-    def take(self, n: int) -> None:
-        """Take as a worker does."""
-        self.dispatcher.step()
-        self.log.keep(self.queue.take("w1", n, 1e6, record=self.log.wanted()).looks)
-
-    def decisions(self) -> list[Decision]:
-        """Store what was recorded; return all decisions, oldest first."""
-        self.log.step()
-        return [*reversed(self.store.decisions.page(None, limit=99).decisions)]
 
 
 @pytest.fixture

@@ -109,6 +109,9 @@ def requests_about(task_id: str, key_id: str = "8k4n0ry3x5jc", run_id: str = UNK
         "get_policy": [Asked("GET", "/policy")],
         "list_policy_versions": [Asked("GET", "/policy/versions")],
         "change_policy": [Asked("PATCH", "/policy", {"body": {"policy": {"value": {"low": 2}}}})],
+        "get_policy_shadow": [Asked("GET", "/policy/shadow")],
+        "set_policy_shadow": [Asked("PUT", "/policy/shadow", {"body": {"policy": {"shares": {"low": 0.12}}}})],
+        "remove_policy_shadow": [Asked("DELETE", "/policy/shadow")],
         "roll_back_policy": [Asked("POST", "/policy/rollback", {"body": {"version": 0}})],
         "get_retention": [Asked("GET", "/retention")],
         "run_retention": [
