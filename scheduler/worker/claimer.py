@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 from datetime import timedelta
 
 from duetime.scheduler.errors import RunnerReplaced
+from duetime.scheduler.ids import is_id
 from duetime.scheduler.queue import DispatchQueue, Grant, QueueLost, QueueUnavailable
 from duetime.scheduler.records import Claim, Start
 from duetime.scheduler.rules.settlement import settle
@@ -52,7 +53,7 @@ class Claimer:
     def claim(self, grants: Sequence[Grant], taken_at: float | None = None) -> list[str]:
         """Start runs in the database that were granted since `taken_at`, and return the ids of those to run."""
         try:
-            starts = [Start(grant.run_id, grant.token, grant.needs) for grant in grants]
+            starts = [Start(grant.run_id, grant.token, grant.needs) for grant in grants if _can_be(grant)]
             claims = self._store.claims.start(
                 starts, worker=self._name, epoch=self._epoch, lease=self._lease, actions=self._actions
             )
@@ -93,3 +94,8 @@ class Claimer:
         now = self._store.now()
         self._store.claims.settle([settle(claim, STOPPED, now=now, jitter=0.0) for claim in claims])
         return []
+
+
+def _can_be(grant: Grant) -> bool:
+    """Whether a run can have this id: one that somebody else put into the queue must not fail the claims of others."""
+    return is_id(grant.run_id) and is_id(grant.token)
