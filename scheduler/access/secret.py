@@ -5,12 +5,13 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
 from duetime.scheduler.errors import DuetimeError, InvalidArgument
+from duetime.scheduler.task import Json
 
 REFERENCE: Final = "secret:"
 MIN_VALUE_CHARS: Final = 8
@@ -21,6 +22,7 @@ KEY_BYTES: Final = 32
 MAKE_A_KEY: Final = "`openssl rand -base64 32` makes one"
 _NAME: Final = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}"
 _FOUND: Final = re.compile(rf"(?<!\S){REFERENCE}(\S*)")
+_IN_URL: Final = re.compile(rf"[/=?&#:@,;]{REFERENCE}{_NAME}")
 
 
 class SecretNotFound(DuetimeError):
@@ -98,6 +100,24 @@ def resolved(text: str, value: Callable[[str], str]) -> str:
 def names_secrets(text: str) -> bool:
     """Whether a text names a secret."""
     return _FOUND.search(text) is not None
+
+
+def places_of_references(place: str, value: Json) -> Iterator[str]:
+    """Yield where a JSON value names a secret by a whole text, `secret:stripe`; `place` is that of the value."""
+    pending = [(place, value)]
+    while pending:
+        at, item = pending.pop()
+        if isinstance(item, Mapping):
+            pending += [(f"{at}.{name[:40]}", inner) for name, inner in item.items()]
+        elif isinstance(item, list | tuple):
+            pending += [(f"{at}[{index}]", inner) for index, inner in enumerate(item)]
+        elif isinstance(item, str) and is_name(item.strip().partition(REFERENCE)[2]) and _FOUND.match(item.strip()):
+            yield at
+
+
+def url_names_secret(url: str) -> bool:
+    """Whether a part of a URL names a secret: a segment of its path, a value of its query."""
+    return _IN_URL.search(url) is not None
 
 
 def read_key(text: str) -> str:

@@ -11,7 +11,7 @@ from http.client import responses
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from duetime.scheduler.access.secret import SecretUse, references
+from duetime.scheduler.access.secret import SecretUse, places_of_references, references, url_names_secret
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.handlers.context import Context
 from duetime.scheduler.handlers.declaration import Handler
@@ -89,6 +89,13 @@ class _Webhook:
             yield InvalidArgument("payload.body", "a GET request has no body", accepted="POST or PUT with a body")
         for name, value in payload.headers.items():
             yield from header_problems("payload.headers", name, value)
+        for place in _unread_references(payload):
+            yield InvalidArgument(
+                place,
+                "names a secret, and secrets are read in headers only",
+                accepted="`secret:name` in a value of payload.headers; a body that means these very words, as text",
+                example='headers={"Authorization": "Bearer secret:stripe-key"}',
+            )
 
     def secrets(self, payload: WebhookPayload) -> Iterator[SecretUse]:
         """Yield the secrets that the headers name."""
@@ -117,6 +124,13 @@ class _Webhook:
     def _identity(self, ctx: Context, body: str) -> dict[str, str]:
         signed = self._signer.headers(ctx.run_id, ctx.now(), body)
         return signed | {"idempotency-key": ctx.idempotency_key}
+
+
+def _unread_references(payload: WebhookPayload) -> Iterator[str]:
+    if url_names_secret(payload.url):
+        yield "payload.url"
+    if not isinstance(payload.body, str):
+        yield from places_of_references("payload.body", payload.body)
 
 
 def _encoded(body: Any) -> tuple[str, dict[str, str]]:

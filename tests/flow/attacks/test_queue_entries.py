@@ -114,7 +114,7 @@ def test_only_what_the_database_allows_is_run(attacked: Attacked) -> None:
 
 
 def test_a_forged_token_ends_nothing(attacked: Attacked) -> None:
-    """Who invents a fence neither ends a run nor keeps it."""
+    """An invented fence ends no run and keeps none."""
     attacked.still_runs("first")
     [run_id] = RAN
     ended = [Finish(run_id, token) for token in ("", "0", "forged", "x" * 5_000, "\0")]

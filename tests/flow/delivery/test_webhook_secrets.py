@@ -222,3 +222,26 @@ def test_a_delivery_without_an_answer_shows_no_value(server: Server) -> None:
     with pytest.raises(ChannelError) as failed:
         channel(server, headers={"X-Key": "secret:crm"}).send(MESSAGE, key="r_1")
     assert shown_in(str(failed.value)) == []
+
+
+@pytest.mark.parametrize(
+    ("payload", "place"),
+    [
+        ({"url": "https://example.com/hook?key=secret:stripe"}, "payload.url"),
+        ({"url": "https://example.com/secret:stripe/hook"}, "payload.url"),
+        ({"url": "https://example.com", "body": "x", "headers": {"X": "secret:stripe"}}, None),
+        ({"url": "https://example.com", "body": {"a": [{"token": "secret:stripe"}]}}, "payload.body.a[0].token"),
+        ({"url": "https://example.com", "body": ["secret:stripe "]}, "payload.body[0]"),
+        ({"url": "https://example.com", "body": {"text": "the secret:stripe is safe, the secret: too"}}, None),
+        ({"url": "https://example.com", "body": '{"text": "secret:stripe"}'}, None),
+    ],
+)
+def test_a_secret_that_would_not_be_read_is_refused_where_it_stands(payload: dict[str, Any], place: str | None) -> None:
+    """Rather than sent as these words."""
+    if place is None:
+        webhook().check(payload)
+        return
+    with pytest.raises(InvalidArguments, match="secrets are read in headers only") as refused:
+        webhook().check(payload)
+    assert [problem.argument for problem in refused.value.problems] == [place]
+    assert "payload.headers" in str(refused.value)
