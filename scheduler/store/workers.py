@@ -13,6 +13,7 @@ from typing import Any
 
 from duetime.scheduler.audit.entry import AuditEntry
 from duetime.scheduler.errors import DuetimeError
+from duetime.scheduler.history.worker_run import WorkerRun
 from duetime.scheduler.records import WorkerProcess
 from duetime.scheduler.store.audit import entries
 from duetime.scheduler.store.database import unreadable
@@ -20,14 +21,27 @@ from duetime.scheduler.store.database.database import Database
 from duetime.scheduler.store.database.dialects import dialect_of
 from duetime.scheduler.store.schema.pool_tables import workers
 from duetime.scheduler.store.schema.rows import columns_of
-from duetime.scheduler.store.schema.tables import runs
+from duetime.scheduler.store.schema.tables import attempts, runs, tasks
+from duetime.scheduler.store.statements.ready_runs import RUNNING, STARTED
 from duetime.scheduler.task import State
 from sqlalchemy import Connection, delete, func, select, update
 
 _ALL = select(*columns_of(WorkerProcess, workers)).order_by(workers.c.started_at, workers.c.id)
 _IN_HAND = select(runs.c.worker, func.count()).where(runs.c.state == State.RUNNING).group_by(runs.c.worker)
+_RUNS = (
+    select(
+        *(runs.c.id, runs.c.task_id, runs.c.tenant, tasks.c.action, tasks.c.priority),
+        *(attempts.c.number, attempts.c.worker, attempts.c.started_at),
+    )
+    .select_from(STARTED.join(tasks, tasks.c.id == runs.c.task_id))
+    .where(RUNNING)
+    .order_by(attempts.c.started_at, runs.c.id)
+)
 _NAMES = [field.name for field in fields(WorkerProcess)]
 _REPORTED = [name for name in _NAMES if name != "drain"]
+
+MAX_RUNS_SHOWN = 200
+"""Running runs that a look at the workers returns."""
 
 
 class DrainMode(StrEnum):
@@ -96,6 +110,13 @@ class Workers:
         """Return the number of running runs by worker, counted from the runs themselves."""
         return self._database.read(
             lambda connection: {str(name): count for name, count in unreadable.rows(connection, _IN_HAND)}
+        )
+
+    def runs(self, *, limit: int = MAX_RUNS_SHOWN) -> list[WorkerRun]:
+        """Return runs that are running now, of all tenants, the longest running first."""
+        statement = _RUNS.limit(limit)
+        return self._database.read(
+            lambda connection: [WorkerRun(*row) for row in unreadable.rows(connection, statement)]
         )
 
     def remove(self, worker_id: str) -> None:

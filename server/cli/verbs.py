@@ -16,6 +16,7 @@ from duetime.server.cli.access.groups import AUDIT, KEYS, SECRETS
 from duetime.server.cli.help import DeferredVerb, Verbs, VerbsOf
 from duetime.server.cli.order.groups import DECISIONS, POLICY, POOLS, WORKERS
 from duetime.server.cli.past.groups import DEAD
+from duetime.server.cli.reports.groups import LIVE, REPORTS
 from duetime.server.cli.storage.groups import BACKUP, IMPORT, RETENTION
 from duetime.version import __version__
 from typer.main import get_command
@@ -130,36 +131,14 @@ VERBS = (
         "Show what the handler of a run logged, oldest first.",
         examples=("duetime logs t_7k3m --follow", "duetime logs r_7k3m9qx2w4hb00000000 --tail 20"),
     ),
-    DeferredVerb(
-        "stats",
-        f"{_POOLS}:stats",
-        "Count waiting runs by tier, with the share of each tier, and show the use of pools and threads.",
-        examples=("duetime stats",),
-    ),
+    *LIVE,
     DeferredVerb(
         "migrate",
         f"{_INSTALLATION}:migrate",
         "Upgrade the database to this version; an SQLite file is backed up next to itself first.",
         examples=("duetime migrate",),
     ),
-    DeferredVerb(
-        "alerts",
-        f"{_HERE}.reports.alerts:alerts",
-        "List the alerts that fire, are pending, or ended in the last seven days.",
-        examples=("duetime alerts",),
-    ),
-    DeferredVerb(
-        "report",
-        f"{_HERE}.reports.report:report",
-        "Report what was missed, how late, what it cost, the worst actions, and the trend.",
-        examples=("duetime report", "duetime report --since 'last monday' --tenant acme"),
-    ),
-    DeferredVerb(
-        "cost",
-        f"{_HERE}.reports.cost:cost",
-        "Add up what runs cost, by the prices of the pools that they used.",
-        examples=("duetime cost --since 7d", "duetime cost --by action"),
-    ),
+    *REPORTS,
     DeferredVerb(
         "doctor",
         f"{_INSTALLATION}:doctor",

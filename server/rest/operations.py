@@ -11,6 +11,7 @@ from duetime.server.rest.administration.policy import OF_POLICY
 from duetime.server.rest.administration.retention import OF_RETENTION
 from duetime.server.rest.administration.secrets import OF_SECRETS
 from duetime.server.rest.administration.shadow import OF_SHADOW
+from duetime.server.rest.administration.top import OF_TOP
 from duetime.server.rest.operation import Operation
 from duetime.server.rest.resources.batch import SCHEDULE_BATCH
 from duetime.server.rest.resources.costs import OF_COSTS
@@ -43,4 +44,5 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     *OF_SHADOW,
     *OF_RETENTION,
     *OF_ALERTS,
+    *OF_TOP,
 )

@@ -16,6 +16,7 @@ from duetime.server.cli.remote.client import RemoteAnswer, RemoteServer
 from duetime.server.cli.remote.tables import zone_of
 from duetime.server.cli.remote.tasks import Params
 from duetime.server.cli.reports.alerts import show_alerts
+from duetime.server.cli.reports.top import watch
 from duetime.server.cli.storage import retention
 from duetime.tools.admin.audit_rows import read_head
 from duetime.tools.admin.secret_rows import read_hosts
@@ -143,3 +144,9 @@ def _together(one: RemoteAnswer, other: RemoteAnswer) -> RemoteAnswer:
 def alerts(server: RemoteServer, params: Params) -> None:
     """List alerts."""
     show_alerts(server.get("/alerts"), _now(), as_json=params["as_json"])
+
+
+def top(server: RemoteServer, params: Params) -> None:
+    """Show live statistics."""
+    once, as_json = params["once"], params["as_json"]
+    watch(lambda: server.get("/top"), zone_of(params), params["interval"], once=once, as_json=as_json)

@@ -58,6 +58,7 @@ VERBS: Final[Mapping[str, Callable[[RemoteServer, Mapping[str, Any]], None]]] = 
     "retention status": administration.retention_status,
     "retention run": administration.retention_run,
     "alerts": administration.alerts,
+    "top": administration.top,
 }
 
 

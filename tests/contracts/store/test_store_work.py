@@ -63,3 +63,17 @@ def test_a_report_tells_the_trend_against_the_same_time_before(store: Store, clo
 def test_a_report_of_nothing_says_so(store: Store, clock: Clock) -> None:
     lines = list(report_lines(store.run_history.report(None, NOON - WEEK, NOON), "America/Edmonton"))
     assert lines[1:3] == ["0 runs ended (as before): 0 succeeded, 0 failed, 0 expired", "no run had a deadline"]
+
+
+def test_runs_of_workers_are_those_that_run_now_the_longest_first(store: Store, clock: Clock) -> None:
+    ended = started(store, worker="w1")
+    store.claims.settle([settlement(ended)])
+    first = started(store, worker="w2", tenant="globex", action="webhook")
+    clock.forward(seconds=5)
+    second = started(store, worker="w1")
+
+    assert [(run.run_id, run.worker, run.tenant, run.action, run.attempt) for run in store.workers.runs()] == [
+        (first.run.id, "w2", "globex", "webhook", 1),
+        (second.run.id, "w1", TENANT, "reminder", 1),
+    ]
+    assert [run.run_id for run in store.workers.runs(limit=1)] == [first.run.id]

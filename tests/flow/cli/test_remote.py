@@ -199,6 +199,7 @@ def test_an_operator_sets_pools_and_reads_statistics(
     said("pools", "set", "gpu", '{"capacity": 2}')
     assert "gpu" in said("pools", "list")
     assert "critical" in said("stats")
+    assert "critical" in said("top", "--once")
     assert json.loads(said("workers", "--json"))["schema"] == "duetime.workers/1"
     said("pools", "remove", "gpu")
     assert said("pools", "list") == "No pool is declared.\n"

@@ -118,6 +118,7 @@ def requests_about(task_id: str, key_id: str = "8k4n0ry3x5jc", run_id: str = UNK
             Asked("POST", "/retention/run"),
             Asked("POST", "/retention/run", {"body": {"dry_run": True}}),
         ],
+        "get_top": [Asked("GET", "/top")],
         "list_alerts": [Asked("GET", "/alerts")],
         "get_run_log": [
             *(Asked("GET", f"/runs/{each}/log") for each in (run_id, task_id)),

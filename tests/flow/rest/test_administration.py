@@ -265,6 +265,7 @@ async def test_an_administrator_of_one_tenant_reads_and_changes_no_other_one(gua
         await sent(guarded, "GET", "/retention", token=admin),
         await sent(guarded, "POST", "/retention/run", token=admin),
         await sent(guarded, "GET", "/alerts", token=admin),
+        await sent(guarded, "GET", "/top", token=admin),
     ]
     unknown = [
         await sent(guarded, "POST", f"/keys/{theirs.split('_')[1]}/{verb}", token=admin)

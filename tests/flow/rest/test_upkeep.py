@@ -15,7 +15,7 @@ from duetime.scheduler.store.schema.audit_tables import audit_entries
 from duetime.server.rest.administration import retention
 from sqlalchemy import update
 
-from tests.builders import Clock, added, cancelled
+from tests.builders import Clock, added, cancelled, started
 from tests.flow.auth.conftest import Site, serving
 from tests.flow.rest.conftest import SECRET_KEY, sent
 
@@ -171,3 +171,19 @@ async def test_alerts_are_listed_with_what_they_say_and_where_to_read_on(site: S
     assert [(each["alert"], each["state"], each["runbook"]) for each in found["alerts"]] == [
         ("DuetimeWorkersLost", "firing", "docs/runbook.md#duetimeworkerslost")
     ]
+
+
+async def test_the_installation_at_one_moment_has_counts_and_runs_and_no_word_of_a_tenant(site: Site) -> None:
+    store = site.app.store
+    claim = started(store, store.now(), tenant="acme", title="Canary title", worker="w7")
+    found = await sent(site, "GET", "/top")
+    top = found.json()
+
+    assert [(worker["id"], [run["run_id"] for run in worker["runs"]]) for worker in top["workers"]] == [
+        ("w7", [claim.run.id])
+    ]
+    assert {tier["tier"]: tier["states"] for tier in top["tiers"]}["normal"] == {"running": 1}
+    assert (top["outcomes"]["started"], top["pools"], "queue" in top) == (1, {}, False)
+    assert "no process is running tasks" in top["silent"]
+    assert "Canary" not in found.text
+    assert store.audit.page("local", AuditFilter(), limit=1).entries == ()
