@@ -23,15 +23,19 @@ from rich.live import Live
 USUAL_INTERVAL_S: Final = 2.0
 MIN_INTERVAL_S, MAX_INTERVAL_S = 0.5, 3_600.0
 
-Read = Callable[[], Mapping[str, Any]]
-Interval = Annotated[
+ReadFrame = Callable[[], Mapping[str, Any]]
+FrameInterval = Annotated[
     float, typer.Option(min=MIN_INTERVAL_S, max=MAX_INTERVAL_S, help="seconds between two frames, 0.5 to 3600")
 ]
-Once = Annotated[bool, typer.Option("--once", help="write one frame and end, as into a pipe")]
+OneFrame = Annotated[bool, typer.Option("--once", help="write one frame and end, as into a pipe")]
 
 
 def top(
-    context: typer.Context, *, interval: Interval = USUAL_INTERVAL_S, once: Once = False, as_json: AsJson = False
+    context: typer.Context,
+    *,
+    interval: FrameInterval = USUAL_INTERVAL_S,
+    once: OneFrame = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show what waits and runs now, by tier, pool and worker, and what was missed, until Ctrl-C."""
     with session(context).app() as app:
@@ -44,7 +48,7 @@ def top(
         )
 
 
-def watch(read: Read, zone: str, interval_s: float, *, once: bool, as_json: bool) -> None:
+def watch(read: ReadFrame, zone: str, interval_s: float, *, once: bool, as_json: bool) -> None:
     """Show frames until Ctrl-C; one alone where it is asked for, and where nobody looks."""
     if as_json:
         output.as_json(dict(read()))
@@ -54,7 +58,7 @@ def watch(read: Read, zone: str, interval_s: float, *, once: bool, as_json: bool
         _live(read, zone, interval_s)
 
 
-def _live(read: Read, zone: str, interval_s: float) -> None:
+def _live(read: ReadFrame, zone: str, interval_s: float) -> None:
     """Draw on the other screen of the terminal, which is as it was in the end, however that comes."""
     console = Console(file=sys.stdout, highlight=False, markup=False, emoji=False)
     with _ends_by_signal(), Live(console=console, screen=True, auto_refresh=False, transient=True) as live:
@@ -63,7 +67,7 @@ def _live(read: Read, zone: str, interval_s: float) -> None:
             time.sleep(interval_s)
 
 
-def _shown(read: Read, zone: str, width: int) -> Any:
+def _shown(read: ReadFrame, zone: str, width: int) -> Any:
     """Return the next frame; while there is none to read, why: the next one may be."""
     try:
         return frame(read(), zone, width)
