@@ -52,6 +52,8 @@ def summary(found: ShadowDifference) -> str:
 def shift_text(tier: TierDifference) -> str:
     """Return how keys of a tier would move: `2 min earlier`."""
     shift = timedelta(seconds=round(tier.mean_shift.total_seconds()))
+    if not tier.runs:
+        return "-"
     if not shift:
         return "same"
     return f"{length(abs(shift))} {'earlier' if shift < timedelta(0) else 'later'}"

@@ -7,6 +7,7 @@ from itertools import zip_longest
 from typing import Any, Final
 
 from duetime.scheduler.dispatch.policy_registry import PolicyChange
+from duetime.scheduler.dispatch.shadow_registry import NoShadow
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.rules.policies.policy import (
     DEFAULT_POLICY,
@@ -19,9 +20,12 @@ from duetime.scheduler.rules.policies.policy import (
 from duetime.scheduler.task import Tier
 from duetime.server.admin.answers import Answer, Moved, Page, get, post
 from duetime.server.admin.visit import Visit
+from duetime.tools.admin.shadow_rows import report_json
 
 PARTS: Final = ("patience", "value", "shares", "ceilings", "headroom")
 TRY: Final = "try"
+MAKE: Final = "make"
+COMPARE: Final = "compare"
 
 
 def policy(visit: Visit) -> Page:
@@ -43,6 +47,7 @@ def _page(visit: Visit, tried: PolicyChange | None = None, reason: str = "", bac
         "tried": tried,
         "reason": reason,
         "back_to": back_to,
+        "shadow": _shadow(visit),
     }
     return Page("policy.html", "Policy", values)
 
@@ -62,7 +67,9 @@ def _changed(before: PolicyVersion | None, after: PolicyVersion) -> tuple[str, .
 
 
 def change(visit: Visit) -> Answer:
-    """Try a change, or make it."""
+    """Try a change, make it, or compare it as a shadow."""
+    if visit.form.get("do") == COMPARE:
+        return _compare(visit)
     only_tried, reason = visit.form.get("do") == TRY, visit.form.get("reason", "").strip()
     made = visit.app.registry.policies.set(_given(visit), by=visit.principal, reason=reason or None, dry_run=only_tried)
     return _page(visit, made, reason) if only_tried else _done(visit, made)
@@ -74,6 +81,30 @@ def roll_back(visit: Visit) -> Answer:
     version = _version(visit.form.get("version", ""))
     made = visit.app.registry.policies.roll_back(version, by=visit.principal, reason=reason or None, dry_run=only_tried)
     return _page(visit, made, reason, version) if only_tried else _done(visit, made)
+
+
+def _compare(visit: Visit) -> Moved:
+    reason = visit.form.get("reason", "").strip()
+    visit.app.registry.policies.shadow.set(_given(visit), by=visit.principal, reason=reason or None)
+    return Moved(visit.url("/policy"), "The shadow is set. It changes nothing that runs.")
+
+
+def _shadow(visit: Visit) -> dict[str, Any] | None:
+    """Return the shadow and what it would have chosen, None without one."""
+    try:
+        return report_json(visit.app.registry.policies.shadow.report())
+    except NoShadow:
+        return None
+
+
+def end_shadow(visit: Visit) -> Moved:
+    """End the shadow, or put it in force and end it."""
+    policies, said = visit.app.registry.policies, ""
+    if visit.form.get("do") == MAKE:
+        report = policies.shadow.report()
+        said = _done(visit, policies.set(report.switch_on, by=visit.principal, reason=report.shadow.reason)).said
+    policies.shadow.remove(by=visit.principal)
+    return Moved(visit.url("/policy"), f"{said} The shadow has ended.".strip())
 
 
 def _done(visit: Visit, made: PolicyChange) -> Moved:
@@ -119,5 +150,6 @@ def _number(text: str) -> float | str:
 ROUTES = (
     get("/policy", policy, operators=True),
     post("/policy", change, operators=True),
+    post("/policy/shadow", end_shadow, operators=True),
     post("/policy/roll-back", roll_back, operators=True),
 )

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from duetime.scheduler.foresight.decision_reader import DecisionReader
+from duetime.scheduler.foresight.decision_text import lines
 from duetime.scheduler.history.dead_letters import LetterState
 from duetime.scheduler.history.run_detail import RunDetail
 from duetime.scheduler.history.runs import RunFilter
+from duetime.scheduler.rules.policies.recorded import Decision
 from duetime.scheduler.rules.redact import redacted_json
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.task import State, TaskView
@@ -17,6 +20,8 @@ from duetime.server.admin.visit import Visit
 
 OTHER_RUNS_SHOWN_ROWS = 10
 LOG_LINES_SHOWN_ROWS = 200
+DECISIONS_SHOWN_ROWS = 3
+DECISIONS_READ_ROWS = 50
 
 
 def run(visit: Visit) -> Page:
@@ -52,6 +57,7 @@ def _values(visit: Visit, found: RunDetail, view: TaskView, reasons: Any) -> dic
         "costs": _by_pool(found.costs.values()),
         "log": _log(visit, found),
         "others": _others(visit, found),
+        "decisions": _decisions(visit, found),
         "letter": letter,
         "may_cancel": found.is_current and not ended,
         "may_run": letter is None and found.is_current and shown.state not in {State.RUNNING, State.CANCELLED},
@@ -62,6 +68,14 @@ def _values(visit: Visit, found: RunDetail, view: TaskView, reasons: Any) -> dic
 def _log(visit: Visit, found: RunDetail) -> RunLog:
     by = visit.acting_in(found.run.tenant)
     return visit.scheduler.run_log(found.run.id, newest=LOG_LINES_SHOWN_ROWS, by=by)
+
+
+def _decisions(visit: Visit, found: RunDetail) -> list[tuple[Decision, list[str]]]:
+    """Return the newest recorded decisions of the queue on the run, in words."""
+    by, task_id = visit.acting_in(found.run.tenant), found.record.task.id
+    page = DecisionReader(visit.store).page(task_id=task_id, limit=DECISIONS_READ_ROWS, by=by)
+    own = [each for each in page.decisions if each.run_id == found.run.id]
+    return [(each, [*lines(each)]) for each in own[:DECISIONS_SHOWN_ROWS]]
 
 
 def _by_pool(of_attempts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:

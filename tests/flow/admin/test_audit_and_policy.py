@@ -120,6 +120,26 @@ async def test_a_change_of_the_policy_is_tried_and_then_made_and_undone(admin_pa
     assert "policy restored" in await text_of(admin, "/audit")
 
 
+async def test_a_change_is_compared_as_a_shadow_and_put_in_force(admin_page: Open) -> None:
+    admin = await admin_page()
+    policies = admin.site.app.registry.policies
+    assert "compared with recorded decisions before they are in force" in await text_of(admin, "/policy")
+    await admin.post("/policy", do="compare", reason="reports are late", **{"shares.low": "0.12"})
+    assert policies.refresh().version == 0
+    page = await text_of(admin, "/policy")
+    assert all(word in page for word in ("reports are late", "shares.low: 0.1 -&gt; 0.12", "Put the shadow in force"))
+    assert "No decision under the policy in force is recorded yet" in page
+    await admin.post("/policy/shadow", do="make")
+    assert (policies.refresh().version, policies.policy().shares.guaranteed[3]) == (1, 0.12)
+    assert "Put the shadow in force" not in await text_of(admin, "/policy")
+    audit = await text_of(admin, "/audit")
+    assert all(act in audit for act in ("shadow set", "shadow removed", "policy set"))
+    await admin.post("/policy", do="compare", **{"shares.low": "0.2"})
+    await admin.post("/policy/shadow", do="end")
+    assert policies.refresh().version == 1
+    assert (await admin.post("/policy/shadow", do="end")).status_code == 404
+
+
 @pytest.mark.parametrize("wrong", [{"patience.normal": "-1"}, {"shares.low": "2"}, {"value.high": CANARY}])
 async def test_a_number_out_of_range_is_refused_and_nothing_changes(admin_page: Open, wrong: dict[str, str]) -> None:
     admin = await admin_page()
@@ -140,6 +160,7 @@ async def test_the_policy_is_of_operators_and_a_reader_changes_nothing(admin_pag
     await admin.enter("admin")
     assert (await admin.get("/policy")).status_code == 403
     assert (await admin.post("/policy", **{"value.high": "9"})).status_code == 403
+    assert (await admin.post("/policy/shadow", do="end")).status_code == 403
     await admin.enter("admin:read", tenant="house")
     page = await text_of(admin, "/policy")
     assert "Put in force" not in page

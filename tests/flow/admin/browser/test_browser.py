@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 from contextlib import ExitStack, contextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from duetime.scheduler.rules.policies.decision import Contender, Look, PoolSeen
+from duetime.scheduler.rules.policies.recorded import Decision, KeyFacts
 from duetime.scheduler.task import State
 from playwright.sync_api import Browser, expect
 
@@ -61,6 +64,30 @@ def test_anybody_can_use_the_page_of_a_run(window: Window, state: str) -> None:
     window.open(f"/runs?state={state}")
     window.page.locator("tbody tr[data-row] th a").first.click()
     expect(window.page.get_by_role("heading", name="Payload")).to_be_visible()
+    check(window)
+
+
+def test_anybody_can_use_a_recorded_decision_and_a_shadow(window: Window, site: Served) -> None:
+    store, at = site.app.store, site.app.store.now()
+    (run,) = site.app.scheduler.runs(limit=1).runs
+    ms = at.timestamp() * 1000
+    head, other = Contender(run.id, ms - 4000, "local"), Contender("r_7k3m9qx2w4hb00000000", ms + 90_000, "local")
+    look = Look(ms, 0, 4, (0.0,) * 5, (2.0,) * 5, (None, None, head, None, other), 3, head, (PoolSeen("gpu", 1, 2),))
+    facts = {head.run_id: KeyFacts(at - timedelta(minutes=6), None, timedelta(seconds=1), late=False, cost=0.5)}
+    store.decisions.add([Decision("d_1", at, "local", run.task_id, run.id, "w1", look, facts)])
+    site.app.registry.policies.shadow.set({"patience": {"normal": "1 h"}}, reason="to compare")
+    try:
+        window.open("/policy")
+        expect(window.page.get_by_role("button", name="Put the shadow in force")).to_be_visible()
+        expect(window.page.get_by_role("cell", name=" later")).to_be_visible()
+        check(window)
+    finally:
+        site.app.registry.policies.shadow.remove()
+    window.page.set_viewport_size({"width": 1280, "height": 900})
+    window.open(f"/runs/{run.id}")
+    expect(window.page.get_by_role("heading", name="Why it went when it did")).to_be_visible()
+    window.page.get_by_text("taken by a worker").click()
+    expect(window.page.get_by_text("Pool gpu: 1 needed, 2 free.")).to_be_visible()
     check(window)
 
 
