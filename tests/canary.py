@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import gzip
+import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from urllib.parse import quote
@@ -15,6 +17,7 @@ OTHER_KEY = base64.b64encode(b"o" * 32).decode()
 
 _FORMS = (CANARY, quote(CANARY, safe=""), base64.b64encode(CANARY.encode()).decode().rstrip("="))
 MAX_FILE_BYTES = 8_000_000
+GZIP = b"\x1f\x8b"
 
 
 def shown_in(text: str) -> list[str]:
@@ -28,9 +31,19 @@ def files_with_it(folder: Path) -> Iterator[Path]:
     forms = [form.encode() for form in _FORMS]
     for path in folder.rglob("*"):
         if path.is_file() and path.stat().st_size <= MAX_FILE_BYTES:
-            found = path.read_bytes()
+            found = unpacked(path.read_bytes())
             if any(form in found for form in forms):
                 yield path
+
+
+def unpacked(content: bytes) -> bytes:
+    """Return what a file has; an archive and a compressed export have it packed."""
+    if not content.startswith(GZIP):
+        return content
+    try:
+        return gzip.decompress(content)
+    except (OSError, EOFError, zlib.error):
+        return content
 
 
 def leaks(sections: Iterable[tuple[str, str]], folder: Path | None) -> list[str]:

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
+import html
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 from duetime.scheduler.access.secret import read_key
+from duetime.scheduler.dispatch.retention import Sweep
+from duetime.scheduler.history.retention import RetentionKind, RetentionPolicy, RetentionRule
 from duetime.scheduler.store import Store, migrate_store, open_store
 from duetime.scheduler.task import DeliveryState, State
 from duetime.server.app import Role, build
@@ -26,7 +33,7 @@ from pydantic import SecretStr
 from redis import Redis
 from sqlalchemy import create_engine, inspect, text
 
-from tests.canary import CANARY, KEY, files_with_it, leaks, shown_in
+from tests.canary import CANARY, KEY, files_with_it, leaks, shown_in, unpacked
 from tests.flow.delivery.receiver import Answer, Server, serving
 from tests.flow.protocol.serve_process import ADDRESS
 from tests.flow.waiting import eventually
@@ -36,6 +43,8 @@ OWN = ("raises", "returns", "talks", "crashes", "hangs")
 ECHO = json.dumps({"headers": {"authorization": f"Bearer {CANARY}"}}).encode()
 ANSWERS = {"success": Answer(200, body=ECHO), "failure": Answer(400, body=ECHO), "outage": Answer(500, body=ECHO)}
 ONCE = {"max_attempts": 1, "backoff_seconds": 1, "max_backoff_seconds": 1}
+LINK = re.compile(r'href="(/admin[^"#]*)"')
+MAX_PAGES = 110
 ENDED = {State.SUCCEEDED, State.FAILED}
 
 
@@ -46,7 +55,7 @@ def hang(_file: object) -> None:
 @pytest.fixture
 def receivers() -> Iterator[dict[str, Server]]:
     """Serve a receiver for each answer, one that never answers, and one for the channel."""
-    names = (*ANSWERS, "silence", "channel")
+    names = (*ANSWERS, "silence", "channel", "traces")
     open_ones = {name: serving(Server()) for name in names}
     made = {name: next(each) for name, each in open_ones.items()}
     for name, answer in ANSWERS.items():
@@ -82,6 +91,8 @@ def environment(tmp_path: Path, receivers: dict[str, Server], monkeypatch: pytes
     }
     for name, value in settings.items():
         monkeypatch.setenv(f"DUETIME_{name}", value)
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", receivers["traces"].url(path="/v1/traces"))
+    monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "100")
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.syspath_prepend(str(ROOT))
 
@@ -146,6 +157,39 @@ async def over_mcp(address: str, tasks: list[str]) -> str:
     return repr(seen) + repr(read)
 
 
+def over_http(address: str, store: Store, tasks: list[str]) -> dict[str, str]:
+    """Return each page of the admin page that a link leads to, its exports, the metrics, and each answer of REST."""
+    root, pages = address.removesuffix("/mcp"), dict[str, str]()
+    runs = [store.tasks.get("local", task).run.id for task in tasks]
+    wanted = ["/metrics", "/admin", "/admin/runs?format=csv", "/admin/runs?format=json"]
+    wanted += [f"/admin/runs/{run}" for run in runs]
+    for path, methods in json.loads((ROOT / "docs/openapi.json").read_text("utf-8"))["paths"].items():
+        if "get" in methods and "/changes" not in path:
+            named = [path.replace("{task_id}", tasks[at]).replace("{run_id}", runs[at]) for at in (1, 2)]
+            wanted += [f"/v1{each}" for each in named]
+    with httpx2.Client(base_url=root, timeout=60) as http:
+        while wanted and len(pages) < MAX_PAGES:
+            path = wanted.pop(0)
+            if path not in pages and not path.startswith(("/admin/static", "/admin/live")):
+                answer = http.get(path)
+                pages[path] = answer.text + str(answer.headers)
+                followed = LINK.findall(answer.text) if path.startswith("/admin") else []
+                wanted += map(html.unescape, followed)
+    return pages
+
+
+def archived(url: str, folder: Path) -> list[Path]:
+    """Let all that has ended get old and be deleted; return the files of the archive."""
+    folder.mkdir()
+    later = datetime.now(UTC) + timedelta(days=400)
+    rules = tuple(RetentionRule(kind, timedelta(days=1)) for kind in RetentionKind)
+    store = open_store(url, clock=lambda: later)
+    store._database.write(lambda connection: connection.exec_driver_sql("DELETE FROM dead_letters"))
+    list(Sweep(store, RetentionPolicy(rules, folder)).run())
+    store.close()
+    return list(folder.rglob("*.gz"))
+
+
 def over_the_command_line(say: Say, tasks: list[str]) -> str:
     shown = [say("show", task, "--history", *how) for task in tasks for how in ((), ("--json",))]
     verbs = [
@@ -180,14 +224,24 @@ def test_no_output_shows_the_value_of_a_secret(
         eventually(lambda: len(receivers["channel"].received) >= len(tasks), "the deliveries")
         said.append(asyncio.run(over_mcp(address, tasks)))
         said.append(over_the_command_line(say, tasks))
+        pages = over_http(address, store, tasks)
     store.close()
+    assert {"/metrics", "/admin/audit", "/v1/audit"} <= pages.keys()
+    assert sum("***" in page for path, page in pages.items() if path.startswith("/admin/runs/r_")) > 3
+    traces = b"".join(each.body for each in receivers["traces"].received).decode("latin-1")
+    assert "duetime" in traces
+    assert any(
+        "***" in unpacked(path.read_bytes()).decode()
+        for path in archived(f"sqlite:///{tmp_path}/duetime.db", tmp_path / "archive")
+    )
     for receiver in (*ANSWERS, "channel"):
         got = [each.headers["authorization"] for each in receivers[receiver].received]
         assert got == [f"Bearer {CANARY}"] * len(got) != []
     everything = "\n".join(said)
     assert everything.count("***") > 5
     assert "***" in log.read_text()
-    assert leaks([("output", everything), ("log", log.read_text())], tmp_path) == []
+    shown = [("output", everything), ("log", log.read_text()), ("traces", traces), *pages.items()]
+    assert leaks(shown, tmp_path) == []
     assert "unknown" in everything
 
 
@@ -246,5 +300,7 @@ def test_the_watch_over_all_tests_notices_a_leak(tmp_path: Path) -> None:
     assert list(files_with_it(tmp_path)) == [tmp_path / "leak.db"]
     found = leaks([("Captured stdout call", f"well\nBearer {CANARY}\n")], tmp_path)
     assert [each.split(":")[0] for each in found] == ["Captured stdout call", str(tmp_path / "leak.db")]
+    (tmp_path / "leak.db").write_bytes(gzip.compress(CANARY.encode()))
+    assert list(files_with_it(tmp_path)) == [tmp_path / "leak.db"]
     (tmp_path / "leak.db").unlink()
     assert shown_in("canary") == []
