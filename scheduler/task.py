@@ -238,6 +238,7 @@ class TaskView:
     expected: bool = False
     failed_attempt: Attempt | None = None  # the newest with a traceback, of this run or the last one
     log: RunLog | None = None  # the last lines of this run or, before it has begun, of the last one
+    cost: str | None = None  # of the same run, with its currency
     other_actions: tuple[str, ...] = ()  # after a reminder was scheduled: those that would have done more
 
     @property

@@ -123,7 +123,7 @@ def with_details(task: TaskPayload, view: TaskView, *, whole: bool = False) -> T
     details = {"message": message if whole else task.message, "payload": shown[0] or None, "result": shown[1]}
     asked = MAX_HISTORY_LOG_LINES, None if whole else MAX_HISTORY_LOG_CHARS
     log = log_part(view, *(asked if whole or task.history else (MAX_LOG_LINES, MAX_LOG_CHARS)))
-    return task.model_copy(update={**details, "log": log})
+    return task.model_copy(update={**details, "log": log, "cost": view.cost})
 
 
 def log_part(view: TaskView, lines: int, room: int | None) -> LogPart | None:

@@ -205,6 +205,7 @@ class TaskPayload(_Part):
     payload: Any = None
     result: Any = None
     log: LogPart | None = None
+    cost: str | None = None
     delivery: DeliveryPart | None = None
     labels: tuple[str, ...] | None = None
     owner: str

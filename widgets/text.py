@@ -77,6 +77,7 @@ def _task(task: TaskPayload, room: _Room) -> str:
         _given_line(task, room),
         _outcome_line(task, room),
         _log_line(task, room),
+        f"Cost {task.cost}." if task.cost else "",
         _notes(task),
         f"{_moves(task)} {THEIRS}.",
     )

@@ -21,9 +21,10 @@ from duetime.scheduler.intake.validation import MAX_TASKS_COUNTED, check_filter,
 from duetime.scheduler.principal import LOCAL, Principal
 from duetime.scheduler.queue.remote import NoAnswer
 from duetime.scheduler.rules.estimates import UNKNOWN_ESTIMATE
+from duetime.scheduler.rules.limits.price import amount_of, money
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.store import Store
-from duetime.scheduler.task import Attempt, InboxMessage, State, TaskFilter, TaskPage, TaskRecord, TaskView
+from duetime.scheduler.task import Attempt, InboxMessage, Run, State, TaskFilter, TaskPage, TaskRecord, TaskView
 from duetime.scheduler.view_parts import RunLog
 
 MAX_LOG_LINES_SHOWN = 20
@@ -33,6 +34,12 @@ MAX_OUTCOMES_MENTIONED = 5
 
 def _unknown_length(record: TaskRecord) -> timedelta:
     return record.task.estimate or UNKNOWN_ESTIMATE
+
+
+def _ran(record: TaskRecord) -> Run | None:
+    """Return the current run once it has started, else the last one; None where none has started."""
+    run = record.run if record.run.attempt else record.last_run
+    return run if run is not None and run.attempt else None
 
 
 class Reader(RunReader):
@@ -48,14 +55,18 @@ class Reader(RunReader):
         """Return one task and what it waits for. Raises TaskNotFound, which names the closest ids of the tenant."""
         record = self._store.tasks.get(by.tenant, task_id)
         view = view_of(record, self._store.now(), facts=self._facts(record))
-        return replace(
-            view, unread=self._unread(record, by), failed_attempt=self._failed_attempt(record), log=self._log(record)
-        )
+        unread, failed_attempt = self._unread(record, by), self._failed_attempt(record)
+        log, cost = self._log(record), self._cost(record)
+        return replace(view, unread=unread, failed_attempt=failed_attempt, log=log, cost=cost)
+
+    def _cost(self, record: TaskRecord) -> str | None:
+        run = _ran(record)
+        cost = self._store.usage.cost_of(run.id) if run else None
+        return None if cost is None else f"{money(amount_of(cost))} {self._store.usage.currency}"
 
     def _log(self, record: TaskRecord) -> RunLog | None:
-        """Return the last lines of the current run once it has started, else of the last one; None without any."""
-        run = record.run if record.run.attempt else record.last_run
-        if run is None or not run.attempt:
+        run = _ran(record)
+        if run is None:
             return None
         log = self._store.run_logs.newest(record.task.tenant, run.id, limit=MAX_LOG_LINES_SHOWN)
         return log if log.lines else None

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 from duetime.scheduler.history.work_report import ActionWork, WorkReport
+from duetime.scheduler.rules.limits.price import money
 from duetime.scheduler.rules.time import times, zones
 
 
-def report_lines(report: WorkReport, zone: str) -> Iterator[str]:
+def report_lines(report: WorkReport, zone: str, currency: str) -> Iterator[str]:
     """Write a report; wall times are those of the zone."""
     now, then = report.work.total(), report.before.total()
     home = zones.load(zone)
@@ -23,8 +24,11 @@ def report_lines(report: WorkReport, zone: str) -> Iterator[str]:
     )
     yield _deadlines(now, then)
     yield f"dead letters: {now.failed:,} ({_trend(now.failed, then.failed)})"
+    if report.work.cost or report.before.cost:
+        cost, before = report.work.cost, report.before.cost
+        yield f"cost: {money(cost)} {currency} ({_trend(float(cost), float(before))})"
     for pool, units in sorted(report.work.units.items()):
-        yield f"cost: {units:,.10g} units of {pool} ({_trend(units, report.before.units.get(pool, 0))})"
+        yield f"used: {units:,.10g} units of {pool} ({_trend(units, report.before.units.get(pool, 0))})"
     for each in report.work.worst():
         counts = f"{each.failed:,} failed, {each.expired:,} expired, {each.missed:,} missed their deadline"
         yield f"worst: {each.action}: {counts}, of {each.ended:,}"

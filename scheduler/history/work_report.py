@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from decimal import Decimal
 from typing import Final
 
 MAX_WORST_ACTIONS: Final = 5
@@ -32,7 +33,7 @@ class ActionWork:
 class WorkDone:
     """The runs that ended from `since` on and before `until`, by action, and the `units` used of each pool.
 
-    With `at_least` there were more.
+    With `at_least` there were more. `cost` is of all attempts that ended then, 0 where no pool had a price.
     """
 
     since: datetime
@@ -40,6 +41,7 @@ class WorkDone:
     actions: tuple[ActionWork, ...] = ()
     units: Mapping[str, float] = field(default_factory=dict)
     at_least: bool = False
+    cost: Decimal = Decimal(0)
 
     def total(self) -> ActionWork:
         """Return all actions together."""

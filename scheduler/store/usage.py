@@ -13,6 +13,7 @@ from sqlalchemy import Connection, bindparam, func, select
 _SPENT = select(func.sum(usage.c.units)).where(usage.c.pool == bindparam("of_pool"), usage.c.at >= bindparam("start"))
 _FIRST = select(func.min(usage.c.at)).where(usage.c.pool == bindparam("of_pool"))
 
+_OF_RUN = select(func.sum(usage.c.cost)).where(usage.c.run_id == bindparam("of_run"))
 _COST = select(func.sum(usage.c.cost)).where(
     usage.c.tenant == bindparam("of_tenant"), usage.c.at >= bindparam("start"), usage.c.cost.is_not(None)
 )
@@ -41,6 +42,13 @@ class Usage:
         """Return what attempts of a tenant cost that ended since an instant, in millionths."""
         of_tenant = {"of_tenant": tenant, "start": start}
         return int(self._database.read(lambda connection: connection.execute(_COST, of_tenant).scalar()) or 0)
+
+    def cost_of(self, run_id: str) -> int | None:
+        """Return what the attempts of a run cost, in millionths; None where it used no pool with a price."""
+        found: int | None = self._database.read(
+            lambda connection: connection.execute(_OF_RUN, {"of_run": run_id}).scalar()
+        )
+        return None if found is None else int(found)
 
     def since(self, starts: Mapping[str, datetime]) -> dict[str, float]:
         """Return by pool the units used since its instant; 0.0 for none."""

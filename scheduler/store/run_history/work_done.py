@@ -6,9 +6,12 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from duetime.scheduler.history.costs import CostGroup
 from duetime.scheduler.history.work_report import ActionWork, WorkDone
+from duetime.scheduler.rules.limits.price import amount_of
 from duetime.scheduler.store.database.dialects import dialect_of
 from duetime.scheduler.store.lists.tenants import tenants
+from duetime.scheduler.store.run_history.cost_sums import cost_sums
 from duetime.scheduler.store.schema.pool_tables import pools, usage
 from duetime.scheduler.store.schema.tables import runs, tasks
 from duetime.scheduler.task import State
@@ -26,7 +29,8 @@ def work_done(connection: Connection, tenant: str | None, since: datetime, until
     actions = _actions(connection, named, since, until)
     at_least = sum(each.ended for each in actions) >= MAX_RUNS_REPORTED
     units = _units(connection, since, until) if tenant is None else {}
-    return WorkDone(since, until, tuple(actions), units, at_least)
+    costs = cost_sums(connection, named, since, until, groups=(CostGroup.TENANT,), zone="UTC")
+    return WorkDone(since, until, tuple(actions), units, at_least, amount_of(sum(costs.values())))
 
 
 def _actions(connection: Connection, named: Sequence[str], since: datetime, until: datetime) -> list[ActionWork]:

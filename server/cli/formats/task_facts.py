@@ -88,6 +88,7 @@ def task_facts(task: TaskPayload) -> None:
             ("last run", _last_run(task)),
             *_parts("result", task.result),
             *_log(task),
+            ("cost", task.cost),
             ("delivery", _delivery(task)),
             ("error", task.delivery.error if task.delivery else None),
             ("labels", ", ".join(task.labels or ())),

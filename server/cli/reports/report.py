@@ -10,6 +10,7 @@ import typer
 from duetime.scheduler.foresight.report_text import report_lines
 from duetime.scheduler.history.work_report import ActionWork, WorkDone
 from duetime.scheduler.intake.bounds import resolve_bound
+from duetime.scheduler.rules.limits.price import money
 from duetime.scheduler.rules.time import times
 from duetime.scheduler.task import Json
 from duetime.server.cli import output
@@ -25,14 +26,16 @@ def report(
     as_json: AsJson = False,
 ) -> None:
     """Report what was missed, how late, what it cost, the worst actions, and the trend."""
-    zone = session(context).settings().timezone or "UTC"
+    settings = session(context).settings()
+    zone = settings.timezone or "UTC"
     with session(context).store() as store:
         now = store.now()
         found = store.run_history.report(tenant, resolve_bound(since, now=now, zone=zone, argument="since"), now)
     if as_json:
-        output.as_json({"schema": "duetime.report/1", **_json(found.work), "before": _json(found.before)})
+        currency: dict[str, Json] = {"currency": settings.currency}
+        output.as_json({"schema": "duetime.report/1", **currency, **_json(found.work), "before": _json(found.before)})
         return
-    for line in report_lines(found, zone):
+    for line in report_lines(found, zone, settings.currency):
         output.say(line)
 
 
@@ -45,6 +48,7 @@ def _json(work: WorkDone) -> dict[str, Json]:
         "total": _numbers(work.total()),
         "actions": actions,
         "units": dict(work.units),
+        "cost": money(work.cost),
     }
 
 

@@ -64,7 +64,7 @@ class WeeklyReport:
             task_id="",
             run_id="",
             title="The week of Duetime",
-            text="\n".join(report_lines(found, self._zone)),
+            text="\n".join(report_lines(found, self._zone, store.usage.currency)),
             state=State.SUCCEEDED,
             created_at=now,
         )

@@ -13,6 +13,7 @@ from typing import Final
 
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.records import Claim, Settlement
+from duetime.scheduler.rules.limits.price import MICROS_PER_UNIT
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.runtime.notifier import RunEvent
 from duetime.scheduler.task import State, Tier
@@ -56,6 +57,7 @@ class _Instruments:
         self.dispatch = histogram("dispatch_latency", dispatch, LATENCY_BUCKETS_S, "tier")
         wait = "From when a run was ready to its first start."
         self.wait = histogram("run_wait", wait, LATENCY_BUCKETS_S, "tier")
+        self.cost = counter("cost", "Cost of ended attempts, in the currency of the installation.", *OF_RUN)
         self.reserved = counter("pool_reserved_units", "Units that ended attempts had reserved.", "pool")
         self.used = counter("pool_used_units", "Units that they used.", "pool")
         self.wasted = counter("pool_wasted_units", "Units that they had reserved and did not use.", "pool")
@@ -84,6 +86,10 @@ class _OfRuns:
     @cached_property
     def duration(self) -> Histogram:
         return self._of.duration.labels(self.tier, self.action)
+
+    @cached_property
+    def cost(self) -> Counter:
+        return self._of.cost.labels(self.tier, self.action)
 
     @cached_property
     def lateness(self) -> Histogram:
@@ -160,6 +166,8 @@ class RunMetrics:
             series.preemptions.inc()
         if end.used:
             self._charge(claim, end)
+        if end.costs:
+            series.cost.inc(sum(end.costs.values()) / MICROS_PER_UNIT)
 
     def _charge(self, claim: Claim, end: Settlement) -> None:
         for name, used in end.used.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from decimal import Decimal
 
 from duetime.scheduler.foresight.report_text import report_lines
 from duetime.scheduler.history.work_report import ActionWork
@@ -22,7 +23,7 @@ def ends(store: Store, clock: Clock, *, minutes: int, to: State = State.SUCCEEDE
     store.claims.make_ready(limit=9)
     [claim] = store.claims.start([Start(run.id)], worker="w", epoch=None, lease=LEASE)
     clock.forward(minutes=minutes)
-    store.claims.settle([settlement(claim, to, used={"tokens": 5.0})])
+    store.claims.settle([settlement(claim, to, used={"tokens": 5.0}, costs={"tokens": 2_500})])
 
 
 def test_a_report_adds_up_what_ended_by_action_with_its_lateness_and_cost(store: Store, clock: Clock) -> None:
@@ -40,9 +41,11 @@ def test_a_report_adds_up_what_ended_by_action_with_its_lateness_and_cost(store:
         ActionWork("webhook", 2, 1, 0, 2, 2, 1, 30 * minutes, 30 * minutes),
     )
     assert found.work.units == {"tokens": 20.0}
+    assert found.work.cost == Decimal("0.01")
     assert [each.action for each in found.work.worst()] == ["webhook", "reminder"]
     mine = store.run_history.report(TENANT, NOON, clock()).work
     assert (mine.total().ended, mine.units) == (4, {}), "pools are of all tenants"
+    assert mine.cost == Decimal("0.0075")
 
 
 def test_a_report_tells_the_trend_against_the_same_time_before(store: Store, clock: Clock) -> None:
@@ -53,15 +56,16 @@ def test_a_report_tells_the_trend_against_the_same_time_before(store: Store, clo
     clock.forward(days=1)
     found = store.run_history.report(None, clock() - WEEK, clock())
     assert (found.work.total().ended, found.before.total().ended) == (3, 2)
-    lines = list(report_lines(found, "UTC"))
+    lines = list(report_lines(found, "UTC", "EUR"))
     assert lines[0] == "Wed 25 Nov 12:00 to Wed 02 Dec 2026 12:00 UTC"
     assert lines[1] == "3 runs ended (+50%): 3 succeeded, 0 failed, 0 expired"
     assert lines[2] == "deadlines: 0 of 3 missed (0.0%, the time before 0.0%)"
-    assert lines[3] == "dead letters: 0 (as before)"
+    assert lines[3:5] == ["dead letters: 0 (as before)", "cost: 0.0075 EUR (+50%)"]
 
 
 def test_a_report_of_nothing_says_so(store: Store, clock: Clock) -> None:
-    lines = list(report_lines(store.run_history.report(None, NOON - WEEK, NOON), "America/Edmonton"))
+    lines = list(report_lines(store.run_history.report(None, NOON - WEEK, NOON), "America/Edmonton", "EUR"))
+    assert "cost" not in "".join(lines)
     assert lines[1:3] == ["0 runs ended (as before): 0 succeeded, 0 failed, 0 expired", "no run had a deadline"]
 
 

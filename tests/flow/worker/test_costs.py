@@ -14,6 +14,9 @@ from duetime.scheduler.outcomes import Done, Outcome, Retry
 from duetime.scheduler.task import Json, RetryPolicy, State
 from duetime.server.app import App, Role, build
 from duetime.server.settings.model import Settings
+from duetime.widgets.outcome import with_details
+from duetime.widgets.payload import task_payload
+from duetime.widgets.text import task_text
 
 from tests.flow.waiting import eventually
 
@@ -66,6 +69,16 @@ def test_a_price_holds_from_then_on_and_the_history_stays(app: App) -> None:
     assert costs == {first: Decimal("0.003702"), second: Decimal("0.007404"), third: None}
     found = app.scheduler.runs(RunFilter(min_cost=Decimal("0.003703"))).runs
     assert [run.id for run in found] == [second]
+
+
+def test_a_task_shows_what_its_last_run_cost(app: App) -> None:
+    asked(app)
+    view = app.scheduler.get(app.scheduler.runs().runs[0].task_id)
+    assert view.cost == "0.003702 USD"
+    shown = with_details(task_payload(view), view)
+    assert shown.cost == "0.003702 USD"
+    assert "\nCost 0.003702 USD.\n" in task_text(shown)
+    assert app.scheduler.get(app.scheduler.schedule("Later", when="tomorrow").record.task.id).cost is None
 
 
 def test_a_run_costs_what_all_its_attempts_cost(app: App) -> None:
