@@ -5,16 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from http import HTTPStatus
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
 
 from duetime.scheduler.errors import DuetimeError, IllegalMove
 from duetime.scheduler.principal import Principal
 from duetime.server.auth.access import requires
-from duetime.server.rest import openapi
+from duetime.server.rest import changes, openapi
 from duetime.server.rest.change_feed import ChangeFeed
-from duetime.server.rest.changes import add_changes
 from duetime.server.rest.operation import Installation, Operation, RestAnswer, RestCall
 from duetime.server.rest.operations import OPERATIONS
 from duetime.server.rest.problem import Malformed, defect, not_served, problem
@@ -28,11 +28,14 @@ from duetime.server.rest.request_arguments import (
 )
 from duetime.tools.arguments import Arguments
 from duetime.tools.threads import cross
-from fastapi import FastAPI
+from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response
-from starlette.routing import BaseRoute, Match, Mount
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Match, Mount, Route
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
 
 PREFIX: Final = "/v1"
 SURFACE: Final = "rest"
@@ -51,14 +54,39 @@ def routes(parts: Callable[[], Installation], listeners: list[Callable[[Sequence
     return [mount]
 
 
-def api(parts: Callable[[], Installation], feed: ChangeFeed) -> FastAPI:
+def api(parts: Callable[[], Installation], feed: ChangeFeed) -> Starlette:
     """Return the API as an application of its own, below no prefix."""
-    found = openapi.documented(PREFIX)
-    for operation in OPERATIONS:
-        openapi.add(found, operation, _endpoint(operation, parts))
-    add_changes(found, parts, feed, SURFACE)
-    found.add_exception_handler(HTTPException, _not_served)
+    served = [
+        Route(openapi.DOCUMENT_PATH, _document),
+        *(_route(each.path, each.method, _endpoint(each, parts), each.name) for each in OPERATIONS),
+        _route(changes.PATH, "GET", changes.changes_endpoint(parts, feed, SURFACE), changes.NAME),
+    ]
+    found = Starlette(routes=served, exception_handlers={HTTPException: _not_served})
+    found.router.redirect_slashes = False
     return found
+
+
+def _route(path: str, method: str, endpoint: Endpoint, name: str) -> Route:
+    """Return a route for one method; Starlette's own answers HEAD too where it answers GET."""
+    made = Route(path, endpoint, methods=[method], name=name)
+    made.methods = {method}
+    return made
+
+
+@cache
+def document() -> Mapping[str, Any]:
+    """Return the OpenAPI document of the API."""
+
+    def add_all(documented: FastAPI) -> None:
+        for operation in OPERATIONS:
+            openapi.add(documented, operation)
+        changes.document_changes(documented)
+
+    return openapi.written(PREFIX, add_all)
+
+
+async def _document(_request: Request) -> Response:
+    return JSONResponse(await cross(document))
 
 
 class _Served:

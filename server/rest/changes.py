@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from duetime.scheduler.errors import DuetimeError, InvalidArgument
 from duetime.scheduler.events import Event
@@ -15,7 +15,7 @@ from duetime.scheduler.principal import Principal, Scope
 from duetime.server.auth.access import requires, token_of
 from duetime.server.protocol.subscriber_tokens import Holds, always
 from duetime.server.rest.change_feed import EVENTS_PER_READ, ChangeFeed, ChangeStream
-from duetime.server.rest.openapi import problems, scope_of
+from duetime.server.rest.openapi import problems, scope_of, unserved
 from duetime.server.rest.operation import Installation
 from duetime.server.rest.problem import Malformed, defect, problem
 from duetime.server.rest.request_arguments import ReadArguments, read_query
@@ -23,11 +23,13 @@ from duetime.server.rest.resources.history import event_payload
 from duetime.tools.argument_types import Whole
 from duetime.tools.arguments import Argument, Arguments
 from duetime.tools.threads import cross
-from fastapi import FastAPI
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Send
 from starlette.types import Scope as AsgiScope
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
 
 HEARTBEAT_INTERVAL_S: Final = 15.0
 RECONNECT_DELAY_MS: Final = 2_000
@@ -56,8 +58,10 @@ _HEARTBEAT = ": still here\n\n"
 log = logging.getLogger(__name__)
 
 
-def add_changes(api: FastAPI, parts: Callable[[], Installation], feed: ChangeFeed, surface: str) -> None:
-    """Serve the stream, and document it."""
+def changes_endpoint(
+    parts: Callable[[], Installation], feed: ChangeFeed, surface: str
+) -> Callable[[Request], Awaitable[Response]]:
+    """Return what serves the stream."""
     caller = requires(Scope.TASKS, surface)
 
     async def endpoint(request: Request) -> Response:
@@ -79,9 +83,14 @@ def add_changes(api: FastAPI, parts: Callable[[], Installation], feed: ChangeFee
         after = await cross(_place, parts(), by.tenant, cursor) if cursor else None
         return _Changes(feed, _StreamReader(parts, by, holds, after, found.values.get("seconds")))
 
+    return endpoint
+
+
+def document_changes(api: FastAPI) -> None:
+    """Add the stream to the API whose document is written."""
     api.add_api_route(
         PATH,
-        endpoint,
+        unserved(),
         methods=["GET"],
         name=NAME,
         operation_id=NAME,

@@ -37,7 +37,7 @@ def _current(app: App | ReloadingApp) -> Callable[[], App]:
 
 
 def _rest(app: App | ReloadingApp, _: Guard | None) -> Sequence[BaseRoute]:
-    from duetime.server.rest.api import routes  # noqa: PLC0415 - FastAPI, which no other process needs
+    from duetime.server.rest.api import routes  # noqa: PLC0415 - no other process needs it
 
     return routes(_current(app), app.listeners)
 
