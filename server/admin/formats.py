@@ -9,6 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 from duetime.scheduler.rules.limits.price import money
+from duetime.scheduler.rules.redact import redacted_json
 from duetime.scheduler.rules.time import times, zones
 from duetime.server.admin.visit import Visit
 from jinja2 import pass_context
@@ -92,6 +93,7 @@ def spark(numbers: Sequence[float], height: float = SPARK_HEIGHT_PX) -> str:
 
 
 FILTERS = {
+    "masked": redacted_json,
     "percent": percent,
     "spark": spark,
     "when": when,

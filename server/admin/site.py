@@ -18,7 +18,7 @@ from duetime.server.admin.failures import problem
 from duetime.server.admin.navigation import sections
 from duetime.server.admin.protection import TOKEN_FIELD, TOKEN_HEADER, ForeignForm, check_own_page, protected
 from duetime.server.admin.renderer import render
-from duetime.server.admin.visit import ROOT, Visit
+from duetime.server.admin.visit import ROOT, KeptReads, Visit
 from duetime.tools.threads import cross
 from starlette.datastructures import ImmutableMultiDict
 from starlette.requests import Request
@@ -53,6 +53,7 @@ class AdminSite:
         self.guard = guard
         self.own_origins = settings.own_origins
         self.zone = settings.timezone or "UTC"
+        self.kept = KeptReads()
         self.seal = Seal(lambda: current().store.server_key(KEY_NAME))
         sessions = Sessions(self.seal, lambda: current().store.now().timestamp())
         secure = bool(settings.public_url and settings.public_url.startswith("https:"))
@@ -90,7 +91,7 @@ class AdminSite:
     def _visit(self, request: Request, form: Form, principal: Principal) -> Visit:
         path, app = request.scope["path"].removeprefix(ROOT) or "/", self.current()
         parts, query, zone = request.path_params, request.query_params, self._zone(request)
-        return Visit(app, principal, path, parts, query, form, zone, app.store.now())
+        return Visit(app, principal, path, parts, query, form, zone, app.store.now(), self.kept)
 
     def _zone(self, request: Request) -> str:
         try:

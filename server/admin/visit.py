@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import quote, urlencode
 
 from duetime.scheduler.principal import Principal, Scope
@@ -17,6 +20,36 @@ if TYPE_CHECKING:
     from duetime.server.app import App
 
 ROOT = "/admin"
+READ_PAUSE_RATIO: Final = 30
+MAX_VALUES_KEPT: Final = 200
+
+T = TypeVar("T")
+
+
+class KeptReads:
+    """Values that pages read, kept the longer the slower they were to read. Thread-safe; the oldest go first."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._kept: OrderedDict[Hashable, tuple[float, Any]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, name: Hashable, read: Callable[[], T]) -> T:
+        """Return the value of this name: it is read for at most one part in READ_PAUSE_RATIO of the time."""
+        began = self._clock()
+        with self._lock:
+            until, known = self._kept.get(name, (began, None))
+        if began < until:
+            found: T = known
+            return found
+        found = read()
+        ended = self._clock()
+        with self._lock:
+            self._kept[name] = (ended + READ_PAUSE_RATIO * (ended - began), found)
+            self._kept.move_to_end(name)
+            if len(self._kept) > MAX_VALUES_KEPT:
+                self._kept.popitem(last=False)
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +68,7 @@ class Visit:
     form: ImmutableMultiDict[str, str]
     zone: str
     now: datetime
+    kept: KeptReads = field(default_factory=KeptReads)
 
     @property
     def scheduler(self) -> Scheduler:

@@ -73,7 +73,10 @@ def trends_of(visit: Visit) -> TierTrends:
     """Return the trends of the last day by hour: the last part is the hour that has begun."""
     hour = timedelta(hours=1)
     since = datetime.fromtimestamp(int(visit.now.timestamp()) // HOUR_S * HOUR_S, UTC) - DAY + hour
-    return visit.store.run_history.trends(visit.tenant, since, visit.now + timedelta(microseconds=1), hour)
+    until = visit.now + timedelta(microseconds=1)
+    return visit.kept.get(
+        ("trends", visit.tenant), lambda: visit.store.run_history.trends(visit.tenant, since, until, hour)
+    )
 
 
 def hours_of(found: TierTrends) -> Iterator[tuple[datetime, Tier, TierPart]]:

@@ -180,7 +180,7 @@ document.addEventListener("click", (event) => {
   });
 });
 
-// --- htmx: addresses without empty filters, errors that are shown, a session that has ended
+// --- htmx: addresses without empty filters, folds that stay as their reader left them, errors that are shown, a session that has ended
 
 document.addEventListener("htmx:config:request", (event) => {
   const body = event.detail.ctx.request.body;
@@ -188,7 +188,10 @@ document.addEventListener("htmx:config:request", (event) => {
   for (const [name, value] of [...body.entries()]) if (value === "") body.delete(name);
 });
 
+let folds = new Map();
+
 document.addEventListener("htmx:before:swap", (event) => {
+  folds = new Map([...document.querySelectorAll("#content details[id]")].map((fold) => [fold.id, fold.open]));
   const response = event.detail.ctx?.response;
   if (response && response.status === 401) {
     event.preventDefault();
@@ -197,6 +200,9 @@ document.addEventListener("htmx:before:swap", (event) => {
 });
 
 document.addEventListener("htmx:after:swap", () => {
+  document.querySelectorAll("#content details[id]").forEach((fold) => {
+    fold.open = folds.get(fold.id) ?? fold.open;
+  });
   chosen = Math.min(chosen, rows().length - 1);
   tellPicked();
   document.dispatchEvent(new Event("duetime:swapped"));

@@ -19,7 +19,7 @@ from duetime.scheduler.rules.limits.price import money
 from duetime.scheduler.task import State
 from duetime.server.admin import formats
 from duetime.server.admin.pages.overview import hours_of, trends_of
-from duetime.server.admin.visit import Visit
+from duetime.server.admin.visit import MAX_VALUES_KEPT, READ_PAUSE_RATIO, KeptReads, Visit
 from markupsafe import escape
 from starlette.datastructures import ImmutableMultiDict
 
@@ -127,6 +127,24 @@ async def test_a_list_is_exported_with_its_filter_and_without_formulas(admin: Ad
     sent = await admin.get("/runs?q=invoice&format=json")
     assert sent.headers["content-disposition"] == 'attachment; filename="runs.json"'
     assert {row["action"] for row in json.loads(sent.text)["runs"]} == {"webhook"}
+
+
+def test_what_was_slow_to_read_is_kept_for_a_while_and_no_more_than_so_much_of_it() -> None:
+    now = [0.0]
+    kept, read = KeptReads(clock=lambda: now[0]), list[str]()
+
+    def slowly(name: str) -> str:
+        read.append(name)
+        now[0] += 2
+        return name
+
+    assert kept.get("a", lambda: slowly("a")) == kept.get("a", lambda: slowly("a")) == "a"
+    now[0] += 2 * READ_PAUSE_RATIO
+    assert kept.get("a", lambda: slowly("again")) == "again"
+    assert read == ["a", "again"]
+    for number in range(MAX_VALUES_KEPT):
+        kept.get(number, lambda: "fast")
+    assert kept.get("a", lambda: "other") == "other"
 
 
 async def test_the_overview_says_how_each_tier_did_in_the_last_day(admin: Admin, admin_page: Open) -> None:

@@ -11,6 +11,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests.flow.admin.browser.axe import axe
+from tests.flow.admin.many import fill_many
 from tests.flow.admin.sample import fill
 from tests.flow.admin.served import Served, served
 from tests.widgets.conftest import PATIENCE_MS, QUIET
@@ -84,6 +85,15 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         yield server
 
 
+@pytest.fixture(scope="module")
+def full_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """Serve a day of 100,000 tasks."""
+    url = f"sqlite:///{tmp_path_factory.mktemp('full')}/duetime.db"
+    fill_many(url, 100_000)
+    with served(url) as server:
+        yield server
+
+
 @pytest.fixture
 def empty_site(tmp_path: Path) -> Iterator[Served]:
     with served(f"sqlite:///{tmp_path}/duetime.db") as server:
@@ -99,6 +109,11 @@ def options() -> dict[str, Any]:
 @pytest.fixture
 def window(browser: Browser, site: Served, options: dict[str, Any]) -> Iterator[Window]:
     yield from opened(browser, site, options)
+
+
+@pytest.fixture
+def full_window(browser: Browser, full_site: Served, options: dict[str, Any]) -> Iterator[Window]:
+    yield from opened(browser, full_site, options)
 
 
 @pytest.fixture

@@ -97,6 +97,30 @@ def test_anybody_can_use_an_empty_page(empty_window: Window, path: str) -> None:
     check(empty_window)
 
 
+def test_among_a_hundred_thousand_tasks_every_page_is_as_calm_as_among_thirty(full_window: Window) -> None:
+    page = full_window.page
+    for path, shown in (
+        ("", "the newest alone are counted"),
+        ("/runs", "50 runs on this page"),
+        ("/dead?close=replay", "dead letters?"),
+        ("/schedules", "50 schedules on this page"),
+        ("/timeline?window=24h", "Only the latest"),
+    ):
+        full_window.open(path)
+        expect(page.locator("#content")).to_contain_text(shown)
+        assert (path, full_window.violations()) == (path, [])
+        page.set_viewport_size({"width": 320, "height": 800})
+        assert (path, max(full_window.overflow, 0)) == (path, 0)
+        page.set_viewport_size({"width": 1280, "height": 900})
+    full_window.open("/runs")
+    page.get_by_role("link", name="Next page").click()
+    expect(page.get_by_role("link", name="First page")).to_be_visible()
+    page.get_by_role("searchbox").press_sequentially("disk 1124")
+    expect(page.locator("tbody tr[data-row]").first).to_contain_text("disk 1124 is full")
+    page.locator("tbody tr[data-row] th a").first.click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("disk 1124 is full")
+
+
 def test_the_list_is_used_with_the_keyboard_alone(window: Window) -> None:
     window.open("/runs")
     keys = window.page.keyboard
@@ -180,6 +204,18 @@ def test_a_person_logs_in_by_the_provider_of_another_site_and_is_on_the_page_at_
             expect(page.get_by_role("heading", name="Runs", exact=True)).to_be_visible()
             expect(page).to_have_url(f"{site.url}/admin/runs?state=failed")
             expect(page.locator(".who")).to_contain_text("ann")
+
+
+def test_what_was_folded_out_stays_so_when_the_page_renews_itself(empty_window: Window, empty_site: Served) -> None:
+    store, page = empty_site.app.store, empty_window.page
+    for number in range(2):
+        claim = started(store, store.now(), title=f"Feed cat {number}", tenant="local")
+        store.claims.settle([settlement(claim, State.FAILED, reason="no food", dead_letter=True)])
+        if not number:
+            empty_window.open("/dead")
+            page.get_by_text("1 attempt").click()
+    expect(page.locator("tbody tr[data-row]")).to_have_count(2)
+    expect(page.locator("tr", has_text="Feed cat 0").locator("li")).to_be_visible()
 
 
 def test_what_is_scheduled_appears_by_itself(empty_window: Window, empty_site: Served) -> None:
