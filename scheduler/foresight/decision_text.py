@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Final
 
 from duetime.scheduler.rules.headroom import may_start
+from duetime.scheduler.rules.limits.pool import in_full
 from duetime.scheduler.rules.policies.decision import Contender, Look, PoolSeen
 from duetime.scheduler.rules.policies.recorded import TIERS, Decision
 from duetime.scheduler.rules.time.times import length
@@ -59,7 +60,7 @@ def lines(decision: Decision) -> Iterator[str]:
             yield f"{tier}: {_other(tier.rank, other, look)}"
     for pool in look.pools:
         if not pool.lacked:
-            yield f"Pool {pool.pool}: {pool.units:g} needed, {pool.free:g} free."
+            yield f"Pool {pool.pool}: {in_full(pool.units)} needed, {in_full(pool.free)} free."
     kept = [str(tier) for tier in TIERS if not may_start(look.headroom, tier.rank, look.idle)]
     if kept:
         yield f"{look.idle} idle threads were left, kept from: {', '.join(kept)}."
@@ -75,7 +76,8 @@ def _lack(pool: PoolSeen) -> str:
     if pool.free is None or pool.lacked not in {"short", "too_small"}:
         return f"pool {pool.pool}: {_WHY_LACKED.get(pool.lacked, pool.lacked)}"
     because = f" ({_WHY_LACKED[pool.lacked]})" if pool.lacked in _WHY_LACKED else ""
-    return f"pool {pool.pool} lacked {pool.units - pool.free:g}: {pool.units:g} needed, {pool.free:g} free{because}"
+    had = f"{in_full(pool.units)} needed, {in_full(pool.free)} free"
+    return f"pool {pool.pool} lacked {in_full(pool.units - pool.free)}: {had}{because}"
 
 
 def _lateness(run: Contender, look: Look) -> str:

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from duetime.scheduler.queue import MAX_RUNS_COUNTED_AHEAD, Explanation, Shortage, ThreadUse, Why
 from duetime.scheduler.queue.remote import NoAnswer
 from duetime.scheduler.remedies import PAUSED
-from duetime.scheduler.rules.limits.pool import Pool
+from duetime.scheduler.rules.limits.pool import Pool, in_full
 from duetime.scheduler.rules.retry import attempt_in_words
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.rules.time.times import describe, relative
@@ -219,10 +219,12 @@ def _short(short: Shortage, record: TaskRecord, now: datetime, facts: RunFacts) 
     words = {
         Why.UNKNOWN: lambda: f"there is no pool {short.pool!r}{_present(facts)}; declare it, or change `needs`",
         Why.TOO_SMALL: lambda: (
-            f"it needs {short.needed:g}, but the capacity is {short.capacity:g}{until}: "
+            f"it needs {in_full(short.needed)}, but the capacity is {in_full(short.capacity)}{until}: "
             "raise the capacity, or lower `needs`"
         ),
-        Why.SHORT: lambda: f"it needs {short.needed:g}, {_units(short.free)} of {short.capacity:g} are free{until}",
+        Why.SHORT: lambda: (
+            f"it needs {in_full(short.needed)}, {_units(short.free)} of {in_full(short.capacity)} are free{until}"
+        ),
         Why.HELD: lambda: (
             f"reserved for {facts.named(short.held_for or '')}, which is overdue or about to be, and goes first"
         ),
@@ -247,7 +249,7 @@ _POOL_KINDS = {
 
 def _units(free: float) -> str:
     """Round down: nearly one unit is not one."""
-    return f"{max(0, math.floor(free * 10) / 10):g}"
+    return in_full(max(0, math.floor(free * 10) / 10))
 
 
 def _present(facts: RunFacts) -> str:

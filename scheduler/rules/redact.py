@@ -16,11 +16,16 @@ MIN_MASKED_CHARS: Final = 8
 """Shorter lines of a secret of several lines are not masked by themselves: they may be a part of any word."""
 
 _NAMES = r"(?:\w*(?:password|passwd|secret|token)\w*+|api[_-]?key|access[_-]?key|authorization|cookie)"
+_COUNT = r"\w*tokens['\"]?\s*[=:]\s*\d{1,9}(?:\.\d{1,9})?(?![\w.])"
+"""A number of tokens of a model, as in `{'tokens': 1200}`: no secret."""
 _PATTERNS: Final = tuple(
     (re.compile(pattern, re.IGNORECASE | re.DOTALL), replacement)
     for pattern, replacement in (
         (r"(://[^\s:/@]*):[^\s/]*@", rf"\1:{MASK}@"),  # the password of an address
-        (rf"\b({_NAMES})(['\"]?\s*[=:]\s*['\"]?)(?:(?:bearer|basic)\s+)?[^\s'\"&,;)}}\]]+", rf"\1\2{MASK}"),
+        (
+            rf"\b(?!{_COUNT})({_NAMES})(['\"]?\s*[=:]\s*['\"]?)(?:(?:bearer|basic)\s+)?[^\s'\"&,;)}}\]]+",
+            rf"\1\2{MASK}",
+        ),
         (r"\b(bearer|basic)\s+[\w.~+/=-]{8,}", rf"\1 {MASK}"),
         (r"\b(?:sk-|whsec_|gh[opsu]_|github_pat_|xox[abprs]-|AKIA|ya29\.)[\w./+=-]{8,}", MASK),  # by their prefixes
         (r"\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*", MASK),  # a JSON web token

@@ -11,6 +11,7 @@ import typer
 from duetime.scheduler.audit.entry import AuditEntry, AuditKind
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.remedies import reason_in
+from duetime.scheduler.rules.limits.pool import in_full
 from duetime.scheduler.rules.time import times
 from duetime.server.cli import completion, output
 from duetime.server.cli.completion import Id
@@ -88,7 +89,7 @@ def _use(name: str, use: PoolUse, now: datetime, zone: str) -> tuple[str, ...]:
     until = until_of(use)
     ends = f" until {times.describe(until, zone)} ({times.relative(until, now)})" if until else ""
     numbers = (use.used, use.spent, use.free, use.capacity)
-    return (name, use.state + slowed + ends, *(f"{round(number, 2):g}" for number in numbers), str(use.parked))
+    return (name, use.state + slowed + ends, *(in_full(round(number, 2)) for number in numbers), str(use.parked))
 
 
 def _threads(name: str, threads: ThreadUse) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from duetime.scheduler.task import Json
         ("password: hunter2, user: ann", "password: ***, user: ann"),
         ('{"client_secret": "hunter2", "id": 4}', '{"client_secret": "***", "id": 4}'),
         ("Authorization: Bearer abcdefgh.ijkl was refused", "Authorization: *** was refused"),
+        ("tokens=12345678901234, tokens: 12ab", "tokens=***, tokens: ***"),
         ("sent Bearer abcdefghijkl", "sent Bearer ***"),
         ("Incorrect API key provided: sk-proj-abcdefgh12", "Incorrect API key provided: ***"),
         ("bad signature for whsec_QUJDREVGR0g=", "bad signature for ***"),
@@ -39,6 +40,8 @@ def test_a_credential_that_can_be_told_by_its_form_is_replaced(text: str, shown:
         "a basic mistake: 4 of 5",
         "mailto:ann@example.com",
         "task-list is too long",
+        "Example: @handler(..., needs={'tokens': 1200})",
+        "max_tokens=4096, top_p=0.5",
     ],
 )
 def test_all_else_stays(text: str) -> None:

@@ -229,3 +229,8 @@ def _ms(moment: datetime) -> float:
 def needs_in_words(needs: Mapping[str, int]) -> str:
     """Write needs as a person reads them: `gpu 1, tokens 2000`."""
     return ", ".join(f"{name} {units}" for name, units in needs.items())
+
+
+def in_full(units: float) -> str:
+    """Write a number of units with all its digits: 1,250,000."""
+    return f"{units:,.12g}"

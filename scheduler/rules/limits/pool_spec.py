@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, Final, TypeVar
 
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments
-from duetime.scheduler.rules.limits.pool import NAME, SECONDS, TEMPLATE, Breaker, Pool, PoolKind
+from duetime.scheduler.rules.limits.pool import NAME, SECONDS, TEMPLATE, Breaker, Pool, PoolKind, in_full
 from duetime.scheduler.rules.limits.price import AMOUNT_ACCEPTED, PRICE_EXAMPLE, Price, read_price
 from duetime.scheduler.rules.limits.windows import PERIODS, Hours, read_hours
 from duetime.scheduler.rules.time import zones
@@ -132,7 +132,7 @@ class _SpecReader:
         sort: Any = int if whole else int | float
         if isinstance(value, sort) and not isinstance(value, bool) and least <= value <= most:
             return value  # type: ignore[no-any-return]  # checked in the line above
-        accepted = f"a {'whole ' if whole else ''}number from {least:g} to {most:g}"
+        accepted = f"a {'whole ' if whole else ''}number from {in_full(least)} to {in_full(most)}"
         self.problem(
             part, f"is {repr(value)[:40]}", accepted=accepted, example=f"{part}={max(least, 1 if whole else least):g}"
         )

@@ -133,7 +133,7 @@ def _given(visit: Visit) -> Mapping[str, Any]:
 
 
 def _texts(found: OrderPolicy) -> Mapping[str, str]:
-    return {f"{part}.{tier}": f"{number:g}" for part, of in spec_of(found).items() for tier, number in _items(of)}
+    return {f"{part}.{tier}": f"{number:.12g}" for part, of in spec_of(found).items() for tier, number in _items(of)}
 
 
 def _items(part: Any) -> Sequence[tuple[str, float]]:

@@ -111,4 +111,4 @@ def _row(run: RunSummary, zone: str, *, with_cost: bool) -> Sequence[str | Text]
 
 def _cells(run: RunSummary) -> dict[str, Json]:
     row = run_rows.run_row(run)
-    return {**row, "units": "; ".join(f"{pool}: {units:g}" for pool, units in run.units.items())}
+    return {**row, "units": "; ".join(f"{pool}: {units:.12g}" for pool, units in run.units.items())}

@@ -63,6 +63,11 @@ def test_a_short_pool_is_named_with_what_is_missing_and_who_holds_it() -> None:
     assert why(short(holders=("r1", "r2"))) == ("pool gpu: it needs 2, 1 of 4 are free; held by r1, r2",)
 
 
+def test_a_budget_of_millions_is_written_in_full() -> None:
+    said = why(short(needed=1_250_000, free=999_999.5, capacity=2_000_000))
+    assert said == ("pool gpu: it needs 1,250,000, 999,999.5 of 2,000,000 are free",)
+
+
 def test_a_run_for_which_others_yield_says_so() -> None:
     said = "pool gpu: it needs 2, 1 of 4 are free; held by r1; less urgent runs were requested to yield"
     assert why(short(holders=("r1",), requested=True)) == (said,)
