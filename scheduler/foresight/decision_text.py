@@ -59,7 +59,7 @@ def lines(decision: Decision) -> Iterator[str]:
         if other is not None and tier is not decision.tier:
             yield f"{tier}: {_other(tier.rank, other, look)}"
     for pool in look.pools:
-        if not pool.lacked:
+        if not pool.lacked and pool.free is not None:
             yield f"Pool {pool.pool}: {in_full(pool.units)} needed, {in_full(pool.free)} free."
     kept = [str(tier) for tier in TIERS if not may_start(look.headroom, tier.rank, look.idle)]
     if kept:
