@@ -17,6 +17,9 @@ from duetime.scheduler.rules.policies.decision import Contender, Look, PoolSeen
 from duetime.scheduler.rules.shares import TIER_COUNT
 
 _POOL = re.compile(r"[^\s,=]+")
+_NEED = re.compile(r"(?<![^,])([^,=]+)=([0-9]{1,15})(?![^,])")
+"""A need in the name of a class; as in the scripts, what has another form is none."""
+
 _TOTALS_COLUMNS = TIER_COUNT + 3
 _CLASS_COLUMNS = 3
 _USE_COLUMNS = 8
@@ -62,8 +65,7 @@ def _written(needs: tuple[tuple[str, int], ...]) -> str:
 
 @lru_cache(4096)
 def _read(written: str) -> tuple[tuple[str, int], ...]:
-    pairs = (part.split("=") for part in written.split(",") if part)
-    return tuple((pool, int(units)) for pool, units in pairs)
+    return tuple((pool, int(units)) for pool, units in _NEED.findall(written))
 
 
 def needs_of(name: str) -> dict[str, int]:

@@ -13,6 +13,7 @@ from duetime.scheduler.handlers import Context, handler
 from duetime.scheduler.outcomes import Done
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.queue import Entry, Finish
+from duetime.scheduler.queue.redis.codec import needs_of
 from duetime.scheduler.queue.redis.queue import RedisQueue
 from duetime.scheduler.store import migrate_store
 from duetime.scheduler.task import State, TaskRecord
@@ -146,3 +147,17 @@ def test_garbage_in_each_key_stops_nobody(attacked: Attacked) -> None:
     attacked.still_runs("after keys of other types")
     assert later.run.id not in RAN
     assert len(RAN) == len(set(RAN))
+
+
+def test_a_need_of_another_form_in_redis_is_none() -> None:
+    """Found by the fuzzer: such a class made the take of a worker end as a defect."""
+    for needs in (
+        "gpu=1,tpm",
+        "gpu=1,tpm=",
+        "gpu=1,=7",
+        "gpu=1,tpm=x",
+        "tpm=1=2,gpu=1",
+        "gpu=1,a=-1",
+        f"gpu=1,a={'9' * 5_000}",
+    ):
+        assert needs_of(f"3|!acme|resize|{needs}") == {"gpu": 1}, needs
