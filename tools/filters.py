@@ -29,13 +29,17 @@ MEANT_STATES = {
 
 
 def states_of(text: str | None, *, argument: str = "state") -> tuple[State, ...]:
-    """Return the states that `text` names, all of them as () for None. Raises InvalidArgument naming `argument`."""
+    """Return the states that `text` names, one word or several with commas between; None names all of them as ().
+
+    Raises InvalidArgument naming `argument`.
+    """
     if text is None:
         return ()
-    found = STATES.get(text.strip().lower())
-    if found is None:
-        meant = MEANT_STATES.get(text.strip().lower(), "open")
+    words = [word.strip().lower() for word in text.split(",")]
+    unknown = next((word for word in words if word not in STATES), None)
+    if unknown is not None:
+        meant = MEANT_STATES.get(unknown, "open")
         raise InvalidArgument(
             argument, "there is no such state", accepted=", ".join(STATES), example=f"{argument}={meant!r}"
         )
-    return found
+    return tuple(dict.fromkeys(state for word in words for state in STATES[word]))

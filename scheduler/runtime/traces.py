@@ -54,6 +54,13 @@ class RequestSpan(Protocol):
         """Record the status of the answer."""
 
 
+class ServedSpan(Protocol):
+    """The span of one request that is served."""
+
+    def answered(self, status: int) -> None:
+        """Record the status of the answer."""
+
+
 class RequestTracer(Protocol):
     """Makes the span of a request that a handler or a channel sends."""
 
@@ -62,6 +69,9 @@ class RequestTracer(Protocol):
 
 class Tracing(Protocol):
     """Records spans. No method raises, or waits for whoever collects them."""
+
+    def serving(self, method: str, route: str) -> AbstractContextManager[ServedSpan]:
+        """Record that a request is served in the block; what it causes is below it."""
 
     def scheduling(self, tasks: Sequence[Task]) -> AbstractContextManager[SchedulingSpan]:
         """Record that tasks are stored in the block."""
@@ -92,6 +102,9 @@ _UNTRACED: Final = _Untraced()
 
 class NoTracing:
     """Tracing that is off."""
+
+    def serving(self, method: str, route: str) -> AbstractContextManager[ServedSpan]:  # noqa: ARG002 - the port's
+        return nullcontext(_UNTRACED)
 
     def scheduling(self, tasks: Sequence[Task]) -> AbstractContextManager[SchedulingSpan]:  # noqa: ARG002 - the port's
         return nullcontext(_UNTRACED)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -128,7 +129,7 @@ def _endpoint(operation: Operation, parts: Callable[[], Installation]) -> Endpoi
         await operation.first(call)
         return await cross(operation.answer, call)
 
-    async def endpoint(request: Request) -> Response:
+    async def outcome(request: Request) -> Response:
         try:
             by = caller(request)
             return _response(request, await answered(by, request, await _body(request)))
@@ -140,6 +141,21 @@ def _endpoint(operation: Operation, parts: Callable[[], Installation]) -> Endpoi
             raise
         except Exception as error:  # noqa: BLE001 - a defect must cost one request, not the server
             return defect(operation.name, error)
+
+    return _observed(operation, parts, outcome)
+
+
+def _observed(operation: Operation, parts: Callable[[], Installation], outcome: Endpoint) -> Endpoint:
+    """Return an endpoint of which each request is a span and is counted with the time that its answer took."""
+    route = f"{PREFIX}{operation.path.replace(':path', '')}"
+
+    async def endpoint(request: Request) -> Response:
+        began = time.perf_counter()
+        with parts().tracing.serving(operation.method, route) as span:
+            answer: Response = await outcome(request)
+            span.answered(answer.status_code)
+        parts().observers.answered(operation.name, str(answer.status_code), time.perf_counter() - began)
+        return answer
 
     return endpoint
 

@@ -17,9 +17,11 @@ if TYPE_CHECKING:
     from duetime.scheduler.foresight.lateness import BacklogMonitor
     from duetime.scheduler.handlers import Handlers
     from duetime.scheduler.queue.remote import RemoteQueue
+    from duetime.scheduler.runtime.traces import Tracing
     from duetime.scheduler.service import Scheduler
     from duetime.scheduler.store import Store
     from duetime.server.settings.model import Settings
+    from duetime.server.telemetry.observers import Observers
 
 
 class Wakeable(Protocol):
@@ -54,6 +56,12 @@ class Installation(Protocol):
 
     @property
     def runner(self) -> Wakeable: ...
+
+    @property
+    def observers(self) -> Observers: ...
+
+    @property
+    def tracing(self) -> Tracing: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,6 +41,15 @@ class OtelTracing:
         self._tracer = provider.get_tracer("duetime", __version__)
 
     @contextmanager
+    def serving(self, method: str, route: str) -> Iterator[_Served]:
+        """Record a served request, of the trace of its caller; of a call of a tool the MCP SDK does."""
+        attributes = {"http.request.method": method, "http.route": route}
+        with self._tracer.start_as_current_span(
+            f"{method} {route}", kind=SpanKind.SERVER, attributes=attributes, record_exception=False
+        ) as span:
+            yield _Served(span)
+
+    @contextmanager
     def scheduling(self, tasks: Sequence[Task]) -> Iterator[_Scheduling]:
         """Record the storing of tasks, as messages that are created."""
         actions = {task.action for task in tasks}
@@ -89,6 +98,16 @@ class OtelTracing:
             sender = Thread(target=flush, args=(int(seconds * 1000),), name="duetime-traces", daemon=True)
             sender.start()
             sender.join(seconds)
+
+
+class _Served:
+    def __init__(self, span: Span) -> None:
+        self._span = span
+
+    def answered(self, status: int) -> None:
+        self._span.set_attribute("http.response.status_code", status)
+        if status >= HTTPStatus.INTERNAL_SERVER_ERROR:  # what callers do wrong is no failure of the server
+            _failed(self._span, str(status))
 
 
 class _Scheduling:

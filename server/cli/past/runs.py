@@ -22,7 +22,11 @@ from duetime.tools.admin import run_rows
 TaskOption = Annotated[str | None, typer.Option(help="only runs of this task", autocompletion=completion.ids)]
 StateOption = Annotated[
     str | None,
-    typer.Option(metavar="STATE", help="only in this state, or `open`, or `ended`", autocompletion=completion.states),
+    typer.Option(
+        metavar="STATE",
+        help="only in these states: `failed,expired`, `open`",
+        autocompletion=completion.states,
+    ),
 ]
 ActionFilter = Annotated[str | None, typer.Option(help="only of this action", autocompletion=completion.actions)]
 TierFilter = Annotated[str | None, typer.Option(help="only of this tier: critical, high, normal, low, background")]

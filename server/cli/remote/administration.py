@@ -6,7 +6,6 @@ import time
 from collections import Counter
 from datetime import UTC, datetime
 from typing import Any, Final
-from urllib.parse import quote
 
 from duetime.scheduler.principal import LOCAL
 from duetime.server.cli import output
@@ -60,7 +59,7 @@ def secrets_rotate(server: RemoteServer, params: Params) -> None:  # noqa: ARG00
 
 
 def _secret(name: str) -> str:
-    return f"/secrets/{quote(name, safe='')}"
+    return f"/secrets/{name}"
 
 
 def audit_list(server: RemoteServer, params: Params) -> None:

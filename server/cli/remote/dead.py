@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from urllib.parse import quote
-
 from duetime.server.cli.past import dead
 from duetime.server.cli.remote.client import RemoteAnswer, RemoteServer
 from duetime.server.cli.remote.tables import zone_of
@@ -21,7 +19,7 @@ def list_(server: RemoteServer, params: Params) -> None:
 
 def show(server: RemoteServer, params: Params) -> None:
     """Show one dead letter."""
-    letter = server.get(f"/dead_letters/{quote(params['run_id'], safe='')}", tenant=params["tenant"])
+    letter = server.get(f"/dead_letters/{params['run_id']}", tenant=params["tenant"])
     dead.show_letter(letter, zone_of(params), as_json=params["as_json"])
 
 

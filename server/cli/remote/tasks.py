@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.remedies import reason_in
 from duetime.scheduler.rules.states import FAILURES
 from duetime.server.cli import output
@@ -58,25 +57,12 @@ def list_(server: RemoteServer, params: Params) -> None:
 def failed(server: RemoteServer, params: Params) -> None:
     """List tasks whose last run failed; with a time, every run that failed or expired then."""
     if params["since"] or params["until"]:
-        show_rows(RUNS, _failed_runs(server, params), params, nothing="No runs.")
+        where = {name: params[name] for name in ("since", "until", "label", "limit", "cursor")}
+        page = server.get("/runs", state=",".join(sorted(FAILURES)), text=params["query"], **where)
+        show_rows(RUNS, page, params, nothing="No runs.")
         return
     names = ("label", "query", "limit", "cursor")
     _show_tasks(server.get("/tasks", state="failed", **{name: params[name] for name in names}), params)
-
-
-def _failed_runs(server: RemoteServer, params: Params) -> RemoteAnswer:
-    """Return the newest runs that failed or expired: a list of the server has one state, so these are two."""
-    if params["cursor"]:
-        raise InvalidArgument(
-            "--cursor", "what failed since a time goes on by its end", example="--until '2026-11-24T02:00'"
-        )
-    where = {name: params[name] for name in ("since", "until", "label", "limit")}
-    pages = [server.get("/runs", state=state, text=params["query"], **where) for state in sorted(FAILURES)]
-    newest = sorted((run for page in pages for run in page["runs"]), key=lambda run: str(run["at"]), reverse=True)
-    shown = newest[: params["limit"]]
-    if len(newest) > len(shown) or any(page.get("cursor") for page in pages):
-        output.note(f"There may be more before {shown[-1]['at'] if shown else 'that'}: say --until.")
-    return {"schema": pages[0]["schema"], "runs": shown}
 
 
 def _show_tasks(page: RemoteAnswer, params: Params) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import Final
-from urllib.parse import quote
 
 from duetime.server.cli.remote.client import RemoteServer
 from duetime.server.cli.remote.tables import RemoteTable, show_rows
@@ -38,5 +37,5 @@ def _asked(server: RemoteServer, params: Params, verb: str, body: dict[str, bool
     ids = [one] if one is not None else [str(worker["id"]) for worker in server.get("/workers")["workers"]]
     reason = {"reason": params["reason"]} if params["reason"] else {}
     for each in ids:
-        server.post(f"/workers/{quote(each, safe='')}/{verb}", {**body, **reason})
+        server.post(f"/workers/{each}/{verb}", {**body, **reason})
     return ids

@@ -15,6 +15,7 @@ from duetime.scheduler.rules.time.times import utc
 from duetime.scheduler.rules.time.tokens import Misread, Unknown
 from duetime.scheduler.task import State, Tier
 from duetime.server.rest.operation import Operation, RestAnswer, RestCall
+from duetime.server.rest.query_words import WordList
 from duetime.server.rest.resources.history import CURSOR, LIMIT, TENANT, of_all_tenants, read_by
 from duetime.server.rest.resources.payloads import RestPayload
 from duetime.server.rest.resources.run_detail import RunDetailPayload, show
@@ -193,7 +194,9 @@ def _seconds(span: timedelta | None) -> float | None:
 _LENGTH = Text(60, "a length of time")
 _FILTERS = (
     Argument("task_id", Text(40), "Only runs of this task"),
-    Argument("state", Choice(tuple(STATES)), "One state, or all that are open or ended", "state='failed'"),
+    Argument(
+        "state", WordList(tuple(STATES)), "States with commas between, or all that are open or ended", "state='failed'"
+    ),
     Argument("action", Text(100), "Only of tasks with this action"),
     Argument("priority", Choice(tuple(Tier)), "Only of this tier", "priority='high'"),
     Argument("label", Text(60), "Only of tasks with this label"),

@@ -91,7 +91,7 @@ OF_WORKERS = (
     Operation(
         "drain_worker",
         "POST",
-        "/workers/{worker_id}/drain",
+        "/workers/{worker_id:path}/drain",
         "Let a worker take no more runs, within 5 s; it stays alive until it is resumed or stopped",
         drain,
         WorkersPayload,
@@ -105,7 +105,7 @@ OF_WORKERS = (
     Operation(
         "resume_worker",
         "POST",
-        "/workers/{worker_id}/resume",
+        "/workers/{worker_id:path}/resume",
         "Let a drained worker take runs again",
         resume,
         WorkersPayload,

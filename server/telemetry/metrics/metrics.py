@@ -15,7 +15,7 @@ from duetime.server.telemetry.installation import InstallationReader
 from duetime.server.telemetry.kept_value import KeptValue
 from duetime.server.telemetry.metrics.installation_metrics import InstallationMetrics
 from duetime.server.telemetry.metrics.labels import BoundedNames, PoolNames
-from duetime.server.telemetry.metrics.process_metrics import CallMetrics, ProcessMetrics, RoundTrips
+from duetime.server.telemetry.metrics.process_metrics import CallMetrics, ProcessMetrics, RequestMetrics, RoundTrips
 from duetime.server.telemetry.metrics.run_metrics import RunMetrics
 from duetime.server.telemetry.observers import Observers
 from prometheus_client import CollectorRegistry
@@ -63,6 +63,7 @@ class Metrics:
         runs.expect(app.handlers)
         app.observers.runs.append(runs)
         app.observers.calls.append(CallMetrics(self.registry))
+        app.observers.requests.append(RequestMetrics(self.registry))
 
     def text(self, accept: str = "") -> tuple[bytes, str]:
         """Return the metrics in the format that `accept`, a header of a request, asks for, and its media type."""

@@ -62,6 +62,26 @@ class CallMetrics:
             self._refused.labels(outcome).inc()
 
 
+class RequestMetrics:
+    """Counts the requests of the REST API that this process answered."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._requests = Counter(
+            "duetime_rest_requests", "Requests, by status of the answer.", ("operation", "status"), registry=registry
+        )
+        self._seconds = Histogram(
+            "duetime_rest_request_duration_seconds",
+            "Time from a request to its answer.",
+            ("operation",),
+            registry=registry,
+            buckets=CALL_BUCKETS_S,
+        )
+
+    def __call__(self, operation: str, status: str, seconds: float) -> None:
+        self._requests.labels(operation, status).inc()
+        self._seconds.labels(operation).observe(seconds)
+
+
 class ProcessMetrics(Collector):
     """The state of this process; `role` is serve or work."""
 

@@ -13,6 +13,7 @@ import httpx2
 import pytest
 from duetime.scheduler.access.api_key import ApiKey
 from duetime.scheduler.handlers import Handler
+from duetime.scheduler.runtime.traces import Tracing
 from duetime.server.app import App, build
 from duetime.server.auth.guard import Guard
 from duetime.server.auth.key_format import KeyText
@@ -84,12 +85,17 @@ Serve = Callable[..., Awaitable[Site]]
 
 @asynccontextmanager
 async def serving(
-    folder: Path, *, routes: Sequence[BaseRoute] = (), handlers: Sequence[Handler] = (), **settings: Any
+    folder: Path,
+    *,
+    routes: Sequence[BaseRoute] = (),
+    handlers: Sequence[Handler] = (),
+    tracing: Tracing | None = None,
+    **settings: Any,
 ) -> AsyncIterator[Site]:
     """Serve a database in this folder, with further routes; with handlers, what is due runs too."""
     given = {"database_url": f"sqlite:///{folder}/duetime.db", "desktop_notifications": "off", "timezone": "UTC"}
     made = Settings.model_validate({**given, "sqlite_synchronous": "OFF", **settings})
-    with build(made, handlers=handlers) as app:
+    with build(made, handlers=handlers, tracing=tracing) as app:
         if handlers:
             app.start()
         guard = Guard.of(made, lambda: app.store)

@@ -81,12 +81,16 @@ async def test_runs_are_found_counted_and_spread_over_time(site: Site) -> None:
     pages = await site.http.get("/v1/runs?state=ended&limit=1&since=yesterday")
     counted = await read(site, "/runs/counts?group=error&state=failed")
     spread = await read(site, "/runs/buckets?width=day")
+    several = await read(site, "/runs/counts?state=failed,scheduled&until=tomorrow")
+    unknown = await sent(site, "GET", "/runs?state=failed,lost")
     wrong = await sent(site, "GET", "/runs?min_duration=soon")
 
     assert (run["task_id"], run["state"], run["error"], run["attempts"]) == (task_id, "failed", "no address", 1)
     assert run["duration_seconds"] >= 0
     assert "cursor=" in pages.headers["Link"]
     assert counted["counts"] == {"no address": 2}
+    assert several["counts"] == {"failed": 2, "scheduled": 1}
+    assert (unknown.status_code, unknown.json()["argument"]) == (422, "state")
     assert [bucket["counts"] for bucket in spread["buckets"]] == [{"failed": 2}]
     assert wrong.status_code == 422
     assert "no length of time" in wrong.json()["detail"]
@@ -148,19 +152,19 @@ async def test_an_operator_sets_and_removes_a_pool(site: Site) -> None:
 
 async def test_an_operator_drains_and_resumes_a_worker_and_the_audit_log_says_so(site: Site) -> None:
     store = site.app.store
-    store.workers.beat(WorkerProcess("w-1", "host-a", 4711, threads=4, started_at=store.now()))
-    drained = await sent(site, "POST", "/workers/w-1/drain", body={"now": True, "reason": "upgrade"})
+    store.workers.beat(WorkerProcess("rack/w 1", "host-a", 4711, threads=4, started_at=store.now()))
+    drained = await sent(site, "POST", "/workers/rack/w%201/drain", body={"now": True, "reason": "upgrade"})
     (row,) = drained.json()["workers"]
     assert (row["state"], row["drain"]) == ("draining", "now")
-    resumed = await sent(site, "POST", "/workers/w-1/resume")
+    resumed = await sent(site, "POST", "/workers/rack/w%201/resume")
     (row,) = resumed.json()["workers"]
     assert (row["state"], "drain" in row) == ("running", False)
     unknown = await sent(site, "POST", "/workers/w2/drain")
     assert (unknown.status_code, unknown.json()["code"]) == (404, "not_found")
     entries = store.audit.page("local", AuditFilter(), limit=9).entries
     assert [(each.kind.value, each.subject, each.reason, each.detail) for each in entries] == [
-        ("worker_resumed", "w-1", None, None),
-        ("worker_drained", "w-1", "upgrade", {"mode": "now"}),
+        ("worker_resumed", "rack/w 1", None, None),
+        ("worker_drained", "rack/w 1", "upgrade", {"mode": "now"}),
     ]
 
 

@@ -53,6 +53,17 @@ async def test_every_call_of_a_tool_is_counted_with_its_outcome(serve: Serve) ->
     assert value(found, "duetime_tool_call_duration_seconds_count", tool="schedule_task") == 1
 
 
+async def test_every_request_of_the_rest_api_is_counted_with_its_status(serve: Serve) -> None:
+    site = await serve()
+    await site.http.post("/v1/tasks", json={"title": "Stretch", "when": "in 2 hours"})
+    await site.http.get("/v1/tasks/t_000000000000")
+    await site.http.get("/v1/nothing")
+    found = await scraped(site)
+    assert value(found, "duetime_rest_requests_total", operation="schedule_task", status="201") == 1
+    assert value(found, "duetime_rest_requests_total", operation="get_task", status="404") == 1
+    assert value(found, "duetime_rest_request_duration_seconds_count", operation="schedule_task") == 1
+
+
 async def test_an_idle_server_says_that_its_database_answers_and_that_nobody_runs_tasks(serve: Serve) -> None:
     site = await serve()
     await site.call(None, "schedule_task", title="Stretch", when="in 2 hours", priority="high")

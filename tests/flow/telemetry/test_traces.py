@@ -37,6 +37,7 @@ from opentelemetry.sdk.trace.export import (
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from tests.builders import a_task, settlement
+from tests.flow.auth.conftest import serving
 from tests.flow.telemetry.isolated_handler import tell_trace
 from tests.flow.telemetry.receiver import Receiver, receiving
 from tests.flow.telemetry.span_tree import Seen, of_sdk, tree
@@ -292,3 +293,31 @@ def test_a_program_that_only_schedules_loads_nothing_of_opentelemetry(tmp_path: 
         [sys.executable, "-c", code], env={**kept, **url}, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.anyio
+async def test_a_request_of_the_rest_api_is_a_span_of_its_callers_trace(tmp_path: Path) -> None:
+    exporter, provider = InMemorySpanExporter(), make_provider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    async with serving(tmp_path, tracing=OtelTracing(provider)) as site:
+        body = {"title": "Canary", "when": "in 2 hours"}
+        made = await site.http.post("/v1/tasks", json=body, headers={"traceparent": CALLER})
+        await site.http.get("/v1/tasks/t_000000000000", headers={"traceparent": CALLER})
+        await site.http.put("/v1/pools/team/gpu", json={"spec": {"capacity": 2}})
+    spans = [of_sdk(span) for span in exporter.get_finished_spans()]
+    _, trace_id, caller, _ = CALLER.split("-")
+
+    assert tree([span for span in spans if span.trace == trace_id], caller) == [
+        "POST /v1/tasks",
+        "  schedule reminder",
+        "GET /v1/tasks/{task_id}",
+    ]
+    assert [
+        (span.name, span.attributes["http.response.status_code"], span.failed) for span in spans if " /v1" in span.name
+    ] == [
+        ("POST /v1/tasks", 201, False),
+        ("GET /v1/tasks/{task_id}", 404, False),
+        ("PUT /v1/pools/{name}", 200, False),
+    ]
+    assert made.status_code == 201
+    assert "Canary" not in str(spans)
