@@ -41,13 +41,13 @@ class OtelTracing:
         self._tracer = provider.get_tracer("duetime", __version__)
 
     @contextmanager
-    def serving(self, method: str, route: str) -> Iterator[_Served]:
+    def serving(self, method: str, route: str) -> Iterator[_Serving]:
         """Record a served request, of the trace of its caller; of a call of a tool the MCP SDK does."""
         attributes = {"http.request.method": method, "http.route": route}
         with self._tracer.start_as_current_span(
             f"{method} {route}", kind=SpanKind.SERVER, attributes=attributes, record_exception=False
         ) as span:
-            yield _Served(span)
+            yield _Serving(span)
 
     @contextmanager
     def scheduling(self, tasks: Sequence[Task]) -> Iterator[_Scheduling]:
@@ -100,7 +100,7 @@ class OtelTracing:
             sender.join(seconds)
 
 
-class _Served:
+class _Serving:
     def __init__(self, span: Span) -> None:
         self._span = span
 
