@@ -44,6 +44,7 @@ MADE_UP = {
     "sk-hunter2": "a value of tests",
     "sk-9f8e7d6c5b4a": "a value of tests",
     "hunter2": "a value of tests",
+    "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=": "a key of zeros in tests",
     "secret": "a value of tests",
     "pw": "a value of tests",
     r"a%b\\c": "a value of tests, hard to quote",

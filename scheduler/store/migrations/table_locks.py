@@ -31,7 +31,7 @@ def lock_tables(connection: Connection) -> None:
     statement = f"LOCK TABLE {', '.join(map(quoted, sorted(names)))} IN ACCESS EXCLUSIVE MODE"
     connection.exec_driver_sql(f"SET LOCAL lock_timeout = {_PATIENCE_MS}")
     while not _got(connection, statement):
-        time.sleep(random.uniform(0, _LONGEST_PAUSE_S))  # noqa: S311 - two upgrades need not be unpredictable
+        time.sleep(random.uniform(0, _LONGEST_PAUSE_S))  # nosec B311 # noqa: S311 - two upgrades need not be unpredictable
     connection.exec_driver_sql("SET LOCAL lock_timeout TO DEFAULT")
 
 
