@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Final
 
+from duetime.scheduler.rules.limits.pool import in_full
 from duetime.scheduler.rules.time import times
 from duetime.widgets.formats.terminal_text import plain
 from duetime.widgets.history_text import clock_time
@@ -64,7 +65,7 @@ def _tiers(tiers: Sequence[Mapping[str, Any]], width: int) -> Table:
 
 def _pools(pools: Mapping[str, Mapping[str, Any]], width: int) -> Table:
     rows = [
-        (name, use["state"], *(f"{use[part]:g}" for part in ("used", "capacity", "free", "spent", "parked")))
+        (name, use["state"], *(in_full(use[part]) for part in ("used", "capacity", "free", "spent", "parked")))
         for name, use in pools.items()
     ]
     heads = ("POOL", "STATE", "USED", "CAPACITY", "FREE", "SPENT", "HELD")

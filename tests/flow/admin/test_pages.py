@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from duetime.scheduler.history.runs import RunFilter
 from duetime.scheduler.principal import LOCAL, Principal
+from duetime.scheduler.records import Start
 from duetime.scheduler.rules.limits.price import money
 from duetime.scheduler.task import State
 from duetime.server.admin import formats
@@ -23,6 +24,7 @@ from duetime.server.admin.visit import MAX_VALUES_KEPT, READ_PAUSE_RATIO, KeptRe
 from markupsafe import escape
 from starlette.datastructures import ImmutableMultiDict
 
+from tests.builders import settlement
 from tests.flow.admin.conftest import Admin, Open
 from tests.flow.admin.sample import CANARY, fill
 
@@ -190,6 +192,19 @@ async def test_a_run_that_waits_says_why(admin: Admin) -> None:
     page = await admin.get(f"/runs/{run_of(admin, State.READY)}")
     assert "Why it is not running" in page.text
     assert "none is running" in page.text
+
+
+@pytest.mark.parametrize("ended", [True, False])
+async def test_progress_reads_as_percent_until_the_run_has_succeeded(admin: Admin, *, ended: bool) -> None:
+    store, run = admin.site.app.store, run_of(admin, State.READY)
+    lease = timedelta(minutes=1)
+    [claim] = store.claims.start([Start(run)], worker="w", epoch=None, lease=lease)
+    store.claims.progress(run, claim.run.attempt, {"fraction": 0.4, "text": "half of <b>all</b>"})
+    if ended:
+        store.claims.settle([settlement(claim)])
+    page = (await admin.get(f"/runs/{run}")).text
+    assert ("Progress" in page) is not ended
+    assert ("40 %" in page and "half of &lt;b&gt;all" in page) is not ended
 
 
 async def test_the_id_of_a_task_leads_to_its_current_run(admin: Admin) -> None:
