@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 from duetime.scheduler.principal import Principal
+from duetime.scheduler.rules.policies.decision import Contender, Look
+from duetime.scheduler.rules.policies.recorded import Decision
 from duetime.scheduler.store import open_store
 from duetime.scheduler.task import State
 from duetime.server.auth.issued_keys import new_key, validity_of
@@ -20,7 +22,7 @@ from duetime.server.cli.main import run
 from duetime.server.cli.remote.verbs import VERBS
 from duetime.server.cli.verbs import duetime_command
 
-from tests.builders import Clock, log_chunk, settlement, started
+from tests.builders import NOON, Clock, log_chunk, settlement, started
 from tests.flow.protocol.serve_process import ServerLog
 
 Said = Callable[..., str]
@@ -250,6 +252,25 @@ def test_an_operator_changes_the_policy_and_reads_alerts_and_retention(
     assert said("retention", "run", "--dry-run") == said("retention", "run").replace("was", "is")
     assert "No rule is of that kind" in said("retention", "run", "--only", "inbox")
     assert said("secrets", "rotate") == "0 secrets encrypted by the first key.\n"
+
+
+def test_recorded_decisions_and_the_shadow_of_a_policy_are_shown_from_afar(
+    said: Said, server: tuple[str, Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    run = Contender("r_1", NOON.timestamp() * 1000, tmp_path.name)
+    look = Look(run.key, 0, 1, (0.0,) * 5, (2.0,) * 5, (None, run, None, None, None), 2, run)
+    store = open_store(f"sqlite:///{server[1]}/duetime.db", migrate=True)
+    store.decisions.add([Decision("d_1", NOON, tmp_path.name, "t_1", "r_1", "w1", look)])
+    store.close()
+    assert "only tier with a run that could start" in said("decisions")
+    assert "Run r_1 of tier high was taken by worker w1." in said("decisions", "show", "d_1")
+    assert "operator" in said("policy", "shadow", code=4)
+    monkeypatch.setenv("DUETIME_KEY", issued(server[1], "local", "root", "admin"))
+    assert "no decision 'd_1'" in said("decisions", "show", "d_1", code=3)
+    assert "shares.low: 0.1 -> 0.12" in said("policy", "shadow", "shares.low=0.12", "--reason", "reports")
+    assert "reports" in said("policy", "shadow")
+    assert said("policy", "shadow", "--off") == "The shadow policy has ended.\n"
+    assert "there is no shadow policy" in said("policy", "shadow", code=3)
 
 
 def test_without_a_right_key_the_way_to_give_one_is_shown(said: Said, monkeypatch: pytest.MonkeyPatch) -> None:
