@@ -6,12 +6,16 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.history.costs import CostGroup
 from duetime.server.auth.key_format import KeyText
 from duetime.server.cli import output
 from duetime.server.cli.formats.option_values import read_object
 from duetime.server.cli.remote.client import RemoteAnswer, RemoteServer
 from duetime.server.cli.remote.tables import RUNS, RemoteTable, show_rows
 from duetime.server.cli.remote.tasks import Params, found_id
+from duetime.server.cli.reports.cost import COLUMNS as COST_COLUMNS
+from duetime.server.cli.reports.cost import NOTHING as NO_COSTS
+from duetime.server.cli.reports.cost import show_costs
 
 COUNTS: Final = RemoteTable("counts", ("group", "runs"), ("group", "runs"))
 BUCKETS: Final = RemoteTable("buckets", ("start", "state", "runs"), ("start", "state", "runs"))
@@ -28,7 +32,7 @@ KEYS: Final = RemoteTable(
     ("id", "name", "tenant", "user", "scopes", "state", "expires_at", "last_used_at"),
     ("id", "name", "tenant", "user", "scopes", "state", "expires_at", "last_used_at"),
 )
-COSTS: Final = RemoteTable("costs", ("key", "title", "cost", "currency"), ("key", "title", "cost"))
+COSTS: Final = RemoteTable("costs", (*COST_COLUMNS, "currency"), COST_COLUMNS)
 _FILTERS: Final = (
     *("state", "action", "label", "worker", "actor", "text", "since", "until", "min_duration", "max_duration"),
     *("min_lateness", "min_delay", "min_attempts", "pool", "min_units", "min_cost", "tenant"),
@@ -64,10 +68,10 @@ def cost(server: RemoteServer, params: Params) -> None:
     bounds = {name: params[name] for name in ("since", "until", "tenant")}
     found = server.get("/costs", group=_word(params["by"]), **bounds)
     rows = [{**row, "currency": found["currency"]} for row in found["costs"]]
-    shown = found if params["as_json"] else {"costs": rows}
-    show_rows(COSTS, shown, params, nothing="Nothing cost anything in this time.")
     if rows and not params["as_json"] and not params["as_csv"]:
-        output.say(f"Total: {found['total']} {found['currency']}")
+        show_costs(CostGroup(found["group"]), rows, f"{found['total']} {found['currency']}")
+    else:
+        show_rows(COSTS, found if params["as_json"] else {"costs": rows}, params, nothing=NO_COSTS)
 
 
 def _word(value: Any) -> str:

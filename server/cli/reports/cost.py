@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 import typer
@@ -40,13 +41,13 @@ def cost(
     elif as_csv:
         write_csv((*COLUMNS, "currency"), [{**row, "currency": found.currency} for row in rows])
     elif rows:
-        show(by, rows, f"{money(found.total)} {found.currency}")
+        show_costs(by, rows, f"{money(found.total)} {found.currency}")
         output.say_window("Costs", found.since, found.until, found.zone)
     else:
         output.say(NOTHING)
 
 
-def show(by: CostGroup, rows: list[dict[str, Json]], total: str) -> None:
+def show_costs(by: CostGroup, rows: Sequence[Mapping[str, Json]], total: str) -> None:
     """Write the table of costs, and their sum."""
     titled = by is CostGroup.TASK
     columns = (by.value.upper(), "TITLE", "COST") if titled else (by.value.upper(), "COST")

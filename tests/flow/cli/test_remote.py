@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +52,8 @@ def _leave_letters(folder: Path) -> None:
     store = open_store(f"sqlite:///{folder}/duetime.db", migrate=True)
     for _ in range(2):
         claim = started(store, store.now(), tenant=LETTERS, title="Push", labels=("crm",))
-        store.claims.settle([settlement(claim, State.FAILED, reason="502 Bad Gateway", dead_letter=True)])
+        ended = settlement(claim, State.FAILED, reason="502 Bad Gateway", dead_letter=True)
+        store.claims.settle([replace(ended, used={"tokens": 900.0}, costs={"tokens": 2_700})])
     store.close()
 
 
@@ -167,6 +169,18 @@ def test_a_key_of_an_agent_shows_what_happened_to_its_task_and_is_told_what_it_l
     assert "created" in shown
     assert "he called" in shown
     assert "Required scope: admin:read, which this key lacks. `duetime keys create" in said("runs", code=4)
+
+
+def test_costs_are_those_of_the_own_tenant(
+    said: Said, server: tuple[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "A pool with a price makes runs cost something" in said("cost")
+    monkeypatch.setenv("DUETIME_KEY", issued(server[1], LETTERS, "ann", "admin"))
+    head, _, total = said("cost").splitlines()
+    assert (head.split(), total) == (["DAY", "COST"], "Total: 0.0054 USD")
+    assert said("cost", "--by", "action", "--csv").splitlines()[1] == "reminder,,0.0054,USD"
+    assert json.loads(said("runs", "--min-cost", "0.0027", "--json"))["runs"][0]["cost"] == "0.0027"
+    assert "Only an operator" in said("cost", "--tenant", "*", code=4)
 
 
 def test_dead_letters_are_listed_shown_replayed_and_discarded(
