@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 from duetime.scheduler.history.tier_trends import ActionMisses, TierPart
 from duetime.scheduler.records import Claim, Start
-from duetime.scheduler.store import Store
+from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.store.run_history import trends
 from duetime.scheduler.task import State, Tier
 
 from tests.builders import LEASE, NOON, TENANT, Clock, a_task, added, settlement, with_deadline
+from tests.contracts.store.test_store_plans import plans
 
 HOUR, MINUTE = timedelta(hours=1), timedelta(minutes=1)
 
@@ -86,6 +89,15 @@ def test_deadlines_are_counted_by_tier_and_by_action(store: Store, clock: Clock)
         ActionMisses("reminder", 2, 1, 15 * MINUTE),
         ActionMisses("webhook", 1, 1, timedelta(0)),
     ]
+
+
+def test_trends_read_ranges_of_the_index_alone(tmp_path: Path) -> None:
+    with closing(open_store(f"sqlite:///{tmp_path}/duetime.db", clock=Clock())) as store:
+        added(store, NOON)
+        steps = plans(store, lambda known: known.run_history.trends(TENANT, NOON, NOON + HOUR, HOUR))
+    of_runs = [step for step in steps if " runs " in step]
+    assert of_runs
+    assert [step for step in of_runs if "INDEX runs_by_phase (tenant=? AND current=? AND phase=?" not in step] == []
 
 
 def test_of_too_many_runs_the_newest_are_counted_and_that_is_told(
