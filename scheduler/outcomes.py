@@ -10,10 +10,11 @@ from duetime.scheduler.task import Json
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The work is done; `summary` is what the user reads, `result` is kept as JSON."""
+    """The work is done; `summary` is what the user reads, `result` is kept as JSON. A `quiet` one tells nobody."""
 
     summary: str = ""
     result: Json = None
+    quiet: bool = False
 
 
 @dataclass(frozen=True, slots=True)

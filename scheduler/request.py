@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, TypedDict, cast
 
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.principal import Principal
-from duetime.scheduler.task import DeadlineType, Json, Penalty, RetryPolicy, Tier
+from duetime.scheduler.task import DeadlineType, Json, Notify, Penalty, RetryPolicy, Tier
 
 POOL_PREFIXES: Final = ("key:", "tenant:")
 """Prefixes of pools that `needs` may name undeclared: they are made on use, from a template."""
@@ -38,6 +38,7 @@ RETRY_BOUNDS: Final[Mapping[str, tuple[int, int]]] = {
 """The members of `retry` as tools and commands take it, each with its least and greatest number."""
 
 PriorityWord = Tier | Literal["critical", "high", "normal", "low", "background"]
+NotifyWord = Notify | Literal["always", "failure", "change", "never"]
 DeadlineWord = Literal["hard", "soft", "soft-linear", "soft-step"]
 """The keys of `DEADLINE_KINDS`, for type checkers; a test compares them."""
 
@@ -75,6 +76,7 @@ class Request:
     retry: RetryPolicy | None = None
     deliver_to: Sequence[str] = ()
     labels: Sequence[str] = ()
+    notify: NotifyWord | None = None
     dry_run: bool = False
     raw: Mapping[str, Json] | None = None
 
@@ -126,6 +128,7 @@ class TaskArguments(TypedDict, total=False):
     estimate: str | float | timedelta | None
     needs: Mapping[str, int] | None
     retry: RetryPolicy | None
+    notify: NotifyWord | None
 
 
 class ScheduleArguments(TaskArguments, total=False):
@@ -195,6 +198,7 @@ class Reschedule:
     retry: RetryPolicy | None = None
     deliver_to: Sequence[str] | None = None
     labels: Sequence[str] | None = None
+    notify: NotifyWord | None = None
     remove: Sequence[str] = ()
     pause: bool | None = None
     skip_next: bool = False

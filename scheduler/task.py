@@ -85,6 +85,15 @@ class RetryPolicy:
     max_backoff: timedelta = timedelta(hours=1)
 
 
+class Notify(StrEnum):
+    """Outcomes of a task that its user is told of."""
+
+    ALWAYS = "always"
+    FAILURE = "failure"
+    CHANGE = "change"
+    NEVER = "never"
+
+
 @dataclass(frozen=True, slots=True)
 class Task:
     """A scheduled task: the intent. `revision` rises by one with each change of it by an actor.
@@ -120,6 +129,7 @@ class Task:
     estimate: timedelta | None = None
     needs: Mapping[str, int] = field(default_factory=dict)
     traceparent: str | None = None
+    notify: Notify = Notify.ALWAYS
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +201,7 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True)
 class InboxMessage:
-    """An outcome as the user and their agents read it; there is exactly one for each run that ended in an outcome."""
+    """An outcome as the user and their agents read it, one for each run that had one; `quiet` ones count as read."""
 
     id: str
     tenant: str
@@ -203,6 +213,7 @@ class InboxMessage:
     state: State
     created_at: datetime
     read_at: datetime | None = None
+    quiet: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,10 +280,9 @@ class TaskFilter:
 
 @dataclass(frozen=True, slots=True)
 class TaskPage:
-    """One page of tasks by next due time; `cursor` fetches the next, None at the end.
+    """One page of tasks by next due time; `cursor` fetches the next, None at the end. `counts` are of all of `where`.
 
-    `counts` are of the filter `where`; of the states in `at_least` there may be more. An end to come gives each
-    occurrence a view, unless recurring tasks were too many to be `complete`.
+    Of the states in `at_least` there may be more. Up to an end to come each occurrence has a view if it is `complete`.
     """
 
     views: tuple[TaskView, ...]
@@ -281,6 +291,7 @@ class TaskPage:
     cursor: str | None = None
     unread: tuple[InboxMessage, ...] = ()
     unread_count: int = 0
+    quiet_count: int = 0  # outcomes of the last day that nobody was told of
     now: datetime | None = None
     where: TaskFilter = TaskFilter()
     zone: str = "UTC"

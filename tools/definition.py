@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.principal import Principal, Scope
 from duetime.scheduler.request import DEADLINE_KINDS, RETRY_BOUNDS
-from duetime.scheduler.task import Json, Tier
+from duetime.scheduler.task import Json, Notify, Tier
 from duetime.tools.argument_types import Amounts, Choice, Length, Object, Text, Texts, Whole
 from duetime.tools.arguments import Argument, Arguments
 from duetime.tools.output_schema import Output
@@ -88,6 +88,7 @@ RETRY = Argument(
     "retry={'max_attempts': 3}",
 )
 DELIVER_TO = Argument("deliver_to", Texts(20), "Configured channels, besides the inbox", "deliver_to=['inbox']")
+NOTIFY = Argument("notify", Choice(tuple(Notify)), "Which outcomes tell the user. Default always", "notify='failure'")
 LABELS = Argument("labels", Texts(100), "Up to 10", "labels=['workflow=onboarding']")
 
 

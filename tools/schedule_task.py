@@ -20,6 +20,7 @@ from duetime.tools.definition import (
     LABELS,
     MAX_RUNS,
     NEEDS,
+    NOTIFY,
     PAYLOAD,
     PRIORITY,
     RECURRENCE_END,
@@ -88,6 +89,7 @@ _HANDLING = (
     replace(KEY, about="The same value on every retry: it holds longer than the minute that equal calls do"),
     RETRY,
     DELIVER_TO,
+    NOTIFY,
     LABELS,
     Argument("dry_run", Flag(), "Only show what would be scheduled", "dry_run=true"),
 )

@@ -231,6 +231,7 @@ _PARTS: Mapping[str, tuple[str, Callable[[Any, _Side], str]]] = {
     "needs": ("needs", _needs),
     "retry": ("retry", _retry),
     "deliver_to": ("deliver_to", _names),
+    "notify": ("notify", _text),
     "labels": ("labels", _names),
     "paused": ("paused", _text),
 }

@@ -90,7 +90,13 @@ def _next_words(page: TaskPage, now: datetime) -> str:
 
 def _unread_words(page: TaskPage) -> str:
     number = page.unread_count or len(page.unread)
-    return f"{number} outcome{' is' if number == 1 else 's are'} unread." if number else ""
+    unread = f"{number} outcome{' is' if number == 1 else 's are'} unread." if number else ""
+    return sentences(unread, quiet_in_words(page.quiet_count))
+
+
+def quiet_in_words(count: int) -> str:
+    """Say what nobody was told of; empty where there is none."""
+    return f"{count} quiet outcome{'' if count == 1 else 's'} of the last 24 hours left out." if count else ""
 
 
 def look_of_view(view: TaskView) -> str:

@@ -10,7 +10,7 @@ from duetime.scheduler.rules.redact import redacted_json
 from duetime.scheduler.rules.settlement import words_and_note
 from duetime.scheduler.rules.states import FAILURES, OPEN
 from duetime.scheduler.rules.time.times import utc
-from duetime.scheduler.task import Delivery, DeliveryState, InboxMessage, Json, Run, State, TaskRecord, TaskView
+from duetime.scheduler.task import Delivery, DeliveryState, InboxMessage, Json, Notify, Run, State, TaskRecord, TaskView
 from duetime.scheduler.view_parts import LogLine
 from duetime.widgets.quote import cut, one_line
 from duetime.widgets.schema import DeliveryPart, LastRun, LogLinePart, LogPart, ProgressPart, TaskPayload, Unread
@@ -80,11 +80,18 @@ def delivery_part(record: TaskRecord) -> DeliveryPart | None:
         if found := [delivery for delivery in record.deliveries if delivery.state is state]:
             return _delivered(state, found)
     if record.last_run is not None and record.last_run.state in TOLD:  # the inbox has it as soon as the run settled
+        if record.task.notify is not Notify.ALWAYS and not _is_told(record.task.notify, record.last_run.state):
+            return None
         return DeliveryPart(channel="inbox", state=DeliveryState.DELIVERED)
     if record.run.state in _UNDELIVERABLE:
         return None
     channels = dict.fromkeys(("inbox", *record.task.deliver_to))
     return DeliveryPart(channel=cut(", ".join(channels), MAX_SENTENCE_CHARS), state=DeliveryState.PENDING)
+
+
+def _is_told(notify: Notify, state: State) -> bool:
+    """Whether an outcome of a task with quiet ones is told for certain."""
+    return notify in {Notify.FAILURE, Notify.CHANGE} and state in FAILURES
 
 
 def _delivered(state: DeliveryState, deliveries: Sequence[Delivery]) -> DeliveryPart:

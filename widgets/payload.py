@@ -17,6 +17,7 @@ from duetime.scheduler.rules.time import times, zones
 from duetime.scheduler.rules.time.times import utc
 from duetime.scheduler.task import (
     Clash,
+    Notify,
     Run,
     State,
     Task,
@@ -100,6 +101,7 @@ def task_payload(view: TaskView, history: HistoryPart | None = None) -> TaskPayl
         waits=tuple(map(_wait, view.waits[:MAX_SENTENCES])) or None,
         last_run=last_run_part(view.record),
         delivery=delivery_part(view.record) if task.id != DRY_RUN_ID else None,
+        notify=task.notify if task.notify is not Notify.ALWAYS else None,
         labels=task.labels or None,
         owner=task.owner,
         created=view.created,
@@ -139,6 +141,7 @@ def list_payload(page: TaskPage) -> TaskListPayload:
         cursor=page.cursor,
         unread=unread_parts(page.unread, titled=True),
         unread_count=page.unread_count or None,
+        quiet_count=page.quiet_count or None,
         after=utc(page.where.after) if page.where.after else None,
         before=utc(page.where.before) if page.where.before else None,
         now=utc(now) if now else None,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from duetime.scheduler.task import DeliveryState, State, Tier
+from duetime.scheduler.task import DeliveryState, Notify, State, Tier
 from pydantic import BaseModel, ConfigDict, Field
 
 DRY_RUN_ID = "t_dryrun"
@@ -207,6 +207,7 @@ class TaskPayload(_Part):
     log: LogPart | None = None
     cost: str | None = None
     delivery: DeliveryPart | None = None
+    notify: Notify | None = None
     labels: tuple[str, ...] | None = None
     owner: str
     created: bool | None = None
@@ -290,6 +291,7 @@ class TaskListPayload(_Part):
     cursor: str | None = None
     unread: tuple[Unread, ...] | None = None
     unread_count: int | None = None
+    quiet_count: int | None = None
     after: str | None = None
     before: str | None = None
     now: str | None = None

@@ -200,6 +200,7 @@ def _given_line(task: TaskPayload, room: _Room) -> str:
     return sentences(
         f"Message {quoted(task.message, room.said)}." if task.message else "",
         f"Payload {quoted(as_text(task.payload), room.said)}." if task.payload else "",
+        f"Tells the user: {task.notify}." if task.notify else "",
         f"Labels {quoted(labels, room.said)}." if labels else "",
         f"Owner {quoted(task.owner, room.said)}." if task.owner != "local" else "",
     )

@@ -157,6 +157,7 @@ class Reader(RunReader):
         ahead = self._ahead(by, where, now, limit, bounds.cursor) if reaches_ahead(where, now) else None
         page = self._page(by, where, now, limit, bounds.cursor) if ahead is None else ahead
         unread, unread_count = self._missed(by) if mention else ([], 0)
+        page = replace(page, quiet_count=self.quiet_count(by=by) if mention else 0)
         page = replace(page, overdue=self._overdue(page, now))
         return replace(page, cursor=bounds.following(page.cursor), unread=tuple(unread), unread_count=unread_count)
 
@@ -227,6 +228,10 @@ class Reader(RunReader):
     def inbox(self, *, limit: int = 20, of: str | None = None, by: Principal = LOCAL) -> Sequence[InboxMessage]:
         """Return outcomes that the user has not read yet, newest first: `of` a task, or those whose ids begin so."""
         return self._store.inbox.unread(by.tenant, by.user, limit=page_size(limit), of=of)
+
+    def quiet_count(self, *, by: Principal = LOCAL) -> int:
+        """Return how many outcomes of the last day the user was not told of, counted up to 1,000."""
+        return self._store.inbox.quiet_count(by.tenant, by.user, most=MAX_TASKS_COUNTED)
 
     def unread_count(self, *, by: Principal = LOCAL) -> int:
         """Return how many outcomes the user has not read yet, counted up to 1,000."""

@@ -101,7 +101,9 @@ def _checked(handler: Handler, outcome: object, now: Callable[[], datetime]) -> 
         )
     match outcome:
         case Done():
-            return Done(_text(outcome.summary, MAX_SUMMARY_CHARS), _result(handler, outcome.result))
+            return Done(
+                _text(outcome.summary, MAX_SUMMARY_CHARS), _result(handler, outcome.result), bool(outcome.quiet)
+            )
         case Failed():
             return Failed(_reason(outcome.reason), _result(handler, outcome.result))
         case Retry():

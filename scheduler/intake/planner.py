@@ -22,6 +22,7 @@ from duetime.scheduler.intake.validation import (
     check_key,
     check_labels,
     check_max_runs,
+    check_notify,
     check_retry,
     no_zone,
     refuse_ends_without_repeat,
@@ -37,7 +38,7 @@ from duetime.scheduler.rules.sanitize import check_text
 from duetime.scheduler.rules.time import zones
 from duetime.scheduler.rules.time.parser import Frame
 from duetime.scheduler.rules.time.times import Resolved, describe
-from duetime.scheduler.task import Json, Occurrence, RetryPolicy, Run, State, Task
+from duetime.scheduler.task import Json, Notify, Occurrence, RetryPolicy, Run, State, Task
 from duetime.scheduler.translatable import NoteKind, Translatable, as_assumed
 
 _YEAR = timedelta(days=366)
@@ -108,7 +109,7 @@ class Planner:
         timing = problems.of(self.timing, request, now)
         payload = problems.of(self.payload, request.action, request.payload, by.tenant)
         demand = problems.of(self.demands.read, request, self._situation(request, timing, by, now))
-        for check in (check_key, check_retry, self._check_deliver_to, check_labels):
+        for check in (check_key, check_retry, self._check_deliver_to, check_labels, check_notify):
             problems.of(check, request)
         if timing is None or payload is None or demand is None or problems:
             raise problems.error()
@@ -258,6 +259,7 @@ class Planner:
             revision=1,
             created_at=now,
             updated_at=now,
+            notify=Notify(request.notify or Notify.ALWAYS),
             **demand.parts(),
         )
         run = dated(task, first_run(task, timing.first), at=demand.instant, p50=demand.p50)

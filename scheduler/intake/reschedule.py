@@ -14,7 +14,13 @@ from duetime.scheduler.intake.instants import resolve_moment
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.intake.reschedule_urgency import demand_step
 from duetime.scheduler.intake.series_end import ENDLESS, check_runs_left, end_step, refuse_cancelled, with_max_runs
-from duetime.scheduler.intake.validation import ProblemCollector, check_labels, check_max_runs, check_retry
+from duetime.scheduler.intake.validation import (
+    ProblemCollector,
+    check_labels,
+    check_max_runs,
+    check_notify,
+    check_retry,
+)
 from duetime.scheduler.records import Change
 from duetime.scheduler.request import REMOVABLE, Reschedule
 from duetime.scheduler.rules import changes
@@ -23,7 +29,7 @@ from duetime.scheduler.rules.recurrence import recurrence
 from duetime.scheduler.rules.sanitize import check_text
 from duetime.scheduler.rules.time import zones
 from duetime.scheduler.rules.time.times import Resolved, describe
-from duetime.scheduler.task import Occurrence, State, Task, TaskRecord
+from duetime.scheduler.task import Notify, Occurrence, State, Task, TaskRecord
 from duetime.scheduler.translatable import NoteKind, Translatable, as_assumed
 
 _EMPTY: Mapping[str, Any] = {"payload": {}, "needs": {}, "labels": (), "deliver_to": ()}
@@ -90,7 +96,7 @@ def _described(task: Task, asked: Reschedule, planner: Planner) -> Task:
     given = planner.changed_payload(task.action, asked.payload)
     payload = None if given is None else problems.of(planner.payload, task.action, given, task.tenant)
     channels = None if asked.deliver_to is None else problems.of(planner.channels_of, asked.deliver_to)
-    for check in (check_retry, check_labels, check_max_runs):
+    for check in (check_retry, check_labels, check_max_runs, check_notify):
         problems.of(check, asked)
     if problems:
         raise problems.error()
@@ -101,6 +107,7 @@ def _described(task: Task, asked: Reschedule, planner: Planner) -> Task:
         retry=planner.default_retry(task.action) if "retry" in asked.remove else asked.retry or task.retry,
         deliver_to=task.deliver_to if channels is None else channels,
         labels=task.labels if asked.labels is None else tuple(dict.fromkeys(asked.labels)),
+        notify=Notify(asked.notify or task.notify),
     )
 
 

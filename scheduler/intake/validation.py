@@ -14,7 +14,7 @@ from duetime.scheduler.history.runs import RunFilter
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.request import Request, Reschedule
 from duetime.scheduler.rules.sanitize import check_characters, check_text
-from duetime.scheduler.task import TaskFilter
+from duetime.scheduler.task import Notify, TaskFilter
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -80,6 +80,14 @@ def check_retry(request: Request | Reschedule) -> None:
             "out of range",
             accepted="max_attempts 1 to 100 and 0 < backoff_seconds <= max_backoff_seconds",
             example="{'max_attempts': 5, 'backoff_seconds': 1, 'max_backoff_seconds': 3600}",
+        )
+
+
+def check_notify(request: Request | Reschedule) -> None:
+    """Refuse a word for whom to tell that there is not."""
+    if request.notify is not None and request.notify not in set(Notify):
+        raise InvalidArgument(
+            "notify", f"{str(request.notify)[:40]!r} is none", accepted=", ".join(Notify), example="notify='failure'"
         )
 
 

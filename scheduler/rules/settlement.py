@@ -14,7 +14,7 @@ from duetime.scheduler.records import Claim, Settlement
 from duetime.scheduler.rules.occurrences import next_run
 from duetime.scheduler.rules.retry import next_attempt
 from duetime.scheduler.rules.time.times import describe
-from duetime.scheduler.task import Delivery, InboxMessage, Json, Run, State
+from duetime.scheduler.task import Delivery, InboxMessage, Json, Notify, Run, State
 
 LATE_AFTER = timedelta(minutes=1)
 """A run that started later than this says so in its message."""
@@ -38,11 +38,35 @@ _NOTES = re.compile(
 """The notes of `_lateness` at the end of a message, and nothing else: what a task says could end in other brackets."""
 
 
-def settle(claim: Claim, ending: AttemptResult, *, now: datetime, jitter: float) -> Settlement:
+def settle(
+    claim: Claim, ending: AttemptResult, *, now: datetime, jitter: float, previous: Run | None = None
+) -> Settlement:
     """Return the settlement; `jitter`, 0.0 to 1.0, spreads the next attempt of a failed run.
 
-    With a requested cancel only `Done` still counts.
+    With a requested cancel only `Done` still counts. `previous` is the run before it, for a task that tells changes.
     """
+    return _told(_settled(claim, ending, now, jitter), ending, previous)
+
+
+def _told(settlement: Settlement, ending: AttemptResult, previous: Run | None) -> Settlement:
+    """Make an outcome quiet that the user is not to be told of: it counts as read, and goes to no channel."""
+    message, claim = settlement.inbox, settlement.claim
+    if message is None or claim is None:
+        return settlement
+    asked = isinstance(ending, Done) and ending.quiet
+    if not asked and _is_told(claim.task.notify, settlement, previous):
+        return settlement
+    return replace(settlement, inbox=replace(message, quiet=True, read_at=message.created_at), deliveries=())
+
+
+def _is_told(notify: Notify, settlement: Settlement, previous: Run | None) -> bool:
+    if notify is Notify.CHANGE:
+        said = previous and (previous.state, previous.summary, previous.result, previous.error)
+        return said != (settlement.to, settlement.summary, settlement.result, settlement.error)
+    return notify is Notify.ALWAYS or (notify is Notify.FAILURE and settlement.to is not State.SUCCEEDED)
+
+
+def _settled(claim: Claim, ending: AttemptResult, now: datetime, jitter: float) -> Settlement:
     if claim.run.cancel_requested and not isinstance(ending, Done | StoppedByRequest):
         return _cancelled(claim, ending.reason)
     match ending:
@@ -65,12 +89,14 @@ def concluded(claim: Claim, settlement: Settlement, *, now: datetime) -> Settlem
     if settlement.to not in {State.FAILED, State.EXPIRED}:
         return settlement
     words = settlement.reason or settlement.to.value
-    return replace(
+    ended = replace(
         settlement,
         inbox=_message(claim, now, settlement.to, words),
         deliveries=_deliveries(claim, now),
         next_run=_following(claim, now),
     )
+    told = _told(replace(ended, claim=claim), Failed(words), None)
+    return replace(told, claim=settlement.claim)
 
 
 def without_series(claim: Claim) -> Claim:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from duetime.scheduler.ids import is_id
@@ -14,6 +14,7 @@ from duetime.scheduler.store.schema.tables import inbox
 from duetime.scheduler.task import InboxMessage, State
 from sqlalchemy import Connection, Select, case, func, select, update
 
+QUIET_WINDOW = timedelta(days=1)
 _NEWEST_FIRST = (inbox.c.created_at.desc(), inbox.c.id.desc())
 _UNREAD = select(*MESSAGE).where(inbox.c.read_at.is_(None)).order_by(*_NEWEST_FIRST)
 _SUCCEEDED_LAST = case((inbox.c.state == State.SUCCEEDED, 1), else_=0)
@@ -58,6 +59,13 @@ class Inbox:
         read = (inbox.c.tenant == tenant, inbox.c.user == user, inbox.c.task_id == task_id, inbox.c.read_at >= since)
         statement = update(inbox).where(*read).values(read_at=None)
         return self._database.write(lambda connection: connection.execute(statement).rowcount)
+
+    def quiet_count(self, tenant: str, user: str, *, most: int) -> int:
+        """Return how many outcomes of the last day the user was not told of, counted up to `most`."""
+        recent = inbox.c.quiet, inbox.c.created_at > self._now() - QUIET_WINDOW
+        counted = _of(select(inbox.c.id).where(*recent), tenant, user).limit(most).subquery()
+        statement = select(func.count()).select_from(counted)
+        return int(self._database.look(lambda connection: connection.execute(statement).scalar_one()))
 
     def missed(self, tenant: str, user: str, *, limit: int, most: int) -> tuple[list[InboxMessage], int]:
         """Return unread messages, failures first, then newest first; and how many are unread, counted up to `most`."""

@@ -22,7 +22,7 @@ from duetime.scheduler.records import Claim, Settlement, Verdict
 from duetime.scheduler.rules.settlement import AttemptResult, settle, without_series
 from duetime.scheduler.runtime import failpoints
 from duetime.scheduler.store import Store
-from duetime.scheduler.task import State, TaskRecord
+from duetime.scheduler.task import Notify, Run, State, TaskRecord
 from duetime.scheduler.worker.active_runs import ActiveRun
 
 MAX_OUTCOMES_PER_GROUP = 256
@@ -179,7 +179,8 @@ class BatchCompleter:
     def _settled(self, claim: Claim, ending: AttemptResult) -> Settlement:
         """Return the settlement. Never raises: a result whose consequences cannot be computed becomes a failure."""
         try:
-            return settle(claim, ending, now=self._store.now(), jitter=self._jitter())
+            before = self._before(claim) if claim.task.notify is Notify.CHANGE else None
+            return settle(claim, ending, now=self._store.now(), jitter=self._jitter(), previous=before)
         except Exception as error:
             log.exception("run %s: cannot settle its result, so the run fails", claim.run.id)
             reason = f"could not settle its result: {type(error).__name__}"
@@ -189,6 +190,10 @@ class BatchCompleter:
             except Exception:
                 log.exception("run %s: cannot work out what follows from its failure", claim.run.id)
         return _bare(claim, reason)
+
+    def _before(self, claim: Claim) -> Run | None:
+        """Return the last run of the task that ended."""
+        return self._store.tasks.get(claim.run.tenant, claim.run.task_id).last_run
 
     def _conclude(self, group: list[PendingResult], verdicts: Sequence[Verdict]) -> None:
         judged = list(zip(group, verdicts, strict=True))

@@ -15,6 +15,7 @@ from duetime.server.cli.formats.csv_table import write_csv
 from duetime.server.cli.output import AsCsv, AsJson
 from duetime.server.session import session
 from duetime.widgets.history_text import clock_time
+from duetime.widgets.list_text import quiet_in_words
 from duetime.widgets.quote import cut
 
 MAX_TEXT_CHARS = 200
@@ -38,8 +39,9 @@ def list_(context: typer.Context, *, limit: OutcomeLimit = 20, as_json: AsJson =
     with session(context).scheduler() as scheduler:
         found, count = scheduler.inbox(limit=limit), scheduler.unread_count()
         now, zone = scheduler.now(), scheduler.zone or "UTC"
+        quiet = scheduler.quiet_count()
     if as_json:
-        output.as_json(_json(found, count))
+        output.as_json(_json(found, count, quiet))
     elif as_csv:
         write_csv(COLUMNS, map(_row, found))
     elif found:
@@ -59,6 +61,8 @@ def list_(context: typer.Context, *, limit: OutcomeLimit = 20, as_json: AsJson =
         output.say(_counted(count, len(found)))
     else:
         output.say(NOTHING)
+    if quiet and not as_json:
+        output.note(f"{quiet_in_words(quiet)} `duetime runs --since 24h` lists every run.")
 
 
 def read(
@@ -138,8 +142,10 @@ def _row(message: InboxMessage) -> Mapping[str, Json]:
     }
 
 
-def _json(found: Sequence[InboxMessage], count: int) -> Json:
-    return {"schema": "duetime.inbox/1", "messages": [_row(each) for each in found], "unread_count": count}
+def _json(found: Sequence[InboxMessage], count: int, quiet: int = 0) -> Json:
+    left_out = {"quiet_count": quiet} if quiet else {}
+    messages = [_row(each) for each in found]
+    return {"schema": "duetime.inbox/1", "messages": messages, "unread_count": count, **left_out}
 
 
 def _counted(count: int, shown: int) -> str:

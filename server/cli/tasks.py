@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Annotated, Any
 
 import typer
@@ -16,13 +17,14 @@ from duetime.scheduler.request import (
     retry_policy,
 )
 from duetime.scheduler.service import Scheduler
-from duetime.scheduler.task import RetryPolicy, State, TaskView
+from duetime.scheduler.task import Notify, RetryPolicy, State, TaskView
 from duetime.server.cli import completion, output
 from duetime.server.cli.completion import Action, Id, Labels
 from duetime.server.cli.formats import task_facts
 from duetime.server.cli.formats.option_values import read_object, read_retry, read_units
 from duetime.server.cli.output import AsJson
 from duetime.server.session import session, someone_runs
+from duetime.tools.get_task import wait_seconds
 from duetime.widgets.formats.speech import with_speech
 from duetime.widgets.history import NO_CHANGES, FieldChanges, attempt_payload, history_payload
 from duetime.widgets.outcome import with_details
@@ -57,6 +59,9 @@ NeedsOption = Annotated[
     ),
 ]
 MaxRuns = Annotated[int | None, typer.Option(help="the maximum number of occurrences")]
+NotifyOption = Annotated[
+    Notify | None, typer.Option(help="which outcomes tell the user: always, failure, change or never")
+]
 DeliverToOption = Annotated[
     list[str] | None,
     typer.Option("--deliver-to", metavar="CHANNEL", help="a channel in addition to the inbox; may be repeated"),
@@ -100,6 +105,7 @@ def schedule(
     retry: RetryOption = None,
     label: Labels = None,
     deliver_to: DeliverToOption = None,
+    notify: NotifyOption = None,
     key: Annotated[str | None, typer.Option(help="idempotency key: the same key never creates a second task")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="show what would be stored, store nothing")] = False,
     as_json: AsJson = False,
@@ -110,7 +116,7 @@ def schedule(
     work: ScheduleArguments = {"action": action, "payload": read_object(payload) or {}, "estimate": estimate}
     rest: ScheduleArguments = {"needs": read_units(needs), "labels": tuple(label or ()), "max_runs": max_runs}
     once: ScheduleArguments = {"idempotency_key": key, "dry_run": dry_run, "retry": _retry(retry)}
-    once["deliver_to"] = tuple(deliver_to or ())
+    once |= {"deliver_to": tuple(deliver_to or ()), "notify": notify}
     asked: ScheduleArguments = {**times, **urgency, **work, **rest, **once}
     with session(context).app() as app:
         view = app.scheduler.submit(Request(title, **asked))
@@ -126,11 +132,14 @@ def show(
     *,
     task_id: Id,
     history: Annotated[bool, typer.Option("--history", help="also every attempt, and the newest events")] = False,
+    wait: Annotated[str | None, typer.Option(help="until its run has ended, at most so long: '30 s', '5 min'")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Show everything about one task."""
     with session(context).scheduler() as scheduler:
-        view = scheduler.get(task_id := scheduler.find(task_id))
+        task_id = scheduler.find(task_id)
+        longest = None if wait is None else timedelta(seconds=wait_seconds(wait))
+        view = scheduler.get(task_id) if longest is None else scheduler.wait(task_id, timeout=longest)
         attempts = scheduler.attempts(task_id) if history else []
         page = scheduler.history(EventFilter(task_id=task_id), limit=MAX_EVENTS_SHOWN) if history else EventPage(())
     zone = view.record.task.timezone
@@ -171,6 +180,7 @@ def reschedule(
     retry: RetryOption = None,
     label: Labels = None,
     deliver_to: DeliverToOption = None,
+    notify: NotifyOption = None,
     remove: Remove = None,
     pause: Annotated[bool | None, typer.Option("--pause/--resume", help="pause or resume it")] = None,
     skip_next: Annotated[bool, typer.Option("--skip-next", help="skip the next occurrence")] = False,
@@ -183,12 +193,11 @@ def reschedule(
     """Change a task: what is given changes, everything else stays."""
     times: RescheduleArguments = {"when": when, "repeat": repeat, "timezone": timezone, "until": until}
     series: RescheduleArguments = {"max_runs": max_runs, "skip_next": skip_next, "all_following": all_following}
-    urgency: RescheduleArguments = _urgency(priority, deadline, deadline_type)
     work: RescheduleArguments = {"payload": read_object(payload), "estimate": estimate, "needs": read_units(needs)}
     rest: RescheduleArguments = {"title": title, "pause": pause, "labels": label, "deliver_to": deliver_to}
-    rest |= {"retry": _retry(retry), "remove": [name.replace("-", "_") for name in remove or ()]}
+    rest |= {"notify": notify, "retry": _retry(retry), "remove": [name.replace("-", "_") for name in remove or ()]}
     once: RescheduleCall = {"revision": revision, "idempotency_key": key, "dry_run": dry_run}
-    asked: RescheduleCall = {**times, **series, **urgency, **work, **rest, **once}
+    asked: RescheduleCall = {**times, **series, **_urgency(priority, deadline, deadline_type), **work, **rest, **once}
     with session(context).scheduler() as scheduler:
         view = scheduler.reschedule(scheduler.find(task_id), **asked)
         _show_rescheduled(scheduler, view, pause, dry_run, as_json)

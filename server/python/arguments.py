@@ -17,7 +17,7 @@ from duetime.scheduler.history.events import EventGroup
 from duetime.scheduler.history.runs import BucketWidth, RunFilter, RunGroup
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.request import DEADLINE_KINDS, REMOVABLE, RETRY_BOUNDS, Request
-from duetime.scheduler.task import State, TaskFilter, Tier
+from duetime.scheduler.task import Notify, State, TaskFilter, Tier
 from duetime.server.python.kinds import (
     Amount,
     AwareInstant,
@@ -69,6 +69,7 @@ _OF_TASKS = (
         _POLICY,
         example="retry=RetryPolicy(max_attempts=3)",
     ),
+    Argument("notify", Choice(tuple(Notify)), example="notify='failure'"),
     Argument("deliver_to", PlainTexts("a list of texts", Texts(20)), example="deliver_to=['inbox']"),
     Argument("labels", PlainTexts("a list of texts", Texts()), example="labels=['project']"),
     Argument("remove", Items(f"a list of {', '.join(REMOVABLE)}", Choices(REMOVABLE)), example="remove=['needs']"),
@@ -133,7 +134,9 @@ USUAL = {argument.name: argument for argument in (*_OF_TASKS, *_OF_CALLS, *_OF_F
 
 _TEXT, _MOMENT = frozenset({str}), frozenset({str, datetime, timedelta})
 AS_IS: Mapping[str, frozenset[type]] = {
-    **dict.fromkeys(("title", "timezone", "repeat", "action", "priority", "deadline_type", "idempotency_key"), _TEXT),
+    **dict.fromkeys(
+        ("title", "timezone", "repeat", "action", "priority", "deadline_type", "notify", "idempotency_key"), _TEXT
+    ),
     **dict.fromkeys(("when", "until", "deadline"), _MOMENT),
     "max_runs": frozenset({int}),
     "estimate": frozenset({str, int, float, timedelta}),

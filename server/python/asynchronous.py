@@ -127,6 +127,7 @@ class AsyncScheduler:
     discard = in_thread(ProgramScheduler.discard)
     inbox = in_thread(ProgramScheduler.inbox)
     unread_count = in_thread(ProgramScheduler.unread_count)
+    quiet_count = in_thread(ProgramScheduler.quiet_count)
     now = in_thread(ProgramScheduler.now)
 
     wait.__doc__ = Service.wait.__doc__  # no thread waits, but that is all the difference

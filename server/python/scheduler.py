@@ -90,4 +90,5 @@ class ProgramScheduler:
     discard = checked(Service.discard)
     inbox = checked(Service.inbox)
     unread_count = checked(Service.unread_count)
+    quiet_count = checked(Service.quiet_count)
     now = checked(Service.now)

@@ -46,11 +46,11 @@ WITH claimed AS (
     INSERT INTO tasks (
         id, tenant, owner, title, title_folded, action, payload, timezone, "when", repeat, anchor, until, max_runs,
         paused, retry, deliver_to, labels, revision, created_at, updated_at, priority, deadline, deadline_after,
-        deadline_type, penalty, estimate, needs, traceparent)
+        deadline_type, penalty, estimate, needs, traceparent, notify)
     SELECT
         :id, :tenant, :owner, :title, :title_folded, :action, :payload, :timezone, :when, :repeat, :anchor, :until,
         :max_runs, :paused, :retry, :deliver_to, :labels, :revision, :created_at, :updated_at, :priority, :deadline,
-        :deadline_after, :deadline_type, :penalty, :estimate, :needs, :traceparent
+        :deadline_after, :deadline_type, :penalty, :estimate, :needs, :traceparent, :notify
     WHERE :key::text IS NULL OR EXISTS (SELECT FROM claimed)
     RETURNING id
 ), run AS (

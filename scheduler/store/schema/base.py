@@ -16,7 +16,7 @@ from duetime.scheduler.audit.entry import AuditKind
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.store.schema.json_types import JsonObject, Retrying, Strings, Units
 from duetime.scheduler.store.schema.types import ClosedSet, Instant, Interval, Plain, Truth, WholeNumber, Words
-from duetime.scheduler.task import DeadlineType, DeliveryState, Penalty, RetryPolicy, State, Tier
+from duetime.scheduler.task import DeadlineType, DeliveryState, Notify, Penalty, RetryPolicy, State, Tier
 from sqlalchemy import BigInteger, Column, Double, Index, Integer, LargeBinary, MetaData, Table, text
 from sqlalchemy.types import TypeEngine
 
@@ -40,6 +40,7 @@ _TYPES: dict[Any, TypeEngine[Any]] = {
     Tier: ClosedSet(Tier),
     DeadlineType: ClosedSet(DeadlineType),
     Penalty: ClosedSet(Penalty),
+    Notify: ClosedSet(Notify),
     Mapping[str, int]: Units(),
     Mapping[str, Any]: JsonObject(),
     RetryPolicy: Retrying(),

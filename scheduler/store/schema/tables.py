@@ -10,7 +10,7 @@ from duetime.scheduler.events import EventKind
 from duetime.scheduler.store.schema.base import Base, Said, Serial, column, partial, table
 from duetime.scheduler.store.schema.json_types import JsonValue
 from duetime.scheduler.store.schema.types import ThisTransaction
-from duetime.scheduler.task import DeadlineType, DeliveryState, Penalty, RetryPolicy, State, Tier
+from duetime.scheduler.task import DeadlineType, DeliveryState, Notify, Penalty, RetryPolicy, State, Tier
 from sqlalchemy import BigInteger, Computed, ForeignKey, Index, false
 
 PHASE = "CASE state WHEN 'running' THEN 'ready' ELSE state END"
@@ -19,8 +19,8 @@ PHASE = "CASE state WHEN 'running' THEN 'ready' ELSE state END"
 class TaskRow(Base):
     """A scheduled task. `title_folded` is the title for comparison without case.
 
-    Retention has deleted events before the number `history_from`, or runs. Only runs refer to tasks by a foreign key:
-    to delete a task, others would be read in full, as they have no index of their tasks.
+    Retention has deleted events before `history_from`, or runs. Only runs refer to tasks by a foreign key: to delete a
+    task, others would be read in full.
     """
 
     __tablename__ = "tasks"
@@ -57,6 +57,7 @@ class TaskRow(Base):
     estimate: timedelta | None
     needs: Mapping[str, int] = column(server_default="{}")
     traceparent: str | None
+    notify: Notify = column(server_default=Notify.ALWAYS)
     history_from: int | None
 
 
@@ -77,9 +78,8 @@ class RunRow(Base):
     `reserved` and `token` are the running attempt's reservations in the queue, for a rebuild of the queue. `paused`
     removes a run of a paused task from the indexes of the timers. `twin_hash` finds tasks of the same owner and title;
     ended runs of older versions have none. `last_failure` marks a run that failed or expired, until a later run of its
-    task has ended. `phase` is the state, with running ones as ready: no index names a column
-    that a start, a renewal or a progress report changes, so PostgreSQL writes these into the same page and no index.
-    `runs_by_phase` is also the history of runs, in order of `listed_at` for each phase.
+    task has ended. `phase` is the state, with running ones as ready: no index names a column that a start, a renewal or
+    a report changes, so PostgreSQL writes no index then. `runs_by_phase` is also the history of runs, by `listed_at`.
     """
 
     __tablename__ = "runs"
@@ -165,10 +165,9 @@ class TracebackRow(Base):
 
 
 class EventRow(Base):
-    """One change of a task, its actor and reason. `revision` is the task's after it.
+    """One change of a task, its actor and reason; `revision` is the task's after it. `tx` orders commits.
 
-    `tx` orders commits where ids cannot. Its task and run are not foreign keys: they would
-    cost each schedule call a tenth of its time in the server; whatever deletes a task deletes its events first.
+    Its task and run are no foreign keys: these would cost each schedule call a tenth of its time in the server.
     """
 
     __tablename__ = "events"
@@ -201,8 +200,7 @@ class EventRow(Base):
 class KeyRow(Base):
     """An idempotency key and the content of its first use; `revision` is the task's after the change that it names.
 
-    A key without a `revision` names the call that made the task. `look_at` is its earliest possible expiry: then it is
-    examined, and removed or given a later one.
+    A key without a `revision` names the call that made the task. `look_at` is when it may expire: it is examined then.
     """
 
     __tablename__ = "idempotency_keys"
@@ -245,12 +243,13 @@ class DeadLetterRow(Base):
 
 
 class InboxRow(Base):
-    """An outcome in a user's inbox; `mentioned_at` is when a list of tasks first named it."""
+    """An outcome in a user's inbox; `mentioned_at` is when a list first named it. Of `quiet` ones nobody was told."""
 
     __tablename__ = "inbox"
     __table_args__ = (
         Index("inbox_by_time", "tenant", "user", "created_at", "id"),
         partial("inbox_unread", "tenant", "user", "created_at", "id", where="read_at IS NULL"),
+        partial("inbox_quiet", "tenant", "user", "created_at", where="quiet"),
     )
 
     id: str = column(primary_key=True)
@@ -264,6 +263,7 @@ class InboxRow(Base):
     created_at: datetime
     read_at: datetime | None
     mentioned_at: datetime | None
+    quiet: bool = column(server_default=false())
 
 
 class DeliveryRow(Base):

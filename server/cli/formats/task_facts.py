@@ -91,6 +91,7 @@ def task_facts(task: TaskPayload) -> None:
             ("cost", task.cost),
             ("delivery", _delivery(task)),
             ("error", task.delivery.error if task.delivery else None),
+            ("notify", task.notify),
             ("labels", ", ".join(task.labels or ())),
             ("owner", task.owner),
             ("notes", "; ".join((*(task.warnings or ()), *((task.repeat and task.repeat.notes) or ())))),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from duetime.scheduler.remedies import reason_in
@@ -18,13 +19,26 @@ from duetime.server.cli.past import event_table
 from duetime.server.cli.remote.client import RemoteAnswer, RemoteProblem, RemoteServer
 from duetime.server.cli.remote.tables import RUNS, ZONE, RemoteTable, show_rows
 from duetime.server.cli.tasks import RESCHEDULE_VERBS
+from duetime.tools.get_task import wait_seconds
 from duetime.widgets.schema import TaskPayload
 
 Params = Mapping[str, Any]
 
 SAME_NAMES: Final = (
-    *("title", "when", "repeat", "timezone", "until", "max_runs", "action", "priority", "deadline", "deadline_type"),
-    *("estimate", "deliver_to", "dry_run", "skip_next", "all_following"),
+    *(
+        "title",
+        "when",
+        "repeat",
+        "timezone",
+        "until",
+        "max_runs",
+        "action",
+        "priority",
+        "deadline",
+        "deadline_type",
+        "notify",
+    ),
+    *("estimate", "deliver_to", "notify", "dry_run", "skip_next", "all_following"),
 )
 """Options whose names are those of the arguments."""
 
@@ -73,7 +87,9 @@ def _show_tasks(page: RemoteAnswer, params: Params) -> None:
 def show(server: RemoteServer, params: Params) -> None:
     """Show everything about one task."""
     task_id = found_id(server, params["task_id"])
-    task = server.get(f"/tasks/{task_id}", history="true" if params["history"] else None)
+    if params["wait"] is not None:
+        server = replace(server, timeout_s=server.timeout_s + wait_seconds(params["wait"]))
+    task = server.get(f"/tasks/{task_id}", history="true" if params["history"] else None, wait=params["wait"])
     if params["as_json"]:
         output.as_json(task)
         return

@@ -28,19 +28,22 @@ class InboxMessagePayload(RestPayload):
 
 
 class InboxPayload(RestPayload):
-    """Unread outcomes, newest first; `unread_count` counts all, up to 1,000."""
+    """Unread outcomes, newest first, and how many: of `quiet_count` in the last 24 hours nobody was told."""
 
     schema_: Annotated[Literal["duetime.inbox/1"], Field(alias="schema")] = "duetime.inbox/1"
     messages: tuple[InboxMessagePayload, ...] | None = None
     done: int | None = None
     unread_count: int
+    quiet_count: int | None = None
 
 
 def list_(call: RestCall) -> RestAnswer:
     """Return unread outcomes; this marks none of them."""
     limit, of = call.values.get("limit", 20), call.values.get("task_id")
     found = call.scheduler.inbox(limit=limit, of=of, by=call.by)
-    return RestAnswer(InboxPayload(messages=tuple(map(_message, found)), unread_count=_unread(call)))
+    quiet = call.scheduler.quiet_count(by=call.by) or None
+    shown = tuple(map(_message, found))
+    return RestAnswer(InboxPayload(messages=shown, unread_count=_unread(call), quiet_count=quiet))
 
 
 def mark_read(call: RestCall) -> RestAnswer:

@@ -144,6 +144,7 @@ def calls(store: Store, task_id: str, run_id: str, tenant: str) -> dict[str, lis
             lambda: inbox.mark_read(tenant, "alice"), lambda: inbox.mark_read(tenant, "alice", task_id=task_id),
         ],
         "inbox.mark_unread": [lambda: inbox.mark_unread(tenant, "alice", task_id, since=NOON - timedelta(days=1))],
+        "inbox.quiet_count": [lambda: inbox.quiet_count(tenant, "alice", most=9)],
         "inbox.missed": [lambda: inbox.missed(tenant, "alice", limit=9, most=9)],
         "inbox.unread": [
             lambda: inbox.unread(tenant, "alice"), lambda: inbox.unread(tenant, "alice", run_id=run_id),

@@ -1,0 +1,107 @@
+"""Outcomes that tell nobody: by the `notify` of a task, or because the handler says so; the inbox counts them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+import pytest
+from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.handlers import Context, Handlers, handler
+from duetime.scheduler.history.runs import RunFilter
+from duetime.scheduler.intake.planner import Planner
+from duetime.scheduler.outcomes import Done, Failed, Outcome
+from duetime.scheduler.queue import Entry
+from duetime.scheduler.queue.memory.queue import MemoryQueue
+from duetime.scheduler.service import Scheduler
+from duetime.scheduler.store import Store
+from duetime.scheduler.task import Notify
+from duetime.scheduler.worker.worker import Worker, WorkerOptions
+from duetime.widgets.list_text import list_text
+from duetime.widgets.payload import task_payload
+from duetime.widgets.text import task_text
+
+from tests.builders import TENANT, Clock, added
+from tests.flow.tools.calls import settled
+from tests.flow.waiting import eventually
+
+SAME = Done("3 mails", {"mails": 3})
+
+
+class Checks:
+    """A recurring task whose handler returns these outcomes, run after run."""
+
+    def __init__(self, store: Store, clock: Clock, notify: Notify, outcomes: Sequence[Outcome]) -> None:
+        self.store, self.clock = store, clock
+        self._left = list(outcomes)
+
+        @handler("check")
+        def check(_ctx: Context) -> Outcome:
+            return self._left.pop(0)
+
+        self.queue = MemoryQueue(lambda: clock().timestamp() * 1000)
+        self.worker = Worker(store, self.queue, Handlers([check]), WorkerOptions("w", threads=1))
+        self.record = added(
+            store, action="check", payload={}, repeat="FREQ=HOURLY", deliver_to=("team",), notify=notify
+        )
+        self.worker.start()
+
+    def run(self) -> None:
+        before = self.store.tasks.get(TENANT, self.record.task.id).run
+        self.clock.at = before.scheduled_for
+        self.store.claims.make_ready(limit=1)
+        self.queue.put([Entry(before.id, self.clock().timestamp() * 1000)])
+        eventually(lambda: self.store.tasks.get(TENANT, self.record.task.id).run.id != before.id, "the run to end")
+
+    def told(self) -> list[str]:
+        """Return what the user is told of, oldest first; each is delivered as well."""
+        unread = [message.text for message in reversed(self.store.inbox.unread(TENANT, "alice"))]
+        assert len(self.store.deliveries.due(limit=99)) == len(unread)
+        return unread
+
+
+@pytest.mark.parametrize(
+    ("notify", "told"),
+    [
+        (Notify.ALWAYS, ["3 mails", "3 mails", "away", "3 mails"]),
+        (Notify.FAILURE, ["away"]),
+        (Notify.CHANGE, ["3 mails", "away", "3 mails"]),
+        (Notify.NEVER, []),
+    ],
+)
+def test_a_task_tells_what_it_was_asked_to_tell(store: Store, clock: Clock, notify: Notify, told: list[str]) -> None:
+    checks = Checks(store, clock, notify, [SAME, SAME, Failed("away"), SAME])
+    for _ in range(4):
+        checks.run()
+    checks.worker.stop(timedelta(0))
+    assert [text.partition(" (")[0] for text in checks.told()] == told
+    assert store.inbox.quiet_count(TENANT, "alice", most=99) == 4 - len(told)
+    clock.forward(hours=25)
+    assert store.inbox.quiet_count(TENANT, "alice", most=99) == 0
+
+
+def test_a_handler_can_be_quiet_about_work_that_came_to_nothing(store: Store, clock: Clock) -> None:
+    checks = Checks(store, clock, Notify.ALWAYS, [Done("nothing new", quiet=True), SAME])
+    checks.run()
+    checks.run()
+    checks.worker.stop(timedelta(0))
+    assert checks.told() == ["3 mails"]
+    quiet = store.run_history.page(TENANT, RunFilter(), limit=9).runs[-1]
+    assert store.run_history.detail(TENANT, quiet.id).run.summary == "nothing new"
+    assert store.inbox.quiet_count(TENANT, "alice", most=9) == 1
+
+
+def test_the_list_of_tasks_says_how_many_were_left_out(store: Store, clock: Clock) -> None:
+    scheduler = Scheduler(store, Planner(Handlers.load(entry_points=False), "UTC"))
+    view = scheduler.schedule("Check", when="now", notify="never")
+    assert view.record.task.notify is Notify.NEVER
+    settled(store, clock(), Done("3 mails"))
+    assert task_payload(scheduler.get(view.record.task.id)).delivery is None
+    page = scheduler.list(mention=True)
+    assert (page.unread_count, page.quiet_count) == (0, 1)
+    assert "1 quiet outcome of the last 24 hours left out." in list_text(page)
+    changed = scheduler.reschedule(view.record.task.id, notify="failure", when="in 1 hour")
+    assert (changed.record.task.notify, task_payload(changed).notify) == (Notify.FAILURE, Notify.FAILURE)
+    assert "Tells the user: failure." in task_text(task_payload(changed))
+    with pytest.raises(InvalidArgument, match="always, failure, change, never"):
+        scheduler.schedule("Check", when="now", notify="often")  # type: ignore[arg-type]  # that is what is refused
