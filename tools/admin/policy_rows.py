@@ -46,7 +46,7 @@ def version_json(found: PolicyVersion) -> dict[str, Json]:
 def history_json(found: Sequence[PolicyVersion]) -> dict[str, Json]:
     """Return versions of the policy, newest first, each with what it changed."""
     versions: list[Json] = []
-    for each, before in zip(found, [*found[1:], None], strict=True):
+    for each, before in zip(found, [*found, None][1:], strict=True):
         known = read_policy(before.content) if before else DEFAULT_POLICY
         changed = list(differences(known, read_policy(each.content))) if before or each.version == 1 else []
         versions.append({**version_json(each), "changes": [*changed]})

@@ -107,6 +107,7 @@ async def test_an_audit_chain_that_was_changed_is_found(site: Site) -> None:
 
 
 async def test_the_policy_is_changed_by_version_and_rolled_back(site: Site) -> None:
+    assert (await answered(site, "GET", "/policy/versions"))["versions"] == []
     shown = await sent(site, "GET", "/policy")
     change = {"policy": {"patience": {"normal": "2 minutes"}}, "reason": "chats wait"}
     tried = await answered(site, "PATCH", "/policy", body={**change, "dry_run": True})
