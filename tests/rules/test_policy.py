@@ -46,6 +46,7 @@ def test_without_a_headroom_each_worker_goes_by_its_settings() -> None:
         ({"patience": {"normal": "soon"}}, "policy.patience.normal: 'soon' is out of range"),
         ({"patience": {"normal": "1 month"}}, "policy.patience.normal: '1 month' is out of range"),
         ({"patience": {"normal": 0}}, "policy.patience.normal: '0' is out of range"),
+        ({"patience": {"normal": 1e-9}}, "policy.patience.normal: '1e-09' is out of range"),
         ({"patience": {"normal": True}}, "policy.patience.normal: 'True' is out of range"),
         ({"value": {"normal": float("nan")}}, "policy.value.normal: 'nan' is out of range"),
         ({"value": 3}, "policy.value: is not an object of tiers"),

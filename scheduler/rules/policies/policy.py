@@ -191,7 +191,9 @@ def _seconds(given: Any) -> float | None:
         except Misread:
             return None
     number = _number(given)
-    return number if number is not None and 0 < number <= MAX_PATIENCE.total_seconds() else None
+    if number is None or not 0 < number <= MAX_PATIENCE.total_seconds():
+        return None
+    return number if timedelta(seconds=number) else None  # less than a microsecond would be stored as 0
 
 
 def _value(given: Any) -> float | None:
