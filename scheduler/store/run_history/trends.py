@@ -22,7 +22,7 @@ from duetime.scheduler.task import State, Tier
 from sqlalchemy import BigInteger, Connection, Select, and_, case, false, func, literal, or_, select, type_coerce
 from sqlalchemy.types import NullType
 
-MAX_RUNS_READ: Final = 30_000
+MAX_RUNS_READ: Final = 20_000
 """Ended runs of a tenant, the newest first, and as many open ones."""
 
 _ENDS: Final = (State.SUCCEEDED, State.FAILED, State.EXPIRED)
