@@ -116,7 +116,7 @@ class Overview:
             "soon": self._soon(),
             "reasons": self._counts(RunGroup.ERROR, FAILED_STATES, since=self._now - DAY).counts,
             **self._tiers(),
-            "chart": chart(self._buckets(), self._now),
+            "chart": chart(self._visit.kept.get(("ends", self._visit.tenant), self._buckets), self._now),
         }
 
     def _has_history(self) -> bool:
