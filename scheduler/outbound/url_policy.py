@@ -66,9 +66,11 @@ def _parsed(argument: str, text: str) -> httpx2.URL:
     import httpx2  # noqa: PLC0415 - most processes see no URL
 
     try:
-        return httpx2.URL(text)
+        url = httpx2.URL(text)
+        _ = url.host  # read back from its IDNA form, which not every host has
     except (httpx2.InvalidURL, ValueError):
         raise InvalidArgument(argument, "is not a URL", example="https://example.com/hook") from None
+    return url
 
 
 def _form_problem(url: httpx2.URL, options: WebhookOptions) -> str:

@@ -246,6 +246,7 @@ URLS: Final[tuple[str, ...]] = (
     "http://" + "a" * 300 + ".com/",
     "http://" + "a." * 200 + "com/",
     "http://xn--/",
+    "http://xn-xn--//",
     "http://metadata.google.internal/",
     "http://host.docker.internal/",
     "http://kubernetes.default.svc/",

@@ -237,6 +237,7 @@ def test_an_answer_is_read_to_64_kib_and_kept_as_an_excerpt(server: Server) -> N
         *("https://2130706433", "https://0x7f.1", "https://0177.0.0.1", "https://127.1", "https://%31%32%37.0.0.1"),
         *("https://①②⑦.0.0.1", "https://example.com\\@127.0.0.1", "https://exa\nmple.com", "https://" + "a" * 2050),
         "https://127。0。0。1",
+        "https://xn-xn--//",
     ],
 )
 def test_a_url_that_leads_astray_is_refused_when_it_is_scheduled(url: str) -> None:
