@@ -201,6 +201,11 @@ def fill(store: Store) -> tuple[str, str]:
         costs={CANARY: 5},
     )
     store.claims.settle([failed])
+    closed = started(store, **values)
+    quiet = message(closed, text=CANARY, quiet=True, created_at=store.now())
+    store.claims.settle([settlement(closed, State.FAILED, error=CANARY, inbox=quiet, dead_letter=True)])
+    entry = AuditEntry(THEIRS, AuditKind.DEAD_LETTER_DISCARDED, CANARY, subject=closed.run.id)
+    store.dead_letters.discard(THEIRS, closed.run.id, entry, ClosingKey("k1", "asked"))
     cancelled(store, added(store, NOON + timedelta(days=1), **values), reason=f"{CANARY} said so")
     store.claims.settle([settlement(started(store, **values), summary=CANARY)])
     added(store, NOON + timedelta(days=2), **values)
