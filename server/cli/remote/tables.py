@@ -20,7 +20,9 @@ MAX_CELL_CHARS = 200
 ZONE: Final = "zone"
 """Among the parameters of a verb: what gives the zone of the times in its tables, which needs the settings."""
 
-_TIMES: Final = frozenset({"at", "start", "started", "ended", "started_at", "seen_at", "expires_at", "last_used_at"})
+_TIMES: Final = frozenset(
+    {"at", "when", "start", "started", "ended", "started_at", "seen_at", "expires_at", "last_used_at"}
+)
 _OF_ID = {"id": "ID", "task_id": "TASK"}
 """Names of columns that are never broken."""
 
@@ -38,7 +40,10 @@ RUNS: Final = RemoteTable("runs", RUN_COLUMNS, ("id", "at", "state", "title", "a
 
 
 def show_rows(columns: RemoteTable, page: RemoteAnswer, params: Mapping[str, Any], *, nothing: str) -> None:
-    """Write the rows of an answer as the options of the verb ask for, and how to get the next page."""
+    """Write the rows of an answer as the options of the verb ask for, and how to get the next page.
+
+    A column that no row fills is left out.
+    """
     rows: Sequence[RemoteAnswer] = page.get(columns.rows) or ()
     if params.get("as_json"):
         output.as_json(page)
@@ -46,8 +51,10 @@ def show_rows(columns: RemoteTable, page: RemoteAnswer, params: Mapping[str, Any
         write_csv(columns.all, rows)
     elif rows:
         zone = zone_of(params) if _TIMES.intersection(columns.shown) else ""
-        heads = [_head(name, zone) for name in columns.shown]
-        output.table(heads, [[_cell(name, row.get(name), zone) for name in columns.shown] for row in rows])
+        cells = [[_cell(name, row.get(name), zone) for name in columns.shown] for row in rows]
+        kept = [place for place in range(len(columns.shown)) if any(row[place] for row in cells)]
+        heads = [_head(columns.shown[place], zone) for place in kept]
+        output.table(heads, [[row[place] for place in kept] for row in cells])
     else:
         output.say(nothing)
     if page.get("cursor") and not params.get("as_json"):
