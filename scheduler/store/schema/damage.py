@@ -17,7 +17,7 @@ from duetime.scheduler.events import EventKind
 from duetime.scheduler.store.schema.json_types import JsonObject, JsonValue, Retrying, Strings
 from duetime.scheduler.store.schema.types import ClosedSet, Converter, Instant, Plain, Truth, WholeNumber, is_postgres
 from duetime.scheduler.store.schema.values import decode, storable
-from duetime.scheduler.task import DeadlineType, DeliveryState, Penalty, RetryPolicy, State, Tier
+from duetime.scheduler.task import DeadlineType, DeliveryState, Notify, Penalty, RetryPolicy, State, Tier
 from sqlalchemy import Column, Dialect, Text, TypeDecorator, cast, type_coerce
 from sqlalchemy.sql.elements import ColumnElement
 from sqlalchemy.types import TypeEngine
@@ -148,6 +148,7 @@ _OF_WORDS: Mapping[type[StrEnum], StrEnum] = {
     Tier: Tier.NORMAL,
     DeadlineType: DeadlineType.SOFT,
     Penalty: Penalty.NONE,
+    Notify: Notify.ALWAYS,
 }
 _COUNTS_FROM_0 = frozenset({"attempt", "attempts", "failures", "crashes", "missed"})
 _TIMES = ("scheduled_for", "wake_at", "started_at", "ended_at", "anchor", "created_at", "updated_at", "at")
