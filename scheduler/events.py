@@ -25,6 +25,8 @@ class EventKind(StrEnum):
     SKIPPED = "skipped"
     RUN_NOW = "run_now"
     NEXT_OCCURRENCE = "next_occurrence"
+    UNBLOCKED = "unblocked"
+    REVIVED = "revived"
     READY = "ready"
     STARTED = "started"
     SUCCEEDED = "succeeded"

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import date, timedelta
+from enum import StrEnum
 from operator import attrgetter
 from typing import Any, Final, Literal, TypedDict, cast
 
@@ -42,6 +43,17 @@ NotifyWord = Notify | Literal["always", "failure", "change", "never"]
 DeadlineWord = Literal["hard", "soft", "soft-linear", "soft-step"]
 """The keys of `DEADLINE_KINDS`, for type checkers; a test compares them."""
 
+
+class AfterFailure(StrEnum):
+    """The lot of a run when a task that it comes after ends without success."""
+
+    FAIL = "fail"
+    SKIP = "skip"
+    RUN_ANYWAY = "run_anyway"
+
+
+AfterFailureWord = AfterFailure | Literal["fail", "skip", "run_anyway"]
+
 ActionOnTask = Literal["snooze", "run_now", "skip_next", "undo", "done"]
 
 REMINDER_ACTION = "reminder"
@@ -55,8 +67,9 @@ class Request:
     """The arguments of one schedule call; docs/tools.md says what each accepts.
 
     A naive datetime is a wall time in `timezone`; a timedelta counts from now, but for `deadline` from when a run is
-    due. A number as `estimate` counts seconds. `needs` are units by pool. `raw` are the arguments as an agent sent
-    them: given without an `idempotency_key`, a repeat of the same call within 60 s returns the first task.
+    due. A number as `estimate` counts seconds. `needs` are units by pool. `after` has ids of tasks. `raw` are the
+    arguments as an agent sent them: given without an `idempotency_key`, a repeat of the same call within 60 s returns
+    the first task.
     """
 
     title: str
@@ -77,6 +90,8 @@ class Request:
     deliver_to: Sequence[str] = ()
     labels: Sequence[str] = ()
     notify: NotifyWord | None = None
+    after: Sequence[str] = ()
+    after_failure: AfterFailureWord | None = None
     dry_run: bool = False
     raw: Mapping[str, Json] | None = None
 
@@ -139,6 +154,8 @@ class ScheduleArguments(TaskArguments, total=False):
     idempotency_key: str | None
     deliver_to: Sequence[str]
     labels: Sequence[str]
+    after: Sequence[str]
+    after_failure: AfterFailureWord | None
     dry_run: bool
     raw: Mapping[str, Json] | None
 

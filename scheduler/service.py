@@ -30,7 +30,7 @@ from duetime.scheduler.intake.reschedule import decide_reschedule
 from duetime.scheduler.intake.validation import check_key_text, check_reason, is_wrong_key
 from duetime.scheduler.principal import LOCAL, Principal
 from duetime.scheduler.quotas import UNLIMITED, TenantQuotas
-from duetime.scheduler.records import Added, Change, Changed, IdempotencyKey, LastChange, NewTask
+from duetime.scheduler.records import Added, Change, Changed, IdempotencyKey, LastChange
 from duetime.scheduler.request import (
     ActionOnTask,
     CallArguments,
@@ -104,12 +104,13 @@ class Scheduler(DeadLetterService):
         self._quotas.admit(self._store.tasks, by.tenant, [planned], now)
         run = self._fast_path.forward(planned.run, now) if self._fast_path else planned.run
         with self._tracing.scheduling([planned.task]) as span:
-            added = self._store.tasks.add(_traced(planned.task, span), run, key=planned.key, **by.acting(self._via))
+            task, told = _traced(planned.task, span), by.acting(self._via)
+            added = self._store.tasks.add(task, run, key=planned.key, after=planned.after, **told)
             span.stored([added.record.task.id])
         failpoints.hit(failpoints.Step.SCHEDULED)
         if added.created and not (self._fast_path and self._fast_path.serves(added.record, now)):
             self._on_change([added.record.task.id])
-        return _view_of_added(added, planned, now)
+        return self._view_of_added(added, planned, now)
 
     def _planned(self, request: Request, by: Principal, now: datetime, beside: str | None = None) -> Plan | TaskRecord:
         """Return what a request means, or the task of a repeated call whose time has passed since the first one."""
@@ -127,7 +128,7 @@ class Scheduler(DeadLetterService):
         now, beside = self._store.now(), new_task_id()
         planned = [self._planned(request, by, now, beside) for request in requests]
         told = by.acting(self._via)
-        new = [NewTask(plan.task, plan.run, key=plan.key, **told) for plan in planned if isinstance(plan, Plan)]
+        new = [plan.new_task(plan.task, **told) for plan in planned if isinstance(plan, Plan)]
         self._quotas.admit(self._store.tasks, by.tenant, new, now)
         with self._tracing.scheduling([item.task for item in new]) as span:
             made = self._store.tasks.add_many([replace(item, task=_traced(item.task, span)) for item in new])
@@ -135,7 +136,7 @@ class Scheduler(DeadLetterService):
         stored = iter(made)
         added = [next(stored) if isinstance(plan, Plan) else Added(plan, created=False) for plan in planned]
         self._on_change([each.record.task.id for each in added if each.created])
-        return [_view_of_added(each, plan, now) for each, plan in zip(added, planned, strict=True)]
+        return [self._view_of_added(each, plan, now) for each, plan in zip(added, planned, strict=True)]
 
     # -- changing
 
@@ -287,11 +288,11 @@ class Scheduler(DeadLetterService):
             self._on_change([repeatable.task_id])
         return view_of(changed.record, self._store.now(), warnings=(REPEATED,) if changed.repeated else ())
 
-
-def _view_of_added(added: Added, plan: Plan | TaskRecord, now: datetime) -> TaskView:
-    said, others = (plan.warnings, plan.other_actions) if isinstance(plan, Plan) else ((), ())
-    warnings = warned(said, added)
-    return view_of(added.record, now, created=added.created, warnings=warnings, other_actions=others)
+    def _view_of_added(self, added: Added, plan: Plan | TaskRecord, now: datetime) -> TaskView:
+        said, others = (plan.warnings, plan.other_actions) if isinstance(plan, Plan) else ((), ())
+        facts = self._facts(added.record) if added.record.run.state is State.WAITING else None
+        warnings = warned(said, added)
+        return view_of(added.record, now, created=added.created, warnings=warnings, facts=facts, other_actions=others)
 
 
 def _traced(task: Task, span: SchedulingSpan) -> Task:

@@ -20,6 +20,7 @@ class WaitKind(StrEnum):
     """Kinds of reasons for a wait; for each of them a card has a text in every language."""
 
     RESUME = "resume"
+    TASK = "task"
     STOP = "stop"
     ATTEMPT = "attempt"
     STEP = "step"

@@ -248,6 +248,7 @@ class _Parts:
                 pools=self.registry.pools,
                 estimates=self.estimates.estimate,
                 secrets=self.store.secrets.hosts,
+                upstreams=self.store.dependencies.known,
             ),
             explainer=self._explainer(runner, remote_queue),
             recall=remote_queue.recall,

@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from duetime.scheduler.chain.dependency import MAX_UPSTREAMS
 from duetime.scheduler.errors import DuetimeError, InvalidArgument, InvalidArguments
 from duetime.scheduler.handlers import Handler
-from duetime.scheduler.request import POOL_PREFIXES, Request, retry_policy
-from duetime.tools.argument_types import Flag, Text
+from duetime.scheduler.request import POOL_PREFIXES, AfterFailure, Request, retry_policy
+from duetime.tools.argument_types import Choice, Flag, Text, Texts
 from duetime.tools.arguments import Argument
 from duetime.tools.definition import (
     DEADLINE,
@@ -91,6 +92,10 @@ _HANDLING = (
     DELIVER_TO,
     NOTIFY,
     LABELS,
+    Argument("after", Texts(MAX_UPSTREAMS), "Task ids: wait until these have ended", "after=['t_7k3m9qx2w4hb']"),
+    Argument(
+        "after_failure", Choice(tuple(AfterFailure)), "If one of them fails; default fail", "after_failure='run_anyway'"
+    ),
     Argument("dry_run", Flag(), "Only show what would be scheduled", "dry_run=true"),
 )
 

@@ -33,6 +33,7 @@ MAINTENANCE_PAUSE_RATIO = 50
 """Maintenance uses at most one part in this many of the time, for any number of ready runs."""
 KEY_CLEANUP_INTERVAL = timedelta(hours=1)
 _MAX_KEYS_FORGOTTEN = 500
+_MAX_ENDS_FOLLOWED = 200
 _MAX_PAUSED_RUNS_NOTED = 1000
 """Runs of paused tasks that one look removes from the timers, beyond those that the pause itself removed."""
 
@@ -136,6 +137,8 @@ class Maintenance:
         damaged = self._store.claims.fail_damaged()
         self._notifier.happened([RunEvent(EventKind.DAMAGED, run_id, reason=UNREADABLE) for run_id in damaged])
         self._store.claims.note_paused(limit=_MAX_PAUSED_RUNS_NOTED)
+        if self._store.dependencies.repair(limit=_MAX_ENDS_FOLLOWED):
+            self._recovered()
         self._looked = True
         now = self._clock()
         self._look_at = now + max(MAINTENANCE_INTERVAL_S, MAINTENANCE_PAUSE_RATIO * (now - began))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
+from duetime.scheduler.chain.dependency import Upstream
 from duetime.scheduler.queue import MAX_RUNS_COUNTED_AHEAD, Explanation, Shortage, ThreadUse, Why
 from duetime.scheduler.queue.remote import NoAnswer
 from duetime.scheduler.remedies import PAUSED
@@ -20,6 +21,9 @@ from duetime.scheduler.view_parts import WaitKind, WaitReason
 _APART = "it runs alone, because its last attempt crashed the worker"
 _THREAD = "a free worker thread"
 _NO_WORKER = "a worker: none is running, so start one with `duetime worker`"
+MAX_UPSTREAMS_NAMED = 5
+_MAX_TITLE_CHARS = 40
+_QUOTES = str.maketrans("«»", "\u2039\u203a")
 _UNSTARTED = frozenset({State.SCHEDULED, State.READY, State.RETRYING, State.SUSPENDED})
 
 Named = Callable[[str], str]
@@ -31,7 +35,7 @@ class RunFacts:
     """The facts about a run: the queue's answer (None when it does not know the run), and the pools.
 
     `silence` is why the queue did not answer, where it did not; `working` whether any worker is up to run something,
-    `known` whether one has a handler for the task's action.
+    `known` whether one has a handler for the task's action; `upstreams` are what the task comes after.
     """
 
     queue: Explanation | None = None
@@ -40,6 +44,7 @@ class RunFacts:
     silence: NoAnswer | None = None
     working: bool = True
     known: bool = True
+    upstreams: tuple[Upstream, ...] = ()
 
 
 def waiting_for(record: TaskRecord, now: datetime, facts: RunFacts | None = None) -> tuple[str, ...]:
@@ -55,9 +60,17 @@ def waits_of(record: TaskRecord, now: datetime, facts: RunFacts | None = None) -
     if record.run.state in TERMINAL:
         return ()
     found = [*_held(record), *_timed(record, now)]
+    if record.run.state is State.WAITING:
+        found += _behind([each for each in facts.upstreams if each.is_open] if facts else [])
     if facts and is_due(record, now):
         found += _queued(record, now, facts) if record.run.state is State.READY else [_unqueued(record, now, facts)]
     return tuple(found)
+
+
+def quoted(title: str) -> str:
+    """Quote a user's text so that it cannot close the quotation, because a model reads these sentences."""
+    shown = title if len(title) <= _MAX_TITLE_CHARS else f"{title[: _MAX_TITLE_CHARS - 1].rstrip()}…"
+    return f"«{shown.translate(_QUOTES)}»"
 
 
 def is_due(record: TaskRecord, now: datetime) -> bool:
@@ -124,6 +137,14 @@ def _timed(record: TaskRecord, now: datetime) -> Iterator[WaitReason]:
     if run.state is State.SUSPENDED:
         said = f"its next step{until} after: {run.summary}" if run.summary else f"its next step{until.rstrip(',')}"
         yield WaitReason(WaitKind.STEP, said, until=run.wake_at, after=run.summary or None)
+
+
+def _behind(upstreams: Sequence[Upstream]) -> Iterator[WaitReason]:
+    for each in upstreams[:MAX_UPSTREAMS_NAMED]:
+        yield WaitReason(WaitKind.TASK, f"{each.task_id} {quoted(each.title)}, which is {each.state}")
+    more = len(upstreams) - MAX_UPSTREAMS_NAMED
+    if more > 0 or not upstreams:
+        yield WaitReason(WaitKind.TASK, f"{more} more tasks" if upstreams else "the tasks that it comes after")
 
 
 def _queued(record: TaskRecord, now: datetime, facts: RunFacts) -> Iterator[WaitReason]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import timedelta
 
-from duetime.scheduler.foresight.explain import Named, RunFacts, is_due
+from duetime.scheduler.foresight.explain import Named, RunFacts, is_due, quoted
 from duetime.scheduler.queue import Shortage
 from duetime.scheduler.queue.remote import RemoteQueue
 from duetime.scheduler.records import Known
@@ -15,9 +15,6 @@ from duetime.scheduler.rules.limits.pool import Pool
 from duetime.scheduler.rules.time.times import relative
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import TaskRecord
-
-_MAX_TITLE_CHARS = 40
-_QUOTES = str.maketrans("«»", "\u2039\u203a")
 
 Lengths = Callable[[str, str, timedelta | None], Estimate]
 """Estimates the duration of a tenant's action, from the caller's own estimate where there is one."""
@@ -75,7 +72,7 @@ class Explainer:
                 return "another user's task"
             holder = known[run_id]
             left = "" if run_id == shortage.held_for else self._left(tenant, holder)
-            return f"{holder.task_id} {_quoted(holder.title)}{left}"
+            return f"{holder.task_id} {quoted(holder.title)}{left}"
 
         return named
 
@@ -89,9 +86,3 @@ class Explainer:
             if end > now:
                 return f" (probably done {relative(end, now)})"
         return " (running longer than usual)"
-
-
-def _quoted(title: str) -> str:
-    """Quote a user's text so that it cannot close the quotation, because a model reads these sentences."""
-    shown = title if len(title) <= _MAX_TITLE_CHARS else f"{title[: _MAX_TITLE_CHARS - 1].rstrip()}…"
-    return f"«{shown.translate(_QUOTES)}»"

@@ -131,6 +131,8 @@ class Reader(RunReader):
         return view, explained(view.record, now, facts)
 
     def _facts(self, record: TaskRecord) -> RunFacts:
+        if record.run.state is State.WAITING:
+            return RunFacts(upstreams=tuple(self._store.dependencies.upstreams(record.task.tenant, record.task.id)))
         return self._explainer.facts(record) if self._explainer else RunFacts(silence=NoAnswer.NOBODY)
 
     def list(

@@ -81,7 +81,7 @@ class ParentPipe:
     def link(self) -> Link:
         asked: dict[str, Any] = {
             name: partial(self.ask, name)
-            for name in ("save", "report", "use", "busy", "cancelled", "should_yield", "secret")
+            for name in ("save", "report", "use", "busy", "cancelled", "should_yield", "secret", "inputs")
         }
         return Link(**asked, now=lambda: datetime.fromisoformat(self.ask("now")))
 

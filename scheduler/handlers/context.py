@@ -38,6 +38,10 @@ def _no() -> bool:
     return False
 
 
+def _no_inputs() -> Mapping[str, Json]:
+    return {}
+
+
 def _no_secret(name: str, _host: str | None) -> str:
     raise SecretUnavailable(name, "this context has none; a test gives Link(secret=...)")
 
@@ -59,6 +63,7 @@ class Link:
     should_yield: Callable[[], bool] = _no
     now: Callable[[], datetime] = _utc_now
     secret: Callable[[str, str | None], str] = _no_secret
+    inputs: Callable[[], Mapping[str, Json]] = _no_inputs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,6 +160,14 @@ class Context:
         checkpoint takes it. Raises `SecretUnavailable`, which fails the run unless the handler catches it.
         """
         return learn_secret(self.link.secret(name, host))
+
+    @property
+    def inputs(self) -> Mapping[str, Any]:
+        """The results of the tasks that this one comes after, by their ids; None for one that has none.
+
+        Each look reads them from the database. A task that was cancelled before it started has no entry.
+        """
+        return self.link.inputs()
 
     def checkpoint(self, state: Json) -> bool:
         """Save `state` (JSON of at most 64 KiB) for the next attempt; False when this attempt lost its run.

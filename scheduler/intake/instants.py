@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time, timedelta
 from functools import lru_cache
+from typing import NamedTuple
 
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.intake.translated_phrases import understand
 from duetime.scheduler.request import Moment
 from duetime.scheduler.rules.recurrence import recurrence
+from duetime.scheduler.rules.recurrence.recurrence import Recurrence
 from duetime.scheduler.rules.time import zones
 from duetime.scheduler.rules.time.calendar_day import LAST_YEAR
 from duetime.scheduler.rules.time.parser import NEW_TASK, Frame
 from duetime.scheduler.rules.time.time_of_day import NO_TIME
 from duetime.scheduler.rules.time.times import Resolved, describe, relative
+from duetime.scheduler.task import Occurrence
 
 WHOLE_DAY = "no time given: the end of that day"
 
@@ -35,6 +38,26 @@ _LAST = time(23, 59, 59)
 
 _understood = lru_cache(maxsize=128)(understand)
 """The many tasks of one call are often for the same time, and then their words are read once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """The times of a task: its first instant, its recurrence if any, and the assumptions made."""
+
+    first: datetime
+    zone: str
+    recurrence: Recurrence | None = None
+    until: datetime | None = None
+    max_runs: int | None = None
+    assumptions: tuple[str, ...] = ()
+
+
+class Recurring(NamedTuple):
+    """A parsed recurrence, its first occurrence, and the assumptions made."""
+
+    rule: Recurrence
+    first: Occurrence
+    notes: tuple[str, ...]
 
 
 def resolve_moment(

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import NamedTuple
 
+from duetime.scheduler.chain.after import UpstreamLookup, dependencies_of, nothing_stored
+from duetime.scheduler.chain.dependency import Dependency, DependentTask
 from duetime.scheduler.delivery import Channels
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.ids import new_id, new_task_id
 from duetime.scheduler.intake.demand import Demand, Demands, RunContext
 from duetime.scheduler.intake.idempotency import key_of
-from duetime.scheduler.intake.instants import resolve_moment
+from duetime.scheduler.intake.instants import Recurring, Timing, resolve_moment
 from duetime.scheduler.intake.needs import PoolsByName
 from duetime.scheduler.intake.payload import SecretHosts, check_secrets, no_secrets, without_blanks
 from duetime.scheduler.intake.series_end import series_end
@@ -28,7 +29,7 @@ from duetime.scheduler.intake.validation import (
     refuse_ends_without_repeat,
 )
 from duetime.scheduler.principal import Principal
-from duetime.scheduler.records import IdempotencyKey
+from duetime.scheduler.records import IdempotencyKey, NewTask
 from duetime.scheduler.request import REMINDER_ACTION, Request
 from duetime.scheduler.rules.estimates import EstimateLookup, declared_estimate
 from duetime.scheduler.rules.occurrences import dated
@@ -45,26 +46,6 @@ _YEAR = timedelta(days=366)
 
 
 @dataclass(frozen=True, slots=True)
-class Timing:
-    """The times of a task: its first instant, its recurrence if any, and the assumptions made."""
-
-    first: datetime
-    zone: str
-    recurrence: Recurrence | None = None
-    until: datetime | None = None
-    max_runs: int | None = None
-    assumptions: tuple[str, ...] = ()
-
-
-class Recurring(NamedTuple):
-    """A parsed recurrence, its first occurrence, and the assumptions made."""
-
-    rule: Recurrence
-    first: Occurrence
-    notes: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Plan:
     """A planned request: the task and its first run, ready to be stored."""
 
@@ -75,6 +56,13 @@ class Plan:
     warnings: tuple[str, ...] = field(default=())
     other_actions: tuple[str, ...] = ()
     """Of a reminder: the actions that do more than remind."""
+    after: tuple[Dependency, ...] = ()
+
+    def new_task(self, task: Task, actor: str, via: str | None) -> NewTask:
+        """Return what is to be stored: `task` is that of the plan, as it is by now."""
+        if self.after:
+            return DependentTask(task, self.run, actor, self.key, via, self.after)
+        return NewTask(task, self.run, actor, self.key, via)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +84,7 @@ class Planner:
     zone_named: bool = True
     holidays: str = ""
     secrets: SecretHosts = no_secrets
+    upstreams: UpstreamLookup = nothing_stored
 
     @property
     def demands(self) -> Demands:
@@ -109,11 +98,13 @@ class Planner:
         timing = problems.of(self.timing, request, now)
         payload = problems.of(self.payload, request.action, request.payload, by.tenant)
         demand = problems.of(self.demands.read, request, self._situation(request, timing, by, now))
+        after = problems.of(dependencies_of, request, by.tenant, self.upstreams)
         for check in (check_key, check_retry, self._check_deliver_to, check_labels, check_notify):
             problems.of(check, request)
-        if timing is None or payload is None or demand is None or problems:
+        if timing is None or payload is None or demand is None or after is None or problems:
             raise problems.error()
-        return self._planned(request, payload, timing, demand, by=by, now=now, beside=beside)
+        plan = self._planned(request, payload, timing, demand, by=by, now=now, beside=beside)
+        return replace(plan, run=_waiting(plan), after=after) if after else plan
 
     def payload(self, action: str, payload: Mapping[str, Json], tenant: str) -> Mapping[str, Json]:
         """Check a payload by the bounds, the handler's schema and the tenant's secrets; return it with defaults."""
@@ -163,7 +154,7 @@ class Planner:
             return resolve_moment(request.when, now=now, zone=zone, argument="when", frame=self.frame(request.timezone))
         if request.repeat is not None:
             return None
-        if request.action != REMINDER_ACTION:
+        if request.action != REMINDER_ACTION or request.after:
             return resolve_moment(timedelta(0), now=now, zone=zone, argument="when")
         raise InvalidArgument(
             "when", "a reminder needs a time", accepted="a time or a duration from now", example="when='in 2 hours'"
@@ -287,6 +278,12 @@ def first_run(task: Task, scheduled_for: datetime) -> Run:
         state=State.SCHEDULED,
         wake_at=scheduled_for,
     )
+
+
+def _waiting(plan: Plan) -> Run:
+    """Return the run as it waits for other tasks; a relative deadline counts from when they have ended."""
+    drop_at = None if plan.task.deadline_after is not None else plan.run.drop_at
+    return replace(plan.run, state=State.WAITING, wake_at=None, drop_at=drop_at)
 
 
 def _far(first: Occurrence, zone: str, now: datetime) -> tuple[str, ...]:

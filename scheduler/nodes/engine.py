@@ -62,8 +62,7 @@ class Engine:
         allowance: Callable[[int], int] = all_of_them,
         hosted: Callable[[], None] | None = None,
     ) -> None:
-        self._store = store
-        self._deliverer = deliverer
+        self._store, self._deliverer, self._notifier = store, deliverer, notifier
         self._dispatcher = Dispatcher(store, queue, placement=placement, epoch=epoch, notifier=notifier)
         self._dispatcher.step()  # interrupted runs first, so that none stays half done
         self._decisions = DecisionLog(store, placement, options.name, options.decisions)
@@ -88,6 +87,7 @@ class Engine:
             self._processes.append(self._heartbeat.process)
 
     def start(self) -> None:
+        self._store.dependencies.listen(self._freed)
         self.worker.start()
         for process in self._processes:
             process.start()
@@ -191,6 +191,11 @@ class Engine:
             self._dispatcher.wake()
         if any(settlement.deliveries for settlement in settlements):
             self._delivery.wake()
+
+    def _freed(self, task_ids: Sequence[str]) -> None:
+        """Tell of runs that waited for others, and look for them at once: they may be due."""
+        self._dispatcher.wake()
+        self._notifier.changed(task_ids)
 
 
 class DispatchOnly:

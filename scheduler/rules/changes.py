@@ -99,7 +99,8 @@ def move(
     if has_started(run):  # only its next attempt can move
         waits = State.SCHEDULED if run.state is State.READY else run.state
         return Change(task, replace(run, state=waits, wake_at=wake), kind=kind)
-    moved = replace(run, state=State.SCHEDULED, scheduled_for=to, wake_at=wake, first_ready_at=None, slot=slot)
+    state = State.WAITING if run.state is State.WAITING and kind is not EventKind.RUN_NOW else State.SCHEDULED
+    moved = replace(run, state=state, scheduled_for=to, wake_at=wake, first_ready_at=None, slot=slot)
     return Change(task, dated_like(task, moved, run), kind=kind)
 
 

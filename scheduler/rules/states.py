@@ -20,7 +20,7 @@ LEGAL: Mapping[State | None, frozenset[State]] = {
         {State.SCHEDULED, State.READY, State.FAILED, State.CANCELLED, State.EXPIRED, State.SKIPPED}
     ),
     State.READY: frozenset(
-        {State.SCHEDULED, State.RUNNING, State.FAILED, State.CANCELLED, State.EXPIRED, State.SKIPPED}
+        {State.SCHEDULED, State.WAITING, State.RUNNING, State.FAILED, State.CANCELLED, State.EXPIRED, State.SKIPPED}
     ),
     State.RUNNING: frozenset(
         {State.SUCCEEDED, State.FAILED, State.CANCELLED, State.EXPIRED, State.SUSPENDED, State.RETRYING}

@@ -12,12 +12,14 @@ from typing import Any
 
 from duetime.scheduler.records import Claim, Expired, NextTimes, ReadyRun, RunningRun, Settlement, Start, Verdict
 from duetime.scheduler.rules.limits.pool import Pool
+from duetime.scheduler.store.chains.dependencies import Dependencies
 from duetime.scheduler.store.database.database import Database, Tried
 from duetime.scheduler.store.database.unreadable import DAMAGE, is_damage
 from duetime.scheduler.store.forms import Forms
+from duetime.scheduler.store.lost_runs import expire, recover
 from duetime.scheduler.store.schema.tables import attempts, runs
 from duetime.scheduler.store.sql import commit_check
-from duetime.scheduler.store.statements import damaged, expire, ready_runs, recover, settle, start
+from duetime.scheduler.store.statements import damaged, ready_runs, settle, start
 from duetime.scheduler.store.statements.settle import Conclude
 from duetime.scheduler.task import Json, State
 from sqlalchemy import Connection, Update, bindparam, false, select, update
@@ -57,11 +59,13 @@ class Claims:
         database: Database,
         now: Callable[[], datetime],
         forms: Forms,
+        dependencies: Dependencies,
         *,
         seen: Callable[[int], None] = lambda _: None,
         pools: Callable[[], Mapping[str, Pool]] = dict,
     ) -> None:
         self._database = database
+        self._ending = dependencies.ending
         self._now = now
         self._forms = forms
         self._seen = seen
@@ -185,7 +189,7 @@ class Claims:
         Any number of processes may call. Runs of paused tasks are left alone. `conclude` may add the message, the
         deliveries and the next occurrence.
         """
-        return self._database.write(lambda connection: expire.expire(connection, limit, conclude, self._now()))
+        return self._ending(lambda connection: expire.expire(connection, limit, conclude, self._now()))
 
     def relax(self, *, limit: int) -> list[ReadyRun]:
         """Mark at most `limit` soft runs as past `drop_at`; return the ready ones, whose key must change."""
@@ -217,15 +221,11 @@ class Claims:
         )
         ended = tried.result or set()
         left = [each for n, each in enumerate(settlements) if n not in ended]
-        rest = iter(self._settled(left, doubtful=tried.unanswered))
+        rest = iter(self._settled(left, doubtful=tried.unanswered) if left else ())
         return [Verdict.SETTLED if n in ended else next(rest) for n in range(len(settlements))]
 
     def _settled(self, settlements: Sequence[Settlement], *, doubtful: bool) -> list[Verdict]:
-        if not settlements:
-            return []
-        return self._database.write(
-            lambda connection: settle.settle(connection, settlements, self._now()), doubtful=doubtful
-        )
+        return self._ending(lambda connection: settle.settle(connection, settlements, self._now()), doubtful=doubtful)
 
     def progress(self, run_id: str, attempt: int, value: Json) -> bool:
         """Store the progress of a running attempt; False when the run is not running this attempt."""
@@ -256,7 +256,7 @@ class Claims:
         derive: the message, the deliveries and the next occurrence.
         """
         pools = self._pools()
-        return len(self._database.write(lambda each: recover.recover(each, epoch, conclude, self._now(), pools)))
+        return len(self._ending(lambda each: recover.recover(each, epoch, conclude, self._now(), pools)))
 
     def restart_delays(self, back: timedelta | None = None) -> list[str]:
         """Let retries, waits for a duration and deliveries end `back` earlier; return the runs that wait.
@@ -292,7 +292,7 @@ class Claims:
         if not orphans:
             return {}
         pools = self._pools()
-        return self._database.write(
+        return self._ending(
             lambda connection: recover.recover_lapsed(
                 connection, orphans, epoch=epoch, before=before, conclude=conclude, now=self._now(), pools=pools
             )

@@ -19,6 +19,7 @@ from duetime.scheduler.store.alerts.turns import ProcessTurns
 from duetime.scheduler.store.audit.chain import AuditChain
 from duetime.scheduler.store.audit.log import AuditLog
 from duetime.scheduler.store.backlog import Backlog
+from duetime.scheduler.store.chains.dependencies import Dependencies
 from duetime.scheduler.store.claims import Claims
 from duetime.scheduler.store.database.clock import ServerClock, utc_now
 from duetime.scheduler.store.database.database import Database, Sqlite
@@ -69,7 +70,8 @@ class Store:
         self.policies = PolicyVersions(database, clock)
         self.decisions = Decisions(database, cursors)
         self.usage = Usage(database)
-        self.claims = Claims(database, clock, forms, seen=self.pools.see, pools=self.usage.pools)
+        self.dependencies = Dependencies(database, clock)
+        self.claims = Claims(database, clock, forms, self.dependencies, seen=self.pools.see, pools=self.usage.pools)
         self.runners = Runners(database, clock)
         self.history = History(database, cursors)
         self.dead_letters = DeadLetters(database, clock, cursors)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import cast
 
+from duetime.scheduler.chain.dependency import Dependency, DependentTask
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.records import Added, Change, Changed, IdempotencyKey, Known, LastChange, NewTask
 from duetime.scheduler.store.database.database import Database, Tried
@@ -31,13 +32,20 @@ class Tasks:
         self._forms = forms
 
     def add(
-        self, task: Task, run: Run, *, actor: str, key: IdempotencyKey | None = None, via: str | None = None
+        self,
+        task: Task,
+        run: Run,
+        *,
+        actor: str,
+        key: IdempotencyKey | None = None,
+        via: str | None = None,
+        after: Sequence[Dependency] = (),
     ) -> Added:
-        """Store a task with its first run; for a known key with the same content, return the first task.
+        """Store a task with its first run, which waits if it comes `after` others; a known key returns its first task.
 
         Also searches for the task's twin. Raises `IdempotencyConflict` when the key was used for other content.
         """
-        item = NewTask(task, run, actor, key, via)
+        item = DependentTask(task, run, actor, key, via, tuple(after)) if after else NewTask(task, run, actor, key, via)
         return self._add([item], twins=True)[0]
 
     def add_many(self, items: Sequence[NewTask]) -> list[Added]:
@@ -50,7 +58,7 @@ class Tasks:
             return add.add(connection, items, self._now(), store_new=form, twins=twins, again=tried.unanswered)
 
         tried: Tried[list[Added]] = Tried()
-        if len(items) == 1 or not any(item.key for item in items):  # a refused item must undo the others
+        if _is_one_statement(items):
             tried = self._database.attempt(work)
         if tried.result is not None:
             return tried.result
@@ -265,3 +273,10 @@ class Tasks:
         return self._database.write(
             lambda connection: idempotency.forget_outdated(connection, now, limit), durable=False
         )
+
+
+def _is_one_statement(items: Sequence[NewTask]) -> bool:
+    """Whether one statement may store the items: a refused one must undo the others, and upstreams have to be read."""
+    if any(isinstance(item, DependentTask) for item in items):
+        return False
+    return len(items) == 1 or not any(item.key for item in items)

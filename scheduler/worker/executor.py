@@ -128,6 +128,7 @@ class Executor:
             should_yield=held.should_yield,
             now=self._store.now,
             secret=secret,
+            inputs=lambda: self._store.dependencies.results(held.claim.task.tenant, held.claim.task.id),
         )
 
 

@@ -10,6 +10,7 @@ from duetime.scheduler.events import EventFilter, EventPage
 from duetime.scheduler.intake.reschedule import NOTHING_CHANGED
 from duetime.scheduler.request import (
     REMOVABLE,
+    AfterFailure,
     Request,
     RescheduleArguments,
     RescheduleCall,
@@ -75,6 +76,13 @@ RetryOption = Annotated[
         "`max_backoff_seconds` with a number each; may be repeated",
     ),
 ]
+AfterOption = Annotated[
+    list[str] | None, typer.Option("--after", metavar="ID", help="wait until this task has ended; may be repeated")
+]
+AfterFailureOption = Annotated[
+    AfterFailure | None,
+    typer.Option(help="lot of this one if a task of --after fails: fail by default"),
+]
 Remove = Annotated[
     list[str] | None,
     typer.Option(
@@ -106,18 +114,19 @@ def schedule(
     label: Labels = None,
     deliver_to: DeliverToOption = None,
     notify: NotifyOption = None,
+    after: AfterOption = None,
+    after_failure: AfterFailureOption = None,
     key: Annotated[str | None, typer.Option(help="idempotency key: the same key never creates a second task")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="show what would be stored, store nothing")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Schedule a task: a reminder, a webhook, or one of your handlers."""
-    times: ScheduleArguments = {"when": when, "repeat": repeat, "timezone": timezone, "until": until}
-    urgency: ScheduleArguments = _urgency(priority, deadline, deadline_type)
+    times: ScheduleArguments = {"when": when, "repeat": repeat, "timezone": timezone, "until": until, "notify": notify}
+    urgency: ScheduleArguments = _urgency(priority, deadline, deadline_type, after_failure=after_failure)
     work: ScheduleArguments = {"action": action, "payload": read_object(payload) or {}, "estimate": estimate}
     rest: ScheduleArguments = {"needs": read_units(needs), "labels": tuple(label or ()), "max_runs": max_runs}
-    once: ScheduleArguments = {"idempotency_key": key, "dry_run": dry_run, "retry": _retry(retry)}
-    once |= {"deliver_to": tuple(deliver_to or ()), "notify": notify}
-    asked: ScheduleArguments = {**times, **urgency, **work, **rest, **once}
+    once: ScheduleArguments = {"idempotency_key": key, "dry_run": dry_run, "retry": _retry(retry), "after": after or ()}
+    asked: ScheduleArguments = {**times, **urgency, **work, **rest, **once, "deliver_to": tuple(deliver_to or ())}
     with session(context).app() as app:
         view = app.scheduler.submit(Request(title, **asked))
         runs = dry_run or someone_runs(app)
@@ -251,9 +260,9 @@ _dump = as_json
 """The payload as plain JSON; the verbs have an option of the same name."""
 
 
-def _urgency(priority: str | None, deadline: str | None, deadline_type: str | None) -> Any:
+def _urgency(priority: str | None, deadline: str | None, deadline_type: str | None, **more: AfterFailure | None) -> Any:
     """Return the arguments as they were typed: the service knows which words there are."""
-    return {"priority": priority, "deadline": deadline, "deadline_type": deadline_type}
+    return {"priority": priority, "deadline": deadline, "deadline_type": deadline_type, **more}
 
 
 def _retry(pairs: list[str] | None) -> RetryPolicy | None:

@@ -8,6 +8,7 @@ from datetime import date, datetime, timedelta
 from typing import Any
 
 from duetime.scheduler.audit.entry import AuditFilter, AuditKind
+from duetime.scheduler.chain.dependency import MAX_UPSTREAMS
 from duetime.scheduler.dead_letters import MAX_LETTERS_CLOSED
 from duetime.scheduler.events import EventFilter, EventKind
 from duetime.scheduler.foresight.run_reader import MAX_LOG_LINES_READ
@@ -16,7 +17,7 @@ from duetime.scheduler.history.dead_letters import DeadLetterFilter, LetterState
 from duetime.scheduler.history.events import EventGroup
 from duetime.scheduler.history.runs import BucketWidth, RunFilter, RunGroup
 from duetime.scheduler.principal import Principal
-from duetime.scheduler.request import DEADLINE_KINDS, REMOVABLE, RETRY_BOUNDS, Request
+from duetime.scheduler.request import DEADLINE_KINDS, REMOVABLE, RETRY_BOUNDS, AfterFailure, Request
 from duetime.scheduler.task import Notify, State, TaskFilter, Tier
 from duetime.server.python.kinds import (
     Amount,
@@ -72,6 +73,7 @@ _OF_TASKS = (
     Argument("notify", Choice(tuple(Notify)), example="notify='failure'"),
     Argument("deliver_to", PlainTexts("a list of texts", Texts(20)), example="deliver_to=['inbox']"),
     Argument("labels", PlainTexts("a list of texts", Texts()), example="labels=['project']"),
+    Argument("after_failure", Choice(tuple(AfterFailure)), example="after_failure='run_anyway'"),
     Argument("remove", Items(f"a list of {', '.join(REMOVABLE)}", Choices(REMOVABLE)), example="remove=['needs']"),
     Argument("pause", _FLAG, example="pause=True"),
     Argument("skip_next", _FLAG, example="skip_next=True"),
@@ -163,6 +165,7 @@ class Requests:
         return [REQUEST.read(request, place) for place, request in enumerate(given)]
 
 
+_AFTER = Argument("after", PlainTexts("a list of ids of tasks", Texts(MAX_UPSTREAMS)), example="after=[fetch.id]")
 _INSTANT = AwareInstant("an aware datetime")
 OF_EVENTS = ("history", "event_counts", "event_buckets")
 OF_RUNS = ("runs", "run_counts", "run_buckets")
@@ -179,6 +182,7 @@ SPECIAL: dict[str, Argument] = {
     "run_log.after": Argument("after", Text(accepted="the `place` of a line"), example="after=line.place"),
     "run_log.newest": Argument("newest", Whole(1, MAX_LOG_LINES_READ), example="newest=20"),
     "run_log.limit": Argument("limit", Whole(1, MAX_LOG_LINES_READ), example="limit=200"),
+    **{f"{place}.after": _AFTER for place in ("Request", "schedule")},
     "act.action": Argument("action", _ACTIONS, example="action='run_now'"),
     "act.until": Argument("until", _TIME, example="until='tomorrow 9am'"),
     **{f"TaskFilter.{name}": Argument(name, _INSTANT) for name in ("after", "before")},

@@ -11,7 +11,8 @@ import pytest
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake import instants
-from duetime.scheduler.intake.planner import Planner, Timing
+from duetime.scheduler.intake.instants import Timing
+from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.intake.reschedule import decide_reschedule
 from duetime.scheduler.principal import LOCAL
 from duetime.scheduler.request import Request, Reschedule, ScheduleArguments

@@ -19,7 +19,7 @@ from duetime.scheduler.store.schema.values import instant_text
 from duetime.scheduler.store.sql.prepared import PreparedStatement, TextValues, texts_of, written
 from duetime.scheduler.store.statements import event_log, idempotency
 from duetime.scheduler.store.statements.idempotency import KEY_KEPT_AFTER_END
-from duetime.scheduler.task import Run, TaskRecord
+from duetime.scheduler.task import Run, State, TaskRecord
 from sqlalchemy import Connection
 
 # Tables: idempotency_keys, tasks, runs, task_labels, events; all are written, runs and tasks are read.
@@ -99,8 +99,8 @@ _AS_NEW = tuple(item.default for item in _NOT_STORED)
 
 
 def is_first_run(run: Run) -> bool:
-    """Whether the run has nothing but what the statement stores: all else is as a new run has it."""
-    return bool(_not_stored(run) == _AS_NEW)
+    """Whether the run has nothing but what the statement stores: it waits for no task, and all else is as new."""
+    return bool(_not_stored(run) == _AS_NEW) and run.state is not State.WAITING
 
 
 def insert(

@@ -1,7 +1,8 @@
 """PostgreSQL: settle attempts by one statement, if their tasks are unchanged since the claim.
 
 The statement locks the tasks that still have the revision of the claim, ends those of their runs that still run this
-attempt, and writes the consequences of each end. All others are left to `statements.settle`. `postgres.start` explains
+attempt, and writes the consequences of each end. All others are left to `statements.settle`, as are tasks that others
+come after. `postgres.start` explains
 why commits during its lock wait do no harm.
 """
 
@@ -102,6 +103,7 @@ def _claimed(settlement: Settlement) -> Claimed:
         paused=task.paused,
         deadline=run.deadline,
         penalty=task.penalty,
+        followed=False,  # else the statement leaves it
     )
 
 
@@ -126,7 +128,7 @@ def _plan(following: Sequence[tuple[Batch, str]], dialect: Dialect) -> CompiledS
 
 def _ended(types: Types) -> CTE:
     given = few(recordset(types, parameter(0)))
-    unchanged = and_(tasks.c.id == given.c.its_task, tasks.c.revision == given.c.revision)
+    unchanged = and_(tasks.c.id == given.c.its_task, tasks.c.revision == given.c.revision, tasks.c.followed == false())
     found = select(*given.c).select_from(given.join(tasks, unchanged)).order_by(tasks.c.id)
     locked = found.with_for_update(of=tasks).cte("locked")
     return with_columns(_END, dict(locked.c)).returning(runs.c.id).cte("ended")

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from duetime.scheduler.history.retention import RetentionKind
 from duetime.scheduler.store.retention.selection import TABLES, RowCondition, RowKey
 from duetime.scheduler.store.schema.log_tables import run_logs
-from duetime.scheduler.store.schema.pool_tables import usage
+from duetime.scheduler.store.schema.pool_tables import dependencies, usage
 from duetime.scheduler.store.schema.tables import (
     attempts,
     dead_letters,
@@ -48,6 +48,7 @@ def _of_tasks(keys: Sequence[RowKey]) -> list[RowsOfTable]:
     return [
         *((table, table.c.run_id.in_(theirs)) for table in OF_RUNS),
         (events, events.c.task_id.in_(ids)),
+        (dependencies, dependencies.c.task_id.in_(ids)),
         (runs, runs.c.task_id.in_(ids)),
     ]
 

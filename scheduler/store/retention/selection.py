@@ -15,7 +15,7 @@ from typing import Any
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.history.retention import RetentionKind, RetentionRule, ScopedRule
 from duetime.scheduler.store.schema.log_tables import run_logs
-from duetime.scheduler.store.schema.pool_tables import usage
+from duetime.scheduler.store.schema.pool_tables import dependencies, usage
 from duetime.scheduler.store.schema.rows import CURRENT, LAST_FAILURE
 from duetime.scheduler.store.schema.tables import (
     attempts,
@@ -78,6 +78,14 @@ _later = runs.alias("later")
 _newer = events.alias("newer")
 _of_run = runs.alias("of_run")
 _of_message = inbox.alias("of_message")
+_after = runs.alias("after")
+_NEEDED_RESULT: RowCondition = exists().where(
+    dependencies.c.upstream_id == tasks.c.id,
+    _after.c.task_id == dependencies.c.task_id,
+    _after.c.current,
+    _after.c.ended_at.is_(None),
+)
+"""Whether an open task comes after this one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,7 +283,7 @@ def old_tasks(
     """
     of_task = _of_run.c.task_id == tasks.c.id
     ended = exists().where(of_task, _of_run.c.current, _of_run.c.ended_at < before, *_states(rule))
-    needed = [exists().where(runs.c.task_id == tasks.c.id, _OPEN_BESIDE)]
+    needed = [exists().where(runs.c.task_id == tasks.c.id, _OPEN_BESIDE), _NEEDED_RESULT]
     if messages:
         needed.append(exists().where(of_task, _needed_message(_of_run.c.id, unread=not rule.unread)))
     statement = select(tasks.c.id).where(tasks.c.id.in_(ids), tasks.c.updated_at < before, ended, not_(or_(*needed)))

@@ -67,6 +67,11 @@ _OPEN_ATTEMPT = (
     "EXISTS (SELECT 1 FROM attempts"
     " WHERE attempts.run_id = runs.id AND attempts.number = runs.attempt AND attempts.ended_at IS NULL)"
 )
+_WAITS = (
+    "EXISTS (SELECT 1 FROM dependencies JOIN runs AS ending ON ending.task_id = dependencies.upstream_id"
+    " WHERE dependencies.task_id = runs.task_id AND dependencies.closed_at IS NULL"
+    " AND ending.current AND ending.ended_at IS NULL)"
+)
 _RUN_OF_ATTEMPT = _in("runs", id="attempts.run_id", attempt="attempts.number", state=f"'{State.RUNNING}'")
 
 _EARLIER = (
@@ -146,6 +151,13 @@ INVARIANTS = (
     _refers("deliveries", "task_id", "tasks"),
     _refers("deliveries", "run_id", "inbox", key="run_id"),
     Invariant("deliveries", f"state IN ({_listed(DeliveryState)})", "is in an unknown state", _NEWER),
+    _refers("dependencies", "task_id", "tasks"),
+    Invariant(
+        "runs",
+        f"state <> '{State.WAITING}' OR {_WAITS}",
+        "waits for other tasks, but all of them have ended",
+        "Start `duetime serve` or a worker: within a minute it goes on by itself.",
+    ),
     _refers("tracebacks", "run_id", "runs"),
     _refers("run_logs", "run_id", "runs"),
     _refers("usage", "run_id", "runs"),

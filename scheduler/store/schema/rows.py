@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from datetime import datetime, timedelta
 from hashlib import blake2b
 from typing import Any, TypeVar
@@ -11,7 +11,9 @@ from typing import Any, TypeVar
 from duetime.scheduler.events import Event
 from duetime.scheduler.history.dead_letters import DeadLetter
 from duetime.scheduler.records import LogChunk, Settlement
+from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.store.schema import tables
+from duetime.scheduler.store.schema.constraints import WAKES
 from duetime.scheduler.store.schema.damage import salvaged
 from duetime.scheduler.store.schema.json_types import policy_from_json
 from duetime.scheduler.store.schema.values import storable
@@ -134,6 +136,16 @@ def chunk_values(chunk: LogChunk) -> dict[str, Any]:
 
 def listed_at(run: Run) -> datetime:
     return run.ended_at or run.wake_at or run.scheduled_for
+
+
+def held(run: Run, now: datetime) -> Run:
+    """Return the run with the times of its state.
+
+    `wake_at` only while it waits for a time, `ended_at` once it ended.
+    """
+    wake_at = run.wake_at if run.state in WAKES else None
+    ended_at = (run.ended_at or now) if run.state in TERMINAL else None
+    return replace(run, wake_at=wake_at, ended_at=ended_at)
 
 
 def folded(text: str) -> str:

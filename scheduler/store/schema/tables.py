@@ -17,10 +17,9 @@ PHASE = "CASE state WHEN 'running' THEN 'ready' ELSE state END"
 
 
 class TaskRow(Base):
-    """A scheduled task. `title_folded` is the title for comparison without case.
+    """A scheduled task, its title folded for comparison; other tasks come after one that is `followed`.
 
-    Retention has deleted events before `history_from`, or runs. Only runs refer to tasks by a foreign key: to delete a
-    task, others would be read in full.
+    Retention has deleted events before `history_from`. Only runs, which have an index of it, refer to it by a key.
     """
 
     __tablename__ = "tasks"
@@ -59,6 +58,7 @@ class TaskRow(Base):
     traceparent: str | None
     notify: Notify = column(server_default=Notify.ALWAYS)
     history_from: int | None
+    followed: bool = column(server_default=false())
 
 
 class LabelRow(Base):

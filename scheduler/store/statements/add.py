@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Protocol
 
+from duetime.scheduler.chain.dependency import DependentTask
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.records import Added, NewTask
 from duetime.scheduler.rules.states import check_move
@@ -20,7 +22,7 @@ from duetime.scheduler.store.schema.rows import (
 )
 from duetime.scheduler.store.schema.tables import labels, runs, tasks
 from duetime.scheduler.store.sql.batch import Batch
-from duetime.scheduler.store.statements import event_log, idempotency, read, twins
+from duetime.scheduler.store.statements import event_log, idempotency, links, read, twins
 from duetime.scheduler.store.statements.idempotency import Name, name_of
 from duetime.scheduler.task import State, Task, TaskRecord
 from sqlalchemy import Connection, bindparam, insert, select
@@ -64,6 +66,10 @@ def add(
     there = _there(connection, asked) if again else {}
     left = [item for item in asked if item.task.id not in there]
     stored = there | store_new(connection, left, told, now=now, twins=twins)
+    dependent = [each for each in left if isinstance(each, DependentTask) and stored[each.task.id].created]
+    if dependent:
+        held = links.add(connection, dependent, now)
+        stored |= {task_id: replace(stored[task_id], record=record) for task_id, record in held.items()}
     return [_answer(item, firsts, stored) for item in items]
 
 

@@ -9,12 +9,11 @@ from typing import Any
 from duetime.scheduler.errors import IllegalMove, StaleRevision
 from duetime.scheduler.events import Event, EventKind
 from duetime.scheduler.records import Change
-from duetime.scheduler.rules.states import TERMINAL, check_move
-from duetime.scheduler.store.schema.constraints import WAKES
+from duetime.scheduler.rules.states import check_move
 from duetime.scheduler.store.schema.json_types import policy_to_json
-from duetime.scheduler.store.schema.rows import EVENT, folded, in_json, listed_at, new_run_values, twin_hash
+from duetime.scheduler.store.schema.rows import EVENT, folded, held, in_json, listed_at, new_run_values, twin_hash
 from duetime.scheduler.store.schema.tables import events, labels, runs, tasks
-from duetime.scheduler.store.statements import add, event_log, read, ready_runs, side_runs
+from duetime.scheduler.store.statements import add, event_log, links, read, ready_runs, side_runs
 from duetime.scheduler.store.statements.event_log import FOLLOWED, TASK_DEADLINE
 from duetime.scheduler.task import Json, RetryPolicy, Run, State, Task, TaskRecord
 from sqlalchemy import Connection, delete, func, insert, select, update
@@ -25,6 +24,7 @@ _OURS = frozenset({"generation", "anchor", "progress", TASK_DEADLINE, FOLLOWED})
 """Fields of a change that the history keeps and that a stale caller does not need."""
 
 _MAX_CHANGES_TOLD = 5
+_TAKEN_BACK = frozenset({EventKind.CANCEL_UNDONE, EventKind.UNDONE})
 
 Fields = dict[str, Any]
 
@@ -69,10 +69,7 @@ def apply(
     The order matters: the current run gives up its place before the next run is inserted, since an index allows one
     current run per task. Side runs follow, then the events, which number themselves.
     """
-    old, run = record.run, held(change.run, now)
-    if run.scheduled_for != old.scheduled_for:
-        run = _placed(connection, run)
-    next_run = held(change.next_run, now) if change.next_run else None
+    old, (run, next_run) = record.run, _runs_of(connection, record.run, change, change.kind or kind, now)
     if not (change.next_run or change.restored or _beside(change)) and change.task == record.task and run == old:
         return record
     check_legal(old, run, next_run)
@@ -89,8 +86,21 @@ def apply(
     entries += [_begun(connection, each, task, told) for each in _beginning_beside(connection, old, change, told)]
     ready_runs.follow_pause(connection, record.task, task)
     event_log.append(connection, entries + side_runs.entries(moves, task, actor=actor, reason=reason, via=via))
+    links.follow_change(connection, old, run, current, now)
     ended = run if read.ran(run) else record.last_run
     return TaskRecord(task, current, ended, record.deliveries, read.beside(connection, [task]).get(task.id, ()))
+
+
+def _runs_of(
+    connection: Connection, old: Run, change: Change, kind: EventKind, now: datetime
+) -> tuple[Run, Run | None]:
+    """Return the run and the next one as they are stored; what is taken back waits again for other tasks."""
+    run, next_run = held(change.run, now), held(change.next_run, now) if change.next_run else None
+    if run.scheduled_for != old.scheduled_for:
+        run = _placed(connection, run)
+    if kind not in _TAKEN_BACK:
+        return run, next_run
+    return links.held_back(connection, run), next_run and links.held_back(connection, next_run)
 
 
 def _current(connection: Connection, task: Task, next_run: Run | None, restored: Run | None) -> Run | None:
@@ -121,16 +131,6 @@ def _begun(connection: Connection, run: Run, task: Task, told: Fields) -> event_
 def _beside(change: Change) -> bool:
     """Whether the change affects side runs."""
     return bool(change.extra_run or change.cancelled_beside or change.revived)
-
-
-def held(run: Run, now: datetime) -> Run:
-    """Return the run with the times of its state.
-
-    `wake_at` only while it waits for a time, `ended_at` once it ended.
-    """
-    wake_at = run.wake_at if run.state in WAKES else None
-    ended_at = (run.ended_at or now) if run.state in TERMINAL else None
-    return replace(run, wake_at=wake_at, ended_at=ended_at)
 
 
 def _placed(connection: Connection, run: Run) -> Run:

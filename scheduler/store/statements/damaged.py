@@ -198,4 +198,5 @@ def _claimed(task: Task, run: Run) -> Claimed:
         task.paused,
         run.deadline,
         task.penalty,
+        followed=True,
     )

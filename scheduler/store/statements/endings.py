@@ -20,6 +20,7 @@ from duetime.scheduler.store.schema.rows import (
     RUN_VALUES,
     chunk_values,
     delivery_values,
+    held,
     in_json,
     message_values,
     run_values,
@@ -30,7 +31,6 @@ from duetime.scheduler.store.sql.batch import Batch, together
 from duetime.scheduler.store.sql.locks import exactly
 from duetime.scheduler.store.sql.recordset import Rows
 from duetime.scheduler.store.statements import event_log, side_runs
-from duetime.scheduler.store.statements.change import held
 from duetime.scheduler.task import Penalty, Run, State
 from sqlalchemy import Connection, bindparam, false, func, insert, null, select, true, update
 
@@ -61,9 +61,8 @@ _END_ATTEMPT = Batch(
     .where(attempts.c.run_id == bindparam("of_run"), attempts.c.number == bindparam("fence"))
     .values(ended_at=bindparam("ended"), outcome=bindparam("how"), reason=bindparam("why"))
 )
-_TAKEN = select(func.coalesce(func.max(runs.c.generation), 0) + 1).where(
-    runs.c.task_id == bindparam("of_task"), runs.c.scheduled_for == bindparam("of_time")
-)
+_AT_ITS_TIME = (runs.c.task_id == bindparam("of_task"), runs.c.scheduled_for == bindparam("of_time"))
+_TAKEN = select(func.coalesce(func.max(runs.c.generation), 0) + 1).where(*_AT_ITS_TIME)
 _ALIKE = select(runs.c.twin_hash).where(runs.c.id == bindparam("ending"))
 INSERT_NEXT = Batch(
     insert(runs).values(generation=_TAKEN.scalar_subquery(), twin_hash=_ALIKE.scalar_subquery()),
@@ -104,6 +103,7 @@ class Claimed(NamedTuple):
     paused: bool
     deadline: datetime | None
     penalty: Penalty
+    followed: bool
 
 
 @dataclass(frozen=True, slots=True)

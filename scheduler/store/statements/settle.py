@@ -17,7 +17,7 @@ from duetime.scheduler.store.schema.damage import salvaged
 from duetime.scheduler.store.schema.rows import ordered
 from duetime.scheduler.store.schema.tables import runs, tasks
 from duetime.scheduler.store.sql.locks import among, lock_tasks_of
-from duetime.scheduler.store.statements import endings
+from duetime.scheduler.store.statements import dependants, endings
 from duetime.scheduler.store.statements.endings import AttemptEnd, Claimed
 from duetime.scheduler.task import State
 from sqlalchemy import Connection, bindparam, select
@@ -42,6 +42,7 @@ _COLUMNS = ordered(
     paused=tasks.c.paused,
     deadline=runs.c.deadline,
     penalty=tasks.c.penalty,
+    followed=tasks.c.followed,
 )
 _CLAIMED = select(*_COLUMNS).select_from(runs.join(tasks, tasks.c.id == runs.c.task_id))
 _CLAIMED_OF = _CLAIMED.where(runs.c.id.in_(bindparam("run_ids", expanding=True)))
@@ -61,6 +62,7 @@ def settle(connection: Connection, settlements: Sequence[Settlement], now: datet
             del claims[settlement.run_id]  # a second settlement of a run is late
             holding.append(AttemptEnd(claim, _heeding(claim, settlement)))
     endings.write(connection, holding, now)
+    dependants.follow_ends(connection, holding, now)
     return verdicts
 
 

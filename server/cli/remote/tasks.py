@@ -38,7 +38,7 @@ SAME_NAMES: Final = (
         "deadline_type",
         "notify",
     ),
-    *("estimate", "deliver_to", "notify", "dry_run", "skip_next", "all_following"),
+    *("estimate", "deliver_to", "after", "after_failure", "dry_run", "skip_next", "all_following"),
 )
 """Options whose names are those of the arguments."""
 

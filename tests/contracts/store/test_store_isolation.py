@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -16,6 +17,7 @@ from typing import Any
 import pytest
 from duetime.scheduler.access.secret import read_key
 from duetime.scheduler.audit.entry import AuditEntry, AuditFilter, AuditKind
+from duetime.scheduler.chain.dependency import Dependency
 from duetime.scheduler.errors import DuetimeError
 from duetime.scheduler.events import EventFilter, EventKind
 from duetime.scheduler.history.costs import CostGroup
@@ -48,6 +50,7 @@ FOR_ALL_TENANTS = {
 OF_NO_TENANT = {
     "tasks.add", "tasks.add_many",  # the tenant is in what is stored
     "tasks.forget_keys",
+    "dependencies.listen", "dependencies.ending", "dependencies.repair",  # of the processes that run tasks
     "history.latest", "history.since", "history.tenants",  # subscriptions, which tell each tenant apart
     "history.cursor_at", "history.place_of",  # a place, encrypted for a tenant; test_store_cursors has it
     "run_logs.write",  # by the run itself
@@ -138,6 +141,9 @@ def calls(store: Store, task_id: str, run_id: str, tenant: str) -> dict[str, lis
             for group in CostGroup
         ],
         "run_history.buckets": [partial(past.buckets, tenant, RunFilter(), width) for width in BucketWidth],
+        "dependencies.known": [lambda: store.dependencies.known(tenant, [task_id])],
+        "dependencies.upstreams": [lambda: store.dependencies.upstreams(tenant, task_id)],
+        "dependencies.results": [lambda: store.dependencies.results(tenant, task_id)],
         "run_logs.read": [lambda: store.run_logs.read(tenant, run_id, limit=9)],
         "run_logs.newest": [lambda: store.run_logs.newest(tenant, run_id, limit=9)],
         "inbox.mark_read": [
@@ -186,7 +192,10 @@ def fill(store: Store) -> tuple[str, str]:
     secrets = Secrets(store._database, store.now, Cipher([read_key(SECRET_KEY)]))
     secrets.set(THEIRS, "crm", f"{CANARY} value", by=CANARY, hosts=(CANARY,))
     task, run = a_task(**values)
-    record = store.tasks.add(task, run, actor="alice", key=KEY).record
+    upstream = started(store, tenant=THEIRS, title=CANARY)
+    store.claims.settle([settlement(upstream, result=CANARY)])
+    waiting, after = replace(run, state=State.WAITING, wake_at=None), [Dependency(upstream.task.id)]
+    record = store.tasks.add(task, waiting, actor="alice", key=KEY, after=after).record
     claim = restarted(store, record)
     failed = settlement(
         claim,

@@ -25,7 +25,7 @@ from duetime.scheduler.store.schema.tables import attempts, deliveries, events, 
 from duetime.scheduler.store.schema.types import Instant
 from duetime.scheduler.store.sql.batch import Batch
 from duetime.scheduler.store.sql.locks import check_epoch
-from duetime.scheduler.store.statements import damaged, endings, settle
+from duetime.scheduler.store.statements import damaged, dependants, endings, settle
 from duetime.scheduler.store.statements.endings import AttemptEnd, Claimed
 from duetime.scheduler.store.statements.read import TASK_AND_RUN
 from duetime.scheduler.store.statements.ready_runs import JOINED, RUNNING, STARTED
@@ -141,6 +141,7 @@ def _crash(
     announced = set(connection.execute(_ANNOUNCED, {"run_ids": [claim.run.id for claim in claims]}).scalars())
     ended = [_ending(claimed[claim.run.id], claim, conclude, now, announced) for claim in claims]
     endings.write(connection, [_priced(each, pools) for each in ended], now)
+    dependants.follow_ends(connection, ended, now)
     return ended_with | {claim.run.id: claim.token for claim in claims}
 
 

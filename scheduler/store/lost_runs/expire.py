@@ -24,7 +24,7 @@ from duetime.scheduler.store.schema.tables import runs, tasks
 from duetime.scheduler.store.schema.types import Instant
 from duetime.scheduler.store.sql.batch import Batch
 from duetime.scheduler.store.sql.locks import exactly
-from duetime.scheduler.store.statements import damaged, endings, settle
+from duetime.scheduler.store.statements import damaged, dependants, endings, settle
 from duetime.scheduler.store.statements.endings import AttemptEnd, Claimed
 from duetime.scheduler.store.statements.read import TASK_AND_RUN
 from duetime.scheduler.store.statements.ready_runs import JOINED, READY, ready_run
@@ -126,6 +126,7 @@ def _expire(
     found = [_ending(claimed[run.id], task, run, conclude) for task, run in pairs]
     exactly(len(found), _EXPIRE.run(connection, [_row(ending, now) for ending in found]))
     endings.follow(connection, found, now)
+    dependants.follow_ends(connection, found, now)
     return [Expired(ending.claim.run_id, ending.claim.task_id) for ending in found]
 
 

@@ -1,0 +1,1 @@
+"""Tasks that come after others: the words, and what follows from the end of one."""

@@ -1,0 +1,59 @@
+"""The tasks that a new one comes after: they exist, and it can still run after them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from duetime.scheduler.chain.dependency import MAX_UPSTREAMS, Dependency, Upstream, Upstreams
+from duetime.scheduler.chain.judgement import end_after
+from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.request import AfterFailure, Request
+
+UpstreamLookup = Callable[[str, Sequence[str]], Upstreams]
+"""Finds tasks of a tenant by their ids."""
+
+_ACCEPTED = f"a list of at most {MAX_UPSTREAMS} ids of tasks"
+_EXAMPLE = "after=['t_7k3m9qx2w4hb']"
+
+
+def nothing_stored(_tenant: str, _task_ids: Sequence[str]) -> Upstreams:
+    return {}
+
+
+def dependencies_of(request: Request, tenant: str, upstreams: UpstreamLookup) -> tuple[Dependency, ...]:
+    """Return what the task comes after. Raises InvalidArgument for what cannot be waited for."""
+    if not request.after:
+        if request.after_failure is not None:
+            raise InvalidArgument(
+                "after_failure", "it says what happens when a task of after fails", accepted="with after"
+            )
+        return ()
+    policy = AfterFailure(request.after_failure or AfterFailure.FAIL)
+    wanted = list(dict.fromkeys(request.after))
+    if request.repeat is not None:
+        raise InvalidArgument("after", "a task that repeats cannot come after others", accepted="one of after, repeat")
+    if len(wanted) > MAX_UPSTREAMS:
+        raise InvalidArgument("after", f"{len(wanted)} tasks are too many", accepted=_ACCEPTED, example=_EXAMPLE)
+    found = upstreams(tenant, wanted)
+    unknown = [task_id for task_id in wanted if task_id not in found]
+    if unknown:
+        raise InvalidArgument(
+            "after",
+            f"there is no task {unknown[0][:40]!r}",
+            accepted="ids of tasks, as answers name them",
+            example=_EXAMPLE,
+        )
+    for each in found.values():
+        _check_open(each, policy)
+    return tuple(Dependency(task_id, policy) for task_id in wanted)
+
+
+def _check_open(upstream: Upstream, policy: AfterFailure) -> None:
+    ended = None if upstream.is_open else end_after(upstream.state, policy)
+    if ended is not None:
+        raise InvalidArgument(
+            "after",
+            f"{upstream.task_id} ({upstream.title}) has {upstream.state} already, so this would never run",
+            accepted="a task that is open or has succeeded, or after_failure='run_anyway'",
+            example="after_failure='run_anyway'",
+        )

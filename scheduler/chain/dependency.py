@@ -1,0 +1,42 @@
+"""Dependencies: a task that comes after others waits until each of them has ended."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from duetime.scheduler.records import NewTask
+from duetime.scheduler.request import AfterFailure
+from duetime.scheduler.task import State
+
+MAX_UPSTREAMS: Final = 50
+"""Tasks that one task may come after."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dependency:
+    """A task that another one comes after."""
+
+    upstream_id: str
+    after_failure: AfterFailure = AfterFailure.FAIL
+
+
+@dataclass(frozen=True, slots=True)
+class DependentTask(NewTask):
+    """A new task that waits for others; its run has to be stored as waiting."""
+
+    after: tuple[Dependency, ...] = ()
+
+
+class Upstream(NamedTuple):
+    """A task that others come after: its title, the state of its run, and whether they still wait for it."""
+
+    task_id: str
+    title: str
+    state: State
+    is_open: bool = True
+
+
+Upstreams = Mapping[str, Upstream]
+"""Tasks that another one is to come after, by id."""

@@ -1,0 +1,1 @@
+"""Runs that no worker ends: their deadline has passed, or their worker has died."""

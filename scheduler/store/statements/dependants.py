@@ -1,0 +1,278 @@
+"""Runs that wait for other tasks: in the transaction in which one ends, those that wait for it go on or end as well.
+
+An end closes the dependencies on its task. Then each waiting run is judged by all of its own, behind the lock of its
+task, so that of two upstreams that end at once the second one sees the first. What ends by that is followed in turn.
+One transaction closes 1,000 dependencies at most; `repair` goes on where more were left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from itertools import groupby
+from typing import Any, NamedTuple
+
+from duetime.scheduler.chain.judgement import DependencyLink, LinkVerdict, in_words, judge
+from duetime.scheduler.events import EventKind
+from duetime.scheduler.records import Claim, Settlement
+from duetime.scheduler.rules.occurrences import dated_like
+from duetime.scheduler.rules.settlement import concluded, without_series
+from duetime.scheduler.rules.states import FAILURES, TERMINAL, check_move
+from duetime.scheduler.store.database import unreadable
+from duetime.scheduler.store.database.dialects import dialect_of
+from duetime.scheduler.store.schema.pool_tables import dependencies
+from duetime.scheduler.store.schema.rows import CURRENT, task_and_run
+from duetime.scheduler.store.schema.tables import runs, tasks
+from duetime.scheduler.store.sql.batch import Batch
+from duetime.scheduler.store.sql.locks import exactly
+from duetime.scheduler.store.statements import endings, event_log
+from duetime.scheduler.store.statements.endings import AttemptEnd, Claimed
+from duetime.scheduler.store.statements.read import TASK_AND_RUN
+from duetime.scheduler.store.statements.ready_runs import ACTIVE
+from duetime.scheduler.task import Run, State, Task
+from sqlalchemy import BindParameter, ColumnElement, Connection, bindparam, literal_column, null, select, true, update
+
+MAX_LINKS_CLOSED = 1_000
+"""Dependencies that one transaction closes."""
+
+FREED = "duetime_freed"
+"""The name under which a connection keeps the list of the tasks whose runs go on by its transaction."""
+
+Ends = Mapping[str, State]
+"""The states in which runs ended, by task."""
+
+OPEN: ColumnElement[bool] = literal_column("dependencies.closed_at IS NULL")
+"""Dependencies that are waited for; literal, as in the partial index."""
+
+_IDS: BindParameter[str] = bindparam("task_ids", expanding=True)
+_OPEN_ON = (
+    select(dependencies.c.task_id, dependencies.c.upstream_id)
+    .where(dependencies.c.upstream_id.in_(_IDS), OPEN)
+    .order_by(dependencies.c.task_id, dependencies.c.upstream_id)
+    .limit(bindparam("most"))
+)
+_CLOSE = Batch(
+    update(dependencies)
+    .where(dependencies.c.task_id == bindparam("of_task"), dependencies.c.upstream_id == bindparam("on_task"))
+    .values(closed_at=bindparam("at"), outcome=bindparam("how"))
+)
+_LOCK = select(tasks.c.id).where(tasks.c.id.in_(_IDS)).order_by(tasks.c.id).with_for_update()
+_WAITING = (
+    TASK_AND_RUN.add_columns(tasks.c.followed)
+    .where(tasks.c.id.in_(_IDS), CURRENT, runs.c.state == State.WAITING)
+    .order_by(tasks.c.id)
+)
+_LINKS = (
+    select(
+        dependencies.c.task_id,
+        dependencies.c.upstream_id,
+        tasks.c.title,
+        dependencies.c.after_failure,
+        dependencies.c.outcome,
+    )
+    .outerjoin_from(dependencies, tasks, tasks.c.id == dependencies.c.upstream_id)
+    .where(dependencies.c.task_id.in_(_IDS))
+    .order_by(dependencies.c.task_id, dependencies.c.closed_at, dependencies.c.upstream_id)
+)
+_FREE = Batch(
+    update(runs)
+    .where(runs.c.id == bindparam("run_id"), (runs.c.state == State.WAITING).is_(true()))
+    .values(
+        state=State.SCHEDULED,
+        scheduled_for=bindparam("due"),
+        wake_at=bindparam("due"),
+        listed_at=bindparam("due"),
+        deadline=bindparam("by"),
+        drop_at=bindparam("drop"),
+    )
+)
+_END = Batch(
+    update(runs)
+    .where(runs.c.id == bindparam("run_id"), (runs.c.state == State.WAITING).is_(true()))
+    .values(
+        state=bindparam("to"),
+        ended_at=bindparam("at"),
+        listed_at=bindparam("at"),
+        wake_at=null(),
+        error=bindparam("why"),
+        last_failure=bindparam("lost"),
+    )
+)
+_ENDED_BY = Batch(
+    update(dependencies)
+    .where(dependencies.c.task_id == bindparam("of_task"), dependencies.c.upstream_id == bindparam("on_task"))
+    .values(ended_run=bindparam("of_run"))
+)
+_OVERLOOKED = (
+    select(dependencies.c.upstream_id, runs.c.state)
+    .outerjoin_from(dependencies, runs, (runs.c.task_id == dependencies.c.upstream_id) & CURRENT)
+    .where(OPEN, runs.c.ended_at.is_not(None) | runs.c.id.is_(None))
+    .distinct()
+    .limit(bindparam("most"))
+)
+_FREE_ALREADY = (
+    select(runs.c.task_id)
+    .where(ACTIVE, runs.c.state == State.WAITING, CURRENT)
+    .where(~select(dependencies.c.task_id).where(dependencies.c.task_id == runs.c.task_id, OPEN).exists())
+    .limit(bindparam("most"))
+)
+
+
+class _Judged(NamedTuple):
+    task: Task
+    run: Run
+    followed: bool
+    verdict: LinkVerdict
+
+
+def follow_ends(connection: Connection, ended: Sequence[AttemptEnd], now: datetime) -> None:
+    """Go on after these ends; costs nothing where no task comes after theirs."""
+    ends = {
+        end.claim.task_id: end.settlement.to for end in ended if end.claim.followed and end.settlement.to in TERMINAL
+    }
+    if ends:
+        follow(connection, ends, now)
+
+
+def follow(connection: Connection, ends: Ends, now: datetime) -> None:
+    """Go on after the ends of tasks that others may come after, and after the ends that follow from these."""
+    left = MAX_LINKS_CLOSED
+    while ends and left > 0:
+        closed = _close(connection, ends, now, left)
+        left -= len(closed)
+        ends = settle_waiting(connection, [row["of_task"] for row in closed], now)
+
+
+def settle_waiting(connection: Connection, task_ids: Sequence[str], now: datetime) -> Ends:
+    """Let those of the waiting runs go, or end them, for which that is decided; return what ended and is followed."""
+    if not task_ids:
+        return {}
+    wanted = {"task_ids": sorted(set(task_ids))}
+    dialect_of(connection).lock_rows(connection, _LOCK, wanted)
+    waiting = unreadable.rows(connection, _WAITING, wanted)
+    links = _links(connection, [row[0] for row in waiting])
+    judged = [_Judged(*task_and_run(row), row.followed, judge(links.get(row[0], ()))) for row in waiting]
+    _free(connection, [each for each in judged if each.verdict.to is State.SCHEDULED], now)
+    ended = [each for each in judged if each.verdict.to in TERMINAL]
+    _end(connection, ended, now)
+    return {each.task.id: each.verdict.to for each in ended if each.followed and each.verdict.to}
+
+
+def repair(connection: Connection, limit: int, now: datetime) -> int:
+    """Go on after ends that older code, a cut or a repair by hand left without; return how many tasks that concerned.
+
+    A task that is there no more counts as cancelled.
+    """
+    overlooked = connection.execute(_OVERLOOKED, {"most": limit}).all()
+    follow(connection, {row.upstream_id: row.state or State.CANCELLED for row in overlooked}, now)
+    decided = list(connection.execute(_FREE_ALREADY, {"most": limit}).scalars())
+    follow(connection, settle_waiting(connection, decided, now), now)
+    return len(overlooked) + len(decided)
+
+
+def _close(connection: Connection, ends: Ends, now: datetime, most: int) -> list[dict[str, Any]]:
+    found = connection.execute(_OPEN_ON, {"task_ids": sorted(ends), "most": most})
+    rows = [
+        {"of_task": row.task_id, "on_task": row.upstream_id, "at": now, "how": ends[row.upstream_id]} for row in found
+    ]
+    _CLOSE.run(connection, rows)
+    return rows
+
+
+def _links(connection: Connection, task_ids: Sequence[str]) -> dict[str, list[DependencyLink]]:
+    rows = unreadable.rows(connection, _LINKS, {"task_ids": list(task_ids)}) if task_ids else []
+    return {
+        task_id: [DependencyLink(*row[1:]) for row in group] for task_id, group in groupby(rows, key=lambda row: row[0])
+    }
+
+
+def _free(connection: Connection, freeing: Sequence[_Judged], now: datetime) -> None:
+    """Let runs go at their time, but now at the earliest: then they are due, and so their own deadline counts."""
+    moved = [(each, _due(each.task, each.run, now)) for each in freeing]
+    rows = [{"run_id": run.id, "due": run.scheduled_for, "by": run.deadline, "drop": run.drop_at} for _, run in moved]
+    exactly(len(rows), _FREE.run(connection, rows))
+    event_log.append(connection, [_unblocked(each, run, now) for each, run in moved])
+    connection.info.get(FREED, []).extend(each.task.id for each in freeing)
+
+
+def _due(task: Task, run: Run, now: datetime) -> Run:
+    at = max(run.scheduled_for, now)
+    return dated_like(task, replace(run, state=State.SCHEDULED, scheduled_for=at, wake_at=at), run)
+
+
+def _unblocked(each: _Judged, run: Run, now: datetime) -> event_log.EventValues:
+    check_move(each.run.state, run.state)
+    return event_log.entry(
+        run.tenant,
+        run.task_id,
+        run.id,
+        now,
+        kind=EventKind.UNBLOCKED,
+        actor=event_log.ITSELF,
+        reason=in_words(each.verdict.link),
+        move=(each.run.state, run.state),
+    )
+
+
+def _end(connection: Connection, ended: Sequence[_Judged], now: datetime) -> None:
+    ends = [_ending(each, now) for each in ended]
+    exactly(len(ends), _END.run(connection, [_end_row(end, now) for end in ends]))
+    causes = [
+        {"of_task": each.task.id, "on_task": each.verdict.link.upstream_id, "of_run": each.run.id}
+        for each in ended
+        if each.verdict.link
+    ]
+    _ENDED_BY.run(connection, causes)
+    if ends:
+        endings.follow(connection, ends, now)
+
+
+def _end_row(end: AttemptEnd, now: datetime) -> dict[str, Any]:
+    to = end.settlement.to
+    check_move(end.claim.state, to)
+    return {"run_id": end.claim.run_id, "to": to, "at": now, "why": end.settlement.error, "lost": to in FAILURES}
+
+
+_KINDS = {
+    State.FAILED: EventKind.FAILED,
+    State.CANCELLED: EventKind.CANCELLED,
+    State.SKIPPED: EventKind.SKIPPED,
+}
+
+
+def _ending(each: _Judged, now: datetime) -> AttemptEnd:
+    task, run, to = each.task, each.run, each.verdict.to or State.CANCELLED
+    reason = f"it did not run: {in_words(each.verdict.link)}"
+    end = Settlement(
+        run.id,
+        run.attempt,
+        task.revision,
+        to=to,
+        kind=_KINDS[to],
+        outcome=to.value,
+        reason=reason,
+        failures=run.failures,
+        error=reason if to in FAILURES else None,
+    )
+    return AttemptEnd(_claimed(each), concluded(without_series(Claim(run, task, "")), end, now=now))
+
+
+def _claimed(each: _Judged) -> Claimed:
+    task, run = each.task, each.run
+    return Claimed(
+        run_id=run.id,
+        task_id=task.id,
+        tenant=run.tenant,
+        state=run.state,
+        attempt=run.attempt,
+        worker="",
+        scheduled_for=run.scheduled_for,
+        cancel_requested=run.cancel_requested,
+        revision=task.revision,
+        repeat=task.repeat,
+        paused=task.paused,
+        deadline=run.deadline,
+        penalty=task.penalty,
+        followed=each.followed,
+    )

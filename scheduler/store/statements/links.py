@@ -1,0 +1,176 @@
+"""Dependencies of tasks: stored with a new task, read for explanations and handlers, opened when a task runs again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from duetime.scheduler.chain.dependency import DependentTask, Upstream
+from duetime.scheduler.errors import TaskNotFound
+from duetime.scheduler.events import EventKind
+from duetime.scheduler.ids import is_id, new_id
+from duetime.scheduler.rules.occurrences import dated_like
+from duetime.scheduler.rules.states import TERMINAL, check_move
+from duetime.scheduler.store.database import unreadable
+from duetime.scheduler.store.schema.pool_tables import dependencies
+from duetime.scheduler.store.schema.rows import CURRENT, NEW_RUN_VALUES, new_run_values, task_and_run
+from duetime.scheduler.store.schema.tables import runs, tasks
+from duetime.scheduler.store.sql.batch import Batch
+from duetime.scheduler.store.statements import dependants, event_log, read
+from duetime.scheduler.store.statements.dependants import OPEN
+from duetime.scheduler.store.statements.read import TASK_AND_RUN
+from duetime.scheduler.task import Json, Run, State, Task, TaskRecord
+from sqlalchemy import BindParameter, Connection, bindparam, false, insert, null, select, true, update
+
+_IDS: BindParameter[str] = bindparam("task_ids", expanding=True)
+_LOCK = select(tasks.c.id, tasks.c.tenant).where(tasks.c.id.in_(_IDS)).order_by(tasks.c.id).with_for_update()
+_FOLLOWED = update(tasks).where(tasks.c.id.in_(_IDS), tasks.c.followed == false()).values(followed=true())
+_ADD = Batch(insert(dependencies), ("task_id", "upstream_id", "tenant", "after_failure"))
+_ENDED = select(runs.c.task_id, runs.c.state).where(runs.c.task_id.in_(_IDS), CURRENT, runs.c.ended_at.is_not(None))
+_UPSTREAMS = (
+    select(tasks.c.id, tasks.c.title, runs.c.state, OPEN)
+    .join_from(dependencies, tasks, tasks.c.id == dependencies.c.upstream_id)
+    .join(runs, (runs.c.task_id == tasks.c.id) & CURRENT)
+    .where(dependencies.c.task_id == bindparam("of_task"), dependencies.c.tenant == bindparam("tenant"))
+    .order_by(tasks.c.created_at, tasks.c.id)
+)
+_KNOWN = (
+    select(tasks.c.id, tasks.c.title, runs.c.state)
+    .join_from(tasks, runs, (runs.c.task_id == tasks.c.id) & CURRENT)
+    .where(tasks.c.tenant == bindparam("tenant"), tasks.c.id.in_(_IDS))
+)
+_RESULTS = (
+    select(runs.c.task_id, runs.c.result)
+    .join_from(dependencies, runs, runs.c.task_id == dependencies.c.upstream_id)
+    .where(dependencies.c.task_id == bindparam("of_task"), dependencies.c.tenant == bindparam("tenant"))
+    .where(runs.c.ended_at.is_not(None), runs.c.started_at.is_not(None))
+    .order_by(runs.c.ended_at)
+)
+_HAS_OPEN = select(dependencies.c.task_id).where(dependencies.c.task_id == bindparam("of_task"), OPEN).limit(1)
+_ON = select(dependencies.c.task_id, dependencies.c.ended_run).where(dependencies.c.upstream_id.in_(_IDS))
+_REOPEN = (
+    update(dependencies)
+    .where(dependencies.c.upstream_id.in_(_IDS))
+    .values(closed_at=null(), outcome=null(), ended_run=null())
+)
+_ENDED_RUNS = (
+    TASK_AND_RUN.where(runs.c.id.in_(bindparam("run_ids", expanding=True)), CURRENT, runs.c.ended_at.is_not(None))
+    .with_for_update(of=tasks)
+    .order_by(tasks.c.id)
+)
+_PAST = update(runs).where(runs.c.id.in_(bindparam("run_ids", expanding=True))).values(current=false())
+_AGAIN = Batch(insert(runs), NEW_RUN_VALUES)
+
+
+def add(connection: Connection, items: Sequence[DependentTask], now: datetime) -> dict[str, TaskRecord]:
+    """Store what new tasks come after, and return these tasks as they are: what has ended is not waited for.
+
+    The upstreams stay locked, so that none of them ends before it is known to be followed.
+    """
+    edges = [(item, each) for item in items for each in item.after]
+    wanted = {"task_ids": sorted({each.upstream_id for _, each in edges})}
+    tenants = {row.id: row.tenant for row in connection.execute(_LOCK, wanted)}
+    for item, each in edges:
+        if tenants.get(each.upstream_id) != item.task.tenant:
+            raise TaskNotFound(each.upstream_id, read.closest(connection, item.task.tenant, each.upstream_id))
+    connection.execute(_FOLLOWED, wanted)
+    rows = [
+        {
+            "task_id": item.task.id,
+            "upstream_id": each.upstream_id,
+            "tenant": item.task.tenant,
+            "after_failure": each.after_failure,
+        }
+        for item, each in edges
+    ]
+    _ADD.run(connection, rows)
+    ended = {row.task_id: row.state for row in connection.execute(_ENDED, wanted)}
+    dependants.follow(connection, ended, now)
+    return read.records(connection, [item.task.id for item in items])
+
+
+def known(connection: Connection, tenant: str, task_ids: Sequence[str]) -> dict[str, Upstream]:
+    """Return those of these tasks that the tenant has."""
+    rows = unreadable.rows(connection, _KNOWN, {"tenant": tenant, "task_ids": list(filter(is_id, task_ids))})
+    return {row.id: Upstream(row.id, row.title, row.state, row.state not in TERMINAL) for row in rows}
+
+
+def upstreams(connection: Connection, tenant: str, task_id: str) -> list[Upstream]:
+    """Return what a task comes after, the oldest first."""
+    rows = unreadable.rows(connection, _UPSTREAMS, {"tenant": tenant, "of_task": task_id})
+    return [Upstream(row[0], row[1], row[2], bool(row[3])) for row in rows]
+
+
+def results(connection: Connection, tenant: str, task_id: str) -> Mapping[str, Json]:
+    """Return the last results of what a task comes after, by task."""
+    return {
+        row.task_id: row.result for row in unreadable.rows(connection, _RESULTS, {"tenant": tenant, "of_task": task_id})
+    }
+
+
+def held_back(connection: Connection, run: Run) -> Run:
+    """Return a run that has not started as waiting, if there still is something to wait for."""
+    may = run.state is State.SCHEDULED and run.started_at is None
+    if not may or connection.execute(_HAS_OPEN, {"of_task": run.task_id}).first() is None:
+        return run
+    return replace(run, state=State.WAITING, wake_at=None)
+
+
+def follow_change(connection: Connection, old: Run, run: Run, current: Run, now: datetime) -> None:
+    """Go on after a change of a task: what comes after it ends or goes on with it, and waits when it runs again."""
+    if current.id == run.id and run.state in TERMINAL and not old.ended_at:
+        dependants.follow(connection, {run.task_id: run.state}, now)
+    elif current.id != run.id and old.ended_at:
+        _reopen(connection, [run.task_id], now)
+
+
+def _reopen(connection: Connection, task_ids: Sequence[str], now: datetime) -> None:
+    """Open the dependencies on tasks that run again; the runs that their last end had ended wait again, all the way."""
+    left = dependants.MAX_LINKS_CLOSED
+    while task_ids and left > 0:
+        found = connection.execute(_ON, {"task_ids": list(task_ids)}).all()
+        left -= len(found)
+        connection.execute(_REOPEN, {"task_ids": list(task_ids)})
+        task_ids = _revived(connection, [row.ended_run for row in found if row.ended_run], now)
+
+
+def _revived(connection: Connection, run_ids: Sequence[str], now: datetime) -> list[str]:
+    """Let the next generations of these runs wait, in their place; return their tasks."""
+    if not run_ids:
+        return []
+    rows = unreadable.rows(connection, _ENDED_RUNS, {"run_ids": list(run_ids)})
+    pairs = [(task, run, _again(task, run)) for task, run in map(task_and_run, rows)]
+    if pairs:
+        connection.execute(_PAST, {"run_ids": [run.id for _, run, _ in pairs]})
+        _AGAIN.run(connection, [new_run_values(task, again) for task, _, again in pairs])
+        event_log.append(connection, [_told(again, now) for _, _, again in pairs])
+    return [task.id for task, _, _ in pairs]
+
+
+def _again(task: Task, run: Run) -> Run:
+    again = Run(
+        id=new_id("r"),
+        task_id=run.task_id,
+        tenant=run.tenant,
+        scheduled_for=run.scheduled_for,
+        state=State.WAITING,
+        generation=run.generation + 1,
+        number=run.number,
+        slot=run.slot,
+    )
+    return dated_like(task, again, run)
+
+
+def _told(run: Run, now: datetime) -> event_log.EventValues:
+    check_move(None, run.state)
+    return event_log.entry(
+        run.tenant,
+        run.task_id,
+        run.id,
+        now,
+        kind=EventKind.REVIVED,
+        actor=event_log.ITSELF,
+        reason="what it waits for runs again",
+        move=(None, run.state),
+    )
