@@ -67,9 +67,9 @@ def test_a_server_that_does_not_start_gets_a_second_chance_and_no_third() -> Non
 @pytest.mark.postgres
 def test_a_server_of_its_own_can_be_broken_and_keeps_what_it_answered() -> None:
     with services.own_postgres() as server:
-        services._administer(server.url, "CREATE TABLE kept AS SELECT 1")
+        services.administer(server.url, "CREATE TABLE kept AS SELECT 1")
         server.restart_at_once()
-        services._administer(server.url, "SELECT 1 FROM kept")
+        services.administer(server.url, "SELECT 1 FROM kept")
         assert server.backends() == []
 
 
