@@ -193,6 +193,7 @@ def lacks(reason: Why, **values: Any) -> dict[str, Any]:
 
 REASONS: dict[WaitKind, tuple[dict[str, Any], dict[str, Any]]] = {
     WaitKind.RESUME: ({"paused": True}, {}),
+    WaitKind.TASK: ({"state": State.WAITING, "wake_at": None}, {}),
     WaitKind.STOP: ({"state": State.RUNNING, "cancel_requested": True}, {}),
     WaitKind.ATTEMPT: (
         {"state": State.RETRYING, "attempt": 1, "failures": 1, "error": "boom", "wake_at": LATER},
