@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.events import EventFilter
-from duetime.scheduler.rules.time.durations import parse_exact
-from duetime.scheduler.rules.time.tokens import Misread, Unknown
+from duetime.scheduler.intake.validation import WAIT_FOR, wait_seconds
 from duetime.tools.argument_types import Flag, Length
 from duetime.tools.arguments import Argument
 from duetime.tools.definition import TASK_ID, Definition, Sender, hints
@@ -19,10 +16,6 @@ from mcp.types import CallToolResult
 
 if TYPE_CHECKING:
     from duetime.widgets.schema import HistoryPart
-
-
-MAX_WAIT_S: Final = 300.0
-WAIT_FOR: Final = "wait='30 s'"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,23 +34,6 @@ class GetTask:
 async def _until_it_ended(call: GetTask, sender: Sender) -> None:
     if call.wait is not None:
         await wait_for_end(sender.scheduler, call.task_id, wait_seconds(call.wait), sender.by)
-
-
-def _is_number(given: str | float) -> bool:
-    return not isinstance(given, str) or given.replace(".", "", 1).isdigit()  # a query has texts alone
-
-
-def wait_seconds(given: str | float) -> float:
-    """Return the seconds that a call waits at most. Raises InvalidArgument."""
-    try:
-        seconds = float(given) if _is_number(given) else parse_exact(str(given)).total_seconds()
-    except (Misread, Unknown):
-        seconds = math.inf
-    if not 0 <= seconds <= MAX_WAIT_S:
-        raise InvalidArgument(
-            "wait", "it is no length of time up to 5 minutes", accepted="'30 s', '5 min', or seconds", example=WAIT_FOR
-        )
-    return seconds
 
 
 def _answer(call: GetTask, sender: Sender) -> CallToolResult:

@@ -23,10 +23,6 @@ def nothing_stored(_tenant: str, _task_ids: Sequence[str]) -> Upstreams:
 def dependencies_of(request: Request, tenant: str, upstreams: UpstreamLookup) -> tuple[Dependency, ...]:
     """Return what the task comes after. Raises InvalidArgument for what cannot be waited for."""
     if not request.after:
-        if request.after_failure is not None:
-            raise InvalidArgument(
-                "after_failure", "it says what happens when a task of after fails", accepted="with after"
-            )
         return ()
     policy = AfterFailure(request.after_failure or AfterFailure.FAIL)
     wanted = list(dict.fromkeys(request.after))

@@ -11,7 +11,7 @@ from typing import Final
 
 from duetime.scheduler.dispatch.placement import Placement
 from duetime.scheduler.errors import StoreUnavailable
-from duetime.scheduler.ids import new_id
+from duetime.scheduler.ids import is_id, new_id
 from duetime.scheduler.records import ReadyRun
 from duetime.scheduler.rules.policies.decision import Look
 from duetime.scheduler.rules.policies.recorded import Decision, KeyFacts
@@ -68,10 +68,14 @@ class DecisionLog:
         return self._saved >= 1
 
     def keep(self, looks: Sequence[Look]) -> None:
-        """Keep what a recorded take saw, until the loop stores it; a take that saw nothing does not count."""
-        if looks:
+        """Keep what a recorded take saw, until the loop stores it; a take that saw nothing does not count.
+
+        A look with a name that Duetime does not give is left out: somebody else wrote to the queue.
+        """
+        ours = [look for look in looks if all(map(is_id, _names(look)))]
+        if ours:
             self._saved -= 1
-            self._kept.append(looks)
+            self._kept.append(ours)
 
     def step(self) -> float | None:
         """Store what was recorded, and return the seconds until the next step; None where nothing is recorded."""
@@ -102,3 +106,8 @@ class DecisionLog:
         seen = [look.run, *(head for head in look.heads if head is not None)]
         known = {each.run_id: facts[each.run_id] for each in seen if each.run_id in facts}
         return Decision(decision_id, at, run.tenant, run.task_id, run.run_id, self._worker, look, known)
+
+
+def _names(look: Look) -> Iterator[str]:
+    yield from (run.run_id for run in (look.run, *look.heads) if run is not None)
+    yield from (pool.pool for pool in look.pools)

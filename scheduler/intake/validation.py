@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from datetime import timedelta
-from typing import ParamSpec, TypeVar
+from typing import Final, ParamSpec, TypeVar
 
 from duetime.scheduler.audit.entry import AuditFilter
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments
@@ -14,6 +15,8 @@ from duetime.scheduler.history.runs import RunFilter
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.request import Request, Reschedule
 from duetime.scheduler.rules.sanitize import check_characters, check_text
+from duetime.scheduler.rules.time.durations import parse_exact
+from duetime.scheduler.rules.time.tokens import Misread, Unknown
 from duetime.scheduler.task import Notify, TaskFilter
 
 P = ParamSpec("P")
@@ -22,6 +25,8 @@ T = TypeVar("T")
 MAX_TASKS_COUNTED = 1_000
 """Tasks of a state that a list counts: the exact number of more tells nobody anything, and costs by how many it is."""
 
+MAX_WAIT_S: Final = 300.0
+WAIT_FOR: Final = "wait='30 s'"
 MAX_LABELS = 10
 MAX_KEY_CHARS = 200
 MAX_FILTER_CHARS = 200
@@ -184,3 +189,20 @@ class ProblemCollector:
     def error(self) -> InvalidArgument | InvalidArguments:
         """Return all problems as one error."""
         return self._found[0] if len(self._found) == 1 else InvalidArguments(self._found)
+
+
+def _is_number(given: str | float) -> bool:
+    return not isinstance(given, str) or given.replace(".", "", 1).isdigit()  # a query has texts alone
+
+
+def wait_seconds(given: str | float) -> float:
+    """Return the seconds that a call waits at most. Raises InvalidArgument."""
+    try:
+        seconds = float(given) if _is_number(given) else parse_exact(str(given)).total_seconds()
+    except (Misread, Unknown):
+        seconds = math.inf
+    if not 0 <= seconds <= MAX_WAIT_S:
+        raise InvalidArgument(
+            "wait", "it is no length of time up to 5 minutes", accepted="'30 s', '5 min', or seconds", example=WAIT_FOR
+        )
+    return seconds

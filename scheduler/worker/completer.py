@@ -39,6 +39,9 @@ MAX_GATHER_ROUNDS = 3
 MAX_RUSH_ROUNDS = 25
 """Waits while brief runs without reservations are being started: starting goes first, for a quarter of a second."""
 
+DRAW = random.SystemRandom().random
+"""Jitter, 0.0 to 1.0."""
+
 T = TypeVar("T")
 
 log = logging.getLogger(__name__)
@@ -78,7 +81,7 @@ class BatchCompleter:
         on_settled: Callable[[Sequence[CompletedRun]], None],
         starting: Callable[[], bool] = lambda: False,
         limit: int = MAX_OUTCOMES_PER_GROUP,
-        jitter: Callable[[], float] = random.random,
+        jitter: Callable[[], float] = DRAW,
     ) -> None:
         self._store = store
         self._on_settled = on_settled

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import random
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -23,7 +22,7 @@ from duetime.scheduler.store import Store
 from duetime.scheduler.worker.active_runs import ActiveRun, ActiveRuns
 from duetime.scheduler.worker.broker import ACTOR, QUEUE, DispatchBroker
 from duetime.scheduler.worker.claimer import Claimer
-from duetime.scheduler.worker.completer import BatchCompleter, CompletedRun
+from duetime.scheduler.worker.completer import DRAW, BatchCompleter, CompletedRun
 from duetime.scheduler.worker.drain import INTERRUPT_GRACE_S, Drain
 from duetime.scheduler.worker.event_loop import EventLoop
 from duetime.scheduler.worker.executor import OVERTAKEN, UNRESERVED, Executor
@@ -84,7 +83,7 @@ class Worker:
         epoch: int | None = None,
         notifier: RunNotifier = RunNotifier(),  # noqa: B008 - a frozen value
         allowance: Callable[[int], int] = all_of_them,
-        jitter: Callable[[], float] = random.random,
+        jitter: Callable[[], float] = DRAW,
         monotonic: Callable[[], float] = time.monotonic,
         hosted: Callable[[], None] | None = None,
     ) -> None:

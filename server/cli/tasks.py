@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 from duetime.scheduler.events import EventFilter, EventPage
 from duetime.scheduler.intake.reschedule import NOTHING_CHANGED
+from duetime.scheduler.intake.validation import wait_seconds
 from duetime.scheduler.request import (
     REMOVABLE,
     AfterFailure,
@@ -25,7 +26,6 @@ from duetime.server.cli.formats import task_facts
 from duetime.server.cli.formats.option_values import read_object, read_retry, read_units
 from duetime.server.cli.output import AsJson
 from duetime.server.session import session, someone_runs
-from duetime.tools.get_task import wait_seconds
 from duetime.widgets.formats.speech import with_speech
 from duetime.widgets.history import NO_CHANGES, FieldChanges, attempt_payload, history_payload
 from duetime.widgets.outcome import with_details

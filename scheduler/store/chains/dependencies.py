@@ -53,11 +53,12 @@ class Dependencies:
 
         def once(connection: Connection) -> T:
             freed.clear()  # it may run twice
-            connection.info[dependants.FREED] = freed
+            kept = connection.info  # asked for once: a connection that is lost meanwhile has none
+            kept[dependants.FREED] = freed
             try:
                 return work(connection)
             finally:
-                del connection.info[dependants.FREED]
+                del kept[dependants.FREED]
 
         result = self._database.write(once, doubtful=doubtful)
         if freed:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
+from duetime.scheduler.intake.validation import wait_seconds
 from duetime.scheduler.remedies import reason_in
 from duetime.scheduler.rules.states import FAILURES
 from duetime.server.cli import output
@@ -19,7 +20,6 @@ from duetime.server.cli.past import event_table
 from duetime.server.cli.remote.client import RemoteAnswer, RemoteProblem, RemoteServer
 from duetime.server.cli.remote.tables import RUNS, ZONE, RemoteTable, show_rows
 from duetime.server.cli.tasks import RESCHEDULE_VERBS
-from duetime.tools.get_task import wait_seconds
 from duetime.widgets.schema import TaskPayload
 
 Params = Mapping[str, Any]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.events import EventFilter
+from duetime.scheduler.intake.validation import wait_seconds
 from duetime.scheduler.request import Request, retry_policy
 from duetime.scheduler.task import TaskFilter
 from duetime.server.rest.operation import Operation, RestAnswer, RestCall
@@ -20,7 +21,7 @@ from duetime.tools.arguments import Argument
 from duetime.tools.cancel_task import CANCEL_TASK
 from duetime.tools.definition import TASK_ID, Sender
 from duetime.tools.filters import states_of
-from duetime.tools.get_task import WAIT, wait_seconds
+from duetime.tools.get_task import WAIT
 from duetime.tools.list_tasks import LIST_TASKS
 from duetime.tools.reschedule_task import RESCHEDULE_TASK
 from duetime.tools.schedule_task import REMINDER, schedule_task

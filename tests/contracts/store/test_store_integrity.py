@@ -68,6 +68,19 @@ DAMAGES = {
     "an unknown delivery": ("deliveries", "unknown state", "UPDATE deliveries SET state = 'lost'"),
     "a traceback without its run": ("tracebacks", "names a run", "UPDATE tracebacks SET run_id = 'r_gone'"),
     "a log without its run": ("run_logs", "names a run", "UPDATE run_logs SET run_id = 'r_gone'"),
+    "a run that waits for nothing": (
+        "runs",
+        "waits for other tasks",
+        "UPDATE runs SET state = 'waiting', wake_at = NULL",
+    ),
+    "a dependency without its task": (
+        "dependencies",
+        "names a task",
+        (
+            "INSERT INTO dependencies (tenant, task_id, upstream_id, after_failure)"
+            " VALUES ('local', 't_gone', 't_gone', 'fail')"
+        ),
+    ),
     "use without its run": ("usage", "names a run", "UPDATE usage SET run_id = 'r_gone'"),
 }
 

@@ -10,6 +10,7 @@ import pytest
 from duetime.scheduler.errors import StoreUnavailable
 from duetime.server.protocol import subscriber_tokens
 from duetime.server.protocol.subscriber_tokens import TOKEN_CHECK_INTERVAL_S, SubscriberTokens
+from duetime.server.protocol.subscriptions import Subscriptions
 
 from tests.flow.auth.conftest import Site, serving
 
@@ -112,7 +113,7 @@ async def test_a_session_that_ended_is_forgotten(setup: Setup) -> None:
 
 
 def subscriptions(site: Site) -> Any:
-    [touched] = (each for each in site.app.listeners if getattr(each, "__name__", "") == "touched")
+    [touched] = (each for each in site.app.listeners if isinstance(getattr(each, "__self__", None), Subscriptions))
     return touched.__self__  # type: ignore[attr-defined]  # a bound method
 
 
