@@ -47,7 +47,7 @@ class TrendSpan:
 
     @property
     def parts(self) -> int:
-        """How many parts there are."""
+        """The number of parts."""
         return -(-self.length_us // self.width_us)
 
 

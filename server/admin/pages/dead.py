@@ -120,12 +120,12 @@ class ClosingQuestion:
 
     @property
     def number(self) -> int:
-        """How many there are to close."""
+        """The number of letters to close."""
         return len(self.picked) if self.counted is None else self.counted.matched - self.counted.held_back
 
     @property
     def most(self) -> int:
-        """How many are closed unless somebody says otherwise."""
+        """The number that is closed unless somebody says otherwise."""
         return min(self.number, USUAL_LETTERS_COUNT)
 
     @property

@@ -57,7 +57,7 @@ class TierLine:
 
     @property
     def late(self) -> Sequence[float]:
-        """How late the latest run was, of each hour, in seconds."""
+        """The lateness of the latest run of each hour, in seconds."""
         return [hour.latest.total_seconds() for hour in self.hours]
 
     @property
