@@ -33,7 +33,7 @@ from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.principal import LOCAL
 from duetime.scheduler.request import Request
-from duetime.scheduler.service import Scheduler
+from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store, open_store
 from sqlalchemy import create_engine, event, make_url, text
 

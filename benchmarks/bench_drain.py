@@ -42,7 +42,8 @@ from duetime.scheduler.queue.redis.queue import RedisQueue
 from duetime.scheduler.records import NewTask
 from duetime.scheduler.runtime.notifier import RunNotifier
 from duetime.scheduler.store import Store, open_store
-from duetime.scheduler.task import RetryPolicy, Run, State, Task, TaskFilter
+from duetime.scheduler.task import RetryPolicy, Run, State, Task
+from duetime.scheduler.views import TaskFilter
 from duetime.scheduler.worker.worker import WorkerOptions
 
 sys.path.insert(0, str(Path(__file__).parents[1]))

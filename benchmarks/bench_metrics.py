@@ -17,8 +17,8 @@ from datetime import timedelta
 from pathlib import Path
 
 from duetime.scheduler.outcomes import Done
-from duetime.scheduler.records import Claim, Settlement
 from duetime.scheduler.rules.settlement import settle
+from duetime.scheduler.run_records import Claim, Settlement
 from duetime.scheduler.runtime.notifier import RunNotifier, Subscriber
 from duetime.scheduler.task import Tier
 from duetime.server.app import App, build

@@ -23,7 +23,8 @@ from duetime.scheduler.events import EventFilter
 from duetime.scheduler.intake.validation import MAX_TASKS_COUNTED
 from duetime.scheduler.principal import LOCAL
 from duetime.scheduler.store import Store, open_store
-from duetime.scheduler.task import State, TaskFilter
+from duetime.scheduler.task import State
+from duetime.scheduler.views import TaskFilter
 from sqlalchemy import Connection, text
 
 sys.path.insert(0, str(Path(__file__).parents[1]))

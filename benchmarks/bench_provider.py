@@ -27,7 +27,7 @@ from duetime.scheduler.nodes.runner import Runner, RunnerOptions
 from duetime.scheduler.outcomes import Done, Retry
 from duetime.scheduler.records import NewTask
 from duetime.scheduler.store import Store, open_store
-from duetime.scheduler.task import TaskFilter
+from duetime.scheduler.views import TaskFilter
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from benchmarks.bench_drain import crew_of, new_task

@@ -26,7 +26,7 @@ from pathlib import Path
 from statistics import median, quantiles
 
 from duetime.scheduler.ids import new_id
-from duetime.scheduler.records import Start
+from duetime.scheduler.run_records import Start
 from duetime.scheduler.store import Store, open_store
 from sqlalchemy import text
 

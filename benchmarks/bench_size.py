@@ -18,7 +18,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from duetime.scheduler.ids import new_id
-from duetime.scheduler.records import Claim, Settlement, Start
+from duetime.scheduler.run_records import Claim, Settlement, Start
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import InboxMessage, State
 from sqlalchemy import Connection, text

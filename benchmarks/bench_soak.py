@@ -26,7 +26,8 @@ from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.nodes.runner import Runner, RunnerOptions
 from duetime.scheduler.runtime.notifier import RunNotifier
 from duetime.scheduler.store import Store, open_store
-from duetime.scheduler.task import State, TaskFilter
+from duetime.scheduler.task import State
+from duetime.scheduler.views import TaskFilter
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from benchmarks.bench_drain import THREADS, crew_of, new_task, nothing

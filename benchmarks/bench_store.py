@@ -25,7 +25,8 @@ from typing import TypeVar
 
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.ids import new_id, new_task_id
-from duetime.scheduler.records import Claim, IdempotencyKey, NewTask, Settlement, Start
+from duetime.scheduler.records import IdempotencyKey, NewTask
+from duetime.scheduler.run_records import Claim, Settlement, Start
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.task import RetryPolicy, Run, State, Task
 from sqlalchemy import text

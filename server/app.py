@@ -11,7 +11,6 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self
 
-from duetime.scheduler import service
 from duetime.scheduler.delivery import Channels
 from duetime.scheduler.delivery.deliverer import Deliverer
 from duetime.scheduler.dispatch.fast_path import DispatchTarget, FastPath
@@ -30,6 +29,7 @@ from duetime.scheduler.queue import DispatchQueue, QueueTaken
 from duetime.scheduler.queue.remote import NoAnswer, Question, RemoteQueue
 from duetime.scheduler.runtime.notifier import RunNotifier
 from duetime.scheduler.runtime.traces import NO_TRACING, Tracing
+from duetime.scheduler.service import scheduler as service
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.task import Json
 from duetime.server.runtime.readiness import readiness

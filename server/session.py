@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import typer
     from duetime.scheduler.principal import Principal
-    from duetime.scheduler.service import Scheduler
+    from duetime.scheduler.service.scheduler import Scheduler
     from duetime.scheduler.store import Store
     from duetime.server.app import App
     from duetime.server.settings.model import Settings

@@ -9,22 +9,14 @@ from typing import Any
 
 from duetime.scheduler import ids
 from duetime.scheduler.events import EventKind
-from duetime.scheduler.records import Change, Claim, LogChunk, Settlement, Start
+from duetime.scheduler.records import Change
+from duetime.scheduler.run_records import Claim, LogChunk, Settlement, Start
 from duetime.scheduler.store import Store
 from duetime.scheduler.store.lists.task_list import Counts
 from duetime.scheduler.store.schema.rows import RUN
 from duetime.scheduler.store.schema.tables import runs
-from duetime.scheduler.task import (
-    DeadlineType,
-    Delivery,
-    InboxMessage,
-    RetryPolicy,
-    Run,
-    State,
-    Task,
-    TaskFilter,
-    TaskRecord,
-)
+from duetime.scheduler.task import DeadlineType, Delivery, InboxMessage, RetryPolicy, Run, State, Task
+from duetime.scheduler.views import TaskFilter, TaskRecord
 from sqlalchemy import select
 
 NOON = datetime(2026, 11, 24, 12, tzinfo=UTC)

@@ -771,7 +771,7 @@ def test_imports_go_downwards_only(assembled: Path) -> None:
         ("scheduler", "scheduler/rules/states.py", "import duetime.scheduler.store"),
         ("scheduler", "scheduler/store/__init__.py", "import duetime.scheduler.queue"),
         ("scheduler", "scheduler/handlers/__init__.py", "import duetime.scheduler.delivery"),
-        ("scheduler", "scheduler/delivery/__init__.py", "import duetime.scheduler.service"),
+        ("scheduler", "scheduler/delivery/__init__.py", "import duetime.scheduler.service.scheduler"),
         ("sqlalchemy", "scheduler/handlers/__init__.py", "import sqlalchemy"),
         ("sqlalchemy", "server/__init__.py", "import alembic.command"),
         ("dramatiq", "tools/__init__.py", "import dramatiq"),

@@ -17,7 +17,7 @@ from duetime.widgets.cards import TASK_CARD
 from mcp.types import CallToolResult, ToolAnnotations
 
 if TYPE_CHECKING:
-    from duetime.scheduler.service import Scheduler
+    from duetime.scheduler.service.scheduler import Scheduler
 
 CallT = TypeVar("CallT")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from duetime.scheduler.task import TaskFilter
+from duetime.scheduler.views import TaskFilter
 from duetime.tools.argument_types import Choice, Text, Whole
 from duetime.tools.arguments import Argument
 from duetime.tools.definition import TIME, Definition, Sender, hints

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 from duetime.scheduler.errors import DuetimeError
 from duetime.scheduler.events import EventPage
 from duetime.scheduler.remedies import PLAIN
-from duetime.scheduler.task import Attempt, Json, TaskPage, TaskView
+from duetime.scheduler.task import Attempt, Json
+from duetime.scheduler.views import TaskPage, TaskView
 from duetime.widgets.tool_words import TOOL_WORDS
 from mcp.types import CallToolResult, TextContent
 

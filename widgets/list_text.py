@@ -9,7 +9,8 @@ from duetime.scheduler.rules.retry import attempt_in_words
 from duetime.scheduler.rules.settlement import words_and_note
 from duetime.scheduler.rules.states import FAILURES, OPEN, only_failures
 from duetime.scheduler.rules.time import times, zones
-from duetime.scheduler.task import Clash, InboxMessage, State, TaskFilter, TaskPage, TaskRecord, TaskView, Tier
+from duetime.scheduler.task import InboxMessage, State, Tier
+from duetime.scheduler.views import Clash, TaskFilter, TaskPage, TaskRecord, TaskView
 from duetime.widgets.outcome import LIST_TITLE_CHARS, MAX_UNREAD_MESSAGES
 from duetime.widgets.payload import MAX_CLASH_MEMBERS, due
 from duetime.widgets.quote import quoted

@@ -10,8 +10,9 @@ from duetime.scheduler.rules.redact import redacted_json
 from duetime.scheduler.rules.settlement import words_and_note
 from duetime.scheduler.rules.states import FAILURES, OPEN
 from duetime.scheduler.rules.time.times import utc
-from duetime.scheduler.task import Delivery, DeliveryState, InboxMessage, Json, Notify, Run, State, TaskRecord, TaskView
+from duetime.scheduler.task import Delivery, DeliveryState, InboxMessage, Json, Notify, Run, State
 from duetime.scheduler.view_parts import LogLine
+from duetime.scheduler.views import TaskRecord, TaskView
 from duetime.widgets.quote import cut, one_line
 from duetime.widgets.schema import DeliveryPart, LastRun, LogLinePart, LogPart, ProgressPart, TaskPayload, Unread
 

@@ -15,19 +15,10 @@ from duetime.scheduler.rules.retry import max_attempts
 from duetime.scheduler.rules.states import FAILURES, OPEN, only_failures
 from duetime.scheduler.rules.time import times, zones
 from duetime.scheduler.rules.time.times import utc
-from duetime.scheduler.task import (
-    Clash,
-    Notify,
-    Run,
-    State,
-    Task,
-    TaskPage,
-    TaskRecord,
-    TaskView,
-    Tier,
-)
+from duetime.scheduler.task import Notify, Run, State, Task, Tier
 from duetime.scheduler.translatable import NoteKind, Translatable
 from duetime.scheduler.view_parts import WaitReason
+from duetime.scheduler.views import Clash, TaskPage, TaskRecord, TaskView
 from duetime.widgets.outcome import (
     LIST_TITLE_CHARS,
     MAX_MESSAGE_CHARS,

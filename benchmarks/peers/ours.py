@@ -10,7 +10,8 @@ from duetime.scheduler.handlers import Context, handler
 from duetime.scheduler.outcomes import Done, Retry
 from duetime.scheduler.request import Request
 from duetime.scheduler.store import migrate_store
-from duetime.scheduler.task import State, TaskFilter
+from duetime.scheduler.task import State
+from duetime.scheduler.views import TaskFilter
 from duetime.server.app import App, Role, build
 from duetime.server.runtime.garbage import collect_less
 from duetime.server.settings.model import Settings

@@ -18,13 +18,14 @@ from duetime.scheduler.dispatch.placement import Placement
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.foresight.explain import last_waited_for
 from duetime.scheduler.queue import DispatchQueue, Entry, QueueLost, QueueUnavailable
-from duetime.scheduler.records import Claim, ReadyRun, Settlement
 from duetime.scheduler.rules.settlement import concluded
+from duetime.scheduler.run_records import Claim, ReadyRun, Settlement
 from duetime.scheduler.runtime import failpoints
 from duetime.scheduler.runtime.loop import Loop
 from duetime.scheduler.runtime.notifier import RunEvent, RunNotifier
 from duetime.scheduler.store import Store
-from duetime.scheduler.task import State, TaskRecord
+from duetime.scheduler.task import State
+from duetime.scheduler.views import TaskRecord
 
 MAX_DISPATCH_SLEEP_S = 2.0
 READY_AHEAD = timedelta(seconds=1)

@@ -12,8 +12,9 @@ from datetime import datetime
 from typing import Protocol
 
 from duetime.scheduler.dispatch.dispatcher import READY_AHEAD, WAKE_HORIZON
-from duetime.scheduler.records import ReadyRun
-from duetime.scheduler.task import Run, State, TaskRecord
+from duetime.scheduler.run_records import ReadyRun
+from duetime.scheduler.task import Run, State
+from duetime.scheduler.views import TaskRecord
 
 
 class DispatchTarget(Protocol):

@@ -13,8 +13,8 @@ from duetime.scheduler.dispatch.placement import Placement
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.ids import runs_words
 from duetime.scheduler.queue import DispatchQueue, Finish, QueueLost, QueueUnavailable
-from duetime.scheduler.records import Claim, Settlement
 from duetime.scheduler.rules.settlement import concluded
+from duetime.scheduler.run_records import Claim, Settlement
 from duetime.scheduler.runtime.loop import Loop
 from duetime.scheduler.runtime.notifier import RunEvent, RunNotifier
 from duetime.scheduler.store import Store

@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 
 from duetime.scheduler.dispatch.placement import Placement
 from duetime.scheduler.queue import DispatchQueue
-from duetime.scheduler.records import ReadyRun
 from duetime.scheduler.rules.policies.policy import DEFAULT_POLICY
+from duetime.scheduler.run_records import ReadyRun
 from duetime.scheduler.store import Store
 
 MAX_NEW_KEYS = 1_000

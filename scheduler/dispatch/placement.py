@@ -9,13 +9,13 @@ from urllib.parse import quote
 
 from duetime.scheduler.dispatch.pool_registry import LAST_CHANCE
 from duetime.scheduler.queue import Entry
-from duetime.scheduler.records import ReadyRun
 from duetime.scheduler.rules.estimates import UNKNOWN_ESTIMATE, Estimate, EstimateLookup, declared_estimate, estimate
 from duetime.scheduler.rules.limits.pool import Pool, find
 from duetime.scheduler.rules.order import drop_at, goes_by_deadline
 from duetime.scheduler.rules.policies.policy import DEFAULT_POLICY, OrderPolicy
 from duetime.scheduler.rules.policies.recorded import KeyFacts
 from duetime.scheduler.rules.retry import MAX_CRASHES
+from duetime.scheduler.run_records import ReadyRun
 
 LAST_CHANCE_DELAY_MS = 5000.0
 """Milliseconds of delay for a run's last attempt after a crash, because a machine in trouble should not end it."""

@@ -15,7 +15,7 @@ from duetime.scheduler.dispatch.placement import Placement
 from duetime.scheduler.queue import DispatchQueue, Entry, QueueDamaged, QueueLost, QueueTaken, QueueUnavailable
 from duetime.scheduler.queue.constants import MIN_DAMAGE_INTERVAL_MS
 from duetime.scheduler.queue.failsafe import FailsafeQueue
-from duetime.scheduler.records import RunningRun
+from duetime.scheduler.run_records import RunningRun
 from duetime.scheduler.runtime.loop import Loop
 from duetime.scheduler.store import Store
 

@@ -17,7 +17,8 @@ from duetime.scheduler.rules.limits.clashes import BusySpan, clashes
 from duetime.scheduler.rules.limits.pool import Pool
 from duetime.scheduler.rules.occurrences import TooManyOccurrences, dated_like, following
 from duetime.scheduler.store.lists.agenda import Agenda, ListPlace
-from duetime.scheduler.task import Clash, Run, State, TaskFilter, TaskRecord, TaskView
+from duetime.scheduler.task import Run, State
+from duetime.scheduler.views import Clash, TaskFilter, TaskRecord, TaskView
 
 MAX_OCCURRENCES_AHEAD = 200
 """Occurrences from the start of a page on that are compared for clashes."""

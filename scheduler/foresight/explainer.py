@@ -9,12 +9,12 @@ from datetime import timedelta
 from duetime.scheduler.foresight.explain import Named, RunFacts, is_due, quoted
 from duetime.scheduler.queue import Shortage
 from duetime.scheduler.queue.remote import RemoteQueue
-from duetime.scheduler.records import Known
 from duetime.scheduler.rules.estimates import UNKNOWN_ESTIMATE, Estimate
 from duetime.scheduler.rules.limits.pool import Pool
 from duetime.scheduler.rules.time.times import relative
+from duetime.scheduler.run_records import Known
 from duetime.scheduler.store import Store
-from duetime.scheduler.task import TaskRecord
+from duetime.scheduler.views import TaskRecord
 
 Lengths = Callable[[str, str, timedelta | None], Estimate]
 """Estimates the duration of a tenant's action, from the caller's own estimate where there is one."""

@@ -24,8 +24,9 @@ from duetime.scheduler.rules.estimates import UNKNOWN_ESTIMATE
 from duetime.scheduler.rules.limits.price import amount_of, money
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.store import Store
-from duetime.scheduler.task import Attempt, InboxMessage, Run, State, TaskFilter, TaskPage, TaskRecord, TaskView
+from duetime.scheduler.task import Attempt, InboxMessage, Run, State
 from duetime.scheduler.view_parts import RunLog
+from duetime.scheduler.views import TaskFilter, TaskPage, TaskRecord, TaskView
 
 MAX_LOG_LINES_SHOWN = 20
 MAX_OUTCOMES_MENTIONED = 5

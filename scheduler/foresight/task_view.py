@@ -15,8 +15,8 @@ from duetime.scheduler.rules.recurrence.recurrence import Recurrence
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.rules.time import zones
 from duetime.scheduler.rules.time.times import describe
-from duetime.scheduler.task import TaskRecord, TaskView
 from duetime.scheduler.translatable import NoteKind, Translatable
+from duetime.scheduler.views import TaskRecord, TaskView
 
 MAX_UPCOMING_TIMES = 5
 

@@ -9,7 +9,8 @@ from decimal import Decimal
 from duetime.scheduler.errors import DuetimeError
 from duetime.scheduler.events import Event
 from duetime.scheduler.history.dead_letters import DeadLetter
-from duetime.scheduler.task import Attempt, Delivery, InboxMessage, Run, TaskRecord
+from duetime.scheduler.task import Attempt, Delivery, InboxMessage, Run
+from duetime.scheduler.views import TaskRecord
 
 
 class RunNotFound(DuetimeError):

@@ -16,7 +16,8 @@ from duetime.scheduler.request import Moment
 from duetime.scheduler.rules import changes
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.rules.time.parser import Frame
-from duetime.scheduler.task import Run, State, Task, TaskRecord
+from duetime.scheduler.task import Run, State, Task
+from duetime.scheduler.views import TaskRecord
 
 DONE = "done"
 """Marks the outcome as read; the task does not change."""

@@ -29,8 +29,9 @@ from duetime.scheduler.rules.recurrence import recurrence
 from duetime.scheduler.rules.sanitize import check_text
 from duetime.scheduler.rules.time import zones
 from duetime.scheduler.rules.time.times import Resolved, describe
-from duetime.scheduler.task import Notify, Occurrence, State, Task, TaskRecord
+from duetime.scheduler.task import Notify, Occurrence, State, Task
 from duetime.scheduler.translatable import NoteKind, Translatable, as_assumed
+from duetime.scheduler.views import TaskRecord
 
 _EMPTY: Mapping[str, Any] = {"payload": {}, "needs": {}, "labels": (), "deliver_to": ()}
 

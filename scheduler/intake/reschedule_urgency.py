@@ -15,8 +15,9 @@ from duetime.scheduler.rules.changes import to_be_ordered, when_words
 from duetime.scheduler.rules.occurrences import dated
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.rules.time.parser import Frame
-from duetime.scheduler.task import Run, State, TaskRecord
+from duetime.scheduler.task import Run, State
 from duetime.scheduler.translatable import NoteKind, Translatable
+from duetime.scheduler.views import TaskRecord
 
 HAS_STARTED = (State.RUNNING, State.RETRYING, State.SUSPENDED)
 DEMANDS = ("priority", "deadline", "deadline_type", "estimate", "needs")

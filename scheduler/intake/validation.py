@@ -17,7 +17,8 @@ from duetime.scheduler.request import Request, Reschedule
 from duetime.scheduler.rules.sanitize import check_characters, check_text
 from duetime.scheduler.rules.time.durations import parse_exact
 from duetime.scheduler.rules.time.tokens import Misread, Unknown
-from duetime.scheduler.task import Notify, TaskFilter
+from duetime.scheduler.task import Notify
+from duetime.scheduler.views import TaskFilter
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -16,7 +16,7 @@ from duetime.scheduler.dispatch.retention import RetentionLoop
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.nodes.heartbeat import Heartbeat
 from duetime.scheduler.queue import DispatchQueue
-from duetime.scheduler.records import ReadyRun, Settlement
+from duetime.scheduler.run_records import ReadyRun, Settlement
 from duetime.scheduler.runtime.loop import STEP_TIMEOUT_S, Loop
 from duetime.scheduler.runtime.notifier import RunNotifier
 from duetime.scheduler.store import Store

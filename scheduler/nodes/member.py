@@ -19,7 +19,7 @@ from duetime.scheduler.dispatch.stuck_runs import StuckRuns
 from duetime.scheduler.queue import DispatchQueue, QueueLost
 from duetime.scheduler.queue.failsafe import FailsafeQueue
 from duetime.scheduler.queue.remote import NoAnswer, Question, answer
-from duetime.scheduler.records import ReadyRun
+from duetime.scheduler.run_records import ReadyRun
 from duetime.scheduler.runtime.loop import STEP_TIMEOUT_S, Loop
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import Json

@@ -21,7 +21,7 @@ from duetime.scheduler.nodes.candidacy import Candidacy
 from duetime.scheduler.nodes.ipc import RunnerClient
 from duetime.scheduler.nodes.options import RunnerOptions
 from duetime.scheduler.queue.remote import NoAnswer, Question, answer
-from duetime.scheduler.records import ReadyRun
+from duetime.scheduler.run_records import ReadyRun
 from duetime.scheduler.runtime.file_lock import FileLock
 from duetime.scheduler.runtime.loop import STEP_TIMEOUT_S, Loop
 from duetime.scheduler.runtime.notifier import RunNotifier

@@ -17,8 +17,8 @@ from duetime.scheduler.nodes.ipc import RunnerServer
 from duetime.scheduler.nodes.options import RunnerOptions
 from duetime.scheduler.queue.memory.queue import MemoryQueue
 from duetime.scheduler.queue.remote import answer
-from duetime.scheduler.records import ReadyRun
 from duetime.scheduler.rules.settlement import concluded
+from duetime.scheduler.run_records import ReadyRun
 from duetime.scheduler.runtime.notifier import RunNotifier
 from duetime.scheduler.store import Store
 from duetime.scheduler.worker.worker import WorkerOptions

@@ -17,8 +17,9 @@ from duetime.scheduler.records import Change
 from duetime.scheduler.rules.occurrences import dated_like, next_run, recurrence_of
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.rules.time.times import describe
-from duetime.scheduler.task import DeadlineType, Run, State, Task, TaskRecord
+from duetime.scheduler.task import DeadlineType, Run, State, Task
 from duetime.scheduler.translatable import NoteKind, Translatable
+from duetime.scheduler.views import TaskRecord
 
 UNDO_WINDOW = timedelta(seconds=30)
 ALREADY_CANCELLED = Translatable.of(NoteKind.ALREADY_CANCELLED, "it was already cancelled; nothing was changed")

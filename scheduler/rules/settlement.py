@@ -10,10 +10,10 @@ from typing import assert_never
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.ids import new_id
 from duetime.scheduler.outcomes import Done, Failed, Outcome, Retry, Wait, Yielded
-from duetime.scheduler.records import Claim, Settlement
 from duetime.scheduler.rules.occurrences import next_run
 from duetime.scheduler.rules.retry import next_attempt
 from duetime.scheduler.rules.time.times import describe
+from duetime.scheduler.run_records import Claim, Settlement
 from duetime.scheduler.task import Delivery, InboxMessage, Json, Notify, Run, State
 
 LATE_AFTER = timedelta(minutes=1)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from duetime.scheduler.events import EventKind
-from duetime.scheduler.records import Claim, Settlement
+from duetime.scheduler.run_records import Claim, Settlement
 from duetime.scheduler.runtime.traces import NO_TRACING, Tracing
 
 log = logging.getLogger(__name__)

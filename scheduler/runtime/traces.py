@@ -12,7 +12,7 @@ from contextvars import ContextVar
 from types import MappingProxyType
 from typing import Final, Protocol
 
-from duetime.scheduler.records import Claim, Settlement
+from duetime.scheduler.run_records import Claim, Settlement
 from duetime.scheduler.task import Delivery, Task
 
 

@@ -8,7 +8,8 @@ from typing import cast
 
 from duetime.scheduler.chain.dependency import Dependency, DependentTask
 from duetime.scheduler.events import EventKind
-from duetime.scheduler.records import Added, Change, Changed, IdempotencyKey, Known, LastChange, NewTask
+from duetime.scheduler.records import Added, Change, Changed, IdempotencyKey, LastChange, NewTask
+from duetime.scheduler.run_records import Known
 from duetime.scheduler.store.database.database import Database, Tried
 from duetime.scheduler.store.forms import Forms
 from duetime.scheduler.store.lists import agenda, schedule_list, task_list
@@ -18,7 +19,8 @@ from duetime.scheduler.store.sql import commit_check
 from duetime.scheduler.store.sql.cursors import Cursors, Position
 from duetime.scheduler.store.statements import add, damaged, event_log, idempotency, read
 from duetime.scheduler.store.statements import change as changing
-from duetime.scheduler.task import Run, State, Task, TaskFilter, TaskRecord
+from duetime.scheduler.task import Run, State, Task
+from duetime.scheduler.views import TaskFilter, TaskRecord
 from sqlalchemy import Connection
 
 

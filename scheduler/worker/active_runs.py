@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from threading import Condition, Lock, Thread
 
-from duetime.scheduler.records import Claim, Settlement
+from duetime.scheduler.run_records import Claim, Settlement
 from duetime.scheduler.runtime.attempt_context import AttemptName
 from duetime.scheduler.runtime.interrupt import CancelRequested, Interrupt, Interruptible
 from duetime.scheduler.runtime.traces import NO_TRACING, AttemptTrace, Tracing

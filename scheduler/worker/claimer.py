@@ -9,8 +9,8 @@ from datetime import timedelta
 from duetime.scheduler.errors import RunnerReplaced
 from duetime.scheduler.ids import is_id
 from duetime.scheduler.queue import DispatchQueue, Grant, QueueLost, QueueUnavailable
-from duetime.scheduler.records import Claim, Start
 from duetime.scheduler.rules.settlement import settle
+from duetime.scheduler.run_records import Claim, Start
 from duetime.scheduler.runtime import failpoints
 from duetime.scheduler.runtime.notifier import RunNotifier
 from duetime.scheduler.store import Store

@@ -18,11 +18,12 @@ from duetime.scheduler.errors import StoreUnavailable
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.ids import runs_words
 from duetime.scheduler.outcomes import Failed
-from duetime.scheduler.records import Claim, Settlement, Verdict
 from duetime.scheduler.rules.settlement import AttemptResult, settle, without_series
+from duetime.scheduler.run_records import Claim, Settlement, Verdict
 from duetime.scheduler.runtime import failpoints
 from duetime.scheduler.store import Store
-from duetime.scheduler.task import Notify, Run, State, TaskRecord
+from duetime.scheduler.task import Notify, Run, State
+from duetime.scheduler.views import TaskRecord
 from duetime.scheduler.worker.active_runs import ActiveRun
 
 MAX_OUTCOMES_PER_GROUP = 256

@@ -10,9 +10,9 @@ from typing import Final
 
 from duetime.scheduler.errors import StoreUnavailable
 from duetime.scheduler.queue import Finish, Report
-from duetime.scheduler.records import Settlement
 from duetime.scheduler.rules.estimates import ActionKey
 from duetime.scheduler.rules.limits.pool import chargeable
+from duetime.scheduler.run_records import Settlement
 
 MAX_DURATIONS_KEPT: Final = 1000
 """Durations per action that are kept while the database is away; older ones are dropped."""

@@ -15,7 +15,7 @@ from duetime.scheduler.principal import Principal, Scope
 from starlette.datastructures import ImmutableMultiDict
 
 if TYPE_CHECKING:
-    from duetime.scheduler.service import Scheduler
+    from duetime.scheduler.service.scheduler import Scheduler
     from duetime.scheduler.store import Store
     from duetime.server.app import App
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.rules.time import times
-from duetime.scheduler.service import Scheduler
+from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.task import InboxMessage, Json
 from duetime.server.cli import completion, output
 from duetime.server.cli.formats.csv_table import write_csv

@@ -11,7 +11,8 @@ from duetime.scheduler.history.runs import RunFilter
 from duetime.scheduler.rules.retry import attempt_in_words
 from duetime.scheduler.rules.states import FAILURES, OPEN, only_failures
 from duetime.scheduler.rules.time import times
-from duetime.scheduler.task import State, TaskFilter, TaskPage, TaskView
+from duetime.scheduler.task import State
+from duetime.scheduler.views import TaskFilter, TaskPage, TaskView
 from duetime.server.cli import completion, output
 from duetime.server.cli.completion import Label
 from duetime.server.cli.formats import rows

@@ -18,8 +18,9 @@ from duetime.scheduler.request import (
     ScheduleArguments,
     retry_policy,
 )
-from duetime.scheduler.service import Scheduler
-from duetime.scheduler.task import Notify, RetryPolicy, State, TaskView
+from duetime.scheduler.service.scheduler import Scheduler
+from duetime.scheduler.task import Notify, RetryPolicy, State
+from duetime.scheduler.views import TaskView
 from duetime.server.cli import completion, output
 from duetime.server.cli.completion import Action, Id, Labels
 from duetime.server.cli.formats import task_facts

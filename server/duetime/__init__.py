@@ -45,17 +45,9 @@ if TYPE_CHECKING:
     from duetime.scheduler.principal import Principal
     from duetime.scheduler.request import Request
     from duetime.scheduler.runtime.attempt_context import AttemptFilter
-    from duetime.scheduler.task import (
-        Attempt,
-        InboxMessage,
-        RetryPolicy,
-        State,
-        TaskFilter,
-        TaskPage,
-        TaskView,
-        Tier,
-    )
+    from duetime.scheduler.task import Attempt, InboxMessage, RetryPolicy, State, Tier
     from duetime.scheduler.view_parts import LogLine, RunLog
+    from duetime.scheduler.views import TaskFilter, TaskPage, TaskView
     from duetime.server.python.asynchronous import AsyncScheduler
     from duetime.server.python.scheduler import ProgramScheduler as Scheduler
     from duetime.server.settings.model import Settings

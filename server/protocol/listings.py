@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from duetime.scheduler.principal import Principal
-from duetime.scheduler.task import TaskFilter
+from duetime.scheduler.views import TaskFilter
 from duetime.server.protocol.resources import JSON_TYPE, TASK
 from duetime.tools.act_on_task import ACT_ON_TASK
 from duetime.tools.definition import SchedulerSource

@@ -9,7 +9,6 @@ from typing import Any
 
 from duetime.scheduler.audit.entry import AuditFilter, AuditKind
 from duetime.scheduler.chain.dependency import MAX_UPSTREAMS
-from duetime.scheduler.dead_letters import MAX_LETTERS_CLOSED
 from duetime.scheduler.events import EventFilter, EventKind
 from duetime.scheduler.foresight.run_reader import MAX_LOG_LINES_READ
 from duetime.scheduler.history.costs import CostGroup
@@ -18,7 +17,9 @@ from duetime.scheduler.history.events import EventGroup
 from duetime.scheduler.history.runs import BucketWidth, RunFilter, RunGroup
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.request import DEADLINE_KINDS, REMOVABLE, RETRY_BOUNDS, AfterFailure, Request
-from duetime.scheduler.task import Notify, State, TaskFilter, Tier
+from duetime.scheduler.service.dead_letters import MAX_LETTERS_CLOSED
+from duetime.scheduler.task import Notify, State, Tier
+from duetime.scheduler.views import TaskFilter
 from duetime.server.python.kinds import (
     Amount,
     AwareInstant,

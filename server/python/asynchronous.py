@@ -13,8 +13,8 @@ from duetime.scheduler.dispatch.policy_registry import PolicyRegistry
 from duetime.scheduler.errors import DuetimeError
 from duetime.scheduler.handlers import Handler
 from duetime.scheduler.principal import LOCAL, Principal
-from duetime.scheduler.service import Scheduler as Service
-from duetime.scheduler.task import TaskView
+from duetime.scheduler.service.scheduler import Scheduler as Service
+from duetime.scheduler.views import TaskView
 from duetime.server.python.call_threads import CallThreads
 from duetime.server.python.calls import Front, Signature, check_opening
 from duetime.server.python.scheduler import ProgramScheduler

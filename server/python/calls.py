@@ -9,7 +9,7 @@ from inspect import Parameter, signature
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, get_args, get_type_hints
 
 from duetime.scheduler.errors import DuetimeError, InvalidArgument, InvalidArguments
-from duetime.scheduler.service import Scheduler as Service
+from duetime.scheduler.service.scheduler import Scheduler as Service
 from duetime.server.python.arguments import OPENING, SPECIAL, USUAL
 from duetime.server.python.words import MethodWords
 from duetime.tools.arguments import Argument, Arguments

@@ -8,7 +8,7 @@ from typing import Self
 
 from duetime.scheduler.dispatch.policy_registry import PolicyRegistry
 from duetime.scheduler.handlers import Handler
-from duetime.scheduler.service import Scheduler as Service
+from duetime.scheduler.service.scheduler import Scheduler as Service
 from duetime.server.app import Role, build
 from duetime.server.python.calls import check_opening, checked
 from duetime.server.settings.model import Settings

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from duetime.scheduler.handlers import Handlers
     from duetime.scheduler.queue.remote import RemoteQueue
     from duetime.scheduler.runtime.traces import Tracing
-    from duetime.scheduler.service import Scheduler
+    from duetime.scheduler.service.scheduler import Scheduler
     from duetime.scheduler.store import Store
     from duetime.server.settings.model import Settings
     from duetime.server.telemetry.observers import Observers

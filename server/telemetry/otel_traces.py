@@ -15,7 +15,7 @@ from http import HTTPStatus
 from threading import Thread
 from typing import Final
 
-from duetime.scheduler.records import Claim, Settlement
+from duetime.scheduler.run_records import Claim, Settlement
 from duetime.scheduler.runtime.traces import AttemptTrace, requests_traced_by
 from duetime.scheduler.task import Delivery, Run, Task
 from duetime.version import __version__

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.ids import runs_words
-from duetime.scheduler.records import Claim, Settlement
+from duetime.scheduler.run_records import Claim, Settlement
 from duetime.scheduler.runtime.attempt_context import AttemptName, attempt_context
 from duetime.scheduler.runtime.notifier import RunEvent
 from duetime.scheduler.task import State

@@ -15,7 +15,7 @@ from duetime.scheduler.errors import DuetimeError, StoreUnavailable
 from duetime.scheduler.nodes.candidacy import Candidacy, Sign
 
 if TYPE_CHECKING:
-    from duetime.scheduler.service import Scheduler
+    from duetime.scheduler.service.scheduler import Scheduler
     from duetime.server.app import App
     from duetime.server.protocol.subscriptions import Events
 

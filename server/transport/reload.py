@@ -20,7 +20,7 @@ from duetime.scheduler.errors import DuetimeError, InvalidSetting
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.queue.remote import RemoteQueue
 from duetime.scheduler.runtime.loop import Loop
-from duetime.scheduler.service import Scheduler
+from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store
 from duetime.server.app import App, Listener, build
 from duetime.server.settings.handler_files import HandlerFiles, TimeStamps

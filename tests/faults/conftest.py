@@ -19,7 +19,8 @@ from duetime.scheduler.nodes.ipc import RunnerClient
 from duetime.scheduler.records import NewTask
 from duetime.scheduler.rules.states import LEGAL
 from duetime.scheduler.store import open_store
-from duetime.scheduler.task import RetryPolicy, State, TaskFilter, TaskRecord
+from duetime.scheduler.task import RetryPolicy, State
+from duetime.scheduler.views import TaskFilter, TaskRecord
 
 from tests.builders import TENANT, a_task
 

@@ -16,9 +16,11 @@ import pytest
 from duetime.scheduler.errors import StoreUnavailable
 from duetime.scheduler.events import EventFilter, EventKind
 from duetime.scheduler.outcomes import Done
-from duetime.scheduler.records import IdempotencyKey, NewTask, Start, Verdict
+from duetime.scheduler.records import IdempotencyKey, NewTask
+from duetime.scheduler.run_records import Start, Verdict
 from duetime.scheduler.store import Store, open_store
-from duetime.scheduler.task import State, TaskFilter
+from duetime.scheduler.task import State
+from duetime.scheduler.views import TaskFilter
 from duetime.scheduler.worker.active_runs import ActiveRun
 from duetime.scheduler.worker.completer import BatchCompleter, CompletedRun
 from sqlalchemy import Connection, event, make_url, text

@@ -10,7 +10,8 @@ import pytest
 from duetime import Scheduler
 from duetime.scheduler.errors import DuetimeError
 from duetime.scheduler.request import Request
-from duetime.scheduler.task import State, TaskFilter, TaskPage
+from duetime.scheduler.task import State
+from duetime.scheduler.views import TaskFilter, TaskPage
 from duetime.server.settings.model import Settings
 
 

@@ -17,7 +17,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from duetime.scheduler.errors import InvalidSetting, SchemaTooNew, SchemaTooOld
-from duetime.scheduler.records import Start, Verdict
+from duetime.scheduler.run_records import Start, Verdict
 from duetime.scheduler.store import migrate_store, open_store
 from duetime.scheduler.store.migrations import run as running
 from duetime.scheduler.store.migrations import upgrade
@@ -25,7 +25,8 @@ from duetime.scheduler.store.schema.base import Base
 from duetime.scheduler.store.schema.tables import events, keys
 from duetime.scheduler.store.schema.values import to_microseconds
 from duetime.scheduler.store.store import connect
-from duetime.scheduler.task import DeadlineType, Penalty, State, TaskFilter, Tier
+from duetime.scheduler.task import DeadlineType, Penalty, State, Tier
+from duetime.scheduler.views import TaskFilter
 from sqlalchemy import Connection, inspect, select, text, update
 
 from tests.builders import NOON, Clock, a_task, settlement

@@ -16,7 +16,7 @@ from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.intake.reschedule import decide_reschedule
 from duetime.scheduler.principal import LOCAL
 from duetime.scheduler.request import Request, Reschedule, ScheduleArguments
-from duetime.scheduler.task import TaskRecord
+from duetime.scheduler.views import TaskRecord
 
 NOW = datetime(2026, 11, 21, 17, 0, 5, tzinfo=UTC)
 """A Saturday, 12:00:05 in New York."""

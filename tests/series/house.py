@@ -13,12 +13,13 @@ from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.outcomes import Done, Failed, Outcome, Retry
 from duetime.scheduler.queue import Finish
 from duetime.scheduler.queue.memory.queue import MemoryQueue
-from duetime.scheduler.records import Claim, Start, Verdict
 from duetime.scheduler.rules.settlement import settle
 from duetime.scheduler.rules.states import OPEN
-from duetime.scheduler.service import Scheduler
+from duetime.scheduler.run_records import Claim, Start, Verdict
+from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store
-from duetime.scheduler.task import RetryPolicy, TaskFilter, TaskRecord
+from duetime.scheduler.task import RetryPolicy
+from duetime.scheduler.views import TaskFilter, TaskRecord
 from duetime.scheduler.worker.completer import renewed
 
 from tests.builders import Clock

@@ -23,12 +23,12 @@ from typing import Any
 import pytest
 from duetime.scheduler.errors import InvalidArgument, Refused
 from duetime.scheduler.intake.actions import is_change_token
-from duetime.scheduler.records import Claim
 from duetime.scheduler.request import ActionOnTask
 from duetime.scheduler.rules.states import TERMINAL
+from duetime.scheduler.run_records import Claim
 from duetime.scheduler.store import open_store
 from duetime.scheduler.task import Run as StoredRun
-from duetime.scheduler.task import TaskRecord, TaskView
+from duetime.scheduler.views import TaskRecord, TaskView
 
 from tests.builders import Clock
 from tests.series.calendar import DAY, HOUR, MINUTE, RULES, begun

@@ -13,10 +13,11 @@ import pytest
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.rules.states import OPEN
-from duetime.scheduler.service import Scheduler
+from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import open_store
-from duetime.scheduler.task import State, TaskView
+from duetime.scheduler.task import State
 from duetime.scheduler.view_parts import WaitKind, WaitReason
+from duetime.scheduler.views import TaskView
 from duetime.tools.registration import make_tools
 from duetime.widgets.formats.a2ui import list_messages, task_messages
 from duetime.widgets.payload import as_dry_run, list_payload, task_payload

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.planner import Planner
-from duetime.scheduler.service import Scheduler
+from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store, open_store
-from duetime.scheduler.task import State, TaskView
+from duetime.scheduler.task import State
+from duetime.scheduler.views import TaskView
 from duetime.widgets.formats.speech import ordinal, speech, spoken_time, spoken_title, spoken_year, with_speech
 from duetime.widgets.payload import as_json, task_payload
 from hypothesis import given

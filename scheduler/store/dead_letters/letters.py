@@ -33,7 +33,8 @@ from duetime.scheduler.store.schema.values import to_microseconds
 from duetime.scheduler.store.sql.cursors import Cursors
 from duetime.scheduler.store.statements import change as changing
 from duetime.scheduler.store.statements import damaged, read
-from duetime.scheduler.task import Json, TaskRecord
+from duetime.scheduler.task import Json
+from duetime.scheduler.views import TaskRecord
 from sqlalchemy import Connection, Select, func, select, tuple_, update
 
 LETTERS_PER_READ = 100

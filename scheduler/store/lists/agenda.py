@@ -16,7 +16,7 @@ from duetime.scheduler.store.sql.cursors import Position
 from duetime.scheduler.store.sql.task_filter import ENDED_SECTION, OPEN_SECTION, PER_SECTION, of_task
 from duetime.scheduler.store.statements import read
 from duetime.scheduler.store.text_index.text_search import Matches, titled_by_reading
-from duetime.scheduler.task import TaskFilter, TaskRecord
+from duetime.scheduler.views import TaskFilter, TaskRecord
 from sqlalchemy import Connection, false, select
 
 MAX_OPEN_RUNS_SEARCHED = 5_000

@@ -21,7 +21,8 @@ from duetime.scheduler.store.sql.task_filter import conditions, in_time, of_task
 from duetime.scheduler.store.statements import read
 from duetime.scheduler.store.text_index import text_search
 from duetime.scheduler.store.text_index.text_search import Condition, Matches, titled_by_reading
-from duetime.scheduler.task import State, TaskFilter, TaskRecord
+from duetime.scheduler.task import State
+from duetime.scheduler.views import TaskFilter, TaskRecord
 from sqlalchemy import Connection, Select, and_, case, func, literal, literal_column, or_, select, tuple_
 
 _failed = runs.alias("failed")

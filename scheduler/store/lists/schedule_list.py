@@ -9,7 +9,7 @@ from duetime.scheduler.store.schema.rows import CURRENT, folded
 from duetime.scheduler.store.schema.tables import tasks
 from duetime.scheduler.store.schema.values import from_microseconds
 from duetime.scheduler.store.statements import read
-from duetime.scheduler.task import TaskRecord
+from duetime.scheduler.views import TaskRecord
 from sqlalchemy import Connection, literal_column, tuple_
 
 _KEY = (tasks.c.created_at, tasks.c.id)

@@ -32,7 +32,8 @@ from duetime.scheduler.store.statements import read
 from duetime.scheduler.store.statements.ready_runs import RUNNING, STARTED
 from duetime.scheduler.store.text_index import text_search
 from duetime.scheduler.store.text_index.text_search import Condition, Matches, titled_by_reading
-from duetime.scheduler.task import State, TaskFilter, TaskRecord
+from duetime.scheduler.task import State
+from duetime.scheduler.views import TaskFilter, TaskRecord
 from sqlalchemy import (
     Connection,
     Row,

@@ -12,9 +12,9 @@ from typing import Any
 from zoneinfo import ZoneInfoNotFoundError
 
 from duetime.scheduler.events import EventKind
-from duetime.scheduler.records import Claim, Expired, NextTimes, ReadyRun, Settlement
 from duetime.scheduler.rules.states import check_move
 from duetime.scheduler.rules.time.times import about, describe_deadline
+from duetime.scheduler.run_records import Claim, Expired, NextTimes, ReadyRun, Settlement
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.schema.damage import is_damaged, next_time
 from duetime.scheduler.store.schema.policy_tables import NEWEST_POLICY

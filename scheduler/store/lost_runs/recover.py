@@ -13,10 +13,10 @@ from typing import Any
 
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.outcomes import Yielded
-from duetime.scheduler.records import Claim, Settlement
 from duetime.scheduler.rules.limits.pool import Pool, chargeable, costs_of
 from duetime.scheduler.rules.retry import MAX_CRASHES
 from duetime.scheduler.rules.settlement import settle as settle_attempt
+from duetime.scheduler.run_records import Claim, Settlement
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.unreadable import without
 from duetime.scheduler.store.schema.damage import LONG_AGO, is_damaged

@@ -6,8 +6,8 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any
 
-from duetime.scheduler.records import ReadyRun
 from duetime.scheduler.rules.policies.recorded import Decision, DecisionPage, detail_of, facts_in, look_in
+from duetime.scheduler.run_records import ReadyRun
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.database import Database
 from duetime.scheduler.store.schema.damage import is_damaged

@@ -19,7 +19,8 @@ from duetime.scheduler.store.schema.values import instant_text
 from duetime.scheduler.store.sql.prepared import PreparedStatement, TextValues, texts_of, written
 from duetime.scheduler.store.statements import event_log, idempotency
 from duetime.scheduler.store.statements.idempotency import KEY_KEPT_AFTER_END
-from duetime.scheduler.task import Run, State, TaskRecord
+from duetime.scheduler.task import Run, State
+from duetime.scheduler.views import TaskRecord
 from sqlalchemy import Connection
 
 # Tables: idempotency_keys, tasks, runs, task_labels, events; all are written, runs and tasks are read.

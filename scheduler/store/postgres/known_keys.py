@@ -14,7 +14,8 @@ from duetime.scheduler.store.schema.tables import deliveries, runs, tasks
 from duetime.scheduler.store.schema.tables import keys as key_table
 from duetime.scheduler.store.statements import idempotency, read
 from duetime.scheduler.store.statements.idempotency import Name, name_of
-from duetime.scheduler.task import Delivery, Run, TaskRecord
+from duetime.scheduler.task import Delivery, Run
+from duetime.scheduler.views import TaskRecord
 from sqlalchemy import Connection, Row, Text, bindparam, func, literal_column, select, true, union
 from sqlalchemy.dialects.postgresql import ARRAY
 

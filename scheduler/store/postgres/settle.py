@@ -13,7 +13,7 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
-from duetime.scheduler.records import Settlement
+from duetime.scheduler.run_records import Settlement
 from duetime.scheduler.store.schema.tables import runs, tasks
 from duetime.scheduler.store.sql.batch import Batch
 from duetime.scheduler.store.sql.recordset import (

@@ -11,8 +11,8 @@ from typing import Any, Final
 from duetime.scheduler.history.run_detail import RunNotFound
 from duetime.scheduler.history.run_log import MAX_RUN_LOG_BYTES, START_OF_LOG, LogPlace
 from duetime.scheduler.ids import is_id
-from duetime.scheduler.records import LogChunk
 from duetime.scheduler.rules.states import TERMINAL
+from duetime.scheduler.run_records import LogChunk
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.database import Database
 from duetime.scheduler.store.database.dialects import dialect_of

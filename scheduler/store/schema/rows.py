@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 
 from duetime.scheduler.events import Event
 from duetime.scheduler.history.dead_letters import DeadLetter
-from duetime.scheduler.records import LogChunk, Settlement
 from duetime.scheduler.rules.states import TERMINAL
+from duetime.scheduler.run_records import LogChunk, Settlement
 from duetime.scheduler.store.schema import tables
 from duetime.scheduler.store.schema.constraints import WAKES
 from duetime.scheduler.store.schema.damage import salvaged

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from duetime.scheduler.records import Added, Claim, ReadyRun
+from duetime.scheduler.records import Added
+from duetime.scheduler.run_records import Claim, ReadyRun
 from duetime.scheduler.store.schema.tables import runs, tasks
 from duetime.scheduler.task import State
 from sqlalchemy import Connection, bindparam, select

@@ -12,7 +12,8 @@ from duetime.scheduler.store.schema.rows import CURRENT
 from duetime.scheduler.store.schema.tables import labels, runs, tasks
 from duetime.scheduler.store.text_index import text_search
 from duetime.scheduler.store.text_index.text_search import Condition, titled, titled_by_reading
-from duetime.scheduler.task import State, TaskFilter
+from duetime.scheduler.task import State
+from duetime.scheduler.views import TaskFilter
 from sqlalchemy import Connection, and_, case, not_, or_, select
 
 OPEN_SECTION, ENDED_SECTION = "open", "ended"

@@ -24,7 +24,8 @@ from duetime.scheduler.store.schema.tables import labels, runs, tasks
 from duetime.scheduler.store.sql.batch import Batch
 from duetime.scheduler.store.statements import event_log, idempotency, links, read, twins
 from duetime.scheduler.store.statements.idempotency import Name, name_of
-from duetime.scheduler.task import State, Task, TaskRecord
+from duetime.scheduler.task import State, Task
+from duetime.scheduler.views import TaskRecord
 from sqlalchemy import Connection, bindparam, insert, select
 
 _TASKS = Batch(insert(tasks), TASK_VALUES)

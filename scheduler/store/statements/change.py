@@ -15,7 +15,8 @@ from duetime.scheduler.store.schema.rows import EVENT, folded, held, in_json, li
 from duetime.scheduler.store.schema.tables import events, labels, runs, tasks
 from duetime.scheduler.store.statements import add, event_log, links, read, ready_runs, side_runs
 from duetime.scheduler.store.statements.event_log import FOLLOWED, TASK_DEADLINE
-from duetime.scheduler.task import Json, RetryPolicy, Run, State, Task, TaskRecord
+from duetime.scheduler.task import Json, RetryPolicy, Run, State, Task
+from duetime.scheduler.views import TaskRecord
 from sqlalchemy import Connection, delete, func, insert, select, update
 
 _UNTOLD = frozenset({"id", "task_id", "tenant", "current", "revision", "updated_at"})

@@ -15,9 +15,9 @@ from typing import Any
 from duetime.scheduler.errors import UnreadableTask
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.principal import Acting
-from duetime.scheduler.records import Claim, Expired, Settlement
 from duetime.scheduler.rules.settlement import concluded
 from duetime.scheduler.rules.states import TERMINAL
+from duetime.scheduler.run_records import Claim, Expired, Settlement
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.unreadable import Unreadable
 from duetime.scheduler.store.migrations.upgrade import HEAD, revision
@@ -31,7 +31,8 @@ from duetime.scheduler.store.statements.endings import AttemptEnd, Claimed
 from duetime.scheduler.store.statements.read import TASK_AND_RUN
 from duetime.scheduler.store.statements.ready_runs import ACTIVE
 from duetime.scheduler.store.statements.settle import concluding
-from duetime.scheduler.task import Run, State, Task, TaskRecord
+from duetime.scheduler.task import Run, State, Task
+from duetime.scheduler.views import TaskRecord
 from sqlalchemy import Connection, bindparam, null, select, true, union, update
 
 _THESE = TASK_AND_RUN.where(runs.c.id.in_(bindparam("run_ids", expanding=True)))

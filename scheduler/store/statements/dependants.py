@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 
 from duetime.scheduler.chain.judgement import DependencyLink, LinkVerdict, in_words, judge
 from duetime.scheduler.events import EventKind
-from duetime.scheduler.records import Claim, Settlement
 from duetime.scheduler.rules.occurrences import dated_like
 from duetime.scheduler.rules.settlement import concluded, without_series
 from duetime.scheduler.rules.states import FAILURES, TERMINAL, check_move
+from duetime.scheduler.run_records import Claim, Settlement
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.dialects import dialect_of
 from duetime.scheduler.store.schema.pool_tables import dependencies

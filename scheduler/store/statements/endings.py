@@ -8,9 +8,9 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from duetime.scheduler.events import EventKind
-from duetime.scheduler.records import Settlement
 from duetime.scheduler.rules.order import penalty
 from duetime.scheduler.rules.states import FAILURES, TERMINAL, attempt_outcome, check_move
+from duetime.scheduler.run_records import Settlement
 from duetime.scheduler.store.schema.log_tables import run_logs
 from duetime.scheduler.store.schema.pool_tables import usage
 from duetime.scheduler.store.schema.rows import (

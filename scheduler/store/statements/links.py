@@ -20,7 +20,8 @@ from duetime.scheduler.store.sql.batch import Batch
 from duetime.scheduler.store.statements import dependants, event_log, read
 from duetime.scheduler.store.statements.dependants import OPEN
 from duetime.scheduler.store.statements.read import TASK_AND_RUN
-from duetime.scheduler.task import Json, Run, State, Task, TaskRecord
+from duetime.scheduler.task import Json, Run, State, Task
+from duetime.scheduler.views import TaskRecord
 from sqlalchemy import BindParameter, Connection, bindparam, false, insert, null, select, true, update
 
 _IDS: BindParameter[str] = bindparam("task_ids", expanding=True)

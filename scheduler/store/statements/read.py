@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from duetime.scheduler.errors import TaskNotFound
 from duetime.scheduler.ids import is_id
-from duetime.scheduler.records import Known
+from duetime.scheduler.run_records import Known
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.dialects import dialect_of
 from duetime.scheduler.store.schema.rows import (
@@ -23,7 +23,8 @@ from duetime.scheduler.store.schema.rows import (
     task_and_run,
 )
 from duetime.scheduler.store.schema.tables import attempts, deliveries, runs, tasks
-from duetime.scheduler.task import Delivery, Run, State, Task, TaskRecord
+from duetime.scheduler.task import Delivery, Run, State, Task
+from duetime.scheduler.views import TaskRecord
 from sqlalchemy import Connection, and_, bindparam, func, literal_column, select
 
 _RECENT_ROWS = 1_000

@@ -7,7 +7,7 @@ from dataclasses import fields, replace
 from datetime import datetime
 from typing import Any
 
-from duetime.scheduler.records import ReadyRun, RunningRun
+from duetime.scheduler.run_records import ReadyRun, RunningRun
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.schema.damage import is_damaged
 from duetime.scheduler.store.schema.rows import NOT_PAUSED, Row, ordered

@@ -8,9 +8,9 @@ from dataclasses import replace
 from datetime import datetime
 
 from duetime.scheduler.events import EventKind
-from duetime.scheduler.records import Claim, Settlement, Verdict
 from duetime.scheduler.rules.settlement import without_series
 from duetime.scheduler.rules.states import TERMINAL
+from duetime.scheduler.run_records import Claim, Settlement, Verdict
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.dialects import dialect_of
 from duetime.scheduler.store.schema.damage import salvaged

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from duetime.scheduler.events import EventKind
-from duetime.scheduler.records import Claim, ReadyRun, Start
+from duetime.scheduler.run_records import Claim, ReadyRun, Start
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.schema.rows import NOT_PAUSED, task_and_run
 from duetime.scheduler.store.schema.tables import attempts, runs, tasks

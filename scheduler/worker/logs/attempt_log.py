@@ -11,9 +11,9 @@ from datetime import UTC, datetime
 from typing import Final
 
 from duetime.scheduler.history.run_log import MAX_CHUNK_BYTES, MAX_RUN_LOG_BYTES, TRACEBACK_LOGGER
-from duetime.scheduler.records import LogChunk
 from duetime.scheduler.rules.redact import redacted
 from duetime.scheduler.rules.sanitize import clean_text
+from duetime.scheduler.run_records import LogChunk
 from duetime.scheduler.runtime.secret_mask import masked
 
 MAX_LINE_CHARS: Final = 4_000

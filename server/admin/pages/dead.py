@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Final
 
-from duetime.scheduler.dead_letters import MAX_LETTERS_CLOSED, USUAL_LETTERS_COUNT
 from duetime.scheduler.errors import InvalidArgument, Refused
 from duetime.scheduler.history.dead_letters import (
     MAX_LETTERS_COUNTED,
@@ -20,6 +19,7 @@ from duetime.scheduler.history.dead_letters import (
     SkippedLetter,
 )
 from duetime.scheduler.intake.bounds import Bounds
+from duetime.scheduler.service.dead_letters import MAX_LETTERS_CLOSED, USUAL_LETTERS_COUNT
 from duetime.server.admin.answers import Answer, Moved, Page, get, post
 from duetime.server.admin.export import exported
 from duetime.server.admin.site import path_of

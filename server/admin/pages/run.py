@@ -13,8 +13,9 @@ from duetime.scheduler.history.runs import RunFilter
 from duetime.scheduler.rules.policies.recorded import Decision
 from duetime.scheduler.rules.redact import redacted_json
 from duetime.scheduler.rules.states import TERMINAL
-from duetime.scheduler.task import State, TaskView
+from duetime.scheduler.task import State
 from duetime.scheduler.view_parts import RunLog
+from duetime.scheduler.views import TaskView
 from duetime.server.admin.answers import Answer, Moved, Page, get, post
 from duetime.server.admin.visit import Visit
 

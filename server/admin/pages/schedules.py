@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from duetime.scheduler.rules.time.times import describe
-from duetime.scheduler.task import TaskView
+from duetime.scheduler.views import TaskView
 from duetime.server.admin.answers import Answer, Moved, Page, get, post
 from duetime.server.admin.export import ExportRow, exported
 from duetime.server.admin.site import path_of

@@ -8,7 +8,7 @@ from typing import Any
 
 from duetime.scheduler.events import Event
 from duetime.scheduler.rules.time import times, zones
-from duetime.scheduler.task import TaskPage, TaskView
+from duetime.scheduler.views import TaskPage, TaskView
 from duetime.widgets.history_text import changes_in_words
 from duetime.widgets.payload import as_json, due, list_payload
 from duetime.widgets.schema import HistoryPart

@@ -8,8 +8,9 @@ from duetime.scheduler.events import EventFilter
 from duetime.scheduler.intake.reschedule import NOTHING_CHANGED
 from duetime.scheduler.remedies import reason_in
 from duetime.scheduler.rules.limits.pool import needs_in_words
-from duetime.scheduler.service import Scheduler
-from duetime.scheduler.task import Json, State, TaskView
+from duetime.scheduler.service.scheduler import Scheduler
+from duetime.scheduler.task import Json, State
+from duetime.scheduler.views import TaskView
 from duetime.server.cli import output
 from duetime.server.cli.formats.phrases import COMMAND_WORDS, in_options
 from duetime.widgets.history import NO_CHANGES, FieldChanges, changes_of

@@ -10,7 +10,7 @@ import typer
 from duetime.scheduler.events import EventFilter, EventKind, EventPage
 from duetime.scheduler.history.events import EventGroup
 from duetime.scheduler.history.runs import BucketWidth
-from duetime.scheduler.service import Scheduler
+from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.task import Json, State
 from duetime.server.cli import completion, output
 from duetime.server.cli.completion import Label

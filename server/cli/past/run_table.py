@@ -12,7 +12,7 @@ from duetime.scheduler.history.runs import RunFilter, RunPage, RunSummary
 from duetime.scheduler.rules.limits.price import money
 from duetime.scheduler.rules.states import FAILURES
 from duetime.scheduler.rules.time import times
-from duetime.scheduler.service import Scheduler
+from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.task import Json
 from duetime.server.cli import output
 from duetime.server.cli.formats.csv_table import write_csv

@@ -8,7 +8,7 @@ from typing import Annotated, Any, TypeAlias
 import typer
 from duetime.scheduler.history.runs import BucketWidth, RunCounts, RunFilter, RunGroup, TimeBucket, TimeBuckets
 from duetime.scheduler.rules.time import times
-from duetime.scheduler.service import Scheduler
+from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.task import Json, State
 from duetime.server.cli import completion, output
 from duetime.server.cli.completion import Label

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import Annotated, Any, Final, Literal
 
-from duetime.scheduler.dead_letters import MAX_LETTERS_CLOSED, USUAL_LETTERS_COUNT
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.history.dead_letters import DeadLetterFilter, LettersClosed, LetterState
 from duetime.scheduler.principal import Scope
+from duetime.scheduler.service.dead_letters import MAX_LETTERS_CLOSED, USUAL_LETTERS_COUNT
 from duetime.server.rest.operation import Operation, RestAnswer, RestCall
 from duetime.server.rest.resources.history import CURSOR, LIMIT, TENANT, only_operators, read_by, reader_of
 from duetime.server.rest.resources.payloads import RestPayload

@@ -12,7 +12,7 @@ from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.events import EventFilter
 from duetime.scheduler.intake.validation import wait_seconds
 from duetime.scheduler.request import Request, retry_policy
-from duetime.scheduler.task import TaskFilter
+from duetime.scheduler.views import TaskFilter
 from duetime.server.rest.operation import Operation, RestAnswer, RestCall
 from duetime.server.rest.resources.payloads import ExplanationPayload
 from duetime.tools.act_on_task import ACT_ON_TASK
@@ -33,7 +33,7 @@ from duetime.widgets.payload import as_dry_run, list_payload, task_payload
 from duetime.widgets.schema import TaskListPayload, TaskPayload
 
 if TYPE_CHECKING:
-    from duetime.scheduler.task import TaskView
+    from duetime.scheduler.views import TaskView
 
 MAX_EVENTS_SHOWN: Final = 100
 SCHEDULE_TASK = schedule_task(REMINDER, ())

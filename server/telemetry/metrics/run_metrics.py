@@ -12,9 +12,9 @@ from functools import cached_property
 from typing import Final
 
 from duetime.scheduler.events import EventKind
-from duetime.scheduler.records import Claim, Settlement
 from duetime.scheduler.rules.limits.price import MICROS_PER_UNIT
 from duetime.scheduler.rules.states import TERMINAL
+from duetime.scheduler.run_records import Claim, Settlement
 from duetime.scheduler.runtime.notifier import RunEvent
 from duetime.scheduler.task import State, Tier
 from duetime.scheduler.worker.threads.preemption import GAVE_WAY

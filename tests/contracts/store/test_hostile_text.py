@@ -13,9 +13,9 @@ from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.request import Request
-from duetime.scheduler.service import Scheduler
+from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store
-from duetime.scheduler.task import TaskFilter
+from duetime.scheduler.views import TaskFilter
 
 HOSTILE = {
     "a NUL": "t_\x00",

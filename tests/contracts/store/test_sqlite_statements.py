@@ -13,10 +13,10 @@ from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.records import NewTask
 from duetime.scheduler.request import Request
-from duetime.scheduler.service import Scheduler
+from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.store.database.database import Sqlite
-from duetime.scheduler.task import TaskFilter, TaskView
+from duetime.scheduler.views import TaskFilter, TaskView
 from sqlalchemy import event
 from sqlalchemy.exc import IntegrityError
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 from duetime.scheduler.store import Store
 from duetime.scheduler.store.lists import agenda
-from duetime.scheduler.task import TaskFilter
+from duetime.scheduler.views import TaskFilter
 
 from tests.builders import NOON, TENANT, added, cancelled
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from duetime.scheduler.records import Start
 from duetime.scheduler.rules.alerts.alert import Alert, Notice, Phase, RecentOutcomes
+from duetime.scheduler.run_records import Start
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import State
 

@@ -11,10 +11,12 @@ from typing import Any
 
 import pytest
 from duetime.scheduler.events import EventFilter, EventKind
-from duetime.scheduler.records import Change, Claim, Start, Verdict
+from duetime.scheduler.records import Change
+from duetime.scheduler.run_records import Claim, Start, Verdict
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.store.statements import event_log, settle
-from duetime.scheduler.task import State, TaskRecord
+from duetime.scheduler.task import State
+from duetime.scheduler.views import TaskRecord
 from sqlalchemy import Connection, text
 
 from tests.builders import LEASE, NOON, TENANT, Clock, a_run, added, message, settlement, started

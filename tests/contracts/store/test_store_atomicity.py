@@ -13,10 +13,12 @@ from typing import Any
 
 import pytest
 from duetime.scheduler.events import EventKind
-from duetime.scheduler.records import Change, IdempotencyKey, Start
+from duetime.scheduler.records import Change, IdempotencyKey
+from duetime.scheduler.run_records import Start
 from duetime.scheduler.store import Store
 from duetime.scheduler.store.schema.base import Base
-from duetime.scheduler.task import State, TaskRecord
+from duetime.scheduler.task import State
+from duetime.scheduler.views import TaskRecord
 from sqlalchemy import event, select
 
 from tests.builders import (

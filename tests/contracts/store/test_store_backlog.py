@@ -10,8 +10,8 @@ from duetime.scheduler import ids
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.foresight.lateness import BacklogMonitor, report
 from duetime.scheduler.history.work_report import Throughput, Waiting
-from duetime.scheduler.records import Start
 from duetime.scheduler.rules.changes import pause
+from duetime.scheduler.run_records import Start
 from duetime.scheduler.store import Store, backlog
 from duetime.scheduler.task import State, Tier
 

@@ -14,15 +14,16 @@ from duetime.scheduler import ids
 from duetime.scheduler.chain.dependency import Dependency
 from duetime.scheduler.errors import TaskNotFound
 from duetime.scheduler.events import EventFilter, EventKind
-from duetime.scheduler.records import Start
 from duetime.scheduler.request import AfterFailure
 from duetime.scheduler.rules import changes
 from duetime.scheduler.rules.settlement import concluded
 from duetime.scheduler.rules.states import OPEN
+from duetime.scheduler.run_records import Start
 from duetime.scheduler.store import Store
 from duetime.scheduler.store.schema.pool_tables import dependencies
 from duetime.scheduler.store.schema.tables import runs
-from duetime.scheduler.task import DeadlineType, State, TaskRecord
+from duetime.scheduler.task import DeadlineType, State
+from duetime.scheduler.views import TaskRecord
 from sqlalchemy import update
 
 from tests.builders import LEASE, NOON, TENANT, Clock, a_task, added, restarted, settlement, with_deadline

@@ -8,11 +8,13 @@ from datetime import timedelta
 import pytest
 from duetime.scheduler.errors import IllegalMove, RunnerReplaced
 from duetime.scheduler.events import Event, EventFilter, EventKind
-from duetime.scheduler.records import Change, NewTask, Start, Verdict
+from duetime.scheduler.records import Change, NewTask
+from duetime.scheduler.run_records import Start, Verdict
 from duetime.scheduler.store import Store
 from duetime.scheduler.store.history import MAX_TRACEBACKS
 from duetime.scheduler.store.sql.locks import exactly
-from duetime.scheduler.task import DeliveryState, State, TaskRecord
+from duetime.scheduler.task import DeliveryState, State
+from duetime.scheduler.views import TaskRecord
 
 from tests.builders import (
     LEASE,

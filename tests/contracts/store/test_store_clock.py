@@ -11,7 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from duetime.scheduler.records import Start
+from duetime.scheduler.run_records import Start
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.store.database import clock as clocks
 from duetime.scheduler.store.database.clock import Sample, ServerClock, on_a_thread

@@ -17,13 +17,15 @@ from typing import Any, TypeVar
 import pytest
 from duetime.scheduler.errors import DuetimeError, IllegalMove, StaleRevision, StoreUnavailable
 from duetime.scheduler.events import EventFilter, EventKind
-from duetime.scheduler.records import Change, IdempotencyKey, NewTask, Start, Verdict
+from duetime.scheduler.records import Change, IdempotencyKey, NewTask
+from duetime.scheduler.run_records import Start, Verdict
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.store.database.database import Sqlite
 from duetime.scheduler.store.database.dialects import DIALECT, POSTGRES
 from duetime.scheduler.store.schema.tables import tasks
 from duetime.scheduler.store.statements import event_log
-from duetime.scheduler.task import State, TaskFilter, TaskRecord
+from duetime.scheduler.task import State
+from duetime.scheduler.views import TaskFilter, TaskRecord
 from sqlalchemy import Connection, create_engine, func, select, text
 
 from tests import services

@@ -15,7 +15,7 @@ from duetime.scheduler.events import EventFilter
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.store.schema.pool_tables import server_keys
 from duetime.scheduler.store.sql.cursors import Cursors
-from duetime.scheduler.task import TaskFilter
+from duetime.scheduler.views import TaskFilter
 from sqlalchemy import delete, event, select
 
 from tests.builders import TENANT, added

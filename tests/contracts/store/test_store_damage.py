@@ -13,12 +13,14 @@ from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.history.dead_letters import DeadLetterFilter
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.principal import Principal
-from duetime.scheduler.records import IdempotencyKey, Start
-from duetime.scheduler.service import Scheduler
+from duetime.scheduler.records import IdempotencyKey
+from duetime.scheduler.run_records import Start
+from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.store.migrations import upgrade
 from duetime.scheduler.store.schema.rows import RUN, TASK
-from duetime.scheduler.task import State, TaskFilter, TaskRecord, Tier
+from duetime.scheduler.task import State, Tier
+from duetime.scheduler.views import TaskFilter, TaskRecord
 
 from tests.builders import (
     LEASE,

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from duetime.scheduler.audit.entry import AuditEntry, AuditFilter, AuditKind
-from duetime.scheduler.dead_letters import DeadLetterService
 from duetime.scheduler.errors import InvalidArgument, Refused, StoreUnavailable
 from duetime.scheduler.events import EventFilter, EventKind
 from duetime.scheduler.history.dead_letters import (
@@ -22,8 +21,10 @@ from duetime.scheduler.history.dead_letters import (
 from duetime.scheduler.principal import Principal, Scope
 from duetime.scheduler.records import Change
 from duetime.scheduler.rules.changes import move
+from duetime.scheduler.service.dead_letters import DeadLetterService
 from duetime.scheduler.store import Store
-from duetime.scheduler.task import State, TaskRecord
+from duetime.scheduler.task import State
+from duetime.scheduler.views import TaskRecord
 
 from tests.builders import NOON, TENANT, Clock, restarted, settlement, started
 

@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 from duetime.scheduler.events import Event, EventFilter, EventKind
-from duetime.scheduler.records import Change, Claim, Settlement, Start
+from duetime.scheduler.records import Change
 from duetime.scheduler.rules.settlement import concluded
+from duetime.scheduler.run_records import Claim, Settlement, Start
 from duetime.scheduler.store import Store
 from duetime.scheduler.store.schema.tables import runs
 from duetime.scheduler.store.statements.settle import Conclude
-from duetime.scheduler.task import DeadlineType, Penalty, State, TaskRecord, Tier
+from duetime.scheduler.task import DeadlineType, Penalty, State, Tier
+from duetime.scheduler.views import TaskRecord
 from sqlalchemy import select
 
 from tests.builders import (

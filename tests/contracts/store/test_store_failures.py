@@ -7,13 +7,15 @@ from datetime import timedelta
 import pytest
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.outcomes import Done, Failed, Outcome, Retry
-from duetime.scheduler.records import Change, Start
+from duetime.scheduler.records import Change
 from duetime.scheduler.rules import changes
 from duetime.scheduler.rules.settlement import settle
+from duetime.scheduler.run_records import Start
 from duetime.scheduler.store import Store
 from duetime.scheduler.store.schema.rows import LAST_FAILURE
 from duetime.scheduler.store.schema.tables import runs
-from duetime.scheduler.task import DeadlineType, RetryPolicy, State, TaskFilter, TaskRecord
+from duetime.scheduler.task import DeadlineType, RetryPolicy, State
+from duetime.scheduler.views import TaskFilter, TaskRecord
 from sqlalchemy import func, select
 
 from tests.builders import LEASE, NOON, TENANT, Clock, added, cancelled, counted

@@ -32,7 +32,8 @@ from duetime.scheduler.store import Store
 from duetime.scheduler.store.access.cipher import Cipher
 from duetime.scheduler.store.access.secrets import Secrets
 from duetime.scheduler.store.text_index import text_search
-from duetime.scheduler.task import State, TaskFilter
+from duetime.scheduler.task import State
+from duetime.scheduler.views import TaskFilter
 
 from tests.builders import NOON, a_task, added, cancelled, log_chunk, message, restarted, settlement, started
 from tests.canary import KEY as SECRET_KEY

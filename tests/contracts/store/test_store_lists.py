@@ -10,7 +10,8 @@ import pytest
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.events import Event, EventFilter, EventKind
 from duetime.scheduler.store import Store
-from duetime.scheduler.task import DeliveryState, State, TaskFilter, TaskRecord
+from duetime.scheduler.task import DeliveryState, State
+from duetime.scheduler.views import TaskFilter, TaskRecord
 from sqlalchemy.exc import IntegrityError
 
 from tests.builders import (

@@ -8,7 +8,8 @@ from datetime import timedelta
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.records import Change
 from duetime.scheduler.store import Store
-from duetime.scheduler.task import State, TaskRecord
+from duetime.scheduler.task import State
+from duetime.scheduler.views import TaskRecord
 from sqlalchemy import text
 
 from tests.builders import NOON, TENANT, Clock, a_run, added, settlement, started, with_deadline

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 from duetime.scheduler.store import Store, open_store
-from duetime.scheduler.task import State, TaskFilter
+from duetime.scheduler.task import State
+from duetime.scheduler.views import TaskFilter
 from sqlalchemy import event
 
 from tests.builders import NOON, TENANT, Clock, added, counted

@@ -10,7 +10,7 @@ from duetime.scheduler.events import Event, EventFilter
 from duetime.scheduler.store import SearchState, Store, migrate_store, open_store
 from duetime.scheduler.store.database import postgres
 from duetime.scheduler.store.migrations import trigrams
-from duetime.scheduler.task import TaskFilter
+from duetime.scheduler.views import TaskFilter
 from sqlalchemy import text
 
 from tests.builders import TENANT, Clock, added

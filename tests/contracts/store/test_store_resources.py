@@ -14,10 +14,11 @@ from pathlib import Path
 import pytest
 from duetime.scheduler.audit.entry import AuditEntry, AuditFilter, AuditKind
 from duetime.scheduler.principal import LOCAL
-from duetime.scheduler.records import Start, Verdict, WorkerProcess
+from duetime.scheduler.records import WorkerProcess
 from duetime.scheduler.rules.estimates import Histogram
 from duetime.scheduler.rules.limits.pool import Pool
 from duetime.scheduler.rules.limits.price import Price
+from duetime.scheduler.run_records import Start, Verdict
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.store.pools import CONFIGURATION
 from duetime.scheduler.store.workers import DrainMode, WorkerNotFound

@@ -12,14 +12,16 @@ import pytest
 from duetime.scheduler.dispatch.retention import FIRST_BATCH_ROWS, BatchSize, Sweep
 from duetime.scheduler.events import EventFilter, EventKind
 from duetime.scheduler.history.retention import RetentionKind, RetentionPolicy, RetentionRule, scoped
-from duetime.scheduler.records import Claim, IdempotencyKey
+from duetime.scheduler.records import IdempotencyKey
+from duetime.scheduler.run_records import Claim
 from duetime.scheduler.store import Store
 from duetime.scheduler.store.retention import deletion
 from duetime.scheduler.store.retention.selection import Selected
 from duetime.scheduler.store.schema.base import Base
 from duetime.scheduler.store.schema.rows import run_values
 from duetime.scheduler.store.schema.tables import events, runs, tasks
-from duetime.scheduler.task import State, TaskRecord
+from duetime.scheduler.task import State
+from duetime.scheduler.views import TaskRecord
 from sqlalchemy import func, select
 
 from tests.builders import (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from duetime.scheduler.records import ReadyRun
+from duetime.scheduler.run_records import ReadyRun
 from duetime.scheduler.store.schema.rows import ordered
 from duetime.scheduler.store.schema.tables import runs
 from duetime.scheduler.store.statements.endings import Claimed

@@ -12,11 +12,13 @@ from zoneinfo import ZoneInfo
 import pytest
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.history.runs import BucketWidth, RunFilter, RunGroup, RunSummary
-from duetime.scheduler.records import Change, Claim
+from duetime.scheduler.records import Change
+from duetime.scheduler.run_records import Claim
 from duetime.scheduler.store import Store
 from duetime.scheduler.store.run_history import run_counts, run_list
 from duetime.scheduler.store.text_index import text_search
-from duetime.scheduler.task import State, TaskRecord, Tier
+from duetime.scheduler.task import State, Tier
+from duetime.scheduler.views import TaskRecord
 
 from tests.builders import NOON, TENANT, Clock, a_run, a_task, added, cancelled, restarted, settlement, started
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from duetime.scheduler.history.run_detail import RunNotFound
 from duetime.scheduler.history.run_log import MAX_RUN_LOG_BYTES
-from duetime.scheduler.records import Claim, Verdict
+from duetime.scheduler.run_records import Claim, Verdict
 from duetime.scheduler.store import Store
 from duetime.scheduler.store.schema.log_tables import run_logs
 from duetime.scheduler.task import State

@@ -15,7 +15,8 @@ from duetime.scheduler.records import Change, NewTask
 from duetime.scheduler.store import SearchState, Store, open_store
 from duetime.scheduler.store.lists import event_list, task_list
 from duetime.scheduler.store.text_index import sqlite_index, text_search
-from duetime.scheduler.task import State, TaskFilter, TaskRecord
+from duetime.scheduler.task import State
+from duetime.scheduler.views import TaskFilter, TaskRecord
 from duetime.server.doctor.database import search_check
 from sqlalchemy import event
 

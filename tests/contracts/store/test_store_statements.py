@@ -15,14 +15,16 @@ from duetime.scheduler.errors import StoreUnavailable
 from duetime.scheduler.events import EventFilter, EventKind
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.planner import Planner
-from duetime.scheduler.records import Change, Claim, IdempotencyKey, NewTask, Start
-from duetime.scheduler.service import Scheduler
+from duetime.scheduler.records import Change, IdempotencyKey, NewTask
+from duetime.scheduler.run_records import Claim, Start
+from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.store.postgres import add_many, add_one, known_keys
 from duetime.scheduler.store.postgres import start as postgres_start
 from duetime.scheduler.store.statements import idempotency
 from duetime.scheduler.store.statements.idempotency import Name
-from duetime.scheduler.task import State, TaskFilter, TaskRecord, TaskView
+from duetime.scheduler.task import State
+from duetime.scheduler.views import TaskFilter, TaskRecord, TaskView
 from sqlalchemy import Connection, event, text
 
 from tests.builders import (

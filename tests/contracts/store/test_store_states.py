@@ -13,10 +13,12 @@ from pathlib import Path
 
 import pytest
 from duetime.scheduler.events import Event, EventFilter, EventKind
-from duetime.scheduler.records import Change, Claim, Settlement, Start, Verdict
+from duetime.scheduler.records import Change
 from duetime.scheduler.rules.states import LEGAL, TERMINAL, check_move
+from duetime.scheduler.run_records import Claim, Settlement, Start, Verdict
 from duetime.scheduler.store import Store, open_store
-from duetime.scheduler.task import DeadlineType, Run, State, Task, TaskFilter, TaskRecord
+from duetime.scheduler.task import DeadlineType, Run, State, Task
+from duetime.scheduler.views import TaskFilter, TaskRecord
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (

@@ -9,9 +9,11 @@ from functools import partial
 import pytest
 from duetime.scheduler.errors import IdempotencyConflict, IllegalMove, Refused, StaleRevision, TaskNotFound
 from duetime.scheduler.events import EventFilter, EventKind
-from duetime.scheduler.records import Change, IdempotencyKey, NewTask, Start
+from duetime.scheduler.records import Change, IdempotencyKey, NewTask
+from duetime.scheduler.run_records import Start
 from duetime.scheduler.store import Store
-from duetime.scheduler.task import Json, RetryPolicy, Run, State, TaskFilter, TaskRecord
+from duetime.scheduler.task import Json, RetryPolicy, Run, State
+from duetime.scheduler.views import TaskFilter, TaskRecord
 
 from tests.builders import (
     NOON,

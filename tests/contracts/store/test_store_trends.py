@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from duetime.scheduler.history.tier_trends import ActionMisses, TierPart
-from duetime.scheduler.records import Claim, Start
+from duetime.scheduler.run_records import Claim, Start
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.store.run_history import trends
 from duetime.scheduler.task import State, Tier

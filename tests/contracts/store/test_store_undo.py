@@ -13,9 +13,10 @@ from duetime.scheduler.events import EventFilter, EventKind
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.outcomes import Retry
-from duetime.scheduler.service import Scheduler
+from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store
-from duetime.scheduler.task import RetryPolicy, State, TaskView, Tier
+from duetime.scheduler.task import RetryPolicy, State, Tier
+from duetime.scheduler.views import TaskView
 
 from tests.builders import Clock
 from tests.contracts.store.test_store_series import MORNING, Desk, day

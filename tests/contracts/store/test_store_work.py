@@ -7,7 +7,7 @@ from decimal import Decimal
 
 from duetime.scheduler.foresight.report_text import report_lines
 from duetime.scheduler.history.work_report import ActionWork
-from duetime.scheduler.records import Start
+from duetime.scheduler.run_records import Start
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import State
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from duetime.scheduler.records import Claim, Start
 from duetime.scheduler.rules.limits.pool import costs_of
 from duetime.scheduler.rules.limits.pool_spec import read_pool, spec_of
+from duetime.scheduler.run_records import Claim, Start
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.task import Json, RetryPolicy, State, Tier
 

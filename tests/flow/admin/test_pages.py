@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 from duetime.scheduler.history.runs import RunFilter
 from duetime.scheduler.principal import LOCAL, Principal
-from duetime.scheduler.records import Start
 from duetime.scheduler.rules.limits.price import money
+from duetime.scheduler.run_records import Start
 from duetime.scheduler.task import State
 from duetime.server.admin import formats
 from duetime.server.admin.pages.overview import hours_of, trends_of

@@ -15,9 +15,9 @@ import pytest
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.outcomes import Done, Failed, Outcome
-from duetime.scheduler.records import Start
 from duetime.scheduler.rules.settlement import settle
-from duetime.scheduler.service import Scheduler
+from duetime.scheduler.run_records import Start
+from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import open_store
 from duetime.scheduler.task import Json, RetryPolicy
 from duetime.server.cli.main import run

@@ -16,7 +16,8 @@ from duetime.scheduler.queue import Entry, Finish
 from duetime.scheduler.queue.redis.codec import needs_of
 from duetime.scheduler.queue.redis.queue import RedisQueue
 from duetime.scheduler.store import migrate_store
-from duetime.scheduler.task import State, TaskRecord
+from duetime.scheduler.task import State
+from duetime.scheduler.views import TaskRecord
 from duetime.server.app import App, Role, build
 from duetime.server.settings.model import Settings
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 from duetime.scheduler.errors import TaskNotFound
-from duetime.scheduler.records import Verdict
 from duetime.scheduler.rules.settlement import concluded
+from duetime.scheduler.run_records import Verdict
 from duetime.scheduler.store import Store, migrate_store, open_store
 from duetime.scheduler.task import State
 from duetime.server.cli.main import run

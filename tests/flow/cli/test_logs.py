@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from duetime.scheduler.records import Claim
+from duetime.scheduler.run_records import Claim
 from duetime.scheduler.store import open_store
 from duetime.server.cli.main import run
 from duetime.server.cli.past.logs import LOG_POLL_INTERVAL_S, LogPage, pages

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 from duetime.scheduler.nodes.ipc import RunnerServer
 from duetime.scheduler.outcomes import Retry
-from duetime.scheduler.records import Start
 from duetime.scheduler.rules.settlement import settle
+from duetime.scheduler.run_records import Start
 from duetime.scheduler.store import open_store
 from duetime.server.cli.formats.phrases import COMMAND_WORDS, in_options
 from duetime.server.cli.main import run

@@ -23,8 +23,8 @@ from duetime.scheduler.events import EventKind
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.ids import new_id, new_task_id
 from duetime.scheduler.intake.planner import Planner
-from duetime.scheduler.records import Settlement, Start
-from duetime.scheduler.service import Scheduler
+from duetime.scheduler.run_records import Settlement, Start
+from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.store.deliveries import Deliveries
 from duetime.scheduler.task import Delivery, DeliveryState, InboxMessage, RetryPolicy, Run, State, Task
@@ -123,7 +123,7 @@ def deliverer(store: Store, *channels: Channel, **options: Any) -> Deliverer:
 
 
 def deliveries(store: Store, limit: int = 10) -> list[Delivery]:
-    from duetime.scheduler.task import TaskFilter
+    from duetime.scheduler.views import TaskFilter
 
     records, _ = store.tasks.page("local", TaskFilter(), limit=limit)
     return [delivery for record in records for delivery in record.deliveries]

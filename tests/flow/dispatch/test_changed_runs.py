@@ -13,13 +13,14 @@ from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.queue import Entry, Explanation, QueueUnavailable
 from duetime.scheduler.queue.memory.queue import MemoryQueue
-from duetime.scheduler.records import Start
 from duetime.scheduler.rules.estimates import Estimate
 from duetime.scheduler.rules.limits.admission import Kind, Limits
 from duetime.scheduler.rules.limits.pool import Pool
-from duetime.scheduler.service import Scheduler
+from duetime.scheduler.run_records import Start
+from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store
-from duetime.scheduler.task import State, TaskView
+from duetime.scheduler.task import State
+from duetime.scheduler.views import TaskView
 
 from tests.builders import Clock
 

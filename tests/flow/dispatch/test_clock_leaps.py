@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from duetime.scheduler.dispatch.maintenance import LEASE_UNCHANGED_S, Maintenance
 from duetime.scheduler.queue.memory.queue import MemoryQueue
-from duetime.scheduler.records import Claim
+from duetime.scheduler.run_records import Claim
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.store.database.clock import CLOCK_SAMPLE_INTERVAL_S, Sample, ServerClock
 from duetime.scheduler.task import State

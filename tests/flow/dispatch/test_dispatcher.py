@@ -16,9 +16,10 @@ from duetime.scheduler.ids import runs_words
 from duetime.scheduler.outcomes import Wait
 from duetime.scheduler.queue import Explanation, Finish, Kind, Limits
 from duetime.scheduler.queue.memory.queue import MemoryQueue
-from duetime.scheduler.records import IdempotencyKey, NewTask, ReadyRun, Start
+from duetime.scheduler.records import IdempotencyKey, NewTask
 from duetime.scheduler.rules.changes import move, pause
 from duetime.scheduler.rules.settlement import settle
+from duetime.scheduler.run_records import ReadyRun, Start
 from duetime.scheduler.runtime.notifier import RunEvent, RunNotifier
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import DeadlineType, State

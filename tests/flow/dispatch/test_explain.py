@@ -18,13 +18,14 @@ from duetime.scheduler.queue import MAX_RUNS_COUNTED_AHEAD, Entry, Explanation, 
 from duetime.scheduler.queue.memory.queue import MemoryQueue
 from duetime.scheduler.queue.port import Finish
 from duetime.scheduler.queue.remote import NoAnswer, RemoteQueue, answer
-from duetime.scheduler.records import Start
 from duetime.scheduler.rules.estimates import Estimate
 from duetime.scheduler.rules.limits.pool_spec import read_pool
-from duetime.scheduler.service import Scheduler
+from duetime.scheduler.run_records import Start
+from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store, open_store
-from duetime.scheduler.task import Json, Run, State, Task, TaskRecord
+from duetime.scheduler.task import Json, Run, State, Task
 from duetime.scheduler.view_parts import WaitKind, WaitReason
+from duetime.scheduler.views import TaskRecord
 
 from tests.builders import TENANT, a_task
 

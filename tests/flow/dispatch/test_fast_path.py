@@ -12,10 +12,11 @@ from duetime.scheduler.events import EventFilter, EventKind
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.queue.memory.queue import MemoryQueue
-from duetime.scheduler.records import NextTimes, ReadyRun
-from duetime.scheduler.service import Scheduler
+from duetime.scheduler.run_records import NextTimes, ReadyRun
+from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store
-from duetime.scheduler.task import State, TaskFilter, TaskView, Tier
+from duetime.scheduler.task import State, Tier
+from duetime.scheduler.views import TaskFilter, TaskView
 from duetime.server.app import build
 from duetime.server.settings.model import Settings
 

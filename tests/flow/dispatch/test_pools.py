@@ -13,10 +13,10 @@ from duetime.scheduler.dispatch.pool_registry import LAST_CHANCE, PoolPublisher,
 from duetime.scheduler.errors import InvalidArgument, StoreUnavailable
 from duetime.scheduler.queue import Entry
 from duetime.scheduler.queue.memory.queue import MemoryQueue
-from duetime.scheduler.records import ReadyRun
 from duetime.scheduler.rules.estimates import estimate
 from duetime.scheduler.rules.limits.pool import PoolKind
 from duetime.scheduler.rules.limits.pool_spec import read_pool
+from duetime.scheduler.run_records import ReadyRun
 from duetime.scheduler.runtime.loop import STEP_TIMEOUT_S
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.task import Tier

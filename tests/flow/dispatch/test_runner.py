@@ -18,12 +18,13 @@ from duetime.scheduler.handlers import Context, Handler, Handlers, handler, remi
 from duetime.scheduler.nodes.ipc import RunnerServer
 from duetime.scheduler.nodes.runner import Runner, RunnerOptions
 from duetime.scheduler.outcomes import Done, Failed, Outcome, Retry, Yielded
-from duetime.scheduler.records import Claim, Start
 from duetime.scheduler.rules import changes
+from duetime.scheduler.run_records import Claim, Start
 from duetime.scheduler.runtime.interrupt import WorkerStopping
 from duetime.scheduler.runtime.notifier import RunEvent, RunNotifier
 from duetime.scheduler.store import Store, open_store
-from duetime.scheduler.task import RetryPolicy, State, TaskRecord
+from duetime.scheduler.task import RetryPolicy, State
+from duetime.scheduler.views import TaskRecord
 from duetime.server.telemetry.run_log import log_runs
 
 from tests.builders import TENANT, added

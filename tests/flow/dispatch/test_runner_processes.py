@@ -13,7 +13,7 @@ from duetime.scheduler.dispatch.pool_registry import LAST_CHANCE
 from duetime.scheduler.errors import DuetimeError, RunnerReplaced, StoreUnavailable
 from duetime.scheduler.queue import Finish, Kind, Limits
 from duetime.scheduler.queue.memory.queue import MemoryQueue
-from duetime.scheduler.records import ReadyRun
+from duetime.scheduler.run_records import ReadyRun
 from duetime.scheduler.runtime.loop import Loop
 
 from tests.builders import NOON, Clock

@@ -16,7 +16,8 @@ from duetime.scheduler.nodes import heartbeat
 from duetime.scheduler.outcomes import Done, Yielded
 from duetime.scheduler.queue import QueueTaken
 from duetime.scheduler.records import WorkerProcess
-from duetime.scheduler.task import State, TaskView
+from duetime.scheduler.task import State
+from duetime.scheduler.views import TaskView
 from duetime.scheduler.worker import watchdog
 from duetime.server import distributed
 from duetime.server.app import App, Role

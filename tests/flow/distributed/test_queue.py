@@ -20,7 +20,7 @@ from duetime.scheduler.dispatch.rebuild import (
 )
 from duetime.scheduler.queue import Entry, Finish, Kind, Limits, QueueLost, QueueUnavailable
 from duetime.scheduler.queue.failsafe import FailsafeQueue
-from duetime.scheduler.records import Start
+from duetime.scheduler.run_records import Start
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import State
 

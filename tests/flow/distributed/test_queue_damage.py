@@ -19,7 +19,7 @@ from duetime.scheduler.queue.constants import MIN_DAMAGE_INTERVAL_MS
 from duetime.scheduler.queue.failsafe import FailsafeQueue
 from duetime.scheduler.queue.redis.queue import RedisQueue
 from duetime.scheduler.queue.redis.source import LAYOUT_VERSION
-from duetime.scheduler.records import ReadyRun
+from duetime.scheduler.run_records import ReadyRun
 from duetime.scheduler.store import Store
 from duetime.server.doctor.check import CheckVerdict
 from duetime.server.doctor.distributed import examine_queue, queue_check

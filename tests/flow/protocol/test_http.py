@@ -19,7 +19,7 @@ import pytest
 from duetime.scheduler.errors import InvalidSetting, StoreUnavailable
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.planner import Planner
-from duetime.scheduler.service import Scheduler
+from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import open_store
 from duetime.server.protocol.sdk import lowlevel
 from duetime.server.protocol.server import make_server

@@ -18,7 +18,8 @@ from duetime.scheduler.events import EventFilter
 from duetime.scheduler.history.runs import RunFilter
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.request import Request, Reschedule
-from duetime.scheduler.task import RetryPolicy, State, TaskFilter
+from duetime.scheduler.task import RetryPolicy, State
+from duetime.scheduler.views import TaskFilter
 from duetime.server.python.arguments import SPECIAL, USUAL
 from duetime.server.python.calls import Signature
 from duetime.server.python.words import MethodWords

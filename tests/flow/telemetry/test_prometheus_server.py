@@ -15,8 +15,8 @@ import pytest
 import yaml  # type: ignore[import-untyped]  # it has no stubs of its own
 from duetime.scheduler.foresight.lateness import TierLateness
 from duetime.scheduler.queue import PoolUse, Stats
-from duetime.scheduler.records import Claim
 from duetime.scheduler.rules.alerts.alert_rules import RULES
+from duetime.scheduler.run_records import Claim
 from duetime.scheduler.runtime.notifier import RunNotifier
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import State, Tier

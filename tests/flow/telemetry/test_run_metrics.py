@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from duetime.scheduler.events import EventKind
-from duetime.scheduler.records import Claim, Settlement
+from duetime.scheduler.run_records import Claim, Settlement
 from duetime.scheduler.runtime.notifier import RunEvent, RunNotifier
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import State, Tier

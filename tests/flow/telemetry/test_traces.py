@@ -18,9 +18,10 @@ from typing import Any
 import pytest
 from duetime.scheduler.handlers import Context, handler
 from duetime.scheduler.outcomes import Done, Outcome
-from duetime.scheduler.records import Claim
+from duetime.scheduler.run_records import Claim
 from duetime.scheduler.runtime.traces import NO_TRACING
-from duetime.scheduler.task import RetryPolicy, State, TaskView
+from duetime.scheduler.task import RetryPolicy, State
+from duetime.scheduler.views import TaskView
 from duetime.server.app import build
 from duetime.server.runtime.logs import configure_logs
 from duetime.server.settings.model import Settings

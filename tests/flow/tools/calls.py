@@ -9,9 +9,9 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from duetime.scheduler.outcomes import Outcome
-from duetime.scheduler.records import Start
 from duetime.scheduler.rules.settlement import settle
-from duetime.scheduler.service import Scheduler
+from duetime.scheduler.run_records import Start
+from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store
 from duetime.tools.registration import make_tools
 from mcp.types import CallToolResult, TextContent

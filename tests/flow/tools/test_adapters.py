@@ -15,7 +15,7 @@ from duetime.scheduler.handlers import Context, Handlers, handler
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.outcomes import Done
 from duetime.scheduler.rules.limits.pool import Pool
-from duetime.scheduler.service import Scheduler
+from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store, open_store
 from duetime.tools.registration import definitions, make_tools
 from duetime.tools.schedule_task import actions_of

@@ -16,10 +16,11 @@ from duetime.scheduler.queue.remote import RemoteQueue
 from duetime.scheduler.rules.estimates import Estimate, estimate
 from duetime.scheduler.rules.limits.pool import Pool
 from duetime.scheduler.rules.recurrence.recurrence import Recurrence
-from duetime.scheduler.service import Scheduler
+from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.store.lists import agenda
-from duetime.scheduler.task import State, TaskFilter, TaskPage
+from duetime.scheduler.task import State
+from duetime.scheduler.views import TaskFilter, TaskPage
 
 from tests.builders import NOON, Clock
 from tests.flow.tools.calls import Ask, asked_of

@@ -14,7 +14,7 @@ from duetime.scheduler.errors import MAX_REFUSAL_BYTES, Refused
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.principal import Principal
-from duetime.scheduler.service import Scheduler
+from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store, open_store
 from duetime.tools.output_schema import output_schema
 from duetime.tools.registration import definitions, make_tools

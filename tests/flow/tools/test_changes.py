@@ -14,13 +14,15 @@ from duetime.scheduler.events import EventFilter, EventKind
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.outcomes import Done
-from duetime.scheduler.records import Change, Settlement, Start, Verdict
+from duetime.scheduler.records import Change
 from duetime.scheduler.request import Request
 from duetime.scheduler.rules.settlement import settle
 from duetime.scheduler.rules.time import zones
-from duetime.scheduler.service import Scheduler
+from duetime.scheduler.run_records import Settlement, Start, Verdict
+from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store, open_store
-from duetime.scheduler.task import InboxMessage, State, TaskRecord, TaskView
+from duetime.scheduler.task import InboxMessage, State
+from duetime.scheduler.views import TaskRecord, TaskView
 from duetime.widgets.payload import task_payload
 
 START = datetime(2026, 11, 21, 16, 0, tzinfo=UTC)  # a Saturday, 09:00 in Denver

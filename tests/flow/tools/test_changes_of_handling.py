@@ -14,11 +14,12 @@ from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.idempotency import REPEATED
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.intake.reschedule import AFTER_THE_ATTEMPT, NOTHING_CHANGED, PAUSED_AFTER_THE_ATTEMPT
-from duetime.scheduler.records import Start
 from duetime.scheduler.request import REMOVABLE, retry_policy
-from duetime.scheduler.service import Scheduler
+from duetime.scheduler.run_records import Start
+from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store
-from duetime.scheduler.task import InboxMessage, RetryPolicy, Task, TaskFilter
+from duetime.scheduler.task import InboxMessage, RetryPolicy, Task
+from duetime.scheduler.views import TaskFilter
 
 from tests.builders import LEASE, Clock
 from tests.flow.tools.calls import Ask, asked_of

@@ -13,7 +13,7 @@ from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.payload import BUILT_IN
 from duetime.scheduler.intake.planner import Planner
-from duetime.scheduler.service import Scheduler
+from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import open_store
 from duetime.scheduler.task import State
 from duetime.server.protocol.server import INSTRUCTIONS

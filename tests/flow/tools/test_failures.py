@@ -11,9 +11,10 @@ import pytest
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.outcomes import Done, Failed, Outcome, Retry
-from duetime.scheduler.service import Scheduler
+from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store, open_store
-from duetime.scheduler.task import RetryPolicy, State, TaskFilter
+from duetime.scheduler.task import RetryPolicy, State
+from duetime.scheduler.views import TaskFilter
 
 from tests.builders import NOON, Clock
 from tests.flow.tools.calls import Ask, asked_of, settled

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.planner import Planner
-from duetime.scheduler.service import Scheduler
+from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import open_store
 from duetime.tools.output_schema import derived_schema
 from duetime.tools.registration import make_tools

@@ -12,7 +12,7 @@ from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.quotas import CostQuota, RateReached, TenantQuotas
 from duetime.scheduler.request import Request
-from duetime.scheduler.service import Scheduler
+from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store, open_store
 
 from tests.builders import Clock, settlement, started

@@ -11,7 +11,7 @@ import pytest
 from duetime import Context, Done, handler
 from duetime.scheduler.handlers import Handler, Handlers, reminder, webhook
 from duetime.scheduler.intake.planner import Planner
-from duetime.scheduler.service import Scheduler
+from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store, open_store
 
 from tests.flow.tools.calls import Ask, asked_of

@@ -14,12 +14,13 @@ from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.outcomes import Done
 from duetime.scheduler.principal import Principal
-from duetime.scheduler.records import Start, Verdict
 from duetime.scheduler.request import Request
 from duetime.scheduler.rules.settlement import settle
-from duetime.scheduler.service import Scheduler
+from duetime.scheduler.run_records import Start, Verdict
+from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store, open_store
-from duetime.scheduler.task import State, TaskView
+from duetime.scheduler.task import State
+from duetime.scheduler.views import TaskView
 
 from tests.builders import Clock
 

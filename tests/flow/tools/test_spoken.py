@@ -13,9 +13,9 @@ from duetime import Context, handler
 from duetime.scheduler.handlers import Handlers, reminder
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.outcomes import Done, Failed, Outcome, Retry
-from duetime.scheduler.records import Start
 from duetime.scheduler.rules.settlement import words_and_note
-from duetime.scheduler.service import Scheduler
+from duetime.scheduler.run_records import Start
+from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.task import State
 from duetime.tools.registration import definitions

@@ -13,18 +13,10 @@ import pytest
 from duetime.scheduler.events import Event, EventKind
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.planner import Planner
-from duetime.scheduler.service import Scheduler
+from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store, open_store
-from duetime.scheduler.task import (
-    Attempt,
-    Delivery,
-    DeliveryState,
-    InboxMessage,
-    Run,
-    State,
-    TaskPage,
-    TaskView,
-)
+from duetime.scheduler.task import Attempt, Delivery, DeliveryState, InboxMessage, Run, State
+from duetime.scheduler.views import TaskPage, TaskView
 from duetime.widgets.history import MAX_TRACEBACK_CHARS, history_payload
 from duetime.widgets.history_text import history_text
 from duetime.widgets.list_text import list_text

@@ -15,13 +15,14 @@ from duetime.scheduler.events import Event, EventKind
 from duetime.scheduler.handlers import Context, Handlers, handler
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.outcomes import Done
-from duetime.scheduler.records import Start
 from duetime.scheduler.rules.limits.pool import Pool
 from duetime.scheduler.rules.time.times import utc
-from duetime.scheduler.service import Scheduler
+from duetime.scheduler.run_records import Start
+from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store, open_store
-from duetime.scheduler.task import State, TaskView, Tier
+from duetime.scheduler.task import State, Tier
 from duetime.scheduler.view_parts import WaitKind, WaitReason
+from duetime.scheduler.views import TaskView
 from duetime.tools.registration import make_tools
 from duetime.widgets.history import history_payload
 from duetime.widgets.history_text import history_text

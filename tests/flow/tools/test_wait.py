@@ -16,7 +16,7 @@ from duetime.scheduler.foresight.task_changes import LOOK_INTERVAL_S, TaskChange
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.outcomes import Done
-from duetime.scheduler.service import Scheduler
+from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.task import State
 from duetime.tools.registration import make_tools

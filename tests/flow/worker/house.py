@@ -12,7 +12,8 @@ from duetime.scheduler.handlers import Context, Handlers, handler
 from duetime.scheduler.outcomes import Done, Outcome, Yielded
 from duetime.scheduler.queue import DispatchQueue
 from duetime.scheduler.store import Store
-from duetime.scheduler.task import State, TaskRecord, Tier
+from duetime.scheduler.task import State, Tier
+from duetime.scheduler.views import TaskRecord
 from duetime.scheduler.worker.worker import Worker, WorkerOptions
 
 from tests.builders import TENANT, added

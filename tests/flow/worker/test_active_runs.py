@@ -14,9 +14,10 @@ from duetime.scheduler.handlers import Context, Handler, Handlers, handler, remi
 from duetime.scheduler.outcomes import Done
 from duetime.scheduler.queue import Entry, Finish
 from duetime.scheduler.queue.memory.queue import MemoryQueue
-from duetime.scheduler.records import Claim, Start
+from duetime.scheduler.run_records import Claim, Start
 from duetime.scheduler.store import Store, open_store
-from duetime.scheduler.task import State, TaskRecord
+from duetime.scheduler.task import State
+from duetime.scheduler.views import TaskRecord
 from duetime.scheduler.worker import broker
 from duetime.scheduler.worker.active_runs import ActiveRuns
 from duetime.scheduler.worker.worker import Worker, WorkerOptions

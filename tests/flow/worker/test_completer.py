@@ -12,10 +12,10 @@ import pytest
 from duetime.scheduler.errors import StoreUnavailable
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.outcomes import Done, Retry, Wait
-from duetime.scheduler.records import Claim, Settlement, Verdict
 from duetime.scheduler.rules import settlement
 from duetime.scheduler.rules.changes import cancel
 from duetime.scheduler.rules.settlement import AttemptResult
+from duetime.scheduler.run_records import Claim, Settlement, Verdict
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import State
 from duetime.scheduler.worker.active_runs import ActiveRun

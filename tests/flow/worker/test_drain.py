@@ -9,7 +9,8 @@ import pytest
 from duetime.scheduler.runtime.interrupt import Interrupt, WorkerStopping
 from duetime.scheduler.store import Store
 from duetime.scheduler.store.workers import DrainMode
-from duetime.scheduler.task import State, TaskRecord, Tier
+from duetime.scheduler.task import State, Tier
+from duetime.scheduler.views import TaskRecord
 from duetime.scheduler.worker.active_runs import ActiveRun, ActiveRuns
 from duetime.scheduler.worker.drain import Drain
 

@@ -26,7 +26,8 @@ from duetime.scheduler.runtime.attempt_context import (
 )
 from duetime.scheduler.runtime.print_capture import PrintCapture, capture_prints, prints_are_captured
 from duetime.scheduler.store import Store
-from duetime.scheduler.task import State, TaskRecord
+from duetime.scheduler.task import State
+from duetime.scheduler.views import TaskRecord
 from duetime.scheduler.worker.worker import Worker, WorkerOptions
 from duetime.server.runtime.logs import configure_logs
 

@@ -19,7 +19,8 @@ from duetime.scheduler.queue import Entry
 from duetime.scheduler.queue.memory.queue import MemoryQueue
 from duetime.scheduler.records import Change
 from duetime.scheduler.store import Store
-from duetime.scheduler.task import Json, State, TaskRecord
+from duetime.scheduler.task import Json, State
+from duetime.scheduler.views import TaskRecord
 from duetime.scheduler.worker.watchdog import TIME_LIMIT_GRACE_S
 from duetime.scheduler.worker.worker import Worker, WorkerOptions
 

@@ -18,7 +18,8 @@ from duetime.scheduler.queue.redis.queue import RedisQueue
 from duetime.scheduler.runtime.interrupt import CancelRequested
 from duetime.scheduler.runtime.notifier import RunNotifier
 from duetime.scheduler.store import Store
-from duetime.scheduler.task import State, TaskRecord
+from duetime.scheduler.task import State
+from duetime.scheduler.views import TaskRecord
 from duetime.scheduler.worker.watchdog import TIME_LIMIT_GRACE_S
 from duetime.scheduler.worker.worker import Worker, WorkerOptions
 

@@ -14,7 +14,8 @@ from duetime.scheduler.outcomes import Done, Outcome, Retry
 from duetime.scheduler.queue import Kind, Limits, QueueLost, QueueUnavailable
 from duetime.scheduler.queue.memory.queue import MemoryQueue
 from duetime.scheduler.store import Store
-from duetime.scheduler.task import State, TaskRecord
+from duetime.scheduler.task import State
+from duetime.scheduler.views import TaskRecord
 from duetime.scheduler.worker.worker import Worker, WorkerOptions
 
 from tests.builders import NOON, TENANT, Clock, added

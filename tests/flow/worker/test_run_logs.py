@@ -16,8 +16,9 @@ from duetime.scheduler.queue.memory.queue import MemoryQueue
 from duetime.scheduler.runtime.attempt_context import attempt_context, keep_logs
 from duetime.scheduler.runtime.secret_mask import learn_secret, secrets_masked
 from duetime.scheduler.store import Store
-from duetime.scheduler.task import RetryPolicy, State, TaskRecord
+from duetime.scheduler.task import RetryPolicy, State
 from duetime.scheduler.view_parts import LogLine
+from duetime.scheduler.views import TaskRecord
 from duetime.scheduler.worker.logs.attempt_log import MAX_LINE_CHARS, AttemptLog
 from duetime.scheduler.worker.logs.log_writer import LOG_FLUSH_INTERVAL_S, RunLogWriter
 from duetime.scheduler.worker.worker import Worker, WorkerOptions

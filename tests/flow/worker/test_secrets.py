@@ -19,7 +19,8 @@ from duetime.scheduler.queue import Entry
 from duetime.scheduler.queue.memory.queue import MemoryQueue
 from duetime.scheduler.runtime.notifier import RunNotifier
 from duetime.scheduler.store import Store, open_store
-from duetime.scheduler.task import Attempt, RetryPolicy, State, TaskRecord
+from duetime.scheduler.task import Attempt, RetryPolicy, State
+from duetime.scheduler.views import TaskRecord
 from duetime.scheduler.worker.worker import Worker, WorkerOptions
 from duetime.server.telemetry.run_log import log_runs
 

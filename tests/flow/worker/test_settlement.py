@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 from duetime.scheduler.outcomes import Done, Failed, Retry, Wait, Yielded
-from duetime.scheduler.records import Claim, Settlement
 from duetime.scheduler.rules.occurrences import MAX_MISSES_COUNTED
 from duetime.scheduler.rules.settlement import AttemptResult, StoppedByRequest, concluded, settle
+from duetime.scheduler.run_records import Claim, Settlement
 from duetime.scheduler.task import RetryPolicy, State
 
 from tests.builders import NOON, a_task

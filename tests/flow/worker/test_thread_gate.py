@@ -11,10 +11,11 @@ from duetime.scheduler.dispatch.dispatcher import Dispatcher
 from duetime.scheduler.handlers import Context, Handlers, handler
 from duetime.scheduler.outcomes import Done
 from duetime.scheduler.queue.memory.queue import MemoryQueue
-from duetime.scheduler.records import Claim
 from duetime.scheduler.rules.headroom import HeadroomParts
+from duetime.scheduler.run_records import Claim
 from duetime.scheduler.store import Store
-from duetime.scheduler.task import State, TaskRecord, Tier
+from duetime.scheduler.task import State, Tier
+from duetime.scheduler.views import TaskRecord
 from duetime.scheduler.worker.active_runs import ActiveRun
 from duetime.scheduler.worker.capacity import MIN_RUNS_JUDGED, ThreadCapacity
 from duetime.scheduler.worker.threads.gate import ThreadGate

@@ -16,7 +16,8 @@ from duetime.scheduler.queue.memory.queue import MemoryQueue
 from duetime.scheduler.runtime.attempt_context import AttemptFilter
 from duetime.scheduler.runtime.notifier import RunNotifier
 from duetime.scheduler.store import Store
-from duetime.scheduler.task import Attempt, RetryPolicy, State, TaskRecord
+from duetime.scheduler.task import Attempt, RetryPolicy, State
+from duetime.scheduler.views import TaskRecord
 from duetime.scheduler.worker.watchdog import TIME_LIMIT_GRACE_S
 from duetime.scheduler.worker.worker import Worker, WorkerOptions
 from duetime.server.telemetry.run_log import log_runs

@@ -16,9 +16,10 @@ from duetime.scheduler.outcomes import Done
 from duetime.scheduler.queue import Entry
 from duetime.scheduler.queue.memory.queue import MemoryQueue
 from duetime.scheduler.queue.remote import RemoteQueue, answer
-from duetime.scheduler.records import Start
+from duetime.scheduler.run_records import Start
 from duetime.scheduler.store import Store, open_store
-from duetime.scheduler.task import State, TaskRecord
+from duetime.scheduler.task import State
+from duetime.scheduler.views import TaskRecord
 from duetime.scheduler.worker.worker import Worker, WorkerOptions
 
 from tests.builders import LEASE, NOON, TENANT, Clock, added

@@ -11,7 +11,7 @@ from duetime.scheduler.events import EventKind
 from duetime.scheduler.handlers import Context, Link
 from duetime.scheduler.outcomes import Wait
 from duetime.scheduler.queue import Finish, Report
-from duetime.scheduler.records import Settlement
+from duetime.scheduler.run_records import Settlement
 from duetime.scheduler.task import State
 from duetime.scheduler.worker.usage import MAX_DURATIONS_KEPT, AttemptUsage, Durations
 

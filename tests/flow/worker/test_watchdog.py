@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from duetime.scheduler.queue.memory.queue import MemoryQueue
-from duetime.scheduler.records import Claim
+from duetime.scheduler.run_records import Claim
 from duetime.scheduler.runtime.interrupt import TimeLimitReached
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.worker.active_runs import ActiveRun, ActiveRuns

@@ -1,0 +1,176 @@
+"""Runs on their way from ready to settled, as the store and the queue exchange them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import NamedTuple
+
+from duetime.scheduler.events import EventKind
+from duetime.scheduler.task import DeadlineType, Delivery, InboxMessage, Json, Run, State, Task, Tier
+
+
+@dataclass(frozen=True, slots=True)
+class ReadyRun:
+    """A run that may start, with what a queue needs to order and admit it.
+
+    `estimate` is what the caller said, `created_at` its task's. `late` is a soft run whose `drop_at` or deadline has
+    passed: its deadline does not order it any more.
+    """
+
+    run_id: str
+    task_id: str
+    tenant: str
+    scheduled_for: datetime
+    first_ready_at: datetime
+    action: str
+    crashes: int = 0
+    tier: Tier = Tier.NORMAL
+    needs: Mapping[str, int] = field(default_factory=dict)
+    deadline: datetime | None = None
+    deadline_type: DeadlineType = DeadlineType.SOFT
+    estimate: timedelta | None = None
+    drop_at: datetime | None = None
+    created_at: datetime | None = None
+    late: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NextTimes:
+    """When the next run falls due, and when the next deadline's timer fires; None for never, as things stand.
+
+    `pools` is the revision of the pools and of the policy at that moment.
+    """
+
+    wake_at: datetime | None
+    drop_at: datetime | None
+    pools: int = 0
+
+    def first(self) -> datetime | None:
+        return min((at for at in (self.wake_at, self.drop_at) if at is not None), default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """A wish to start a run that a queue has handed out, with the token and the units of pools reserved for it."""
+
+    run_id: str
+    token: str = ""
+    reserved: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A run that `worker` has started; `run.attempt` is the fence of everything it writes.
+
+    `reserved` and `token` stand on the run's row as long as it is running.
+    """
+
+    run: Run
+    task: Task
+    worker: str
+    reserved: Mapping[str, int] = field(default_factory=dict)
+    token: str = ""
+
+
+class Known(NamedTuple):
+    """A run that others wait for, as explanations name it; `started_at` is when its latest attempt began."""
+
+    task_id: str
+    title: str
+    action: str
+    estimate: timedelta | None
+    started_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class RunningRun:
+    """A run that is running, with what a queue that lost everything has to take over."""
+
+    run_id: str
+    task_id: str
+    tenant: str
+    worker: str
+    attempt: int
+    tier: Tier
+    needs: Mapping[str, int]
+    reserved: Mapping[str, int]
+    token: str
+    lease_until: datetime
+    created_at: datetime
+    action: str
+
+
+@dataclass(frozen=True, slots=True)
+class Expired:
+    """A run that was given up because its hard deadline could no longer be met."""
+
+    run_id: str
+    task_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class LogChunk:
+    """Lines of one attempt in a row, to be stored: JSON arrays, one in each line of `text`.
+
+    `first` is the number of the first, `cut` how many before it were lost. One that is `last` may repeat lines.
+    """
+
+    run_id: str
+    attempt: int
+    first: int
+    lines: int
+    cut: int
+    size: int
+    at: datetime
+    text: str
+    last: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Settlement:
+    """How an attempt ended and what follows; `outcome` and `reason` go into the attempt's row.
+
+    `next_run` was computed from `task_revision`. A `checkpoint` of None keeps the stored one. `deliveries` need the
+    message of `inbox`. `used` and `costs`, in millionths, are by pool. With its `claim` it takes one round trip. A
+    suspended run `waits` so long, None for until an instant; `traceback`, `traceparent`, `log` are of its attempt.
+    """
+
+    run_id: str
+    attempt: int
+    task_revision: int
+    to: State
+    kind: EventKind
+    outcome: str
+    reason: str | None = None
+    wake_at: datetime | None = None
+    failures: int = 0
+    summary: str | None = None
+    result: Json = None
+    error: str | None = None
+    checkpoint: Json = None
+    inbox: InboxMessage | None = None
+    deliveries: tuple[Delivery, ...] = field(default=())
+    next_run: Run | None = None
+    dead_letter: bool = False
+    used: Mapping[str, float] = field(default_factory=dict)
+    costs: Mapping[str, int] = field(default_factory=dict)
+    waits: timedelta | None = None
+    traceback: str | None = None
+    traceparent: str | None = None
+    log: tuple[LogChunk, ...] = ()
+    claim: Claim | None = field(default=None, repr=False, compare=False)
+
+
+class Verdict(StrEnum):
+    """The result of a settlement; only SETTLED wrote anything.
+
+    FENCED: the run is not running, or a later attempt owns it. STALE: the task was changed since the claim and a next
+    occurrence depends on it; read the task again, compute it again, and settle again.
+    """
+
+    SETTLED = "settled"
+    FENCED = "fenced"
+    STALE = "stale"

@@ -1,0 +1,1 @@
+"""The scheduling service: the one way in for tools, command line, REST and Python users."""

@@ -1,0 +1,126 @@
+"""The scheduling service: the one way in for tools, CLI, REST and Python users."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Unpack
+
+from duetime.scheduler.dispatch.fast_path import FastPath
+from duetime.scheduler.errors import InvalidArgument, InvalidArguments
+from duetime.scheduler.foresight.explainer import Explainer
+from duetime.scheduler.foresight.task_view import repeats, view_of, warned
+from duetime.scheduler.ids import new_task_id
+from duetime.scheduler.intake.idempotency import key_of
+from duetime.scheduler.intake.planner import Plan, Planner
+from duetime.scheduler.intake.validation import is_wrong_key
+from duetime.scheduler.principal import LOCAL, Principal
+from duetime.scheduler.quotas import UNLIMITED, TenantQuotas
+from duetime.scheduler.records import Added
+from duetime.scheduler.request import (
+    Request,
+    ScheduleArguments,
+)
+from duetime.scheduler.runtime import failpoints
+from duetime.scheduler.runtime.traces import NO_TRACING, SchedulingSpan, Tracing
+from duetime.scheduler.service.changes import ChangeService
+from duetime.scheduler.store import Store
+from duetime.scheduler.task import State, Task
+from duetime.scheduler.views import TaskRecord, TaskView
+
+
+class Scheduler(ChangeService):
+    """Schedule, read and change tasks. Thread-safe; every method is synchronous and returns what is stored.
+
+    Methods raise the errors of `duetime.scheduler.errors`: InvalidArgument(s) for what cannot be understood,
+    TaskNotFound, StaleRevision when the caller's revision is old, Refused when the task's state does not allow it,
+    and StoreUnavailable when nothing could be stored.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        planner: Planner,
+        *,
+        explainer: Explainer | None = None,
+        recall: Callable[[Sequence[str]], None] = lambda _run_ids: None,
+        on_change: Callable[[Sequence[str]], None] = lambda _task_ids: None,
+        fast_path: FastPath | None = None,
+        quotas: TenantQuotas = UNLIMITED,
+        via: str | None = None,
+        tracing: Tracing = NO_TRACING,
+    ) -> None:
+        super().__init__(store, planner, explainer=explainer, recall=recall, on_change=on_change, via=via)
+        self._fast_path = fast_path
+        self._quotas = quotas
+        self._tracing = tracing
+
+    @property
+    def pools(self) -> tuple[str, ...]:
+        """The names of the pools that a task may need; templates are left out."""
+        return tuple(name for name in self._planner.pools() if not name.endswith("*"))
+
+    def schedule(self, title: str, *, by: Principal = LOCAL, **arguments: Unpack[ScheduleArguments]) -> TaskView:
+        """Store a task and its first run, and return it; the arguments are those of `Request`.
+
+        `created` of the view is False when an earlier call with the same key and content made the task, None for a
+        dry run. Raises IdempotencyConflict when the key was used for other content.
+        """
+        return self.submit(Request(title, **arguments), by=by)
+
+    def submit(self, request: Request, *, by: Principal = LOCAL) -> TaskView:
+        """Store what `request` asks for, like `schedule`."""
+        now = self._store.now()
+        planned = self._planned(request, by, now)
+        if isinstance(planned, TaskRecord):
+            return view_of(planned, now, created=False, warnings=(repeats(planned),))
+        if request.dry_run:
+            tried = TaskRecord(planned.task, planned.run)
+            return view_of(tried, now, warnings=planned.warnings, other_actions=planned.other_actions)
+        self._quotas.admit(self._store.tasks, by.tenant, [planned], now)
+        run = self._fast_path.forward(planned.run, now) if self._fast_path else planned.run
+        with self._tracing.scheduling([planned.task]) as span:
+            task, told = _traced(planned.task, span), by.acting(self._via)
+            added = self._store.tasks.add(task, run, key=planned.key, after=planned.after, **told)
+            span.stored([added.record.task.id])
+        failpoints.hit(failpoints.Step.SCHEDULED)
+        if added.created and not (self._fast_path and self._fast_path.serves(added.record, now)):
+            self._on_change([added.record.task.id])
+        return self._view_of_added(added, planned, now)
+
+    def _planned(self, request: Request, by: Principal, now: datetime, beside: str | None = None) -> Plan | TaskRecord:
+        """Return what a request means, or the task of a repeated call whose time has passed since the first one."""
+        try:
+            return self._planner.plan(request, by, now, beside=beside)
+        except (InvalidArgument, InvalidArguments):
+            key = None if request.dry_run or is_wrong_key(request.idempotency_key) else key_of(request, by, now)
+            made = self._store.tasks.made_by(by.tenant, key) if key else None
+            if made is None:
+                raise
+            return made
+
+    def schedule_many(self, requests: Sequence[Request], *, by: Principal = LOCAL) -> list[TaskView]:
+        """Store several tasks in one transaction: all of them, or none when one is wrong."""
+        now, beside = self._store.now(), new_task_id()
+        planned = [self._planned(request, by, now, beside) for request in requests]
+        told = by.acting(self._via)
+        new = [plan.new_task(plan.task, **told) for plan in planned if isinstance(plan, Plan)]
+        self._quotas.admit(self._store.tasks, by.tenant, new, now)
+        with self._tracing.scheduling([item.task for item in new]) as span:
+            made = self._store.tasks.add_many([replace(item, task=_traced(item.task, span)) for item in new])
+            span.stored([each.record.task.id for each in made])
+        stored = iter(made)
+        added = [next(stored) if isinstance(plan, Plan) else Added(plan, created=False) for plan in planned]
+        self._on_change([each.record.task.id for each in added if each.created])
+        return [self._view_of_added(each, plan, now) for each, plan in zip(added, planned, strict=True)]
+
+    def _view_of_added(self, added: Added, plan: Plan | TaskRecord, now: datetime) -> TaskView:
+        said, others = (plan.warnings, plan.other_actions) if isinstance(plan, Plan) else ((), ())
+        facts = self._facts(added.record) if added.record.run.state is State.WAITING else None
+        warnings = warned(said, added)
+        return view_of(added.record, now, created=added.created, warnings=warnings, facts=facts, other_actions=others)
+
+
+def _traced(task: Task, span: SchedulingSpan) -> Task:
+    return replace(task, traceparent=span.traceparent) if span.traceparent else task

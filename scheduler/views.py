@@ -1,0 +1,96 @@
+"""A task as stored, and as cards, tools and lists show it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from duetime.scheduler.task import Attempt, Delivery, InboxMessage, Run, State, Task
+from duetime.scheduler.translatable import Translatable
+from duetime.scheduler.view_parts import Occurrence, RunLog, WaitReason
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRecord:
+    """A task as stored, with its current run, the latest one that ran to an end, and what cannot be read (`damage`).
+
+    `beside` are open side runs: what was snoozed, or is to run now. The first becomes current where none follows.
+    """
+
+    task: Task
+    run: Run
+    last_run: Run | None = None
+    deliveries: tuple[Delivery, ...] = ()
+    beside: tuple[Run, ...] = ()
+    damage: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TaskView:
+    """Everything that a card, the CLI or a tool's answer shows of one task at `now`; `expected` has no run yet."""
+
+    record: TaskRecord
+    now: datetime
+    upcoming: tuple[Occurrence, ...] = ()
+    repeat_text: str | None = None
+    repeat_clauses: tuple[Translatable, ...] = ()  # the same, clause by clause
+    repeat_notes: tuple[str, ...] = ()
+    waits: tuple[WaitReason, ...] = ()
+    created: bool | None = None
+    warnings: tuple[str, ...] = ()
+    undo: str | None = None
+    unread: tuple[InboxMessage, ...] = ()
+    expected: bool = False
+    failed_attempt: Attempt | None = None  # the newest with a traceback, of this run or the last one
+    log: RunLog | None = None  # the last lines of this run or, before it has begun, of the last one
+    cost: str | None = None  # of the same run, with its currency
+    other_actions: tuple[str, ...] = ()  # after a reminder was scheduled: those that would have done more
+
+    @property
+    def waiting_for(self) -> tuple[str, ...]:
+        return tuple(wait.sentence for wait in self.waits)
+
+
+class Clash(NamedTuple):
+    """Occurrences, each with its length, that need more of a pool together than it has (`room`), from `at` on."""
+
+    pool: str
+    room: str
+    at: datetime
+    occurrences: tuple[tuple[TaskView, timedelta], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TaskFilter:
+    """A filter for tasks; absent parts match everything. `after` is inclusive, `before` exclusive (next due time)."""
+
+    states: tuple[State, ...] = ()
+    action: str | None = None
+    label: str | None = None
+    query: str | None = None
+    after: datetime | None = None
+    before: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TaskPage:
+    """One page of tasks by next due time; `cursor` fetches the next, None at the end. `counts` are of all of `where`.
+
+    Of the states in `at_least` there may be more. Up to an end to come each occurrence has a view if it is `complete`.
+    """
+
+    views: tuple[TaskView, ...]
+    counts: Mapping[State, int] = field(default_factory=dict)
+    at_least: frozenset[State] = frozenset()
+    cursor: str | None = None
+    unread: tuple[InboxMessage, ...] = ()
+    unread_count: int = 0
+    quiet_count: int = 0  # outcomes of the last day that nobody was told of
+    now: datetime | None = None
+    where: TaskFilter = TaskFilter()
+    zone: str = "UTC"
+    clashes: tuple[Clash, ...] = ()
+    complete: bool = True
+    overdue: str = ""  # what due tasks of the page wait for, where no process starts them
