@@ -46,6 +46,8 @@ WORDS = {
     "principal",
     "translatable",
     "view_parts",
+    "views",
+    "run_records",
 }
 SDK_MODULE = "server/protocol/sdk.py"
 DIALECT_MODULE = "scheduler/store/schema/types.py"
