@@ -14,7 +14,7 @@ from duetime.scheduler.run_records import Claim, LogChunk, Settlement, Start
 from duetime.scheduler.store import Store
 from duetime.scheduler.store.lists.task_list import Counts
 from duetime.scheduler.store.schema.rows import RUN
-from duetime.scheduler.store.schema.tables import runs
+from duetime.scheduler.store.schema.tables.tasks import runs
 from duetime.scheduler.task import DeadlineType, Delivery, InboxMessage, RetryPolicy, Run, State, Task
 from duetime.scheduler.views import TaskFilter, TaskRecord
 from sqlalchemy import select

@@ -13,7 +13,8 @@ from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.database import Database
 from duetime.scheduler.store.schema.damage import DamagedValue, next_time
 from duetime.scheduler.store.schema.rows import NOT_PAUSED
-from duetime.scheduler.store.schema.tables import events, runs, tasks
+from duetime.scheduler.store.schema.tables.events import events
+from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.store.statements.ready_runs import ACTIVE
 from duetime.scheduler.task import State, Tier
 from sqlalchemy import ColumnElement, Connection, Select, and_, case, false, func, not_, select, union

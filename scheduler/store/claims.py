@@ -17,7 +17,7 @@ from duetime.scheduler.store.database.database import Database, Tried
 from duetime.scheduler.store.database.unreadable import DAMAGE, is_damage
 from duetime.scheduler.store.forms import Forms
 from duetime.scheduler.store.lost_runs import expire, recover
-from duetime.scheduler.store.schema.tables import attempts, runs
+from duetime.scheduler.store.schema.tables.tasks import attempts, runs
 from duetime.scheduler.store.sql import commit_check
 from duetime.scheduler.store.statements import damaged, ready_runs, settle, start
 from duetime.scheduler.store.statements.settle import Conclude

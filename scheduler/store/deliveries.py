@@ -9,7 +9,7 @@ from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.database import Database
 from duetime.scheduler.store.schema.damage import is_damaged, next_time
 from duetime.scheduler.store.schema.rows import DELIVERY, MESSAGE
-from duetime.scheduler.store.schema.tables import deliveries, inbox
+from duetime.scheduler.store.schema.tables.deliveries import deliveries, inbox
 from duetime.scheduler.task import Delivery, DeliveryState, InboxMessage
 from sqlalchemy import bindparam, delete, func, null, select, update
 

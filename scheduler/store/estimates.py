@@ -9,7 +9,7 @@ from duetime.scheduler.rules.estimates import ActionKey, Histogram
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.database import Database
 from duetime.scheduler.store.database.dialects import dialect_of
-from duetime.scheduler.store.schema.pool_tables import estimates
+from duetime.scheduler.store.schema.tables.pools import estimates
 from sqlalchemy import Connection, bindparam, insert, select, tuple_, update
 
 _MANY = select(estimates.c.tenant, estimates.c.action, estimates.c.histogram).where(

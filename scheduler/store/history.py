@@ -17,7 +17,7 @@ from duetime.scheduler.store.lists.event_list import FoundEvents
 from duetime.scheduler.store.lists.event_walk import EventKey
 from duetime.scheduler.store.lists.time_buckets import spread
 from duetime.scheduler.store.schema.rows import ATTEMPT
-from duetime.scheduler.store.schema.tables import attempts, runs, tasks, tracebacks
+from duetime.scheduler.store.schema.tables.tasks import attempts, runs, tasks, tracebacks
 from duetime.scheduler.store.schema.values import to_microseconds
 from duetime.scheduler.store.sql.cursors import Cursors
 from duetime.scheduler.store.sql.hidden_numbers import HiddenNumbers

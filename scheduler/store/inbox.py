@@ -10,7 +10,7 @@ from duetime.scheduler.ids import is_id
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.database import Database
 from duetime.scheduler.store.schema.rows import MESSAGE
-from duetime.scheduler.store.schema.tables import inbox
+from duetime.scheduler.store.schema.tables.deliveries import inbox
 from duetime.scheduler.task import InboxMessage, State
 from sqlalchemy import Connection, Select, case, func, select, update
 

@@ -12,7 +12,7 @@ from duetime.scheduler.store.database.database import Database
 from duetime.scheduler.store.schema.base import Base
 from duetime.scheduler.store.schema.constraints import INVARIANTS, Invariant
 from duetime.scheduler.store.schema.damage import DamagedValue, is_damaged
-from duetime.scheduler.store.schema.tables import dead_letters
+from duetime.scheduler.store.schema.tables.dead_letters import dead_letters
 from sqlalchemy import ColumnElement, Row, Select, Table, literal, literal_column, select, tuple_
 
 MAX_ROWS_PER_READ = 5_000

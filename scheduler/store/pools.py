@@ -14,8 +14,8 @@ from duetime.scheduler.records import StoredPool
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.database import Database
 from duetime.scheduler.store.database.dialects import dialect_of
-from duetime.scheduler.store.schema.pool_tables import POOL_REVISION, pools
 from duetime.scheduler.store.schema.rows import columns_of
+from duetime.scheduler.store.schema.tables.pools import POOL_REVISION, pools
 from duetime.scheduler.store.schema.values import encode
 from duetime.scheduler.task import Json
 from sqlalchemy import Connection, bindparam, insert, select, update

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from duetime.scheduler.records import RunnerRecord
 from duetime.scheduler.store.database.database import Database
-from duetime.scheduler.store.schema.pool_tables import runner
+from duetime.scheduler.store.schema.tables.pools import runner
 from sqlalchemy import Connection, insert, select, update
 
 _NEWEST = select(runner.c.epoch)

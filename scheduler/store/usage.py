@@ -7,7 +7,7 @@ from datetime import datetime
 
 from duetime.scheduler.rules.limits.pool import Pool, costs_of
 from duetime.scheduler.store.database.database import Database
-from duetime.scheduler.store.schema.pool_tables import usage
+from duetime.scheduler.store.schema.tables.pools import usage
 from sqlalchemy import Connection, bindparam, func, select
 
 _SPENT = select(func.sum(usage.c.units)).where(usage.c.pool == bindparam("of_pool"), usage.c.at >= bindparam("start"))

@@ -19,9 +19,9 @@ from duetime.scheduler.store.audit import entries
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.database import Database
 from duetime.scheduler.store.database.dialects import dialect_of
-from duetime.scheduler.store.schema.pool_tables import workers
 from duetime.scheduler.store.schema.rows import columns_of
-from duetime.scheduler.store.schema.tables import attempts, runs, tasks
+from duetime.scheduler.store.schema.tables.pools import workers
+from duetime.scheduler.store.schema.tables.tasks import attempts, runs, tasks
 from duetime.scheduler.store.statements.ready_runs import RUNNING, STARTED
 from duetime.scheduler.task import State
 from sqlalchemy import Connection, delete, func, select, update

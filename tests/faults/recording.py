@@ -11,7 +11,10 @@ from threading import Lock
 from typing import Any
 
 from duetime.scheduler.store import Store
-from duetime.scheduler.store.schema.tables import attempts, dead_letters, events, inbox, runs, tasks
+from duetime.scheduler.store.schema.tables.dead_letters import dead_letters
+from duetime.scheduler.store.schema.tables.deliveries import inbox
+from duetime.scheduler.store.schema.tables.events import events
+from duetime.scheduler.store.schema.tables.tasks import attempts, runs, tasks
 from sqlalchemy import Connection, Select, select
 
 from tests.faults.record import AttemptFact, EventFact, Line, Record, RunFact

@@ -25,7 +25,8 @@ from duetime.scheduler.principal import Principal
 from duetime.scheduler.queue import DispatchQueue
 from duetime.scheduler.request import Request
 from duetime.scheduler.rules.states import TERMINAL
-from duetime.scheduler.store.schema.tables import events, runs
+from duetime.scheduler.store.schema.tables.events import events
+from duetime.scheduler.store.schema.tables.tasks import runs
 from duetime.scheduler.task import State
 from duetime.server.app import App, build
 from duetime.server.settings.model import Settings

@@ -22,7 +22,7 @@ from duetime.scheduler.store import migrate_store, open_store
 from duetime.scheduler.store.migrations import run as running
 from duetime.scheduler.store.migrations import upgrade
 from duetime.scheduler.store.schema.base import Base
-from duetime.scheduler.store.schema.tables import events, keys
+from duetime.scheduler.store.schema.tables.events import events, keys
 from duetime.scheduler.store.schema.values import to_microseconds
 from duetime.scheduler.store.store import connect
 from duetime.scheduler.task import DeadlineType, Penalty, State, Tier

@@ -11,8 +11,8 @@ from duetime.scheduler.errors import Refused
 from duetime.scheduler.ids import is_id
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.database import Database
-from duetime.scheduler.store.schema.pool_tables import api_keys
 from duetime.scheduler.store.schema.rows import columns_of
+from duetime.scheduler.store.schema.tables.pools import api_keys
 from sqlalchemy import Connection, Select, bindparam, insert, select, update
 
 LAST_USE_PRECISION = timedelta(minutes=1)

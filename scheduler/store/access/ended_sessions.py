@@ -7,7 +7,7 @@ from datetime import datetime
 
 from duetime.scheduler.store.database.database import Database
 from duetime.scheduler.store.database.dialects import dialect_of
-from duetime.scheduler.store.schema.access_tables import ended_sessions
+from duetime.scheduler.store.schema.tables.access import ended_sessions
 from sqlalchemy import Connection, bindparam, delete, select
 
 _ONE = select(ended_sessions.c.session_id).where(ended_sessions.c.session_id == bindparam("wanted"))

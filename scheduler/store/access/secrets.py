@@ -20,8 +20,8 @@ from duetime.scheduler.errors import InvalidArgument, StoreUnavailable
 from duetime.scheduler.store.access.cipher import Cipher
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.database import Database
-from duetime.scheduler.store.schema.access_tables import secrets
 from duetime.scheduler.store.schema.rows import columns_of
+from duetime.scheduler.store.schema.tables.access import secrets
 from sqlalchemy import ColumnElement, Connection, bindparam, delete, insert, select, update
 
 LAST_USE_PRECISION: Final = timedelta(minutes=1)

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from duetime.scheduler.rules.alerts.alert import Alert, Notice, Phase
 from duetime.scheduler.store.database.database import Database
 from duetime.scheduler.store.database.dialects import dialect_of
-from duetime.scheduler.store.schema.alert_tables import alert_notices, alerts
+from duetime.scheduler.store.schema.tables.alerts import alert_notices, alerts
 from sqlalchemy import Connection, and_, delete, or_, select
 
 NoticeKey = tuple[str, str, str]

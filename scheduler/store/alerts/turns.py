@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from duetime.scheduler.store.database.database import Database
 from duetime.scheduler.store.database.dialects import dialect_of
-from duetime.scheduler.store.schema.alert_tables import turns
+from duetime.scheduler.store.schema.tables.alerts import turns
 from sqlalchemy import Connection, update
 
 

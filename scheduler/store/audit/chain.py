@@ -11,8 +11,8 @@ from duetime.scheduler.store.audit import seal
 from duetime.scheduler.store.audit.seal import Sealer
 from duetime.scheduler.store.audit.verify import ChainVerification
 from duetime.scheduler.store.database.database import Database
-from duetime.scheduler.store.schema.audit_tables import audit_entries
-from duetime.scheduler.store.schema.tables import events
+from duetime.scheduler.store.schema.tables.audit import audit_entries
+from duetime.scheduler.store.schema.tables.events import events
 from sqlalchemy import Connection, select, union
 
 

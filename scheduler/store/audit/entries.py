@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 
 from duetime.scheduler.audit.entry import AuditEntry
-from duetime.scheduler.store.schema.audit_tables import audit_entries
 from duetime.scheduler.store.schema.rows import columns_of
+from duetime.scheduler.store.schema.tables.audit import audit_entries
 from sqlalchemy import Connection, insert
 
 ENTRY = columns_of(AuditEntry, audit_entries)

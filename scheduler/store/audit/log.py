@@ -11,7 +11,7 @@ from duetime.scheduler.store.audit import entries
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.database import Database
 from duetime.scheduler.store.lists.event_list import behind_in_time
-from duetime.scheduler.store.schema.audit_tables import audit_entries
+from duetime.scheduler.store.schema.tables.audit import audit_entries
 from duetime.scheduler.store.schema.values import to_microseconds
 from duetime.scheduler.store.sql.cursors import Cursors
 from sqlalchemy import ColumnElement, Connection, select

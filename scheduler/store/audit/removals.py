@@ -13,8 +13,8 @@ from duetime.scheduler.audit.chain import Source
 from duetime.scheduler.audit.entry import AuditEntry, AuditKind
 from duetime.scheduler.store.audit import entries
 from duetime.scheduler.store.database import unreadable
-from duetime.scheduler.store.schema.audit_tables import audit_entries
-from duetime.scheduler.store.schema.tables import events
+from duetime.scheduler.store.schema.tables.audit import audit_entries
+from duetime.scheduler.store.schema.tables.events import events
 from duetime.scheduler.store.statements.event_log import ITSELF
 from sqlalchemy import ColumnElement, Connection, select
 

@@ -18,8 +18,8 @@ from duetime.scheduler.store.audit import content
 from duetime.scheduler.store.audit.content import CommitPosition
 from duetime.scheduler.store.database.database import Database
 from duetime.scheduler.store.database.dialects import dialect_of
-from duetime.scheduler.store.schema.audit_tables import audit_heads, audit_progress, audit_segments
 from duetime.scheduler.store.schema.rows import columns_of
+from duetime.scheduler.store.schema.tables.audit import audit_heads, audit_progress, audit_segments
 from sqlalchemy import Connection, insert, select, update
 
 MAX_ROWS_SEALED = 1_000

@@ -23,7 +23,7 @@ from duetime.scheduler.store.audit.removals import Removed
 from duetime.scheduler.store.audit.seal import SEGMENT, Progress, heads, progress
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.database import Database
-from duetime.scheduler.store.schema.audit_tables import audit_segments
+from duetime.scheduler.store.schema.tables.audit import audit_segments
 from sqlalchemy import Connection, Select, select
 
 MAX_ENTRIES_PER_READ = 5_000

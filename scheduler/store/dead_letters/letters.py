@@ -28,7 +28,7 @@ from duetime.scheduler.store.database.database import Database
 from duetime.scheduler.store.dead_letters import repeated_calls, selection
 from duetime.scheduler.store.lists import event_list
 from duetime.scheduler.store.schema.rows import DEAD_LETTER
-from duetime.scheduler.store.schema.tables import dead_letters
+from duetime.scheduler.store.schema.tables.dead_letters import dead_letters
 from duetime.scheduler.store.schema.values import to_microseconds
 from duetime.scheduler.store.sql.cursors import Cursors
 from duetime.scheduler.store.statements import change as changing

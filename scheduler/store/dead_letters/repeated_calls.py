@@ -13,7 +13,8 @@ from duetime.scheduler.errors import StoreUnavailable
 from duetime.scheduler.history.dead_letters import ClosedLetter, ClosingConflict, ClosingKey, EarlierClosing
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.dialects import dialect_of
-from duetime.scheduler.store.schema.tables import dead_letters, keys
+from duetime.scheduler.store.schema.tables.dead_letters import dead_letters
+from duetime.scheduler.store.schema.tables.events import keys
 from duetime.scheduler.store.statements.idempotency import KEY_KEPT_AFTER_END
 from sqlalchemy import Connection, delete, select
 

@@ -9,7 +9,8 @@ from typing import Any
 from duetime.scheduler.history.dead_letters import DeadLetter, DeadLetterFilter, LetterState
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.schema.rows import ATTEMPT, DEAD_LETTER
-from duetime.scheduler.store.schema.tables import attempts, dead_letters, labels, tasks
+from duetime.scheduler.store.schema.tables.dead_letters import dead_letters
+from duetime.scheduler.store.schema.tables.tasks import attempts, labels, tasks
 from duetime.scheduler.store.text_index.text_search import Condition, has_text, titled_by_reading
 from duetime.scheduler.task import Attempt
 from sqlalchemy import Connection, Select, and_, exists, or_, select

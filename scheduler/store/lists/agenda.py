@@ -10,7 +10,7 @@ from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.lists.task_list import ListReader, in_order, start
 from duetime.scheduler.store.schema.damage import DamagedValue
 from duetime.scheduler.store.schema.rows import CURRENT, listed_at
-from duetime.scheduler.store.schema.tables import runs, tasks
+from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.store.schema.values import from_microseconds, to_microseconds
 from duetime.scheduler.store.sql.cursors import Position
 from duetime.scheduler.store.sql.task_filter import ENDED_SECTION, OPEN_SECTION, PER_SECTION, of_task

@@ -16,7 +16,8 @@ from duetime.scheduler.store.database.dialects import dialect_of
 from duetime.scheduler.store.lists.event_walk import EventKey, EventWalk, compared
 from duetime.scheduler.store.lists.tenants import tenants
 from duetime.scheduler.store.lists.time_buckets import Counted, minute_of
-from duetime.scheduler.store.schema.tables import events, labels, tasks
+from duetime.scheduler.store.schema.tables.events import events
+from duetime.scheduler.store.schema.tables.tasks import labels, tasks
 from duetime.scheduler.store.schema.values import LAST_INSTANT
 from duetime.scheduler.store.text_index.text_search import Condition
 from sqlalchemy import Connection, func, select, type_coerce

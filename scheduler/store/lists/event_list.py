@@ -17,7 +17,8 @@ from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.lists.event_walk import OWN, EventKey, EventWalk
 from duetime.scheduler.store.lists.tenants import tenants
 from duetime.scheduler.store.schema.rows import EVENT
-from duetime.scheduler.store.schema.tables import events, labels, tasks
+from duetime.scheduler.store.schema.tables.events import events
+from duetime.scheduler.store.schema.tables.tasks import labels, tasks
 from duetime.scheduler.store.schema.values import from_microseconds
 from duetime.scheduler.store.sql.task_filter import labelled
 from duetime.scheduler.store.statements.event_log import events_of

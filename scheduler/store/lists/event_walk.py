@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 from duetime.scheduler.events import EventFilter
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.schema.damage import DamagedValue
-from duetime.scheduler.store.schema.tables import events, labels, tasks
+from duetime.scheduler.store.schema.tables.events import events
+from duetime.scheduler.store.schema.tables.tasks import labels, tasks
 from duetime.scheduler.store.schema.values import FIRST_INSTANT, LAST_INSTANT
 from duetime.scheduler.store.text_index.text_search import Condition, gives_reason, titled_by_reading
 from sqlalchemy import ColumnElement, Connection, Select, func, or_, select, tuple_

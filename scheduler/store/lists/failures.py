@@ -14,7 +14,7 @@ from duetime.scheduler.rules.states import FAILURES, only_failures
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.schema.damage import DamagedValue
 from duetime.scheduler.store.schema.rows import CURRENT, RUN, TASK
-from duetime.scheduler.store.schema.tables import runs, tasks
+from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.store.schema.values import FIRST_INSTANT, LAST_INSTANT, from_microseconds, to_microseconds
 from duetime.scheduler.store.sql.cursors import Position
 from duetime.scheduler.store.sql.task_filter import conditions, in_time, of_task

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.schema.rows import CURRENT, folded
-from duetime.scheduler.store.schema.tables import tasks
+from duetime.scheduler.store.schema.tables.tasks import tasks
 from duetime.scheduler.store.schema.values import from_microseconds
 from duetime.scheduler.store.statements import read
 from duetime.scheduler.views import TaskRecord

@@ -13,7 +13,7 @@ from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.lists import failures
 from duetime.scheduler.store.schema.damage import DamagedValue
 from duetime.scheduler.store.schema.rows import CURRENT
-from duetime.scheduler.store.schema.tables import runs, tasks
+from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.store.schema.values import FIRST_INSTANT, LAST_INSTANT, from_microseconds, to_microseconds
 from duetime.scheduler.store.sql.cursors import Position
 from duetime.scheduler.store.sql.task_filter import (
@@ -265,7 +265,7 @@ def _up_to(tenant: str, where: TaskFilter, state: State, most: int) -> Select[st
 
 
 def _phase(state: State) -> State:
-    """Return the phase by which an index finds runs of a state (`tables.PHASE`)."""
+    """Return the phase by which an index finds runs of a state (`tasks.PHASE`)."""
     return State.READY if state is State.RUNNING else state
 
 

@@ -17,15 +17,16 @@ from duetime.scheduler.rules.time.times import about, describe_deadline
 from duetime.scheduler.run_records import Claim, Expired, NextTimes, ReadyRun, Settlement
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.schema.damage import is_damaged, next_time
-from duetime.scheduler.store.schema.policy_tables import NEWEST_POLICY
-from duetime.scheduler.store.schema.pool_tables import POOL_REVISION
 from duetime.scheduler.store.schema.rows import NOT_PAUSED, task_and_run
-from duetime.scheduler.store.schema.tables import runs, tasks
+from duetime.scheduler.store.schema.tables.policies import NEWEST_POLICY
+from duetime.scheduler.store.schema.tables.pools import POOL_REVISION
+from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.store.schema.types import Instant
 from duetime.scheduler.store.sql.batch import Batch
 from duetime.scheduler.store.sql.locks import exactly
-from duetime.scheduler.store.statements import damaged, dependants, endings, settle
-from duetime.scheduler.store.statements.endings import AttemptEnd, Claimed
+from duetime.scheduler.store.statements import damaged, dependants, settle
+from duetime.scheduler.store.statements.endings import endings
+from duetime.scheduler.store.statements.endings.claimed import AttemptEnd, Claimed
 from duetime.scheduler.store.statements.read import TASK_AND_RUN
 from duetime.scheduler.store.statements.ready_runs import JOINED, READY, ready_run
 from duetime.scheduler.store.statements.settle import Conclude, concluding

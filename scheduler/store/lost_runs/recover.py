@@ -21,12 +21,16 @@ from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.unreadable import without
 from duetime.scheduler.store.schema.damage import LONG_AGO, is_damaged
 from duetime.scheduler.store.schema.rows import task_and_run
-from duetime.scheduler.store.schema.tables import attempts, deliveries, events, runs, tasks
+from duetime.scheduler.store.schema.tables.deliveries import deliveries
+from duetime.scheduler.store.schema.tables.events import events
+from duetime.scheduler.store.schema.tables.tasks import attempts, runs, tasks
 from duetime.scheduler.store.schema.types import Instant
 from duetime.scheduler.store.sql.batch import Batch
 from duetime.scheduler.store.sql.locks import check_epoch
-from duetime.scheduler.store.statements import damaged, dependants, endings, settle
-from duetime.scheduler.store.statements.endings import AttemptEnd, Claimed
+from duetime.scheduler.store.statements import damaged, dependants, settle
+from duetime.scheduler.store.statements.endings import endings
+from duetime.scheduler.store.statements.endings.claimed import AttemptEnd, Claimed
+from duetime.scheduler.store.statements.endings.events import WAITS
 from duetime.scheduler.store.statements.read import TASK_AND_RUN
 from duetime.scheduler.store.statements.ready_runs import JOINED, RUNNING, STARTED
 from duetime.scheduler.store.statements.settle import Conclude, concluding
@@ -211,7 +215,7 @@ def restart_delays(connection: Connection, now: datetime, *, back: timedelta | N
 
 def _is_delay(row: Row[Any]) -> bool:
     """Whether the run waits for a time to pass, not until an instant of the clock."""
-    return row.state is State.RETRYING or endings.WAITS in (row.suspension or {})
+    return row.state is State.RETRYING or WAITS in (row.suspension or {})
 
 
 def _ahead(ended_at: datetime | None, now: datetime) -> bool:

@@ -11,8 +11,8 @@ from duetime.scheduler.run_records import ReadyRun
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.database import Database
 from duetime.scheduler.store.schema.damage import is_damaged
-from duetime.scheduler.store.schema.policy_tables import decisions
 from duetime.scheduler.store.schema.rows import Row
+from duetime.scheduler.store.schema.tables.policies import decisions
 from duetime.scheduler.store.sql.cursors import Cursors
 from duetime.scheduler.store.statements.ready_runs import ready_by_id
 from sqlalchemy import Select, delete, insert, select

@@ -10,8 +10,8 @@ from duetime.scheduler.rules.policies.shadow import ShadowPolicy
 from duetime.scheduler.store.audit import entries
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.database import Database
-from duetime.scheduler.store.schema.policy_tables import shadow_policies
 from duetime.scheduler.store.schema.rows import columns_of
+from duetime.scheduler.store.schema.tables.policies import shadow_policies
 from duetime.scheduler.task import Json
 from sqlalchemy import Connection, delete, insert, select
 

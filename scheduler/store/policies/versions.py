@@ -13,8 +13,8 @@ from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.database import Database
 from duetime.scheduler.store.database.dialects import dialect_of
 from duetime.scheduler.store.policies.shadow import ShadowPolicies
-from duetime.scheduler.store.schema.policy_tables import NEWEST_POLICY, policies
 from duetime.scheduler.store.schema.rows import columns_of
+from duetime.scheduler.store.schema.tables.policies import NEWEST_POLICY, policies
 from duetime.scheduler.task import Json
 from sqlalchemy import Connection, Select, insert, select
 

@@ -12,8 +12,9 @@ from operator import itemgetter
 
 from duetime.scheduler.records import Added, NewTask
 from duetime.scheduler.store.schema.rows import NEW_RUN_VALUES, TASK_VALUES, new_run_values, task_values
-from duetime.scheduler.store.schema.tables import events, runs, tasks
-from duetime.scheduler.store.schema.tables import keys as key_table
+from duetime.scheduler.store.schema.tables.events import events
+from duetime.scheduler.store.schema.tables.events import keys as key_table
+from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.store.schema.values import encode, instant_text
 from duetime.scheduler.store.sql.prepared import PreparedStatement, texts_of, written
 from duetime.scheduler.store.statements import event_log, idempotency

@@ -13,8 +13,9 @@ from typing import Any
 
 from duetime.scheduler.records import Added, NewTask
 from duetime.scheduler.store.schema.rows import TASK_VALUES, listed_at, task_values, twin_hash
-from duetime.scheduler.store.schema.tables import events, runs, tasks
-from duetime.scheduler.store.schema.tables import keys as key_table
+from duetime.scheduler.store.schema.tables.events import events
+from duetime.scheduler.store.schema.tables.events import keys as key_table
+from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.store.schema.values import instant_text
 from duetime.scheduler.store.sql.prepared import PreparedStatement, TextValues, texts_of, written
 from duetime.scheduler.store.statements import event_log, idempotency

@@ -10,8 +10,9 @@ from typing import Any
 from duetime.scheduler.records import NewTask
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.schema.rows import CURRENT, DELIVERY, RUN, TASK, task_and_run
-from duetime.scheduler.store.schema.tables import deliveries, runs, tasks
-from duetime.scheduler.store.schema.tables import keys as key_table
+from duetime.scheduler.store.schema.tables.deliveries import deliveries
+from duetime.scheduler.store.schema.tables.events import keys as key_table
+from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.store.statements import idempotency, read
 from duetime.scheduler.store.statements.idempotency import Name, name_of
 from duetime.scheduler.task import Delivery, Run

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any
 
 from duetime.scheduler.run_records import Settlement
-from duetime.scheduler.store.schema.tables import runs, tasks
+from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.store.sql.batch import Batch
 from duetime.scheduler.store.sql.recordset import (
     CompiledStatement,
@@ -28,8 +28,8 @@ from duetime.scheduler.store.sql.recordset import (
     types_of,
     with_columns,
 )
-from duetime.scheduler.store.statements import endings
-from duetime.scheduler.store.statements.endings import AttemptEnd, Claimed
+from duetime.scheduler.store.statements.endings import endings
+from duetime.scheduler.store.statements.endings.claimed import AttemptEnd, Claimed
 from duetime.scheduler.task import State
 from sqlalchemy import CTE, Boolean, ColumnElement, Connection, Dialect, and_, bindparam, false, select, true
 

@@ -16,7 +16,8 @@ from duetime.scheduler.events import EventKind
 from duetime.scheduler.run_records import Claim, Start
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.schema.rows import RUN, TASK, task_and_run
-from duetime.scheduler.store.schema.tables import events, runs
+from duetime.scheduler.store.schema.tables.events import events
+from duetime.scheduler.store.schema.tables.tasks import runs
 from duetime.scheduler.store.schema.types import Instant
 from duetime.scheduler.store.schema.values import encode, instant_text
 from duetime.scheduler.store.sql.locks import among, check_epoch, exactly, lock_tasks_of

@@ -18,7 +18,8 @@ from duetime.scheduler.store.audit import removals
 from duetime.scheduler.store.retention import selection
 from duetime.scheduler.store.retention.parts import RowsOfTable, itself, parts
 from duetime.scheduler.store.retention.selection import TABLES, RowCondition, RowKey, Selected
-from duetime.scheduler.store.schema.tables import events, labels, runs, tasks
+from duetime.scheduler.store.schema.tables.events import events
+from duetime.scheduler.store.schema.tables.tasks import labels, runs, tasks
 from sqlalchemy import Connection, Select, Table, and_, bindparam, delete, func, select, tuple_, update
 
 RowCounts = Counter[str]

@@ -14,7 +14,9 @@ from duetime.scheduler.store.retention.deletion import RowCounts
 from duetime.scheduler.store.retention.row_json import TypedRow
 from duetime.scheduler.store.schema.constraints import INVARIANTS
 from duetime.scheduler.store.schema.rows import LABEL_VALUES
-from duetime.scheduler.store.schema.tables import deliveries, events, inbox, labels, runs, tasks
+from duetime.scheduler.store.schema.tables.deliveries import deliveries, inbox
+from duetime.scheduler.store.schema.tables.events import events
+from duetime.scheduler.store.schema.tables.tasks import labels, runs, tasks
 from sqlalchemy import Column, ColumnElement, Connection, Table, insert, literal_column, select, tuple_
 from sqlalchemy.exc import DataError, IntegrityError
 

@@ -9,17 +9,13 @@ from collections.abc import Callable, Sequence
 
 from duetime.scheduler.history.retention import RetentionKind
 from duetime.scheduler.store.retention.selection import TABLES, RowCondition, RowKey
-from duetime.scheduler.store.schema.log_tables import run_logs
-from duetime.scheduler.store.schema.pool_tables import dependencies, usage
-from duetime.scheduler.store.schema.tables import (
-    attempts,
-    dead_letters,
-    deliveries,
-    events,
-    inbox,
-    runs,
-    tracebacks,
-)
+from duetime.scheduler.store.schema.tables.chains import dependencies
+from duetime.scheduler.store.schema.tables.dead_letters import dead_letters
+from duetime.scheduler.store.schema.tables.deliveries import deliveries, inbox
+from duetime.scheduler.store.schema.tables.events import events
+from duetime.scheduler.store.schema.tables.logs import run_logs
+from duetime.scheduler.store.schema.tables.pools import usage
+from duetime.scheduler.store.schema.tables.tasks import attempts, runs, tracebacks
 from sqlalchemy import Table, select, tuple_
 
 RowsOfTable = tuple[Table, RowCondition]

@@ -21,7 +21,7 @@ from duetime.scheduler.store.retention.deletion import RowCounts
 from duetime.scheduler.store.retention.parts import parts
 from duetime.scheduler.store.retention.row_json import columns, to_json
 from duetime.scheduler.store.retention.selection import RowKey, Selected
-from duetime.scheduler.store.schema.policy_tables import sweeps
+from duetime.scheduler.store.schema.tables.policies import sweeps
 from sqlalchemy import Connection, Table, literal, select, tuple_
 
 MAX_KEYS_COUNTED = 500

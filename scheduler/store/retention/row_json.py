@@ -20,7 +20,7 @@ from duetime.scheduler.store.schema.json_types import (
     policy_from_json,
     policy_to_json,
 )
-from duetime.scheduler.store.schema.tables import events
+from duetime.scheduler.store.schema.tables.events import events
 from duetime.scheduler.store.schema.types import (
     MAX_INTERVAL_US,
     ClosedSet,

@@ -14,20 +14,14 @@ from typing import Any
 
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.history.retention import RetentionKind, RetentionRule, ScopedRule
-from duetime.scheduler.store.schema.log_tables import run_logs
-from duetime.scheduler.store.schema.pool_tables import dependencies, usage
 from duetime.scheduler.store.schema.rows import CURRENT, LAST_FAILURE
-from duetime.scheduler.store.schema.tables import (
-    attempts,
-    dead_letters,
-    deliveries,
-    events,
-    inbox,
-    keys,
-    runs,
-    tasks,
-    tracebacks,
-)
+from duetime.scheduler.store.schema.tables.chains import dependencies
+from duetime.scheduler.store.schema.tables.dead_letters import dead_letters
+from duetime.scheduler.store.schema.tables.deliveries import deliveries, inbox
+from duetime.scheduler.store.schema.tables.events import events, keys
+from duetime.scheduler.store.schema.tables.logs import run_logs
+from duetime.scheduler.store.schema.tables.pools import usage
+from duetime.scheduler.store.schema.tables.tasks import attempts, runs, tasks, tracebacks
 from duetime.scheduler.task import State
 from sqlalchemy import (
     ColumnElement,

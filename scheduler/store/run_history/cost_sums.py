@@ -11,8 +11,8 @@ from duetime.scheduler.history.costs import CostGroup
 from duetime.scheduler.rules.time import zones
 from duetime.scheduler.store.database.dialects import dialect_of
 from duetime.scheduler.store.lists.time_buckets import QUARTER_OF_HOUR_S
-from duetime.scheduler.store.schema.pool_tables import usage
-from duetime.scheduler.store.schema.tables import runs, tasks
+from duetime.scheduler.store.schema.tables.pools import usage
+from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from sqlalchemy import Connection, func, select, type_coerce
 from sqlalchemy.types import NullType
 

@@ -13,7 +13,7 @@ from duetime.scheduler.store.database.dialects import dialect_of
 from duetime.scheduler.store.lists.time_buckets import Counted, minute_of, spread
 from duetime.scheduler.store.run_history import run_filter
 from duetime.scheduler.store.run_history.run_walk import RunWalk, together
-from duetime.scheduler.store.schema.tables import labels, runs, tasks
+from duetime.scheduler.store.schema.tables.tasks import labels, runs, tasks
 from duetime.scheduler.store.text_index.text_search import Condition
 from duetime.scheduler.task import State
 from sqlalchemy import Connection, func, select, type_coerce

@@ -13,17 +13,12 @@ from duetime.scheduler.ids import is_id
 from duetime.scheduler.rules.limits.price import amount_of
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.run_history.run_list import PoolUses
-from duetime.scheduler.store.schema.pool_tables import usage
 from duetime.scheduler.store.schema.rows import ATTEMPT, DEAD_LETTER, DELIVERY, EVENT, MESSAGE, RUN
-from duetime.scheduler.store.schema.tables import (
-    attempts,
-    dead_letters,
-    deliveries,
-    events,
-    inbox,
-    runs,
-    tracebacks,
-)
+from duetime.scheduler.store.schema.tables.dead_letters import dead_letters
+from duetime.scheduler.store.schema.tables.deliveries import deliveries, inbox
+from duetime.scheduler.store.schema.tables.events import events
+from duetime.scheduler.store.schema.tables.pools import usage
+from duetime.scheduler.store.schema.tables.tasks import attempts, runs, tracebacks
 from duetime.scheduler.store.statements import read
 from duetime.scheduler.store.statements.event_log import events_of
 from duetime.scheduler.task import Attempt, Delivery, InboxMessage, Run

@@ -18,8 +18,9 @@ from duetime.scheduler.store.database.dialects import dialect_of
 from duetime.scheduler.store.lists.tenants import tenants
 from duetime.scheduler.store.run_history import run_filter
 from duetime.scheduler.store.run_history.run_walk import AT, RunKey, RunWalk, keys_of
-from duetime.scheduler.store.schema.pool_tables import usage
-from duetime.scheduler.store.schema.tables import events, labels, runs, tasks
+from duetime.scheduler.store.schema.tables.events import events
+from duetime.scheduler.store.schema.tables.pools import usage
+from duetime.scheduler.store.schema.tables.tasks import labels, runs, tasks
 from duetime.scheduler.store.text_index import text_search
 from duetime.scheduler.store.text_index.text_search import Condition, Matches
 from sqlalchemy import Connection, func, select

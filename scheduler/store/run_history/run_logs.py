@@ -16,9 +16,9 @@ from duetime.scheduler.run_records import LogChunk
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.database import Database
 from duetime.scheduler.store.database.dialects import dialect_of
-from duetime.scheduler.store.schema.log_tables import run_logs
 from duetime.scheduler.store.schema.rows import chunk_values
-from duetime.scheduler.store.schema.tables import runs
+from duetime.scheduler.store.schema.tables.logs import run_logs
+from duetime.scheduler.store.schema.tables.tasks import runs
 from duetime.scheduler.view_parts import LogLine, RunLog
 from sqlalchemy import Connection, and_, bindparam, delete, func, or_, select, tuple_, update
 

@@ -12,8 +12,8 @@ from duetime.scheduler.rules.limits.price import amount_of
 from duetime.scheduler.store.database.dialects import dialect_of
 from duetime.scheduler.store.lists.tenants import tenants
 from duetime.scheduler.store.run_history.cost_sums import cost_sums
-from duetime.scheduler.store.schema.pool_tables import pools, usage
-from duetime.scheduler.store.schema.tables import runs, tasks
+from duetime.scheduler.store.schema.tables.pools import pools, usage
+from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.task import State
 from sqlalchemy import Connection, and_, case, false, func, or_, select, true
 

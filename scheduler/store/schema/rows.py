@@ -12,10 +12,13 @@ from duetime.scheduler.events import Event
 from duetime.scheduler.history.dead_letters import DeadLetter
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.run_records import LogChunk, Settlement
-from duetime.scheduler.store.schema import tables
 from duetime.scheduler.store.schema.constraints import WAKES
 from duetime.scheduler.store.schema.damage import salvaged
 from duetime.scheduler.store.schema.json_types import policy_from_json
+from duetime.scheduler.store.schema.tables.dead_letters import dead_letters
+from duetime.scheduler.store.schema.tables.deliveries import deliveries, inbox
+from duetime.scheduler.store.schema.tables.events import events
+from duetime.scheduler.store.schema.tables.tasks import attempts, runs, tasks
 from duetime.scheduler.store.schema.values import storable
 from duetime.scheduler.task import (
     Attempt,
@@ -57,13 +60,13 @@ def ordered(value: type[Any], **columns: C) -> tuple[C, ...]:
     return tuple(columns[name] for name in names[: len(columns)])
 
 
-TASK = columns_of(Task, tables.tasks)
-RUN = columns_of(Run, tables.runs)
-ATTEMPT = columns_of(Attempt, tables.attempts, without=["traceback"])
-EVENT = columns_of(Event, tables.events)
-DELIVERY = columns_of(Delivery, tables.deliveries)
-MESSAGE = columns_of(InboxMessage, tables.inbox)
-DEAD_LETTER = columns_of(DeadLetter, tables.dead_letters, without=["attempts", "title", "action", "replays"])
+TASK = columns_of(Task, tasks)
+RUN = columns_of(Run, runs)
+ATTEMPT = columns_of(Attempt, attempts, without=["traceback"])
+EVENT = columns_of(Event, events)
+DELIVERY = columns_of(Delivery, deliveries)
+MESSAGE = columns_of(InboxMessage, inbox)
+DEAD_LETTER = columns_of(DeadLetter, dead_letters, without=["attempts", "title", "action", "replays"])
 
 _TASK_NAMES = [column.name for column in TASK]
 _RUN_NAMES = [column.name for column in RUN]

@@ -10,7 +10,7 @@ from typing import Any
 
 from duetime.scheduler.records import Added
 from duetime.scheduler.run_records import Claim, ReadyRun
-from duetime.scheduler.store.schema.tables import runs, tasks
+from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.task import State
 from sqlalchemy import Connection, bindparam, select
 

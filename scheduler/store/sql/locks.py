@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 from duetime.scheduler.errors import IllegalMove, RunnerReplaced
 from duetime.scheduler.store.database.dialects import dialect_of
-from duetime.scheduler.store.schema.pool_tables import runner
-from duetime.scheduler.store.schema.tables import runs, tasks
+from duetime.scheduler.store.schema.tables.pools import runner
+from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from sqlalchemy import ARRAY, ColumnElement, Connection, Text, any_, bindparam, select
 
 

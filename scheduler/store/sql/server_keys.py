@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from duetime.scheduler.store.database.database import Database
 from duetime.scheduler.store.database.dialects import dialect_of
-from duetime.scheduler.store.schema.pool_tables import server_keys
+from duetime.scheduler.store.schema.tables.pools import server_keys
 from sqlalchemy import Connection, select
 
 _KEY_BYTES = 32

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from duetime.scheduler.rules.states import OPEN, TERMINAL
 from duetime.scheduler.store.schema.rows import CURRENT
-from duetime.scheduler.store.schema.tables import labels, runs, tasks
+from duetime.scheduler.store.schema.tables.tasks import labels, runs, tasks
 from duetime.scheduler.store.text_index import text_search
 from duetime.scheduler.store.text_index.text_search import Condition, titled, titled_by_reading
 from duetime.scheduler.task import State
@@ -42,7 +42,7 @@ def conditions(tenant: str, where: TaskFilter, titled: Callable[[str], Condition
 
 
 def phase_of(state: State) -> State:
-    """Return the phase by which an index finds runs of a state (`tables.PHASE`)."""
+    """Return the phase by which an index finds runs of a state (`tasks.PHASE`)."""
     return State.READY if state is State.RUNNING else state
 
 

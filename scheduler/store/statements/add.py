@@ -20,7 +20,7 @@ from duetime.scheduler.store.schema.rows import (
     new_run_values,
     task_values,
 )
-from duetime.scheduler.store.schema.tables import labels, runs, tasks
+from duetime.scheduler.store.schema.tables.tasks import labels, runs, tasks
 from duetime.scheduler.store.sql.batch import Batch
 from duetime.scheduler.store.statements import event_log, idempotency, links, read, twins
 from duetime.scheduler.store.statements.idempotency import Name, name_of

@@ -12,7 +12,8 @@ from duetime.scheduler.records import Change
 from duetime.scheduler.rules.states import check_move
 from duetime.scheduler.store.schema.json_types import policy_to_json
 from duetime.scheduler.store.schema.rows import EVENT, folded, held, in_json, listed_at, new_run_values, twin_hash
-from duetime.scheduler.store.schema.tables import events, labels, runs, tasks
+from duetime.scheduler.store.schema.tables.events import events
+from duetime.scheduler.store.schema.tables.tasks import labels, runs, tasks
 from duetime.scheduler.store.statements import add, event_log, links, read, ready_runs, side_runs
 from duetime.scheduler.store.statements.event_log import FOLLOWED, TASK_DEADLINE
 from duetime.scheduler.task import Json, RetryPolicy, Run, State, Task

@@ -23,11 +23,12 @@ from duetime.scheduler.store.database.unreadable import Unreadable
 from duetime.scheduler.store.migrations.upgrade import HEAD, revision
 from duetime.scheduler.store.schema.damage import Salvaged, is_damaged, salvaged
 from duetime.scheduler.store.schema.rows import NOT_PAUSED, RUN, TASK, Row, folded
-from duetime.scheduler.store.schema.tables import attempts, runs, tasks
+from duetime.scheduler.store.schema.tables.tasks import attempts, runs, tasks
 from duetime.scheduler.store.schema.values import LAST_INSTANT
 from duetime.scheduler.store.sql.locks import lock_tasks_of
-from duetime.scheduler.store.statements import endings, event_log, read
-from duetime.scheduler.store.statements.endings import AttemptEnd, Claimed
+from duetime.scheduler.store.statements import event_log, read
+from duetime.scheduler.store.statements.endings import endings
+from duetime.scheduler.store.statements.endings.claimed import AttemptEnd, Claimed
 from duetime.scheduler.store.statements.read import TASK_AND_RUN
 from duetime.scheduler.store.statements.ready_runs import ACTIVE
 from duetime.scheduler.store.statements.settle import concluding

@@ -21,13 +21,14 @@ from duetime.scheduler.rules.states import FAILURES, TERMINAL, check_move
 from duetime.scheduler.run_records import Claim, Settlement
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.dialects import dialect_of
-from duetime.scheduler.store.schema.pool_tables import dependencies
 from duetime.scheduler.store.schema.rows import CURRENT, task_and_run
-from duetime.scheduler.store.schema.tables import runs, tasks
+from duetime.scheduler.store.schema.tables.chains import dependencies
+from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.store.sql.batch import Batch
 from duetime.scheduler.store.sql.locks import exactly
-from duetime.scheduler.store.statements import endings, event_log
-from duetime.scheduler.store.statements.endings import AttemptEnd, Claimed
+from duetime.scheduler.store.statements import event_log
+from duetime.scheduler.store.statements.endings import endings
+from duetime.scheduler.store.statements.endings.claimed import AttemptEnd, Claimed
 from duetime.scheduler.store.statements.read import TASK_AND_RUN
 from duetime.scheduler.store.statements.ready_runs import ACTIVE
 from duetime.scheduler.task import Run, State, Task

@@ -17,7 +17,8 @@ from duetime.scheduler.records import LastChange
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.dialects import dialect_of
 from duetime.scheduler.store.schema.rows import EVENT, RUN, from_json, values_of
-from duetime.scheduler.store.schema.tables import events, runs
+from duetime.scheduler.store.schema.tables.events import events
+from duetime.scheduler.store.schema.tables.tasks import runs
 from duetime.scheduler.store.sql.batch import Batch
 from duetime.scheduler.task import Json, Run, State, Task
 from sqlalchemy import (

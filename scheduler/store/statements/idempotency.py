@@ -18,7 +18,8 @@ from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.dialects import dialect_of
 from duetime.scheduler.store.schema.damage import DamagedValue
 from duetime.scheduler.store.schema.rows import CURRENT
-from duetime.scheduler.store.schema.tables import events, keys, runs
+from duetime.scheduler.store.schema.tables.events import events, keys
+from duetime.scheduler.store.schema.tables.tasks import runs
 from duetime.scheduler.store.schema.values import encode
 from duetime.scheduler.store.sql.batch import Batch
 from duetime.scheduler.store.sql.positional import PositionalStatement

@@ -13,9 +13,9 @@ from duetime.scheduler.ids import is_id, new_id
 from duetime.scheduler.rules.occurrences import dated_like
 from duetime.scheduler.rules.states import TERMINAL, check_move
 from duetime.scheduler.store.database import unreadable
-from duetime.scheduler.store.schema.pool_tables import dependencies
 from duetime.scheduler.store.schema.rows import CURRENT, NEW_RUN_VALUES, new_run_values, task_and_run
-from duetime.scheduler.store.schema.tables import runs, tasks
+from duetime.scheduler.store.schema.tables.chains import dependencies
+from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.store.sql.batch import Batch
 from duetime.scheduler.store.statements import dependants, event_log, read
 from duetime.scheduler.store.statements.dependants import OPEN

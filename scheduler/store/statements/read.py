@@ -22,7 +22,8 @@ from duetime.scheduler.store.schema.rows import (
     folded,
     task_and_run,
 )
-from duetime.scheduler.store.schema.tables import attempts, deliveries, runs, tasks
+from duetime.scheduler.store.schema.tables.deliveries import deliveries
+from duetime.scheduler.store.schema.tables.tasks import attempts, runs, tasks
 from duetime.scheduler.task import Delivery, Run, State, Task
 from duetime.scheduler.views import TaskRecord
 from sqlalchemy import Connection, and_, bindparam, func, literal_column, select

@@ -11,7 +11,7 @@ from duetime.scheduler.run_records import ReadyRun, RunningRun
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.schema.damage import is_damaged
 from duetime.scheduler.store.schema.rows import NOT_PAUSED, Row, ordered
-from duetime.scheduler.store.schema.tables import attempts, runs, tasks
+from duetime.scheduler.store.schema.tables.tasks import attempts, runs, tasks
 from duetime.scheduler.store.schema.types import Instant
 from duetime.scheduler.task import DeadlineType, State, Task
 from sqlalchemy import ColumnElement, Connection, Select, and_, bindparam, func, literal_column, select, true, update

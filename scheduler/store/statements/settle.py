@@ -15,10 +15,11 @@ from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.dialects import dialect_of
 from duetime.scheduler.store.schema.damage import salvaged
 from duetime.scheduler.store.schema.rows import ordered
-from duetime.scheduler.store.schema.tables import runs, tasks
+from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.store.sql.locks import among, lock_tasks_of
-from duetime.scheduler.store.statements import dependants, endings
-from duetime.scheduler.store.statements.endings import AttemptEnd, Claimed
+from duetime.scheduler.store.statements import dependants
+from duetime.scheduler.store.statements.endings import endings
+from duetime.scheduler.store.statements.endings.claimed import AttemptEnd, Claimed
 from duetime.scheduler.task import State
 from sqlalchemy import Connection, bindparam, select
 

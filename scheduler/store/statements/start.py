@@ -11,7 +11,7 @@ from duetime.scheduler.events import EventKind
 from duetime.scheduler.run_records import Claim, ReadyRun, Start
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.schema.rows import NOT_PAUSED, task_and_run
-from duetime.scheduler.store.schema.tables import attempts, runs, tasks
+from duetime.scheduler.store.schema.tables.tasks import attempts, runs, tasks
 from duetime.scheduler.store.schema.types import Instant
 from duetime.scheduler.store.sql.batch import Batch
 from duetime.scheduler.store.sql.locks import check_epoch, exactly, lock_tasks_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from duetime.scheduler.store.schema.rows import CURRENT, folded, twin_hash
-from duetime.scheduler.store.schema.tables import runs, tasks
+from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.store.sql.positional import PositionalStatement
 from duetime.scheduler.store.sql.task_filter import OPEN_SECTION, PER_SECTION
 from sqlalchemy import Connection, and_, bindparam, select

@@ -15,7 +15,8 @@ from typing import Any
 from duetime.scheduler.store.database.dialects import dialect_of
 from duetime.scheduler.store.migrations import trigrams
 from duetime.scheduler.store.schema.rows import folded
-from duetime.scheduler.store.schema.tables import events, tasks
+from duetime.scheduler.store.schema.tables.events import events
+from duetime.scheduler.store.schema.tables.tasks import tasks
 from duetime.scheduler.store.text_index import sqlite_index
 from sqlalchemy import (
     ARRAY,

@@ -19,7 +19,7 @@ from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.store.migrations.upgrade import HEAD
 from duetime.scheduler.store.retention import deletion
 from duetime.scheduler.store.schema.base import Base
-from duetime.scheduler.store.schema.tables import events
+from duetime.scheduler.store.schema.tables.events import events
 from duetime.scheduler.task import State
 from sqlalchemy import select
 

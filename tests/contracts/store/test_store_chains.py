@@ -20,8 +20,8 @@ from duetime.scheduler.rules.settlement import concluded
 from duetime.scheduler.rules.states import OPEN
 from duetime.scheduler.run_records import Start
 from duetime.scheduler.store import Store
-from duetime.scheduler.store.schema.pool_tables import dependencies
-from duetime.scheduler.store.schema.tables import runs
+from duetime.scheduler.store.schema.tables.chains import dependencies
+from duetime.scheduler.store.schema.tables.tasks import runs
 from duetime.scheduler.task import DeadlineType, State
 from duetime.scheduler.views import TaskRecord
 from sqlalchemy import update

@@ -13,7 +13,7 @@ import pytest
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.events import EventFilter
 from duetime.scheduler.store import Store, open_store
-from duetime.scheduler.store.schema.pool_tables import server_keys
+from duetime.scheduler.store.schema.tables.pools import server_keys
 from duetime.scheduler.store.sql.cursors import Cursors
 from duetime.scheduler.views import TaskFilter
 from sqlalchemy import delete, event, select

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from duetime.scheduler.store import Store
-from duetime.scheduler.store.schema.access_tables import ended_sessions
+from duetime.scheduler.store.schema.tables.access import ended_sessions
 from sqlalchemy import func, select
 
 from tests.builders import NOON, Clock

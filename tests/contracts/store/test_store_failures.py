@@ -13,7 +13,7 @@ from duetime.scheduler.rules.settlement import settle
 from duetime.scheduler.run_records import Start
 from duetime.scheduler.store import Store
 from duetime.scheduler.store.schema.rows import LAST_FAILURE
-from duetime.scheduler.store.schema.tables import runs
+from duetime.scheduler.store.schema.tables.tasks import runs
 from duetime.scheduler.task import DeadlineType, RetryPolicy, State
 from duetime.scheduler.views import TaskFilter, TaskRecord
 from sqlalchemy import func, select

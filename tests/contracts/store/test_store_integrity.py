@@ -12,7 +12,7 @@ from duetime.scheduler.rules.states import LEGAL
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.store.integrity import MAX_ROWS_NAMED, Integrity
 from duetime.scheduler.store.schema.constraints import INVARIANTS
-from duetime.scheduler.store.schema.tables import events
+from duetime.scheduler.store.schema.tables.events import events
 from duetime.scheduler.task import State
 from sqlalchemy import Connection, insert
 

@@ -19,7 +19,8 @@ from duetime.scheduler.store.retention import deletion
 from duetime.scheduler.store.retention.selection import Selected
 from duetime.scheduler.store.schema.base import Base
 from duetime.scheduler.store.schema.rows import run_values
-from duetime.scheduler.store.schema.tables import events, runs, tasks
+from duetime.scheduler.store.schema.tables.events import events
+from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.task import State
 from duetime.scheduler.views import TaskRecord
 from sqlalchemy import func, select

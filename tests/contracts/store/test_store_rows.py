@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from duetime.scheduler.run_records import ReadyRun
 from duetime.scheduler.store.schema.rows import ordered
-from duetime.scheduler.store.schema.tables import runs
-from duetime.scheduler.store.statements.endings import Claimed
+from duetime.scheduler.store.schema.tables.tasks import runs
+from duetime.scheduler.store.statements.endings.claimed import Claimed
 
 
 @pytest.mark.parametrize("value", [ReadyRun, Claimed])

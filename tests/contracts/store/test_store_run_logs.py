@@ -9,7 +9,7 @@ from duetime.scheduler.history.run_detail import RunNotFound
 from duetime.scheduler.history.run_log import MAX_RUN_LOG_BYTES
 from duetime.scheduler.run_records import Claim, Verdict
 from duetime.scheduler.store import Store
-from duetime.scheduler.store.schema.log_tables import run_logs
+from duetime.scheduler.store.schema.tables.logs import run_logs
 from duetime.scheduler.task import State
 from sqlalchemy import create_engine, update
 

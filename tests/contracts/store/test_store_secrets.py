@@ -10,7 +10,7 @@ from duetime.scheduler.errors import InvalidArgument, InvalidSetting
 from duetime.scheduler.store import Store
 from duetime.scheduler.store.access.cipher import Cipher
 from duetime.scheduler.store.access.secrets import Secrets
-from duetime.scheduler.store.schema.access_tables import secrets
+from duetime.scheduler.store.schema.tables.access import secrets
 from sqlalchemy import select, update
 
 from tests.builders import NOON, Clock

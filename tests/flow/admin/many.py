@@ -5,7 +5,8 @@ from __future__ import annotations
 from contextlib import closing
 
 from duetime.scheduler.store import open_store
-from duetime.scheduler.store.schema.tables import attempts, dead_letters, labels, runs, tasks
+from duetime.scheduler.store.schema.tables.dead_letters import dead_letters
+from duetime.scheduler.store.schema.tables.tasks import attempts, labels, runs, tasks
 from sqlalchemy import Connection, Table, create_engine, text
 
 from tests.flow.admin.sample import fill

@@ -11,7 +11,7 @@ import pytest
 from duetime.scheduler.audit.entry import AuditEntry, AuditFilter, AuditKind
 from duetime.scheduler.rules.alerts.alert import Alert, Phase
 from duetime.scheduler.store import open_store
-from duetime.scheduler.store.schema.audit_tables import audit_entries
+from duetime.scheduler.store.schema.tables.audit import audit_entries
 from duetime.server.rest.administration import retention
 from sqlalchemy import update
 

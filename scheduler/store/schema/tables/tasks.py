@@ -6,11 +6,9 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from duetime.scheduler.events import EventKind
-from duetime.scheduler.store.schema.base import Base, Said, Serial, column, partial, table
+from duetime.scheduler.store.schema.base import Base, Said, column, partial, table
 from duetime.scheduler.store.schema.json_types import JsonValue
-from duetime.scheduler.store.schema.types import ThisTransaction
-from duetime.scheduler.task import DeadlineType, DeliveryState, Notify, Penalty, RetryPolicy, State, Tier
+from duetime.scheduler.task import DeadlineType, Notify, Penalty, RetryPolicy, State, Tier
 from sqlalchemy import BigInteger, Computed, ForeignKey, Index, false
 
 PHASE = "CASE state WHEN 'running' THEN 'ready' ELSE state END"
@@ -164,137 +162,8 @@ class TracebackRow(Base):
     text: Said
 
 
-class EventRow(Base):
-    """One change of a task, its actor and reason; `revision` is the task's after it. `tx` orders commits.
-
-    Its task and run are no foreign keys: these would cost each schedule call a tenth of its time in the server.
-    """
-
-    __tablename__ = "events"
-    __table_args__ = (
-        Index("events_by_task", "task_id", "seq", unique=True),
-        Index("events_by_time", "tenant", "at", "id"),
-        partial("events_by_tx", "tx", "id", where="tx IS NOT NULL"),
-        {"sqlite_autoincrement": True},
-    )
-
-    id: int = column(Serial, primary_key=True)
-    tenant: str
-    task_id: str
-    run_id: str | None
-    seq: int
-    at: datetime
-    kind: EventKind
-    actor: Said
-    reason: Said | None
-    from_state: State | None
-    to_state: State | None
-    attempt: int | None
-    before: Mapping[str, Any] | None
-    after: Mapping[str, Any] | None
-    revision: int | None
-    tx: int | None = column(BigInteger(), server_default=ThisTransaction())
-    via: Said | None
-
-
-class KeyRow(Base):
-    """An idempotency key and the content of its first use; `revision` is the task's after the change that it names.
-
-    A key without a `revision` names the call that made the task. `look_at` is when it may expire: it is examined then.
-    """
-
-    __tablename__ = "idempotency_keys"
-    __table_args__ = (
-        Index("idempotency_keys_by_look", "look_at"),
-        {"sqlite_with_rowid": False},
-    )
-
-    tenant: str = column(primary_key=True)
-    key: str = column(primary_key=True)
-    task_id: str
-    fingerprint: Mapping[str, Any]
-    expires_at: datetime | None
-    derived: bool
-    revision: int | None
-    look_at: datetime | None
-
-
-class DeadLetterRow(Base):
-    """A run that is out of attempts, with the payload as it was.
-
-    `closed_at` is when it was replayed, as the run `replayed_as` by the `replay_number`th replay, or discarded.
-    """
-
-    __tablename__ = "dead_letters"
-    __table_args__ = (
-        Index("dead_letters_by_time", "tenant", "at", "run_id"),
-        partial("dead_letters_by_replay", "replayed_as", where="replayed_as IS NOT NULL"),
-    )
-
-    run_id: str = column(ForeignKey("runs.id"), primary_key=True)
-    task_id: str
-    tenant: str
-    at: datetime
-    reason: Said
-    payload: Mapping[str, Any]
-    closed_at: datetime | None
-    replayed_as: str | None
-    replay_number: int | None
-
-
-class InboxRow(Base):
-    """An outcome in a user's inbox; `mentioned_at` is when a list first named it. Of `quiet` ones nobody was told."""
-
-    __tablename__ = "inbox"
-    __table_args__ = (
-        Index("inbox_by_time", "tenant", "user", "created_at", "id"),
-        partial("inbox_unread", "tenant", "user", "created_at", "id", where="read_at IS NULL"),
-        partial("inbox_quiet", "tenant", "user", "created_at", where="quiet"),
-    )
-
-    id: str = column(primary_key=True)
-    tenant: str
-    user: str
-    task_id: str
-    run_id: str = column(ForeignKey("runs.id"), unique=True)
-    title: Said
-    text: Said
-    state: State
-    created_at: datetime
-    read_at: datetime | None
-    mentioned_at: datetime | None
-    quiet: bool = column(server_default=false())
-
-
-class DeliveryRow(Base):
-    """Delivery of one outcome to a user through one channel; its inbox message must exist."""
-
-    __tablename__ = "deliveries"
-    __table_args__ = (
-        Index("deliveries_by_run", "run_id", "channel", unique=True),
-        partial("deliveries_due", "next_at", where="next_at IS NOT NULL"),
-    )
-
-    id: str = column(primary_key=True)
-    tenant: str
-    task_id: str
-    run_id: str = column(ForeignKey("inbox.run_id"))
-    channel: str
-    state: DeliveryState
-    attempts: int
-    next_at: datetime | None
-    delivered_at: datetime | None
-    error: Said | None
-    traceparent: str | None
-
-
 tasks = table(TaskRow)
 labels = table(LabelRow)
 runs = table(RunRow)
 attempts = table(AttemptRow)
 tracebacks = table(TracebackRow)
-events = table(EventRow)
-keys = table(KeyRow)
-dead_letters = table(DeadLetterRow)
-deliveries = table(DeliveryRow)
-inbox = table(InboxRow)

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from datetime import datetime
+from typing import Any
 
-from duetime.scheduler.events import EventKind
-from duetime.scheduler.rules.order import penalty
 from duetime.scheduler.rules.states import FAILURES, TERMINAL, attempt_outcome, check_move
 from duetime.scheduler.run_records import Settlement
-from duetime.scheduler.store.schema.log_tables import run_logs
-from duetime.scheduler.store.schema.pool_tables import usage
 from duetime.scheduler.store.schema.rows import (
     DELIVERY,
     LAST_FAILURE,
@@ -20,18 +15,22 @@ from duetime.scheduler.store.schema.rows import (
     RUN_VALUES,
     chunk_values,
     delivery_values,
-    held,
-    in_json,
     message_values,
     run_values,
     traceback_values,
 )
-from duetime.scheduler.store.schema.tables import attempts, dead_letters, deliveries, inbox, runs, tasks, tracebacks
+from duetime.scheduler.store.schema.tables.dead_letters import dead_letters
+from duetime.scheduler.store.schema.tables.deliveries import deliveries, inbox
+from duetime.scheduler.store.schema.tables.logs import run_logs
+from duetime.scheduler.store.schema.tables.pools import usage
+from duetime.scheduler.store.schema.tables.tasks import attempts, runs, tasks, tracebacks
 from duetime.scheduler.store.sql.batch import Batch, together
 from duetime.scheduler.store.sql.locks import exactly
 from duetime.scheduler.store.sql.recordset import Rows
 from duetime.scheduler.store.statements import event_log, side_runs
-from duetime.scheduler.task import Penalty, Run, State
+from duetime.scheduler.store.statements.endings import events as ending_events
+from duetime.scheduler.store.statements.endings.claimed import AttemptEnd, Claimed
+from duetime.scheduler.task import Run, State
 from sqlalchemy import Connection, bindparam, false, func, insert, null, select, true, update
 
 END = (
@@ -79,43 +78,9 @@ _PAYLOAD = select(tasks.c.payload).where(tasks.c.id == bindparam("of_task")).sca
 _LETTERS = Batch(insert(dead_letters).values(payload=_PAYLOAD), ("run_id", "task_id", "tenant", "at", "reason"))
 _MESSAGES = Batch(insert(inbox), [column.name for column in MESSAGE])
 _DELIVERIES = Batch(insert(deliveries), [column.name for column in DELIVERY])
-WAITS = "waits_seconds"
-"""In the event of a suspension: for how long the run waits, if not until an instant of the clock."""
-
 _USAGE, _TRACEBACKS, _LOGS = (
     Batch(insert(table), [column.name for column in table.c]) for table in (usage, tracebacks, run_logs)
 )
-
-
-class Claimed(NamedTuple):
-    """Columns of a stored run and its task that decide about its end."""
-
-    run_id: str
-    task_id: str
-    tenant: str
-    state: State
-    attempt: int
-    worker: str
-    scheduled_for: datetime
-    cancel_requested: bool
-    revision: int
-    repeat: str | None
-    paused: bool
-    deadline: datetime | None
-    penalty: Penalty
-    followed: bool
-
-
-@dataclass(frozen=True, slots=True)
-class AttemptEnd:
-    """A valid settlement, with the run that it ends."""
-
-    claim: Claimed
-    settlement: Settlement
-    crashed: bool = False
-
-    def next_run(self) -> Run | None:
-        return held(run, run.scheduled_for) if (run := self.settlement.next_run) else None
 
 
 def write(connection: Connection, endings: Sequence[AttemptEnd], now: datetime) -> None:
@@ -145,7 +110,7 @@ def follow(connection: Connection, endings: Sequence[AttemptEnd], now: datetime)
 
 def _following(connection: Connection, endings: Sequence[AttemptEnd], now: datetime) -> list[tuple[Batch, Rows]]:
     return [
-        event_log.appending(connection, [entry for ending in endings for entry in _entries(ending, now)]),
+        event_log.appending(connection, [entry for ending in endings for entry in ending_events.entries(ending, now)]),
         (_SUPERSEDE, [_origin(ending.claim) for ending in endings if _supersedes(ending)]),
         (_LETTERS, [_letter(ending, now) for ending in endings if ending.settlement.dead_letter]),
         (_MESSAGES, [message_values(ending.settlement.inbox) for ending in endings if ending.settlement.inbox]),
@@ -222,64 +187,6 @@ def _supersedes(ending: AttemptEnd) -> bool:
 
 def _origin(claim: Claimed) -> dict[str, Any]:
     return {"ending": claim.run_id, "of_task": claim.task_id, "of_time": claim.scheduled_for}
-
-
-def _entries(ending: AttemptEnd, now: datetime) -> list[event_log.EventValues]:
-    claim, settlement = ending.claim, ending.settlement
-    ended = event_log.entry(
-        claim.tenant,
-        claim.task_id,
-        claim.run_id,
-        now,
-        kind=settlement.kind,
-        actor=claim.worker or event_log.ITSELF,
-        reason=settlement.reason,
-        move=(claim.state, settlement.to),
-        attempt=claim.attempt or None,
-        after=None if settlement.waits is None else {WAITS: settlement.waits.total_seconds()},
-    )
-    following = ending.next_run()
-    late = [_missed_entry(ending, now)] if _missed(ending, now) else []
-    return [ended, *late, _next_entry(following, now)] if following else [ended, *late]
-
-
-def _missed(ending: AttemptEnd, now: datetime) -> bool:
-    """Whether the run ended without meeting its deadline; a run ends once, so this is recorded once."""
-    if ending.settlement.to is State.EXPIRED:
-        return True
-    deadline = ending.claim.deadline
-    return deadline is not None and now > deadline and ending.settlement.to in {State.SUCCEEDED, State.FAILED}
-
-
-def _missed_entry(ending: AttemptEnd, now: datetime) -> event_log.EventValues:
-    claim = ending.claim
-    deadline = claim.deadline or now
-    late = max(now - deadline, timedelta(0))
-    cost = penalty(claim.penalty, late, deadline - claim.scheduled_for)
-    return event_log.entry(
-        claim.tenant,
-        claim.task_id,
-        claim.run_id,
-        now,
-        kind=EventKind.DEADLINE_MISSED,
-        actor=event_log.ITSELF,
-        attempt=claim.attempt or None,
-        after={"deadline": in_json(claim.deadline), "late_seconds": late.total_seconds(), "penalty": cost},
-    )
-
-
-def _next_entry(run: Run, now: datetime) -> event_log.EventValues:
-    check_move(None, run.state)
-    return event_log.entry(
-        run.tenant,
-        run.task_id,
-        run.id,
-        now,
-        kind=EventKind.NEXT_OCCURRENCE,
-        actor=event_log.ITSELF,
-        move=(None, run.state),
-        after={"scheduled_for": in_json(run.scheduled_for), "number": run.number},
-    )
 
 
 def _usage_rows(ending: AttemptEnd, now: datetime) -> list[dict[str, Any]]:

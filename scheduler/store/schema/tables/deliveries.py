@@ -1,0 +1,59 @@
+"""The tables of what users are told: the inbox and deliveries."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from duetime.scheduler.store.schema.base import Base, Said, column, partial, table
+from duetime.scheduler.task import DeliveryState, State
+from sqlalchemy import ForeignKey, Index, false
+
+
+class InboxRow(Base):
+    """An outcome in a user's inbox; `mentioned_at` is when a list first named it. Of `quiet` ones nobody was told."""
+
+    __tablename__ = "inbox"
+    __table_args__ = (
+        Index("inbox_by_time", "tenant", "user", "created_at", "id"),
+        partial("inbox_unread", "tenant", "user", "created_at", "id", where="read_at IS NULL"),
+        partial("inbox_quiet", "tenant", "user", "created_at", where="quiet"),
+    )
+
+    id: str = column(primary_key=True)
+    tenant: str
+    user: str
+    task_id: str
+    run_id: str = column(ForeignKey("runs.id"), unique=True)
+    title: Said
+    text: Said
+    state: State
+    created_at: datetime
+    read_at: datetime | None
+    mentioned_at: datetime | None
+    quiet: bool = column(server_default=false())
+
+
+class DeliveryRow(Base):
+    """Delivery of one outcome to a user through one channel; its inbox message must exist."""
+
+    __tablename__ = "deliveries"
+    __table_args__ = (
+        Index("deliveries_by_run", "run_id", "channel", unique=True),
+        partial("deliveries_due", "next_at", where="next_at IS NOT NULL"),
+    )
+
+    id: str = column(primary_key=True)
+    tenant: str
+    task_id: str
+    run_id: str = column(ForeignKey("inbox.run_id"))
+    channel: str
+    state: DeliveryState
+    attempts: int
+    next_at: datetime | None
+    delivered_at: datetime | None
+    error: Said | None
+    traceparent: str | None
+
+
+deliveries = table(DeliveryRow)
+inbox = table(InboxRow)

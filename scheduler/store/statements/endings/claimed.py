@@ -1,0 +1,44 @@
+"""A claimed run as its end finds it, and what is to become of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple
+
+from duetime.scheduler.run_records import Settlement
+from duetime.scheduler.store.schema.rows import (
+    held,
+)
+from duetime.scheduler.task import Penalty, Run, State
+
+
+class Claimed(NamedTuple):
+    """Columns of a stored run and its task that decide about its end."""
+
+    run_id: str
+    task_id: str
+    tenant: str
+    state: State
+    attempt: int
+    worker: str
+    scheduled_for: datetime
+    cancel_requested: bool
+    revision: int
+    repeat: str | None
+    paused: bool
+    deadline: datetime | None
+    penalty: Penalty
+    followed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptEnd:
+    """A valid settlement, with the run that it ends."""
+
+    claim: Claimed
+    settlement: Settlement
+    crashed: bool = False
+
+    def next_run(self) -> Run | None:
+        return held(run, run.scheduled_for) if (run := self.settlement.next_run) else None

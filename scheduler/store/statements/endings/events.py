@@ -1,0 +1,76 @@
+"""The events of an end: how the attempt ended, the deadline that it missed, the next occurrence."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from duetime.scheduler.events import EventKind
+from duetime.scheduler.rules.order import penalty
+from duetime.scheduler.rules.states import check_move
+from duetime.scheduler.store.schema.rows import (
+    in_json,
+)
+from duetime.scheduler.store.statements import event_log
+from duetime.scheduler.store.statements.endings.claimed import AttemptEnd
+from duetime.scheduler.task import Run, State
+
+WAITS = "waits_seconds"
+"""In the event of a suspension: for how long the run waits, if not until an instant of the clock."""
+
+
+def entries(ending: AttemptEnd, now: datetime) -> list[event_log.EventValues]:
+    claim, settlement = ending.claim, ending.settlement
+    ended = event_log.entry(
+        claim.tenant,
+        claim.task_id,
+        claim.run_id,
+        now,
+        kind=settlement.kind,
+        actor=claim.worker or event_log.ITSELF,
+        reason=settlement.reason,
+        move=(claim.state, settlement.to),
+        attempt=claim.attempt or None,
+        after=None if settlement.waits is None else {WAITS: settlement.waits.total_seconds()},
+    )
+    following = ending.next_run()
+    late = [_missed_entry(ending, now)] if _missed(ending, now) else []
+    return [ended, *late, _next_entry(following, now)] if following else [ended, *late]
+
+
+def _missed(ending: AttemptEnd, now: datetime) -> bool:
+    """Whether the run ended without meeting its deadline; a run ends once, so this is recorded once."""
+    if ending.settlement.to is State.EXPIRED:
+        return True
+    deadline = ending.claim.deadline
+    return deadline is not None and now > deadline and ending.settlement.to in {State.SUCCEEDED, State.FAILED}
+
+
+def _missed_entry(ending: AttemptEnd, now: datetime) -> event_log.EventValues:
+    claim = ending.claim
+    deadline = claim.deadline or now
+    late = max(now - deadline, timedelta(0))
+    cost = penalty(claim.penalty, late, deadline - claim.scheduled_for)
+    return event_log.entry(
+        claim.tenant,
+        claim.task_id,
+        claim.run_id,
+        now,
+        kind=EventKind.DEADLINE_MISSED,
+        actor=event_log.ITSELF,
+        attempt=claim.attempt or None,
+        after={"deadline": in_json(claim.deadline), "late_seconds": late.total_seconds(), "penalty": cost},
+    )
+
+
+def _next_entry(run: Run, now: datetime) -> event_log.EventValues:
+    check_move(None, run.state)
+    return event_log.entry(
+        run.tenant,
+        run.task_id,
+        run.id,
+        now,
+        kind=EventKind.NEXT_OCCURRENCE,
+        actor=event_log.ITSELF,
+        move=(None, run.state),
+        after={"scheduled_for": in_json(run.scheduled_for), "number": run.number},
+    )
