@@ -16,7 +16,7 @@ from duetime.scheduler.principal import LOCAL
 from duetime.scheduler.request import Request
 from duetime.server.app import build
 from duetime.server.settings.model import Settings
-from duetime.tools.arguments import Arguments
+from duetime.tools.arguments.arguments import Arguments
 from duetime.tools.results import answer
 from duetime.tools.schedule_task import schedule_task
 from duetime.tools.threads import cross

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from duetime.scheduler.request import ActionOnTask
-from duetime.tools.argument_types import Choice, Text, Whole
-from duetime.tools.arguments import Argument
+from duetime.tools.arguments.arguments import Argument
+from duetime.tools.arguments.types import Choice, Text, Whole
 from duetime.tools.definition import KEY, REVISION, TASK_ID, TIME, Definition, Sender, hints
 from duetime.tools.results import task_answer
 from mcp.types import CallToolResult

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from duetime.tools.argument_types import Text
-from duetime.tools.arguments import Argument
+from duetime.tools.arguments.arguments import Argument
+from duetime.tools.arguments.types import Text
 from duetime.tools.definition import KEY, REVISION, TASK_ID, Definition, Sender, hints
 from duetime.tools.results import task_answer
 from mcp.types import CallToolResult

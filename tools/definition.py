@@ -10,8 +10,8 @@ from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.principal import Principal, Scope
 from duetime.scheduler.request import DEADLINE_KINDS, RETRY_BOUNDS
 from duetime.scheduler.task import Json, Notify, Tier
-from duetime.tools.argument_types import Amounts, Choice, Length, Object, Text, Texts, Whole
-from duetime.tools.arguments import Argument, Arguments
+from duetime.tools.arguments.arguments import Argument, Arguments
+from duetime.tools.arguments.types import Amounts, Choice, Length, Object, Text, Texts, Whole
 from duetime.tools.output_schema import Output
 from duetime.widgets.cards import TASK_CARD
 from mcp.types import CallToolResult, ToolAnnotations

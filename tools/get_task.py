@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from duetime.scheduler.events import EventFilter
 from duetime.scheduler.intake.validation import WAIT_FOR, wait_seconds
-from duetime.tools.argument_types import Flag, Length
-from duetime.tools.arguments import Argument
+from duetime.tools.arguments.arguments import Argument
+from duetime.tools.arguments.types import Flag, Length
 from duetime.tools.definition import TASK_ID, Definition, Sender, hints
 from duetime.tools.results import history_part, task_answer
 from duetime.tools.threads import wait_for_end

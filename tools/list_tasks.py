@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from duetime.scheduler.views import TaskFilter
-from duetime.tools.argument_types import Choice, Text, Whole
-from duetime.tools.arguments import Argument
+from duetime.tools.arguments.arguments import Argument
+from duetime.tools.arguments.filters import MEANT_STATES, STATES, states_of
+from duetime.tools.arguments.types import Choice, Text, Whole
 from duetime.tools.definition import TIME, Definition, Sender, hints
-from duetime.tools.filters import MEANT_STATES, STATES, states_of
 from duetime.tools.results import page_answer
 from duetime.widgets.cards import TASK_LIST
 from mcp.types import CallToolResult

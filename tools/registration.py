@@ -11,7 +11,7 @@ from duetime.scheduler.principal import LOCAL, Principal
 from duetime.scheduler.task import Json
 from duetime.tools.act_on_task import ACT_ON_TASK
 from duetime.tools.admin.find_runs import FIND_RUNS
-from duetime.tools.arguments import Arguments
+from duetime.tools.arguments.arguments import Arguments
 from duetime.tools.cancel_task import CANCEL_TASK
 from duetime.tools.definition import AnyDefinition, CallObserver, SchedulerSource, Sender, unobserved
 from duetime.tools.get_task import GET_TASK, WAIT

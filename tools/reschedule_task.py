@@ -7,8 +7,8 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from duetime.scheduler.request import REMOVABLE, Reschedule, retry_policy
-from duetime.tools.argument_types import Choices, Flag, Text
-from duetime.tools.arguments import Argument
+from duetime.tools.arguments.arguments import Argument
+from duetime.tools.arguments.types import Choices, Flag, Text
 from duetime.tools.definition import (
     DEADLINE,
     DEADLINE_TYPE,

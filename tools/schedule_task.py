@@ -10,8 +10,8 @@ from duetime.scheduler.chain.dependency import MAX_UPSTREAMS
 from duetime.scheduler.errors import DuetimeError, InvalidArgument, InvalidArguments
 from duetime.scheduler.handlers import Handler
 from duetime.scheduler.request import POOL_PREFIXES, AfterFailure, Request, retry_policy
-from duetime.tools.argument_types import Choice, Flag, Text, Texts
-from duetime.tools.arguments import Argument
+from duetime.tools.arguments.arguments import Argument
+from duetime.tools.arguments.types import Choice, Flag, Text, Texts
 from duetime.tools.definition import (
     DEADLINE,
     DEADLINE_TYPE,

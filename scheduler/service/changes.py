@@ -12,7 +12,7 @@ from duetime.scheduler.errors import Refused
 from duetime.scheduler.events import UNDOABLE, EventKind
 from duetime.scheduler.foresight.explainer import Explainer
 from duetime.scheduler.foresight.task_view import view_of
-from duetime.scheduler.intake.actions import (
+from duetime.scheduler.intake.changes.actions import (
     DONE,
     UNDO,
     UNDOES_DONE,
@@ -21,9 +21,9 @@ from duetime.scheduler.intake.actions import (
     is_change_token,
     undo_change,
 )
+from duetime.scheduler.intake.changes.reschedule import decide_reschedule
 from duetime.scheduler.intake.idempotency import REPEATED, key_of
 from duetime.scheduler.intake.planner import Planner
-from duetime.scheduler.intake.reschedule import decide_reschedule
 from duetime.scheduler.intake.validation import check_key_text, check_reason
 from duetime.scheduler.principal import LOCAL, Principal
 from duetime.scheduler.records import Change, Changed, IdempotencyKey, LastChange

@@ -21,7 +21,7 @@ from duetime.server.cli.output import AsCsv, AsJson
 from duetime.server.cli.past import run_table
 from duetime.server.cli.past.run_table import RunBounds, RunPlace
 from duetime.server.session import session
-from duetime.tools.filters import states_of
+from duetime.tools.arguments.filters import states_of
 from duetime.widgets.list_text import CUT, clash_line, counts_in_words
 from duetime.widgets.payload import due
 from duetime.widgets.quote import cut

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 from duetime.scheduler.events import EventFilter, EventPage
-from duetime.scheduler.intake.reschedule import NOTHING_CHANGED
+from duetime.scheduler.intake.changes.reschedule import NOTHING_CHANGED
 from duetime.scheduler.intake.validation import wait_seconds
 from duetime.scheduler.request import (
     REMOVABLE,

@@ -9,8 +9,8 @@ from duetime.scheduler.principal import Principal
 from duetime.scheduler.views import TaskFilter
 from duetime.server.protocol.resources import JSON_TYPE, TASK
 from duetime.tools.act_on_task import ACT_ON_TASK
+from duetime.tools.arguments.filters import states_of
 from duetime.tools.definition import SchedulerSource
-from duetime.tools.filters import states_of
 from duetime.tools.registration import ADMIN_TOOLS
 from duetime.tools.threads import cross
 from mcp.server.apps import client_supports_apps

@@ -38,8 +38,19 @@ from duetime.server.python.kinds import (
 )
 from duetime.server.python.values import ValueKind
 from duetime.server.settings.model import Settings
-from duetime.tools.argument_types import Amounts, Choice, Choices, Flag, Length, Object, Text, Texts, Whole, named
-from duetime.tools.arguments import Argument
+from duetime.tools.arguments.arguments import Argument
+from duetime.tools.arguments.types import (
+    Amounts,
+    Choice,
+    Choices,
+    Flag,
+    Length,
+    Object,
+    Text,
+    Texts,
+    Whole,
+    named,
+)
 
 MAX_IDS = 1_000_000
 MAX_CALL_THREADS = 256

@@ -12,7 +12,7 @@ from duetime.scheduler.errors import DuetimeError, InvalidArgument, InvalidArgum
 from duetime.scheduler.service.scheduler import Scheduler as Service
 from duetime.server.python.arguments import OPENING, SPECIAL, USUAL
 from duetime.server.python.words import MethodWords
-from duetime.tools.arguments import Argument, Arguments
+from duetime.tools.arguments.arguments import Argument, Arguments
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -15,7 +15,7 @@ from duetime.scheduler.rules.limits.price import read_amount
 from duetime.scheduler.rules.sanitize import check_json
 from duetime.scheduler.rules.time.durations import parse_exact
 from duetime.scheduler.task import RetryPolicy, State
-from duetime.tools.argument_types import (
+from duetime.tools.arguments.types import (
     MAX_NUMBER_VALUE,
     ArgumentType,
     Choice,

@@ -8,8 +8,8 @@ from operator import attrgetter
 from typing import Any
 
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments
-from duetime.tools.argument_types import named
-from duetime.tools.arguments import Argument
+from duetime.tools.arguments.arguments import Argument
+from duetime.tools.arguments.types import named
 
 NO_TYPES: frozenset[type] = frozenset()
 

@@ -27,7 +27,7 @@ from duetime.server.rest.request_arguments import (
     read_key,
     read_query,
 )
-from duetime.tools.arguments import Arguments
+from duetime.tools.arguments.arguments import Arguments
 from duetime.tools.threads import cross
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException

@@ -20,8 +20,8 @@ from duetime.server.rest.operation import Installation
 from duetime.server.rest.problem import Malformed, defect, problem
 from duetime.server.rest.request_arguments import ReadArguments, read_query
 from duetime.server.rest.resources.history import event_payload
-from duetime.tools.argument_types import Whole
-from duetime.tools.arguments import Argument, Arguments
+from duetime.tools.arguments.arguments import Argument, Arguments
+from duetime.tools.arguments.types import Whole
 from duetime.tools.threads import cross
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse

@@ -1,7 +1,7 @@
 """Whether a JSON value is as a published schema says: what the document promises is exactly what is accepted.
 
 The tools forgive a number that comes as text, since models write such. Programs get the mistake named instead. Only the
-keywords are read that the kinds of `duetime.tools.argument_types` write.
+keywords are read that the kinds of `duetime.tools.arguments.types` write.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from duetime.scheduler.task import Json
-from duetime.tools.argument_types import named, shown
+from duetime.tools.arguments.types import named, shown
 
 JsonSchema = Mapping[str, Any]
 

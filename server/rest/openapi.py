@@ -18,7 +18,7 @@ from duetime.server.rest.request_arguments import (
     KEY_HEADER,
     KEY_PATTERN,
 )
-from duetime.tools.arguments import Argument, Arguments
+from duetime.tools.arguments.arguments import Argument, Arguments
 from duetime.version import __version__
 from starlette.requests import Request
 from starlette.responses import Response

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.principal import Principal, Scope
-from duetime.tools.arguments import Argument
+from duetime.tools.arguments.arguments import Argument
 from pydantic import BaseModel
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from duetime.scheduler.task import Json
-from duetime.tools.argument_types import Choice, Text
+from duetime.tools.arguments.types import Choice, Text
 
 
 @dataclass(frozen=True, slots=True)

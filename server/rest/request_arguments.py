@@ -14,7 +14,7 @@ from duetime.scheduler.task import Json
 from duetime.server.rest.conformance import misfit
 from duetime.server.rest.operation import Operation
 from duetime.server.rest.problem import Malformed, Unfit
-from duetime.tools.arguments import Argument, Arguments
+from duetime.tools.arguments.arguments import Argument, Arguments
 from starlette.datastructures import Headers
 
 JSON_TYPE: Final = "application/json"

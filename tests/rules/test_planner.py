@@ -11,9 +11,9 @@ import pytest
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake import instants
+from duetime.scheduler.intake.changes.reschedule import decide_reschedule
 from duetime.scheduler.intake.instants import Timing
 from duetime.scheduler.intake.planner import Planner
-from duetime.scheduler.intake.reschedule import decide_reschedule
 from duetime.scheduler.principal import LOCAL
 from duetime.scheduler.request import Request, Reschedule, ScheduleArguments
 from duetime.scheduler.views import TaskRecord

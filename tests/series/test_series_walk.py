@@ -22,7 +22,7 @@ from typing import Any
 
 import pytest
 from duetime.scheduler.errors import InvalidArgument, Refused
-from duetime.scheduler.intake.actions import is_change_token
+from duetime.scheduler.intake.changes.actions import is_change_token
 from duetime.scheduler.request import ActionOnTask
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.run_records import Claim

@@ -9,10 +9,10 @@ from duetime.scheduler.principal import Scope
 from duetime.scheduler.rules.limits.price import money
 from duetime.scheduler.task import Json, Tier
 from duetime.tools.admin.run_rows import counts_json, run_filter, run_row
-from duetime.tools.argument_types import Choice, Length, Text, Whole
-from duetime.tools.arguments import Argument
+from duetime.tools.arguments.arguments import Argument
+from duetime.tools.arguments.filters import MEANT_STATES, STATES
+from duetime.tools.arguments.types import Choice, Length, Text, Whole
 from duetime.tools.definition import TIME, Definition, Sender, hints
-from duetime.tools.filters import MEANT_STATES, STATES
 from duetime.tools.results import answer
 from mcp.types import CallToolResult
 

@@ -13,7 +13,7 @@ from duetime.scheduler.rules.time.durations import parse_exact
 from duetime.scheduler.rules.time.tokens import Misread, Unknown
 from duetime.scheduler.task import Json, Tier
 from duetime.scheduler.view_parts import LogLine, RunLog
-from duetime.tools.filters import states_of
+from duetime.tools.arguments.filters import states_of
 
 RunJson = dict[str, Json]
 SPANS = ("min_duration", "max_duration", "min_lateness", "min_delay")

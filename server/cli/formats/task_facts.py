@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from duetime.scheduler.events import EventFilter
-from duetime.scheduler.intake.reschedule import NOTHING_CHANGED
+from duetime.scheduler.intake.changes.reschedule import NOTHING_CHANGED
 from duetime.scheduler.remedies import reason_in
 from duetime.scheduler.rules.limits.pool import needs_in_words
 from duetime.scheduler.service.scheduler import Scheduler

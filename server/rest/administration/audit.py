@@ -14,8 +14,8 @@ from duetime.server.rest.operation import Operation, RestAnswer, RestCall
 from duetime.server.rest.resources.history import CURSOR, LIMIT, TENANT, read_by, reader_of
 from duetime.server.rest.resources.payloads import RestPayload
 from duetime.tools.admin.audit_rows import heads_json, page_json, read_head, verdicts_json
-from duetime.tools.argument_types import Choice, Text, Texts
-from duetime.tools.arguments import Argument
+from duetime.tools.arguments.arguments import Argument
+from duetime.tools.arguments.types import Choice, Text, Texts
 from duetime.tools.definition import TIME
 from pydantic import Field
 

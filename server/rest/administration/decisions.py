@@ -14,8 +14,8 @@ from duetime.scheduler.task import Tier
 from duetime.server.rest.operation import Operation, RestAnswer, RestCall
 from duetime.server.rest.resources.history import CURSOR, LIMIT, TENANT, read_by
 from duetime.server.rest.resources.payloads import RestPayload
-from duetime.tools.argument_types import Text
-from duetime.tools.arguments import Argument
+from duetime.tools.arguments.arguments import Argument
+from duetime.tools.arguments.types import Text
 from pydantic import Field
 
 

@@ -10,8 +10,8 @@ from duetime.server.rest.operation import Operation, RestAnswer, RestCall
 from duetime.server.rest.resources.history import check_operator
 from duetime.server.rest.resources.payloads import RestPayload
 from duetime.tools.admin.policy_rows import change_json, history_json, policy_json
-from duetime.tools.argument_types import Flag, Object, Text, Whole
-from duetime.tools.arguments import Argument
+from duetime.tools.arguments.arguments import Argument
+from duetime.tools.arguments.types import Flag, Object, Text, Whole
 from pydantic import Field
 
 

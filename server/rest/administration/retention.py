@@ -14,8 +14,8 @@ from duetime.server.rest.resources.history import check_operator
 from duetime.server.rest.resources.payloads import RestPayload
 from duetime.server.settings.options import retention_policy
 from duetime.tools.admin.retention_rows import run_entry, run_json, status_json
-from duetime.tools.argument_types import Choices, Flag
-from duetime.tools.arguments import Argument
+from duetime.tools.arguments.arguments import Argument
+from duetime.tools.arguments.types import Choices, Flag
 from pydantic import Field
 
 RUN_TIME_S: Final = 10.0

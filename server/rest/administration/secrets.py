@@ -17,8 +17,8 @@ from duetime.server.rest.operation import Operation, RestAnswer, RestCall
 from duetime.server.rest.resources.history import TENANT, check_operator, only_operators, read_by
 from duetime.server.rest.resources.payloads import RestPayload
 from duetime.tools.admin.secret_rows import read_hosts, secrets_json
-from duetime.tools.argument_types import Text, Texts
-from duetime.tools.arguments import Argument
+from duetime.tools.arguments.arguments import Argument
+from duetime.tools.arguments.types import Text, Texts
 from pydantic import Field
 
 MAX_HOSTS_OF_SECRET = 100

@@ -12,8 +12,8 @@ from duetime.server.rest.operation import Operation, RestAnswer, RestCall
 from duetime.server.rest.resources.history import check_operator
 from duetime.server.rest.resources.payloads import RestPayload
 from duetime.tools.admin.shadow_rows import report_json
-from duetime.tools.argument_types import Object, Text, Whole
-from duetime.tools.arguments import Argument
+from duetime.tools.arguments.arguments import Argument
+from duetime.tools.arguments.types import Object, Text, Whole
 from pydantic import Field
 
 

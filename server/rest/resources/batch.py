@@ -13,7 +13,7 @@ from duetime.server.rest.operation import Operation, RestAnswer, RestCall
 from duetime.server.rest.request_arguments import ObjectList, placed
 from duetime.server.rest.resources.payloads import RestPayload
 from duetime.server.rest.resources.tasks import SCHEDULE_TASK, arguments_of, request_of
-from duetime.tools.arguments import Argument, Arguments
+from duetime.tools.arguments.arguments import Argument, Arguments
 from duetime.widgets.payload import task_payload
 from duetime.widgets.schema import TaskPayload
 from pydantic import Field

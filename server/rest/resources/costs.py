@@ -11,8 +11,8 @@ from duetime.scheduler.rules.time.times import utc
 from duetime.server.rest.operation import Operation, RestAnswer, RestCall
 from duetime.server.rest.resources.history import TENANT, read_by
 from duetime.server.rest.resources.payloads import RestPayload
-from duetime.tools.argument_types import Choice
-from duetime.tools.arguments import Argument
+from duetime.tools.arguments.arguments import Argument
+from duetime.tools.arguments.types import Choice
 from duetime.tools.definition import TIME
 from pydantic import Field
 

@@ -14,8 +14,8 @@ from duetime.server.rest.operation import Operation, RestAnswer, RestCall
 from duetime.server.rest.resources.history import CURSOR, LIMIT, TENANT, only_operators, read_by, reader_of
 from duetime.server.rest.resources.payloads import RestPayload
 from duetime.tools.admin.letter_rows import closed_json, letter_json
-from duetime.tools.argument_types import Choice, Flag, Text, Texts, Whole
-from duetime.tools.arguments import Argument
+from duetime.tools.arguments.arguments import Argument
+from duetime.tools.arguments.types import Choice, Flag, Text, Texts, Whole
 from duetime.tools.definition import TIME
 from duetime.widgets.schema import AttemptPart
 from pydantic import Field

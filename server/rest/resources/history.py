@@ -19,8 +19,8 @@ from duetime.server.auth.access import AccessRefused
 from duetime.server.rest.operation import Operation, RestAnswer, RestCall
 from duetime.server.rest.resources.payloads import RestPayload
 from duetime.tools.admin.event_rows import buckets_json, counts_json
-from duetime.tools.argument_types import Choice, Text, Whole
-from duetime.tools.arguments import Argument
+from duetime.tools.arguments.arguments import Argument
+from duetime.tools.arguments.types import Choice, Text, Whole
 from duetime.tools.definition import TASK_ID, TIME
 from duetime.widgets.history import attempt_payload, changes_of
 from duetime.widgets.schema import AttemptPart

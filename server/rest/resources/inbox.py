@@ -9,8 +9,8 @@ from duetime.scheduler.rules.time.times import utc
 from duetime.scheduler.task import InboxMessage, State
 from duetime.server.rest.operation import Operation, RestAnswer, RestCall
 from duetime.server.rest.resources.payloads import RestPayload
-from duetime.tools.argument_types import Flag, Text, Texts, Whole
-from duetime.tools.arguments import Argument
+from duetime.tools.arguments.arguments import Argument
+from duetime.tools.arguments.types import Flag, Text, Texts, Whole
 from pydantic import Field
 
 MAX_MESSAGES: Final = 100

@@ -23,8 +23,8 @@ from duetime.server.auth.key_format import KeyText
 from duetime.server.rest.operation import Operation, RestAnswer, RestCall
 from duetime.server.rest.resources.history import TENANT, only_operators, reader_of
 from duetime.server.rest.resources.payloads import RestPayload
-from duetime.tools.argument_types import Choices, Text
-from duetime.tools.arguments import Argument
+from duetime.tools.arguments.arguments import Argument
+from duetime.tools.arguments.types import Choices, Text
 from pydantic import Field
 
 GRANTED: Final = (Scope.TASKS, Scope.ADMIN_READ, Scope.ADMIN)

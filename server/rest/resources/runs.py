@@ -20,10 +20,10 @@ from duetime.server.rest.resources.history import CURSOR, LIMIT, TENANT, of_all_
 from duetime.server.rest.resources.payloads import RestPayload
 from duetime.server.rest.resources.run_detail import RunDetailPayload, show
 from duetime.tools.admin.run_rows import cost_given
-from duetime.tools.argument_types import Choice, Text, Whole
-from duetime.tools.arguments import Argument
+from duetime.tools.arguments.arguments import Argument
+from duetime.tools.arguments.filters import STATES, states_of
+from duetime.tools.arguments.types import Choice, Text, Whole
 from duetime.tools.definition import TIME
-from duetime.tools.filters import STATES, states_of
 from pydantic import Field
 
 MAX_ATTEMPT_COUNT: Final = 1_000_000

@@ -16,8 +16,8 @@ from duetime.scheduler.store.workers import DrainMode
 from duetime.server.rest.operation import Operation, RestAnswer, RestCall
 from duetime.server.rest.resources.history import check_operator
 from duetime.server.rest.resources.payloads import RestPayload
-from duetime.tools.argument_types import Flag, Text
-from duetime.tools.arguments import Argument
+from duetime.tools.arguments.arguments import Argument
+from duetime.tools.arguments.types import Flag, Text
 from pydantic import Field
 
 MAX_WORKER_ID_CHARS = 120

@@ -11,8 +11,8 @@ from duetime.scheduler.delivery import Channels
 from duetime.scheduler.errors import InvalidArgument, Refused
 from duetime.scheduler.events import EventFilter, EventKind
 from duetime.scheduler.handlers import Handlers
+from duetime.scheduler.intake.changes.reschedule import NOTHING_CHANGED
 from duetime.scheduler.intake.planner import Planner
-from duetime.scheduler.intake.reschedule import NOTHING_CHANGED
 from duetime.scheduler.outcomes import Done, Failed, Outcome, Retry
 from duetime.scheduler.rules.settlement import settle
 from duetime.scheduler.run_records import Claim, Start, Verdict

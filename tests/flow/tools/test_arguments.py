@@ -9,8 +9,18 @@ from typing import Any
 import pytest
 from duetime.scheduler.errors import MAX_PROBLEMS, MAX_REFUSAL_BYTES, InvalidArguments
 from duetime.scheduler.task import Json
-from duetime.tools.argument_types import ArgumentType, Choice, Choices, Flag, Object, Text, Texts, Whole, shown
-from duetime.tools.arguments import Argument, Arguments
+from duetime.tools.arguments.arguments import Argument, Arguments
+from duetime.tools.arguments.types import (
+    ArgumentType,
+    Choice,
+    Choices,
+    Flag,
+    Object,
+    Text,
+    Texts,
+    Whole,
+    shown,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 

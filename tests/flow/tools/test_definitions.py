@@ -17,8 +17,8 @@ from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import open_store
 from duetime.scheduler.task import State
 from duetime.server.protocol.server import INSTRUCTIONS
+from duetime.tools.arguments.filters import states_of
 from duetime.tools.definition import AnyDefinition
-from duetime.tools.filters import states_of
 from duetime.tools.output_schema import SCHEMAS, output_schema, schema_files
 from duetime.tools.registration import definitions, make_tools
 from duetime.tools.schedule_task import actions_of

@@ -10,9 +10,9 @@ from typing import Any
 from duetime.scheduler import remedies
 from duetime.scheduler.errors import InvalidArgument, Refused
 from duetime.scheduler.events import EventKind
+from duetime.scheduler.intake.changes.urgency import demand_step
 from duetime.scheduler.intake.instants import resolve_moment
 from duetime.scheduler.intake.planner import Planner
-from duetime.scheduler.intake.reschedule_urgency import demand_step
 from duetime.scheduler.intake.series_end import ENDLESS, check_runs_left, end_step, refuse_cancelled, with_max_runs
 from duetime.scheduler.intake.validation import (
     ProblemCollector,

@@ -9,7 +9,7 @@ from typing import Any
 
 from duetime.scheduler.errors import MAX_PROBLEMS, InvalidArgument
 from duetime.scheduler.task import Json
-from duetime.tools.argument_types import ArgumentType, Choice, is_blank, shown
+from duetime.tools.arguments.types import ArgumentType, Choice, is_blank, shown
 
 MEANT = {
     "at": "when",
