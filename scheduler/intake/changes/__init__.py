@@ -1,1 +1,1 @@
-"""What a call that changes a task asks for: a reschedule, or the action of a button."""
+"""Calls that change a task: a reschedule, or the action of a button."""
