@@ -29,12 +29,12 @@ HANDLERS = Handlers.load(entry_points=False)
 TOOLS = definitions(actions_of(HANDLERS))
 
 
-def test_the_definitions_cost_a_model_at_most_2500_tokens() -> None:
+def test_the_definitions_cost_a_model_at_most_3200_tokens() -> None:
     read_by_models = [
         {"name": tool.name, "description": tool.about, "inputSchema": tool.read().schema()} for tool in TOOLS
     ]
 
-    assert len(json.dumps(read_by_models, separators=(",", ":"))) / CHARACTERS_A_TOKEN <= 2_500
+    assert len(json.dumps(read_by_models, separators=(",", ":"))) / CHARACTERS_A_TOKEN <= 3_200
 
 
 def test_the_order_of_the_tools_never_changes() -> None:
