@@ -93,29 +93,33 @@ function draw(element) {
   const points = element.dataset.points;
   const known = drawn.get(element);
   if (known && known.points === points) return;
-  if (known) known.chart.destroy();
+  if (known) forget(element);
   const data = JSON.parse(points);
   if (!data[0].length) return;
   const shown = element.dataset.chart === "bars" ? stacked(data) : data;
   const chart = new uPlot(options(element, JSON.parse(element.dataset.names)), shown, element);
   drawn.set(element, { chart, points, data });
+  places.observe(element);
+}
+
+// A chart follows its place: the window is not all that changes its width.
+const places = new ResizeObserver((changes) => {
+  for (const { target } of changes) drawn.get(target)?.chart.setSize({ width: target.clientWidth, height: target.clientHeight });
+});
+
+function forget(element) {
+  places.unobserve(element);
+  drawn.get(element).chart.destroy();
+  drawn.delete(element);
 }
 
 function drawAll() {
-  for (const [element, { chart }] of drawn) {
-    if (!element.isConnected) {
-      chart.destroy();
-      drawn.delete(element);
-    }
-  }
+  for (const element of [...drawn.keys()]) if (!element.isConnected) forget(element);
   document.querySelectorAll("[data-chart]").forEach(draw);
 }
 
 function redrawAll() {
-  for (const [element, { chart }] of drawn) {
-    chart.destroy();
-    drawn.delete(element);
-  }
+  [...drawn.keys()].forEach(forget);
   drawAll();
 }
 
@@ -123,6 +127,3 @@ document.addEventListener("DOMContentLoaded", drawAll);
 document.addEventListener("duetime:swapped", drawAll);
 document.addEventListener("duetime:theme", redrawAll);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redrawAll);
-addEventListener("resize", () => {
-  for (const [element, { chart }] of drawn) chart.setSize({ width: element.clientWidth, height: element.clientHeight });
-});

@@ -38,6 +38,14 @@ PAGES = [
     "/audit",
     "/audit?list=tasks",
 ]
+NO_ANSWER_TO_A_NEW_SIZE = """
+addEventListener("resize", (event) => event.stopImmediatePropagation(), true);
+window.ResizeObserver = class { observe() {} unobserve() {} disconnect() {} };
+"""
+FILLED = """() => {
+  const [chart, drawn] = [".chart", ".chart .uplot"].map((name) => document.querySelector(name));
+  return chart.clientWidth === drawn.clientWidth;
+}"""
 OF_OPERATORS = ["/pools", "/pools/gpu", "/workers", "/policy"]
 
 
@@ -57,6 +65,23 @@ def check(window: Window) -> None:
 def test_anybody_can_use_a_page(window: Window, path: str) -> None:
     window.open(path)
     check(window)
+
+
+def test_a_page_is_never_wider_than_its_window_though_its_scripts_have_not_answered_yet(window: Window) -> None:
+    """A window that became narrow shows what was drawn for the wide one until the scripts have had their turn."""
+    window.page.add_init_script(NO_ANSWER_TO_A_NEW_SIZE)
+    for path in (*PAGES, *OF_OPERATORS):
+        window.page.set_viewport_size({"width": 1400, "height": 800})
+        window.open(path)
+        window.page.set_viewport_size({"width": 320, "height": 800})
+        assert (path, max(window.overflow, 0)) == (path, 0)
+
+
+def test_a_chart_fills_its_place_again_when_the_window_has_another_width(window: Window) -> None:
+    window.open("/cost")
+    for width in (320, 1400):
+        window.page.set_viewport_size({"width": width, "height": 800})
+        window.page.wait_for_function(FILLED)
 
 
 @pytest.mark.parametrize("state", ["failed", "ready", "to_come", "succeeded"])
