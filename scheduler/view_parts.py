@@ -41,7 +41,8 @@ class WaitKind(StrEnum):
 class WaitReason:
     """One reason why a run waits: the sentence, and the same as data for who speaks another language.
 
-    `until` is when it ends, where that is known; `after` is what the handler said last, or the error.
+    `until` is when it ends, where that is known; `after` is what the handler said last, or the error. `task`, `title`
+    and `state` are those of a task that it comes after.
     """
 
     kind: WaitKind
@@ -49,6 +50,9 @@ class WaitReason:
     pool: str | None = None
     until: datetime | None = None
     after: str | None = None
+    task: str | None = None
+    title: str | None = None
+    state: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

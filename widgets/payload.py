@@ -221,7 +221,9 @@ def _sentences(texts: Sequence[str]) -> tuple[str, ...] | None:
 def _wait(wait: WaitReason) -> WaitPart:
     until = utc(wait.until) if wait.until else None
     after = cut(wait.after, MAX_SENTENCE_CHARS) if wait.after else None
-    return WaitPart(kind=wait.kind, pool=wait.pool, until=until, after=after)
+    title = cut(wait.title, MAX_SENTENCE_CHARS) if wait.title else None
+    state = State(wait.state) if wait.state else None
+    return WaitPart(kind=wait.kind, pool=wait.pool, until=until, after=after, task=wait.task, title=title, state=state)
 
 
 def _last_failure(record: TaskRecord, page: TaskPage) -> LastRun | None:

@@ -137,13 +137,17 @@ class ProgressPart(_Part):
 class WaitPart(_Part):
     """One reason of `waiting_for`, in the same order, for a reader that says it in words of its own.
 
-    `until` is when it ends, where that is known; `after` is the end of the sentence that a handler wrote.
+    `until` is when it ends, where that is known; `after` is the end of the sentence that a handler wrote. `task`,
+    `title` and `state` are those of a task that it comes after.
     """
 
     kind: str
     pool: str | None = None
     until: str | None = None
     after: str | None = None
+    task: str | None = None
+    title: str | None = None
+    state: State | None = None
 
 
 class LogLinePart(_Part):

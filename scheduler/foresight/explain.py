@@ -142,7 +142,8 @@ def _timed(record: TaskRecord, now: datetime) -> Iterator[WaitReason]:
 
 def _behind(upstreams: Sequence[Upstream]) -> Iterator[WaitReason]:
     for each in upstreams[:MAX_UPSTREAMS_NAMED]:
-        yield WaitReason(WaitKind.TASK, f"{each.task_id} {quoted(each.title)}, which is {each.state}")
+        said = f"{each.task_id} {quoted(each.title)}, which is {each.state}"
+        yield WaitReason(WaitKind.TASK, said, task=each.task_id, title=each.title, state=each.state)
     more = len(upstreams) - MAX_UPSTREAMS_NAMED
     if more > 0 or not upstreams:
         yield WaitReason(WaitKind.TASK, f"{more} more tasks" if upstreams else "the tasks that it comes after")

@@ -157,6 +157,8 @@ def waits_on(chat: Chat) -> Locator:
         ({"kind": "attempt", "until": 1, "after": "no such host"}, "Tries again in 1 hourno such host"),
         ({"kind": "step", "until": 2, "after": "not there yet"}, "Goes on in 2 hoursnot there yet"),
         ({"kind": "nobody"}, "Nothing is running that could do this now"),
+        ({"kind": "task", "task": "t_0", "title": "Fetch", "state": "running"}, "Waits for Fetch to endRunning"),
+        ({"kind": "task"}, "Waits for another task to end"),
     ],
 )
 def test_what_it_waits_for_reads_as_a_sentence(chat: Chat, wait: dict[str, Any], said: str) -> None:

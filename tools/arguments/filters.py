@@ -9,16 +9,16 @@ from duetime.scheduler.task import State
 STATES: dict[str, tuple[State, ...]] = {
     "open": tuple(state for state in State if state in OPEN),
     "ended": tuple(state for state in State if state in TERMINAL),
-    **{state.value: (state,) for state in State if state is not State.WAITING},
+    **{state.value: (state,) for state in State},
 }
 """Values of the filter `state`: all that is still to come, all that is over, or one state.
 
-Nothing can wait for an event or an approval yet. Whoever asks for what waits means what is held by a pool or by its
-turn, and that is ready.
+`waiting` is a state of its own: before the first start, for other tasks. What a pool or its turn holds is ready.
 """
 
 MEANT_STATES = {
-    **dict.fromkeys(("waiting", "held", "parked", "queued", "blocked", "delayed", "due"), "ready"),
+    **dict.fromkeys(("held", "parked", "queued", "delayed", "due"), "ready"),
+    "blocked": "waiting",
     **dict.fromkeys(("pending", "upcoming", "active"), "open"),
     **dict.fromkeys(("done", "completed", "finished", "success"), "succeeded"),
     **dict.fromkeys(("error", "dead"), "failed"),

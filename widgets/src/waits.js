@@ -2,7 +2,7 @@
 
 import { fact, h } from "./dom.js";
 import { relative } from "./format.js";
-import { isNamed, parts, t } from "./language.js";
+import { isNamed, named, parts, t } from "./language.js";
 import { withoutIds } from "./words.js";
 
 /** One thing in a line, several in a list. */
@@ -14,11 +14,16 @@ export function waitingFact({ task, env }) {
 }
 
 /** A reason in the reader's language; one of a kind that this card does not know, as the server says it. */
-function lineOf({ kind, pool, until, after }, sentence, env) {
+function lineOf({ kind, pool, until, after, task, title, state }, sentence, env) {
+  if (kind === "task" && title) return [...parts("wait.task_named", { title: h("bdi", { title: task ?? "" }, title) }), aside(named("state", state))];
   if (!isNamed("wait", kind)) return parts("waits.for", { reason: h("bdi", { lang: "en" }, withoutIds(sentence)) });
   const at = Date.parse(until);
   const time = at > env.clock.now() ? relative(at, env.clock.now(), env.reader()) : t("waits.soon");
   const line = parts(`wait.${kind}`, { pool: h("bdi", {}, pool ?? ""), time });
   const beside = [until && !line.includes(time) ? time : "", after ?? ""].filter(Boolean);
-  return [...line, ...beside.map((text) => h("span", { class: "summary" }, h("bdi", {}, text)))];
+  return [...line, ...beside.map(aside)];
+}
+
+function aside(text) {
+  return h("span", { class: "summary" }, h("bdi", {}, text));
 }

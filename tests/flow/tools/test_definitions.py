@@ -87,14 +87,14 @@ def test_no_more_is_promised_than_is_kept() -> None:
 def test_a_list_can_be_asked_for_all_that_is_open_or_ended_and_for_each_state_that_occurs() -> None:
     states = TOOLS[1].read().schema()["properties"]["state"]["enum"]
 
-    assert states == ["open", "ended", *(state for state in State if state is not State.WAITING)]
+    assert states == ["open", "ended", *State]
 
 
 @pytest.mark.parametrize(
     ("asked", "shown"),
-    [("waiting", "ready"), ("held", "ready"), ("parked", "ready"), ("Pending", "open"), ("done", "succeeded")],
+    [("blocked", "waiting"), ("held", "ready"), ("parked", "ready"), ("Pending", "open"), ("done", "succeeded")],
 )
-def test_who_asks_for_what_waits_or_is_held_is_told_that_it_is_ready(asked: str, shown: str) -> None:
+def test_who_asks_for_another_word_is_told_the_state_that_is_meant(asked: str, shown: str) -> None:
     (wrong,) = TOOLS[1].read().read({"state": asked})[1]
     assert str(wrong).endswith(f"Example: state={shown!r}")
     with pytest.raises(InvalidArgument, match=f"Example: state='{shown}'"):
