@@ -137,8 +137,7 @@ class ProgressPart(_Part):
 class WaitPart(_Part):
     """One reason of `waiting_for`, in the same order, for a reader that says it in words of its own.
 
-    `until` is when it ends, where that is known; `after` is the end of the sentence that a handler wrote. `task`,
-    `title` and `state` are those of a task that it comes after.
+    `until` is when it ends, if known; `after` what a handler wrote; `title` and `state` are those of the `task`.
     """
 
     kind: str
