@@ -20,7 +20,7 @@ from xdist.remote import Producer  # type: ignore[import-untyped]  # it has no s
 from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]  # likewise
 from xdist.workermanage import WorkerController  # type: ignore[import-untyped]  # likewise
 
-from tests import compiled, services
+from tests import compiled, forked, services
 from tests.search import SEARCH_FACTOR, USUAL_EXAMPLES
 
 FIRST = ("browser", "faults")
@@ -136,6 +136,10 @@ class LastResort:
         faulthandler.dump_traceback_later(self._patience_s, file=self._stderr, exit=True)
         yield
         faulthandler.cancel_dump_traceback_later()
+
+
+def pytest_unconfigure() -> None:
+    forked.close()
 
 
 # --- services ---------------------------------------------------------------------------------------------------------

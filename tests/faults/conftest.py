@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -22,6 +21,7 @@ from duetime.scheduler.store import open_store
 from duetime.scheduler.task import RetryPolicy, State
 from duetime.scheduler.views import TaskFilter, TaskRecord
 
+from tests import forked
 from tests.builders import TENANT, a_task
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -58,7 +58,7 @@ class Site:
     def start(self) -> subprocess.Popen[str]:
         """Start one more process, and return when it is up."""
         command = [sys.executable, "-m", "tests.faults.node", str(self.folder)]
-        node = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+        node = forked.popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
         self.nodes.append(node)
         assert node.stdout is not None
         assert node.stdout.readline() == "up\n"
@@ -79,7 +79,7 @@ class Site:
     def _stopped_in_the_middle(self, node: subprocess.Popen[str]) -> bool:
         """Stop a process, and let it go on if nothing is under way in it."""
         node.send_signal(signal.SIGSTOP)
-        os.waitid(os.P_PID, node.pid, os.WSTOPPED)  # all of its threads have stopped by then
+        forked.wait_until_stopped(node)
         if any(f"-{node.pid}-" in run.worker for run in self.store.claims.running(limit=1_000)):
             return True
         node.send_signal(signal.SIGCONT)

@@ -15,6 +15,7 @@ from typing import Any
 
 from duetime.scheduler.nodes.candidacy import LISTENER_AGE_S
 
+from tests import forked
 from tests.faults.conftest import PATIENCE_S, ROOT
 
 PROGRAM = """
@@ -60,7 +61,7 @@ class Host:
             "DUETIME_LOG_LEVEL": "warning",
             "LEDGER": str(folder / "ledger"),
         }
-        self.process = subprocess.Popen(
+        self.process = forked.popen(
             [sys.executable, "-c", PROGRAM, str(listener_age_s)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -20,6 +20,7 @@ from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.task import State
 from mcp import Client, MCPError, StdioServerParameters
 
+from tests import forked
 from tests.faults.conftest import PATIENCE_S, ROOT, assert_taken_over_at_once
 from tests.faults.host import MODERN
 
@@ -55,7 +56,7 @@ class Table:
 
     def idle_client(self) -> subprocess.Popen[bytes]:
         """Start the server of a chat that is open: it read the tools, and wants nothing."""
-        server = subprocess.Popen(
+        server = forked.popen(
             [sys.executable, "-m", "duetime"],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,

@@ -32,6 +32,7 @@ from duetime.server.app import App, build
 from duetime.server.settings.model import Settings
 from sqlalchemy import func, make_url, select
 
+from tests import forked
 from tests.faults.conftest import ROOT, until
 from tests.faults.invariants import RECOVERY, problems
 from tests.faults.proxy import Proxy
@@ -156,7 +157,7 @@ class World:
         program = ["-m", "tests.faults.wrong_clock", str(clock)] if clock else ["-m", "duetime"]
         log = self.folder / f"log-{len(self.nodes)}"
         with log.open("wb") as output:
-            process = subprocess.Popen(
+            process = forked.popen(
                 [sys.executable, *program, *role],
                 cwd=ROOT,
                 env=self._environment(failpoint, threads),

@@ -9,7 +9,6 @@ import io
 import json
 import os
 import re
-import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -33,6 +32,7 @@ from pydantic import SecretStr
 from redis import Redis
 from sqlalchemy import create_engine, inspect, text
 
+from tests import forked
 from tests.canary import CANARY, KEY, files_with_it, leaks, shown_in, unpacked
 from tests.flow.delivery.receiver import Answer, Server, serving
 from tests.flow.protocol.serve_process import ADDRESS
@@ -102,7 +102,7 @@ def served(log: Path, style: str) -> Iterator[str]:
     """Run `duetime serve` with its log in a file; give its address."""
     environment = {**os.environ, "DUETIME_LOG_FORMAT": style, "DUETIME_LOG_LEVEL": "debug"}
     command = [sys.executable, "-m", "duetime", "serve"]
-    with log.open("w") as stream, subprocess.Popen(command, stderr=stream, cwd=ROOT, env=environment) as process:
+    with log.open("w") as stream, forked.popen(command, stderr=stream, cwd=ROOT, env=environment) as process:
         try:
             eventually(lambda: ADDRESS in log.read_text(), "the server's address")
             line = next(line for line in log.read_text().splitlines() if ADDRESS in line)

@@ -23,6 +23,7 @@ from duetime.server.cli.main import run
 from duetime.server.cli.remote.verbs import VERBS
 from duetime.server.cli.verbs import duetime_command
 
+from tests import forked
 from tests.builders import NOON, Clock, log_chunk, settlement, started
 from tests.flow.protocol.serve_process import ServerLog
 
@@ -68,7 +69,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path
     kept = {name: value for name, value in os.environ.items() if not name.upper().startswith("DUETIME_")}
     command = [sys.executable, "-m", "duetime", "serve"]
     _leave_letters(folder)
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=kept | given) as process:
+    with forked.popen(command, stderr=subprocess.PIPE, text=True, env=kept | given) as process:
         log = ServerLog(process.stderr)
         try:
             yield log.address.removesuffix("/mcp"), folder

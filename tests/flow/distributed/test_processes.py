@@ -25,6 +25,7 @@ from duetime.scheduler.task import State
 from duetime.server.app import App, build
 from duetime.server.settings.model import Settings
 
+from tests import forked
 from tests.flow import waiting
 
 pytestmark = [pytest.mark.postgres, pytest.mark.faults]
@@ -50,8 +51,9 @@ class Site:
     def start(self, *command: str) -> subprocess.Popen[bytes]:
         log = self.folder / f"log-{len(self.processes)}"
         with log.open("wb") as output:
-            process = subprocess.Popen(
-                command, cwd=ROOT, env=self.environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output
+            begin = subprocess.Popen if command[:3] == (*DRAMATIQ,) else forked.popen
+            process = begin(
+                list(command), cwd=ROOT, env=self.environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output
             )
         self.processes.append(process)
         return process

@@ -11,6 +11,8 @@ from pathlib import Path
 from threading import Thread
 from typing import IO
 
+from tests import forked
+
 ADDRESS = "serves MCP at "
 
 
@@ -41,7 +43,7 @@ def serving(folder: Path, origins: str, port: int = 0) -> Iterator[str]:
         "DUETIME_PORT": f"{port}",
     }
     command = [sys.executable, "-m", "duetime", "serve"]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, **settings}) as process:
+    with forked.popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, **settings}) as process:
         log = ServerLog(process.stderr)
         try:
             yield log.address

@@ -31,6 +31,7 @@ from duetime.server.transport.http import http_app, listening, url_of
 from duetime.server.transport.request_checks import MAX_BODY_BYTES
 from duetime.tools.registration import make_tools
 
+from tests import forked
 from tests.flow.protocol.serve_process import ADDRESS, ServerLog
 
 PROGRAM = Path(__file__).with_name("served_process.py")
@@ -69,7 +70,7 @@ class Site:
 
 @contextmanager
 def serving(folder: Path) -> Iterator[Site]:
-    process = subprocess.Popen(
+    process = forked.popen(
         [sys.executable, str(PROGRAM), "http", f"sqlite:///{folder / 'duetime.db'}"],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,

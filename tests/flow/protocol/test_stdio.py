@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from tests import forked
+
 PROGRAM = Path(__file__).with_name("served_process.py")
 MODERN = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -74,7 +76,7 @@ class Peer:
 
 @contextmanager
 def serving(tmp_path: Path, era: str) -> Iterator[Peer]:
-    process = subprocess.Popen(
+    process = forked.popen(
         [sys.executable, str(PROGRAM), "stdio", f"sqlite:///{tmp_path / 'duetime.db'}"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mappi
 from contextlib import asynccontextmanager, contextmanager
 from datetime import datetime
 from pathlib import Path
-from subprocess import DEVNULL, PIPE, Popen
+from subprocess import DEVNULL, PIPE
 from typing import Any
 
 import anyio
@@ -27,6 +27,7 @@ from mcp.server import MCPServer
 from mcp.shared.exceptions import MCPError
 from mcp.types import ResourceUpdatedNotification
 
+from tests import forked
 from tests.flow.protocol.serve_process import ServerLog
 
 pytestmark = [
@@ -65,7 +66,9 @@ def connect(request: pytest.FixtureRequest, database: str) -> Iterator[Connect]:
     elif request.param == "stdio":
         yield lambda: StdioServerParameters(command=sys.executable, args=[str(PROGRAM), "stdio", database])
     else:
-        with Popen([sys.executable, str(PROGRAM), "http", database], stdout=DEVNULL, stderr=PIPE, text=True) as process:
+        with forked.popen(
+            [sys.executable, str(PROGRAM), "http", database], stdout=DEVNULL, stderr=PIPE, text=True
+        ) as process:
             log = ServerLog(process.stderr)
             yield lambda: log.address
             process.kill()

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import forked
 from tests.flow.protocol.serve_process import ServerLog
 from tests.flow.rest.served import environment, new_key
 from tests.search import examples
@@ -55,7 +56,7 @@ def test_the_api_is_as_its_document_says(tmp_path: Path) -> None:
     key, spare = new_key(tmp_path, "tasks", "admin"), new_key(tmp_path)
     (tmp_path / "schemathesis.toml").write_text(CONFIGURATION.format(spare=spare["id"]), "utf-8")
     serve = [sys.executable, "-m", "duetime", "serve"]
-    with subprocess.Popen(serve, stderr=subprocess.PIPE, text=True, env=environment(tmp_path)) as process:
+    with forked.popen(serve, stderr=subprocess.PIPE, text=True, env=environment(tmp_path)) as process:
         log = ServerLog(process.stderr)
         try:
             found = checked(tmp_path, log.address, key["key"])

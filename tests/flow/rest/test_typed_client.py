@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from duetime.server.rest.document import text
 
+from tests import forked
 from tests.flow.protocol.serve_process import ServerLog
 from tests.flow.rest.served import environment, new_key
 from tests.widgets import provision
@@ -50,7 +51,7 @@ def program(modules: Path, tmp_path: Path) -> Path:
 def test_a_generated_client_compiles_and_calls_the_server(program: Path, tmp_path: Path) -> None:
     key = new_key(tmp_path, "tasks", "admin:read")["key"]
     serve = [sys.executable, "-m", "duetime", "serve"]
-    with subprocess.Popen(serve, stderr=subprocess.PIPE, text=True, env=environment(tmp_path)) as process:
+    with forked.popen(serve, stderr=subprocess.PIPE, text=True, env=environment(tmp_path)) as process:
         log = ServerLog(process.stderr)
         try:
             command = [provision.node(NODE_CACHE), str(program), log.address.removesuffix("/mcp")]

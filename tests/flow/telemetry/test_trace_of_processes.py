@@ -16,6 +16,7 @@ import httpx2
 import pytest
 from duetime.scheduler.store import migrate_store
 
+from tests import forked
 from tests.flow import waiting
 from tests.flow.telemetry.receiver import Receiver, receiving
 from tests.flow.telemetry.span_tree import Seen, of_otlp, tree
@@ -45,7 +46,7 @@ class Site:
         log = self.folder / f"{name}.log"
         with log.open("wb") as output:
             environment = {**self.environment, "OTEL_SERVICE_NAME": name}
-            process = subprocess.Popen([*DUETIME, *command], cwd=ROOT, env=environment, stdout=output, stderr=output)
+            process = forked.popen([*DUETIME, *command], cwd=ROOT, env=environment, stdout=output, stderr=output)
         self.processes.append(process)
         return log
 

@@ -20,6 +20,7 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from playwright.sync_api import Browser, Page, expect
 
+from tests import forked
 from tests.flow.protocol.serve_process import ServerLog
 
 pytestmark = pytest.mark.browser
@@ -53,7 +54,7 @@ def installation(tmp_path: Path) -> Iterator[Installation]:
     given = {f"DUETIME_{name}": value for name, value in settings.items()} | {"DUETIME_DESKTOP_NOTIFICATIONS": "off"}
     environment = kept | given
     serve = [sys.executable, "-m", "duetime", "serve"]
-    with subprocess.Popen(serve, stderr=subprocess.PIPE, text=True, env=environment) as process:
+    with forked.popen(serve, stderr=subprocess.PIPE, text=True, env=environment) as process:
         log = ServerLog(process.stderr)
         try:
             yield Installation(environment, log.address.removesuffix("/mcp"))

@@ -1,0 +1,138 @@
+"""Python programs as processes that need not import Duetime first: forks of a process that did.
+
+A test that kills servers and workers starts many, and each spends most of its start on imports that are the same. A
+process from here is as real as any: its pid, descriptors, environment and signals are its own, and it ends as Python
+ends. Tests of the start itself take `subprocess.Popen`.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+ROOT = Path(__file__).resolve().parent.parent
+
+NUMBER = struct.Struct("!I")
+"""A length, a pid or the status of an ended process, as it is sent."""
+
+STANDARD_STREAMS = (0, 1, 2)
+
+
+def popen(command: list[str], **options: Any) -> subprocess.Popen[Any]:
+    """Start a program that Python runs, a `command` that begins with `sys.executable`, as Popen would.
+
+    `options` are streams, cwd, env and text. A system other than Linux starts it as usual: a fork of a process that
+    loaded its libraries is not safe there.
+    """
+    return (_Forked if sys.platform == "linux" else subprocess.Popen)(command, **options)
+
+
+def wait_until_stopped(process: subprocess.Popen[Any]) -> None:
+    """Return when every thread of a process that was sent SIGSTOP stands still."""
+    if not isinstance(process, _Forked):
+        os.waitid(os.P_PID, process.pid, os.WSTOPPED)
+        return
+    while any(_state(task) not in "TZX" for task in Path(f"/proc/{process.pid}/task").iterdir()):
+        time.sleep(0.001)
+
+
+def _state(task: Path) -> str:
+    """Return the letter that the kernel has for what a thread does."""
+    try:
+        return (task / "stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return "X"
+
+
+if TYPE_CHECKING:
+    _Popen = subprocess.Popen[Any]
+else:
+    _Popen = subprocess.Popen
+
+
+class _Forked(_Popen):
+    """A child of the process that forked it, which also waits for it and tells its status."""
+
+    def _execute_child(self, args: Any, *rest: Any) -> None:
+        cwd, env = rest[4:6]
+        pipes = rest[9:15]
+        ours = zip(STANDARD_STREAMS, (pipes[0], pipes[3], pipes[5]), strict=True)
+        request = {
+            "arguments": [os.fspath(each) for each in args[1:]],
+            "environment": dict(os.environ if env is None else env),
+            "folder": os.fspath(cwd or Path.cwd()),
+        }
+        self._peer = _forker().ask(request, [own if given == -1 else given for own, given in ours])
+        (self.pid,) = NUMBER.unpack(self._peer.recv(NUMBER.size, socket.MSG_WAITALL))
+        self._child_created = True
+        self._close_pipe_fds(*pipes)  # type: ignore[attr-defined]  # what Popen itself does after a start
+
+    def _try_wait(self, wait_flags: int) -> tuple[int, int]:
+        """Do what `os.waitpid` does for a child of one's own."""
+        self._peer.setblocking(not wait_flags)
+        try:
+            said = self._peer.recv(NUMBER.size)
+        except BlockingIOError:
+            return 0, 0
+        self._peer.close()
+        return self.pid, NUMBER.unpack(said)[0]
+
+    def _internal_poll(self, **_: Any) -> int | None:
+        lock = self._waitpid_lock  # type: ignore[attr-defined]  # Popen's own: one thread waits at a time
+        if self.returncode is None and lock.acquire(blocking=False):
+            try:
+                pid, status = self._try_wait(os.WNOHANG)
+                if pid:
+                    self._handle_exitstatus(status)  # type: ignore[attr-defined]  # sets the returncode
+            finally:
+                lock.release()
+        return self.returncode
+
+
+class _Forker:
+    """The process that imports Duetime once and forks; it ends with the process of the tests."""
+
+    def __init__(self) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="duetime-forker-")
+        self._address = f"{self._folder.name}/socket"
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("DUETIME_")}
+        command = [sys.executable, "-m", "tests.forker", self._address]
+        self._process = subprocess.Popen(
+            command, cwd=ROOT, env=kept, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        assert self._process.stdout is not None
+        assert self._process.stdout.readline() == "ready\n"
+
+    def ask(self, request: dict[str, Any], streams: list[int]) -> socket.socket:
+        """Ask for a process, and return the connection on which its pid and, at its end, its status come."""
+        peer = socket.socket(socket.AF_UNIX)
+        peer.connect(self._address)
+        words = json.dumps(request).encode()
+        socket.send_fds(peer, [NUMBER.pack(len(words))], streams)
+        peer.sendall(words)
+        return peer
+
+    def close(self) -> None:
+        self._process.communicate()
+        self._folder.cleanup()
+
+
+@functools.cache
+def _forker() -> _Forker:
+    return _Forker()
+
+
+def close() -> None:
+    """End the process that forks, if there is one."""
+    if _forker.cache_info().currsize:
+        _forker().close()
+        _forker.cache_clear()

@@ -1,0 +1,46 @@
+"""Processes from the forker begin, answer and end as those of Popen do."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests import forked
+
+PROGRAM = """
+import os, sys, threading
+print(*sys.argv[1:], input(), os.environ["WORD"], os.getcwd(), threading.active_count(), sys.orig_argv[1])
+print("to stderr", file=sys.stderr)
+sys.exit(3)
+"""
+WAITS = "import sys; print('up', flush=True); sys.stdin.read()"
+
+
+@pytest.mark.parametrize("popen", [subprocess.Popen, forked.popen], ids=["Popen", "forked"])
+def test_a_program_has_its_arguments_streams_environment_folder_and_exit_code(popen: Any, tmp_path: Path) -> None:
+    pipes: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    command = [sys.executable, "-c", PROGRAM, "a", "b"]
+    with popen(command, cwd=tmp_path, env={**os.environ, "WORD": "w"}, text=True, **pipes) as process:
+        said = process.communicate("in\n", timeout=60)
+    assert (said, process.returncode) == ((f"a b in w {tmp_path} 1 -c\n", "to stderr\n"), 3)
+
+
+@pytest.mark.parametrize("popen", [subprocess.Popen, forked.popen], ids=["Popen", "forked"])
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_a_program_and_is_its_return_code(popen: Callable[..., Any], number: signal.Signals) -> None:
+    pipes: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    with popen([sys.executable, "-c", WAITS], **pipes) as process:
+        assert process.stdout.readline() == b"up\n"
+        assert process.poll() is None
+        process.send_signal(signal.SIGSTOP)
+        forked.wait_until_stopped(process)
+        process.send_signal(signal.SIGCONT)
+        process.send_signal(number)
+        assert process.wait(60) == -number
