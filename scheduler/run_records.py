@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import NamedTuple
 
+from duetime.scheduler.chain.inherited import Waiter
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.task import DeadlineType, Delivery, InboxMessage, Json, Run, State, Task, Tier
 
@@ -17,7 +18,7 @@ class ReadyRun:
     """A run that may start, with what a queue needs to order and admit it.
 
     `estimate` is what the caller said, `created_at` its task's. `late` is a soft run whose `drop_at` or deadline has
-    passed: its deadline does not order it any more.
+    passed: its deadline does not order it any more. `waiters` wait for its task, if that is `followed`.
     """
 
     run_id: str
@@ -34,7 +35,9 @@ class ReadyRun:
     estimate: timedelta | None = None
     drop_at: datetime | None = None
     created_at: datetime | None = None
+    followed: bool = False
     late: bool = False
+    waiters: tuple[Waiter, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -114,6 +114,7 @@ class Dispatcher:
         self._expired: dict[str, tuple[Settlement, Claim]] = {}
         self._clock = clock
         self._new: deque[ReadyRun] = deque()
+        self._moved: deque[str] = deque()
         self._asked = False
         self._look_at = -math.inf
         self.process = Loop("dispatcher", self.step, replaced=notifier.on_replaced)
@@ -121,6 +122,11 @@ class Dispatcher:
     def place(self, run: ReadyRun) -> None:
         """Put a run that was stored as READY into the queue, soon. May be called from any thread."""
         self._new.append(run)
+        self.process.wake()
+
+    def rescore(self, run_ids: Sequence[str]) -> None:
+        """Give ready runs the place that they have by now, soon. May be called from any thread."""
+        self._moved.extend(run_ids)
         self.process.wake()
 
     def wake(self) -> None:
@@ -131,6 +137,7 @@ class Dispatcher:
     def step(self) -> float:
         """Dispatch the runs handed in, else one batch of due runs; return the seconds until the next step."""
         placed, left = self._place_new(), self._look_at - self._clock()
+        self._rescore()
         if placed and left > 0 and not self._asked:
             return left  # the database is busy enough with the starts of these
         self._asked, self._look_at = False, -math.inf
@@ -157,6 +164,13 @@ class Dispatcher:
             now = self._store.now()
             self._queue.put(self._placement.entries(new, now))
         return bool(new) and all(run.drop_at is None for run in new)
+
+    def _rescore(self) -> None:
+        """Give runs a new key, as other tasks wait for them now; the queue ignores what is not in it any more."""
+        moved = {self._moved.popleft() for _ in range(len(self._moved))}
+        if moved:
+            for run in self._store.decisions.ready_runs(moved, self._store.now()):
+                self._queue.rescore(run.run_id, self._placement.key(run))
 
     def _make_ready(self) -> bool:
         ready = self._store.claims.make_ready(limit=MAX_RUNS_PER_BATCH, epoch=self._epoch, ahead=READY_AHEAD)

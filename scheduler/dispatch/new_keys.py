@@ -64,6 +64,9 @@ class NewKeys:
         runs = list(runs)
         if self.has_new_policy():
             self._follow_policy(runs)
+        for run in runs:
+            if run.waiters:  # another process may have changed what waits for it
+                self._queue.rescore(run.run_id, self._placement.key(run))
         drops: dict[str, datetime] = {}
         for run in runs:
             if run.deadline is None or run.estimate is not None or not self._is_due(run):

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from functools import partial
 from urllib.parse import quote
 
+from duetime.scheduler.chain.inherited import Inherited, Waiter, inherited
 from duetime.scheduler.dispatch.pool_registry import LAST_CHANCE
 from duetime.scheduler.queue import Entry
 from duetime.scheduler.rules.estimates import UNKNOWN_ESTIMATE, Estimate, EstimateLookup, declared_estimate, estimate
@@ -16,6 +18,7 @@ from duetime.scheduler.rules.policies.policy import DEFAULT_POLICY, OrderPolicy
 from duetime.scheduler.rules.policies.recorded import KeyFacts
 from duetime.scheduler.rules.retry import MAX_CRASHES
 from duetime.scheduler.run_records import ReadyRun
+from duetime.scheduler.task import Tier
 
 LAST_CHANCE_DELAY_MS = 5000.0
 """Milliseconds of delay for a run's last attempt after a crash, because a machine in trouble should not end it."""
@@ -70,16 +73,16 @@ class Placement:
         if run.crashes >= MAX_CRASHES - 1:
             needs[LAST_CHANCE] = 1
             delay = max(delay, LAST_CHANCE_DELAY_MS)
-        created = _ms(run.created_at or run.scheduled_for)
+        created, facts = _ms(run.created_at or run.scheduled_for), self.facts(run)
         return Entry(
             run.run_id,
-            self.key(run),
+            facts.key(run.tier, self.policy()),
             run.tier.rank,
             needs,
             created,
             delay,
             tenant=run.tenant,
-            by_deadline=self._goes_by_deadline(run),
+            by_deadline=self._goes_by_deadline(run.tier, facts),
             action=run.action,
         )
 
@@ -89,15 +92,24 @@ class Placement:
 
     def facts(self, run: ReadyRun) -> KeyFacts:
         """Return what the key of a run is computed from, apart from the policy."""
-        return KeyFacts(run.first_ready_at, run.deadline, self._estimate(run).p90, run.late, self._cost(run.needs))
+        takes, cost = self._estimate(run), self._cost(run.needs)
+        if not run.waiters:
+            return KeyFacts(run.first_ready_at, run.deadline, takes.p90, run.late, cost)
+        heir = inherited(run.task_id, run.waiters, partial(self._length, run.tenant))
+        deadline, late = _effective(run, heir, takes.p50)
+        return KeyFacts(run.first_ready_at, deadline, takes.p90, late, cost, heir.unblocks)
 
-    def _goes_by_deadline(self, run: ReadyRun) -> bool:
+    def _length(self, tenant: str, waiter: Waiter) -> timedelta:
+        declared = self.declared.get(waiter.action)
+        return waiter.estimate or self.estimates(tenant, waiter.action, declared).p90
+
+    def _goes_by_deadline(self, tier: Tier, facts: KeyFacts) -> bool:
         return goes_by_deadline(
-            first_ready=run.first_ready_at,
-            tier=run.tier,
-            deadline=run.deadline,
-            p90=self._estimate(run).p90,
-            late=run.late,
+            first_ready=facts.first_ready,
+            tier=tier,
+            deadline=facts.deadline,
+            p90=facts.p90,
+            late=facts.late,
             patience=self.policy().patience,
         )
 
@@ -136,6 +148,17 @@ class Placement:
         pools = self.pools() if needs else {}
         found = ((units, find(pools, name)) for name, units in needs.items())
         return max((units / max(1, pool.at_once) for units, pool in found if pool is not None), default=0.0)
+
+
+def _effective(run: ReadyRun, heir: Inherited, p50: timedelta) -> tuple[datetime | None, bool]:
+    """Return the sooner of a run's own deadline and the one that it inherits, and whether it is too late for it.
+
+    One that could not be met when the run was first ready is not inherited: nothing is gained by going first.
+    """
+    own = None if run.late else run.deadline
+    met = heir.finish_by if heir.finish_by and heir.finish_by - p50 > run.first_ready_at else None
+    known = [each for each in (own, met) if each is not None]
+    return (min(known), False) if known else (run.deadline, run.late)
 
 
 def _ms(moment: datetime) -> float:

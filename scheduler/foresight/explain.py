@@ -25,7 +25,7 @@ _NO_WORKER = "a worker: none is running, so start one with `duetime worker`"
 MAX_UPSTREAMS_NAMED = 5
 _MAX_TITLE_CHARS = 40
 _QUOTES = str.maketrans("«»", "\u2039\u203a")
-_UNSTARTED = frozenset({State.SCHEDULED, State.READY, State.RETRYING, State.SUSPENDED})
+UNSTARTED = frozenset({State.SCHEDULED, State.READY, State.RETRYING, State.SUSPENDED})
 
 Named = Callable[[str], str]
 """Names a run for the caller: its task's id and title, or that it belongs to another tenant."""
@@ -77,7 +77,7 @@ def quoted(title: str) -> str:
 def is_due(record: TaskRecord, now: datetime) -> bool:
     """Whether nothing but a process that runs it keeps the current run from its start, or from its place in line."""
     run = record.run
-    if record.task.paused or run.state not in _UNSTARTED:
+    if record.task.paused or run.state not in UNSTARTED:
         return False
     return run.state is State.READY or (run.wake_at or run.scheduled_for) < now
 

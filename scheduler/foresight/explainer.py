@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import timedelta
 
+from duetime.scheduler.chain.inherited import Inherited, inherited
 from duetime.scheduler.foresight.explain import Named, RunFacts, is_due, quoted
 from duetime.scheduler.queue import Shortage
 from duetime.scheduler.queue.remote import RemoteQueue
@@ -52,6 +53,12 @@ class Explainer:
     def length(self, record: TaskRecord) -> timedelta:
         """Return how long a run of a task probably takes."""
         return self._lengths(record.task.tenant, record.task.action, record.task.estimate).p50
+
+    def heir(self, record: TaskRecord) -> Inherited:
+        """Return what the run of a task inherits from the tasks that wait for it."""
+        tenant = record.task.tenant
+        waiters = self._store.dependencies.waiters(tenant, record.task.id)
+        return inherited(record.task.id, waiters, lambda each: self._lengths(tenant, each.action, each.estimate).p90)
 
     def facts(self, record: TaskRecord) -> RunFacts:
         """Return the facts about a task that its tenant may see."""

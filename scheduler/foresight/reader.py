@@ -9,9 +9,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from duetime.scheduler.chain.inherited import Inherited
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.foresight.agenda import MAX_OCCURRENCES_AHEAD, Outlook, reaches_ahead
-from duetime.scheduler.foresight.explain import RunFacts, explained, is_due, waiting_for
+from duetime.scheduler.foresight.early import goes_early
+from duetime.scheduler.foresight.explain import UNSTARTED, RunFacts, explained, is_due, waiting_for
 from duetime.scheduler.foresight.explainer import Explainer
 from duetime.scheduler.foresight.run_reader import RunReader
 from duetime.scheduler.foresight.task_changes import LOOK_INTERVAL_S, TaskChanges
@@ -129,7 +131,8 @@ class Reader(RunReader):
         record, now = self._store.tasks.get(by.tenant, task_id), self._store.now()
         facts = self._facts(record)
         view = view_of(record, now, facts=facts)
-        return view, explained(view.record, now, facts)
+        heir = self._explainer.heir(record) if self._explainer and record.run.state in UNSTARTED else Inherited()
+        return view, (*explained(view.record, now, facts), *goes_early(heir, record, now))
 
     def _facts(self, record: TaskRecord) -> RunFacts:
         if record.run.state is State.WAITING:

@@ -88,6 +88,7 @@ class Engine:
 
     def start(self) -> None:
         self._store.dependencies.listen(self._freed)
+        self._store.dependencies.listen_for_urgency(self._dispatcher.rescore)
         self.worker.start()
         for process in self._processes:
             process.start()
@@ -209,9 +210,11 @@ class DispatchOnly:
         placement: Placement = Placement(),  # noqa: B008 - a frozen value
         notifier: RunNotifier = RunNotifier(),  # noqa: B008 - a frozen value
     ) -> None:
+        self._store = store
         self._dispatcher = Dispatcher(store, queue, placement=placement, notifier=notifier)
 
     def start(self) -> None:
+        self._store.dependencies.listen_for_urgency(self._dispatcher.rescore)
         self._dispatcher.process.start()
 
     def wake(self) -> None:

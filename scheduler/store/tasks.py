@@ -10,6 +10,7 @@ from duetime.scheduler.chain.dependency import Dependency, DependentTask
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.records import Added, Change, Changed, IdempotencyKey, LastChange, NewTask
 from duetime.scheduler.run_records import Known
+from duetime.scheduler.store.chains.dependencies import Dependencies
 from duetime.scheduler.store.database.database import Database, Tried
 from duetime.scheduler.store.forms import Forms
 from duetime.scheduler.store.lists import agenda, schedule_list, task_list
@@ -27,8 +28,16 @@ from sqlalchemy import Connection
 class Tasks:
     """The tasks. Every method sees one tenant only; `recurring` sees all of them where an operator asks for that."""
 
-    def __init__(self, database: Database, now: Callable[[], datetime], forms: Forms, cursors: Cursors) -> None:
+    def __init__(
+        self,
+        database: Database,
+        now: Callable[[], datetime],
+        forms: Forms,
+        cursors: Cursors,
+        dependencies: Dependencies,
+    ) -> None:
         self._database = database
+        self._ending = dependencies.ending
         self._cursors = cursors
         self._now = now
         self._forms = forms
@@ -64,7 +73,7 @@ class Tasks:
             tried = self._database.attempt(work)
         if tried.result is not None:
             return tried.result
-        return self._database.write(work, stored=commit_check.added, doubtful=tried.unanswered)
+        return self._ending(work, stored=commit_check.added, doubtful=tried.unanswered)
 
     def made_by(self, tenant: str, key: IdempotencyKey) -> TaskRecord | None:
         """Return the task that the key still names, None without one; raises `IdempotencyConflict` as `add` does."""
@@ -267,7 +276,7 @@ class Tasks:
                 idempotency.store_change(connection, found.task, key)
             return Changed(found)
 
-        return self._database.write(work)
+        return self._ending(work)
 
     def forget_keys(self, *, limit: int = 500) -> int:
         """Examine `limit` idempotency keys that may have expired, and remove those that have; return how many."""

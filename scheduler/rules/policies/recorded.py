@@ -18,13 +18,18 @@ TIERS: Final = tuple(Tier)
 
 @dataclass(frozen=True, slots=True)
 class KeyFacts:
-    """The facts of a run from which a policy computes its key; `cost` is the largest part of a pool that it needs."""
+    """The facts of a run from which a policy computes its key.
+
+    `cost` is the largest part of a pool that it needs, `unblocks` counts the tasks that wait for it. The deadline may
+    be one that it inherits from these.
+    """
 
     first_ready: datetime
     deadline: datetime | None
     p90: timedelta
     late: bool
     cost: float
+    unblocks: Mapping[Tier, int] = field(default_factory=dict)
 
     def key(self, tier: Tier, policy: OrderPolicy) -> float:
         """Return the key of the run under a policy."""
@@ -34,6 +39,7 @@ class KeyFacts:
             deadline=self.deadline,
             p90=self.p90,
             late=self.late,
+            unblocks=self.unblocks,
             cost=self.cost,
             patience=policy.patience,
             values=policy.value,
@@ -121,15 +127,18 @@ def _contender(words: list[Any]) -> Contender:
 
 def _facts_json(facts: KeyFacts) -> list[Json]:
     deadline = facts.deadline.isoformat() if facts.deadline is not None else None
-    return [facts.first_ready.isoformat(), deadline, facts.p90.total_seconds(), facts.late, facts.cost]
+    unblocks = {tier.value: count for tier, count in facts.unblocks.items()}
+    return [facts.first_ready.isoformat(), deadline, facts.p90.total_seconds(), facts.late, facts.cost, unblocks]
 
 
 def _facts(words: list[Any]) -> KeyFacts:
-    first_ready, deadline, p90, late, cost = words
+    first_ready, deadline, p90, late, cost, *more = words
+    unblocks = more[0] if more else {}  # an older version kept none
     return KeyFacts(
         datetime.fromisoformat(first_ready),
         datetime.fromisoformat(deadline) if deadline is not None else None,
         timedelta(seconds=p90),
         bool(late),
         float(cost),
+        {Tier(tier): int(count) for tier, count in unblocks.items()},
     )

@@ -7,8 +7,9 @@ from datetime import datetime
 from typing import TypeVar
 
 from duetime.scheduler.chain.dependency import Upstream
-from duetime.scheduler.store.database.database import Database
-from duetime.scheduler.store.statements import dependants, links
+from duetime.scheduler.chain.inherited import Waiter
+from duetime.scheduler.store.database.database import Database, Stored
+from duetime.scheduler.store.statements import dependants, links, waiters
 from duetime.scheduler.task import Json
 from sqlalchemy import Connection
 
@@ -20,16 +21,21 @@ def _nobody(_task_ids: Sequence[str]) -> None:
 
 
 class Dependencies:
-    """Tasks that come after others. `listen` names who is told of tasks whose runs go on, after each commit."""
+    """Tasks that come after others. `listen` and `listen_for_urgency` name who is told what, after each commit."""
 
     def __init__(self, database: Database, now: Callable[[], datetime]) -> None:
         self._database = database
         self._now = now
         self._told: Callable[[Sequence[str]], None] = _nobody
+        self._rescore: Callable[[Sequence[str]], None] = _nobody
 
     def listen(self, told: Callable[[Sequence[str]], None]) -> None:
         """Call `told` from now on, in place of an earlier one; the tasks' runs are due, or will be at their time."""
         self._told = told
+
+    def listen_for_urgency(self, rescore: Callable[[Sequence[str]], None]) -> None:
+        """Call `rescore` from now on with ready runs for which other tasks wait now than before."""
+        self._rescore = rescore
 
     def known(self, tenant: str, task_ids: Sequence[str]) -> Mapping[str, Upstream]:
         """Return those of these tasks that the tenant has."""
@@ -43,24 +49,32 @@ class Dependencies:
         """Return the last results of what a task comes after, by task."""
         return self._database.read(lambda connection: links.results(connection, tenant, task_id))
 
+    def waiters(self, tenant: str, task_id: str) -> Sequence[Waiter]:
+        """Return the tasks that wait for one, directly or behind others, each pair that waits."""
+        return self._database.read(lambda connection: waiters.of_task(connection, tenant, task_id, self._now()))
+
     def repair(self, *, limit: int) -> int:
         """Go on after ends of at most `limit` tasks that were not followed up; return how many there were."""
         return self.ending(lambda connection: dependants.repair(connection, limit, self._now()))
 
-    def ending(self, work: Callable[[Connection], T], *, doubtful: bool = False) -> T:
-        """Run `work`, which ends runs, in one transaction, and tell of the tasks that go on by it."""
+    def ending(self, work: Callable[[Connection], T], *, doubtful: bool = False, stored: Stored[T] | None = None) -> T:
+        """Run `work`, which ends runs or changes who waits, in one transaction, and tell what follows from it."""
         freed: list[str] = []
+        rescored: list[str] = []
 
         def once(connection: Connection) -> T:
             freed.clear()  # it may run twice
+            rescored.clear()
             kept = connection.info  # asked for once: a connection that is lost meanwhile has none
-            kept[dependants.FREED] = freed
+            kept[dependants.FREED], kept[waiters.RESCORED] = freed, rescored
             try:
                 return work(connection)
             finally:
-                del kept[dependants.FREED]
+                del kept[dependants.FREED], kept[waiters.RESCORED]
 
-        result = self._database.write(once, doubtful=doubtful)
+        result = self._database.write(once, doubtful=doubtful, stored=stored)
         if freed:
             self._told(freed)
+        if rescored:
+            self._rescore(rescored)
         return result

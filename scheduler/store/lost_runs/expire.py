@@ -30,6 +30,7 @@ from duetime.scheduler.store.statements.endings.claimed import AttemptEnd, Claim
 from duetime.scheduler.store.statements.read import TASK_AND_RUN
 from duetime.scheduler.store.statements.ready_runs import JOINED, READY, ready_run
 from duetime.scheduler.store.statements.settle import Conclude, concluding
+from duetime.scheduler.store.statements.waiters import with_waiters
 from duetime.scheduler.task import DeadlineType, Run, State, Task
 from sqlalchemy import Connection, Select, bindparam, false, null, or_, select, true, update
 
@@ -139,7 +140,7 @@ def relax(connection: Connection, limit: int, now: datetime) -> list[ReadyRun]:
         late = damaged.whole(connection, late, now)
     if late:
         connection.execute(_RELAX, {"run_ids": [row.id for row in late]})
-    return [ready_run(row, now) for row in late if row.state is State.READY]
+    return with_waiters(connection, [ready_run(row, now) for row in late if row.state is State.READY], now)
 
 
 def redate(connection: Connection, drops: Mapping[str, datetime]) -> None:

@@ -26,13 +26,14 @@ from duetime.scheduler.store.schema.tables.chains import dependencies
 from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.store.sql.batch import Batch
 from duetime.scheduler.store.sql.locks import exactly
-from duetime.scheduler.store.statements import event_log
+from duetime.scheduler.store.statements import event_log, waiters
 from duetime.scheduler.store.statements.endings import endings
 from duetime.scheduler.store.statements.endings.claimed import AttemptEnd, Claimed
 from duetime.scheduler.store.statements.read import TASK_AND_RUN
 from duetime.scheduler.store.statements.ready_runs import ACTIVE
+from duetime.scheduler.store.statements.waiters import OPEN
 from duetime.scheduler.task import Run, State, Task
-from sqlalchemy import BindParameter, ColumnElement, Connection, bindparam, literal_column, null, select, true, update
+from sqlalchemy import BindParameter, Connection, bindparam, null, select, true, update
 
 MAX_LINKS_CLOSED = 1_000
 """Dependencies that one transaction closes."""
@@ -42,9 +43,6 @@ FREED = "duetime_freed"
 
 Ends = Mapping[str, State]
 """The states in which runs ended, by task."""
-
-OPEN: ColumnElement[bool] = literal_column("dependencies.closed_at IS NULL")
-"""Dependencies that are waited for; literal, as in the partial index."""
 
 _IDS: BindParameter[str] = bindparam("task_ids", expanding=True)
 _OPEN_ON = (
@@ -227,6 +225,7 @@ def _end(connection: Connection, ended: Sequence[_Judged], now: datetime) -> Non
     _ENDED_BY.run(connection, causes)
     if ends:
         endings.follow(connection, ends, now)
+        waiters.note(connection, [each.task.id for each in ended])
 
 
 def _end_row(end: AttemptEnd, now: datetime) -> dict[str, Any]:

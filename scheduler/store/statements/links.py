@@ -17,9 +17,9 @@ from duetime.scheduler.store.schema.rows import CURRENT, NEW_RUN_VALUES, new_run
 from duetime.scheduler.store.schema.tables.chains import dependencies
 from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.store.sql.batch import Batch
-from duetime.scheduler.store.statements import dependants, event_log, read
-from duetime.scheduler.store.statements.dependants import OPEN
+from duetime.scheduler.store.statements import dependants, event_log, read, waiters
 from duetime.scheduler.store.statements.read import TASK_AND_RUN
+from duetime.scheduler.store.statements.waiters import OPEN
 from duetime.scheduler.task import Json, Run, State, Task
 from duetime.scheduler.views import TaskRecord
 from sqlalchemy import BindParameter, Connection, bindparam, false, insert, null, select, true, update
@@ -88,6 +88,7 @@ def add(connection: Connection, items: Sequence[DependentTask], now: datetime) -
     _ADD.run(connection, rows)
     ended = {row.task_id: row.state for row in connection.execute(_ENDED, wanted)}
     dependants.follow(connection, ended, now)
+    waiters.note(connection, [item.task.id for item in items])
     return read.records(connection, [item.task.id for item in items])
 
 
@@ -124,6 +125,8 @@ def follow_change(connection: Connection, old: Run, run: Run, current: Run, now:
         dependants.follow(connection, {run.task_id: run.state}, now)
     elif current.id != run.id and old.ended_at:
         _reopen(connection, [run.task_id], now)
+    if State.WAITING in (old.state, current.state):
+        waiters.note(connection, [run.task_id])
 
 
 def _reopen(connection: Connection, task_ids: Sequence[str], now: datetime) -> None:

@@ -13,6 +13,7 @@ from duetime.scheduler.store.schema.damage import is_damaged
 from duetime.scheduler.store.schema.rows import NOT_PAUSED, Row, ordered
 from duetime.scheduler.store.schema.tables.tasks import attempts, runs, tasks
 from duetime.scheduler.store.schema.types import Instant
+from duetime.scheduler.store.statements.waiters import with_waiters
 from duetime.scheduler.task import DeadlineType, State, Task
 from sqlalchemy import ColumnElement, Connection, Select, and_, bindparam, func, literal_column, select, true, update
 
@@ -37,6 +38,7 @@ READY = ordered(
     estimate=tasks.c.estimate,
     drop_at=runs.c.drop_at,
     created_at=tasks.c.created_at,
+    followed=tasks.c.followed,
 )
 _OF_READY = [field.name for field in fields(ReadyRun)]
 _FIRST_READY, _DEADLINE, _TYPE, _DROP_AT = map(
@@ -81,16 +83,16 @@ def ready(connection: Connection, limit: int, after: str | None, now: datetime) 
     """Return ready runs, and the ids of damaged ones among them."""
     page = unreadable.without(connection, _paged(_ALL_READY, runs.c.id, limit, after), runs.c.id)
     rows, some_damaged = unreadable.every(connection, page)
-    if not some_damaged:
-        return [ready_run(row, now) for row in rows], []
-    found = [ready_run(row, now) for row in rows if not is_damaged(row)]
-    return found, [row[0] for row in rows if is_damaged(row)]
+    lost = [row[0] for row in rows if is_damaged(row)] if some_damaged else []
+    found = [ready_run(row, now) for row in rows if row[0] not in lost]
+    return with_waiters(connection, found, now), lost
 
 
 def ready_by_id(connection: Connection, run_ids: Collection[str], now: datetime) -> list[ReadyRun]:
     """Return runs in any state as a queue orders them at a time; damaged ones are left out."""
     named = select(*READY).select_from(JOINED).where(runs.c.id.in_(run_ids))
-    return [ready_run(row, now) for row in unreadable.rows(connection, named) if not is_damaged(row)]
+    found = [ready_run(row, now) for row in unreadable.rows(connection, named) if not is_damaged(row)]
+    return with_waiters(connection, found, now)
 
 
 def never_started(connection: Connection, run_ids: Sequence[str]) -> int:

@@ -18,6 +18,7 @@ from duetime.scheduler.store.sql.locks import check_epoch, exactly, lock_tasks_o
 from duetime.scheduler.store.statements import damaged, event_log
 from duetime.scheduler.store.statements.read import TASK_AND_RUN
 from duetime.scheduler.store.statements.ready_runs import JOINED, READY, ready_run
+from duetime.scheduler.store.statements.waiters import with_waiters
 from duetime.scheduler.task import DeadlineType, Run, State, Task
 from sqlalchemy import (
     ColumnElement,
@@ -111,7 +112,7 @@ def make_ready(
     if not found:
         return []
     move(connection, found, now)
-    return [ready_run(row, now, first_ready_at=max(now, row.wake_at)) for row in found]
+    return with_waiters(connection, [ready_run(row, now, first_ready_at=max(now, row.wake_at)) for row in found], now)
 
 
 def move_to_ready(connection: Connection, found: Sequence[Row[Any]], now: datetime) -> None:

@@ -1,0 +1,108 @@
+"""Tasks that wait for others, as the order of the others' runs needs them: read with each run that becomes ready.
+
+Nothing of this is stored: the open dependencies are the truth, and what is read from them is never out of date.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from duetime.scheduler.chain.inherited import Waiter
+from duetime.scheduler.run_records import ReadyRun
+from duetime.scheduler.store.database import unreadable
+from duetime.scheduler.store.schema.rows import CURRENT
+from duetime.scheduler.store.schema.tables.chains import dependencies
+from duetime.scheduler.store.schema.tables.tasks import runs, tasks
+from duetime.scheduler.task import State
+from sqlalchemy import BindParameter, ColumnElement, Connection, bindparam, false, literal_column, select
+
+MAX_WAITERS_READ = 2_000
+"""Dependencies that one read follows, nearest first. The bonus is bounded, so that more would hardly change a place."""
+
+MAX_RUNS_RESCORED = 1_000
+"""Ready runs that get a new place by one change of what waits for them."""
+
+RESCORED = "duetime_rescored"
+"""The name under which a connection keeps the ready runs for which other tasks wait now than before."""
+
+OPEN: ColumnElement[bool] = literal_column("dependencies.closed_at IS NULL")
+"""Dependencies that are waited for; literal, as in the partial index."""
+
+_IDS: BindParameter[str] = bindparam("task_ids", expanding=True)
+
+_FIRST = select(dependencies.c.upstream_id.label("root"), dependencies.c.upstream_id, dependencies.c.task_id).where(
+    dependencies.c.upstream_id.in_(_IDS), OPEN
+)
+_BELOW = _FIRST.cte("below", recursive=True)
+_BELOW = _BELOW.union(
+    select(_BELOW.c.root, dependencies.c.upstream_id, dependencies.c.task_id)
+    .join_from(_BELOW, dependencies, dependencies.c.upstream_id == _BELOW.c.task_id)
+    .where(OPEN)
+)
+_NEAREST = select(_BELOW).limit(bindparam("most")).subquery("nearest")
+_WAITERS = (
+    select(
+        _NEAREST.c.root,
+        _NEAREST.c.upstream_id,
+        _NEAREST.c.task_id,
+        tasks.c.priority,
+        tasks.c.action,
+        runs.c.deadline,
+        tasks.c.estimate,
+        tasks.c.deadline_after,
+    )
+    .join_from(_NEAREST, tasks, tasks.c.id == _NEAREST.c.task_id)
+    .join(runs, (runs.c.task_id == tasks.c.id) & CURRENT)
+    .where(runs.c.state == State.WAITING, tasks.c.paused == false())
+)
+_THEIRS = select(tasks.c.id).where(tasks.c.tenant == bindparam("tenant"), tasks.c.id == bindparam("of_task"))
+_ABOVE = select(dependencies.c.upstream_id).where(dependencies.c.task_id.in_(_IDS), OPEN).cte("above", recursive=True)
+_ABOVE = _ABOVE.union(
+    select(dependencies.c.upstream_id)
+    .join_from(_ABOVE, dependencies, dependencies.c.task_id == _ABOVE.c.upstream_id)
+    .where(OPEN)
+)
+_READY_ABOVE = (
+    select(runs.c.id)
+    .join_from(_ABOVE, runs, (runs.c.task_id == _ABOVE.c.upstream_id) & CURRENT)
+    .where(runs.c.state == State.READY)
+    .limit(bindparam("most"))
+)
+
+
+def of_tasks(connection: Connection, task_ids: Sequence[str], now: datetime) -> dict[str, tuple[Waiter, ...]]:
+    """Return what waits for each of these tasks, directly or behind others; a deadline that has passed is left out."""
+    found: dict[str, list[Waiter]] = {}
+    given = {"task_ids": list(task_ids), "most": MAX_WAITERS_READ}
+    for root, upstream_id, task_id, tier, action, deadline, estimate, relative in unreadable.rows(
+        connection, _WAITERS, given
+    ):
+        presses = deadline if relative is None and deadline is not None and deadline > now else None
+        found.setdefault(root, []).append(Waiter(upstream_id, task_id, tier, action, presses, estimate))
+    return {root: tuple(each) for root, each in found.items()}
+
+
+def of_task(connection: Connection, tenant: str, task_id: str, now: datetime) -> tuple[Waiter, ...]:
+    """Return what waits for a task of the tenant; nothing where the tenant has no such task."""
+    if connection.execute(_THEIRS, {"tenant": tenant, "of_task": task_id}).first() is None:
+        return ()
+    return of_tasks(connection, [task_id], now).get(task_id, ())
+
+
+def with_waiters(connection: Connection, ready: list[ReadyRun], now: datetime) -> list[ReadyRun]:
+    """Return these runs with what waits for them; costs nothing where no task comes after theirs."""
+    followed = [run.task_id for run in ready if run.followed]
+    if not followed:
+        return ready
+    found = of_tasks(connection, followed, now)
+    return [replace(run, waiters=found[run.task_id]) if run.task_id in found else run for run in ready]
+
+
+def note(connection: Connection, task_ids: Sequence[str]) -> None:
+    """Note the ready runs for which these tasks wait, or did: they get a new place once this is committed."""
+    noted = connection.info.get(RESCORED)
+    if noted is not None and task_ids:
+        given = {"task_ids": list(task_ids), "most": MAX_RUNS_RESCORED}
+        noted.extend(connection.execute(_READY_ABOVE, given).scalars())
