@@ -32,7 +32,7 @@ class Waiter(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Inherited:
-    """What a run inherits: how many tasks wait for it by tier, and by when it has to finish for them.
+    """Urgency of tasks that wait for a run: how many there are by tier, and by when it has to finish for them.
 
     `due` is the deadline from which `finish_by` was counted back.
     """

@@ -73,7 +73,9 @@ class Tasks:
             tried = self._database.attempt(work)
         if tried.result is not None:
             return tried.result
-        return self._ending(work, stored=commit_check.added, doubtful=tried.unanswered)
+        dependent = any(isinstance(item, DependentTask) for item in items)
+        write = self._ending if dependent else self._database.write
+        return write(work, stored=commit_check.added, doubtful=tried.unanswered)
 
     def made_by(self, tenant: str, key: IdempotencyKey) -> TaskRecord | None:
         """Return the task that the key still names, None without one; raises `IdempotencyConflict` as `add` does."""

@@ -1,4 +1,4 @@
-"""What a run inherits from those that wait for it, compared with a search of all ways through the graph."""
+"""Inherited urgency, compared with a search of all ways through the graph."""
 
 from __future__ import annotations
 

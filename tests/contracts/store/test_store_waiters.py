@@ -1,4 +1,4 @@
-"""What waits for a run is read with it, and who orders ready runs is told when that changes."""
+"""Tasks that wait for a run are read with it, and who orders ready runs hears when they change."""
 
 from __future__ import annotations
 
