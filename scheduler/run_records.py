@@ -8,9 +8,22 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import NamedTuple
 
-from duetime.scheduler.chain.inherited import Waiter
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.task import DeadlineType, Delivery, InboxMessage, Json, Run, State, Task, Tier
+
+
+class Waiter(NamedTuple):
+    """A task that waits for `upstream_id`, one for each such pair.
+
+    `deadline` is an instant that does not move; one that counts from the start of the task presses nobody before.
+    """
+
+    upstream_id: str
+    task_id: str
+    tier: Tier
+    action: str
+    deadline: datetime | None = None
+    estimate: timedelta | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,21 +13,8 @@ from datetime import datetime, timedelta
 from graphlib import TopologicalSorter
 from typing import NamedTuple
 
+from duetime.scheduler.run_records import Waiter
 from duetime.scheduler.task import Tier
-
-
-class Waiter(NamedTuple):
-    """A task that waits for `upstream_id`, one for each such pair.
-
-    `deadline` is an instant that does not move; one that counts from the start of the task presses nobody before.
-    """
-
-    upstream_id: str
-    task_id: str
-    tier: Tier
-    action: str
-    deadline: datetime | None = None
-    estimate: timedelta | None = None
 
 
 @dataclass(frozen=True, slots=True)

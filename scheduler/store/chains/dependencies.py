@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TypeVar
 
 from duetime.scheduler.chain.dependency import Upstream
-from duetime.scheduler.chain.inherited import Waiter
+from duetime.scheduler.run_records import Waiter
 from duetime.scheduler.store.database.database import Database, Stored
 from duetime.scheduler.store.statements import dependants, links, waiters
 from duetime.scheduler.task import Json

@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from duetime.scheduler.chain.inherited import Waiter
-from duetime.scheduler.run_records import ReadyRun
+from duetime.scheduler.run_records import ReadyRun, Waiter
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.schema.rows import CURRENT
 from duetime.scheduler.store.schema.tables.chains import dependencies
