@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from duetime.scheduler.task import Attempt, Delivery, InboxMessage, Run, State, Task
+from duetime.scheduler.task import Attempt, Delivery, InboxMessage, Run, State, Task, Tier
 from duetime.scheduler.translatable import Translatable
 from duetime.scheduler.view_parts import Occurrence, RunLog, WaitReason
 
@@ -72,6 +72,7 @@ class TaskFilter:
     query: str | None = None
     after: datetime | None = None
     before: datetime | None = None
+    tier: Tier | None = None
 
 
 @dataclass(frozen=True, slots=True)

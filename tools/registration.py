@@ -13,6 +13,7 @@ from duetime.tools.act_on_task import ACT_ON_TASK
 from duetime.tools.admin.find_runs import FIND_RUNS
 from duetime.tools.arguments.arguments import Arguments
 from duetime.tools.cancel_task import CANCEL_TASK
+from duetime.tools.change_tasks import CHANGE_TASKS
 from duetime.tools.definition import AnyDefinition, CallObserver, SchedulerSource, Sender, unobserved
 from duetime.tools.get_task import GET_TASK, WAIT
 from duetime.tools.list_tasks import LIST_TASKS
@@ -118,7 +119,15 @@ def definitions(actions: Actions, pools: Sequence[str] = ()) -> tuple[AnyDefinit
 
     `pools` are named to models, where `needs` may be given.
     """
-    return (schedule_task(actions, pools), LIST_TASKS, GET_TASK, RESCHEDULE_TASK, CANCEL_TASK, ACT_ON_TASK)
+    return (
+        schedule_task(actions, pools),
+        LIST_TASKS,
+        GET_TASK,
+        RESCHEDULE_TASK,
+        CANCEL_TASK,
+        CHANGE_TASKS,
+        ACT_ON_TASK,
+    )
 
 
 def make_tools(

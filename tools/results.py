@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from secrets import token_hex
 from typing import TYPE_CHECKING
 
+from duetime.scheduler.bulk.change import BulkResult
 from duetime.scheduler.errors import DuetimeError
 from duetime.scheduler.events import EventPage
 from duetime.scheduler.remedies import PLAIN
@@ -60,6 +61,15 @@ def page_answer(page: TaskPage) -> CallToolResult:
     from duetime.widgets.payload import as_json, list_payload  # noqa: PLC0415 - not before the first call
 
     return answer(as_json(list_payload(page)), list_text(page))
+
+
+def bulk_answer(result: BulkResult) -> CallToolResult:
+    """Answer with what one call did to many tasks."""
+    from duetime.widgets.bulk.payload import bulk_payload  # noqa: PLC0415 - not before the first call
+    from duetime.widgets.bulk.text import bulk_text  # noqa: PLC0415 - not before the first call
+    from duetime.widgets.payload import as_json  # noqa: PLC0415 - not before the first call
+
+    return answer(as_json(bulk_payload(result)), bulk_text(result))
 
 
 def history_part(attempts: Sequence[Attempt], page: EventPage, zone: str) -> HistoryPart:

@@ -36,6 +36,7 @@ class AuditKind(StrEnum):
     BACKUP_RESTORED = "backup_restored"
     DEAD_LETTER_REPLAYED = "dead_letter_replayed"
     DEAD_LETTER_DISCARDED = "dead_letter_discarded"
+    TASKS_CHANGED = "tasks_changed"
     WORKER_DRAINED = "worker_drained"
     WORKER_RESUMED = "worker_resumed"
     LOGGED_IN = "logged_in"

@@ -16,7 +16,7 @@ from duetime.scheduler.ids import new_id
 from duetime.scheduler.records import Change
 from duetime.scheduler.rules.occurrences import dated_like, next_run, recurrence_of
 from duetime.scheduler.rules.states import TERMINAL
-from duetime.scheduler.rules.time.times import describe
+from duetime.scheduler.rules.time.times import describe, length
 from duetime.scheduler.task import DeadlineType, Run, State, Task
 from duetime.scheduler.translatable import NoteKind, Translatable
 from duetime.scheduler.views import TaskRecord
@@ -41,22 +41,22 @@ def cancel(record: TaskRecord, now: datetime) -> Change:
     return Change(task, replace(run, state=State.CANCELLED, wake_at=None, ended_at=now), kind=EventKind.CANCELLED)
 
 
-def undo_token(run: Run, now: datetime) -> str | None:
+def undo_token(run: Run, now: datetime, window: timedelta = UNDO_WINDOW) -> str | None:
     """Return the token that undoes a cancel, while that is possible; None otherwise."""
-    fresh = run.state is State.CANCELLED and run.ended_at is not None and now - run.ended_at <= UNDO_WINDOW
+    fresh = run.state is State.CANCELLED and run.ended_at is not None and now - run.ended_at <= window
     return f"u_{run.id[2:]}" if fresh and run.started_at is None else None
 
 
-def undo_cancel(record: TaskRecord, now: datetime, token: str | None) -> Change:
+def undo_cancel(record: TaskRecord, now: datetime, token: str | None, window: timedelta = UNDO_WINDOW) -> Change:
     """Restore a cancelled task as the next generation of its run, at its old time, or at once if that has passed."""
     run = record.run
     if run.state is not State.CANCELLED:
         missing = f"{record.task.id} is not cancelled; other changes are undone with their token."
         raise Refused(missing, argument="undo", remedy=remedies.Inspect(record.task.id))
-    if undo_token(run, now - UNDO_GRACE) is None:
-        late = f"{record.task.id} was not cancelled in the last 30 s."
+    if undo_token(run, now - UNDO_GRACE, window) is None:
+        late = f"{record.task.id} was not cancelled in the last {length(window)}."
         raise Refused(late, argument="undo", remedy=remedies.ScheduleAnother())
-    if token is not None and token != undo_token(run, now - UNDO_GRACE):
+    if token is not None and token != undo_token(run, now - UNDO_GRACE, window):
         raise Refused(
             f"{token[:40]!r} belongs to an earlier cancel.", argument="undo", remedy=remedies.Inspect(record.task.id)
         )

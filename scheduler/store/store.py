@@ -19,6 +19,7 @@ from duetime.scheduler.store.alerts.turns import ProcessTurns
 from duetime.scheduler.store.audit.chain import AuditChain
 from duetime.scheduler.store.audit.log import AuditLog
 from duetime.scheduler.store.backlog import Backlog
+from duetime.scheduler.store.bulk.batches import Batches
 from duetime.scheduler.store.chains.dependencies import Dependencies
 from duetime.scheduler.store.claims import Claims
 from duetime.scheduler.store.database.clock import ServerClock, utc_now
@@ -77,6 +78,7 @@ class Store:
         self.dead_letters = DeadLetters(database, clock, cursors)
         self.run_history = RunHistory(database, cursors)
         self.run_logs = RunLogs(database)
+        self.batches = Batches(database, clock)
         self.inbox = Inbox(database, clock)
         self.deliveries = Deliveries(database, clock)
         self.workers = Workers(database, clock)

@@ -102,6 +102,17 @@ VERBS = (
         examples=("duetime undo t_7k3m", "duetime undo t_7k3m u_4"),
     ),
     DeferredVerb(
+        "bulk",
+        f"{_HERE}.bulk:bulk",
+        "Cancel, pause, resume or move many tasks, or undo that; filters show what they match until --expect says it.",
+        examples=(
+            "duetime bulk cancel --about John",
+            "duetime bulk cancel --about John --expect 12",
+            "duetime bulk move --after 'today 12:00' --before tomorrow --to tomorrow",
+            "duetime bulk undo u_b7k3m9qx2w4h",
+        ),
+    ),
+    DeferredVerb(
         "explain",
         f"{_POOLS}:explain",
         "Explain why a task is not running: what it waits for, how much is missing, and which task holds it.",

@@ -8,6 +8,7 @@ from datetime import date, datetime, timedelta
 from typing import Any
 
 from duetime.scheduler.audit.entry import AuditFilter, AuditKind
+from duetime.scheduler.bulk.change import MAX_TASKS_CHANGED, BulkVerb
 from duetime.scheduler.chain.dependency import MAX_UPSTREAMS
 from duetime.scheduler.events import EventFilter, EventKind
 from duetime.scheduler.foresight.run_reader import MAX_LOG_LINES_READ
@@ -109,6 +110,8 @@ _OF_CALLS = (
     Argument("before", _BOUND, example="before='tomorrow'"),
     Argument("since", _BOUND, example="since='yesterday'"),
     Argument("limit", Whole(1, 100), example="limit=20"),
+    Argument("to", _TIME, example="to='tomorrow'"),
+    Argument("expect", Whole(0, MAX_TASKS_CHANGED), example="expect=12"),
     Argument("run_id", Text(accepted="the id of a run"), example="run_id='r_7k3m9qx2w4hb00000000'"),
     Argument("run_ids", Items("a list of ids", Texts(MAX_IDS)), example="run_ids=[letter.run_id]"),
     Argument("max_letters", Whole(1, MAX_LETTERS_CLOSED), example="max_letters=100"),
@@ -187,6 +190,9 @@ SPECIAL: dict[str, Argument] = {
         f"{name}.until": Argument("until", _BOUND, example="until='yesterday'")
         for name in (*OF_EVENTS, "audit", "costs", *OF_RUNS, *OF_LETTERS)
     },
+    "change_many.change": Argument(
+        "change", OneOf(f"one of {', '.join(BulkVerb)}", BulkVerb), example="change='cancel'"
+    ),
     "wait.timeout": Argument("timeout", LengthOfTime("a timedelta, seconds or words"), example="timeout=30"),
     "costs.group": Argument(
         "group", OneOf(f"one of {', '.join(CostGroup)}", CostGroup), example="group=CostGroup.ACTION"
@@ -217,7 +223,10 @@ _REQUEST_EXAMPLE = "Request('Call John', when='in 2 hours')"
 SPECIAL |= {
     "submit.request": Argument("request", REQUEST, example=f"request={_REQUEST_EXAMPLE}"),
     "schedule_many.requests": Argument("requests", Requests(), example=f"requests=[{_REQUEST_EXAMPLE}]"),
-    "list.where": Argument("where", _fields_of(TaskFilter), example="where=TaskFilter(label='project')"),
+    **{
+        f"{name}.where": Argument("where", _fields_of(TaskFilter), example="where=TaskFilter(label='project')")
+        for name in ("list", "change_many")
+    },
     "event_counts.group": Argument(
         "group", OneOf(f"one of {', '.join(EventGroup)}", EventGroup), example="group=EventGroup.ACTOR"
     ),

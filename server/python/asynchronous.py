@@ -104,6 +104,7 @@ class AsyncScheduler:
     schedule_many = in_thread(ProgramScheduler.schedule_many)
     reschedule = in_thread(ProgramScheduler.reschedule)
     cancel = in_thread(ProgramScheduler.cancel)
+    change_many = in_thread(ProgramScheduler.change_many)
     act = in_thread(ProgramScheduler.act)
     mark_read = in_thread(ProgramScheduler.mark_read)
     get = in_thread(ProgramScheduler.get)

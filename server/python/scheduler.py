@@ -66,6 +66,7 @@ class ProgramScheduler:
     schedule_many = checked(Service.schedule_many)
     reschedule = checked(Service.reschedule)
     cancel = checked(Service.cancel)
+    change_many = checked(Service.change_many)
     act = checked(Service.act)
     mark_read = checked(Service.mark_read)
     get = checked(Service.get)

@@ -13,7 +13,7 @@ from duetime.server.rest.administration.secrets import OF_SECRETS
 from duetime.server.rest.administration.shadow import OF_SHADOW
 from duetime.server.rest.administration.top import OF_TOP
 from duetime.server.rest.operation import Operation
-from duetime.server.rest.resources.batch import SCHEDULE_BATCH
+from duetime.server.rest.resources.batch import CHANGE_MANY, SCHEDULE_BATCH
 from duetime.server.rest.resources.costs import OF_COSTS
 from duetime.server.rest.resources.dead_letters import OF_DEAD_LETTERS
 from duetime.server.rest.resources.history import OF_HISTORY
@@ -28,6 +28,7 @@ from duetime.server.rest.resources.workers import OF_WORKERS
 OPERATIONS: Final[tuple[Operation, ...]] = (
     *OF_TASKS,
     SCHEDULE_BATCH,
+    CHANGE_MANY,
     *OF_INBOX,
     *OF_HISTORY,
     *OF_DEAD_LETTERS,

@@ -100,17 +100,21 @@ class Flag:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One of a few words; `meant` are others by what they mean, which is what a refusal shows."""
+    """One of a few words; `meant` are others by what they mean, which is what a refusal shows.
+
+    Words that models know from another tool need not be `listed` again.
+    """
 
     words: tuple[str, ...]
     meant: Mapping[str, str] = field(default_factory=dict)
+    listed: bool = True
 
     @property
     def accepted(self) -> str:
         return ", ".join(self.words)
 
     def schema(self) -> dict[str, Any]:
-        return {"type": "string", "enum": list(self.words)}
+        return {"type": "string", **({"enum": list(self.words)} if self.listed else {})}
 
     def read(self, given: Json) -> str:
         if not isinstance(given, str):

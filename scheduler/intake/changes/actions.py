@@ -16,6 +16,7 @@ from duetime.scheduler.request import Moment
 from duetime.scheduler.rules import changes
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.rules.time.parser import Frame
+from duetime.scheduler.rules.time.times import length
 from duetime.scheduler.task import Run, State, Task
 from duetime.scheduler.views import TaskRecord
 
@@ -79,13 +80,19 @@ def change_token(task: Task) -> str:
     return f"u_{task.revision}"
 
 
-def undo_change(record: TaskRecord, last: LastChange | None, now: datetime, token: str) -> Change:
+def undo_change(
+    record: TaskRecord,
+    last: LastChange | None,
+    now: datetime,
+    token: str,
+    window: timedelta = changes.UNDO_WINDOW,
+) -> Change:
     """Take the latest change back, unless it is older than the undo window or the run has gone on since."""
     task, run = record.task, record.run
     if token != change_token(task):
         raise _not_undone(task, f"{task.id} was changed again since, so that change stays.")
-    if last is None or now - last.at > changes.UNDO_WINDOW + changes.UNDO_GRACE:
-        raise _not_undone(task, f"{task.id} was not changed in the last 30 s.")
+    if last is None or now - last.at > window + changes.UNDO_GRACE:
+        raise _not_undone(task, f"{task.id} was not changed in the last {length(window)}.")
     was, kind = replace(task, **last.task), EventKind.UNDONE
     if (last.began or last.cancelled) and not last.run:
         begun = tuple(each for each in record.beside if each.id in last.began and not changes.has_started(each))

@@ -43,6 +43,10 @@ class Span:
         """Add part by part."""
         return Span(self.months + other.months, self.days + other.days, self.elapsed + other.elapsed)
 
+    def __neg__(self) -> Span:
+        """Return the same length backwards."""
+        return Span(-self.months, -self.days, -self.elapsed)
+
 
 def parse_span(text: str) -> Span:
     """Read a whole text as a duration; raise `Misread` with what is wrong, `Unknown` if it is none."""

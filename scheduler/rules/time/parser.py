@@ -160,8 +160,9 @@ def _relative(clean: str, view: Viewpoint) -> Reading | None:
     if row.accept("ago"):
         raise Misread(f"{clean[:40]!r} is in the past", f"in {clean[:40].removesuffix(' ago')}")
     led = row.phrase("from now") or led
-    if not led and row.accept("later"):
-        return _later(span, view) if row.done else None
+    sign = 0 if led else 1 if row.accept("later") else -1 if view.frame.moved and row.accept("earlier") else 0
+    if sign:
+        return _later(span if sign > 0 else -span, view) if row.done else None
     clock = read_clock(row) if not span.elapsed else None
     if not row.done:
         return None
@@ -170,7 +171,7 @@ def _relative(clean: str, view: Viewpoint) -> Reading | None:
 
 
 def _later(span: Span, view: Viewpoint) -> Reading:
-    """Read `1 day later`: than the task that is moved, else than now."""
+    """Read `1 day later`: than the task that is moved, else than now. `1 day earlier` is a negative span."""
     start = view.frame.moved or view.now
     note = "counted from its present time" if view.frame.moved else "counted from now"
     return _after(span, replace(view, now=start), None, (note,))

@@ -70,6 +70,8 @@ def of_task(tenant: str, where: TaskFilter, titled: Callable[[str], Condition] =
     found: list[Condition] = []
     if where.action:
         found.append(tasks.c.action == where.action)
+    if where.tier:
+        found.append(tasks.c.priority == where.tier)
     if where.label:
         found.append(labelled(tenant, where.label))
     if where.query:

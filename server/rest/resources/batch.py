@@ -1,4 +1,7 @@
-"""Schedules many tasks at once: all of them, or none; a problem names the place of the task that has it."""
+"""Many tasks at once: scheduled, all of them or none; and changed.
+
+A problem of a batch names the place of the task that has it.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from dataclasses import replace
 from http import HTTPStatus
 from typing import Annotated, Final, Literal
 
+from duetime.scheduler.bulk.change import MAX_TASKS_CHANGED
 from duetime.scheduler.errors import MAX_PROBLEMS, InvalidArgument, InvalidArguments
 from duetime.scheduler.request import Request
 from duetime.server.rest.operation import Operation, RestAnswer, RestCall
@@ -14,6 +18,8 @@ from duetime.server.rest.request_arguments import ObjectList, placed
 from duetime.server.rest.resources.payloads import RestPayload
 from duetime.server.rest.resources.tasks import SCHEDULE_TASK, arguments_of, request_of
 from duetime.tools.arguments.arguments import Argument, Arguments
+from duetime.tools.change_tasks import CHANGE_TASKS
+from duetime.widgets.bulk.payload import BulkListPayload, bulk_payload
 from duetime.widgets.payload import task_payload
 from duetime.widgets.schema import TaskPayload
 from pydantic import Field
@@ -85,4 +91,37 @@ SCHEDULE_BATCH = Operation(
     body=(TASKS,),
     created=True,
     statuses=(HTTPStatus.CONFLICT,),
+)
+
+
+def change_tasks(call: RestCall) -> RestAnswer:
+    """Change many tasks, or say what would be changed."""
+    asked = CHANGE_TASKS.call(**call.without("dry_run", "expect"))
+    result = call.scheduler.change_many(
+        asked.change,
+        asked.task_ids,
+        where=asked.where,
+        after=asked.after,
+        before=asked.before,
+        to=asked.to,
+        undo=asked.undo,
+        reason=asked.reason,
+        expect=call.values.get("expect"),
+        dry_run=call.values.get("dry_run", False),
+        idempotency_key=call.idempotency_key,
+        by=call.by,
+    )
+    return RestAnswer(bulk_payload(result, MAX_TASKS_CHANGED))
+
+
+CHANGE_MANY = Operation(
+    "change_tasks",
+    "POST",
+    "/tasks/changes",
+    "Change many tasks by one call, or take that back; a filter only previews until expect says how many",
+    change_tasks,
+    BulkListPayload,
+    body=arguments_of(CHANGE_TASKS.arguments),
+    repeatable=True,
+    statuses=(HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT),
 )

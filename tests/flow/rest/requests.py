@@ -51,6 +51,12 @@ def requests_about(task_id: str, key_id: str = "8k4n0ry3x5jc", run_id: str = UNK
     return {
         "schedule_task": [Asked("POST", "/tasks", {"body": {**new, "dry_run": True}, **key})],
         "schedule_tasks": [Asked("POST", "/tasks/batch", {"body": {"tasks": [{**new, "deliver_to": ["none"]}]}})],
+        "change_tasks": [
+            Asked("POST", "/tasks/changes", {"body": {"change": "cancel", "task_ids": [task_id]}}),
+            Asked("POST", "/tasks/changes", {"body": {"change": "pause", "query": CANARY, "expect": 1}}),
+            Asked("POST", "/tasks/changes", {"body": {"change": "cancel", "label": CANARY}, **key}),
+            Asked("POST", "/tasks/changes", {"body": {"change": "undo", "undo": "u_b1"}}),
+        ],
         "list_tasks": [Asked("GET", f"/tasks?{text}") for text in filters],
         "get_task": [Asked("GET", task), Asked("GET", f"{task}?history=true")],
         "change_task": [

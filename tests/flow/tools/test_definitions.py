@@ -38,7 +38,7 @@ def test_the_definitions_cost_a_model_at_most_3200_tokens() -> None:
 
 
 def test_the_order_of_the_tools_never_changes() -> None:
-    names = ["schedule_task", "list_tasks", "get_task", "reschedule_task", "cancel_task", "act_on_task"]
+    names = ["schedule_task", "list_tasks", "get_task", "reschedule_task", "cancel_task", "change_tasks", "act_on_task"]
 
     assert [tool.name for tool in TOOLS] == names
     assert [tool.name for tool in definitions({"resize": ()})] == names

@@ -1,0 +1,165 @@
+"""One call that changes many tasks, and what became of each of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any, Final, Literal, Self
+
+from duetime.scheduler.events import EventKind
+from duetime.scheduler.principal import Acting
+from duetime.scheduler.records import Change, LastChange
+from duetime.scheduler.task import Json
+from duetime.scheduler.views import TaskRecord
+
+MAX_TASKS_CHANGED: Final = 10_000
+"""Tasks that one call changes at most."""
+
+MAX_TASKS_AT_ONCE: Final = 1_000
+"""Tasks of one transaction: a call for no more of them changes all or nothing. A larger call makes several."""
+
+BULK_UNDO_WINDOW: Final = timedelta(minutes=10)
+"""Time for which a change of many tasks can be taken back: people and agents look at what it did first."""
+
+
+BULK_KEY_KEPT: Final = timedelta(days=30)
+"""Time for which a call is known by its idempotency key."""
+
+
+class BulkVerb(StrEnum):
+    """A change that one call makes to many tasks, or its undo."""
+
+    CANCEL = "cancel"
+    PAUSE = "pause"
+    RESUME = "resume"
+    MOVE = "move"
+    UNDO = "undo"
+
+
+BulkWord = BulkVerb | Literal["cancel", "pause", "resume", "move", "undo"]
+
+
+class Became(StrEnum):
+    """The result of a call for one task; of a dry run, the result that it would have."""
+
+    CHANGED = "changed"
+    UNCHANGED = "unchanged"
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True, slots=True)
+class TaskOutcome:
+    """The result for one task, which is now as `record` has it; `was` is when it was due before it was moved."""
+
+    record: TaskRecord
+    became: Became
+    why: str | None = None
+    undo: str | None = None
+    was: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BulkResult:
+    """The result of one call, or that which it would have (`dry_run`); refused tasks come first.
+
+    `undo` takes all of it back until `undo_until`. `repeated`: an earlier call with the same key did it.
+    """
+
+    verb: BulkVerb
+    outcomes: tuple[TaskOutcome, ...]
+    now: datetime
+    dry_run: bool = False
+    undo: str | None = None
+    undo_until: datetime | None = None
+    repeated: bool = False
+    by_filter: bool = False
+
+    @property
+    def counts(self) -> Counter[Became]:
+        """The number of tasks by what became of them."""
+        return Counter(each.became for each in self.outcomes)
+
+
+@dataclass(frozen=True, slots=True)
+class BulkDecision:
+    """The decision about each task of a call: a pure function, the kind of its event, and what takes the change back.
+
+    `decide` gets the latest change of a task where an undo needs it. `undo_of` gets a task as it is afterwards.
+    """
+
+    verb: BulkVerb
+    kind: EventKind
+    decide: Callable[[TaskRecord, LastChange | None], Change]
+    undo_of: Callable[[TaskRecord], str | None]
+
+    @property
+    def takes_back(self) -> bool:
+        """Whether it needs the latest change of each task."""
+        return self.verb is BulkVerb.UNDO
+
+
+@dataclass(frozen=True, slots=True)
+class StoredBatch:
+    """One transaction of a call, as its repeat and its undo find it: tasks by id with what became of them.
+
+    `undo` has the token that takes a task's change back. `left` are the tasks of later transactions, in the first one.
+    """
+
+    verb: BulkVerb
+    asked: str
+    token: str
+    at: datetime
+    became: Mapping[str, Became]
+    why: Mapping[str, str]
+    undo: Mapping[str, str]
+    left: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the batch as a row keeps it."""
+        return {
+            "verb": self.verb.value,
+            "asked": self.asked,
+            "token": self.token,
+            "at": self.at.isoformat(),
+            "became": {task_id: each.value for task_id, each in self.became.items()},
+            "why": dict(self.why),
+            "undo": dict(self.undo),
+            "left": list(self.left),
+        }
+
+    @classmethod
+    def from_json(cls, stored: Mapping[str, Any]) -> Self:
+        """Read what `to_json` wrote."""
+        became = {task_id: Became(word) for task_id, word in stored["became"].items()}
+        return cls(
+            BulkVerb(stored["verb"]),
+            stored["asked"],
+            stored["token"],
+            datetime.fromisoformat(stored["at"]),
+            became,
+            stored["why"],
+            stored["undo"],
+            tuple(stored["left"]),
+        )
+
+    def taken_back(self) -> Self:
+        """Return the batch as it is after its undo: its call stays known, and nothing of it can be taken back."""
+        return replace(self, undo={})
+
+
+@dataclass(frozen=True, slots=True)
+class BatchWrite:
+    """The way in which one transaction is stored: as the `number`th of its call, until `keep_until`, with its actor and reason.
+
+    It takes the place of one that expired by `replaces`.
+    """
+
+    batch: StoredBatch
+    number: int
+    keep_until: datetime
+    replaces: datetime
+    acting: Acting
+    reason: str | None = None

@@ -1,0 +1,82 @@
+"""Decides what a call does to each of many tasks: the same as the call for one task, with one time for all."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from duetime.scheduler.bulk.change import BulkDecision, BulkVerb
+from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.events import EventKind
+from duetime.scheduler.intake.changes.actions import change_token, is_change_token, undo_change
+from duetime.scheduler.intake.changes.reschedule import decide_reschedule
+from duetime.scheduler.intake.instants import resolve_moment
+from duetime.scheduler.intake.planner import Planner
+from duetime.scheduler.records import Change, LastChange
+from duetime.scheduler.request import Moment, Reschedule
+from duetime.scheduler.rules import changes
+from duetime.scheduler.task import State
+from duetime.scheduler.views import TaskRecord
+
+_KINDS = {
+    BulkVerb.CANCEL: EventKind.CANCELLED,
+    BulkVerb.PAUSE: EventKind.PAUSED,
+    BulkVerb.RESUME: EventKind.RESUMED,
+    BulkVerb.MOVE: EventKind.RESCHEDULED,
+    BulkVerb.UNDO: EventKind.UNDONE,
+}
+
+
+def decision_of(verb: BulkVerb, planner: Planner, now: datetime, to: Moment | None) -> BulkDecision:
+    """Return how a verb decides each task. Raises InvalidArgument for a move without a time."""
+    if (verb is BulkVerb.MOVE) != (to is not None):
+        raise InvalidArgument(
+            "to",
+            "a move needs a time, and nothing else takes one",
+            accepted="a time, a day (each keeps its time of day), or how much later",
+            example="to='1 day later'",
+        )
+    if isinstance(to, str):  # what cannot be read for any task is wrong in the call, not refused task by task
+        frame = planner.frame(None, moved=now + timedelta(days=366))
+        resolve_moment(to, now=now, zone=planner.zone or "UTC", argument="to", frame=frame)
+
+    def decide(record: TaskRecord, _last: LastChange | None) -> Change:
+        if verb is BulkVerb.CANCEL:
+            return _cancelled(record, now)
+        if verb is BulkVerb.MOVE:
+            return decide_reschedule(record, Reschedule(when=to), planner, now)[0]
+        if record.task.paused == (verb is BulkVerb.PAUSE):
+            return Change(record.task, record.run)
+        return changes.pause(record) if verb is BulkVerb.PAUSE else changes.resume(record, now)
+
+    return BulkDecision(verb, _KINDS[verb], decide, lambda found: undo_of(found, now))
+
+
+def _cancelled(record: TaskRecord, now: datetime) -> Change:
+    if record.run.state is State.CANCELLED and not record.beside:
+        return Change(record.task, record.run)
+    return changes.cancel(record, now)
+
+
+def undo_of(found: TaskRecord, now: datetime) -> str | None:
+    """Return what takes the change back that made a task what it is; None where it runs and is to stop."""
+    if found.run.state is State.CANCELLED:
+        return changes.undo_token(found.run, now)
+    return None if found.run.cancel_requested else change_token(found.task)
+
+
+def undo_decision(tokens: dict[str, str], now: datetime, window: timedelta) -> BulkDecision:
+    """Return how the changes with these tokens, by task, are taken back."""
+
+    def decide(record: TaskRecord, last: LastChange | None) -> Change:
+        token = tokens[record.task.id]
+        if is_change_token(token):
+            return undo_change(record, last, now, token, window)
+        return changes.undo_cancel(record, now, token, window)
+
+    return BulkDecision(BulkVerb.UNDO, EventKind.UNDONE, decide, lambda _found: None)
+
+
+def previewed(record: TaskRecord, change: Change) -> TaskRecord:
+    """Return a task as a change would leave it."""
+    return replace(record, task=change.task, run=change.next_run or change.run)

@@ -1,0 +1,208 @@
+"""The part of the service that changes many tasks by one call, and takes all of it back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+from functools import partial
+from typing import Any, Unpack
+
+from duetime.scheduler.audit.entry import AuditEntry, AuditKind
+from duetime.scheduler.bulk.change import (
+    BULK_KEY_KEPT,
+    BULK_UNDO_WINDOW,
+    MAX_TASKS_AT_ONCE,
+    MAX_TASKS_CHANGED,
+    BatchWrite,
+    Became,
+    BulkDecision,
+    BulkResult,
+    BulkVerb,
+    BulkWord,
+    StoredBatch,
+    TaskOutcome,
+)
+from duetime.scheduler.errors import InvalidArgument, Refused
+from duetime.scheduler.intake.bounds import Bounds
+from duetime.scheduler.intake.changes.bulk import decision_of, undo_decision
+from duetime.scheduler.intake.idempotency import REPEAT_WINDOW
+from duetime.scheduler.rules import changes
+from duetime.scheduler.rules.states import OPEN
+from duetime.scheduler.service.bulk_call import (
+    EVERYTHING,
+    BulkArguments,
+    BulkCall,
+    check_expected,
+    in_order,
+    previewed_result,
+    told,
+)
+from duetime.scheduler.service.changes import ChangeService
+from duetime.scheduler.task import State
+from duetime.scheduler.views import TaskFilter, TaskRecord
+
+MAX_IDS_AUDITED = 100
+_OPEN = tuple(state for state in State if state in OPEN)
+
+
+class BulkService(ChangeService):
+    """Changes many tasks: those that are named, or those of a filter once the caller has said how many these are."""
+
+    def change_many(
+        self,
+        change: BulkWord,
+        task_ids: Sequence[str] = (),
+        *,
+        where: TaskFilter = EVERYTHING,
+        **arguments: Unpack[BulkArguments],
+    ) -> BulkResult:
+        """Cancel, pause, resume or move many tasks, or `undo` such a call by its token.
+
+        Without `task_ids` it means the open tasks of the filter, and changes nothing unless `expect` is how many of
+        them there are: else the result is that of a `dry_run`. A move is `to` a time, a day (each task keeps its time
+        of day) or so much later than each was (`1 day later`).
+
+        Up to 1,000 tasks are changed in one transaction: all or none. Tasks that refuse the change stay as they are,
+        and the result says why. More than 10,000 are refused.
+
+        Raises InvalidArgument(s), TaskNotFound for an id that there is not, and Refused.
+        """
+        now, dry_run = self._store.now(), arguments.get("dry_run", False)
+        after, before = arguments.get("after"), arguments.get("before")
+        bounds = Bounds.of(None, now, self._zone, self._holidays, after=after, before=before).instants
+        call = BulkCall.of(change, task_ids, replace(where, **bounds), arguments)
+        if call.verb is BulkVerb.UNDO:
+            return self._taken_back(call, now)
+        decision = decision_of(call.verb, self._planner, now, call.to)
+        earlier = [] if dry_run else self._earlier(call, now)
+        if earlier:
+            return self._again(call, decision, earlier, now)
+        records = self._meant(call)
+        by_filter = not call.task_ids
+        if dry_run or (by_filter and call.expect is None):
+            return previewed_result(records, decision, now, by_filter=by_filter)
+        check_expected(call, records)
+        return self._changed(call, decision, [record.task.id for record in records], now)
+
+    def _meant(self, call: BulkCall) -> list[TaskRecord]:
+        """Return the tasks of a call. Raises InvalidArgument where they are more than one call changes."""
+        if call.task_ids:
+            return self._store.batches.named(call.by.tenant, call.task_ids)
+        where = replace(call.where, states=call.where.states or _OPEN)
+        found = self._store.batches.matching(call.by.tenant, where, MAX_TASKS_CHANGED + 1)
+        if len(found) > MAX_TASKS_CHANGED:
+            raise InvalidArgument(
+                "query",
+                f"more than {MAX_TASKS_CHANGED:,} tasks match",
+                accepted="a narrower filter: one call changes no more",
+                example="before='tomorrow'",
+            )
+        if call.verb in {BulkVerb.PAUSE, BulkVerb.RESUME}:  # the others have it already
+            return [each for each in found if each.task.paused == (call.verb is BulkVerb.RESUME)]
+        return found
+
+    def _earlier(self, call: BulkCall, now: datetime) -> list[StoredBatch]:
+        """Return what an earlier call did that this one repeats. Raises InvalidArgument for a key of another call."""
+        if call.idempotency_key is None and call.raw is None:
+            return []
+        found = self._store.batches.stored(call.by.tenant, call.token())
+        if call.idempotency_key is None:  # by its arguments alone: within a minute, unless it was taken back
+            return [each for each in found if now - each.at <= REPEAT_WINDOW and each.undo]
+        if any(each.asked != call.asked() for each in found):
+            raise InvalidArgument(
+                "idempotency_key",
+                "it names another call",
+                accepted="a new key for a new call",
+                example="idempotency_key='move-afternoon-2'",
+            )
+        return found
+
+    def _again(
+        self, call: BulkCall, decision: BulkDecision, earlier: Sequence[StoredBatch], now: datetime
+    ) -> BulkResult:
+        """Return what the earlier call did, and do what it was cut off from."""
+        done = self._stored_outcomes(call, earlier)
+        left = [task_id for task_id in earlier[0].left if all(task_id not in each.became for each in earlier)]
+        if left:
+            rest = self._changed(call, decision, left, now, number=len(earlier), before=done)
+            return replace(rest, repeated=True)
+        undo = call.token() if any(each.undo for each in earlier) else None
+        until = earlier[0].at + BULK_UNDO_WINDOW
+        return BulkResult(call.verb, done, now, undo=undo, undo_until=until if undo else None, repeated=True)
+
+    def _stored_outcomes(self, call: BulkCall, earlier: Sequence[StoredBatch]) -> tuple[TaskOutcome, ...]:
+        became = {task_id: (each, word) for each in earlier for task_id, word in each.became.items()}
+        order = [task_id for task_id in earlier[0].left if task_id in became]
+        records = self._store.batches.still(call.by.tenant, order)
+        return tuple(
+            TaskOutcome(record, became[record.task.id][1], became[record.task.id][0].why.get(record.task.id))
+            for record in records
+        )
+
+    def _changed(
+        self,
+        call: BulkCall,
+        decision: BulkDecision,
+        task_ids: Sequence[str],
+        now: datetime,
+        *,
+        number: int = 0,
+        before: Sequence[TaskOutcome] = (),
+    ) -> BulkResult:
+        """Change the tasks, `MAX_TASKS_AT_ONCE` in a transaction, the last of which has the audit entry."""
+        token, done = call.token(), list(before)
+        keep = BULK_KEY_KEPT if call.idempotency_key else BULK_UNDO_WINDOW + changes.UNDO_GRACE
+        batch = StoredBatch(call.verb, call.asked(), token, now, {}, {}, {}, tuple(task_ids))
+        parts = [task_ids[at : at + MAX_TASKS_AT_ONCE] for at in range(0, len(task_ids), MAX_TASKS_AT_ONCE)]
+        for place, part in enumerate(parts):
+            entry = partial(self._entry_of, call, token, tuple(done)) if place == len(parts) - 1 else None
+            write = BatchWrite(
+                replace(batch, left=batch.left if not number + place else ()),
+                number + place,
+                now + keep,
+                now if call.idempotency_key else now + keep,
+                call.by.acting(self._via),
+                call.reason,
+            )
+            done += self._store.batches.change(call.by.tenant, part, decision, write, entry=entry)
+            self._tell(done[-len(part) :])
+        undoable = any(each.undo for each in done)
+        until = now + BULK_UNDO_WINDOW if undoable else None
+        return BulkResult(call.verb, in_order(done), now, undo=token if undoable else None, undo_until=until)
+
+    def _tell(self, done: Sequence[TaskOutcome]) -> None:
+        """Take what is to wait out of the queue, and say which tasks have changed."""
+        changed = [each.record for each in done if each.became is Became.CHANGED]
+        self._recall([record.run.id for record in changed])
+        self._on_change([record.task.id for record in changed])
+
+    def _entry_of(
+        self, call: BulkCall, token: str, before: Sequence[TaskOutcome], done: Sequence[TaskOutcome]
+    ) -> AuditEntry:
+        every = [*before, *done]
+        counted = {word.value: sum(each.became is word for each in every) for word in Became}
+        ids = [each.record.task.id for each in every if each.became is Became.CHANGED][:MAX_IDS_AUDITED]
+        said: dict[str, Any] = {"change": call.verb.value, **counted, "tasks": ids, **told(call)}
+        who = call.by if call.by.via else replace(call.by, via=self._via)
+        return AuditEntry.by(who, AuditKind.TASKS_CHANGED, token, reason=call.reason, detail=said)
+
+    def _taken_back(self, call: BulkCall, now: datetime) -> BulkResult:
+        """Take a call back, transaction by transaction. Raises Refused where nothing of it can be."""
+        found = self._store.batches.stored(call.by.tenant, call.undo or "")
+        if not found or now - found[0].at > BULK_UNDO_WINDOW + changes.UNDO_GRACE:
+            raise Refused("no change of many tasks has this token, or it is older than 10 minutes.", argument="undo")
+        tokens = {task_id: token for each in found for task_id, token in each.undo.items()}
+        if not tokens:
+            raise Refused("this change was taken back already.", argument="undo")
+        decision = undo_decision(tokens, now, BULK_UNDO_WINDOW)
+        done: list[TaskOutcome] = []
+        for number, each in enumerate(found):
+            last = number == len(found) - 1
+            acting = call.by.acting(self._via)
+            write = BatchWrite(replace(each, became={}), number, now, now, acting, call.reason)
+            entry = partial(self._entry_of, call, each.token, tuple(done)) if last else None
+            tenant, ids = call.by.tenant, list(each.undo)
+            done += self._store.batches.change(tenant, ids, decision, write, entry=entry, takes_back=each)
+        self._tell(done)
+        return BulkResult(BulkVerb.UNDO, in_order(done), now)

@@ -1,0 +1,159 @@
+"""One call that changes many tasks: its arguments, their checks, and what it would do."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from typing import Any, Self, TypedDict
+
+from duetime.scheduler.bulk.change import (
+    MAX_TASKS_CHANGED,
+    Became,
+    BulkDecision,
+    BulkResult,
+    BulkVerb,
+    BulkWord,
+    TaskOutcome,
+)
+from duetime.scheduler.errors import InvalidArgument, InvalidArguments, Refused
+from duetime.scheduler.ids import new_id
+from duetime.scheduler.intake.bounds import Bound
+from duetime.scheduler.intake.changes.bulk import previewed
+from duetime.scheduler.intake.validation import check_filter, check_key_text, check_reason
+from duetime.scheduler.principal import LOCAL, Principal
+from duetime.scheduler.records import Change
+from duetime.scheduler.request import Moment, as_content
+from duetime.scheduler.task import Json
+from duetime.scheduler.views import TaskFilter, TaskRecord
+
+MAX_TITLES_SAID = 3
+EVERYTHING = TaskFilter()
+
+
+class BulkArguments(TypedDict, total=False):
+    """The keyword arguments of `Scheduler.change_many`; `raw` as in `Request`."""
+
+    after: Bound | None
+    before: Bound | None
+    to: Moment | None
+    undo: str | None
+    reason: str | None
+    expect: int | None
+    dry_run: bool
+    idempotency_key: str | None
+    raw: Mapping[str, Json] | None
+    by: Principal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BulkCall:
+    """The arguments of one call, and its caller; `raw` as in `Request`."""
+
+    verb: BulkVerb
+    task_ids: tuple[str, ...] = ()
+    where: TaskFilter = EVERYTHING
+    to: Moment | None = None
+    undo: str | None = None
+    reason: str | None = None
+    expect: int | None = None
+    idempotency_key: str | None = None
+    raw: Mapping[str, Json] | None = None
+    by: Principal = field(default=LOCAL, compare=False)
+
+    @classmethod
+    def of(cls, change: BulkWord, task_ids: Sequence[str], where: TaskFilter, arguments: BulkArguments) -> Self:
+        """Check the arguments of a call, less the bounds of its filter."""
+        names = ("to", "undo", "reason", "expect", "idempotency_key", "raw", "by")
+        given: dict[str, Any] = {name: value for name, value in arguments.items() if name in names}
+        call = cls(verb=verb_of(change), task_ids=tuple(dict.fromkeys(task_ids)), where=where, **given)
+        check_reason(call.reason)
+        check_filter(where)
+        check_key_text(call.idempotency_key)
+        check_choice(call)
+        return call
+
+    def asked(self) -> str:
+        """Return a digest of what is asked for, by which a repeat is known."""
+        given = {
+            name: value for name, value in asdict(self).items() if name not in {"by", "raw", "idempotency_key", "where"}
+        }
+        content = as_content({**given, "where": asdict(self.where)} if self.raw is None else dict(self.raw))
+        content.pop("idempotency_key", None)
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+    def token(self) -> str:
+        """Return the token that takes the call back: for a repeatable call always the same."""
+        if self.idempotency_key is None and self.raw is None:
+            return f"u_b{new_id('b')[2:]}"
+        name = ["key", self.idempotency_key] if self.idempotency_key else ["raw", self.by.user, self.asked()]
+        return f"u_b{hashlib.sha256(json.dumps(name).encode()).hexdigest()[:20]}"
+
+
+def verb_of(change: BulkWord) -> BulkVerb:
+    try:
+        return BulkVerb(change)
+    except ValueError:
+        accepted = ", ".join(BulkVerb)
+        raise InvalidArgument(
+            "change", "there is no such change", accepted=accepted, example="change='cancel'"
+        ) from None
+
+
+def check_choice(call: BulkCall) -> None:
+    """Refuse a call that names tasks and gives a filter as well, and an undo without its token."""
+    if call.task_ids and call.where != EVERYTHING:
+        raise InvalidArgument(
+            "task_ids", "a filter is given as well", accepted="tasks by id, or a filter", example="query='john'"
+        )
+    if (call.verb is BulkVerb.UNDO) != (call.undo is not None):
+        raise InvalidArgument(
+            "undo", "an undo takes the token of the change, and nothing else does", example="change='undo', undo='u_b1'"
+        )
+    if len(call.task_ids) > MAX_TASKS_CHANGED:
+        raise InvalidArgument("task_ids", "too many", accepted=f"up to {MAX_TASKS_CHANGED:,}")
+
+
+def check_expected(call: BulkCall, records: Sequence[TaskRecord]) -> None:
+    if call.expect is None or call.expect == len(records):
+        return
+    titles = ", ".join(repr(record.task.title[:40]) for record in records[:MAX_TITLES_SAID])
+    named = f" ({titles}{', ...' if len(records) > MAX_TITLES_SAID else ''})" if records else ""
+    raise InvalidArgument(
+        "expect",
+        f"{len(records)} tasks match, not {call.expect}{named}; nothing was changed",
+        accepted="the number of a dry run",
+        example="dry_run=true",
+    )
+
+
+def told(call: BulkCall) -> dict[str, Any]:
+    """Return what else a call asked for, for the audit log."""
+    given = {"to": call.to, **(asdict(call.where) if call.where != EVERYTHING else {})}
+    return {name: str(value) for name, value in given.items() if value not in (None, ())}
+
+
+def previewed_result(
+    records: Sequence[TaskRecord], decision: BulkDecision, now: datetime, *, by_filter: bool
+) -> BulkResult:
+    outcomes = [_would(record, decision) for record in records]
+    return BulkResult(decision.verb, in_order(outcomes), now, dry_run=True, by_filter=by_filter)
+
+
+def _would(record: TaskRecord, decision: BulkDecision) -> TaskOutcome:
+    try:
+        change = decision.decide(record, None)
+    except (Refused, InvalidArgument, InvalidArguments) as refused:
+        return TaskOutcome(record, Became.REFUSED, str(refused))
+    after = previewed(record, change) if decision.verb is BulkVerb.MOVE else record
+    if change == Change(record.task, record.run):
+        return TaskOutcome(record, Became.UNCHANGED)
+    was = record.run.scheduled_for if after.run.scheduled_for != record.run.scheduled_for else None
+    return TaskOutcome(after, Became.CHANGED, was=was)
+
+
+def in_order(outcomes: Sequence[TaskOutcome]) -> tuple[TaskOutcome, ...]:
+    """Return refused tasks first: they are what somebody has to look at."""
+    return tuple(sorted(outcomes, key=lambda each: each.became is not Became.REFUSED))

@@ -1,0 +1,1 @@
+"""Changes of many tasks: a part of the store."""

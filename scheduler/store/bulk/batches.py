@@ -1,0 +1,135 @@
+"""Changes many tasks in one transaction, and keeps what is needed to take it back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from duetime.scheduler.audit.entry import AuditEntry
+from duetime.scheduler.bulk.change import BatchWrite, Became, BulkDecision, StoredBatch, TaskOutcome
+from duetime.scheduler.errors import InvalidArgument, InvalidArguments, Refused, TaskNotFound, UnreadableTask
+from duetime.scheduler.ids import is_id
+from duetime.scheduler.store.audit import entries
+from duetime.scheduler.store.bulk import memory
+from duetime.scheduler.store.database import unreadable
+from duetime.scheduler.store.database.database import Database
+from duetime.scheduler.store.database.dialects import dialect_of
+from duetime.scheduler.store.lists import task_list
+from duetime.scheduler.store.schema.rows import CURRENT
+from duetime.scheduler.store.schema.tables.tasks import tasks
+from duetime.scheduler.store.statements import change as changing
+from duetime.scheduler.store.statements import damaged, event_log, read
+from duetime.scheduler.views import TaskFilter, TaskRecord
+from sqlalchemy import Connection, bindparam, select
+
+_THESE = tasks.c.id.in_(bindparam("task_ids", expanding=True)) & (tasks.c.tenant == bindparam("tenant"))
+_LOCK = select(tasks.c.id).where(_THESE).order_by(tasks.c.id).with_for_update()
+_READ = read.TASK_AND_RUN.where(_THESE, CURRENT)
+
+
+class Batches:
+    """Many tasks of a tenant at once. What a transaction changes is stored together with how it is taken back."""
+
+    def __init__(self, database: Database, now: Callable[[], datetime]) -> None:
+        self._database = database
+        self._now = now
+
+    def matching(self, tenant: str, where: TaskFilter, most: int) -> list[TaskRecord]:
+        """Return the first `most` tasks of a filter, in the order of the list."""
+
+        def work(connection: Connection) -> list[TaskRecord]:
+            matches = task_list.matching(connection, tenant, where)
+            return task_list.page(connection, tenant, where, matches, limit=most, behind=[])[0]
+
+        return self._database.read(work)
+
+    def named(self, tenant: str, task_ids: Sequence[str]) -> list[TaskRecord]:
+        """Return these tasks in this order; raises `TaskNotFound` for the first that there is not."""
+
+        def work(connection: Connection) -> list[TaskRecord]:
+            found = {record.task.id: record for record in _records(connection, tenant, task_ids)}
+            for task_id in task_ids:
+                if task_id not in found:
+                    raise TaskNotFound(task_id, read.closest(connection, tenant, task_id) if is_id(task_id) else [])
+            return [found[task_id] for task_id in task_ids]
+
+        return self._database.read(work)
+
+    def still(self, tenant: str, task_ids: Sequence[str]) -> list[TaskRecord]:
+        """Return those of these tasks that there are still, in this order."""
+        found = self._database.read(lambda connection: _records(connection, tenant, task_ids))
+        by_id = {record.task.id: record for record in found}
+        return [by_id[task_id] for task_id in task_ids if task_id in by_id]
+
+    def stored(self, tenant: str, token: str) -> list[StoredBatch]:
+        """Return the transactions of a call by the token of its undo; none when it is unknown by now."""
+        return self._database.read(lambda connection: memory.stored(connection, tenant, token, self._now()))
+
+    def change(
+        self,
+        tenant: str,
+        task_ids: Sequence[str],
+        decision: BulkDecision,
+        write: BatchWrite,
+        *,
+        entry: Callable[[Sequence[TaskOutcome]], AuditEntry] | None = None,
+        takes_back: StoredBatch | None = None,
+    ) -> list[TaskOutcome]:
+        """Change these tasks in one transaction: each is decided by what it is then, and its change has its event.
+
+        A task whose decision is refused stays as it is. The batch of `write` is stored with what became of each.
+        `entry` makes the audit entry of the call. `takes_back` is the batch that this one takes back; nothing
+        takes an undo back.
+        """
+
+        def work(connection: Connection) -> list[TaskOutcome]:
+            now = self._now()
+            dialect_of(connection).lock_rows(connection, _LOCK, {"task_ids": list(task_ids), "tenant": tenant})
+            found = {record.task.id: record for record in _records(connection, tenant, task_ids)}
+            there = [found[task_id] for task_id in task_ids if task_id in found]
+            done = [_one(connection, record, decision, write, now) for record in there]
+            if takes_back is None:
+                memory.store(connection, tenant, with_outcomes(write.batch, done), write)
+            else:
+                memory.replace_with(connection, tenant, takes_back.taken_back(), write.number)
+            if entry is not None:
+                entries.store(connection, entry(done), now)
+            return done
+
+        return self._database.write(work)
+
+
+def with_outcomes(batch: StoredBatch, done: Sequence[TaskOutcome]) -> StoredBatch:
+    """Return a batch with what became of its tasks."""
+    became = {each.record.task.id: each.became for each in done}
+    why = {each.record.task.id: each.why for each in done if each.why}
+    undo = {each.record.task.id: each.undo for each in done if each.undo}
+    return replace(batch, became=became, why=why, undo=undo)
+
+
+def _records(connection: Connection, tenant: str, task_ids: Sequence[str]) -> list[TaskRecord]:
+    values = {"task_ids": [task_id for task_id in task_ids if is_id(task_id)], "tenant": tenant}
+    return read.records_of(connection, *unreadable.every(connection, _READ, values))
+
+
+def _one(
+    connection: Connection, record: TaskRecord, decision: BulkDecision, write: BatchWrite, now: datetime
+) -> TaskOutcome:
+    try:
+        if record.damage:
+            record = damaged.mended(connection, record, decision.kind, write.acting, now)
+        last = event_log.last_change(connection, record.task) if decision.takes_back else None
+        change = decision.decide(record, last)
+    except (Refused, InvalidArgument, InvalidArguments, UnreadableTask) as refused:
+        return TaskOutcome(record, Became.REFUSED, str(refused))
+    found = changing.apply(connection, record, change, kind=decision.kind, reason=write.reason, now=now, **write.acting)
+    if found is record:
+        return TaskOutcome(record, Became.UNCHANGED)
+    was = record.run.scheduled_for
+    return TaskOutcome(
+        found,
+        Became.CHANGED,
+        undo=decision.undo_of(found),
+        was=was if was != found.run.scheduled_for else None,
+    )

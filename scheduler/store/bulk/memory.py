@@ -1,0 +1,60 @@
+"""Calls that changed many tasks, kept for their undo and for their repeat.
+
+They are rows of the idempotency keys, one for each transaction of a call, so they end with their time.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from hashlib import sha256
+
+from duetime.scheduler.bulk.change import MAX_TASKS_AT_ONCE, MAX_TASKS_CHANGED, BatchWrite, StoredBatch
+from duetime.scheduler.errors import StoreUnavailable
+from duetime.scheduler.store.database import unreadable
+from duetime.scheduler.store.database.dialects import dialect_of
+from duetime.scheduler.store.schema.tables.events import keys
+from sqlalchemy import Connection, delete, select, update
+
+_MAX_ROWS = MAX_TASKS_CHANGED // MAX_TASKS_AT_ONCE
+
+
+def stored(connection: Connection, tenant: str, token: str, now: datetime) -> list[StoredBatch]:
+    """Return the transactions of a call in their order."""
+    names = [_name(token, number) for number in range(_MAX_ROWS)]
+    of_call = (keys.c.tenant == tenant, keys.c.key.in_(names), keys.c.expires_at > now)
+    rows = unreadable.rows(connection, select(keys.c.key, keys.c.fingerprint).where(*of_call))
+    found = {row.key: StoredBatch.from_json(row.fingerprint) for row in rows}
+    return [found[name] for name in names if name in found]
+
+
+def store(connection: Connection, tenant: str, batch: StoredBatch, write: BatchWrite) -> None:
+    """Store one transaction of a call; raises `StoreUnavailable` when another call has stored it at this moment."""
+    if not batch.became:
+        return
+    name = _name(batch.token, write.number)
+    outdated = (keys.c.tenant == tenant, keys.c.key == name, keys.c.expires_at <= write.replaces)
+    connection.execute(delete(keys).where(*outdated))
+    values = {
+        "tenant": tenant,
+        "key": name,
+        "task_id": next(iter(batch.became)),
+        "fingerprint": batch.to_json(),
+        "expires_at": write.keep_until,
+        "derived": False,
+        "look_at": write.keep_until,
+    }
+    store_one = dialect_of(connection).insert(keys).on_conflict_do_nothing().returning(keys.c.key)
+    if connection.execute(store_one, values).first() is None:
+        said = "Another call used the same idempotency_key at this moment. Nothing was changed; try again."
+        raise StoreUnavailable(said)
+
+
+def replace_with(connection: Connection, tenant: str, batch: StoredBatch, number: int) -> None:
+    """Keep one transaction of a call with other content."""
+    of_batch = (keys.c.tenant == tenant, keys.c.key == _name(batch.token, number))
+    connection.execute(update(keys).where(*of_batch).values(fingerprint=batch.to_json()))
+
+
+def _name(token: str, number: int) -> str:
+    """Return the name of a row: a digest, so that no caller's key is the same."""
+    return f"batch:{sha256(token.encode()).hexdigest()}:{number}"

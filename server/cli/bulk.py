@@ -1,0 +1,121 @@
+"""The verb that changes many tasks at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated
+
+import typer
+from duetime.scheduler.bulk.change import MAX_TASKS_CHANGED, BulkVerb
+from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.rules.time import times
+from duetime.scheduler.task import Tier
+from duetime.scheduler.views import TaskFilter
+from duetime.server.cli import completion, output
+from duetime.server.cli.completion import Label
+from duetime.server.cli.output import AsJson
+from duetime.server.session import cli_caller, session
+from duetime.tools.arguments.filters import states_of
+from duetime.widgets.bulk.payload import BulkListPayload, BulkRow, bulk_payload
+from duetime.widgets.bulk.text import NONE_MATCHES, headline
+from duetime.widgets.payload import as_json as dumped
+
+BulkChange = Annotated[BulkVerb, typer.Argument(metavar="CHANGE", help="cancel, pause, resume, move or undo")]
+BulkIds = Annotated[
+    list[str] | None, typer.Argument(metavar="[ID]...", help="the tasks, or the token of an undo; else see the filters")
+]
+BulkAbout = Annotated[str | None, typer.Option(help="only tasks whose title contains this")]
+BulkOfAction = Annotated[str | None, typer.Option(help="only of this action", autocompletion=completion.actions)]
+BulkOfTier = Annotated[Tier | None, typer.Option(help="only of this priority")]
+BulkOfState = Annotated[
+    str | None, typer.Option(metavar="STATE", help="in this state; default: open", autocompletion=completion.states)
+]
+BulkAfter = Annotated[str | None, typer.Option(help="only tasks due from this time on: 'today 12:00'")]
+BulkBefore = Annotated[str | None, typer.Option(help="only tasks due before this time: 'tomorrow'")]
+BulkEvery = Annotated[bool, typer.Option("--all", help="all that are open, without a filter")]
+BulkTo = Annotated[str | None, typer.Option(help="of a move: a time, a day (keeps times of day), or '1 day later'")]
+BulkExpect = Annotated[int | None, typer.Option(min=0, help="how many the filters match, as the dry run says")]
+BulkDryRun = Annotated[bool, typer.Option("--dry-run", help="only show what would be changed; so do filters alone")]
+BulkReason = Annotated[str | None, typer.Option(help="why, for the history of each task and the audit log")]
+BulkKey = Annotated[
+    str | None, typer.Option("--key", help="idempotency key: a repeat with the same key changes no more")
+]
+
+
+def bulk(
+    context: typer.Context,
+    change: BulkChange,
+    ids: BulkIds = None,
+    *,
+    about: BulkAbout = None,
+    label: Label = None,
+    action: BulkOfAction = None,
+    priority: BulkOfTier = None,
+    state: BulkOfState = None,
+    after: BulkAfter = None,
+    before: BulkBefore = None,
+    every: BulkEvery = False,
+    to: BulkTo = None,
+    expect: BulkExpect = None,
+    dry_run: BulkDryRun = False,
+    reason: BulkReason = None,
+    key: BulkKey = None,
+    as_json: AsJson = False,
+) -> None:
+    """Cancel, pause, resume or move many tasks, or undo that; filters show what they match until --expect says it."""
+    task_ids, token = meant(change, ids, every, (about, label, action, priority, state, after, before))
+    where = TaskFilter(states_of(state), action=action, label=label, query=about, tier=priority)
+    with session(context).scheduler() as scheduler:
+        result = scheduler.change_many(
+            change,
+            [scheduler.find(each) for each in task_ids],
+            where=where,
+            after=after,
+            before=before,
+            to=to,
+            undo=token,
+            reason=reason,
+            expect=expect,
+            dry_run=dry_run,
+            idempotency_key=key,
+            by=cli_caller(),
+        )
+        zone = scheduler.zone or "UTC"
+    show(bulk_payload(result, MAX_TASKS_CHANGED), zone, as_json=as_json)
+
+
+def meant(
+    change: BulkVerb, ids: Sequence[str] | None, every: bool, filters: Sequence[str | None]
+) -> tuple[Sequence[str], str | None]:
+    """Return the tasks that are named, and the token of an undo. Raises InvalidArgument where nothing is said."""
+    if change is BulkVerb.UNDO:
+        return (), ids[0] if ids else None
+    if sum([bool(ids), any(each is not None for each in filters), every]) != 1:
+        said = "name tasks, or give filters, or say --all"
+        raise InvalidArgument("ID", said, accepted="one of these", example="--about John")
+    return ids or (), None
+
+
+def show(payload: BulkListPayload, zone: str, *, as_json: bool) -> None:
+    """Write what a call did to many tasks, and how to go on."""
+    if as_json:
+        output.as_json(dumped(payload))
+        return
+    if not payload.tasks:
+        output.say(NONE_MATCHES)
+        return
+    columns = ("ID", "TITLE", f"WAS ({zone})", "WHEN", "STATE", "WHY NOT")
+    output.table(columns, (_row(row, zone) for row in payload.tasks), spare=("WAS", "STATE"))
+    output.say(headline(payload.bulk))
+    if payload.bulk.expect:
+        output.note(f"To do it: the same command with --expect {payload.bulk.expect}")
+    if payload.bulk.undo:
+        output.note(f"For 10 minutes: duetime bulk undo {payload.bulk.undo}")
+
+
+def _row(row: BulkRow, zone: str) -> Sequence[str]:
+    was = times.describe(datetime.fromisoformat(row.was), zone) if row.was else ""
+    why = row.why or (row.became or "")
+    state = "paused" if row.paused else row.state
+    return row.id, row.title, was, times.describe(datetime.fromisoformat(row.when), zone), state, why

@@ -1,0 +1,267 @@
+"""Many tasks are changed by one call: all of them together, each with its event, and all are taken back by one undo."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import timedelta
+
+import pytest
+from duetime.scheduler.audit.entry import AuditKind
+from duetime.scheduler.bulk import change as bulk
+from duetime.scheduler.bulk.change import Became, BulkResult, BulkVerb
+from duetime.scheduler.delivery import Channels
+from duetime.scheduler.errors import InvalidArgument, Refused, TaskNotFound
+from duetime.scheduler.events import EventFilter, EventKind
+from duetime.scheduler.handlers import Handlers
+from duetime.scheduler.intake.planner import Planner
+from duetime.scheduler.principal import Principal
+from duetime.scheduler.service import bulk as service
+from duetime.scheduler.service.scheduler import Scheduler
+from duetime.scheduler.store import Store
+from duetime.scheduler.task import State
+from duetime.scheduler.views import TaskFilter
+
+from tests.builders import Clock
+from tests.contracts.store.test_store_series import MORNING, Desk, day
+from tests.contracts.store.test_store_undo import shown
+
+JOHN = TaskFilter(query="john")
+
+
+@pytest.fixture
+def target(store: Store, clock: Clock) -> Desk:
+    clock.at = MORNING
+    planner = Planner(Handlers.load(entry_points=False), "Europe/Berlin", channels=Channels())
+    return Desk(Scheduler(store, planner), store, clock)
+
+
+def three(target: Desk) -> list[str]:
+    """Schedule three tasks, two of them about John."""
+    whens = [("Call John", "tomorrow 14:00"), ("Mail John", "tomorrow 15:30"), ("Call Ann", "tomorrow 16:00")]
+    return [target.scheduler.schedule(title, when=when).record.task.id for title, when in whens]
+
+
+def counted(result: BulkResult) -> dict[str, int]:
+    return {word.value: count for word, count in result.counts.items()}
+
+
+def states(target: Desk, ids: list[str]) -> list[State]:
+    return [target.scheduler.get(task_id).record.run.state for task_id in ids]
+
+
+def test_a_filter_changes_nothing_until_the_call_says_how_many_it_means(target: Desk) -> None:
+    ids = three(target)
+
+    looked = target.scheduler.change_many("cancel", where=JOHN)
+    assert (looked.dry_run, looked.by_filter, counted(looked), looked.undo) == (True, True, {"changed": 2}, None)
+    assert states(target, ids) == [State.SCHEDULED] * 3
+
+    with pytest.raises(
+        InvalidArgument, match=r"2 tasks match, not 3 \('Call John', 'Mail John'\); nothing was changed"
+    ):
+        target.scheduler.change_many("cancel", where=JOHN, expect=3)
+    assert states(target, ids) == [State.SCHEDULED] * 3
+
+    done = target.scheduler.change_many("cancel", where=JOHN, expect=2, reason="John is away")
+    assert (done.dry_run, counted(done)) == (False, {"changed": 2})
+    assert states(target, ids) == [State.CANCELLED, State.CANCELLED, State.SCHEDULED]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        {"change": "cancel"},
+        {"change": "pause"},
+        {"change": "move", "to": "1 day later"},
+        {"change": "move", "to": "next friday"},
+    ],
+)
+def test_one_undo_takes_all_of_it_back_as_if_it_had_not_been(target: Desk, call: dict[str, str]) -> None:
+    ids = three(target)
+    before = [shown(target.scheduler.get(task_id)) for task_id in ids]
+
+    done = target.scheduler.change_many(task_ids=ids, **call)  # type: ignore[arg-type]  # the words of a verb
+    assert counted(done) == {"changed": 3}
+    assert [shown(target.scheduler.get(task_id)) for task_id in ids] != before
+    target.clock.at += timedelta(minutes=9)
+    back = target.scheduler.change_many("undo", undo=done.undo)
+
+    assert (back.verb, counted(back)) == (BulkVerb.UNDO, {"changed": 3})
+    assert [shown(target.scheduler.get(task_id)) for task_id in ids] == before
+    with pytest.raises(Refused, match="taken back already"):
+        target.scheduler.change_many("undo", undo=done.undo)
+
+
+def test_an_undo_ends_with_its_window(target: Desk) -> None:
+    done = target.scheduler.change_many("cancel", three(target))
+    assert done.undo_until == target.clock.at + timedelta(minutes=10)
+    target.clock.at += timedelta(minutes=10, seconds=6)
+
+    with pytest.raises(Refused, match="older than 10 minutes"):
+        target.scheduler.change_many("undo", undo=done.undo)
+
+
+def test_an_undo_leaves_what_was_changed_again_as_it_is(target: Desk) -> None:
+    ids = three(target)
+    done = target.scheduler.change_many("pause", ids)
+    target.scheduler.reschedule(ids[0], title="Call John now")
+
+    back = target.scheduler.change_many("undo", undo=done.undo)
+    assert counted(back) == {"refused": 1, "changed": 2}
+    assert "was changed again since" in (back.outcomes[0].why or "")
+    assert [target.scheduler.get(task_id).record.task.paused for task_id in ids] == [True, False, False]
+
+
+def test_each_task_moved_to_a_day_keeps_its_time_of_day(target: Desk) -> None:
+    ids = three(target)
+    moved = target.scheduler.change_many("move", ids, to="2026-12-24")
+
+    assert counted(moved) == {"changed": 3}
+    local = [each.record.run.scheduled_for.strftime("%d %H:%M") for each in moved.outcomes]
+    assert local == ["24 13:00", "24 14:30", "24 15:00"]  # Berlin is an hour ahead
+
+
+def test_a_move_by_days_keeps_the_wall_time_when_the_clocks_change(target: Desk) -> None:
+    task_id = target.scheduler.schedule("Standup", when="2027-03-27T09:00").record.task.id
+
+    done = target.scheduler.change_many("move", [task_id], to="1 day later")
+    assert done.outcomes[0].record.run.scheduled_for.isoformat() == "2027-03-28T07:00:00+00:00"
+    back = target.scheduler.change_many("move", [task_id], to="24 hours earlier")
+    assert back.outcomes[0].record.run.scheduled_for.isoformat() == "2027-03-27T07:00:00+00:00"
+
+
+def test_a_task_that_refuses_stays_and_the_answer_says_why_first(target: Desk) -> None:
+    ids = three(target)
+    target.scheduler.cancel(ids[2])
+
+    done = target.scheduler.change_many("move", ids, to="2 hours later")
+    assert counted(done) == {"refused": 1, "changed": 2}
+    first = done.outcomes[0]
+    assert (first.record.task.id, first.became) == (ids[2], Became.REFUSED)
+    assert "was cancelled" in (first.why or "")
+
+
+def test_what_has_it_already_is_unchanged_and_a_filter_leaves_it_out(target: Desk) -> None:
+    ids = three(target)
+    target.scheduler.reschedule(ids[0], pause=True)
+
+    assert counted(target.scheduler.change_many("pause", ids, dry_run=True)) == {"unchanged": 1, "changed": 2}
+    assert counted(target.scheduler.change_many("pause", where=TaskFilter())) == {"changed": 2}
+    assert counted(target.scheduler.change_many("resume", where=TaskFilter())) == {"changed": 1}
+
+
+def test_an_unknown_id_stops_the_whole_call(target: Desk) -> None:
+    ids = three(target)
+    with pytest.raises(TaskNotFound):
+        target.scheduler.change_many("cancel", [*ids, "t_7k3m9qx2w4hb"])
+    assert states(target, ids) == [State.SCHEDULED] * 3
+
+
+def test_tasks_of_another_tenant_are_neither_found_nor_taken_back(target: Desk) -> None:
+    ids = three(target)
+    other = Principal(tenant="b", user="eve")
+    done = target.scheduler.change_many("pause", ids)
+
+    with pytest.raises(TaskNotFound):
+        target.scheduler.change_many("cancel", ids, by=other)
+    assert target.scheduler.change_many("cancel", where=TaskFilter(), by=other).outcomes == ()
+    with pytest.raises(Refused):
+        target.scheduler.change_many("undo", undo=done.undo, by=other)
+
+
+def test_each_task_has_its_event_and_the_call_one_audit_entry(target: Desk) -> None:
+    ids = three(target)
+    done = target.scheduler.change_many("cancel", ids, reason="the fair is off")
+
+    events = target.scheduler.history(EventFilter(kind=EventKind.CANCELLED)).events
+    assert Counter(event.task_id for event in events) == Counter(ids)
+    assert {event.reason for event in events} == {"the fair is off"}
+    (entry,) = target.scheduler.audit().entries
+    assert (entry.kind, entry.subject, entry.reason) == (AuditKind.TASKS_CHANGED, done.undo, "the fair is off")
+    assert entry.detail is not None
+    assert (entry.detail["change"], entry.detail["changed"], entry.detail["tasks"]) == ("cancel", 3, ids)
+
+
+def test_a_repeated_call_changes_nothing_again(target: Desk) -> None:
+    ids = three(target)
+    first = target.scheduler.change_many("move", ids, to="1 day later", idempotency_key="k")
+    again = target.scheduler.change_many("move", ids, to="1 day later", idempotency_key="k")
+
+    assert (again.repeated, again.undo, counted(again)) == (True, first.undo, counted(first))
+    assert again.outcomes[0].record.run.scheduled_for == day(3, 13)
+    with pytest.raises(InvalidArgument, match="another call"):
+        target.scheduler.change_many("move", ids, to="2 days later", idempotency_key="k")
+
+
+def test_a_blind_repeat_within_a_minute_moves_nothing_twice(target: Desk) -> None:
+    ids = three(target)
+    raw = {"change": "move", "task_ids": ids, "to": "1 day later"}
+    for _ in range(2):
+        target.scheduler.change_many("move", ids, to="1 day later", raw=raw)
+    assert target.scheduler.get(ids[0]).record.run.scheduled_for == day(3, 13)
+
+    target.clock.at += timedelta(seconds=61)
+    target.scheduler.change_many("move", ids, to="1 day later", raw=raw)
+    assert target.scheduler.get(ids[0]).record.run.scheduled_for == day(4, 13)
+
+
+def test_a_call_that_was_cut_off_is_finished_by_its_repeat(target: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    ids = three(target)
+    monkeypatch.setattr(service, "MAX_TASKS_AT_ONCE", 2)
+    change, calls = target.store.batches.change, list[int]()
+
+    def once(*args: object, **kwargs: object) -> object:
+        calls.append(1)
+        if len(calls) == 2:
+            raise ConnectionError
+        return change(*args, **kwargs)  # type: ignore[arg-type]  # the arguments of a call, handed on
+
+    monkeypatch.setattr(target.store.batches, "change", once)
+    with pytest.raises(ConnectionError):
+        target.scheduler.change_many("move", ids, to="1 day later", idempotency_key="k")
+    assert len({target.scheduler.get(task_id).record.run.scheduled_for.day for task_id in ids}) == 2
+
+    rest = target.scheduler.change_many("move", ids, to="1 day later", idempotency_key="k")
+    assert counted(rest) == {"changed": 3}
+    assert len({target.scheduler.get(task_id).record.run.scheduled_for.day for task_id in ids}) == 1
+    assert counted(target.scheduler.change_many("undo", undo=rest.undo)) == {"changed": 3}
+
+
+def test_a_transaction_that_fails_changes_no_task(target: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    ids = three(target)
+
+    def fails(*_: object) -> None:
+        raise ConnectionError
+
+    monkeypatch.setattr("duetime.scheduler.store.bulk.memory.store", fails)
+    with pytest.raises(ConnectionError):
+        target.scheduler.change_many("cancel", ids)
+    assert states(target, ids) == [State.SCHEDULED] * 3
+
+
+@pytest.mark.parametrize(
+    ("call", "argument"),
+    [
+        ({"change": "move"}, "to"),
+        ({"change": "cancel", "to": "friday"}, "to"),
+        ({"change": "move", "task_ids": [], "to": "whenever"}, "to"),
+        ({"change": "undo"}, "undo"),
+        ({"change": "cancel", "undo": "u_b1"}, "undo"),
+        ({"change": "cancel", "task_ids": ["t_7k3m9qx2w4hb"], "where": JOHN}, "task_ids"),
+        ({"change": "destroy"}, "change"),
+    ],
+)
+def test_a_call_that_contradicts_itself_is_refused(target: Desk, call: dict[str, object], argument: str) -> None:
+    with pytest.raises(InvalidArgument) as refused:
+        target.scheduler.change_many(**call)  # type: ignore[arg-type]  # what no type checker would pass
+    assert refused.value.argument == argument
+
+
+def test_a_filter_that_matches_more_than_one_call_changes_is_refused(
+    target: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    three(target)
+    monkeypatch.setattr(service, "MAX_TASKS_CHANGED", 2)
+    with pytest.raises(InvalidArgument, match="more than 2 tasks match"):
+        target.scheduler.change_many("cancel", where=TaskFilter(), expect=3)
+    assert bulk.MAX_TASKS_CHANGED == 10_000

@@ -1,0 +1,92 @@
+"""The tool `change_tasks`: one change of many tasks, by ids or by the words of a list, and its undo."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from duetime.scheduler.bulk.change import MAX_TASKS_CHANGED, BulkVerb
+from duetime.scheduler.task import Tier
+from duetime.scheduler.views import TaskFilter
+from duetime.tools.arguments.arguments import Argument
+from duetime.tools.arguments.filters import MEANT_STATES, STATES, states_of
+from duetime.tools.arguments.types import Choice, Flag, Text, Texts, Whole
+from duetime.tools.definition import KEY, TIME, Definition, Sender, hints
+from duetime.tools.results import bulk_answer
+from duetime.widgets.cards import TASK_LIST
+from mcp.types import CallToolResult
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeTasks:
+    """A change of the tasks that are named, or of those that all filters match."""
+
+    change: BulkVerb
+    task_ids: Sequence[str] = ()
+    query: str | None = None
+    label: str | None = None
+    action: str | None = None
+    state: str | None = None
+    priority: str | None = None
+    after: str | None = None
+    before: str | None = None
+    to: str | None = None
+    expect: int | None = None
+    dry_run: bool = False
+    undo: str | None = None
+    reason: str | None = None
+    idempotency_key: str | None = None
+
+    @property
+    def where(self) -> TaskFilter:
+        """The filter, less its times."""
+        tier = Tier(self.priority) if self.priority else None
+        return TaskFilter(states_of(self.state), action=self.action, label=self.label, query=self.query, tier=tier)
+
+
+def _answer(call: ChangeTasks, sender: Sender) -> CallToolResult:
+    result = sender.scheduler.change_many(
+        call.change,
+        call.task_ids,
+        where=call.where,
+        after=call.after,
+        before=call.before,
+        to=call.to,
+        undo=call.undo,
+        reason=call.reason,
+        expect=call.expect,
+        dry_run=call.dry_run,
+        idempotency_key=call.idempotency_key,
+        raw=sender.raw,
+        by=sender.by,
+    )
+    return bulk_answer(result)
+
+
+CHANGE_TASKS = Definition(
+    "change_tasks",
+    "Change many tasks",
+    "Change many tasks at once, or undo it. Filters, as in list_tasks, only preview until expect says how many.",
+    (
+        Argument("change", Choice(tuple(BulkVerb)), "", "change='cancel'", required=True),
+        Argument("task_ids", Texts(MAX_TASKS_CHANGED), "These; else the filters", "task_ids=['t_7k3m9qx2w4hb']"),
+        Argument("query", Text(200), "", "query='john'"),
+        Argument("label", Text(60), "", "label='workflow=onboarding'"),
+        Argument("action", Text(60), "", "action='webhook'"),
+        Argument("state", Choice(tuple(STATES), MEANT_STATES, listed=False), "Default open", "state='open'"),
+        Argument("priority", Choice(tuple(Tier), listed=False), "", "priority='low'"),
+        Argument("after", TIME, "", "after='today 12:00'"),
+        Argument("before", TIME, "", "before='tomorrow'"),
+        Argument("to", TIME, "For move: a day (keeps times of day), a time, '1 day later'", "to='tomorrow'"),
+        Argument("expect", Whole(1, MAX_TASKS_CHANGED), "The preview's count", "expect=12"),
+        Argument("dry_run", Flag(), "", "dry_run=true"),
+        Argument("undo", Text(60), "Token of an answer", "undo='u_b1'"),
+        Argument("reason", Text(200), "", "reason='the fair is off'"),
+        replace(KEY, about=""),
+    ),
+    ChangeTasks,
+    _answer,
+    hints(destructive=True, idempotent=True, outside=False),
+    card=TASK_LIST,
+    output="list",
+)

@@ -1,0 +1,1 @@
+"""Answers of calls that change many tasks: as a list with what became of each, and as words."""

@@ -1,0 +1,90 @@
+"""The structured content of a call that changed many tasks: `duetime.list/1` with what became of each row."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any, Final, Literal
+
+from duetime.scheduler.bulk.change import Became, BulkResult, BulkVerb, TaskOutcome
+from duetime.scheduler.foresight.task_view import row_of
+from duetime.scheduler.rules.time.times import utc
+from duetime.scheduler.views import TaskPage
+from duetime.widgets.outcome import MAX_SENTENCE_CHARS
+from duetime.widgets.payload import as_json, list_payload
+from duetime.widgets.quote import cut
+from duetime.widgets.schema import ListRow, TaskListPayload
+from pydantic import BaseModel, ConfigDict
+
+MAX_ROWS_SHOWN: Final = 20
+"""Tasks of an answer, refused ones first; the others are counted."""
+
+
+class BulkPart(BaseModel):
+    """The counts of one call, or of its dry run; `undo` takes it back until `undo_until`.
+
+    A dry run says with which `expect` the same call does it. `left_out` tasks have no row.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    change: BulkVerb
+    dry_run: Literal[True] | None = None
+    changed: int
+    unchanged: int | None = None
+    refused: int | None = None
+    expect: int | None = None
+    undo: str | None = None
+    undo_until: str | None = None
+    repeated: Literal[True] | None = None
+    left_out: int | None = None
+
+
+class BulkRow(ListRow):
+    """A row with what became of the task where it was not changed, and `was`: when a moved one was due before."""
+
+    became: Literal[Became.UNCHANGED, Became.REFUSED] | None = None
+    why: str | None = None
+    was: str | None = None
+
+
+class BulkListPayload(TaskListPayload):
+    """The tasks of one call and, in `bulk`, what it did to them."""
+
+    tasks: tuple[BulkRow, ...]
+    bulk: BulkPart
+
+
+def bulk_payload(result: BulkResult, most: int = MAX_ROWS_SHOWN) -> BulkListPayload:
+    """Return the payload of a result with rows for `most` of its tasks."""
+    shown = result.outcomes[:most]
+    counts = Counter(each.record.run.state for each in result.outcomes)
+    page = TaskPage(tuple(row_of(each.record, result.now) for each in shown), counts, now=result.now)
+    rows = zip(list_payload(page).tasks, shown, strict=True)
+    listed = as_json(list_payload(page)) | {"tasks": [_row(row, each) for row, each in rows]}
+    return BulkListPayload.model_validate({**listed, "bulk": bulk_part(result, len(shown))})
+
+
+def bulk_part(result: BulkResult, shown: int) -> BulkPart:
+    """Return what a result says of all its tasks, where so many have a row."""
+    counts = result.counts
+    return BulkPart(
+        change=result.verb,
+        dry_run=result.dry_run or None,
+        changed=counts[Became.CHANGED],
+        unchanged=counts[Became.UNCHANGED] or None,
+        refused=counts[Became.REFUSED] or None,
+        expect=len(result.outcomes) if result.dry_run and result.by_filter else None,
+        undo=result.undo,
+        undo_until=utc(result.undo_until) if result.undo_until else None,
+        repeated=result.repeated or None,
+        left_out=len(result.outcomes) - shown or None,
+    )
+
+
+def _row(row: ListRow, outcome: TaskOutcome) -> dict[str, Any]:
+    told = {
+        "became": None if outcome.became is Became.CHANGED else outcome.became,
+        "why": cut(outcome.why, MAX_SENTENCE_CHARS) if outcome.why else None,
+        "was": utc(outcome.was) if outcome.was else None,
+    }
+    return {**row.model_dump(exclude_none=True), **told}

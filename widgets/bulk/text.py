@@ -1,0 +1,60 @@
+"""The text twin of a call that changed many tasks: what it did, how it is taken back, and a line for each task."""
+
+from __future__ import annotations
+
+from duetime.scheduler.bulk.change import Became, BulkResult, BulkVerb, TaskOutcome
+from duetime.scheduler.rules.time import times
+from duetime.widgets.bulk.payload import MAX_ROWS_SHOWN, BulkPart, bulk_part
+from duetime.widgets.outcome import LIST_TITLE_CHARS
+from duetime.widgets.payload import due
+from duetime.widgets.quote import quoted
+from duetime.widgets.text import THEIRS, sentences
+
+DONE = {
+    BulkVerb.CANCEL: "Cancelled",
+    BulkVerb.PAUSE: "Paused",
+    BulkVerb.RESUME: "Resumed",
+    BulkVerb.MOVE: "Moved",
+    BulkVerb.UNDO: "Took back the change of",
+}
+NONE_MATCHES = "No task matches: nothing was changed."
+
+
+def bulk_text(result: BulkResult, most: int = MAX_ROWS_SHOWN) -> str:
+    """Say what a call did to many tasks, with a line for `most` of them; times are in each task's zone."""
+    if not result.outcomes:
+        return NONE_MATCHES
+    shown = result.outcomes[:most]
+    part = bulk_part(result, len(shown))
+    left_out = [f"{part.left_out} more are not shown."] if part.left_out else []
+    return "\n".join([sentences(headline(part), _next_step(result)), f"{THEIRS}.", *map(_line, shown), *left_out])
+
+
+def headline(part: BulkPart) -> str:
+    """Say how many tasks were changed: `Cancelled 12 tasks; 1 refused it.`, or that none was yet."""
+    rest = f"; {part.unchanged} had it already" if part.unchanged else ""
+    rest += f"; {part.refused} {'would refuse' if part.dry_run else 'refused'} it" if part.refused else ""
+    number = f"{part.changed} task{'' if part.changed == 1 else 's'}"
+    if part.dry_run:
+        return f"Nothing was changed yet. This would {part.change} {number}{rest}."
+    already = "An earlier call with the same key did this already. " if part.repeated else ""
+    return f"{already}{DONE[part.change]} {number}{rest}."
+
+
+def _next_step(result: BulkResult) -> str:
+    if result.dry_run:
+        again = f"the same call with expect={len(result.outcomes)}" if result.by_filter else "the call without dry_run"
+        return f"If the user wants exactly these: {again}."
+    if result.undo is None or result.undo_until is None:
+        return ""
+    minutes = times.length(result.undo_until - result.now)
+    return f"For {minutes}, change_tasks(change='undo', undo='{result.undo}') takes all of it back."
+
+
+def _line(outcome: TaskOutcome) -> str:
+    task, run = outcome.record.task, outcome.record.run
+    now_due = times.describe(due(run), task.timezone)
+    moved = f"{times.describe(outcome.was, task.timezone)} -> {now_due}" if outcome.was else now_due
+    why = f"{outcome.became}: {outcome.why}" if outcome.why else outcome.became.value
+    said = "" if outcome.became is Became.CHANGED else why
+    return sentences(task.id, quoted(task.title, LIST_TITLE_CHARS), moved, said)
