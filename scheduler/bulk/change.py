@@ -152,9 +152,9 @@ class StoredBatch:
 
 @dataclass(frozen=True, slots=True)
 class BatchWrite:
-    """The way in which one transaction is stored: as the `number`th of its call, until `keep_until`, with its actor and reason.
+    """The way in which one transaction is stored: as the `number`th of its call, with its actor and its reason.
 
-    It takes the place of one that expired by `replaces`.
+    It is kept until `keep_until`, in place of one that expired by `replaces`.
     """
 
     batch: StoredBatch
