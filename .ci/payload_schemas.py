@@ -9,18 +9,11 @@ from typing import Any
 
 from duetime.scheduler.task import State, Tier
 from duetime.widgets.payload import as_json
-from duetime.widgets.schema import (
-    AttemptPart,
-    DeadlinePart,
-    EventPart,
-    HistoryPart,
-    LastRun,
-    ListRow,
-    Repeat,
-    TaskListPayload,
-    TaskPayload,
-    When,
-)
+from duetime.widgets.schema.history_parts import AttemptPart, EventPart, HistoryPart
+from duetime.widgets.schema.run_parts import LastRun
+from duetime.widgets.schema.task import TaskPayload
+from duetime.widgets.schema.task_list import ListRow, TaskListPayload
+from duetime.widgets.schema.time_parts import DeadlinePart, Repeat, When
 from pydantic import BaseModel
 
 NOW = "2026-11-23T15:00:00Z"

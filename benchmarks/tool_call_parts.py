@@ -21,7 +21,7 @@ from duetime.tools.results import answer
 from duetime.tools.schedule_task import schedule_task
 from duetime.tools.threads import cross
 from duetime.widgets.payload import as_json, task_payload
-from duetime.widgets.text import task_text
+from duetime.widgets.text.task_text import task_text
 from mcp_types.methods import serialize_server_result
 
 WARM_UP_CALLS = 100
@@ -57,7 +57,7 @@ def parts(calls: int, when: str) -> dict[str, float]:
                     values, _ = arguments.read(given)
                 request, now = Request(**values, raw=given), app.store.now()
                 with watch.part("words of the time"):
-                    planner.timing(request, now)
+                    planner.times.timing(request, now)
                 with watch.part("words, checks and task"):
                     plan = planner.plan(request, LOCAL, now)
                 with watch.part("idempotency key"):

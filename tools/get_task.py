@@ -15,7 +15,7 @@ from duetime.tools.threads import wait_for_end
 from mcp.types import CallToolResult
 
 if TYPE_CHECKING:
-    from duetime.widgets.schema import HistoryPart
+    from duetime.widgets.schema.history_parts import HistoryPart
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -38,7 +38,8 @@ def derived_schema(model: type[BaseModel]) -> dict[str, Any]:
 
 def schema_files() -> dict[str, str]:
     """Return the content of each file in `schemas/`, by its name."""
-    from duetime.widgets.schema import TaskListPayload, TaskPayload  # noqa: PLC0415 - not before the first answer
+    from duetime.widgets.schema.task import TaskPayload  # noqa: PLC0415 - not before it is asked for
+    from duetime.widgets.schema.task_list import TaskListPayload  # noqa: PLC0415 - not before it is asked for
 
     models: dict[Output, type[BaseModel]] = {"task": TaskPayload, "list": TaskListPayload}
     return {f"{output}.json": json.dumps(derived_schema(model), indent=1) + "\n" for output, model in models.items()}

@@ -21,7 +21,7 @@ from duetime.widgets.tool_words import TOOL_WORDS
 from mcp.types import CallToolResult, TextContent
 
 if TYPE_CHECKING:
-    from duetime.widgets.schema import HistoryPart
+    from duetime.widgets.schema.history_parts import HistoryPart
 
 log = logging.getLogger(__name__)
 WORDS = "duetime/words"
@@ -40,7 +40,7 @@ def task_answer(view: TaskView, history: HistoryPart | None = None, *, details: 
     """Answer with one task; the caller of a change knows its `details`."""
     from duetime.widgets.outcome import with_details  # noqa: PLC0415 - not before the first call
     from duetime.widgets.payload import as_json, task_payload, task_words  # noqa: PLC0415 - not before the first call
-    from duetime.widgets.text import task_text  # noqa: PLC0415 - not before the first call
+    from duetime.widgets.text.task_text import task_text  # noqa: PLC0415 - not before the first call
 
     payload = task_payload(view, history)
     if details:
@@ -57,8 +57,8 @@ def dry_run_answer(view: TaskView) -> CallToolResult:
 
 def page_answer(page: TaskPage) -> CallToolResult:
     """Answer with a page of tasks."""
-    from duetime.widgets.list_text import list_text  # noqa: PLC0415 - not before the first call
     from duetime.widgets.payload import as_json, list_payload  # noqa: PLC0415 - not before the first call
+    from duetime.widgets.text.list_text import list_text  # noqa: PLC0415 - not before the first call
 
     return answer(as_json(list_payload(page)), list_text(page))
 
@@ -81,7 +81,7 @@ def history_part(attempts: Sequence[Attempt], page: EventPage, zone: str) -> His
 
 def refusal(error: DuetimeError) -> CallToolResult:
     """Give the sentence of an error as it is; structured content would have to match the schema of a success."""
-    from duetime.widgets.history_text import retold  # noqa: PLC0415 - not before the first call
+    from duetime.widgets.text.history_text import retold  # noqa: PLC0415 - not before the first call
 
     told = retold(error)
     return _failed(told.said(TOOL_WORDS), error.code, plain=plain_sentence(told))

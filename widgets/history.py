@@ -18,7 +18,7 @@ from duetime.scheduler.rules.time.times import utc
 from duetime.scheduler.task import Attempt, Json
 from duetime.widgets.outcome import MAX_SAID_CHARS
 from duetime.widgets.quote import cut
-from duetime.widgets.schema import AttemptPart, EventPart, HistoryPart
+from duetime.widgets.schema.history_parts import AttemptPart, EventPart, HistoryPart
 
 MAX_VALUE_CHARS = 60
 MAX_HISTORY_CHARS = 2_400

@@ -14,7 +14,8 @@ from duetime.scheduler.task import Delivery, DeliveryState, InboxMessage, Json, 
 from duetime.scheduler.view_parts import LogLine
 from duetime.scheduler.views import TaskRecord, TaskView
 from duetime.widgets.quote import cut, one_line
-from duetime.widgets.schema import DeliveryPart, LastRun, LogLinePart, LogPart, ProgressPart, TaskPayload, Unread
+from duetime.widgets.schema.run_parts import DeliveryPart, LastRun, LogLinePart, LogPart, ProgressPart, Unread
+from duetime.widgets.schema.task import TaskPayload
 
 LIST_TITLE_CHARS = 40
 MAX_SAID_CHARS = 120

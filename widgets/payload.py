@@ -30,21 +30,11 @@ from duetime.widgets.outcome import (
     unread_parts,
 )
 from duetime.widgets.quote import cut
-from duetime.widgets.schema import (
-    DRY_RUN_ID,
-    ClashMember,
-    ClashPart,
-    DeadlinePart,
-    HistoryPart,
-    LastRun,
-    ListRow,
-    Repeat,
-    TaskListPayload,
-    TaskPayload,
-    TaskWords,
-    WaitPart,
-    When,
-)
+from duetime.widgets.schema.history_parts import HistoryPart
+from duetime.widgets.schema.run_parts import LastRun, WaitPart
+from duetime.widgets.schema.task import DRY_RUN_ID, TaskPayload, TaskWords
+from duetime.widgets.schema.task_list import ClashMember, ClashPart, ListRow, TaskListPayload
+from duetime.widgets.schema.time_parts import DeadlinePart, Repeat, When
 
 MAX_SENTENCES = 4
 MAX_ACTIONS_BYTES = 80

@@ -6,6 +6,7 @@ Whoever reads a task may be a model: a title that gives orders has to look like 
 from __future__ import annotations
 
 import unicodedata
+from dataclasses import dataclass
 
 _CUT_SHORT = "…"
 _JOINERS = frozenset("\u200c\u200d")
@@ -39,3 +40,16 @@ def one_line(text: str) -> str:
 
 def _is_invisible(character: str) -> bool:
     return character not in _JOINERS and unicodedata.category(character) in _INVISIBLE
+
+
+@dataclass(frozen=True, slots=True)
+class QuoteLimits:
+    """How many characters of a title and of other quotations are shown, and how many coming occurrences."""
+
+    title: int
+    said: int
+    coming: int
+
+
+def sentences(*sentences: str) -> str:
+    return " ".join(sentence for sentence in sentences if sentence)

@@ -18,7 +18,7 @@ from duetime.scheduler.errors import (
 )
 from duetime.server.cli.formats.phrases import COMMAND_WORDS
 from duetime.widgets.formats.terminal_text import plain_lines
-from duetime.widgets.history_text import retold
+from duetime.widgets.text.history_text import retold
 from typer import Abort
 from typer.exceptions import TyperException
 

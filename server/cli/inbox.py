@@ -14,9 +14,9 @@ from duetime.server.cli import completion, output
 from duetime.server.cli.formats.csv_table import write_csv
 from duetime.server.cli.output import AsCsv, AsJson
 from duetime.server.session import session
-from duetime.widgets.history_text import clock_time
-from duetime.widgets.list_text import quiet_in_words
 from duetime.widgets.quote import cut
+from duetime.widgets.text.history_text import clock_time
+from duetime.widgets.text.list_text import quiet_in_words
 
 MAX_TEXT_CHARS = 200
 MESSAGE_ID_PREFIX = "m_"

@@ -22,9 +22,9 @@ from duetime.server.cli.past import run_table
 from duetime.server.cli.past.run_table import RunBounds, RunPlace
 from duetime.server.session import session
 from duetime.tools.arguments.filters import states_of
-from duetime.widgets.list_text import CUT, clash_line, counts_in_words
 from duetime.widgets.payload import due
 from duetime.widgets.quote import cut
+from duetime.widgets.text.list_text import CUT, clash_line, counts_in_words
 from rich.text import Text
 
 NO_TASKS = "No tasks. Create one: duetime schedule 'Call John' --when 'in 20 min'"

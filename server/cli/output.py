@@ -14,9 +14,9 @@ from duetime.scheduler.events import Event, EventPage
 from duetime.scheduler.rules.states import OPEN
 from duetime.scheduler.task import Json, State
 from duetime.widgets.formats.terminal_text import plain, plain_json, plain_lines
-from duetime.widgets.history_text import actor_in_words, changes_in_words, clock_time
-from duetime.widgets.list_text import window_in_words
-from duetime.widgets.schema import AttemptPart, EventPart, HistoryPart
+from duetime.widgets.schema.history_parts import AttemptPart, EventPart, HistoryPart
+from duetime.widgets.text.history_text import actor_in_words, changes_in_words, clock_time
+from duetime.widgets.text.list_text import window_in_words
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text

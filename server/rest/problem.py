@@ -24,7 +24,7 @@ from duetime.scheduler.quotas import RateReached
 from duetime.scheduler.task import Json
 from duetime.server.auth.access import AccessRefused
 from duetime.server.rest.words import REST_WORDS
-from duetime.widgets.history_text import retold
+from duetime.widgets.text.history_text import retold
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 

@@ -25,7 +25,7 @@ EVERY_DAY = "every day at 9:00"
 
 
 def timing(given: ScheduleArguments) -> Timing:
-    return INTAKE.timing(Request("Call John", **given), NOW)
+    return INTAKE.times.timing(Request("Call John", **given), NOW)
 
 
 def problems(given: ScheduleArguments) -> list[InvalidArgument]:
@@ -171,7 +171,7 @@ def test_an_offset_stands_where_nobody_named_a_zone(argument: str) -> None:
 
 def test_a_zone_in_the_text_stands_where_nobody_named_one() -> None:
     unnamed = replace(INTAKE, zone="UTC", zone_named=False)
-    found = unnamed.timing(Request("Call John", when="2027-01-05 10:00 Asia/Kolkata"), NOW)
+    found = unnamed.times.timing(Request("Call John", when="2027-01-05 10:00 Asia/Kolkata"), NOW)
     assert (found.first, found.zone) == (datetime.fromisoformat(INDIA), "Asia/Kolkata")
 
 
@@ -179,7 +179,7 @@ def test_a_zone_in_the_text_stands_where_nobody_named_one() -> None:
 def test_an_offset_against_a_named_zone_is_refused_with_the_wall_time_and_the_instant(named: dict[str, Any]) -> None:
     home = replace(INTAKE, zone="UTC", zone_named=not named)
     with pytest.raises(InvalidArgument) as wrong:
-        home.timing(Request("Call John", when=INDIA, **named), NOW)
+        home.times.timing(Request("Call John", when=INDIA, **named), NOW)
     assert wrong.value.example == "2027-01-05T10:00:00 or 2027-01-05T04:30:00+00:00"
 
 
@@ -205,7 +205,7 @@ def test_a_first_occurrence_years_ahead_is_said(repeat: str, said: bool) -> None
 def test_the_words_of_many_tasks_for_one_time_are_read_once_in_a_call_and_again_in_the_next() -> None:
     instants._understood.cache_clear()
     first = [timing({"when": "in 2 hours"}).first for _ in range(3)]
-    later = INTAKE.timing(Request("Call John", when="in 2 hours"), NOW + timedelta(minutes=1))
+    later = INTAKE.times.timing(Request("Call John", when="in 2 hours"), NOW + timedelta(minutes=1))
     assert instants._understood.cache_info().misses == 2
     assert {later.first - it for it in first} == {timedelta(minutes=1)}
 

@@ -7,7 +7,8 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from duetime.widgets.payload import as_json
-from duetime.widgets.schema import DRY_RUN_ID, TaskListPayload, TaskPayload, TaskWords
+from duetime.widgets.schema.task import DRY_RUN_ID, TaskPayload, TaskWords
+from duetime.widgets.schema.task_list import TaskListPayload
 
 NOW = datetime(2026, 11, 21, 23, 0, tzinfo=UTC)
 DENVER = "America/Denver"

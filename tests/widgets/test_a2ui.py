@@ -21,7 +21,7 @@ from duetime.scheduler.views import TaskView
 from duetime.tools.registration import make_tools
 from duetime.widgets.formats.a2ui import list_messages, task_messages
 from duetime.widgets.payload import as_dry_run, list_payload, task_payload
-from duetime.widgets.schema import DRY_RUN_ID
+from duetime.widgets.schema.task import DRY_RUN_ID
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # its stubs are another package
 from referencing import Registry, Resource
 

@@ -12,7 +12,7 @@ from duetime.scheduler.views import TaskPage
 from duetime.widgets.outcome import MAX_SENTENCE_CHARS
 from duetime.widgets.payload import as_json, list_payload
 from duetime.widgets.quote import cut
-from duetime.widgets.schema import ListRow, TaskListPayload
+from duetime.widgets.schema.task_list import ListRow, TaskListPayload
 from pydantic import BaseModel, ConfigDict
 
 MAX_ROWS_SHOWN: Final = 20

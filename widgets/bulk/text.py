@@ -7,8 +7,8 @@ from duetime.scheduler.rules.time import times
 from duetime.widgets.bulk.payload import MAX_ROWS_SHOWN, BulkPart, bulk_part
 from duetime.widgets.outcome import LIST_TITLE_CHARS
 from duetime.widgets.payload import due
-from duetime.widgets.quote import quoted
-from duetime.widgets.text import THEIRS, sentences
+from duetime.widgets.quote import quoted, sentences
+from duetime.widgets.text.task_text import THEIRS
 
 DONE = {
     BulkVerb.CANCEL: "Cancelled",

@@ -12,8 +12,9 @@ from typing import Any, Final
 
 from duetime.scheduler.rules.states import OPEN
 from duetime.scheduler.task import State
-from duetime.widgets.schema import DRY_RUN_ID, ListRow, TaskListPayload, TaskPayload
-from duetime.widgets.spoken import first_sentence, look
+from duetime.widgets.schema.task import DRY_RUN_ID, TaskPayload
+from duetime.widgets.schema.task_list import ListRow, TaskListPayload
+from duetime.widgets.text.spoken import first_sentence, look
 from duetime.widgets.vocabulary import WORDS
 
 VERSION: Final = "v0.9"

@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from duetime.scheduler.rules.time import zones
-from duetime.widgets.schema import TaskPayload
-from duetime.widgets.spoken import look
+from duetime.widgets.schema.task import TaskPayload
+from duetime.widgets.text.spoken import look
 
 MAX_TITLE_CHARS: Final = 80
 _UNTITLED: Final = "Your task"

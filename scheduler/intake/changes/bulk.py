@@ -37,7 +37,7 @@ def decision_of(verb: BulkVerb, planner: Planner, now: datetime, to: Moment | No
             example="to='1 day later'",
         )
     if isinstance(to, str):  # what cannot be read for any task is wrong in the call, not refused task by task
-        frame = planner.frame(None, moved=now + timedelta(days=366))
+        frame = planner.times.frame(None, moved=now + timedelta(days=366))
         resolve_moment(to, now=now, zone=planner.zone or "UTC", argument="to", frame=frame)
 
     def decide(record: TaskRecord, _last: LastChange | None) -> Change:

@@ -135,7 +135,7 @@ def _timing_step(
         change, said = _new_recurrence(record, change, asked, planner, now)
     elif asked.when is not None or asked.timezone is not None:
         change, said = _new_time(record, change, asked, planner, now)
-    frame = planner.frame(asked.timezone, own=change.task.timezone)
+    frame = planner.times.frame(asked.timezone, own=change.task.timezone)
     change, ended = end_step(record, change, asked, frame, now)
     return change, (*said, *ended)
 
@@ -153,7 +153,7 @@ def _all_following(
             example="when='17:30', all_following=true",
         )
     had, zone = record.run.slot or record.run.scheduled_for, asked.timezone or task.timezone
-    frame = planner.frame(asked.timezone, moved=record.run.scheduled_for, own=task.timezone)
+    frame = planner.times.frame(asked.timezone, moved=record.run.scheduled_for, own=task.timezone)
     to = resolve_moment(asked.when, now=now, zone=zone, argument="when", frame=frame)
     wall = _wall_time(to.instant, task.timezone)
     moved = recurrence.at_time(rule, _wall_time(had, task.timezone).time(), wall.time())
@@ -185,14 +185,14 @@ def _new_recurrence(
     refuse_cancelled(record, "repeat" if asked.repeat is not None else "timezone")
     zone = asked.timezone or change.task.timezone
     had = record.run.scheduled_for
-    frame = planner.frame(asked.timezone, moved=had, own=change.task.timezone)
+    frame = planner.times.frame(asked.timezone, moved=had, own=change.task.timezone)
     given = None
     if asked.when is not None:
         given = resolve_moment(asked.when, now=now, zone=zone, argument="when", frame=frame)
     start = given.instant if given else None
     if start is None and asked.repeat is None:
         start = _in_zone(change.task.anchor, record.task.timezone, zone)
-    rule, first, notes = planner.recurrence(asked.repeat or change.task.repeat or "", zone, start, now, moved=had)
+    rule, first, notes = planner.times.recurrence(asked.repeat or change.task.repeat or "", zone, start, now, moved=had)
     task = replace(change.task, repeat=rule.rule, timezone=rule.zone, anchor=rule.anchor)
     check_runs_left(task, record.run, "repeat")
     if asked.until is None:
@@ -223,7 +223,7 @@ def _new_time(
             change, task=replace(change.task, timezone=zones.find(zone).key)
         ), ()  # only what is said changes
     given = asked.when if asked.when is not None else _wall_time(record.run.scheduled_for, record.task.timezone)
-    frame = planner.frame(asked.timezone, moved=record.run.scheduled_for, own=change.task.timezone)
+    frame = planner.times.frame(asked.timezone, moved=record.run.scheduled_for, own=change.task.timezone)
     argument = "when" if asked.when is not None else "timezone"
     resolved = resolve_moment(given, now=now, zone=zone, argument=argument, frame=frame)
     stays = resolved.instant == record.run.scheduled_for and zone == change.task.timezone

@@ -41,7 +41,7 @@ def demand_step(
         return change, ()
     if given:
         _refuse_what_is_over(record, change, given[0])
-    frame = planner.frame(asked.timezone, own=change.task.timezone)
+    frame = planner.times.frame(asked.timezone, own=change.task.timezone)
     found = planner.demands.read(asked, _situation(change, run, now, frame), Demand.of(change.task, run))
     task = replace(change.task, **found.parts())
     if run.state in HAS_STARTED:

@@ -19,7 +19,7 @@ from duetime.server.cli.formats.csv_table import write_csv
 from duetime.server.cli.output import AsCsv, AsJson
 from duetime.server.session import session
 from duetime.tools.admin.audit_rows import AUDIT_COLUMNS, heads_json, page_json, read_head, verdicts_json
-from duetime.widgets.history_text import clock_time
+from duetime.widgets.text.history_text import clock_time
 
 ChainTenant = Annotated[str | None, typer.Option(help="only the chain of this tenant")]
 

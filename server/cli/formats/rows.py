@@ -9,9 +9,9 @@ from typing import Any
 from duetime.scheduler.events import Event
 from duetime.scheduler.rules.time import times, zones
 from duetime.scheduler.views import TaskPage, TaskView
-from duetime.widgets.history_text import changes_in_words
 from duetime.widgets.payload import as_json, due, list_payload
-from duetime.widgets.schema import HistoryPart
+from duetime.widgets.schema.history_parts import HistoryPart
+from duetime.widgets.text.history_text import changes_in_words
 
 TASK_COLUMNS = (
     *("id", "title", "state", "when", "local", "timezone", "action", "repeat", "priority", "deadline", "labels"),

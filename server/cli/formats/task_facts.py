@@ -14,12 +14,13 @@ from duetime.scheduler.views import TaskView
 from duetime.server.cli import output
 from duetime.server.cli.formats.phrases import COMMAND_WORDS, in_options
 from duetime.widgets.history import NO_CHANGES, FieldChanges, changes_of
-from duetime.widgets.history_text import changes_in_words, clock_time
 from duetime.widgets.outcome import TOLD, as_text
 from duetime.widgets.payload import DRY_RUN
 from duetime.widgets.quote import cut
-from duetime.widgets.schema import DRY_RUN_ID, TaskPayload
-from duetime.widgets.text import DELIVERED, attempt_in_words, deadline_in_words, ends_in_words, wall
+from duetime.widgets.schema.task import DRY_RUN_ID, TaskPayload
+from duetime.widgets.text.history_text import changes_in_words, clock_time
+from duetime.widgets.text.task_text import DELIVERED, attempt_in_words
+from duetime.widgets.text.time_text import deadline_in_words, ends_in_words, wall
 from rich.text import Text
 
 IN_THE_LINE = frozenset({"when", "repeat", "until", "max_runs", "paused", "deadline"})

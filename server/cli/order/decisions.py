@@ -15,7 +15,7 @@ from duetime.server.cli.output import AsJson
 from duetime.server.rest.administration.decisions import DecisionsPayload, decision_payload
 from duetime.server.rest.resources.payloads import RestPayload
 from duetime.server.session import cli_caller, session
-from duetime.widgets.history_text import clock_time
+from duetime.widgets.text.history_text import clock_time
 
 OfTenant = Annotated[str | None, typer.Option(help="the decisions on runs of this tenant, or `*` for all")]
 

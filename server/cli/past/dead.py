@@ -14,10 +14,10 @@ from duetime.server.cli.formats.csv_table import write_csv
 from duetime.server.cli.output import AsCsv, AsJson
 from duetime.server.session import cli_caller, session
 from duetime.tools.admin import letter_rows
-from duetime.widgets.history_text import clock_time
 from duetime.widgets.outcome import as_text
 from duetime.widgets.quote import cut
-from duetime.widgets.schema import AttemptPart, HistoryPart
+from duetime.widgets.schema.history_parts import AttemptPart, HistoryPart
+from duetime.widgets.text.history_text import clock_time
 
 MAX_WHY_CHARS = 200
 RunIds = Annotated[list[str] | None, typer.Argument(metavar="[RUN]...", help="the runs; without one, see the filters")]

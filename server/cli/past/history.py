@@ -22,7 +22,7 @@ from duetime.server.cli.past.run_table import MAX_SHORT_PAGES, RunPlace
 from duetime.server.session import session
 from duetime.tools.admin.event_rows import buckets_json, counts_json
 from duetime.widgets.history import history_payload
-from duetime.widgets.schema import HistoryPart
+from duetime.widgets.schema.history_parts import HistoryPart
 
 TaskArgument = Annotated[
     str | None,

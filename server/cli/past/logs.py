@@ -12,7 +12,7 @@ import typer
 from duetime.server.cli import completion, output
 from duetime.server.session import session
 from duetime.tools.admin.run_rows import log_json
-from duetime.widgets.history_text import clock_time
+from duetime.widgets.text.history_text import clock_time
 
 LOG_POLL_INTERVAL_S: Final = 1.0
 MAX_PAGE_LINES: Final = 1_000

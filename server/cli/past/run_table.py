@@ -17,8 +17,8 @@ from duetime.scheduler.task import Json
 from duetime.server.cli import output
 from duetime.server.cli.formats.csv_table import write_csv
 from duetime.tools.admin import run_rows
-from duetime.widgets.history_text import clock_time
 from duetime.widgets.quote import cut
+from duetime.widgets.text.history_text import clock_time
 from rich.text import Text
 
 MAX_SHORT_PAGES = 200

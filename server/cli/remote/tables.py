@@ -11,9 +11,9 @@ from duetime.server.cli import output
 from duetime.server.cli.formats.csv_table import write_csv
 from duetime.server.cli.past.run_table import COLUMNS as RUN_COLUMNS
 from duetime.server.cli.remote.client import RemoteAnswer
-from duetime.widgets.history_text import clock_time
 from duetime.widgets.outcome import as_text
 from duetime.widgets.quote import cut
+from duetime.widgets.text.history_text import clock_time
 
 MAX_CELL_CHARS = 200
 

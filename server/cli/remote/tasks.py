@@ -20,7 +20,7 @@ from duetime.server.cli.past import event_table
 from duetime.server.cli.remote.client import RemoteAnswer, RemoteProblem, RemoteServer
 from duetime.server.cli.remote.tables import RUNS, ZONE, RemoteTable, show_rows
 from duetime.server.cli.tasks import RESCHEDULE_VERBS
-from duetime.widgets.schema import TaskPayload
+from duetime.widgets.schema.task import TaskPayload
 
 Params = Mapping[str, Any]
 

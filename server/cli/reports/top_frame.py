@@ -9,7 +9,7 @@ from typing import Any, Final
 from duetime.scheduler.rules.limits.pool import in_full
 from duetime.scheduler.rules.time import times
 from duetime.widgets.formats.terminal_text import plain
-from duetime.widgets.history_text import clock_time
+from duetime.widgets.text.history_text import clock_time
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text

@@ -21,7 +21,7 @@ from duetime.tools.arguments.arguments import Argument, Arguments
 from duetime.tools.change_tasks import CHANGE_TASKS
 from duetime.widgets.bulk.payload import BulkListPayload, bulk_payload
 from duetime.widgets.payload import task_payload
-from duetime.widgets.schema import TaskPayload
+from duetime.widgets.schema.task import TaskPayload
 from pydantic import Field
 
 MAX_BATCH_TASKS: Final = 200

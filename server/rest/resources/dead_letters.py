@@ -17,7 +17,7 @@ from duetime.tools.admin.letter_rows import closed_json, letter_json
 from duetime.tools.arguments.arguments import Argument
 from duetime.tools.arguments.types import Choice, Flag, Text, Texts, Whole
 from duetime.tools.definition import TIME
-from duetime.widgets.schema import AttemptPart
+from duetime.widgets.schema.history_parts import AttemptPart
 from pydantic import Field
 
 _FILTERS: Final = ("task_id", "action", "label", "text", "since", "until")

@@ -23,7 +23,7 @@ from duetime.tools.arguments.arguments import Argument
 from duetime.tools.arguments.types import Choice, Text, Whole
 from duetime.tools.definition import TASK_ID, TIME
 from duetime.widgets.history import attempt_payload, changes_of
-from duetime.widgets.schema import AttemptPart
+from duetime.widgets.schema.history_parts import AttemptPart
 from pydantic import Field
 
 MAX_CURSOR_CHARS: Final = 400

@@ -14,7 +14,7 @@ from duetime.server.rest.operation import RestAnswer, RestCall
 from duetime.server.rest.resources.history import EventPayload, event_payload, read_by
 from duetime.server.rest.resources.payloads import RestPayload
 from duetime.widgets.history import attempt_payload
-from duetime.widgets.schema import AttemptPart
+from duetime.widgets.schema.history_parts import AttemptPart
 from pydantic import Field
 
 

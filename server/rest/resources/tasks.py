@@ -30,7 +30,8 @@ from duetime.widgets.formats.speech import with_speech
 from duetime.widgets.history import history_payload
 from duetime.widgets.outcome import with_details
 from duetime.widgets.payload import as_dry_run, list_payload, task_payload
-from duetime.widgets.schema import TaskListPayload, TaskPayload
+from duetime.widgets.schema.task import TaskPayload
+from duetime.widgets.schema.task_list import TaskListPayload
 
 if TYPE_CHECKING:
     from duetime.scheduler.views import TaskView

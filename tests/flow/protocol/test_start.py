@@ -26,6 +26,7 @@ OURS_LOADED_LATER = {
     "duetime.server.rest.api",
     "duetime.widgets.payload",
     "duetime.widgets.schema",
+    "duetime.widgets.text",
 }
 PROGRAM = """
 import sys

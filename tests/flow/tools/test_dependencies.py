@@ -14,7 +14,7 @@ from duetime.scheduler.task import State
 from duetime.scheduler.views import TaskFilter
 from duetime.tools.arguments.filters import states_of
 from duetime.widgets.payload import task_payload
-from duetime.widgets.text import task_text
+from duetime.widgets.text.task_text import task_text
 
 from tests.builders import Clock
 

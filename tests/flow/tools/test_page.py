@@ -17,7 +17,8 @@ from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import open_store
 from duetime.tools.output_schema import derived_schema
 from duetime.tools.registration import make_tools
-from duetime.widgets.schema import TaskListPayload, TaskPayload
+from duetime.widgets.schema.task import TaskPayload
+from duetime.widgets.schema.task_list import TaskListPayload
 from mcp.types import CallToolResult, TextContent
 
 PAGE = (Path(__file__).parents[3] / "docs" / "tools.md").read_text("utf-8")

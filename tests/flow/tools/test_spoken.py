@@ -20,9 +20,9 @@ from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.task import State
 from duetime.tools.registration import definitions
 from duetime.tools.schedule_task import REMINDER
-from duetime.widgets.schema import TaskPayload
-from duetime.widgets.spoken import away, look
-from duetime.widgets.text import task_text
+from duetime.widgets.schema.task import TaskPayload
+from duetime.widgets.text.spoken import away, look
+from duetime.widgets.text.task_text import task_text
 from duetime.widgets.vocabulary import WORDS, look_of, word_of
 
 from tests.flow.tools.calls import Ask, asked_of, settled

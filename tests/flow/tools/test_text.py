@@ -18,11 +18,11 @@ from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.task import Attempt, Delivery, DeliveryState, InboxMessage, Run, State
 from duetime.scheduler.views import TaskPage, TaskView
 from duetime.widgets.history import MAX_TRACEBACK_CHARS, history_payload
-from duetime.widgets.history_text import history_text
-from duetime.widgets.list_text import list_text
 from duetime.widgets.payload import as_json, list_payload, task_payload
-from duetime.widgets.schema import DeliveryPart
-from duetime.widgets.text import task_text
+from duetime.widgets.schema.run_parts import DeliveryPart
+from duetime.widgets.text.history_text import history_text
+from duetime.widgets.text.list_text import list_text
+from duetime.widgets.text.task_text import task_text
 
 from tests.flow.tools.calls import Ask, asked_of
 

@@ -25,12 +25,12 @@ from duetime.scheduler.view_parts import WaitKind, WaitReason
 from duetime.scheduler.views import TaskView
 from duetime.tools.registration import make_tools
 from duetime.widgets.history import history_payload
-from duetime.widgets.history_text import history_text
-from duetime.widgets.list_text import list_text
 from duetime.widgets.outcome import MAX_SENTENCE_CHARS
 from duetime.widgets.payload import as_json, list_payload, task_payload
 from duetime.widgets.quote import cut
-from duetime.widgets.text import task_text
+from duetime.widgets.text.history_text import history_text
+from duetime.widgets.text.list_text import list_text
+from duetime.widgets.text.task_text import task_text
 from mcp.types import CallToolResult, TextContent
 
 NOW = datetime(2026, 11, 21, 23, 0, tzinfo=UTC)

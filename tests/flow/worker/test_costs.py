@@ -16,7 +16,7 @@ from duetime.server.app import App, Role, build
 from duetime.server.settings.model import Settings
 from duetime.widgets.outcome import with_details
 from duetime.widgets.payload import task_payload
-from duetime.widgets.text import task_text
+from duetime.widgets.text.task_text import task_text
 
 from tests.flow.waiting import eventually
 

@@ -17,9 +17,9 @@ from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import Notify
 from duetime.scheduler.worker.worker import Worker, WorkerOptions
-from duetime.widgets.list_text import list_text
 from duetime.widgets.payload import task_payload
-from duetime.widgets.text import task_text
+from duetime.widgets.text.list_text import list_text
+from duetime.widgets.text.task_text import task_text
 
 from tests.builders import TENANT, Clock, added
 from tests.flow.tools.calls import settled

@@ -10,7 +10,8 @@ from duetime.scheduler.events import Event
 from duetime.scheduler.rules.time import zones
 from duetime.widgets.history import changes_of
 from duetime.widgets.quote import cut, quoted, quoted_lines
-from duetime.widgets.schema import AttemptPart, EventPart, HistoryPart, LogLinePart
+from duetime.widgets.schema.history_parts import AttemptPart, EventPart, HistoryPart
+from duetime.widgets.schema.run_parts import LogLinePart
 
 MAX_QUOTE_CHARS = 60
 MAX_TRACEBACK_LINE_CHARS = 160

@@ -11,7 +11,7 @@ from typing import Final
 
 from duetime.scheduler.request import REMINDER_ACTION
 from duetime.scheduler.rules.time import times, zones
-from duetime.widgets.schema import DRY_RUN_ID, TaskPayload
+from duetime.widgets.schema.task import DRY_RUN_ID, TaskPayload
 from duetime.widgets.vocabulary import WORDS, look_of, word_of
 
 _DAY: Final = timedelta(days=1)

@@ -13,9 +13,9 @@ from duetime.scheduler.task import InboxMessage, State, Tier
 from duetime.scheduler.views import Clash, TaskFilter, TaskPage, TaskRecord, TaskView
 from duetime.widgets.outcome import LIST_TITLE_CHARS, MAX_UNREAD_MESSAGES
 from duetime.widgets.payload import MAX_CLASH_MEMBERS, due
-from duetime.widgets.quote import quoted
-from duetime.widgets.spoken import moment
-from duetime.widgets.text import THEIRS, sentences
+from duetime.widgets.quote import quoted, sentences
+from duetime.widgets.text.spoken import moment
+from duetime.widgets.text.task_text import THEIRS
 from duetime.widgets.vocabulary import look_of, word_of
 
 MAX_SNIPPET_CHARS = 100

@@ -1,0 +1,77 @@
+"""The parts of a task that say how its runs go: the last one, its progress, its log, what it waits for."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from duetime.scheduler.task import DeliveryState, State
+from duetime.widgets.schema.part import PayloadPart
+
+
+class LastRun(PayloadPart):
+    """The latest run that ended; `summary` is what its handler said of it, or the error.
+
+    `attempts` are those of one that failed or expired.
+    """
+
+    state: State
+    ended: str | None = None
+    summary: str | None = None
+    attempts: int | None = None
+
+
+class DeliveryPart(PayloadPart):
+    """Telling the user: `state` is the worst among the channels, `channel` names those that are in it."""
+
+    channel: str
+    state: DeliveryState
+    error: str | None = None
+
+
+class Unread(PayloadPart):
+    """An outcome that nobody has marked as read; `note` is what Duetime adds to it, such as that it came late."""
+
+    task_id: str
+    title: str | None = None
+    text: str
+    note: str | None = None
+    state: State
+    at: str
+
+
+class ProgressPart(PayloadPart):
+    """Progress of a run: the part that is done, 0 to 1, and what its handler says of it."""
+
+    part: float
+    text: str | None = None
+
+
+class WaitPart(PayloadPart):
+    """One reason of `waiting_for`, in the same order, for a reader that says it in words of its own.
+
+    `until` is when it ends, if known; `after` what a handler wrote; `title` and `state` are those of the `task`.
+    """
+
+    kind: str
+    pool: str | None = None
+    until: str | None = None
+    after: str | None = None
+    task: str | None = None
+    title: str | None = None
+    state: State | None = None
+
+
+class LogLinePart(PayloadPart):
+    """A line that a handler logged; `level` where that is not `info`, `attempt` where it is not the first."""
+
+    at: str
+    level: str | None = None
+    attempt: int | None = None
+    text: str
+
+
+class LogPart(PayloadPart):
+    """The last lines that the handler of the latest run logged, oldest first; `older` where there are more of it."""
+
+    lines: tuple[LogLinePart, ...]
+    older: Literal[True] | None = None

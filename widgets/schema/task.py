@@ -1,0 +1,75 @@
+"""One task, as `duetime.task/1`, and its words for cards in other languages."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from duetime.scheduler.task import Notify, State, Tier
+from duetime.widgets.schema.history_parts import HistoryPart
+from duetime.widgets.schema.part import PayloadPart
+from duetime.widgets.schema.run_parts import DeliveryPart, LastRun, LogPart, ProgressPart, Unread, WaitPart
+from duetime.widgets.schema.time_parts import DeadlinePart, Repeat, When
+from pydantic import Field
+
+DRY_RUN_ID = "t_dryrun"
+"""Stands where the id would be in the answer to a dry run, which stores nothing."""
+
+
+class TaskPayload(PayloadPart):
+    """One task, as `duetime.task/1`.
+
+    `attempt` counts the attempts of the current run that have started, `max_attempts` how many it may have: from the
+    second on. `payload` (without the message) and `result`, which the latest attempt gave, are there where one task
+    was asked for: with secrets as `***`, and cut for a model; so is `log`. `speech` says how it stands in
+    sentences for a voice; it is in what programs read (REST, `--json`, the resource of a task), not in those of tools.
+    """
+
+    schema_: Annotated[Literal["duetime.task/1"], Field(alias="schema")] = "duetime.task/1"
+    id: str
+    revision: int
+    title: str
+    state: State
+    paused: Literal[True] | None = None
+    cancel_requested: Literal[True] | None = None
+    damaged: Literal[True] | None = None
+    action: str
+    effect: str | None = None
+    message: str | None = None
+    when: When
+    repeat: Repeat | None = None
+    priority: Tier | None = None
+    deadline: DeadlinePart | None = None
+    estimate: str | None = None
+    needs: dict[str, int] | None = None
+    attempt: int | None = None
+    max_attempts: int | None = None
+    progress: ProgressPart | None = None
+    waiting_for: tuple[str, ...] | None = None
+    waits: tuple[WaitPart, ...] | None = None
+    last_run: LastRun | None = None
+    payload: Any = None
+    result: Any = None
+    log: LogPart | None = None
+    cost: str | None = None
+    delivery: DeliveryPart | None = None
+    notify: Notify | None = None
+    labels: tuple[str, ...] | None = None
+    owner: str
+    created: bool | None = None
+    warnings: tuple[str, ...] | None = None
+    undo: str | None = None
+    unread: tuple[Unread, ...] | None = None
+    history: HistoryPart | None = None
+    speech: str | None = None
+    now: str
+
+
+class TaskWords(PayloadPart):
+    """The words of an answer by kind, for a card in any language: `duetime/words` in `_meta`, which no model reads.
+
+    `repeat` are the clauses of the recurrence, `sentences` the kind and the values of English texts of the answer. A
+    card says what has no kind, or one that it does not know, as it is written.
+    """
+
+    repeat: tuple[dict[str, Any], ...] | None = None
+    sentences: dict[str, dict[str, Any]] | None = None

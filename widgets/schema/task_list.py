@@ -1,0 +1,77 @@
+"""One page of tasks, as `duetime.list/1`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from duetime.scheduler.task import State, Tier
+from duetime.widgets.schema.part import PayloadPart
+from duetime.widgets.schema.run_parts import LastRun, Unread
+from pydantic import Field
+
+
+class ListRow(PayloadPart):
+    """One line of a list: `when` and `deadline` are UTC, `title` is cut; the card reads the rest by id.
+
+    An `expected` row is an occurrence to come of a recurring task, which has a row of its own for the current one.
+    `last_run` is that of an open task if it failed or expired; in a list of failures it has a `summary` and `attempts`.
+    `attempt` and `max_attempts` are those of a run that is tried again, as in `duetime.task/1`. A `reminder` has come.
+    """
+
+    id: str
+    title: str
+    state: State
+    when: str
+    priority: Tier | None = None
+    deadline: str | None = None
+    paused: Literal[True] | None = None
+    damaged: Literal[True] | None = None
+    repeat: Literal[True] | None = None
+    reminder: Literal[True] | None = None
+    expected: Literal[True] | None = None
+    attempt: int | None = None
+    max_attempts: int | None = None
+    last_run: LastRun | None = None
+
+
+class ClashMember(PayloadPart):
+    """One occurrence that takes part in a clash, and how long it probably takes."""
+
+    id: str
+    when: str
+    takes: str
+
+
+class ClashPart(PayloadPart):
+    """Occurrences that need more of a pool together than it has (`room`), from `at` on; the latest is the last."""
+
+    pool: str
+    room: str
+    at: str
+    occurrences: tuple[ClashMember, ...]
+
+
+class TaskListPayload(PayloadPart):
+    """One page of tasks, as `duetime.list/1`; `cursor` fetches the next page.
+
+    `counts` are of the whole filter; of the states that are `at_least` so many there may be more. `failed` and
+    `expired` are tasks whose latest run ended so, also where they are scheduled again. `failures` come newest first.
+    A list that ends in the future has a row for each occurrence; `incomplete` if recurring tasks were too many.
+    `overdue` says what due tasks of the page wait for where no process starts them.
+    """
+
+    schema_: Annotated[Literal["duetime.list/1"], Field(alias="schema")] = "duetime.list/1"
+    tasks: tuple[ListRow, ...]
+    counts: dict[State, int]
+    at_least: tuple[State, ...] | None = None
+    failures: Literal[True] | None = None
+    clashes: tuple[ClashPart, ...] | None = None
+    incomplete: Literal[True] | None = None
+    overdue: str | None = None
+    cursor: str | None = None
+    unread: tuple[Unread, ...] | None = None
+    unread_count: int | None = None
+    quiet_count: int | None = None
+    after: str | None = None
+    before: str | None = None
+    now: str | None = None

@@ -1,0 +1,67 @@
+"""Says when a task runs: its deadline, its recurrence and where that ends."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from duetime.scheduler.rules.time import times
+from duetime.scheduler.task import State
+from duetime.widgets.quote import QuoteLimits, sentences
+from duetime.widgets.schema.task import DRY_RUN_ID, TaskPayload
+from duetime.widgets.schema.time_parts import Repeat
+
+MAX_TIMES_SHOWN = 3
+
+
+def deadline_in_words(task: TaskPayload) -> str:
+    """Say when a task must be finished, or that it was not: `Finish by Tue 24 Nov 17:00 (hard)`; empty without one."""
+    if task.deadline is None:
+        return ""
+    year = datetime.fromisoformat(task.when.local).year
+    text, kind = task.deadline.text.replace(f" {year} ", " "), task.deadline.type
+    return f"Deadline {text} missed ({kind})" if task.deadline.missed else f"Finish by {text} ({kind})"
+
+
+def repeat_in_words(task: TaskPayload, room: QuoteLimits) -> str:
+    """Say how a task repeats, when that ends, and its next times."""
+    repeat = task.repeat
+    if repeat is None:
+        return ""
+    shown = room.coming if task.id == DRY_RUN_ID else min(room.coming, MAX_TIMES_SHOWN)
+    year = datetime.fromisoformat(task.when.local).year
+    to_come = repeat.next[1:] if task.state is State.RUNNING else repeat.next  # the first is the run itself
+    coming = ", ".join(wall(text).replace(f" {year} ", " ") for text in to_come[:shown])
+    return sentences(f"Repeats {repeat.text}{_end(repeat)}.", f"Next: {coming}." if coming else "")
+
+
+def exceptions_in_words(task: TaskPayload) -> str:
+    """Say where the next occurrence departs from the rule, and what the rule leaves out."""
+    repeat = task.repeat
+    if repeat is None:
+        return ""
+    return sentences(
+        f"Only the next one was moved, from {wall(repeat.moved_from)}." if repeat.moved_from else "",
+        f"{'; '.join(repeat.notes)}." if repeat.notes else "",
+    )
+
+
+def _end(repeat: Repeat) -> str:
+    until = f" until {wall(repeat.until)}" if repeat.until else ""
+    return f"{until}{_times(repeat)}"
+
+
+def _times(repeat: Repeat) -> str:
+    if repeat.max_runs is None:
+        return ""
+    left = f" ({repeat.runs_left} left)" if repeat.runs_left not in (None, repeat.max_runs) else ""
+    return f", {repeat.max_runs} time{'' if repeat.max_runs == 1 else 's'}{left}"
+
+
+def ends_in_words(repeat: Repeat) -> str:
+    """Say how a recurrence goes and when it ends: `every day at 09:00 until Mon 30 Nov 2026 23:59, 5 times`."""
+    return f"{repeat.text}{_end(repeat)}"
+
+
+def wall(local: str) -> str:
+    """Say a wall time in words, whatever its offset: `Mon 23 Nov 2026 09:00`."""
+    return times.describe(datetime.fromisoformat(local).replace(tzinfo=UTC), "UTC")
