@@ -109,7 +109,7 @@ sys.path.insert(0, sys.argv[2])
 import duetime.scheduler.store as package
 assert package.__file__.startswith(sys.argv[2]), package.__file__
 from duetime.scheduler.store import open_store
-from duetime.scheduler.run_records import (Start, Verdict)
+from duetime.scheduler.records import (Start, Verdict)
 from tests.builders import added, settlement
 store = open_store(sys.argv[1], migrate=False)
 count = 0

@@ -15,7 +15,19 @@ from duetime.scheduler.store.schema.tables.tasks import attempts, runs, tasks
 from duetime.scheduler.store.schema.types import Instant
 from duetime.scheduler.store.statements.waiters import with_waiters
 from duetime.scheduler.task import DeadlineType, State, Task
-from sqlalchemy import ColumnElement, Connection, Select, and_, bindparam, func, literal_column, select, true, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Select,
+    and_,
+    bindparam,
+    false,
+    func,
+    literal_column,
+    select,
+    true,
+    update,
+)
 
 JOINED = runs.join(tasks, tasks.c.id == runs.c.task_id)
 STARTED = attempts.join(runs, runs.c.id == attempts.c.run_id)
@@ -38,7 +50,7 @@ READY = ordered(
     estimate=tasks.c.estimate,
     drop_at=runs.c.drop_at,
     created_at=tasks.c.created_at,
-    followed=tasks.c.followed,
+    followed=tasks.c.followed.is_not(false()),  # one that cannot be read may be followed
 )
 _OF_READY = [field.name for field in fields(ReadyRun)]
 _FIRST_READY, _DEADLINE, _TYPE, _DROP_AT = map(

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from duetime.scheduler.access.secret import read_key
 from duetime.scheduler.audit.entry import AuditEntry, AuditFilter, AuditKind
+from duetime.scheduler.bulk.change import BatchWrite, BulkDecision, BulkVerb, StoredBatch
 from duetime.scheduler.chain.dependency import Dependency
 from duetime.scheduler.errors import DuetimeError
 from duetime.scheduler.events import EventFilter, EventKind
@@ -24,6 +25,7 @@ from duetime.scheduler.history.costs import CostGroup
 from duetime.scheduler.history.dead_letters import ClosingKey, DeadLetterFilter
 from duetime.scheduler.history.events import EventGroup
 from duetime.scheduler.history.runs import BucketWidth, RunFilter, RunGroup
+from duetime.scheduler.principal import Acting
 from duetime.scheduler.records import IdempotencyKey
 from duetime.scheduler.rules.changes import pause, run_now
 from duetime.scheduler.rules.policies.decision import Contender, Look
@@ -51,7 +53,8 @@ FOR_ALL_TENANTS = {
 OF_NO_TENANT = {
     "tasks.add", "tasks.add_many",  # the tenant is in what is stored
     "tasks.forget_keys",
-    "dependencies.listen", "dependencies.ending", "dependencies.repair",  # of the processes that run tasks
+    "dependencies.listen", "dependencies.listen_for_urgency", "dependencies.ending",  # of the processes that run tasks
+    "dependencies.repair",  # likewise
     "history.latest", "history.since", "history.tenants",  # subscriptions, which tell each tenant apart
     "history.cursor_at", "history.place_of",  # a place, encrypted for a tenant; test_store_cursors has it
     "run_logs.write",  # by the run itself
@@ -62,6 +65,14 @@ OF_NO_TENANT = {
     "secrets.set", "secrets.rotate", "secrets.undecryptable",  # of operators
 }  # fmt: skip
 NEARLY = timedelta(days=9)
+PAUSED = BulkDecision(BulkVerb.PAUSE, EventKind.PAUSED, lambda record, _: pause(record), lambda _: CANARY)
+BATCH = BatchWrite(
+    StoredBatch(BulkVerb.PAUSE, CANARY, "token", NOON, {}, {}, {}),
+    0,
+    NOON + timedelta(days=30),
+    NOON,
+    Acting(actor="bob", via=None),
+)
 
 
 def filters() -> Iterator[TaskFilter]:
@@ -145,6 +156,12 @@ def calls(store: Store, task_id: str, run_id: str, tenant: str) -> dict[str, lis
         "dependencies.known": [lambda: store.dependencies.known(tenant, [task_id])],
         "dependencies.upstreams": [lambda: store.dependencies.upstreams(tenant, task_id)],
         "dependencies.results": [lambda: store.dependencies.results(tenant, task_id)],
+        "dependencies.waiters": [lambda: store.dependencies.waiters(tenant, task_id)],
+        "batches.matching": [lambda: store.batches.matching(tenant, TaskFilter(), 9)],
+        "batches.named": [lambda: store.batches.named(tenant, [task_id])],
+        "batches.still": [lambda: store.batches.still(tenant, [task_id])],
+        "batches.stored": [lambda: store.batches.stored(tenant, BATCH.batch.token)],
+        "batches.change": [lambda: store.batches.change(tenant, [task_id], PAUSED, BATCH)],
         "run_logs.read": [lambda: store.run_logs.read(tenant, run_id, limit=9)],
         "run_logs.newest": [lambda: store.run_logs.newest(tenant, run_id, limit=9)],
         "inbox.mark_read": [
@@ -219,7 +236,8 @@ def fill(store: Store) -> tuple[str, str]:
     cancelled(store, added(store, NOON + timedelta(days=1), **values), reason=f"{CANARY} said so")
     store.claims.settle([settlement(started(store, **values), summary=CANARY)])
     added(store, NOON + timedelta(days=2), **values)
-    added(store, NOON + timedelta(days=4), repeat="FREQ=DAILY", **values)
+    series = added(store, NOON + timedelta(days=4), repeat="FREQ=DAILY", **values)
+    store.batches.change(THEIRS, [series.task.id], PAUSED, BATCH)
     store.audit.record(AuditEntry(THEIRS, AuditKind.POOL_SET, CANARY, CANARY, CANARY, CANARY, {CANARY: CANARY}))
     look = Look(1.0, 0, 1, (0.0,) * 5, (2.0,) * 5, (None,) * 5, 3, Contender(run.id, 1.0, THEIRS))
     store.decisions.add([Decision(f"d_{CANARY}", NOON, THEIRS, task.id, run.id, CANARY, look)])

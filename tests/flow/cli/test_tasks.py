@@ -232,7 +232,7 @@ def test_the_list_is_filtered(cli: Run, filters: tuple[str, ...], titles: list[s
 def test_a_state_that_does_not_exist_is_refused_with_those_that_do(cli: Run) -> None:
     ended = cli("list", "--state", "done")
     assert ended.code == 2
-    assert ended.err.startswith("duetime: --state: there is no such state. Accepted: open, ended, scheduled, ready")
+    assert ended.err.startswith("duetime: --state: there is no such state. Accepted: open, ended, scheduled, waiting")
     assert ended.err.endswith("Example: --state succeeded\n")
 
 

@@ -35,6 +35,7 @@ USED: dict[str, dict[str, Any]] = {
     "submit": {"request": Request("Call John", when="in 2 hours")},
     "schedule_many": {"requests": [Request("Call John", when="in 2 hours")]},
     "act": {"action": "snooze"},
+    "change_many": {"change": "pause", "dry_run": True},
     "find": {"text": "Call John"},
     "titles": {"task_ids": ["t_1"]},
 }

@@ -115,6 +115,7 @@ def test_answers_keep_to_their_schemas(ask: Ask) -> None:
         "reschedule_task": ask("reschedule_task", **named, skip_next=True),
         "act_on_task": ask("act_on_task", **named, action="snooze", minutes=10),
         "cancel_task": ask("cancel_task", **named),
+        "change_tasks": ask("change_tasks", change="cancel", label="none"),
     }
 
     assert answers.keys() == schemas.keys()
