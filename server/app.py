@@ -20,7 +20,7 @@ from duetime.scheduler.dispatch.pool_registry import PoolRegistry
 from duetime.scheduler.errors import InvalidSetting
 from duetime.scheduler.foresight.explainer import Explainer
 from duetime.scheduler.foresight.lateness import BacklogMonitor
-from duetime.scheduler.handlers import Handler, Handlers
+from duetime.scheduler.handlers import Handlers, Plugin
 from duetime.scheduler.nodes.candidacy import Candidacy
 from duetime.scheduler.nodes.heartbeat import someone_knows, someone_works
 from duetime.scheduler.nodes.member import EngineProtocol, Member
@@ -144,7 +144,7 @@ class App:
 def build(
     settings: Settings,
     *,
-    handlers: Sequence[Handler] = (),
+    handlers: Sequence[Plugin] = (),
     role: Role = Role.SERVE,
     hosted: Callable[[], None] | None = None,
     exhausted: Callable[[], None] = lambda: None,

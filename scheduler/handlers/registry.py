@@ -14,10 +14,14 @@ from typing import Final, Self
 from duetime.scheduler.errors import HandlerError, InvalidArgument, InvalidSetting
 from duetime.scheduler.handlers.declaration import Handler
 from duetime.scheduler.handlers.reminder import reminder
+from duetime.scheduler.handlers.watch import WatchCheck, watch
 from duetime.scheduler.handlers.webhook import webhook
 from duetime.scheduler.outbound.url_policy import WebhookOptions
 
 ENTRY_POINT_GROUP: Final = "duetime.handlers"
+
+Plugin = Handler | WatchCheck
+"""The two kinds of objects that a module of plug-ins declares."""
 
 
 class Handlers(Mapping[str, Handler]):
@@ -30,19 +34,27 @@ class Handlers(Mapping[str, Handler]):
 
     @classmethod
     def load(
-        cls, modules: Sequence[str] = (), *, entry_points: bool = True, webhooks: WebhookOptions | None = None
+        cls,
+        modules: Sequence[str] = (),
+        *,
+        entry_points: bool = True,
+        webhooks: WebhookOptions | None = None,
+        added: Iterable[Plugin] = (),
     ) -> Self:
-        """Load the built-in handlers, those of installed packages, and those of the named modules.
+        """Load the built-in handlers, those of installed packages and of the named modules, and those `added`.
 
-        `webhooks` is the policy of the built-in `webhook`. Raises `InvalidSetting` with the module and the cause when
-        one cannot be imported or declares no handler.
+        `webhooks` is the policy of the requests that `webhook` and `watch` send. Raises `InvalidSetting` with the
+        module and the cause when one cannot be imported or declares no handler.
         """
-        found = [reminder, webhook(webhooks)]
+        found: list[Plugin] = []
         for point in installed(group=ENTRY_POINT_GROUP) if entry_points else ():
             found += _imported(f"entry point {point.name} = {point.value}", point.load)
         for name in modules:
             found += _imported(f"module {name}", partial(importlib.import_module, name))
-        return cls(found)
+        found += added
+        checks = [item for item in found if isinstance(item, WatchCheck)]
+        handlers = (item for item in found if isinstance(item, Handler))
+        return cls([reminder, webhook(webhooks), watch(webhooks, checks), *handlers])
 
     def isolated(self, actions: Iterable[str]) -> Handlers:
         """Return these handlers, with those of `actions` isolated in processes.
@@ -104,9 +116,9 @@ def _origin(item: Handler) -> str:
     return f"{module}.{getattr(item.fn, '__qualname__', item.name)}"
 
 
-def _imported(source: str, load: Callable[[], object]) -> list[Handler]:
+def _imported(source: str, load: Callable[[], object]) -> list[Plugin]:
     try:
-        found = list(_handlers_in(load()))
+        found = list(_plugins_in(load()))
     except (Exception, SystemExit) as error:
         cause = f"{type(error).__name__}: {error}"[:300]
         raise InvalidSetting(f"handlers: {source} cannot be loaded ({cause}); {_remedy(error)}") from error
@@ -121,14 +133,14 @@ def _remedy(error: BaseException) -> str:
     return "repair or remove it"
 
 
-def _handlers_in(found: object) -> Iterator[Handler]:
-    """Yield the handlers of an entry point or module: the object itself, a list, or a module's top level."""
-    if isinstance(found, Handler):
+def _plugins_in(found: object) -> Iterator[Plugin]:
+    """Yield the plug-ins of an entry point or module: the object itself, a list, or a module's top level."""
+    if isinstance(found, Handler | WatchCheck):
         yield found
     elif isinstance(found, ModuleType):
-        yield from (value for value in vars(found).values() if isinstance(value, Handler))
+        yield from (value for value in vars(found).values() if isinstance(value, Handler | WatchCheck))
     elif isinstance(found, list | tuple):
         for item in found:
-            yield from _handlers_in(item)
+            yield from _plugins_in(item)
     else:
         raise HandlerError(f"expected a handler, a module or a list of handlers, got {type(found).__name__}")

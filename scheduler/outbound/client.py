@@ -27,12 +27,21 @@ _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 
 
 class GuardedClient:
-    """Sends single requests within `WebhookOptions`; thread-safe, and keeps no connection open."""
+    """Sends single requests within `WebhookOptions`; thread-safe, and keeps no connection open.
+
+    More of an answer than `max_bytes` is not read.
+    """
 
     def __init__(
-        self, options: WebhookOptions, *, resolve: Resolver = system_resolver, tls: ssl.SSLContext | None = None
+        self,
+        options: WebhookOptions,
+        *,
+        resolve: Resolver = system_resolver,
+        tls: ssl.SSLContext | None = None,
+        max_bytes: int = MAX_RESPONSE_BYTES,
     ) -> None:
         self._options = options
+        self._max_bytes = max_bytes
         self._resolve = resolve
         self._tls = tls
 
@@ -79,7 +88,7 @@ class GuardedClient:
                     extensions={"timeout": {"connect": CONNECT_TIMEOUT_S}},
                 ) as response,
             ):
-                return Reply(response.status, _headers(response), _capped(response.iter_stream()))
+                return Reply(response.status, _headers(response), _capped(response.iter_stream(), self._max_bytes))
         except (httpcore2.NetworkError, httpcore2.TimeoutException, httpcore2.ProtocolError) as error:
             raise Unreachable(f"{url.host}: {_cause(error)}") from error
 
@@ -162,13 +171,13 @@ def _left(deadline: float, timeout: float | None) -> float:
     return left if timeout is None else min(left, timeout)
 
 
-def _capped(chunks: Iterable[bytes]) -> bytes:
+def _capped(chunks: Iterable[bytes], limit: int) -> bytes:
     body = b""
     for chunk in chunks:
         body += chunk
-        if len(body) >= MAX_RESPONSE_BYTES:
+        if len(body) >= limit:
             break
-    return body[:MAX_RESPONSE_BYTES]
+    return body[:limit]
 
 
 def _headers(response: httpcore2.Response) -> dict[str, str]:

@@ -8,6 +8,9 @@ from dataclasses import dataclass
 
 from duetime.scheduler.errors import DuetimeError
 
+PASSING_STATUSES = frozenset({408, 425, 429})
+"""Statuses below 500 after which the same request may succeed later."""
+
 Resolver = Callable[[str, int], Sequence[str]]
 
 
@@ -25,7 +28,7 @@ class Blocked(SendError):
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """An answer; header names are in lower case, and `body` is cut at 64 KiB."""
+    """An answer; header names are in lower case, and `body` is cut at the bound of the client."""
 
     status: int
     headers: Mapping[str, str]

@@ -19,7 +19,7 @@ from duetime.server.session import Session
 
 MAX_COMPLETIONS = 50
 LOCK_PATIENCE_S = 0.2
-BUILT_IN_ACTIONS = ("reminder", "webhook")
+BUILT_IN_ACTIONS = ("reminder", "webhook", "watch")
 
 _IDS = "SELECT id, title FROM tasks WHERE tenant = ? AND substr(id, 1, length(?)) = ? ORDER BY created_at DESC LIMIT ?"
 _UNREAD = (
@@ -99,5 +99,5 @@ Labels = Annotated[
     typer.Option(help="a label to find it by; may be repeated", autocompletion=labels),
 ]
 Action = Annotated[
-    str, typer.Option(help="the action: reminder, webhook, or one of your handlers", autocompletion=actions)
+    str, typer.Option(help="the action: reminder, webhook, watch, or one of your handlers", autocompletion=actions)
 ]

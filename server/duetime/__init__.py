@@ -28,7 +28,7 @@ if TYPE_CHECKING:
         UnreadableTask,
     )
     from duetime.scheduler.events import Event, EventFilter, EventKind, EventPage
-    from duetime.scheduler.handlers import Context, Handler, handler
+    from duetime.scheduler.handlers import Context, Handler, WatchCheck, handler, watch_check
     from duetime.scheduler.history.costs import CostGroup, CostLine, Costs
     from duetime.scheduler.history.dead_letters import DeadLetter, DeadLetterFilter, LettersClosed, LetterState
     from duetime.scheduler.history.events import EventBuckets, EventCounts, EventGroup
@@ -112,10 +112,12 @@ __all__ = [
     "TimeBuckets",
     "UnreadableTask",
     "Wait",
+    "WatchCheck",
     "Yielded",
     "errors",
     "handler",
     "testing",
+    "watch_check",
 ]
 
 _HOMES = {
@@ -134,7 +136,7 @@ _HOMES = {
         "UnreadableTask",
     },
     "duetime.scheduler.events": {"Event", "EventFilter", "EventKind", "EventPage"},
-    "duetime.scheduler.handlers": {"Context", "Handler", "handler"},
+    "duetime.scheduler.handlers": {"Context", "Handler", "WatchCheck", "handler", "watch_check"},
     "duetime.scheduler.history.costs": {"CostGroup", "CostLine", "Costs"},
     "duetime.scheduler.history.dead_letters": {"DeadLetter", "DeadLetterFilter", "LettersClosed", "LetterState"},
     "duetime.scheduler.history.events": {"EventBuckets", "EventCounts", "EventGroup"},

@@ -11,7 +11,7 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from duetime.scheduler.dispatch.policy_registry import PolicyRegistry
 from duetime.scheduler.errors import DuetimeError
-from duetime.scheduler.handlers import Handler
+from duetime.scheduler.handlers import Plugin
 from duetime.scheduler.principal import LOCAL, Principal
 from duetime.scheduler.service.scheduler import Scheduler as Service
 from duetime.scheduler.views import TaskView
@@ -58,7 +58,7 @@ class AsyncScheduler:
         cls,
         settings: Settings | None = None,
         *,
-        handlers: Sequence[Handler] = (),
+        handlers: Sequence[Plugin] = (),
         run: bool = True,
         threads: int = USUAL_THREAD_COUNT,
     ) -> AsyncIterator[Self]:

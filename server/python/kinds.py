@@ -9,7 +9,7 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import Any
 
-from duetime.scheduler.handlers import Handler
+from duetime.scheduler.handlers import Handler, WatchCheck
 from duetime.scheduler.request import retry_policy
 from duetime.scheduler.rules.limits.price import read_amount
 from duetime.scheduler.rules.sanitize import check_json
@@ -200,11 +200,11 @@ class AwareInstant(PythonKind):
 
 @dataclass(frozen=True, slots=True)
 class HandlerList(PythonKind):
-    """Handlers; a function that lacks its decorator is named."""
+    """Handlers and checks of watches; a function that lacks its decorator is named."""
 
     def read(self, given: Any) -> Any:
         if not isinstance(given, Sequence) or isinstance(given, str | bytes):
             raise ValueError(f"{named(given)} is not a list of handlers")  # noqa: TRY004 - one family for all kinds
-        if wrong := [item for item in given if not isinstance(item, Handler)]:
+        if wrong := [item for item in given if not isinstance(item, Handler | WatchCheck)]:
             raise ValueError(f"{getattr(wrong[0], '__name__', named(wrong[0]))} has no @handler")
         return given

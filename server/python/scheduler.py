@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Self
 
 from duetime.scheduler.dispatch.policy_registry import PolicyRegistry
-from duetime.scheduler.handlers import Handler
+from duetime.scheduler.handlers import Plugin
 from duetime.scheduler.service.scheduler import Scheduler as Service
 from duetime.server.app import Role, build
 from duetime.server.python.calls import check_opening, checked
@@ -31,7 +31,7 @@ class ProgramScheduler:
     @classmethod
     @contextmanager
     def open(
-        cls, settings: Settings | None = None, *, handlers: Sequence[Handler] = (), run: bool = True
+        cls, settings: Settings | None = None, *, handlers: Sequence[Plugin] = (), run: bool = True
     ) -> Iterator[Self]:
         """Open the scheduler of `settings` (by default those of the environment) for the time of the block.
 

@@ -6,19 +6,19 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout
 
-from duetime.scheduler.handlers import Handler, Handlers, WebhookOptions
+from duetime.scheduler.handlers import Handlers, Plugin, WebhookOptions
 from duetime.server.settings.model import Settings
 
 
-def load_handlers(settings: Settings, added: Sequence[Handler] = (), reveal: Callable[[str], str] = str) -> Handlers:
+def load_handlers(settings: Settings, added: Sequence[Plugin] = (), reveal: Callable[[str], str] = str) -> Handlers:
     """Return the built-in and configured handlers and those `added`; raises InvalidSetting if one cannot be loaded.
 
     What their modules print goes to stderr: a verb may write JSON to stdout. `reveal` puts the secrets that a setting
     names in their places.
     """
     with redirect_stdout(sys.stderr):
-        loaded = Handlers.load(settings.handlers, webhooks=webhook_options(settings, reveal))
-    return Handlers([*loaded.values(), *added]).isolated(settings.isolated_actions)
+        loaded = Handlers.load(settings.handlers, webhooks=webhook_options(settings, reveal), added=added)
+    return loaded.isolated(settings.isolated_actions)
 
 
 def webhook_options(settings: Settings, reveal: Callable[[str], str] = str) -> WebhookOptions:

@@ -62,7 +62,7 @@ def work(ctx: Context) -> Done:
 def test_a_named_module_brings_its_handlers(write: Write) -> None:
     write(acme_jobs=GOOD.format(name="polish"))
     handlers = Handlers.load(["acme_jobs"], entry_points=False)
-    assert list(handlers) == ["reminder", "webhook", "polish"]
+    assert list(handlers) == ["reminder", "webhook", "watch", "polish"]
     assert run_handler(handlers["polish"], Context.for_test(), {}) == Done("worked")
 
 
@@ -79,7 +79,12 @@ def test_a_handler_that_a_module_only_imports_is_the_same_one(write: Write) -> N
         acme_jobs=GOOD.format(name="polish") + "from duetime.scheduler.handlers import reminder\n",
         acme_more="from acme_jobs import work\n",
     )
-    assert list(Handlers.load(["acme_jobs", "acme_more"], entry_points=False)) == ["reminder", "webhook", "polish"]
+    assert list(Handlers.load(["acme_jobs", "acme_more"], entry_points=False)) == [
+        "reminder",
+        "webhook",
+        "watch",
+        "polish",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -142,7 +147,10 @@ def test_an_unknown_action_is_answered_with_what_exists() -> None:
     assert handlers.get_or_explain("reminder") is handlers["reminder"]
     with pytest.raises(InvalidArgument) as refused:
         handlers.get_or_explain("remindr")
-    assert str(refused.value) == "action: no action 'remindr'. Accepted: reminder, webhook. Example: action='reminder'"
+    assert (
+        str(refused.value)
+        == "action: no action 'remindr'. Accepted: reminder, webhook, watch. Example: action='reminder'"
+    )
 
 
 def test_a_long_wrong_action_is_not_echoed() -> None:

@@ -474,7 +474,7 @@ def test_a_reminder_says_its_message_or_its_title(payload: dict[str, Any], said:
 
 
 def test_the_built_in_handlers_are_reminder_and_webhook() -> None:
-    assert list(Handlers.load(entry_points=False)) == ["reminder", "webhook"]
+    assert list(Handlers.load(entry_points=False)) == ["reminder", "webhook", "watch"]
 
 
 @pytest.mark.parametrize("outcome", [Failed, Retry])

@@ -84,7 +84,7 @@ def test_a_new_machine_is_well_and_gets_hints(doctor: Doctor, home: Path) -> Non
     assert code == 0
     assert checks["database"]["verdict"] == "note"
     assert checks["zone"]["said"].startswith("America/Edmonton, where it is ")
-    assert checks["handlers"] == {"name": "handlers", "verdict": "ok", "said": "2 actions: reminder, webhook"}
+    assert checks["handlers"] == {"name": "handlers", "verdict": "ok", "said": "3 actions: reminder, watch, webhook"}
     assert not (home / "duetime.db").exists()
 
 

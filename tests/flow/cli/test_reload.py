@@ -124,7 +124,7 @@ def test_changed_handlers_are_reloaded_and_broken_ones_leave_the_last_good_ones(
     with served.standing_still():  # it sees both files changed, or neither
         served.write("wording", 'WORD = "number two"\n')
         served.write("shop", STAMP.format(slow="pass") + '\n@handler("added")\ndef added(ctx):\n    return Done()\n')
-    served.says("reloaded, the actions are reminder, webhook, stamp, slow, added")
+    served.says("reloaded, the actions are reminder, webhook, watch, stamp, slow, added")
     assert "shop.py, wording.py changed" in served.told
     served.ends_with(running, "number two")
     served.ends_with(served.schedule("stamp"), "number two")

@@ -131,7 +131,7 @@ async def test_a_run_is_shown_with_all_that_is_kept_of_it(site: Site) -> None:
 
 async def test_actions_are_listed_with_the_schema_of_their_payload(site: Site) -> None:
     actions = {action["name"]: action for action in (await read(site, "/actions"))["actions"]}
-    assert actions.keys() == {"reminder", "webhook"}
+    assert actions.keys() == {"reminder", "webhook", "watch"}
     assert "url" in actions["webhook"]["payload"]["properties"]
 
 

@@ -47,7 +47,10 @@ def test_the_order_of_the_tools_never_changes() -> None:
 def test_models_are_told_what_each_action_takes() -> None:
     payload = TOOLS[0].read().table["payload"].about
 
-    assert payload == "Input of the action. reminder: {message}; webhook: {url, method, body, headers}"
+    assert payload == (
+        "Input of the action. reminder: {message}; webhook: {url, method, body, headers}; "
+        "watch: {url, condition, changed, every, until, message, headers, method, body, check, arguments}"
+    )
 
 
 def test_the_members_that_models_may_fill_in_are_those_of_the_built_in_actions() -> None:
@@ -62,7 +65,7 @@ def test_the_members_that_models_may_fill_in_are_those_of_the_built_in_actions()
 
 def test_models_are_told_that_a_reminder_does_no_work_and_whose_zone_a_change_is_read_in() -> None:
     action = TOOLS[0].read().table["action"].about
-    assert action == "What to run: reminder, webhook. Default reminder: it only tells the user, and does no work"
+    assert action == "What to run: reminder, webhook, watch. Default reminder: it only tells the user, and does no work"
     assert TOOLS[3].read().table["timezone"].about == "IANA name; default: the task's own zone"
 
 

@@ -1,0 +1,111 @@
+"""JMESPath expressions, read when a task is scheduled and evaluated at each look; the library is loaded when used."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Final
+
+from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.rules.sanitize import clean_text
+from duetime.scheduler.task import Json
+
+MAX_EXPRESSION_CHARS: Final = 500
+EXAMPLE: Final = "status == 'shipped' || price < `90`"
+ACCEPTED: Final = "JMESPath, with texts in single quotes and numbers in backticks"
+_COMPARISONS = frozenset({"eq", "ne", "lt", "lte", "gt", "gte"})
+_WITH_SUBJECT = frozenset({"comparator", "function_expression"})
+
+
+class NotEvaluated(ValueError):
+    """An expression that a document does not fit, as one that asks for the length of a number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """A parsed expression."""
+
+    text: str
+    _tree: Any
+
+    def value(self, document: Json) -> Json:
+        """Return the part of a document that it selects, None where there is none; raises `NotEvaluated`."""
+        return self._evaluated(self._tree, document)
+
+    def subject(self, document: Json) -> Json:
+        """Return what a comparison or a function looks at: `120` for `price < `100``; else the value."""
+        children = self._tree["children"] if self._tree["type"] in _WITH_SUBJECT else ()
+        return self._evaluated(children[0] if children else self._tree, document)
+
+    def _evaluated(self, tree: Any, document: Json) -> Json:
+        from jmespath.exceptions import JMESPathError  # noqa: PLC0415 - most processes evaluate none
+        from jmespath.parser import ParsedResult  # noqa: PLC0415 - as above
+
+        try:
+            found: Json = ParsedResult(self.text, tree).search(document)
+        except (JMESPathError, RecursionError, ArithmeticError, TypeError) as error:
+            raise NotEvaluated(clean_text(f"`{self.text}`: {error}", 300, lines=False)) from None
+        return found
+
+
+def parsed(argument: str, text: str) -> Expression:
+    """Parse an expression; raises `InvalidArgument` with what is wrong and an example."""
+    problem = _length_problem(text)
+    tree: Any = None
+    if not problem:
+        tree, problem = _read(text)
+    if problem:
+        raise InvalidArgument(argument, problem, accepted=ACCEPTED, example=EXAMPLE)
+    return Expression(text, tree)
+
+
+def holds(value: Json) -> bool:
+    """Whether a value counts as true in JMESPath: not null, false, or empty. Zero counts."""
+    return not (value is None or value is False or value in ("", [], {}))
+
+
+def _length_problem(text: str) -> str:
+    return f"is longer than {MAX_EXPRESSION_CHARS} characters" if len(text) > MAX_EXPRESSION_CHARS else ""
+
+
+def _read(text: str) -> tuple[Any, str]:
+    from jmespath import compile as compiled  # noqa: PLC0415 - as above
+    from jmespath.exceptions import JMESPathError  # noqa: PLC0415 - as above
+
+    try:
+        tree: Any = compiled(text).parsed
+    except JMESPathError as error:
+        reason = str(error).partition(", for expression")[0].partition("\n")[0]
+        return None, clean_text(f"{text[:80]!r} cannot be parsed ({reason.rstrip('.:')})", 300, lines=False)
+    except RecursionError:
+        return None, "is nested too deeply"
+    return tree, _unknown_function(tree) or _quoted_operand(text)
+
+
+def _unknown_function(tree: Any) -> str:
+    from jmespath.functions import Functions  # noqa: PLC0415 - as above
+
+    known = Functions.FUNCTION_TABLE
+    unknown = next((name for name in _functions(tree) if name not in known), None)
+    return "" if unknown is None else f"there is no function {unknown[:40]}(); there are {', '.join(sorted(known))}"
+
+
+def _functions(tree: Any) -> Iterator[str]:
+    pending = [tree]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, Mapping):
+            if node["type"] == "function_expression":
+                yield node["value"]
+            pending += node["children"]
+
+
+def _quoted_operand(text: str) -> str:
+    """Refuse `status == "shipped"`: in JMESPath double quotes name a field, so it would never hold."""
+    from jmespath.lexer import Lexer  # noqa: PLC0415 - as above
+
+    for before, token in pairwise(Lexer().tokenize(text)):
+        if before["type"] in _COMPARISONS and token["type"] == "quoted_identifier":
+            return f"compares with a field named {token['value'][:40]!r}; a text stands in single quotes"
+    return ""
