@@ -10,8 +10,11 @@ import ctypes
 import os
 import signal
 import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
-from duetime import Context, Done, handler
+from duetime import Context, Done, handler, watch_check
 from pydantic import BaseModel
 
 TIME_LIMIT = 1.0
@@ -95,6 +98,16 @@ def greedy(ctx: Context, payload: Bad) -> Done:
     while _misbehaves(ctx, payload, noted=bool(taken)):
         taken.append(bytearray(MEMORY_STEP))
     return _done(ctx)
+
+
+@watch_check("lamp")
+def lamp(ctx: Context, arguments: Mapping[str, Any]) -> bool:
+    """See whether a file is there; a watch that does has had its effect."""
+    note("start", ctx)
+    lit = Path(arguments["file"]).exists()
+    if lit:
+        note("effect", ctx)
+    return lit
 
 
 def note(step: str, ctx: Context) -> None:

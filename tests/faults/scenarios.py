@@ -16,7 +16,7 @@ from duetime.scheduler.task import RetryPolicy, State
 from duetime.scheduler.worker.machine_load import Machine, allowance
 
 from tests.faults.conftest import until
-from tests.faults.world import THREADS, World, has_ended
+from tests.faults.world import PATIENCE, THREADS, World, has_ended
 from tests.faults.wrong_clock import CLOCK_SET
 
 EMBEDDED, SHARED = "embedded", "shared"
@@ -120,6 +120,26 @@ def frozen_and_thawed(world: World) -> None:
         time.sleep(world.lease * 2)
     world.schedule(20)
     world.rest()
+
+
+@scenario("kill -9 between two looks of a watch", EMBEDDED, SHARED, quick=(EMBEDDED,))
+def killed_between_two_looks(world: World) -> None:
+    node = world.start()
+    lamp = world.folder / "lamp"
+    payload = {"check": "lamp", "arguments": {"file": str(lamp)}, "condition": "@"}
+    [watched] = world.schedule(1, action="watch", payload=payload)
+    until(lambda: _state(world, watched) is State.SUSPENDED, "the first look")
+    began = time.time()
+    node.process.kill()
+    node.process.wait(PATIENCE)
+    world.broke("kill -9 between two looks", f"process {node.pid} died after one look", began=began, deaths=(node.pid,))
+    lamp.touch()
+    world.start_again()
+    world.app.scheduler.act(watched, "run_now", by=world.acknowledged[watched])
+    world.rest()
+    run = world.app.scheduler.get(watched, by=world.acknowledged[watched]).record.run
+    assert run.result == {"outcome": "met", "value": True, "looks": 2}, run.result
+    assert [line.attempt for line in world.ledger() if line.step == "effect"] == [2]
 
 
 # --- handlers that misbehave ----------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ const MAX_VALUE = 120;
 const ADDRESS = /https?:\/\/[^\s"'<>\\)\]}]+/g;
 const FAILED = new Set(["failed", "expired"]);
 const OWN_CHANNEL = "inbox";
+const WATCH = "watch";
 const MAX_LOG_LINES = 3;
 const LOUD = { warning: "tone-warning", error: "tone-danger", critical: "tone-danger" };
 
@@ -64,11 +65,12 @@ function linkView(url, bridge) {
   return h("button", { type: "button", class: "link", "data-key": `link-${url}`, "aria-label": t("result.open", { address: url }), onclick: () => bridge.openLink(url) }, shown);
 }
 
-/** How far a run is that says so. */
-export function progressFact({ progress }) {
+/** How far a run is that says so; of a watch, how much of its time has passed. */
+export function progressFact({ action, progress }) {
   if (!progress) return "";
   const percent = Math.round(progress.part * 100);
-  return fact("hourglass", t("progress.name"), t("progress.part", { percent }),
+  const [name, part] = action === WATCH ? ["progress.watch", "progress.passed"] : ["progress.name", "progress.part"];
+  return fact("hourglass", t(name), t(part, { percent }),
     progress.text ? h("span", { class: "summary" }, h("bdi", {}, progress.text)) : "", h("span", { class: "laxity tone-info" }, bar(progress.part, { start: true })));
 }
 
