@@ -15,6 +15,7 @@ ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 """Crockford's base 32 in lower case: no i, l, o or u."""
 
 _PAIRS = [first + second for first in ALPHABET for second in ALPHABET]
+CHAIN_PREFIX = "c_"
 _TASK_ID_CHARS = 12
 _SHARED_CHARS = 2
 
@@ -33,6 +34,16 @@ def new_task_id(beside: str | None = None) -> str:
     begin = "t_" if beside is None else beside[: len("t_") + _SHARED_CHARS]
     left = len("t_") + _TASK_ID_CHARS - len(begin)
     return f"{begin}{_letters(secrets.randbits(5 * left), left)}"
+
+
+def new_chain_id() -> str:
+    """Return `c_` and 12 letters, like the id of a task."""
+    return f"{CHAIN_PREFIX}{_letters(secrets.randbits(5 * _TASK_ID_CHARS), _TASK_ID_CHARS)}"
+
+
+def is_chain_id(text: str) -> bool:
+    """Whether a text names a chain, if it names anything."""
+    return text.startswith(CHAIN_PREFIX)
 
 
 def new_id(prefix: str) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields
 from datetime import date, timedelta
 from enum import StrEnum
 from operator import attrgetter
-from typing import Any, Final, Literal, TypedDict, cast
+from typing import Any, Final, Literal, Required, TypedDict, cast
 
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.principal import Principal
@@ -62,12 +62,33 @@ REMINDER_ACTION = "reminder"
 _ENCODE = json.JSONEncoder(default=str, sort_keys=True).encode
 
 
+class StepArguments(TypedDict, total=False):
+    """One step of a chain: its name, and arguments of its task as in `Request`; `after` may name other steps too."""
+
+    name: Required[str]
+    action: str
+    payload: Mapping[str, Json]
+    after: Sequence[str]
+    after_failure: AfterFailureWord
+    needs: Mapping[str, int]
+    estimate: str | float | timedelta
+    title: str
+    when: Moment
+    priority: PriorityWord
+    deadline: Moment
+    deadline_type: DeadlineWord
+    notify: NotifyWord
+    labels: Sequence[str]
+    deliver_to: Sequence[str]
+
+
 @dataclass(frozen=True, slots=True)
 class Request:
     """The arguments of one schedule call; docs/tools.md says what each accepts.
 
     A naive datetime is a wall time in `timezone`; a timedelta counts from now, but for `deadline` from when a run is
-    due. A number as `estimate` counts seconds. `needs` are units by pool. `after` has ids of tasks. `raw` are the
+    due. A number as `estimate` counts seconds. `needs` are units by pool. `after` has ids of tasks. `steps` make a
+    chain, with a task for each; all but action, payload, estimate and needs holds for all of them. `raw` are the
     arguments as an agent sent them: given without an `idempotency_key`, a repeat of the same call within 60 s returns
     the first task.
     """
@@ -92,6 +113,7 @@ class Request:
     notify: NotifyWord | None = None
     after: Sequence[str] = ()
     after_failure: AfterFailureWord | None = None
+    steps: Sequence[StepArguments] = ()
     dry_run: bool = False
     raw: Mapping[str, Json] | None = None
 
@@ -156,6 +178,7 @@ class ScheduleArguments(TaskArguments, total=False):
     labels: Sequence[str]
     after: Sequence[str]
     after_failure: AfterFailureWord | None
+    steps: Sequence[StepArguments]
     dry_run: bool
     raw: Mapping[str, Json] | None
 

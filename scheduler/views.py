@@ -28,8 +28,40 @@ class TaskRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class ChainStep:
+    """One step of a chain: its name, its task, and the names of the steps that it comes after; `why` it failed."""
+
+    name: str
+    task_id: str
+    title: str
+    action: str
+    state: State
+    due: datetime
+    after: tuple[str, ...] = ()
+    why: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ChainView:
+    """A chain, its steps in the order in which they may run, and the `step` that a task is which is shown."""
+
+    id: str
+    title: str
+    steps: tuple[ChainStep, ...]
+    step: str | None = None
+
+    @property
+    def done(self) -> int:
+        """The number of steps that have succeeded."""
+        return sum(step.state is State.SUCCEEDED for step in self.steps)
+
+
+@dataclass(frozen=True, slots=True)
 class TaskView:
-    """Everything that a card, the CLI or a tool's answer shows of one task at `now`; `expected` has no run yet."""
+    """Everything that a card, the CLI or a tool's answer shows of one task at `now`; `expected` has no run yet.
+
+    The view of a chain has a `record` of its own, with the chain's id, whose run is as its steps are together.
+    """
 
     record: TaskRecord
     now: datetime
@@ -47,10 +79,19 @@ class TaskView:
     log: RunLog | None = None  # the last lines of this run or, before it has begun, of the last one
     cost: str | None = None  # of the same run, with its currency
     other_actions: tuple[str, ...] = ()  # after a reminder was scheduled: those that would have done more
+    chain: ChainView | None = None
 
     @property
     def waiting_for(self) -> tuple[str, ...]:
         return tuple(wait.sentence for wait in self.waits)
+
+
+class ChainName(NamedTuple):
+    """The chain that a task is a step of: its id and title, and the name of the step."""
+
+    id: str
+    title: str
+    step: str
 
 
 class Clash(NamedTuple):
@@ -94,4 +135,5 @@ class TaskPage:
     zone: str = "UTC"
     clashes: tuple[Clash, ...] = ()
     complete: bool = True
+    chains: Mapping[str, ChainName] = field(default_factory=dict)  # of those tasks of the page that are steps
     overdue: str = ""  # what due tasks of the page wait for, where no process starts them

@@ -11,6 +11,7 @@ from duetime.scheduler.errors import DuetimeError, InvalidArgument, InvalidArgum
 from duetime.scheduler.handlers import Handler
 from duetime.scheduler.request import POOL_PREFIXES, AfterFailure, Request, retry_policy
 from duetime.tools.arguments.arguments import Argument
+from duetime.tools.arguments.steps import STEPS
 from duetime.tools.arguments.types import Choice, Flag, Text, Texts
 from duetime.tools.definition import (
     DEADLINE,
@@ -96,6 +97,7 @@ _HANDLING = (
     Argument(
         "after_failure", Choice(tuple(AfterFailure)), "If one of them fails; default fail", "after_failure='run_anyway'"
     ),
+    STEPS,
     Argument("dry_run", Flag(), "Only show what would be scheduled", "dry_run=true"),
 )
 

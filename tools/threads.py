@@ -7,7 +7,7 @@ import atexit
 import os
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from contextvars import copy_context
 from functools import partial
@@ -40,6 +40,8 @@ class WaitableTasks(Protocol):
     @property
     def changes(self) -> TaskChanges: ...
 
+    def tasks_of(self, task_id: str, *, by: Principal) -> Sequence[str]: ...
+
     def run_to_end(self, task_id: str, *, by: Principal) -> str | None: ...
 
 
@@ -56,7 +58,8 @@ async def wait_for_end(tasks: WaitableTasks, task_id: str, seconds: float, by: P
             loop.call_soon_threadsafe(woken.set)
 
     with ExitStack() as left_at_end:
-        await cross(left_at_end.enter_context, tasks.changes.of(task_id, wake))
+        for each in await cross(tasks.tasks_of, task_id, by=by):
+            await cross(left_at_end.enter_context, tasks.changes.of(each, wake))
         run_id = await cross(tasks.run_to_end, task_id, by=by)
         while run_id and (left := ends_at - loop.time()) > 0:
             with suppress(TimeoutError):

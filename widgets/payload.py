@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from duetime.scheduler.errors import listed
+from duetime.scheduler.ids import is_chain_id
 from duetime.scheduler.intake.deadlines import kind_word
 from duetime.scheduler.request import REMINDER_ACTION
 from duetime.scheduler.rules.occurrences import set_aside
@@ -18,7 +19,8 @@ from duetime.scheduler.rules.time.times import utc
 from duetime.scheduler.task import Notify, Run, State, Task, Tier
 from duetime.scheduler.translatable import NoteKind, Translatable
 from duetime.scheduler.view_parts import WaitReason
-from duetime.scheduler.views import Clash, TaskPage, TaskRecord, TaskView
+from duetime.scheduler.views import ChainName, Clash, TaskPage, TaskRecord, TaskView
+from duetime.widgets.chain_payload import chain_part
 from duetime.widgets.outcome import (
     LIST_TITLE_CHARS,
     MAX_MESSAGE_CHARS,
@@ -51,8 +53,10 @@ def as_json(payload: TaskPayload | TaskListPayload | TaskWords) -> dict[str, Any
 
 def as_dry_run(view: TaskView) -> TaskView:
     """Return the view of a task that was only tried: without an id, and saying so."""
-    task = replace(view.record.task, id=DRY_RUN_ID)
-    return replace(view, record=replace(view.record, task=task), warnings=(DRY_RUN, *view.warnings))
+    record = replace(view.record, task=replace(view.record.task, id=DRY_RUN_ID))
+    steps = [replace(step, task_id=DRY_RUN_ID) for step in view.chain.steps] if view.chain else []
+    chain = replace(view.chain, id=DRY_RUN_ID, steps=tuple(steps)) if view.chain else None
+    return replace(view, record=record, chain=chain, warnings=(DRY_RUN, *view.warnings))
 
 
 def task_payload(view: TaskView, history: HistoryPart | None = None) -> TaskPayload:
@@ -81,7 +85,8 @@ def task_payload(view: TaskView, history: HistoryPart | None = None) -> TaskPayl
         waiting_for=_sentences(view.waiting_for),
         waits=tuple(map(_wait, view.waits[:MAX_SENTENCES])) or None,
         last_run=last_run_part(view.record),
-        delivery=delivery_part(view.record) if task.id != DRY_RUN_ID else None,
+        chain=chain_part(view.chain),
+        delivery=delivery_part(view.record) if task.id != DRY_RUN_ID and not is_chain_id(task.id) else None,
         notify=task.notify if task.notify is not Notify.ALWAYS else None,
         labels=task.labels or None,
         owner=task.owner,
@@ -112,7 +117,9 @@ def list_payload(page: TaskPage) -> TaskListPayload:
     """One compact line a task, in the page's order."""
     now = page.now or next((view.now for view in page.views), None)
     return TaskListPayload(
-        tasks=tuple(_row(view, last_run=_last_failure(view.record, page)) for view in page.views),
+        tasks=tuple(
+            _row(view, _last_failure(view.record, page), page.chains.get(view.record.task.id)) for view in page.views
+        ),
         counts={state: count for state, count in page.counts.items() if count},
         at_least=tuple(sorted(page.at_least)) or None,
         clashes=tuple(map(_clash, page.clashes)) or None,
@@ -234,7 +241,7 @@ def _clash(clash: Clash) -> ClashPart:
     return ClashPart(pool=clash.pool, room=clash.room, at=utc(clash.at), occurrences=members)
 
 
-def _row(view: TaskView, last_run: LastRun | None) -> ListRow:
+def _row(view: TaskView, last_run: LastRun | None, chain: ChainName | None) -> ListRow:
     record, task = view.record, view.record.task
     tries = _max_attempts(task, record.run)
     return ListRow(
@@ -252,4 +259,6 @@ def _row(view: TaskView, last_run: LastRun | None) -> ListRow:
         attempt=record.run.attempt if tries else None,
         max_attempts=tries,
         last_run=last_run,
+        chain=cut(chain.title, LIST_TITLE_CHARS) if chain else None,
+        step=chain.step if chain else None,
     )

@@ -6,9 +6,11 @@ import math
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from duetime.scheduler.chain.chain import chain_of, view_of_chain
 from duetime.scheduler.chain.inherited import Inherited
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.foresight.agenda import MAX_OCCURRENCES_AHEAD, Outlook, reaches_ahead
@@ -18,6 +20,7 @@ from duetime.scheduler.foresight.explainer import Explainer
 from duetime.scheduler.foresight.run_reader import RunReader
 from duetime.scheduler.foresight.task_changes import LOOK_INTERVAL_S, TaskChanges
 from duetime.scheduler.foresight.task_view import row_of, view_of
+from duetime.scheduler.ids import is_chain_id
 from duetime.scheduler.intake.bounds import Bound, Bounds
 from duetime.scheduler.intake.validation import MAX_TASKS_COUNTED, check_filter, page_size, tenant_read
 from duetime.scheduler.principal import LOCAL, Principal
@@ -28,7 +31,7 @@ from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import Attempt, InboxMessage, Run, State
 from duetime.scheduler.view_parts import RunLog
-from duetime.scheduler.views import TaskFilter, TaskPage, TaskRecord, TaskView
+from duetime.scheduler.views import ChainName, ChainView, TaskFilter, TaskPage, TaskRecord, TaskView
 
 MAX_LOG_LINES_SHOWN = 20
 MAX_OUTCOMES_MENTIONED = 5
@@ -55,12 +58,23 @@ class Reader(RunReader):
         self.changes = TaskChanges(store.history)
 
     def get(self, task_id: str, *, by: Principal = LOCAL) -> TaskView:
-        """Return one task and what it waits for. Raises TaskNotFound, which names the closest ids of the tenant."""
+        """Return one task and what it waits for, or a chain with its steps.
+
+        Raises TaskNotFound, which names the closest ids of the tenant.
+        """
+        if is_chain_id(task_id):
+            return view_of_chain(self._store.chains.get(by.tenant, task_id), self._store.now())
         record = self._store.tasks.get(by.tenant, task_id)
         view = view_of(record, self._store.now(), facts=self._facts(record))
         unread, failed_attempt = self._unread(record, by), self._failed_attempt(record)
-        log, cost = self._log(record), self._cost(record)
-        return replace(view, unread=unread, failed_attempt=failed_attempt, log=log, cost=cost)
+        log, cost, chain = self._log(record), self._cost(record), self._chain(record)
+        return replace(view, unread=unread, failed_attempt=failed_attempt, log=log, cost=cost, chain=chain)
+
+    def _chain(self, record: TaskRecord) -> ChainView | None:
+        """Return the chain that a task is a step of."""
+        tenant, task_id = record.task.tenant, record.task.id
+        name = self._store.chains.names(tenant, [task_id]).get(task_id)
+        return chain_of(self._store.chains.get(tenant, name.id), name.step) if name else None
 
     def _cost(self, record: TaskRecord) -> str | None:
         run = _ran(record)
@@ -91,7 +105,9 @@ class Reader(RunReader):
         """
         ends_at = math.inf if timeout is None else time.monotonic() + timeout.total_seconds()
         woken = threading.Event()
-        with self.changes.of(task_id, woken.set):
+        with ExitStack() as watched:
+            for each in self.tasks_of(task_id, by=by):
+                watched.enter_context(self.changes.of(each, woken.set))
             run_id = self.run_to_end(task_id, by=by)
             while run_id and (left := ends_at - time.monotonic()) > 0:
                 if not woken.wait(min(left, LOOK_INTERVAL_S)):
@@ -102,9 +118,21 @@ class Reader(RunReader):
         return self.get(task_id, by=by)
 
     def run_to_end(self, task_id: str, *, by: Principal = LOCAL) -> str | None:
-        """Return the id of the current run of a task, None if it has ended. Raises TaskNotFound."""
-        run = self._store.tasks.get(by.tenant, task_id).run
+        """Return the id of the current run of a task, None if it has ended. Raises TaskNotFound.
+
+        A chain has ended when each of its steps has; until then it is its own run.
+        """
+        run = self.get(task_id, by=by).record.run if is_chain_id(task_id) else self._run(task_id, by)
         return None if run.state in TERMINAL else run.id
+
+    def _run(self, task_id: str, by: Principal) -> Run:
+        return self._store.tasks.get(by.tenant, task_id).run
+
+    def tasks_of(self, task_id: str, *, by: Principal = LOCAL) -> Sequence[str]:
+        """Return the tasks of a chain, or the one that is named itself. Raises TaskNotFound for an unknown chain."""
+        if not is_chain_id(task_id):
+            return [task_id]
+        return [step.record.task.id for step in self._store.chains.get(by.tenant, task_id).steps]
 
     def find(self, text: str, *, by: Principal = LOCAL) -> str:
         """Return the id that `text` stands for: the beginning of one id, or a title that only one task has.
@@ -164,8 +192,12 @@ class Reader(RunReader):
         page = self._page(by, where, now, limit, bounds.cursor) if ahead is None else ahead
         unread, unread_count = self._missed(by) if mention else ([], 0)
         page = replace(page, quiet_count=self.quiet_count(by=by) if mention else 0)
-        page = replace(page, overdue=self._overdue(page, now))
+        page = replace(page, overdue=self._overdue(page, now), chains=self._chains(page, by))
         return replace(page, cursor=bounds.following(page.cursor), unread=tuple(unread), unread_count=unread_count)
+
+    def _chains(self, page: TaskPage, by: Principal) -> Mapping[str, ChainName]:
+        task_ids = {view.record.task.id for view in page.views}
+        return self._store.chains.names(by.tenant, task_ids) if task_ids else {}
 
     def _page(self, by: Principal, where: TaskFilter, now: datetime, limit: int, cursor: str | None) -> TaskPage:
         found, following, counts = self._store.tasks.page_and_counts(

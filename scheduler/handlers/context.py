@@ -163,7 +163,7 @@ class Context:
 
     @property
     def inputs(self) -> Mapping[str, Any]:
-        """The results of the tasks that this one comes after, by their ids; None for one that has none.
+        """The results of the tasks that this one comes after, by id and by name of step; None where one has none.
 
         Each look reads them from the database. A task that was cancelled before it started has no entry.
         """

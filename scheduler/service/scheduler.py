@@ -7,11 +7,13 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Unpack
 
+from duetime.scheduler.chain.chain import view_of_chain
 from duetime.scheduler.dispatch.fast_path import FastPath
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments
 from duetime.scheduler.foresight.explainer import Explainer
 from duetime.scheduler.foresight.task_view import repeats, view_of, warned
 from duetime.scheduler.ids import new_task_id
+from duetime.scheduler.intake.chain_plan import plan_chain
 from duetime.scheduler.intake.idempotency import key_of
 from duetime.scheduler.intake.planner import Plan, Planner
 from duetime.scheduler.intake.validation import is_wrong_key
@@ -70,8 +72,10 @@ class Scheduler(BulkService):
         return self.submit(Request(title, **arguments), by=by)
 
     def submit(self, request: Request, *, by: Principal = LOCAL) -> TaskView:
-        """Store what `request` asks for, like `schedule`."""
+        """Store what `request` asks for, like `schedule`; of a chain, the view is that of the whole."""
         now = self._store.now()
+        if request.steps:
+            return self._submit_chain(request, by, now)
         planned = self._planned(request, by, now)
         if isinstance(planned, TaskRecord):
             return view_of(planned, now, created=False, warnings=(repeats(planned),))
@@ -89,16 +93,43 @@ class Scheduler(BulkService):
             self._on_change([added.record.task.id])
         return self._view_of_added(added, planned, now)
 
+    def _submit_chain(self, request: Request, by: Principal, now: datetime) -> TaskView:
+        """Store all the steps of a chain, or none when one is wrong."""
+        try:
+            plan = plan_chain(self._planner, request, by, now)
+        except (InvalidArgument, InvalidArguments):
+            made = self._made_by(request, by, now)
+            step = made and self._store.chains.names(by.tenant, [made.task.id]).get(made.task.id)
+            if made is None or not step:
+                raise
+            found = self._store.chains.get(by.tenant, step.id)
+            return view_of_chain(found, now, created=False, warnings=(repeats(made),))
+        if request.dry_run:
+            return view_of_chain(plan.tried(), now, warnings=plan.warnings)
+        self._quotas.admit(self._store.tasks, by.tenant, plan.plans, now)
+        with self._tracing.scheduling([each.task for each in plan.plans]) as span:
+            tasks = [_traced(each.task, span) for each in plan.plans]
+            chain_id, added = self._store.chains.add(plan.stored(tasks, by.acting(self._via)))
+            span.stored([each.record.task.id for each in added])
+        self._on_change([each.record.task.id for each in added if each.created])
+        found = self._store.chains.get(by.tenant, chain_id)
+        said = plan.warnings if added else (repeats(found.steps[0].record),)
+        return view_of_chain(found, now, created=bool(added), warnings=said)
+
     def _planned(self, request: Request, by: Principal, now: datetime, beside: str | None = None) -> Plan | TaskRecord:
         """Return what a request means, or the task of a repeated call whose time has passed since the first one."""
         try:
             return self._planner.plan(request, by, now, beside=beside)
         except (InvalidArgument, InvalidArguments):
-            key = None if request.dry_run or is_wrong_key(request.idempotency_key) else key_of(request, by, now)
-            made = self._store.tasks.made_by(by.tenant, key) if key else None
+            made = self._made_by(request, by, now)
             if made is None:
                 raise
             return made
+
+    def _made_by(self, request: Request, by: Principal, now: datetime) -> TaskRecord | None:
+        """Return the task that an earlier call made which this one repeats, None without one."""
+        key = None if request.dry_run or is_wrong_key(request.idempotency_key) else key_of(request, by, now)
+        return self._store.tasks.made_by(by.tenant, key) if key else None
 
     def schedule_many(self, requests: Sequence[Request], *, by: Principal = LOCAL) -> list[TaskView]:
         """Store several tasks in one transaction: all of them, or none when one is wrong."""

@@ -20,6 +20,7 @@ from duetime.scheduler.store.audit.chain import AuditChain
 from duetime.scheduler.store.audit.log import AuditLog
 from duetime.scheduler.store.backlog import Backlog
 from duetime.scheduler.store.bulk.batches import Batches
+from duetime.scheduler.store.chains.chains import Chains
 from duetime.scheduler.store.chains.dependencies import Dependencies
 from duetime.scheduler.store.claims import Claims
 from duetime.scheduler.store.database.clock import ServerClock, utc_now
@@ -64,10 +65,10 @@ class Store:
     ) -> None:
         self._database = database
         self._clock = clock
-        forms = forms_of(database)
-        cursors = Cursors(database)
+        forms, cursors = forms_of(database), Cursors(database)
         self.dependencies = Dependencies(database, clock)
         self.tasks = Tasks(database, clock, forms, cursors, self.dependencies)
+        self.chains = Chains(database, clock, forms, self.dependencies)
         self.pools = Pools(database, clock)
         self.policies = PolicyVersions(database, clock)
         self.decisions = Decisions(database, cursors)

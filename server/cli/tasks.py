@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -24,7 +25,7 @@ from duetime.scheduler.views import TaskView
 from duetime.server.cli import completion, output
 from duetime.server.cli.completion import Action, Id, Labels
 from duetime.server.cli.formats import task_facts
-from duetime.server.cli.formats.option_values import read_object, read_retry, read_units
+from duetime.server.cli.formats.option_values import read_object, read_retry, read_steps, read_units
 from duetime.server.cli.output import AsJson
 from duetime.server.session import session, someone_runs
 from duetime.widgets.formats.speech import with_speech
@@ -84,6 +85,10 @@ AfterFailureOption = Annotated[
     AfterFailure | None,
     typer.Option(help="lot of this one if a task of --after fails: fail by default"),
 ]
+StepsOption = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="a chain: a JSON file with a list of steps, each with a name; - reads it here"),
+]
 Remove = Annotated[
     list[str] | None,
     typer.Option(
@@ -117,6 +122,7 @@ def schedule(
     notify: NotifyOption = None,
     after: AfterOption = None,
     after_failure: AfterFailureOption = None,
+    steps: StepsOption = None,
     key: Annotated[str | None, typer.Option(help="idempotency key: the same key never creates a second task")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="show what would be stored, store nothing")] = False,
     as_json: AsJson = False,
@@ -127,14 +133,17 @@ def schedule(
     work: ScheduleArguments = {"action": action, "payload": read_object(payload) or {}, "estimate": estimate}
     rest: ScheduleArguments = {"needs": read_units(needs), "labels": tuple(label or ()), "max_runs": max_runs}
     once: ScheduleArguments = {"idempotency_key": key, "dry_run": dry_run, "retry": _retry(retry), "after": after or ()}
-    asked: ScheduleArguments = {**times, **urgency, **work, **rest, **once, "deliver_to": tuple(deliver_to or ())}
+    more: ScheduleArguments = {"deliver_to": tuple(deliver_to or ()), "steps": read_steps(steps)}
+    asked: ScheduleArguments = {**times, **urgency, **work, **rest, **once, **more}
     with session(context).app() as app:
-        view = app.scheduler.submit(Request(title, **asked))
-        runs = dry_run or someone_runs(app)
-    verb = "Would schedule" if dry_run else "Scheduled" if view.created else "Exists already:"
-    _show_change(verb, as_dry_run(view) if dry_run else view, as_json)
+        view, runs = app.scheduler.submit(Request(title, **asked)), dry_run or someone_runs(app)
+    _show_change(_scheduled(view, dry_run), as_dry_run(view) if dry_run else view, as_json)
     if not runs:
         output.note(NOBODY_RUNS)
+
+
+def _scheduled(view: TaskView, dry_run: bool) -> str:
+    return "Would schedule" if dry_run else "Scheduled" if view.created else "Exists already:"
 
 
 def show(

@@ -40,6 +40,7 @@ from duetime.server.python.kinds import (
 from duetime.server.python.values import ValueKind
 from duetime.server.settings.model import Settings
 from duetime.tools.arguments.arguments import Argument
+from duetime.tools.arguments.steps import STEPS
 from duetime.tools.arguments.types import (
     Amounts,
     Choice,
@@ -87,6 +88,7 @@ _OF_TASKS = (
     Argument("deliver_to", PlainTexts("a list of texts", Texts(20)), example="deliver_to=['inbox']"),
     Argument("labels", PlainTexts("a list of texts", Texts()), example="labels=['project']"),
     Argument("after_failure", Choice(tuple(AfterFailure)), example="after_failure='run_anyway'"),
+    STEPS,
     Argument("remove", Items(f"a list of {', '.join(REMOVABLE)}", Choices(REMOVABLE)), example="remove=['needs']"),
     Argument("pause", _FLAG, example="pause=True"),
     Argument("skip_next", _FLAG, example="skip_next=True"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 from duetime.scheduler.task import Notify, State, Tier
+from duetime.widgets.schema.chain_parts import ChainPart
 from duetime.widgets.schema.history_parts import HistoryPart
 from duetime.widgets.schema.part import PayloadPart
 from duetime.widgets.schema.run_parts import DeliveryPart, LastRun, LogPart, ProgressPart, Unread, WaitPart
@@ -16,7 +17,7 @@ DRY_RUN_ID = "t_dryrun"
 
 
 class TaskPayload(PayloadPart):
-    """One task, as `duetime.task/1`.
+    """One task, or a whole chain, as `duetime.task/1`.
 
     `attempt` counts the attempts of the current run that have started, `max_attempts` how many it may have: from the
     second on. `payload` (without the message) and `result`, which the latest attempt gave, are there where one task
@@ -51,6 +52,7 @@ class TaskPayload(PayloadPart):
     result: Any = None
     log: LogPart | None = None
     cost: str | None = None
+    chain: ChainPart | None = None
     delivery: DeliveryPart | None = None
     notify: Notify | None = None
     labels: tuple[str, ...] | None = None

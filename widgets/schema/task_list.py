@@ -16,6 +16,7 @@ class ListRow(PayloadPart):
     An `expected` row is an occurrence to come of a recurring task, which has a row of its own for the current one.
     `last_run` is that of an open task if it failed or expired; in a list of failures it has a `summary` and `attempts`.
     `attempt` and `max_attempts` are those of a run that is tried again, as in `duetime.task/1`. A `reminder` has come.
+    A `step` names its `chain` by its title.
     """
 
     id: str
@@ -32,6 +33,8 @@ class ListRow(PayloadPart):
     attempt: int | None = None
     max_attempts: int | None = None
     last_run: LastRun | None = None
+    chain: str | None = None
+    step: str | None = None
 
 
 class ClashMember(PayloadPart):

@@ -31,7 +31,7 @@ def list_text(page: TaskPage) -> str:
         return "\n".join([_nothing(page), *_unread_lines(page)])
     zone = page.views[0].record.task.timezone
     line = _failure_line if only_failures(page.where.states) else _row_line
-    rows = [line(view, zone) for view in page.views]
+    rows = [sentences(line(view, zone), _step_words(page, view)) for view in page.views]
     more = [f"More: list_tasks(cursor={page.cursor!r}), with the same filters."] if page.cursor else []
     clashes = [clash_line(clash, page.now or page.views[0].now) for clash in page.clashes]
     return "\n".join([*filter(None, _headlines(page, zone)), *_unread_lines(page), *clashes, *rows, *more])
@@ -128,6 +128,11 @@ def _row_line(view: TaskView, zone: str) -> str:
         f"by {_short(run.deadline, task.timezone, view.now)}" if run.deadline and run.state in OPEN else "",
         _asides("repeats" if task.repeat else "", _last_failure(view.record)),
     )
+
+
+def _step_words(page: TaskPage, view: TaskView) -> str:
+    chain = page.chains.get(view.record.task.id)
+    return f"(step {chain.step} of {chain.id} {quoted(chain.title, LIST_TITLE_CHARS)})" if chain else ""
 
 
 def _look_words(view: TaskView, look: str) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Final
 
+from duetime.scheduler.chain.chain import CHAIN_ACTION
 from duetime.scheduler.request import REMINDER_ACTION
 from duetime.scheduler.rules.time import times, zones
 from duetime.widgets.schema.task import DRY_RUN_ID, TaskPayload
@@ -35,6 +36,8 @@ _COMES: Final = {
 }
 """The first sentence by look; any other look is one of what has its time to come."""
 
+_NOUNS: Final = {REMINDER_ACTION: "the reminder", CHAIN_ACTION: "the chain"}
+
 
 def look(task: TaskPayload) -> str:
     """Return how a task looks now."""
@@ -56,7 +59,7 @@ def first_sentence(task: TaskPayload) -> str:
     found = look(task)
     now, due = datetime.fromisoformat(task.now), datetime.fromisoformat(task.when.utc)
     sentence = _COMES.get(found, "{it} is {word} for {due}.")
-    it = "the reminder" if task.action == REMINDER_ACTION else "the task"
+    it = _NOUNS.get(task.action, "the task")
     time = moment(due, task.when.timezone, now)
     words: Mapping[str, str] = {
         "it": it if found == "dry_run" else it.capitalize(),

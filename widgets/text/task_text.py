@@ -19,6 +19,7 @@ from duetime.widgets.payload import DRY_RUN
 from duetime.widgets.quote import QuoteLimits, cut, quoted, sentences
 from duetime.widgets.schema.run_parts import DeliveryPart
 from duetime.widgets.schema.task import DRY_RUN_ID, TaskPayload
+from duetime.widgets.text.chain_text import chain_line
 from duetime.widgets.text.history_text import history_text, log_line_in_words
 from duetime.widgets.text.spoken import first_sentence
 from duetime.widgets.text.time_text import deadline_in_words, exceptions_in_words, repeat_in_words
@@ -60,6 +61,7 @@ def _task(task: TaskPayload, room: QuoteLimits) -> str:
         sentences(repeat_in_words(task, room), _now(task)),
         _name_line(task, room),
         task.effect or "",
+        chain_line(task.chain),
         _demand_line(task, room),
         waits_in_words(task, room),
         progress_in_words(task, room.said),
@@ -173,6 +175,8 @@ def _notes(task: TaskPayload) -> str:
 def _moves(task: TaskPayload) -> str:
     if task.id == DRY_RUN_ID:
         return "The same call without dry_run does it."
+    if task.chain and not task.chain.step:
+        return f'get_task(task_id="{task.id}").'
     this = f'(task_id="{task.id}", ...), revision {task.revision}.'
     if task.undo:
         undo = f'act_on_task(task_id="{task.id}", action="undo", undo="{task.undo}") undoes this within 30 s.'

@@ -46,7 +46,7 @@ class Dependencies:
         return self._database.read(lambda connection: links.upstreams(connection, tenant, task_id))
 
     def results(self, tenant: str, task_id: str) -> Mapping[str, Json]:
-        """Return the last results of what a task comes after, by task."""
+        """Return the last results of what a task comes after, by task and by the name of its step."""
         return self._database.read(lambda connection: links.results(connection, tenant, task_id))
 
     def waiters(self, tenant: str, task_id: str) -> Sequence[Waiter]:

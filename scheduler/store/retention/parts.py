@@ -9,14 +9,14 @@ from collections.abc import Callable, Sequence
 
 from duetime.scheduler.history.retention import RetentionKind
 from duetime.scheduler.store.retention.selection import TABLES, RowCondition, RowKey
-from duetime.scheduler.store.schema.tables.chains import dependencies
+from duetime.scheduler.store.schema.tables.chains import chain_steps, chains, dependencies
 from duetime.scheduler.store.schema.tables.dead_letters import dead_letters
 from duetime.scheduler.store.schema.tables.deliveries import deliveries, inbox
 from duetime.scheduler.store.schema.tables.events import events
 from duetime.scheduler.store.schema.tables.logs import run_logs
 from duetime.scheduler.store.schema.tables.pools import usage
 from duetime.scheduler.store.schema.tables.tasks import attempts, runs, tracebacks
-from sqlalchemy import Table, select, tuple_
+from sqlalchemy import Table, exists, select, tuple_
 
 RowsOfTable = tuple[Table, RowCondition]
 
@@ -45,8 +45,16 @@ def _of_tasks(keys: Sequence[RowKey]) -> list[RowsOfTable]:
         *((table, table.c.run_id.in_(theirs)) for table in OF_RUNS),
         (events, events.c.task_id.in_(ids)),
         (dependencies, dependencies.c.task_id.in_(ids)),
+        (chains, _chains_of(ids)),
+        (chain_steps, chain_steps.c.task_id.in_(ids)),
         (runs, runs.c.task_id.in_(ids)),
     ]
+
+
+def _chains_of(task_ids: Sequence[str]) -> RowCondition:
+    """Return the chains of which no step is left but those of these tasks."""
+    named, left = select(chain_steps.c.chain_id).where(chain_steps.c.task_id.in_(task_ids)), chain_steps.alias("left")
+    return chains.c.id.in_(named) & ~exists().where(left.c.chain_id == chains.c.id, left.c.task_id.not_in(task_ids))
 
 
 def _of_runs(keys: Sequence[RowKey]) -> list[RowsOfTable]:

@@ -14,7 +14,7 @@ from duetime.scheduler.rules.occurrences import dated_like
 from duetime.scheduler.rules.states import TERMINAL, check_move
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.schema.rows import CURRENT, NEW_RUN_VALUES, new_run_values, task_and_run
-from duetime.scheduler.store.schema.tables.chains import dependencies
+from duetime.scheduler.store.schema.tables.chains import chain_steps, dependencies
 from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.store.sql.batch import Batch
 from duetime.scheduler.store.statements import dependants, event_log, read, waiters
@@ -42,8 +42,9 @@ _KNOWN = (
     .where(tasks.c.tenant == bindparam("tenant"), tasks.c.id.in_(_IDS))
 )
 _RESULTS = (
-    select(runs.c.task_id, runs.c.result)
+    select(runs.c.task_id, runs.c.result, chain_steps.c.name)
     .join_from(dependencies, runs, runs.c.task_id == dependencies.c.upstream_id)
+    .outerjoin(chain_steps, chain_steps.c.task_id == runs.c.task_id)
     .where(dependencies.c.task_id == bindparam("of_task"), dependencies.c.tenant == bindparam("tenant"))
     .where(runs.c.ended_at.is_not(None), runs.c.started_at.is_not(None))
     .order_by(runs.c.ended_at)
@@ -105,10 +106,9 @@ def upstreams(connection: Connection, tenant: str, task_id: str) -> list[Upstrea
 
 
 def results(connection: Connection, tenant: str, task_id: str) -> Mapping[str, Json]:
-    """Return the last results of what a task comes after, by task."""
-    return {
-        row.task_id: row.result for row in unreadable.rows(connection, _RESULTS, {"tenant": tenant, "of_task": task_id})
-    }
+    """Return the last results of what a task comes after, by task and by the name of its step."""
+    rows = unreadable.rows(connection, _RESULTS, {"tenant": tenant, "of_task": task_id})
+    return {name: row.result for row in rows for name in (row.task_id, row.name) if name}
 
 
 def held_back(connection: Connection, run: Run) -> Run:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from duetime.scheduler.errors import InvalidArgument
@@ -24,6 +26,29 @@ def read_object(text: str | None) -> Mapping[str, Json] | None:
     if not isinstance(value, dict):
         raise _bad_payload("it is not an object")
     return value
+
+
+def read_steps(path: Path | None) -> list[Any]:
+    """Read the steps of a chain from a file of JSON, or from standard input for `-`; no file has none.
+
+    Raises InvalidArgument for a file that cannot be read as a list.
+    """
+    if path is None:
+        return []
+    try:
+        value = json.loads(sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise _bad_steps(f"{str(path)[:80]!r} cannot be read as JSON") from error
+    if not isinstance(value, list):
+        raise _bad_steps("it is not a list")
+    return value
+
+
+def _bad_steps(problem: str) -> InvalidArgument:
+    accepted = (
+        """a JSON file such as [{"name": "fetch", "action": "webhook"}, {"name": "report", "after": ["fetch"]}]"""
+    )
+    return InvalidArgument("steps", problem, accepted=accepted, example="steps='chain.json'")
 
 
 def read_units(pairs: list[str] | None) -> dict[str, Any] | None:

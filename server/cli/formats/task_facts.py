@@ -18,6 +18,7 @@ from duetime.widgets.outcome import TOLD, as_text
 from duetime.widgets.payload import DRY_RUN
 from duetime.widgets.quote import cut
 from duetime.widgets.schema.task import DRY_RUN_ID, TaskPayload
+from duetime.widgets.text.chain_text import progress_in_words
 from duetime.widgets.text.history_text import changes_in_words, clock_time
 from duetime.widgets.text.task_text import DELIVERED, attempt_in_words
 from duetime.widgets.text.time_text import deadline_in_words, ends_in_words, wall
@@ -27,6 +28,7 @@ IN_THE_LINE = frozenset({"when", "repeat", "until", "max_runs", "paused", "deadl
 """Changes that the line after a change shows anyway, or those below it."""
 
 MAX_LOG_LINES = 5
+MAX_TITLE_CHARS = 60
 MAX_VALUE_CHARS = 400
 """Characters of one part of a payload or a result."""
 
@@ -85,6 +87,7 @@ def task_facts(task: TaskPayload) -> None:
             ("action", task.action),
             ("message", task.message),
             *_parts("payload", task.payload),
+            *_chain(task),
             ("waits for", waiting_in_words(task)),
             ("progress", _progress(task)),
             ("last run", _last_run(task)),
@@ -112,6 +115,19 @@ def _last_run(task: TaskPayload) -> str:
 def _progress(task: TaskPayload) -> str:
     text = task.progress.text if task.progress else None
     return f"{task.progress.part:.0%}{f': {text}' if text else ''}" if task.progress else ""
+
+
+def _chain(task: TaskPayload) -> Iterator[tuple[str, str]]:
+    """Yield how far the chain is, and each of its steps."""
+    chain = task.chain
+    if chain is None:
+        return
+    which = f"step {chain.step} of {chain.id} {cut(chain.title, MAX_TITLE_CHARS)}: " if chain.step else ""
+    yield "chain", f"{which}{progress_in_words(chain)}"
+    for step in chain.steps or ():
+        after = f", after {', '.join(step.after)}" if step.after else ""
+        why = f": {step.why}" if step.why else ""
+        yield "", f"{step.name}: {step.state.value}{why} ({step.id}, {step.action}{after})"
 
 
 def _log(task: TaskPayload) -> Iterator[tuple[str, str]]:

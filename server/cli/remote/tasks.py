@@ -13,7 +13,7 @@ from duetime.scheduler.rules.states import FAILURES
 from duetime.server.cli import output
 from duetime.server.cli.exit_codes import NOT_FOUND_CODE
 from duetime.server.cli.formats import task_facts
-from duetime.server.cli.formats.option_values import read_object, read_retry, read_units
+from duetime.server.cli.formats.option_values import read_object, read_retry, read_steps, read_units
 from duetime.server.cli.formats.phrases import COMMAND_WORDS
 from duetime.server.cli.formats.rows import TASK_COLUMNS, task_cells
 from duetime.server.cli.past import event_table
@@ -50,7 +50,7 @@ EVENTS: Final = RemoteTable(
 )
 ATTEMPTS: Final = RemoteTable("attempts", (), ("run", "number", "started", "ended", "outcome", "reason"))
 TASK_EVENTS: Final = RemoteTable("events", (), ("at", "kind", "actor", "from", "to", "reason"))
-_ID: Final = re.compile(r"t_[0-9a-z]{12}")
+_ID: Final = re.compile(r"[ct]_[0-9a-z]{12}")
 _NOT_GIVEN: Final[tuple[Any, ...]] = (None, False, [], ())
 MAX_NAMESAKES: Final = 20
 
@@ -185,6 +185,7 @@ def _body(params: Params) -> dict[str, Any]:
         "needs": read_units(params["needs"]),
         "retry": read_retry(params["retry"]),
         "labels": list(params["label"] or ()) or None,
+        "steps": read_steps(params.get("steps")) or None,
     }
     pause = {} if params.get("pause") is None else {"pause": params["pause"]}
     return {**same, **pause, **{name: value for name, value in read.items() if value is not None}}

@@ -18,7 +18,8 @@ import pytest
 from duetime.scheduler.access.secret import read_key
 from duetime.scheduler.audit.entry import AuditEntry, AuditFilter, AuditKind
 from duetime.scheduler.bulk.change import BatchWrite, BulkDecision, BulkVerb, StoredBatch
-from duetime.scheduler.chain.dependency import Dependency
+from duetime.scheduler.chain.chain import Chain, NewChain
+from duetime.scheduler.chain.dependency import Dependency, DependentTask
 from duetime.scheduler.errors import DuetimeError
 from duetime.scheduler.events import EventFilter, EventKind
 from duetime.scheduler.history.costs import CostGroup
@@ -42,6 +43,7 @@ from tests.canary import KEY as SECRET_KEY
 
 CANARY = "canary7f3a"
 OURS, THEIRS = "globex", "acme"
+CHAIN, UPSTREAM = "c_7k3m9qx2w4hb", "t_7k3m9qx2w4hb"
 KEY = IdempotencyKey(f"key-{CANARY}", {"title": CANARY})
 
 FOR_ALL_TENANTS = {
@@ -51,7 +53,7 @@ FOR_ALL_TENANTS = {
 """Parts that no caller reaches but an operator on the machine."""
 
 OF_NO_TENANT = {
-    "tasks.add", "tasks.add_many",  # the tenant is in what is stored
+    "tasks.add", "tasks.add_many", "chains.add",  # the tenant is in what is stored
     "tasks.forget_keys",
     "dependencies.listen", "dependencies.listen_for_urgency", "dependencies.ending",  # of the processes that run tasks
     "dependencies.repair",  # likewise
@@ -153,10 +155,12 @@ def calls(store: Store, task_id: str, run_id: str, tenant: str) -> dict[str, lis
             for group in CostGroup
         ],
         "run_history.buckets": [partial(past.buckets, tenant, RunFilter(), width) for width in BucketWidth],
+        "chains.get": [lambda: store.chains.get(tenant, CHAIN)],
+        "chains.names": [lambda: store.chains.names(tenant, [task_id])],
         "dependencies.known": [lambda: store.dependencies.known(tenant, [task_id])],
         "dependencies.upstreams": [lambda: store.dependencies.upstreams(tenant, task_id)],
         "dependencies.results": [lambda: store.dependencies.results(tenant, task_id)],
-        "dependencies.waiters": [lambda: store.dependencies.waiters(tenant, task_id)],
+        "dependencies.waiters": [lambda: store.dependencies.waiters(tenant, UPSTREAM)],
         "batches.matching": [lambda: store.batches.matching(tenant, TaskFilter(), 9)],
         "batches.named": [lambda: store.batches.named(tenant, [task_id])],
         "batches.still": [lambda: store.batches.still(tenant, [task_id])],
@@ -213,7 +217,9 @@ def fill(store: Store) -> tuple[str, str]:
     upstream = started(store, tenant=THEIRS, title=CANARY)
     store.claims.settle([settlement(upstream, result=CANARY)])
     waiting, after = replace(run, state=State.WAITING, wake_at=None), [Dependency(upstream.task.id)]
-    record = store.tasks.add(task, waiting, actor="alice", key=KEY, after=after).record
+    chain = Chain(CHAIN, THEIRS, "alice", CANARY, task.timezone, NOON)
+    store.chains.add(NewChain(chain, {"fetch": DependentTask(task, waiting, "alice", KEY, after=tuple(after))}))
+    record = store.tasks.get(THEIRS, task.id)
     claim = restarted(store, record)
     failed = settlement(
         claim,
@@ -236,6 +242,10 @@ def fill(store: Store) -> tuple[str, str]:
     cancelled(store, added(store, NOON + timedelta(days=1), **values), reason=f"{CANARY} said so")
     store.claims.settle([settlement(started(store, **values), summary=CANARY)])
     added(store, NOON + timedelta(days=2), **values)
+    added(store, NOON + timedelta(days=4), id=UPSTREAM, **values)
+    behind, its_run = a_task(**values)
+    held = replace(its_run, state=State.WAITING, wake_at=None)
+    store.tasks.add(behind, held, actor="alice", after=[Dependency(UPSTREAM)])
     series = added(store, NOON + timedelta(days=4), repeat="FREQ=DAILY", **values)
     store.batches.change(THEIRS, [series.task.id], PAUSED, BATCH)
     store.audit.record(AuditEntry(THEIRS, AuditKind.POOL_SET, CANARY, CANARY, CANARY, CANARY, {CANARY: CANARY}))

@@ -1,0 +1,135 @@
+"""A chain: tasks that one call made, each a step with a name, in the order in which they may run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Final, NamedTuple
+
+from duetime.scheduler.records import Added, NewTask
+from duetime.scheduler.task import Run, State, Task
+from duetime.scheduler.views import ChainStep, ChainView, TaskRecord, TaskView
+
+CHAIN_ACTION: Final = "chain"
+"""Stands for the action in the record of a chain, which no handler runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """A chain as it is stored."""
+
+    id: str
+    tenant: str
+    owner: str
+    title: str
+    timezone: str
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class NewChain:
+    """A chain to be stored: its tasks by the names of the steps, upstreams first; the first has the call's key."""
+
+    chain: Chain
+    steps: Mapping[str, NewTask]
+
+
+class StepRecord(NamedTuple):
+    """A step as it is stored, and the names of the steps that it comes after."""
+
+    name: str
+    record: TaskRecord
+    after: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ChainRecord:
+    """A chain as stored, with its steps in their order."""
+
+    chain: Chain
+    steps: tuple[StepRecord, ...]
+
+
+class ChainAdded(NamedTuple):
+    """The stored chain, and the answers for its tasks; none where an earlier call had made it."""
+
+    chain_id: str
+    added: tuple[Added, ...] = ()
+
+
+_OPEN_FIRST: Final = (
+    State.RUNNING,
+    State.READY,
+    State.RETRYING,
+    State.SUSPENDED,
+    State.SCHEDULED,
+    State.WAITING,
+    State.FAILED,
+    State.EXPIRED,
+    State.CANCELLED,
+    State.SUCCEEDED,
+    State.SKIPPED,
+)
+"""The state of a chain is the first of these in which a step is."""
+
+_LOST: Final = frozenset({State.FAILED, State.EXPIRED})
+
+
+def chain_state(states: Sequence[State]) -> State:
+    """Return how a chain stands: open while a step is, and failed in the end if one has failed."""
+    return next(state for state in _OPEN_FIRST if state in states)
+
+
+def chain_of(found: ChainRecord, step: str | None = None) -> ChainView:
+    """Return the chain with the states of its steps, to be shown with one of them or alone."""
+    steps = tuple(
+        ChainStep(
+            name,
+            record.task.id,
+            record.task.title,
+            record.task.action,
+            record.run.state,
+            record.run.wake_at or record.run.scheduled_for,
+            after,
+            record.run.error if record.run.state in _LOST else None,
+        )
+        for name, record, after in found.steps
+    )
+    return ChainView(found.chain.id, found.chain.title, steps, step)
+
+
+def view_of_chain(
+    found: ChainRecord, now: datetime, *, created: bool | None = None, warnings: Sequence[str] = ()
+) -> TaskView:
+    """Return a chain as a task is shown: due with its next step, ended with its last one."""
+    runs = [step.record.run for step in found.steps]
+    state = chain_state([run.state for run in runs])
+    open_runs = [run for run in runs if run.ended_at is None]
+    due = min(run.wake_at or run.scheduled_for for run in open_runs or runs)
+    ended = None if open_runs else max(run.ended_at for run in runs if run.ended_at)
+    started = min((run.started_at for run in runs if run.started_at), default=None)
+    run = Run(found.chain.id, found.chain.id, found.chain.tenant, due, state, started_at=started, ended_at=ended)
+    record = TaskRecord(_task(found), run)
+    return TaskView(record, now, created=created, warnings=tuple(warnings), chain=chain_of(found))
+
+
+def _task(found: ChainRecord) -> Task:
+    """Return the chain as a task: what it has in common with its first step is as there."""
+    chain, first = found.chain, found.steps[0].record.task
+    return replace(
+        first,
+        id=chain.id,
+        owner=chain.owner,
+        title=chain.title,
+        action=CHAIN_ACTION,
+        payload={},
+        timezone=chain.timezone,
+        estimate=None,
+        needs={},
+        deadline=None,
+        deadline_after=None,
+        revision=1,
+        created_at=chain.created_at,
+        paused=all(step.record.task.paused for step in found.steps if step.record.run.ended_at is None),
+    )

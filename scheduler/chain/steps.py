@@ -1,0 +1,174 @@
+"""The steps of a chain as a caller gives them: read, checked, and ordered so that each follows its upstreams."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date, timedelta
+from difflib import get_close_matches
+from graphlib import CycleError, TopologicalSorter
+from itertools import pairwise
+from typing import Any, Final
+
+from duetime.scheduler.errors import InvalidArgument, InvalidArguments
+
+MAX_STEPS: Final = 50
+"""Steps of one chain, as one call makes it."""
+
+MAX_STEP_NAME_CHARS: Final = 40
+_NAME: Final = re.compile(rf"(?!t_)[A-Za-z0-9][A-Za-z0-9_.-]{{0,{MAX_STEP_NAME_CHARS - 1}}}")
+_NAMES: Final = f"up to {MAX_STEP_NAME_CHARS} letters, digits, '_', '-' and '.', and no id of a task"
+_EXAMPLE: Final = "steps=[{'name': 'fetch', 'action': 'webhook'}, {'name': 'report', 'after': ['fetch']}]"
+_MIN_SIMILARITY_RATIO: Final = 0.6
+_MAX_PATH_STEPS: Final = 12
+
+
+@dataclass(frozen=True, slots=True)
+class StepRequest:
+    """One step: its name, what it comes after (names of steps, and ids of tasks), and the arguments of its task."""
+
+    name: str
+    after: tuple[str, ...] = ()
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+
+    def place(self, argument: str) -> str:
+        """Return how an error names an argument of this step."""
+        return f"steps.{self.name}.{argument}"
+
+
+def steps_in_order(given: Any) -> list[StepRequest]:
+    """Read the steps; each comes behind those that it comes after. Raises InvalidArgument(s) with every problem."""
+    if isinstance(given, str | Mapping) or not isinstance(given, Sequence):
+        raise InvalidArgument("steps", "it is not a list", accepted="a list of objects", example=_EXAMPLE)
+    if len(given) > MAX_STEPS:
+        raise InvalidArgument(
+            "steps",
+            f"{len(given)} steps are too many",
+            accepted=f"at most {MAX_STEPS}; another call can come after the last one",
+            example="after=['t_7k3m9qx2w4hb']",
+        )
+    steps = [_step(each, number) for number, each in enumerate(given, start=1)]
+    _check_names(steps)
+    return _ordered(steps)
+
+
+def _step(given: Any, number: int) -> StepRequest:
+    place = f"steps[{number}]"
+    if not isinstance(given, Mapping):
+        raise InvalidArgument(place, "it is not an object", accepted="an object with a name", example=_EXAMPLE)
+    known = {name: value for name, value in given.items() if value is not None and value not in ("", {}, [])}
+    problems = [_wrong(place, name, value) for name, value in known.items()]
+    if found := [problem for problem in problems if problem]:
+        raise found[0] if len(found) == 1 else InvalidArguments(found)
+    name = known.get("name")
+    if name is None or not _NAME.fullmatch(name):
+        problem = "it is missing" if name is None else f"{name[:MAX_STEP_NAME_CHARS]!r} cannot name a step"
+        raise InvalidArgument(f"{place}.name", problem, accepted=_NAMES, example="fetch")
+    rest = {key: value for key, value in known.items() if key not in ("name", "after")}
+    return StepRequest(name, tuple(dict.fromkeys(known.get("after", ()))), rest)
+
+
+def _wrong(place: str, name: Any, value: Any) -> InvalidArgument | None:
+    """Return what is wrong with a member of a step: it is unknown, or of the wrong kind."""
+    if name not in STEP_PARTS:
+        near = get_close_matches(str(name)[:40], STEP_PARTS, n=1)
+        guess = f"; did you mean {near[0]}" if near else ""
+        return InvalidArgument(
+            f"{place}.{str(name)[:40]}", f"a step has no such part{guess}", accepted=", ".join(STEP_PARTS)
+        )
+    accepted, fits = STEP_PARTS[name]
+    return None if fits(value) else InvalidArgument(f"{place}.{name}", "it is of another kind", accepted=accepted)
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _are_texts(value: Any) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, str) and all(map(_is_text, value))
+
+
+def _are_amounts(value: Any) -> bool:
+    return isinstance(value, Mapping) and all(
+        isinstance(units, int) and not isinstance(units, bool) for units in value.values()
+    )
+
+
+def _is_moment(value: Any) -> bool:
+    return isinstance(value, str | date | timedelta)
+
+
+def _is_length(value: Any) -> bool:
+    return isinstance(value, str | int | float | timedelta) and not isinstance(value, bool)
+
+
+_TEXT, _TEXTS, _MOMENT = ("text", _is_text), ("a list of texts", _are_texts), ("a time", _is_moment)
+STEP_PARTS: Final[Mapping[str, tuple[str, Callable[[Any], bool]]]] = {
+    "name": _TEXT,
+    "action": _TEXT,
+    "payload": ("an object", lambda value: isinstance(value, Mapping)),
+    "after": _TEXTS,
+    "after_failure": _TEXT,
+    "needs": ("an object of whole numbers by name", _are_amounts),
+    "estimate": ("a duration in words, or seconds", _is_length),
+    "title": _TEXT,
+    "when": _MOMENT,
+    "priority": _TEXT,
+    "deadline": _MOMENT,
+    "deadline_type": _TEXT,
+    "notify": _TEXT,
+    "labels": _TEXTS,
+    "deliver_to": _TEXTS,
+}
+"""The parts of a step, each with what is accepted; `StepArguments` has their types."""
+
+
+def _check_names(steps: Sequence[StepRequest]) -> None:
+    names = [step.name for step in steps]
+    problems = [
+        InvalidArgument("steps", f"two steps are named {name}", accepted="a name of its own for each step")
+        for name in dict.fromkeys(names)
+        if names.count(name) > 1
+    ]
+    for step in steps:
+        problems += [
+            _unknown(step, name, names) for name in step.after if name not in names and not name.startswith("t_")
+        ]
+    if problems:
+        raise problems[0] if len(problems) == 1 else InvalidArguments(problems)
+
+
+def _unknown(step: StepRequest, name: str, names: Sequence[str]) -> InvalidArgument:
+    near = get_close_matches(name[:MAX_STEP_NAME_CHARS], names, n=1, cutoff=_MIN_SIMILARITY_RATIO)
+    guess = f"; did you mean {near[0]}" if near else ""
+    problem = f"{step.name} -> {name[:MAX_STEP_NAME_CHARS]}: there is no such step{guess}"
+    accepted = f"names of steps ({', '.join(names[:_MAX_PATH_STEPS])}) or ids of tasks"
+    return InvalidArgument(step.place("after"), problem, accepted=accepted, example=f"after=['{(near or names)[0]}']")
+
+
+def _ordered(steps: Sequence[StepRequest]) -> list[StepRequest]:
+    by_name = {step.name: step for step in steps}
+    above = {step.name: [name for name in step.after if name in by_name] for step in steps}
+    try:
+        order = list(TopologicalSorter(above).static_order())
+    except CycleError as cycle:
+        path = list(reversed(cycle.args[1]))
+        raise InvalidArgument(
+            "steps",
+            f"a step would come after itself: {_path(path)}",
+            accepted="steps each of which can come after the others that it names",
+            example=_broken(path),
+        ) from None
+    return [by_name[name] for name in order]
+
+
+def _path(names: Sequence[str]) -> str:
+    shown = names if len(names) <= _MAX_PATH_STEPS else [*names[: _MAX_PATH_STEPS - 1], "…", names[-1]]
+    return " -> ".join(shown)
+
+
+def _broken(path: Sequence[str]) -> str:
+    """Return how a step of a cycle would be without the edge that closes it."""
+    last, first = list(pairwise(path))[-1]
+    return f"steps=[{{'name': '{last}'}}, ...] without '{first}' in its after"

@@ -1,0 +1,176 @@
+"""Plans a request with steps: each step as a task of its own, all of them checked before one of them is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import partial
+from typing import Any, Final
+
+from duetime.scheduler.chain.chain import Chain, ChainRecord, NewChain, StepRecord
+from duetime.scheduler.chain.dependency import Upstream, Upstreams
+from duetime.scheduler.chain.steps import StepRequest, steps_in_order
+from duetime.scheduler.errors import InvalidArgument, InvalidArguments
+from duetime.scheduler.ids import new_chain_id, new_task_id
+from duetime.scheduler.intake.idempotency import key_of
+from duetime.scheduler.intake.planner import Plan, Planner
+from duetime.scheduler.intake.validation import ProblemCollector, check_key, check_labels
+from duetime.scheduler.principal import Acting, Principal
+from duetime.scheduler.records import IdempotencyKey
+from duetime.scheduler.request import REMINDER_ACTION, Request
+from duetime.scheduler.rules.sanitize import check_text
+from duetime.scheduler.task import State, Task
+from duetime.scheduler.views import TaskRecord
+
+_MAX_TITLE_CHARS: Final = 150
+"""Of the chain's title in that of a step."""
+
+_OF_STEPS: Final = ("payload", "estimate", "needs")
+"""Arguments that each step has for itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChainPlan:
+    """A planned chain: its steps with their plans, upstreams first, ready to be stored."""
+
+    chain: Chain
+    steps: tuple[tuple[StepRequest, Plan], ...]
+    key: IdempotencyKey | None
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def plans(self) -> list[Plan]:
+        """The plans of its steps; the first one has the key of the call."""
+        first, *rest = [plan for _, plan in self.steps]
+        return [replace(first, key=self.key), *rest]
+
+    def stored(self, tasks: Sequence[Task], acting: Acting) -> NewChain:
+        """Return what is to be stored; the tasks are those of the plan as they are by now."""
+        items = zip(self.steps, self.plans, tasks, strict=True)
+        return NewChain(self.chain, {step.name: plan.new_task(task, **acting) for (step, _), plan, task in items})
+
+    def tried(self) -> ChainRecord:
+        """Return the chain as it would be."""
+        names = {step.name for step, _ in self.steps}
+        return ChainRecord(
+            self.chain,
+            tuple(
+                StepRecord(step.name, TaskRecord(plan.task, plan.run), tuple(filter(names.__contains__, step.after)))
+                for step, plan in self.steps
+            ),
+        )
+
+
+def plan_chain(planner: Planner, request: Request, by: Principal, now: datetime) -> ChainPlan:
+    """Return the chain that a request asks for; or raise InvalidArgument(s) with every problem of every step."""
+    problems = ProblemCollector()
+    problems.of(check_text, "title", request.title)
+    for check in (check_key, check_labels, _refuse_arguments_of_steps):
+        problems.of(check, request)
+    steps = problems.of(steps_in_order, request.steps)
+    if steps is None or problems:
+        raise problems.error()
+    plans = _plans(planner, request, steps, problems, by=by, now=now)
+    if problems:
+        raise problems.error()
+    zone = plans[steps[0].name].task.timezone
+    chain = Chain(new_chain_id(), by.tenant, by.user, request.title.strip(), zone, now)
+    warnings = dict.fromkeys(said for plan in plans.values() for said in plan.warnings)
+    return ChainPlan(
+        chain, tuple((each, plans[each.name]) for each in steps), key_of(request, by, now), tuple(warnings)
+    )
+
+
+def _refuse_arguments_of_steps(request: Request) -> None:
+    given = [name for name in _OF_STEPS if getattr(request, name)]
+    given += ["action"] if request.action != REMINDER_ACTION else []
+    given += ["repeat"] if request.repeat is not None else []
+    problems = ProblemCollector()
+    for name in given:
+        problems.of(_refuse, name)
+    if problems:
+        raise problems.error()
+
+
+def _refuse(name: str) -> None:
+    if name == "repeat":
+        raise InvalidArgument(name, "a chain runs once", accepted="one of repeat, steps")
+    example = "steps=[{'name': 'fetch', 'action': 'webhook', 'payload': {'url': 'https://example.com'}}]"
+    raise InvalidArgument(name, "each step has its own", accepted=f"{name} in each of the steps", example=example)
+
+
+def _plans(
+    planner: Planner,
+    request: Request,
+    steps: Sequence[StepRequest],
+    problems: ProblemCollector,
+    *,
+    by: Principal,
+    now: datetime,
+) -> dict[str, Plan]:
+    """Plan each step; one that has a problem stands for itself by an id, so that those behind it are looked at too."""
+    plans: dict[str, Plan] = {}
+    known: dict[str, Upstream] = {}
+    beside = new_task_id()
+    followed = {name for step in steps for name in step.after}
+    for step in steps:
+        asked = _request_of(request, step, known, is_last=step.name not in followed)
+        knowing = _knowing(planner, list(known.values()))
+        plan = problems.of(_named_by, step, partial(knowing.plan, asked, by, now, beside=beside))
+        known[step.name] = Upstream(plan.task.id if plan else new_task_id(), step.name, State.SCHEDULED)
+        plans |= {step.name: plan} if plan else {}
+    return plans
+
+
+def _named_by(step: StepRequest, plan: Callable[[], Plan]) -> Plan:
+    """Plan a step; what is wrong with it names the step."""
+    try:
+        return plan()
+    except InvalidArgument as problem:
+        raise _placed(problem, step) from None
+    except InvalidArguments as several:
+        raise InvalidArguments([_placed(problem, step) for problem in several.problems]) from None
+
+
+def _placed(problem: InvalidArgument, step: StepRequest) -> InvalidArgument:
+    place, example = step.place(problem.argument), problem.example
+    return InvalidArgument(place, problem.problem, accepted=problem.accepted, example=example)
+
+
+def _knowing(planner: Planner, known: Sequence[Upstream]) -> Planner:
+    """Return the planner for a step that may come after those that are known by now."""
+    new = {each.task_id: each for each in known}
+
+    def upstreams(tenant: str, task_ids: Sequence[str]) -> Upstreams:
+        stored = [task_id for task_id in task_ids if task_id not in new]
+        return {**(planner.upstreams(tenant, stored) if stored else {}), **new}
+
+    return replace(planner, upstreams=upstreams)
+
+
+def _request_of(request: Request, step: StepRequest, known: Mapping[str, Upstream], *, is_last: bool) -> Request:
+    """Return what is asked of one step: its own arguments, and for the rest those of the chain.
+
+    The chain comes after what its first steps come after, and the deadline of the chain is that of its last steps.
+    """
+    own: dict[str, Any] = dict(step.arguments)
+    after = [known[name].task_id if name in known else name for name in step.after]
+    is_first = not any(name in known for name in step.after)
+    deadline = request.deadline if is_last else None
+    kind = request.deadline_type if is_last or "deadline" in own else None
+    return Request(
+        own.pop("title", None) or f"{request.title.strip()[:_MAX_TITLE_CHARS]}: {step.name}",
+        when=own.pop("when", request.when),
+        timezone=request.timezone,
+        priority=own.pop("priority", request.priority),
+        deadline=own.pop("deadline", deadline),
+        deadline_type=own.pop("deadline_type", kind),
+        retry=request.retry,
+        deliver_to=own.pop("deliver_to", request.deliver_to),
+        labels=[*request.labels, *own.pop("labels", ())],
+        notify=own.pop("notify", request.notify),
+        after=[*after, *(request.after if is_first else ())],
+        after_failure=own.pop("after_failure", request.after_failure),
+        **own,
+    )

@@ -1,0 +1,228 @@
+"""Chains: one call makes all the tasks, or none; one answer shows them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from duetime.scheduler.chain.steps import MAX_STEPS, STEP_PARTS
+from duetime.scheduler.errors import IdempotencyConflict, InvalidArgument, InvalidArguments, TaskNotFound
+from duetime.scheduler.handlers import Handlers
+from duetime.scheduler.intake.planner import Planner
+from duetime.scheduler.principal import Principal
+from duetime.scheduler.request import StepArguments
+from duetime.scheduler.service.scheduler import Scheduler
+from duetime.scheduler.store import Store, open_store
+from duetime.scheduler.task import State, Tier
+from duetime.tools.arguments.steps import STEPS
+from duetime.tools.registration import make_tools
+from duetime.widgets.payload import as_dry_run, as_json, task_payload
+from duetime.widgets.text.task_text import MAX_TASK_TEXT_CHARS, task_text
+
+from tests.builders import Clock, restarted, settlement
+
+FETCH: StepArguments = {"name": "fetch", "when": "in 1 hour"}
+DIAMOND: list[StepArguments] = [
+    {"name": "report", "after": ["left", "right"]},
+    {"name": "left", "after": ["fetch"]},
+    {"name": "right", "after": ["fetch"]},
+    FETCH,
+]
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def store(tmp_path: Path, clock: Clock) -> Iterator[Store]:
+    store = open_store(f"sqlite:///{tmp_path / 'duetime.db'}", clock=clock)
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def scheduler(store: Store) -> Scheduler:
+    return Scheduler(store, Planner(Handlers.load(), "America/Denver", upstreams=store.dependencies.known))
+
+
+def end(store: Store, task_id: str, to: State = State.SUCCEEDED, **values: Any) -> None:
+    record = store.tasks.get("local", task_id)
+    store.claims.settle([settlement(restarted(store, record), to, **values)])
+
+
+def test_one_call_stores_every_step_as_a_task_that_waits_for_those_that_it_names(scheduler: Scheduler) -> None:
+    view = scheduler.schedule("Weekly report", steps=DIAMOND)
+    assert view.chain
+    assert [step.name for step in view.chain.steps] == ["fetch", "left", "right", "report"]
+    assert [step.state for step in view.chain.steps] == [State.SCHEDULED, *[State.WAITING] * 3]
+    assert view.chain.steps[-1].after == ("left", "right")
+    assert view.record.task.id == view.chain.id
+    assert (view.created, view.record.run.state) == (True, State.SCHEDULED)
+    last = scheduler.get(view.chain.steps[-1].task_id)
+    assert last.record.task.title == "Weekly report: report"
+    assert last.chain
+    assert (last.chain.id, last.chain.step) == (view.chain.id, "report")
+
+
+@pytest.mark.parametrize(
+    ("steps", "said"),
+    [
+        ([{"name": "a", "after": ["b"]}, {"name": "b", "after": ["a"]}], "come after itself: a -> b -> a"),
+        ([{"name": "a", "after": ["a"]}], "come after itself: a -> a"),
+        ([{"name": "load", "after": ["fetsh"]}, FETCH], "load -> fetsh: there is no such step; did you mean fetch"),
+        ([FETCH, FETCH], "two steps are named fetch"),
+        ([{"name": "t_7k3m9qx2w4hb"}], "'t_7k3m9qx2w4hb' cannot name a step"),
+        ([{"action": "webhook"}], r"steps\[1\].name: it is missing"),
+        ([{"name": "a", "acton": "webhook"}], r"steps\[1\].acton: a step has no such part; did you mean action"),
+        ([{"name": "a", "after": "b"}], r"steps\[1\].after: it is of another kind. Accepted: a list of texts"),
+        (["fetch"], "it is not an object"),
+        ([{"name": f"s{number}"} for number in range(MAX_STEPS + 1)], "51 steps are too many"),
+        ([{**FETCH, "after": ["t_7k3m9qx2w4hb"]}], "steps.fetch.after: there is no task 't_7k3m9qx2w4hb'"),
+    ],
+)
+def test_a_chain_that_could_not_run_is_refused_and_nothing_of_it_is_stored(
+    scheduler: Scheduler, steps: Any, said: str
+) -> None:
+    with pytest.raises((InvalidArgument, InvalidArguments), match=said):
+        scheduler.schedule("Report", steps=steps)
+    assert not scheduler.list().views
+
+
+def test_what_is_wrong_with_several_steps_is_said_at_once(scheduler: Scheduler) -> None:
+    steps: list[StepArguments] = [
+        {"name": "fetch", "action": "no_such_action"},
+        {"name": "load", "after": ["fetch"], "needs": {"no_such_pool": 1}},
+    ]
+    with pytest.raises(InvalidArguments) as refused:
+        scheduler.schedule("Report", steps=steps)
+    assert [problem.argument for problem in refused.value.problems] == ["steps.fetch.action", "steps.load.needs"]
+
+
+def test_what_each_step_has_for_itself_is_refused_for_the_whole(scheduler: Scheduler) -> None:
+    with pytest.raises(InvalidArguments, match="each step has its own"):
+        scheduler.schedule("Report", action="webhook", payload={"url": "https://example.com"}, steps=DIAMOND)
+
+
+def test_the_deadline_of_a_chain_is_that_of_its_last_steps_and_the_rest_holds_for_all(scheduler: Scheduler) -> None:
+    view = scheduler.schedule("Report", steps=DIAMOND, deadline="2 hours", priority="high", labels=["weekly"])
+    assert view.chain
+    tasks = {step.name: scheduler.get(step.task_id).record.task for step in view.chain.steps}
+    assert {name: task.deadline for name, task in tasks.items() if task.deadline} == {"report": "2 hours"}
+    assert {(task.priority, task.labels) for task in tasks.values()} == {(Tier.HIGH, ("weekly",))}
+
+
+def test_a_repeated_call_returns_the_chain_that_there_is(scheduler: Scheduler) -> None:
+    first = scheduler.schedule("Report", steps=DIAMOND, idempotency_key="k1")
+    again = scheduler.schedule("Report", steps=DIAMOND, idempotency_key="k1")
+    assert (again.created, again.record.task.id) == (False, first.record.task.id)
+    assert len(scheduler.list().views) == len(DIAMOND)
+    with pytest.raises(IdempotencyConflict):
+        scheduler.schedule("Report", steps=[FETCH], idempotency_key="k1")
+
+
+def test_a_repeated_call_whose_time_has_passed_returns_the_chain(scheduler: Scheduler, clock: Clock) -> None:
+    steps: list[StepArguments] = [{"name": "fetch", "when": "2026-11-24T10:00"}]
+    first = scheduler.schedule("Report", steps=steps, idempotency_key="k1")
+    clock.forward(days=1)
+    again = scheduler.schedule("Report", steps=steps, idempotency_key="k1")
+    assert (again.created, again.record.task.id) == (False, first.record.task.id)
+
+
+def test_a_chain_may_come_after_a_task_that_there_is(scheduler: Scheduler, store: Store, clock: Clock) -> None:
+    before = scheduler.schedule("Before", when="in 1 minute").record.task.id
+    view = scheduler.schedule("Report", after=[before], steps=[{"name": "fetch"}, {"name": "load", "after": ["fetch"]}])
+    assert view.chain
+    clock.forward(minutes=1)
+    end(store, before)
+    assert [step.state for step in scheduler.get(view.chain.id).chain.steps] == [State.SCHEDULED, State.WAITING]  # type: ignore[union-attr]  # it has steps
+
+
+def test_an_upstreams_result_is_an_input_by_the_name_of_its_step(
+    scheduler: Scheduler, store: Store, clock: Clock
+) -> None:
+    view = scheduler.schedule("Report", steps=DIAMOND)
+    assert view.chain
+    fetch, left = view.chain.steps[0].task_id, view.chain.steps[1].task_id
+    clock.forward(hours=1)
+    end(store, fetch, result={"rows": 3})
+    assert store.dependencies.results("local", left) == {"fetch": {"rows": 3}, fetch: {"rows": 3}}
+
+
+def test_the_answer_shows_the_progress_and_what_failed(scheduler: Scheduler, store: Store, clock: Clock) -> None:
+    steps: list[StepArguments] = [*DIAMOND, {"name": "clean", "after": ["left"], "after_failure": "run_anyway"}]
+    view = scheduler.schedule("Weekly report", steps=steps)
+    assert view.chain
+    ids = {step.name: step.task_id for step in view.chain.steps}
+    clock.forward(hours=1)
+    end(store, ids["fetch"])
+    end(store, ids["left"], State.FAILED, error="no rows")
+    payload = task_payload(scheduler.get(view.chain.id))
+    assert payload.chain
+    assert (payload.chain.done, payload.chain.of, payload.chain.failed) == (1, 5, ("left", "report"))
+    assert payload.state is State.READY
+    text = task_text(payload)
+    assert "Chain: 1 of 5 steps done." in text
+    assert "Failed: left, report; Ready: right; Scheduled: clean; Succeeded: fetch." in text
+    assert f"left ({ids['left']}): «no rows»." in text
+    assert len(text) <= MAX_TASK_TEXT_CHARS
+    for name in ("right", "clean"):
+        end(store, ids[name])
+    assert scheduler.get(view.chain.id).record.run.state is State.FAILED
+
+
+def test_a_step_names_its_chain_in_its_own_answer_and_in_lists(scheduler: Scheduler) -> None:
+    view = scheduler.schedule("Weekly report", steps=DIAMOND)
+    alone = scheduler.schedule("Call John", when="in 1 hour").record.task.id
+    assert view.chain
+    text = task_text(task_payload(scheduler.get(view.chain.steps[0].task_id)))
+    assert f"Step fetch of {view.chain.id} «Weekly report»: 0 of 4 steps done." in text
+    [tool] = [tool for tool in make_tools(lambda: scheduler) if tool.name == "list_tasks"]
+    answer = tool.answer({}, Principal("local", "local"))  # type: ignore[attr-defined]  # a tool of ours
+    rows = {row["id"]: row for row in answer.structured_content["tasks"]}
+    assert (rows[view.chain.steps[0].task_id]["chain"], rows[view.chain.steps[0].task_id]["step"]) == (
+        "Weekly report",
+        "fetch",
+    )
+    assert "chain" not in rows[alone]
+    assert f"(step fetch of {view.chain.id} «Weekly report»)" in answer.content[0].text
+
+
+def test_a_dry_run_shows_the_chain_and_stores_nothing(scheduler: Scheduler) -> None:
+    payload = task_payload(as_dry_run(scheduler.schedule("Report", steps=DIAMOND, dry_run=True)))
+    assert payload.chain
+    assert [step.after for step in payload.chain.steps or ()] == [None, ("fetch",), ("fetch",), ("left", "right")]
+    assert not scheduler.list().views
+    assert "c_" not in json.dumps(as_json(payload))
+
+
+def test_a_chain_is_known_to_its_tenant_alone(scheduler: Scheduler) -> None:
+    view = scheduler.schedule("Report", steps=DIAMOND)
+    with pytest.raises(TaskNotFound):
+        scheduler.get(view.record.task.id, by=Principal("other", "eve"))
+
+
+def test_a_wait_for_a_chain_lasts_until_its_last_step_has_ended(
+    scheduler: Scheduler, store: Store, clock: Clock
+) -> None:
+    view = scheduler.schedule("Report", steps=[FETCH, {"name": "load", "after": ["fetch"]}])
+    assert view.chain
+    chain_id, ids = view.chain.id, [step.task_id for step in view.chain.steps]
+    assert scheduler.tasks_of(chain_id) == ids
+    assert scheduler.run_to_end(chain_id) == chain_id
+    clock.forward(hours=1)
+    for task_id in ids:
+        end(store, task_id)
+    assert scheduler.run_to_end(chain_id) is None
+
+
+def test_the_definition_costs_a_model_at_most_450_characters() -> None:
+    assert len(json.dumps({STEPS.name: STEPS.schema()}, separators=(",", ":"))) <= 450
+
+
+def test_the_parts_of_a_step_are_those_of_its_type() -> None:
+    assert STEP_PARTS.keys() == StepArguments.__annotations__.keys()

@@ -1,0 +1,41 @@
+"""The argument that makes a chain: its schema names the usual parts of a step, the service knows and checks all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from duetime.scheduler.task import Json
+from duetime.tools.arguments.arguments import Argument
+from duetime.tools.arguments.types import Texts, from_json_text, named
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """A list of objects, or its JSON text; the service reads each of them."""
+
+    accepted: str = "a list of objects, each with a name"
+
+    def schema(self) -> dict[str, Any]:
+        texts = Texts().schema()
+        members: dict[str, Any] = {
+            "name": {"type": "string"},
+            "action": {"type": "string"},
+            "payload": {"type": "object"},
+        }
+        members |= {"after": texts, "needs": {"type": "object"}, "estimate": {"type": "string"}}
+        return {"type": "array", "items": {"type": "object", "properties": members, "required": ["name"]}}
+
+    def read(self, given: Json) -> list[Any]:
+        value = from_json_text(given) if isinstance(given, str) else given
+        if not isinstance(value, list | tuple):
+            raise ValueError(f"{named(given)} is not a list of objects")  # noqa: TRY004 - one family for all kinds
+        return list(value)
+
+
+STEPS = Argument(
+    "steps",
+    Steps(),
+    "A chain instead of one task: a task for each step, which waits for the steps named in its after; the rest as here",
+    "steps=[{'name': 'fetch', 'action': 'webhook'}, {'name': 'report', 'after': ['fetch']}]",
+)
