@@ -28,7 +28,7 @@ DEADLINE_KINDS: Final[Mapping[str, tuple[DeadlineType, Penalty]]] = {
 Moment = str | date | timedelta
 """A time as a caller gives it: words, a date (or a datetime, which is one too), or a span from now."""
 
-REMOVABLE: Final = ("payload", "needs", "labels", "deliver_to", "retry", "max_runs")
+REMOVABLE: Final = ("payload", "needs", "labels", "deliver_to", "retry", "max_runs", "repeat_policy")
 """Values of `remove`: the parts of a task that an empty value cannot empty, as that stands for an absent one."""
 
 RETRY_BOUNDS: Final[Mapping[str, tuple[int, int]]] = {
@@ -114,6 +114,7 @@ class Request:
     after: Sequence[str] = ()
     after_failure: AfterFailureWord | None = None
     steps: Sequence[StepArguments] = ()
+    repeat_policy: Mapping[str, Any] | None = None
     dry_run: bool = False
     raw: Mapping[str, Json] | None = None
 
@@ -166,6 +167,7 @@ class TaskArguments(TypedDict, total=False):
     needs: Mapping[str, int] | None
     retry: RetryPolicy | None
     notify: NotifyWord | None
+    repeat_policy: Mapping[str, Any] | None
 
 
 class ScheduleArguments(TaskArguments, total=False):
@@ -239,6 +241,7 @@ class Reschedule:
     deliver_to: Sequence[str] | None = None
     labels: Sequence[str] | None = None
     notify: NotifyWord | None = None
+    repeat_policy: Mapping[str, Any] | None = None
     remove: Sequence[str] = ()
     pause: bool | None = None
     skip_next: bool = False

@@ -149,7 +149,8 @@ class LogChunk:
 class Settlement:
     """How an attempt ended and what follows; `outcome` and `reason` go into the attempt's row.
 
-    `next_run` was computed from `task_revision`. A `checkpoint` of None keeps the stored one. `deliveries` need the
+    `next_run` was computed from `task_revision`, as were the runs that were `skipped` before it; why the task `pauses`,
+    if it does. A `checkpoint` of None keeps the stored one. `deliveries` need the
     message of `inbox`. `used` and `costs`, in millionths, are by pool. With its `claim` it takes one round trip. A
     suspended run `waits` so long, None for until an instant; `traceback`, `traceparent`, `log` are of its attempt.
     """
@@ -170,6 +171,8 @@ class Settlement:
     inbox: InboxMessage | None = None
     deliveries: tuple[Delivery, ...] = field(default=())
     next_run: Run | None = None
+    skipped: tuple[Run, ...] = ()
+    pauses: str = ""
     dead_letter: bool = False
     used: Mapping[str, float] = field(default_factory=dict)
     costs: Mapping[str, int] = field(default_factory=dict)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from dataclasses import dataclass, field, fields
+from datetime import date, datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
@@ -83,6 +83,29 @@ class RetryPolicy:
     max_backoff: timedelta = timedelta(hours=1)
 
 
+class Overlap(StrEnum):
+    """The lot of an occurrence that falls due while the run before it is open: Temporal's words."""
+
+    SKIP = "skip"
+    BUFFER_ONE = "buffer_one"
+    BUFFER_ALL = "buffer_all"
+
+
+@dataclass(frozen=True, slots=True)
+class RepeatPolicy:
+    """How a recurring task behaves: `overlap`, a pause after so many failures in a row, dates left out."""
+
+    overlap: Overlap = Overlap.SKIP
+    pause_after: int | None = None
+    leave_out: tuple[date, ...] = ()
+
+    def parts(self) -> dict[str, Any]:
+        """Return what is not as usual, by the names that callers use."""
+        usual = RepeatPolicy()
+        names = ((field.name, "except" if field.name == "leave_out" else field.name) for field in fields(self))
+        return {said: getattr(self, name) for name, said in names if getattr(self, name) != getattr(usual, name)}
+
+
 class Notify(StrEnum):
     """Outcomes of a task that its user is told of."""
 
@@ -128,6 +151,7 @@ class Task:
     needs: Mapping[str, int] = field(default_factory=dict)
     traceparent: str | None = None
     notify: Notify = Notify.ALWAYS
+    repeat_policy: RepeatPolicy | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +160,8 @@ class Run:
 
     `number` counts a task's occurrences from 1. The dispatcher looks at it at `wake_at`, None while held or done. Each
     start raises `attempt`, the fence: older writes are refused. `failures` count for `max_attempts`; `crashes` had no
-    answer, `missed` fell due while nothing ran. A timer expires hard runs at `drop_at`. `slot` is its old time.
+    answer, `missed` fell due while nothing ran. A timer expires hard runs at `drop_at`. `slot` is its old time. So many
+    runs of its series as `failed_before` have failed in a row before it.
     """
 
     id: str
@@ -164,6 +189,7 @@ class Run:
     slot: datetime | None = None
     deadline: datetime | None = None
     drop_at: datetime | None = None
+    failed_before: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,6 +89,13 @@ RETRY = Argument(
 )
 DELIVER_TO = Argument("deliver_to", Texts(20), "Configured channels, besides the inbox", "deliver_to=['inbox']")
 NOTIFY = Argument("notify", Choice(tuple(Notify)), "Which outcomes tell the user. Default always", "notify='failure'")
+REPEAT_POLICY = Argument(
+    "repeat_policy",
+    Object(listed=False),
+    "How it recurs: {overlap: skip (default), buffer_one or buffer_all, of what falls due while it runs; pause_after: "
+    "failures in a row; except: ['2026-12-24']}",
+    "repeat_policy={'pause_after': 3}",
+)
 LABELS = Argument("labels", Texts(100), "Up to 10", "labels=['workflow=onboarding']")
 
 

@@ -26,6 +26,7 @@ from duetime.tools.definition import (
     PAYLOAD,
     PRIORITY,
     RECURRENCE_END,
+    REPEAT_POLICY,
     RETRY,
     TIME,
     TIMEZONE,
@@ -86,6 +87,7 @@ _TIMES = (
     ),
     RECURRENCE_END,
     replace(MAX_RUNS, about="Maximum number of runs"),
+    REPEAT_POLICY,
 )
 _HANDLING = (
     replace(KEY, about="The same value on every retry: it holds longer than the minute that equal calls do"),

@@ -18,6 +18,7 @@ from duetime.scheduler.rules.time.times import utc
 from duetime.scheduler.task import Attempt, Json
 from duetime.widgets.outcome import MAX_SAID_CHARS
 from duetime.widgets.quote import cut
+from duetime.widgets.repeat_policy import policy_in_words
 from duetime.widgets.schema.history_parts import AttemptPart, EventPart, HistoryPart
 
 MAX_VALUE_CHARS = 60
@@ -180,6 +181,10 @@ def _wall(value: Any, side: _Side) -> str:
     return times.describe(datetime.fromisoformat(value), side.zone)
 
 
+def _policy(value: Any, _side: _Side) -> str:
+    return cut(policy_in_words(value), MAX_VALUE_CHARS)
+
+
 def _rule(value: Any, side: _Side) -> str:
     try:
         return recurrence.parse(value, zone=side.zone, anchor=side.anchor).text
@@ -233,5 +238,6 @@ _PARTS: Mapping[str, tuple[str, Callable[[Any, _Side], str]]] = {
     "deliver_to": ("deliver_to", _names),
     "notify": ("notify", _text),
     "labels": ("labels", _names),
+    "repeat_policy": ("repeat_policy", _policy),
     "paused": ("paused", _text),
 }

@@ -32,6 +32,7 @@ from duetime.widgets.outcome import (
     unread_parts,
 )
 from duetime.widgets.quote import cut
+from duetime.widgets.repeat_policy import policy_part
 from duetime.widgets.schema.history_parts import HistoryPart
 from duetime.widgets.schema.run_parts import LastRun, WaitPart
 from duetime.widgets.schema.task import DRY_RUN_ID, TaskPayload, TaskWords
@@ -165,6 +166,7 @@ def _repeat(view: TaskView) -> Repeat | None:
         moved_from=_local(run.slot, task.timezone) if run.slot and run.slot != due(run) and run.state in OPEN else None,
         next=tuple(_local(coming.instant, task.timezone) for coming in view.upcoming[:MAX_UPCOMING_TIMES]),
         notes=_sentences(view.repeat_notes),
+        policy=policy_part(task.repeat_policy),
     )
 
 

@@ -19,7 +19,7 @@ from duetime.scheduler.rules.time.calendar_day import LAST_YEAR
 from duetime.scheduler.rules.time.parser import NEW_TASK, Frame
 from duetime.scheduler.rules.time.time_of_day import NO_TIME
 from duetime.scheduler.rules.time.times import Resolved, describe, relative
-from duetime.scheduler.task import Occurrence
+from duetime.scheduler.task import Occurrence, RepeatPolicy
 
 WHOLE_DAY = "no time given: the end of that day"
 
@@ -50,6 +50,7 @@ class Timing:
     until: datetime | None = None
     max_runs: int | None = None
     assumptions: tuple[str, ...] = ()
+    policy: RepeatPolicy | None = None
 
 
 class Recurring(NamedTuple):

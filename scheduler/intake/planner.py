@@ -164,6 +164,7 @@ class Planner:
             created_at=now,
             updated_at=now,
             notify=Notify(request.notify or Notify.ALWAYS),
+            repeat_policy=timing.policy,
             **demand.parts(),
         )
         run = dated(task, first_run(task, timing.first), at=demand.instant, p50=demand.p50)

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.intake.instants import Recurring, Timing, resolve_moment
+from duetime.scheduler.intake.repeat_policy import left_out, policy_of
 from duetime.scheduler.intake.series_end import series_end
 from duetime.scheduler.intake.validation import ProblemCollector, check_max_runs, no_zone, refuse_ends_without_repeat
 from duetime.scheduler.request import REMINDER_ACTION, Request
@@ -14,7 +15,7 @@ from duetime.scheduler.rules.recurrence import recurrence
 from duetime.scheduler.rules.time import zones
 from duetime.scheduler.rules.time.parser import Frame
 from duetime.scheduler.rules.time.times import Resolved, describe
-from duetime.scheduler.task import Occurrence
+from duetime.scheduler.task import Occurrence, RepeatPolicy
 from duetime.scheduler.translatable import NoteKind, Translatable
 
 _YEAR = timedelta(days=366)
@@ -39,6 +40,7 @@ class TimeReader:
         if request.repeat is not None:
             return self._recurring(request, request.repeat, start, zone=zone, now=now, known=problems)
         problems.of(refuse_ends_without_repeat, request)
+        problems.of(policy_of, request)
         if start is None or problems:
             raise problems.error()
         return Timing(start.instant, start.zone, assumptions=start.assumptions)
@@ -77,7 +79,8 @@ class TimeReader:
         now: datetime,
         known: ProblemCollector,
     ) -> Timing:
-        read = known.of(self.recurrence, repeat, zone, start.instant if start else None, now)
+        policy = known.of(policy_of, request)
+        read = known.of(self.recurrence, repeat, zone, start.instant if start else None, now, policy=policy)
         rule = read.rule if read else None
         begins = read.first.instant if read else now
         frame = self.frame(request.timezone)
@@ -86,10 +89,17 @@ class TimeReader:
         if read is None or known:
             raise known.error()
         assumptions = (*(start.assumptions if start else ()), *read.notes)
-        return Timing(begins, read.rule.zone, read.rule, until, request.max_runs, assumptions)
+        return Timing(begins, read.rule.zone, read.rule, until, request.max_runs, assumptions, policy)
 
     def recurrence(
-        self, repeat: str, zone: str | None, start: datetime | None, now: datetime, *, moved: datetime | None = None
+        self,
+        repeat: str,
+        zone: str | None,
+        start: datetime | None,
+        now: datetime,
+        *,
+        moved: datetime | None = None,
+        policy: RepeatPolicy | None = None,
     ) -> Recurring:
         """Parse a recurrence from `start`, or by its own start when None; return its first occurrence and notes.
 
@@ -105,6 +115,7 @@ class TimeReader:
             assumptions = ()
             least = self.minimum_interval
             rule = recurrence.parse(repeat, zone=zone, anchor=start, minimum=least, holidays=self.holidays)
+        rule = left_out(rule, policy)
         first = rule.first(max(rule.anchor, now))
         if first is None:
             problem = "it has no future occurrence"

@@ -199,6 +199,7 @@ def resume(record: TaskRecord, now: datetime) -> Change:
     live = replace(task, paused=False)
     if run.state in TERMINAL or run.state is State.RUNNING:
         return Change(live, run, kind=EventKind.RESUMED)
+    run = replace(run, failed_before=0)
     due = run.wake_at or run.scheduled_for
     if task.repeat is None or due >= now or has_started(run):
         return Change(live, replace(run, wake_at=max(due, now)), kind=EventKind.RESUMED)

@@ -27,7 +27,10 @@ _TICK = timedelta(microseconds=1)
 
 def recurrence_of(task: Task) -> Recurrence | None:
     """Return the task's recurrence, None for a one-shot."""
-    return _parsed(task.repeat, task.timezone, task.anchor) if task.repeat else None
+    if not task.repeat:
+        return None
+    rule, policy = _parsed(task.repeat, task.timezone, task.anchor), task.repeat_policy
+    return rule.without(policy.leave_out) if policy and policy.leave_out else rule
 
 
 @lru_cache(maxsize=4096)
@@ -45,7 +48,7 @@ def next_run(task: Task, run: Run, now: datetime, *, number: int | None = None) 
     if rule is None:
         return None
     number = run.number + 1 if number is None else number
-    following = rule.after(max(_passed(run), now))
+    following = rule.after(max(passed(run), now))
     if following is None or _ended(task, following.instant, number):
         return None
     coming = Run(
@@ -56,7 +59,8 @@ def next_run(task: Task, run: Run, now: datetime, *, number: int | None = None) 
         state=State.SCHEDULED,
         number=number,
         wake_at=following.instant,
-        missed=_missed(rule, _passed(run), now),
+        missed=_missed(rule, passed(run), now),
+        failed_before=run.failed_before,
     )
     return dated_like(task, coming, run)
 
@@ -71,16 +75,16 @@ def following(task: Task, run: Run, now: datetime, *, start: datetime, end: date
     Those that have passed by `now` will not run. Raises TooManyOccurrences.
     """
     rule = recurrence_of(task)
-    passed, number = max(_passed(run), now), run.number
+    at, number = max(passed(run), now), run.number
     if rule is None:
         return
     if task.max_runs is None:
-        passed = max(passed, start - _TICK)
-    while (coming := rule.after(passed)) and coming.instant < end:
-        passed, number = coming.instant, number + 1
-        if _ended(task, passed, number):
+        at = max(at, start - _TICK)
+    while (coming := rule.after(at)) and coming.instant < end:
+        at, number = coming.instant, number + 1
+        if _ended(task, at, number):
             return
-        if passed >= start:
+        if at >= start:
             yield coming
         elif number - run.number > MAX_OCCURRENCES_COUNTED:
             raise TooManyOccurrences(task.id)
@@ -91,11 +95,11 @@ def upcoming(task: Task, run: Run, n: int) -> tuple[Occurrence, ...]:
     rule = recurrence_of(task)
     if rule is None:
         return ()
-    shown = (_as_it_is(rule, run), *rule.upcoming(_passed(run), n - 1))
+    shown = (_as_it_is(rule, run), *rule.upcoming(passed(run), n - 1))
     return tuple(o for i, o in enumerate(shown) if i == 0 or not _ended(task, o.instant, run.number + i))
 
 
-def _passed(run: Run) -> datetime:
+def passed(run: Run) -> datetime:
     """Return the time up to which the rule is used up: a run that was moved earlier still fills its slot."""
     return max(run.scheduled_for, run.slot or run.scheduled_for)
 

@@ -10,8 +10,9 @@ from typing import assert_never
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.ids import new_id
 from duetime.scheduler.outcomes import Done, Failed, Outcome, Retry, Wait, Yielded
-from duetime.scheduler.rules.occurrences import next_run
 from duetime.scheduler.rules.retry import next_attempt
+from duetime.scheduler.rules.series.overlap import Continuation, after_end, paused_after
+from duetime.scheduler.rules.states import FAILURES
 from duetime.scheduler.rules.time.times import describe
 from duetime.scheduler.run_records import Claim, Settlement
 from duetime.scheduler.task import Delivery, InboxMessage, Json, Notify, Run, State
@@ -32,10 +33,11 @@ class StoppedByRequest:
 
 AttemptResult = Outcome | StoppedByRequest
 _NOTES = re.compile(
+    r"( \(paused: (a run|[0-9]+ runs in a row) failed; resume it to go on\))?"
     r"( \(late: was due \w{3} \d{1,2} \w{3} \d{4} \d\d:\d\d [\w/+-]{1,60}\))?( \(\d+ earlier occurrences? missed\))?$",
     re.ASCII,
 )
-"""The notes of `_lateness` at the end of a message, and nothing else: what a task says could end in other brackets."""
+"""The notes of a settlement at the end of a message, and nothing else: what a task says could end in other brackets."""
 
 
 def settle(
@@ -54,6 +56,8 @@ def _told(settlement: Settlement, ending: AttemptResult, previous: Run | None) -
     if message is None or claim is None:
         return settlement
     asked = isinstance(ending, Done) and ending.quiet
+    if settlement.pauses:
+        return settlement
     if not asked and _is_told(claim.task.notify, settlement, previous):
         return settlement
     return replace(settlement, inbox=replace(message, quiet=True, read_at=message.created_at), deliveries=())
@@ -89,13 +93,8 @@ def concluded(claim: Claim, settlement: Settlement, *, now: datetime) -> Settlem
     if settlement.to not in {State.FAILED, State.EXPIRED}:
         return settlement
     words = settlement.reason or settlement.to.value
-    ended = replace(
-        settlement,
-        inbox=_message(claim, now, settlement.to, words),
-        deliveries=_deliveries(claim, now),
-        next_run=_following(claim, now),
-    )
-    told = _told(replace(ended, claim=claim), Failed(words), None)
+    ended = _followed(replace(settlement, claim=claim, deliveries=_deliveries(claim, now)), claim, words, now)
+    told = _told(ended, Failed(words), None)
     return replace(told, claim=settlement.claim)
 
 
@@ -175,7 +174,7 @@ def _ended(
 ) -> Settlement:
     failed = to is State.FAILED
     text = words or (f"{claim.task.title}: {to}")
-    return Settlement(
+    settlement = Settlement(
         claim.run.id,
         claim.run.attempt,
         claim.task.revision,
@@ -187,17 +186,16 @@ def _ended(
         summary=None if failed else text,
         result=result,
         error=words if failed else None,
-        inbox=_message(claim, now, to, text),
         deliveries=_deliveries(claim, now),
-        next_run=_following(claim, now),
         dead_letter=failed,
         claim=claim,
     )
+    return _followed(settlement, claim, text, now)
 
 
-def _message(claim: Claim, now: datetime, to: State, text: str) -> InboxMessage:
+def _message(claim: Claim, now: datetime, to: State, text: str, *more: str) -> InboxMessage:
     task, run = claim.task, claim.run
-    words = " ".join([text, *_lateness(claim)])
+    words = " ".join([text, *more, *_lateness(claim)])
     return InboxMessage(new_id("m"), task.tenant, task.owner, task.id, run.id, task.title, words, to, now)
 
 
@@ -224,8 +222,16 @@ def _deliveries(claim: Claim, now: datetime) -> tuple[Delivery, ...]:
     return tuple(Delivery(new_id("d"), task.tenant, task.id, claim.run.id, name, next_at=now) for name in channels)
 
 
-def _following(claim: Claim, now: datetime) -> Run | None:
-    """Return the next occurrence; a side run has none, nor has a task with a requested cancel."""
-    if not claim.run.current or claim.run.cancel_requested:
-        return None
-    return next_run(claim.task, claim.run, now)
+def _followed(settlement: Settlement, claim: Claim, words: str, now: datetime) -> Settlement:
+    """Add how the series goes on, and the message; a side run has no next one, nor has a task with a requested cancel.
+
+    The task pauses where so many of its runs have failed in a row as its policy says.
+    """
+    ends = not claim.run.current or claim.run.cancel_requested
+    coming = Continuation() if ends else after_end(claim.task, claim.run, now)
+    failed = claim.run.failed_before + 1 if settlement.to in FAILURES else 0
+    following = replace(coming.next_run, failed_before=failed) if coming.next_run else None
+    pauses = paused_after(claim.task, failed) if following else ""
+    said = [f"(paused: {pauses}; resume it to go on)"] if pauses else []
+    message = _message(claim, now, settlement.to, words, *said)
+    return replace(settlement, inbox=message, next_run=following, skipped=coming.skipped, pauses=pauses)

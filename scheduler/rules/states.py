@@ -12,7 +12,7 @@ from duetime.scheduler.errors import IllegalMove
 from duetime.scheduler.task import State
 
 LEGAL: Mapping[State | None, frozenset[State]] = {
-    None: frozenset({State.SCHEDULED, State.WAITING}),
+    None: frozenset({State.SCHEDULED, State.WAITING, State.SKIPPED}),
     State.SCHEDULED: frozenset(
         {State.WAITING, State.READY, State.FAILED, State.CANCELLED, State.EXPIRED, State.SKIPPED}
     ),

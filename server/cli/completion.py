@@ -94,6 +94,14 @@ Id = Annotated[
     ),
 ]
 Label = Annotated[str | None, typer.Option(help="only tasks with this label", autocompletion=labels)]
+RepeatPolicyOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--repeat-policy",
+        metavar="NAME=VALUE",
+        help="how it recurs: `overlap`, `pause_after` or `except` with a value each; may be repeated",
+    ),
+]
 Labels = Annotated[
     list[str] | None,
     typer.Option(help="a label to find it by; may be repeated", autocompletion=labels),

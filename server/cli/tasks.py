@@ -23,9 +23,15 @@ from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.task import Notify, RetryPolicy, State
 from duetime.scheduler.views import TaskView
 from duetime.server.cli import completion, output
-from duetime.server.cli.completion import Action, Id, Labels
+from duetime.server.cli.completion import Action, Id, Labels, RepeatPolicyOption
 from duetime.server.cli.formats import task_facts
-from duetime.server.cli.formats.option_values import read_object, read_retry, read_steps, read_units
+from duetime.server.cli.formats.option_values import (
+    read_object,
+    read_repeat_policy,
+    read_retry,
+    read_steps,
+    read_units,
+)
 from duetime.server.cli.output import AsJson
 from duetime.server.session import session, someone_runs
 from duetime.widgets.formats.speech import with_speech
@@ -109,6 +115,7 @@ def schedule(
     timezone: Timezone = None,
     until: Until = None,
     max_runs: MaxRuns = None,
+    repeat_policy: RepeatPolicyOption = None,
     action: Action = "reminder",
     payload: Payload = None,
     priority: Priority = None,
@@ -130,6 +137,7 @@ def schedule(
     """Schedule a task: a reminder, a webhook, or one of your handlers."""
     times: ScheduleArguments = {"when": when, "repeat": repeat, "timezone": timezone, "until": until, "notify": notify}
     urgency: ScheduleArguments = _urgency(priority, deadline, deadline_type, after_failure=after_failure)
+    urgency["repeat_policy"] = read_repeat_policy(repeat_policy)
     work: ScheduleArguments = {"action": action, "payload": read_object(payload) or {}, "estimate": estimate}
     rest: ScheduleArguments = {"needs": read_units(needs), "labels": tuple(label or ()), "max_runs": max_runs}
     once: ScheduleArguments = {"idempotency_key": key, "dry_run": dry_run, "retry": _retry(retry), "after": after or ()}
@@ -137,6 +145,10 @@ def schedule(
     asked: ScheduleArguments = {**times, **urgency, **work, **rest, **once, **more}
     with session(context).app() as app:
         view, runs = app.scheduler.submit(Request(title, **asked)), dry_run or someone_runs(app)
+    _show_scheduled(view, runs, dry_run, as_json)
+
+
+def _show_scheduled(view: TaskView, runs: bool, dry_run: bool, as_json: bool) -> None:
     _show_change(_scheduled(view, dry_run), as_dry_run(view) if dry_run else view, as_json)
     if not runs:
         output.note(NOBODY_RUNS)
@@ -190,6 +202,7 @@ def reschedule(
     timezone: Timezone = None,
     until: Until = None,
     max_runs: MaxRuns = None,
+    repeat_policy: RepeatPolicyOption = None,
     payload: Payload = None,
     priority: Priority = None,
     deadline: DeadlineOption = None,
@@ -212,21 +225,26 @@ def reschedule(
     """Change a task: what is given changes, everything else stays."""
     times: RescheduleArguments = {"when": when, "repeat": repeat, "timezone": timezone, "until": until}
     series: RescheduleArguments = {"max_runs": max_runs, "skip_next": skip_next, "all_following": all_following}
+    series["repeat_policy"] = read_repeat_policy(repeat_policy)
     work: RescheduleArguments = {"payload": read_object(payload), "estimate": estimate, "needs": read_units(needs)}
     rest: RescheduleArguments = {"title": title, "pause": pause, "labels": label, "deliver_to": deliver_to}
     rest |= {"notify": notify, "retry": _retry(retry), "remove": [name.replace("-", "_") for name in remove or ()]}
     once: RescheduleCall = {"revision": revision, "idempotency_key": key, "dry_run": dry_run}
     asked: RescheduleCall = {**times, **series, **_urgency(priority, deadline, deadline_type), **work, **rest, **once}
+    _reschedule(context, task_id, asked, as_json)
+
+
+def _reschedule(context: typer.Context, task_id: str, asked: RescheduleCall, as_json: bool) -> None:
     with session(context).scheduler() as scheduler:
         view = scheduler.reschedule(scheduler.find(task_id), **asked)
-        _show_rescheduled(scheduler, view, pause, dry_run, as_json)
+        _show_rescheduled(scheduler, view, asked, as_json)
 
 
-def _show_rescheduled(scheduler: Scheduler, view: TaskView, pause: bool | None, dry_run: bool, as_json: bool) -> None:
-    if dry_run:
+def _show_rescheduled(scheduler: Scheduler, view: TaskView, asked: RescheduleCall, as_json: bool) -> None:
+    if asked["dry_run"]:
         _show_change("Would change", as_dry_run(view), as_json)
     else:
-        verb = UNCHANGED_VERB if NOTHING_CHANGED in view.warnings else RESCHEDULE_VERBS[pause]
+        verb = UNCHANGED_VERB if NOTHING_CHANGED in view.warnings else RESCHEDULE_VERBS[asked["pause"]]
         _show_change(verb, view, as_json, task_facts.changes_made(scheduler, view))
 
 

@@ -72,6 +72,7 @@ _OF_TASKS = (
     Argument("repeat", RecurrenceWords("a recurrence in words", Text()), example="repeat='every 3 days at 18:00'"),
     Argument("until", _TIME, example="until='2026-12-31'"),
     Argument("max_runs", Whole(1, 1_000_000), example="max_runs=10"),
+    Argument("repeat_policy", Members("a mapping of parts by name"), example="repeat_policy={'pause_after': 3}"),
     Argument("action", Text(), example="action='reminder'"),
     Argument("payload", Members("a mapping of JSON values by text"), example="payload={'message': 'Stretch'}"),
     Argument("priority", Choice(tuple(tier.value for tier in Tier)), example="priority='high'"),

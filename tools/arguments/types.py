@@ -136,17 +136,21 @@ class Choice:
 class Object:
     """A JSON object, or its JSON text; `parts` bounds its members by kind, None leaves them to the service.
 
-    `usual` has the schemas of members that are named to clients: a strict one admits no others.
+    `usual` has the schemas of members that are named to clients: a strict one admits no others. Members that words
+    describe need not be `listed` again.
     """
 
     parts: Mapping[str, Whole] | None = None
     usual: Mapping[str, Any] = field(default_factory=dict)
+    listed: bool = True
 
     @property
     def accepted(self) -> str:
         return f"an object with {', '.join(self.parts)}" if self.parts else "an object"
 
     def schema(self) -> dict[str, Any]:
+        if not self.listed:
+            return {"type": "object"}
         if self.parts is None:
             return {"type": "object", "properties": dict(self.usual), "additionalProperties": True}
         members = {name: kind.schema() for name, kind in self.parts.items()}

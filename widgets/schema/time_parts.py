@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from duetime.widgets.schema.part import PayloadPart
 
@@ -41,7 +41,8 @@ class Repeat(PayloadPart):
     """How a task repeats: the canonical rule, words, and the next five occurrences in the task's zone with offset.
 
     `until` is the last moment at which it may run, in the same form; `runs_left` are those of `max_runs` to come, the
-    one that waits or runs now included. `moved_from` is where the rule puts the next occurrence, if it was moved.
+    one that waits or runs now included. `moved_from` is where the rule puts the next occurrence, if it was moved. The
+    `policy` has what is not as usual.
     """
 
     rule: str
@@ -52,3 +53,4 @@ class Repeat(PayloadPart):
     moved_from: str | None = None
     next: tuple[str, ...] = ()
     notes: tuple[str, ...] | None = None
+    policy: dict[str, Any] | None = None

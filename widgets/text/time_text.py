@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from duetime.scheduler.rules.time import times
 from duetime.scheduler.task import State
 from duetime.widgets.quote import QuoteLimits, sentences
+from duetime.widgets.repeat_policy import policy_in_words
 from duetime.widgets.schema.task import DRY_RUN_ID, TaskPayload
 from duetime.widgets.schema.time_parts import Repeat
 
@@ -31,7 +32,8 @@ def repeat_in_words(task: TaskPayload, room: QuoteLimits) -> str:
     year = datetime.fromisoformat(task.when.local).year
     to_come = repeat.next[1:] if task.state is State.RUNNING else repeat.next  # the first is the run itself
     coming = ", ".join(wall(text).replace(f" {year} ", " ") for text in to_come[:shown])
-    return sentences(f"Repeats {repeat.text}{_end(repeat)}.", f"Next: {coming}." if coming else "")
+    policy = f"Policy: {policy_in_words(repeat.policy)}." if repeat.policy else ""
+    return sentences(f"Repeats {repeat.text}{_end(repeat)}.", policy, f"Next: {coming}." if coming else "")
 
 
 def exceptions_in_words(task: TaskPayload) -> str:

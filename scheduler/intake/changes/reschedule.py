@@ -13,6 +13,7 @@ from duetime.scheduler.events import EventKind
 from duetime.scheduler.intake.changes.urgency import demand_step
 from duetime.scheduler.intake.instants import resolve_moment
 from duetime.scheduler.intake.planner import Planner
+from duetime.scheduler.intake.repeat_policy import changed_policy, dates_of
 from duetime.scheduler.intake.series_end import ENDLESS, check_runs_left, end_step, refuse_cancelled, with_max_runs
 from duetime.scheduler.intake.validation import (
     ProblemCollector,
@@ -129,9 +130,11 @@ def _timing_step(
         change = replace(change, task=replace(change.task, repeat=None, until=None, max_runs=None))
         asked = replace(asked, repeat=None)
     change = replace(change, task=with_max_runs(change.task, asked))
+    if change.task.repeat or asked.repeat is None:
+        change = replace(change, task=replace(change.task, repeat_policy=changed_policy(change.task, asked)))
     if asked.all_following:
         change, said = _all_following(record, change, asked, planner, now)
-    elif asked.repeat is not None or (_new_zone(change.task, asked) and change.task.repeat is not None):
+    elif asked.repeat is not None or (change.task.repeat is not None and _new_days(record, change, asked)):
         change, said = _new_recurrence(record, change, asked, planner, now)
     elif asked.when is not None or asked.timezone is not None:
         change, said = _new_time(record, change, asked, planner, now)
@@ -172,6 +175,11 @@ def _all_following(
     return change, (*to.assumptions, *said)
 
 
+def _new_days(record: TaskRecord, change: Change, asked: Reschedule) -> bool:
+    """Whether the occurrences of a series change without a new rule: by a zone, or by dates that it leaves out."""
+    return _new_zone(change.task, asked) or dates_of(change.task) != dates_of(record.task)
+
+
 def _new_zone(task: Task, asked: Reschedule) -> bool:
     """Whether `asked` moves the recurrence to its zone; the task's own beside `when` only says how to read that."""
     if asked.timezone is None:
@@ -192,8 +200,10 @@ def _new_recurrence(
     start = given.instant if given else None
     if start is None and asked.repeat is None:
         start = _in_zone(change.task.anchor, record.task.timezone, zone)
-    rule, first, notes = planner.times.recurrence(asked.repeat or change.task.repeat or "", zone, start, now, moved=had)
-    task = replace(change.task, repeat=rule.rule, timezone=rule.zone, anchor=rule.anchor)
+    repeat = asked.repeat or change.task.repeat or ""
+    policy = changed_policy(replace(change.task, repeat=repeat), asked)
+    rule, first, notes = planner.times.recurrence(repeat, zone, start, now, moved=had, policy=policy)
+    task = replace(change.task, repeat=rule.rule, timezone=rule.zone, anchor=rule.anchor, repeat_policy=policy)
     check_runs_left(task, record.run, "repeat")
     if asked.until is None:
         _check_end(task, first)

@@ -6,9 +6,10 @@ names no time of day takes the anchor's. How clock changes are met is said in `p
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from functools import lru_cache
 from itertools import islice
 from math import ceil
@@ -50,6 +51,7 @@ class Recurrence:
 
     `until` is the last instant (UTC) at which it may fire, `count` how often it fires in all; None where the rule does
     not say. All instants are aware; those before the anchor count as the anchor. `text` is the `clauses` in English.
+    Days that are `left_out`, in the zone, have no occurrence.
     """
 
     rule: str
@@ -59,6 +61,7 @@ class Recurrence:
     until: datetime | None = None
     count: int | None = None
     clauses: tuple[Translatable, ...] = field(default=(), repr=False, compare=False, kw_only=True)
+    left_out: frozenset[date] = field(default=frozenset(), kw_only=True)
     _plan: Expansion = field(repr=False, compare=False, kw_only=True)
     _last: datetime | None = field(default=None, repr=False, compare=False, kw_only=True)
 
@@ -70,18 +73,32 @@ class Recurrence:
         """Return the first occurrence after an instant, None when there is none left."""
         try:
             found = self._plan.after(max(instant, self.anchor - _TICK))
+            while found and found.wall.date() in self.left_out:
+                found = self._plan.after(self._end_of_day(found))
         except (OverflowError, ValueError):  # the end of the calendar
             return None
         return found if found and (self._last is None or found.instant <= self._last) else None
+
+    def without(self, days: Iterable[date]) -> Recurrence:
+        """Return the recurrence without the occurrences of these days."""
+        return replace(self, left_out=frozenset(days))
+
+    def _end_of_day(self, found: Occurrence) -> datetime:
+        midnight = datetime.combine(found.wall.date() + timedelta(days=1), time())
+        return max(found.instant, zones.place(midnight, zones.load(self.zone)).instant - _TICK)
 
     def count_between(self, after: datetime, until: datetime) -> int | None:
         """Return the number of occurrences after one instant and up to another; None where only a walk finds it."""
         until = until if self._last is None else min(until, self._last)
         plan = self._plan
-        return plan.count(max(after, self.anchor - _TICK), until) if isinstance(plan, ElapsedPlan) else None
+        if self.left_out or not isinstance(plan, ElapsedPlan):
+            return None
+        return plan.count(max(after, self.anchor - _TICK), until)
 
     def upcoming(self, after: datetime, n: int) -> tuple[Occurrence, ...]:
         """Return the next `n` occurrences after an instant, fewer when it ends before."""
+        if self.left_out:
+            return self._one_by_one(after, n)
         candidates = islice(self._plan.walk(max(after, self.anchor - _TICK)), n + MAX_CANDIDATES_SEARCHED)
         found: list[Occurrence] = []
         with suppress(OverflowError, ValueError):  # the end of the calendar
@@ -89,6 +106,12 @@ class Recurrence:
                 if len(found) == n or (coming and self._last is not None and coming.instant > self._last):
                     break
                 found += [coming] if coming else []
+        return tuple(found)
+
+    def _one_by_one(self, after: datetime, n: int) -> tuple[Occurrence, ...]:
+        found: list[Occurrence] = []
+        while len(found) < n and (coming := self.after(found[-1].instant if found else after)):
+            found.append(coming)
         return tuple(found)
 
     def notes(self, after: datetime, n: int) -> tuple[str, ...]:

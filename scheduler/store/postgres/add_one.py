@@ -48,11 +48,12 @@ WITH claimed AS (
     INSERT INTO tasks (
         id, tenant, owner, title, title_folded, action, payload, timezone, "when", repeat, anchor, until, max_runs,
         paused, retry, deliver_to, labels, revision, created_at, updated_at, priority, deadline, deadline_after,
-        deadline_type, penalty, estimate, needs, traceparent, notify)
+        deadline_type, penalty, estimate, needs, traceparent, notify, repeat_policy)
     SELECT
         :id, :tenant, :owner, :title, :title_folded, :action, :payload, :timezone, :when, :repeat, :anchor, :until,
         :max_runs, :paused, :retry, :deliver_to, :labels, :revision, :created_at, :updated_at, :priority, :deadline,
-        :deadline_after, :deadline_type, :penalty, :estimate, :needs, :traceparent, :notify
+        :deadline_after, :deadline_type, :penalty, :estimate, :needs, :traceparent, :notify,
+        :repeat_policy
     WHERE :key::text IS NULL OR EXISTS (SELECT FROM claimed)
     RETURNING id
 ), run AS (

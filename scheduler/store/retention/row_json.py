@@ -14,11 +14,14 @@ from duetime.scheduler.store.retention.selection import TABLES
 from duetime.scheduler.store.schema.json_types import (
     JsonObject,
     JsonValue,
+    RepeatPolicyType,
     Retrying,
     Strings,
     Units,
     policy_from_json,
     policy_to_json,
+    repeat_policy_from_json,
+    repeat_policy_to_json,
 )
 from duetime.scheduler.store.schema.tables.events import events
 from duetime.scheduler.store.schema.types import (
@@ -67,6 +70,8 @@ def _encoded(kind: TypeEngine[Any], value: Any) -> Json:
         return int(value // MICROSECOND)
     if isinstance(kind, Retrying):
         return policy_to_json(value)
+    if isinstance(kind, RepeatPolicyType):
+        return repeat_policy_to_json(value)
     plain: Json = list(value) if isinstance(kind, Strings) else value
     return plain
 
@@ -169,6 +174,7 @@ _READERS: tuple[tuple[type[Any], Callable[[Any, Any], Any]], ...] = (
     (Interval, _interval),
     (ClosedSet, lambda kind, value: kind.words(value)),
     (Retrying, lambda _kind, value: policy_from_json(value)),
+    (RepeatPolicyType, lambda _kind, value: repeat_policy_from_json(value)),
     (Strings, _strings),
     (Units, _units),
     (JsonObject, _object),

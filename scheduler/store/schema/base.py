@@ -14,9 +14,9 @@ from typing import Annotated, Any, ClassVar, get_args, get_type_hints
 
 from duetime.scheduler.audit.entry import AuditKind
 from duetime.scheduler.events import EventKind
-from duetime.scheduler.store.schema.json_types import JsonObject, Retrying, Strings, Units
+from duetime.scheduler.store.schema.json_types import JsonObject, RepeatPolicyType, Retrying, Strings, Units
 from duetime.scheduler.store.schema.types import ClosedSet, Instant, Interval, Plain, Truth, WholeNumber, Words
-from duetime.scheduler.task import DeadlineType, DeliveryState, Notify, Penalty, RetryPolicy, State, Tier
+from duetime.scheduler.task import DeadlineType, DeliveryState, Notify, Penalty, RepeatPolicy, RetryPolicy, State, Tier
 from sqlalchemy import BigInteger, Column, Double, Index, Integer, LargeBinary, MetaData, Table, text
 from sqlalchemy.types import TypeEngine
 
@@ -44,6 +44,7 @@ _TYPES: dict[Any, TypeEngine[Any]] = {
     Mapping[str, int]: Units(),
     Mapping[str, Any]: JsonObject(),
     RetryPolicy: Retrying(),
+    RepeatPolicy: RepeatPolicyType(),
     tuple[str, ...]: Strings(),
 }
 

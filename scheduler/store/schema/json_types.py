@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import timedelta
+from datetime import date, timedelta
 from functools import lru_cache
 from typing import Any
 
 from duetime.scheduler.store.schema.types import Converted, Converter, is_postgres, one_after_other
 from duetime.scheduler.store.schema.values import decode, encode
-from duetime.scheduler.task import Json, RetryPolicy
+from duetime.scheduler.task import Json, Overlap, RepeatPolicy, RetryPolicy
 from sqlalchemy import Dialect, Text
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.types import TypeEngine
@@ -96,6 +96,18 @@ class Retrying(JsonValue):
         return lambda value: None if value is None else policy(value)
 
 
+class RepeatPolicyType(JsonValue):
+    """How a recurring task behaves, as a JSON object."""
+
+    cache_ok = True
+
+    def written(self, dialect: Dialect) -> Converter | None:
+        return one_after_other(_repeat_policy_json, super().written(dialect))
+
+    def read(self, dialect: Dialect) -> Converter | None:
+        return one_after_other(super().read(dialect), _repeat_policy)
+
+
 @lru_cache(maxsize=1000)
 def _strings(text: str) -> tuple[str, ...]:
     return _tuple_of_text(decode(text))
@@ -143,4 +155,34 @@ def policy_from_json(value: Mapping[str, Any]) -> RetryPolicy:
         max_attempts=value["max_attempts"],
         backoff=timedelta(seconds=value["backoff"]),
         max_backoff=timedelta(seconds=value["max_backoff"]),
+    )
+
+
+def repeat_policy_text(policy: RepeatPolicy) -> str:
+    return encode(repeat_policy_to_json(policy))
+
+
+def _repeat_policy_json(policy: RepeatPolicy | None) -> dict[str, Json] | None:
+    return None if policy is None else repeat_policy_to_json(policy)
+
+
+def _repeat_policy(value: Any) -> RepeatPolicy | None:
+    return None if value is None else repeat_policy_from_json(value)
+
+
+def repeat_policy_to_json(policy: RepeatPolicy) -> dict[str, Json]:
+    return {name: _plain(part) for name, part in policy.parts().items()}
+
+
+def _plain(part: Any) -> Json:
+    if isinstance(part, timedelta):
+        return part.total_seconds()
+    return [day.isoformat() for day in part] if isinstance(part, tuple) else part
+
+
+def repeat_policy_from_json(value: Mapping[str, Any]) -> RepeatPolicy:
+    return RepeatPolicy(
+        overlap=Overlap(value.get("overlap", Overlap.SKIP)),
+        pause_after=value.get("pause_after"),
+        leave_out=tuple(date.fromisoformat(day) for day in value.get("except", ())),
     )

@@ -14,7 +14,7 @@ from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.run_records import LogChunk, Settlement
 from duetime.scheduler.store.schema.constraints import WAKES
 from duetime.scheduler.store.schema.damage import salvaged
-from duetime.scheduler.store.schema.json_types import policy_from_json
+from duetime.scheduler.store.schema.json_types import policy_from_json, repeat_policy_from_json
 from duetime.scheduler.store.schema.tables.dead_letters import dead_letters
 from duetime.scheduler.store.schema.tables.deliveries import deliveries, inbox
 from duetime.scheduler.store.schema.tables.events import events
@@ -174,6 +174,7 @@ _FROM_JSON: dict[str, Callable[[Any], Any]] = {
     "timedelta": lambda seconds: timedelta(seconds=seconds),
     "tuple[str, ...]": tuple,
     "RetryPolicy": policy_from_json,
+    "RepeatPolicy": repeat_policy_from_json,
     "Tier": Tier,
     "DeadlineType": DeadlineType,
     "Penalty": Penalty,

@@ -11,7 +11,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from duetime.scheduler.store.schema.json_types import JsonValue, Retrying, Strings, policy_text, strings_text
+from duetime.scheduler.store.schema.json_types import (
+    JsonValue,
+    RepeatPolicyType,
+    Retrying,
+    Strings,
+    policy_text,
+    repeat_policy_text,
+    strings_text,
+)
 from duetime.scheduler.store.schema.types import Instant, Interval, Truth, Words
 from duetime.scheduler.store.schema.values import MICROSECOND, encode, instant_text, storable
 from sqlalchemy import Column, Connection, Table
@@ -73,6 +81,7 @@ _BY_TYPE: Mapping[type, ToText] = {
     Interval: lambda value: str(value // MICROSECOND),
     Strings: strings_text,
     Retrying: policy_text,
+    RepeatPolicyType: repeat_policy_text,
     Words: storable,
     Truth: lambda value: "t" if value else "f",
 }

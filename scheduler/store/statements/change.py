@@ -10,17 +10,17 @@ from duetime.scheduler.errors import IllegalMove, StaleRevision
 from duetime.scheduler.events import Event, EventKind
 from duetime.scheduler.records import Change
 from duetime.scheduler.rules.states import check_move
-from duetime.scheduler.store.schema.json_types import policy_to_json
+from duetime.scheduler.store.schema.json_types import policy_to_json, repeat_policy_to_json
 from duetime.scheduler.store.schema.rows import EVENT, folded, held, in_json, listed_at, new_run_values, twin_hash
 from duetime.scheduler.store.schema.tables.events import events
 from duetime.scheduler.store.schema.tables.tasks import labels, runs, tasks
 from duetime.scheduler.store.statements import add, event_log, links, read, ready_runs, side_runs
 from duetime.scheduler.store.statements.event_log import FOLLOWED, TASK_DEADLINE
-from duetime.scheduler.task import Json, RetryPolicy, Run, State, Task
+from duetime.scheduler.task import Json, RepeatPolicy, RetryPolicy, Run, State, Task
 from duetime.scheduler.views import TaskRecord
 from sqlalchemy import Connection, delete, func, insert, select, update
 
-_UNTOLD = frozenset({"id", "task_id", "tenant", "current", "revision", "updated_at"})
+_UNTOLD = frozenset({"id", "task_id", "tenant", "current", "revision", "updated_at", "failed_before"})
 _TIMES = frozenset({"wake_at", "first_ready_at", "started_at", "ended_at", "drop_at"})
 _OURS = frozenset({"generation", "anchor", "progress", TASK_DEADLINE, FOLLOWED}) | _TIMES
 """Fields of a change that the history keeps and that a stale caller does not need."""
@@ -267,4 +267,6 @@ def _difference(record: TaskRecord, task: Task, run: Run) -> tuple[dict[str, Jso
 
 
 def _told_value(value: Any) -> Json:
+    if isinstance(value, RepeatPolicy):
+        return repeat_policy_to_json(value)
     return policy_to_json(value) if isinstance(value, RetryPolicy) else in_json(value)

@@ -67,6 +67,15 @@ def read_retry(pairs: list[str] | None) -> dict[str, int] | None:
     return dict(_retry_member(name or "max_attempts", number) for name, _, number in read)
 
 
+def read_repeat_policy(pairs: list[str] | None) -> dict[str, Any] | None:
+    """Read `overlap=buffer_one`, `except=2026-12-24,2026-12-25` and the like; the service checks them."""
+    if not pairs:
+        return None
+    read = (pair.partition("=") for pair in pairs)
+    parts = {name.strip().replace("-", "_"): value for name, _, value in read}
+    return {name: value.split(",") if name == "except" else value for name, value in parts.items()}
+
+
 def _retry_member(name: str, number: str) -> tuple[str, int]:
     known = name.strip().replace("-", "_")
     if known not in RETRY_BOUNDS:

@@ -13,7 +13,13 @@ from duetime.scheduler.rules.states import FAILURES
 from duetime.server.cli import output
 from duetime.server.cli.exit_codes import NOT_FOUND_CODE
 from duetime.server.cli.formats import task_facts
-from duetime.server.cli.formats.option_values import read_object, read_retry, read_steps, read_units
+from duetime.server.cli.formats.option_values import (
+    read_object,
+    read_repeat_policy,
+    read_retry,
+    read_steps,
+    read_units,
+)
 from duetime.server.cli.formats.phrases import COMMAND_WORDS
 from duetime.server.cli.formats.rows import TASK_COLUMNS, task_cells
 from duetime.server.cli.past import event_table
@@ -184,6 +190,7 @@ def _body(params: Params) -> dict[str, Any]:
         "payload": read_object(params["payload"]),
         "needs": read_units(params["needs"]),
         "retry": read_retry(params["retry"]),
+        "repeat_policy": read_repeat_policy(params["repeat_policy"]),
         "labels": list(params["label"] or ()) or None,
         "steps": read_steps(params.get("steps")) or None,
     }

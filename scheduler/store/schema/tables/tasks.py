@@ -8,7 +8,7 @@ from typing import Any
 
 from duetime.scheduler.store.schema.base import Base, Said, column, partial, table
 from duetime.scheduler.store.schema.json_types import JsonValue
-from duetime.scheduler.task import DeadlineType, Notify, Penalty, RetryPolicy, State, Tier
+from duetime.scheduler.task import DeadlineType, Notify, Penalty, RepeatPolicy, RetryPolicy, State, Tier
 from sqlalchemy import BigInteger, Computed, ForeignKey, Index, false
 
 PHASE = "CASE state WHEN 'running' THEN 'ready' ELSE state END"
@@ -55,6 +55,7 @@ class TaskRow(Base):
     needs: Mapping[str, int] = column(server_default="{}")
     traceparent: str | None
     notify: Notify = column(server_default=Notify.ALWAYS)
+    repeat_policy: RepeatPolicy | None
     history_from: int | None
     followed: bool = column(server_default=false())
 
@@ -131,6 +132,7 @@ class RunRow(Base):
     paused: bool = column(server_default=false())
     twin_hash: int | None = column(BigInteger())
     last_failure: bool = column(server_default=false())
+    failed_before: int = column(server_default="0")
     phase: State | None = column(Computed(PHASE, persisted=True))
 
 

@@ -42,3 +42,8 @@ class AttemptEnd:
 
     def next_run(self) -> Run | None:
         return held(run, run.scheduled_for) if (run := self.settlement.next_run) else None
+
+    def beginning(self) -> tuple[Run, ...]:
+        """Return the runs that the end adds: those that it leaves out, and the next one."""
+        following = self.next_run()
+        return (*self.settlement.skipped, *((following,) if following else ()))

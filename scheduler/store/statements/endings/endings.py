@@ -29,6 +29,7 @@ from duetime.scheduler.store.sql.locks import exactly
 from duetime.scheduler.store.sql.recordset import Rows
 from duetime.scheduler.store.statements import event_log, side_runs
 from duetime.scheduler.store.statements.endings import events as ending_events
+from duetime.scheduler.store.statements.endings import pauses
 from duetime.scheduler.store.statements.endings.claimed import AttemptEnd, Claimed
 from duetime.scheduler.task import Run, State
 from sqlalchemy import Connection, bindparam, false, func, insert, null, select, true, update
@@ -87,7 +88,7 @@ def write(connection: Connection, endings: Sequence[AttemptEnd], now: datetime) 
     """Store the ends, each with its event and consequences."""
     if not endings:
         return
-    _write_next(connection, endings)
+    _write_next(connection, endings, now)
     settled = together(
         connection, (_SETTLE, [run_row(ending, now) for ending in endings]), *parts(connection, endings, now)
     )
@@ -104,7 +105,7 @@ def parts(connection: Connection, endings: Sequence[AttemptEnd], now: datetime) 
 
 def follow(connection: Connection, endings: Sequence[AttemptEnd], now: datetime) -> None:
     """Store the consequences of ends: next occurrences, events, messages, use of pools."""
-    _write_next(connection, endings)
+    _write_next(connection, endings, now)
     together(connection, *_following(connection, endings, now))
 
 
@@ -154,14 +155,15 @@ def _attempt_row(ending: AttemptEnd, now: datetime) -> dict[str, Any]:
     }
 
 
-def _write_next(connection: Connection, endings: Sequence[AttemptEnd]) -> None:
+def _write_next(connection: Connection, endings: Sequence[AttemptEnd], now: datetime) -> None:
     """Make the next occurrences current. An occurrence that was skipped or moved before gets its next generation."""
     last = [ending.claim for ending in endings if may_have_heirs(ending.settlement, ending.claim.revision)]
     side_runs.succeed(connection, [claim.run_id for claim in last])
     rows = next_rows(endings)
     if rows:
-        _NOT_CURRENT.run(connection, [{"run_id": row["ending"]} for row in rows])
+        _NOT_CURRENT.run(connection, [{"run_id": row["ending"]} for row in rows if row["current"]])
         INSERT_NEXT.run(connection, rows)
+        pauses.write(connection, endings, now)
 
 
 def may_have_heirs(settlement: Settlement, revision: int) -> bool:
@@ -170,8 +172,8 @@ def may_have_heirs(settlement: Settlement, revision: int) -> bool:
 
 
 def next_rows(endings: Sequence[AttemptEnd]) -> list[dict[str, Any]]:
-    """Return the rows of the next occurrences, each with the run that is `ending`."""
-    return [_next_values(ending.claim, run) for ending in endings if (run := ending.next_run())]
+    """Return the rows of the next occurrences, and of those left out, each with the run that is `ending`."""
+    return [_next_values(ending.claim, run) for ending in endings for run in ending.beginning()]
 
 
 def _next_values(ended: Claimed, run: Run) -> dict[str, Any]:

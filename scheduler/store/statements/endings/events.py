@@ -11,8 +11,11 @@ from duetime.scheduler.store.schema.rows import (
     in_json,
 )
 from duetime.scheduler.store.statements import event_log
-from duetime.scheduler.store.statements.endings.claimed import AttemptEnd
+from duetime.scheduler.store.statements.endings.claimed import AttemptEnd, Claimed
 from duetime.scheduler.task import Run, State
+
+OVERLAPPED = "run {} was still open"
+"""Why an occurrence was left out."""
 
 WAITS = "waits_seconds"
 """In the event of a suspension: for how long the run waits, if not until an instant of the clock."""
@@ -32,9 +35,9 @@ def entries(ending: AttemptEnd, now: datetime) -> list[event_log.EventValues]:
         attempt=claim.attempt or None,
         after=None if settlement.waits is None else {WAITS: settlement.waits.total_seconds()},
     )
-    following = ending.next_run()
     late = [_missed_entry(ending, now)] if _missed(ending, now) else []
-    return [ended, *late, _next_entry(following, now)] if following else [ended, *late]
+    paused = [_paused_entry(ending, now)] if settlement.pauses else []
+    return [ended, *late, *(_next_entry(run, claim, now) for run in ending.beginning()), *paused]
 
 
 def _missed(ending: AttemptEnd, now: datetime) -> bool:
@@ -62,15 +65,33 @@ def _missed_entry(ending: AttemptEnd, now: datetime) -> event_log.EventValues:
     )
 
 
-def _next_entry(run: Run, now: datetime) -> event_log.EventValues:
+def _paused_entry(ending: AttemptEnd, now: datetime) -> event_log.EventValues:
+    claim = ending.claim
+    return event_log.entry(
+        claim.tenant,
+        claim.task_id,
+        claim.run_id,
+        now,
+        kind=EventKind.PAUSED,
+        actor=event_log.ITSELF,
+        reason=ending.settlement.pauses,
+        before={"paused": False},
+        after={"paused": True},
+        revision=claim.revision + 1,
+    )
+
+
+def _next_entry(run: Run, claim: Claimed, now: datetime) -> event_log.EventValues:
     check_move(None, run.state)
+    left_out = run.state is State.SKIPPED
     return event_log.entry(
         run.tenant,
         run.task_id,
         run.id,
         now,
-        kind=EventKind.NEXT_OCCURRENCE,
+        kind=EventKind.SKIPPED if left_out else EventKind.NEXT_OCCURRENCE,
         actor=event_log.ITSELF,
+        reason=OVERLAPPED.format(claim.run_id) if left_out else None,
         move=(None, run.state),
         after={"scheduled_for": in_json(run.scheduled_for), "number": run.number},
     )

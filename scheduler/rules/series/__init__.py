@@ -1,0 +1,1 @@
+"""How a series goes on: what overlaps, what fails in a row."""

@@ -1,0 +1,72 @@
+"""Occurrences that fall due while the run before them is open: skipped, or run when it has ended.
+
+A run is open from when it may start. What passed before that was missed because nothing ran, not because of the run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from duetime.scheduler.ids import new_id
+from duetime.scheduler.rules.occurrences import next_run, passed, recurrence_of
+from duetime.scheduler.task import Overlap, Run, State, Task
+
+MAX_SKIPPED_RUNS = 10
+"""So many skipped occurrences get a run of their own at each end; `missed` of the next run counts them all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Continuation:
+    """The run that follows an end, None at the end of a series; and runs for occurrences that were left out before."""
+
+    next_run: Run | None = None
+    skipped: tuple[Run, ...] = ()
+
+
+def after_end(task: Task, run: Run, now: datetime) -> Continuation:
+    """Return how a series goes on after `run`, which ends at `now`."""
+    overlap = task.repeat_policy.overlap if task.repeat_policy else Overlap.SKIP
+    opened = min(run.first_ready_at or now, now)
+    if overlap is Overlap.SKIP:
+        coming = next_run(task, run, now)
+        overlapped = coming is not None and coming.missed
+        return Continuation(coming, _skipped(task, run, max(opened, passed(run)), now) if overlapped else ())
+    coming = next_run(task, run, opened)
+    if coming is None or coming.scheduled_for > now:
+        return Continuation(coming)
+    late = replace(coming, first_ready_at=coming.scheduled_for if overlap is Overlap.BUFFER_ALL else None)
+    if overlap is Overlap.BUFFER_ALL:
+        return Continuation(late)
+    return Continuation(late, _skipped(task, late, late.scheduled_for, now))
+
+
+def paused_after(task: Task, failed: int) -> str:
+    """Return why a task pauses of which so many runs in a row have failed; nothing if it does not."""
+    most = task.repeat_policy.pause_after if task.repeat_policy else None
+    if most is None or failed < most:
+        return ""
+    return "a run failed" if failed == 1 else f"{failed} runs in a row failed"
+
+
+def _skipped(task: Task, run: Run, after: datetime, until: datetime) -> tuple[Run, ...]:
+    """Return the runs, skipped, of the first occurrences in a span of time."""
+    rule, found = recurrence_of(task), list[Run]()
+    end = until if task.until is None else min(until, task.until)
+    while rule and len(found) < MAX_SKIPPED_RUNS and (coming := rule.after(after)) and coming.instant <= end:
+        after = coming.instant
+        found.append(_left_out(task, run, after, until))
+    return tuple(found)
+
+
+def _left_out(task: Task, run: Run, scheduled_for: datetime, now: datetime) -> Run:
+    return Run(
+        id=new_id("r"),
+        task_id=task.id,
+        tenant=task.tenant,
+        scheduled_for=scheduled_for,
+        state=State.SKIPPED,
+        number=run.number + 1,
+        current=False,
+        ended_at=now,
+    )

@@ -1,0 +1,233 @@
+"""How a recurring task behaves, on each database: what overlaps, what fails in a row, the dates that it leaves out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.events import EventFilter, EventKind
+from duetime.scheduler.handlers import Handlers
+from duetime.scheduler.intake.planner import Planner
+from duetime.scheduler.outcomes import Done, Failed, Outcome
+from duetime.scheduler.rules.settlement import settle
+from duetime.scheduler.run_records import Claim, Start, Verdict
+from duetime.scheduler.service.scheduler import Scheduler
+from duetime.scheduler.store import Store
+from duetime.scheduler.task import Run, State
+from duetime.widgets.payload import task_payload
+from duetime.widgets.text.task_text import task_text
+
+from tests.builders import LEASE, Clock, runs_of
+
+MORNING = datetime(2026, 11, 23, 8, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class Desk:
+    """A scheduler in UTC over a real store, an hourly task, and a hand that runs it."""
+
+    scheduler: Scheduler
+    store: Store
+    clock: Clock
+
+    def hourly(self, **policy: Any) -> str:
+        view = self.scheduler.schedule("Import", repeat="every hour at :00", repeat_policy=policy or None)
+        return view.record.task.id
+
+    def start(self, hour: int, minute: int = 0) -> list[Claim]:
+        self.clock.at = at(hour, minute)
+        ready = [Start(run.run_id) for run in self.store.claims.make_ready(limit=9)]
+        return self.store.claims.start(ready, worker="w", epoch=None, lease=LEASE)
+
+    def end(self, claims: list[Claim], outcome: Outcome = Done("imported")) -> None:  # noqa: B008 - a frozen value
+        settled = [settle(claim, outcome, now=self.clock(), jitter=0.0) for claim in claims]
+        assert set(self.store.claims.settle(settled)) <= {Verdict.SETTLED}
+
+    def run(self, start: int, end: tuple[int, int], outcome: Outcome = Done("imported")) -> None:  # noqa: B008 - as above
+        """Start what is due at an hour, and end it at a later time."""
+        claims = self.start(start)
+        assert claims
+        self.clock.at = at(*end)
+        self.end(claims, outcome)
+
+    def runs(self, task_id: str) -> dict[int, State]:
+        """Return the states of the runs by the hour that each is of."""
+        found: list[Run] = sorted(runs_of(self.store, task_id), key=lambda run: (run.scheduled_for, run.generation))
+        return {run.scheduled_for.hour: run.state for run in found}
+
+
+def at(hour: int, minute: int = 0) -> datetime:
+    return MORNING.replace(hour=hour, minute=minute)
+
+
+@pytest.fixture
+def desk(store: Store, clock: Clock) -> Desk:
+    clock.at = MORNING + timedelta(minutes=1)
+    return Desk(Scheduler(store, Planner(Handlers.load(entry_points=False), "UTC")), store, clock)
+
+
+# -- overlap
+
+
+def test_an_occurrence_that_falls_due_during_a_run_is_skipped_and_has_a_run_that_says_so(desk: Desk) -> None:
+    task_id = desk.hourly()
+    desk.run(9, (11, 30))
+    assert desk.runs(task_id) == {
+        9: State.SUCCEEDED, 10: State.SKIPPED, 11: State.SKIPPED, 12: State.SCHEDULED,
+    }  # fmt: skip
+    told = [event for event in desk.scheduler.history(EventFilter(task_id=task_id)).events if event.to_state]
+    skipped = [event for event in told if event.kind is EventKind.SKIPPED]
+    first = next(run for run in runs_of(desk.store, task_id) if run.scheduled_for == at(9))
+    assert [event.reason for event in skipped] == [f"run {first.id} was still open"] * 2
+    record = desk.scheduler.get(task_id).record
+    assert (record.run.number, record.run.missed) == (2, 2)
+    assert record.last_run is not None
+    assert record.last_run.id == first.id
+
+
+def test_a_long_run_writes_ten_skipped_runs_at_most_and_counts_all(desk: Desk) -> None:
+    view = desk.scheduler.schedule("Poll", repeat="every minute")
+    desk.clock.at = at(9)
+    claims = desk.start(9)
+    desk.clock.at = at(9, 30)
+    desk.end(claims)
+    assert [run.state for run in runs_of(desk.store, view.record.task.id)].count(State.SKIPPED) == 10
+    assert desk.scheduler.get(view.record.task.id).record.run.missed >= 30
+
+
+def test_what_passed_while_nothing_ran_is_counted_and_not_skipped(desk: Desk) -> None:
+    task_id = desk.hourly()
+    claims = desk.start(11, 30)  # the installation was down from 9:00
+    desk.end(claims)
+    assert desk.runs(task_id) == {9: State.SUCCEEDED, 12: State.SCHEDULED}
+    assert desk.scheduler.get(task_id).record.run.missed == 2
+
+
+def test_buffer_one_runs_the_first_that_fell_due_when_the_run_has_ended(desk: Desk) -> None:
+    task_id = desk.hourly(overlap="buffer_one")
+    desk.run(9, (12, 30))
+    assert desk.runs(task_id) == {
+        9: State.SUCCEEDED, 10: State.SCHEDULED, 11: State.SKIPPED, 12: State.SKIPPED,
+    }  # fmt: skip
+    claims = desk.start(12, 30)
+    assert [claim.run.scheduled_for.hour for claim in claims] == [10]
+    desk.end(claims)
+    assert desk.runs(task_id)[13] is State.SCHEDULED
+
+
+def test_buffer_all_runs_each_that_fell_due_one_after_the_other(desk: Desk) -> None:
+    task_id = desk.hourly(overlap="buffer_all")
+    desk.run(9, (12, 30))
+    ran = []
+    while claims := desk.start(12, 31):
+        ran += [claim.run.scheduled_for.hour for claim in claims]
+        desk.end(claims)
+    assert ran == [10, 11, 12]
+    assert desk.runs(task_id)[13] is State.SCHEDULED
+    assert desk.scheduler.get(task_id).record.run.number == 5
+
+
+# -- a pause after failures
+
+
+def test_a_task_pauses_after_failures_in_a_row_and_its_user_is_told_once(desk: Desk) -> None:
+    task_id = desk.hourly(pause_after=2)
+    desk.run(9, (9, 1), Failed("away"))
+    desk.run(10, (10, 1), Done("there"))
+    desk.run(11, (11, 1), Failed("away"))
+    assert not desk.scheduler.get(task_id).record.task.paused
+    desk.run(12, (12, 1), Failed("away"))
+    paused = desk.scheduler.get(task_id).record
+    assert (paused.task.paused, paused.run.scheduled_for) == (True, at(13))
+    assert [text for text in told(desk) if "paused" in text] == [
+        "away (paused: 2 runs in a row failed; resume it to go on)"
+    ]  # fmt: skip
+    assert desk.start(13) == []
+    event = desk.scheduler.history(EventFilter(task_id=task_id, kind=EventKind.PAUSED)).events[0]
+    assert (event.actor, event.reason) == ("duetime", "2 runs in a row failed")
+
+
+def test_a_resumed_task_counts_its_failures_anew(desk: Desk) -> None:
+    task_id = desk.hourly(pause_after=2)
+    desk.run(9, (9, 1), Failed("away"))
+    desk.run(10, (10, 1), Failed("away"))
+    desk.scheduler.reschedule(task_id, pause=False)
+    desk.run(11, (11, 1), Failed("away"))
+    assert not desk.scheduler.get(task_id).record.task.paused
+    desk.run(12, (12, 1), Failed("away"))
+    assert desk.scheduler.get(task_id).record.task.paused
+
+
+def test_a_task_that_tells_nothing_tells_that_it_pauses(desk: Desk) -> None:
+    view = desk.scheduler.schedule(
+        "Import", repeat="every hour at :00", repeat_policy={"pause_after": 1}, notify="never"
+    )
+    desk.run(9, (9, 1), Failed("away"))
+    assert told(desk) == ["away (paused: a run failed; resume it to go on)"]
+    assert desk.scheduler.get(view.record.task.id).record.task.paused
+
+
+def told(desk: Desk) -> list[str]:
+    return [message.text for message in reversed(desk.scheduler.inbox())]
+
+
+# -- dates
+
+
+def test_dates_are_left_out_of_a_recurrence(desk: Desk) -> None:
+    view = desk.scheduler.schedule(
+        "Stand-up", repeat="every day at 9:00", repeat_policy={"except": ["2026-11-24", "2026-11-25"]}
+    )
+    days = [coming.wall.day for coming in view.upcoming]
+    assert days[:3] == [23, 26, 27]
+    desk.run(9, (9, 5))
+    assert desk.scheduler.get(view.record.task.id).record.run.scheduled_for.day == 26
+    changed = desk.scheduler.reschedule(view.record.task.id, repeat_policy={"except": ["2026-11-26"]})
+    assert changed.record.run.scheduled_for.day == 24
+
+
+def test_a_first_day_that_is_left_out_moves_the_start(desk: Desk) -> None:
+    view = desk.scheduler.schedule("Stand-up", repeat="every day at 9:00", repeat_policy={"except": "2026-11-23"})
+    assert view.record.run.scheduled_for.day == 24
+
+
+# -- the argument
+
+
+@pytest.mark.parametrize(
+    ("policy", "problem"),
+    [
+        ({"overlap": "often"}, "skip, buffer_one"),
+        ({"pause_after": "soon"}, "1 to 100"),
+        ({"except": ["christmas"]}, "'christmas' is no date"),
+        ({"overlaps": "skip"}, "there is no 'overlaps'"),
+    ],
+)
+def test_a_policy_that_means_nothing_is_refused_with_what_is_accepted(
+    desk: Desk, policy: dict[str, Any], problem: str
+) -> None:
+    with pytest.raises(InvalidArgument, match=problem):
+        desk.hourly(**policy)
+
+
+def test_a_policy_is_of_recurring_tasks_alone(desk: Desk) -> None:
+    with pytest.raises(InvalidArgument, match="only a recurring task"):
+        desk.scheduler.schedule("Import", when="in 2 hours", repeat_policy={"pause_after": 3})
+    task_id = desk.hourly(pause_after=3)
+    assert desk.scheduler.reschedule(task_id, repeat="never").record.task.repeat_policy is None
+
+
+def test_a_policy_is_shown_replaced_and_removed(desk: Desk) -> None:
+    task_id = desk.hourly(overlap="buffer_one", pause_after=3)
+    shown = task_payload(desk.scheduler.get(task_id))
+    assert shown.repeat is not None
+    assert shown.repeat.policy == {"overlap": "buffer_one", "pause_after": 3}
+    assert "Policy: overlap buffer_one, pause_after 3." in task_text(shown)
+    desk.scheduler.reschedule(task_id, repeat_policy={"overlap": "buffer_all"})
+    kept = desk.scheduler.reschedule(task_id, title="Import mails").record.task.repeat_policy
+    assert kept is not None
+    assert kept.parts() == {"overlap": "buffer_all"}
+    assert desk.scheduler.reschedule(task_id, remove=["repeat_policy"]).record.task.repeat_policy is None
