@@ -220,6 +220,9 @@ def fill(store: Store) -> tuple[str, str]:
     chain = Chain(CHAIN, THEIRS, "alice", CANARY, task.timezone, NOON)
     store.chains.add(NewChain(chain, {"fetch": DependentTask(task, waiting, "alice", KEY, after=tuple(after))}))
     record = store.tasks.get(THEIRS, task.id)
+    behind, run_behind = a_task(**values)
+    waiting = replace(run_behind, state=State.WAITING, wake_at=None)
+    store.tasks.add(behind, waiting, actor="alice", after=[Dependency(task.id)])  # a replay lets it wait again
     claim = restarted(store, record)
     failed = settlement(
         claim,
