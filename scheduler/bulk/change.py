@@ -65,7 +65,8 @@ class TaskOutcome:
 class BulkResult:
     """The result of one call, or that which it would have (`dry_run`); refused tasks come first.
 
-    `undo` takes all of it back until `undo_until`. `repeated`: an earlier call with the same key did it.
+    `undo` takes all of it back until `undo_until`. `repeated`: an earlier call with the same key did it. `after` and
+    `before` are the bounds of its filter, as they were read.
     """
 
     verb: BulkVerb
@@ -76,6 +77,8 @@ class BulkResult:
     undo_until: datetime | None = None
     repeated: bool = False
     by_filter: bool = False
+    after: datetime | None = None
+    before: datetime | None = None
 
     @property
     def counts(self) -> Counter[Became]:

@@ -25,6 +25,7 @@ AHEAD = frozenset({"before"})
 """Bounds that may lie ahead: tasks due before friday are those that come before the next one."""
 
 
+LAST = datetime.max.replace(tzinfo=UTC)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _CURSOR = re.compile(r"([0-9]{16,17})\.(.+)")
 """A cursor of a list whose bounds were words, led by the moment at which these were read."""
@@ -40,17 +41,25 @@ class Bounds:
 
     @classmethod
     def of(
-        cls, cursor: str | None, now: datetime, zone: str | None, holidays: str = "", **given: Bound | None
+        cls,
+        cursor: str | None,
+        now: datetime,
+        zone: str | None,
+        holidays: str = "",
+        *,
+        to_come: bool = False,
+        **given: Bound | None,
     ) -> Bounds:
-        """Resolve the bounds that were given; raises InvalidArgument naming one."""
+        """Resolve the bounds that were given; raises InvalidArgument naming one. `to_come`: nothing of it is past."""
         words = any(not isinstance(bound, datetime | None) for bound in given.values())
         led = _CURSOR.fullmatch(cursor) if cursor and words else None
         if led is not None:
             cursor, now = led[2], min(now, _EPOCH + timedelta(microseconds=int(led[1])))
-        named = {name: bound for name, bound in given.items() if bound is not None}
-        instants = {
-            n: resolve_bound(bound, now=now, zone=zone, argument=n, holidays=holidays) for n, bound in named.items()
-        }
+        instants: dict[str, datetime] = {}
+        for name in sorted(given, key=lambda name: name not in AHEAD):  # the end first: others are read by it
+            bound, end = given[name], instants.get("before", LAST if to_come else None)
+            if bound is not None:
+                instants[name] = resolve_bound(bound, now=now, zone=zone, argument=name, end=end, holidays=holidays)
         return cls(instants, cursor, now if words else None)
 
     def following(self, cursor: str | None) -> str | None:
@@ -60,8 +69,16 @@ class Bounds:
         return f"{(self._read_at - _EPOCH) // timedelta(microseconds=1)}.{cursor}"
 
 
-def resolve_bound(given: Bound, *, now: datetime, zone: str | None, argument: str, holidays: str = "") -> datetime:
-    """Return the instant that `given` means, read as a bound named `argument`.
+def resolve_bound(
+    given: Bound,
+    *,
+    now: datetime,
+    zone: str | None,
+    argument: str,
+    end: datetime | None = None,
+    holidays: str = "",
+) -> datetime:
+    """Return the instant that `given` means, read as a bound named `argument` of a filter with this `end`.
 
     Wall times are those of `zone` (UTC when none is known). Raises InvalidArgument naming `argument`.
     """
@@ -70,7 +87,7 @@ def resolve_bound(given: Bound, *, now: datetime, zone: str | None, argument: st
     try:
         if isinstance(given, datetime):
             return (given if given.tzinfo else zones.place(given, home).instant).astimezone(UTC)
-        return read_bound(words, now=now, zone=home, ahead=argument in AHEAD, holidays=holidays)
+        return read_bound(words, now=now, zone=home, ahead=argument in AHEAD, end=end, holidays=holidays)
     except Unknown:
         return _translated(words, now, home.key, argument)
     except (Misread, OverflowError) as error:

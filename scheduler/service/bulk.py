@@ -61,7 +61,7 @@ class BulkService(ChangeService):
 
         Without `task_ids` it means the open tasks of the filter, and changes nothing unless `expect` is how many of
         them there are: else the result is that of a `dry_run`. A move is `to` a time, a day (each task keeps its time
-        of day) or so much later than each was (`1 day later`).
+        of day) or so much later than each was (`1 day later`). Words in `after` and `before` mean what is to come.
 
         Up to 1,000 tasks are changed in one transaction: all or none. Tasks that refuse the change stay as they are,
         and the result says why. More than 10,000 are refused.
@@ -70,10 +70,14 @@ class BulkService(ChangeService):
         """
         now, dry_run = self._store.now(), arguments.get("dry_run", False)
         after, before = arguments.get("after"), arguments.get("before")
-        bounds = Bounds.of(None, now, self._zone, self._holidays, after=after, before=before).instants
-        call = BulkCall.of(change, task_ids, replace(where, **bounds), arguments)
+        found = Bounds.of(None, now, self._zone, self._holidays, to_come=True, after=after, before=before)
+        call = BulkCall.of(change, task_ids, replace(where, **found.instants), arguments)
         if call.verb is BulkVerb.UNDO:
             return self._taken_back(call, now)
+        return replace(self._apply(call, now, dry_run=dry_run), **found.instants)
+
+    def _apply(self, call: BulkCall, now: datetime, *, dry_run: bool) -> BulkResult:
+        """Do what a call asks, or say what that would be."""
         decision = decision_of(call.verb, self._planner, now, call.to)
         earlier = [] if dry_run else self._earlier(call, now)
         if earlier:

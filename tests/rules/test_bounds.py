@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from duetime.scheduler.errors import InvalidArgument
-from duetime.scheduler.intake.bounds import resolve_bound
+from duetime.scheduler.intake.bounds import Bounds, resolve_bound
 from duetime.scheduler.rules.time import zones
 from hypothesis import given
 from hypothesis import strategies as st
@@ -114,6 +114,25 @@ def test_what_says_that_it_lies_ahead_does(text: str, means: str) -> None:
 )
 def test_tasks_due_before_a_day_are_those_before_the_one_that_comes(text: str, means: str) -> None:
     assert bound(text, "before") == means
+
+
+@pytest.mark.parametrize(
+    ("text", "end", "means"),
+    [
+        ("18:00", "20:00", "2026-11-21 18:00"),
+        ("16:00", "20:00", "2026-11-21 16:00"),
+        ("friday", "2026-11-29", "2026-11-27 00:00"),
+        ("friday", "sunday", "2026-11-20 00:00"),
+        ("friday", "now", "2026-11-20 00:00"),
+        ("12h", "next sunday", "2026-11-21 05:00"),
+        ("yesterday", "next sunday", "2026-11-20 00:00"),
+    ],
+)
+def test_a_day_or_a_time_is_the_next_where_that_is_before_the_end_of_the_filter(
+    text: str, end: str, means: str
+) -> None:
+    found = Bounds.of(None, NOW.astimezone(UTC), HOME, after=text, before=end).instants["after"]
+    assert f"{found.astimezone(zones.load(HOME)):%Y-%m-%d %H:%M}" == means
 
 
 @pytest.mark.parametrize("text", ["P1000000000Y", "999999999 years ago", "at " + "9" * 40, "@" + "9" * 40, "9" * 150])

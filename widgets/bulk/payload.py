@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 from duetime.scheduler.bulk.change import Became, BulkResult, BulkVerb, TaskOutcome
 from duetime.scheduler.foresight.task_view import row_of
 from duetime.scheduler.rules.time.times import utc
-from duetime.scheduler.views import TaskPage
+from duetime.scheduler.views import TaskFilter, TaskPage
 from duetime.widgets.outcome import MAX_SENTENCE_CHARS
 from duetime.widgets.payload import as_json, list_payload
 from duetime.widgets.quote import cut
@@ -58,7 +58,8 @@ def bulk_payload(result: BulkResult, most: int = MAX_ROWS_SHOWN) -> BulkListPayl
     """Return the payload of a result with rows for `most` of its tasks."""
     shown = result.outcomes[:most]
     counts = Counter(each.record.run.state for each in result.outcomes)
-    page = TaskPage(tuple(row_of(each.record, result.now) for each in shown), counts, now=result.now)
+    where = TaskFilter(after=result.after, before=result.before)
+    page = TaskPage(tuple(row_of(each.record, result.now) for each in shown), counts, now=result.now, where=where)
     rows = zip(list_payload(page).tasks, shown, strict=True)
     listed = as_json(list_payload(page)) | {"tasks": [_row(row, each) for row, each in rows]}
     return BulkListPayload.model_validate({**listed, "bulk": bulk_part(result, len(shown))})

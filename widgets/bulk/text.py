@@ -8,6 +8,7 @@ from duetime.widgets.bulk.payload import MAX_ROWS_SHOWN, BulkPart, bulk_part
 from duetime.widgets.outcome import LIST_TITLE_CHARS
 from duetime.widgets.payload import due
 from duetime.widgets.quote import quoted, sentences
+from duetime.widgets.text.list_text import window_in_words
 from duetime.widgets.text.task_text import THEIRS
 
 DONE = {
@@ -27,7 +28,14 @@ def bulk_text(result: BulkResult, most: int = MAX_ROWS_SHOWN) -> str:
     shown = result.outcomes[:most]
     part = bulk_part(result, len(shown))
     left_out = [f"{part.left_out} more are not shown."] if part.left_out else []
-    return "\n".join([sentences(headline(part), _next_step(result)), f"{THEIRS}.", *map(_line, shown), *left_out])
+    head = sentences(headline(part), _next_step(result))
+    return "\n".join([head, sentences(_window(result), f"{THEIRS}."), *map(_line, shown), *left_out])
+
+
+def _window(result: BulkResult) -> str:
+    """Say how the bounds of the filter were read, in the zone of the first task."""
+    window = window_in_words(result.after, result.before, result.outcomes[0].record.task.timezone)
+    return f"It means what is due {window}." if window else ""
 
 
 def headline(part: BulkPart) -> str:

@@ -183,7 +183,8 @@ def _short(instant: datetime, zone: str, now: datetime) -> str:
 def _unread_lines(page: TaskPage) -> Iterable[str]:
     shown = page.unread[:MAX_UNREAD_MESSAGES]
     lines = [_unread_line(message, page.now or message.created_at) for message in shown]
-    more = f" {page.unread_count - len(shown)} more are unread." if page.unread_count > len(shown) else ""
+    left = page.unread_count - len(shown)
+    more = f" {left} more {'is' if left == 1 else 'are'} unread." if left > 0 else ""
     return [*lines, f"Unread until get_task(task_id, history=true) has shown them.{more}"] if lines else []
 
 

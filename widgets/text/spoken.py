@@ -20,6 +20,7 @@ _DAYS_FROM: Final = timedelta(hours=36)
 _COMES: Final = {
     "dry_run": f"{WORDS['dry_run']}, nothing was stored: {{it}} would come {{due}}.",
     "overdue": "{it} is {word}: it was due {due}.",
+    "waiting": "{it} is {word} and starts by itself.{later}",
     "ready": "{it} is {word} to start. {time}",
     "stopping": "{it} is {word}: it was asked to stop.",
     "retrying": "{it} is {word} after a failure. {time}",
@@ -66,6 +67,7 @@ def first_sentence(task: TaskPayload) -> str:
         "word": word_of(found),
         "due": time,
         "time": f"Its time {'is' if due > now else 'was'} {time}.",
+        "later": f" It is due {time} at the earliest." if due > now else "",
         "ended": _ended(task, now) or time,
     }
     return sentence.format(**words)

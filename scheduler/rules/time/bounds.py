@@ -33,10 +33,19 @@ _EARLIER_DAYS = {"week": (0, 7), "month": (0, 31, 62), "year": (0, 365, 1461, 29
 """Days back in which a day that comes every week, month or year is looked for; 29 February comes in eight years."""
 
 
-def read_bound(text: str, *, now: datetime, zone: ZoneInfo, ahead: bool = False, holidays: str = "") -> datetime:
+def read_bound(
+    text: str,
+    *,
+    now: datetime,
+    zone: ZoneInfo,
+    ahead: bool = False,
+    end: datetime | None = None,
+    holidays: str = "",
+) -> datetime:
     """Return the instant (UTC) that bounds a filter; raise `Misread` or `Unknown`.
 
-    `ahead` reads what names no direction as what is to come: `friday`, `20:00`, `12h`.
+    `ahead` reads what names no direction as what is to come: `friday`, `20:00`, `12h`. A day or a time of day is also
+    read so where it then lies before the `end` of the filter: from 14:00 to 18:00 are hours of one day.
     """
     if len(text) > MAX_PHRASE_CHARS:
         raise Misread(f"is longer than {MAX_PHRASE_CHARS} characters")
@@ -50,7 +59,7 @@ def read_bound(text: str, *, now: datetime, zone: ZoneInfo, ahead: bool = False,
     if exact is not None:
         return exact.candidates[0][0].astimezone(UTC)
     found = _distance(clean, view, ahead=ahead)
-    return found or _started(parser.dated(clean), view, ahead=ahead)
+    return found or _started(parser.dated(clean), view, ahead=ahead, end=end)
 
 
 def _led(clean: str) -> str:
@@ -98,13 +107,13 @@ def _moved(span: Span, view: Viewpoint, sign: int) -> datetime:
     return (instant if span.months or span.days else view.now) + sign * span.elapsed
 
 
-def _started(clean: str, view: Viewpoint, *, ahead: bool) -> datetime:
+def _started(clean: str, view: Viewpoint, *, ahead: bool, end: datetime | None) -> datetime:
     """Read a day, a part of a day, a period or a time of day, and return its start."""
     row = tokens(clean)
     today = view.wall.date()
     months = _months(tokens(clean), today)
     if months:
-        return _nearest(months, time(), view, ahead=ahead) if len(months) > 1 else _placed(months[0], time(), view)
+        return _nearest(months, time(), view, ahead, end) if len(months) > 1 else _placed(months[0], time(), view)
     past = row.attempt(_last, today) or row.attempt(_this, today)
     clock, day = (past.clock, past) if past else (None, None)
     if not row.done:
@@ -114,7 +123,7 @@ def _started(clean: str, view: Viewpoint, *, ahead: bool) -> datetime:
         raise Unknown("is not understood")
     if day is None or day.every:
         days = _repeated(clean, day, today, view)
-        return _nearest(days, _start(clock, day), view, ahead=ahead)
+        return _nearest(days, _start(clock, day), view, ahead, end)
     return _placed(day.candidates[0], _start(clock, day), view)
 
 
@@ -166,12 +175,18 @@ def _repeated(clean: str, day: Day | None, today: date, view: Viewpoint) -> list
     return sorted(found)
 
 
-def _nearest(days: list[date], start: time, view: Viewpoint, *, ahead: bool) -> datetime:
-    """Return the latest that is past, or with `ahead` the first to come; a day alone is never today."""
+def _nearest(days: list[date], start: time, view: Viewpoint, ahead: bool, end: datetime | None) -> datetime:
+    """Return the latest that is past, or with `ahead` the first to come; a day alone is never today.
+
+    Without `ahead` it is also the first to come where that is before `end`.
+    """
     instants = [_placed(day, start, view) for day in days]
     today = datetime.combine(view.wall.date(), time())
     over = view.now if start != time() else zones.place(today, view.known()).instant - timedelta(microseconds=1)
-    return next(at for at in instants if at > view.now) if ahead else [at for at in instants if at <= over][-1]
+    coming = next((at for at in instants if at > view.now), None)
+    if coming is not None and (ahead or (end is not None and coming < end)):
+        return coming
+    return [at for at in instants if at <= over][-1]
 
 
 def _start(clock: Clock | None, day: Day | None) -> time:

@@ -20,6 +20,7 @@ from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import State
 from duetime.scheduler.views import TaskFilter
+from duetime.widgets.bulk.text import bulk_text
 
 from tests.builders import Clock
 from tests.contracts.store.test_store_series import MORNING, Desk, day
@@ -265,3 +266,13 @@ def test_a_filter_that_matches_more_than_one_call_changes_is_refused(
     with pytest.raises(InvalidArgument, match="more than 2 tasks match"):
         target.scheduler.change_many("cancel", where=TaskFilter(), expect=3)
     assert bulk.MAX_TASKS_CHANGED == 10_000
+
+
+def test_words_mean_what_is_to_come_and_the_answer_says_how_they_were_read(target: Desk) -> None:
+    three(target)
+    looked = target.scheduler.change_many("move", to="1 day later", after="tomorrow 15:00", before="tomorrow 17:00")
+    assert [each.record.task.title for each in looked.outcomes] == ["Mail John", "Call Ann"]
+    assert "It means what is due from" in bulk_text(looked)
+    alone = target.scheduler.change_many("cancel", after="friday")
+    assert alone.after is not None
+    assert alone.after > alone.now
