@@ -27,7 +27,7 @@ from duetime.scheduler.principal import LOCAL, Principal
 from duetime.scheduler.queue.remote import NoAnswer
 from duetime.scheduler.rules.estimates import UNKNOWN_ESTIMATE
 from duetime.scheduler.rules.limits.price import amount_of, money
-from duetime.scheduler.rules.states import TERMINAL
+from duetime.scheduler.rules.states import OPEN, TERMINAL
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import Attempt, InboxMessage, Run, State
 from duetime.scheduler.view_parts import RunLog
@@ -156,11 +156,26 @@ class Reader(RunReader):
 
     def explain(self, task_id: str, *, by: Principal = LOCAL) -> tuple[TaskView, Sequence[str]]:
         """Return a task, and why its run stands where it stands: always with an answer. Raises TaskNotFound."""
+        if is_chain_id(task_id):
+            return self._explained_chain(task_id, by)
         record, now = self._store.tasks.get(by.tenant, task_id), self._store.now()
         facts = self._facts(record)
         view = view_of(record, now, facts=facts)
         heir = self._explainer.heir(record) if self._explainer and record.run.state in UNSTARTED else Inherited()
         return view, (*explained(view.record, now, facts), *goes_early(heir, record, now))
+
+    def _explained_chain(self, chain_id: str, by: Principal) -> tuple[TaskView, Sequence[str]]:
+        """Return a chain, and what each step waits for that comes after no open one."""
+        found, now = self._store.chains.get(by.tenant, chain_id), self._store.now()
+        first = [
+            step for step in found.steps if step.record.run.state in OPEN and step.record.run.state != State.WAITING
+        ]
+        reasons = [
+            f"{step.name}: {reason}"
+            for step in first
+            for reason in explained(step.record, now, self._facts(step.record))
+        ]
+        return view_of_chain(found, now), reasons or ["nothing: all its steps have ended"]
 
     def _facts(self, record: TaskRecord) -> RunFacts:
         if record.run.state is State.WAITING:

@@ -79,13 +79,17 @@ class BulkService(ChangeService):
     def _apply(self, call: BulkCall, now: datetime, *, dry_run: bool) -> BulkResult:
         """Do what a call asks, or say what that would be."""
         decision = decision_of(call.verb, self._planner, now, call.to)
-        earlier = [] if dry_run else self._earlier(call, now)
+        by_filter = not call.task_ids
+        if dry_run or (by_filter and call.expect is None and not self._earlier(call, now)):
+            return previewed_result(self._meant(call), decision, now, by_filter=by_filter)
+        return self._change_named(call, decision, now)
+
+    def _change_named(self, call: BulkCall, decision: BulkDecision, now: datetime) -> BulkResult:
+        """Change the tasks that a call means, unless it repeats an earlier one."""
+        earlier = self._earlier(call, now)
         if earlier:
             return self._again(call, decision, earlier, now)
         records = self._meant(call)
-        by_filter = not call.task_ids
-        if dry_run or (by_filter and call.expect is None):
-            return previewed_result(records, decision, now, by_filter=by_filter)
         check_expected(call, records)
         return self._changed(call, decision, [record.task.id for record in records], now)
 

@@ -26,6 +26,7 @@ from duetime.scheduler.intake.validation import check_filter, check_key_text, ch
 from duetime.scheduler.principal import LOCAL, Principal
 from duetime.scheduler.records import Change
 from duetime.scheduler.request import Moment, as_content
+from duetime.scheduler.rules.states import OPEN
 from duetime.scheduler.task import Json
 from duetime.scheduler.views import TaskFilter, TaskRecord
 
@@ -140,6 +141,11 @@ def previewed_result(
 ) -> BulkResult:
     outcomes = [_would(record, decision) for record in records]
     return BulkResult(decision.verb, in_order(outcomes), now, dry_run=True, by_filter=by_filter)
+
+
+def would_be(record: TaskRecord, decision: BulkDecision) -> TaskRecord:
+    """Return an open task as a change would leave it; any other one as it is."""
+    return _would(record, decision).record if record.run.state in OPEN else record
 
 
 def _would(record: TaskRecord, decision: BulkDecision) -> TaskOutcome:

@@ -26,13 +26,13 @@ from duetime.scheduler.request import (
 )
 from duetime.scheduler.runtime import failpoints
 from duetime.scheduler.runtime.traces import NO_TRACING, SchedulingSpan, Tracing
-from duetime.scheduler.service.bulk import BulkService
+from duetime.scheduler.service.chains import ChainService
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import State, Task
 from duetime.scheduler.views import TaskRecord, TaskView
 
 
-class Scheduler(BulkService):
+class Scheduler(ChainService):
     """Schedule, read and change tasks. Thread-safe; every method is synchronous and returns what is stored.
 
     Methods raise the errors of `duetime.scheduler.errors`: InvalidArgument(s) for what cannot be understood,

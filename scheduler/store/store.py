@@ -79,7 +79,7 @@ class Store:
         self.dead_letters = DeadLetters(database, clock, cursors)
         self.run_history = RunHistory(database, cursors)
         self.run_logs = RunLogs(database)
-        self.batches = Batches(database, clock)
+        self.batches = Batches(database, clock, self.dependencies)
         self.inbox = Inbox(database, clock)
         self.deliveries = Deliveries(database, clock)
         self.workers = Workers(database, clock)

@@ -52,6 +52,20 @@ def decision_of(verb: BulkVerb, planner: Planner, now: datetime, to: Moment | No
     return BulkDecision(verb, _KINDS[verb], decide, lambda found: undo_of(found, now))
 
 
+def chain_move(to: Moment | None, due: datetime, zone: str, planner: Planner, now: datetime) -> BulkDecision:
+    """Return how the steps of a chain are moved that is `due` then: each keeps its distance from the first one."""
+    if to is None:
+        raise InvalidArgument("when", "it is missing", accepted="the new time", example="when='tomorrow 9am'")
+    frame = planner.times.frame(zone, moved=due)
+    start = resolve_moment(to, now=now, zone=zone, argument="when", frame=frame).instant
+
+    def decide(record: TaskRecord, _last: LastChange | None) -> Change:
+        own = max(record.run.scheduled_for + (start - due), start)
+        return decide_reschedule(record, Reschedule(when=own), planner, now)[0]
+
+    return BulkDecision(BulkVerb.MOVE, _KINDS[BulkVerb.MOVE], decide, lambda found: undo_of(found, now))
+
+
 def _cancelled(record: TaskRecord, now: datetime) -> Change:
     if record.run.state is State.CANCELLED and not record.beside:
         return Change(record.task, record.run)

@@ -7,11 +7,12 @@ from dataclasses import replace
 from datetime import datetime
 
 from duetime.scheduler.audit.entry import AuditEntry
-from duetime.scheduler.bulk.change import BatchWrite, Became, BulkDecision, StoredBatch, TaskOutcome
+from duetime.scheduler.bulk.change import BatchWrite, Became, BulkDecision, BulkVerb, StoredBatch, TaskOutcome
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments, Refused, TaskNotFound, UnreadableTask
 from duetime.scheduler.ids import is_id
 from duetime.scheduler.store.audit import entries
 from duetime.scheduler.store.bulk import memory
+from duetime.scheduler.store.chains.dependencies import Dependencies
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.database import Database
 from duetime.scheduler.store.database.dialects import dialect_of
@@ -19,7 +20,7 @@ from duetime.scheduler.store.lists import task_list
 from duetime.scheduler.store.schema.rows import CURRENT
 from duetime.scheduler.store.schema.tables.tasks import tasks
 from duetime.scheduler.store.statements import change as changing
-from duetime.scheduler.store.statements import damaged, event_log, read
+from duetime.scheduler.store.statements import damaged, event_log, links, read
 from duetime.scheduler.views import TaskFilter, TaskRecord
 from sqlalchemy import Connection, bindparam, select
 
@@ -31,8 +32,9 @@ _READ = read.TASK_AND_RUN.where(_THESE, CURRENT)
 class Batches:
     """Many tasks of a tenant at once. What a transaction changes is stored together with how it is taken back."""
 
-    def __init__(self, database: Database, now: Callable[[], datetime]) -> None:
+    def __init__(self, database: Database, now: Callable[[], datetime], dependencies: Dependencies) -> None:
         self._database = database
+        self._ending = dependencies.ending
         self._now = now
 
     def matching(self, tenant: str, where: TaskFilter, most: int) -> list[TaskRecord]:
@@ -79,6 +81,7 @@ class Batches:
         """Change these tasks in one transaction: each is decided by what it is then, and its change has its event.
 
         A task whose decision is refused stays as it is. The batch of `write` is stored with what became of each.
+        Of tasks that come after one another the last is cancelled first, and any other change begins with the first.
         `entry` makes the audit entry of the call. `takes_back` is the batch that this one takes back; nothing
         takes an undo back.
         """
@@ -87,8 +90,9 @@ class Batches:
             now = self._now()
             dialect_of(connection).lock_rows(connection, _LOCK, {"task_ids": list(task_ids), "tenant": tenant})
             found = {record.task.id: record for record in _records(connection, tenant, task_ids)}
-            there = [found[task_id] for task_id in task_ids if task_id in found]
-            done = [_one(connection, record, decision, write, now) for record in there]
+            order = links.in_order(connection, list(found), last_first=decision.verb is BulkVerb.CANCEL)
+            changed = {task_id: _one(connection, found[task_id], decision, write, now) for task_id in order}
+            done = [changed[task_id] for task_id in task_ids if task_id in changed]
             if takes_back is None:
                 memory.store(connection, tenant, with_outcomes(write.batch, done), write)
             else:
@@ -97,7 +101,7 @@ class Batches:
                 entries.store(connection, entry(done), now)
             return done
 
-        return self._database.write(work)
+        return self._ending(work)
 
 
 def with_outcomes(batch: StoredBatch, done: Sequence[TaskOutcome]) -> StoredBatch:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from graphlib import TopologicalSorter
 
 from duetime.scheduler.chain.dependency import DependentTask, Upstream
 from duetime.scheduler.errors import TaskNotFound
@@ -48,6 +49,9 @@ _RESULTS = (
     .where(dependencies.c.task_id == bindparam("of_task"), dependencies.c.tenant == bindparam("tenant"))
     .where(runs.c.ended_at.is_not(None), runs.c.started_at.is_not(None))
     .order_by(runs.c.ended_at)
+)
+_AMONG = select(dependencies.c.task_id, dependencies.c.upstream_id).where(
+    dependencies.c.task_id.in_(_IDS), dependencies.c.upstream_id.in_(_IDS)
 )
 _HAS_OPEN = select(dependencies.c.task_id).where(dependencies.c.task_id == bindparam("of_task"), OPEN).limit(1)
 _ON = select(dependencies.c.task_id, dependencies.c.ended_run).where(dependencies.c.upstream_id.in_(_IDS))
@@ -109,6 +113,16 @@ def results(connection: Connection, tenant: str, task_id: str) -> Mapping[str, J
     """Return the last results of what a task comes after, by task and by the name of its step."""
     rows = unreadable.rows(connection, _RESULTS, {"tenant": tenant, "of_task": task_id})
     return {name: row.result for row in rows for name in (row.task_id, row.name) if name}
+
+
+def in_order(connection: Connection, task_ids: Sequence[str], *, last_first: bool = False) -> list[str]:
+    """Return these tasks so that each follows those that it comes after, or the other way round."""
+    rows = connection.execute(_AMONG, {"task_ids": list(task_ids)}).all() if len(task_ids) > 1 else []
+    above: dict[str, list[str]] = {task_id: [] for task_id in task_ids}
+    for row in rows:
+        above[row.task_id].append(row.upstream_id)
+    order = list(TopologicalSorter(above).static_order())
+    return order[::-1] if last_first else order
 
 
 def held_back(connection: Connection, run: Run) -> Run:

@@ -51,8 +51,8 @@ def task_line(verb: str, task: TaskPayload, changes: FieldChanges = NO_CHANGES) 
     if task.paused and not tried:
         output.say(f"  it is held until `duetime reschedule {task.id} --resume`")
     if task.undo:
-        token = "" if task.state is State.CANCELLED else f" {task.undo}"
-        output.say(f"  undo within 30 s: duetime undo {task.id}{token}")
+        token = "" if task.state is State.CANCELLED and not task.chain else f" {task.undo}"
+        output.say(f"  undo within {'10 min' if task.chain else '30 s'}: duetime undo {task.id}{token}")
     warnings = [warning for warning in task.warnings or () if warning != DRY_RUN]
     for warning in (*warnings, *((task.repeat and task.repeat.notes) or ())):
         output.say(f"  note: {in_options(warning)}")

@@ -8,8 +8,13 @@ import pytest
 from duetime.scheduler.chain.chain import Chain, NewChain
 from duetime.scheduler.chain.dependency import Dependency, DependentTask
 from duetime.scheduler.errors import IdempotencyConflict, TaskNotFound
+from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.ids import new_chain_id
+from duetime.scheduler.intake.planner import Planner
+from duetime.scheduler.principal import Principal
 from duetime.scheduler.records import IdempotencyKey, NewTask
+from duetime.scheduler.request import AfterFailure
+from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import State
 from duetime.scheduler.views import ChainName, TaskFilter
@@ -84,3 +89,33 @@ def test_a_result_is_an_input_by_the_name_of_its_step_and_by_its_task(store: Sto
     fetch, load = (item.task.id for item in new.steps.values())
     store.claims.settle([settlement(restarted(store, added[0].record), result=[1])])
     assert store.dependencies.results(TENANT, load) == {fetch: [1], "fetch": [1]}
+
+
+def test_a_change_of_many_tasks_takes_those_that_come_after_one_another_in_their_order(store: Store) -> None:
+    alice = Principal(TENANT, "alice")
+    scheduler = Scheduler(store, Planner(Handlers.load(entry_points=False), "UTC", upstreams=store.dependencies.known))
+    chain_id, _ = store.chains.add(a_chain("fetch", "load", "report"))
+    ids = [record.task.id for _, record, _ in store.chains.get(TENANT, chain_id).steps]
+
+    def states() -> list[State]:
+        return [record.run.state for _, record, _ in store.chains.get(TENANT, chain_id).steps]
+
+    for order in (ids, ids[::-1]):
+        result = scheduler.change_many("cancel", order, by=alice)
+        assert [each.record.task.id for each in result.outcomes] == order
+        assert states() == [State.CANCELLED] * 3
+        scheduler.change_many("undo", undo=result.undo, by=alice)
+        assert states() == [State.SCHEDULED, State.WAITING, State.WAITING]
+
+
+def test_a_cancel_of_many_tells_of_those_that_go_on_by_it(store: Store) -> None:
+    freed: list[str] = []
+    store.dependencies.listen(freed.extend)
+    alice = Principal(TENANT, "alice")
+    scheduler = Scheduler(store, Planner(Handlers.load(entry_points=False), "UTC", upstreams=store.dependencies.known))
+    first = store.tasks.add(*a_task(), actor="alice").record.task.id
+    task, run = a_task()
+    anyway = [Dependency(first, AfterFailure.RUN_ANYWAY)]
+    store.tasks.add(task, replace(run, state=State.WAITING, wake_at=None), actor="alice", after=anyway)
+    scheduler.change_many("cancel", [first], by=alice)
+    assert freed == [task.id]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from duetime.scheduler.chain.steps import MAX_STEPS, STEP_PARTS
-from duetime.scheduler.errors import IdempotencyConflict, InvalidArgument, InvalidArguments, TaskNotFound
+from duetime.scheduler.errors import IdempotencyConflict, InvalidArgument, InvalidArguments, Refused, TaskNotFound
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.principal import Principal
@@ -226,3 +226,124 @@ def test_the_definition_costs_a_model_at_most_450_characters() -> None:
 
 def test_the_parts_of_a_step_are_those_of_its_type() -> None:
     assert STEP_PARTS.keys() == StepArguments.__annotations__.keys()
+
+
+def states(scheduler: Scheduler, chain_id: str) -> dict[str, State]:
+    view = scheduler.get(chain_id)
+    assert view.chain
+    return {step.name: step.state for step in view.chain.steps}
+
+
+def test_one_cancel_ends_all_open_steps_and_one_undo_brings_them_back(
+    scheduler: Scheduler, store: Store, clock: Clock
+) -> None:
+    view = scheduler.schedule("Report", steps=DIAMOND)
+    assert view.chain
+    chain_id = view.chain.id
+    clock.forward(hours=1)
+    end(store, view.chain.steps[0].task_id)
+    before = states(scheduler, chain_id)
+    cancelled = scheduler.cancel(chain_id, reason="not needed")
+    assert cancelled.undo
+    assert set(states(scheduler, chain_id).values()) == {State.SUCCEEDED, State.CANCELLED}
+    assert "already" in scheduler.cancel(chain_id).warnings[0]
+    scheduler.act(chain_id, "undo", undo=cancelled.undo)
+    assert states(scheduler, chain_id) == before
+    for name, state in before.items():
+        assert (name, state) in {("fetch", State.SUCCEEDED), ("left", State.SCHEDULED), ("right", State.SCHEDULED)} | {
+            ("report", State.WAITING)
+        }
+
+
+def test_a_cancelled_chain_that_never_ran_waits_again_as_before_after_the_undo(
+    scheduler: Scheduler, store: Store, clock: Clock
+) -> None:
+    view = scheduler.schedule("Report", steps=DIAMOND)
+    assert view.chain
+    chain_id = view.chain.id
+    cancelled = scheduler.cancel(chain_id)
+    assert set(states(scheduler, chain_id).values()) == {State.CANCELLED}
+    assert cancelled.record.run.state is State.CANCELLED
+    assert "already" in scheduler.cancel(chain_id).warnings[0]
+    scheduler.change_many("undo", undo=cancelled.undo)
+    assert states(scheduler, chain_id)["report"] is State.WAITING
+    clock.forward(hours=1)
+    for step in view.chain.steps:
+        end(store, step.task_id)
+    assert set(states(scheduler, chain_id).values()) == {State.SUCCEEDED}
+
+
+def test_a_chain_moves_as_a_whole_and_its_steps_keep_their_distance(scheduler: Scheduler, clock: Clock) -> None:
+    steps: list[StepArguments] = [FETCH, {"name": "mail", "after": ["fetch"], "when": "in 3 hours"}]
+    chain_id = scheduler.schedule("Report", steps=steps).record.task.id
+    moved = scheduler.reschedule(chain_id, when="in 5 hours")
+    assert moved.chain
+    hours = [(step.due - clock()).total_seconds() / 3600 for step in moved.chain.steps]
+    assert (hours, states(scheduler, chain_id)) == ([5, 7], {"fetch": State.SCHEDULED, "mail": State.WAITING})
+    back = scheduler.act(chain_id, "undo", undo=moved.undo).chain
+    assert back
+    assert [(step.due - clock()).total_seconds() / 3600 for step in back.steps] == [1, 3]
+
+
+def test_a_chain_is_held_and_let_go_as_a_whole(scheduler: Scheduler) -> None:
+    chain_id = scheduler.schedule("Report", steps=DIAMOND).record.task.id
+    assert scheduler.reschedule(chain_id, pause=True).record.task.paused
+    assert not scheduler.reschedule(chain_id, pause=False).record.task.paused
+
+
+def test_a_chain_that_has_ended_cannot_be_changed_and_no_other_task_is(
+    scheduler: Scheduler, store: Store, clock: Clock
+) -> None:
+    view = scheduler.schedule("Report", steps=[FETCH])
+    other = scheduler.schedule("Call John", when="in 9 hours").record.task.id
+    assert view.chain
+    clock.forward(hours=1)
+    end(store, view.chain.steps[0].task_id)
+    for change in (scheduler.cancel, lambda chain_id: scheduler.reschedule(chain_id, when="in 1 hour")):
+        with pytest.raises(Refused):
+            change(view.chain.id)
+    assert scheduler.get(other).record.run.state is State.SCHEDULED
+
+
+@pytest.mark.parametrize("given", [{"title": "Other"}, {"priority": "high", "when": "tomorrow"}, {}])
+def test_what_only_a_step_has_is_refused_for_a_chain(scheduler: Scheduler, given: Any) -> None:
+    chain_id = scheduler.schedule("Report", steps=DIAMOND).record.task.id
+    with pytest.raises(InvalidArgument, match="Accepted: when, timezone, pause"):
+        scheduler.reschedule(chain_id, **given)
+
+
+def test_a_repeated_cancel_of_a_chain_changes_nothing_and_says_so(scheduler: Scheduler) -> None:
+    chain_id = scheduler.schedule("Report", steps=[FETCH]).record.task.id
+    first = scheduler.reschedule(chain_id, when="in 5 hours", idempotency_key="k1")
+    again = scheduler.reschedule(chain_id, when="in 5 hours", idempotency_key="k1")
+    assert (again.undo, "repeats" in again.warnings[0]) == (first.undo, True)
+
+
+def test_a_replay_of_the_failed_step_lets_go_on_what_had_ended_with_it(
+    scheduler: Scheduler, store: Store, clock: Clock
+) -> None:
+    view = scheduler.schedule("Report", steps=[*DIAMOND, {"name": "mail", "after": ["report"]}])
+    assert view.chain
+    ids = {step.name: step.task_id for step in view.chain.steps}
+    clock.forward(hours=1)
+    end(store, ids["fetch"], State.FAILED, error="no rows", dead_letter=True)
+    assert set(states(scheduler, view.chain.id).values()) == {State.FAILED}
+    run_id = store.tasks.get("local", ids["fetch"]).run.id
+    scheduler.replay([run_id])
+    assert states(scheduler, view.chain.id) == {
+        "fetch": State.SCHEDULED, "left": State.WAITING, "right": State.WAITING, "report": State.WAITING,
+        "mail": State.WAITING,
+    }  # fmt: skip
+    for task_id in ids.values():
+        end(store, task_id)
+    assert set(states(scheduler, view.chain.id).values()) == {State.SUCCEEDED}
+
+
+def test_why_a_chain_is_not_further_is_explained_by_its_first_open_steps(scheduler: Scheduler) -> None:
+    chain_id = scheduler.schedule("Report", steps=DIAMOND).record.task.id
+    view, reasons = scheduler.explain(chain_id)
+    assert view.chain
+    assert [reason.partition(" (")[0] for reason in reasons] == [
+        "fetch: its time: Tue 24 Nov 2026 06:00 America/Denver"
+    ]
+    assert scheduler.attempts(chain_id) == []

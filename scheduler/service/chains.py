@@ -1,0 +1,152 @@
+"""The part of the service that changes a whole chain: all its open steps in one transaction, with one undo."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
+from functools import partial
+from typing import Any, Final, Unpack
+
+from duetime.scheduler import remedies
+from duetime.scheduler.bulk.change import Became, BulkDecision, BulkResult, BulkVerb
+from duetime.scheduler.chain.chain import ChainRecord, view_of_chain
+from duetime.scheduler.errors import InvalidArgument, Refused
+from duetime.scheduler.ids import is_chain_id
+from duetime.scheduler.intake.changes.actions import UNDO
+from duetime.scheduler.intake.changes.bulk import chain_move, decision_of
+from duetime.scheduler.intake.idempotency import REPEATED
+from duetime.scheduler.principal import LOCAL
+from duetime.scheduler.records import Change, LastChange
+from duetime.scheduler.request import ActionOnTask, CallArguments, Moment, RescheduleArguments, RescheduleCall, apart
+from duetime.scheduler.rules.changes import ALREADY_CANCELLED
+from duetime.scheduler.rules.states import OPEN
+from duetime.scheduler.service.bulk import BulkService
+from duetime.scheduler.service.bulk_call import EVERYTHING, BulkArguments, BulkCall, would_be
+from duetime.scheduler.views import TaskRecord, TaskView
+
+_OF_CHAINS: Final = ("when", "timezone", "pause")
+"""Arguments of a reschedule that a whole chain has; the others are those of a step."""
+
+
+class ChainService(BulkService):
+    """Cancels, moves, pauses and resumes chains: the calls for a task take the id of a chain as well."""
+
+    def cancel(self, task_id: str, *, reason: str | None = None, **call: Unpack[CallArguments]) -> TaskView:
+        """Cancel a task; `undo` of the view takes it back for 30 s. Cancelling twice changes nothing.
+
+        Of a chain, all open steps are cancelled in one transaction, and `undo` takes that back for 10 minutes.
+        """
+        if not is_chain_id(task_id):
+            return super().cancel(task_id, reason=reason, **call)
+        found = self._chain_to_change(task_id, call)
+        decision = decision_of(BulkVerb.CANCEL, self._planner, self._store.now(), None)
+        return self._change_chain(found, decision, {"reason": reason}, call)
+
+    def reschedule(self, task_id: str, **arguments: Unpack[RescheduleCall]) -> TaskView:
+        """Change what is given (see `Reschedule`) and return the task; everything else stays.
+
+        Like `cancel` and `act` it takes `CallArguments` as well: a repeat changes nothing and says so. Raises
+        IdempotencyConflict as `schedule` does. A chain is moved, paused and resumed as a whole: `when` is the time of
+        its next step, and the others keep their distance from it.
+        """
+        if not is_chain_id(task_id):
+            return super().reschedule(task_id, **arguments)
+        dry_run = arguments.pop("dry_run", False)
+        call, wanted = apart(arguments)
+        found, given = self._chain_to_change(task_id, call), _given(wanted)
+        decision = self._decision(found, given, self._store.now())
+        return self._tried_chain(found, decision) if dry_run else self._change_chain(found, decision, given, call)
+
+    def act(
+        self,
+        task_id: str,
+        action: ActionOnTask,
+        *,
+        minutes: int | None = None,
+        until: Moment | None = None,
+        undo: str | None = None,
+        **call: Unpack[CallArguments],
+    ) -> TaskView:
+        """Do what a card's button asks for: snooze (by minutes or until a time), run_now, skip_next, undo or done.
+
+        Of a whole chain a change can be undone; the rest is done to a step.
+        """
+        if not is_chain_id(task_id):
+            return super().act(task_id, action, minutes=minutes, until=until, undo=undo, **call)
+        if action != UNDO:
+            raise Refused(
+                f"{action!r} is for one task, and {task_id} is a chain: name the step.",
+                argument="task_id",
+                remedy=remedies.Inspect(task_id),
+            )
+        self.change_many(BulkVerb.UNDO, undo=undo, by=call.get("by", LOCAL))
+        return self.get(task_id, by=call.get("by", LOCAL))
+
+    def _chain_to_change(self, chain_id: str, call: CallArguments) -> ChainRecord:
+        if call.get("revision") not in {None, 1}:
+            raise InvalidArgument("revision", "a chain has none", accepted="1, or none", example="revision=1")
+        return self._store.chains.get(call.get("by", LOCAL).tenant, chain_id)
+
+    def _decision(self, found: ChainRecord, given: Mapping[str, Any], now: datetime) -> BulkDecision:
+        """Return what a reschedule does to each open step."""
+        if "pause" in given and len(given) > 1:
+            raise InvalidArgument("pause", "a chain is moved or paused", accepted="one of when, pause")
+        if "pause" in given:
+            return decision_of(BulkVerb.PAUSE if given["pause"] else BulkVerb.RESUME, self._planner, now, None)
+        zone = given.get("timezone") or found.chain.timezone
+        due = [step.record.run.scheduled_for for step in found.steps if step.record.run.state in OPEN]
+        if not due:
+            raise Refused(f"all steps of {found.chain.id} have ended.", remedy=remedies.Inspect(found.chain.id))
+        return chain_move(given.get("when"), min(due), zone, self._planner, now)
+
+    def _change_chain(
+        self, found: ChainRecord, decision: BulkDecision, given: Mapping[str, Any], call: CallArguments
+    ) -> TaskView:
+        """Change the open steps, and return the chain as it is then. Raises Refused where no step can be changed."""
+        by = call.get("by", LOCAL)
+        steps = [step.record.task.id for step in found.steps]
+        content = {"change": decision.verb.value, "chain": found.chain.id, **(call.get("raw") or given)}
+        content.pop("revision", None)
+        known = call.get("raw") is not None or call.get("idempotency_key") is not None
+        asked: BulkArguments = {"idempotency_key": call.get("idempotency_key"), "by": by, "reason": given.get("reason")}
+        bulk = BulkCall.of(decision.verb, steps, EVERYTHING, {**asked, "raw": content if known else None})
+        result = self._change_named(bulk, replace(decision, decide=partial(_of_open, decision)), self._store.now())
+        if result.counts[Became.REFUSED] == len(steps):
+            why = next(each.why for each in result.outcomes) or f"all steps of {found.chain.id} have ended."
+            raise Refused(why, argument="task_id", remedy=remedies.Inspect(found.chain.id))
+        view = view_of_chain(self._store.chains.get(by.tenant, found.chain.id), self._store.now())
+        return replace(view, undo=result.undo, warnings=_said(result))
+
+    def _tried_chain(self, found: ChainRecord, decision: BulkDecision) -> TaskView:
+        """Return the chain as it would be after a change."""
+        steps = tuple(step._replace(record=would_be(step.record, decision)) for step in found.steps)
+        return view_of_chain(replace(found, steps=steps), self._store.now())
+
+
+def _of_open(decision: BulkDecision, record: TaskRecord, last: LastChange | None) -> Change:
+    """Decide about an open step; one that has ended stays as it is."""
+    if record.run.state not in OPEN and decision.verb is not BulkVerb.CANCEL:
+        raise Refused(f"{record.task.id} has ended.")
+    return decision.decide(record, last)
+
+
+def _said(result: BulkResult) -> tuple[str, ...]:
+    if result.repeated:
+        return (REPEATED,)
+    return (ALREADY_CANCELLED,) if result.verb is BulkVerb.CANCEL and not result.counts[Became.CHANGED] else ()
+
+
+def _given(wanted: RescheduleArguments) -> Mapping[str, Any]:
+    """Return the arguments that are given. Raises InvalidArgument for one that a chain has not."""
+    given = {name: value for name, value in wanted.items() if value is not None and value not in (False, (), [])}
+    given |= {"pause": False} if wanted.get("pause") is False else {}
+    wrong = next((name for name in given if name not in _OF_CHAINS), None)
+    if wrong or not given:
+        raise InvalidArgument(
+            wrong or "changes",
+            "this can be changed of a step, not of a whole chain" if wrong else "nothing to change was given",
+            accepted=", ".join(_OF_CHAINS),
+            example="when='tomorrow 9am'",
+        )
+    return given
