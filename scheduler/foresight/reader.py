@@ -275,8 +275,9 @@ class Reader(RunReader):
         return [view_of(record, now) for record in found], following
 
     def attempts(self, task_id: str, *, by: Principal = LOCAL) -> Sequence[Attempt]:
-        """Return every attempt of every run of a task, oldest first."""
-        return self._store.history.attempts(by.tenant, task_id)
+        """Return every attempt of every run of a task, oldest first; of a chain, those of its steps one by one."""
+        task_ids = self.tasks_of(task_id, by=by)
+        return [each for name in task_ids for each in self._store.history.attempts(by.tenant, name)]
 
     def inbox(self, *, limit: int = 20, of: str | None = None, by: Principal = LOCAL) -> Sequence[InboxMessage]:
         """Return outcomes that the user has not read yet, newest first: `of` a task, or those whose ids begin so."""

@@ -1,5 +1,6 @@
 /* The buttons of a card: only those that its state allows, in one row that wraps. */
 
+import { isChain } from "./chain.js";
 import { h, icon } from "./dom.js";
 import { t } from "./language.js";
 import { hasEnded, isStored } from "./words.js";
@@ -22,6 +23,7 @@ export function actionsView(card) {
 function buttonsFor(card) {
   const { task } = card;
   const [ended, movable] = [hasEnded(task), MOVABLE.has(task.state)];
+  if (isChain(task)) return ended ? [] : [opener(card, "change", "calendar", t("button.change")), cancelButton(card), pauseButton(card)];
   return [
     task.unread?.length ? doneButton(card) : "",
     SNOOZABLE.has(task.state) || (movable && isNear(card)) ? opener(card, "snooze", "moon", t("button.snooze")) : "",
@@ -85,17 +87,22 @@ function cancelButton(card) {
   return actButton(card, "cancel", "ban", t("button.cancel"), run, "danger");
 }
 
+function pauseButton(card) {
+  const { paused, revision } = card.task;
+  const pause = (wish) => card.act(wish ? "pause" : "resume", "reschedule_task", { revision, pause: wish });
+  return paused
+    ? actButton(card, "pause", "play", t("button.resume"), () => pause(false))
+    : actButton(card, "pause", "pause", t("button.pause"), () => pause(true));
+}
+
 /** Pause or resume, skip, run now: what is needed less often. */
 export function moreButtons(card) {
   const { task, env } = card;
   const revision = task.revision;
   const act = (action) => card.act(action, "act_on_task", { action, revision });
-  const pause = (wish) => card.act(wish ? "pause" : "resume", "reschedule_task", { revision, pause: wish });
   return [
     opener(card, "edit", "pencil", t("button.edit")),
-    task.paused
-      ? actButton(card, "pause", "play", t("button.resume"), () => pause(false))
-      : actButton(card, "pause", "pause", t("button.pause"), () => pause(true)),
+    pauseButton(card),
     task.repeat ? actButton(card, "skip_next", "skip", t("button.skip_next"), () => act("skip_next")) : "",
     task.state === "running" ? "" : actButton(card, "run_now", "play", t("button.run_now"), () => act("run_now")),
     env.bridge.capabilities.downloadFile ? actButton(card, "calendar", "calendar", t("button.calendar"), () => card.keep()) : "",

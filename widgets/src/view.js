@@ -5,6 +5,7 @@ import { fact, h, icon } from "./dom.js";
 import { city, day, inOwnZone, leaf, moment, placed, relative, timeOfDay, wall } from "./format.js";
 import { inside, listed, parts, t } from "./language.js";
 import { actionsView } from "./actions.js";
+import { chainFact } from "./chain.js";
 import { noteWords } from "./notes.js";
 import { deliveryFact, failureNotice, logFact, progressFact, resultFact } from "./outcome.js";
 import { panelView } from "./panels.js";
@@ -108,7 +109,7 @@ function changedView(changes) {
 }
 
 function factsView(card) {
-  const rows = [repeatFact(card), deadlineFact(card), progressFact(card.task), waitingFact(card), needsFact(card.task), lastFact(card), resultFact(card), logFact(card), deliveryFact(card.task), ownerFact(card.task)];
+  const rows = [repeatFact(card), chainFact(card.task), deadlineFact(card), progressFact(card.task), waitingFact(card), needsFact(card.task), lastFact(card), resultFact(card), logFact(card), deliveryFact(card.task), ownerFact(card.task)];
   return h("dl", { class: "facts" }, rows);
 }
 

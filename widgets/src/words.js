@@ -31,7 +31,7 @@ export function hasEnded(task) {
 
 /** Whether there is a task behind this answer; the answer to a dry run has no real id. */
 export function isStored(task) {
-  return /^t_.{12}$/.test(task.id ?? "");
+  return /^[ct]_.{12}$/.test(task.id ?? "");
 }
 
 /** Which look a task has now: its state, unless something stands before it. What is held back looks so, by the same word. */
@@ -54,7 +54,7 @@ export function wordsOf(look) {
 
 /** A sentence of the server, which is English, for people, to whom ids say nothing. */
 export function withoutIds(text) {
-  return text.replace(/\bt_[0-9a-z]{12}\b/g, english("model.another_task"));
+  return text.replace(/\b[ct]_[0-9a-z]{12}\b/g, english("model.another_task"));
 }
 
 /** Text of users beside ours, as a quotation that it cannot close, without characters that could disguise it. */

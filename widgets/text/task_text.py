@@ -176,8 +176,7 @@ def _moves(task: TaskPayload) -> str:
     if task.id == DRY_RUN_ID:
         return "The same call without dry_run does it."
     if task.chain and not task.chain.step:
-        undo = f'act_on_task(task_id="{task.id}", action="undo", undo="{task.undo}") or change_tasks(change="undo", '
-        back = f'{undo}undo="{task.undo}") undoes this within 10 min. ' if task.undo else ""
+        back = f'change_tasks(change="undo", undo="{task.undo}") undoes this within 10 min. ' if task.undo else ""
         open_ones = "reschedule_task (when, pause), cancel_task or " if task.state in OPEN else ""
         return f'{back}{open_ones}get_task(task_id="{task.id}", ...); a step by its own id.'
     this = f'(task_id="{task.id}", ...), revision {task.revision}.'

@@ -1,0 +1,74 @@
+"""The card of a chain: its progress, each step with its state, and buttons for all of it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.widgets.chat import Chat
+from tests.widgets.sample import NOW, a_task, stamp
+
+pytestmark = pytest.mark.browser
+
+CHAIN = "c_7k3m9qx2w4hb"
+STATES = {
+    "fetch": "succeeded",
+    "clean": "failed",
+    "load": "running",
+    "report": "waiting",
+    "mail": "waiting",
+}
+
+
+def a_chain(**parts: Any) -> dict[str, Any]:
+    steps: list[dict[str, Any]] = [
+        {"name": name, "id": f"t_{name:0<12}", "action": "webhook", "state": state, "when": stamp(NOW)}
+        for name, state in STATES.items()
+    ]
+    steps[1]["why"] = "HTTP 404 from https://example.org/rows"
+    chain = {"id": CHAIN, "title": "Weekly report", "done": 1, "of": len(steps), "failed": ["clean"], "steps": steps}
+    given = {
+        "id": CHAIN,
+        "title": "Weekly report",
+        "action": "chain",
+        "state": "running",
+        "revision": 1,
+        "delivery": None,
+    }
+    return a_task(due=NOW - timedelta(minutes=2), **{**given, "chain": chain, **parts})
+
+
+def test_a_chain_shows_its_progress_and_each_step_with_its_state_and_why_one_failed(chat: Chat) -> None:
+    chat.show_task(a_chain())
+    steps = chat.card.locator(".chain li")
+    assert [text.split("\n")[0] for text in steps.all_inner_texts()] == [
+        "fetch Succeeded", "clean Failed", "load Running", "report Waiting", "mail Waiting",
+    ]  # fmt: skip
+    expect(steps.nth(1)).to_contain_text("HTTP 404 from https://example.org/rows")
+    expect(chat.card.locator(".facts")).to_contain_text("1 of 5 steps done")
+
+
+def test_its_buttons_change_all_of_it(chat: Chat) -> None:
+    chat.show_task(a_chain())
+    assert chat.card.get_by_role("group").get_by_role("button").all_inner_texts() == ["Move", "Cancel", "Pause"]
+    chat.press("Cancel")
+    assert chat.calls()[-1] == ("cancel_task", {"task_id": CHAIN, "revision": 1})
+
+
+def test_a_step_says_which_chain_it_is_of(chat: Chat) -> None:
+    step = {"id": CHAIN, "title": "Weekly report", "step": "load", "done": 1, "of": 5}
+    chat.show_task(a_task(chain=step))
+    expect(chat.card.locator(".facts")).to_contain_text("Weekly report, load")
+
+
+@pytest.mark.parametrize(("theme", "width"), [("light", 520), ("dark", 320)])
+def test_nothing_of_it_is_wider_than_its_frame(chat: Chat, theme: str, width: int) -> None:
+    chat.page.set_viewport_size({"width": width + 42, "height": 900})
+    chat.page.locator("#chat").evaluate("(stage, theme) => (stage.className = `stage ${theme}`)", theme)
+    chat.show_task(a_chain(), theme=theme)
+    expect(chat.card.locator(".chain li")).to_have_count(len(STATES))
+    wider = "() => document.documentElement.scrollWidth > document.documentElement.clientWidth"
+    assert chat.frame.evaluate(wider) is False

@@ -1,0 +1,31 @@
+/* A chain on the card: how far it is and each step with its state; of a single step, which one of which chain it is. */
+
+import { bar, fact, h, icon } from "./dom.js";
+import { t } from "./language.js";
+import { wordsOf } from "./words.js";
+
+const MAX_SHOWN = 20;
+
+/** Whether the answer is about a whole chain. */
+export function isChain({ chain }) {
+  return Boolean(chain && !chain.step);
+}
+
+export function chainFact({ chain }) {
+  if (!chain) return "";
+  const progress = t("chain.progress", { done: chain.done, of: chain.of });
+  if (!isChain({ chain })) return fact("stack", t("chain.name"), h("bdi", {}, chain.title), ", ", h("bdi", {}, chain.step), h("span", { class: "summary" }, progress));
+  const steps = chain.steps ?? [];
+  return fact("stack", t("chain.name"), progress,
+    h("span", { class: `laxity tone-${chain.failed ? "danger" : "info"}` }, bar(chain.of ? chain.done / chain.of : 0, { start: true })),
+    h("ol", { class: "chain" }, steps.slice(0, MAX_SHOWN).map(stepView)),
+    steps.length > MAX_SHOWN ? h("span", { class: "summary" }, t("chain.more", { number: steps.length - MAX_SHOWN })) : "");
+}
+
+/** One step: its state as a sign and a word, its name, and why it failed. */
+function stepView({ name, title, state, why }) {
+  const { word, picture, tone } = wordsOf(state);
+  return h("li", { class: `tone-${tone}`, "data-state": state },
+    icon(picture), h("span", {}, h("bdi", {}, title ?? name), " ", h("span", { class: "toned" }, word),
+      why ? h("span", { class: "summary" }, h("bdi", {}, why)) : ""));
+}
