@@ -42,10 +42,12 @@ _KNOWN = (
     .join_from(tasks, runs, (runs.c.task_id == tasks.c.id) & CURRENT)
     .where(tasks.c.tenant == bindparam("tenant"), tasks.c.id.in_(_IDS))
 )
+_own, _before = chain_steps.alias("own"), chain_steps.alias("before")
 _RESULTS = (
-    select(runs.c.task_id, runs.c.result, chain_steps.c.name)
+    select(runs.c.task_id, runs.c.result, _before.c.name)
     .join_from(dependencies, runs, runs.c.task_id == dependencies.c.upstream_id)
-    .outerjoin(chain_steps, chain_steps.c.task_id == runs.c.task_id)
+    .outerjoin(_own, _own.c.task_id == dependencies.c.task_id)
+    .outerjoin(_before, (_before.c.task_id == runs.c.task_id) & (_before.c.chain_id == _own.c.chain_id))
     .where(dependencies.c.task_id == bindparam("of_task"), dependencies.c.tenant == bindparam("tenant"))
     .where(runs.c.ended_at.is_not(None), runs.c.started_at.is_not(None))
     .order_by(runs.c.ended_at)
@@ -110,9 +112,9 @@ def upstreams(connection: Connection, tenant: str, task_id: str) -> list[Upstrea
 
 
 def results(connection: Connection, tenant: str, task_id: str) -> Mapping[str, Json]:
-    """Return the last results of what a task comes after, by task and by the name of its step."""
+    """Return the last results of what a task comes after: steps of its chain by names, others by ids."""
     rows = unreadable.rows(connection, _RESULTS, {"tenant": tenant, "of_task": task_id})
-    return {name: row.result for row in rows for name in (row.task_id, row.name) if name}
+    return {row.name or row.task_id: row.result for row in rows}
 
 
 def in_order(connection: Connection, task_ids: Sequence[str], *, last_first: bool = False) -> list[str]:

@@ -83,12 +83,15 @@ def test_a_step_knows_its_chain_and_other_tasks_have_none(store: Store) -> None:
     }
 
 
-def test_a_result_is_an_input_by_the_name_of_its_step_and_by_its_task(store: Store) -> None:
+def test_a_result_is_an_input_by_the_name_of_its_step_and_elsewhere_by_its_task(store: Store) -> None:
     new = a_chain("fetch", "load")
     _, added = store.chains.add(new)
     fetch, load = (item.task.id for item in new.steps.values())
     store.claims.settle([settlement(restarted(store, added[0].record), result=[1])])
-    assert store.dependencies.results(TENANT, load) == {fetch: [1], "fetch": [1]}
+    assert store.dependencies.results(TENANT, load) == {"fetch": [1]}
+    task, run = a_task()
+    store.tasks.add(task, run, actor="alice", after=[Dependency(fetch)])
+    assert store.dependencies.results(TENANT, task.id) == {fetch: [1]}
 
 
 def test_a_change_of_many_tasks_takes_those_that_come_after_one_another_in_their_order(store: Store) -> None:
