@@ -91,11 +91,26 @@ class Overlap(StrEnum):
     BUFFER_ALL = "buffer_all"
 
 
+class Coalesce(StrEnum):
+    """The occurrence that runs for all that were missed while nothing ran; or each of them."""
+
+    LATEST = "latest"
+    EARLIEST = "earliest"
+    ALL = "all"
+
+
 @dataclass(frozen=True, slots=True)
 class RepeatPolicy:
-    """How a recurring task behaves: `overlap`, a pause after so many failures in a row, dates left out."""
+    """How a recurring task behaves: `overlap`, a pause after so many failures in a row, dates left out.
+
+    What was missed longer ago than `catchup_window` does not run; of the rest, `coalesce` says what does. Each start is
+    later than its time by a part of `jitter` that is the task's own.
+    """
 
     overlap: Overlap = Overlap.SKIP
+    catchup_window: timedelta | None = None
+    coalesce: Coalesce | None = None
+    jitter: timedelta | None = None
     pause_after: int | None = None
     leave_out: tuple[date, ...] = ()
 

@@ -92,8 +92,9 @@ NOTIFY = Argument("notify", Choice(tuple(Notify)), "Which outcomes tell the user
 REPEAT_POLICY = Argument(
     "repeat_policy",
     Object(listed=False),
-    "How it recurs: {overlap: skip (default), buffer_one or buffer_all, of what falls due while it runs; pause_after: "
-    "failures in a row; except: ['2026-12-24']}",
+    "{overlap: skip (default), buffer_one or buffer_all, of what falls due while it runs; catchup_window: '1 hour' and "
+    "coalesce: latest, earliest or all, of what was missed; jitter: '2 min', or '0 s'; pause_after: failures in a row; "
+    "except: ['2026-12-24']}",
     "repeat_policy={'pause_after': 3}",
 )
 LABELS = Argument("labels", Texts(100), "Up to 10", "labels=['workflow=onboarding']")

@@ -28,7 +28,7 @@ from duetime.scheduler.principal import Principal
 from duetime.scheduler.records import IdempotencyKey, NewTask
 from duetime.scheduler.request import REMINDER_ACTION, Request
 from duetime.scheduler.rules.estimates import EstimateLookup, declared_estimate
-from duetime.scheduler.rules.occurrences import dated
+from duetime.scheduler.rules.occurrences import dated, delay_of
 from duetime.scheduler.rules.recurrence.recurrence import Recurrence
 from duetime.scheduler.rules.sanitize import check_text
 from duetime.scheduler.task import Json, Notify, RetryPolicy, Run, State, Task
@@ -68,6 +68,7 @@ class Planner:
     channels: Channels = field(default_factory=Channels)
     default_channels: Sequence[str] = ()
     minimum_interval: timedelta = timedelta(minutes=1)
+    spread: timedelta = timedelta(0)
     retry: RetryPolicy = field(default_factory=RetryPolicy)
     pools: Callable[[], PoolsByName] = dict
     estimates: EstimateLookup = declared_estimate
@@ -79,7 +80,7 @@ class Planner:
     @property
     def times(self) -> TimeReader:
         """The reader of the arguments that say when a task runs."""
-        return TimeReader(self.zone, self.minimum_interval, zone_named=self.zone_named, holidays=self.holidays)
+        return TimeReader(self.zone, self.minimum_interval, self.zone_named, self.holidays, self.spread)
 
     @property
     def demands(self) -> Demands:
@@ -190,7 +191,7 @@ def first_run(task: Task, scheduled_for: datetime) -> Run:
         tenant=task.tenant,
         scheduled_for=scheduled_for,
         state=State.SCHEDULED,
-        wake_at=scheduled_for,
+        wake_at=scheduled_for + delay_of(task),
     )
 
 

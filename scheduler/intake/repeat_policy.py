@@ -4,19 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from datetime import date, datetime
+from dataclasses import replace
+from datetime import date, datetime, timedelta
 from typing import Any
 
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.request import Request, Reschedule
 from duetime.scheduler.rules.recurrence.recurrence import Recurrence
-from duetime.scheduler.task import Overlap, RepeatPolicy, Task
+from duetime.scheduler.rules.time import times
+from duetime.scheduler.rules.time.durations import parse_exact
+from duetime.scheduler.rules.time.tokens import Misread, Unknown
+from duetime.scheduler.task import Coalesce, Occurrence, Overlap, RepeatPolicy, Task
 
 MAX_FAILURES_IN_A_ROW = 100
 MAX_DATES_LEFT_OUT = 50
+MAX_CATCHUP = timedelta(days=366)
+MAX_JITTER = timedelta(hours=12)
+HOUR = timedelta(hours=1)
 
 _NAME = "repeat_policy"
 _EXAMPLE = "repeat_policy={'overlap': 'buffer_one', 'pause_after': 3}"
+_CATCH_UP = "repeat_policy={'catchup_window': '1 hour', 'coalesce': 'latest', 'jitter': '2 min'}"
 _NEEDS_REPEAT = "repeat='every day at 9:00', repeat_policy={'pause_after': 3}"
 
 
@@ -35,6 +43,31 @@ def changed_policy(task: Task, asked: Reschedule) -> RepeatPolicy | None:
 def dates_of(task: Task) -> tuple[date, ...]:
     """Return the dates that a task leaves out."""
     return task.repeat_policy.leave_out if task.repeat_policy else ()
+
+
+def spread(rule: Recurrence, policy: RepeatPolicy | None, usual: timedelta) -> RepeatPolicy | None:
+    """Return the policy with the `usual` jitter of a rule on the hour where it names none.
+
+    Raises InvalidArgument for a jitter by which a run would start after the next occurrence.
+    """
+    coming = rule.upcoming(rule.anchor - timedelta(microseconds=1), 2)
+    apart = coming[1].instant - coming[0].instant if len(coming) > 1 else MAX_JITTER * 2
+    jitter = policy.jitter if policy else None
+    if jitter is not None:
+        if 2 * jitter > apart:
+            raise _wrong(f"jitter: occurrences are only {times.length(apart)} apart", accepted="half of that at most")
+        return policy
+    if not usual or apart < HOUR or any(each.wall.minute or each.wall.second for each in coming):
+        return policy
+    return replace(policy or RepeatPolicy(), jitter=usual)
+
+
+def spread_note(policy: RepeatPolicy | None, first: Occurrence, zone: str) -> tuple[str, ...]:
+    """Say between which times a run starts."""
+    if policy is None or not policy.jitter:
+        return ()
+    end = f"{first.wall + policy.jitter:%H:%M:%S}".removesuffix(":00")
+    return (f"each run starts between {first.wall:%H:%M} and {end} {zone}; jitter '0 s' is exact",)
 
 
 def left_out(rule: Recurrence, policy: RepeatPolicy | None) -> Recurrence:
@@ -60,6 +93,8 @@ def _read(given: Mapping[str, Any] | None, *, repeats: bool) -> RepeatPolicy | N
             field, read = _MEMBERS[name]
             members[field] = read(value)
     policy = RepeatPolicy(**members)
+    if (policy.overlap, policy.coalesce) == (Overlap.BUFFER_ONE, Coalesce.ALL):
+        raise _wrong("coalesce all runs what overlap buffer_one leaves out", accepted="overlap buffer_all, or skip")
     return None if policy == RepeatPolicy() else policy
 
 
@@ -102,8 +137,40 @@ def _wrong(problem: str, *, accepted: str, example: str = _EXAMPLE) -> InvalidAr
     return InvalidArgument(_NAME, problem, accepted=accepted, example=example)
 
 
+def _coalesce(given: Any) -> Coalesce:
+    with suppress(ValueError):
+        return Coalesce(str(given).strip().lower())
+    raise _wrong(f"coalesce: {str(given)[:40]!r} is none", accepted=", ".join(Coalesce), example=_CATCH_UP)
+
+
+def _window(given: Any) -> timedelta:
+    return _length("catchup_window", given, MAX_CATCHUP)
+
+
+def _jitter(given: Any) -> timedelta:
+    return _length("jitter", given, MAX_JITTER)
+
+
+def _length(name: str, given: Any, most: timedelta) -> timedelta:
+    with suppress(Misread, Unknown, OverflowError):
+        span = given if isinstance(given, timedelta) else _spoken(given)
+        if timedelta(0) <= span <= most:
+            return span
+    raise _wrong(
+        f"{name}: it is no length of time up to {times.length(most)}", accepted="words or seconds", example=_CATCH_UP
+    )
+
+
+def _spoken(given: Any) -> timedelta:
+    text = str(given).strip()
+    return timedelta(seconds=float(text)) if text.replace(".", "", 1).isdecimal() else parse_exact(text)
+
+
 _MEMBERS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
     "overlap": ("overlap", _overlap),
+    "catchup_window": ("catchup_window", _window),
+    "coalesce": ("coalesce", _coalesce),
+    "jitter": ("jitter", _jitter),
     "pause_after": ("pause_after", _pause_after),
     "except": ("leave_out", _dates),
 }

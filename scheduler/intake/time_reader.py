@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.intake.instants import Recurring, Timing, resolve_moment
-from duetime.scheduler.intake.repeat_policy import left_out, policy_of
+from duetime.scheduler.intake.repeat_policy import left_out, policy_of, spread, spread_note
 from duetime.scheduler.intake.series_end import series_end
 from duetime.scheduler.intake.validation import ProblemCollector, check_max_runs, no_zone, refuse_ends_without_repeat
 from duetime.scheduler.request import REMINDER_ACTION, Request
@@ -29,6 +29,7 @@ class TimeReader:
     minimum_interval: timedelta
     zone_named: bool
     holidays: str
+    spread: timedelta = timedelta(0)
 
     def timing(self, request: Request, now: datetime) -> Timing:
         """Resolve when, repeat, until and max_runs together, all in the same zone."""
@@ -88,7 +89,9 @@ class TimeReader:
         known.of(check_max_runs, request)
         if read is None or known:
             raise known.error()
-        assumptions = (*(start.assumptions if start else ()), *read.notes)
+        policy = spread(read.rule, policy, timedelta(0) if request.action == REMINDER_ACTION else self.spread)
+        said = spread_note(policy, read.first, read.rule.zone)
+        assumptions = (*(start.assumptions if start else ()), *read.notes, *said)
         return Timing(begins, read.rule.zone, read.rule, until, request.max_runs, assumptions, policy)
 
     def recurrence(

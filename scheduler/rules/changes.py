@@ -14,7 +14,8 @@ from duetime.scheduler.errors import Refused
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.ids import new_id
 from duetime.scheduler.records import Change
-from duetime.scheduler.rules.occurrences import dated_like, next_run, recurrence_of
+from duetime.scheduler.rules.occurrences import dated_like, delay_of, next_run, recurrence_of
+from duetime.scheduler.rules.series.catch_up import catches_up, caught_up
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.rules.time.times import describe, length
 from duetime.scheduler.task import DeadlineType, Run, State, Task
@@ -93,7 +94,7 @@ def move(
     if run.state is State.CANCELLED:
         raise Refused(f"{task.id} was cancelled.", remedy=remedies.ScheduleAnother())
     slot = (run.slot or run.scheduled_for) if task.repeat and not by_rule else None
-    wake = max(to, now)
+    wake = max(to + delay_of(task) if by_rule else to, now)
     if run.state in TERMINAL:
         again = replace(_again(task, run, to, wake_at=wake), slot=slot, number=run.number + 1)
         return Change(_at_its_end(task, run), run, next_run=again, kind=kind)
@@ -203,7 +204,10 @@ def resume(record: TaskRecord, now: datetime) -> Change:
     due = run.wake_at or run.scheduled_for
     if task.repeat is None or due >= now or has_started(run):
         return Change(live, replace(run, wake_at=max(due, now)), kind=EventKind.RESUMED)
-    following = next_run(live, run, now, number=run.number)
+    missed = caught_up(replace(record, task=live, run=run), now) if catches_up(task.repeat_policy) else None
+    if catches_up(task.repeat_policy) and missed is None:
+        return Change(live, replace(run, wake_at=now), kind=EventKind.RESUMED)
+    following = missed.next_run if missed else next_run(live, run, now, number=run.number)
     if following is None:
         raise Refused(
             f"every occurrence of {task.id} passed while it was paused.",

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import lru_cache
+from hashlib import blake2b
 
 from duetime.scheduler.ids import new_id
 from duetime.scheduler.rules.estimates import UNKNOWN_ESTIMATE
@@ -58,11 +59,20 @@ def next_run(task: Task, run: Run, now: datetime, *, number: int | None = None) 
         scheduled_for=following.instant,
         state=State.SCHEDULED,
         number=number,
-        wake_at=following.instant,
+        wake_at=following.instant + delay_of(task),
         missed=_missed(rule, passed(run), now),
         failed_before=run.failed_before,
     )
     return dated_like(task, coming, run)
+
+
+def delay_of(task: Task) -> timedelta:
+    """Return how much later than its time each run of a task starts: a part of its jitter that is the task's own."""
+    window = task.repeat_policy.jitter if task.repeat and task.repeat_policy else None
+    if not window:
+        return timedelta(0)
+    part = int.from_bytes(blake2b(task.id.encode(), digest_size=4).digest())
+    return timedelta(milliseconds=window // timedelta(milliseconds=1) * part // 2**32)
 
 
 class TooManyOccurrences(Exception):

@@ -10,6 +10,7 @@ from typing import assert_never
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.ids import new_id
 from duetime.scheduler.outcomes import Done, Failed, Outcome, Retry, Wait, Yielded
+from duetime.scheduler.rules.occurrences import delay_of
 from duetime.scheduler.rules.retry import next_attempt
 from duetime.scheduler.rules.series.overlap import Continuation, after_end, paused_after
 from duetime.scheduler.rules.states import FAILURES
@@ -209,7 +210,7 @@ def _lateness(claim: Claim) -> list[str]:
     """Describe that a run was late, and which occurrences it stands for."""
     run, zone = claim.run, claim.task.timezone
     said = []
-    if run.started_at is not None and run.started_at - run.scheduled_for > LATE_AFTER:
+    if run.started_at is not None and run.started_at - run.scheduled_for > LATE_AFTER + delay_of(claim.task):
         said.append(f"(late: was due {describe(run.scheduled_for, zone)} {zone})")
     if run.missed:
         said.append(f"({run.missed} earlier occurrence{'s' if run.missed > 1 else ''} missed)")

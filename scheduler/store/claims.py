@@ -16,7 +16,7 @@ from duetime.scheduler.store.chains.dependencies import Dependencies
 from duetime.scheduler.store.database.database import Database, Tried
 from duetime.scheduler.store.database.unreadable import DAMAGE, is_damage
 from duetime.scheduler.store.forms import Forms
-from duetime.scheduler.store.lost_runs import expire, recover
+from duetime.scheduler.store.lost_runs import expire, missed, recover
 from duetime.scheduler.store.schema.tables.tasks import attempts, runs
 from duetime.scheduler.store.sql import commit_check
 from duetime.scheduler.store.statements import damaged, ready_runs, settle, start
@@ -91,7 +91,8 @@ class Claims:
 
         def work(connection: Connection) -> list[ReadyRun]:
             now = self._now()
-            return start.make_ready(connection, limit, epoch, now, now + ahead, move=self._forms.move_to_ready)
+            move, until = self._forms.move_to_ready, now + ahead
+            return start.make_ready(connection, limit, epoch, now, until, move=move, leave_out=missed.without)
 
         return self._database.write(work, durable=False, stored=commit_check.made_ready)
 

@@ -99,7 +99,7 @@ RepeatPolicyOption = Annotated[
     typer.Option(
         "--repeat-policy",
         metavar="NAME=VALUE",
-        help="how it recurs: `overlap`, `pause_after` or `except` with a value each; may be repeated",
+        help="how it recurs: overlap, coalesce, catchup_window, jitter, pause_after, except; may be repeated",
     ),
 ]
 Labels = Annotated[

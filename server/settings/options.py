@@ -24,6 +24,8 @@ from duetime.server.settings.model import Settings
 from platformdirs import user_data_path
 from pydantic import SecretStr
 
+SHARED_SPREAD_S = 120
+
 
 def channel_options(settings: Settings) -> ChannelOptions:
     """Return the channels that are configured."""
@@ -128,9 +130,16 @@ def planner_of(settings: Settings, handlers: Handlers, channels: Channels) -> Pl
         channels=channels,
         default_channels=_default_channels(settings, channels),
         minimum_interval=timedelta(seconds=settings.minimum_interval_seconds),
+        spread=spread_of(settings),
         zone_named="timezone" in settings.model_fields_set,
         holidays=holiday_calendar(settings),
     )
+
+
+def spread_of(settings: Settings) -> timedelta:
+    """Return the window of starts on the hour: many tenants of an installation of many machines ask for the same."""
+    usual = SHARED_SPREAD_S if settings.distributed else 0
+    return timedelta(seconds=usual if settings.spread_seconds is None else settings.spread_seconds)
 
 
 def _default_channels(settings: Settings, channels: Channels) -> tuple[str, ...]:

@@ -74,6 +74,15 @@ class WorkSettings(BaseModel):
         examples=["60"],
         json_schema_extra={"unit": "seconds"},
     )
+    spread_seconds: int | None = Field(
+        default=None,
+        ge=0,
+        le=3600,
+        description="the window within which work that recurs on the hour starts, each task at a second of its own "
+        "(default: 120 with Redis, else 0); `jitter` of a task goes before it",
+        examples=["120"],
+        json_schema_extra={"unit": "seconds"},
+    )
     handlers: Names = Field(
         default=(),
         description="modules with your own handlers, separated by commas",

@@ -61,7 +61,7 @@ class House:
         """Start all that is ready, by a worker with as many threads as it takes."""
         claims: list[Claim] = []
         while grants := self.queue.take("w", MOST_GRANTS, FOR_EVER_MS).grants:
-            starts = [Start(grant.run_id, grant.token) for grant in grants]
+            starts = [Start(grant.run_id, grant.token, grant.needs) for grant in grants]
             found = self.store.claims.start(starts, worker="w", epoch=None, lease=timedelta(days=9999))
             started = {claim.run.id for claim in found}
             self.queue.finish(

@@ -10,6 +10,7 @@ from datetime import datetime
 
 from duetime.scheduler.ids import new_id
 from duetime.scheduler.rules.occurrences import next_run, passed, recurrence_of
+from duetime.scheduler.rules.series.catch_up import after_missing
 from duetime.scheduler.task import Overlap, Run, State, Task
 
 MAX_SKIPPED_RUNS = 10
@@ -28,6 +29,9 @@ def after_end(task: Task, run: Run, now: datetime) -> Continuation:
     """Return how a series goes on after `run`, which ends at `now`."""
     overlap = task.repeat_policy.overlap if task.repeat_policy else Overlap.SKIP
     opened = min(run.first_ready_at or now, now)
+    missed = after_missing(task, run, opened, now)
+    if missed is not None:
+        return Continuation(missed)
     if overlap is Overlap.SKIP:
         coming = next_run(task, run, now)
         overlapped = coming is not None and coming.missed

@@ -9,7 +9,7 @@ from typing import Any
 
 from duetime.scheduler.store.schema.types import Converted, Converter, is_postgres, one_after_other
 from duetime.scheduler.store.schema.values import decode, encode
-from duetime.scheduler.task import Json, Overlap, RepeatPolicy, RetryPolicy
+from duetime.scheduler.task import Coalesce, Json, Overlap, RepeatPolicy, RetryPolicy
 from sqlalchemy import Dialect, Text
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.types import TypeEngine
@@ -180,9 +180,16 @@ def _plain(part: Any) -> Json:
     return [day.isoformat() for day in part] if isinstance(part, tuple) else part
 
 
+def _span(seconds: float | None) -> timedelta | None:
+    return None if seconds is None else timedelta(seconds=seconds)
+
+
 def repeat_policy_from_json(value: Mapping[str, Any]) -> RepeatPolicy:
     return RepeatPolicy(
         overlap=Overlap(value.get("overlap", Overlap.SKIP)),
+        catchup_window=_span(value.get("catchup_window")),
+        coalesce=Coalesce(value["coalesce"]) if "coalesce" in value else None,
+        jitter=_span(value.get("jitter")),
         pause_after=value.get("pause_after"),
         leave_out=tuple(date.fromisoformat(day) for day in value.get("except", ())),
     )

@@ -42,11 +42,14 @@ Conditions = Sequence[ColumnElement[bool]]
 Move = Callable[[Connection, Sequence[Row[Any]], datetime], None]
 """Moves runs that are due to ready and tells it: the form of one kind of database."""
 
+LeaveOut = Callable[[Connection, Sequence[Row[Any]], datetime], list[Row[Any]]]
+"""Returns those of the due runs that may run."""
+
 _NOW = bindparam("now", type_=Instant())
 _THESE = runs.c.id.in_(bindparam("run_ids", expanding=True))
 
 _DUE = (
-    select(*READY, runs.c.state, runs.c.attempt, runs.c.wake_at)
+    select(*READY, runs.c.state, runs.c.attempt, runs.c.wake_at, tasks.c.repeat_policy)
     .select_from(JOINED)
     .where(
         runs.c.wake_at <= bindparam("until", type_=Instant()),
@@ -101,14 +104,22 @@ _ATTEMPT = Batch(insert(attempts), ("run_id", "number", "worker", "started_at"))
 
 
 def make_ready(
-    connection: Connection, limit: int, epoch: int | None, now: datetime, until: datetime, *, move: Move
+    connection: Connection,
+    limit: int,
+    epoch: int | None,
+    now: datetime,
+    until: datetime,
+    *,
+    move: Move,
+    leave_out: LeaveOut,
 ) -> list[ReadyRun]:
-    """Move runs to ready that are due, or will be `until` then; damaged ones end as failed."""
+    """Move runs to ready that are due, or will be `until` then; damaged ones end as failed, others are left out."""
     check_epoch(connection, epoch)
     due = unreadable.without(connection, _DUE_LOCKED, runs.c.id)
     found, some_damaged = unreadable.every(connection, due, {"now": now, "until": until, "most": limit})
     if some_damaged:
         found = damaged.whole(connection, found, now)
+    found = leave_out(connection, found, now)
     if not found:
         return []
     move(connection, found, now)

@@ -16,7 +16,7 @@ from duetime.scheduler.rules.settlement import settle
 from duetime.scheduler.run_records import Claim, Start, Verdict
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store
-from duetime.scheduler.task import Run, State
+from duetime.scheduler.task import RepeatPolicy, Run, State
 from duetime.widgets.payload import task_payload
 from duetime.widgets.text.task_text import task_text
 
@@ -231,3 +231,93 @@ def test_a_policy_is_shown_replaced_and_removed(desk: Desk) -> None:
     assert kept is not None
     assert kept.parts() == {"overlap": "buffer_all"}
     assert desk.scheduler.reschedule(task_id, remove=["repeat_policy"]).record.task.repeat_policy is None
+
+
+# -- what was missed while nothing ran, or during a pause
+
+
+def caught_up(desk: Desk, hour: int, minute: int = 30) -> list[int]:
+    """Run all that is due after an outage; return the hours of the runs, in their order."""
+    ran = []
+    for _ in range(9):  # a look may put another occurrence in the place of the one that is due
+        claims = desk.start(hour, minute)
+        ran += [claim.run.scheduled_for.hour for claim in claims]
+        desk.end(claims)
+    return ran
+
+
+@pytest.mark.parametrize(
+    ("policy", "ran"),
+    [
+        ({}, [9]),
+        ({"coalesce": "earliest"}, [9]),
+        ({"coalesce": "latest"}, [12]),
+        ({"coalesce": "all"}, [9, 10, 11, 12]),
+        ({"catchup_window": "2 hours"}, [11]),
+        ({"catchup_window": "2 hours", "coalesce": "latest"}, [12]),
+        ({"catchup_window": "2 hours", "coalesce": "all"}, [11, 12]),
+        ({"catchup_window": "10 min"}, []),
+    ],
+)
+def test_after_an_outage_runs_what_the_policy_says(desk: Desk, policy: dict[str, Any], ran: list[int]) -> None:
+    task_id = desk.hourly(**policy)
+    assert caught_up(desk, 12) == ran
+    assert desk.runs(task_id)[13] is State.SCHEDULED
+    if 9 not in ran:
+        assert desk.runs(task_id)[9] is State.SKIPPED
+        [event] = desk.scheduler.history(EventFilter(task_id=task_id, kind=EventKind.SKIPPED)).events
+        assert (event.actor, event.reason) == ("duetime", "missed: nothing ran at its time")
+
+
+@pytest.mark.parametrize(
+    ("policy", "ran"),
+    [({}, []), ({"coalesce": "latest"}, [12]), ({"coalesce": "earliest"}, [9]), ({"catchup_window": "1 hour"}, [12])],
+)
+def test_after_a_pause_runs_what_the_policy_says(desk: Desk, policy: dict[str, Any], ran: list[int]) -> None:
+    task_id = desk.hourly(**policy)
+    desk.scheduler.reschedule(task_id, pause=True)
+    desk.clock.at = at(12, 30)
+    desk.scheduler.reschedule(task_id, pause=False)
+    assert caught_up(desk, 12) == ran
+    assert desk.runs(task_id)[13] is State.SCHEDULED
+
+
+def test_a_late_look_of_a_second_is_no_outage(desk: Desk) -> None:
+    desk.hourly(catchup_window="1 s")
+    assert [claim.run.scheduled_for.hour for claim in desk.start(9)] == [9]
+
+
+# -- jitter
+
+
+def test_jitter_spreads_starts_within_its_window_and_each_task_keeps_its_part(desk: Desk) -> None:
+    tasks = [desk.hourly(jitter="10 min") for _ in range(12)]
+    delays = {task: delay(desk, task) for task in tasks}
+    assert all(timedelta(0) <= each < timedelta(minutes=10) for each in delays.values())
+    assert len(set(delays.values())) > 6
+    desk.run(10, (10, 0))
+    assert {task: delay(desk, task) for task in tasks} == delays
+
+
+def delay(desk: Desk, task_id: str) -> timedelta:
+    run = desk.scheduler.get(task_id).record.run
+    assert run.wake_at is not None
+    return run.wake_at - run.scheduled_for
+
+
+def test_work_on_the_hour_is_spread_where_many_share_a_server_and_the_answer_says_so(desk: Desk) -> None:
+    planner = Planner(Handlers.load(entry_points=False), "UTC", spread=timedelta(minutes=2))
+    shared = Scheduler(desk.store, planner)
+    work: Any = {"action": "webhook", "payload": {"url": "https://example.com/hook"}}
+    spread = shared.schedule("Import", repeat="every day at 9:00", **work)
+    assert spread.record.task.repeat_policy == RepeatPolicy(jitter=timedelta(minutes=2))
+    assert "each run starts between 09:00 and 09:02 UTC; jitter '0 s' is exact" in spread.warnings
+    exact = shared.schedule("Import", repeat="every day at 9:00", repeat_policy={"jitter": "0 s"}, **work)
+    assert exact.record.run.wake_at == exact.record.run.scheduled_for
+    for rule, action in (("every day at 9:10", work), ("every 15 minutes", work), ("every day at 9:00", {})):
+        assert shared.schedule("Import", repeat=rule, **action).record.task.repeat_policy is None
+
+
+def test_a_jitter_longer_than_half_the_time_between_two_runs_is_refused(desk: Desk) -> None:
+    with pytest.raises(InvalidArgument, match="only 1 h apart"):
+        desk.hourly(jitter="40 min")
