@@ -27,6 +27,8 @@ class EventKind(StrEnum):
     NEXT_OCCURRENCE = "next_occurrence"
     UNBLOCKED = "unblocked"
     REVIVED = "revived"
+    APPROVED = "approved"
+    REJECTED = "rejected"
     READY = "ready"
     STARTED = "started"
     SUCCEEDED = "succeeded"

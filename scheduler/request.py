@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, Required, TypedDict, cast
 
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.principal import Principal
-from duetime.scheduler.task import DeadlineType, Json, Notify, Penalty, RetryPolicy, Tier
+from duetime.scheduler.task import ApprovalRequest, DeadlineType, Json, Notify, Penalty, RetryPolicy, Tier
 
 POOL_PREFIXES: Final = ("key:", "tenant:")
 """Prefixes of pools that `needs` may name undeclared: they are made on use, from a template."""
@@ -54,7 +54,8 @@ class AfterFailure(StrEnum):
 
 AfterFailureWord = AfterFailure | Literal["fail", "skip", "run_anyway"]
 
-ActionOnTask = Literal["snooze", "run_now", "skip_next", "undo", "done"]
+
+ActionOnTask = Literal["snooze", "run_now", "skip_next", "undo", "done", "approve", "reject"]
 
 REMINDER_ACTION = "reminder"
 """The action that delivers a message, and does no work."""
@@ -80,6 +81,7 @@ class StepArguments(TypedDict, total=False):
     notify: NotifyWord
     labels: Sequence[str]
     deliver_to: Sequence[str]
+    approval: ApprovalRequest | bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +90,9 @@ class Request:
 
     A naive datetime is a wall time in `timezone`; a timedelta counts from now, but for `deadline` from when a run is
     due. A number as `estimate` counts seconds. `needs` are units by pool. `after` has ids of tasks. `steps` make a
-    chain, with a task for each; all but action, payload, estimate and needs holds for all of them. `raw` are the
-    arguments as an agent sent them: given without an `idempotency_key`, a repeat of the same call within 60 s returns
-    the first task.
+    chain, with a task for each; all but action, payload, estimate and needs holds for all of them. An `approval` that
+    is True asks without an end. `raw` are the arguments as an agent sent them: given without an `idempotency_key`, a
+    repeat of the same call within 60 s returns the first task.
     """
 
     title: str
@@ -115,6 +117,7 @@ class Request:
     after_failure: AfterFailureWord | None = None
     steps: Sequence[StepArguments] = ()
     repeat_policy: Mapping[str, Any] | None = None
+    approval: ApprovalRequest | bool | None = None
     dry_run: bool = False
     raw: Mapping[str, Json] | None = None
 
@@ -181,6 +184,7 @@ class ScheduleArguments(TaskArguments, total=False):
     after: Sequence[str]
     after_failure: AfterFailureWord | None
     steps: Sequence[StepArguments]
+    approval: ApprovalRequest | bool | None
     dry_run: bool
     raw: Mapping[str, Json] | None
 

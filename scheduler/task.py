@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import date, datetime, timedelta
 from enum import StrEnum
-from typing import Any
+from typing import Any, Literal, TypedDict
 
 from duetime.scheduler.principal import LOCAL as LOCAL  # noqa: PLC0414 - its address until it had a module of its own
 from duetime.scheduler.principal import Principal as Principal  # noqa: PLC0414 - likewise
@@ -39,6 +39,21 @@ class DeliveryState(StrEnum):
     PENDING = "pending"
     DELIVERED = "delivered"
     FAILED = "failed"
+
+
+class ApprovalAnswer(StrEnum):
+    """The answer to the question whether a run may go."""
+
+    APPROVE = "approve"
+    REJECT = "reject"
+
+
+class ApprovalRequest(TypedDict, total=False):
+    """The members of `approval`: the question, until when it is asked, and the answer if nobody gives one."""
+
+    question: str
+    by: str | date | timedelta
+    default: ApprovalAnswer | Literal["approve", "reject"]
 
 
 class Tier(StrEnum):

@@ -21,6 +21,7 @@ class WaitKind(StrEnum):
 
     RESUME = "resume"
     TASK = "task"
+    APPROVAL = "approval"
     STOP = "stop"
     ATTEMPT = "attempt"
     STEP = "step"
@@ -42,7 +43,7 @@ class WaitReason:
     """One reason why a run waits: the sentence, and the same as data for who speaks another language.
 
     `until` is when it ends, where that is known; `after` is what the handler said last, or the error. `task`, `title`
-    and `state` are those of a task that it comes after.
+    and `state` are those of a task that it comes after; `title` of an approval is the question.
     """
 
     kind: WaitKind

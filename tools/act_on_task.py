@@ -5,11 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from duetime.scheduler.request import ActionOnTask
+from duetime.scheduler.task import ApprovalAnswer
 from duetime.tools.arguments.arguments import Argument
 from duetime.tools.arguments.types import Choice, Text, Whole
 from duetime.tools.definition import KEY, REVISION, TASK_ID, TIME, Definition, Sender, hints
 from duetime.tools.results import task_answer
 from mcp.types import CallToolResult
+
+FOR_ALL: tuple[str, ...] = ("snooze", "run_now", "skip_next", "undo", "done")
+"""Actions that models see where a host draws no cards: an agent does not approve its own work."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +26,7 @@ class ActOnTask:
     minutes: int | None = None
     until: str | None = None
     undo: str | None = None
+    reason: str | None = None
     idempotency_key: str | None = None
 
 
@@ -32,6 +37,7 @@ def _answer(call: ActOnTask, sender: Sender) -> CallToolResult:
         minutes=call.minutes,
         until=call.until,
         undo=call.undo,
+        reason=call.reason,
         revision=call.revision,
         idempotency_key=call.idempotency_key,
         raw=sender.raw,
@@ -47,11 +53,12 @@ ACT_ON_TASK = Definition(
     "or mark its outcome as read (done).",
     (
         TASK_ID,
-        Argument("action", Choice(("snooze", "run_now", "skip_next", "undo", "done")), "", "run_now", required=True),
+        Argument("action", Choice((*FOR_ALL, *ApprovalAnswer)), "", "run_now", required=True),
         REVISION,
         Argument("minutes", Whole(1, 527_040), "Snooze by", "minutes=10"),
         Argument("until", TIME, "Snooze until", "until='tomorrow 9am'"),
         Argument("undo", Text(60), "The token in the answer of the change"),
+        Argument("reason", Text(200), "Of approve and reject", "reason='too much'"),
         KEY,
     ),
     ActOnTask,

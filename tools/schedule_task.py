@@ -10,6 +10,7 @@ from duetime.scheduler.chain.dependency import MAX_UPSTREAMS
 from duetime.scheduler.errors import DuetimeError, InvalidArgument, InvalidArguments
 from duetime.scheduler.handlers import Handler
 from duetime.scheduler.request import POOL_PREFIXES, AfterFailure, Request, retry_policy
+from duetime.tools.arguments.approval import ApprovalTerms
 from duetime.tools.arguments.arguments import Argument
 from duetime.tools.arguments.steps import STEPS
 from duetime.tools.arguments.types import Choice, Flag, Text, Texts
@@ -100,6 +101,9 @@ _HANDLING = (
         "after_failure", Choice(tuple(AfterFailure)), "If one of them fails; default fail", "after_failure='run_anyway'"
     ),
     STEPS,
+    Argument(
+        "approval", ApprovalTerms(), "Ask the user first", "approval={'question': 'Pay 90 EUR?', 'by': '2 hours'}"
+    ),
     Argument("dry_run", Flag(), "Only show what would be scheduled", "dry_run=true"),
 )
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from duetime.scheduler.approvals.approval import Approval
 from duetime.scheduler.records import NewTask
 from duetime.scheduler.request import AfterFailure
 from duetime.scheduler.task import State
@@ -24,9 +25,10 @@ class Dependency:
 
 @dataclass(frozen=True, slots=True)
 class DependentTask(NewTask):
-    """A new task that waits for others; its run has to be stored as waiting."""
+    """A new task that waits for others, or for an approval; its run has to be stored as waiting."""
 
     after: tuple[Dependency, ...] = ()
+    approval: Approval | None = None
 
 
 class Upstream(NamedTuple):

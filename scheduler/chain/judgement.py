@@ -37,14 +37,14 @@ def end_after(outcome: State, after_failure: AfterFailure) -> State | None:
     return State.SKIPPED if after_failure is AfterFailure.SKIP else _INHERITED.get(outcome, State.FAILED)
 
 
-def judge(links: Iterable[DependencyLink]) -> LinkVerdict:
-    """Return what follows from the dependencies of a waiting run: a bad end decides, the last good one frees."""
+def judge(links: Iterable[DependencyLink], *, asked: bool = False) -> LinkVerdict:
+    """Return what follows for a waiting run: a bad end decides, the last good one frees unless approval is `asked`."""
     known = list(links)
     for link in known:
         ends = end_after(link.outcome, link.after_failure) if link.outcome else None
         if ends:
             return LinkVerdict(ends, link)
-    if any(link.outcome is None for link in known):
+    if asked or any(link.outcome is None for link in known):
         return LinkVerdict(None)
     return LinkVerdict(State.SCHEDULED, known[-1] if known else None)
 

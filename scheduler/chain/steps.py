@@ -120,6 +120,7 @@ STEP_PARTS: Final[Mapping[str, tuple[str, Callable[[Any], bool]]]] = {
     "notify": _TEXT,
     "labels": _TEXTS,
     "deliver_to": _TEXTS,
+    "approval": ("an object, a question or true", lambda value: isinstance(value, Mapping | str | bool)),
 }
 """The parts of a step, each with what is accepted; `StepArguments` has their types."""
 

@@ -34,6 +34,7 @@ MAINTENANCE_PAUSE_RATIO = 50
 KEY_CLEANUP_INTERVAL = timedelta(hours=1)
 _MAX_KEYS_FORGOTTEN = 500
 _MAX_ENDS_FOLLOWED = 200
+_MAX_APPROVALS_ANSWERED = 200
 _MAX_PAUSED_RUNS_NOTED = 1000
 """Runs of paused tasks that one look removes from the timers, beyond those that the pause itself removed."""
 
@@ -58,8 +59,8 @@ class Maintenance:
     After an outage, wait one round so that other workers can renew first. After a jump of the database's clock, end
     only attempts whose lease nobody renews for half a minute, because other processes see the jump later.
 
-    The same step removes expired leases from the queue; a run that had not started returns at once. Once an hour it
-    removes expired idempotency keys.
+    The same step gives approvals their default answers, and removes expired leases from the queue; a run that had not
+    started returns at once. Once an hour it removes expired idempotency keys.
     """
 
     def __init__(
@@ -103,6 +104,7 @@ class Maintenance:
         if self._clock() >= self._look_at or self._new_keys.has_new_policy():
             self._look()
         self._forget()
+        self._answer()
         if could_look:
             self._recover()
         else:
@@ -187,6 +189,13 @@ class Maintenance:
             self._queue.finish(NOBODY, [Finish(run_id, token) for run_id, token in tokens.items() if token])
         except (QueueLost, QueueUnavailable) as error:
             log.debug("cannot release the leases in the queue, they expire on their own: %s", error)
+
+    def _answer(self) -> None:
+        """Give the default answers to approvals whose deadline has passed."""
+        answered = self._store.approvals.expire(limit=_MAX_APPROVALS_ANSWERED)
+        self._notifier.changed(answered)
+        if answered:
+            self._recovered()
 
     def _forget(self) -> None:
         now = self._store.now()

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
+from duetime.scheduler.approvals.approval import Approval
 from duetime.scheduler.chain.dependency import Upstream
+from duetime.scheduler.foresight.reasons.before_start import asked, behind
 from duetime.scheduler.queue import MAX_RUNS_COUNTED_AHEAD, Explanation, Shortage, ThreadUse, Why
 from duetime.scheduler.queue.remote import NoAnswer
 from duetime.scheduler.remedies import PAUSED
@@ -22,9 +24,6 @@ from duetime.scheduler.views import TaskRecord
 _APART = "it runs alone, because its last attempt crashed the worker"
 _THREAD = "a free worker thread"
 _NO_WORKER = "a worker: none is running, so start one with `duetime worker`"
-MAX_UPSTREAMS_NAMED = 5
-_MAX_TITLE_CHARS = 40
-_QUOTES = str.maketrans("«»", "\u2039\u203a")
 UNSTARTED = frozenset({State.SCHEDULED, State.READY, State.RETRYING, State.SUSPENDED})
 
 Named = Callable[[str], str]
@@ -36,7 +35,8 @@ class RunFacts:
     """The facts about a run: the queue's answer (None when it does not know the run), and the pools.
 
     `silence` is why the queue did not answer, where it did not; `working` whether any worker is up to run something,
-    `known` whether one has a handler for the task's action; `upstreams` are what the task comes after.
+    `known` whether one has a handler for the task's action; `upstreams` are what the task comes after, `approval` is
+    what the user is asked.
     """
 
     queue: Explanation | None = None
@@ -46,6 +46,7 @@ class RunFacts:
     working: bool = True
     known: bool = True
     upstreams: tuple[Upstream, ...] = ()
+    approval: Approval | None = None
 
 
 def waiting_for(record: TaskRecord, now: datetime, facts: RunFacts | None = None) -> tuple[str, ...]:
@@ -60,18 +61,21 @@ def waits_of(record: TaskRecord, now: datetime, facts: RunFacts | None = None) -
     """
     if record.run.state in TERMINAL:
         return ()
-    found = [*_held(record), *_timed(record, now)]
-    if record.run.state is State.WAITING:
-        found += _behind([each for each in facts.upstreams if each.is_open] if facts else [])
+    approval = facts.approval if facts else None
+    found = list(_held(record))
+    if approval is not None:
+        found.append(asked(approval, record.task.timezone, now))
+    found += _unstarted(record, now, facts) if approval is None or record.run.state is State.WAITING else ()
     if facts and is_due(record, now):
         found += _queued(record, now, facts) if record.run.state is State.READY else [_unqueued(record, now, facts)]
     return tuple(found)
 
 
-def quoted(title: str) -> str:
-    """Quote a user's text so that it cannot close the quotation, because a model reads these sentences."""
-    shown = title if len(title) <= _MAX_TITLE_CHARS else f"{title[: _MAX_TITLE_CHARS - 1].rstrip()}…"
-    return f"«{shown.translate(_QUOTES)}»"
+def _unstarted(record: TaskRecord, now: datetime, facts: RunFacts | None) -> Iterator[WaitReason]:
+    yield from _timed(record, now)
+    upstreams = [each for each in facts.upstreams if each.is_open] if facts else []
+    if record.run.state is State.WAITING and (upstreams or facts is None or facts.approval is None):
+        yield from behind(upstreams)
 
 
 def is_due(record: TaskRecord, now: datetime) -> bool:
@@ -138,15 +142,6 @@ def _timed(record: TaskRecord, now: datetime) -> Iterator[WaitReason]:
     if run.state is State.SUSPENDED:
         said = f"its next step{until} after: {run.summary}" if run.summary else f"its next step{until.rstrip(',')}"
         yield WaitReason(WaitKind.STEP, said, until=run.wake_at, after=run.summary or None)
-
-
-def _behind(upstreams: Sequence[Upstream]) -> Iterator[WaitReason]:
-    for each in upstreams[:MAX_UPSTREAMS_NAMED]:
-        said = f"{each.task_id} {quoted(each.title)}, which is {each.state}"
-        yield WaitReason(WaitKind.TASK, said, task=each.task_id, title=each.title, state=each.state)
-    more = len(upstreams) - MAX_UPSTREAMS_NAMED
-    if more > 0 or not upstreams:
-        yield WaitReason(WaitKind.TASK, f"{more} more tasks" if upstreams else "the tasks that it comes after")
 
 
 def _queued(record: TaskRecord, now: datetime, facts: RunFacts) -> Iterator[WaitReason]:

@@ -7,7 +7,8 @@ from dataclasses import replace
 from datetime import timedelta
 
 from duetime.scheduler.chain.inherited import Inherited, inherited
-from duetime.scheduler.foresight.explain import Named, RunFacts, is_due, quoted
+from duetime.scheduler.foresight.explain import Named, RunFacts, is_due
+from duetime.scheduler.foresight.reasons.before_start import quoted
 from duetime.scheduler.queue import Shortage
 from duetime.scheduler.queue.remote import RemoteQueue
 from duetime.scheduler.rules.estimates import UNKNOWN_ESTIMATE, Estimate

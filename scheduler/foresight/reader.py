@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from duetime.scheduler.approvals.approval import Approval
 from duetime.scheduler.chain.chain import chain_of, view_of_chain
 from duetime.scheduler.chain.inherited import Inherited
 from duetime.scheduler.errors import InvalidArgument
@@ -19,7 +20,7 @@ from duetime.scheduler.foresight.explain import UNSTARTED, RunFacts, explained, 
 from duetime.scheduler.foresight.explainer import Explainer
 from duetime.scheduler.foresight.run_reader import RunReader
 from duetime.scheduler.foresight.task_changes import LOOK_INTERVAL_S, TaskChanges
-from duetime.scheduler.foresight.task_view import row_of, view_of
+from duetime.scheduler.foresight.task_view import row_of, view_of, with_approvals
 from duetime.scheduler.ids import is_chain_id
 from duetime.scheduler.intake.bounds import Bound, Bounds
 from duetime.scheduler.intake.validation import MAX_TASKS_COUNTED, check_filter, page_size, tenant_read
@@ -178,9 +179,20 @@ class Reader(RunReader):
         return view_of_chain(found, now), reasons or ["nothing: all its steps have ended"]
 
     def _facts(self, record: TaskRecord) -> RunFacts:
-        if record.run.state is State.WAITING:
-            return RunFacts(upstreams=tuple(self._store.dependencies.upstreams(record.task.tenant, record.task.id)))
+        task, run = record.task, record.run
+        approval = self._asked([record]).get(run.id)
+        if run.state is State.WAITING:
+            return RunFacts(
+                upstreams=tuple(self._store.dependencies.upstreams(task.tenant, task.id)), approval=approval
+            )
+        if approval is not None:
+            return RunFacts(approval=approval)
         return self._explainer.facts(record) if self._explainer else RunFacts(silence=NoAnswer.NOBODY)
+
+    def _asked(self, records: Sequence[TaskRecord]) -> Mapping[str, Approval]:
+        """Return what the user is asked before the runs of these tasks of one tenant go on, by run."""
+        may = [record for record in records if record.run.state in (State.WAITING, State.SUSPENDED)]
+        return self._store.approvals.open_of(may[0].task.tenant, [each.run.id for each in may]) if may else {}
 
     def list(
         self,
@@ -208,6 +220,7 @@ class Reader(RunReader):
         unread, unread_count = self._missed(by) if mention else ([], 0)
         page = replace(page, quiet_count=self.quiet_count(by=by) if mention else 0)
         page = replace(page, overdue=self._overdue(page, now), chains=self._chains(page, by))
+        page = replace(page, views=with_approvals(page.views, self._asked([view.record for view in page.views]), now))
         return replace(page, cursor=bounds.following(page.cursor), unread=tuple(unread), unread_count=unread_count)
 
     def _chains(self, page: TaskPage, by: Principal) -> Mapping[str, ChainName]:
@@ -278,14 +291,6 @@ class Reader(RunReader):
         """Return every attempt of every run of a task, oldest first; of a chain, those of its steps one by one."""
         task_ids = self.tasks_of(task_id, by=by)
         return [each for name in task_ids for each in self._store.history.attempts(by.tenant, name)]
-
-    def inbox(self, *, limit: int = 20, of: str | None = None, by: Principal = LOCAL) -> Sequence[InboxMessage]:
-        """Return outcomes that the user has not read yet, newest first: `of` a task, or those whose ids begin so."""
-        return self._store.inbox.unread(by.tenant, by.user, limit=page_size(limit), of=of)
-
-    def quiet_count(self, *, by: Principal = LOCAL) -> int:
-        """Return how many outcomes of the last day the user was not told of, counted up to 1,000."""
-        return self._store.inbox.quiet_count(by.tenant, by.user, most=MAX_TASKS_COUNTED)
 
     def unread_count(self, *, by: Principal = LOCAL) -> int:
         """Return how many outcomes the user has not read yet, counted up to 1,000."""

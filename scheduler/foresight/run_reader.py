@@ -1,12 +1,15 @@
-"""Reads single runs: the log of one."""
+"""Reads single runs: the log of one, and outcomes that nobody has read."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.foresight.past_reader import PastReader
 from duetime.scheduler.history.run_log import log_place
-from duetime.scheduler.intake.validation import tenant_read
+from duetime.scheduler.intake.validation import MAX_TASKS_COUNTED, page_size, tenant_read
 from duetime.scheduler.principal import LOCAL, Principal
+from duetime.scheduler.task import InboxMessage
 from duetime.scheduler.view_parts import RunLog
 
 MAX_LOG_LINES_READ = 1_000
@@ -38,6 +41,14 @@ class RunReader(PastReader):
         if newest is not None:
             return self._store.run_logs.newest(of, run_id, limit=_line_count("newest", newest))
         return self._store.run_logs.read(of, run_id, after=log_place(after), limit=_line_count("limit", limit))
+
+    def inbox(self, *, limit: int = 20, of: str | None = None, by: Principal = LOCAL) -> Sequence[InboxMessage]:
+        """Return outcomes that the user has not read yet, newest first: `of` a task, or those whose ids begin so."""
+        return self._store.inbox.unread(by.tenant, by.user, limit=page_size(limit), of=of)
+
+    def quiet_count(self, *, by: Principal = LOCAL) -> int:
+        """Return how many outcomes of the last day the user was not told of, counted up to 1,000."""
+        return self._store.inbox.quiet_count(by.tenant, by.user, most=MAX_TASKS_COUNTED)
 
     def _latest_run(self, tenant: str | None, task_id: str) -> str:
         owner = tenant or self._store.history.tenants([task_id]).get(task_id, "")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
+from duetime.scheduler.approvals.approval import Approval
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.foresight.explain import RunFacts, waits_of
 from duetime.scheduler.records import Added
@@ -59,6 +60,15 @@ def row_of(record: TaskRecord, now: datetime) -> TaskView:
     record, rule, damage = _readable(record)
     text = rule.text if rule else None
     return TaskView(record, now, repeat_text=text, waits=waits_of(record, now), warnings=damage)
+
+
+def with_approvals(views: Sequence[TaskView], asked: Mapping[str, Approval], now: datetime) -> tuple[TaskView, ...]:
+    """Return rows that say what their runs wait for, with the approvals that are `asked`, by run."""
+    facts = {run_id: RunFacts(approval=approval) for run_id, approval in asked.items()}
+    return tuple(
+        replace(view, waits=waits_of(view.record, now, found)) if (found := facts.get(view.record.run.id)) else view
+        for view in views
+    )
 
 
 def _readable(record: TaskRecord) -> tuple[TaskRecord, Recurrence | None, tuple[str, ...]]:

@@ -171,6 +171,7 @@ def _request_of(request: Request, step: StepRequest, known: Mapping[str, Upstrea
         labels=[*request.labels, *own.pop("labels", ())],
         notify=own.pop("notify", request.notify),
         after=[*after, *(request.after if is_first else ())],
+        approval=own.pop("approval", request.approval if is_first else None),
         after_failure=own.pop("after_failure", request.after_failure),
         **own,
     )

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
+from duetime.scheduler.approvals.approval import Approval
 from duetime.scheduler.chain.after import UpstreamLookup, dependencies_of, nothing_stored
 from duetime.scheduler.chain.dependency import Dependency, DependentTask
 from duetime.scheduler.delivery import Channels
@@ -24,6 +25,7 @@ from duetime.scheduler.intake.validation import (
     check_notify,
     check_retry,
 )
+from duetime.scheduler.intake.waits.approval import approval_of
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.records import IdempotencyKey, NewTask
 from duetime.scheduler.request import REMINDER_ACTION, Request
@@ -47,11 +49,12 @@ class Plan:
     other_actions: tuple[str, ...] = ()
     """Of a reminder: the actions that do more than remind."""
     after: tuple[Dependency, ...] = ()
+    approval: Approval | None = None
 
     def new_task(self, task: Task, actor: str, via: str | None) -> NewTask:
         """Return what is to be stored: `task` is that of the plan, as it is by now."""
-        if self.after:
-            return DependentTask(task, self.run, actor, self.key, via, self.after)
+        if self.after or self.approval:
+            return DependentTask(task, self.run, actor, self.key, via, self.after, self.approval)
         return NewTask(task, self.run, actor, self.key, via)
 
 
@@ -95,12 +98,15 @@ class Planner:
         payload = problems.of(self.payload, request.action, request.payload, by.tenant)
         demand = problems.of(self.demands.read, request, self._situation(request, timing, by, now))
         after = problems.of(dependencies_of, request, by.tenant, self.upstreams)
+        approval = problems.of(approval_of, request, now, self.times.zone_of(request)) if request.approval else None
         for check in (check_key, check_retry, self._check_deliver_to, check_labels, check_notify):
             problems.of(check, request)
         if timing is None or payload is None or demand is None or after is None or problems:
             raise problems.error()
         plan = self._planned(request, payload, timing, demand, by=by, now=now, beside=beside)
-        return replace(plan, run=_waiting(plan), after=after) if after else plan
+        if approval is not None:
+            approval = replace(approval, run_id=plan.run.id)
+        return replace(plan, run=_waiting(plan), after=after, approval=approval) if after or approval else plan
 
     def payload(self, action: str, payload: Mapping[str, Json], tenant: str) -> Mapping[str, Json]:
         """Check a payload by the bounds, the handler's schema and the tenant's secrets; return it with defaults."""
@@ -196,6 +202,6 @@ def first_run(task: Task, scheduled_for: datetime) -> Run:
 
 
 def _waiting(plan: Plan) -> Run:
-    """Return the run as it waits for other tasks; a relative deadline counts from when they have ended."""
+    """Return the run as it waits for tasks or an approval; a relative deadline counts from when it goes on."""
     drop_at = None if plan.task.deadline_after is not None else plan.run.drop_at
     return replace(plan.run, state=State.WAITING, wake_at=None, drop_at=drop_at)

@@ -66,14 +66,15 @@ class ChainService(BulkService):
         minutes: int | None = None,
         until: Moment | None = None,
         undo: str | None = None,
+        reason: str | None = None,
         **call: Unpack[CallArguments],
     ) -> TaskView:
-        """Do what a card's button asks for: snooze (by minutes or until a time), run_now, skip_next, undo or done.
+        """Do what a card's button asks for: snooze, run_now, skip_next, undo, done, approve or reject.
 
         Of a whole chain a change can be undone; the rest is done to a step.
         """
         if not is_chain_id(task_id):
-            return super().act(task_id, action, minutes=minutes, until=until, undo=undo, **call)
+            return super().act(task_id, action, minutes=minutes, until=until, undo=undo, reason=reason, **call)
         if action != UNDO:
             raise Refused(
                 f"{action!r} is for one task, and {task_id} is a chain: name the step.",

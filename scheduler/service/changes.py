@@ -37,13 +37,13 @@ from duetime.scheduler.request import (
     apart,
 )
 from duetime.scheduler.rules import changes
-from duetime.scheduler.service.dead_letters import DeadLetterService
+from duetime.scheduler.service.approvals import ApprovalService
 from duetime.scheduler.store import Store
-from duetime.scheduler.task import State
+from duetime.scheduler.task import ApprovalAnswer, State
 from duetime.scheduler.views import TaskRecord, TaskView
 
 
-class ChangeService(DeadLetterService):
+class ChangeService(ApprovalService):
     """Changes tasks. A change and its event are stored in one transaction; a repeated call changes nothing."""
 
     def __init__(
@@ -113,9 +113,15 @@ class ChangeService(DeadLetterService):
         minutes: int | None = None,
         until: Moment | None = None,
         undo: str | None = None,
+        reason: str | None = None,
         **call: Unpack[CallArguments],
     ) -> TaskView:
-        """Do what a card's button asks for: snooze (by minutes or until a time), run_now, skip_next, undo or done."""
+        """Do what a card's button asks for: snooze (by minutes or until a time), run_now, skip_next, undo or done.
+
+        `approve` and `reject` are as the methods of these names; `reason` is theirs alone.
+        """
+        if action in set(ApprovalAnswer):
+            return self._answer(task_id, ApprovalAnswer(action), reason, call)
         if action == DONE:
             return self._done(task_id, call.get("by", LOCAL))
         if action == UNDO and undo == UNDOES_DONE:

@@ -86,7 +86,9 @@ class Scheduler(ChainService):
         run = self._fast_path.forward(planned.run, now) if self._fast_path else planned.run
         with self._tracing.scheduling([planned.task]) as span:
             task, told = _traced(planned.task, span), by.acting(self._via)
-            added = self._store.tasks.add(task, run, key=planned.key, after=planned.after, **told)
+            added = self._store.tasks.add(
+                task, run, key=planned.key, after=planned.after, approval=planned.approval, **told
+            )
             span.stored([added.record.task.id])
         failpoints.hit(failpoints.Step.SCHEDULED)
         if added.created and not (self._fast_path and self._fast_path.serves(added.record, now)):

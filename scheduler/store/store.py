@@ -20,6 +20,7 @@ from duetime.scheduler.store.audit.chain import AuditChain
 from duetime.scheduler.store.audit.log import AuditLog
 from duetime.scheduler.store.backlog import Backlog
 from duetime.scheduler.store.bulk.batches import Batches
+from duetime.scheduler.store.chains.approvals import Approvals
 from duetime.scheduler.store.chains.chains import Chains
 from duetime.scheduler.store.chains.dependencies import Dependencies
 from duetime.scheduler.store.claims import Claims
@@ -67,6 +68,7 @@ class Store:
         self._clock = clock
         forms, cursors = forms_of(database), Cursors(database)
         self.dependencies = Dependencies(database, clock)
+        self.approvals = Approvals(database, clock, self.dependencies)
         self.tasks = Tasks(database, clock, forms, cursors, self.dependencies)
         self.chains = Chains(database, clock, forms, self.dependencies)
         self.pools = Pools(database, clock)
@@ -87,8 +89,7 @@ class Store:
         self.integrity = Integrity(database)
         self.search = Search(database)
         self.backlog = Backlog(database)
-        self.api_keys = ApiKeys(database, clock)
-        self.ended_sessions = EndedAdminSessions(database, clock)
+        self.api_keys, self.ended_sessions = ApiKeys(database, clock), EndedAdminSessions(database, clock)
         self.audit = AuditLog(database, clock, cursors)
         self._server_keys: dict[str, ServerKey] = {}
         self.secrets = Secrets(database, clock, Cipher(secret_keys))

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import cast
 
+from duetime.scheduler.approvals.approval import Approval
 from duetime.scheduler.chain.dependency import Dependency, DependentTask
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.records import Added, Change, Changed, IdempotencyKey, LastChange, NewTask
@@ -51,12 +52,16 @@ class Tasks:
         key: IdempotencyKey | None = None,
         via: str | None = None,
         after: Sequence[Dependency] = (),
+        approval: Approval | None = None,
     ) -> Added:
-        """Store a task with its first run, which waits if it comes `after` others; a known key returns its first task.
+        """Store a task with its first run, which waits if it comes `after` others or needs an `approval`.
 
-        Also searches for the task's twin. Raises `IdempotencyConflict` when the key was used for other content.
+        A known key returns its first task. Also searches for the task's twin. Raises `IdempotencyConflict` when the key
+        was used for other content.
         """
-        item = DependentTask(task, run, actor, key, via, tuple(after)) if after else NewTask(task, run, actor, key, via)
+        item = NewTask(task, run, actor, key, via)
+        if after or approval:
+            item = DependentTask(task, run, actor, key, via, tuple(after), approval)
         return self._add([item], twins=True)[0]
 
     def add_many(self, items: Sequence[NewTask]) -> list[Added]:

@@ -26,6 +26,8 @@ from duetime.server.cli import completion, output
 from duetime.server.cli.completion import Action, Id, Labels, RepeatPolicyOption
 from duetime.server.cli.formats import task_facts
 from duetime.server.cli.formats.option_values import (
+    ApprovalOption,
+    read_approval,
     read_object,
     read_repeat_policy,
     read_retry,
@@ -102,6 +104,7 @@ Remove = Annotated[
         help=f"empty a part, or put it back to its default: {', '.join(REMOVABLE)}; may be repeated",
     ),
 ]
+ReasonOption = Annotated[str | None, typer.Option(help="the reason, for the history")]
 Key = Annotated[str | None, typer.Option(help="idempotency key: repeating a call with the same key changes nothing")]
 Revision = Annotated[int | None, typer.Option(help="refuse if the task changed after this revision")]
 
@@ -130,32 +133,29 @@ def schedule(
     after: AfterOption = None,
     after_failure: AfterFailureOption = None,
     steps: StepsOption = None,
+    approval: ApprovalOption = None,
     key: Annotated[str | None, typer.Option(help="idempotency key: the same key never creates a second task")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="show what would be stored, store nothing")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Schedule a task: a reminder, a webhook, or one of your handlers."""
     times: ScheduleArguments = {"when": when, "repeat": repeat, "timezone": timezone, "until": until, "notify": notify}
-    urgency: ScheduleArguments = _urgency(priority, deadline, deadline_type, after_failure=after_failure)
-    urgency["repeat_policy"] = read_repeat_policy(repeat_policy)
+    due: ScheduleArguments = _urgency(priority, deadline, deadline_type, after_failure=after_failure, max_runs=max_runs)
+    due |= {"repeat_policy": read_repeat_policy(repeat_policy), "approval": read_approval(approval)}
     work: ScheduleArguments = {"action": action, "payload": read_object(payload) or {}, "estimate": estimate}
-    rest: ScheduleArguments = {"needs": read_units(needs), "labels": tuple(label or ()), "max_runs": max_runs}
+    rest: ScheduleArguments = {"needs": read_units(needs), "labels": label or (), "deliver_to": deliver_to or ()}
     once: ScheduleArguments = {"idempotency_key": key, "dry_run": dry_run, "retry": _retry(retry), "after": after or ()}
-    more: ScheduleArguments = {"deliver_to": tuple(deliver_to or ()), "steps": read_steps(steps)}
-    asked: ScheduleArguments = {**times, **urgency, **work, **rest, **once, **more}
+    asked: ScheduleArguments = {**times, **due, **work, **rest, **once, "steps": read_steps(steps)}
     with session(context).app() as app:
         view, runs = app.scheduler.submit(Request(title, **asked)), dry_run or someone_runs(app)
     _show_scheduled(view, runs, dry_run, as_json)
 
 
 def _show_scheduled(view: TaskView, runs: bool, dry_run: bool, as_json: bool) -> None:
-    _show_change(_scheduled(view, dry_run), as_dry_run(view) if dry_run else view, as_json)
+    verb = "Would schedule" if dry_run else "Scheduled" if view.created else "Exists already:"
+    show_change(verb, as_dry_run(view) if dry_run else view, as_json)
     if not runs:
         output.note(NOBODY_RUNS)
-
-
-def _scheduled(view: TaskView, dry_run: bool) -> str:
-    return "Would schedule" if dry_run else "Scheduled" if view.created else "Exists already:"
 
 
 def show(
@@ -242,17 +242,17 @@ def _reschedule(context: typer.Context, task_id: str, asked: RescheduleCall, as_
 
 def _show_rescheduled(scheduler: Scheduler, view: TaskView, asked: RescheduleCall, as_json: bool) -> None:
     if asked["dry_run"]:
-        _show_change("Would change", as_dry_run(view), as_json)
+        show_change("Would change", as_dry_run(view), as_json)
     else:
         verb = UNCHANGED_VERB if NOTHING_CHANGED in view.warnings else RESCHEDULE_VERBS[asked["pause"]]
-        _show_change(verb, view, as_json, task_facts.changes_made(scheduler, view))
+        show_change(verb, view, as_json, task_facts.changes_made(scheduler, view))
 
 
 def cancel(
     context: typer.Context,
     *,
     task_id: Id,
-    reason: Annotated[str | None, typer.Option(help="the reason, for the history")] = None,
+    reason: ReasonOption = None,
     revision: Revision = None,
     key: Key = None,
     as_json: AsJson = False,
@@ -260,7 +260,7 @@ def cancel(
     """Cancel a task; a running attempt is asked to stop."""
     with session(context).scheduler() as scheduler:
         view = scheduler.cancel(scheduler.find(task_id), reason=reason, revision=revision, idempotency_key=key)
-    _show_change("Cancelled" if view.record.run.state is State.CANCELLED else "Asked to stop:", view, as_json)
+    show_change("Cancelled" if view.record.run.state is State.CANCELLED else "Asked to stop:", view, as_json)
 
 
 def undo(
@@ -274,10 +274,10 @@ def undo(
     """Undo a cancel, or any other change, within 30 seconds."""
     with session(context).scheduler() as scheduler:
         view = scheduler.act(scheduler.find(task_id), "undo", undo=token, idempotency_key=key)
-    _show_change("Undone" if token else "Scheduled again", view, as_json)
+    show_change("Undone" if token else "Scheduled again", view, as_json)
 
 
-def _show_change(verb: str, view: TaskView, as_json: bool, changes: FieldChanges = NO_CHANGES) -> None:
+def show_change(verb: str, view: TaskView, as_json: bool, changes: FieldChanges = NO_CHANGES) -> None:
     if as_json:
         output.as_json(_dump(task_payload(view)))
     else:
@@ -288,7 +288,7 @@ _dump = as_json
 """The payload as plain JSON; the verbs have an option of the same name."""
 
 
-def _urgency(priority: str | None, deadline: str | None, deadline_type: str | None, **more: AfterFailure | None) -> Any:
+def _urgency(priority: str | None, deadline: str | None, deadline_type: str | None, **more: Any) -> Any:
     """Return the arguments as they were typed: the service knows which words there are."""
     return {"priority": priority, "deadline": deadline, "deadline_type": deadline_type, **more}
 

@@ -32,10 +32,7 @@ VERBS = (
         "serve",
         f"{_HERE}.serve:serve",
         "Serve MCP over HTTP until stopped, and run tasks unless workers do.",
-        examples=(
-            "duetime serve",
-            "duetime serve --port 8080",
-        ),
+        examples=("duetime serve", "duetime serve --port 8080"),
     ),
     DeferredVerb(
         "worker",
@@ -100,6 +97,18 @@ VERBS = (
         f"{_TASKS}:undo",
         "Undo a cancel, or any other change, within 30 seconds.",
         examples=("duetime undo t_7k3m", "duetime undo t_7k3m u_4"),
+    ),
+    DeferredVerb(
+        "approve",
+        f"{_HERE}.order.approvals:approve",
+        "Let a task run that waits for approval.",
+        examples=("duetime approve t_7k3m",),
+    ),
+    DeferredVerb(
+        "reject",
+        f"{_HERE}.order.approvals:reject",
+        "Cancel a task that waits for approval.",
+        examples=('duetime reject t_7k3m --reason "too much"',),
     ),
     DeferredVerb(
         "bulk",

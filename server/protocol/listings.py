@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
+from duetime.scheduler.errors import Refused
 from duetime.scheduler.principal import Principal
+from duetime.scheduler.task import ApprovalAnswer
 from duetime.scheduler.views import TaskFilter
 from duetime.server.protocol.resources import JSON_TYPE, TASK
-from duetime.tools.act_on_task import ACT_ON_TASK
+from duetime.tools.act_on_task import ACT_ON_TASK, FOR_ALL
 from duetime.tools.arguments.filters import states_of
 from duetime.tools.definition import SchedulerSource
 from duetime.tools.registration import ADMIN_TOOLS
+from duetime.tools.results import refusal
 from duetime.tools.threads import cross
 from mcp.server.apps import client_supports_apps
 from mcp.server.context import CallNext, HandlerResult, ServerMiddleware, ServerRequestContext
@@ -32,7 +35,25 @@ async def offer_buttons(ctx: ServerRequestContext[Any, Any], call_next: CallNext
     for tool in found.get("tools", ()):
         if tool["name"] == ACT_ON_TASK.name:
             tool["_meta"]["ui"] = {**tool["_meta"]["ui"], "visibility": ["model", "app"]}
+            tool["inputSchema"] = _without_answers(tool["inputSchema"])
     return found
+
+
+def _without_answers(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of the buttons without those that answer for the user whether a task may run."""
+    members = {name: part for name, part in schema["properties"].items() if name != "reason"}
+    return {**schema, "properties": {**members, "action": {**members["action"], "enum": list(FOR_ALL)}}}
+
+
+async def keep_answers_from_models(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+    """Refuse an approval where no card can have asked for it: an agent does not approve its own work."""
+    params = ctx.params or {}
+    if ctx.method == "tools/call" and params.get("name") == ACT_ON_TASK.name and not client_supports_apps(ctx):
+        given = params.get("arguments")
+        action = given.get("action") if isinstance(given, Mapping) else None
+        if isinstance(action, str) and action.strip().lower() in set(ApprovalAnswer):
+            return refusal(Refused("Only the user approves or rejects a task: on its card, or with `duetime approve`."))
+    return await call_next(ctx)
 
 
 def showing_admin_tools(caller: Callable[[], Principal]) -> ServerMiddleware[Any]:

@@ -10,6 +10,7 @@ from duetime.scheduler.principal import Principal
 from duetime.server.auth.caller import identify, local_caller, note_address, request_caller
 from duetime.server.protocol.listings import (
     completing_task_ids,
+    keep_answers_from_models,
     listing_open_tasks,
     offer_buttons,
     showing_admin_tools,
@@ -115,8 +116,9 @@ def _middleware(
 ) -> list[ServerMiddleware[Any]]:
     """Return what stands around each call, the outermost first: refusals of all others are shortened."""
     tasks = listing_open_tasks(scheduler, caller)
+    buttons = [offer_buttons, keep_answers_from_models]
     noted = [identify, showing_admin_tools(caller)] if guard else [note_address]
-    return [shorten_refusals, *noted, advertise_ui, offer_buttons, tasks, refuse_wrong_prompts, changes.limit_streams]
+    return [shorten_refusals, *noted, advertise_ui, *buttons, tasks, refuse_wrong_prompts, changes.limit_streams]
 
 
 async def advertise_ui(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:

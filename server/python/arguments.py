@@ -19,7 +19,7 @@ from duetime.scheduler.history.runs import BucketWidth, RunFilter, RunGroup
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.request import DEADLINE_KINDS, REMOVABLE, RETRY_BOUNDS, AfterFailure, Request
 from duetime.scheduler.service.dead_letters import MAX_LETTERS_CLOSED
-from duetime.scheduler.task import Notify, State, Tier
+from duetime.scheduler.task import ApprovalAnswer, Notify, State, Tier
 from duetime.scheduler.views import TaskFilter
 from duetime.server.python.kinds import (
     Amount,
@@ -39,6 +39,8 @@ from duetime.server.python.kinds import (
 )
 from duetime.server.python.values import ValueKind
 from duetime.server.settings.model import Settings
+from duetime.tools.act_on_task import FOR_ALL
+from duetime.tools.arguments.approval import ApprovalTerms
 from duetime.tools.arguments.arguments import Argument
 from duetime.tools.arguments.steps import STEPS
 from duetime.tools.arguments.types import (
@@ -60,7 +62,7 @@ MAX_CALL_THREADS = 256
 _TIME = Native("words, a date, a datetime or a timedelta", (date, timedelta), Text(200))
 _BOUND = Native("words, a date or a datetime", (date,), Text(200))
 _LENGTH = Native("words, seconds or a timedelta", (timedelta,), Length())
-_ACTIONS = Choice(("snooze", "run_now", "skip_next", "undo", "done"))
+_ACTIONS = Choice((*FOR_ALL, *ApprovalAnswer))
 _FLAG = Flag("True or False")
 _RETRY = Object({name: Whole(low, high) for name, (low, high) in RETRY_BOUNDS.items()})
 _POLICY = Policy("a RetryPolicy, or a mapping with max_attempts", Members(_RETRY.accepted, _RETRY))
@@ -90,6 +92,7 @@ _OF_TASKS = (
     Argument("labels", PlainTexts("a list of texts", Texts()), example="labels=['project']"),
     Argument("after_failure", Choice(tuple(AfterFailure)), example="after_failure='run_anyway'"),
     STEPS,
+    Argument("approval", ApprovalTerms(_TIME), example="approval={'question': 'Pay 90 EUR?', 'by': '2 hours'}"),
     Argument("remove", Items(f"a list of {', '.join(REMOVABLE)}", Choices(REMOVABLE)), example="remove=['needs']"),
     Argument("pause", _FLAG, example="pause=True"),
     Argument("skip_next", _FLAG, example="skip_next=True"),

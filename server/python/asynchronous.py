@@ -104,6 +104,8 @@ class AsyncScheduler:
     schedule_many = in_thread(ProgramScheduler.schedule_many)
     reschedule = in_thread(ProgramScheduler.reschedule)
     cancel = in_thread(ProgramScheduler.cancel)
+    approve = in_thread(ProgramScheduler.approve)
+    reject = in_thread(ProgramScheduler.reject)
     change_many = in_thread(ProgramScheduler.change_many)
     act = in_thread(ProgramScheduler.act)
     mark_read = in_thread(ProgramScheduler.mark_read)

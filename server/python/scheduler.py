@@ -66,6 +66,8 @@ class ProgramScheduler:
     schedule_many = checked(Service.schedule_many)
     reschedule = checked(Service.reschedule)
     cancel = checked(Service.cancel)
+    approve = checked(Service.approve)
+    reject = checked(Service.reject)
     change_many = checked(Service.change_many)
     act = checked(Service.act)
     mark_read = checked(Service.mark_read)

@@ -10,6 +10,7 @@ from duetime.scheduler.rules.settlement import words_and_note
 from duetime.scheduler.rules.states import FAILURES, OPEN, only_failures
 from duetime.scheduler.rules.time import times, zones
 from duetime.scheduler.task import InboxMessage, State, Tier
+from duetime.scheduler.view_parts import WaitKind
 from duetime.scheduler.views import Clash, TaskFilter, TaskPage, TaskRecord, TaskView
 from duetime.widgets.outcome import LIST_TITLE_CHARS, MAX_UNREAD_MESSAGES
 from duetime.widgets.payload import MAX_CLASH_MEMBERS, due
@@ -126,7 +127,7 @@ def _row_line(view: TaskView, zone: str) -> str:
         "" if task.priority is Tier.NORMAL else task.priority.value,
         quoted(task.title, LIST_TITLE_CHARS),
         f"by {_short(run.deadline, task.timezone, view.now)}" if run.deadline and run.state in OPEN else "",
-        _asides("repeats" if task.repeat else "", _last_failure(view.record)),
+        _asides("repeats" if task.repeat else "", _asked(view), _last_failure(view.record)),
     )
 
 
@@ -173,6 +174,10 @@ def _last_failure(record: TaskRecord) -> str:
     last = record.last_run
     failed = last is not None and last.state in FAILURES and record.run.state in OPEN
     return f"last run {word_of(last.state)}" if last and failed else ""
+
+
+def _asked(view: TaskView) -> str:
+    return next((f"waits for {wait.sentence}" for wait in view.waits if wait.kind is WaitKind.APPROVAL), "")
 
 
 def _short(instant: datetime, zone: str, now: datetime) -> str:

@@ -17,7 +17,7 @@ from duetime.scheduler.rules import changes
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.rules.time.parser import Frame
 from duetime.scheduler.rules.time.times import length
-from duetime.scheduler.task import Run, State, Task
+from duetime.scheduler.task import ApprovalAnswer, Run, State, Task
 from duetime.scheduler.views import TaskRecord
 
 DONE = "done"
@@ -63,7 +63,7 @@ def decide_action(
         UNDO: (EventKind.CANCEL_UNDONE, lambda record: changes.undo_cancel(record, now, undo)),
     }
     if action not in decisions:
-        accepted = ", ".join([*decisions, DONE])
+        accepted = ", ".join([*decisions, DONE, *ApprovalAnswer])
         raise InvalidArgument("action", f"no action {action[:40]!r}", accepted=accepted, example="action='run_now'")
     return decisions[action]
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 
 from duetime.scheduler.history.retention import RetentionKind
 from duetime.scheduler.store.retention.selection import TABLES, RowCondition, RowKey
+from duetime.scheduler.store.schema.tables.approvals import approvals
 from duetime.scheduler.store.schema.tables.chains import chain_steps, chains, dependencies
 from duetime.scheduler.store.schema.tables.dead_letters import dead_letters
 from duetime.scheduler.store.schema.tables.deliveries import deliveries, inbox
@@ -20,7 +21,7 @@ from sqlalchemy import Table, exists, select, tuple_
 
 RowsOfTable = tuple[Table, RowCondition]
 
-OF_RUNS = (run_logs, tracebacks, attempts, usage, dead_letters, deliveries, inbox)
+OF_RUNS = (approvals, run_logs, tracebacks, attempts, usage, dead_letters, deliveries, inbox)
 """Tables whose rows belong to a run, in the order of their deletion."""
 
 

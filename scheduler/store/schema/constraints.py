@@ -71,6 +71,7 @@ _WAITS = (
     "EXISTS (SELECT 1 FROM dependencies JOIN runs AS ending ON ending.task_id = dependencies.upstream_id"
     " WHERE dependencies.task_id = runs.task_id AND dependencies.closed_at IS NULL"
     " AND ending.current AND ending.ended_at IS NULL)"
+    " OR EXISTS (SELECT 1 FROM approvals WHERE approvals.run_id = runs.id AND approvals.closed_at IS NULL)"
 )
 _RUN_OF_ATTEMPT = _in("runs", id="attempts.run_id", attempt="attempts.number", state=f"'{State.RUNNING}'")
 
@@ -155,9 +156,10 @@ INVARIANTS = (
     Invariant(
         "runs",
         f"state <> '{State.WAITING}' OR {_WAITS}",
-        "waits for other tasks, but all of them have ended",
+        "waits for other tasks or an approval, but all of that has come",
         "Start `duetime serve` or a worker: within a minute it goes on by itself.",
     ),
+    _refers("approvals", "run_id", "runs"),
     _refers("tracebacks", "run_id", "runs"),
     _refers("run_logs", "run_id", "runs"),
     _refers("usage", "run_id", "runs"),

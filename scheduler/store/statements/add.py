@@ -23,6 +23,7 @@ from duetime.scheduler.store.schema.rows import (
 from duetime.scheduler.store.schema.tables.tasks import labels, runs, tasks
 from duetime.scheduler.store.sql.batch import Batch
 from duetime.scheduler.store.statements import event_log, idempotency, links, read, twins
+from duetime.scheduler.store.statements.approvals import questions
 from duetime.scheduler.store.statements.idempotency import Name, name_of
 from duetime.scheduler.task import State, Task
 from duetime.scheduler.views import TaskRecord
@@ -69,7 +70,8 @@ def add(
     stored = there | store_new(connection, left, told, now=now, twins=twins)
     dependent = [each for each in left if isinstance(each, DependentTask) and stored[each.task.id].created]
     if dependent:
-        held = links.add(connection, dependent, now)
+        questions.ask(connection, [(each.task, each.run, each.approval) for each in dependent if each.approval])
+        held = links.add(connection, [each for each in dependent if each.after], now)
         stored |= {task_id: replace(stored[task_id], record=record) for task_id, record in held.items()}
     return [_answer(item, firsts, stored) for item in items]
 

@@ -15,6 +15,7 @@ from duetime.scheduler.store.schema.rows import EVENT, folded, held, in_json, li
 from duetime.scheduler.store.schema.tables.events import events
 from duetime.scheduler.store.schema.tables.tasks import labels, runs, tasks
 from duetime.scheduler.store.statements import add, event_log, links, read, ready_runs, side_runs
+from duetime.scheduler.store.statements.approvals import questions
 from duetime.scheduler.store.statements.event_log import FOLLOWED, TASK_DEADLINE
 from duetime.scheduler.task import Json, RepeatPolicy, RetryPolicy, Run, State, Task
 from duetime.scheduler.views import TaskRecord
@@ -75,6 +76,7 @@ def apply(
     if not (change.next_run or change.restored or _beside(change)) and change.task == record.task and run == old:
         return record
     check_legal(old, run, next_run)
+    questions.check_change(connection, record, change, run)
     task = replace(change.task, revision=record.task.revision + 1, updated_at=now)
     _write_task(connection, record.task, task)
     run = replace(run, current=not (next_run or change.restored))
@@ -89,6 +91,7 @@ def apply(
     ready_runs.follow_pause(connection, record.task, task)
     event_log.append(connection, entries + side_runs.entries(moves, task, actor=actor, reason=reason, via=via))
     links.follow_change(connection, old, run, current, now)
+    _follow_approval(connection, task, (old, run, next_run), now)
     ended = run if read.ran(run) else record.last_run
     return TaskRecord(task, current, ended, record.deliveries, read.beside(connection, [task]).get(task.id, ()))
 
@@ -100,9 +103,20 @@ def _runs_of(
     run, next_run = held(change.run, now), held(change.next_run, now) if change.next_run else None
     if run.scheduled_for != old.scheduled_for:
         run = _placed(connection, run)
+    if next_run:
+        next_run = questions.held_back(connection, old, next_run, now)
     if kind not in _TAKEN_BACK:
         return run, next_run
     return links.held_back(connection, run), next_run and links.held_back(connection, next_run)
+
+
+def _follow_approval(connection: Connection, task: Task, change: tuple[Run, Run, Run | None], now: datetime) -> None:
+    """Withdraw the question of a run that a change ends, and ask for the one that takes its place."""
+    old, run, next_run = change
+    if run.ended_at and not old.ended_at:
+        questions.withdraw(connection, [(run.id, old.state)], now)
+    if next_run:
+        questions.carry_over(connection, [(task, old, next_run)], now)
 
 
 def _current(connection: Connection, task: Task, next_run: Run | None, restored: Run | None) -> Run | None:

@@ -27,6 +27,7 @@ from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.store.sql.batch import Batch
 from duetime.scheduler.store.sql.locks import exactly
 from duetime.scheduler.store.statements import event_log, waiters
+from duetime.scheduler.store.statements.approvals import questions
 from duetime.scheduler.store.statements.endings import endings
 from duetime.scheduler.store.statements.endings.claimed import AttemptEnd, Claimed
 from duetime.scheduler.store.statements.read import TASK_AND_RUN
@@ -114,6 +115,7 @@ _FREE_ALREADY = (
     select(runs.c.task_id)
     .where(ACTIVE, runs.c.state == State.WAITING, CURRENT)
     .where(~select(dependencies.c.task_id).where(dependencies.c.task_id == runs.c.task_id, OPEN).exists())
+    .where(~questions.UNANSWERED)
     .limit(bindparam("most"))
 )
 
@@ -143,16 +145,21 @@ def follow(connection: Connection, ends: Ends, now: datetime) -> None:
         ends = settle_waiting(connection, [row["of_task"] for row in closed], now)
 
 
-def settle_waiting(connection: Connection, task_ids: Sequence[str], now: datetime) -> Ends:
-    """Let those of the waiting runs go, or end them, for which that is decided; return what ended and is followed."""
+def settle_waiting(connection: Connection, task_ids: Sequence[str], now: datetime, *, why: str | None = None) -> Ends:
+    """Let those of the waiting runs go, or end them, for which that is decided; return what ended and is followed.
+
+    `why` they go is told where it is no end of another task.
+    """
     if not task_ids:
         return {}
     wanted = {"task_ids": sorted(set(task_ids))}
     dialect_of(connection).lock_rows(connection, _LOCK, wanted)
     waiting = unreadable.rows(connection, _WAITING, wanted)
     links = _links(connection, [row[0] for row in waiting])
-    judged = [_Judged(*task_and_run(row), row.followed, judge(links.get(row[0], ()))) for row in waiting]
-    _free(connection, [each for each in judged if each.verdict.to is State.SCHEDULED], now)
+    pairs = [(*task_and_run(row), row.followed) for row in waiting]
+    asked = questions.unanswered(connection, [run.id for _, run, _ in pairs])
+    judged = [_Judged(*each, judge(links.get(each[0].id, ()), asked=each[1].id in asked)) for each in pairs]
+    _free(connection, [each for each in judged if each.verdict.to is State.SCHEDULED], now, why)
     ended = [each for each in judged if each.verdict.to in TERMINAL]
     _end(connection, ended, now)
     return {each.task.id: each.verdict.to for each in ended if each.followed and each.verdict.to}
@@ -186,12 +193,12 @@ def _links(connection: Connection, task_ids: Sequence[str]) -> dict[str, list[De
     }
 
 
-def _free(connection: Connection, freeing: Sequence[_Judged], now: datetime) -> None:
+def _free(connection: Connection, freeing: Sequence[_Judged], now: datetime, why: str | None) -> None:
     """Let runs go at their time, but now at the earliest: then they are due, and so their own deadline counts."""
     moved = [(each, _due(each.task, each.run, now)) for each in freeing]
     rows = [{"run_id": run.id, "due": run.scheduled_for, "by": run.deadline, "drop": run.drop_at} for _, run in moved]
     exactly(len(rows), _FREE.run(connection, rows))
-    event_log.append(connection, [_unblocked(each, run, now) for each, run in moved])
+    event_log.append(connection, [_unblocked(each, run, now, why) for each, run in moved])
     connection.info.get(FREED, []).extend(each.task.id for each in freeing)
 
 
@@ -200,7 +207,7 @@ def _due(task: Task, run: Run, now: datetime) -> Run:
     return dated_like(task, replace(run, state=State.SCHEDULED, scheduled_for=at, wake_at=at), run)
 
 
-def _unblocked(each: _Judged, run: Run, now: datetime) -> event_log.EventValues:
+def _unblocked(each: _Judged, run: Run, now: datetime, why: str | None) -> event_log.EventValues:
     check_move(each.run.state, run.state)
     return event_log.entry(
         run.tenant,
@@ -209,7 +216,7 @@ def _unblocked(each: _Judged, run: Run, now: datetime) -> event_log.EventValues:
         now,
         kind=EventKind.UNBLOCKED,
         actor=event_log.ITSELF,
-        reason=in_words(each.verdict.link),
+        reason=why or in_words(each.verdict.link),
         move=(each.run.state, run.state),
     )
 

@@ -19,6 +19,7 @@ from duetime.scheduler.store.schema.tables.chains import chain_steps, dependenci
 from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.store.sql.batch import Batch
 from duetime.scheduler.store.statements import dependants, event_log, read, waiters
+from duetime.scheduler.store.statements.approvals import questions
 from duetime.scheduler.store.statements.read import TASK_AND_RUN
 from duetime.scheduler.store.statements.waiters import OPEN
 from duetime.scheduler.task import Json, Run, State, Task
@@ -76,6 +77,8 @@ def add(connection: Connection, items: Sequence[DependentTask], now: datetime) -
 
     The upstreams stay locked, so that none of them ends before it is known to be followed.
     """
+    if not items:
+        return {}
     edges = [(item, each) for item in items for each in item.after]
     wanted = {"task_ids": sorted({each.upstream_id for _, each in edges})}
     tenants = {row.id: row.tenant for row in connection.execute(_LOCK, wanted)}
@@ -165,6 +168,7 @@ def _revived(connection: Connection, run_ids: Sequence[str], now: datetime) -> l
         connection.execute(_PAST, {"run_ids": [run.id for _, run, _ in pairs]})
         _AGAIN.run(connection, [new_run_values(task, again) for task, _, again in pairs])
         event_log.append(connection, [_told(again, now) for _, _, again in pairs])
+        questions.carry_over(connection, pairs, now)
     return [task.id for task, _, _ in pairs]
 
 

@@ -6,13 +6,23 @@ import json
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+import typer
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.request import RETRY_BOUNDS
-from duetime.scheduler.task import Json
+from duetime.scheduler.task import ApprovalRequest, Json
 
 MAX_DIGITS = 9  # of a number that is compared with its bounds, all of which are shorter
+ApprovalOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--approval",
+        metavar="QUESTION",
+        help="ask this first: it runs once you have approved it; `by=TIME` says until when, and `default=approve` what "
+        "follows without an answer; may be repeated",
+    ),
+]
 
 
 def read_object(text: str | None) -> Mapping[str, Json] | None:
@@ -74,6 +84,15 @@ def read_repeat_policy(pairs: list[str] | None) -> dict[str, Any] | None:
     read = (pair.partition("=") for pair in pairs)
     parts = {name.strip().replace("-", "_"): value for name, _, value in read}
     return {name: value.split(",") if name == "except" else value for name, value in parts.items()}
+
+
+def read_approval(parts: list[str] | None) -> ApprovalRequest | None:
+    """Read the question, and `by=2 hours` or `default=approve`; None where nothing is asked."""
+    found: Any = {}
+    for part in parts or ():
+        name, _, value = part.partition("=")
+        found |= {name: value} if name in ("by", "default") else {"question": part}
+    return found or None
 
 
 def _retry_member(name: str, number: str) -> tuple[str, int]:

@@ -14,6 +14,7 @@ from duetime.server.cli import output
 from duetime.server.cli.exit_codes import NOT_FOUND_CODE
 from duetime.server.cli.formats import task_facts
 from duetime.server.cli.formats.option_values import (
+    read_approval,
     read_object,
     read_repeat_policy,
     read_retry,
@@ -143,6 +144,22 @@ def cancel(server: RemoteServer, params: Params) -> None:
     _show_change("Cancelled" if task["state"] == "cancelled" else "Asked to stop:", task, params)
 
 
+def approve(server: RemoteServer, params: Params) -> None:
+    """Let a task run that waits for approval."""
+    _answer(server, params, "approve", "Approved")
+
+
+def reject(server: RemoteServer, params: Params) -> None:
+    """Cancel a task that waits for approval."""
+    _answer(server, params, "reject", "Rejected")
+
+
+def _answer(server: RemoteServer, params: Params, answer: str, verb: str) -> None:
+    task_id = found_id(server, params["task_id"])
+    body = {"reason": params["reason"]} if params["reason"] else {}
+    _show_change(verb, server.post(f"/tasks/{task_id}/{answer}", body, If_Match=_etag(params)), params)
+
+
 def undo(server: RemoteServer, params: Params) -> None:
     """Undo a change: the one that is named, or a cancel."""
     task_id = found_id(server, params["task_id"])
@@ -194,6 +211,8 @@ def _body(params: Params) -> dict[str, Any]:
         "labels": list(params["label"] or ()) or None,
         "steps": read_steps(params.get("steps")) or None,
     }
+    asked = read_approval(params.get("approval"))
+    read["approval"] = dict(asked) if asked else None
     pause = {} if params.get("pause") is None else {"pause": params["pause"]}
     return {**same, **pause, **{name: value for name, value in read.items() if value is not None}}
 

@@ -18,6 +18,8 @@ VERBS: Final[Mapping[str, Callable[[RemoteServer, Mapping[str, Any]], None]]] = 
     "reschedule": tasks.reschedule,
     "cancel": tasks.cancel,
     "undo": tasks.undo,
+    "approve": tasks.approve,
+    "reject": tasks.reject,
     "bulk": bulk.bulk,
     "explain": tasks.explain,
     "history": tasks.history,

@@ -115,3 +115,23 @@ def test_the_schema_of_a_task_is_listed_once(peer: Peer) -> None:
 
     assert [name for name, tool in tools.items() if "outputSchema" in tool] == ["list_tasks", "get_task"]
     assert tools["get_task"]["outputSchema"]["properties"]["id"] == {"type": "string"}
+
+
+@pytest.mark.parametrize("action", ["approve", "Reject "])
+def test_a_model_does_not_approve_its_own_work(peer: Peer, action: str) -> None:
+    [buttons] = [tool for tool in peer.ask("tools/list")["result"]["tools"] if tool["name"] == "act_on_task"]
+    assert not {"approve", "reject"} & set(buttons["inputSchema"]["properties"]["action"]["enum"])
+    made = peer.call("schedule_task", title="Pay", approval=True)["structuredContent"]
+    refused = peer.call("act_on_task", task_id=made["id"], action=action)
+    assert refused["isError"]
+    assert "Only the user approves or rejects a task" in refused["content"][0]["text"]
+    assert peer.call("get_task", task_id=made["id"])["structuredContent"]["state"] == "waiting"
+
+
+def test_a_card_approves(tmp_path: Path) -> None:
+    capable = {**MODERN, "io.modelcontextprotocol/clientCapabilities": {"extensions": UI}}
+    with serving(tmp_path, ERAS[1]) as peer:
+        made = peer.call("schedule_task", title="Pay", when="in 2 hours", approval=True)["structuredContent"]
+        wish = {"name": "act_on_task", "arguments": {"task_id": made["id"], "action": "approve"}}
+        approved = peer.ask("tools/call", **wish, _meta=capable)["result"]
+    assert approved["structuredContent"]["state"] == "scheduled"

@@ -146,6 +146,9 @@ def requests_about(task_id: str, key_id: str = "8k4n0ry3x5jc", run_id: str = UNK
         "create_key": [Asked("POST", "/keys", {"body": {"name": "x", "tenant": OTHER}})],
         "revoke_key": [Asked("POST", f"/keys/{key_id}/revoke")],
         "rotate_key": [Asked("POST", f"/keys/{key_id}/rotate", {"body": {"overlap": "1 hour"}})],
-        **{f"{name}_task": [Asked("POST", f"{task}/{name}")] for name in ("run_now", "skip_next", "done")},
+        **{
+            f"{name}_task": [Asked("POST", f"{task}/{name}")]
+            for name in ("run_now", "skip_next", "done", "approve", "reject")
+        },
         **{f"{name}_task": [Asked("POST", f"{task}/{name}")] for name in ("pause", "resume")},
     }

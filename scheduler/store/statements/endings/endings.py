@@ -28,6 +28,7 @@ from duetime.scheduler.store.sql.batch import Batch, together
 from duetime.scheduler.store.sql.locks import exactly
 from duetime.scheduler.store.sql.recordset import Rows
 from duetime.scheduler.store.statements import event_log, side_runs
+from duetime.scheduler.store.statements.approvals import questions
 from duetime.scheduler.store.statements.endings import events as ending_events
 from duetime.scheduler.store.statements.endings import pauses
 from duetime.scheduler.store.statements.endings.claimed import AttemptEnd, Claimed
@@ -105,6 +106,7 @@ def parts(connection: Connection, endings: Sequence[AttemptEnd], now: datetime) 
 
 def follow(connection: Connection, endings: Sequence[AttemptEnd], now: datetime) -> None:
     """Store the consequences of ends: next occurrences, events, messages, use of pools."""
+    questions.withdraw(connection, [(ending.claim.run_id, ending.claim.state) for ending in endings], now)
     _write_next(connection, endings, now)
     together(connection, *_following(connection, endings, now))
 

@@ -1,0 +1,114 @@
+"""An approval: the question whether a run may go, and the answer that somebody, or its deadline, gave."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from duetime.scheduler import remedies
+from duetime.scheduler.errors import Refused
+from duetime.scheduler.events import EventKind
+from duetime.scheduler.ids import new_id
+from duetime.scheduler.task import ApprovalAnswer, Delivery, InboxMessage, Run, State, Task
+
+MAX_QUESTION_CHARS: Final = 200
+USUAL_QUESTION: Final = "May this run?"
+
+KINDS: Final[Mapping[ApprovalAnswer, EventKind]] = {
+    ApprovalAnswer.APPROVE: EventKind.APPROVED,
+    ApprovalAnswer.REJECT: EventKind.REJECTED,
+}
+"""The event of each answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """The question whether a run may go. `default` is the answer at `ends_at`; without that it is asked until answered.
+
+    `attempt` is the one that asked, 0 for a run that asks before its first start. It is open until `closed_at`; one
+    whose run was cancelled meanwhile is closed without an answer.
+    """
+
+    run_id: str
+    attempt: int
+    question: str | None
+    default: ApprovalAnswer
+    asked_at: datetime
+    ends_at: datetime | None = None
+    closed_at: datetime | None = None
+    answer: ApprovalAnswer | None = None
+    answered_by: str | None = None
+    reason: str | None = None
+
+    @property
+    def is_open(self) -> bool:
+        return self.closed_at is None
+
+
+@dataclass(frozen=True, slots=True)
+class UserNotice:
+    """A word to the owner of a task: the message of the inbox, and its deliveries through the task's channels."""
+
+    message: InboxMessage
+    deliveries: tuple[Delivery, ...] = ()
+
+
+def notice(task: Task, run: Run, text: str, state: State, at: datetime) -> UserNotice:
+    """Return how the owner of a task is told what became of a run, or is asked about it."""
+    message = InboxMessage(new_id("m"), task.tenant, task.owner, task.id, run.id, task.title, text, state, at)
+    channels = (channel for channel in task.deliver_to if channel != "inbox")
+    sent = (Delivery(new_id("d"), task.tenant, task.id, run.id, name, next_at=at) for name in channels)
+    return UserNotice(message, tuple(sent))
+
+
+def question_of(task: Task, run: Run, approval: Approval) -> UserNotice:
+    """Return how the owner of a task is asked."""
+    return notice(task, run, approval.question or USUAL_QUESTION, State.WAITING, approval.asked_at)
+
+
+def is_repeat(task_id: str, approval: Approval | None, answer: ApprovalAnswer) -> bool:
+    """Whether an answer was given before. Raises Refused where nothing is asked, or the answer was another one."""
+    if approval is None:
+        raise Refused(f"{task_id} waits for no approval.", argument="task_id", remedy=remedies.Inspect(task_id))
+    if approval.is_open:
+        return False
+    if approval.answer is None:
+        raise Refused(f"{task_id} waits for no approval any more.", remedy=remedies.Inspect(task_id))
+    if approval.answer is not answer:
+        why = f" ({approval.reason})" if approval.reason else ""
+        first = f"{approval.answered_by} {KINDS[approval.answer]} it already{why}"
+        raise Refused(f"{task_id} stays as it is: {first}.", remedy=remedies.Inspect(task_id))
+    return True
+
+
+def asked_again(approval: Approval, old: Run, run: Run, now: datetime) -> Approval:
+    """Return the approval of the next generation of a run, which stands only where the old one was never started.
+
+    A question whose time has passed is asked for as long as before.
+    """
+    stands = approval.answer is ApprovalAnswer.APPROVE and old.started_at is None
+    if stands:
+        return _of(run, approval, approval.asked_at, approval.ends_at, approval)
+    ends_at = approval.ends_at
+    if ends_at is not None and ends_at <= now:
+        ends_at = now + (ends_at - approval.asked_at)
+    return _of(run, approval, now, ends_at, None)
+
+
+def _of(
+    run: Run, approval: Approval, asked_at: datetime, ends_at: datetime | None, answered: Approval | None
+) -> Approval:
+    return Approval(
+        run.id,
+        0,
+        approval.question,
+        approval.default,
+        asked_at,
+        ends_at,
+        answered.closed_at if answered else None,
+        answered.answer if answered else None,
+        answered.answered_by if answered else None,
+        answered.reason if answered else None,
+    )

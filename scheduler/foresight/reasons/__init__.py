@@ -1,0 +1,1 @@
+"""Reasons why a run waits, by what it waits for."""

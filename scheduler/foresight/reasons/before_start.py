@@ -1,0 +1,46 @@
+"""Reasons of runs that may not start yet: other tasks have to end, or the user is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Final
+
+from duetime.scheduler.approvals.approval import Approval
+from duetime.scheduler.chain.dependency import Upstream
+from duetime.scheduler.rules.time.times import describe, relative
+from duetime.scheduler.task import ApprovalAnswer
+from duetime.scheduler.view_parts import WaitKind, WaitReason
+
+MAX_UPSTREAMS_NAMED = 5
+_MAX_TITLE_CHARS = 40
+_MAX_QUESTION_CHARS = 80
+_QUOTES = str.maketrans("«»", "\u2039\u203a")
+_ELSE: Final = {ApprovalAnswer.APPROVE: "else it goes", ApprovalAnswer.REJECT: "else it is cancelled"}
+
+
+def quoted(title: str, most: int = _MAX_TITLE_CHARS) -> str:
+    """Quote a user's text so that it cannot close the quotation, because a model reads these sentences."""
+    shown = title if len(title) <= most else f"{title[: most - 1].rstrip()}…"
+    return f"«{shown.translate(_QUOTES)}»"
+
+
+def behind(upstreams: Sequence[Upstream]) -> Iterator[WaitReason]:
+    """Return the tasks that a run comes after; without any, that it comes after some."""
+    for each in upstreams[:MAX_UPSTREAMS_NAMED]:
+        said = f"{each.task_id} {quoted(each.title)}, which is {each.state}"
+        yield WaitReason(WaitKind.TASK, said, task=each.task_id, title=each.title, state=each.state)
+    more = len(upstreams) - MAX_UPSTREAMS_NAMED
+    if more > 0 or not upstreams:
+        yield WaitReason(WaitKind.TASK, f"{more} more tasks" if upstreams else "the tasks that it comes after")
+
+
+def asked(approval: Approval, zone: str, now: datetime) -> WaitReason:
+    """Return that a run waits for the user's approval: of what, until when, and what follows without an answer."""
+    of = f" of {quoted(approval.question, _MAX_QUESTION_CHARS)}" if approval.question else ""
+    until = ""
+    if approval.ends_at:
+        then = _ELSE[approval.default] if approval.attempt == 0 else f"else the answer is {approval.default}"
+        until = f" until {describe(approval.ends_at, zone)} ({relative(approval.ends_at, now)}), {then}"
+    said = f"approval{of} by the user{until}"
+    return WaitReason(WaitKind.APPROVAL, said, until=approval.ends_at, title=approval.question)

@@ -1,0 +1,1 @@
+"""Arguments that say what a run waits for before it starts."""

@@ -1,0 +1,105 @@
+"""Answers to the questions whether runs may go: somebody's, or the default one at the deadline."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from duetime.scheduler.approvals import approval as rules
+from duetime.scheduler.approvals.approval import KINDS, notice
+from duetime.scheduler.records import Change
+from duetime.scheduler.rules.time.times import describe
+from duetime.scheduler.store.schema.tables.approvals import approvals
+from duetime.scheduler.store.schema.tables.tasks import runs
+from duetime.scheduler.store.statements import change as changing
+from duetime.scheduler.store.statements import dependants, event_log
+from duetime.scheduler.store.statements.approvals import questions
+from duetime.scheduler.task import ApprovalAnswer, State
+from duetime.scheduler.views import TaskRecord
+from sqlalchemy import Connection, bindparam, select, update
+
+_DUE = (
+    select(runs.c.tenant, runs.c.task_id)
+    .join_from(approvals, runs, runs.c.id == approvals.c.run_id)
+    .where(questions.OPEN, approvals.c.ends_at <= bindparam("now"))
+    .order_by(approvals.c.ends_at)
+    .limit(bindparam("most"))
+)
+_GO_ON = (
+    update(runs)
+    .where(runs.c.id == bindparam("of_run"), runs.c.state == State.SUSPENDED)
+    .values(wake_at=bindparam("at"), listed_at=bindparam("at"))
+)
+
+
+class Answered(NamedTuple):
+    """An answer with who gave it, and why."""
+
+    answer: ApprovalAnswer
+    actor: str
+    reason: str | None = None
+    via: str | None = None
+
+
+def due(connection: Connection, now: datetime, limit: int) -> list[tuple[str, str]]:
+    """Return tenant and task of the questions whose deadline has passed, the longest due first."""
+    return [(row.tenant, row.task_id) for row in connection.execute(_DUE, {"now": now, "most": limit})]
+
+
+def is_repeat(connection: Connection, record: TaskRecord, answer: ApprovalAnswer) -> bool:
+    """Whether the answer was given before. Raises `Refused` where nothing is asked, or the answer was another one."""
+    return rules.is_repeat(record.task.id, questions.newest(connection, record.run.id), answer)
+
+
+def store_default(connection: Connection, record: TaskRecord, now: datetime) -> bool:
+    """Give the default answer to a question whose deadline has passed; False if it was answered meanwhile."""
+    approval = questions.newest(connection, record.run.id)
+    if approval is None or not approval.is_open or approval.ends_at is None or approval.ends_at > now:
+        return False
+    until = describe(approval.ends_at, record.task.timezone)
+    by = Answered(approval.default, event_log.ITSELF, f"nobody answered until {until} {record.task.timezone}")
+    store(connection, record, by, now)
+    if approval.default is ApprovalAnswer.REJECT and record.run.state is State.WAITING:
+        _tell(connection, record, by, now)
+    return True
+
+
+def store(connection: Connection, record: TaskRecord, by: Answered, now: datetime) -> None:
+    """Store an answer with its event: a run that waited goes or is cancelled, one that asked goes on to read it."""
+    run = record.run
+    questions.close(connection, [run.id], now, answer=by.answer, by=by.actor, reason=by.reason)
+    if by.answer is ApprovalAnswer.REJECT and run.state is State.WAITING:
+        _cancel(connection, record, by, now)
+        return
+    event_log.append(connection, [_entry(record, by, now)])
+    if run.state is State.WAITING:
+        why = f"{by.actor} approved it"
+        ended = dependants.settle_waiting(connection, [record.task.id], now, why=why)
+        dependants.follow(connection, ended, now)
+    else:
+        connection.execute(_GO_ON, {"of_run": run.id, "at": now})
+
+
+def _cancel(connection: Connection, record: TaskRecord, by: Answered, now: datetime) -> None:
+    ended = replace(record.run, state=State.CANCELLED, wake_at=None, ended_at=now, error=_words(by))
+    change, kind = Change(record.task, ended), KINDS[by.answer]
+    told: dict[str, Any] = {"actor": by.actor, "kind": kind, "reason": by.reason, "via": by.via}
+    changing.apply(connection, record, change, now=now, **told)
+
+
+def _words(by: Answered) -> str:
+    return f"{by.actor} rejected it" + (f": {by.reason}" if by.reason else "")
+
+
+def _entry(record: TaskRecord, by: Answered, now: datetime) -> event_log.EventValues:
+    run = record.run
+    return event_log.entry(
+        run.tenant, run.task_id, run.id, now, kind=KINDS[by.answer], actor=by.actor, reason=by.reason, via=by.via
+    )
+
+
+def _tell(connection: Connection, record: TaskRecord, by: Answered, now: datetime) -> None:
+    """Tell the user that a task did not run because nobody answered."""
+    text = f"it did not run: {by.reason}"
+    questions.tell(connection, [notice(record.task, record.run, text, State.CANCELLED, now)])

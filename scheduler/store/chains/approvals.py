@@ -1,0 +1,74 @@
+"""Approvals: what users are asked before a run, their answers, and those that deadlines give."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+
+from duetime.scheduler.approvals.approval import Approval
+from duetime.scheduler.store.chains import answers
+from duetime.scheduler.store.chains.dependencies import Dependencies
+from duetime.scheduler.store.database.database import Database
+from duetime.scheduler.store.statements import change as changing
+from duetime.scheduler.store.statements import read
+from duetime.scheduler.store.statements.approvals import questions
+from duetime.scheduler.task import ApprovalAnswer
+from duetime.scheduler.views import TaskRecord
+from sqlalchemy import Connection
+
+
+class Approvals:
+    """Questions whether runs may go. An answer, its event and what follows from it are one transaction."""
+
+    def __init__(self, database: Database, now: Callable[[], datetime], dependencies: Dependencies) -> None:
+        self._database = database
+        self._ending = dependencies.ending
+        self._now = now
+
+    def open_of(self, tenant: str, run_ids: Sequence[str]) -> Mapping[str, Approval]:
+        """Return the open questions of those runs that the tenant has."""
+        if not run_ids:
+            return {}
+        return self._database.read(lambda connection: questions.open_of(connection, tenant, run_ids))
+
+    def answer(
+        self,
+        tenant: str,
+        task_id: str,
+        answer: ApprovalAnswer,
+        *,
+        actor: str,
+        via: str | None = None,
+        reason: str | None = None,
+        revision: int | None = None,
+    ) -> TaskRecord:
+        """Answer the open question of a task, and return the task; the same answer once more changes nothing.
+
+        Raises `Refused` where nothing is asked or the answer was another one, `StaleRevision`, and `TaskNotFound`.
+        """
+
+        def work(connection: Connection) -> TaskRecord:
+            record = read.record(connection, tenant, task_id, locking=True)
+            if not answers.is_repeat(connection, record, answer):
+                changing.check_revision(connection, record, revision)
+                by = answers.Answered(answer, actor, reason, via)
+                answers.store(connection, record, by, self._now())
+            return read.record(connection, tenant, task_id)
+
+        return self._ending(work)
+
+    def expire(self, *, limit: int) -> list[str]:
+        """Give the default answer to at most `limit` questions whose deadline has passed; return their tasks.
+
+        Any number of processes may call this; one of them answers a question.
+        """
+        now = self._now()
+        due = self._database.look(lambda connection: answers.due(connection, now, limit))
+        return [task_id for tenant, task_id in due if self._expire(tenant, task_id)]
+
+    def _expire(self, tenant: str, task_id: str) -> bool:
+        def work(connection: Connection) -> bool:
+            record = read.record(connection, tenant, task_id, locking=True)
+            return answers.store_default(connection, record, self._now())
+
+        return self._ending(work)

@@ -1,0 +1,1 @@
+"""Approvals: the questions that are asked before a run goes."""

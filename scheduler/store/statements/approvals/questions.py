@@ -1,0 +1,165 @@
+"""Questions whether runs may go: asked with the run, told to the user once, withdrawn with their answer.
+
+A question is the one message that its run has in the inbox until it is answered; the outcome comes in its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import fields, replace
+from datetime import datetime
+from typing import Any
+
+from duetime.scheduler import remedies
+from duetime.scheduler.approvals.approval import Approval, UserNotice, asked_again, question_of
+from duetime.scheduler.errors import Refused
+from duetime.scheduler.records import Change
+from duetime.scheduler.store.database import unreadable
+from duetime.scheduler.store.schema.rows import DELIVERY, MESSAGE, columns_of, delivery_values, message_values
+from duetime.scheduler.store.schema.tables.approvals import approvals
+from duetime.scheduler.store.schema.tables.deliveries import deliveries, inbox
+from duetime.scheduler.store.schema.tables.tasks import runs
+from duetime.scheduler.store.sql.batch import Batch
+from duetime.scheduler.task import ApprovalAnswer, Run, State, Task
+from duetime.scheduler.views import TaskRecord
+from sqlalchemy import (
+    BindParameter,
+    ColumnElement,
+    Connection,
+    bindparam,
+    delete,
+    insert,
+    literal_column,
+    select,
+    update,
+)
+
+APPROVAL = columns_of(Approval, approvals)
+OPEN: ColumnElement[bool] = literal_column("approvals.closed_at IS NULL")
+"""Questions without an answer; literal, as in the partial index."""
+
+UNANSWERED: ColumnElement[bool] = (
+    select(approvals.c.run_id).where(approvals.c.run_id == runs.c.id, OPEN).correlate(runs).exists()
+)
+"""Runs for which a question is open."""
+
+_IDS: BindParameter[Sequence[str]] = bindparam("run_ids", expanding=True)
+_ASK = Batch(insert(approvals), [column.name for column in APPROVAL])
+_MESSAGES = Batch(insert(inbox), [column.name for column in MESSAGE])
+_DELIVERIES = Batch(insert(deliveries), [column.name for column in DELIVERY])
+_OPEN_OF = select(approvals.c.run_id).where(approvals.c.run_id.in_(_IDS), OPEN)
+_NEWEST = (
+    select(*APPROVAL).where(approvals.c.run_id == bindparam("of_run")).order_by(approvals.c.attempt.desc()).limit(1)
+)
+_OF_RUNS = (
+    select(*APPROVAL)
+    .join_from(approvals, runs, runs.c.id == approvals.c.run_id)
+    .where(approvals.c.run_id.in_(_IDS), OPEN, runs.c.tenant == bindparam("tenant"))
+)
+_CLOSE = (
+    update(approvals)
+    .where(approvals.c.run_id.in_(_IDS), OPEN)
+    .values(
+        closed_at=bindparam("at"),
+        answer=bindparam("how"),
+        answered_by=bindparam("who"),
+        reason=bindparam("why"),
+    )
+)
+_UNSEND = delete(deliveries).where(deliveries.c.run_id.in_(_IDS))
+_UNSAY = delete(inbox).where(inbox.c.run_id.in_(_IDS), inbox.c.state == State.WAITING)
+_BEFORE_START = frozenset({State.WAITING, State.SUSPENDED})
+"""States in which a run may have an open question."""
+
+
+def ask(connection: Connection, asked: Iterable[tuple[Task, Run, Approval]]) -> None:
+    """Store approvals of stored runs, and tell the owners of their tasks what is asked."""
+    found = list(asked)
+    _ASK.run(connection, [_values(approval) for _, _, approval in found])
+    tell(connection, [question_of(*each) for each in found if each[2].is_open])
+
+
+def tell(connection: Connection, notices: Sequence[UserNotice]) -> None:
+    """Store messages and their deliveries; their runs have none before."""
+    _MESSAGES.run(connection, [message_values(each.message) for each in notices])
+    _DELIVERIES.run(connection, [delivery_values(sent) for each in notices for sent in each.deliveries])
+
+
+def unanswered(connection: Connection, run_ids: Sequence[str]) -> set[str]:
+    """Return those of the runs for which a question is open."""
+    return set(connection.execute(_OPEN_OF, {"run_ids": list(run_ids)}).scalars()) if run_ids else set()
+
+
+def newest(connection: Connection, run_id: str) -> Approval | None:
+    """Return what was asked last for a run."""
+    found = unreadable.values(connection, _NEWEST, Approval, APPROVAL, {"of_run": run_id})
+    return found[0][0] if found else None
+
+
+def open_of(connection: Connection, tenant: str, run_ids: Sequence[str]) -> dict[str, Approval]:
+    """Return the open questions of those runs that the tenant has."""
+    values = {"tenant": tenant, "run_ids": list(run_ids)}
+    found = unreadable.values(connection, _OF_RUNS, Approval, APPROVAL, values)
+    return {approval.run_id: approval for approval, _ in found}
+
+
+def close(
+    connection: Connection,
+    run_ids: Sequence[str],
+    now: datetime,
+    *,
+    answer: ApprovalAnswer | None = None,
+    by: str | None = None,
+    reason: str | None = None,
+) -> None:
+    """Close the open questions of runs, with an answer or without one, and take them out of the inbox."""
+    values: dict[str, Any] = {"run_ids": list(run_ids), "at": now, "how": answer, "who": by, "why": reason}
+    if run_ids and connection.execute(_CLOSE, values).rowcount:
+        connection.execute(_UNSEND, {"run_ids": list(run_ids)})
+        connection.execute(_UNSAY, {"run_ids": list(run_ids)})
+
+
+def withdraw(connection: Connection, ending: Iterable[tuple[str, State]], now: datetime) -> None:
+    """Withdraw the questions of runs that end; each comes with the state that it leaves."""
+    close(connection, [run_id for run_id, state in ending if state in _BEFORE_START], now)
+
+
+def check_change(connection: Connection, record: TaskRecord, change: Change, run: Run) -> None:
+    """Refuse a change that would go around an approval: an earlier start, or other work than was approved."""
+    old, task_id = record.run, record.task.id
+    started = old.state is State.WAITING and run.state is State.SCHEDULED
+    resumed = old.state is State.SUSPENDED and run.state is State.SUSPENDED and run.wake_at != old.wake_at
+    if (started or resumed) and unanswered(connection, [old.id]):
+        raise Refused(f"{task_id} waits for an approval, which it needs first.", remedy=remedies.Inspect(task_id))
+    if change.task.payload != record.task.payload and old.ended_at is None and old.started_at is None:
+        approval = newest(connection, old.id)
+        if approval is not None and approval.answer is ApprovalAnswer.APPROVE:
+            raise Refused(
+                f"{task_id} was approved by {approval.answered_by} as it is, so its payload stays.",
+                argument="payload",
+                remedy=remedies.ScheduleAnother(),
+            )
+
+
+def held_back(connection: Connection, old: Run, run: Run, now: datetime) -> Run:
+    """Return the next generation of a run as waiting, if it needs an approval of its own."""
+    approval = _of_task(connection, old)
+    if approval is None or not asked_again(approval, old, run, now).is_open:
+        return run
+    return replace(run, state=State.WAITING, wake_at=None)
+
+
+def carry_over(connection: Connection, pairs: Iterable[tuple[Task, Run, Run]], now: datetime) -> None:
+    """Give the next generations of runs, which are stored, the approvals that these had or need again."""
+    found = [(task, old, run, _of_task(connection, old)) for task, old, run in pairs]
+    ask(connection, [(task, run, asked_again(each, old, run, now)) for task, old, run, each in found if each])
+
+
+def _of_task(connection: Connection, run: Run) -> Approval | None:
+    """Return what the task of a run asks before its start; None for a question of its handler."""
+    approval = newest(connection, run.id)
+    return approval if approval is not None and approval.attempt == 0 else None
+
+
+def _values(approval: Approval) -> dict[str, Any]:
+    return {field.name: getattr(approval, field.name) for field in fields(approval)}

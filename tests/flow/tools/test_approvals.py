@@ -1,0 +1,136 @@
+"""Approvals, as users, agents and programs meet them: asked, answered, explained, and decided when time is over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from duetime.scheduler.dispatch.maintenance import Maintenance
+from duetime.scheduler.errors import DuetimeError, Refused
+from duetime.scheduler.events import EventFilter, EventKind
+from duetime.scheduler.handlers import Handlers
+from duetime.scheduler.intake.planner import Planner
+from duetime.scheduler.principal import Principal
+from duetime.scheduler.queue.memory.queue import MemoryQueue
+from duetime.scheduler.request import StepArguments
+from duetime.scheduler.service.scheduler import Scheduler
+from duetime.scheduler.store import Store, open_store
+from duetime.scheduler.task import ApprovalRequest, State
+from duetime.tools.schedule_task import REMINDER, schedule_task
+from duetime.widgets.payload import task_payload
+from duetime.widgets.text.list_text import list_text
+from duetime.widgets.text.task_text import task_text
+
+from tests.builders import Clock
+
+PAY: ApprovalRequest = {"question": "Pay 90 EUR?", "by": "2 hours"}
+WAITS = "approval of «Pay 90 EUR?» by the user until Tue 24 Nov 2026 14:00 (in 2 h), else it is cancelled"
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def store(tmp_path: Path, clock: Clock) -> Iterator[Store]:
+    store = open_store(f"sqlite:///{tmp_path / 'duetime.db'}", clock=clock)
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def scheduler(store: Store) -> Scheduler:
+    return Scheduler(store, Planner(Handlers.load(), "UTC", upstreams=store.dependencies.known))
+
+
+def test_a_task_says_what_it_waits_for_wherever_it_is_read(scheduler: Scheduler) -> None:
+    view = scheduler.schedule("Pay the invoice", when="in 1 hour", approval=PAY)
+    assert (view.record.run.state, view.waiting_for) == (State.WAITING, (WAITS,))
+    task_id = view.record.task.id
+    assert f"Waiting for {WAITS}." in task_text(task_payload(scheduler.get(task_id)))
+    assert scheduler.explain(task_id)[1] == (WAITS,)
+    page = scheduler.list(mention=True)
+    text = list_text(page)
+    assert f"(waits for {WAITS})" in text
+    assert "«Pay the invoice» waiting: «Pay 90 EUR?»" in text, "once, in the inbox"
+    card = task_payload(scheduler.get(task_id))
+    assert card.waits is not None
+    assert (card.waits[0].kind, card.waits[0].title) == ("approval", "Pay 90 EUR?")
+
+
+def test_a_yes_lets_it_go_and_the_history_names_who_said_it(scheduler: Scheduler) -> None:
+    task_id = scheduler.schedule("Pay the invoice", when="in 1 hour", approval=PAY).record.task.id
+    approved = scheduler.approve(task_id, reason="it is due", by=Principal("local", "ann"))
+    assert (approved.record.run.state, approved.waits) == (State.SCHEDULED, ())
+    events = scheduler.history(EventFilter(task_id=task_id, kind=EventKind.APPROVED)).events
+    assert [(event.actor, event.reason) for event in events] == [("ann", "it is due")]
+    assert scheduler.approve(task_id).record.run == approved.record.run
+    with pytest.raises(Refused, match=r"ann approved it already \(it is due\)"):
+        scheduler.reject(task_id)
+
+
+def test_a_no_cancels_it_and_its_undo_asks_again(scheduler: Scheduler) -> None:
+    task_id = scheduler.schedule("Pay the invoice", approval=True).record.task.id
+    rejected = scheduler.act(task_id, "reject", reason="too much")
+    assert (rejected.record.run.state, rejected.record.run.error) == (State.CANCELLED, "local rejected it: too much")
+    again = scheduler.act(task_id, "undo", undo=rejected.undo)
+    assert again.record.run.state is State.WAITING
+    assert scheduler.explain(task_id)[1] == ("approval by the user",)
+
+
+def test_maintenance_decides_when_time_is_over(scheduler: Scheduler, store: Store, clock: Clock) -> None:
+    maintenance = Maintenance(store, MemoryQueue(), held=set)
+    goes = scheduler.schedule("Go", when="in 5 hours", approval={**PAY, "default": "approve"}).record.task.id
+    ends = scheduler.schedule("Stop", when="in 5 hours", approval=PAY).record.task.id
+    maintenance.step()
+    assert scheduler.get(goes).record.run.state is State.WAITING
+    clock.forward(hours=2)
+    maintenance.step()
+    assert [scheduler.get(each).record.run.state for each in (goes, ends)] == [State.SCHEDULED, State.CANCELLED]
+    [message] = scheduler.inbox()
+    assert (message.task_id, message.text) == (
+        ends,
+        "it did not run: nobody answered until Tue 24 Nov 2026 14:00 UTC",
+    )
+
+
+@pytest.mark.parametrize(
+    ("approval", "more", "said"),
+    [
+        ({"by": "yesterday"}, {}, "approval.by"),
+        ({"default": "maybe", "by": "2 hours"}, {}, "approval.default: 'maybe' is no answer."),
+        ({"default": "approve"}, {}, "approval.by: a default needs a time"),
+        ({"question": "x" * 201}, {}, "approval.question"),
+        ({"whom": "ann"}, {}, "approval: it has no member 'whom'"),
+        (True, {"repeat": "daily"}, "a task that repeats is not approved once for all its runs"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused_with_what_can(
+    scheduler: Scheduler, approval: Any, more: Any, said: str
+) -> None:
+    with pytest.raises(DuetimeError) as refused:
+        scheduler.schedule("Pay", when="tomorrow 9am", approval=approval, **more)
+    assert said in str(refused.value)
+    assert scheduler.list().views == ()
+
+
+@pytest.mark.parametrize("given", [True, "true", "Pay 90 EUR?", {"question": "Pay 90 EUR?"}, '{"by": "2 hours"}'])
+def test_a_tool_takes_true_a_question_or_an_object(scheduler: Scheduler, given: Any) -> None:
+    definition = schedule_task(REMINDER, ())
+    values, problems = definition.read().read({"title": "Pay", "approval": given})
+    assert problems == []
+    assert scheduler.submit(definition.call(**values)).record.run.state is State.WAITING
+
+
+def test_a_chain_asks_before_its_first_steps_and_a_step_for_itself(scheduler: Scheduler) -> None:
+    steps: list[StepArguments] = [{"name": "fetch"}, {"name": "send", "after": ["fetch"], "approval": True}]
+    view = scheduler.schedule("Report", action="reminder", approval=PAY, steps=steps)
+    assert view.chain is not None
+    fetch, send = (step.task_id for step in view.chain.steps)
+    assert scheduler.explain(fetch)[1] == (WAITS,)
+    assert scheduler.explain(send)[1] == ("approval by the user", f"{fetch} «Report: fetch», which is waiting")
+    scheduler.approve(send)
+    assert scheduler.get(send).record.run.state is State.WAITING

@@ -1,0 +1,43 @@
+"""The kind of the argument `approval`: an object, its question alone, or true for the usual one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from duetime.scheduler.task import ApprovalAnswer, Json
+from duetime.tools.arguments.types import ArgumentType, Choice, Text, from_json_text, is_blank, named, shown
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalTerms:
+    """The question before a run, `by` when it is asked, and the `default` answer then; `time` is the kind of `by`."""
+
+    time: ArgumentType = field(default_factory=lambda: Text(200, "a time"))
+    accepted: str = "an object with question, by and default, the question alone, or true"
+
+    def schema(self) -> dict[str, Any]:
+        members = {name: kind.schema() for name, kind in self._members().items()}
+        return {"type": "object", "properties": members}
+
+    def read(self, given: Json) -> Any:
+        value = from_json_text(given) if isinstance(given, str) else given
+        if isinstance(value, bool):
+            return value
+        if isinstance(given, str) and not isinstance(value, dict):
+            value = {"question": given}
+        if not isinstance(value, dict):
+            raise ValueError(f"{named(given)} is none")  # noqa: TRY004 - one family for all kinds
+        return {name: self._member(name, member) for name, member in value.items() if not is_blank(member, Text())}
+
+    def _member(self, name: str, value: Json) -> Any:
+        kind = self._members().get(name)
+        if kind is None:
+            raise ValueError(f"it has no member {shown(name)}")
+        try:
+            return kind.read(value)
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}; {kind.accepted} is accepted") from None
+
+    def _members(self) -> dict[str, ArgumentType]:
+        return {"question": Text(200), "by": self.time, "default": Choice(tuple(ApprovalAnswer))}
