@@ -56,7 +56,15 @@ class ChangeService(ApprovalService):
         on_change: Callable[[Sequence[str]], None] = lambda _task_ids: None,
         via: str | None = None,
     ) -> None:
-        super().__init__(store, planner.zone, explainer, planner.holidays, on_change=on_change, via=via)
+        super().__init__(
+            store,
+            planner.zone,
+            explainer,
+            planner.holidays,
+            on_change=on_change,
+            via=via,
+            check_payload=planner.payload,
+        )
         self._planner = planner
         self._recall = recall
 

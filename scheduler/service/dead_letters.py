@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from typing import Final
 
 from duetime.scheduler.audit.entry import AuditEntry, AuditKind
@@ -14,16 +13,13 @@ from duetime.scheduler.errors import InvalidArgument, Refused
 from duetime.scheduler.foresight.cost_reader import CostReader
 from duetime.scheduler.foresight.explainer import Explainer
 from duetime.scheduler.history.dead_letters import (
-    MAX_REPLAYS,
     ClosedLetter,
     ClosingKey,
     DeadLetter,
     DeadLetterFilter,
-    DeadLetterNotFound,
     EarlierClosing,
     LettersClosed,
     LetterState,
-    SkippedLetter,
 )
 from duetime.scheduler.intake.bounds import Bound, Bounds
 from duetime.scheduler.intake.validation import (
@@ -35,66 +31,19 @@ from duetime.scheduler.intake.validation import (
     tenant_read,
 )
 from duetime.scheduler.principal import LOCAL, Principal
+from duetime.scheduler.records import Change
 from duetime.scheduler.rules import changes
+from duetime.scheduler.service.letter_call import DISCARDED, REPLAYED, Closing, ClosingCall, check_one, require_reason
 from duetime.scheduler.store import Store
+from duetime.scheduler.task import Json
+from duetime.scheduler.views import TaskRecord
 
 MAX_LETTERS_CLOSED: Final = 1_000
 """Dead letters that one call replays or discards at most."""
 
 USUAL_LETTERS_COUNT: Final = 100
-MAX_LETTERS_SKIPPED: Final = 1_000
-"""Letters that a call tries in vain before it ends."""
-
-
-_REPLAYED, _DISCARDED = AuditKind.DEAD_LETTER_REPLAYED, AuditKind.DEAD_LETTER_DISCARDED
-
-
-@dataclass(frozen=True, slots=True)
-class _ClosingCall:
-    """The arguments of a call that closes letters."""
-
-    kind: AuditKind
-    run_ids: tuple[str, ...]
-    where: DeadLetterFilter
-    since: Bound | None
-    until: Bound | None
-    reason: str | None
-    max_letters: int
-    idempotency_key: str | None
-
-    @property
-    def below(self) -> int | None:
-        """Return how many replays led to a run at most, None for any number."""
-        return MAX_REPLAYS if self.kind is _REPLAYED else None
-
-    def key(self) -> ClosingKey | None:
-        """Return the caller's key with a digest of what is asked for."""
-        if self.idempotency_key is None:
-            return None
-        asked = json.dumps(asdict(replace(self, idempotency_key=None)), sort_keys=True, default=str)
-        return ClosingKey(self.idempotency_key, hashlib.sha256(asked.encode()).hexdigest())
-
-
-@dataclass(slots=True)
-class _Closing:
-    """Closes letters one by one, and keeps which ones it could not close."""
-
-    close: Callable[[str, int], ClosedLetter]
-    room: int
-    closed: list[ClosedLetter] = field(default_factory=list)
-    skipped: list[SkippedLetter] = field(default_factory=list)
-
-    def all(self, run_ids: Iterable[str], *, alone: bool) -> None:
-        """Close as many as there is room for; of one `alone`, raise why it cannot be closed."""
-        for run_id in run_ids if len(self.closed) < self.room else ():
-            try:
-                self.closed.append(self.close(run_id, len(self.closed)))
-            except (Refused, DeadLetterNotFound) as problem:
-                if alone:
-                    raise
-                self.skipped.append(SkippedLetter(run_id, str(problem)))
-            if len(self.closed) == self.room or len(self.skipped) == MAX_LETTERS_SKIPPED:
-                return
+PayloadCheck = Callable[[str, Mapping[str, Json], str], Mapping[str, Json]]
+"""Checks the payload of an action for a tenant, and returns it with defaults; raises InvalidArgument(s)."""
 
 
 class DeadLetterService(CostReader):
@@ -109,8 +58,10 @@ class DeadLetterService(CostReader):
         *,
         on_change: Callable[[Sequence[str]], None],
         via: str | None,
+        check_payload: PayloadCheck,
     ) -> None:
         super().__init__(store, zone, explainer, holidays)
+        self._check_payload = check_payload
         self._on_change = on_change
         self._via = via
 
@@ -149,6 +100,7 @@ class DeadLetterService(CostReader):
         since: Bound | None = None,
         until: Bound | None = None,
         reason: str | None = None,
+        payload: Mapping[str, Json] | None = None,
         max_letters: int = USUAL_LETTERS_COUNT,
         dry_run: bool = False,
         idempotency_key: str | None = None,
@@ -159,10 +111,12 @@ class DeadLetterService(CostReader):
 
         Each becomes the next generation of its run, as by `run_now`, in a transaction of its own with its audit entry.
         A run to which three replays led is left out unless it is named. A dry run only counts. A repeated call with the
-        same `idempotency_key` finishes the first one where it was cut off, and returns the letters of both.
+        same `idempotency_key` finishes the first one where it was cut off, and returns the letters of both. A `payload`
+        replaces that of the one run that is named; the action checks it. A task that repeats keeps its own.
         """
         named = tuple(dict.fromkeys(run_ids))
-        call = _ClosingCall(_REPLAYED, named, where, since, until, reason, max_letters, idempotency_key)
+        call = ClosingCall(REPLAYED, named, where, since, until, reason, max_letters, idempotency_key, payload)
+        check_one(call)
         return self._call(call, tenant, by, dry_run=dry_run)
 
     def discard(
@@ -185,38 +139,50 @@ class DeadLetterService(CostReader):
         as in `replay`.
         """
         named = tuple(dict.fromkeys(run_ids))
-        call = _ClosingCall(_DISCARDED, named, where, since, until, reason, max_letters, idempotency_key)
+        call = ClosingCall(DISCARDED, named, where, since, until, reason, max_letters, idempotency_key)
         return self._call(call, tenant, by, dry_run=dry_run)
 
-    def _call(self, call: _ClosingCall, tenant: str | None, by: Principal, *, dry_run: bool) -> LettersClosed:
+    def _call(self, call: ClosingCall, tenant: str | None, by: Principal, *, dry_run: bool) -> LettersClosed:
         tenant, where = tenant_changed(by, tenant), self._wanted(call)
         check_reason(call.reason)
         check_key_text(call.idempotency_key)
         if dry_run:
             return self._counted(call.run_ids, tenant, where, below=call.below)
-        if not (call.kind is _REPLAYED and call.run_ids):
-            _require(call.reason)
+        if not (call.kind is REPLAYED and call.run_ids):
+            require_reason(call.reason)
         key = call.key()
 
         def close(run_id: str, number: int) -> ClosedLetter:
             entry = self._entry(by, call.kind, run_id, tenant, call.reason)
             numbered = replace(key, number=number) if key else None
-            if call.kind is _DISCARDED:
+            if call.kind is DISCARDED:
                 return self._store.dead_letters.discard(tenant, run_id, entry, numbered)
-            now = self._store.now()
-            closed = self._store.dead_letters.replay(
-                tenant, run_id, entry, lambda record: changes.replay(record, now), numbered
-            )
+            replayed = partial(self._replayed, call.payload)
+            closed = self._store.dead_letters.replay(tenant, run_id, entry, replayed, numbered)
             self._on_change([closed.task_id])
             return closed
 
-        return self._all(_Closing(close, call.max_letters), call, tenant, where, key)
+        return self._all(Closing(close, call.max_letters), call, tenant, where, key)
+
+    def _replayed(self, payload: Mapping[str, Json] | None, record: TaskRecord) -> Change:
+        change = changes.replay(record, self._store.now())
+        if payload is None:
+            return change
+        task = record.task
+        if task.repeat is not None:
+            raise Refused(
+                f"{task.id} repeats: its next runs would get this payload as well; a reschedule changes it for all.",
+                argument="payload",
+            )
+        return replace(
+            change, task=replace(change.task, payload=self._check_payload(task.action, payload, task.tenant))
+        )
 
     def _entry(self, by: Principal, kind: AuditKind, run_id: str, tenant: str, reason: str | None) -> AuditEntry:
         who = by if by.via else replace(by, via=self._via)
         return AuditEntry.by(who, kind, run_id, tenant=tenant, reason=reason)
 
-    def _wanted(self, call: _ClosingCall) -> DeadLetterFilter:
+    def _wanted(self, call: ClosingCall) -> DeadLetterFilter:
         """Return the filter for open letters up to now: one that a replay makes meanwhile is not replayed as well."""
         where = call.where
         check_filter(where)
@@ -241,7 +207,7 @@ class DeadLetterService(CostReader):
         return LettersClosed(matched, held_back, dry_run=True)
 
     def _all(
-        self, closing: _Closing, call: _ClosingCall, tenant: str, where: DeadLetterFilter, key: ClosingKey | None
+        self, closing: Closing, call: ClosingCall, tenant: str, where: DeadLetterFilter, key: ClosingKey | None
     ) -> LettersClosed:
         earlier = self._store.dead_letters.closed_by(tenant, key, call.max_letters) if key else EarlierClosing()
         if earlier.at is not None and where.until is not None:
@@ -258,10 +224,3 @@ class DeadLetterService(CostReader):
         closed, skipped = tuple(closing.closed), tuple(closing.skipped)
         matched = counted.matched + len(done)
         return replace(counted, matched=matched, closed=closed, skipped=skipped, dry_run=False)
-
-
-def _require(reason: str | None) -> None:
-    if not (reason or "").strip():
-        raise InvalidArgument(
-            "reason", "it is missing", accepted="why, for the audit log", example="reason='the CRM is back'"
-        )

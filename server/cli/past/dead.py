@@ -11,6 +11,7 @@ from duetime.scheduler.history.dead_letters import DeadLetterFilter, LettersClos
 from duetime.server.cli import completion, output
 from duetime.server.cli.completion import Label
 from duetime.server.cli.formats.csv_table import write_csv
+from duetime.server.cli.formats.option_values import read_object
 from duetime.server.cli.output import AsCsv, AsJson
 from duetime.server.session import cli_caller, session
 from duetime.tools.admin import letter_rows
@@ -30,6 +31,9 @@ MaxLetters = Annotated[int, typer.Option("--max", help="how many at most, the ol
 CountOnly = Annotated[bool, typer.Option("--dry-run", help="only count them")]
 ClosingKeyOption = Annotated[
     str | None, typer.Option("--key", help="idempotency key: repeating a call with the same key closes no more")
+]
+LetterPayload = Annotated[
+    str | None, typer.Option(metavar="JSON", help="another payload for the one run that is named: a JSON object")
 ]
 LetterReason = Annotated[str | None, typer.Option(help="why, for the audit log; needed unless runs are named")]
 
@@ -134,6 +138,7 @@ def replay(
     since: LetterSince = None,
     every: Every = False,
     reason: LetterReason = None,
+    payload: LetterPayload = None,
     max_letters: MaxLetters = 100,
     dry_run: CountOnly = False,
     key: ClosingKeyOption = None,
@@ -150,6 +155,7 @@ def replay(
             where=where,
             since=since,
             reason=reason,
+            payload=read_object(payload),
             max_letters=max_letters,
             dry_run=dry_run,
             idempotency_key=key,

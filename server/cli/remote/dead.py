@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from duetime.scheduler.task import Json
+from duetime.server.cli.formats.option_values import read_object
 from duetime.server.cli.past import dead
 from duetime.server.cli.remote.client import RemoteAnswer, RemoteServer
 from duetime.server.cli.remote.tables import zone_of
@@ -25,7 +27,8 @@ def show(server: RemoteServer, params: Params) -> None:
 
 def replay(server: RemoteServer, params: Params) -> None:
     """Run dead letters once more."""
-    done = _closed(server, params, "replay")
+    payload = read_object(params["payload"])
+    done = _closed(server, params, "replay", **({} if payload is None else {"payload": payload}))
     dead.show_closed(done, "replayed", as_json=params["as_json"], as_csv=params["as_csv"])
 
 
@@ -35,8 +38,8 @@ def discard(server: RemoteServer, params: Params) -> None:
     dead.show_closed(done, "discarded", as_json=params["as_json"], as_csv=params["as_csv"])
 
 
-def _closed(server: RemoteServer, params: Params, verb: str) -> RemoteAnswer:
+def _closed(server: RemoteServer, params: Params, verb: str, **more: Json) -> RemoteAnswer:
     dead.check_choice(params["run_ids"], params["every"], [params[name] for name in _FILTERS[:-1]])
     asked = {name: params[name] for name in (*_FILTERS, "reason", "max_letters", "dry_run") if params[name] is not None}
     ways = {"run_ids": params["run_ids"]} if params["run_ids"] else {"all": True} if params["every"] else {}
-    return server.post(f"/dead_letters/{verb}", {**asked, **ways}, Idempotency_Key=params["key"])
+    return server.post(f"/dead_letters/{verb}", {**asked, **ways, **more}, Idempotency_Key=params["key"])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
 from http import HTTPStatus
 from typing import Annotated, Any, Final, Literal
 
@@ -16,7 +18,7 @@ from duetime.server.rest.resources.payloads import RestPayload
 from duetime.tools.admin.letter_rows import closed_json, letter_json
 from duetime.tools.arguments.arguments import Argument
 from duetime.tools.arguments.types import Choice, Flag, Text, Texts, Whole
-from duetime.tools.definition import TIME
+from duetime.tools.definition import PAYLOAD, TIME
 from duetime.widgets.schema.history_parts import AttemptPart
 from pydantic import Field
 
@@ -108,7 +110,7 @@ def show(call: RestCall) -> RestAnswer:
 
 def replay(call: RestCall) -> RestAnswer:
     """Run dead letters once more."""
-    return _closed(call, call.scheduler.replay)
+    return _closed(call, partial(call.scheduler.replay, payload=call.values.get("payload")))
 
 
 def discard(call: RestCall) -> RestAnswer:
@@ -203,7 +205,7 @@ OF_DEAD_LETTERS = (
         replay,
         ClosedLettersPayload,
         Scope.ADMIN,
-        body=_CLOSING,
+        body=(*_CLOSING, replace(PAYLOAD, about="Another payload for the one run that is named")),
         repeatable=True,
         statuses=(HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT),
     ),

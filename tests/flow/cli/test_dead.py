@@ -85,3 +85,18 @@ def test_what_is_discarded_needs_a_reason_and_stays_in_the_list_of_its_state(sai
     [row] = json.loads(said("dead", "list", "--state", "discarded", "--json"))["dead_letters"]
     assert (row["run_id"], row["state"]) == (letters[0], "discarded")
     assert "Discarded" in said("dead", "show", letters[0])
+
+
+def test_a_payload_that_was_wrong_is_replaced_by_the_replay_of_its_run(said: Said, letters: list[str]) -> None:
+    crm, nightly = letters
+    task_id = json.loads(said("dead", "show", crm, "--json"))["task_id"]
+    better = '{"message": "Call Ann"}'
+    assert "payload: it replaces the payload of one run" in said(
+        "dead", "replay", crm, nightly, "--payload", better, code=WRONG_USAGE_CODE
+    )
+    assert "payload" in said("dead", "replay", crm, "--payload", '{"massage": "x"}', code=WRONG_USAGE_CODE)
+    assert json.loads(said("dead", "show", crm, "--json"))["state"] == "open"
+    said("dead", "replay", crm, "--payload", better)
+    assert json.loads(said("show", task_id, "--json"))["message"] == "Call Ann"
+    [changed] = [each for each in json.loads(said("history", task_id, "--json"))["events"] if each["kind"] == "run_now"]
+    assert "Call Ann" in json.dumps(changed)

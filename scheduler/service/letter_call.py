@@ -1,0 +1,95 @@
+"""One call that replays or discards dead letters: its arguments, and the letters that it closed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Final
+
+from duetime.scheduler.audit.entry import AuditKind
+from duetime.scheduler.errors import InvalidArgument, Refused
+from duetime.scheduler.history.dead_letters import (
+    MAX_REPLAYS,
+    ClosedLetter,
+    ClosingKey,
+    DeadLetterFilter,
+    DeadLetterNotFound,
+    SkippedLetter,
+)
+from duetime.scheduler.intake.bounds import Bound
+from duetime.scheduler.task import Json
+
+MAX_LETTERS_SKIPPED: Final = 1_000
+"""Letters that a call tries in vain before it ends."""
+
+REPLAYED, DISCARDED = AuditKind.DEAD_LETTER_REPLAYED, AuditKind.DEAD_LETTER_DISCARDED
+
+
+@dataclass(frozen=True, slots=True)
+class ClosingCall:
+    """The arguments of a call that closes letters."""
+
+    kind: AuditKind
+    run_ids: tuple[str, ...]
+    where: DeadLetterFilter
+    since: Bound | None
+    until: Bound | None
+    reason: str | None
+    max_letters: int
+    idempotency_key: str | None
+    payload: Mapping[str, Json] | None = None
+
+    @property
+    def below(self) -> int | None:
+        """Return how many replays led to a run at most, None for any number."""
+        return MAX_REPLAYS if self.kind is REPLAYED else None
+
+    def key(self) -> ClosingKey | None:
+        """Return the caller's key with a digest of what is asked for."""
+        if self.idempotency_key is None:
+            return None
+        asked = json.dumps(asdict(replace(self, idempotency_key=None)), sort_keys=True, default=str)
+        return ClosingKey(self.idempotency_key, hashlib.sha256(asked.encode()).hexdigest())
+
+
+@dataclass(slots=True)
+class Closing:
+    """Closes letters one by one, and keeps which ones it could not close."""
+
+    close: Callable[[str, int], ClosedLetter]
+    room: int
+    closed: list[ClosedLetter] = field(default_factory=list)
+    skipped: list[SkippedLetter] = field(default_factory=list)
+
+    def all(self, run_ids: Iterable[str], *, alone: bool) -> None:
+        """Close as many as there is room for; of one `alone`, raise why it cannot be closed."""
+        for run_id in run_ids if len(self.closed) < self.room else ():
+            try:
+                self.closed.append(self.close(run_id, len(self.closed)))
+            except (Refused, DeadLetterNotFound) as problem:
+                if alone:
+                    raise
+                self.skipped.append(SkippedLetter(run_id, str(problem)))
+            if len(self.closed) == self.room or len(self.skipped) == MAX_LETTERS_SKIPPED:
+                return
+
+
+def check_one(call: ClosingCall) -> None:
+    """Refuse a payload for any other number of runs than one."""
+    if call.payload is not None and len(call.run_ids) != 1:
+        raise InvalidArgument(
+            "payload",
+            "it replaces the payload of one run",
+            accepted="with the id of that run alone",
+            example="run_ids=['r_7k3m9qx2w4hb00000000']",
+        )
+
+
+def require_reason(reason: str | None) -> None:
+    """Raise InvalidArgument where there is no reason."""
+    if not (reason or "").strip():
+        raise InvalidArgument(
+            "reason", "it is missing", accepted="why, for the audit log", example="reason='the CRM is back'"
+        )
