@@ -24,6 +24,7 @@ function buttonsFor(card) {
   const { task } = card;
   const [ended, movable] = [hasEnded(task), MOVABLE.has(task.state)];
   if (isChain(task)) return ended ? [] : [opener(card, "change", "calendar", t("button.change")), cancelButton(card), pauseButton(card)];
+  if (isAsked(task)) return [...answerButtons(card), opener(card, "change", "calendar", t("button.change")), opener(card, "more", "dots", t("button.more"))];
   return [
     task.unread?.length ? doneButton(card) : "",
     SNOOZABLE.has(task.state) || (movable && isNear(card)) ? opener(card, "snooze", "moon", t("button.snooze")) : "",
@@ -75,6 +76,19 @@ function doneButton(card) {
 function runsAgain({ state, action, repeat, last_run: last }) {
   if (state === "succeeded") return action !== "reminder";
   return FAILURES.has(state) || (repeat !== undefined && state === "scheduled" && FAILURES.has(last?.state));
+}
+
+/** Whether the user is asked if it may run. */
+function isAsked({ waits }) {
+  return waits?.some(({ kind }) => kind === "approval") ?? false;
+}
+
+function answerButtons(card) {
+  const answer = (action) => () => card.act(action, "act_on_task", { action, revision: card.task.revision });
+  return [
+    actButton(card, "approve", "check", t("button.approve"), answer("approve"), "strong"),
+    actButton(card, "reject", "ban", t("button.reject"), answer("reject"), "danger"),
+  ];
 }
 
 function runAgainButton(card) {

@@ -20,7 +20,8 @@ function lineOf({ kind, pool, until, after, task, title, state }, sentence, env)
   const at = Date.parse(until);
   const time = at > env.clock.now() ? relative(at, env.clock.now(), env.reader()) : t("waits.soon");
   const line = parts(`wait.${kind}`, { pool: h("bdi", {}, pool ?? ""), time });
-  const beside = [until && !line.includes(time) ? time : "", after ?? ""].filter(Boolean);
+  const asked = kind === "approval" ? title : "";
+  const beside = [asked, until && !line.includes(time) ? time : "", after].filter(Boolean);
   return [...line, ...beside.map(aside)];
 }
 

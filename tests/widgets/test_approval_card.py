@@ -1,0 +1,56 @@
+"""The card of a task that waits for approval: the question, until when it is asked, and the two answers."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.widgets.chat import Chat
+from tests.widgets.sample import CALL_JOHN, NOW, a_task, stamp
+
+pytestmark = pytest.mark.browser
+
+QUESTION = "Pay the invoice of Acme over 90 EUR?"
+SENTENCE = f"approval of «{QUESTION}» by the user until Tue 24 Nov 2026 14:00 (in 2 h), else it is cancelled"
+
+
+def asking(**parts: Any) -> dict[str, Any]:
+    waits = [{"kind": "approval", "until": stamp(NOW + timedelta(hours=2)), "title": QUESTION}]
+    given = {"title": "Pay the invoice", "action": "webhook", "state": "waiting", "waiting_for": [SENTENCE]}
+    return a_task(**{**given, "waits": waits, **parts})
+
+
+def test_the_card_shows_the_question_and_until_when_it_is_asked(chat: Chat) -> None:
+    chat.show_task(asking())
+    facts = chat.card.locator(".facts")
+    expect(facts).to_contain_text("Waits for your approval")
+    expect(facts).to_contain_text(f"{QUESTION}in 2 hours")
+
+
+@pytest.mark.parametrize(("button", "action"), [("Approve", "approve"), ("Reject", "reject")])
+def test_one_press_answers(chat: Chat, button: str, action: str) -> None:
+    chat.show_task(asking())
+    assert chat.card.get_by_role("group").get_by_role("button").all_inner_texts() == [
+        *("Approve", "Reject", "Move", "More"),
+    ]
+    chat.press(button)
+    assert chat.calls()[-1] == ("act_on_task", {"task_id": CALL_JOHN, "revision": 3, "action": action})
+
+
+def test_nothing_is_answered_that_is_not_asked(chat: Chat) -> None:
+    chat.show_task(a_task(state="waiting"))
+    expect(chat.button("Approve")).to_have_count(0)
+
+
+@pytest.mark.parametrize(("theme", "width"), [("light", 520), ("dark", 320)])
+def test_nothing_of_it_is_wider_than_its_frame(chat: Chat, theme: str, width: int) -> None:
+    chat.page.set_viewport_size({"width": width + 42, "height": 900})
+    chat.page.locator("#chat").evaluate("(stage, theme) => (stage.className = `stage ${theme}`)", theme)
+    chat.show_task(asking(), theme=theme)
+    expect(chat.button("Approve")).to_be_visible()
+    wider = "() => document.documentElement.scrollWidth > document.documentElement.clientWidth"
+    assert chat.frame.evaluate(wider) is False
+    chat.picture(f"task-card-approval-{theme}")
