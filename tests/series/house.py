@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
@@ -71,13 +72,23 @@ class House:
         return claims
 
     def end(self, ended: Sequence[tuple[Claim, str]]) -> None:
+        """End attempts, those of one task one after the other."""
+        rounds: dict[int, list[tuple[Claim, str]]] = {}
+        counts: Counter[str] = Counter()
+        for each in ended:
+            counts[each[0].task.id] += 1
+            rounds.setdefault(counts[each[0].task.id], []).append(each)
+        for together in rounds.values():
+            self._end(together)
+
+    def _end(self, ended: Sequence[tuple[Claim, str]]) -> None:
         """End attempts; where a task was changed since the claim its end is decided anew, as a worker does."""
         found = [settle(claim, OUTCOMES[how], now=self.clock(), jitter=0.0) for claim, how in ended]
         verdicts = self.store.claims.settle(found) if found else []
         assert Verdict.FENCED not in verdicts
         stale = [each for each, verdict in zip(ended, verdicts, strict=True) if verdict is Verdict.STALE]
         if stale:
-            self.end([(self._reloaded(claim), how) for claim, how in stale])
+            self._end([(self._reloaded(claim), how) for claim, how in stale])
         self.queue.finish("w", [Finish(claim.run.id, claim.token) for claim, _ in ended])
 
     def _reloaded(self, claim: Claim) -> Claim:

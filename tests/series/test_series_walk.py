@@ -1,6 +1,7 @@
 """Series go through everything that a user may do and that time may bring, at random, and agree with the reference.
 
-300 sequences of 40 steps: groups of 50 tasks on one clock, each with operations of its own. What is drawn depends on
+300 sequences of 40 steps: groups of 50 tasks on one clock, each with operations of its own, and some that one call does
+to several. A few go over PostgreSQL. `.ci/run search` goes through 3,000. What is drawn depends on
 the seed alone. `SERIES_SEED` (a number, or `random`) and `SERIES_GROUPS` ask for other and more walks:
 
     SERIES_SEED=random SERIES_GROUPS=100 pytest tests/series/test_series_walk.py
@@ -21,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from duetime.scheduler.bulk.change import Became, BulkVerb, TaskOutcome
 from duetime.scheduler.errors import InvalidArgument, Refused
 from duetime.scheduler.intake.changes.actions import is_change_token
 from duetime.scheduler.request import ActionOnTask
@@ -39,6 +41,7 @@ GROUPS = int(os.environ.get("SERIES_GROUPS", "6"))
 _ASKED = os.environ.get("SERIES_SEED", "0")
 SEED = random.SystemRandom().randrange(10**9) if _ASKED == "random" else int(_ASKED)
 TASKS, STEPS = 50, 40
+TASKS_ON_POSTGRES, STEPS_ON_POSTGRES = 10, 20
 ZONES = ("UTC", "America/New_York", "Europe/Berlin", "Australia/Lord_Howe", "Asia/Kolkata")
 BEGINS = tuple(  # before clock changes and the ends of short months
     datetime(*day, hour=5, tzinfo=UTC)
@@ -47,6 +50,9 @@ BEGINS = tuple(  # before clock changes and the ends of short months
 STEP_LENGTHS = ((10 * MINUTE / 60, 2), (7 * MINUTE, 3), (HOUR, 4), (6 * HOUR, 4), (DAY, 4), (3 * DAY, 1))
 UNDONE = 0.2
 """The part of the changes that are undone at once by their token."""
+
+BULK = 0.5
+"""The part of the steps in which one call changes several tasks, and of such calls those that stand."""
 
 SPANS = (timedelta(0), 5 * MINUTE, HOUR, 10 * HOUR, 2 * DAY, 9 * DAY)
 
@@ -193,6 +199,33 @@ class Walk:
             same.wake = run.wake_at
             same.state = "scheduled" if same.state == "ready" else same.state
 
+    def changed_with_others(self, outcome: TaskOutcome, verb: str) -> None:
+        """Do in the reference what one call did to this task and others."""
+        self.told.append(f"{self.now:%d %b %H:%M:%S} {verb} with others: {outcome.became}")
+        operations: dict[str, Callable[[datetime], None]] = {
+            "cancel": self.model.cancel, "pause": self.model.pause, "resume": self.model.resume,
+        }  # fmt: skip
+        try:
+            operations[verb](self.now)
+        except Refuses:
+            assert outcome.became is Became.REFUSED, "the reference refuses"
+        else:
+            assert outcome.became is not Became.REFUSED, f"refused: {outcome.why}"
+        self.match(outcome.record)
+
+    def taken_back_with_others(self, outcome: TaskOutcome, before: Callable[[], None]) -> None:
+        """Undo in the reference what one call did."""
+        self.told.append(f"{self.now:%d %b %H:%M:%S} undo with others: {outcome.became}")
+        assert outcome.became is Became.CHANGED, f"not taken back: {outcome.why}"
+        if self.model.run.state == "cancelled":
+            self.model.undo(self.now)
+        else:
+            before()
+            by_time = {run.scheduled_for: run for run in (outcome.record.run, *outcome.record.beside)}
+            for same in self.model.open():
+                self.wait_again(same, by_time.get(same.at))
+        self.match(outcome.record)
+
     # -- what time brings
 
     def start(self, claims: Sequence[Claim]) -> Iterator[tuple[Claim, str]]:
@@ -265,16 +298,35 @@ class Group:
     walks: Sequence[Walk]
     draw: random.Random
 
-    def run(self) -> None:
+    def run(self, steps: int = STEPS) -> None:
         for walk in self.walks:
             walk.schedule()
-        for _ in range(STEPS):
+        for _ in range(steps):
             for walk in self.walks:
                 with _traced(walk):
                     walk.operate()
+            if self.draw.random() < BULK:
+                self._change_many()
             self._end(0.5)
             self._advance()
         self._finish()
+
+    def _change_many(self) -> None:
+        """Cancel, pause or resume several tasks by one call; take it back at times."""
+        verb = self.draw.choice([BulkVerb.CANCEL, BulkVerb.PAUSE, BulkVerb.RESUME])
+        chosen = {walk.task_id: walk for walk in self.draw.sample(self.walks, 4)}
+        before = {task_id: walk.model.remember() for task_id, walk in chosen.items()}
+        done = self.house.scheduler.change_many(verb, list(chosen))
+        for outcome in done.outcomes:
+            walk = chosen[outcome.record.task.id]
+            with _traced(walk):
+                walk.changed_with_others(outcome, verb.value)
+        if done.undo is None or self.draw.random() < BULK:
+            return
+        for outcome in self.house.scheduler.change_many(BulkVerb.UNDO, undo=done.undo).outcomes:
+            walk = chosen[outcome.record.task.id]
+            with _traced(walk):
+                walk.taken_back_with_others(outcome, before[outcome.record.task.id])
 
     def _advance(self) -> None:
         """Let time pass: with a worker, with none, or while nothing is up at all."""
@@ -361,6 +413,16 @@ def house(tmp_path: Path) -> Iterator[House]:
     clock = Clock(BEGINS[0])
     store = open_store(f"sqlite:///{tmp_path}/duetime.db", clock=clock, synchronous="OFF")
     yield House(store, clock)
+    store.close()
+
+
+@pytest.mark.postgres
+def test_series_agree_with_the_reference_on_postgresql_too(postgres_url: str) -> None:
+    clock = Clock(BEGINS[0])
+    store = open_store(postgres_url, clock=clock)
+    house = House(store, clock)
+    walks = [Walk(house, random.Random(f"{SEED}/postgres/{task}")) for task in range(TASKS_ON_POSTGRES)]
+    Group(house, walks, random.Random(SEED)).run(STEPS_ON_POSTGRES)
     store.close()
 
 
