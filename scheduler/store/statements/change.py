@@ -16,6 +16,7 @@ from duetime.scheduler.store.schema.tables.events import events
 from duetime.scheduler.store.schema.tables.tasks import labels, runs, tasks
 from duetime.scheduler.store.statements import add, event_log, links, read, ready_runs, side_runs
 from duetime.scheduler.store.statements.approvals import questions
+from duetime.scheduler.store.statements.endings import letters as dead_letters
 from duetime.scheduler.store.statements.event_log import FOLLOWED, TASK_DEADLINE
 from duetime.scheduler.task import Json, RepeatPolicy, RetryPolicy, Run, State, Task
 from duetime.scheduler.views import TaskRecord
@@ -91,6 +92,7 @@ def apply(
     ready_runs.follow_pause(connection, record.task, task)
     event_log.append(connection, entries + side_runs.entries(moves, task, actor=actor, reason=reason, via=via))
     links.follow_change(connection, old, run, current, now)
+    dead_letters.follow_replacement(connection, old, current, now)
     _follow_approval(connection, task, (old, run, next_run), now)
     ended = run if read.ran(run) else record.last_run
     return TaskRecord(task, current, ended, record.deliveries, read.beside(connection, [task]).get(task.id, ()))

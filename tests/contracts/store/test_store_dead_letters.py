@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Any
 
 import pytest
 from duetime.scheduler.audit.entry import AuditEntry, AuditFilter, AuditKind
 from duetime.scheduler.errors import InvalidArgument, Refused, StoreUnavailable
 from duetime.scheduler.events import EventFilter, EventKind
+from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.history.dead_letters import (
     MAX_REPLAYS,
     ClosingConflict,
@@ -18,15 +18,16 @@ from duetime.scheduler.history.dead_letters import (
     DeadLetterNotFound,
     LetterState,
 )
+from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.principal import Principal, Scope
-from duetime.scheduler.records import Change
-from duetime.scheduler.rules.changes import move
 from duetime.scheduler.service.dead_letters import DeadLetterService
+from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store
+from duetime.scheduler.store.schema.tables.dead_letters import dead_letters
 from duetime.scheduler.task import State
-from duetime.scheduler.views import TaskRecord
+from sqlalchemy import update
 
-from tests.builders import NOON, TENANT, Clock, restarted, settlement, started
+from tests.builders import TENANT, Clock, restarted, settlement, started
 
 ANN = Principal(TENANT, "ann", frozenset({Scope.ADMIN}), via="cli ann")
 WHY = "the CRM is back"
@@ -37,7 +38,9 @@ class Desk(DeadLetterService):
 
     def __init__(self, store: Store) -> None:
         self.woken: list[str] = []
-        super().__init__(store, "UTC", None, "", on_change=self.woken.extend, via="python")
+        super().__init__(
+            store, "UTC", None, "", on_change=self.woken.extend, via="python", check_payload=lambda *given: given[1]
+        )
 
 
 @pytest.fixture
@@ -156,18 +159,30 @@ def test_a_run_that_failed_after_each_of_several_replays_is_replayed_only_by_its
 def test_a_letter_whose_task_cannot_run_stays_and_the_others_go_on(store: Store, clock: Clock, desk: Desk) -> None:
     busy, other = failed(store, clock), failed(store, clock)
     desk.replay([busy.run_id], by=ANN)
-    again = fail_again(store, clock, busy)
-    store.tasks.change(TENANT, busy.task_id, actor="ann", kind=EventKind.RUN_NOW, decide=_moved)
+    as_left_open = {"closed_at": None, "replayed_as": None, "replay_number": None}  # as older code left it
+    store._database.write(lambda connection: connection.execute(update(dead_letters).values(as_left_open)))
     done = desk.replay(reason=WHY, by=ANN)
     assert ([each.run_id for each in done.skipped], [each.run_id for each in done.closed]) == (
-        [again.run_id],
+        [busy.run_id],
         [other.run_id],
     )
     assert "is scheduled already" in done.skipped[0].why
 
 
-def _moved(record: TaskRecord) -> Change:
-    return move(record, NOON + timedelta(days=1), NOON)
+def test_a_task_that_runs_again_by_any_call_closes_its_letter_and_an_undo_opens_it_again(
+    store: Store, clock: Clock, desk: Desk
+) -> None:
+    letter = failed(store, clock)
+    planner = Planner(Handlers.load(entry_points=False), "UTC")
+    service, alice = Scheduler(store, planner), Principal(TENANT, "alice")
+    view = service.reschedule(letter.task_id, when="in 1 hour", by=alice)
+    [closed] = desk.dead_letters(DeadLetterFilter(state=LetterState.REPLAYED), by=ANN)[0]
+    assert (closed.run_id, closed.replayed_as, found(desk)) == (letter.run_id, view.record.run.id, [])
+    service.act(letter.task_id, "undo", undo=view.undo, by=alice)
+    assert found(desk) == [letter.run_id]
+    service.act(letter.task_id, "run_now", by=alice)
+    again = fail_again(store, clock, letter)
+    assert (found(desk), again.replays) == ([again.run_id], 1)
 
 
 def test_another_tenant_has_no_dead_letter_and_only_an_operator_may_name_one(
