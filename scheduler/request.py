@@ -71,6 +71,7 @@ class StepArguments(TypedDict, total=False):
     payload: Mapping[str, Json]
     after: Sequence[str]
     after_failure: AfterFailureWord
+    valid_output: Mapping[str, Json]
     needs: Mapping[str, int]
     estimate: str | float | timedelta
     title: str
@@ -115,6 +116,7 @@ class Request:
     notify: NotifyWord | None = None
     after: Sequence[str] = ()
     after_failure: AfterFailureWord | None = None
+    valid_output: Mapping[str, Json] | None = None
     steps: Sequence[StepArguments] = ()
     repeat_policy: Mapping[str, Any] | None = None
     approval: ApprovalRequest | bool | None = None
@@ -183,6 +185,7 @@ class ScheduleArguments(TaskArguments, total=False):
     labels: Sequence[str]
     after: Sequence[str]
     after_failure: AfterFailureWord | None
+    valid_output: Mapping[str, Json] | None
     steps: Sequence[StepArguments]
     approval: ApprovalRequest | bool | None
     dry_run: bool

@@ -12,7 +12,7 @@ from duetime.scheduler.handlers import Handler
 from duetime.scheduler.request import POOL_PREFIXES, AfterFailure, Request, retry_policy
 from duetime.tools.arguments.approval import ApprovalTerms
 from duetime.tools.arguments.arguments import Argument
-from duetime.tools.arguments.steps import STEPS
+from duetime.tools.arguments.steps import STEPS, VALID_OUTPUT
 from duetime.tools.arguments.types import Choice, Flag, Text, Texts
 from duetime.tools.definition import (
     DEADLINE,
@@ -100,6 +100,7 @@ _HANDLING = (
     Argument(
         "after_failure", Choice(tuple(AfterFailure)), "If one of them fails; default fail", "after_failure='run_anyway'"
     ),
+    VALID_OUTPUT,
     STEPS,
     Argument(
         "approval", ApprovalTerms(), "Ask the user first", "approval={'question': 'Pay 90 EUR?', 'by': '2 hours'}"

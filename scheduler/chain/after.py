@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from duetime.scheduler.chain.dependency import MAX_UPSTREAMS, Dependency, Upstream, Upstreams
 from duetime.scheduler.chain.judgement import end_after
+from duetime.scheduler.chain.valid_output import check_schema
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.request import AfterFailure, Request
 
@@ -22,7 +23,10 @@ def nothing_stored(_tenant: str, _task_ids: Sequence[str]) -> Upstreams:
 
 def dependencies_of(request: Request, tenant: str, upstreams: UpstreamLookup) -> tuple[Dependency, ...]:
     """Return what the task comes after. Raises InvalidArgument for what cannot be waited for."""
+    if request.valid_output is not None:
+        check_schema(request.valid_output)
     if not request.after:
+        _refuse_schema_alone(request)
         return ()
     policy = AfterFailure(request.after_failure or AfterFailure.FAIL)
     wanted = list(dict.fromkeys(request.after))
@@ -41,7 +45,14 @@ def dependencies_of(request: Request, tenant: str, upstreams: UpstreamLookup) ->
         )
     for each in found.values():
         _check_open(each, policy)
-    return tuple(Dependency(task_id, policy) for task_id in wanted)
+    return tuple(Dependency(task_id, policy, request.valid_output) for task_id in wanted)
+
+
+def _refuse_schema_alone(request: Request) -> None:
+    if request.valid_output is not None:
+        raise InvalidArgument(
+            "valid_output", "it is for the results of other tasks", accepted="after as well", example=_EXAMPLE
+        )
 
 
 def _check_open(upstream: Upstream, policy: AfterFailure) -> None:

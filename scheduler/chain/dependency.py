@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from duetime.scheduler.approvals.approval import Approval
 from duetime.scheduler.records import NewTask
 from duetime.scheduler.request import AfterFailure
-from duetime.scheduler.task import State
+from duetime.scheduler.task import Json, State
 
 MAX_UPSTREAMS: Final = 50
 """Tasks that one task may come after."""
@@ -17,10 +17,11 @@ MAX_UPSTREAMS: Final = 50
 
 @dataclass(frozen=True, slots=True)
 class Dependency:
-    """A task that another one comes after."""
+    """A task that another one comes after, and the JSON Schema that its result has to meet."""
 
     upstream_id: str
     after_failure: AfterFailure = AfterFailure.FAIL
+    valid_output: Mapping[str, Json] | None = None
 
 
 @dataclass(frozen=True, slots=True)

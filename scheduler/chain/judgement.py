@@ -12,12 +12,16 @@ _INHERITED: Final[Mapping[State, State]] = {State.CANCELLED: State.CANCELLED, St
 
 
 class DependencyLink(NamedTuple):
-    """One dependency of a waiting run; `outcome` is how the upstream's run ended, None before that."""
+    """One dependency of a waiting run; `outcome` is how the upstream's run ended, None before that.
+
+    A result of another form than it has to have counts as a failure, and `mismatch` says how it differs.
+    """
 
     upstream_id: str
     title: str | None
     after_failure: AfterFailure
     outcome: State | None
+    mismatch: str | None = None
 
 
 class LinkVerdict(NamedTuple):
@@ -53,6 +57,8 @@ def in_words(link: DependencyLink | None) -> str:
     """Return how the upstream ended, as the reason of what follows."""
     if link is None:
         return "it waits for no other task any more"
+    if link.mismatch:
+        return f"{link.upstream_id} succeeded, but its result is not valid: {link.mismatch}"
     named = f"{link.upstream_id} ({link.title})" if link.title else link.upstream_id
     return f"{named} {_ENDED.get(link.outcome or State.CANCELLED, 'ended')}"
 

@@ -110,6 +110,7 @@ STEP_PARTS: Final[Mapping[str, tuple[str, Callable[[Any], bool]]]] = {
     "payload": ("an object", lambda value: isinstance(value, Mapping)),
     "after": _TEXTS,
     "after_failure": _TEXT,
+    "valid_output": ("a JSON Schema", lambda value: isinstance(value, Mapping)),
     "needs": ("an object of whole numbers by name", _are_amounts),
     "estimate": ("a duration in words, or seconds", _is_length),
     "title": _TEXT,

@@ -173,5 +173,6 @@ def _request_of(request: Request, step: StepRequest, known: Mapping[str, Upstrea
         after=[*after, *(request.after if is_first else ())],
         approval=own.pop("approval", request.approval if is_first else None),
         after_failure=own.pop("after_failure", request.after_failure),
+        valid_output=own.pop("valid_output", request.valid_output if is_first and request.after else None),
         **own,
     )

@@ -42,7 +42,7 @@ from duetime.server.settings.model import Settings
 from duetime.tools.act_on_task import FOR_ALL
 from duetime.tools.arguments.approval import ApprovalTerms
 from duetime.tools.arguments.arguments import Argument
-from duetime.tools.arguments.steps import STEPS
+from duetime.tools.arguments.steps import STEPS, VALID_OUTPUT
 from duetime.tools.arguments.types import (
     Amounts,
     Choice,
@@ -93,6 +93,7 @@ _OF_TASKS = (
     Argument("after_failure", Choice(tuple(AfterFailure)), example="after_failure='run_anyway'"),
     STEPS,
     Argument("approval", ApprovalTerms(_TIME), example="approval={'question': 'Pay 90 EUR?', 'by': '2 hours'}"),
+    VALID_OUTPUT,
     Argument("remove", Items(f"a list of {', '.join(REMOVABLE)}", Choices(REMOVABLE)), example="remove=['needs']"),
     Argument("pause", _FLAG, example="pause=True"),
     Argument("skip_next", _FLAG, example="skip_next=True"),

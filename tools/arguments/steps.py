@@ -7,7 +7,20 @@ from typing import Any
 
 from duetime.scheduler.task import Json
 from duetime.tools.arguments.arguments import Argument
-from duetime.tools.arguments.types import Texts, from_json_text, named
+from duetime.tools.arguments.types import Object, Texts, from_json_text, named
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaObject:
+    """A JSON Schema as an object, or its JSON text."""
+
+    accepted: str = "a JSON Schema"
+
+    def schema(self) -> dict[str, Any]:
+        return {"type": "object"}
+
+    def read(self, given: Json) -> dict[str, Json]:
+        return Object().read(given)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +46,12 @@ class Steps:
         return list(value)
 
 
+VALID_OUTPUT = Argument(
+    "valid_output",
+    SchemaObject(),
+    "JSON Schema that their results must meet, else it counts as their failure",
+    "valid_output={'type': 'object', 'required': ['rows']}",
+)
 STEPS = Argument(
     "steps",
     Steps(),

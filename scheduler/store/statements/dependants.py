@@ -14,6 +14,7 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 from duetime.scheduler.chain.judgement import DependencyLink, LinkVerdict, in_words, judge
+from duetime.scheduler.chain.valid_output import mismatch
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.rules.occurrences import dated_like
 from duetime.scheduler.rules.settlement import concluded, without_series
@@ -26,14 +27,14 @@ from duetime.scheduler.store.schema.tables.chains import dependencies
 from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.store.sql.batch import Batch
 from duetime.scheduler.store.sql.locks import exactly
-from duetime.scheduler.store.statements import event_log, waiters
+from duetime.scheduler.store.statements import event_log, read, waiters
 from duetime.scheduler.store.statements.approvals import questions
 from duetime.scheduler.store.statements.endings import endings
 from duetime.scheduler.store.statements.endings.claimed import AttemptEnd, Claimed
 from duetime.scheduler.store.statements.read import TASK_AND_RUN
 from duetime.scheduler.store.statements.ready_runs import ACTIVE
 from duetime.scheduler.store.statements.waiters import OPEN
-from duetime.scheduler.task import Run, State, Task
+from duetime.scheduler.task import Json, Run, State, Task
 from sqlalchemy import BindParameter, Connection, bindparam, null, select, true, update
 
 MAX_LINKS_CLOSED = 1_000
@@ -47,7 +48,7 @@ Ends = Mapping[str, State]
 
 _IDS: BindParameter[str] = bindparam("task_ids", expanding=True)
 _OPEN_ON = (
-    select(dependencies.c.task_id, dependencies.c.upstream_id)
+    select(dependencies.c.task_id, dependencies.c.upstream_id, dependencies.c.valid_output)
     .where(dependencies.c.upstream_id.in_(_IDS), OPEN)
     .order_by(dependencies.c.task_id, dependencies.c.upstream_id)
     .limit(bindparam("most"))
@@ -55,7 +56,7 @@ _OPEN_ON = (
 _CLOSE = Batch(
     update(dependencies)
     .where(dependencies.c.task_id == bindparam("of_task"), dependencies.c.upstream_id == bindparam("on_task"))
-    .values(closed_at=bindparam("at"), outcome=bindparam("how"))
+    .values(closed_at=bindparam("at"), outcome=bindparam("how"), mismatch=bindparam("differs"))
 )
 _LOCK = select(tasks.c.id).where(tasks.c.id.in_(_IDS)).order_by(tasks.c.id).with_for_update()
 _WAITING = (
@@ -70,6 +71,7 @@ _LINKS = (
         tasks.c.title,
         dependencies.c.after_failure,
         dependencies.c.outcome,
+        dependencies.c.mismatch,
     )
     .outerjoin_from(dependencies, tasks, tasks.c.id == dependencies.c.upstream_id)
     .where(dependencies.c.task_id.in_(_IDS))
@@ -178,12 +180,25 @@ def repair(connection: Connection, limit: int, now: datetime) -> int:
 
 
 def _close(connection: Connection, ends: Ends, now: datetime, most: int) -> list[dict[str, Any]]:
-    found = connection.execute(_OPEN_ON, {"task_ids": sorted(ends), "most": most})
-    rows = [
-        {"of_task": row.task_id, "on_task": row.upstream_id, "at": now, "how": ends[row.upstream_id]} for row in found
-    ]
+    found = connection.execute(_OPEN_ON, {"task_ids": sorted(ends), "most": most}).all()
+    results = _results(connection, found, ends)
+    rows = [_closed(row, ends, results, now) for row in found]
     _CLOSE.run(connection, rows)
     return rows
+
+
+def _results(connection: Connection, found: Sequence[Any], ends: Ends) -> dict[str, Json]:
+    """Return the results, by task, of those ends that have to have a certain form."""
+    checked = {row.upstream_id for row in found if row.valid_output and ends[row.upstream_id] is State.SUCCEEDED}
+    return read.last_results(connection, checked) if checked else {}
+
+
+def _closed(row: Any, ends: Ends, results: Mapping[str, Json], now: datetime) -> dict[str, Any]:
+    how, differs = ends[row.upstream_id], None
+    if row.valid_output and how is State.SUCCEEDED:
+        differs = mismatch(row.valid_output, results.get(row.upstream_id))
+    how = State.FAILED if differs else how
+    return {"of_task": row.task_id, "on_task": row.upstream_id, "at": now, "how": how, "differs": differs}
 
 
 def _links(connection: Connection, task_ids: Sequence[str]) -> dict[str, list[DependencyLink]]:

@@ -29,7 +29,7 @@ from sqlalchemy import BindParameter, Connection, bindparam, false, insert, null
 _IDS: BindParameter[str] = bindparam("task_ids", expanding=True)
 _LOCK = select(tasks.c.id, tasks.c.tenant).where(tasks.c.id.in_(_IDS)).order_by(tasks.c.id).with_for_update()
 _FOLLOWED = update(tasks).where(tasks.c.id.in_(_IDS), tasks.c.followed == false()).values(followed=true())
-_ADD = Batch(insert(dependencies), ("task_id", "upstream_id", "tenant", "after_failure"))
+_ADD = Batch(insert(dependencies), ("task_id", "upstream_id", "tenant", "after_failure", "valid_output"))
 _ENDED = select(runs.c.task_id, runs.c.state).where(runs.c.task_id.in_(_IDS), CURRENT, runs.c.ended_at.is_not(None))
 _UPSTREAMS = (
     select(tasks.c.id, tasks.c.title, runs.c.state, OPEN)
@@ -61,7 +61,7 @@ _ON = select(dependencies.c.task_id, dependencies.c.ended_run).where(dependencie
 _REOPEN = (
     update(dependencies)
     .where(dependencies.c.upstream_id.in_(_IDS))
-    .values(closed_at=null(), outcome=null(), ended_run=null())
+    .values(closed_at=null(), outcome=null(), ended_run=null(), mismatch=null())
 )
 _ENDED_RUNS = (
     TASK_AND_RUN.where(runs.c.id.in_(bindparam("run_ids", expanding=True)), CURRENT, runs.c.ended_at.is_not(None))
@@ -92,6 +92,7 @@ def add(connection: Connection, items: Sequence[DependentTask], now: datetime) -
             "upstream_id": each.upstream_id,
             "tenant": item.task.tenant,
             "after_failure": each.after_failure,
+            "valid_output": each.valid_output,
         }
         for item, each in edges
     ]

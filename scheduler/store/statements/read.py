@@ -24,7 +24,7 @@ from duetime.scheduler.store.schema.rows import (
 )
 from duetime.scheduler.store.schema.tables.deliveries import deliveries
 from duetime.scheduler.store.schema.tables.tasks import attempts, runs, tasks
-from duetime.scheduler.task import Delivery, Run, State, Task
+from duetime.scheduler.task import Delivery, Json, Run, State, Task
 from duetime.scheduler.views import TaskRecord
 from sqlalchemy import Connection, and_, bindparam, func, literal_column, select
 
@@ -79,6 +79,11 @@ LATEST_ENDED = (
 )
 _LAST = (
     select(*RUN)
+    .select_from(tasks.join(runs, runs.c.id == LATEST_ENDED.scalar_subquery()))
+    .where(tasks.c.id.in_(bindparam("task_ids", expanding=True)))
+)
+_LAST_RESULTS = (
+    select(tasks.c.id, runs.c.result)
     .select_from(tasks.join(runs, runs.c.id == LATEST_ENDED.scalar_subquery()))
     .where(tasks.c.id.in_(bindparam("task_ids", expanding=True)))
 )
@@ -163,6 +168,12 @@ def beside(connection: Connection, of: Iterable[Task]) -> dict[str, tuple[Run, .
         for run, _ in unreadable.values(connection, _BESIDE, Run, RUN, {"task_ids": task_ids}):
             found[run.task_id] = (*found.get(run.task_id, ()), run)
     return found
+
+
+def last_results(connection: Connection, task_ids: Iterable[str]) -> dict[str, Json]:
+    """Return the results of the latest runs that ended, by task, whatever their tenant."""
+    given = {"task_ids": sorted(task_ids)}
+    return {row.id: row.result for row in unreadable.rows(connection, _LAST_RESULTS, given)}
 
 
 def ran(run: Run) -> bool:

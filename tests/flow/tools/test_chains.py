@@ -150,7 +150,7 @@ def test_an_upstreams_result_is_an_input_by_the_name_of_its_step(
     fetch, left = view.chain.steps[0].task_id, view.chain.steps[1].task_id
     clock.forward(hours=1)
     end(store, fetch, result={"rows": 3})
-    assert store.dependencies.results("local", left) == {"fetch": {"rows": 3}, fetch: {"rows": 3}}
+    assert store.dependencies.results("local", left) == {"fetch": {"rows": 3}}
 
 
 def test_the_answer_shows_the_progress_and_what_failed(scheduler: Scheduler, store: Store, clock: Clock) -> None:

@@ -1,0 +1,93 @@
+"""The form that the result of an upstream has to have: a JSON Schema within bounds, and how a result differs from it.
+
+A result is checked in the transaction that settles it, behind locks. So a schema has only keywords whose cost is
+bounded by its own size and that of the result: no pattern, no reference, no comparison of each item with every other.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
+
+from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.task import Json
+
+if TYPE_CHECKING:
+    from jsonschema import Draft202012Validator
+
+MAX_SCHEMA_BYTES: Final = 4_096
+MAX_SCHEMA_LEVELS: Final = 16
+MAX_MISMATCH_CHARS: Final = 160
+_ACCEPTED: Final = f"a JSON Schema of at most {MAX_SCHEMA_BYTES:,} bytes and {MAX_SCHEMA_LEVELS} levels"
+_EXAMPLE: Final = "valid_output={'type': 'object', 'required': ['rows']}"
+_OF_ONE: Final = frozenset({"additionalProperties", "items", "contains", "not"})
+_OF_MANY: Final = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
+_OTHERS: Final = (
+    "type enum const required minimum maximum exclusiveMinimum exclusiveMaximum minLength maxLength minItems maxItems "
+    "minProperties maxProperties title description $schema"
+)
+KEYWORDS: Final = frozenset({"properties", *_OF_ONE, *_OF_MANY, *_OTHERS.split()})
+
+
+def check_schema(schema: Any) -> None:
+    """Raise InvalidArgument unless this is a schema by which results can be checked."""
+    if not isinstance(schema, Mapping):
+        raise _wrong("it is not an object")
+    try:
+        text = json.dumps(schema)
+    except (TypeError, ValueError, RecursionError):
+        raise _wrong("it is not JSON, or nested too deeply") from None
+    if len(text.encode()) > MAX_SCHEMA_BYTES:
+        raise _wrong(f"it has {len(text.encode()):,} bytes")
+    for part, level in _parts(schema, 1):
+        if level > MAX_SCHEMA_LEVELS:
+            raise _wrong(f"it has more than {MAX_SCHEMA_LEVELS} levels")
+        if unknown := sorted(set(part) - KEYWORDS):
+            raise _wrong(f"{unknown[0][:40]!r} is no keyword that it may have", accepted=", ".join(sorted(KEYWORDS)))
+    _check_form(text)
+
+
+def mismatch(schema: Mapping[str, Any], result: Json) -> str | None:
+    """Say how a result differs from the schema, None if it does not: `$.rows: 'x' is not of type 'array'`."""
+    error = next(_validator(json.dumps(schema, sort_keys=True)).iter_errors(result), None)
+    return f"{error.json_path}: {error.message}"[:MAX_MISMATCH_CHARS] if error else None
+
+
+def _parts(schema: Mapping[str, Any], level: int) -> Iterator[tuple[Mapping[str, Any], int]]:
+    """Yield each schema inside this one, with how deep it is."""
+    yield schema, level
+    if level > MAX_SCHEMA_LEVELS:
+        return
+    inner = [schema[name] for name in _OF_ONE if name in schema]
+    inner += [each for name in _OF_MANY for each in _listed(schema.get(name))]
+    named = schema.get("properties")
+    inner += named.values() if isinstance(named, Mapping) else ()
+    for each in inner:
+        if isinstance(each, Mapping):
+            yield from _parts(each, level + 1)
+
+
+def _listed(given: Any) -> list[Any]:
+    return given if isinstance(given, list) else []
+
+
+def _check_form(text: str) -> None:
+    from jsonschema import SchemaError  # noqa: PLC0415 - a tenth of a second, and most calls have no schema
+
+    try:
+        _validator(text).check_schema(json.loads(text))
+    except SchemaError as error:
+        raise _wrong(f"{error.json_path}: {error.message}"[:MAX_MISMATCH_CHARS]) from None
+
+
+@lru_cache(maxsize=256)
+def _validator(text: str) -> Draft202012Validator:
+    from jsonschema import Draft202012Validator  # noqa: PLC0415 - likewise
+
+    return Draft202012Validator(json.loads(text))
+
+
+def _wrong(problem: str, *, accepted: str = _ACCEPTED) -> InvalidArgument:
+    return InvalidArgument("valid_output", problem, accepted=accepted, example=_EXAMPLE)
