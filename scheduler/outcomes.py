@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -10,11 +11,24 @@ from duetime.scheduler.task import Json
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The work is done; `summary` is what the user reads, `result` is kept as JSON. A `quiet` one tells nobody."""
+    """The work is done; `summary` is what the user reads, `result` is kept as JSON. A `quiet` one tells nobody.
+
+    `spawn` are further tasks, each given like a step of a chain, in JSON: what comes after this one waits for them too.
+    """
 
     summary: str = ""
     result: Json = None
     quiet: bool = False
+    spawn: Sequence[Mapping[str, Json]] = ()
+
+
+class Spawn(Done):
+    """The work is done, and goes on in these tasks: `Spawn([{"name": "a", "action": "resize"}, ...])`."""
+
+    __slots__ = ()
+
+    def __init__(self, spawn: Sequence[Mapping[str, Json]], summary: str = "", result: Json = None) -> None:
+        super().__init__(summary, result, spawn=tuple(spawn))
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from duetime.scheduler.events import EventKind
+from duetime.scheduler.records import NewTask
 from duetime.scheduler.task import DeadlineType, Delivery, InboxMessage, Json, Run, State, Task, Tier
 
 
@@ -149,10 +150,10 @@ class LogChunk:
 class Settlement:
     """How an attempt ended and what follows; `outcome` and `reason` go into the attempt's row.
 
-    `next_run` was computed from `task_revision`, as were the runs that were `skipped` before it; why the task `pauses`,
-    if it does. A `checkpoint` of None keeps the stored one. `deliveries` need the
-    message of `inbox`. `used` and `costs`, in millionths, are by pool. With its `claim` it takes one round trip. A
-    suspended run `waits` so long, None for until an instant; `traceback`, `traceparent`, `log` are of its attempt.
+    `next_run` was computed from `task_revision`, as were the runs that were `skipped` before it; why the task
+    `pauses`, if it does. A `checkpoint` of None keeps the stored one. `deliveries` need the message of `inbox`. `used`
+    and `costs`, in millionths, are by pool. With its `claim` it takes one round trip. A suspended run `waits` so long,
+    None for until an instant; `spawned` are new tasks by name; `traceback`, `traceparent`, `log` are of its attempt.
     """
 
     run_id: str
@@ -174,6 +175,7 @@ class Settlement:
     skipped: tuple[Run, ...] = ()
     pauses: str = ""
     dead_letter: bool = False
+    spawned: tuple[tuple[str, NewTask], ...] = ()
     used: Mapping[str, float] = field(default_factory=dict)
     costs: Mapping[str, int] = field(default_factory=dict)
     waits: timedelta | None = None

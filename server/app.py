@@ -21,6 +21,7 @@ from duetime.scheduler.errors import InvalidSetting
 from duetime.scheduler.foresight.explainer import Explainer
 from duetime.scheduler.foresight.lateness import BacklogMonitor
 from duetime.scheduler.handlers import Handlers, Plugin
+from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.nodes.candidacy import Candidacy
 from duetime.scheduler.nodes.heartbeat import someone_knows, someone_works
 from duetime.scheduler.nodes.member import EngineProtocol, Member
@@ -30,6 +31,7 @@ from duetime.scheduler.queue.remote import NoAnswer, Question, RemoteQueue
 from duetime.scheduler.runtime.notifier import RunNotifier
 from duetime.scheduler.runtime.traces import NO_TRACING, Tracing
 from duetime.scheduler.service import scheduler as service
+from duetime.scheduler.service.fan_out import FanOut
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.task import Json
 from duetime.server.runtime.readiness import readiness
@@ -231,7 +233,17 @@ class _Parts:
 
     def _notifier(self, exhausted: Callable[[], None]) -> RunNotifier:
         runs = self.observers.runs
-        return RunNotifier(self._notify, on_exhausted=exhausted, subscribers=runs, tracing=self.tracing)
+        spawns = FanOut(self.store, self._planner(), tenant_quotas(self.settings, self.store.usage.cost_since)).plan
+        return RunNotifier(self._notify, on_exhausted=exhausted, subscribers=runs, tracing=self.tracing, spawns=spawns)
+
+    def _planner(self) -> Planner:
+        return replace(
+            planner_of(self.settings, self.handlers, self.channels),
+            pools=self.registry.pools,
+            estimates=self.estimates.estimate,
+            secrets=self.store.secrets.hosts,
+            upstreams=self.store.dependencies.known,
+        )
 
     def scheduler(self, runner: Running, remote_queue: RemoteQueue, via: str) -> service.Scheduler:
         """Construct the service; what it changes wakes the runner."""
@@ -240,16 +252,9 @@ class _Parts:
             runner.wake()
             self._notify(task_ids)
 
-        planner = planner_of(self.settings, self.handlers, self.channels)
         return service.Scheduler(
             self.store,
-            replace(
-                planner,
-                pools=self.registry.pools,
-                estimates=self.estimates.estimate,
-                secrets=self.store.secrets.hosts,
-                upstreams=self.store.dependencies.known,
-            ),
+            self._planner(),
             explainer=self._explainer(runner, remote_queue),
             recall=remote_queue.recall,
             on_change=RunNotifier(changed).changed,

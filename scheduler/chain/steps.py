@@ -16,6 +16,9 @@ from duetime.scheduler.errors import InvalidArgument, InvalidArguments
 MAX_STEPS: Final = 50
 """Steps of one chain, as one call makes it."""
 
+MAX_TASKS_SPAWNED: Final = 200
+"""Tasks that one run spawns."""
+
 MAX_STEP_NAME_CHARS: Final = 40
 _NAME: Final = re.compile(rf"(?!t_)[A-Za-z0-9][A-Za-z0-9_.-]{{0,{MAX_STEP_NAME_CHARS - 1}}}")
 _NAMES: Final = f"up to {MAX_STEP_NAME_CHARS} letters, digits, '_', '-' and '.', and no id of a task"
@@ -37,15 +40,15 @@ class StepRequest:
         return f"steps.{self.name}.{argument}"
 
 
-def steps_in_order(given: Any) -> list[StepRequest]:
-    """Read the steps; each comes behind those that it comes after. Raises InvalidArgument(s) with every problem."""
+def steps_in_order(given: Any, most: int = MAX_STEPS) -> list[StepRequest]:
+    """Read `most` steps; each comes behind those that it comes after. Raises InvalidArgument(s) with every problem."""
     if isinstance(given, str | Mapping) or not isinstance(given, Sequence):
         raise InvalidArgument("steps", "it is not a list", accepted="a list of objects", example=_EXAMPLE)
-    if len(given) > MAX_STEPS:
+    if len(given) > most:
         raise InvalidArgument(
             "steps",
             f"{len(given)} steps are too many",
-            accepted=f"at most {MAX_STEPS}; another call can come after the last one",
+            accepted=f"at most {most}; another call can come after the last one",
             example="after=['t_7k3m9qx2w4hb']",
         )
     steps = [_step(each, number) for number, each in enumerate(given, start=1)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final, assert_never, get_args
 
@@ -23,6 +23,7 @@ MAX_REASON_CHARS: Final = 500
 MAX_EXCEPTION_CHARS: Final = 10_000
 """More of an exception is not read; redaction takes time."""
 MAX_SUMMARY_CHARS: Final = 2000
+MAX_SPAWN_BYTES: Final = 1024 * 1024
 MAX_RETRY_DELAY: Final = timedelta(days=5 * 366)
 """Five years: the longest wait for a next attempt."""
 _OUTCOMES = ", ".join(outcome.__name__ for outcome in get_args(Outcome))
@@ -101,9 +102,8 @@ def _checked(handler: Handler, outcome: object, now: Callable[[], datetime]) -> 
         )
     match outcome:
         case Done():
-            return Done(
-                _text(outcome.summary, MAX_SUMMARY_CHARS), _result(handler, outcome.result), bool(outcome.quiet)
-            )
+            summary, result = _text(outcome.summary, MAX_SUMMARY_CHARS), _result(handler, outcome.result)
+            return Done(summary, result, bool(outcome.quiet), _spawned(handler, outcome.spawn))
         case Failed():
             return Failed(_reason(outcome.reason), _result(handler, outcome.result))
         case Retry():
@@ -127,6 +127,14 @@ def _text(value: object, maximum: int) -> str:
 def _result(handler: Handler, value: Json) -> Json:
     check_json(f"{handler.name}: result", value)
     return masked_json(value)
+
+
+def _spawned(handler: Handler, steps: object) -> Sequence[Mapping[str, Json]]:
+    """Return the tasks of a fan-out as JSON; the worker reads them as the steps of a chain are read."""
+    if not isinstance(steps, Sequence) or isinstance(steps, str):
+        raise InvalidArgument(f"{handler.name}: Done.spawn", "is not a list", accepted="a list of objects")
+    check_json(f"{handler.name}: Done.spawn", list(steps), max_bytes=MAX_SPAWN_BYTES)
+    return tuple(steps)
 
 
 def _delay(handler: Handler, after: object) -> timedelta | None:

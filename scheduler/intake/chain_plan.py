@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Final
 
 from duetime.scheduler.chain.chain import Chain, ChainRecord, NewChain, StepRecord
 from duetime.scheduler.chain.dependency import Upstream, Upstreams
-from duetime.scheduler.chain.steps import StepRequest, steps_in_order
+from duetime.scheduler.chain.steps import MAX_TASKS_SPAWNED, StepRequest, steps_in_order
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments
 from duetime.scheduler.ids import new_chain_id, new_task_id
 from duetime.scheduler.intake.idempotency import key_of
@@ -20,7 +20,7 @@ from duetime.scheduler.principal import Acting, Principal
 from duetime.scheduler.records import IdempotencyKey
 from duetime.scheduler.request import REMINDER_ACTION, Request
 from duetime.scheduler.rules.sanitize import check_text
-from duetime.scheduler.task import State, Task
+from duetime.scheduler.task import Json, State, Task
 from duetime.scheduler.views import TaskRecord
 
 _MAX_TITLE_CHARS: Final = 150
@@ -80,6 +80,29 @@ def plan_chain(planner: Planner, request: Request, by: Principal, now: datetime)
     return ChainPlan(
         chain, tuple((each, plans[each.name]) for each in steps), key_of(request, by, now), tuple(warnings)
     )
+
+
+def plan_spawned(
+    planner: Planner, parent: Task, spawned: Sequence[Mapping[str, Json]], by: Principal, now: datetime
+) -> list[tuple[str, Plan]]:
+    """Return the tasks that a run of `parent` spawns, by name; or raise InvalidArgument(s) with every problem.
+
+    What they do not say is as their parent has it.
+    """
+    request = Request(
+        parent.title,
+        when=timedelta(0),
+        timezone=parent.timezone,
+        priority=parent.priority,
+        labels=parent.labels,
+        deliver_to=parent.deliver_to,
+        notify=parent.notify,
+    )
+    problems = ProblemCollector()
+    plans = _plans(planner, request, steps_in_order(spawned, MAX_TASKS_SPAWNED), problems, by=by, now=now)
+    if problems:
+        raise problems.error()
+    return list(plans.items())
 
 
 def _refuse_arguments_of_steps(request: Request) -> None:

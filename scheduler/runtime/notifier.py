@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from duetime.scheduler.errors import Refused
 from duetime.scheduler.events import EventKind
+from duetime.scheduler.records import NewTask
 from duetime.scheduler.run_records import Claim, Settlement
 from duetime.scheduler.runtime.traces import NO_TRACING, Tracing
+from duetime.scheduler.task import Json, Task
 
 log = logging.getLogger(__name__)
 
@@ -35,6 +38,14 @@ Subscriber = Callable[[Sequence[RunEvent]], None]
 """Gets events after their commit: for logs, metrics or traces."""
 
 
+Spawns = Callable[[Task, Sequence[Mapping[str, Json]]], Sequence[tuple[str, NewTask]]]
+"""Plans the tasks that a run of a task spawns. Raises DuetimeError for what cannot be planned."""
+
+
+def spawns_nothing(_parent: Task, _spawned: Sequence[Mapping[str, Json]]) -> Sequence[tuple[str, NewTask]]:
+    raise Refused("no task can be spawned here")
+
+
 @dataclass(frozen=True, slots=True)
 class RunNotifier:
     """Calls each listener on the thread on which something happened, after its commit; listeners must be quick.
@@ -42,7 +53,7 @@ class RunNotifier:
     `on_change` gets the ids of tasks whose run moved, `on_settled` how attempts ended. `on_replaced` is called when
     another process has raised the epoch, `on_exhausted` when a worker has lost as many threads as it has. Each of
     `subscribers` gets the events that this process stores when runs start and end, whatever ends them. `tracing`
-    records attempts from within: what their handlers call belongs to them.
+    records attempts from within: what their handlers call belongs to them. `spawns` plans what a handler spawns.
     """
 
     on_change: Callable[[Sequence[str]], None] = _ignore
@@ -51,6 +62,7 @@ class RunNotifier:
     on_exhausted: Callable[[], None] = _ignore
     subscribers: Sequence[Subscriber] = ()
     tracing: Tracing = NO_TRACING
+    spawns: Spawns = spawns_nothing
 
     def changed(self, task_ids: Sequence[str]) -> None:
         """Notify of tasks whose run moved. Never raises: what a listener raises is logged."""

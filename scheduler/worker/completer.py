@@ -14,19 +14,23 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from duetime.scheduler.errors import StoreUnavailable
+from duetime.scheduler.errors import DuetimeError, StoreUnavailable
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.ids import runs_words
-from duetime.scheduler.outcomes import Failed
+from duetime.scheduler.outcomes import Done, Failed
+from duetime.scheduler.records import NewTask
+from duetime.scheduler.rules.sanitize import clean_text
 from duetime.scheduler.rules.settlement import AttemptResult, settle, without_series
 from duetime.scheduler.run_records import Claim, Settlement, Verdict
 from duetime.scheduler.runtime import failpoints
+from duetime.scheduler.runtime.notifier import Spawns, spawns_nothing
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import Notify, Run, State
 from duetime.scheduler.views import TaskRecord
 from duetime.scheduler.worker.active_runs import ActiveRun
 
 MAX_OUTCOMES_PER_GROUP = 256
+MAX_REFUSAL_CHARS = 500
 MAX_STORE_BACKOFF_S = 2.0
 GROUP_FLUSH_DELAY_S = 0.01
 """Flush the batch after this many seconds without a new result, if the last batch had more than one."""
@@ -83,8 +87,10 @@ class BatchCompleter:
         starting: Callable[[], bool] = lambda: False,
         limit: int = MAX_OUTCOMES_PER_GROUP,
         jitter: Callable[[], float] = DRAW,
+        spawns: Spawns = spawns_nothing,
     ) -> None:
         self._store = store
+        self._spawns = spawns
         self._on_settled = on_settled
         self._starting = starting
         self._limit = limit
@@ -184,7 +190,9 @@ class BatchCompleter:
         """Return the settlement. Never raises: a result whose consequences cannot be computed becomes a failure."""
         try:
             before = self._before(claim) if claim.task.notify is Notify.CHANGE else None
-            return settle(claim, ending, now=self._store.now(), jitter=self._jitter(), previous=before)
+            ending, spawned = self._spawned(claim, ending)
+            found = settle(claim, ending, now=self._store.now(), jitter=self._jitter(), previous=before)
+            return replace(found, spawned=spawned) if spawned else found
         except Exception as error:
             log.exception("run %s: cannot settle its result, so the run fails", claim.run.id)
             reason = f"could not settle its result: {type(error).__name__}"
@@ -194,6 +202,15 @@ class BatchCompleter:
             except Exception:
                 log.exception("run %s: cannot work out what follows from its failure", claim.run.id)
         return _bare(claim, reason)
+
+    def _spawned(self, claim: Claim, ending: AttemptResult) -> tuple[AttemptResult, tuple[tuple[str, NewTask], ...]]:
+        """Return the result with the tasks that it spawns; with tasks that cannot be, it is a failure."""
+        if not isinstance(ending, Done) or not ending.spawn:
+            return ending, ()
+        try:
+            return ending, tuple(self._spawns(claim.task, ending.spawn))
+        except DuetimeError as refused:
+            return Failed(clean_text(f"it cannot spawn its tasks: {refused}", MAX_REFUSAL_CHARS), ending.result), ()
 
     def _before(self, claim: Claim) -> Run | None:
         """Return the last run of the task that ended."""

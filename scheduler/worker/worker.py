@@ -110,7 +110,7 @@ class Worker:
         self._gate = ThreadGate(self._broker.idle, self._broker.headroom)
         limit = MAX_UNSTORED_PER_THREAD * options.threads
         self._completer = BatchCompleter(
-            store, on_settled=self._finish, starting=lambda: self._broker.rushed, limit=limit
+            store, on_settled=self._finish, starting=lambda: self._broker.rushed, limit=limit, spawns=notifier.spawns
         )
         self._dramatiq = self._make_threads() if hosted is None else None
 

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
         RunSummary,
         TimeBuckets,
     )
-    from duetime.scheduler.outcomes import Done, Failed, Outcome, Retry, Wait, Yielded
+    from duetime.scheduler.outcomes import Done, Failed, Outcome, Retry, Spawn, Wait, Yielded
     from duetime.scheduler.principal import Principal
     from duetime.scheduler.request import Request
     from duetime.scheduler.runtime.attempt_context import AttemptFilter
@@ -101,6 +101,7 @@ __all__ = [
     "RunSummary",
     "Scheduler",
     "Settings",
+    "Spawn",
     "StaleRevision",
     "State",
     "StoreUnavailable",
@@ -149,7 +150,7 @@ _HOMES = {
         "RunSummary",
         "TimeBuckets",
     },
-    "duetime.scheduler.outcomes": {"Done", "Failed", "Outcome", "Retry", "Wait", "Yielded"},
+    "duetime.scheduler.outcomes": {"Done", "Failed", "Outcome", "Retry", "Spawn", "Wait", "Yielded"},
     "duetime.scheduler.principal": {"Principal"},
     "duetime.scheduler.request": {"Request"},
     "duetime.scheduler.runtime.attempt_context": {"AttemptFilter"},

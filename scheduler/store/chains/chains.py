@@ -31,7 +31,7 @@ _ONE = select(*_CHAIN).where(chains.c.id == bindparam("chain_id"), chains.c.tena
 _STEPS = (
     select(chain_steps.c.task_id, chain_steps.c.name)
     .where(chain_steps.c.chain_id == bindparam("chain_id"))
-    .order_by(chain_steps.c.place, chain_steps.c.task_id)
+    .order_by(chain_steps.c.place, chain_steps.c.name, chain_steps.c.task_id)
 )
 _AFTER = (
     select(dependencies.c.task_id, chain_steps.c.name)

@@ -30,6 +30,7 @@ _IDS: BindParameter[str] = bindparam("task_ids", expanding=True)
 _LOCK = select(tasks.c.id, tasks.c.tenant).where(tasks.c.id.in_(_IDS)).order_by(tasks.c.id).with_for_update()
 _FOLLOWED = update(tasks).where(tasks.c.id.in_(_IDS), tasks.c.followed == false()).values(followed=true())
 _ADD = Batch(insert(dependencies), ("task_id", "upstream_id", "tenant", "after_failure", "valid_output"))
+_WAIT_FOR = select(dependencies).where(dependencies.c.upstream_id.in_(_IDS), OPEN)
 _ENDED = select(runs.c.task_id, runs.c.state).where(runs.c.task_id.in_(_IDS), CURRENT, runs.c.ended_at.is_not(None))
 _UPSTREAMS = (
     select(tasks.c.id, tasks.c.title, runs.c.state, OPEN)
@@ -101,6 +102,24 @@ def add(connection: Connection, items: Sequence[DependentTask], now: datetime) -
     dependants.follow(connection, ended, now)
     waiters.note(connection, [item.task.id for item in items])
     return read.records(connection, [item.task.id for item in items])
+
+
+def also_after(connection: Connection, spawned: Mapping[str, Sequence[str]]) -> None:
+    """Let what waits for the tasks that spawned others, wait for these as well: they are given by who spawned them."""
+    found = connection.execute(_WAIT_FOR, {"task_ids": sorted(spawned)}).all()
+    rows = [
+        {
+            "task_id": row.task_id,
+            "upstream_id": task_id,
+            "tenant": row.tenant,
+            "after_failure": row.after_failure,
+            "valid_output": None,
+        }
+        for row in found
+        for task_id in spawned[row.upstream_id]
+    ]
+    _ADD.run(connection, rows)
+    connection.execute(_FOLLOWED, {"task_ids": sorted({row["upstream_id"] for row in rows})})
 
 
 def known(connection: Connection, tenant: str, task_ids: Sequence[str]) -> dict[str, Upstream]:

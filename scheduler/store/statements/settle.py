@@ -15,13 +15,15 @@ from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.dialects import dialect_of
 from duetime.scheduler.store.schema.damage import salvaged
 from duetime.scheduler.store.schema.rows import ordered
+from duetime.scheduler.store.schema.tables.chains import chain_steps
 from duetime.scheduler.store.schema.tables.tasks import runs, tasks
+from duetime.scheduler.store.sql.batch import Batch
 from duetime.scheduler.store.sql.locks import among, lock_tasks_of
-from duetime.scheduler.store.statements import dependants
+from duetime.scheduler.store.statements import add, dependants, links
 from duetime.scheduler.store.statements.endings import endings
 from duetime.scheduler.store.statements.endings.claimed import AttemptEnd, Claimed
 from duetime.scheduler.task import State
-from sqlalchemy import Connection, bindparam, select
+from sqlalchemy import Connection, bindparam, insert, select
 
 log = logging.getLogger(__name__)
 
@@ -47,6 +49,8 @@ _COLUMNS = ordered(
 )
 _CLAIMED = select(*_COLUMNS).select_from(runs.join(tasks, tasks.c.id == runs.c.task_id))
 _CLAIMED_OF = _CLAIMED.where(runs.c.id.in_(bindparam("run_ids", expanding=True)))
+_STEP_OF = select(chain_steps).where(chain_steps.c.task_id.in_(bindparam("task_ids", expanding=True)))
+_STEPS = Batch(insert(chain_steps), [column.name for column in chain_steps.c])
 _CLAIMED_AMONG = _CLAIMED.where(among(runs.c.id))
 
 
@@ -63,8 +67,28 @@ def settle(connection: Connection, settlements: Sequence[Settlement], now: datet
             del claims[settlement.run_id]  # a second settlement of a run is late
             holding.append(AttemptEnd(claim, _heeding(claim, settlement)))
     endings.write(connection, holding, now)
+    _spawn(connection, holding, now)
     dependants.follow_ends(connection, holding, now)
     return verdicts
+
+
+def _spawn(connection: Connection, ended: Sequence[AttemptEnd], now: datetime) -> None:
+    """Store the tasks that these runs spawn: steps of the same chain, for which what comes after them waits as well."""
+    spawning = {end.claim.task_id: end.settlement.spawned for end in ended if end.settlement.spawned}
+    if not spawning:
+        return
+    add.add(connection, [item for spawned in spawning.values() for _, item in spawned], now, store_new=add.store_new)
+    ids = {task_id: [item.task.id for _, item in spawned] for task_id, spawned in spawning.items()}
+    links.also_after(connection, ids)
+    _STEPS.run(
+        connection,
+        [
+            {**step, "task_id": item.task.id, "name": f"{step['name']}/{name}"}
+            for step in connection.execute(_STEP_OF, {"task_ids": sorted(spawning)}).mappings().all()
+            for name, item in spawning[step["task_id"]]
+        ],
+    )
+    connection.info.get(dependants.FREED, []).extend(task_id for new in ids.values() for task_id in new)
 
 
 def concluding(conclude: Conclude | None, claim: Claim, settlement: Settlement) -> Settlement:
