@@ -130,6 +130,8 @@ class TaskPage:
     unread: tuple[InboxMessage, ...] = ()
     unread_count: int = 0
     quiet_count: int = 0  # outcomes of the last day that nobody was told of
+    held_count: int = 0  # deliveries that quiet hours hold, and when the first of them goes
+    held_until: datetime | None = None
     now: datetime | None = None
     where: TaskFilter = TaskFilter()
     zone: str = "UTC"

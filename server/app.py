@@ -37,6 +37,7 @@ from duetime.scheduler.task import Json
 from duetime.server.runtime.readiness import readiness
 from duetime.server.settings.handlers import load_handlers
 from duetime.server.settings.model import Settings
+from duetime.server.settings.notices import quiet_plan
 from duetime.server.settings.options import allowance, channel_options, planner_of, runner_options, tenant_quotas
 from duetime.server.settings.secret_keys import SettingSecrets, store_keys
 from duetime.server.telemetry.observers import Observers
@@ -282,7 +283,9 @@ class _Parts:
         )
 
     def _deliverer(self) -> Deliverer | None:
-        return Deliverer(self.store.deliveries, self.channels, tracing=self.tracing) if self.channels else None
+        quiet = quiet_plan(self.settings)
+        found = Deliverer(self.store.deliveries, self.channels, quiet=quiet, tracing=self.tracing)
+        return found if self.channels else None
 
     def _declared(self) -> dict[str, timedelta]:
         return {name: item.estimate for name, item in self.handlers.items() if item.estimate is not None}

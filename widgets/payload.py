@@ -131,6 +131,8 @@ def list_payload(page: TaskPage) -> TaskListPayload:
         unread=unread_parts(page.unread, titled=True),
         unread_count=page.unread_count or None,
         quiet_count=page.quiet_count or None,
+        held_count=page.held_count or None,
+        held_until=utc(page.held_until) if page.held_until else None,
         after=utc(page.where.after) if page.where.after else None,
         before=utc(page.where.before) if page.where.before else None,
         now=utc(now) if now else None,

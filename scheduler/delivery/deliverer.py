@@ -6,16 +6,18 @@ import random
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Hashable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final, Protocol
 
 from duetime.scheduler.delivery import Channel, ChannelError, Channels
+from duetime.scheduler.delivery.digest import Told, is_read_by_people, message_of, of_one_reader
+from duetime.scheduler.delivery.quiet_hours import QuietPlan
 from duetime.scheduler.outcomes import Retry
 from duetime.scheduler.rules.retry import next_attempt
 from duetime.scheduler.rules.sanitize import clean_text
 from duetime.scheduler.runtime.traces import NO_TRACING, Tracing
-from duetime.scheduler.task import Delivery, InboxMessage, RetryPolicy
+from duetime.scheduler.task import Delivery, InboxMessage, RetryPolicy, State
 
 MAX_DELIVERIES_PER_TICK: Final = 8
 """Messages sent per tick."""
@@ -37,6 +39,7 @@ DELIVERY_LEASE: Final = timedelta(seconds=30)
 
 MAX_ERROR_CHARS: Final = 500
 DELIVERY_RETRY: Final = RetryPolicy(max_attempts=6, backoff=timedelta(seconds=30), max_backoff=timedelta(hours=1))
+NEVER_QUIET: Final = QuietPlan()
 
 
 class Outbox(Protocol):
@@ -50,6 +53,12 @@ class Outbox(Protocol):
 
     def drop(self, ids: Sequence[str]) -> None:
         """Forget pending deliveries that nobody wants."""
+
+    def urgent(self, ids: Sequence[str]) -> set[str]:
+        """Return the deliveries of tasks with the tier critical or high."""
+
+    def postpone(self, until: Mapping[str, datetime]) -> None:
+        """Put deliveries off that were not tried yet."""
 
     def hold(self, ids: Sequence[str], *, lease: timedelta) -> None:
         """Extend leases."""
@@ -77,6 +86,7 @@ class Deliverer:
         *,
         policy: RetryPolicy = DELIVERY_RETRY,
         patience: timedelta = timedelta(seconds=60),
+        quiet: QuietPlan = NEVER_QUIET,
         draw: Callable[[], float] | None = None,
         tracing: Tracing = NO_TRACING,
     ) -> None:
@@ -85,6 +95,7 @@ class Deliverer:
         self._channels = channels
         self._policy = policy
         self._patience = patience.total_seconds()
+        self._quiet = quiet
         self._draw = draw or random.SystemRandom().random
         self._sendings: list[_Sending] = []
         self._answered = threading.Condition()
@@ -101,7 +112,7 @@ class Deliverer:
         """
         began = time.monotonic()
         ends = began + min(DELIVERY_PAUSE.total_seconds(), self._patience)
-        waiting, sent = self._waiting(), 0
+        waiting, sent = self._waiting(now), 0
         while True:
             started = self._start(waiting, MAX_DELIVERIES_PER_TICK - sent, began + self._patience)
             sent += started
@@ -113,12 +124,38 @@ class Deliverer:
             if not started and not settled:  # otherwise there may be threads for more
                 self._wait(ends - moment)
 
-    def _waiting(self) -> list[_Sending]:
-        """Return due deliveries that are not being sent."""
-        on_the_way = {sending.delivery.id for sending in self._sendings if not sending.settled}
-        due = self._taken(self._outbox.due(limit=MAX_DUE_ROWS_PER_TICK))
-        made = [_Sending(delivery, message, self._channels, self._answer, self._tracing) for delivery, message in due]
-        return [sending for sending in made if sending.delivery.id not in on_the_way]
+    def _waiting(self, now: datetime) -> list[_Sending]:
+        """Return what is due and not being sent; what quiet hours held is gathered into one message."""
+        on_the_way = {each.id for sending in self._sendings if not sending.settled for each in sending.deliveries}
+        due = [pair for pair in self._outbox.due(limit=MAX_DUE_ROWS_PER_TICK) if pair[0].id not in on_the_way]
+        taken = self._put_off(self._taken(due), now)
+        return [_Sending(group, self._channels, self._answer, self._tracing) for group in self._gathered(taken)]
+
+    def _put_off(self, due: list[Told], now: datetime) -> list[Told]:
+        """Return what may be sent now, and put off to the end of quiet hours what is not urgent."""
+        ends = {
+            delivery.id: end
+            for delivery, _ in due
+            if delivery.attempts == 0 and (hours := self._quiet.of(delivery.tenant)) and (end := hours.until(now))
+        }
+        urgent = self._outbox.urgent(list(ends)) if ends else set()
+        held = {delivery_id: end for delivery_id, end in ends.items() if delivery_id not in urgent}
+        if held:
+            self._outbox.postpone(held)
+        return [pair for pair in due if pair[0].id not in held]
+
+    def _gathered(self, due: list[Told]) -> list[list[Told]]:
+        """Return each delivery by itself, but those together that quiet hours held for one reader."""
+        groups: dict[Hashable, list[Told]] = {}
+        for pair in due:
+            groups.setdefault(of_one_reader(pair) if self._was_held(pair[0]) else pair[0].id, []).append(pair)
+        return list(groups.values())
+
+    def _was_held(self, delivery: Delivery) -> bool:
+        hours = self._quiet.of(delivery.tenant) if self._quiet.digest and is_read_by_people(delivery.channel) else None
+        if hours is None or delivery.attempts or delivery.next_at is None:
+            return False
+        return hours.end_at(delivery.next_at)
 
     def _taken(self, due: list[tuple[Delivery, InboxMessage]]) -> list[tuple[Delivery, InboxMessage]]:
         """Return the deliveries whose channels take their outcomes; drop the others, which only the inbox keeps."""
@@ -145,10 +182,10 @@ class Deliverer:
     def _begin(self, waiting: list[_Sending], chosen: list[_Sending], ends_by: float) -> int:
         """Send the deliveries that no other process has leased; return how many."""
         began = time.monotonic()
-        taken = self._outbox.take([sending.delivery.id for sending in chosen], lease=DELIVERY_LEASE)
+        taken = self._outbox.take([each.id for sending in chosen for each in sending.deliveries], lease=DELIVERY_LEASE)
         for sending in chosen:
             waiting.remove(sending)
-            if sending.delivery.id in taken:
+            if sending.keep(taken):
                 self._sendings.append(sending)
                 sending.begin(began, ends_by)
         return len(taken)
@@ -158,7 +195,8 @@ class Deliverer:
         half = DELIVERY_LEASE.total_seconds() / 2
         fading = [it for it in self._sendings if not it.settled and moment - it.taken_at >= half]
         if fading:
-            self._outbox.hold([sending.delivery.id for sending in fading], lease=DELIVERY_LEASE)
+            fading_ids = [each.id for sending in fading for each in sending.deliveries]
+            self._outbox.hold(fading_ids, lease=DELIVERY_LEASE)
         for sending in fading:
             sending.taken_at = moment
 
@@ -183,14 +221,15 @@ class Deliverer:
             self._answered.notify_all()
 
     def _settle(self, sending: _Sending, now: datetime) -> None:
-        delivery, error = sending.delivery, sending.error
-        self._outbox.settle(
-            delivery.id,
-            delivery.attempts,
-            delivered=error is None,
-            error=clean_text(str(error), MAX_ERROR_CHARS) if error else None,
-            next_at=self._again(delivery, error, now),
-        )
+        error = sending.error
+        for delivery in sending.deliveries:
+            self._outbox.settle(
+                delivery.id,
+                delivery.attempts,
+                delivered=error is None,
+                error=clean_text(str(error), MAX_ERROR_CHARS) if error else None,
+                next_at=self._again(delivery, error, now),
+            )
 
     def _again(self, delivery: Delivery, error: ChannelError | None, now: datetime) -> datetime | None:
         if error is None or error.permanent:
@@ -200,26 +239,37 @@ class Deliverer:
 
 
 class _Sending:
-    """One send, on a thread of its own after its start."""
+    """One send of a delivery, or of several as a digest, on a thread of its own after its start."""
 
     def __init__(
         self,
-        delivery: Delivery,
-        message: InboxMessage,
+        told: Sequence[Told],
         channels: Mapping[str, Channel],
         on_answer: Callable[[], None],
         tracing: Tracing,
     ) -> None:
-        self.delivery = delivery
+        self._told = list(told)
         self._tracing = tracing
         self.error: ChannelError | None = ChannelError("no answer in time")
         self.taken_at = 0.0
         self.ends_by = 0.0
         self.answered = False
         self.settled = False
-        self._message = message
         self._channels = channels
         self._on_answer = on_answer
+
+    @property
+    def delivery(self) -> Delivery:
+        return self._told[0][0]
+
+    @property
+    def deliveries(self) -> list[Delivery]:
+        return [delivery for delivery, _ in self._told]
+
+    def keep(self, taken: Container[str]) -> bool:
+        """Leave out what another process sends; return whether anything is left."""
+        self._told = [pair for pair in self._told if pair[0].id in taken]
+        return bool(self._told)
 
     def begin(self, taken_at: float, ends_by: float) -> None:
         self.taken_at = taken_at
@@ -238,7 +288,8 @@ class _Sending:
             return ChannelError(f"channel {self.delivery.channel!r} is no longer configured")
         try:
             with self._tracing.delivering(self.delivery):
-                channel.send(self._message, key=self.delivery.run_id)
+                message = message_of([message for _, message in self._told])
+                channel.send(message, key=message.id if message.state is State.WAITING else self.delivery.run_id)
         except ChannelError as error:
             return error
         except Exception as error:  # noqa: BLE001 - a library's own exceptions fail this delivery, never the process

@@ -13,6 +13,8 @@ from duetime.scheduler.delivery.webhook import WebhookChannel, WebhookTarget
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.task import State
 
+_AS_TOLD = {State.CANCELLED: State.EXPIRED}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChannelOptions:
@@ -80,8 +82,12 @@ class Channels(Mapping[str, Channel]):
         return tuple(dict.fromkeys(self[name].name for name in deliver_to if name != "inbox"))
 
     def takes(self, name: str, outcome: State) -> bool:
-        """Whether a channel wants to know of an outcome; of one that is not configured nobody has said it does not."""
-        return outcome in self._outcomes.get(name, (outcome,))
+        """Whether a channel wants to know of an outcome; of one that is not configured nobody has said it does not.
+
+        A question goes to every channel. What was cancelled because nobody answered counts as expired.
+        """
+        taken = self._outcomes.get(name, (outcome,))
+        return outcome is State.WAITING or _AS_TOLD.get(outcome, outcome) in taken
 
     def close(self) -> None:
         """Close all channels."""

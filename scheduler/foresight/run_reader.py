@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.foresight.past_reader import PastReader
@@ -49,6 +50,11 @@ class RunReader(PastReader):
     def quiet_count(self, *, by: Principal = LOCAL) -> int:
         """Return how many outcomes of the last day the user was not told of, counted up to 1,000."""
         return self._store.inbox.quiet_count(by.tenant, by.user, most=MAX_TASKS_COUNTED)
+
+    def _held(self, by: Principal) -> dict[str, Any]:
+        """Return how many deliveries quiet hours hold for a user, and until when."""
+        count, until = self._store.deliveries.held(by.tenant, by.user, most=MAX_TASKS_COUNTED)
+        return {"held_count": count, "held_until": until}
 
     def _latest_run(self, tenant: str | None, task_id: str) -> str:
         owner = tenant or self._store.history.tenants([task_id]).get(task_id, "")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from duetime.scheduler.store.database import unreadable
@@ -10,8 +10,14 @@ from duetime.scheduler.store.database.database import Database
 from duetime.scheduler.store.schema.damage import is_damaged, next_time
 from duetime.scheduler.store.schema.rows import DELIVERY, MESSAGE
 from duetime.scheduler.store.schema.tables.deliveries import deliveries, inbox
-from duetime.scheduler.task import Delivery, DeliveryState, InboxMessage
+from duetime.scheduler.store.schema.tables.tasks import tasks
+from duetime.scheduler.store.schema.types import Instant
+from duetime.scheduler.store.sql.batch import Batch
+from duetime.scheduler.task import Delivery, DeliveryState, InboxMessage, Tier
 from sqlalchemy import bindparam, delete, func, null, select, update
+
+LONGEST_LEASE = timedelta(minutes=1)
+"""A delivery that is due later, and was not tried, is put off; one on its way is leased for less."""
 
 _NEXT_WAKE = select(func.min(deliveries.c.next_at)).where(deliveries.c.next_at.is_not(None))
 _DUE = (
@@ -44,6 +50,26 @@ _HOLD = (
     .where(deliveries.c.id.in_(bindparam("ids", expanding=True)), deliveries.c.next_at.is_not(None))
     .values(next_at=bindparam("until"))
 )
+_URGENT = (
+    select(deliveries.c.id)
+    .join_from(deliveries, tasks, tasks.c.id == deliveries.c.task_id)
+    .where(deliveries.c.id.in_(bindparam("ids", expanding=True)), tasks.c.priority.in_((Tier.CRITICAL, Tier.HIGH)))
+)
+_POSTPONE = Batch(
+    update(deliveries)
+    .where(deliveries.c.id == bindparam("of_delivery"), deliveries.c.attempts == 0)
+    .where(deliveries.c.next_at <= bindparam("now", type_=Instant()))
+    .values(next_at=bindparam("at"))
+)
+_PUT_OFF = (
+    select(deliveries.c.next_at)
+    .join_from(deliveries, inbox, inbox.c.run_id == deliveries.c.run_id)
+    .where(deliveries.c.tenant == bindparam("tenant"), inbox.c.user == bindparam("of_user"))
+    .where(deliveries.c.attempts == 0, deliveries.c.next_at > bindparam("after_leases"))
+    .limit(bindparam("most"))
+    .subquery()
+)
+_HELD = select(func.count(), func.min(_PUT_OFF.c.next_at))
 _DROP = delete(deliveries).where(
     deliveries.c.id.in_(bindparam("ids", expanding=True)), deliveries.c.state == DeliveryState.PENDING
 )
@@ -87,6 +113,22 @@ class Deliveries:
     def drop(self, ids: Sequence[str]) -> None:
         """Remove deliveries that are pending: their channel does not take the outcome, which the inbox has."""
         self._database.write(lambda connection: connection.execute(_DROP, {"ids": list(ids)}), durable=False)
+
+    def urgent(self, ids: Sequence[str]) -> set[str]:
+        """Return those of the deliveries whose tasks have the tier critical or high."""
+        return self._database.read(lambda connection: set(connection.execute(_URGENT, {"ids": list(ids)}).scalars()))
+
+    def postpone(self, until: Mapping[str, datetime]) -> None:
+        """Let deliveries that are due and were not tried yet be due later, each at its own moment."""
+        rows = [{"of_delivery": delivery_id, "at": at, "now": self._now()} for delivery_id, at in until.items()]
+        self._database.write(lambda connection: _POSTPONE.run(connection, rows), durable=False)
+
+    def held(self, tenant: str, user: str, *, most: int) -> tuple[int, datetime | None]:
+        """Return how many deliveries to a user are put off, counted up to `most`, and when the first of them goes."""
+        beyond = self._now() + LONGEST_LEASE
+        values = {"tenant": tenant, "of_user": user, "after_leases": beyond, "most": most}
+        found = self._database.look(lambda connection: connection.execute(_HELD, values).one())
+        return int(found[0]), found[1]
 
     def hold(self, ids: Sequence[str], *, lease: timedelta) -> None:
         """Extend the leases of these deliveries to `lease` from now, unless they were settled."""

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 from duetime.scheduler.access.secret import is_name, names_secrets, read_key, references
+from duetime.scheduler.delivery.quiet_hours import QuietHours
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments
 from duetime.scheduler.outbound.headers import header_problems
 from duetime.scheduler.rules.time import zones
@@ -54,6 +55,17 @@ def _zone(name: str) -> str:
         return zones.find(name).key
     except InvalidArgument as error:
         raise ValueError(f"{error.problem}. Accepted: {error.accepted}") from None
+
+
+def _quiet_hours(text: str) -> str:
+    try:
+        QuietHours.read(text, "UTC")
+    except InvalidArgument as error:
+        raise ValueError(f"{error.problem}. Accepted: {error.accepted}. Example: {error.example}") from None
+    return text
+
+
+QuietWords = Annotated[str, AfterValidator(_quiet_hours)]
 
 
 def _database_url(url: str) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from duetime.scheduler.delivery.quiet_hours import QuietHours, QuietPlan
 from duetime.server.settings.access import AccessSettings
-from duetime.server.settings.checks import Names
+from duetime.server.settings.checks import Names, QuietWords
 from pydantic import Field
 
 
@@ -21,6 +22,23 @@ class NoticeSettings(AccessSettings):
         description="the channels that get the report of the week (`duetime report`) each Monday at 9:00 in `timezone`",
         examples=["team"],
     )
+    quiet_hours: QuietWords | None = Field(
+        default=None,
+        description="when users are told nothing that can wait: two times of day in `timezone`, or in a zone behind "
+        "them. Deliveries of tasks with a tier below high are [held until they end](operations.md#quiet-hours); the "
+        "inbox has each outcome at once",
+        examples=["22:00-07:00"],
+    )
+    tenant_quiet_hours: dict[str, QuietWords] = Field(
+        default_factory=dict,
+        description="the quiet hours of tenants, by name, in place of `quiet_hours`",
+        examples=['{"acme": "20:00-08:00 Europe/Berlin"}'],
+    )
+    digest: bool = Field(
+        default=True,
+        description="gather what quiet hours held into one message for each user and channel; a webhook gets each",
+        examples=["true"],
+    )
     alert_repeat_hours: float = Field(
         default=4,
         ge=0.1,
@@ -29,3 +47,11 @@ class NoticeSettings(AccessSettings):
         examples=["4"],
         json_schema_extra={"unit": "hours"},
     )
+
+
+def quiet_plan(settings: NoticeSettings) -> QuietPlan:
+    """Return when users are told nothing that can wait."""
+    zone = settings.timezone
+    usual = QuietHours.read(settings.quiet_hours, zone) if settings.quiet_hours else None
+    by_tenant = {name: QuietHours.read(text, zone) for name, text in settings.tenant_quiet_hours.items()}
+    return QuietPlan(usual, by_tenant, settings.digest)

@@ -75,6 +75,8 @@ class TaskListPayload(PayloadPart):
     unread: tuple[Unread, ...] | None = None
     unread_count: int | None = None
     quiet_count: int | None = None
+    held_count: int | None = None
+    held_until: str | None = None
     after: str | None = None
     before: str | None = None
     now: str | None = None

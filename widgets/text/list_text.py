@@ -93,7 +93,14 @@ def _next_words(page: TaskPage, now: datetime) -> str:
 def _unread_words(page: TaskPage) -> str:
     number = page.unread_count or len(page.unread)
     unread = f"{number} outcome{' is' if number == 1 else 's are'} unread." if number else ""
-    return sentences(unread, quiet_in_words(page.quiet_count))
+    return sentences(unread, quiet_in_words(page.quiet_count), _held_in_words(page))
+
+
+def _held_in_words(page: TaskPage) -> str:
+    if page.held_until is None:
+        return ""
+    until = times.describe(page.held_until, page.zone)
+    return f"{page.held_count} deliver{'y' if page.held_count == 1 else 'ies'} held until {until} (quiet hours)."
 
 
 def quiet_in_words(count: int) -> str:

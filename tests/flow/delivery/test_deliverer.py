@@ -292,7 +292,7 @@ class LookedBefore:
     def __init__(self, outbox: Deliveries) -> None:
         self._found = outbox.due(limit=9)
         self.take, self.hold, self.settle, self.next_wake = outbox.take, outbox.hold, outbox.settle, outbox.next_wake
-        self.drop = outbox.drop
+        self.drop, self.urgent, self.postpone = outbox.drop, outbox.urgent, outbox.postpone
 
     def due(self, *, limit: int) -> list[tuple[Delivery, InboxMessage]]:
         return self._found[:limit]
@@ -507,3 +507,11 @@ def test_closing_closes_each_channel() -> None:
     Channels([one, two]).close()
     assert one.closed
     assert two.closed
+
+
+def test_a_question_goes_to_every_channel_and_a_default_no_to_those_that_take_expiries() -> None:
+    channels = Channels(
+        [FakeChannel("pager"), FakeChannel("team")], outcomes={"pager": FAILURES, "team": [State.SUCCEEDED]}
+    )
+    assert [channels.takes(name, State.WAITING) for name in ("pager", "team")] == [True, True]
+    assert [channels.takes(name, State.CANCELLED) for name in ("pager", "team")] == [True, False]

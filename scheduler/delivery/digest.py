@@ -1,0 +1,40 @@
+"""The digest: one message in place of those that quiet hours held."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from duetime.scheduler.rules.states import FAILURES
+from duetime.scheduler.task import Delivery, InboxMessage, State
+
+MAX_LINES: Final = 20
+"""Outcomes that a digest tells in a line each, failures first; the rest is counted."""
+
+_MAX_LINE_CHARS: Final = 200
+
+Told = tuple[Delivery, InboxMessage]
+
+
+def of_one_reader(told: Told) -> tuple[str, str, str]:
+    """Return by what deliveries belong together: tenant, user and channel."""
+    delivery, message = told
+    return delivery.tenant, message.user, delivery.channel
+
+
+def is_read_by_people(channel: str) -> bool:
+    """Whether a channel is one that people read; a program gets each outcome as it is."""
+    return not channel.startswith("webhook:")
+
+
+def message_of(messages: Sequence[InboxMessage]) -> InboxMessage:
+    """Return the message that tells these outcomes, of which one stays as it is; it has failed if one of them has."""
+    if len(messages) == 1:
+        return messages[0]
+    worst_first = sorted(messages, key=lambda message: (message.state not in FAILURES, message.created_at))
+    lines = [f"{message.title}: {' '.join(message.text.split())}"[:_MAX_LINE_CHARS] for message in worst_first]
+    more = [f"and {len(lines) - MAX_LINES} more"] if len(lines) > MAX_LINES else []
+    state = worst_first[0].state if worst_first[0].state in FAILURES else State.SUCCEEDED
+    title = f"{len(messages)} outcomes of your quiet hours"
+    return replace(worst_first[0], title=title, text="\n".join([*lines[:MAX_LINES], *more]), state=state)

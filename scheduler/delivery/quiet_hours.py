@@ -1,0 +1,68 @@
+"""Quiet hours: the time of each day in which a user is told nothing that can wait."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, time, timedelta
+
+from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.rules.time import zones
+
+_FORM = re.compile(
+    r"([01]?[0-9]|2[0-3]):([0-5][0-9]) ?[-\u2013] ?([01]?[0-9]|2[0-3]):([0-5][0-9])(?: ([\w+/-]{1,60}))?"
+)
+_ACCEPTED = "two times of day, with an IANA zone where it is another than the configured one"
+_EXAMPLE = "22:00-07:00 America/Denver"
+
+
+@dataclass(frozen=True, slots=True)
+class QuietHours:
+    """Hours of each day, by the wall clock of a zone; an end that is not after the start is that of the next day."""
+
+    start: time
+    end: time
+    zone: str
+
+    @classmethod
+    def read(cls, text: str, zone: str | None) -> QuietHours:
+        """Read `22:00-07:00`, with a zone behind it or in `zone`. Raises InvalidArgument."""
+        found = _FORM.fullmatch(text.strip())
+        if found is None:
+            raise InvalidArgument("quiet_hours", f"{text[:40]!r} is none", accepted=_ACCEPTED, example=_EXAMPLE)
+        start, end = time(int(found[1]), int(found[2])), time(int(found[3]), int(found[4]))
+        if start == end:
+            raise InvalidArgument("quiet_hours", "they would never end", accepted=_ACCEPTED, example=_EXAMPLE)
+        return cls(start, end, zones.find(found[5] or zone or "UTC", argument="quiet_hours").key)
+
+    def until(self, now: datetime) -> datetime | None:
+        """Return when the quiet hours of this moment end; None outside them."""
+        zone = zones.load(self.zone)
+        today = now.astimezone(zone).date()
+        for day in (today - timedelta(days=1), today):
+            over = day + timedelta(days=int(self.end <= self.start))
+            start = zones.place(datetime.combine(day, self.start), zone).instant
+            end = zones.place(datetime.combine(over, self.end), zone).instant
+            if start <= now < end:
+                return end
+        return None
+
+    def end_at(self, moment: datetime) -> bool:
+        """Whether quiet hours end at this very moment."""
+        return self.until(moment - timedelta(seconds=1)) == moment
+
+
+@dataclass(frozen=True, slots=True)
+class QuietPlan:
+    """The quiet hours of users: those of their tenant, or else `usual`; with `digest` what was held is one message."""
+
+    usual: QuietHours | None = None
+    by_tenant: Mapping[str, QuietHours] = field(default_factory=dict)
+    digest: bool = True
+
+    def of(self, tenant: str) -> QuietHours | None:
+        return self.by_tenant.get(tenant, self.usual)
+
+    def __bool__(self) -> bool:
+        return self.usual is not None or bool(self.by_tenant)

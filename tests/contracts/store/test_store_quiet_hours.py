@@ -1,0 +1,130 @@
+"""Quiet hours: what is not urgent is held until they end, and then told as one digest."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, time, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+from duetime.scheduler.delivery import Channels
+from duetime.scheduler.delivery.deliverer import Deliverer
+from duetime.scheduler.delivery.quiet_hours import QuietHours, QuietPlan
+from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.store import Store
+from duetime.scheduler.task import InboxMessage, State, Tier
+
+from tests.builders import NOON, TENANT, Clock, delivery, message, settlement, started
+
+SIESTA = QuietHours(time(11), time(14), "UTC")
+END = NOON + timedelta(hours=2)
+
+
+class Reader:
+    """A channel that remembers what it was given."""
+
+    def __init__(self, name: str = "desktop") -> None:
+        self.name = name
+        self.read: list[InboxMessage] = []
+
+    def send(self, message: InboxMessage, *, key: str) -> None:
+        assert key
+        self.read.append(message)
+
+    def close(self) -> None:
+        """Keep what was read."""
+
+
+def fire(store: Store, title: str, *, channel: str = "desktop", to: State = State.SUCCEEDED, **values: Any) -> None:
+    claim = started(store, title=title, **values)
+    told = message(claim, text=f"{title} ended", state=to, created_at=store.now())
+    sent = delivery(claim, channel, next_at=store.now())
+    store.claims.settle([settlement(claim, to, inbox=told, deliveries=(sent,))])
+
+
+def tick(store: Store, *readers: Reader, plan: QuietPlan = QuietPlan(SIESTA)) -> None:  # noqa: B008 - a frozen value
+    deliverer = Deliverer(store.deliveries, Channels(readers), quiet=plan)
+    deliverer.tick(store.now())
+
+
+def test_what_can_wait_is_held_and_comes_as_one_message_at_the_end(store: Store, clock: Clock) -> None:
+    phone = Reader()
+    fire(store, "Backup")
+    clock.forward(minutes=5)
+    fire(store, "Import", to=State.FAILED)
+    tick(store, phone)
+    assert phone.read == []
+    assert len(store.inbox.unread(TENANT, "alice")) == 2, "the inbox has each at once"
+    assert store.deliveries.held(TENANT, "alice", most=9) == (2, END)
+    assert store.deliveries.held(TENANT, "bob", most=9) == (0, None)
+    assert store.deliveries.next_wake() == END
+    clock.forward(hours=2)
+    tick(store, phone)
+    [digest] = phone.read
+    assert (digest.title, digest.state) == ("2 outcomes of your quiet hours", State.FAILED)
+    assert digest.text == "Import: Import ended\nBackup: Backup ended"
+    assert store.deliveries.next_wake() is None
+    tick(store, phone)
+    assert len(phone.read) == 1
+
+
+def test_what_is_urgent_comes_at_once(store: Store) -> None:
+    phone = Reader()
+    for tier in Tier:
+        fire(store, tier.value, priority=tier)
+    tick(store, phone)
+    assert {each.title for each in phone.read} == {"critical", "high"}
+
+
+def test_a_single_outcome_and_those_of_a_webhook_stay_as_they_are(store: Store, clock: Clock) -> None:
+    phone, program = Reader(), Reader("webhook:crm")
+    fire(store, "Backup")
+    fire(store, "One", channel="webhook:crm")
+    fire(store, "Two", channel="webhook:crm")
+    tick(store, phone, program)
+    clock.forward(hours=2)
+    tick(store, phone, program)
+    assert [each.text for each in phone.read] == ["Backup ended"]
+    assert sorted(each.title for each in program.read) == ["One", "Two"]
+
+
+def test_without_a_digest_each_comes_by_itself_and_a_tenant_has_hours_of_its_own(store: Store, clock: Clock) -> None:
+    phone = Reader()
+    fire(store, "Backup")
+    fire(store, "Import")
+    tick(store, phone, plan=QuietPlan(None, {"globex": SIESTA}))
+    assert len(phone.read) == 2
+    fire(store, "Third")
+    fire(store, "Fourth")
+    own = QuietPlan(None, {TENANT: SIESTA}, digest=False)
+    tick(store, phone, plan=own)
+    clock.forward(hours=2)
+    tick(store, phone, plan=own)
+    assert sorted(each.title for each in phone.read[2:]) == ["Fourth", "Third"]
+
+
+@pytest.mark.parametrize(
+    ("now", "until"),
+    [
+        ("2026-11-24T21:59", None),
+        ("2026-11-24T22:00", "2026-11-25T07:00"),
+        ("2026-11-25T06:59", "2026-11-25T07:00"),
+        ("2026-11-25T07:00", None),
+        ("2026-10-24T23:00", "2026-10-25T07:00"),  # the clocks go back that night
+    ],
+)
+def test_quiet_hours_follow_the_wall_clock_over_midnight(now: str, until: str | None) -> None:
+    night = QuietHours.read("22:00-07:00 Europe/Berlin", "UTC")
+    found = night.until(_berlin(now))
+    assert found == (_berlin(until) if until else None)
+    assert found is None or night.end_at(found)
+
+
+def _berlin(wall: str) -> datetime:
+    return datetime.fromisoformat(wall).replace(tzinfo=ZoneInfo("Europe/Berlin")).astimezone(UTC)
+
+
+@pytest.mark.parametrize("text", ["22-7", "24:00-07:00", "07:00-07:00", "at night"])
+def test_what_names_no_hours_is_refused_with_an_example(text: str) -> None:
+    with pytest.raises(InvalidArgument, match="22:00-07:00"):
+        QuietHours.read(text, "UTC")
