@@ -191,7 +191,8 @@ class Run:
     `number` counts a task's occurrences from 1. The dispatcher looks at it at `wake_at`, None while held or done. Each
     start raises `attempt`, the fence: older writes are refused. `failures` count for `max_attempts`; `crashes` had no
     answer, `missed` fell due while nothing ran. A timer expires hard runs at `drop_at`. `slot` is its old time. So many
-    runs of its series as `failed_before` have failed in a row before it.
+    runs of its series as `failed_before` have failed in a row before it. It does again what the run `repeats` did not
+    complete.
     """
 
     id: str
@@ -220,6 +221,7 @@ class Run:
     deadline: datetime | None = None
     drop_at: datetime | None = None
     failed_before: int = 0
+    repeats: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

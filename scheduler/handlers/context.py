@@ -73,7 +73,7 @@ class Context:
     `scheduled_for` and `deadline` are aware and in UTC; `deadline` is None where the task has none. `attempt` counts
     from 1. `needs` are the reserved units of each pool. `checkpoint_state` is the latest checkpoint of an earlier
     attempt, None at first. Progress is stored at most once in `pace`. `traceparent` is the trace of the attempt, for
-    requests to other services; None where nothing is traced.
+    requests to other services; None where nothing is traced. What the run `repeats` did not complete is done again.
     """
 
     task_id: str
@@ -89,6 +89,7 @@ class Context:
     link: Link = Link()
     pace: timedelta = timedelta(0)
     traceparent: str | None = None
+    repeats: str | None = None
     _reported: list[datetime] = field(default_factory=list, repr=False, compare=False)
 
     @classmethod
@@ -106,6 +107,7 @@ class Context:
         return cls(
             task_id=task.id,
             run_id=run.id,
+            repeats=run.repeats,
             title=task.title,
             scheduled_for=run.scheduled_for,
             deadline=run.deadline,
@@ -134,11 +136,11 @@ class Context:
 
     @property
     def idempotency_key(self) -> str:
-        """The same text for every attempt of this run.
+        """The same text for every attempt of this run, and of later ones that do again what it did not complete.
 
         Send it with every external effect, so that repeats are recognised.
         """
-        return self.run_id
+        return self.repeats or self.run_id
 
     @property
     def cancelled(self) -> bool:

@@ -28,6 +28,10 @@ UNDO_GRACE = timedelta(seconds=5)
 """Seconds that a click at the end of the undo window may arrive late."""
 
 
+_INCOMPLETE = frozenset({State.FAILED, State.EXPIRED, State.CANCELLED})
+"""States after which the next generation does again what was not completed, under the same idempotency key."""
+
+
 def cancel(record: TaskRecord, now: datetime) -> Change:
     """Cancel everything that has not started; a running run gets a cancel request, and ends with its handler."""
     task, run = record.task, record.run
@@ -255,6 +259,7 @@ def _again(task: Task, run: Run, to: datetime, *, wake_at: datetime | None) -> R
         number=run.number,
         wake_at=wake_at,
         slot=run.slot,
+        repeats=(run.repeats or run.id) if run.state in _INCOMPLETE else None,
     )
     return dated_like(task, again, run)
 

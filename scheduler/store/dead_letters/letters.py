@@ -29,6 +29,7 @@ from duetime.scheduler.store.dead_letters import repeated_calls, selection
 from duetime.scheduler.store.lists import event_list
 from duetime.scheduler.store.schema.rows import DEAD_LETTER
 from duetime.scheduler.store.schema.tables.dead_letters import dead_letters
+from duetime.scheduler.store.schema.tables.tasks import runs
 from duetime.scheduler.store.schema.values import to_microseconds
 from duetime.scheduler.store.sql.cursors import Cursors
 from duetime.scheduler.store.statements import change as changing
@@ -126,7 +127,7 @@ class DeadLetters:
             if record.damage:
                 record = damaged.mended(connection, record, EventKind.RUN_NOW, actor, now)
             _refuse_closed(connection, run_id)
-            change = decide(record)
+            change = _completing(connection, run_id, decide(record))
             replayed = change.extra_run or change.next_run
             assert replayed is not None
             number = selection.replays(connection, [run_id]).get(run_id, 0) + 1
@@ -154,6 +155,14 @@ class DeadLetters:
 
 def _rows(connection: Connection, statement: Select[Any]) -> list[tuple[datetime, str]]:
     return [(at, run_id) for at, run_id in connection.execute(statement).all()]
+
+
+def _completing(connection: Connection, run_id: str, change: Change) -> Change:
+    """Return the change with a run that does again what the failed one did not complete, under its idempotency key."""
+    first = connection.scalar(select(func.coalesce(runs.c.repeats, runs.c.id)).where(runs.c.id == run_id))
+    if change.extra_run:
+        return replace(change, extra_run=replace(change.extra_run, repeats=first))
+    return replace(change, next_run=replace(change.next_run, repeats=first)) if change.next_run else change
 
 
 def _task_of(connection: Connection, tenant: str, run_id: str) -> str:

@@ -22,7 +22,7 @@ from duetime.scheduler.task import Json, RepeatPolicy, RetryPolicy, Run, State, 
 from duetime.scheduler.views import TaskRecord
 from sqlalchemy import Connection, delete, func, insert, select, update
 
-_UNTOLD = frozenset({"id", "task_id", "tenant", "current", "revision", "updated_at", "failed_before"})
+_UNTOLD = frozenset({"id", "task_id", "tenant", "current", "revision", "updated_at", "failed_before", "repeats"})
 _TIMES = frozenset({"wake_at", "first_ready_at", "started_at", "ended_at", "drop_at"})
 _OURS = frozenset({"generation", "anchor", "progress", TASK_DEADLINE, FOLLOWED}) | _TIMES
 """Fields of a change that the history keeps and that a stale caller does not need."""

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.events import EventFilter, EventKind
-from duetime.scheduler.handlers import Handlers
+from duetime.scheduler.handlers import Context, Handlers
+from duetime.scheduler.handlers.context import Link
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.outcomes import Done, Failed, Outcome
 from duetime.scheduler.rules.settlement import settle
@@ -321,3 +322,40 @@ def test_work_on_the_hour_is_spread_where_many_share_a_server_and_the_answer_say
 def test_a_jitter_longer_than_half_the_time_between_two_runs_is_refused(desk: Desk) -> None:
     with pytest.raises(InvalidArgument, match="only 1 h apart"):
         desk.hourly(jitter="40 min")
+
+
+# -- the key of what is done again
+
+
+def test_what_failed_keeps_its_key_when_it_is_run_again_and_what_succeeded_has_a_new_one(desk: Desk) -> None:
+    task_id = desk.hourly()
+    [failed] = desk.start(9)
+    desk.end([failed], Failed("away"))
+    desk.scheduler.replay([failed.run.id])
+    [again] = desk.start(9, 10)
+    assert (again.run.repeats, key(again)) == (failed.run.id, key(failed))
+    desk.end([again], Failed("still away"))
+    desk.scheduler.replay([again.run.id])
+    [third] = desk.start(9, 20)
+    assert key(third) == key(failed)
+    desk.end([third])
+    desk.scheduler.act(task_id, "run_now")
+    [asked] = desk.start(9, 30)
+    assert (asked.run.repeats, key(asked)) == (None, asked.run.id)
+
+
+def test_a_task_that_failed_keeps_its_key_at_another_time(desk: Desk) -> None:
+    task_id = desk.scheduler.schedule("Pay", when="in 1 hour").record.task.id
+    [failed] = desk.start(9, 1)
+    desk.end([failed], Failed("away"))
+    desk.scheduler.reschedule(task_id, when="in 1 hour")
+    [again] = desk.start(10, 1)
+    assert key(again) == key(failed)
+    desk.end([again])
+    desk.scheduler.reschedule(task_id, when="in 1 hour")
+    [paid_again] = desk.start(11, 1)
+    assert key(paid_again) == paid_again.run.id
+
+
+def key(claim: Claim) -> str:
+    return Context.of(claim.task, claim.run, worker="w", link=Link()).idempotency_key

@@ -133,6 +133,7 @@ class RunRow(Base):
     twin_hash: int | None = column(BigInteger())
     last_failure: bool = column(server_default=false())
     failed_before: int = column(server_default="0")
+    repeats: str | None
     phase: State | None = column(Computed(PHASE, persisted=True))
 
 
