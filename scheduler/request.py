@@ -56,6 +56,8 @@ AfterFailureWord = AfterFailure | Literal["fail", "skip", "run_anyway"]
 
 
 ActionOnTask = Literal["snooze", "run_now", "skip_next", "undo", "done", "approve", "reject"]
+ACTIONS_OF_AGENTS: Final = ("snooze", "run_now", "skip_next", "undo", "done")
+"""Actions that models see where a host draws no cards: an agent does not approve its own work."""
 
 REMINDER_ACTION = "reminder"
 """The action that delivers a message, and does no work."""

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from duetime.scheduler.request import ActionOnTask
+from duetime.scheduler.request import ACTIONS_OF_AGENTS, ActionOnTask
 from duetime.scheduler.task import ApprovalAnswer
 from duetime.tools.arguments.arguments import Argument
 from duetime.tools.arguments.types import Choice, Text, Whole
 from duetime.tools.definition import KEY, REVISION, TASK_ID, TIME, Definition, Sender, hints
 from duetime.tools.results import task_answer
 from mcp.types import CallToolResult
-
-FOR_ALL: tuple[str, ...] = ("snooze", "run_now", "skip_next", "undo", "done")
-"""Actions that models see where a host draws no cards: an agent does not approve its own work."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +50,7 @@ ACT_ON_TASK = Definition(
     "or mark its outcome as read (done).",
     (
         TASK_ID,
-        Argument("action", Choice((*FOR_ALL, *ApprovalAnswer)), "", "run_now", required=True),
+        Argument("action", Choice((*ACTIONS_OF_AGENTS, *ApprovalAnswer)), "", "run_now", required=True),
         REVISION,
         Argument("minutes", Whole(1, 527_040), "Snooze by", "minutes=10"),
         Argument("until", TIME, "Snooze until", "until='tomorrow 9am'"),

@@ -7,10 +7,11 @@ from typing import Any
 
 from duetime.scheduler.errors import Refused
 from duetime.scheduler.principal import Principal
+from duetime.scheduler.request import ACTIONS_OF_AGENTS
 from duetime.scheduler.task import ApprovalAnswer
 from duetime.scheduler.views import TaskFilter
 from duetime.server.protocol.resources import JSON_TYPE, TASK
-from duetime.tools.act_on_task import ACT_ON_TASK, FOR_ALL
+from duetime.tools.act_on_task import ACT_ON_TASK
 from duetime.tools.arguments.filters import states_of
 from duetime.tools.definition import SchedulerSource
 from duetime.tools.registration import ADMIN_TOOLS
@@ -42,7 +43,7 @@ async def offer_buttons(ctx: ServerRequestContext[Any, Any], call_next: CallNext
 def _without_answers(schema: dict[str, Any]) -> dict[str, Any]:
     """Return the schema of the buttons without those that answer for the user whether a task may run."""
     members = {name: part for name, part in schema["properties"].items() if name != "reason"}
-    return {**schema, "properties": {**members, "action": {**members["action"], "enum": list(FOR_ALL)}}}
+    return {**schema, "properties": {**members, "action": {**members["action"], "enum": list(ACTIONS_OF_AGENTS)}}}
 
 
 async def keep_answers_from_models(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:

@@ -17,7 +17,7 @@ from duetime.scheduler.history.dead_letters import DeadLetterFilter, LetterState
 from duetime.scheduler.history.events import EventGroup
 from duetime.scheduler.history.runs import BucketWidth, RunFilter, RunGroup
 from duetime.scheduler.principal import Principal
-from duetime.scheduler.request import DEADLINE_KINDS, REMOVABLE, RETRY_BOUNDS, AfterFailure, Request
+from duetime.scheduler.request import ACTIONS_OF_AGENTS, DEADLINE_KINDS, REMOVABLE, RETRY_BOUNDS, AfterFailure, Request
 from duetime.scheduler.service.dead_letters import MAX_LETTERS_CLOSED
 from duetime.scheduler.task import ApprovalAnswer, Notify, State, Tier
 from duetime.scheduler.views import TaskFilter
@@ -39,7 +39,6 @@ from duetime.server.python.kinds import (
 )
 from duetime.server.python.values import ValueKind
 from duetime.server.settings.model import Settings
-from duetime.tools.act_on_task import FOR_ALL
 from duetime.tools.arguments.approval import ApprovalTerms
 from duetime.tools.arguments.arguments import Argument
 from duetime.tools.arguments.steps import STEPS, VALID_OUTPUT
@@ -62,7 +61,7 @@ MAX_CALL_THREADS = 256
 _TIME = Native("words, a date, a datetime or a timedelta", (date, timedelta), Text(200))
 _BOUND = Native("words, a date or a datetime", (date,), Text(200))
 _LENGTH = Native("words, seconds or a timedelta", (timedelta,), Length())
-_ACTIONS = Choice((*FOR_ALL, *ApprovalAnswer))
+_ACTIONS = Choice((*ACTIONS_OF_AGENTS, *ApprovalAnswer))
 _FLAG = Flag("True or False")
 _RETRY = Object({name: Whole(low, high) for name, (low, high) in RETRY_BOUNDS.items()})
 _POLICY = Policy("a RetryPolicy, or a mapping with max_attempts", Members(_RETRY.accepted, _RETRY))

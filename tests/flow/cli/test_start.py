@@ -39,7 +39,7 @@ before = collections()
 try:
     main()
 finally:
-    from duetime.widgets.schema import TaskPayload
+    from duetime.widgets.schema.task import TaskPayload
 
     print("loaded", collections() - before, TaskPayload.__pydantic_complete__, file=sys.stderr)
 """

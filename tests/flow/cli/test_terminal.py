@@ -211,7 +211,7 @@ def test_completion_knows_ids_states_actions_labels_and_pools(said: Said, comple
     assert completed("duetime cancel x") == []
     assert completed("duetime inbox read t_") == [], "it has no outcome"
     assert completed("duetime list --state su") == ["suspended", "succeeded"]
-    assert completed("duetime schedule Title --action w") == ["webhook"]
+    assert completed("duetime schedule Title --action w") == ["webhook", "watch"]
     assert completed("duetime list --label ") == ["work"]
     assert completed("duetime schedule Title --need ") == ["gpu="]
     assert completed("duetime pools remove ") == ["gpu"]
