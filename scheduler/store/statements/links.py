@@ -74,7 +74,7 @@ _AGAIN = Batch(insert(runs), NEW_RUN_VALUES)
 
 
 def add(connection: Connection, items: Sequence[DependentTask], now: datetime) -> dict[str, TaskRecord]:
-    """Store what new tasks come after, and return these tasks as they are: what has ended is not waited for.
+    """Store what new tasks come after; return them as they are where an upstream has ended, which is not waited for.
 
     The upstreams stay locked, so that none of them ends before it is known to be followed.
     """
@@ -101,7 +101,7 @@ def add(connection: Connection, items: Sequence[DependentTask], now: datetime) -
     ended = {row.task_id: row.state for row in connection.execute(_ENDED, wanted)}
     dependants.follow(connection, ended, now)
     waiters.note(connection, [item.task.id for item in items])
-    return read.records(connection, [item.task.id for item in items])
+    return read.records(connection, [item.task.id for item in items]) if ended else {}
 
 
 def also_after(connection: Connection, spawned: Mapping[str, Sequence[str]]) -> None:

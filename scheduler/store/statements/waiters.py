@@ -15,10 +15,13 @@ from duetime.scheduler.store.schema.rows import CURRENT
 from duetime.scheduler.store.schema.tables.chains import dependencies
 from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.task import State
-from sqlalchemy import BindParameter, ColumnElement, Connection, bindparam, false, literal_column, select
+from sqlalchemy import BindParameter, ColumnElement, Connection, bindparam, false, literal_column, select, true
 
 MAX_WAITERS_READ = 2_000
 """Dependencies that one read follows, nearest first. The bonus is bounded, so that more would hardly change a place."""
+
+MAX_UPSTREAMS_READ = 500
+"""Dependencies that are followed up from a task which waits, nearest first, to ready runs that get a new place."""
 
 MAX_RUNS_RESCORED = 1_000
 """Ready runs that get a new place by one change of what waits for them."""
@@ -57,15 +60,17 @@ _WAITERS = (
     .where(runs.c.state == State.WAITING, tasks.c.paused == false())
 )
 _THEIRS = select(tasks.c.id).where(tasks.c.tenant == bindparam("tenant"), tasks.c.id == bindparam("of_task"))
-_ABOVE = select(dependencies.c.upstream_id).where(dependencies.c.task_id.in_(_IDS), OPEN).cte("above", recursive=True)
+_WAITS = dependencies.c.closed_at.is_(None).is_(true())  # not as in the partial index, which has no order by task
+_ABOVE = select(dependencies.c.upstream_id).where(dependencies.c.task_id.in_(_IDS), _WAITS).cte("above", recursive=True)
 _ABOVE = _ABOVE.union(
     select(dependencies.c.upstream_id)
     .join_from(_ABOVE, dependencies, dependencies.c.task_id == _ABOVE.c.upstream_id)
-    .where(OPEN)
+    .where(_WAITS)
 )
+_NEAR = select(_ABOVE).limit(bindparam("followed")).subquery("near")
 _READY_ABOVE = (
     select(runs.c.id)
-    .join_from(_ABOVE, runs, (runs.c.task_id == _ABOVE.c.upstream_id) & CURRENT)
+    .join_from(_NEAR, runs, (runs.c.task_id == _NEAR.c.upstream_id) & CURRENT)
     .where(runs.c.state == State.READY)
     .limit(bindparam("most"))
 )
@@ -103,5 +108,6 @@ def note(connection: Connection, task_ids: Sequence[str]) -> None:
     """Note the ready runs for which these tasks wait, or did: they get a new place once this is committed."""
     noted = connection.info.get(RESCORED)
     if noted is not None and task_ids:
-        given = {"task_ids": list(task_ids), "most": MAX_RUNS_RESCORED}
+        followed = max(MAX_UPSTREAMS_READ, len(task_ids))
+        given = {"task_ids": list(task_ids), "followed": followed, "most": MAX_RUNS_RESCORED}
         noted.extend(connection.execute(_READY_ABOVE, given).scalars())
