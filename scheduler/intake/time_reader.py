@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from duetime.scheduler.errors import InvalidArgument
@@ -12,6 +12,7 @@ from duetime.scheduler.intake.series_end import series_end
 from duetime.scheduler.intake.validation import ProblemCollector, check_max_runs, no_zone, refuse_ends_without_repeat
 from duetime.scheduler.request import REMINDER_ACTION, Request
 from duetime.scheduler.rules.recurrence import recurrence
+from duetime.scheduler.rules.recurrence.recurrence import MIN_INTERVAL
 from duetime.scheduler.rules.time import zones
 from duetime.scheduler.rules.time.parser import Frame
 from duetime.scheduler.rules.time.times import Resolved, describe
@@ -19,6 +20,9 @@ from duetime.scheduler.task import Occurrence, RepeatPolicy
 from duetime.scheduler.translatable import NoteKind, Translatable
 
 _YEAR = timedelta(days=366)
+
+USUAL_INTERVAL = timedelta(minutes=1)
+"""The shortest interval of a recurrence where nothing else is configured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +85,8 @@ class TimeReader:
         known: ProblemCollector,
     ) -> Timing:
         policy = known.of(policy_of, request)
-        read = known.of(self.recurrence, repeat, zone, start.instant if start else None, now, policy=policy)
+        begin = start.instant if start else None
+        read = known.of(self._for_programs(request).recurrence, repeat, zone, begin, now, policy=policy)
         rule = read.rule if read else None
         begins = read.first.instant if read else now
         frame = self.frame(request.timezone)
@@ -93,6 +98,14 @@ class TimeReader:
         said = spread_note(policy, read.first, read.rule.zone)
         assumptions = (*(start.assumptions if start else ()), *read.notes, *said)
         return Timing(begins, read.rule.zone, read.rule, until, request.max_runs, assumptions, policy)
+
+    def _for_programs(self, request: Request) -> TimeReader:
+        """Return the reader of a request: work that a program schedules may recur each second, unless it is configured.
+
+        An agent says what it sent (`raw`), and gets an error with a longer interval: it may have meant that.
+        """
+        as_usual = self.minimum_interval != USUAL_INTERVAL or request.raw is not None
+        return self if as_usual or request.action == REMINDER_ACTION else replace(self, minimum_interval=MIN_INTERVAL)
 
     def recurrence(
         self,

@@ -202,7 +202,8 @@ def _new_recurrence(
         start = _in_zone(change.task.anchor, record.task.timezone, zone)
     repeat = asked.repeat or change.task.repeat or ""
     policy = changed_policy(replace(change.task, repeat=repeat), asked)
-    rule, first, notes = planner.times.recurrence(repeat, zone, start, now, moved=had, policy=policy)
+    reader = planner.times if asked.repeat else replace(planner.times, minimum_interval=recurrence.MIN_INTERVAL)
+    rule, first, notes = reader.recurrence(repeat, zone, start, now, moved=had, policy=policy)
     task = replace(change.task, repeat=rule.rule, timezone=rule.zone, anchor=rule.anchor, repeat_policy=policy)
     check_runs_left(task, record.run, "repeat")
     if asked.until is None:

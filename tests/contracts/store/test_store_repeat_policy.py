@@ -359,3 +359,13 @@ def test_a_task_that_failed_keeps_its_key_at_another_time(desk: Desk) -> None:
 
 def key(claim: Claim) -> str:
     return Context.of(claim.task, claim.run, worker="w", link=Link()).idempotency_key
+
+
+def test_work_of_programs_may_recur_each_second_and_agents_keep_the_minute(desk: Desk) -> None:
+    work: Any = {"action": "webhook", "payload": {"url": "https://example.com/hook"}, "repeat": "every 10 seconds"}
+    task_id = desk.scheduler.schedule("Poll", timezone="Europe/Berlin", **work).record.task.id
+    assert desk.scheduler.reschedule(task_id, timezone="America/New_York").record.task.timezone == "America/New_York"
+    with pytest.raises(InvalidArgument, match="more often than every 1 min"):
+        desk.scheduler.schedule("Poll", raw={"title": "Poll"}, **work)
+    with pytest.raises(InvalidArgument, match="more often than every 1 min"):
+        desk.scheduler.schedule("Stretch", repeat="every 10 seconds")
