@@ -17,7 +17,7 @@ CHAIN_ACTION: Final = "chain"
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """A chain as it is stored."""
+    """A chain as it is stored; one that recurs with its rule, and the time and number of its current generation."""
 
     id: str
     tenant: str
@@ -25,6 +25,12 @@ class Chain:
     title: str
     timezone: str
     created_at: datetime
+    repeat: str | None = None
+    anchor: datetime | None = None
+    until: datetime | None = None
+    max_runs: int | None = None
+    due_at: datetime | None = None
+    number: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +82,11 @@ _OPEN_FIRST: Final = (
 _LOST: Final = frozenset({State.FAILED, State.EXPIRED})
 
 
+def is_spawned(name: str) -> bool:
+    """Whether a step was spawned by the run of another one: its name begins with that of the other."""
+    return "/" in name
+
+
 def chain_state(states: Sequence[State]) -> State:
     """Return how a chain stands: open while a step is, and failed in the end if one has failed."""
     return next(state for state in _OPEN_FIRST if state in states)
@@ -110,6 +121,7 @@ def view_of_chain(
     ended = None if open_runs else max(run.ended_at for run in runs if run.ended_at)
     started = min((run.started_at for run in runs if run.started_at), default=None)
     run = Run(found.chain.id, found.chain.id, found.chain.tenant, due, state, started_at=started, ended_at=ended)
+    run = replace(run, number=found.chain.number)
     record = TaskRecord(_task(found), run)
     return TaskView(record, now, created=created, warnings=tuple(warnings), chain=chain_of(found))
 
@@ -131,5 +143,9 @@ def _task(found: ChainRecord) -> Task:
         deadline_after=None,
         revision=1,
         created_at=chain.created_at,
+        repeat=chain.repeat,
+        anchor=chain.anchor or first.anchor,
+        until=chain.until,
+        max_runs=chain.max_runs,
         paused=all(step.record.task.paused for step in found.steps if step.record.run.ended_at is None),
     )

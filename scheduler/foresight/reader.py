@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from duetime.scheduler.approvals.approval import Approval
-from duetime.scheduler.chain.chain import chain_of, view_of_chain
+from duetime.scheduler.chain.chain import chain_of
 from duetime.scheduler.chain.inherited import Inherited
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.foresight.agenda import MAX_OCCURRENCES_AHEAD, Outlook, reaches_ahead
@@ -20,7 +20,7 @@ from duetime.scheduler.foresight.explain import UNSTARTED, RunFacts, explained, 
 from duetime.scheduler.foresight.explainer import Explainer
 from duetime.scheduler.foresight.run_reader import RunReader
 from duetime.scheduler.foresight.task_changes import LOOK_INTERVAL_S, TaskChanges
-from duetime.scheduler.foresight.task_view import row_of, view_of, with_approvals
+from duetime.scheduler.foresight.task_view import chain_view, row_of, view_of, with_approvals
 from duetime.scheduler.ids import is_chain_id
 from duetime.scheduler.intake.bounds import Bound, Bounds
 from duetime.scheduler.intake.validation import MAX_TASKS_COUNTED, check_filter, page_size, tenant_read
@@ -64,7 +64,7 @@ class Reader(RunReader):
         Raises TaskNotFound, which names the closest ids of the tenant.
         """
         if is_chain_id(task_id):
-            return view_of_chain(self._store.chains.get(by.tenant, task_id), self._store.now())
+            return chain_view(self._store.chains.get(by.tenant, task_id), self._store.now())
         record = self._store.tasks.get(by.tenant, task_id)
         view = view_of(record, self._store.now(), facts=self._facts(record))
         unread, failed_attempt = self._unread(record, by), self._failed_attempt(record)
@@ -176,7 +176,7 @@ class Reader(RunReader):
             for step in first
             for reason in explained(step.record, now, self._facts(step.record))
         ]
-        return view_of_chain(found, now), reasons or ["nothing: all its steps have ended"]
+        return chain_view(found, now), reasons or ["nothing: all its steps have ended"]
 
     def _facts(self, record: TaskRecord) -> RunFacts:
         task, run = record.task, record.run

@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from duetime.scheduler.approvals.approval import Approval
+from duetime.scheduler.chain.chain import ChainRecord, view_of_chain
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.foresight.explain import RunFacts, waits_of
 from duetime.scheduler.records import Added
@@ -53,6 +54,19 @@ def view_of(
         undo=undo_token(record.run, now),
         other_actions=other_actions,
     )
+
+
+def chain_view(
+    found: ChainRecord, now: datetime, *, created: bool | None = None, warnings: Sequence[str] = ()
+) -> TaskView:
+    """Return the view of a chain; of one that recurs with its rule in words and its next occurrences."""
+    view = view_of_chain(found, now, created=created, warnings=warnings)
+    rule = recurrence_of(view.record.task)
+    if rule is None:
+        return view
+    live = view.record.run.state not in TERMINAL
+    coming = upcoming(view.record.task, view.record.run, MAX_UPCOMING_TIMES) if live else ()
+    return replace(view, upcoming=coming, repeat_text=rule.text, repeat_clauses=rule.clauses)
 
 
 def row_of(record: TaskRecord, now: datetime) -> TaskView:

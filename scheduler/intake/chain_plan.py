@@ -14,8 +14,9 @@ from duetime.scheduler.chain.steps import MAX_TASKS_SPAWNED, StepRequest, steps_
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments
 from duetime.scheduler.ids import new_chain_id, new_task_id
 from duetime.scheduler.intake.idempotency import key_of
+from duetime.scheduler.intake.instants import Timing
 from duetime.scheduler.intake.planner import Plan, Planner
-from duetime.scheduler.intake.validation import ProblemCollector, check_key, check_labels
+from duetime.scheduler.intake.validation import ProblemCollector, check_key, check_labels, refuse_ends_without_repeat
 from duetime.scheduler.principal import Acting, Principal
 from duetime.scheduler.records import IdempotencyKey
 from duetime.scheduler.request import REMINDER_ACTION, Request
@@ -71,15 +72,36 @@ def plan_chain(planner: Planner, request: Request, by: Principal, now: datetime)
     steps = problems.of(steps_in_order, request.steps)
     if steps is None or problems:
         raise problems.error()
-    plans = _plans(planner, request, steps, problems, by=by, now=now)
+    problems.of(refuse_ends_without_repeat, request)
+    series = problems.of(_series, planner, request, steps, now) if request.repeat is not None else None
+    asked = replace(request, when=series.first, timezone=series.zone) if series else request
+    plans = _plans(planner, asked, steps, problems, by=by, now=now)
     if problems:
         raise problems.error()
     zone = plans[steps[0].name].task.timezone
     chain = Chain(new_chain_id(), by.tenant, by.user, request.title.strip(), zone, now)
+    chain = _recurring(chain, series) if series else chain
     warnings = dict.fromkeys(said for plan in plans.values() for said in plan.warnings)
     return ChainPlan(
         chain, tuple((each, plans[each.name]) for each in steps), key_of(request, by, now), tuple(warnings)
     )
+
+
+def _series(planner: Planner, request: Request, steps: Sequence[StepRequest], now: datetime) -> Timing:
+    """Return when a chain recurs. Raises InvalidArgument for a step that could not recur with it."""
+    for step in steps:
+        for name in ("when", "approval"):
+            if name in step.arguments or (name == "approval" and request.approval is not None):
+                problem = "a chain that repeats has one time for all of its steps, and asks nothing"
+                raise InvalidArgument(step.place(name), problem, accepted="one of repeat, approval; when of the chain")
+    return planner.times.timing(request, now)
+
+
+def _recurring(chain: Chain, series: Timing) -> Chain:
+    rule = series.recurrence
+    assert rule is not None
+    more = {"until": series.until, "max_runs": series.max_runs, "due_at": series.first}
+    return replace(chain, repeat=rule.rule, anchor=rule.anchor, **more)  # type: ignore[arg-type]  # of the series
 
 
 def plan_spawned(
@@ -108,7 +130,6 @@ def plan_spawned(
 def _refuse_arguments_of_steps(request: Request) -> None:
     given = [name for name in _OF_STEPS if getattr(request, name)]
     given += ["action"] if request.action != REMINDER_ACTION else []
-    given += ["repeat"] if request.repeat is not None else []
     problems = ProblemCollector()
     for name in given:
         problems.of(_refuse, name)
@@ -117,8 +138,6 @@ def _refuse_arguments_of_steps(request: Request) -> None:
 
 
 def _refuse(name: str) -> None:
-    if name == "repeat":
-        raise InvalidArgument(name, "a chain runs once", accepted="one of repeat, steps")
     example = "steps=[{'name': 'fetch', 'action': 'webhook', 'payload': {'url': 'https://example.com'}}]"
     raise InvalidArgument(name, "each step has its own", accepted=f"{name} in each of the steps", example=example)
 

@@ -10,8 +10,9 @@ from typing import Any, Final, Unpack
 
 from duetime.scheduler import remedies
 from duetime.scheduler.bulk.change import Became, BulkDecision, BulkResult, BulkVerb
-from duetime.scheduler.chain.chain import ChainRecord, view_of_chain
+from duetime.scheduler.chain.chain import ChainRecord
 from duetime.scheduler.errors import InvalidArgument, Refused
+from duetime.scheduler.foresight.task_view import chain_view
 from duetime.scheduler.ids import is_chain_id
 from duetime.scheduler.intake.changes.actions import UNDO
 from duetime.scheduler.intake.changes.bulk import chain_move, decision_of
@@ -116,13 +117,13 @@ class ChainService(BulkService):
         if result.counts[Became.REFUSED] == len(steps):
             why = next(each.why for each in result.outcomes) or f"all steps of {found.chain.id} have ended."
             raise Refused(why, argument="task_id", remedy=remedies.Inspect(found.chain.id))
-        view = view_of_chain(self._store.chains.get(by.tenant, found.chain.id), self._store.now())
+        view = chain_view(self._store.chains.get(by.tenant, found.chain.id), self._store.now())
         return replace(view, undo=result.undo, warnings=_said(result))
 
     def _tried_chain(self, found: ChainRecord, decision: BulkDecision) -> TaskView:
         """Return the chain as it would be after a change."""
         steps = tuple(step._replace(record=would_be(step.record, decision)) for step in found.steps)
-        return view_of_chain(replace(found, steps=steps), self._store.now())
+        return chain_view(replace(found, steps=steps), self._store.now())
 
 
 def _of_open(decision: BulkDecision, record: TaskRecord, last: LastChange | None) -> Change:

@@ -7,11 +7,10 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Unpack
 
-from duetime.scheduler.chain.chain import view_of_chain
 from duetime.scheduler.dispatch.fast_path import FastPath
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments
 from duetime.scheduler.foresight.explainer import Explainer
-from duetime.scheduler.foresight.task_view import repeats, view_of, warned
+from duetime.scheduler.foresight.task_view import chain_view, repeats, view_of, warned
 from duetime.scheduler.ids import new_task_id
 from duetime.scheduler.intake.chain_plan import plan_chain
 from duetime.scheduler.intake.idempotency import key_of
@@ -105,9 +104,9 @@ class Scheduler(ChainService):
             if made is None or not step:
                 raise
             found = self._store.chains.get(by.tenant, step.id)
-            return view_of_chain(found, now, created=False, warnings=(repeats(made),))
+            return chain_view(found, now, created=False, warnings=(repeats(made),))
         if request.dry_run:
-            return view_of_chain(plan.tried(), now, warnings=plan.warnings)
+            return chain_view(plan.tried(), now, warnings=plan.warnings)
         self._quotas.admit(self._store.tasks, by.tenant, plan.plans, now)
         with self._tracing.scheduling([each.task for each in plan.plans]) as span:
             tasks = [_traced(each.task, span) for each in plan.plans]
@@ -116,7 +115,7 @@ class Scheduler(ChainService):
         self._on_change([each.record.task.id for each in added if each.created])
         found = self._store.chains.get(by.tenant, chain_id)
         said = plan.warnings if added else (repeats(found.steps[0].record),)
-        return view_of_chain(found, now, created=bool(added), warnings=said)
+        return chain_view(found, now, created=bool(added), warnings=said)
 
     def _planned(self, request: Request, by: Principal, now: datetime, beside: str | None = None) -> Plan | TaskRecord:
         """Return what a request means, or the task of a repeated call whose time has passed since the first one."""

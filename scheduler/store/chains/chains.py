@@ -17,16 +17,18 @@ from duetime.scheduler.store.database.database import Database
 from duetime.scheduler.store.forms import Forms
 from duetime.scheduler.store.schema.rows import columns_of
 from duetime.scheduler.store.schema.tables.chains import chain_steps, chains, dependencies
+from duetime.scheduler.store.schema.tables.tasks import tasks
 from duetime.scheduler.store.sql import commit_check
 from duetime.scheduler.store.sql.batch import Batch
 from duetime.scheduler.store.statements import add, read
 from duetime.scheduler.task import Task
 from duetime.scheduler.views import ChainName
-from sqlalchemy import Connection, bindparam, insert, select
+from sqlalchemy import Connection, bindparam, insert, select, true, update
 
 _CHAIN = columns_of(Chain, chains)
 _ADD_CHAIN = Batch(insert(chains), tuple(column.name for column in _CHAIN))
 _ADD_STEPS = Batch(insert(chain_steps), ("task_id", "chain_id", "tenant", "name", "place"))
+_FOLLOWED = update(tasks).where(tasks.c.id.in_(bindparam("task_ids", expanding=True))).values(followed=true())
 _ONE = select(*_CHAIN).where(chains.c.id == bindparam("chain_id"), chains.c.tenant == bindparam("tenant"))
 _STEPS = (
     select(chain_steps.c.task_id, chain_steps.c.name)
@@ -74,6 +76,8 @@ class Chains:
             _ADD_CHAIN.run(connection, [{name: getattr(new.chain, name) for name in _CHAIN_NAMES}])
             _ADD_STEPS.run(connection, _step_rows(new))
             behind = add.add(connection, rest, now, store_new=form) if rest else []
+            if new.chain.repeat:  # its next generation follows the ends of all of them
+                connection.execute(_FOLLOWED, {"task_ids": [item.task.id for item in new.steps.values()]})
             return ChainAdded(new.chain.id, (made, *behind))
 
         return self._ending(work, stored=_stored)

@@ -29,7 +29,7 @@ from duetime.scheduler.store.sql.batch import Batch
 from duetime.scheduler.store.sql.locks import exactly
 from duetime.scheduler.store.statements import event_log, read, waiters
 from duetime.scheduler.store.statements.approvals import questions
-from duetime.scheduler.store.statements.endings import endings
+from duetime.scheduler.store.statements.endings import endings, generations
 from duetime.scheduler.store.statements.endings.claimed import AttemptEnd, Claimed
 from duetime.scheduler.store.statements.read import TASK_AND_RUN
 from duetime.scheduler.store.statements.ready_runs import ACTIVE
@@ -141,10 +141,13 @@ def follow_ends(connection: Connection, ended: Sequence[AttemptEnd], now: dateti
 def follow(connection: Connection, ends: Ends, now: datetime) -> None:
     """Go on after the ends of tasks that others may come after, and after the ends that follow from these."""
     left = MAX_LINKS_CLOSED
+    ended = set(ends)
     while ends and left > 0:
         closed = _close(connection, ends, now, left)
         left -= len(closed)
         ends = settle_waiting(connection, [row["of_task"] for row in closed], now)
+        ended |= ends.keys()
+    connection.info.get(FREED, []).extend(generations.renew(connection, ended, now))
 
 
 def settle_waiting(connection: Connection, task_ids: Sequence[str], now: datetime, *, why: str | None = None) -> Ends:
@@ -256,11 +259,7 @@ def _end_row(end: AttemptEnd, now: datetime) -> dict[str, Any]:
     return {"run_id": end.claim.run_id, "to": to, "at": now, "why": end.settlement.error, "lost": to in FAILURES}
 
 
-_KINDS = {
-    State.FAILED: EventKind.FAILED,
-    State.CANCELLED: EventKind.CANCELLED,
-    State.SKIPPED: EventKind.SKIPPED,
-}
+_KINDS = {State.FAILED: EventKind.FAILED, State.CANCELLED: EventKind.CANCELLED, State.SKIPPED: EventKind.SKIPPED}
 
 
 def _ending(each: _Judged, now: datetime) -> AttemptEnd:

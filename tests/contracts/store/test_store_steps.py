@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 from duetime.scheduler.chain.chain import Chain, NewChain
@@ -122,3 +123,18 @@ def test_a_cancel_of_many_tells_of_those_that_go_on_by_it(store: Store) -> None:
     store.tasks.add(task, replace(run, state=State.WAITING, wake_at=None), actor="alice", after=anyway)
     scheduler.change_many("cancel", [first], by=alice)
     assert freed == [task.id]
+
+
+def test_of_a_chain_that_recurs_the_next_generation_comes_with_the_last_end_of_this_one(store: Store) -> None:
+    new = a_chain("fetch", "load")
+    series = replace(new.chain, repeat="FREQ=DAILY", anchor=NOON, due_at=NOON)
+    chain_id, added = store.chains.add(replace(new, chain=series))
+    store.claims.settle([settlement(restarted(store, added[0].record))])
+    store.claims.settle([settlement(restarted(store, added[1].record))])
+    found = store.chains.get(TENANT, chain_id)
+    tomorrow = NOON + timedelta(days=1)
+    assert (found.chain.due_at, found.chain.number) == (tomorrow, 2)
+    assert [(record.run.scheduled_for, record.run.number, record.run.state) for _, record, _ in found.steps] == [
+        (tomorrow, 2, State.SCHEDULED),
+        (tomorrow, 2, State.WAITING),
+    ]

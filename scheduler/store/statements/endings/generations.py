@@ -1,0 +1,137 @@
+"""Chains that recur: when the last step of a generation has ended, all steps get their next runs together.
+
+A cancelled step ends the series, as a cancel does that of a task; its undo lets it go on. What a run spawned is a task
+of its own from then on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from duetime.scheduler.chain.chain import Chain, is_spawned
+from duetime.scheduler.events import EventKind
+from duetime.scheduler.ids import new_id
+from duetime.scheduler.rules.occurrences import dated_like, next_run
+from duetime.scheduler.store.database import unreadable
+from duetime.scheduler.store.database.dialects import dialect_of
+from duetime.scheduler.store.schema.rows import (
+    CURRENT,
+    NEW_RUN_VALUES,
+    RUN,
+    TASK,
+    columns_of,
+    new_run_values,
+    task_and_run,
+)
+from duetime.scheduler.store.schema.tables.chains import chain_steps, chains, dependencies
+from duetime.scheduler.store.schema.tables.tasks import runs, tasks
+from duetime.scheduler.store.sql.batch import Batch
+from duetime.scheduler.store.statements import event_log
+from duetime.scheduler.task import Run, State, Task
+from sqlalchemy import BindParameter, Connection, bindparam, delete, insert, null, select, true, update
+
+_IDS: BindParameter[str] = bindparam("task_ids", expanding=True)
+_CHAIN = columns_of(Chain, chains)
+_RECURRING = (
+    select(chains.c.id)
+    .join_from(chain_steps, chains, chains.c.id == chain_steps.c.chain_id)
+    .where(chain_steps.c.task_id.in_(_IDS), chains.c.repeat.is_not(None))
+    .distinct()
+)
+_LOCK = select(chains.c.id).where(chains.c.id == bindparam("chain_id")).with_for_update()
+_ONE = select(*_CHAIN).where(chains.c.id == bindparam("chain_id"))
+_STEPS = (
+    select(*TASK, *RUN, chain_steps.c.name)
+    .select_from(tasks.join(runs, runs.c.task_id == tasks.c.id))
+    .join(chain_steps, chain_steps.c.task_id == tasks.c.id)
+    .where(chain_steps.c.chain_id == bindparam("chain_id"), CURRENT)
+    .order_by(chain_steps.c.place, tasks.c.id)
+)
+_INNER = dependencies.c.task_id.in_(_IDS) & dependencies.c.upstream_id.in_(_IDS)
+_WAITING = select(dependencies.c.task_id).where(_INNER).distinct()
+_REOPEN = update(dependencies).where(_INNER).values(closed_at=null(), outcome=null(), ended_run=null(), mismatch=null())
+_PAST = update(runs).where(runs.c.task_id.in_(_IDS), CURRENT).values(current=False)
+_NEXT = Batch(insert(runs), NEW_RUN_VALUES)
+_HOLD = update(runs).where(runs.c.task_id.in_(_IDS), CURRENT).values(paused=true())
+_FORGET = delete(chain_steps).where(chain_steps.c.task_id.in_(_IDS))
+_MOVE_ON = (
+    update(chains)
+    .where(chains.c.id == bindparam("chain_id"))
+    .values(due_at=bindparam("due"), number=bindparam("count"))
+)
+
+
+def renew(connection: Connection, ended: Collection[str], now: datetime) -> list[str]:
+    """Make the next generations of chains whose last steps are among these tasks; return their tasks."""
+    if not ended:
+        return []
+    found = connection.execute(_RECURRING, {"task_ids": sorted(ended)}).scalars().all()
+    return [task_id for chain_id in found for task_id in _renewed(connection, chain_id, now)]
+
+
+def _renewed(connection: Connection, chain_id: str, now: datetime) -> list[str]:
+    given = {"chain_id": chain_id}
+    dialect_of(connection).lock_rows(connection, _LOCK, given)  # of two last steps the second sees the first
+    [chain] = [Chain(*row) for row in unreadable.rows(connection, _ONE, given)]
+    rows = unreadable.rows(connection, _STEPS, given)
+    steps = [task_and_run(row) for row in rows if not is_spawned(row.name)]
+    if any(run.ended_at is None or run.state is State.CANCELLED for _, run in map(task_and_run, rows)):
+        return []
+    coming = following(chain, steps[0][0], now)
+    if coming is None:
+        return []
+    connection.execute(_FORGET, {"task_ids": [row[0] for row in rows if is_spawned(row.name)]})
+    ids = {"task_ids": [task.id for task, _ in steps]}
+    waiting = set(connection.execute(_WAITING, ids).scalars())
+    connection.execute(_REOPEN, ids)
+    connection.execute(_PAST, ids)
+    pairs = [(task, _again(task, run, coming, waits=task.id in waiting)) for task, run in steps]
+    _NEXT.run(connection, [new_run_values(task, run) for task, run in pairs])
+    _hold(connection, [task.id for task, _ in steps if task.paused])
+    connection.execute(_MOVE_ON, {**given, "due": coming.scheduled_for, "count": coming.number})
+    event_log.append(connection, [_told(run, now) for _, run in pairs])
+    return ids["task_ids"]
+
+
+def following(chain: Chain, step: Task, now: datetime) -> Run | None:
+    """Return the next occurrence of a chain, None at its end; the run is that of no step yet."""
+    assert chain.due_at is not None
+    rule = {"repeat": chain.repeat, "anchor": chain.anchor, "until": chain.until, "max_runs": chain.max_runs}
+    series = replace(step, **rule, timezone=chain.timezone, deadline_after=None)  # type: ignore[arg-type]  # of a chain
+    last = Run(chain.id, chain.id, chain.tenant, chain.due_at, State.SUCCEEDED, number=chain.number)
+    return next_run(series, last, now)
+
+
+def _hold(connection: Connection, paused: Sequence[str]) -> None:
+    if paused:
+        connection.execute(_HOLD, {"task_ids": list(paused)})
+
+
+def _again(task: Task, run: Run, coming: Run, *, waits: bool) -> Run:
+    due = coming.scheduled_for
+    again = Run(
+        id=new_id("r"),
+        task_id=task.id,
+        tenant=task.tenant,
+        scheduled_for=due,
+        state=State.WAITING if waits else State.SCHEDULED,
+        number=coming.number,
+        wake_at=None if waits else due,
+        missed=coming.missed,
+    )
+    return dated_like(task, again, run)
+
+
+def _told(run: Run, now: datetime) -> event_log.EventValues:
+    return event_log.entry(
+        run.tenant,
+        run.task_id,
+        run.id,
+        now,
+        kind=EventKind.NEXT_OCCURRENCE,
+        actor=event_log.ITSELF,
+        reason="its chain runs again",
+        move=(None, run.state),
+    )

@@ -1,0 +1,117 @@
+"""Chains that recur: the next generation comes whole, when the last step of this one has ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.handlers import Handlers
+from duetime.scheduler.intake.planner import Planner
+from duetime.scheduler.request import StepArguments
+from duetime.scheduler.service.scheduler import Scheduler
+from duetime.scheduler.store import Store, open_store
+from duetime.scheduler.task import State
+from duetime.widgets.payload import task_payload
+
+from tests.builders import Clock, restarted, settlement
+
+STEPS: list[StepArguments] = [
+    {"name": "fetch"},
+    {"name": "load", "after": ["fetch"]},
+    {"name": "mail", "after": ["load"]},
+]
+ONE_DAY = timedelta(days=1)
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def store(tmp_path: Path, clock: Clock) -> Iterator[Store]:
+    store = open_store(f"sqlite:///{tmp_path / 'duetime.db'}", clock=clock)
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def scheduler(store: Store) -> Scheduler:
+    return Scheduler(store, Planner(Handlers.load(), "UTC", upstreams=store.dependencies.known))
+
+
+def states(scheduler: Scheduler, chain_id: str) -> list[State]:
+    view = scheduler.get(chain_id)
+    assert view.chain
+    return [step.state for step in view.chain.steps]
+
+
+def end(scheduler: Scheduler, store: Store, chain_id: str, name: str, to: State = State.SUCCEEDED) -> None:
+    view = scheduler.get(chain_id)
+    assert view.chain
+    [task_id] = [step.task_id for step in view.chain.steps if step.name == name]
+    store.claims.settle([settlement(restarted(store, store.tasks.get("local", task_id)), to)])
+
+
+def daily(scheduler: Scheduler, **more: int) -> str:
+    return scheduler.schedule("Report", repeat="every day at 13:00", steps=STEPS, **more).record.task.id  # type: ignore[arg-type]  # max_runs
+
+
+def test_the_next_generation_comes_whole_when_the_last_step_has_ended(
+    scheduler: Scheduler, store: Store, clock: Clock
+) -> None:
+    chain_id = daily(scheduler)
+    for generation in range(1, 4):
+        view = scheduler.get(chain_id)
+        assert (view.record.run.number, view.record.run.scheduled_for.hour) == (generation, 13)
+        assert states(scheduler, chain_id) == [State.SCHEDULED, State.WAITING, State.WAITING]
+        clock.at = view.record.run.scheduled_for
+        for name in ("fetch", "load"):
+            end(scheduler, store, chain_id, name)
+        assert states(scheduler, chain_id)[:2] == [State.SUCCEEDED] * 2
+        end(scheduler, store, chain_id, "mail")
+
+
+def test_a_failure_in_one_generation_does_not_keep_the_next_one_from_coming(
+    scheduler: Scheduler, store: Store, clock: Clock
+) -> None:
+    chain_id = daily(scheduler)
+    clock.forward(hours=1)
+    end(scheduler, store, chain_id, "fetch", State.FAILED)
+    assert states(scheduler, chain_id) == [State.SCHEDULED, State.WAITING, State.WAITING]
+    assert scheduler.get(chain_id).record.run.scheduled_for == clock() + ONE_DAY
+
+
+def test_a_cancel_ends_the_series_and_its_undo_lets_it_go_on(scheduler: Scheduler, store: Store, clock: Clock) -> None:
+    chain_id = daily(scheduler)
+    undo = scheduler.cancel(chain_id).undo
+    assert set(states(scheduler, chain_id)) == {State.CANCELLED}
+    scheduler.act(chain_id, "undo", undo=undo)
+    clock.forward(hours=1)
+    for name in ("fetch", "load", "mail"):
+        end(scheduler, store, chain_id, name)
+    assert states(scheduler, chain_id) == [State.SCHEDULED, State.WAITING, State.WAITING]
+
+
+def test_a_series_ends_after_so_many_generations(scheduler: Scheduler, store: Store, clock: Clock) -> None:
+    chain_id = daily(scheduler, max_runs=1)
+    clock.forward(hours=1)
+    for name in ("fetch", "load", "mail"):
+        end(scheduler, store, chain_id, name)
+    assert set(states(scheduler, chain_id)) == {State.SUCCEEDED}
+
+
+def test_its_answer_has_the_rule_and_the_next_times(scheduler: Scheduler) -> None:
+    payload = task_payload(scheduler.get(daily(scheduler)))
+    assert payload.repeat
+    assert payload.repeat.text == "every day at 13:00"
+    assert [text[:16] for text in payload.repeat.next[:2]] == ["2026-11-24T13:00", "2026-11-25T13:00"]
+
+
+def test_a_step_of_its_own_time_cannot_recur(scheduler: Scheduler) -> None:
+    steps: list[StepArguments] = [{"name": "fetch", "when": "in 1 hour"}]
+    with pytest.raises(InvalidArgument, match="one time for all of its steps"):
+        scheduler.schedule("Report", repeat="daily", steps=steps)
