@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from duetime.scheduler.dispatch.dispatcher import Dispatcher
+from duetime.scheduler.dispatch.maintenance import Maintenance
 from duetime.scheduler.foresight.explainer import Explainer
 from duetime.scheduler.handlers import Context, Handlers, Link, run_handler
 from duetime.scheduler.intake.planner import Planner
@@ -25,6 +26,7 @@ from tests.builders import Clock
 
 WORKER: Final = "w"
 LEASE: Final = timedelta(days=9)
+LOOK: Final = timedelta(minutes=15)
 FOREVER_MS: Final = 1e13
 LATEST_ATTEMPT_JITTER_RATIO: Final = 1.0
 
@@ -48,6 +50,7 @@ class VirtualRunner:
             self.queue.set_pool(name, limits)
         declared = {name: pool for name, (pool, _) in pools.items()}
         self.dispatcher = Dispatcher(store, self.queue)
+        self.maintenance = Maintenance(store, self.queue, held=set, clock=lambda: clock().timestamp())
         planner = Planner(handlers, zone, pools=lambda: declared, upstreams=store.dependencies.known, **planning)
         explainer = Explainer(store, RemoteQueue(lambda question: answer(self.queue, question)), lambda: declared)
         self.scheduler = Scheduler(store, planner, explainer=explainer, recall=self._recall)
@@ -57,7 +60,8 @@ class VirtualRunner:
             self.queue.cancel(run_id)
 
     def dispatch(self) -> None:
-        """Put what is due into the queue."""
+        """Put what is due into the queue, and give the answers that nobody gave in time."""
+        self.maintenance.step()
         while self.dispatcher.step() == 0.0:
             pass
 
@@ -92,6 +96,6 @@ class VirtualRunner:
         assert verdict is Verdict.SETTLED, verdict
         self.queue.finish(WORKER, [Finish(claim.run.id, claim.token, reports=tuple(reports))])
 
-    def next_due(self) -> datetime | None:
-        """Return when something falls due next, None when nothing does."""
-        return self.store.claims.next_times().first()
+    def next_due(self) -> datetime:
+        """Return when to look next: when something falls due, but in a quarter of an hour at the latest."""
+        return min(self.store.claims.next_times().first() or datetime.max.replace(tzinfo=UTC), self.clock() + LOOK)

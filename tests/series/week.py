@@ -116,8 +116,7 @@ class Week(VirtualRunner):
                 return
 
     def _waits_now(self, to: datetime) -> bool:
-        due = self.next_due()
-        return due is not None and due <= to
+        return self.next_due() <= to
 
     def _start(self) -> None:
         self.dispatch()

@@ -12,6 +12,7 @@ from typing import Final
 from duetime.scheduler.chain.chain import CHAIN_ACTION
 from duetime.scheduler.request import REMINDER_ACTION
 from duetime.scheduler.rules.time import times, zones
+from duetime.scheduler.view_parts import WaitKind
 from duetime.widgets.schema.task import DRY_RUN_ID, TaskPayload
 from duetime.widgets.vocabulary import WORDS, look_of, word_of
 
@@ -21,6 +22,7 @@ _COMES: Final = {
     "dry_run": f"{WORDS['dry_run']}, nothing was stored: {{it}} would come {{due}}.",
     "overdue": "{it} is {word}: it was due {due}.",
     "waiting": "{it} is {word} and starts by itself.{later}",
+    "asking": "{it} is {word} for an answer of the user.{later}",
     "ready": "{it} is {word} to start. {time}",
     "stopping": "{it} is {word}: it was asked to stop.",
     "retrying": "{it} is {word} after a failure. {time}",
@@ -57,20 +59,24 @@ def look(task: TaskPayload) -> str:
 
 def first_sentence(task: TaskPayload) -> str:
     """Say how a task stands and when: `The task failed Tue 24 Nov 2026 09:00 Denver time, 2 hours ago`."""
-    found = look(task)
+    found = "asking" if look(task) == "waiting" and _asks(task) else look(task)
     now, due = datetime.fromisoformat(task.now), datetime.fromisoformat(task.when.utc)
     sentence = _COMES.get(found, "{it} is {word} for {due}.")
     it = _NOUNS.get(task.action, "the task")
     time = moment(due, task.when.timezone, now)
     words: Mapping[str, str] = {
         "it": it if found == "dry_run" else it.capitalize(),
-        "word": word_of(found),
+        "word": word_of(look(task)),
         "due": time,
         "time": f"Its time {'is' if due > now else 'was'} {time}.",
         "later": f" It is due {time} at the earliest." if due > now else "",
         "ended": _ended(task, now) or time,
     }
     return sentence.format(**words)
+
+
+def _asks(task: TaskPayload) -> bool:
+    return any(wait.kind == WaitKind.APPROVAL for wait in task.waits or ())
 
 
 def _ended(task: TaskPayload, now: datetime) -> str:

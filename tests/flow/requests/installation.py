@@ -29,7 +29,7 @@ class Installation(VirtualRunner):
 
     def turn(self, to: datetime) -> None:
         """Turn the clock, and run what falls due on the way at its time."""
-        while (wake := self.next_due()) is not None and wake <= to:
+        while (wake := self.next_due()) <= to:
             self.clock.at = max(self.clock.at, wake)
             self.run_due()
         self.clock.at = max(self.clock.at, to)

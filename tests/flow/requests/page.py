@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 PAGE: Final = Path(__file__).resolve().parents[3] / "docs" / "requests.md"
-ID: Final = re.compile(r"\b[tu]_[0-9a-z]{12,24}\b")
+ID: Final = re.compile(r"\b[tuc]_[0-9a-z]{12,24}\b")
 _REQUEST: Final = re.compile(r"^## \d+\. (?P<title>.+)$", re.MULTILINE)
 _STEP: Final = re.compile(
     r"^```json\n(?P<call>.*?)^```\n+```text\n(?P<answer>.*?)^```$"
