@@ -116,6 +116,8 @@ class Request:
     deliver_to: Sequence[str] = ()
     labels: Sequence[str] = ()
     notify: NotifyWord | None = None
+    expect: Mapping[str, Json] | None = None
+    on_failure: Mapping[str, Json] | None = None
     after: Sequence[str] = ()
     after_failure: AfterFailureWord | None = None
     valid_output: Mapping[str, Json] | None = None
@@ -185,6 +187,8 @@ class ScheduleArguments(TaskArguments, total=False):
     idempotency_key: str | None
     deliver_to: Sequence[str]
     labels: Sequence[str]
+    expect: Mapping[str, Json] | None
+    on_failure: Mapping[str, Json] | None
     after: Sequence[str]
     after_failure: AfterFailureWord | None
     valid_output: Mapping[str, Json] | None

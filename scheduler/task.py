@@ -151,6 +151,7 @@ class Task:
 
     `deadline` is when each run must be finished, as said; `deadline_after` is that as a span from its `scheduled_for`.
     `estimate` is how long a run takes by the caller; `needs` are units by pool; `traceparent` is that of the call.
+    `expect` is what a result has to meet, `on_failure` what follows where a run fails or stays unverified.
     """
 
     id: str
@@ -182,6 +183,8 @@ class Task:
     traceparent: str | None = None
     notify: Notify = Notify.ALWAYS
     repeat_policy: RepeatPolicy | None = None
+    expect: Mapping[str, Any] = field(default_factory=dict)
+    on_failure: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,6 +225,11 @@ class Run:
     drop_at: datetime | None = None
     failed_before: int = 0
     repeats: str | None = None
+
+    @property
+    def unverified(self) -> str | None:
+        """Why a run that succeeded did not meet what its task expects; None when it did, or for any other run."""
+        return self.error if self.state is State.SUCCEEDED else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,6 +97,18 @@ REPEAT_POLICY = Argument(
     "except: ['2026-12-24']}",
     "repeat_policy={'pause_after': 3}",
 )
+EXPECT = Argument(
+    "expect",
+    Object(listed=False),
+    "{field|schema|url}",
+    "expect={'field': 'order_id'}",
+)
+ON_FAILURE = Argument(
+    "on_failure",
+    Object(listed=False),
+    "{notify}",
+    "on_failure={'notify': 'team'}",
+)
 LABELS = Argument("labels", Texts(100), "Up to 10", "labels=['workflow=onboarding']")
 
 

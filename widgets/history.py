@@ -237,6 +237,8 @@ _PARTS: Mapping[str, tuple[str, Callable[[Any, _Side], str]]] = {
     "retry": ("retry", _retry),
     "deliver_to": ("deliver_to", _names),
     "notify": ("notify", _text),
+    "expect": ("expect", _payload),
+    "on_failure": ("on_failure", _payload),
     "labels": ("labels", _names),
     "repeat_policy": ("repeat_policy", _policy),
     "paused": ("paused", _text),

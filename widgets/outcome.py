@@ -58,6 +58,7 @@ def last_run_part(record: TaskRecord) -> LastRun | None:
         ended=utc(run.ended_at) if run.ended_at else None,
         summary=cut(said, MAX_SAID_CHARS) if said and not _is_known(record, said) else None,
         attempts=run.attempt or None if run.state in FAILURES else None,
+        unverified=cut(run.unverified, MAX_SAID_CHARS) if run.unverified else None,
     )
 
 

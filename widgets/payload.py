@@ -89,6 +89,8 @@ def task_payload(view: TaskView, history: HistoryPart | None = None) -> TaskPayl
         chain=chain_part(view.chain),
         delivery=delivery_part(view.record) if task.id != DRY_RUN_ID and not is_chain_id(task.id) else None,
         notify=task.notify if task.notify is not Notify.ALWAYS else None,
+        expect=dict(task.expect) or None,
+        on_failure=dict(task.on_failure) or None,
         labels=task.labels or None,
         owner=task.owner,
         created=view.created,
@@ -228,8 +230,10 @@ def _wait(wait: WaitReason) -> WaitPart:
 
 
 def _last_failure(record: TaskRecord, page: TaskPage) -> LastRun | None:
-    """Return why a task is in a list of failures; in any other, that an open one failed when it last ran."""
+    """Return why a task is in a list of failures; in any other, that an open one failed, or any is unverified."""
     last = last_run_part(record)
+    if last is not None and last.unverified:
+        return LastRun(state=last.state, ended=last.ended, unverified=cut(last.unverified, MAX_MESSAGE_CHARS))
     if last is None or last.state not in FAILURES:
         return None
     if only_failures(page.where.states):

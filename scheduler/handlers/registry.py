@@ -25,9 +25,13 @@ Plugin = Handler | WatchCheck
 
 
 class Handlers(Mapping[str, Handler]):
-    """A read-only registry; two different handlers of one action raise `HandlerError`."""
+    """A read-only registry; two different handlers of one action raise `HandlerError`.
 
-    def __init__(self, handlers: Iterable[Handler] = ()) -> None:
+    `webhooks` is the policy of all requests that runs send.
+    """
+
+    def __init__(self, handlers: Iterable[Handler] = (), *, webhooks: WebhookOptions | None = None) -> None:
+        self.webhooks = webhooks or WebhookOptions()
         self._by_name: dict[str, Handler] = {}
         for item in handlers:
             self._add(item)
@@ -54,7 +58,7 @@ class Handlers(Mapping[str, Handler]):
         found += added
         checks = [item for item in found if isinstance(item, WatchCheck)]
         handlers = (item for item in found if isinstance(item, Handler))
-        return cls([reminder, webhook(webhooks), watch(webhooks, checks), *handlers])
+        return cls([reminder, webhook(webhooks), watch(webhooks, checks), *handlers], webhooks=webhooks)
 
     def isolated(self, actions: Iterable[str]) -> Handlers:
         """Return these handlers, with those of `actions` isolated in processes.
@@ -67,7 +71,8 @@ class Handlers(Mapping[str, Handler]):
             raise InvalidSetting(f"isolated_actions: no action {unknown}; there are {', '.join(self._by_name)}")
         try:
             return Handlers(
-                replace(item, isolation="process") if name in named else item for name, item in self._by_name.items()
+                (replace(item, isolation="process") if name in named else item for name, item in self._by_name.items()),
+                webhooks=self.webhooks,
             )
         except HandlerError as error:
             raise InvalidSetting(f"isolated_actions: {error}") from error

@@ -12,6 +12,7 @@ from duetime.scheduler.chain.dependency import Dependency, DependentTask
 from duetime.scheduler.delivery import Channels
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.ids import new_id, new_task_id
+from duetime.scheduler.intake.contract.outcome_contract import check_expected, contract_of, follow_up_of
 from duetime.scheduler.intake.demand import Demand, Demands, RunContext
 from duetime.scheduler.intake.idempotency import key_of
 from duetime.scheduler.intake.instants import Timing
@@ -99,6 +100,8 @@ class Planner:
         demand = problems.of(self.demands.read, request, self._situation(request, timing, by, now))
         after = problems.of(dependencies_of, request, by.tenant, self.upstreams)
         approval = problems.of(approval_of, request, now, self.times.zone_of(request)) if request.approval else None
+        problems.of(check_expected, request, self.handlers)
+        problems.of(follow_up_of, request, self.channels)
         for check in (check_key, check_retry, self._check_deliver_to, check_labels, check_notify):
             problems.of(check, request)
         if timing is None or payload is None or demand is None or after is None or problems:
@@ -172,6 +175,7 @@ class Planner:
             updated_at=now,
             notify=Notify(request.notify or Notify.ALWAYS),
             repeat_policy=timing.policy,
+            **contract_of(request, self.channels),
             **demand.parts(),
         )
         run = dated(task, first_run(task, timing.first), at=demand.instant, p50=demand.p50)

@@ -24,12 +24,22 @@ LATE_AFTER = timedelta(minutes=1)
 INBOX = "inbox"
 """The channel without a delivery: the settlement itself writes the inbox message."""
 
+NOTIFY = "notify"
+"""The member of `on_failure` that names a channel."""
+
 
 @dataclass(frozen=True, slots=True)
 class StoppedByRequest:
     """The handler stopped because a cancel was requested."""
 
     reason: str = "cancelled while it ran"
+
+
+@dataclass(frozen=True, slots=True)
+class Unverified(Done):
+    """The handler is done, and its result does not meet what the task expects: `miss` says in what."""
+
+    miss: str = ""
 
 
 AttemptResult = Outcome | StoppedByRequest
@@ -48,7 +58,7 @@ def settle(
 
     With a requested cancel only `Done` still counts. `previous` is the run before it, for a task that tells changes.
     """
-    return _told(_settled(claim, ending, now, jitter), ending, previous)
+    return _told(_alarmed(_settled(claim, ending, now, jitter), now), ending, previous)
 
 
 def _told(settlement: Settlement, ending: AttemptResult, previous: Run | None) -> Settlement:
@@ -56,19 +66,41 @@ def _told(settlement: Settlement, ending: AttemptResult, previous: Run | None) -
     message, claim = settlement.inbox, settlement.claim
     if message is None or claim is None:
         return settlement
-    asked = isinstance(ending, Done) and ending.quiet
+    asked = isinstance(ending, Done) and ending.quiet and not _has_failed(settlement)
     if settlement.pauses:
         return settlement
     if not asked and _is_told(claim.task.notify, settlement, previous):
         return settlement
-    return replace(settlement, inbox=replace(message, quiet=True, read_at=message.created_at), deliveries=())
+    kept = tuple(each for each in settlement.deliveries if _is_alarm(claim, settlement, each.channel))
+    return replace(settlement, inbox=replace(message, quiet=True, read_at=message.created_at), deliveries=kept)
+
+
+def _alarmed(settlement: Settlement, now: datetime) -> Settlement:
+    """Add the delivery to the channel that the task names for runs that fail, expire or stay unverified."""
+    claim = settlement.claim
+    channel = claim.task.on_failure.get(NOTIFY) if claim else None
+    if claim is None or channel is None or not _has_failed(settlement):
+        return settlement
+    if channel == INBOX or any(each.channel == channel for each in settlement.deliveries):
+        return settlement
+    return replace(settlement, deliveries=(*settlement.deliveries, _delivery(claim, channel, now)))
+
+
+def _is_alarm(claim: Claim, settlement: Settlement, channel: str) -> bool:
+    return channel == claim.task.on_failure.get(NOTIFY) and _has_failed(settlement)
+
+
+def _has_failed(settlement: Settlement) -> bool:
+    """Whether a run failed, expired, or succeeded without what its task expects, which stands as its error."""
+    unverified = settlement.to is State.SUCCEEDED and settlement.error is not None
+    return unverified or settlement.to in {State.FAILED, State.EXPIRED}
 
 
 def _is_told(notify: Notify, settlement: Settlement, previous: Run | None) -> bool:
     if notify is Notify.CHANGE:
         said = previous and (previous.state, previous.summary, previous.result, previous.error)
         return said != (settlement.to, settlement.summary, settlement.result, settlement.error)
-    return notify is Notify.ALWAYS or (notify is Notify.FAILURE and settlement.to is not State.SUCCEEDED)
+    return notify is Notify.ALWAYS or (notify is Notify.FAILURE and _has_failed(settlement))
 
 
 def _settled(claim: Claim, ending: AttemptResult, now: datetime, jitter: float) -> Settlement:
@@ -76,7 +108,8 @@ def _settled(claim: Claim, ending: AttemptResult, now: datetime, jitter: float) 
         return _cancelled(claim, ending.reason)
     match ending:
         case Done():
-            return _ended(claim, now, State.SUCCEEDED, ending.summary, result=ending.result)
+            miss = ending.miss if isinstance(ending, Unverified) else ""
+            return _ended(claim, now, State.SUCCEEDED, ending.summary, result=ending.result, miss=miss)
         case Retry():
             return _failing(claim, ending, now, jitter)
         case Wait() | Yielded():
@@ -95,7 +128,7 @@ def concluded(claim: Claim, settlement: Settlement, *, now: datetime) -> Settlem
         return settlement
     words = settlement.reason or settlement.to.value
     ended = _followed(replace(settlement, claim=claim, deliveries=_deliveries(claim, now)), claim, words, now)
-    told = _told(ended, Failed(words), None)
+    told = _told(_alarmed(ended, now), Failed(words), None)
     return replace(told, claim=settlement.claim)
 
 
@@ -172,9 +205,11 @@ def _ended(
     result: Json = None,
     outcome: str | None = None,
     failures: int | None = None,
+    miss: str = "",
 ) -> Settlement:
     failed = to is State.FAILED
     text = words or (f"{claim.task.title}: {to}")
+    told = f"{text} (unverified: {miss})" if miss else text
     settlement = Settlement(
         claim.run.id,
         claim.run.attempt,
@@ -186,12 +221,12 @@ def _ended(
         failures=claim.run.failures + failed if failures is None else failures,
         summary=None if failed else text,
         result=result,
-        error=words if failed else None,
+        error=words if failed else miss or None,
         deliveries=_deliveries(claim, now),
         dead_letter=failed,
         claim=claim,
     )
-    return _followed(settlement, claim, text, now)
+    return _followed(settlement, claim, told, now)
 
 
 def _message(claim: Claim, now: datetime, to: State, text: str, *more: str) -> InboxMessage:
@@ -220,7 +255,12 @@ def _lateness(claim: Claim) -> list[str]:
 def _deliveries(claim: Claim, now: datetime) -> tuple[Delivery, ...]:
     task = claim.task
     channels = (channel for channel in task.deliver_to if channel != INBOX)
-    return tuple(Delivery(new_id("d"), task.tenant, task.id, claim.run.id, name, next_at=now) for name in channels)
+    return tuple(_delivery(claim, name, now) for name in channels)
+
+
+def _delivery(claim: Claim, channel: str, now: datetime) -> Delivery:
+    task = claim.task
+    return Delivery(new_id("d"), task.tenant, task.id, claim.run.id, channel, next_at=now)
 
 
 def _followed(settlement: Settlement, claim: Claim, words: str, now: datetime) -> Settlement:

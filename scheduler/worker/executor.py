@@ -8,9 +8,10 @@ from datetime import timedelta
 from typing import Any, Final
 
 from duetime.scheduler.handlers import Context, Handler, Handlers, Link, explain, run_handler, tracebacks
+from duetime.scheduler.handlers.contract.expectation import Expectations
 from duetime.scheduler.handlers.process import HandlerProcess
 from duetime.scheduler.outcomes import Done, Outcome, Retry, Yielded
-from duetime.scheduler.rules.settlement import AttemptResult, StoppedByRequest
+from duetime.scheduler.rules.settlement import AttemptResult, StoppedByRequest, Unverified
 from duetime.scheduler.runtime.attempt_context import attempt_context
 from duetime.scheduler.runtime.interrupt import CancelRequested, Interrupt, ReservationLost, TimeLimitReached
 from duetime.scheduler.runtime.secret_mask import learn_secret, secrets_masked
@@ -39,6 +40,7 @@ class Executor:
     ) -> None:
         self._store = store
         self._handlers = handlers
+        self._expectations = Expectations(handlers.webhooks)
         self._loop = loop
         self._started = started
 
@@ -49,6 +51,7 @@ class Executor:
         held.usage.begin()
         with secrets_masked():
             outcome = self._attempted(handler, held)
+            outcome = self._verified(outcome, held) if isinstance(outcome, Done) else outcome
         return outcome if isinstance(outcome, Done) or not held.cancelled else StoppedByRequest()
 
     def _attempted(self, handler: Handler, held: ActiveRun) -> AttemptResult:
@@ -63,6 +66,12 @@ class Executor:
             return Retry(explain(error))
         finally:
             held.usage.end()
+
+    def _verified(self, done: Done, held: ActiveRun) -> Done:
+        """Compare a result with what its task expects."""
+        expect = held.claim.task.expect
+        miss = self._expectations.unmet(expect, done.result) if expect else ""
+        return Unverified(done.summary, done.result, done.quiet, miss) if miss else done
 
     def unstopped(self, held: ActiveRun) -> AttemptResult:
         """Return the result of an attempt whose handler did not stop at its time limit."""

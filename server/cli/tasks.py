@@ -20,11 +20,12 @@ from duetime.scheduler.request import (
     retry_policy,
 )
 from duetime.scheduler.service.scheduler import Scheduler
-from duetime.scheduler.task import Notify, RetryPolicy, State
+from duetime.scheduler.task import RetryPolicy, State
 from duetime.scheduler.views import TaskView
 from duetime.server.cli import completion, output
 from duetime.server.cli.completion import Action, Id, Labels, RepeatPolicyOption
 from duetime.server.cli.formats import task_facts
+from duetime.server.cli.formats.contract import ExpectOption, NotifyOption, OnFailureOption, contract_of
 from duetime.server.cli.formats.option_values import (
     ApprovalOption,
     read_approval,
@@ -70,9 +71,6 @@ NeedsOption = Annotated[
     ),
 ]
 MaxRuns = Annotated[int | None, typer.Option(help="the maximum number of occurrences")]
-NotifyOption = Annotated[
-    Notify | None, typer.Option(help="which outcomes tell the user: always, failure, change or never")
-]
 DeliverToOption = Annotated[
     list[str] | None,
     typer.Option("--deliver-to", metavar="CHANNEL", help="a channel in addition to the inbox; may be repeated"),
@@ -130,6 +128,8 @@ def schedule(
     label: Labels = None,
     deliver_to: DeliverToOption = None,
     notify: NotifyOption = None,
+    expect: ExpectOption = None,
+    on_failure: OnFailureOption = None,
     after: AfterOption = None,
     after_failure: AfterFailureOption = None,
     steps: StepsOption = None,
@@ -145,15 +145,16 @@ def schedule(
     work: ScheduleArguments = {"action": action, "payload": read_object(payload) or {}, "estimate": estimate}
     rest: ScheduleArguments = {"needs": read_units(needs), "labels": label or (), "deliver_to": deliver_to or ()}
     once: ScheduleArguments = {"idempotency_key": key, "dry_run": dry_run, "retry": _retry(retry), "after": after or ()}
-    asked: ScheduleArguments = {**times, **due, **work, **rest, **once, "steps": read_steps(steps)}
+    terms: ScheduleArguments = {**contract_of(expect, on_failure), "steps": read_steps(steps)}
+    _submit(context, title, {**times, **due, **work, **rest, **once, **terms}, as_json)
+
+
+def _submit(context: typer.Context, title: str, asked: ScheduleArguments, as_json: bool) -> None:
+    request = Request(title, **asked)
     with session(context).app() as app:
-        view, runs = app.scheduler.submit(Request(title, **asked)), dry_run or someone_runs(app)
-    _show_scheduled(view, runs, dry_run, as_json)
-
-
-def _show_scheduled(view: TaskView, runs: bool, dry_run: bool, as_json: bool) -> None:
-    verb = "Would schedule" if dry_run else "Scheduled" if view.created else "Exists already:"
-    show_change(verb, as_dry_run(view) if dry_run else view, as_json)
+        view, runs = app.scheduler.submit(request), request.dry_run or someone_runs(app)
+    verb = "Would schedule" if request.dry_run else "Scheduled" if view.created else "Exists already:"
+    show_change(verb, as_dry_run(view) if request.dry_run else view, as_json)
     if not runs:
         output.note(NOBODY_RUNS)
 

@@ -87,6 +87,8 @@ _OF_TASKS = (
         example="retry=RetryPolicy(max_attempts=3)",
     ),
     Argument("notify", Choice(tuple(Notify)), example="notify='failure'"),
+    Argument("expect", Members("a mapping of JSON values by text"), example="expect={'field': 'order_id'}"),
+    Argument("on_failure", Members("a mapping of JSON values by text"), example="on_failure={'notify': 'team'}"),
     Argument("deliver_to", PlainTexts("a list of texts", Texts(20)), example="deliver_to=['inbox']"),
     Argument("labels", PlainTexts("a list of texts", Texts()), example="labels=['project']"),
     Argument("after_failure", Choice(tuple(AfterFailure)), example="after_failure='run_anyway'"),
@@ -163,7 +165,7 @@ AS_IS: Mapping[str, frozenset[type]] = {
     **dict.fromkeys(("when", "until", "deadline"), _MOMENT),
     "max_runs": frozenset({int}),
     "estimate": frozenset({str, int, float, timedelta}),
-    **dict.fromkeys(("payload", "needs"), frozenset({dict})),
+    **dict.fromkeys(("payload", "needs", "expect", "on_failure"), frozenset({dict})),
     "labels": frozenset({list, tuple}),
     "dry_run": frozenset({bool}),
 }

@@ -121,6 +121,12 @@ def test_a_watch_says_what_it_looks_at_how_often_and_what_it_saw_last(chat: Chat
     expect(facts).to_contain_text(last)
 
 
+def test_an_unverified_success_is_a_warning_with_its_reason(chat: Chat) -> None:
+    last = {"state": "succeeded", "ended": stamp(EARLIER), "unverified": "the result has no <b>`order_id`</b>"}
+    chat.show_task(a_task(due=EARLIER, state="succeeded", action="order", last_run=last))
+    expect(chat.card.locator("[data-unverified]")).to_contain_text("the result has no <b>`order_id`</b>")
+
+
 LOG = [{"at": stamp(EARLIER), "text": f"page {number}"} for number in range(1, 6)]
 
 

@@ -11,13 +11,14 @@ from duetime.widgets.schema.part import PayloadPart
 class LastRun(PayloadPart):
     """The latest run that ended; `summary` is what its handler said of it, or the error.
 
-    `attempts` are those of one that failed or expired.
+    `attempts` are those of one that failed or expired. `unverified` is why one that succeeded is not what was expected.
     """
 
     state: State
     ended: str | None = None
     summary: str | None = None
     attempts: int | None = None
+    unverified: str | None = None
 
 
 class DeliveryPart(PayloadPart):

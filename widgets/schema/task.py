@@ -55,6 +55,8 @@ class TaskPayload(PayloadPart):
     chain: ChainPart | None = None
     delivery: DeliveryPart | None = None
     notify: Notify | None = None
+    expect: Any = None
+    on_failure: Any = None
     labels: tuple[str, ...] | None = None
     owner: str
     created: bool | None = None

@@ -23,6 +23,13 @@ export function failureNotice({ state, last_run: last }) {
     reason ? h("p", { class: "why" }, h("bdi", {}, reason)) : ""));
 }
 
+/** That a run is done and its result is not what was expected, and why. */
+export function unverifiedNotice({ last_run: last }) {
+  if (!last?.unverified) return "";
+  return h("div", { class: "notice tone-warning", "data-unverified": "" }, icon("alert"), h("div", {},
+    h("p", {}, t("unverified.notice")), h("p", { class: "why" }, h("bdi", {}, last.unverified))));
+}
+
 /** What the latest attempt gave: its values as they are, and the addresses in them to be opened by the host. */
 export function resultFact({ task, env }) {
   const { result, last_run: last } = task;

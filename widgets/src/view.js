@@ -7,7 +7,7 @@ import { inside, listed, parts, t } from "./language.js";
 import { actionsView } from "./actions.js";
 import { chainFact } from "./chain.js";
 import { noteWords } from "./notes.js";
-import { deliveryFact, failureNotice, logFact, progressFact, resultFact } from "./outcome.js";
+import { deliveryFact, failureNotice, logFact, progressFact, resultFact, unverifiedNotice } from "./outcome.js";
 import { panelView } from "./panels.js";
 import { ruleWords } from "./rules.js";
 import { undoView } from "./undo.js";
@@ -93,6 +93,7 @@ function noticeView(card) {
     error ? h("div", { class: "notice tone-danger", role: "alert" }, icon("alert"), h("div", {}, h("p", {}, error), againButton(card))) : "",
     changes.length ? changedView(changes) : "",
     failureNotice(task),
+    unverifiedNotice(task),
     ...(task.warnings ?? []).map((warning) => h("div", { class: "notice tone-warning" }, icon("alert"), h("p", {}, noteWords(warning, task, card.env)))),
   ];
 }

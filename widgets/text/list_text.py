@@ -178,9 +178,10 @@ def _asides(*asides: str) -> str:
 
 
 def _last_failure(record: TaskRecord) -> str:
-    last = record.last_run
-    failed = last is not None and last.state in FAILURES and record.run.state in OPEN
-    return f"last run {word_of(last.state)}" if last and failed else ""
+    last, goes_on = record.last_run, record.run.state in OPEN
+    if last is not None and last.unverified:
+        return "last run unverified" if goes_on else "unverified"
+    return f"last run {word_of(last.state)}" if last and goes_on and last.state in FAILURES else ""
 
 
 def _asked(view: TaskView) -> str:

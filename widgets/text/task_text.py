@@ -122,6 +122,8 @@ def _given_line(task: TaskPayload, room: QuoteLimits) -> str:
         f"Message {quoted(task.message, room.said)}." if task.message else "",
         f"Payload {quoted(as_text(task.payload), room.said)}." if task.payload else "",
         f"Tells the user: {task.notify}." if task.notify else "",
+        f"Expects {quoted(as_text(task.expect), room.said)}." if task.expect else "",
+        f"On failure {quoted(as_text(task.on_failure), room.said)}." if task.on_failure else "",
         f"Labels {quoted(labels, room.said)}." if labels else "",
         f"Owner {quoted(task.owner, room.said)}." if task.owner != "local" else "",
     )
@@ -134,6 +136,7 @@ def _outcome_line(task: TaskPayload, room: QuoteLimits) -> str:
     said = f" {quoted(last.summary, room.said)}" if last and last.summary else ""
     return sentences(
         f"Last run {word_of(last.state)}{said}{told}." if last and (said or told or task.state in OPEN) else "",
+        f"Unverified: {quoted(last.unverified, room.said)}." if last and last.unverified else "",
         f"Result {quoted(as_text(task.result), room.said)}." if task.result is not None else "",
         _delivery_to_come(delivery, room) if delivery and not of_last else "",
         f"{len(task.unread)} unread." if task.unread else "",

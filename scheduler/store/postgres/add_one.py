@@ -48,12 +48,13 @@ WITH claimed AS (
     INSERT INTO tasks (
         id, tenant, owner, title, title_folded, action, payload, timezone, "when", repeat, anchor, until, max_runs,
         paused, retry, deliver_to, labels, revision, created_at, updated_at, priority, deadline, deadline_after,
-        deadline_type, penalty, estimate, needs, traceparent, notify, repeat_policy)
+        deadline_type, penalty, estimate, needs, traceparent, notify, repeat_policy, expect,
+        on_failure)
     SELECT
         :id, :tenant, :owner, :title, :title_folded, :action, :payload, :timezone, :when, :repeat, :anchor, :until,
         :max_runs, :paused, :retry, :deliver_to, :labels, :revision, :created_at, :updated_at, :priority, :deadline,
         :deadline_after, :deadline_type, :penalty, :estimate, :needs, :traceparent, :notify,
-        :repeat_policy
+        :repeat_policy, :expect, :on_failure
     WHERE :key::text IS NULL OR EXISTS (SELECT FROM claimed)
     RETURNING id
 ), run AS (

@@ -25,16 +25,16 @@ ApprovalOption = Annotated[
 ]
 
 
-def read_object(text: str | None) -> Mapping[str, Json] | None:
+def read_object(text: str | None, name: str = "payload") -> Mapping[str, Json] | None:
     """Read a JSON object. Raises InvalidArgument for anything else."""
     if text is None:
         return None
     try:
         value = json.loads(text)
     except (json.JSONDecodeError, RecursionError) as error:
-        raise _bad_payload("it is not JSON") from error
+        raise _bad_object(name, "it is not JSON") from error
     if not isinstance(value, dict):
-        raise _bad_payload("it is not an object")
+        raise _bad_object(name, "it is not an object")
     return value
 
 
@@ -110,7 +110,12 @@ def _bad_retry(problem: str) -> InvalidArgument:
     return InvalidArgument("retry", problem, accepted=accepted, example="retry={'max_attempts': 5}")
 
 
-def _bad_payload(problem: str) -> InvalidArgument:
-    return InvalidArgument(
-        "payload", problem, accepted="a JSON object", example="""payload='{"message": "Call John"}'"""
-    )
+_EXAMPLES = {
+    "payload": """payload='{"message": "Call John"}'""",
+    "expect": """expect='{"field": "order_id"}'""",
+    "on_failure": """on_failure='{"notify": "team"}'""",
+}
+
+
+def _bad_object(name: str, problem: str) -> InvalidArgument:
+    return InvalidArgument(name, problem, accepted="a JSON object", example=_EXAMPLES[name])

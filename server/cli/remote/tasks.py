@@ -205,6 +205,8 @@ def _body(params: Params) -> dict[str, Any]:
     same = {name: params[name] for name in SAME_NAMES if params.get(name) not in _NOT_GIVEN}
     read = {
         "payload": read_object(params["payload"]),
+        "expect": read_object(params.get("expect"), "expect"),
+        "on_failure": read_object(params.get("on_failure"), "on_failure"),
         "needs": read_units(params["needs"]),
         "retry": read_retry(params["retry"]),
         "repeat_policy": read_repeat_policy(params["repeat_policy"]),

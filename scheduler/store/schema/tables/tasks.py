@@ -56,6 +56,8 @@ class TaskRow(Base):
     traceparent: str | None
     notify: Notify = column(server_default=Notify.ALWAYS)
     repeat_policy: RepeatPolicy | None
+    expect: Mapping[str, Any] = column(server_default="{}")
+    on_failure: Mapping[str, Any] = column(server_default="{}")
     history_from: int | None
     followed: bool = column(server_default=false())
 

@@ -1,0 +1,93 @@
+"""The `expect` of a task: a field that its result has, a schema that the result meets, an address that answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
+from http import HTTPStatus
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+from duetime.scheduler.access.secret import url_names_secret
+from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.handlers.contract.json_schema import check_schema, mismatch
+from duetime.scheduler.handlers.watch.expression import NotEvaluated, holds, parsed
+from duetime.scheduler.outbound.reply import Resolver, SendError, system_resolver
+from duetime.scheduler.outbound.url_policy import WebhookOptions, check_url
+from duetime.scheduler.rules.sanitize import clean_text
+from duetime.scheduler.task import Json
+
+if TYPE_CHECKING:
+    from duetime.scheduler.outbound.client import GuardedClient
+
+FIELD: Final = "field"
+SCHEMA: Final = "schema"
+URL: Final = "url"
+MEMBERS: Final = (FIELD, SCHEMA, URL)
+EXAMPLE: Final = '{"field": "order_id"}'
+MAX_REASON_CHARS: Final = 300
+
+
+def check_expect(expect: Mapping[str, Any], options: WebhookOptions) -> None:
+    """Raise `InvalidArgument` unless every member can be checked."""
+    unknown = next((name for name in expect if name not in MEMBERS), None)
+    if unknown is not None:
+        accepted = f"an object of {', '.join(MEMBERS)}"
+        raise InvalidArgument("expect", f"has no member {str(unknown)[:40]!r}", accepted=accepted, example=EXAMPLE)
+    for name in (FIELD, URL):
+        if name in expect and not isinstance(expect[name], str):
+            raise InvalidArgument(f"expect.{name}", "is not a text", example=EXAMPLE)
+    if FIELD in expect:
+        parsed("expect.field", expect[FIELD])
+    if SCHEMA in expect:
+        check_schema("expect.schema", expect[SCHEMA])
+    if URL in expect:
+        check_url("expect.url", expect[URL], options)
+        if url_names_secret(expect[URL]):
+            raise InvalidArgument("expect.url", "names a secret, and secrets are not read here")
+
+
+class Expectations:
+    """Compares results with what was expected of them; thread-safe. Never raises."""
+
+    def __init__(self, options: WebhookOptions, *, resolve: Resolver = system_resolver) -> None:
+        self._options = options
+        self._resolve = resolve
+
+    @cached_property
+    def _client(self) -> GuardedClient:
+        """The client, loaded when the first address is asked."""
+        client: GuardedClient = import_module("duetime.scheduler.outbound.client").GuardedClient(
+            self._options, resolve=self._resolve
+        )
+        return client
+
+    def unmet(self, expect: Mapping[str, Any], result: Json) -> str:
+        """Say what of `expect` a result does not meet; empty when it meets all."""
+        try:
+            found = next(filter(None, self._misses(expect, result)), "")
+        except (InvalidArgument, RecursionError) as error:  # what was stored by a version that accepts more
+            found = f"it cannot be checked ({type(error).__name__})"
+        return clean_text(found, MAX_REASON_CHARS, lines=False)
+
+    def _misses(self, expect: Mapping[str, Any], result: Json) -> Iterator[str]:
+        checks: Mapping[str, Callable[[Any, Json], str]] = {FIELD: _missing, SCHEMA: mismatch, URL: self._silent}
+        for name, check in checks.items():
+            if name in expect:
+                yield check(expect[name], result)
+
+    def _silent(self, url: str, _result: Json) -> str:
+        try:
+            reply = self._client.send("GET", url, headers={})
+        except SendError as error:
+            return str(error)
+        answered = HTTPStatus.OK <= reply.status < HTTPStatus.MULTIPLE_CHOICES
+        host = check_url("expect.url", url, self._options).host
+        return "" if answered else f"GET {host} answered {reply.status}"
+
+
+def _missing(field: str, result: Json) -> str:
+    try:
+        return "" if holds(parsed("expect.field", field).value(result)) else f"the result has no `{field}`"
+    except NotEvaluated as error:
+        return str(error)
