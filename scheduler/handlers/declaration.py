@@ -26,6 +26,7 @@ log = logging.getLogger(__name__)
 
 Isolation = Literal["thread", "process"]
 HandlerFunction = Callable[..., Any]
+Preflight = Callable[..., str | None]
 P = ParamSpec("P", default=...)
 ReturnT = TypeVar("ReturnT", default=Any)
 
@@ -44,7 +45,8 @@ class Handler(Generic[P, ReturnT]):
 
     `isolation` says where an attempt runs: in a thread of the worker, or in a process of its own, which can be killed.
     `verify` refuses payloads by rules beyond the model (options, for example); `secrets` yields the secrets that a
-    payload names, so that a task that names a wrong one is refused. Neither does I/O.
+    payload names, so that a task that names a wrong one is refused. Neither does I/O. `preflight` is called
+    before each attempt with the arguments of `fn`, and returns what is missing.
     """
 
     name: str
@@ -58,6 +60,7 @@ class Handler(Generic[P, ReturnT]):
     isolation: Isolation = "thread"
     verify: Callable[[Any], Iterable[InvalidArgument]] | None = None
     secrets: Callable[[Any], Iterable[SecretUse]] | None = None
+    preflight: Preflight | None = None
     takes_payload: bool = field(init=False, repr=False, compare=False)
     """Whether the function has a parameter for the payload; computed once, because every attempt needs it."""
 
@@ -71,6 +74,7 @@ class Handler(Generic[P, ReturnT]):
         if not timedelta(0) < self.time_limit <= MAX_TIME_LIMIT:
             raise HandlerError(f"handler {self.name}: time_limit must be above 0 and at most a day, in seconds, say 30")
         _check_needs(self.name, self.needs)
+        _check_preflight(self)
         if self.isolation not in get_args(Isolation):
             raise HandlerError(f'handler {self.name}: isolation must be "thread" or "process"')
 
@@ -170,6 +174,18 @@ def _check_needs(name: str, needs: object) -> None:
                 f"handler {name}: needs has {str(pool)[:40]!r}: {str(units)[:20]}; give the name of a pool and a whole "
                 'number of units from 1, as in needs={"gpu": 1}'
             )
+
+
+def _check_preflight(declared: Handler) -> None:
+    fn = declared.preflight
+    if fn is None:
+        return
+    count = 2 if declared.payload_model else 1
+    if not callable(fn) or _is_async(fn) or not _accepts(fn, count):
+        wanted = "(ctx, payload)" if declared.payload_model else "(ctx)"
+        raise HandlerError(
+            f"handler {declared.name}: preflight must be a plain def of {wanted} that returns a text or None"
+        )
 
 
 def _check_arity(declared: Handler) -> None:

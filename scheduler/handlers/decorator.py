@@ -15,6 +15,7 @@ from duetime.scheduler.handlers.declaration import (
     Handler,
     HandlerFunction,
     Isolation,
+    Preflight,
     check_name,
 )
 from duetime.scheduler.outcomes import Outcome
@@ -35,6 +36,7 @@ class HandlerOptions(TypedDict, total=False):
     estimate: float | None
     description: str
     isolation: Isolation
+    preflight: Preflight | None
 
 
 class ModelDecorator(Protocol[ModelT]):
@@ -70,13 +72,14 @@ def handler(
     estimate: float | None = None,
     description: str = "",
     isolation: Isolation = "thread",
+    preflight: Preflight | None = None,
 ) -> Callable[[HandlerFunction], Handler]:
     """Declare a function, sync or async, as the handler of the action `name`.
 
     `time_limit` is in seconds, for one attempt; so is `estimate`, the usual duration. `needs` are whole units by pool
     that a run holds from start to end. With `isolation="process"` each attempt runs in a process of its own, which is
-    killed when it does not stop. `description` defaults to the first line of the docstring. Raises `HandlerError` at
-    once when the declaration is wrong.
+    killed when it does not stop. `preflight` returns what a run misses. `description` defaults to the first line of the
+    docstring. Raises `HandlerError` at once when the declaration is wrong.
     """
     check_name(name)
 
@@ -91,6 +94,7 @@ def handler(
             estimate=None if estimate is None else _seconds(name, "estimate", estimate),
             description=description or (inspect.getdoc(fn) or "").partition("\n")[0],
             isolation=isolation,
+            preflight=preflight,
         )
 
     return declare

@@ -7,11 +7,14 @@ from collections.abc import Callable, Coroutine
 from datetime import timedelta
 from typing import Any, Final
 
+from duetime.scheduler.errors import DuetimeError
 from duetime.scheduler.handlers import Context, Handler, Handlers, Link, explain, run_handler, tracebacks
 from duetime.scheduler.handlers.contract.expectation import Expectations
+from duetime.scheduler.handlers.contract.preflight import alert_of, is_blocked, missing
 from duetime.scheduler.handlers.process import HandlerProcess
-from duetime.scheduler.outcomes import Done, Outcome, Retry, Yielded
+from duetime.scheduler.outcomes import Done, Outcome, Retry, Wait, Yielded
 from duetime.scheduler.rules.settlement import AttemptResult, StoppedByRequest, Unverified
+from duetime.scheduler.run_records import Claim
 from duetime.scheduler.runtime.attempt_context import attempt_context
 from duetime.scheduler.runtime.interrupt import CancelRequested, Interrupt, ReservationLost, TimeLimitReached
 from duetime.scheduler.runtime.secret_mask import learn_secret, secrets_masked
@@ -48,6 +51,8 @@ class Executor:
         """Run the handler on this thread and return its result. Never raises."""
         handler = self._handler(held)
         self._started(held, handler.time_limit)
+        if blocked := self._preflight(handler, held):
+            return StoppedByRequest() if held.cancelled else blocked
         held.usage.begin()
         with secrets_masked():
             outcome = self._attempted(handler, held)
@@ -66,6 +71,25 @@ class Executor:
             return Retry(explain(error))
         finally:
             held.usage.end()
+
+    def _preflight(self, handler: Handler, held: ActiveRun) -> Wait | None:
+        """Check what the run needs; tell its user once if that is missing for good."""
+        if handler.preflight is None:
+            return None
+        run, payload = held.claim.run, held.claim.task.payload
+        context = self._context(held, lambda call: call())
+        with secrets_masked(), attempt_context(held.name, held.log.keep):
+            wait = missing(handler, context, payload, run.started_at or self._store.now())
+        if wait is not None and is_blocked(wait.reason) and not is_blocked(run.summary):
+            self._alert(held.claim, wait.reason)
+        return wait
+
+    def _alert(self, claim: Claim, reason: str) -> None:
+        alert = alert_of(claim, reason, self._store.now())
+        try:
+            self._store.tasks.add(alert.task, alert.run, actor=alert.actor, key=alert.key)
+        except DuetimeError as error:
+            log.warning("run %s is blocked, and its user could not be told: %s", claim.run.id, error)
 
     def _verified(self, done: Done, held: ActiveRun) -> Done:
         """Compare a result with what its task expects."""

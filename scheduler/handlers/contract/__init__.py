@@ -1,1 +1,1 @@
-"""Outcome contracts: what the result of a task has to be, beyond that its handler says `Done`."""
+"""The terms of a run: the check of what it needs first, and the comparison of its result with what is expected."""

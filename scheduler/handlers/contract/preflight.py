@@ -1,0 +1,91 @@
+"""Preflight: what a handler needs is checked before each run, which waits without a failure until it is there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Final
+
+from duetime.scheduler.access.secret import SecretUnavailable
+from duetime.scheduler.errors import InvalidArguments
+from duetime.scheduler.handlers.context import Context
+from duetime.scheduler.handlers.declaration import Handler
+from duetime.scheduler.handlers.invocation import MAX_REASON_CHARS, explain
+from duetime.scheduler.ids import new_id, new_task_id
+from duetime.scheduler.outcomes import Wait
+from duetime.scheduler.records import IdempotencyKey, NewTask
+from duetime.scheduler.rules.sanitize import clean_text
+from duetime.scheduler.run_records import Claim
+from duetime.scheduler.runtime.secret_mask import masked
+from duetime.scheduler.task import Json, RetryPolicy, Run, State, Task
+
+BLOCKED: Final = "blocked: "
+"""The start of the reason of a run that misses something which does not come back by itself."""
+
+NOT_READY: Final = "not ready: "
+MIN_PAUSE: Final = timedelta(seconds=10)
+MAX_PAUSE: Final = timedelta(minutes=10)
+REMINDER: Final = "reminder"
+MAX_TITLE_CHARS: Final = 200
+
+
+def missing(handler: Handler, ctx: Context, payload: Mapping[str, Json], since: datetime) -> Wait | None:
+    """Return the wait of a run that cannot start yet, None for one that can; `since` is when it first tried.
+
+    A text of the check, or a secret that cannot be read, blocks the run. An exception is a fault that may pass. A
+    payload that no longer fits is left to the run itself.
+    """
+    if handler.preflight is None:
+        return None
+    pause = _pause(ctx.now() - since)
+    try:
+        arguments = (ctx, handler.parse(payload)) if handler.payload_model else (ctx,)
+        said = handler.preflight(*arguments)
+    except InvalidArguments:
+        return None
+    except SecretUnavailable as error:
+        said = str(error)
+    except Exception as error:  # noqa: BLE001 - whatever a check raises is a fault of what it looks at
+        return Wait(pause, f"{NOT_READY}{explain(error)}")
+    return Wait(pause, clean_text(f"{BLOCKED}{masked(str(said))}", MAX_REASON_CHARS)) if said else None
+
+
+def is_blocked(reason: str | None) -> bool:
+    """Whether a suspended run with this reason misses something that does not come back by itself."""
+    return (reason or "").startswith(BLOCKED)
+
+
+def alert_of(claim: Claim, reason: str, now: datetime) -> NewTask:
+    """Return a reminder that tells the user of the blocked run; the key makes it one, however often it is stored."""
+    task, text = claim.task, reason.removeprefix(BLOCKED)
+    title = clean_text(f"Blocked: {task.title}", MAX_TITLE_CHARS, lines=False)
+    message = f"{task.title} waits, and goes on by itself when this is mended: {text}"
+    alert = Task(
+        id=new_task_id(),
+        tenant=task.tenant,
+        owner=task.owner,
+        title=title,
+        action=REMINDER,
+        payload={"message": message},
+        timezone=task.timezone,
+        when="now",
+        repeat=None,
+        anchor=now,
+        until=None,
+        max_runs=None,
+        paused=False,
+        retry=RetryPolicy(),
+        deliver_to=task.deliver_to,
+        labels=(),
+        revision=1,
+        created_at=now,
+        updated_at=now,
+        priority=task.priority,
+    )
+    run = Run(new_id("r"), alert.id, task.tenant, now, State.SCHEDULED, wake_at=now)
+    return NewTask(alert, run, task.owner, IdempotencyKey(f"blocked:{claim.run.id}", {"blocked": claim.run.id}))
+
+
+def _pause(waited: timedelta) -> timedelta:
+    """Wait as long again as the run has waited, so that the pauses double."""
+    return min(max(waited, MIN_PAUSE), MAX_PAUSE)

@@ -1,0 +1,131 @@
+"""Preflight: a run that misses what it needs is blocked without a failed attempt, tells once, and goes on by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+from duetime.scheduler.access.secret import SecretUnavailable
+from duetime.scheduler.dispatch.dispatcher import Dispatcher
+from duetime.scheduler.errors import HandlerError
+from duetime.scheduler.handlers import Context, Handlers, handler, reminder
+from duetime.scheduler.outcomes import Done
+from duetime.scheduler.queue.memory.queue import MemoryQueue
+from duetime.scheduler.store import Store
+from duetime.scheduler.task import Run, State
+from duetime.scheduler.views import TaskFilter
+from duetime.scheduler.worker.worker import Worker, WorkerOptions
+from pydantic import BaseModel
+
+from tests.builders import TENANT, Clock, added
+from tests.flow.waiting import eventually
+
+Check = Callable[[Context], str | None]
+MISSING = "no certificate in /etc/bank"
+
+
+class Bank:
+    """A worker whose action needs something that may be missing."""
+
+    def __init__(self, store: Store, clock: Clock, check: Check) -> None:
+        @handler("transfer", preflight=check)
+        def transfer(_ctx: Context) -> Done:
+            """Transfer money."""
+            return Done("transferred")
+
+        self.store, self.clock = store, clock
+        self.queue = MemoryQueue(lambda: clock().timestamp() * 1000)
+        self.worker = Worker(store, self.queue, Handlers([transfer, reminder]), WorkerOptions("w", threads=1))
+        self.task_id = added(store, action="transfer", payload={}, deliver_to=("desktop",)).task.id
+        self.worker.start()
+
+    def run(self) -> Run:
+        return self.store.tasks.get(TENANT, self.task_id).run
+
+    def attempt(self) -> Run:
+        """Go to when the run is due, and wait until it was attempted."""
+        before = self.run()
+        self.clock.at = max(self.clock.at, before.wake_at or self.clock.at)
+
+        def attempted() -> bool:
+            Dispatcher(self.store, self.queue).step()
+            run = self.run()
+            return run.attempt > before.attempt and run.state in {State.SUSPENDED, State.SUCCEEDED, State.RETRYING}
+
+        eventually(attempted, "an attempt")
+        return self.run()
+
+    def messages(self) -> list[str]:
+        """Return what the user was told, after every reminder of it has run."""
+
+        def quiet() -> bool:
+            Dispatcher(self.store, self.queue).step()
+            found = self.store.tasks.page(TENANT, TaskFilter(action="reminder"), limit=99)[0]
+            return all(each.run.state is State.SUCCEEDED for each in found)
+
+        eventually(quiet, "the reminders")
+        return [message.text for message in reversed(self.store.inbox.unread(TENANT, "alice", limit=99))]
+
+
+def test_a_blocked_run_tells_once_counts_no_failure_and_goes_on_when_it_is_mended(store: Store, clock: Clock) -> None:
+    missing = [MISSING, MISSING, MISSING]
+    bank = Bank(store, clock, lambda _ctx: missing.pop() if missing else None)
+    began = clock()
+    waits = []
+    for _ in range(3):
+        run = bank.attempt()
+        assert (run.state, run.failures, run.summary) == (State.SUSPENDED, 0, f"blocked: {MISSING}")
+        assert run.wake_at is not None
+        waits.append(run.wake_at - began)
+        assert [text for text in bank.messages() if MISSING in text] == [
+            f"Call John waits, and goes on by itself when this is mended: {MISSING}"
+        ]
+    assert waits == [timedelta(seconds=10), timedelta(seconds=20), timedelta(seconds=40)]
+    assert bank.attempt().state is State.SUCCEEDED
+    bank.worker.stop(timedelta(0))
+    assert "transferred" in bank.messages()[-1]
+    assert [attempt.outcome for attempt in store.history.attempts(TENANT, bank.task_id)] == ["wait"] * 3 + ["done"]
+
+
+def test_a_fault_that_may_pass_is_waited_out_without_a_word(store: Store, clock: Clock) -> None:
+    faults: list[Exception] = [ConnectionError("no route")]
+
+    def check(_ctx: Context) -> str | None:
+        if faults:
+            raise faults.pop()
+        return None
+
+    bank = Bank(store, clock, check)
+    run = bank.attempt()
+    assert (run.state, run.failures, run.summary) == (State.SUSPENDED, 0, "not ready: ConnectionError: no route")
+    assert bank.messages() == []
+    assert bank.attempt().state is State.SUCCEEDED
+    bank.worker.stop(timedelta(0))
+
+
+def test_a_secret_that_cannot_be_read_blocks_a_run(store: Store, clock: Clock) -> None:
+    def check(_ctx: Context) -> str | None:
+        raise SecretUnavailable("crm", "there is none of this name")
+
+    bank = Bank(store, clock, check)
+    assert bank.attempt().summary == "blocked: secret 'crm': there is none of this name"
+    bank.worker.stop(timedelta(0))
+
+
+class Transfer(BaseModel):
+    amount: int
+
+
+async def later(_ctx: Context) -> str | None:
+    return None
+
+
+@pytest.mark.parametrize("wrong", [later, lambda: None, lambda _ctx, _payload, _more: None])
+def test_a_check_of_the_wrong_form_is_refused_when_the_handler_is_declared(wrong: Check) -> None:
+    with pytest.raises(HandlerError, match=r"preflight must be a plain def of \(ctx, payload\)"):
+
+        @handler("transfer", payload=Transfer, preflight=wrong)
+        def transfer(_ctx: Context, _payload: Transfer) -> Done:
+            """Transfer money."""
+            return Done()
