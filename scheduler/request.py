@@ -261,17 +261,6 @@ class Reschedule:
     all_following: bool = False
 
 
-def retry_policy(members: Mapping[str, int]) -> RetryPolicy:
-    """Return the policy of whole numbers by the names in `RETRY_BOUNDS`; those that are absent have their defaults."""
-    usual = RetryPolicy()
-    spans = [_span(members, "backoff_seconds", usual.backoff), _span(members, "max_backoff_seconds", usual.max_backoff)]
-    return RetryPolicy(members.get("max_attempts", usual.max_attempts), *spans)
-
-
-def _span(members: Mapping[str, int], name: str, usual: timedelta) -> timedelta:
-    return timedelta(seconds=members[name]) if name in members else usual
-
-
 @dataclass(frozen=True, slots=True)
 class Repeatable:
     """A call that changes a task, as far as a repeat of it is known by that; `arguments` are what a program gave."""

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from duetime.scheduler.request import REMOVABLE, Reschedule, retry_policy
+from duetime.scheduler.request import REMOVABLE, Reschedule
+from duetime.scheduler.rules.retry import retry_policy
 from duetime.tools.arguments.arguments import Argument
 from duetime.tools.arguments.types import Choices, Flag, Text
 from duetime.tools.definition import (

@@ -9,7 +9,8 @@ from typing import Any
 from duetime.scheduler.chain.dependency import MAX_UPSTREAMS
 from duetime.scheduler.errors import DuetimeError, InvalidArgument, InvalidArguments
 from duetime.scheduler.handlers import Handler
-from duetime.scheduler.request import POOL_PREFIXES, AfterFailure, Request, retry_policy
+from duetime.scheduler.request import POOL_PREFIXES, AfterFailure, Request
+from duetime.scheduler.rules.retry import retry_policy
 from duetime.tools.arguments.approval import ApprovalTerms
 from duetime.tools.arguments.arguments import Argument
 from duetime.tools.arguments.steps import STEPS, VALID_OUTPUT

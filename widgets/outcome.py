@@ -72,9 +72,12 @@ def progress_part(run: Run) -> ProgressPart | None:
     if run.state not in _UNDER_WAY or not isinstance(run.progress, Mapping):
         return None
     part, text = run.progress.get("fraction"), run.progress.get("text")
-    if not isinstance(part, int | float):
+    if not isinstance(part, int | float) and not text:
         return None
-    return ProgressPart(part=part, text=cut(text, MAX_SAID_CHARS) if text and isinstance(text, str) else None)
+    return ProgressPart(
+        part=part if isinstance(part, int | float) else None,
+        text=cut(text, MAX_SAID_CHARS) if text and isinstance(text, str) else None,
+    )
 
 
 def delivery_part(record: TaskRecord) -> DeliveryPart | None:

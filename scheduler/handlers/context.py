@@ -73,7 +73,8 @@ class Context:
     `scheduled_for` and `deadline` are aware and in UTC; `deadline` is None where the task has none. `attempt` counts
     from 1. `needs` are the reserved units of each pool. `checkpoint_state` is the latest checkpoint of an earlier
     attempt, None at first. Progress is stored at most once in `pace`. `traceparent` is the trace of the attempt, for
-    requests to other services; None where nothing is traced. What the run `repeats` did not complete is done again.
+    requests to other services; None where nothing is traced. `timezone` is the task's, for times that users read. What
+    the run `repeats` did not complete is done again.
     """
 
     task_id: str
@@ -90,6 +91,7 @@ class Context:
     pace: timedelta = timedelta(0)
     traceparent: str | None = None
     repeats: str | None = None
+    timezone: str = "UTC"
     _reported: list[datetime] = field(default_factory=list, repr=False, compare=False)
 
     @classmethod
@@ -119,6 +121,7 @@ class Context:
             link=link,
             pace=PROGRESS_PACE,
             traceparent=traceparent,
+            timezone=task.timezone,
         )
 
     @classmethod
@@ -179,17 +182,17 @@ class Context:
         check_checkpoint("checkpoint", state)
         return self.link.save(state) is not False
 
-    def progress(self, fraction: float, text: str = "") -> bool:
-        """Report progress, 0.0 to 1.0; only the latest is kept. False when this attempt lost its run.
+    def progress(self, fraction: float | None, text: str = "") -> bool:
+        """Report progress, 0.0 to 1.0, None if unknown; only the latest is kept. False when this attempt lost its run.
 
         Call it as often as you like: a report within 0.2 s of the last one is dropped, except 1.0.
         """
-        if not (math.isfinite(fraction) and 0 <= fraction <= 1):
+        if fraction is not None and not (math.isfinite(fraction) and 0 <= fraction <= 1):
             raise InvalidArgument("fraction", f"{fraction} is out of range", accepted="0.0 to 1.0", example="0.5")
-        if fraction < 1 and not self._is_time():
+        if fraction != 1 and not self._is_time():
             return True
         said = clean_text(masked(text), 200, lines=False)
-        return self.link.report({"fraction": float(fraction), "text": said}) is not False
+        return self.link.report({"fraction": None if fraction is None else float(fraction), "text": said}) is not False
 
     def use(self, pool: str, units: float) -> None:
         """Count `units` that were really used of a pool that this run needs, in addition to earlier calls.

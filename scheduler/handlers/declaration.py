@@ -181,7 +181,7 @@ def _check_preflight(declared: Handler) -> None:
     if fn is None:
         return
     count = 2 if declared.payload_model else 1
-    if not callable(fn) or _is_async(fn) or not _accepts(fn, count):
+    if _is_async(fn) or not _accepts(fn, count):
         wanted = "(ctx, payload)" if declared.payload_model else "(ctx)"
         raise HandlerError(
             f"handler {declared.name}: preflight must be a plain def of {wanted} that returns a text or None"

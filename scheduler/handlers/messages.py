@@ -42,6 +42,7 @@ class ContextFacts:
     checkpoint_state: Any
     pace: timedelta
     traceparent: str | None
+    timezone: str
 
     @classmethod
     def of(cls, context: Context) -> ContextFacts:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from typing import Final
@@ -17,6 +18,17 @@ MAX_RETRY_AFTER: Final = timedelta(days=1)
 
 MAX_CRASHES: Final = 3
 """Crashes after which a run fails instead of starting again, because it may be what kills its worker."""
+
+
+def retry_policy(members: Mapping[str, int]) -> RetryPolicy:
+    """Return the policy of whole numbers by the names in `RETRY_BOUNDS`; those that are absent have their defaults."""
+    usual = RetryPolicy()
+    spans = [_span(members, "backoff_seconds", usual.backoff), _span(members, "max_backoff_seconds", usual.max_backoff)]
+    return RetryPolicy(members.get("max_attempts", usual.max_attempts), *spans)
+
+
+def _span(members: Mapping[str, int], name: str, usual: timedelta) -> timedelta:
+    return timedelta(seconds=members[name]) if name in members else usual
 
 
 def next_attempt(

@@ -95,7 +95,7 @@ class Executor:
         """Compare a result with what its task expects."""
         expect = held.claim.task.expect
         miss = self._expectations.unmet(expect, done.result) if expect else ""
-        return Unverified(done.summary, done.result, done.quiet, miss) if miss else done
+        return Unverified(done.summary, done.result, done.quiet, done.spawn, miss) if miss else done
 
     def unstopped(self, held: ActiveRun) -> AttemptResult:
         """Return the result of an attempt whose handler did not stop at its time limit."""

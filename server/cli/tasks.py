@@ -17,8 +17,8 @@ from duetime.scheduler.request import (
     RescheduleArguments,
     RescheduleCall,
     ScheduleArguments,
-    retry_policy,
 )
+from duetime.scheduler.rules.retry import retry_policy
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.task import RetryPolicy, State
 from duetime.scheduler.views import TaskView

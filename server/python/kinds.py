@@ -10,8 +10,8 @@ from enum import StrEnum
 from typing import Any
 
 from duetime.scheduler.handlers import Handler, WatchCheck
-from duetime.scheduler.request import retry_policy
 from duetime.scheduler.rules.limits.price import read_amount
+from duetime.scheduler.rules.retry import retry_policy
 from duetime.scheduler.rules.sanitize import check_json
 from duetime.scheduler.rules.time.durations import parse_exact
 from duetime.scheduler.task import RetryPolicy, State

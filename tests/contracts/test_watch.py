@@ -47,7 +47,7 @@ class Watched:
 
     def look(self) -> Outcome:
         link = Link(now=self.clock, report=self._reported, secret=lambda name, _: f"value-of-{name}")
-        ctx = Context.for_test(run_id="r_1", checkpoint_state=self.state, link=link)
+        ctx = Context.for_test(run_id="r_1", checkpoint_state=self.state, link=link, timezone="America/Denver")
         outcome = run_handler(self.handler, ctx, self.handler.check(self.payload))
         if isinstance(outcome, Wait):
             assert isinstance(outcome.until, timedelta)
@@ -213,8 +213,8 @@ def test_progress_says_how_often_it_has_looked_at_what(server: Server) -> None:
     answers(server, *[{"status": "packed"}] * 6)
     watched.looks(most=6)
     assert watched.progress == {
-        "fraction": 0.5,
-        "text": "6 looks at 127.0.0.1, every 5 min until Tue 24 Nov 2026 12:50 UTC",
+        "fraction": None,
+        "text": "6 looks at 127.0.0.1, every 5 min until Tue 24 Nov 2026 05:50 America/Denver",
     }
 
 

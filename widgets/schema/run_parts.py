@@ -41,9 +41,9 @@ class Unread(PayloadPart):
 
 
 class ProgressPart(PayloadPart):
-    """Progress of a run: the part that is done, 0 to 1, and what its handler says of it."""
+    """Progress of a run: the part that is done, 0 to 1, if its handler knows it, and what it says of it."""
 
-    part: float
+    part: float | None = None
     text: str | None = None
 
 

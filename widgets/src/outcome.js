@@ -72,13 +72,13 @@ function linkView(url, bridge) {
   return h("button", { type: "button", class: "link", "data-key": `link-${url}`, "aria-label": t("result.open", { address: url }), onclick: () => bridge.openLink(url) }, shown);
 }
 
-/** How far a run is that says so; of a watch, how much of its time has passed. */
+/** How far a run is that says so, with a bar where it knows the part; of a watch, what it looks at and how often. */
 export function progressFact({ action, progress }) {
   if (!progress) return "";
-  const percent = Math.round(progress.part * 100);
-  const [name, part] = action === WATCH ? ["progress.watch", "progress.passed"] : ["progress.name", "progress.part"];
-  return fact("hourglass", t(name), t(part, { percent }),
-    progress.text ? h("span", { class: "summary" }, h("bdi", {}, progress.text)) : "", h("span", { class: "laxity tone-info" }, bar(progress.part, { start: true })));
+  const { part, text } = progress;
+  const known = part !== undefined && part !== null;
+  return fact("hourglass", t(action === WATCH ? "progress.watch" : "progress.name"), known ? t("progress.part", { percent: Math.round(part * 100) }) : "",
+    text ? h("span", { class: "summary" }, h("bdi", {}, text)) : "", known ? h("span", { class: "laxity tone-info" }, bar(part, { start: true })) : "");
 }
 
 /** The last lines that its handler logged, newest last. */

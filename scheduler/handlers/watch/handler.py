@@ -150,12 +150,16 @@ class _Judgement:
             said = f"expired after {length(record.until - record.began)} and {looks}: {reason}"
             value = record.value.shown if record.value else None
             return Failed(said, self._result(WatchOutcome.EXPIRED, record, value=value))
-        self.ctx.progress(min(record.share(now), 0.99), self._pace(record))
+        self.ctx.progress(None, self._pace(record))
         return Wait(min(pause, record.until - now), reason, record.checkpoint())
 
     def _pace(self, record: WatchRecord) -> str:
         looks = f"{record.looks} look{'s' if record.looks > 1 else ''}"
-        return f"{looks} at {self.place}, every {self.payload.every} until {_in_utc(record.until)}"
+        return f"{looks} at {self.place}, every {self.payload.every} until {self._wall(record.until)}"
+
+    def _wall(self, instant: datetime) -> str:
+        zone = self.ctx.timezone
+        return f"{describe(instant, zone)} {zone}"
 
     @staticmethod
     def _result(outcome: WatchOutcome, record: WatchRecord, **values: Json) -> Json:
@@ -165,10 +169,6 @@ class _Judgement:
 
 def _is_last(record: WatchRecord, error: NoValue) -> bool:
     return record.errors + 1 == error.tolerated
-
-
-def _in_utc(instant: datetime) -> str:
-    return f"{describe(instant, 'UTC')} UTC"
 
 
 def _pause(record: WatchRecord, every: timedelta, error: NoValue, run_id: str) -> timedelta:

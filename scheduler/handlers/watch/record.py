@@ -80,8 +80,3 @@ class WatchRecord:
     def missed(self) -> Self:
         """Return the record after a look that found none."""
         return replace(self, looks=self.looks + 1, errors=self.errors + 1)
-
-    def share(self, now: datetime) -> float:
-        """Return which part of its time is over, 0.0 to 1.0."""
-        whole = (self.until - self.began).total_seconds()
-        return min(max((now - self.began).total_seconds() / whole, 0.0), 1.0) if whole > 0 else 1.0

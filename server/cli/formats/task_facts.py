@@ -118,8 +118,10 @@ def _last_run(task: TaskPayload) -> str:
 
 
 def _progress(task: TaskPayload) -> str:
-    text = task.progress.text if task.progress else None
-    return f"{task.progress.part:.0%}{f': {text}' if text else ''}" if task.progress else ""
+    if task.progress is None:
+        return ""
+    part = "" if task.progress.part is None else f"{task.progress.part:.0%}"
+    return ": ".join(filter(None, (part, task.progress.text)))
 
 
 def _chain(task: TaskPayload) -> Iterator[tuple[str, str]]:

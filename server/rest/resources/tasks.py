@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.events import EventFilter
 from duetime.scheduler.intake.validation import wait_seconds
-from duetime.scheduler.request import Request, retry_policy
+from duetime.scheduler.request import Request
+from duetime.scheduler.rules.retry import retry_policy
 from duetime.scheduler.views import TaskFilter
 from duetime.server.rest.operation import Operation, RestAnswer, RestCall
 from duetime.server.rest.resources.payloads import ExplanationPayload

@@ -14,7 +14,8 @@ from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.changes.reschedule import AFTER_THE_ATTEMPT, NOTHING_CHANGED, PAUSED_AFTER_THE_ATTEMPT
 from duetime.scheduler.intake.idempotency import REPEATED
 from duetime.scheduler.intake.planner import Planner
-from duetime.scheduler.request import REMOVABLE, retry_policy
+from duetime.scheduler.request import REMOVABLE
+from duetime.scheduler.rules.retry import retry_policy
 from duetime.scheduler.run_records import Start
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store
