@@ -6,8 +6,8 @@ import sqlalchemy as sa
 from alembic import op
 from duetime.scheduler.store.schema.json_types import JsonObject
 
-revision = "0037"
-down_revision = "0036"
+revision = "0038"
+down_revision = "0037"
 branch_labels = None
 depends_on = None
 
