@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from duetime.scheduler.task import Json
+from duetime.scheduler.task import ApprovalAnswer, Json
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +45,18 @@ class Retry:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Nothing to do until then; give the slot back and start again at `until` with `checkpoint`. Not a failure."""
+    """Nothing to do until then; give the slot back and start again at `until` with `checkpoint`. Not a failure.
 
-    until: datetime | timedelta
+    With an `approval`, the question to the task's owner, it starts again once that is answered; `ctx.approval` has the
+    answer, which is `default` when nobody has given one `by` then.
+    """
+
+    until: datetime | timedelta | None = None
     reason: str = ""
     checkpoint: Json = None
+    approval: str = ""
+    by: datetime | timedelta = timedelta(days=7)
+    default: ApprovalAnswer = ApprovalAnswer.REJECT
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import NamedTuple
 
+from duetime.scheduler.approvals.approval import Approval
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.records import NewTask
 from duetime.scheduler.task import DeadlineType, Delivery, InboxMessage, Json, Run, State, Task, Tier
@@ -151,9 +152,10 @@ class Settlement:
     """How an attempt ended and what follows; `outcome` and `reason` go into the attempt's row.
 
     `next_run` was computed from `task_revision`, as were the runs that were `skipped` before it; why the task
-    `pauses`, if it does. A `checkpoint` of None keeps the stored one. `deliveries` need the message of `inbox`. `used`
-    and `costs`, in millionths, are by pool. With its `claim` it takes one round trip. A suspended run `waits` so long,
-    None for until an instant; `spawned` are new tasks by name; `traceback`, `traceparent`, `log` are of its attempt.
+    `pauses`, if it does. A `checkpoint` of None keeps the stored one. `deliveries` need the message of `inbox`, which
+    has the question of a run that `asks`. `used` and `costs`, in millionths, are by pool. With its `claim` it takes one
+    round trip. A suspended run `waits` so long, None for until an instant; `spawned` are new tasks by name;
+    `traceback`, `traceparent`, `log` are of its attempt.
     """
 
     run_id: str
@@ -179,6 +181,7 @@ class Settlement:
     used: Mapping[str, float] = field(default_factory=dict)
     costs: Mapping[str, int] = field(default_factory=dict)
     waits: timedelta | None = None
+    asks: Approval | None = None
     traceback: str | None = None
     traceparent: str | None = None
     log: tuple[LogChunk, ...] = ()

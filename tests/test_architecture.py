@@ -35,6 +35,7 @@ MOST_MODULES = 14
 NOUNS_IN_ING = {"string", "setting", "thing", "testing"}
 VAGUE = {"utils", "util", "common", "helpers", "helper", "misc"}
 WORDS = {
+    "approvals",
     "task",
     "events",
     "errors",

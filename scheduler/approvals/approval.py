@@ -11,7 +11,7 @@ from duetime.scheduler import remedies
 from duetime.scheduler.errors import Refused
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.ids import new_id
-from duetime.scheduler.task import ApprovalAnswer, Delivery, InboxMessage, Run, State, Task
+from duetime.scheduler.task import ApprovalAnswer, Delivery, InboxMessage, Json, Run, State, Task
 
 MAX_QUESTION_CHARS: Final = 200
 USUAL_QUESTION: Final = "May this run?"
@@ -66,6 +66,13 @@ def notice(task: Task, run: Run, text: str, state: State, at: datetime) -> UserN
 def question_of(task: Task, run: Run, approval: Approval) -> UserNotice:
     """Return how the owner of a task is asked."""
     return notice(task, run, approval.question or USUAL_QUESTION, State.WAITING, approval.asked_at)
+
+
+def as_answer(approval: Approval | None) -> dict[str, Json] | None:
+    """Return an answer as handlers read it."""
+    if approval is None or approval.answer is None:
+        return None
+    return {"answer": approval.answer.value, "by": approval.answered_by, "reason": approval.reason}
 
 
 def is_repeat(task_id: str, approval: Approval | None, answer: ApprovalAnswer) -> bool:

@@ -81,7 +81,7 @@ class ParentPipe:
     def link(self) -> Link:
         asked: dict[str, Any] = {
             name: partial(self.ask, name)
-            for name in ("save", "report", "use", "busy", "cancelled", "should_yield", "secret", "inputs")
+            for name in ("save", "report", "use", "busy", "cancelled", "should_yield", "secret", "inputs", "approval")
         }
         return Link(**asked, now=lambda: datetime.fromisoformat(self.ask("now")))
 

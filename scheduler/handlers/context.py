@@ -42,6 +42,10 @@ def _no_inputs() -> Mapping[str, Json]:
     return {}
 
 
+def _no_answer() -> None:
+    return None
+
+
 def _no_secret(name: str, _host: str | None) -> str:
     raise SecretUnavailable(name, "this context has none; a test gives Link(secret=...)")
 
@@ -64,6 +68,7 @@ class Link:
     now: Callable[[], datetime] = _utc_now
     secret: Callable[[str, str | None], str] = _no_secret
     inputs: Callable[[], Mapping[str, Json]] = _no_inputs
+    approval: Callable[[], Mapping[str, Json] | None] = _no_answer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,6 +178,14 @@ class Context:
         Each look reads them from the database. A task that was cancelled before it started has no entry.
         """
         return self.link.inputs()
+
+    @property
+    def approval(self) -> Mapping[str, Any] | None:
+        """The answer to what this run asked last by `Wait(approval=...)`: `answer`, `by` and `reason`; None before.
+
+        `answer` is `approve` or `reject`; `by` is the user, or `duetime` for the default answer.
+        """
+        return self.link.approval()
 
     def checkpoint(self, state: Json) -> bool:
         """Save `state` (JSON of at most 64 KiB) for the next attempt; False when this attempt lost its run.

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final, assert_never, get_args
 
 from duetime.scheduler.access.secret import SecretUnavailable
+from duetime.scheduler.approvals.approval import MAX_QUESTION_CHARS
 from duetime.scheduler.errors import DuetimeError, HandlerError, InvalidArgument, InvalidArguments
 from duetime.scheduler.handlers import tracebacks
 from duetime.scheduler.handlers.context import Context, check_checkpoint
@@ -17,7 +18,7 @@ from duetime.scheduler.outcomes import Done, Failed, Outcome, Retry, Wait, Yield
 from duetime.scheduler.rules.redact import redacted
 from duetime.scheduler.rules.sanitize import check_json, clean_text
 from duetime.scheduler.runtime.secret_mask import masked, masked_json, secrets_masked
-from duetime.scheduler.task import Json
+from duetime.scheduler.task import ApprovalAnswer, Json
 
 MAX_REASON_CHARS: Final = 500
 MAX_EXCEPTION_CHARS: Final = 10_000
@@ -110,14 +111,20 @@ def _checked(handler: Handler, outcome: object, now: Callable[[], datetime]) -> 
             return Retry(_reason(outcome.reason), _delay(handler, outcome.after), _result(handler, outcome.result))
         case Wait():
             check_checkpoint(f"{handler.name}: checkpoint", outcome.checkpoint)
-            return Wait(
-                _until(handler, outcome.until, now()), _text(outcome.reason, MAX_REASON_CHARS), outcome.checkpoint
-            )
+            return _checked_wait(handler, outcome, now())
         case Yielded():
             check_checkpoint(f"{handler.name}: checkpoint", outcome.checkpoint)
             return Yielded(outcome.checkpoint, _text(outcome.reason, MAX_REASON_CHARS))
         case _:
             assert_never(outcome)
+
+
+def _checked_wait(handler: Handler, wait: Wait, now: datetime) -> Wait:
+    reason = _text(wait.reason, MAX_REASON_CHARS)
+    if not wait.approval:
+        return Wait(_until(handler, wait.until, now), reason, wait.checkpoint)
+    question, by = _text(wait.approval, MAX_QUESTION_CHARS), _until(handler, wait.by, now, "by")
+    return Wait(None, reason, wait.checkpoint, question, by, ApprovalAnswer(wait.default))
 
 
 def _text(value: object, maximum: int) -> str:
@@ -148,13 +155,13 @@ def _delay(handler: Handler, after: object) -> timedelta | None:
     )
 
 
-def _until(handler: Handler, until: object, now: datetime) -> datetime | timedelta:
+def _until(handler: Handler, until: object, now: datetime, name: str = "until") -> datetime | timedelta:
     if isinstance(until, timedelta) and timedelta(0) < until <= MAX_RETRY_DELAY:
         return until
     if isinstance(until, datetime) and until.utcoffset() is not None and until - now <= MAX_RETRY_DELAY:
         return until
     raise InvalidArgument(
-        f"{handler.name}: Wait.until",
+        f"{handler.name}: Wait.{name}",
         "is not within the next 5 years",
         accepted="an aware datetime or a timedelta above 0, at most 5 years from now",
         example="timedelta(minutes=5)",

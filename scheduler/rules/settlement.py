@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import assert_never
 
+from duetime.scheduler.approvals.approval import Approval, question_of
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.ids import new_id
 from duetime.scheduler.outcomes import Done, Failed, Outcome, Retry, Wait, Yielded
@@ -20,6 +21,9 @@ from duetime.scheduler.task import Delivery, InboxMessage, Json, Notify, Run, St
 
 LATE_AFTER = timedelta(minutes=1)
 """A run that started later than this says so in its message."""
+
+ANSWER_GRACE = timedelta(days=1)
+"""How long a run that asks waits for its default answer, which every process that runs tasks gives in seconds."""
 
 INBOX = "inbox"
 """The channel without a delivery: the settlement itself writes the inbox message."""
@@ -64,7 +68,7 @@ def settle(
 def _told(settlement: Settlement, ending: AttemptResult, previous: Run | None) -> Settlement:
     """Make an outcome quiet that the user is not to be told of: it counts as read, and goes to no channel."""
     message, claim = settlement.inbox, settlement.claim
-    if message is None or claim is None:
+    if message is None or claim is None or settlement.asks:
         return settlement
     asked = isinstance(ending, Done) and ending.quiet and not _has_failed(settlement)
     if settlement.pauses:
@@ -159,6 +163,8 @@ def _failing(claim: Claim, ending: Retry, now: datetime, jitter: float) -> Settl
 
 
 def _suspended(claim: Claim, ending: Wait | Yielded, now: datetime) -> Settlement:
+    if isinstance(ending, Wait) and ending.approval:
+        return _asking(claim, ending, now)
     return Settlement(
         claim.run.id,
         claim.run.attempt,
@@ -176,8 +182,17 @@ def _suspended(claim: Claim, ending: Wait | Yielded, now: datetime) -> Settlemen
     )
 
 
+def _asking(claim: Claim, ending: Wait, now: datetime) -> Settlement:
+    """Return the end of an attempt that asks the user: its answer, given by anyone or by default, wakes the run."""
+    ends_at = max(now, now + ending.by if isinstance(ending.by, timedelta) else ending.by)
+    approval = Approval(claim.run.id, claim.run.attempt, ending.approval, ending.default, now, ends_at)
+    told = question_of(claim.task, claim.run, approval)
+    waits = replace(ending, approval="", until=ends_at + ANSWER_GRACE, reason=ending.reason or ending.approval)
+    return replace(_suspended(claim, waits, now), asks=approval, inbox=told.message, deliveries=told.deliveries)
+
+
 def _until(ending: Wait | Yielded, now: datetime) -> datetime:
-    if isinstance(ending, Yielded):
+    if isinstance(ending, Yielded) or ending.until is None:
         return now
     return max(now, now + ending.until if isinstance(ending.until, timedelta) else ending.until)
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Coroutine
 from datetime import timedelta
 from typing import Any, Final
 
+from duetime.scheduler.approvals.approval import as_answer
 from duetime.scheduler.errors import DuetimeError
 from duetime.scheduler.handlers import Context, Handler, Handlers, Link, explain, run_handler, tracebacks
 from duetime.scheduler.handlers.contract.expectation import Expectations
@@ -162,6 +163,7 @@ class Executor:
             now=self._store.now,
             secret=secret,
             inputs=lambda: self._store.dependencies.results(held.claim.task.tenant, held.claim.task.id),
+            approval=lambda: as_answer(self._store.approvals.answered(held.claim.task.tenant, run_id)),
         )
 
 

@@ -31,6 +31,10 @@ class Approvals:
             return {}
         return self._database.read(lambda connection: questions.open_of(connection, tenant, run_ids))
 
+    def answered(self, tenant: str, run_id: str) -> Approval | None:
+        """Return what the handler of a run asked last, and was answered."""
+        return self._database.read(lambda connection: questions.answered(connection, tenant, run_id))
+
     def answer(
         self,
         tenant: str,

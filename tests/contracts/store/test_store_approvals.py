@@ -9,13 +9,14 @@ from functools import partial
 from typing import Any
 
 import pytest
-from duetime.scheduler.approvals.approval import Approval
+from duetime.scheduler.approvals.approval import Approval, as_answer
 from duetime.scheduler.chain.dependency import Dependency
 from duetime.scheduler.errors import Refused
 from duetime.scheduler.events import Event, EventFilter, EventKind
+from duetime.scheduler.outcomes import Done, Wait
 from duetime.scheduler.records import Change
 from duetime.scheduler.rules import changes
-from duetime.scheduler.rules.settlement import concluded
+from duetime.scheduler.rules.settlement import concluded, settle
 from duetime.scheduler.run_records import Start
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import ApprovalAnswer, State
@@ -242,3 +243,49 @@ def test_it_holds_nothing_while_it_waits(store: Store) -> None:
     record = asking(store)
     assert store.claims.make_ready(limit=9) == []
     assert store.claims.start([Start(record.run.id)], worker="w1", epoch=None, lease=LEASE) == []
+
+
+def asked_by_its_handler(store: Store, **more: Any) -> TaskRecord:
+    claim = restarted(store, added(store))
+    wait = Wait(approval="Send 40 mails?", by=HOUR, checkpoint={"drafts": 40}, **more)
+    store.claims.settle([settle(claim, wait, now=store.now(), jitter=0.5)])
+    return store.tasks.get(TENANT, claim.task.id)
+
+
+@pytest.mark.parametrize("given", [APPROVE, REJECT])
+def test_a_handler_asks_and_goes_on_with_the_answer(store: Store, clock: Clock, given: ApprovalAnswer) -> None:
+    record = asked_by_its_handler(store)
+    assert (record.run.state, inbox(store)) == (State.SUSPENDED, [(State.WAITING, "Send 40 mails?")])
+    assert store.approvals.answered(TENANT, record.run.id) is None
+    with pytest.raises(Refused, match="waits for an approval"):
+        change(store, record, EventKind.RUN_NOW, partial(changes.run_now, now=clock()))
+    clock.forward(minutes=5)
+    found = answer(store, record, given, reason="go on")
+    assert (found.run.state, found.run.wake_at, inbox(store)) == (State.SUSPENDED, clock(), [])
+    claim = restarted(store, record)
+    assert (claim.run.attempt, claim.run.checkpoint) == (2, {"drafts": 40})
+    assert as_answer(store.approvals.answered(TENANT, record.run.id)) == {
+        "answer": given.value, "by": "bob", "reason": "go on",
+    }  # fmt: skip
+    store.claims.settle([settle(claim, Done("sent"), now=clock(), jitter=0.5)])
+    assert inbox(store) == [(State.SUCCEEDED, "sent")]
+
+
+def test_a_handler_reads_the_default_answer_when_nobody_gave_one(store: Store, clock: Clock) -> None:
+    record = asked_by_its_handler(store)
+    clock.forward(hours=1)
+    assert store.claims.make_ready(limit=9) == []
+    assert store.approvals.expire(limit=9) == [record.task.id]
+    [ready] = store.claims.make_ready(limit=9)
+    assert ready.run_id == record.run.id
+    found = as_answer(store.approvals.answered(TENANT, record.run.id))
+    assert found is not None
+    assert (found["answer"], found["by"]) == ("reject", "duetime")
+
+
+def test_a_cancelled_run_takes_the_question_of_its_handler_back(store: Store, clock: Clock) -> None:
+    record = asked_by_its_handler(store)
+    change(store, record, EventKind.CANCELLED, partial(changes.cancel, now=clock()))
+    assert inbox(store) == []
+    clock.forward(hours=1)
+    assert store.approvals.expire(limit=9) == []

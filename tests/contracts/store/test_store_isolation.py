@@ -160,6 +160,7 @@ def calls(store: Store, task_id: str, run_id: str, tenant: str) -> dict[str, lis
         "chains.get": [lambda: store.chains.get(tenant, CHAIN)],
         "chains.names": [lambda: store.chains.names(tenant, [task_id])],
         "approvals.open_of": [lambda: store.approvals.open_of(tenant, [run_id])],
+        "approvals.answered": [lambda: store.approvals.answered(tenant, run_id)],
         "approvals.answer": [
             partial(store.approvals.answer, tenant, task_id, each, actor="m") for each in ApprovalAnswer
         ],
@@ -259,8 +260,10 @@ def fill(store: Store) -> tuple[str, str]:
     store.batches.change(THEIRS, [series.task.id], PAUSED, BATCH)
     store.audit.record(AuditEntry(THEIRS, AuditKind.POOL_SET, CANARY, CANARY, CANARY, CANARY, {CANARY: CANARY}))
     look = Look(1.0, 0, 1, (0.0,) * 5, (2.0,) * 5, (None,) * 5, 3, Contender(run.id, 1.0, THEIRS))
-    asked = {"run_id": run.id, "attempt": 1, "question": CANARY, "default": ApprovalAnswer.REJECT, "asked_at": NOON}
-    store._database.write(lambda connection: connection.execute(insert(approvals), [asked]))
+    asked: dict[str, Any] = {"run_id": run.id, "question": CANARY, "default": ApprovalAnswer.REJECT, "asked_at": NOON}
+    answered = {"attempt": 2, "closed_at": NOON, "answer": ApprovalAnswer.APPROVE, "answered_by": CANARY}
+    rows = [{**asked, **dict.fromkeys(answered), "attempt": 1}, {**asked, **answered}]
+    store._database.write(lambda connection: connection.execute(insert(approvals), rows))
     store.decisions.add([Decision(f"d_{CANARY}", NOON, THEIRS, task.id, run.id, CANARY, look)])
     while store.search.advance() or store.audit_chain.seal():
         pass

@@ -44,12 +44,16 @@ UNANSWERED: ColumnElement[bool] = (
 """Runs for which a question is open."""
 
 _IDS: BindParameter[Sequence[str]] = bindparam("run_ids", expanding=True)
-_ASK = Batch(insert(approvals), [column.name for column in APPROVAL])
+ASK = Batch(insert(approvals), [column.name for column in APPROVAL])
 _MESSAGES = Batch(insert(inbox), [column.name for column in MESSAGE])
 _DELIVERIES = Batch(insert(deliveries), [column.name for column in DELIVERY])
 _OPEN_OF = select(approvals.c.run_id).where(approvals.c.run_id.in_(_IDS), OPEN)
 _NEWEST = (
     select(*APPROVAL).where(approvals.c.run_id == bindparam("of_run")).order_by(approvals.c.attempt.desc()).limit(1)
+)
+_BEFORE_ALL = select(*APPROVAL).where(approvals.c.run_id == bindparam("of_run"), approvals.c.attempt == 0)
+_LATEST = _NEWEST.join_from(approvals, runs, runs.c.id == approvals.c.run_id).where(
+    runs.c.tenant == bindparam("tenant"), approvals.c.attempt > 0, approvals.c.closed_at.is_not(None)
 )
 _OF_RUNS = (
     select(*APPROVAL)
@@ -75,7 +79,7 @@ _BEFORE_START = frozenset({State.WAITING, State.SUSPENDED})
 def ask(connection: Connection, asked: Iterable[tuple[Task, Run, Approval]]) -> None:
     """Store approvals of stored runs, and tell the owners of their tasks what is asked."""
     found = list(asked)
-    _ASK.run(connection, [_values(approval) for _, _, approval in found])
+    ASK.run(connection, [values_of(approval) for _, _, approval in found])
     tell(connection, [question_of(*each) for each in found if each[2].is_open])
 
 
@@ -93,6 +97,12 @@ def unanswered(connection: Connection, run_ids: Sequence[str]) -> set[str]:
 def newest(connection: Connection, run_id: str) -> Approval | None:
     """Return what was asked last for a run."""
     found = unreadable.values(connection, _NEWEST, Approval, APPROVAL, {"of_run": run_id})
+    return found[0][0] if found else None
+
+
+def answered(connection: Connection, tenant: str, run_id: str) -> Approval | None:
+    """Return what the handler of a run asked last, and was answered."""
+    found = unreadable.values(connection, _LATEST, Approval, APPROVAL, {"of_run": run_id, "tenant": tenant})
     return found[0][0] if found else None
 
 
@@ -157,9 +167,9 @@ def carry_over(connection: Connection, pairs: Iterable[tuple[Task, Run, Run]], n
 
 def _of_task(connection: Connection, run: Run) -> Approval | None:
     """Return what the task of a run asks before its start; None for a question of its handler."""
-    approval = newest(connection, run.id)
-    return approval if approval is not None and approval.attempt == 0 else None
+    found = unreadable.values(connection, _BEFORE_ALL, Approval, APPROVAL, {"of_run": run.id})
+    return found[0][0] if found else None
 
 
-def _values(approval: Approval) -> dict[str, Any]:
+def values_of(approval: Approval) -> dict[str, Any]:
     return {field.name: getattr(approval, field.name) for field in fields(approval)}

@@ -116,6 +116,7 @@ def _following(connection: Connection, endings: Sequence[AttemptEnd], now: datet
         event_log.appending(connection, [entry for ending in endings for entry in ending_events.entries(ending, now)]),
         (_SUPERSEDE, [_origin(ending.claim) for ending in endings if _supersedes(ending)]),
         (_LETTERS, [_letter(ending, now) for ending in endings if ending.settlement.dead_letter]),
+        (questions.ASK, [questions.values_of(ending.settlement.asks) for ending in endings if ending.settlement.asks]),
         (_MESSAGES, [message_values(ending.settlement.inbox) for ending in endings if ending.settlement.inbox]),
         (_DELIVERIES, [delivery_values(each) for ending in endings for each in ending.settlement.deliveries]),
         (_USAGE, [row for ending in endings for row in _usage_rows(ending, now)]),
