@@ -59,8 +59,7 @@ ActionOnTask = Literal["snooze", "run_now", "skip_next", "undo", "done", "approv
 ACTIONS_OF_AGENTS: Final = ("snooze", "run_now", "skip_next", "undo", "done")
 """Actions that models see where a host draws no cards: an agent does not approve its own work."""
 
-REMINDER_ACTION = "reminder"
-"""The action that delivers a message, and does no work."""
+REMINDER_ACTION = "reminder"  # delivers a message, and does no work
 
 _ENCODE = json.JSONEncoder(default=str, sort_keys=True).encode
 
@@ -92,10 +91,9 @@ class Request:
     """The arguments of one schedule call; docs/tools.md says what each accepts.
 
     A naive datetime is a wall time in `timezone`; a timedelta counts from now, but for `deadline` from when a run is
-    due. A number as `estimate` counts seconds. `needs` are units by pool. `after` has ids of tasks. `steps` make a
-    chain, with a task for each; all but action, payload, estimate and needs holds for all of them. An `approval` that
-    is True asks without an end. `raw` are the arguments as an agent sent them: given without an `idempotency_key`, a
-    repeat of the same call within 60 s returns the first task.
+    due. A number as `estimate` counts seconds. Of `steps` each gets all but action, payload, estimate and needs. An
+    `approval` that is True asks without an end. `raw` are the arguments as an agent sent them: without an
+    `idempotency_key`, a repeat within 60 s returns the first task.
     """
 
     title: str
@@ -124,6 +122,7 @@ class Request:
     steps: Sequence[StepArguments] = ()
     repeat_policy: Mapping[str, Any] | None = None
     approval: ApprovalRequest | bool | None = None
+    wait_for: Mapping[str, Any] | None = None
     dry_run: bool = False
     raw: Mapping[str, Json] | None = None
 
@@ -194,6 +193,7 @@ class ScheduleArguments(TaskArguments, total=False):
     valid_output: Mapping[str, Json] | None
     steps: Sequence[StepArguments]
     approval: ApprovalRequest | bool | None
+    wait_for: Mapping[str, Any] | None
     dry_run: bool
     raw: Mapping[str, Json] | None
 

@@ -22,6 +22,7 @@ class WaitKind(StrEnum):
     RESUME = "resume"
     TASK = "task"
     APPROVAL = "approval"
+    EVENT = "event"
     STOP = "stop"
     ATTEMPT = "attempt"
     STEP = "step"
@@ -43,7 +44,8 @@ class WaitReason:
     """One reason why a run waits: the sentence, and the same as data for who speaks another language.
 
     `until` is when it ends, where that is known; `after` is what the handler said last, or the error. `task`, `title`
-    and `state` are those of a task that it comes after; `title` of an approval is the question.
+    and `state` are those of a task that it comes after; `title` of an approval is the question, `event` the name of the
+    event that it waits for.
     """
 
     kind: WaitKind
@@ -54,6 +56,7 @@ class WaitReason:
     task: str | None = None
     title: str | None = None
     state: str | None = None
+    event: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

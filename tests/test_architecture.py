@@ -49,6 +49,7 @@ WORDS = {
     "view_parts",
     "views",
     "run_records",
+    "signal",
 }
 SDK_MODULE = "server/protocol/sdk.py"
 DIALECT_MODULE = "scheduler/store/schema/types.py"

@@ -21,6 +21,7 @@ from duetime.tools.output_schema import output_schema
 from duetime.tools.reschedule_task import RESCHEDULE_TASK
 from duetime.tools.results import CODE, apology, refusal
 from duetime.tools.schedule_task import REMINDER, Actions, schedule_task
+from duetime.tools.send_event import SEND_EVENT
 from duetime.tools.threads import cross
 from duetime.widgets.cards import Card, cards
 from mcp.server.mcpserver.tools import Tool
@@ -126,6 +127,7 @@ def definitions(actions: Actions, pools: Sequence[str] = ()) -> tuple[AnyDefinit
         RESCHEDULE_TASK,
         CANCEL_TASK,
         CHANGE_TASKS,
+        SEND_EVENT,
         ACT_ON_TASK,
     )
 
@@ -145,7 +147,7 @@ def make_tools(
     """
     known = {card.uri for card in (cards() if served is None else served)}
     found = definitions(actions, pools)
-    if missing := [tool.name for tool in found if tool.card not in known]:
+    if missing := [tool.name for tool in found if tool.card and tool.card not in known]:
         raise ValueError(f"no resource has the cards of {', '.join(missing)}")
     return [StrictTool.of(definition, scheduler, caller, observe) for definition in found]
 

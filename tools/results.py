@@ -15,6 +15,7 @@ from duetime.scheduler.bulk.change import BulkResult
 from duetime.scheduler.errors import DuetimeError
 from duetime.scheduler.events import EventPage
 from duetime.scheduler.remedies import PLAIN
+from duetime.scheduler.signal.signal import SentSignal
 from duetime.scheduler.task import Attempt, Json
 from duetime.scheduler.views import TaskPage, TaskView
 from duetime.widgets.tool_words import TOOL_WORDS
@@ -70,6 +71,15 @@ def bulk_answer(result: BulkResult) -> CallToolResult:
     from duetime.widgets.payload import as_json  # noqa: PLC0415 - not before the first call
 
     return answer(as_json(bulk_payload(result)), bulk_text(result))
+
+
+def sent_answer(sent: SentSignal) -> CallToolResult:
+    """Answer with what an event did."""
+    from duetime.widgets.payload import as_json  # noqa: PLC0415 - not before the first call
+    from duetime.widgets.sent_event import sent_event_payload, sent_event_text  # noqa: PLC0415 - likewise
+
+    payload = sent_event_payload(sent)
+    return answer(as_json(payload), sent_event_text(payload))
 
 
 def history_part(attempts: Sequence[Attempt], page: EventPage, zone: str) -> HistoryPart:

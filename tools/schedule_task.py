@@ -14,7 +14,7 @@ from duetime.scheduler.rules.retry import retry_policy
 from duetime.tools.arguments.approval import ApprovalTerms
 from duetime.tools.arguments.arguments import Argument
 from duetime.tools.arguments.steps import STEPS, VALID_OUTPUT
-from duetime.tools.arguments.types import Choice, Flag, Text, Texts
+from duetime.tools.arguments.types import Choice, Flag, Object, Text, Texts
 from duetime.tools.definition import (
     DEADLINE,
     DEADLINE_TYPE,
@@ -109,6 +109,13 @@ _HANDLING = (
     STEPS,
     Argument(
         "approval", ApprovalTerms(), "Ask the user first", "approval={'question': 'Pay 90 EUR?', 'by': '2 hours'}"
+    ),
+    Argument(
+        "wait_for",
+        Object(),
+        "Wait for an event: {event, match: members of its data, {'order.id': 7}; timeout: '2 days'; lookback; "
+        "on_timeout: expire|run|skip; or_when: true = it or when}",
+        "wait_for={'event': 'paid', 'timeout': '2 days'}",
     ),
     Argument("dry_run", Flag(), "Only show what would be scheduled", "dry_run=true"),
 )

@@ -34,6 +34,7 @@ from duetime.widgets.outcome import (
 from duetime.widgets.quote import cut
 from duetime.widgets.repeat_policy import policy_part
 from duetime.widgets.schema.history_parts import HistoryPart
+from duetime.widgets.schema.part import PayloadPart
 from duetime.widgets.schema.run_parts import LastRun, WaitPart
 from duetime.widgets.schema.task import DRY_RUN_ID, TaskPayload, TaskWords
 from duetime.widgets.schema.task_list import ClashMember, ClashPart, ListRow, TaskListPayload
@@ -47,7 +48,7 @@ MAX_CLASH_MEMBERS = 5
 DRY_RUN = Translatable.of(NoteKind.DRY_RUN, "dry run: nothing was stored")
 
 
-def as_json(payload: TaskPayload | TaskListPayload | TaskWords) -> dict[str, Any]:
+def as_json(payload: PayloadPart | TaskListPayload | TaskWords) -> dict[str, Any]:
     """Return the payload as it goes over the wire: plain JSON values, absent parts left out."""
     return payload.model_dump(mode="json", by_alias=True, exclude_none=True)
 
@@ -226,7 +227,16 @@ def _wait(wait: WaitReason) -> WaitPart:
     after = cut(wait.after, MAX_SENTENCE_CHARS) if wait.after else None
     title = cut(wait.title, MAX_SENTENCE_CHARS) if wait.title else None
     state = State(wait.state) if wait.state else None
-    return WaitPart(kind=wait.kind, pool=wait.pool, until=until, after=after, task=wait.task, title=title, state=state)
+    return WaitPart(
+        kind=wait.kind,
+        pool=wait.pool,
+        until=until,
+        after=after,
+        task=wait.task,
+        title=title,
+        state=state,
+        event=wait.event,
+    )
 
 
 def _last_failure(record: TaskRecord, page: TaskPage) -> LastRun | None:

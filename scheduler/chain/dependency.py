@@ -1,4 +1,4 @@
-"""Dependencies: a task that comes after others waits until each of them has ended."""
+"""Dependencies: a task that comes after others waits until each of them has ended; and it may wait for a signal."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 from duetime.scheduler.approvals.approval import Approval
 from duetime.scheduler.records import NewTask
 from duetime.scheduler.request import AfterFailure
+from duetime.scheduler.signal.signal import SignalWait
 from duetime.scheduler.task import Json, State
 
 MAX_UPSTREAMS: Final = 50
@@ -26,10 +27,11 @@ class Dependency:
 
 @dataclass(frozen=True, slots=True)
 class DependentTask(NewTask):
-    """A new task that waits for others, or for an approval; its run has to be stored as waiting."""
+    """A new task that waits for others, for an approval or for a signal; its run has to be stored as waiting."""
 
     after: tuple[Dependency, ...] = ()
     approval: Approval | None = None
+    wait: SignalWait | None = None
 
 
 class Upstream(NamedTuple):

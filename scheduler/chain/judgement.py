@@ -1,4 +1,4 @@
-"""Decides whether a run that comes after other tasks may go, ends, or waits on."""
+"""Decides whether a run that waits for other tasks and for a signal may go, ends, or waits on."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from duetime.scheduler.request import AfterFailure
+from duetime.scheduler.signal.signal import KeptWait, OnTimeout, ReceivedSignal
 from duetime.scheduler.task import State
 
 _INHERITED: Final[Mapping[State, State]] = {State.CANCELLED: State.CANCELLED, State.SKIPPED: State.SKIPPED}
@@ -25,10 +26,18 @@ class DependencyLink(NamedTuple):
 
 
 class LinkVerdict(NamedTuple):
-    """The consequence for the waiting run: the state it moves to, because of `link`; None while it waits on."""
+    """The consequence for the waiting run: the state it moves to; None while it waits on.
+
+    The reason is `link`, or `words` where that is a signal, or the lack of one.
+    """
 
     to: State | None
     link: DependencyLink | None = None
+    words: str = ""
+
+    @property
+    def reason(self) -> str:
+        return self.words or in_words(self.link)
 
 
 def end_after(outcome: State, after_failure: AfterFailure) -> State | None:
@@ -41,14 +50,31 @@ def end_after(outcome: State, after_failure: AfterFailure) -> State | None:
     return State.SKIPPED if after_failure is AfterFailure.SKIP else _INHERITED.get(outcome, State.FAILED)
 
 
-def judge(links: Iterable[DependencyLink], *, asked: bool = False) -> LinkVerdict:
-    """Return what follows for a waiting run: a bad end decides, the last good one frees unless approval is `asked`."""
-    known = list(links)
+def judge(links: Iterable[DependencyLink], awaited: KeptWait | None = None, *, asked: bool = False) -> LinkVerdict:
+    """Return what follows from all that a run waits for: a bad end decides, the last good one or the signal frees.
+
+    Nothing frees it while approval is `asked`.
+    """
+    by_links = _by_links(list(links))
+    if by_links.to not in {None, State.SCHEDULED}:
+        return by_links
+    if awaited and awaited.timed_out and (ends := _TOO_LATE.get(awaited.wait.on_timeout)):
+        return LinkVerdict(ends, words=too_late_in_words(awaited))
+    if asked or by_links.to is None or (awaited and awaited.is_open):
+        return LinkVerdict(None)
+    if awaited is None:
+        return by_links
+    said = came_in_words(awaited.signal) if awaited.signal else too_late_in_words(awaited)
+    also = [in_words(by_links.link)] if by_links.link else []
+    return LinkVerdict(State.SCHEDULED, by_links.link, "; ".join([*also, said]))
+
+
+def _by_links(known: list[DependencyLink]) -> LinkVerdict:
     for link in known:
         ends = end_after(link.outcome, link.after_failure) if link.outcome else None
         if ends:
             return LinkVerdict(ends, link)
-    if asked or any(link.outcome is None for link in known):
+    if any(link.outcome is None for link in known):
         return LinkVerdict(None)
     return LinkVerdict(State.SCHEDULED, known[-1] if known else None)
 
@@ -63,6 +89,18 @@ def in_words(link: DependencyLink | None) -> str:
     return f"{named} {_ENDED.get(link.outcome or State.CANCELLED, 'ended')}"
 
 
+def came_in_words(signal: ReceivedSignal) -> str:
+    """Return what a signal did, as the reason of what follows."""
+    return f"the event {signal.name!r} came ({signal.id})"
+
+
+def too_late_in_words(awaited: KeptWait) -> str:
+    """Return that no signal has come, as the reason of what follows."""
+    name = awaited.wait.name
+    return f"its time came before the event {name!r}" if awaited.wait.at_once else f"no event {name!r} came in time"
+
+
+_TOO_LATE: Final[Mapping[OnTimeout, State]] = {OnTimeout.EXPIRE: State.EXPIRED, OnTimeout.SKIP: State.SKIPPED}
 _ENDED: Final[Mapping[State, str]] = {
     State.SUCCEEDED: "succeeded",
     State.FAILED: "failed",

@@ -147,11 +147,11 @@ class Dispatcher:
 
     def _look(self) -> float:
         times = self._store.claims.next_times()
-        due, lost = self._until(times.wake_at), self._until(times.drop_at)
+        due, lost = self._until(times.wake_at), min(self._until(times.drop_at), self._until(times.late_at))
         early = due - READY_AHEAD.total_seconds()
         if min(early, lost) > 0:
             return min(early, lost, MAX_DISPATCH_SLEEP_S)
-        dropped = lost <= 0 and self._drop()
+        dropped = lost <= 0 and (self._drop() | self._end_waits())
         ready = early <= 0 and self._make_ready()
         if ready or dropped:
             return 0.0
@@ -208,6 +208,12 @@ class Dispatcher:
         self._notifier.changed([run.task_id for run in expired])
         self._notifier.happened([self._event(run.run_id) for run in expired])
         return bool(expired or late)
+
+    def _end_waits(self) -> bool:
+        """End the waits for signals that have not come in time."""
+        late = self._store.signals.end_late(limit=MAX_RUNS_PER_BATCH)
+        self._notifier.changed(late)
+        return bool(late)
 
     def _conclude(self, claim: Claim, end: Settlement) -> Settlement:
         if claim.run.state is State.READY and (waited := self._last_waited_for(claim)):

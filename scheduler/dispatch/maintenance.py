@@ -60,7 +60,7 @@ class Maintenance:
     only attempts whose lease nobody renews for half a minute, because other processes see the jump later.
 
     The same step gives approvals their default answers, and removes expired leases from the queue; a run that had not
-    started returns at once. Once an hour it removes expired idempotency keys.
+    started returns at once. Once an hour it removes expired idempotency keys and signals.
     """
 
     def __init__(
@@ -199,5 +199,8 @@ class Maintenance:
 
     def _forget(self) -> None:
         now = self._store.now()
-        if now >= self._forget_at and self._store.tasks.forget_keys(limit=_MAX_KEYS_FORGOTTEN) < _MAX_KEYS_FORGOTTEN:
+        if now < self._forget_at:
+            return
+        most = _MAX_KEYS_FORGOTTEN
+        if max(self._store.tasks.forget_keys(limit=most), self._store.signals.forget(limit=most)) < most:
             self._forget_at = now + KEY_CLEANUP_INTERVAL

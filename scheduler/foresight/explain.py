@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 from duetime.scheduler.approvals.approval import Approval
 from duetime.scheduler.chain.dependency import Upstream
-from duetime.scheduler.foresight.reasons.before_start import asked, behind
+from duetime.scheduler.foresight.reasons.before_start import asked, behind, until_event
 from duetime.scheduler.queue import MAX_RUNS_COUNTED_AHEAD, Explanation, Shortage, ThreadUse, Why
 from duetime.scheduler.queue.remote import NoAnswer
 from duetime.scheduler.remedies import PAUSED
@@ -17,6 +17,7 @@ from duetime.scheduler.rules.limits.pool import Pool, in_full
 from duetime.scheduler.rules.retry import attempt_in_words
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.rules.time.times import describe, relative
+from duetime.scheduler.signal.signal import KeptWait
 from duetime.scheduler.task import State, Tier
 from duetime.scheduler.view_parts import WaitKind, WaitReason
 from duetime.scheduler.views import TaskRecord
@@ -36,7 +37,7 @@ class RunFacts:
 
     `silence` is why the queue did not answer, where it did not; `working` whether any worker is up to run something,
     `known` whether one has a handler for the task's action; `upstreams` are what the task comes after, `approval` is
-    what the user is asked.
+    what the user is asked, `awaited` the event that it waits for.
     """
 
     queue: Explanation | None = None
@@ -47,6 +48,7 @@ class RunFacts:
     known: bool = True
     upstreams: tuple[Upstream, ...] = ()
     approval: Approval | None = None
+    awaited: KeptWait | None = None
 
 
 def waiting_for(record: TaskRecord, now: datetime, facts: RunFacts | None = None) -> tuple[str, ...]:
@@ -73,8 +75,13 @@ def waits_of(record: TaskRecord, now: datetime, facts: RunFacts | None = None) -
 
 def _unstarted(record: TaskRecord, now: datetime, facts: RunFacts | None) -> Iterator[WaitReason]:
     yield from _timed(record, now)
+    if record.run.state is not State.WAITING:
+        return
     upstreams = [each for each in facts.upstreams if each.is_open] if facts else []
-    if record.run.state is State.WAITING and (upstreams or facts is None or facts.approval is None):
+    awaited = facts.awaited if facts and facts.awaited and facts.awaited.is_open else None
+    if awaited is not None:
+        yield until_event(awaited.wait, record.task.timezone, now)
+    if upstreams or facts is None or (facts.approval is None and awaited is None):
         yield from behind(upstreams)
 
 

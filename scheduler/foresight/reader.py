@@ -182,9 +182,9 @@ class Reader(RunReader):
         task, run = record.task, record.run
         approval = self._asked([record]).get(run.id)
         if run.state is State.WAITING:
-            return RunFacts(
-                upstreams=tuple(self._store.dependencies.upstreams(task.tenant, task.id)), approval=approval
-            )
+            upstreams = tuple(self._store.dependencies.upstreams(task.tenant, task.id))
+            awaited = self._store.signals.wait_of(task.tenant, task.id)
+            return RunFacts(upstreams=upstreams, approval=approval, awaited=awaited)
         if approval is not None:
             return RunFacts(approval=approval)
         return self._explainer.facts(record) if self._explainer else RunFacts(silence=NoAnswer.NOBODY)

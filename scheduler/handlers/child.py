@@ -81,7 +81,10 @@ class ParentPipe:
     def link(self) -> Link:
         asked: dict[str, Any] = {
             name: partial(self.ask, name)
-            for name in ("save", "report", "use", "busy", "cancelled", "should_yield", "secret", "inputs", "approval")
+            for name in (
+                *("save", "report", "use", "busy", "cancelled", "should_yield", "secret", "inputs"),
+                *("approval", "event"),
+            )
         }
         return Link(**asked, now=lambda: datetime.fromisoformat(self.ask("now")))
 

@@ -13,6 +13,7 @@ from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.outcomes import Wait
 from duetime.scheduler.rules.sanitize import check_json, clean_text
 from duetime.scheduler.runtime.secret_mask import learn_secret, masked, masked_json
+from duetime.scheduler.signal.signal import ReceivedSignal
 from duetime.scheduler.task import Json, Run, Task
 
 PROGRESS_PACE: Final = timedelta(milliseconds=200)
@@ -46,6 +47,10 @@ def _no_answer() -> None:
     return None
 
 
+def _no_event() -> Mapping[str, Any] | None:
+    return None
+
+
 def _no_secret(name: str, _host: str | None) -> str:
     raise SecretUnavailable(name, "this context has none; a test gives Link(secret=...)")
 
@@ -69,6 +74,7 @@ class Link:
     secret: Callable[[str, str | None], str] = _no_secret
     inputs: Callable[[], Mapping[str, Json]] = _no_inputs
     approval: Callable[[], Mapping[str, Json] | None] = _no_answer
+    event: Callable[[], Mapping[str, Any] | None] = _no_event
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,6 +192,15 @@ class Context:
         `answer` is `approve` or `reject`; `by` is the user, or `duetime` for the default answer.
         """
         return self.link.approval()
+
+    @property
+    def event(self) -> ReceivedSignal | None:
+        """The event that this run waited for last, with its `name`, `id`, `data` and `at`; None when none came in time.
+
+        Each look reads it from the database.
+        """
+        found = self.link.event()
+        return None if found is None else ReceivedSignal.from_json(found)
 
     def checkpoint(self, state: Json) -> bool:
         """Save `state` (JSON of at most 64 KiB) for the next attempt; False when this attempt lost its run.

@@ -34,6 +34,8 @@ from duetime.scheduler.rules.estimates import EstimateLookup, declared_estimate
 from duetime.scheduler.rules.occurrences import dated, delay_of
 from duetime.scheduler.rules.recurrence.recurrence import Recurrence
 from duetime.scheduler.rules.sanitize import check_text
+from duetime.scheduler.rules.signals.signal_waits import signal_wait_of
+from duetime.scheduler.signal.signal import SignalWait
 from duetime.scheduler.task import Json, Notify, RetryPolicy, Run, State, Task
 from duetime.scheduler.translatable import as_assumed
 
@@ -51,11 +53,12 @@ class Plan:
     """Of a reminder: the actions that do more than remind."""
     after: tuple[Dependency, ...] = ()
     approval: Approval | None = None
+    wait: SignalWait | None = None
 
     def new_task(self, task: Task, actor: str, via: str | None) -> NewTask:
         """Return what is to be stored: `task` is that of the plan, as it is by now."""
-        if self.after or self.approval:
-            return DependentTask(task, self.run, actor, self.key, via, self.after, self.approval)
+        if self.after or self.approval or self.wait:
+            return DependentTask(task, self.run, actor, self.key, via, self.after, self.approval, self.wait)
         return NewTask(task, self.run, actor, self.key, via)
 
 
@@ -102,14 +105,17 @@ class Planner:
         approval = problems.of(approval_of, request, now, self.times.zone_of(request)) if request.approval else None
         problems.of(check_expected, request, self.handlers)
         problems.of(follow_up_of, request, self.channels)
+        wait = problems.of(signal_wait_of, request, timing.first if timing else now, now)
         for check in (check_key, check_retry, self._check_deliver_to, check_labels, check_notify):
             problems.of(check, request)
         if timing is None or payload is None or demand is None or after is None or problems:
             raise problems.error()
         plan = self._planned(request, payload, timing, demand, by=by, now=now, beside=beside)
+        if not (after or approval or wait):
+            return plan
         if approval is not None:
             approval = replace(approval, run_id=plan.run.id)
-        return replace(plan, run=_waiting(plan), after=after, approval=approval) if after or approval else plan
+        return replace(plan, run=_waiting(plan), after=after, approval=approval, wait=wait)
 
     def payload(self, action: str, payload: Mapping[str, Json], tenant: str) -> Mapping[str, Json]:
         """Check a payload by the bounds, the handler's schema and the tenant's secrets; return it with defaults."""
@@ -206,6 +212,6 @@ def first_run(task: Task, scheduled_for: datetime) -> Run:
 
 
 def _waiting(plan: Plan) -> Run:
-    """Return the run as it waits for tasks or an approval; a relative deadline counts from when it goes on."""
+    """Return the run as it waits for what comes first; a relative deadline counts from when it goes on."""
     drop_at = None if plan.task.deadline_after is not None else plan.run.drop_at
     return replace(plan.run, state=State.WAITING, wake_at=None, drop_at=drop_at)

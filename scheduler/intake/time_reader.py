@@ -68,7 +68,8 @@ class TimeReader:
             return resolve_moment(request.when, now=now, zone=zone, argument="when", frame=self.frame(request.timezone))
         if request.repeat is not None:
             return None
-        if request.action != REMINDER_ACTION or request.after or request.approval:
+        waits = request.after or request.approval or request.wait_for
+        if request.action != REMINDER_ACTION or waits:
             return resolve_moment(timedelta(0), now=now, zone=zone, argument="when")
         raise InvalidArgument(
             "when", "a reminder needs a time", accepted="a time or a duration from now", example="when='in 2 hours'"

@@ -9,6 +9,7 @@ from typing import Unpack
 
 from duetime.scheduler.dispatch.fast_path import FastPath
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments
+from duetime.scheduler.foresight.explain import RunFacts
 from duetime.scheduler.foresight.explainer import Explainer
 from duetime.scheduler.foresight.task_view import chain_view, repeats, view_of, warned
 from duetime.scheduler.ids import new_task_id
@@ -25,13 +26,14 @@ from duetime.scheduler.request import (
 )
 from duetime.scheduler.runtime import failpoints
 from duetime.scheduler.runtime.traces import NO_TRACING, SchedulingSpan, Tracing
-from duetime.scheduler.service.chains import ChainService
+from duetime.scheduler.service.signals import SignalService
+from duetime.scheduler.signal.signal import KeptWait
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import State, Task
 from duetime.scheduler.views import TaskRecord, TaskView
 
 
-class Scheduler(ChainService):
+class Scheduler(SignalService):
     """Schedule, read and change tasks. Thread-safe; every method is synchronous and returns what is stored.
 
     Methods raise the errors of `duetime.scheduler.errors`: InvalidArgument(s) for what cannot be understood,
@@ -80,14 +82,15 @@ class Scheduler(ChainService):
             return view_of(planned, now, created=False, warnings=(repeats(planned),))
         if request.dry_run:
             tried = TaskRecord(planned.task, planned.run)
-            return view_of(tried, now, warnings=planned.warnings, other_actions=planned.other_actions)
+            facts = RunFacts(awaited=KeptWait(planned.wait)) if planned.wait else None
+            said, others = planned.warnings, planned.other_actions
+            return view_of(tried, now, warnings=said, facts=facts, other_actions=others)
         self._quotas.admit(self._store.tasks, by.tenant, [planned], now)
         run = self._fast_path.forward(planned.run, now) if self._fast_path else planned.run
         with self._tracing.scheduling([planned.task]) as span:
             task, told = _traced(planned.task, span), by.acting(self._via)
-            added = self._store.tasks.add(
-                task, run, key=planned.key, after=planned.after, approval=planned.approval, **told
-            )
+            after, approval, wait = planned.after, planned.approval, planned.wait
+            added = self._store.tasks.add(task, run, key=planned.key, after=after, approval=approval, wait=wait, **told)
             span.stored([added.record.task.id])
         failpoints.hit(failpoints.Step.SCHEDULED)
         if added.created and not (self._fast_path and self._fast_path.serves(added.record, now)):

@@ -44,6 +44,7 @@ from duetime.scheduler.store.retention.retention import Retention
 from duetime.scheduler.store.run_history.run_history import RunHistory
 from duetime.scheduler.store.run_history.run_logs import RunLogs
 from duetime.scheduler.store.runners import Runners
+from duetime.scheduler.store.signals.signals import Signals
 from duetime.scheduler.store.sql.cursors import Cursors
 from duetime.scheduler.store.sql.server_keys import ServerKey
 from duetime.scheduler.store.tasks import Tasks
@@ -64,11 +65,11 @@ class Store:
         secret_keys: Sequence[str] = (),
         audit_keys: Sequence[str] = (),
     ) -> None:
-        self._database = database
-        self._clock = clock
+        self._database, self._clock = database, clock
         forms, cursors = forms_of(database), Cursors(database)
         self.dependencies = Dependencies(database, clock)
         self.approvals = Approvals(database, clock, self.dependencies)
+        self.signals = Signals(database, clock, self.dependencies)
         self.tasks = Tasks(database, clock, forms, cursors, self.dependencies)
         self.chains = Chains(database, clock, forms, self.dependencies)
         self.pools = Pools(database, clock)

@@ -11,6 +11,7 @@ from duetime.scheduler.chain.dependency import Dependency, DependentTask
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.records import Added, Change, Changed, IdempotencyKey, LastChange, NewTask
 from duetime.scheduler.run_records import Known
+from duetime.scheduler.signal.signal import SignalWait
 from duetime.scheduler.store.chains.dependencies import Dependencies
 from duetime.scheduler.store.database.database import Database, Tried
 from duetime.scheduler.store.forms import Forms
@@ -53,15 +54,14 @@ class Tasks:
         via: str | None = None,
         after: Sequence[Dependency] = (),
         approval: Approval | None = None,
+        wait: SignalWait | None = None,
     ) -> Added:
-        """Store a task with its first run, which waits if it comes `after` others or needs an `approval`.
+        """Store a task with its first run, which waits for what is given; a known key returns its first task.
 
-        A known key returns its first task. Also searches for the task's twin. Raises `IdempotencyConflict` when the key
-        was used for other content.
+        Also searches for the task's twin. Raises `IdempotencyConflict` when the key was used for other content.
         """
-        item = NewTask(task, run, actor, key, via)
-        if after or approval:
-            item = DependentTask(task, run, actor, key, via, tuple(after), approval)
+        new = (task, run, actor, key, via)
+        item = DependentTask(*new, tuple(after), approval, wait) if after or approval or wait else NewTask(*new)
         return self._add([item], twins=True)[0]
 
     def add_many(self, items: Sequence[NewTask]) -> list[Added]:

@@ -153,6 +153,11 @@ class Executor:
         def report(value: Json) -> bool:
             return held.progressed(written=guard(lambda: claims.progress(run_id, attempt, value)))
 
+        def event() -> dict[str, Any] | None:
+            task = held.claim.task
+            kept = self._store.signals.wait_of_run(task.tenant, task.id, run_id)
+            return kept.signal.to_json() if kept and kept.signal else None
+
         return Link(
             save=save,
             report=report,
@@ -164,6 +169,7 @@ class Executor:
             secret=secret,
             inputs=lambda: self._store.dependencies.results(held.claim.task.tenant, held.claim.task.id),
             approval=lambda: as_answer(self._store.approvals.answered(held.claim.task.tenant, run_id)),
+            event=event,
         )
 
 

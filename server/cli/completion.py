@@ -14,6 +14,7 @@ from urllib.parse import quote
 
 import typer
 from duetime.scheduler.principal import LOCAL
+from duetime.scheduler.request import AfterFailure
 from duetime.scheduler.task import State
 from duetime.server.session import Session
 
@@ -101,6 +102,17 @@ RepeatPolicyOption = Annotated[
         metavar="NAME=VALUE",
         help="how it recurs: overlap, coalesce, catchup_window, jitter, pause_after, except; may be repeated",
     ),
+]
+AfterOption = Annotated[
+    list[str] | None, typer.Option("--after", metavar="ID", help="wait until this task has ended; may be repeated")
+]
+AfterFailureOption = Annotated[
+    AfterFailure | None,
+    typer.Option(help="lot of this one if a task of --after fails: fail by default"),
+]
+WaitForOption = Annotated[
+    str | None,
+    typer.Option(metavar="EVENT", help="wait until this event is sent; or JSON with event, match, timeout and more"),
 ]
 Labels = Annotated[
     list[str] | None,

@@ -12,7 +12,6 @@ from duetime.scheduler.intake.changes.reschedule import NOTHING_CHANGED
 from duetime.scheduler.intake.validation import wait_seconds
 from duetime.scheduler.request import (
     REMOVABLE,
-    AfterFailure,
     Request,
     RescheduleArguments,
     RescheduleCall,
@@ -28,11 +27,10 @@ from duetime.server.cli.formats import task_facts
 from duetime.server.cli.formats.contract import ExpectOption, NotifyOption, OnFailureOption, contract_of
 from duetime.server.cli.formats.option_values import (
     ApprovalOption,
-    read_approval,
+    more_of,
     read_object,
     read_repeat_policy,
     read_retry,
-    read_steps,
     read_units,
 )
 from duetime.server.cli.output import AsJson
@@ -84,13 +82,6 @@ RetryOption = Annotated[
         "`max_backoff_seconds` with a number each; may be repeated",
     ),
 ]
-AfterOption = Annotated[
-    list[str] | None, typer.Option("--after", metavar="ID", help="wait until this task has ended; may be repeated")
-]
-AfterFailureOption = Annotated[
-    AfterFailure | None,
-    typer.Option(help="lot of this one if a task of --after fails: fail by default"),
-]
 StepsOption = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="a chain: a JSON file with a list of steps, each with a name; - reads it here"),
@@ -130,23 +121,23 @@ def schedule(
     notify: NotifyOption = None,
     expect: ExpectOption = None,
     on_failure: OnFailureOption = None,
-    after: AfterOption = None,
-    after_failure: AfterFailureOption = None,
+    after: completion.AfterOption = None,
+    after_failure: completion.AfterFailureOption = None,
     steps: StepsOption = None,
     approval: ApprovalOption = None,
+    wait_for: completion.WaitForOption = None,
     key: Annotated[str | None, typer.Option(help="idempotency key: the same key never creates a second task")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="show what would be stored, store nothing")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Schedule a task: a reminder, a webhook, or one of your handlers."""
-    times: ScheduleArguments = {"when": when, "repeat": repeat, "timezone": timezone, "until": until, "notify": notify}
+    at: ScheduleArguments = {"when": when, "repeat": repeat, "timezone": timezone, "until": until, "notify": notify}
     due: ScheduleArguments = _urgency(priority, deadline, deadline_type, after_failure=after_failure, max_runs=max_runs)
-    due |= {"repeat_policy": read_repeat_policy(repeat_policy), "approval": read_approval(approval)}
     work: ScheduleArguments = {"action": action, "payload": read_object(payload) or {}, "estimate": estimate}
     rest: ScheduleArguments = {"needs": read_units(needs), "labels": label or (), "deliver_to": deliver_to or ()}
-    once: ScheduleArguments = {"idempotency_key": key, "dry_run": dry_run, "retry": _retry(retry), "after": after or ()}
-    terms: ScheduleArguments = {**contract_of(expect, on_failure), "steps": read_steps(steps)}
-    _submit(context, title, {**times, **due, **work, **rest, **once, **terms}, as_json)
+    how: ScheduleArguments = {"idempotency_key": key, "dry_run": dry_run, "retry": _retry(retry), "after": after or ()}
+    how |= {**contract_of(expect, on_failure), **more_of(steps, wait_for, approval, repeat_policy)}
+    _submit(context, title, {**at, **due, **work, **rest, **how}, as_json)
 
 
 def _submit(context: typer.Context, title: str, asked: ScheduleArguments, as_json: bool) -> None:

@@ -17,6 +17,7 @@ from duetime.server.cli.help import DeferredVerb, Verbs, VerbsOf
 from duetime.server.cli.order.groups import DECISIONS, POLICY, POOLS, WORKERS
 from duetime.server.cli.past.groups import DEAD
 from duetime.server.cli.reports.groups import LIVE, REPORTS
+from duetime.server.cli.signals.groups import EVENT
 from duetime.server.cli.storage.groups import BACKUP, IMPORT, RETENTION
 from duetime.version import __version__
 from typer.main import get_command
@@ -24,8 +25,7 @@ from typer.main import get_command
 EXIT_CODES = "Exit codes: 0 done, 1 failed, 2 wrong usage or setting, 3 not found, 4 refused, 130 interrupted."
 
 _HERE = "duetime.server.cli"
-_TASKS, _POOLS, _INSTALLATION = f"{_HERE}.tasks", f"{_HERE}.pools", f"{_HERE}.installation"
-_LISTS = f"{_HERE}.lists"
+_TASKS, _POOLS, _INSTALLATION, _LISTS = (f"{_HERE}.{name}" for name in ("tasks", "pools", "installation", "lists"))
 
 VERBS = (
     DeferredVerb(
@@ -236,6 +236,7 @@ GROUPS = (
         ),
     ),
     DEAD,
+    EVENT,
     KEYS,
     SECRETS,
     AUDIT,

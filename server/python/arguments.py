@@ -95,6 +95,7 @@ _OF_TASKS = (
     STEPS,
     Argument("approval", ApprovalTerms(_TIME), example="approval={'question': 'Pay 90 EUR?', 'by': '2 hours'}"),
     VALID_OUTPUT,
+    Argument("wait_for", Members("a mapping with event, match, timeout"), example="wait_for={'event': 'order.paid'}"),
     Argument("remove", Items(f"a list of {', '.join(REMOVABLE)}", Choices(REMOVABLE)), example="remove=['needs']"),
     Argument("pause", _FLAG, example="pause=True"),
     Argument("skip_next", _FLAG, example="skip_next=True"),
@@ -201,6 +202,9 @@ SPECIAL: dict[str, Argument] = {
     "change_many.change": Argument(
         "change", OneOf(f"one of {', '.join(BulkVerb)}", BulkVerb), example="change='cancel'"
     ),
+    "send_event.name": Argument("name", Text(accepted="the name of an event"), example="name='order.paid'"),
+    "send_event.data": Argument("data", Members("a mapping of JSON values by text"), example="data={'id': 7}"),
+    "send_event.event_id": Argument("event_id", Text(), example="event_id='pay-7'"),
     "wait.timeout": Argument("timeout", LengthOfTime("a timedelta, seconds or words"), example="timeout=30"),
     "costs.group": Argument(
         "group", OneOf(f"one of {', '.join(CostGroup)}", CostGroup), example="group=CostGroup.ACTION"

@@ -107,6 +107,7 @@ class AsyncScheduler:
     approve = in_thread(ProgramScheduler.approve)
     reject = in_thread(ProgramScheduler.reject)
     change_many = in_thread(ProgramScheduler.change_many)
+    send_event = in_thread(ProgramScheduler.send_event)
     act = in_thread(ProgramScheduler.act)
     mark_read = in_thread(ProgramScheduler.mark_read)
     get = in_thread(ProgramScheduler.get)

@@ -69,6 +69,7 @@ class ProgramScheduler:
     approve = checked(Service.approve)
     reject = checked(Service.reject)
     change_many = checked(Service.change_many)
+    send_event = checked(Service.send_event)
     act = checked(Service.act)
     mark_read = checked(Service.mark_read)
     get = checked(Service.get)

@@ -51,6 +51,7 @@ class WaitPart(PayloadPart):
     """One reason of `waiting_for`, in the same order, for a reader that says it in words of its own.
 
     `until` is when it ends, if known; `after` what a handler wrote; `title` and `state` are those of the `task`.
+    `event` is the name of the one that it waits for.
     """
 
     kind: str
@@ -60,6 +61,7 @@ class WaitPart(PayloadPart):
     task: str | None = None
     title: str | None = None
     state: State | None = None
+    event: str | None = None
 
 
 class LogLinePart(PayloadPart):

@@ -14,12 +14,12 @@ export function waitingFact({ task, env }) {
 }
 
 /** A reason in the reader's language; one of a kind that this card does not know, as the server says it. */
-function lineOf({ kind, pool, until, after, task, title, state }, sentence, env) {
+function lineOf({ kind, pool, until, after, task, title, state, event }, sentence, env) {
   if (kind === "task" && title) return [...parts("wait.task_named", { title: h("bdi", { title: task ?? "" }, title) }), aside(named("state", state))];
   if (!isNamed("wait", kind)) return parts("waits.for", { reason: h("bdi", { lang: "en" }, withoutIds(sentence)) });
   const at = Date.parse(until);
   const time = at > env.clock.now() ? relative(at, env.clock.now(), env.reader()) : t("waits.soon");
-  const line = parts(`wait.${kind}`, { pool: h("bdi", {}, pool ?? ""), time });
+  const line = parts(`wait.${kind}`, { pool: h("bdi", {}, pool ?? ""), event: h("bdi", {}, event ?? ""), time });
   const asked = kind === "approval" ? title : "";
   const beside = [asked, until && !line.includes(time) ? time : "", after].filter(Boolean);
   return [...line, ...beside.map(aside)];

@@ -1,4 +1,4 @@
-"""Reasons of runs that may not start yet: other tasks have to end, or the user is asked."""
+"""Reasons of runs that may not start yet: other tasks have to end, an event has to come, or the user is asked."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Final
 from duetime.scheduler.approvals.approval import Approval
 from duetime.scheduler.chain.dependency import Upstream
 from duetime.scheduler.rules.time.times import describe, relative
+from duetime.scheduler.signal.signal import SignalWait
 from duetime.scheduler.task import ApprovalAnswer
 from duetime.scheduler.view_parts import WaitKind, WaitReason
 
@@ -44,3 +45,9 @@ def asked(approval: Approval, zone: str, now: datetime) -> WaitReason:
         until = f" until {describe(approval.ends_at, zone)} ({relative(approval.ends_at, now)}), {then}"
     said = f"approval{of} by the user{until}"
     return WaitReason(WaitKind.APPROVAL, said, until=approval.ends_at, title=approval.question)
+
+
+def until_event(wait: SignalWait, zone: str, now: datetime) -> WaitReason:
+    """Return the event that a run waits for, and until when."""
+    said = f"the event {wait.name!r}, until {describe(wait.until, zone)} ({relative(wait.until, now)})"
+    return WaitReason(WaitKind.EVENT, said, until=wait.until, event=wait.name)

@@ -55,8 +55,11 @@ class StoreDialect(Protocol):
     def lock_rows(self, connection: Connection, found: Select[Any], values: Mapping[str, Any]) -> None:
         """Lock the rows that the statement finds until the end of the transaction."""
 
-    def wait_for_lock(self, connection: Connection, lock_id: int) -> None:
-        """Wait until no other transaction has this lock, and have it until the end of this one."""
+    def wait_for_lock(self, connection: Connection, lock_id: int, *, shared: bool = False) -> None:
+        """Wait until no other transaction has this lock, and have it until the end of this one.
+
+        Any number of transactions may have it `shared`, as long as none has it alone.
+        """
 
     def has_lock(self, connection: Connection, lock_id: int) -> bool:
         """Take this lock until the end of the transaction; False when another transaction has it."""
@@ -95,7 +98,7 @@ class SqliteDialect:
     def lock_rows(self, connection: Connection, found: Select[Any], values: Mapping[str, Any]) -> None:
         """Do nothing."""
 
-    def wait_for_lock(self, connection: Connection, lock_id: int) -> None:
+    def wait_for_lock(self, connection: Connection, lock_id: int, *, shared: bool = False) -> None:
         """Do nothing."""
 
     def has_lock(self, connection: Connection, lock_id: int) -> bool:  # noqa: ARG002 - as the protocol has it
@@ -141,8 +144,9 @@ class PostgresDialect:
     def lock_rows(self, connection: Connection, found: Select[Any], values: Mapping[str, Any]) -> None:
         connection.execute(found, values)
 
-    def wait_for_lock(self, connection: Connection, lock_id: int) -> None:
-        connection.execute(select(func.pg_advisory_xact_lock(lock_id)))
+    def wait_for_lock(self, connection: Connection, lock_id: int, *, shared: bool = False) -> None:
+        lock = func.pg_advisory_xact_lock_shared if shared else func.pg_advisory_xact_lock
+        connection.execute(select(lock(lock_id)))
 
     def has_lock(self, connection: Connection, lock_id: int) -> bool:
         return bool(connection.execute(select(func.pg_try_advisory_xact_lock(lock_id))).scalar())

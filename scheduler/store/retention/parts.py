@@ -16,6 +16,7 @@ from duetime.scheduler.store.schema.tables.deliveries import deliveries, inbox
 from duetime.scheduler.store.schema.tables.events import events
 from duetime.scheduler.store.schema.tables.logs import run_logs
 from duetime.scheduler.store.schema.tables.pools import usage
+from duetime.scheduler.store.schema.tables.signals import signal_waits
 from duetime.scheduler.store.schema.tables.tasks import attempts, runs, tracebacks
 from sqlalchemy import Table, exists, select, tuple_
 
@@ -48,6 +49,7 @@ def _of_tasks(keys: Sequence[RowKey]) -> list[RowsOfTable]:
         (dependencies, dependencies.c.task_id.in_(ids)),
         (chains, _chains_of(ids)),
         (chain_steps, chain_steps.c.task_id.in_(ids)),
+        (signal_waits, signal_waits.c.task_id.in_(ids)),
         (runs, runs.c.task_id.in_(ids)),
     ]
 

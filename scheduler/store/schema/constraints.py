@@ -72,6 +72,8 @@ _WAITS = (
     " WHERE dependencies.task_id = runs.task_id AND dependencies.closed_at IS NULL"
     " AND ending.current AND ending.ended_at IS NULL)"
     " OR EXISTS (SELECT 1 FROM approvals WHERE approvals.run_id = runs.id AND approvals.closed_at IS NULL)"
+    " OR EXISTS (SELECT 1 FROM signal_waits"
+    " WHERE signal_waits.waiter_id = runs.task_id AND signal_waits.closed_at IS NULL)"
 )
 _RUN_OF_ATTEMPT = _in("runs", id="attempts.run_id", attempt="attempts.number", state=f"'{State.RUNNING}'")
 
@@ -153,10 +155,11 @@ INVARIANTS = (
     _refers("deliveries", "run_id", "inbox", key="run_id"),
     Invariant("deliveries", f"state IN ({_listed(DeliveryState)})", "is in an unknown state", _NEWER),
     _refers("dependencies", "task_id", "tasks"),
+    _refers("signal_waits", "task_id", "tasks"),
     Invariant(
         "runs",
         f"state <> '{State.WAITING}' OR {_WAITS}",
-        "waits for other tasks or an approval, but all of that has come",
+        "waits for other tasks, an approval or an event, but all of that has come",
         "Start `duetime serve` or a worker: within a minute it goes on by itself.",
     ),
     _refers("approvals", "run_id", "runs"),

@@ -71,7 +71,7 @@ def add(
     dependent = [each for each in left if isinstance(each, DependentTask) and stored[each.task.id].created]
     if dependent:
         questions.ask(connection, [(each.task, each.run, each.approval) for each in dependent if each.approval])
-        held = links.add(connection, [each for each in dependent if each.after], now)
+        held = links.add(connection, [each for each in dependent if each.after or each.wait], now)
         stored |= {task_id: replace(stored[task_id], record=record) for task_id, record in held.items()}
     return [_answer(item, firsts, stored) for item in items]
 

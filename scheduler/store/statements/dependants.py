@@ -1,4 +1,4 @@
-"""Runs that wait for other tasks: in the transaction in which one ends, those that wait for it go on or end as well.
+"""Runs that wait for other tasks or for signals: in the transaction in which one ends, those behind it go on or end.
 
 An end closes the dependencies on its task. Then each waiting run is judged by all of its own, behind the lock of its
 task, so that of two upstreams that end at once the second one sees the first. What ends by that is followed in turn.
@@ -7,32 +7,36 @@ One transaction closes 1,000 dependencies at most; `repair` goes on where more w
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from duetime.scheduler.chain.judgement import DependencyLink, LinkVerdict, in_words, judge
+from duetime.scheduler.chain.judgement import DependencyLink, LinkVerdict, judge
 from duetime.scheduler.chain.valid_output import mismatch
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.rules.occurrences import dated_like
 from duetime.scheduler.rules.settlement import concluded, without_series
 from duetime.scheduler.rules.states import FAILURES, TERMINAL, check_move
 from duetime.scheduler.run_records import Claim, Settlement
+from duetime.scheduler.signal.signal import KeptWait
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.dialects import dialect_of
 from duetime.scheduler.store.schema.rows import CURRENT, task_and_run
 from duetime.scheduler.store.schema.tables.chains import dependencies
+from duetime.scheduler.store.schema.tables.signals import signal_waits
 from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.store.sql.batch import Batch
 from duetime.scheduler.store.sql.locks import exactly
 from duetime.scheduler.store.statements import event_log, read, waiters
 from duetime.scheduler.store.statements.approvals import questions
 from duetime.scheduler.store.statements.endings import endings, generations
-from duetime.scheduler.store.statements.endings.claimed import AttemptEnd, Claimed
+from duetime.scheduler.store.statements.endings.claimed import AttemptEnd, not_started
 from duetime.scheduler.store.statements.read import TASK_AND_RUN
 from duetime.scheduler.store.statements.ready_runs import ACTIVE
+from duetime.scheduler.store.statements.signals import kept_waits
+from duetime.scheduler.store.statements.signals.kept_waits import OPEN as NO_SIGNAL
 from duetime.scheduler.store.statements.waiters import OPEN
 from duetime.scheduler.task import Json, Run, State, Task
 from sqlalchemy import BindParameter, Connection, bindparam, null, select, true, update
@@ -118,6 +122,7 @@ _FREE_ALREADY = (
     .where(ACTIVE, runs.c.state == State.WAITING, CURRENT)
     .where(~select(dependencies.c.task_id).where(dependencies.c.task_id == runs.c.task_id, OPEN).exists())
     .where(~questions.UNANSWERED)
+    .where(~select(signal_waits.c.task_id).where(signal_waits.c.waiter_id == runs.c.task_id, NO_SIGNAL).exists())
     .limit(bindparam("most"))
 )
 
@@ -127,6 +132,7 @@ class _Judged(NamedTuple):
     run: Run
     followed: bool
     verdict: LinkVerdict
+    at_once: bool = False
 
 
 def follow_ends(connection: Connection, ended: Sequence[AttemptEnd], now: datetime) -> None:
@@ -160,14 +166,20 @@ def settle_waiting(connection: Connection, task_ids: Sequence[str], now: datetim
     wanted = {"task_ids": sorted(set(task_ids))}
     dialect_of(connection).lock_rows(connection, _LOCK, wanted)
     waiting = unreadable.rows(connection, _WAITING, wanted)
-    links = _links(connection, [row[0] for row in waiting])
-    pairs = [(*task_and_run(row), row.followed) for row in waiting]
-    asked = questions.unanswered(connection, [run.id for _, run, _ in pairs])
-    judged = [_Judged(*each, judge(links.get(each[0].id, ()), asked=each[1].id in asked)) for each in pairs]
+    ids = [row[0] for row in waiting]
+    links, awaited = _links(connection, ids), kept_waits.kept(connection, ids)
+    asked = questions.unanswered(connection, [task_and_run(row)[1].id for row in waiting])
+    judged = [_judged(row, links.get(row[0], ()), awaited.get(row[0]), asked=asked) for row in waiting]
     _free(connection, [each for each in judged if each.verdict.to is State.SCHEDULED], now, why)
     ended = [each for each in judged if each.verdict.to in TERMINAL]
     _end(connection, ended, now)
     return {each.task.id: each.verdict.to for each in ended if each.followed and each.verdict.to}
+
+
+def _judged(row: Any, links: Sequence[DependencyLink], awaited: KeptWait | None, *, asked: Collection[str]) -> _Judged:
+    task, run = task_and_run(row)
+    early = awaited is not None and awaited.wait.at_once
+    return _Judged(task, run, row.followed, judge(links, awaited, asked=run.id in asked), early)
 
 
 def repair(connection: Connection, limit: int, now: datetime) -> int:
@@ -213,16 +225,16 @@ def _links(connection: Connection, task_ids: Sequence[str]) -> dict[str, list[De
 
 def _free(connection: Connection, freeing: Sequence[_Judged], now: datetime, why: str | None) -> None:
     """Let runs go at their time, but now at the earliest: then they are due, and so their own deadline counts."""
-    moved = [(each, _due(each.task, each.run, now)) for each in freeing]
+    moved = [(each, _due(each, now)) for each in freeing]
     rows = [{"run_id": run.id, "due": run.scheduled_for, "by": run.deadline, "drop": run.drop_at} for _, run in moved]
     exactly(len(rows), _FREE.run(connection, rows))
     event_log.append(connection, [_unblocked(each, run, now, why) for each, run in moved])
     connection.info.get(FREED, []).extend(each.task.id for each in freeing)
 
 
-def _due(task: Task, run: Run, now: datetime) -> Run:
-    at = max(run.scheduled_for, now)
-    return dated_like(task, replace(run, state=State.SCHEDULED, scheduled_for=at, wake_at=at), run)
+def _due(each: _Judged, now: datetime) -> Run:
+    run, at = each.run, now if each.at_once else max(each.run.scheduled_for, now)
+    return dated_like(each.task, replace(run, state=State.SCHEDULED, scheduled_for=at, wake_at=at), run)
 
 
 def _unblocked(each: _Judged, run: Run, now: datetime, why: str | None) -> event_log.EventValues:
@@ -234,7 +246,7 @@ def _unblocked(each: _Judged, run: Run, now: datetime, why: str | None) -> event
         now,
         kind=EventKind.UNBLOCKED,
         actor=event_log.ITSELF,
-        reason=why or in_words(each.verdict.link),
+        reason=why or each.verdict.reason,
         move=(each.run.state, run.state),
     )
 
@@ -259,12 +271,17 @@ def _end_row(end: AttemptEnd, now: datetime) -> dict[str, Any]:
     return {"run_id": end.claim.run_id, "to": to, "at": now, "why": end.settlement.error, "lost": to in FAILURES}
 
 
-_KINDS = {State.FAILED: EventKind.FAILED, State.CANCELLED: EventKind.CANCELLED, State.SKIPPED: EventKind.SKIPPED}
+_KINDS = {
+    State.FAILED: EventKind.FAILED,
+    State.CANCELLED: EventKind.CANCELLED,
+    State.SKIPPED: EventKind.SKIPPED,
+    State.EXPIRED: EventKind.EXPIRED,
+}
 
 
 def _ending(each: _Judged, now: datetime) -> AttemptEnd:
     task, run, to = each.task, each.run, each.verdict.to or State.CANCELLED
-    reason = f"it did not run: {in_words(each.verdict.link)}"
+    reason = f"it did not run: {each.verdict.reason}"
     end = Settlement(
         run.id,
         run.attempt,
@@ -276,24 +293,7 @@ def _ending(each: _Judged, now: datetime) -> AttemptEnd:
         failures=run.failures,
         error=reason if to in FAILURES else None,
     )
-    return AttemptEnd(_claimed(each), concluded(without_series(Claim(run, task, "")), end, now=now))
-
-
-def _claimed(each: _Judged) -> Claimed:
-    task, run = each.task, each.run
-    return Claimed(
-        run_id=run.id,
-        task_id=task.id,
-        tenant=run.tenant,
-        state=run.state,
-        attempt=run.attempt,
-        worker="",
-        scheduled_for=run.scheduled_for,
-        cancel_requested=run.cancel_requested,
-        revision=task.revision,
-        repeat=task.repeat,
-        paused=task.paused,
-        deadline=run.deadline,
-        penalty=task.penalty,
-        followed=each.followed,
+    return AttemptEnd(
+        not_started(each.task, each.run, followed=each.followed),
+        concluded(without_series(Claim(run, task, "")), end, now=now),
     )

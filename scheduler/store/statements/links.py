@@ -1,4 +1,7 @@
-"""Dependencies of tasks: stored with a new task, read for explanations and handlers, opened when a task runs again."""
+"""Dependencies of tasks: stored with a new task, read for explanations and handlers, opened when a task runs again.
+
+So are waits for signals, as far as tasks have them.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +24,7 @@ from duetime.scheduler.store.sql.batch import Batch
 from duetime.scheduler.store.statements import dependants, event_log, read, waiters
 from duetime.scheduler.store.statements.approvals import questions
 from duetime.scheduler.store.statements.read import TASK_AND_RUN
+from duetime.scheduler.store.statements.signals import kept_waits
 from duetime.scheduler.store.statements.waiters import OPEN
 from duetime.scheduler.task import Json, Run, State, Task
 from duetime.scheduler.views import TaskRecord
@@ -74,12 +78,14 @@ _AGAIN = Batch(insert(runs), NEW_RUN_VALUES)
 
 
 def add(connection: Connection, items: Sequence[DependentTask], now: datetime) -> dict[str, TaskRecord]:
-    """Store what new tasks come after; return them as they are where an upstream has ended, which is not waited for.
+    """Store what new tasks wait for, and return these tasks as they are: what has ended or come is not waited for.
 
     The upstreams stay locked, so that none of them ends before it is known to be followed.
     """
     if not items:
         return {}
+    waits = [kept_waits.NewWait(item.task.tenant, item.task.id, item.task.id, item.wait) for item in items if item.wait]
+    kept_waits.lock_names(connection, waits)
     edges = [(item, each) for item in items for each in item.after]
     wanted = {"task_ids": sorted({each.upstream_id for _, each in edges})}
     tenants = {row.id: row.tenant for row in connection.execute(_LOCK, wanted)}
@@ -100,8 +106,11 @@ def add(connection: Connection, items: Sequence[DependentTask], now: datetime) -
     _ADD.run(connection, rows)
     ended = {row.task_id: row.state for row in connection.execute(_ENDED, wanted)}
     dependants.follow(connection, ended, now)
+    kept_waits.add(connection, waits, now)
+    came = dependants.settle_waiting(connection, [each.task_id for each in waits], now)
+    dependants.follow(connection, came, now)
     waiters.note(connection, [item.task.id for item in items])
-    return read.records(connection, [item.task.id for item in items]) if ended else {}
+    return read.records(connection, [item.task.id for item in items]) if ended or waits else {}
 
 
 def also_after(connection: Connection, spawned: Mapping[str, Sequence[str]]) -> None:
@@ -153,9 +162,14 @@ def in_order(connection: Connection, task_ids: Sequence[str], *, last_first: boo
 def held_back(connection: Connection, run: Run) -> Run:
     """Return a run that has not started as waiting, if there still is something to wait for."""
     may = run.state is State.SCHEDULED and run.started_at is None
-    if not may or connection.execute(_HAS_OPEN, {"of_task": run.task_id}).first() is None:
+    if not may or not _has_to_wait(connection, run.task_id):
         return run
     return replace(run, state=State.WAITING, wake_at=None)
+
+
+def _has_to_wait(connection: Connection, task_id: str) -> bool:
+    found = connection.execute(_HAS_OPEN, {"of_task": task_id}).first()
+    return found is not None or kept_waits.still_holds(connection, task_id)
 
 
 def follow_change(connection: Connection, old: Run, run: Run, current: Run, now: datetime) -> None:
@@ -166,6 +180,16 @@ def follow_change(connection: Connection, old: Run, run: Run, current: Run, now:
         _reopen(connection, [run.task_id], now)
     if State.WAITING in (old.state, current.state):
         waiters.note(connection, [run.task_id])
+    if current.state is State.WAITING:
+        _follow_signal(connection, old, current, now)
+
+
+def _follow_signal(connection: Connection, old: Run, current: Run, now: datetime) -> None:
+    """Let a run that waits again look for its signal; a moved one has a new time that the signal may come before."""
+    if old.state is State.WAITING:
+        kept_waits.move(connection, current.task_id, current.scheduled_for)
+    elif kept_waits.reopen(connection, current.tenant, current.task_id):
+        dependants.follow(connection, dependants.settle_waiting(connection, [current.task_id], now), now)
 
 
 def _reopen(connection: Connection, task_ids: Sequence[str], now: datetime) -> None:

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 from duetime.scheduler.errors import InvalidArgument
-from duetime.scheduler.request import RETRY_BOUNDS
+from duetime.scheduler.request import RETRY_BOUNDS, ScheduleArguments
 from duetime.scheduler.task import ApprovalRequest, Json
 
 MAX_DIGITS = 9  # of a number that is compared with its bounds, all of which are shorter
@@ -59,6 +59,13 @@ def _bad_steps(problem: str) -> InvalidArgument:
         """a JSON file such as [{"name": "fetch", "action": "webhook"}, {"name": "report", "after": ["fetch"]}]"""
     )
     return InvalidArgument("steps", problem, accepted=accepted, example="steps='chain.json'")
+
+
+def read_wait(text: str | None) -> Mapping[str, Json] | None:
+    """Read the name of an event, or an object as `wait_for` of the tools takes it."""
+    if text is None or not text.lstrip().startswith("{"):
+        return None if text is None else {"event": text}
+    return read_object(text, "wait_for")
 
 
 def read_units(pairs: list[str] | None) -> dict[str, Any] | None:
@@ -114,8 +121,18 @@ _EXAMPLES = {
     "payload": """payload='{"message": "Call John"}'""",
     "expect": """expect='{"field": "order_id"}'""",
     "on_failure": """on_failure='{"notify": "team"}'""",
+    "wait_for": """wait_for='{"event": "order.paid", "timeout": "2 days"}'""",
+    "data": """data='{"order": {"id": 7}}'""",
 }
 
 
 def _bad_object(name: str, problem: str) -> InvalidArgument:
     return InvalidArgument(name, problem, accepted="a JSON object", example=_EXAMPLES[name])
+
+
+def more_of(
+    steps: Path | None, wait_for: str | None, approval: list[str] | None, repeat_policy: list[str] | None
+) -> ScheduleArguments:
+    """Read the options of what a new task waits for, of how it repeats, and of its steps."""
+    waits: ScheduleArguments = {"wait_for": read_wait(wait_for), "approval": read_approval(approval)}
+    return {**waits, "steps": read_steps(steps), "repeat_policy": read_repeat_policy(repeat_policy)}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from duetime.scheduler.errors import InvalidArgument
-from duetime.server.cli.remote import administration, bulk, dead, decisions, installation, runs, tasks, workers
+from duetime.server.cli.remote import administration, bulk, dead, decisions, installation, runs, signals, tasks, workers
 from duetime.server.cli.remote.client import RemoteServer
 from duetime.server.cli.remote.tables import ZONE
 
@@ -21,6 +21,7 @@ VERBS: Final[Mapping[str, Callable[[RemoteServer, Mapping[str, Any]], None]]] = 
     "approve": tasks.approve,
     "reject": tasks.reject,
     "bulk": bulk.bulk,
+    "event send": signals.send,
     "explain": tasks.explain,
     "history": tasks.history,
     "runs": installation.runs,

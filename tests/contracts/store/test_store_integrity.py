@@ -70,7 +70,7 @@ DAMAGES = {
     "a log without its run": ("run_logs", "names a run", "UPDATE run_logs SET run_id = 'r_gone'"),
     "a run that waits for nothing": (
         "runs",
-        "waits for other tasks",
+        "waits for other tasks or an event",
         "UPDATE runs SET state = 'waiting', wake_at = NULL",
     ),
     "a dependency without its task": (
@@ -79,6 +79,14 @@ DAMAGES = {
         (
             "INSERT INTO dependencies (tenant, task_id, upstream_id, after_failure)"
             " VALUES ('local', 't_gone', 't_gone', 'fail')"
+        ),
+    ),
+    "a wait without its task": (
+        "signal_waits",
+        "names a task",
+        (
+            "INSERT INTO signal_waits (waiter_id, task_id, tenant, name, wanted, since, until, on_timeout, at_once)"
+            " SELECT 't_gone', 't_gone', 'local', 'paid', '{{}}', at, at, 'run', 1 = 0 FROM events LIMIT 1"
         ),
     ),
     "use without its run": ("usage", "names a run", "UPDATE usage SET run_id = 'r_gone'"),

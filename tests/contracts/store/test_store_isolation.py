@@ -31,6 +31,7 @@ from duetime.scheduler.records import IdempotencyKey
 from duetime.scheduler.rules.changes import pause, run_now
 from duetime.scheduler.rules.policies.decision import Contender, Look
 from duetime.scheduler.rules.policies.recorded import Decision
+from duetime.scheduler.signal.signal import ReceivedSignal, SignalWait
 from duetime.scheduler.store import Store
 from duetime.scheduler.store.access.cipher import Cipher
 from duetime.scheduler.store.access.secrets import Secrets
@@ -59,6 +60,7 @@ OF_NO_TENANT = {
     "tasks.forget_keys",
     "dependencies.listen", "dependencies.listen_for_urgency", "dependencies.ending",  # of the processes that run tasks
     "dependencies.repair", "approvals.expire",  # likewise
+    "signals.end_late", "signals.forget",  # likewise
     "history.latest", "history.since", "history.tenants",  # subscriptions, which tell each tenant apart
     "history.cursor_at", "history.place_of",  # a place, encrypted for a tenant; test_store_cursors has it
     "run_logs.write",  # by the run itself
@@ -164,6 +166,9 @@ def calls(store: Store, task_id: str, run_id: str, tenant: str) -> dict[str, lis
         "approvals.answer": [
             partial(store.approvals.answer, tenant, task_id, each, actor="m") for each in ApprovalAnswer
         ],
+        "signals.wait_of": [lambda: store.signals.wait_of(tenant, task_id)],
+        "signals.wait_of_run": [lambda: store.signals.wait_of_run(tenant, task_id, run_id)],
+        "signals.send": [lambda: store.signals.send(tenant, ReceivedSignal("paid", task_id), actor="bob")],
         "dependencies.known": [lambda: store.dependencies.known(tenant, [task_id])],
         "dependencies.upstreams": [lambda: store.dependencies.upstreams(tenant, task_id)],
         "dependencies.results": [lambda: store.dependencies.results(tenant, task_id)],
@@ -224,8 +229,12 @@ def fill(store: Store) -> tuple[str, str]:
     upstream = started(store, tenant=THEIRS, title=CANARY)
     store.claims.settle([settlement(upstream, result=CANARY)])
     waiting, after = replace(run, state=State.WAITING, wake_at=None), [Dependency(upstream.task.id)]
+    store.signals.send(THEIRS, ReceivedSignal("paid", task.id, {CANARY: CANARY}), actor=CANARY)
+    wait = SignalWait("paid", {CANARY: CANARY}, NOON - NEARLY, NOON + NEARLY)
     chain = Chain(CHAIN, THEIRS, "alice", CANARY, task.timezone, NOON)
-    store.chains.add(NewChain(chain, {"fetch": DependentTask(task, waiting, "alice", KEY, after=tuple(after))}))
+    store.chains.add(
+        NewChain(chain, {"fetch": DependentTask(task, waiting, "alice", KEY, after=tuple(after), wait=wait)})
+    )
     record = store.tasks.get(THEIRS, task.id)
     behind, run_behind = a_task(**values)
     waiting = replace(run_behind, state=State.WAITING, wake_at=None)

@@ -38,7 +38,16 @@ def test_the_definitions_cost_a_model_at_most_3200_tokens() -> None:
 
 
 def test_the_order_of_the_tools_never_changes() -> None:
-    names = ["schedule_task", "list_tasks", "get_task", "reschedule_task", "cancel_task", "change_tasks", "act_on_task"]
+    names = [
+        "schedule_task",
+        "list_tasks",
+        "get_task",
+        "reschedule_task",
+        "cancel_task",
+        "change_tasks",
+        "send_event",
+        "act_on_task",
+    ]
 
     assert [tool.name for tool in TOOLS] == names
     assert [tool.name for tool in definitions({"resize": ()})] == names
@@ -74,7 +83,7 @@ def test_a_hundred_plug_ins_do_not_break_the_budget() -> None:
     schedule = definitions(many)[0]
 
     assert "plug_in_11" in schedule.read().table["action"].about
-    assert len(json.dumps(schedule.read().schema())) / CHARACTERS_A_TOKEN <= 1_540
+    assert len(json.dumps(schedule.read().schema())) / CHARACTERS_A_TOKEN <= 1_600
 
 
 def test_the_instructions_are_short() -> None:
@@ -138,8 +147,8 @@ def test_only_the_tool_for_buttons_is_kept_from_models() -> None:
     assert [tool.name for tool in TOOLS if not tool.for_models] == ["act_on_task"]
 
 
-def test_every_tool_has_a_card_that_is_served() -> None:
-    assert {tool.card for tool in TOOLS} == {card.uri for card in cards()}
+def test_every_tool_but_that_for_events_has_a_card_that_is_served() -> None:
+    assert {tool.card for tool in TOOLS if tool.name != "send_event"} == {card.uri for card in cards()}
 
 
 def parts(schema: Any) -> Iterator[dict[str, Any]]:

@@ -10,7 +10,7 @@ from duetime.scheduler.run_records import Settlement
 from duetime.scheduler.store.schema.rows import (
     held,
 )
-from duetime.scheduler.task import Penalty, Run, State
+from duetime.scheduler.task import Penalty, Run, State, Task
 
 
 class Claimed(NamedTuple):
@@ -47,3 +47,23 @@ class AttemptEnd:
         """Return the runs that the end adds: those that it leaves out, and the next one."""
         following = self.next_run()
         return (*self.settlement.skipped, *((following,) if following else ()))
+
+
+def not_started(task: Task, run: Run, *, followed: bool) -> Claimed:
+    """Return a run that ends before it has started, so that no worker claimed it."""
+    return Claimed(
+        run_id=run.id,
+        task_id=task.id,
+        tenant=run.tenant,
+        state=run.state,
+        attempt=run.attempt,
+        worker="",
+        scheduled_for=run.scheduled_for,
+        cancel_requested=run.cancel_requested,
+        revision=task.revision,
+        repeat=task.repeat,
+        paused=task.paused,
+        deadline=run.deadline,
+        penalty=task.penalty,
+        followed=followed,
+    )

@@ -42,9 +42,9 @@ def entries(ending: AttemptEnd, now: datetime) -> list[event_log.EventValues]:
 
 def _missed(ending: AttemptEnd, now: datetime) -> bool:
     """Whether the run ended without meeting its deadline; a run ends once, so this is recorded once."""
-    if ending.settlement.to is State.EXPIRED:
-        return True
     deadline = ending.claim.deadline
+    if ending.settlement.to is State.EXPIRED:
+        return deadline is not None
     return deadline is not None and now > deadline and ending.settlement.to in {State.SUCCEEDED, State.FAILED}
 
 

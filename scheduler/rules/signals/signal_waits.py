@@ -1,0 +1,123 @@
+"""Reads `wait_for`: the event that a new task, or a run that has begun, waits for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from difflib import get_close_matches
+from typing import Any, Final
+
+from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.request import Request
+from duetime.scheduler.rules.sanitize import check_json, kind_of
+from duetime.scheduler.rules.time.times import parse_duration
+from duetime.scheduler.signal.signal import SIGNAL_KEPT, OnTimeout, SignalWait
+from duetime.scheduler.task import Json
+
+USUAL_TIMEOUT: Final = timedelta(days=30)
+MAX_TIMEOUT: Final = timedelta(days=366)
+MAX_MATCH_COUNT = 20
+"""Members that a wait may want of the data of an event."""
+
+MAX_MATCH_BYTES = 4_096
+MEMBERS: Final = ("event", "match", "timeout", "lookback", "on_timeout", "or_when")
+EXAMPLE: Final = "wait_for={'event': 'paid', 'match': {'order.id': 7}, 'timeout': '2 days'}"
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/-]{0,99}")
+NAMES: Final = "1 to 100 letters, digits and . _ : / -, beginning with a letter or a digit"
+
+
+def signal_wait_of(request: Request, when: datetime | None, now: datetime) -> SignalWait | None:
+    """Return what a new task waits for, which is due at `when`; None for one that waits for no event."""
+    if not request.wait_for:
+        return None
+    if request.repeat is not None:
+        problem = "a task that repeats cannot wait for an event"
+        raise InvalidArgument("wait_for", problem, accepted="one of wait_for, repeat")
+    return read_wait(request.wait_for, now, when=when if request.when is not None else None)
+
+
+def read_wait(given: Mapping[str, Any], now: datetime, *, when: datetime | None = None) -> SignalWait:
+    """Return the wait that these members describe. `when` is the time of the task, if it has one. Raises."""
+    _check_members(given)
+    name = check_name("wait_for.event", given.get("event"))
+    since = now - _span(given, "lookback", timedelta(0), SIGNAL_KEPT)
+    match = _match(given.get("match"))
+    if given.get("or_when"):
+        return _first_of_both(given, SignalWait(name, match, since, now), when)
+    timeout = _span(given, "timeout", USUAL_TIMEOUT, MAX_TIMEOUT)
+    if timeout <= timedelta(0):
+        raise _wrong("timeout", "is no time to wait", "a duration of at most 366 days", "'2 days'")
+    return SignalWait(name, match, since, now + timeout, _on_timeout(given.get("on_timeout")))
+
+
+def check_name(argument: str, name: object) -> str:
+    """Return the name of an event; raises InvalidArgument for one that cannot be sent."""
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        problem = "is missing" if name is None else "is not a name of an event"
+        raise InvalidArgument(argument, problem, accepted=NAMES, example=f"{argument.rpartition('.')[2]}='order.paid'")
+    return name
+
+
+def _first_of_both(given: Mapping[str, Any], wait: SignalWait, when: datetime | None) -> SignalWait:
+    if when is None or not {"timeout", "on_timeout"}.isdisjoint(given):
+        problem = "starts the task at `when` or by the event, so it needs `when`, and no timeout"
+        raise _wrong("or_when", problem, "true, with when", "{'event': 'paid', 'or_when': true}, when='friday 9:00'")
+    return SignalWait(wait.name, wait.match, wait.since, when, OnTimeout.RUN, at_once=True)
+
+
+def _check_members(given: Mapping[str, Any]) -> None:
+    if not isinstance(given, Mapping):
+        raise InvalidArgument("wait_for", f"expected an object, got {kind_of(given)}", example=EXAMPLE)
+    for name in given:
+        if name not in MEMBERS:
+            near = get_close_matches(str(name)[:40], MEMBERS, n=1)
+            guess = f"; did you mean {near[0]}?" if near else ""
+            problem = f"it has no member {str(name)[:40]!r}{guess}"
+            raise InvalidArgument("wait_for", problem, accepted=", ".join(MEMBERS), example=EXAMPLE)
+
+
+def _match(given: Any) -> Mapping[str, Json]:
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping) or len(given) > MAX_MATCH_COUNT:
+        accepted = f"an object of at most {MAX_MATCH_COUNT} members that the data must have"
+        raise _wrong("match", "is no such object", accepted, "{'order.id': 7}")
+    check_json("wait_for.match", given, max_bytes=MAX_MATCH_BYTES)
+    return dict(given)
+
+
+def _on_timeout(given: Any) -> OnTimeout:
+    if given is None:
+        return OnTimeout.EXPIRE
+    if given not in set(OnTimeout):
+        raise _wrong("on_timeout", f"is {str(given)[:40]!r}", ", ".join(OnTimeout), "'run'")
+    return OnTimeout(given)
+
+
+def _span(given: Mapping[str, Any], name: str, usual: timedelta, most: timedelta) -> timedelta:
+    value = given.get(name)
+    if value is None:
+        return usual
+    accepted = f"a duration of at most {most.days} days: '2 hours', or seconds"
+    try:
+        span = _length(value, name)
+    except (OverflowError, TypeError, ValueError):
+        raise _wrong(name, "is no duration", accepted, "'2 hours'") from None
+    if not timedelta(0) <= span <= most:
+        raise _wrong(name, "is out of range", accepted, "'2 hours'")
+    return span
+
+
+def _length(value: Any, name: str) -> timedelta:
+    if isinstance(value, timedelta):
+        return value
+    if isinstance(value, str):
+        return parse_duration(value, argument=f"wait_for.{name}")
+    if isinstance(value, bool):
+        raise TypeError(name)
+    return timedelta(seconds=value)
+
+
+def _wrong(member: str, problem: str, accepted: str, example: str) -> InvalidArgument:
+    return InvalidArgument(f"wait_for.{member}", problem, accepted=accepted, example=example)

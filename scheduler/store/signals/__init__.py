@@ -1,0 +1,1 @@
+"""Signals, as they are kept: sent ones, and waits that are over."""

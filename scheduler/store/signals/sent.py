@@ -1,0 +1,163 @@
+"""A signal that is sent: stored once, and in the same transaction everything goes on that waited for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from duetime.scheduler.chain.judgement import came_in_words
+from duetime.scheduler.events import EventKind
+from duetime.scheduler.signal.match import matches
+from duetime.scheduler.signal.signal import MAX_SIGNALS_KEPT, SIGNAL_KEPT, ReceivedSignal, SentSignal
+from duetime.scheduler.store.database import unreadable
+from duetime.scheduler.store.database.dialects import dialect_of
+from duetime.scheduler.store.schema.tables.signals import signal_waits, signals
+from duetime.scheduler.store.schema.tables.tasks import runs, tasks
+from duetime.scheduler.store.schema.types import Instant
+from duetime.scheduler.store.sql.batch import Batch
+from duetime.scheduler.store.statements import dependants, event_log
+from duetime.scheduler.store.statements.signals import kept_waits
+from duetime.scheduler.store.statements.signals.kept_waits import OPEN
+from duetime.scheduler.task import State
+from sqlalchemy import BindParameter, Connection, bindparam, delete, select, true, tuple_, update
+
+_IDS: BindParameter[str] = bindparam("waiter_ids", expanding=True)
+_SENT = select(signals.c.name, signals.c.id, signals.c.data, signals.c.at, signals.c.freed, signals.c.matched).where(
+    signals.c.tenant == bindparam("of_tenant"), signals.c.id == bindparam("of_id")
+)
+_WAITING = (
+    select(signal_waits.c.waiter_id, signal_waits.c.task_id, signal_waits.c.wanted)
+    .where(signal_waits.c.tenant == bindparam("of_tenant"), signal_waits.c.name == bindparam("of_name"), OPEN)
+    .order_by(signal_waits.c.waiter_id)
+)
+_LOCK = select(tasks.c.id).where(tasks.c.id.in_(bindparam("task_ids", expanding=True))).order_by(tasks.c.id)
+_LOCKED = _LOCK.with_for_update()
+_STILL_OPEN = select(signal_waits.c.waiter_id, signal_waits.c.task_id).where(signal_waits.c.waiter_id.in_(_IDS), OPEN)
+_SUSPENDED = select(runs.c.id, runs.c.task_id, runs.c.tenant).where(
+    runs.c.id.in_(_IDS), runs.c.state == State.SUSPENDED, runs.c.ended_at.is_(None)
+)
+_WAITING_STILL = select(runs.c.task_id).where(
+    runs.c.task_id.in_(_IDS), runs.c.current == true(), runs.c.state == State.WAITING
+)
+_WAKE = Batch(
+    update(runs).where(runs.c.id == bindparam("run_id")).values(wake_at=bindparam("at"), listed_at=bindparam("at"))
+)
+_COUNTED = (
+    update(signals)
+    .where(signals.c.tenant == bindparam("of_tenant"), signals.c.id == bindparam("of_id"))
+    .values(freed=bindparam("so_many"), matched=bindparam("as_many"))
+)
+_TOO_MANY = (
+    select(signals.c.tenant, signals.c.id)
+    .where(signals.c.tenant == bindparam("of_tenant"))
+    .order_by(signals.c.at.desc())
+    .offset(MAX_SIGNALS_KEPT)
+    .limit(2)  # one comes with each signal
+)
+_OLD = (
+    select(signals.c.tenant, signals.c.id)
+    .where(signals.c.at < bindparam("before", type_=Instant()))
+    .order_by(signals.c.at)
+    .limit(bindparam("most"))
+)
+_DELETE = delete(signals).where(tuple_(signals.c.tenant, signals.c.id).in_(bindparam("keys", expanding=True)))
+
+
+class _Waiter(NamedTuple):
+    waiter_id: str
+    task_id: str
+
+
+def send(
+    connection: Connection, tenant: str, signal: ReceivedSignal, *, actor: str, clock: Callable[[], datetime]
+) -> SentSignal:
+    """Store a signal and let go what waited for it; one whose id is known does nothing."""
+    kept_waits.lock_name(connection, tenant, signal.name, shared=False)
+    now = clock()  # behind the lock, so that no wait that is visible began later
+    if not _stored(connection, tenant, signal, actor, now):
+        return _repeated(connection, tenant, signal)
+    signal = ReceivedSignal(signal.name, signal.id, signal.data, now)
+    closed = _closed(connection, tenant, signal)
+    freed, matched = _go_on(connection, closed, signal, now)
+    connection.execute(_COUNTED, {"of_tenant": tenant, "of_id": signal.id, "so_many": freed, "as_many": matched})
+    _forget(connection, connection.execute(_TOO_MANY, {"of_tenant": tenant}).all())
+    return SentSignal(signal, freed, matched)
+
+
+def forget_old(connection: Connection, limit: int, now: datetime) -> int:
+    """Delete signals to which no wait can look back; return how many."""
+    return _forget(connection, connection.execute(_OLD, {"before": now - SIGNAL_KEPT, "most": limit}).all())
+
+
+def _forget(connection: Connection, keys: Sequence[Any]) -> int:
+    if keys:
+        connection.execute(_DELETE, {"keys": [tuple(key) for key in keys]})
+    return len(keys)
+
+
+def _stored(connection: Connection, tenant: str, signal: ReceivedSignal, actor: str, now: datetime) -> bool:
+    row = {
+        "tenant": tenant,
+        "id": signal.id,
+        "name": signal.name,
+        "data": dict(signal.data),
+        "at": now,
+        "actor": actor,
+        "freed": 0,
+        "matched": 0,
+    }
+    made = dialect_of(connection).insert(signals).values(row).on_conflict_do_nothing().returning(signals.c.id)
+    return connection.execute(made).first() is not None
+
+
+def _repeated(connection: Connection, tenant: str, signal: ReceivedSignal) -> SentSignal:
+    found = connection.execute(_SENT, {"of_tenant": tenant, "of_id": signal.id}).one()
+    return SentSignal(
+        ReceivedSignal(found.name, found.id, found.data, found.at), found.freed, found.matched, repeated=True
+    )
+
+
+def _closed(connection: Connection, tenant: str, signal: ReceivedSignal) -> list[_Waiter]:
+    """Close the waits for the signal behind the locks of their tasks; return them."""
+    rows = unreadable.rows(connection, _WAITING, {"of_tenant": tenant, "of_name": signal.name})
+    meant = [_Waiter(row.waiter_id, row.task_id) for row in rows if matches(row.wanted, signal.data)]
+    if not meant:
+        return []
+    dialect_of(connection).lock_rows(connection, _LOCKED, {"task_ids": sorted({each.task_id for each in meant})})
+    found = connection.execute(_STILL_OPEN, {"waiter_ids": [each.waiter_id for each in meant]})
+    still = [_Waiter(*row) for row in found]
+    kept_waits.CLOSE.run(connection, [kept_waits.closing(each.waiter_id, signal, signal.at) for each in still])
+    return still
+
+
+def _go_on(connection: Connection, closed: Sequence[_Waiter], signal: ReceivedSignal, now: datetime) -> tuple[int, int]:
+    """Let tasks go and wake runs; return how many that were, and how many tasks wait on for something else."""
+    tasks_waiting = [each.task_id for each in closed if each.waiter_id == each.task_id]
+    noted = connection.info.get(dependants.FREED, [])
+    before = len(noted)
+    ends = dependants.settle_waiting(connection, tasks_waiting, now)
+    dependants.follow(connection, ends, now)
+    noted.extend(_woken(connection, [each.waiter_id for each in closed if each.waiter_id != each.task_id], signal, now))
+    still = connection.execute(_WAITING_STILL, {"waiter_ids": tasks_waiting}).all() if tasks_waiting else []
+    return len(noted) - before, len(still)
+
+
+def _woken(connection: Connection, run_ids: Sequence[str], signal: ReceivedSignal, now: datetime) -> list[str]:
+    """Let suspended runs go on at once; return their tasks."""
+    found = connection.execute(_SUSPENDED, {"waiter_ids": list(run_ids)}).all() if run_ids else []
+    _WAKE.run(connection, [{"run_id": row.id, "at": now} for row in found])
+    told = [
+        event_log.entry(
+            row.tenant,
+            row.task_id,
+            row.id,
+            now,
+            kind=EventKind.UNBLOCKED,
+            actor=event_log.ITSELF,
+            reason=came_in_words(signal),
+        )
+        for row in found
+    ]
+    event_log.append(connection, told)
+    return [row.task_id for row in found]

@@ -1,0 +1,48 @@
+"""Signals of a tenant: sent, and waited for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+
+from duetime.scheduler.signal.signal import KeptWait, ReceivedSignal, SentSignal
+from duetime.scheduler.store.chains.dependencies import Dependencies
+from duetime.scheduler.store.database.database import Database
+from duetime.scheduler.store.signals.sent import forget_old, send
+from duetime.scheduler.store.signals.too_late import end_late
+from duetime.scheduler.store.statements.signals import kept_waits
+from sqlalchemy import Connection
+
+
+class Signals:
+    """The signals. What goes on by one is told to the listener of `Dependencies`, after the commit."""
+
+    def __init__(self, database: Database, now: Callable[[], datetime], dependencies: Dependencies) -> None:
+        self._database = database
+        self._now = now
+        self._ending = dependencies.ending
+
+    def send(self, tenant: str, signal: ReceivedSignal, *, actor: str) -> SentSignal:
+        """Store a signal, and let go what waits for it, in one transaction; one whose id is known does nothing."""
+        return self._ending(lambda connection: send(connection, tenant, signal, actor=actor, clock=self._now))
+
+    def wait_of(self, tenant: str, task_id: str) -> KeptWait | None:
+        """Return what a task waits or has waited for before its first start."""
+        return self._database.read(lambda connection: kept_waits.of_tenant(connection, tenant, task_id, task_id))
+
+    def wait_of_run(self, tenant: str, task_id: str, run_id: str) -> KeptWait | None:
+        """Return what a run waits or has waited for last: what its handler asked for, else what its task did."""
+
+        def work(connection: Connection) -> KeptWait | None:
+            own = kept_waits.of_tenant(connection, tenant, task_id, run_id)
+            return own or kept_waits.of_tenant(connection, tenant, task_id, task_id)
+
+        return self._database.read(work)
+
+    def end_late(self, *, limit: int) -> list[str]:
+        """End at most `limit` waits that no signal has ended in time; return the tasks that waited."""
+        return self._ending(lambda connection: end_late(connection, limit, self._now()))
+
+    def forget(self, *, limit: int = 500) -> int:
+        """Delete at most `limit` signals that are too old to be looked back to; return how many."""
+        return self._database.write(lambda connection: forget_old(connection, limit, self._now()), durable=False)

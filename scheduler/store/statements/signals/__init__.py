@@ -1,0 +1,1 @@
+"""Waits for signals, as statements."""

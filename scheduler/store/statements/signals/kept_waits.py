@@ -1,0 +1,220 @@
+"""Waits for signals: stored with what waits, read for decisions, closed by a signal or at their end.
+
+Of a wait that is stored and a signal that is sent at the same moment, one sees the other: both take the lock of the
+name first, the signal for itself alone. So a signal meets all waits that were stored before it, whatever clocks say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+from duetime.scheduler.errors import Refused
+from duetime.scheduler.signal.match import matches
+from duetime.scheduler.signal.signal import MAX_WAITS_OPEN, KeptWait, OnTimeout, ReceivedSignal, SignalWait
+from duetime.scheduler.store.database import unreadable
+from duetime.scheduler.store.database.dialects import dialect_of
+from duetime.scheduler.store.schema.tables.signals import signal_waits, signals
+from duetime.scheduler.store.schema.tables.tasks import tasks
+from duetime.scheduler.store.schema.types import Instant
+from duetime.scheduler.store.schema.values import storable
+from duetime.scheduler.store.sql.batch import Batch
+from sqlalchemy import (
+    BindParameter,
+    ColumnElement,
+    Connection,
+    Select,
+    bindparam,
+    false,
+    insert,
+    literal_column,
+    select,
+    true,
+    update,
+)
+
+MAX_SIGNALS_COMPARED = 1_000
+"""Signals of a name, newest first, that a new wait is compared with."""
+
+OPEN: ColumnElement[bool] = literal_column("signal_waits.closed_at IS NULL")
+"""Waits that a signal can end; literal, as in the partial indexes."""
+
+JOINED = signal_waits.join(tasks, tasks.c.id == signal_waits.c.task_id)
+NEXT_LATE: Select[Any] = (
+    select(signal_waits.c.until)
+    .select_from(JOINED)
+    .where(OPEN, tasks.c.paused == false())
+    .order_by(signal_waits.c.until)
+    .limit(1)
+)
+"""When the next wait is too late."""
+
+_ADD = Batch(insert(signal_waits), [column.name for column in signal_waits.c])
+_WAITERS: BindParameter[str] = bindparam("waiter_ids", expanding=True)
+_COLUMNS = select(
+    signal_waits.c.waiter_id,
+    *(signal_waits.c[name] for name in ("name", "wanted", "since", "until", "on_timeout", "at_once")),
+    *(signal_waits.c[name] for name in ("closed_at", "signal_id", "data", "signal_at")),
+)
+_KEPT = _COLUMNS.where(signal_waits.c.waiter_id.in_(_WAITERS))
+_OF_TENANT = _COLUMNS.where(
+    signal_waits.c.tenant == bindparam("tenant"),
+    signal_waits.c.task_id == bindparam("of_task"),
+    signal_waits.c.waiter_id == bindparam("waiter"),
+)
+_CAME = (
+    select(signals.c.name, signals.c.id, signals.c.data, signals.c.at)
+    .where(
+        signals.c.tenant == bindparam("of_tenant"),
+        signals.c.name == bindparam("of_name"),
+        signals.c.at >= bindparam("earliest", type_=Instant()),
+    )
+    .order_by(signals.c.at.desc())
+    .limit(MAX_SIGNALS_COMPARED)
+)
+_BEHIND_LAST = (
+    select(signal_waits.c.waiter_id)
+    .where(signal_waits.c.tenant == bindparam("of_tenant"), signal_waits.c.name == bindparam("of_name"), OPEN)
+    .offset(MAX_WAITS_OPEN)
+    .limit(1)
+)
+_REOPEN = (
+    update(signal_waits)
+    .where(signal_waits.c.waiter_id == bindparam("waiter"), signal_waits.c.signal_id.is_(None))
+    .values(closed_at=None)
+)
+_MOVE = (
+    update(signal_waits)
+    .where(signal_waits.c.waiter_id == bindparam("waiter"), OPEN, signal_waits.c.at_once == true())
+    .values(until=bindparam("at"))
+)
+
+
+class NewWait(NamedTuple):
+    """A wait to be stored for a task or for a run of it."""
+
+    tenant: str
+    task_id: str
+    waiter_id: str
+    wait: SignalWait
+
+
+def lock_name(connection: Connection, tenant: str, name: str, *, shared: bool) -> None:
+    """Lock the name of signals of a tenant: a signal needs it alone, any number of new waits have it together."""
+    digest = blake2b(storable(f"signal\n{tenant}\n{name}").encode(), digest_size=8).digest()
+    dialect_of(connection).wait_for_lock(connection, int.from_bytes(digest, signed=True), shared=shared)
+
+
+def lock_names(connection: Connection, waits: Iterable[NewWait]) -> None:
+    """Lock the names for which waits are to be stored, before any other row: a signal locks tasks after its name."""
+    for tenant, name in sorted({(each.tenant, each.wait.name) for each in waits}):
+        lock_name(connection, tenant, name, shared=True)
+
+
+def add(connection: Connection, waits: Sequence[NewWait], now: datetime) -> None:
+    """Store waits, closed where a signal has come that they look back to. Their names are locked."""
+    for tenant, name in sorted({(each.tenant, each.wait.name) for each in waits}):
+        _check_room(connection, tenant, name)
+    _ADD.run(connection, [_row(each, _came(connection, each), now) for each in waits])
+
+
+def kept(connection: Connection, waiter_ids: Sequence[str]) -> dict[str, KeptWait]:
+    """Return the waits of tasks or of runs, by these; those that cannot be read are left out."""
+    if not waiter_ids:
+        return {}
+    rows = unreadable.rows(connection, _KEPT, {"waiter_ids": list(waiter_ids)})
+    return {row.waiter_id: _kept_wait(row) for row in rows}
+
+
+def of_waiter(connection: Connection, waiter_id: str) -> KeptWait | None:
+    return kept(connection, [waiter_id]).get(waiter_id)
+
+
+def of_tenant(connection: Connection, tenant: str, task_id: str, waiter_id: str) -> KeptWait | None:
+    """Return the wait of a task, or of a run of it, if the tenant has that task."""
+    rows = unreadable.rows(connection, _OF_TENANT, {"tenant": tenant, "of_task": task_id, "waiter": waiter_id})
+    return _kept_wait(rows[0]) if rows else None
+
+
+def still_holds(connection: Connection, task_id: str) -> bool:
+    """Whether a task that is taken back waits on for its signal, or was too late for it."""
+    found = of_waiter(connection, task_id)
+    return found is not None and found.signal is None and (found.is_open or found.wait.on_timeout is not OnTimeout.RUN)
+
+
+def reopen(connection: Connection, tenant: str, task_id: str) -> bool:
+    """Let a task wait again for the signal that it has not had; a signal that came meanwhile ends the wait."""
+    found = of_waiter(connection, task_id)
+    if found is None or found.signal is not None:
+        return False
+    connection.execute(_REOPEN, {"waiter": task_id})
+    came = _came(connection, NewWait(tenant, task_id, task_id, found.wait))
+    if came is not None:
+        CLOSE.run(connection, [closing(task_id, came, came.at)])
+    return True
+
+
+def move(connection: Connection, task_id: str, until: datetime) -> None:
+    """Note the new time of a task that a signal would start before it."""
+    connection.execute(_MOVE, {"waiter": task_id, "at": until})
+
+
+CLOSE = Batch(
+    update(signal_waits)
+    .where(signal_waits.c.waiter_id == bindparam("waiter"), OPEN)
+    .values(
+        closed_at=bindparam("closed"),
+        signal_id=bindparam("by_signal"),
+        signal_at=bindparam("sent"),
+        data=bindparam("gave"),
+    )
+)
+
+
+def closing(waiter_id: str, signal: ReceivedSignal | None, now: datetime | None) -> dict[str, Any]:
+    """Return the row by which `CLOSE` ends a wait, by a signal or because it is too late for one."""
+    return {
+        "waiter": waiter_id,
+        "closed": now,
+        "by_signal": signal.id if signal else None,
+        "sent": signal.at if signal else None,
+        "gave": dict(signal.data) if signal else None,
+    }
+
+
+def _check_room(connection: Connection, tenant: str, name: str) -> None:
+    if connection.execute(_BEHIND_LAST, {"of_tenant": tenant, "of_name": name}).first() is not None:
+        raise Refused(f"More than {MAX_WAITS_OPEN:,} tasks wait for the event {name!r} already; cancel some of them.")
+
+
+def _came(connection: Connection, each: NewWait) -> ReceivedSignal | None:
+    given = {"of_tenant": each.tenant, "of_name": each.wait.name, "earliest": each.wait.since}
+    found = unreadable.rows(connection, _CAME, given)
+    return next((ReceivedSignal(*row) for row in found if matches(each.wait.match, row.data)), None)
+
+
+def _row(each: NewWait, came: ReceivedSignal | None, now: datetime) -> dict[str, Any]:
+    wait = each.wait
+    return {
+        "waiter_id": each.waiter_id,
+        "task_id": each.task_id,
+        "tenant": each.tenant,
+        "name": wait.name,
+        "wanted": dict(wait.match),
+        "since": wait.since,
+        "until": wait.until,
+        "on_timeout": wait.on_timeout,
+        "at_once": wait.at_once,
+        "closed_at": now if came else None,
+        "signal_id": came.id if came else None,
+        "signal_at": came.at if came else None,
+        "data": dict(came.data) if came else None,
+    }
+
+
+def _kept_wait(row: Any) -> KeptWait:
+    wait = SignalWait(row.name, row.wanted, row.since, row.until, row.on_timeout, row.at_once)
+    signal = None if row.signal_id is None else ReceivedSignal(row.name, row.signal_id, row.data or {}, row.signal_at)
+    return KeptWait(wait, row.closed_at, signal)

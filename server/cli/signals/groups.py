@@ -1,0 +1,19 @@
+"""The group of verbs of events that tasks wait for; a verb is loaded when it is used."""
+
+from __future__ import annotations
+
+from duetime.server.cli.help import DeferredVerb, VerbsOf
+
+EVENT = VerbsOf(
+    name="event",
+    help="Events that tasks wait for.",
+    rich_markup_mode=None,
+    commands=(
+        DeferredVerb(
+            "send",
+            "duetime.server.cli.signals.events:send",
+            "Send an event: the tasks that wait for it go on.",
+            examples=('duetime event send order.paid --data \'{"order": {"id": 7}}\' --id pay-7',),
+        ),
+    ),
+)

@@ -1,0 +1,1 @@
+"""The operations by which the world lets tasks go: events."""

@@ -1,0 +1,166 @@
+"""Tasks that wait for events, as callers of the service meet them: arguments, answers, explanations, handlers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.handlers import Context, Handlers, Link
+from duetime.scheduler.intake.planner import Planner
+from duetime.scheduler.principal import Principal
+from duetime.scheduler.rules.signals.signal_waits import read_wait
+from duetime.scheduler.service.scheduler import Scheduler
+from duetime.scheduler.signal.match import matches
+from duetime.scheduler.signal.signal import OnTimeout
+from duetime.scheduler.store import Store, open_store
+from duetime.scheduler.task import State
+from duetime.scheduler.views import TaskFilter
+from duetime.tools.arguments.filters import states_of
+from duetime.tools.registration import definitions
+from duetime.tools.send_event import SEND_EVENT
+from duetime.widgets.payload import task_payload
+from duetime.widgets.sent_event import sent_event_payload, sent_event_text
+from duetime.widgets.text.task_text import task_text
+
+from tests.builders import NOON, Clock
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def store(tmp_path: Path, clock: Clock) -> Iterator[Store]:
+    store = open_store(f"sqlite:///{tmp_path / 'duetime.db'}", clock=clock)
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def scheduler(store: Store) -> Scheduler:
+    return Scheduler(store, Planner(Handlers.load(), "Europe/Berlin", upstreams=store.dependencies.known))
+
+
+def test_a_task_waits_for_an_event_and_says_for_which_and_until_when(scheduler: Scheduler) -> None:
+    view = scheduler.schedule("Ship it", wait_for={"event": "order.paid", "timeout": "2 days"})
+    assert view.record.run.state is State.WAITING
+    card = task_payload(view)
+    assert card.waits
+    assert (card.waits[0].kind, card.waits[0].event) == ("event", "order.paid")
+    assert "Waiting for the event 'order.paid', until Thu 26 Nov 2026 13:00 (in 2 d)." in task_text(card)
+    _, why = scheduler.explain(view.record.task.id)
+    assert why == ("the event 'order.paid', until Thu 26 Nov 2026 13:00 (in 2 d)",)
+    found = scheduler.list(TaskFilter(states=states_of("waiting")))
+    assert [each.record.task.id for each in found.views] == [view.record.task.id]
+
+
+def test_the_answer_to_an_event_says_what_it_did(scheduler: Scheduler) -> None:
+    first = scheduler.schedule("Fetch", when="in 1 hour").record.task.id
+    scheduler.schedule("Ship", wait_for={"event": "order.paid", "match": {"order.id": 7}})
+    scheduler.schedule("Report", after=[first], wait_for={"event": "order.paid"})
+    sent = [scheduler.send_event("order.paid", {"order": {"id": 7}}, event_id="pay-7") for _ in range(2)]
+    sent.append(scheduler.send_event("order.paid", {"order": {"id": 8}}, event_id="pay-8"))
+    first_time = "1 task went on. 1 task had waited for it and still waits for others."
+    assert [sent_event_text(sent_event_payload(each)) for each in sent] == [
+        f"The event 'order.paid' (pay-7) was sent: {first_time}",
+        f"The event 'order.paid' (pay-7) was sent before, so nothing was done now; then {first_time}",
+        "The event 'order.paid' (pay-8) was sent: no task went on by it.",
+    ]
+    assert scheduler.send_event("order.paid", by=Principal("globex", "ann")).signal.id.startswith("e_")
+
+
+def test_a_dry_run_says_what_it_would_wait_for_and_stores_nothing(scheduler: Scheduler, store: Store) -> None:
+    view = scheduler.schedule("Ship", wait_for={"event": "paid"}, dry_run=True)
+    assert view.waiting_for == ("the event 'paid', until Thu 24 Dec 2026 13:00 (in 30 d)",)
+    assert scheduler.send_event("paid").freed == 0
+
+
+def test_an_event_or_a_time_whichever_is_first(scheduler: Scheduler, clock: Clock) -> None:
+    view = scheduler.schedule("Remind", when="in 2 hours", wait_for={"event": "paid", "or_when": True})
+    assert view.waiting_for == ("the event 'paid', until Tue 24 Nov 2026 15:00 (in 2 h)",)
+    clock.forward(minutes=1)
+    assert scheduler.send_event("paid").freed == 1
+    found = scheduler.get(view.record.task.id).record.run
+    assert (found.state, found.scheduled_for) == (State.SCHEDULED, clock())
+
+
+@pytest.mark.parametrize(
+    ("given", "argument", "said"),
+    [
+        ({"match": {}}, "wait_for.event", "is missing"),
+        ({"event": "two words"}, "wait_for.event", "is not a name of an event"),
+        ({"event": "paid", "timout": "1 day"}, "wait_for", "did you mean timeout?"),
+        ({"event": "paid", "timeout": "soon"}, "wait_for.timeout", "is not a duration"),
+        ({"event": "paid", "timeout": "0 s"}, "wait_for.timeout", "is no time to wait"),
+        ({"event": "paid", "timeout": "400 days"}, "wait_for.timeout", "is out of range"),
+        ({"event": "paid", "timeout": True}, "wait_for.timeout", "is no duration"),
+        ({"event": "paid", "lookback": "8 days"}, "wait_for.lookback", "is out of range"),
+        ({"event": "paid", "match": [1]}, "wait_for.match", "is no such object"),
+        ({"event": "paid", "on_timeout": "fail"}, "wait_for.on_timeout", "is 'fail'"),
+        ({"event": "paid", "or_when": True}, "wait_for.or_when", "it needs `when`"),
+    ],
+)
+def test_a_wait_that_cannot_be_read_says_what_is_accepted(given: Mapping[str, Any], argument: str, said: str) -> None:
+    with pytest.raises(InvalidArgument) as refused:
+        read_wait(given, NOON)
+    assert (refused.value.argument, said in str(refused.value)) == (argument, True), refused.value
+
+
+def test_a_wait_has_a_timeout_of_30_days_and_no_lookback_by_default() -> None:
+    wait = read_wait({"event": "paid", "lookback": 60, "on_timeout": "run"}, NOON)
+    assert (wait.since, wait.until) == (NOON - timedelta(minutes=1), NOON + timedelta(days=30))
+    assert (wait.on_timeout, read_wait({"event": "paid"}, NOON).since) == (OnTimeout.RUN, NOON)
+
+
+def test_a_task_that_repeats_cannot_wait_for_an_event(scheduler: Scheduler) -> None:
+    with pytest.raises(InvalidArgument, match="a task that repeats cannot wait for an event"):
+        scheduler.schedule("Ship", repeat="every day at 9:00", wait_for={"event": "paid"})
+
+
+@pytest.mark.parametrize("wrong", [{"name": ""}, {"name": "paid", "data": [1]}, {"name": "paid", "event_id": ""}])
+def test_an_event_that_cannot_be_sent_is_refused(scheduler: Scheduler, wrong: dict[str, Any]) -> None:
+    with pytest.raises(InvalidArgument):
+        scheduler.send_event(**wrong)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "data", "equal"),
+    [
+        ({}, {}, True),
+        ({"a": 1}, {"a": 1.0}, True),
+        ({"a": 1}, {"a": True}, False),
+        ({"a": None}, {}, False),
+        ({"a": None}, {"a": None}, True),
+        ({"a.b": 1}, {"a": {"b": 1, "c": 2}}, True),
+        ({"a.b": 1}, {"a.b": 1}, True),
+        ({"a.b": 1}, {"a": 1}, False),
+        ({"a": {"b": 1}}, {"a": {"b": 1, "c": 2}}, False),
+        ({"a": [1, "x"]}, {"a": [1, "x"]}, True),
+        ({"a": [True]}, {"a": [1]}, False),
+    ],
+)
+def test_data_are_compared_as_json(wanted: dict[str, Any], data: dict[str, Any], equal: bool) -> None:
+    assert matches(wanted, data) is equal
+
+
+def test_a_handler_reads_the_event_that_its_run_waited_for() -> None:
+    found = {"name": "paid", "id": "e1", "data": {"order": 7}, "at": NOON.isoformat()}
+    event = Context.for_test(link=Link(event=lambda: found)).event
+    assert event
+    assert (event.name, event.data["order"], event.at) == ("paid", 7, NOON)
+    assert Context.for_test().event is None
+
+
+def test_the_words_for_events_cost_a_model_little() -> None:
+    import json
+
+    schedule, send = definitions({})[0], SEND_EVENT
+    wait_for = {"wait_for": schedule.read().table["wait_for"].schema()}
+    tool = {"name": send.name, "description": send.about, "inputSchema": send.read().schema()}
+    assert len(json.dumps(wait_for, separators=(",", ":"))) <= 280
+    assert len(json.dumps(tool, separators=(",", ":"))) <= 380
