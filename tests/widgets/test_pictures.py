@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from playwright.sync_api import expect
@@ -11,6 +12,7 @@ from playwright.sync_api import expect
 from tests.widgets.agenda import a_page, call_john
 from tests.widgets.chat import CAN_CALL_TOOLS, Chat
 from tests.widgets.sample import NOW, a_task, held_back, stamp, tuesdays, weekly
+from tests.widgets.test_chain_card import a_chain
 
 pytestmark = pytest.mark.browser
 
@@ -64,6 +66,41 @@ def test_a_task_that_is_held_back_has_its_picture(chat: Chat, theme: str, width:
     chat.show_task(held_back(), theme=theme)
     expect(chat.state()).to_have_text("Ready")
     keep(chat, name)
+
+
+def a_watch() -> dict[str, Any]:
+    looks, last = "12 looks at shop.example.com, every 15 min until Tue 1 Dec 2026 09:00", "not met yet: packed"
+    waits = [{"kind": "step", "after": last, "until": stamp(NOW + timedelta(minutes=9))}]
+    reasons = [f"its next step in 9 min, after: {last}"]
+    title, due = "Tell me when parcel 7 has shipped", NOW - timedelta(hours=3)
+    watched = a_task(due=due, title=title, state="suspended", action="watch", progress={"text": looks})
+    return {**watched, "waiting_for": reasons, "waits": waits}
+
+
+def a_running_import() -> dict[str, Any]:
+    lines = [{"at": stamp(NOW - timedelta(seconds=n)), "text": f"read page {24 - n}"} for n in (2, 1, 0)]
+    progress, due = {"part": 0.4, "text": "24 of 60 pages"}, NOW - timedelta(minutes=2)
+    title = "Import Monday's orders"
+    return a_task(due=due, title=title, state="running", action="import", progress=progress, log={"lines": lines})
+
+
+def a_finished_import() -> dict[str, Any]:
+    due, ended = NOW - timedelta(minutes=6), stamp(NOW - timedelta(minutes=1))
+    last = {"state": "succeeded", "ended": ended, "summary": "imported 412 orders, 3 were known already"}
+    result = {"orders": 412, "known": 3, "report": "https://shop.example/imports/77"}
+    title = "Import Monday's orders"
+    return a_task(due=due, title=title, state="succeeded", action="import", last_run=last, result=result)
+
+
+@pytest.mark.parametrize(("theme", "width"), [("light", 520), ("dark", 320)])
+@pytest.mark.parametrize(("name", "task"), [
+    ("chain", a_chain()), ("watch", a_watch()), ("running", a_running_import()), ("result", a_finished_import()),
+])  # fmt: skip
+def test_what_takes_longer_has_its_picture(chat: Chat, name: str, task: dict[str, Any], theme: str, width: int) -> None:
+    set_the_stage(chat, theme, width)
+    chat.show_task(task, theme=theme, capabilities={**CAN_CALL_TOOLS, "openLinks": {}})
+    expect(chat.card.get_by_role("heading", name=task["title"])).to_be_visible()
+    keep(chat, f"task-card-{name}-{theme}")
 
 
 def test_a_refused_action_has_its_picture(chat: Chat) -> None:
