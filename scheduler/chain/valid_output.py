@@ -44,7 +44,7 @@ def check_schema(schema: Any) -> None:
     for part, level in _parts(schema, 1):
         if level > MAX_SCHEMA_LEVELS:
             raise _wrong(f"it has more than {MAX_SCHEMA_LEVELS} levels")
-        if unknown := sorted(set(part) - KEYWORDS):
+        if unknown := [str(name) for name in part if name not in KEYWORDS]:
             raise _wrong(f"{unknown[0][:40]!r} is no keyword that it may have", accepted=", ".join(sorted(KEYWORDS)))
     _check_form(text)
 

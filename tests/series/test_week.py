@@ -168,6 +168,11 @@ def test_a_week_goes_as_it_was_scheduled(week: Week) -> None:
     unpack = week.scheduler.schedule("Unpack", action="sync", after=[parcel.record.task.id], by=tenant(1))
     asked: ApprovalRequest = {"question": "Delete the old reports?", "by": "2 hours", "default": "reject"}
     offer = week.scheduler.schedule("Delete", action="sync", when=at(30, 9, month=3), approval=asked, by=tenant(3))
+    week.turn(at(29, 8, month=3))
+    week.scheduler.send_event("goods.sent", {"order": 7}, event_id="e-7", by=tenant(4))
+    week.turn(at(29, 8, 30, month=3))
+    waits = {"event": "goods.sent", "match": {"order": 7}, "lookback": "1 hour", "timeout": "1 day"}
+    bill = week.scheduler.schedule("Bill", action="sync", wait_for=waits, by=tenant(4)).record.task.id
     calls = [
         week.scheduler.schedule(f"Call {name}", when=at(3, 13 + place), by=tenant(2)).record.task.id
         for place, name in enumerate(("Ann", "Bob", "Cleo"))
@@ -175,6 +180,7 @@ def test_a_week_goes_as_it_was_scheduled(week: Week) -> None:
 
     week.turn(at(31, 12, month=3))
     assert begun_of(week, "Delete") == []
+    assert week.scheduler.get(bill, by=tenant(4)).record.run.state is State.SUCCEEDED, "the event had come before"
     assert week.scheduler.get(offer.record.task.id, by=tenant(3)).record.run.state is State.CANCELLED
     assert states_of_steps(week) == {State.SUCCEEDED: 8, State.FAILED: 4}
     [letter], _ = week.scheduler.dead_letters(DeadLetterFilter(), by=tenant(0))

@@ -184,7 +184,7 @@ def test_what_it_waits_for_reads_as_a_sentence(chat: Chat, wait: dict[str, Any],
     expect(waits_on(chat)).to_have_text(said)
 
 
-@pytest.mark.parametrize("waits", [None, [{"kind": "approval"}]], ids=["none", "newer"])
+@pytest.mark.parametrize("waits", [None, [{"kind": "comet"}]], ids=["none", "newer"])
 def test_what_a_card_has_no_words_for_is_said_as_the_server_says_it_without_ids(chat: Chat, waits: Any) -> None:
     chat.show_task(a_task(due=EARLIER, state="ready", waiting_for=[SENTENCE], waits=waits), locale="de-DE")
     said = "Wartet auf pool gpu: it needs 2, 1 of 4 are free; held by another task «Train»"

@@ -33,7 +33,7 @@ class ApprovalTerms:
     def _member(self, name: str, value: Json) -> Any:
         kind = self._members().get(name)
         if kind is None:
-            raise ValueError(f"it has no member {shown(name)}")
+            raise ValueError(f"it has no member {shown(str(name))}")
         try:
             return kind.read(value)
         except ValueError as error:

@@ -36,6 +36,7 @@ USED: dict[str, dict[str, Any]] = {
     "schedule_many": {"requests": [Request("Call John", when="in 2 hours")]},
     "act": {"action": "snooze"},
     "change_many": {"change": "pause", "dry_run": True},
+    "send_event": {"name": "invoice paid"},
     "find": {"text": "Call John"},
     "titles": {"task_ids": ["t_1"]},
 }

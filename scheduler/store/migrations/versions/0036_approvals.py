@@ -1,4 +1,4 @@
-"""Runs wait for approvals. Older code leaves them waiting, and newer code goes on with the answers."""
+"""Runs wait for approvals. Older code would let such runs go: ask for approval when all processes are upgraded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Events are received, and tasks wait for them. Older code leaves these tasks waiting, and newer code goes on."""
+"""Events are received, and tasks wait for them. Older code lets such tasks go: use events when all are upgraded."""
 
 from __future__ import annotations
 
