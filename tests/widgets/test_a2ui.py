@@ -22,7 +22,7 @@ from duetime.tools.registration import make_tools
 from duetime.widgets.formats.a2ui import list_messages, task_messages
 from duetime.widgets.payload import as_dry_run, list_payload, task_payload
 from duetime.widgets.schema.task import DRY_RUN_ID
-from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # its stubs are another package
+from jsonschema import Draft202012Validator
 from referencing import Registry, Resource
 
 from tests.builders import Clock

@@ -21,7 +21,7 @@ from duetime.tools.registration import definitions, make_tools
 from duetime.tools.schedule_task import REMINDER
 from hypothesis import example, given
 from hypothesis import strategies as st
-from jsonschema import validate  # type: ignore[import-untyped]  # it has no stubs of its own
+from jsonschema import validate
 from mcp.server.mcpserver.tools import Tool
 from mcp.types import CallToolResult, TextContent
 
