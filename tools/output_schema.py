@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-Output = Literal["task", "list"]
-"""The answer of a tool: `duetime.task/1` or `duetime.list/1`."""
+Output = Literal["task", "list", "event"]
+"""The answer of a tool: `duetime.task/1`, `duetime.list/1` or `duetime.event/1`."""
 
 HERE = Path(__file__).resolve().parent  # of the checkout, also where an editable install links to it
 SCHEMAS = HERE / "schemas"
@@ -40,8 +40,9 @@ def schema_files() -> dict[str, str]:
     """Return the content of each file in `schemas/`, by its name."""
     from duetime.widgets.schema.task import TaskPayload  # noqa: PLC0415 - not before it is asked for
     from duetime.widgets.schema.task_list import TaskListPayload  # noqa: PLC0415 - not before it is asked for
+    from duetime.widgets.sent_event import SentEventPayload  # noqa: PLC0415 - not before it is asked for
 
-    models: dict[Output, type[BaseModel]] = {"task": TaskPayload, "list": TaskListPayload}
+    models: dict[Output, type[BaseModel]] = {"task": TaskPayload, "list": TaskListPayload, "event": SentEventPayload}
     return {f"{output}.json": json.dumps(derived_schema(model), indent=1) + "\n" for output, model in models.items()}
 
 

@@ -39,4 +39,5 @@ SEND_EVENT = Definition(
     _answer,
     hints(idempotent=False, outside=False),
     card="",
+    output="event",
 )

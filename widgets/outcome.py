@@ -74,8 +74,10 @@ def progress_part(run: Run) -> ProgressPart | None:
     part, text = run.progress.get("fraction"), run.progress.get("text")
     if not isinstance(part, int | float) and not text:
         return None
+    known = isinstance(part, int | float)
     return ProgressPart(
-        part=part if isinstance(part, int | float) else None,
+        part=part if known else 0.0,
+        unknown=None if known else True,
         text=cut(text, MAX_SAID_CHARS) if text and isinstance(text, str) else None,
     )
 

@@ -24,7 +24,13 @@ from duetime.scheduler.views import TaskView
 from duetime.server.cli import completion, output
 from duetime.server.cli.completion import Action, Id, Labels, RepeatPolicyOption
 from duetime.server.cli.formats import task_facts
-from duetime.server.cli.formats.contract import ExpectOption, NotifyOption, OnFailureOption, contract_of
+from duetime.server.cli.formats.contract import (
+    ExpectOption,
+    NotifyOption,
+    OnFailureOption,
+    ValidOutputOption,
+    contract_of,
+)
 from duetime.server.cli.formats.option_values import (
     ApprovalOption,
     more_of,
@@ -123,6 +129,7 @@ def schedule(
     on_failure: OnFailureOption = None,
     after: completion.AfterOption = None,
     after_failure: completion.AfterFailureOption = None,
+    valid_output: ValidOutputOption = None,
     steps: StepsOption = None,
     approval: ApprovalOption = None,
     wait_for: completion.WaitForOption = None,
@@ -136,7 +143,7 @@ def schedule(
     work: ScheduleArguments = {"action": action, "payload": read_object(payload) or {}, "estimate": estimate}
     rest: ScheduleArguments = {"needs": read_units(needs), "labels": label or (), "deliver_to": deliver_to or ()}
     how: ScheduleArguments = {"idempotency_key": key, "dry_run": dry_run, "retry": _retry(retry), "after": after or ()}
-    how |= {**contract_of(expect, on_failure), **more_of(steps, wait_for, approval, repeat_policy)}
+    how |= {**contract_of(expect, on_failure, valid_output), **more_of(steps, wait_for, approval, repeat_policy)}
     _submit(context, title, {**at, **due, **work, **rest, **how}, as_json)
 
 

@@ -8,7 +8,7 @@ from mcp import Client
 pytestmark = pytest.mark.anyio
 
 
-async def test_a_client_finds_six_tools_and_the_one_for_buttons(client: Client) -> None:
+async def test_a_client_finds_seven_tools_and_the_one_for_buttons(client: Client) -> None:
     listed = await client.list_tools()
 
     names = [tool.name for tool in listed.tools]
@@ -19,6 +19,7 @@ async def test_a_client_finds_six_tools_and_the_one_for_buttons(client: Client) 
         "reschedule_task",
         "cancel_task",
         "change_tasks",
+        "send_event",
         "act_on_task",
     ]
 

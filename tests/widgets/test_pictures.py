@@ -73,7 +73,9 @@ def a_watch() -> dict[str, Any]:
     waits = [{"kind": "step", "after": last, "until": stamp(NOW + timedelta(minutes=9))}]
     reasons = [f"its next step in 9 min, after: {last}"]
     title, due = "Tell me when parcel 7 has shipped", NOW - timedelta(hours=3)
-    watched = a_task(due=due, title=title, state="suspended", action="watch", progress={"text": looks})
+    watched = a_task(
+        due=due, title=title, state="suspended", action="watch", progress={"part": 0, "unknown": True, "text": looks}
+    )
     return {**watched, "waiting_for": reasons, "waits": waits}
 
 

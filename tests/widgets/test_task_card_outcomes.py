@@ -112,7 +112,9 @@ def test_a_run_says_how_far_it_is(chat: Chat) -> None:
 
 def test_a_watch_says_what_it_looks_at_how_often_and_what_it_saw_last(chat: Chat) -> None:
     looks = "3 looks at shop.example.com, every 15 min until Fri 4 Dec 2026 09:00 UTC"
-    watched = a_task(due=EARLIER, state="suspended", action="watch", progress={"text": looks})
+    watched = a_task(
+        due=EARLIER, state="suspended", action="watch", progress={"part": 0, "unknown": True, "text": looks}
+    )
     last = "not met yet: packed"
     waits = {"waiting_for": [f"its next step in 15 min, after: {last}"], "waits": [{"kind": "step", "after": last}]}
     chat.show_task({**watched, **waits})

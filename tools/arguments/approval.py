@@ -28,6 +28,8 @@ class ApprovalTerms:
             value = {"question": given}
         if not isinstance(value, dict):
             raise ValueError(f"{named(given)} is none")  # noqa: TRY004 - one family for all kinds
+        if all(name in value and is_blank(value[name], Text()) for name in ("question", "by")):
+            return {}  # a client that fills in every argument, and means none
         return {name: self._member(name, member) for name, member in value.items() if not is_blank(member, Text())}
 
     def _member(self, name: str, value: Json) -> Any:

@@ -41,9 +41,13 @@ class Unread(PayloadPart):
 
 
 class ProgressPart(PayloadPart):
-    """Progress of a run: the part that is done, 0 to 1, if its handler knows it, and what it says of it."""
+    """Progress of a run: the part that is done, 0 to 1, and what its handler says of it.
 
-    part: float | None = None
+    `unknown`: its handler knows no part, so that it is 0.
+    """
+
+    part: float
+    unknown: Literal[True] | None = None
     text: str | None = None
 
 

@@ -75,8 +75,8 @@ function linkView(url, bridge) {
 /** How far a run is that says so, with a bar where it knows the part; of a watch, what it looks at and how often. */
 export function progressFact({ action, progress }) {
   if (!progress) return "";
-  const { part, text } = progress;
-  const known = part !== undefined && part !== null;
+  const { part, unknown, text } = progress;
+  const known = !unknown && Number.isFinite(part);
   return fact("hourglass", t(action === WATCH ? "progress.watch" : "progress.name"), known ? t("progress.part", { percent: Math.round(part * 100) }) : "",
     text ? h("span", { class: "summary" }, h("bdi", {}, text)) : "", known ? h("span", { class: "laxity tone-info" }, bar(part, { start: true })) : "");
 }

@@ -102,7 +102,7 @@ def progress_in_words(task: TaskPayload, said: int) -> str:
     """Say how far a run is that reported it, with what its handler says of it."""
     if task.progress is None:
         return ""
-    part = "" if task.progress.part is None else f" {task.progress.part:.0%}"
+    part = "" if task.progress.unknown else f" {task.progress.part:.0%}"
     text = f": {quoted(task.progress.text, said)}" if task.progress.text else ""
     return f"Progress{part}{text}."
 

@@ -99,7 +99,8 @@ function Fact({ name, children }: { name: string; children: ReactNode }) {
   );
 }
 
-function Progress({ part, text }: { part: number; text?: string }) {
+function Progress({ part, unknown, text }: { part: number; unknown?: true; text?: string }) {
+  if (unknown) return <>{text}</>;
   return (
     <>
       <progress aria-label="Progress" value={part} /> {text ?? `${Math.round(part * 100)} %`}

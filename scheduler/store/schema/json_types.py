@@ -185,6 +185,8 @@ def _span(seconds: float | None) -> timedelta | None:
 
 
 def repeat_policy_from_json(value: Mapping[str, Any]) -> RepeatPolicy:
+    if not isinstance(value, Mapping):
+        raise TypeError("a policy of recurrence is an object")
     return RepeatPolicy(
         overlap=Overlap(value.get("overlap", Overlap.SKIP)),
         catchup_window=_span(value.get("catchup_window")),

@@ -14,13 +14,20 @@ NotifyOption = Annotated[
 ]
 ExpectOption = Annotated[
     str | None,
-    typer.Option(metavar="JSON", help='what the result must meet, such as \'{"field": "order_id"}\''),
+    typer.Option(metavar="JSON", help="what the result must meet: an object with field, schema or url"),
 ]
 OnFailureOption = Annotated[
-    str | None, typer.Option(metavar="JSON", help='what follows from a failure, such as \'{"notify": "team"}\'')
+    str | None, typer.Option(metavar="JSON", help="what follows from a failure: an object with notify")
+]
+ValidOutputOption = Annotated[
+    str | None, typer.Option(metavar="JSON", help="a JSON Schema that the results of the tasks of --after have to meet")
 ]
 
 
-def contract_of(expect: str | None, on_failure: str | None) -> ScheduleArguments:
+def contract_of(expect: str | None, on_failure: str | None, valid_output: str | None) -> ScheduleArguments:
     """Return the arguments that the options stand for; raises InvalidArgument."""
-    return {"expect": read_object(expect, "expect"), "on_failure": read_object(on_failure, "on_failure")}
+    return {
+        "expect": read_object(expect, "expect"),
+        "on_failure": read_object(on_failure, "on_failure"),
+        "valid_output": read_object(valid_output, "valid_output"),
+    }

@@ -120,7 +120,7 @@ def _last_run(task: TaskPayload) -> str:
 def _progress(task: TaskPayload) -> str:
     if task.progress is None:
         return ""
-    part = "" if task.progress.part is None else f"{task.progress.part:.0%}"
+    part = "" if task.progress.unknown else f"{task.progress.part:.0%}"
     return ": ".join(filter(None, (part, task.progress.text)))
 
 

@@ -81,6 +81,14 @@ DAMAGES = {
             " VALUES ('local', 't_gone', 't_gone', 'fail')"
         ),
     ),
+    "an approval without its run": (
+        "approvals",
+        "names a run",
+        (
+            'INSERT INTO approvals (run_id, attempt, "default", asked_at)'
+            " SELECT 'r_gone', 0, 'reject', at FROM events LIMIT 1"
+        ),
+    ),
     "a wait without its task": (
         "signal_waits",
         "names a task",

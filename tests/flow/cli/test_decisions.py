@@ -35,7 +35,8 @@ def test_a_decision_is_listed_shown_in_words_and_as_json(capsys: pytest.CaptureF
     task_id, other = ran("Call John"), ran("Call Mary")
     assert run(["decisions", "--json"]) == 0
     both = json.loads(capsys.readouterr().out)["decisions"]
-    assert [each["task_id"] for each in both] == [other, task_id]
+    shown = dict.fromkeys(each["task_id"] for each in both)  # a take whose run was not there yet is recorded as well
+    assert list(shown) == [other, task_id]
     assert run(["decisions", "--task", "call john"]) == 0
     (_, row) = capsys.readouterr().out.splitlines()
     assert row.split()[-2:] == [task_id, both[1]["id"]]

@@ -187,6 +187,6 @@ def test_the_shell_completes_verbs_and_options(surroundings: dict[str, str]) -> 
     verbs = call({**asked, "COMP_WORDS": "duetime re", "COMP_CWORD": "1"})
     options = call({**asked, "COMP_WORDS": "duetime cancel --re", "COMP_CWORD": "2"})
     assert (verbs.stdout.split(), options.stdout.split()) == (
-        ["reschedule", "report", "retention"],
+        ["reschedule", "reject", "report", "retention"],
         ["--reason", "--revision"],
     )

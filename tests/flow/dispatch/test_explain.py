@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from duetime.scheduler.approvals.approval import Approval
 from duetime.scheduler.foresight.explain import RunFacts, explained, waiting_for, waits_of
 from duetime.scheduler.foresight.explainer import Explainer, Lengths, nothing_known
 from duetime.scheduler.handlers import Handlers
@@ -22,8 +23,9 @@ from duetime.scheduler.rules.estimates import Estimate
 from duetime.scheduler.rules.limits.pool_spec import read_pool
 from duetime.scheduler.run_records import Start
 from duetime.scheduler.service.scheduler import Scheduler
+from duetime.scheduler.signal.signal import KeptWait, SignalWait
 from duetime.scheduler.store import Store, open_store
-from duetime.scheduler.task import Json, Run, State, Task
+from duetime.scheduler.task import ApprovalAnswer, Json, Run, State, Task
 from duetime.scheduler.view_parts import WaitKind, WaitReason
 from duetime.scheduler.views import TaskRecord
 
@@ -195,6 +197,22 @@ def lacks(reason: Why, **values: Any) -> dict[str, Any]:
 REASONS: dict[WaitKind, tuple[dict[str, Any], dict[str, Any]]] = {
     WaitKind.RESUME: ({"paused": True}, {}),
     WaitKind.TASK: ({"state": State.WAITING, "wake_at": None}, {}),
+    WaitKind.APPROVAL: (
+        {
+            "state": State.WAITING,
+            "wake_at": None,
+            "facts": RunFacts(approval=Approval("r1", 0, "Go?", ApprovalAnswer.REJECT, NOW, LATER)),
+        },
+        {"until": LATER, "title": "Go?"},
+    ),
+    WaitKind.EVENT: (
+        {
+            "state": State.WAITING,
+            "wake_at": None,
+            "facts": RunFacts(awaited=KeptWait(SignalWait("paid", {}, NOW, LATER))),
+        },
+        {"until": LATER, "event": "paid"},
+    ),
     WaitKind.STOP: ({"state": State.RUNNING, "cancel_requested": True}, {}),
     WaitKind.ATTEMPT: (
         {"state": State.RETRYING, "attempt": 1, "failures": 1, "error": "boom", "wake_at": LATER},

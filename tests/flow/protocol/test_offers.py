@@ -21,7 +21,9 @@ def peer(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 
 def visibility(listed: dict[str, Any]) -> dict[str, list[str]]:
-    return {tool["name"]: tool["_meta"]["ui"]["visibility"] for tool in listed["result"]["tools"]}
+    return {
+        tool["name"]: tool["_meta"]["ui"]["visibility"] for tool in listed["result"]["tools"] if "ui" in tool["_meta"]
+    }
 
 
 def test_the_buttons_are_a_tool_for_models_where_no_card_has_them(peer: Peer) -> None:

@@ -116,6 +116,7 @@ def test_answers_keep_to_their_schemas(ask: Ask) -> None:
         "act_on_task": ask("act_on_task", **named, action="snooze", minutes=10),
         "cancel_task": ask("cancel_task", **named),
         "change_tasks": ask("change_tasks", change="cancel", label="none"),
+        "send_event": ask("send_event", name="order.paid"),
     }
 
     assert answers.keys() == schemas.keys()
