@@ -102,6 +102,7 @@ Remove = Annotated[
 ReasonOption = Annotated[str | None, typer.Option(help="the reason, for the history")]
 Key = Annotated[str | None, typer.Option(help="idempotency key: repeating a call with the same key changes nothing")]
 Revision = Annotated[int | None, typer.Option(help="refuse if the task changed after this revision")]
+Given = ScheduleArguments
 
 
 def schedule(
@@ -138,13 +139,12 @@ def schedule(
     as_json: AsJson = False,
 ) -> None:
     """Schedule a task: a reminder, a webhook, or one of your handlers."""
-    at: ScheduleArguments = {"when": when, "repeat": repeat, "timezone": timezone, "until": until, "notify": notify}
-    due: ScheduleArguments = _urgency(priority, deadline, deadline_type, after_failure=after_failure, max_runs=max_runs)
-    work: ScheduleArguments = {"action": action, "payload": read_object(payload) or {}, "estimate": estimate}
-    rest: ScheduleArguments = {"needs": read_units(needs), "labels": label or (), "deliver_to": deliver_to or ()}
-    how: ScheduleArguments = {"idempotency_key": key, "dry_run": dry_run, "retry": _retry(retry), "after": after or ()}
-    how |= {**contract_of(expect, on_failure, valid_output), **more_of(steps, wait_for, approval, repeat_policy)}
-    _submit(context, title, {**at, **due, **work, **rest, **how}, as_json)
+    at: Given = {"when": when, "repeat": repeat, "timezone": timezone, "until": until, "max_runs": max_runs}
+    due: Given = _urgency(priority, deadline, deadline_type, estimate=estimate, needs=read_units(needs), action=action)
+    how: Given = {"labels": label or (), "deliver_to": deliver_to or (), "notify": notify, "retry": _retry(retry)}
+    work: Given = {"payload": read_object(payload) or {}, **more_of(steps, wait_for, approval, repeat_policy)}
+    rest: Given = {"after": after or (), "after_failure": after_failure, "dry_run": dry_run, "idempotency_key": key}
+    _submit(context, title, at | due | how | work | rest | contract_of(expect, on_failure, valid_output), as_json)
 
 
 def _submit(context: typer.Context, title: str, asked: ScheduleArguments, as_json: bool) -> None:

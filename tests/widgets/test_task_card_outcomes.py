@@ -196,12 +196,12 @@ def test_what_a_card_has_no_words_for_is_said_as_the_server_says_it_without_ids(
 def test_each_reason_is_said_in_the_language_of_the_reader(chat: Chat) -> None:
     """Every kind at once, in German: not a word of the server's sentences is left."""
     until = stamp(NOW + timedelta(hours=2))
-    waits = [{"kind": kind, "pool": "gpu", "until": until} for kind in WaitKind]
+    waits = [{"kind": kind, "pool": "gpu", "event": "paid", "until": until} for kind in WaitKind]
     sentences = [f"{kind} t_00000000000c" for kind in WaitKind]
     chat.show_task(a_task(due=EARLIER, state="ready", waiting_for=sentences, waits=waits), locale="de-DE")
 
     german = catalogue.read(build.SOURCES / build.LANGUAGES)["de"]
-    said = [str(german[f"wait.{kind}"]).format(pool="gpu", time="in 2 Stunden") for kind in WaitKind]
+    said = [str(german[f"wait.{kind}"]).format(pool="gpu", event="paid", time="in 2 Stunden") for kind in WaitKind]
     expected = [text if "in 2 Stunden" in text else f"{text}in 2 Stunden" for text in said]
     expect(waits_on(chat).locator("li")).to_have_text(expected)
 

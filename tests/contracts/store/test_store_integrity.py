@@ -70,7 +70,7 @@ DAMAGES = {
     "a log without its run": ("run_logs", "names a run", "UPDATE run_logs SET run_id = 'r_gone'"),
     "a run that waits for nothing": (
         "runs",
-        "waits for other tasks or an event",
+        "waits for other tasks, an approval or an event",
         "UPDATE runs SET state = 'waiting', wake_at = NULL",
     ),
     "a dependency without its task": (
