@@ -116,7 +116,7 @@ class Coalesce(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RepeatPolicy:
-    """How a recurring task behaves: `overlap`, a pause after so many failures in a row, dates left out.
+    """The behaviour of a recurring task: `overlap`, a pause after so many failures in a row, dates left out.
 
     What was missed longer ago than `catchup_window` does not run; of the rest, `coalesce` says what does. Each start is
     later than its time by a part of `jitter` that is the task's own.

@@ -44,7 +44,7 @@ def _is_invisible(character: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class QuoteLimits:
-    """How many characters of a title and of other quotations are shown, and how many coming occurrences."""
+    """The number of characters shown of a title and of other quotations, and of coming occurrences."""
 
     title: int
     said: int

@@ -1,4 +1,4 @@
-"""How a recurring task behaves, as payloads have it and as words."""
+"""The behaviour of a recurring task, as payloads have it and as words."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ LATE_AFTER = timedelta(minutes=1)
 """A run that started later than this says so in its message."""
 
 ANSWER_GRACE = timedelta(days=1)
-"""How long a run that asks waits for its default answer, which every process that runs tasks gives in seconds."""
+"""The longest wait of a run that asks for its default answer, which every process that runs tasks gives in seconds."""
 
 INBOX = "inbox"
 """The channel without a delivery: the settlement itself writes the inbox message."""

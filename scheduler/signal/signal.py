@@ -11,7 +11,7 @@ from typing import Any, Final, Self
 from duetime.scheduler.task import Json
 
 SIGNAL_KEPT: Final = timedelta(days=7)
-"""How long a received signal is kept: the longest lookback, and how long a repeated id is known."""
+"""Time for which a received signal is kept: the longest lookback, and as long a repeated id is known."""
 
 MAX_SIGNALS_KEPT = 10_000
 """Signals that a tenant has stored; the oldest go first."""

@@ -28,6 +28,9 @@ from duetime.server.app import Role, build
 from duetime.server.cli.main import run
 from duetime.server.settings.model import Settings
 from mcp import Client
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.util._once import Once
 from pydantic import SecretStr
 from redis import Redis
 from sqlalchemy import create_engine, inspect, text
@@ -67,7 +70,8 @@ def receivers() -> Iterator[dict[str, Server]]:
 
 
 @pytest.fixture
-def environment(tmp_path: Path, receivers: dict[str, Server], monkeypatch: pytest.MonkeyPatch) -> None:
+def environment(tmp_path: Path, receivers: dict[str, Server], monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Set the environment of every command; tracers that they make global end with the test."""
     for name in [name for name in os.environ if name.upper().startswith("DUETIME_")]:
         monkeypatch.delenv(name)
     team = {
@@ -95,6 +99,12 @@ def environment(tmp_path: Path, receivers: dict[str, Server], monkeypatch: pytes
     monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "100")
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.syspath_prepend(str(ROOT))
+    monkeypatch.setattr(trace, "_TRACER_PROVIDER", None)
+    monkeypatch.setattr(trace, "_TRACER_PROVIDER_SET_ONCE", Once())
+    yield
+    provider = trace.get_tracer_provider()
+    if isinstance(provider, TracerProvider):
+        provider.shutdown()
 
 
 @contextmanager

@@ -34,7 +34,7 @@ MAX_PAUSE: Final = timedelta(hours=1)
 
 
 class WatchOutcome(StrEnum):
-    """How a watch ended, as `outcome` in its result."""
+    """The end of a watch, as `outcome` in its result."""
 
     MET = "met"
     CHANGED = "changed"

@@ -1,1 +1,1 @@
-"""How a series goes on: what overlaps, what was missed, what fails in a row."""
+"""Rules by which a series goes on: what overlaps, what was missed, what fails in a row."""

@@ -97,7 +97,7 @@ class Retrying(JsonValue):
 
 
 class RepeatPolicyType(JsonValue):
-    """How a recurring task behaves, as a JSON object."""
+    """The behaviour of a recurring task, as a JSON object."""
 
     cache_ok = True
 
