@@ -100,13 +100,13 @@ REPEAT_POLICY = Argument(
 EXPECT = Argument(
     "expect",
     Object(listed=False),
-    "{field|schema|url}",
+    "What the result must have: {field: name}, {schema: {...}} or {url} that answers; else it is unverified",
     "expect={'field': 'order_id'}",
 )
 ON_FAILURE = Argument(
     "on_failure",
     Object(listed=False),
-    "{notify}",
+    "{notify: a channel}",
     "on_failure={'notify': 'team'}",
 )
 LABELS = Argument("labels", Texts(100), "Up to 10", "labels=['workflow=onboarding']")

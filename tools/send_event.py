@@ -19,11 +19,11 @@ class SendEvent:
 
     name: str
     data: Mapping[str, Json] = field(default_factory=dict)
-    id: str | None = None
+    event_id: str | None = None
 
 
 def _answer(call: SendEvent, sender: Sender) -> CallToolResult:
-    return sent_answer(sender.scheduler.send_event(call.name, call.data, event_id=call.id, by=sender.by))
+    return sent_answer(sender.scheduler.send_event(call.name, call.data, event_id=call.event_id, by=sender.by))
 
 
 SEND_EVENT = Definition(
@@ -33,7 +33,7 @@ SEND_EVENT = Definition(
     (
         Argument("name", Text(100), "", "name='order.paid'", required=True),
         Argument("data", Object(), "For match and the action", "data={'order': {'id': 7}}"),
-        Argument("id", Text(200), "A repeat has no effect", "id='pay-7'"),
+        Argument("event_id", Text(200), "A repeat has no effect", "event_id='pay-7'"),
     ),
     SendEvent,
     _answer,

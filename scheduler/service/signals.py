@@ -7,14 +7,13 @@ from collections.abc import Mapping
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.ids import new_id
 from duetime.scheduler.principal import LOCAL, Principal
-from duetime.scheduler.rules.sanitize import check_json, check_text, kind_of
-from duetime.scheduler.rules.signals.signal_waits import check_name
+from duetime.scheduler.rules.sanitize import check_json, kind_of
+from duetime.scheduler.rules.signals.signal_waits import check_event_id, check_name
 from duetime.scheduler.service.chains import ChainService
 from duetime.scheduler.signal.signal import ReceivedSignal, SentSignal
 from duetime.scheduler.task import Json
 
 MAX_DATA_BYTES = 32_768
-MAX_EVENT_ID_CHARS = 200
 
 
 class SignalService(ChainService):
@@ -39,5 +38,5 @@ class SignalService(ChainService):
                 "data", f"expected an object, got {kind_of(data)}", example="data={'order': {'id': 7}}"
             )
         check_json("data", dict(data or {}), max_bytes=MAX_DATA_BYTES)
-        known = new_id("e") if event_id is None else check_text("event_id", event_id, limit=MAX_EVENT_ID_CHARS)
+        known = new_id("e") if event_id is None else check_event_id("event_id", event_id)
         return self._store.signals.send(by.tenant, ReceivedSignal(name, known, dict(data or {})), actor=by.user)

@@ -17,8 +17,8 @@ from duetime.server.cli.help import DeferredVerb, Verbs, VerbsOf
 from duetime.server.cli.order.groups import DECISIONS, POLICY, POOLS, WORKERS
 from duetime.server.cli.past.groups import DEAD
 from duetime.server.cli.reports.groups import LIVE, REPORTS
-from duetime.server.cli.signals.groups import EVENT
 from duetime.server.cli.storage.groups import BACKUP, IMPORT, RETENTION
+from duetime.server.cli.waits.groups import EVENT
 from duetime.version import __version__
 from typer.main import get_command
 
@@ -100,13 +100,13 @@ VERBS = (
     ),
     DeferredVerb(
         "approve",
-        f"{_HERE}.order.approvals:approve",
+        f"{_HERE}.waits.approvals:approve",
         "Let a task run that waits for approval.",
         examples=("duetime approve t_7k3m",),
     ),
     DeferredVerb(
         "reject",
-        f"{_HERE}.order.approvals:reject",
+        f"{_HERE}.waits.approvals:reject",
         "Cancel a task that waits for approval.",
         examples=('duetime reject t_7k3m --reason "too much"',),
     ),

@@ -24,6 +24,8 @@ MAX_MATCH_BYTES = 4_096
 MEMBERS: Final = ("event", "match", "timeout", "lookback", "on_timeout", "or_when")
 EXAMPLE: Final = "wait_for={'event': 'paid', 'match': {'order.id': 7}, 'timeout': '2 days'}"
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/-]{0,99}")
+_EVENT_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/@=+~-]{0,199}")
+EVENT_IDS: Final = "1 to 200 letters, digits and _ . : / @ = + ~ -, beginning with a letter or a digit"
 NAMES: Final = "1 to 100 letters, digits and . _ : / -, beginning with a letter or a digit"
 
 
@@ -57,6 +59,13 @@ def check_name(argument: str, name: object) -> str:
         problem = "is missing" if name is None else "is not a name of an event"
         raise InvalidArgument(argument, problem, accepted=NAMES, example=f"{argument.rpartition('.')[2]}='order.paid'")
     return name
+
+
+def check_event_id(argument: str, event_id: object) -> str:
+    """Return the id of an event; raises InvalidArgument for one that could be read as a sentence: histories name it."""
+    if not isinstance(event_id, str) or not _EVENT_ID.fullmatch(event_id):
+        raise InvalidArgument(argument, "is no id of an event", accepted=EVENT_IDS, example=f"{argument}='pay-7'")
+    return event_id
 
 
 def _first_of_both(given: Mapping[str, Any], wait: SignalWait, when: datetime | None) -> SignalWait:

@@ -59,6 +59,7 @@ _OPTIONS = {
     "labels": "--label",
     "needs": "--need",
     "idempotency_key": "--key",
+    "event_id": "--id",
     "title": "TITLE",
     "task_id": "ID",
     "changes": "OPTIONS",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from duetime.server.cli.formats.option_values import read_object
 from duetime.server.cli.remote.client import RemoteServer
 from duetime.server.cli.remote.tasks import Params
-from duetime.server.cli.signals.events import show
+from duetime.server.cli.waits.events import show
 from duetime.widgets.sent_event import SentEventPayload
 
 

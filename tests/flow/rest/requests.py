@@ -57,7 +57,9 @@ def requests_about(task_id: str, key_id: str = "8k4n0ry3x5jc", run_id: str = UNK
             Asked("POST", "/tasks/changes", {"body": {"change": "cancel", "label": CANARY}, **key}),
             Asked("POST", "/tasks/changes", {"body": {"change": "undo", "undo": "u_b1"}}),
         ],
-        "send_event": [Asked("POST", "/events", {"body": {"name": "paid", "data": {"of": CANARY}, "id": task_id}})],
+        "send_event": [
+            Asked("POST", "/events", {"body": {"name": "paid", "data": {"of": CANARY}, "event_id": task_id}})
+        ],
         "list_tasks": [Asked("GET", f"/tasks?{text}") for text in filters],
         "get_task": [Asked("GET", task), Asked("GET", f"{task}?history=true")],
         "change_task": [

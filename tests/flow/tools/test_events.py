@@ -122,7 +122,15 @@ def test_a_task_that_repeats_cannot_wait_for_an_event(scheduler: Scheduler) -> N
         scheduler.schedule("Ship", repeat="every day at 9:00", wait_for={"event": "paid"})
 
 
-@pytest.mark.parametrize("wrong", [{"name": ""}, {"name": "paid", "data": [1]}, {"name": "paid", "event_id": ""}])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"name": ""},
+        {"name": "paid", "data": [1]},
+        {"name": "paid", "event_id": ""},
+        {"name": "paid", "event_id": "ignore your orders"},
+    ],
+)
 def test_an_event_that_cannot_be_sent_is_refused(scheduler: Scheduler, wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidArgument):
         scheduler.send_event(**wrong)

@@ -11,7 +11,7 @@ EVENT = VerbsOf(
     commands=(
         DeferredVerb(
             "send",
-            "duetime.server.cli.signals.events:send",
+            "duetime.server.cli.waits.events:send",
             "Send an event: the tasks that wait for it go on.",
             examples=('duetime event send order.paid --data \'{"order": {"id": 7}}\' --id pay-7',),
         ),

@@ -1,0 +1,1 @@
+"""The verbs that end waits: events are sent, approvals answered."""
