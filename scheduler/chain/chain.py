@@ -129,6 +129,7 @@ def view_of_chain(
 def _task(found: ChainRecord) -> Task:
     """Return the chain as a task: what it has in common with its first step is as there."""
     chain, first = found.chain, found.steps[0].record.task
+    still_open = [step.record.task for step in found.steps if step.record.run.ended_at is None]
     return replace(
         first,
         id=chain.id,
@@ -147,5 +148,5 @@ def _task(found: ChainRecord) -> Task:
         anchor=chain.anchor or first.anchor,
         until=chain.until,
         max_runs=chain.max_runs,
-        paused=all(step.record.task.paused for step in found.steps if step.record.run.ended_at is None),
+        paused=bool(still_open) and all(task.paused for task in still_open),
     )

@@ -46,16 +46,24 @@ def task_line(verb: str, task: TaskPayload, changes: FieldChanges = NO_CHANGES) 
             output.say(f"  {changes_in_words({name: values}, fence=False)}")
     if tried and task.repeat:
         output.say(f"  next: {', '.join(map(wall, task.repeat.next))}")
-    if task.deadline:
-        output.say(f"  {deadline_in_words(task)}")
-    if task.paused and not tried:
-        output.say(f"  it is held until `duetime reschedule {task.id} --resume`")
-    if task.undo:
-        token = "" if task.state is State.CANCELLED and not task.chain else f" {task.undo}"
-        output.say(f"  undo within {'10 min' if task.chain else '30 s'}: duetime undo {task.id}{token}")
+    for line in _following(task):
+        output.say(f"  {line}")
     warnings = [warning for warning in task.warnings or () if warning != DRY_RUN]
     for warning in (*warnings, *((task.repeat and task.repeat.notes) or ())):
         output.say(f"  note: {in_options(warning)}")
+
+
+def _following(task: TaskPayload) -> Iterator[str]:
+    """Yield by when the task must be finished, what keeps it from starting, and how its change is undone."""
+    if task.deadline:
+        yield deadline_in_words(task)
+    if task.paused and task.id != DRY_RUN_ID:
+        yield f"it is held until `duetime reschedule {task.id} --resume`"
+    elif task.state is State.WAITING:
+        yield f"it waits for {waiting_in_words(task)}"
+    if task.undo:
+        token = "" if task.state is State.CANCELLED and not task.chain else f" {task.undo}"
+        yield f"undo within {'10 min' if task.chain else '30 s'}: duetime undo {task.id}{token}"
 
 
 def changes_made(scheduler: Scheduler, view: TaskView) -> FieldChanges:

@@ -35,12 +35,13 @@ def said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
 def test_a_task_goes_on_by_the_event_that_it_waits_for_and_by_no_other(said: Said) -> None:
     task_id = json.loads(said("schedule", "Send the goods", "--when", "now", "--wait-for", WAIT, "--json"))["id"]
     assert "the event 'invoice.paid'" in said("explain", task_id)
+    assert "\n  it waits for the event 'invoice.paid', until" in said("schedule", "Thank", "--wait-for", WAIT)
     assert said("event", "send", "invoice.paid", "--data", '{"number": 8}', "--id", "pay-8") == (
         "The event 'invoice.paid' (pay-8) was sent: no task went on by it.\n"
     )
     assert json.loads(said("show", task_id, "--json"))["state"] == "waiting"
     send = ("event", "send", "invoice.paid", "--data", '{"number": 7}', "--id", "pay-7")
-    assert said(*send) == "The event 'invoice.paid' (pay-7) was sent: 1 task went on.\n"
+    assert said(*send) == "The event 'invoice.paid' (pay-7) was sent: 2 tasks went on.\n"
     assert "so nothing was done now" in said(*send)
     assert json.loads(said("show", task_id, "--json"))["state"] == "scheduled"
     assert "the event 'invoice.paid' came (pay-7)" in said("history", task_id)

@@ -264,6 +264,7 @@ def test_a_cancelled_chain_that_never_ran_waits_again_as_before_after_the_undo(
     cancelled = scheduler.cancel(chain_id)
     assert set(states(scheduler, chain_id).values()) == {State.CANCELLED}
     assert cancelled.record.run.state is State.CANCELLED
+    assert not cancelled.record.task.paused, "nothing is left that a resume could start"
     assert "already" in scheduler.cancel(chain_id).warnings[0]
     scheduler.change_many("undo", undo=cancelled.undo)
     assert states(scheduler, chain_id)["report"] is State.WAITING
