@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -32,6 +32,11 @@ class DependentTask(NewTask):
     after: tuple[Dependency, ...] = ()
     approval: Approval | None = None
     wait: SignalWait | None = None
+
+
+def followed_among(items: Iterable[NewTask]) -> set[str]:
+    """Return the tasks that some of these new ones come after."""
+    return {each.upstream_id for item in items if isinstance(item, DependentTask) for each in item.after}
 
 
 class Upstream(NamedTuple):

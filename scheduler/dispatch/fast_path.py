@@ -41,11 +41,14 @@ class FastPath:
             return run
         return replace(run, state=State.READY, wake_at=None, first_ready_at=max(now, run.wake_at))
 
-    def serves(self, record: TaskRecord, now: datetime) -> bool:
-        """Tell of a new run, and put it into the queue if it was stored as ready; False when others have to look."""
+    def serves(self, record: TaskRecord, now: datetime, *, timed: bool = False) -> bool:
+        """Tell of a new run, and put it into the queue if it was stored as ready; False when others have to look.
+
+        `timed` is a run whose wait for an approval or an event may end by time.
+        """
         if record.run.state is State.READY:
             self.put(record)
-        elif not _can_wait(record.run, now):
+        elif timed or not _can_wait(record.run, now):
             return False
         self._told([record.task.id])
         return True
@@ -56,9 +59,14 @@ class FastPath:
 
 
 def _can_wait(run: Run, now: datetime) -> bool:
-    """Tell whether the dispatcher finds a new run, and the timer of its deadline, in time without being woken."""
+    """Tell whether the dispatcher finds a new run, and the timer of its deadline, in time without being woken.
+
+    A run that waits for others is handed on by their ends.
+    """
     timers = [timer for timer in (run.wake_at, run.drop_at) if timer is not None]
-    return run.state is State.SCHEDULED and bool(timers) and min(timers) > now + WAKE_HORIZON
+    if any(timer <= now + WAKE_HORIZON for timer in timers):
+        return False
+    return run.state is State.WAITING or (run.state is State.SCHEDULED and bool(timers))
 
 
 def _ready_run(record: TaskRecord) -> ReadyRun:

@@ -93,7 +93,8 @@ class Scheduler(SignalService):
             added = self._store.tasks.add(task, run, key=planned.key, after=after, approval=approval, wait=wait, **told)
             span.stored([added.record.task.id])
         failpoints.hit(failpoints.Step.SCHEDULED)
-        if added.created and not (self._fast_path and self._fast_path.serves(added.record, now)):
+        timed = approval is not None or wait is not None
+        if added.created and not (self._fast_path and self._fast_path.serves(added.record, now, timed=timed)):
             self._on_change([added.record.task.id])
         return self._view_of_added(added, planned, now)
 
@@ -152,9 +153,16 @@ class Scheduler(SignalService):
 
     def _view_of_added(self, added: Added, plan: Plan | TaskRecord, now: datetime) -> TaskView:
         said, others = (plan.warnings, plan.other_actions) if isinstance(plan, Plan) else ((), ())
-        facts = self._facts(added.record) if added.record.run.state is State.WAITING else None
+        facts = self._facts_of_added(added, plan) if added.record.run.state is State.WAITING else None
         warnings = warned(said, added)
         return view_of(added.record, now, created=added.created, warnings=warnings, facts=facts, other_actions=others)
+
+    def _facts_of_added(self, added: Added, plan: Plan | TaskRecord) -> RunFacts:
+        """Read what a task waits for, as far as it was planned to: the plan of a new task is all that there is."""
+        if not added.created or not isinstance(plan, Plan) or plan.approval or plan.wait:
+            return self._facts(added.record)
+        task = added.record.task
+        return RunFacts(upstreams=tuple(self._store.dependencies.upstreams(task.tenant, task.id)))
 
 
 def _traced(task: Task, span: SchedulingSpan) -> Task:

@@ -29,7 +29,7 @@ class Approvals:
         """Return the open questions of those runs that the tenant has."""
         if not run_ids:
             return {}
-        return self._database.read(lambda connection: questions.open_of(connection, tenant, run_ids))
+        return self._database.look(lambda connection: questions.open_of(connection, tenant, run_ids))
 
     def answered(self, tenant: str, run_id: str) -> Approval | None:
         """Return what the handler of a run asked last, and was answered."""

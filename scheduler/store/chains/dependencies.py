@@ -39,11 +39,11 @@ class Dependencies:
 
     def known(self, tenant: str, task_ids: Sequence[str]) -> Mapping[str, Upstream]:
         """Return those of these tasks that the tenant has."""
-        return self._database.read(lambda connection: links.known(connection, tenant, task_ids))
+        return self._database.look(lambda connection: links.known(connection, tenant, task_ids))
 
     def upstreams(self, tenant: str, task_id: str) -> Sequence[Upstream]:
         """Return what a task comes after, the oldest first."""
-        return self._database.read(lambda connection: links.upstreams(connection, tenant, task_id))
+        return self._database.look(lambda connection: links.upstreams(connection, tenant, task_id))
 
     def results(self, tenant: str, task_id: str) -> Mapping[str, Json]:
         """Return the last results of what a task comes after, by task and by the name of its step."""

@@ -6,12 +6,13 @@ with every other one, which cost more the more tasks there were.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from datetime import datetime
 from operator import itemgetter
 
+from duetime.scheduler.chain.dependency import followed_among
 from duetime.scheduler.records import Added, NewTask
-from duetime.scheduler.store.schema.rows import NEW_RUN_VALUES, TASK_VALUES, new_run_values, task_values
+from duetime.scheduler.store.schema.rows import NEW_RUN_VALUES, NEW_TASK_VALUES, new_run_values, new_task_values
 from duetime.scheduler.store.schema.tables.events import events
 from duetime.scheduler.store.schema.tables.events import keys as key_table
 from duetime.scheduler.store.schema.tables.tasks import runs, tasks
@@ -26,7 +27,7 @@ from sqlalchemy.dialects import postgresql
 _KEY = ("key", "fingerprint", "expires_at", "derived", "look_at")
 _EVENT = ("actor", "after", "via")
 _PARTS: Mapping[str, tuple[Table, Sequence[str]]] = {
-    "": (tasks, TASK_VALUES),
+    "": (tasks, NEW_TASK_VALUES),
     "run_": (runs, NEW_RUN_VALUES),
     "key_": (key_table, _KEY),
     "event_": (events, _EVENT),
@@ -76,8 +77,8 @@ WITH given AS MATERIALIZED (
 ), new AS MATERIALIZED (
     SELECT * FROM given WHERE key_key IS NULL OR id IN (SELECT task_id FROM claimed)
 ), task AS (
-    INSERT INTO tasks ({_named(TASK_VALUES)})
-    SELECT {_selected("", TASK_VALUES)} FROM new
+    INSERT INTO tasks ({_named(NEW_TASK_VALUES)})
+    SELECT {_selected("", NEW_TASK_VALUES)} FROM new
 ), run AS (
     INSERT INTO runs ({_named(NEW_RUN_VALUES)})
     SELECT {_selected("run_", NEW_RUN_VALUES)} FROM new
@@ -104,7 +105,7 @@ FROM new
 """  # nosec B608 # noqa: S608 - names of columns
 )
 
-_TASK_TEXTS, _RUN_TEXTS = texts_of(tasks, TASK_VALUES), texts_of(runs, NEW_RUN_VALUES)
+_TASK_TEXTS, _RUN_TEXTS = texts_of(tasks, NEW_TASK_VALUES), texts_of(runs, NEW_RUN_VALUES)
 _KEY_TEXTS, _EVENT_TEXTS = texts_of(key_table, _KEY), texts_of(events, _EVENT)
 _NO_KEY = [None] * len(_KEY)
 
@@ -123,8 +124,9 @@ def insert(
     created = {entry["task_id"]: entry for entry in reversed(told)}
     keyed = sorted((name_of(item), item.task.id, item) for item in items if item.key)
     ordered = [item for item in items if not item.key] + list(map(itemgetter(2), keyed))
+    followed = followed_among(items)
     values = {
-        "lines": encode([_line(item, created[item.task.id]) for item in ordered]),
+        "lines": encode([_line(item, created[item.task.id], followed) for item in ordered]),
         "now": instant_text(now),
         "cutoff": instant_text(now - KEY_KEPT_AFTER_END),
         "twins": "t" if twins else "f",
@@ -136,9 +138,9 @@ def insert(
     }
 
 
-def _line(item: NewTask, created: event_log.EventValues) -> Line:
+def _line(item: NewTask, created: event_log.EventValues, followed: Container[str]) -> Line:
     """Return the texts of one task, in the order of the statement's columns."""
-    task = written(task_values(item.task), _TASK_TEXTS)
+    task = written(new_task_values(item.task, followed), _TASK_TEXTS)
     run = written(new_run_values(item.task, item.run), _RUN_TEXTS)
     return [*task.values(), *run.values(), *_key(item), *written(created, _EVENT_TEXTS).values()]
 

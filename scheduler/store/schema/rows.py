@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import fields, replace
 from datetime import datetime, timedelta
 from hashlib import blake2b
@@ -71,6 +71,7 @@ DEAD_LETTER = columns_of(DeadLetter, dead_letters, without=["attempts", "title",
 _TASK_NAMES = [column.name for column in TASK]
 _RUN_NAMES = [column.name for column in RUN]
 TASK_VALUES = (*_TASK_NAMES, "title_folded")
+NEW_TASK_VALUES = (*TASK_VALUES, "followed")
 RUN_VALUES = (*_RUN_NAMES, "listed_at")
 NEW_RUN_VALUES = (*RUN_VALUES, "twin_hash")
 LABEL_VALUES = ("tenant", "label", "task_id")
@@ -100,6 +101,11 @@ def task_values(task: Task) -> dict[str, Any]:
     values: dict[str, Any] = {name: getattr(task, name) for name in _TASK_NAMES}
     values["title_folded"] = folded(task.title)
     return values
+
+
+def new_task_values(task: Task, followed: Container[str]) -> dict[str, Any]:
+    """Return the row of a new task; `followed` are those that others of the same call come after."""
+    return {**task_values(task), "followed": task.id in followed}
 
 
 def run_values(run: Run) -> dict[str, Any]:

@@ -28,7 +28,7 @@ class Signals:
 
     def wait_of(self, tenant: str, task_id: str) -> KeptWait | None:
         """Return what a task waits or has waited for before its first start."""
-        return self._database.read(lambda connection: kept_waits.of_tenant(connection, tenant, task_id, task_id))
+        return self._database.look(lambda connection: kept_waits.of_tenant(connection, tenant, task_id, task_id))
 
     def wait_of_run(self, tenant: str, task_id: str, run_id: str) -> KeptWait | None:
         """Return what a run waits or has waited for last: what its handler asked for, else what its task did."""

@@ -7,18 +7,18 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Protocol
 
-from duetime.scheduler.chain.dependency import DependentTask
+from duetime.scheduler.chain.dependency import DependentTask, followed_among
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.records import Added, NewTask
 from duetime.scheduler.rules.states import check_move
 from duetime.scheduler.store.schema.rows import (
     LABEL_VALUES,
     NEW_RUN_VALUES,
-    TASK_VALUES,
+    NEW_TASK_VALUES,
     in_json,
     label_rows,
     new_run_values,
-    task_values,
+    new_task_values,
 )
 from duetime.scheduler.store.schema.tables.tasks import labels, runs, tasks
 from duetime.scheduler.store.sql.batch import Batch
@@ -29,7 +29,7 @@ from duetime.scheduler.task import State, Task
 from duetime.scheduler.views import TaskRecord
 from sqlalchemy import Connection, bindparam, insert, select
 
-_TASKS = Batch(insert(tasks), TASK_VALUES)
+_TASKS = Batch(insert(tasks), NEW_TASK_VALUES)
 _RUNS = Batch(insert(runs), NEW_RUN_VALUES)
 _LABELS = Batch(insert(labels), LABEL_VALUES)
 _THESE = select(tasks.c.id).where(tasks.c.id.in_(bindparam("task_ids", expanding=True)))
@@ -71,7 +71,7 @@ def add(
     dependent = [each for each in left if isinstance(each, DependentTask) and stored[each.task.id].created]
     if dependent:
         questions.ask(connection, [(each.task, each.run, each.approval) for each in dependent if each.approval])
-        held = links.add(connection, [each for each in dependent if each.after or each.wait], now)
+        held = links.add(connection, [each for each in left if stored[each.task.id].created], now)
         stored |= {task_id: replace(stored[task_id], record=record) for task_id, record in held.items()}
     return [_answer(item, firsts, stored) for item in items]
 
@@ -129,7 +129,8 @@ def _twin(connection: Connection, item: NewTask) -> str | None:
 
 
 def _insert(connection: Connection, items: Sequence[NewTask], told: Sequence[event_log.EventValues]) -> None:
-    _TASKS.run(connection, [task_values(item.task) for item in items])
+    followed = followed_among(items)
+    _TASKS.run(connection, [new_task_values(item.task, followed) for item in items])
     _RUNS.run(connection, [new_run_values(item.task, item.run) for item in items])
     _LABELS.run(connection, label_rows(item.task for item in items))
     idempotency.store(connection, items)

@@ -9,11 +9,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from graphlib import TopologicalSorter
+from typing import Any
 
-from duetime.scheduler.chain.dependency import DependentTask, Upstream
+from duetime.scheduler.chain.dependency import DependentTask, Upstream, followed_among
 from duetime.scheduler.errors import TaskNotFound
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.ids import is_id, new_id
+from duetime.scheduler.records import NewTask
 from duetime.scheduler.rules.occurrences import dated_like
 from duetime.scheduler.rules.states import TERMINAL, check_move
 from duetime.scheduler.store.database import unreadable
@@ -31,11 +33,15 @@ from duetime.scheduler.views import TaskRecord
 from sqlalchemy import BindParameter, Connection, bindparam, false, insert, null, select, true, update
 
 _IDS: BindParameter[str] = bindparam("task_ids", expanding=True)
-_LOCK = select(tasks.c.id, tasks.c.tenant).where(tasks.c.id.in_(_IDS)).order_by(tasks.c.id).with_for_update()
+_LOCK = (
+    select(tasks.c.id, tasks.c.tenant, tasks.c.followed)
+    .where(tasks.c.id.in_(_IDS))
+    .order_by(tasks.c.id)
+    .with_for_update()
+)
 _FOLLOWED = update(tasks).where(tasks.c.id.in_(_IDS), tasks.c.followed == false()).values(followed=true())
 _ADD = Batch(insert(dependencies), ("task_id", "upstream_id", "tenant", "after_failure", "valid_output"))
 _WAIT_FOR = select(dependencies).where(dependencies.c.upstream_id.in_(_IDS), OPEN)
-_ENDED = select(runs.c.task_id, runs.c.state).where(runs.c.task_id.in_(_IDS), CURRENT, runs.c.ended_at.is_not(None))
 _UPSTREAMS = (
     select(tasks.c.id, tasks.c.title, runs.c.state, OPEN)
     .join_from(dependencies, tasks, tasks.c.id == dependencies.c.upstream_id)
@@ -77,23 +83,45 @@ _PAST = update(runs).where(runs.c.id.in_(bindparam("run_ids", expanding=True))).
 _AGAIN = Batch(insert(runs), NEW_RUN_VALUES)
 
 
-def add(connection: Connection, items: Sequence[DependentTask], now: datetime) -> dict[str, TaskRecord]:
+def add(connection: Connection, new: Sequence[NewTask], now: datetime) -> dict[str, TaskRecord]:
     """Store what new tasks wait for, and return these tasks as they are: what has ended or come is not waited for.
 
-    The upstreams stay locked, so that none of them ends before it is known to be followed.
+    The upstreams stay locked, so that none of them ends before it is known to be followed. Those that are new
+    themselves were stored as followed, and nobody else sees them yet.
     """
+    items = [each for each in new if isinstance(each, DependentTask) and (each.after or each.wait)]
     if not items:
         return {}
     waits = [kept_waits.NewWait(item.task.tenant, item.task.id, item.task.id, item.wait) for item in items if item.wait]
     kept_waits.lock_names(connection, waits)
-    edges = [(item, each) for item in items for each in item.after]
-    wanted = {"task_ids": sorted({each.upstream_id for _, each in edges})}
-    tenants = {row.id: row.tenant for row in connection.execute(_LOCK, wanted)}
-    for item, each in edges:
-        if tenants.get(each.upstream_id) != item.task.tenant:
-            raise TaskNotFound(each.upstream_id, read.closest(connection, item.task.tenant, each.upstream_id))
-    connection.execute(_FOLLOWED, wanted)
-    rows = [
+    outside = _locked(connection, items, {item.task.id: item.task.tenant for item in new})
+    _ADD.run(connection, _rows(items))
+    ready = [item.task.id for item in new if item.run.state is State.READY]
+    ended = waiters.note_above(connection, [*outside, *ready])
+    dependants.follow(connection, ended, now)
+    kept_waits.add(connection, waits, now)
+    came = dependants.settle_waiting(connection, [each.task_id for each in waits], now)
+    dependants.follow(connection, came, now)
+    return read.records(connection, [item.task.id for item in items]) if ended or waits else {}
+
+
+def _locked(connection: Connection, items: Sequence[DependentTask], new: Mapping[str, str]) -> list[str]:
+    """Lock the upstreams that are not `new`, in one order, as tasks that others come after; return them."""
+    outside = sorted(followed_among(items) - new.keys())
+    found = connection.execute(_LOCK, {"task_ids": outside}).all() if outside else []
+    tenants = {**new, **{row.id: row.tenant for row in found}}
+    for item in items:
+        for each in item.after:
+            if tenants.get(each.upstream_id) != item.task.tenant:
+                raise TaskNotFound(each.upstream_id, read.closest(connection, item.task.tenant, each.upstream_id))
+    unknown = [row.id for row in found if not row.followed]
+    if unknown:
+        connection.execute(_FOLLOWED, {"task_ids": unknown})
+    return outside
+
+
+def _rows(items: Sequence[DependentTask]) -> list[dict[str, Any]]:
+    return [
         {
             "task_id": item.task.id,
             "upstream_id": each.upstream_id,
@@ -101,16 +129,9 @@ def add(connection: Connection, items: Sequence[DependentTask], now: datetime) -
             "after_failure": each.after_failure,
             "valid_output": each.valid_output,
         }
-        for item, each in edges
+        for item in items
+        for each in item.after
     ]
-    _ADD.run(connection, rows)
-    ended = {row.task_id: row.state for row in connection.execute(_ENDED, wanted)}
-    dependants.follow(connection, ended, now)
-    kept_waits.add(connection, waits, now)
-    came = dependants.settle_waiting(connection, [each.task_id for each in waits], now)
-    dependants.follow(connection, came, now)
-    waiters.note(connection, [item.task.id for item in items])
-    return read.records(connection, [item.task.id for item in items]) if ended or waits else {}
 
 
 def also_after(connection: Connection, spawned: Mapping[str, Sequence[str]]) -> None:

@@ -5,7 +5,7 @@ Nothing of this is stored: the open dependencies are the truth, and what is read
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import datetime
 
@@ -15,7 +15,18 @@ from duetime.scheduler.store.schema.rows import CURRENT
 from duetime.scheduler.store.schema.tables.chains import dependencies
 from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.task import State
-from sqlalchemy import BindParameter, ColumnElement, Connection, bindparam, false, literal_column, select, true
+from sqlalchemy import (
+    BindParameter,
+    ColumnElement,
+    Connection,
+    FromClause,
+    Select,
+    bindparam,
+    false,
+    literal_column,
+    select,
+    true,
+)
 
 MAX_WAITERS_READ = 2_000
 """Dependencies that one read follows, nearest first. The bonus is bounded, so that more would hardly change a place."""
@@ -61,18 +72,27 @@ _WAITERS = (
 )
 _THEIRS = select(tasks.c.id).where(tasks.c.tenant == bindparam("tenant"), tasks.c.id == bindparam("of_task"))
 _WAITS = dependencies.c.closed_at.is_(None).is_(true())  # not as in the partial index, which has no order by task
-_ABOVE = select(dependencies.c.upstream_id).where(dependencies.c.task_id.in_(_IDS), _WAITS).cte("above", recursive=True)
-_ABOVE = _ABOVE.union(
-    select(dependencies.c.upstream_id)
-    .join_from(_ABOVE, dependencies, dependencies.c.task_id == _ABOVE.c.upstream_id)
-    .where(_WAITS)
-)
-_NEAR = select(_ABOVE).limit(bindparam("followed")).subquery("near")
+
+
+def _upwards(first: Select[tuple[str]]) -> FromClause:
+    """Return these tasks and what they wait for, directly or behind others, the nearest first."""
+    above = first.cte("above", recursive=True)
+    more = select(dependencies.c.upstream_id).join_from(above, dependencies, dependencies.c.task_id == above.c.task_id)
+    return select(above.union(more.where(_WAITS))).limit(bindparam("followed")).subquery("near")
+
+
+_NEAR = _upwards(select(dependencies.c.upstream_id.label("task_id")).where(dependencies.c.task_id.in_(_IDS), _WAITS))
 _READY_ABOVE = (
     select(runs.c.id)
-    .join_from(_NEAR, runs, (runs.c.task_id == _NEAR.c.upstream_id) & CURRENT)
+    .join_from(_NEAR, runs, (runs.c.task_id == _NEAR.c.task_id) & CURRENT)
     .where(runs.c.state == State.READY)
     .limit(bindparam("most"))
+)
+_THESE = _upwards(select(tasks.c.id.label("task_id")).where(tasks.c.id.in_(_IDS)))
+_READY_OR_ENDED = (
+    select(runs.c.task_id, runs.c.id, runs.c.state)
+    .join_from(_THESE, runs, (runs.c.task_id == _THESE.c.task_id) & CURRENT)
+    .where((runs.c.state == State.READY) | runs.c.ended_at.is_not(None))
 )
 
 
@@ -111,3 +131,14 @@ def note(connection: Connection, task_ids: Sequence[str]) -> None:
         followed = max(MAX_UPSTREAMS_READ, len(task_ids))
         given = {"task_ids": list(task_ids), "followed": followed, "most": MAX_RUNS_RESCORED}
         noted.extend(connection.execute(_READY_ABOVE, given).scalars())
+
+
+def note_above(connection: Connection, task_ids: Collection[str]) -> dict[str, State]:
+    """Note the ready runs of these tasks and of what they wait for, as `note` does; return which of them have ended."""
+    if not task_ids:
+        return {}
+    given = {"task_ids": list(task_ids), "followed": MAX_UPSTREAMS_READ + len(task_ids)}
+    found = connection.execute(_READY_OR_ENDED, given).all()
+    ready = [row.id for row in found if row.state is State.READY]
+    connection.info.get(RESCORED, []).extend(ready[:MAX_RUNS_RESCORED])
+    return {row.task_id: row.state for row in found if row.state is not State.READY and row.task_id in task_ids}

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from duetime.scheduler.chain.dependency import Dependency, DependentTask
 from duetime.scheduler.errors import StoreUnavailable
 from duetime.scheduler.events import EventFilter, EventKind
 from duetime.scheduler.handlers import Handlers
@@ -138,6 +139,28 @@ def test_scheduling_finds_the_twin_in_the_same_breath(scheduler: Scheduler, trip
     twin, views = schedule(scheduler, "one"), []
     assert len(trips(lambda: views.append(schedule(scheduler, "two")))) == 1
     assert twin.record.task.id in views[0].warnings[0]
+
+
+def test_a_task_that_comes_after_another_takes_eight(store: Store, trips: Counted) -> None:
+    upstreams = store.dependencies.known
+    scheduler = Scheduler(store, Planner(Handlers.load(entry_points=False), zone="UTC", upstreams=upstreams))
+    first = scheduler.schedule("First", when="in 2 hours").record.task.id
+    second = scheduler.schedule("Second", after=[first]).record.task.id
+    scheduler.schedule("Third", after=[second])
+    assert len(trips(lambda: scheduler.schedule("Fourth", after=[first, second]))) == 8
+
+
+def test_many_tasks_after_each_other_touch_no_row_twice(store: Store, said: Counted) -> None:
+    new = [NewTask(*a_task(), "alice")]
+    for _ in range(40):
+        task, run = a_task()
+        after = (Dependency(new[-1].task.id),)
+        new.append(DependentTask(task, replace(run, state=State.WAITING, wake_at=None), "alice", after=after))
+    assert len(said(lambda: store.tasks.add_many(new))) == 2, "the tasks, and the dependencies"
+    store.claims.make_ready(limit=1)
+    [claim] = store.claims.start([Start(new[0].run.id)], worker="w", epoch=None, lease=LEASE)
+    store.claims.settle([settlement(claim)])
+    assert store.tasks.get(TENANT, new[1].task.id).run.state is State.SCHEDULED
 
 
 def told(store: Store) -> TaskRecord:

@@ -8,9 +8,10 @@ from functools import partial
 from typing import Any
 
 import pytest
-from duetime.scheduler.chain.dependency import Dependency
+from duetime.scheduler.chain.dependency import Dependency, DependentTask
 from duetime.scheduler.errors import TaskNotFound
 from duetime.scheduler.events import EventKind
+from duetime.scheduler.records import NewTask
 from duetime.scheduler.rules import changes
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import State, Tier
@@ -84,6 +85,16 @@ def test_ready_runs_are_told_of_when_what_waits_for_them_changes(store: Store, r
     rescored.clear()
     store.claims.settle([settlement(restarted(store, first))])
     assert rescored == []
+
+
+def test_a_ready_run_hears_of_what_is_stored_behind_it_in_the_same_call(store: Store, rescored: list[str]) -> None:
+    task, run = a_task()
+    first = replace(run, state=State.READY, wake_at=None, first_ready_at=NOON)
+    second, waits = a_task()
+    behind = replace(waits, state=State.WAITING, wake_at=None)
+    links = (Dependency(task.id),)
+    store.tasks.add_many([NewTask(task, first, "alice"), DependentTask(second, behind, "alice", after=links)])
+    assert rescored == [run.id]
 
 
 def test_a_refused_insertion_tells_nobody(store: Store, rescored: list[str]) -> None:

@@ -43,9 +43,8 @@ class Desks:
         self.told: list[str] = []
         self.changed: list[str] = []
         fast_path = FastPath(target, self.told.extend)
-        self.scheduler = Scheduler(
-            store, Planner(Handlers.load(entry_points=False), "UTC"), on_change=self.changed.extend, fast_path=fast_path
-        )
+        planner = Planner(Handlers.load(entry_points=False), "UTC", upstreams=store.dependencies.known)
+        self.scheduler = Scheduler(store, planner, on_change=self.changed.extend, fast_path=fast_path)
 
     def schedule(self, when: str) -> TaskView:
         return self.scheduler.schedule("Stretch", when=when)
@@ -87,6 +86,19 @@ def test_a_run_whose_timer_fires_soon_wakes_the_dispatchers_however_late_it_is_d
     assert record.run.drop_at is not None
     assert record.run.drop_at < NOON + WAKE_HORIZON
     assert desks.changed == [record.task.id]
+
+
+def test_what_waits_for_another_task_wakes_no_dispatcher_and_what_waits_for_a_time_as_well_does(desks: Desks) -> None:
+    first = desks.schedule("in 2 hours").record.task.id
+    schedule = desks.scheduler.schedule
+    waits = schedule("Behind", after=[first]).record.task.id
+    assert (desks.told, desks.changed) == ([first, waits], [])
+    timed = [
+        schedule("Event", after=[first], wait_for={"event": "paid", "timeout": "1 s"}),
+        schedule("Approval", after=[first], approval={"question": "Go?", "by": "10 minutes"}),
+        schedule("Deadline", after=[first], deadline="in 10 minutes", deadline_type="hard", estimate="9 min 59 s"),
+    ]
+    assert desks.changed == [view.record.task.id for view in timed]
 
 
 def test_a_process_that_does_not_dispatch_leaves_everything_to_those_that_do(store: Store) -> None:
