@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
 from annotated_types import Ge, Gt, Le
-from duetime.server.settings.channels import ChannelSettings
+from duetime.server.settings.channels import ChannelSettings, OriginSettings
 from duetime.server.settings.layers import PREFIX
 from duetime.server.settings.masks import masked
 from duetime.server.settings.model import Settings
@@ -58,6 +58,20 @@ expired because their hard deadline could no longer be met. `desktop_outcomes` s
 has every outcome. A reminder that was shown has succeeded. A run that was cancelled or skipped has no message at all.
 """
 
+ORIGINS = """\
+## Origins
+
+Where `deliver_to=["origin"]` leads, for each client by the name that it gives itself: see [Origins](tools.md#origins).
+No call can add an address or a program. Every tenant's tasks may go to the address of their client, as to any channel.
+"""
+
+AFTER_ORIGINS = """\
+Both get the body of a channel's webhook, with `data.origin`, `data.tenant` and `data.user`; a command also gets
+`idempotency_key`. A command runs once for each try, as the user of the process that delivers and without its `DUETIME_`
+variables. It has delivered when it ends with 0 within `webhook_timeout_seconds`; when its time is over it is killed
+with all that it started. What failed is tried again like any delivery.
+"""
+
 RETENTION = """\
 ## Retention
 
@@ -93,6 +107,9 @@ outcomes = ["failed", "expired"]
 webhook = "https://crm.example.com/duetime"
 secret = "whsec_<32 bytes in base64>"
 
+[origins.claude-code]
+command = ["/usr/local/bin/back-to-chat"]
+
 [[retention]]
 what = "tasks"
 age = "180 days"
@@ -114,7 +131,8 @@ def configuration_page() -> str:
     settings = "\n".join(line for name, field in Settings.model_fields.items() for line in _setting(name, field))
     channels = _keys(ChannelSettings.model_fields)
     rules = _keys(RetentionRuleSettings.model_fields)
-    return f"{HEAD}\n{settings}\n{TRACES}\n{CHANNELS}\n{channels}\n{RETENTION}\n{rules}\n{EXAMPLE}"
+    origins = f"{ORIGINS}\n{_keys(OriginSettings.model_fields)}\n{AFTER_ORIGINS}"
+    return f"{HEAD}\n{settings}\n{TRACES}\n{CHANNELS}\n{channels}\n{origins}\n{RETENTION}\n{rules}\n{EXAMPLE}"
 
 
 def _keys(fields: Mapping[str, FieldInfo]) -> str:

@@ -123,13 +123,16 @@ class Request:
     repeat_policy: Mapping[str, Any] | None = None
     approval: ApprovalRequest | bool | None = None
     wait_for: Mapping[str, Any] | None = None
+    origin: Mapping[str, str] | None = None
     dry_run: bool = False
     raw: Mapping[str, Json] | None = None
 
     def content(self) -> dict[str, Json]:
-        """Return what identifies the request for idempotency: the arguments as sent, less the key and the dry run."""
+        """Return what identifies the request: the arguments as sent; a key of the caller's holds for any origin."""
         given = dict(self.raw) if self.raw is not None else self._given()
-        for name in ("idempotency_key", "dry_run"):
+        if self.origin:
+            given["origin"] = self.origin
+        for name in ("idempotency_key", "dry_run", *(("origin",) if self.idempotency_key is not None else ())):
             given.pop(name, None)
         return as_content(given)
 
@@ -194,6 +197,7 @@ class ScheduleArguments(TaskArguments, total=False):
     steps: Sequence[StepArguments]
     approval: ApprovalRequest | bool | None
     wait_for: Mapping[str, Any] | None
+    origin: Mapping[str, str] | None
     dry_run: bool
     raw: Mapping[str, Json] | None
 

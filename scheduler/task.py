@@ -151,7 +151,8 @@ class Task:
 
     `deadline` is when each run must be finished, as said; `deadline_after` is that as a span from its `scheduled_for`.
     `estimate` is how long a run takes by the caller; `needs` are units by pool; `traceparent` is that of the call.
-    `expect` is what a result has to meet, `on_failure` what follows where a run fails or stays unverified.
+    `expect` is what a result has to meet, `on_failure` what follows where a run fails or stays unverified. `origin` is
+    the conversation that asked: client, session and thread, as far as the call named them.
     """
 
     id: str
@@ -185,6 +186,7 @@ class Task:
     repeat_policy: RepeatPolicy | None = None
     expect: Mapping[str, Any] = field(default_factory=dict)
     on_failure: Mapping[str, Any] = field(default_factory=dict)
+    origin: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,3 +280,10 @@ class InboxMessage:
     created_at: datetime
     read_at: datetime | None = None
     quiet: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class OutgoingMessage(InboxMessage):
+    """A message on its way to a channel, with the origin of its task."""
+
+    origin: Mapping[str, str] = field(default_factory=dict)

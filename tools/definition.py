@@ -12,6 +12,7 @@ from duetime.scheduler.request import DEADLINE_KINDS, RETRY_BOUNDS
 from duetime.scheduler.task import Json, Notify, Tier
 from duetime.tools.arguments.arguments import Argument, Arguments
 from duetime.tools.arguments.types import Amounts, Choice, Length, Object, Text, Texts, Whole
+from duetime.tools.call_origin import UNKNOWN_ORIGIN, CallOrigin
 from duetime.tools.output_schema import Output
 from duetime.widgets.cards import TASK_CARD
 from mcp.types import CallToolResult, ToolAnnotations
@@ -87,7 +88,9 @@ RETRY = Argument(
     "How failures are tried again",
     "retry={'max_attempts': 3}",
 )
-DELIVER_TO = Argument("deliver_to", Texts(20), "Configured channels, besides the inbox", "deliver_to=['inbox']")
+DELIVER_TO = Argument(
+    "deliver_to", Texts(20), "Configured channels, besides the inbox; origin: this conversation", "deliver_to=['inbox']"
+)
 NOTIFY = Argument("notify", Choice(tuple(Notify)), "Which outcomes tell the user. Default always", "notify='failure'")
 REPEAT_POLICY = Argument(
     "repeat_policy",
@@ -114,11 +117,12 @@ LABELS = Argument("labels", Texts(100), "Up to 10", "labels=['workflow=onboardin
 
 @dataclass(frozen=True, slots=True)
 class Sender:
-    """The scheduler that a call goes to, who sent the call, and its arguments as they were sent."""
+    """The scheduler that a call goes to, who sent the call from where, and its arguments as they were sent."""
 
     scheduler: Scheduler
     by: Principal
     raw: Mapping[str, Json]
+    origin: CallOrigin = UNKNOWN_ORIGIN
 
 
 def _nothing_else(values: Mapping[str, Json], sender: Sender) -> Sequence[InvalidArgument]:  # noqa: ARG001 - the signature of all

@@ -12,6 +12,7 @@ from duetime.scheduler.task import Json
 from duetime.tools.act_on_task import ACT_ON_TASK
 from duetime.tools.admin.find_runs import FIND_RUNS
 from duetime.tools.arguments.arguments import Arguments
+from duetime.tools.call_origin import UNKNOWN_ORIGIN, CallOrigin
 from duetime.tools.cancel_task import CANCEL_TASK
 from duetime.tools.change_tasks import CHANGE_TASKS
 from duetime.tools.definition import AnyDefinition, CallObserver, SchedulerSource, Sender, unobserved
@@ -72,13 +73,13 @@ class StrictTool(Tool):
     async def run(self, arguments: dict[str, Any], context: Any, convert_result: bool = False) -> CallToolResult:  # noqa: ARG002 - the SDK's signature
         """Answer one call. Every failure is an answer that the model can act on; none is raised."""
         began = time.perf_counter()
-        result = await self._result(arguments)
+        result = await self._result(arguments, CallOrigin.of_context(context))
         self._observe(self.name, (result.meta or {}).get(CODE, "ok"), time.perf_counter() - began)
         return result
 
-    async def _result(self, arguments: dict[str, Any]) -> CallToolResult:
+    async def _result(self, arguments: dict[str, Any], origin: CallOrigin) -> CallToolResult:
         try:
-            return await self._answered(arguments, self._caller())
+            return await self._answered(arguments, self._caller(), origin)
         except IllegalMove as defect:
             return apology(self.name, defect)
         except DuetimeError as error:
@@ -86,23 +87,23 @@ class StrictTool(Tool):
         except Exception as defect:  # noqa: BLE001 - a defect must cost one call, not the server
             return apology(self.name, defect)
 
-    async def _answered(self, given: Mapping[str, Json], by: Principal) -> CallToolResult:
+    async def _answered(self, given: Mapping[str, Json], by: Principal, origin: CallOrigin) -> CallToolResult:
         first = self._definition.first
         if first is None or given.get(WAIT.name) is None:
-            return await cross(self.answer, given, by)
-        call, sender = await cross(self._read, given, by)
+            return await cross(self.answer, given, by, origin)
+        call, sender = await cross(self._read, given, by, origin)
         await first(call, sender)
         return await cross(self._definition.answer, call, sender)
 
-    def answer(self, given: Mapping[str, Json], by: Principal) -> CallToolResult:
+    def answer(self, given: Mapping[str, Json], by: Principal, origin: CallOrigin = UNKNOWN_ORIGIN) -> CallToolResult:
         """Answer one call on this thread; raises what is wrong with it."""
-        return self._definition.answer(*self._read(given, by))
+        return self._definition.answer(*self._read(given, by, origin))
 
-    def _read(self, given: Mapping[str, Json], by: Principal) -> tuple[Any, Sender]:
+    def _read(self, given: Mapping[str, Json], by: Principal, origin: CallOrigin) -> tuple[Any, Sender]:
         if self._definition in ADMIN_TOOLS and not by.may(self._definition.scope):
             raise Refused(f"{self.name} needs a token with the scope {self._definition.scope}.")
         values, problems = self._arguments.read(given)
-        sender = Sender(self._scheduler(), by, given)
+        sender = Sender(self._scheduler(), by, given, origin)
         if problems:
             raise _all_of([*problems, *self._also_wrong(values, problems, sender)])
         return self._definition.call(**values), sender

@@ -159,14 +159,16 @@ def _request(*, retry: Mapping[str, int] | None = None, **given: Any) -> Request
 
 
 def _answer(call: Request, sender: Sender) -> CallToolResult:
-    view = sender.scheduler.submit(replace(call, raw=sender.raw), by=sender.by)
+    asked = replace(call, raw=sender.raw, origin=sender.origin.of_task(call))
+    view = sender.scheduler.submit(asked, by=sender.by)
     return dry_run_answer(view) if call.dry_run else task_answer(view)
 
 
 def _also_wrong(values: Mapping[str, Any], sender: Sender) -> Sequence[InvalidArgument]:
     """Ask the scheduler what else is wrong with a task some of whose arguments could not be read; nothing is stored."""
     try:
-        sender.scheduler.submit(_request(**{"title": "-", **values, "dry_run": True}), by=sender.by)
+        asked = _request(**{"title": "-", **values, "dry_run": True})
+        sender.scheduler.submit(replace(asked, origin=asked.origin or sender.origin.of_task(asked)), by=sender.by)
     except InvalidArgument as problem:
         return (problem,)
     except InvalidArguments as several:

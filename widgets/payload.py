@@ -35,7 +35,7 @@ from duetime.widgets.quote import cut
 from duetime.widgets.repeat_policy import policy_part
 from duetime.widgets.schema.history_parts import HistoryPart
 from duetime.widgets.schema.part import PayloadPart
-from duetime.widgets.schema.run_parts import LastRun, WaitPart
+from duetime.widgets.schema.run_parts import LastRun, OriginPart, WaitPart
 from duetime.widgets.schema.task import DRY_RUN_ID, TaskPayload, TaskWords
 from duetime.widgets.schema.task_list import ClashMember, ClashPart, ListRow, TaskListPayload
 from duetime.widgets.schema.time_parts import DeadlinePart, Repeat, When
@@ -89,9 +89,7 @@ def task_payload(view: TaskView, history: HistoryPart | None = None) -> TaskPayl
         last_run=last_run_part(view.record),
         chain=chain_part(view.chain),
         delivery=delivery_part(view.record) if task.id != DRY_RUN_ID and not is_chain_id(task.id) else None,
-        notify=task.notify if task.notify is not Notify.ALWAYS else None,
-        expect=dict(task.expect) or None,
-        on_failure=dict(task.on_failure) or None,
+        **_terms(task),
         labels=task.labels or None,
         owner=task.owner,
         created=view.created,
@@ -101,6 +99,16 @@ def task_payload(view: TaskView, history: HistoryPart | None = None) -> TaskPayl
         history=history,
         now=utc(view.now),
     )
+
+
+def _terms(task: Task) -> dict[str, Any]:
+    """Return what the caller laid down for the outcomes of a task, as far as it is not as usual."""
+    return {
+        "notify": task.notify if task.notify is not Notify.ALWAYS else None,
+        "expect": dict(task.expect) or None,
+        "on_failure": dict(task.on_failure) or None,
+        "origin": OriginPart(**task.origin) if task.origin else None,
+    }
 
 
 def task_words(view: TaskView) -> TaskWords:

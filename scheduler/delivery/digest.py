@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
+from duetime.scheduler.delivery.webhook import WEBHOOK_PREFIX
+from duetime.scheduler.origin.origin import CHANNEL_PREFIX
 from duetime.scheduler.rules.states import FAILURES
 from duetime.scheduler.task import Delivery, InboxMessage, State
 
@@ -25,7 +27,7 @@ def of_one_reader(told: Told) -> tuple[str, str, str]:
 
 def is_read_by_people(channel: str) -> bool:
     """Whether a channel is one that people read; a program gets each outcome as it is."""
-    return not channel.startswith("webhook:")
+    return not channel.startswith((WEBHOOK_PREFIX, CHANNEL_PREFIX))
 
 
 def message_of(messages: Sequence[InboxMessage]) -> InboxMessage:

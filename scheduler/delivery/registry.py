@@ -8,10 +8,15 @@ from typing import Literal, Self
 
 from duetime.scheduler.delivery.apprise import AppriseChannel
 from duetime.scheduler.delivery.channel import Channel
+from duetime.scheduler.delivery.command import CommandChannel
 from duetime.scheduler.delivery.desktop import DesktopChannel
 from duetime.scheduler.delivery.webhook import WebhookChannel, WebhookTarget
 from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.origin.origin import CHANNEL_PREFIX, NO_ORIGIN, ORIGIN, channel_of
 from duetime.scheduler.task import State
+
+OriginTarget = WebhookTarget | tuple[str, ...]
+"""The address of a client to which outcomes go back: a webhook, or a program with its arguments."""
 
 _AS_TOLD = {State.CANCELLED: State.EXPIRED}
 
@@ -20,12 +25,14 @@ _AS_TOLD = {State.CANCELLED: State.EXPIRED}
 class ChannelOptions:
     """Configured channels: webhooks and Apprise URLs by name; `desktop` is on, off or `auto` (if there is one).
 
-    `outcomes` are those that a channel takes, by the same names and `desktop`; it takes all where it is not named.
+    `origins` are the addresses of clients, by name. `outcomes` are those that a channel takes, by the same names and
+    `desktop`; it takes all where it is not named.
     """
 
     desktop: Literal["auto", "on", "off"] = "auto"
     webhooks: Mapping[str, WebhookTarget] = field(default_factory=dict)
     apprise: Mapping[str, str] = field(default_factory=dict, repr=False)
+    origins: Mapping[str, OriginTarget] = field(default_factory=dict)
     outcomes: Mapping[str, Collection[State]] = field(default_factory=dict)
     timeout: float = 20.0
 
@@ -33,6 +40,7 @@ class ChannelOptions:
 class Channels(Mapping[str, Channel]):
     """A read-only registry. A webhook is named `webhook:<name>`; its bare name works as well.
 
+    That of a client is named `origin:<client>`; tasks name it `origin`, which is that of their own client alone.
     The inbox is not among them: the transaction that stores an outcome writes its inbox message.
     """
 
@@ -57,29 +65,36 @@ class Channels(Mapping[str, Channel]):
             WebhookChannel(name, to, timeout=options.timeout, reveal=reveal) for name, to in options.webhooks.items()
         ]
         channels += [AppriseChannel(name, url, reveal) for name, url in options.apprise.items()]
+        channels += [_back_to(client, target, options.timeout, reveal) for client, target in options.origins.items()]
         return cls(channels, outcomes=options.outcomes)
 
     def default_channels(self) -> tuple[str, ...]:
         """Return the channels of a task that names none, without the inbox."""
         return tuple(name for name in self._by_name if name == DesktopChannel.name)
 
-    def check(self, deliver_to: Sequence[str]) -> tuple[str, ...]:
-        """Return the named channels, without the inbox and repeats.
+    def check(self, deliver_to: Sequence[str], origin: Mapping[str, str] = NO_ORIGIN) -> tuple[str, ...]:
+        """Return the named channels, without the inbox and repeats; `origin` is that of the task.
 
         Raises `InvalidArgument` with a list of known ones.
         """
         if not deliver_to:
             return ()
-        unknown = next((name for name in deliver_to if name != "inbox" and name not in self), None)
+        own = f"{CHANNEL_PREFIX}{origin.get('client')}"
+        named = [channel_of(origin, self._by_name) if name in {ORIGIN, own} else name for name in deliver_to]
+        unknown = next((name for name in named if name not in {"inbox", own} and not self._is_open(name)), None)
         if unknown is not None:
-            known = ", ".join(("inbox", *self._by_name))
+            known = ", ".join(dict.fromkeys(("inbox", *(_as_named(name) for name in self._by_name))))
             raise InvalidArgument(
                 "deliver_to",
                 f"no channel {unknown[:60]!r} is configured",
                 accepted=known,
                 example="deliver_to=['inbox']",
             )
-        return tuple(dict.fromkeys(self[name].name for name in deliver_to if name != "inbox"))
+        return tuple(dict.fromkeys(self[name].name for name in named if name != "inbox"))
+
+    def _is_open(self, name: str) -> bool:
+        """Whether any task may name a channel: that of a client is for the tasks of this client."""
+        return name in self and not name.startswith(CHANNEL_PREFIX)
 
     def takes(self, name: str, outcome: State) -> bool:
         """Whether a channel wants to know of an outcome; of one that is not configured nobody has said it does not.
@@ -102,3 +117,14 @@ class Channels(Mapping[str, Channel]):
 
     def __len__(self) -> int:
         return len(self._by_name)
+
+
+def _as_named(name: str) -> str:
+    """Return a channel as tasks name it."""
+    return ORIGIN if name.startswith(CHANNEL_PREFIX) else name
+
+
+def _back_to(client: str, target: OriginTarget, timeout: float, reveal: Callable[[str], str]) -> Channel:
+    if isinstance(target, WebhookTarget):
+        return WebhookChannel(client, target, timeout=timeout, reveal=reveal, prefix=CHANNEL_PREFIX)
+    return CommandChannel(f"{CHANNEL_PREFIX}{client}", target, timeout=timeout)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from duetime.scheduler.access.secret import REFERENCE, SecretUnavailable
 from duetime.scheduler.delivery.channel import ChannelError
+from duetime.scheduler.delivery.message_json import message_json
 from duetime.scheduler.outbound.headers import with_secrets
 from duetime.scheduler.outbound.reply import Blocked, Reply, Unreachable
 from duetime.scheduler.outbound.signature import Signer
@@ -24,6 +25,7 @@ from duetime.scheduler.task import InboxMessage
 if TYPE_CHECKING:
     from duetime.scheduler.outbound.client import GuardedClient
 
+WEBHOOK_PREFIX: Final = "webhook:"
 _PASSING: Final = frozenset({408, 425, 429})
 
 
@@ -51,8 +53,9 @@ class WebhookChannel:
         timeout: float = 20.0,
         clock: Callable[[], datetime] | None = None,
         reveal: Callable[[str], str] = str,
+        prefix: str = WEBHOOK_PREFIX,
     ) -> None:
-        self.name = f"webhook:{name}"
+        self.name = f"{prefix}{name}"
         self._url = target.url
         self._headers = target.headers
         self._reveal = reveal
@@ -73,7 +76,7 @@ class WebhookChannel:
 
     def _send(self, message: InboxMessage, key: str) -> None:
         now = self._clock()
-        body = json.dumps(_event(message), ensure_ascii=False, separators=(",", ":"))
+        body = json.dumps(message_json(message), ensure_ascii=False, separators=(",", ":"))
         try:
             headers = self._headers_of(key, now, body)
         except SecretUnavailable as error:
@@ -94,21 +97,6 @@ class WebhookChannel:
 
     def close(self) -> None:
         """Nothing to do: no connection outlives a send."""
-
-
-def _event(message: InboxMessage) -> dict[str, object]:
-    return {
-        "type": f"task.{message.state}",
-        "timestamp": message.created_at.isoformat().replace("+00:00", "Z"),
-        "data": {
-            "message_id": message.id,
-            "task_id": message.task_id,
-            "run_id": message.run_id,
-            "title": message.title,
-            "text": message.text,
-            "state": str(message.state),
-        },
-    }
 
 
 def _judge(reply: Reply, now: datetime) -> None:

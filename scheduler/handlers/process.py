@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -19,10 +18,10 @@ from duetime.scheduler.handlers.messages import Assignment, ContextFacts, assign
 from duetime.scheduler.outcomes import Outcome
 from duetime.scheduler.runtime.interrupt import Interrupt
 from duetime.scheduler.runtime.print_capture import prints_are_captured
+from duetime.scheduler.runtime.process_group import OWN_GROUP, kill_group
 from duetime.scheduler.task import Json
 
 _COMMAND: Final = (sys.executable, "-P", "-m", "duetime.scheduler.handlers.child")
-_OWN_GROUP_ON_WINDOWS: Final[int] = getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)
 
 
 class HandlerProcess:
@@ -51,8 +50,7 @@ class HandlerProcess:
             _COMMAND,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            start_new_session=True,
-            creationflags=_OWN_GROUP_ON_WINDOWS,
+            **OWN_GROUP,
         )
         self._to, self._from = cast("IO[bytes]", self._process.stdin), cast("IO[bytes]", self._process.stdout)
         self._send(line("run", assignment_to_json(assignment)))
@@ -96,7 +94,7 @@ class HandlerProcess:
         """Kill the process group at once."""
         with self._lock:
             if not self._ended:  # until it is waited for, its id belongs to no other process
-                _kill_group(self._process)
+                kill_group(self._process)
 
     def close(self) -> None:
         """Kill the rest of the group; afterwards its id may belong to another process."""
@@ -123,11 +121,3 @@ def _answer(link: Link, message: Mapping[str, Any]) -> bytes:
     except Exception as error:  # noqa: BLE001 - raised in the handler, as in a thread
         return line("error", messages.error_to_json(error), number=number)
     return line("answer", value.isoformat() if message["call"] == "now" else value, number=number)
-
-
-def _kill_group(process: subprocess.Popen[bytes]) -> None:
-    if sys.platform == "win32":
-        subprocess.run(["taskkill", "/F", "/T", "/PID", str(process.pid)], check=False, capture_output=True)  # nosec B603, B607 # noqa: S603, S607 - a tool of the system
-        return
-    with suppress(ProcessLookupError, PermissionError):  # macOS raises this for a group that has ended
-        os.killpg(process.pid, signal.SIGKILL)

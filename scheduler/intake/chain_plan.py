@@ -13,6 +13,7 @@ from duetime.scheduler.chain.dependency import Upstream, Upstreams
 from duetime.scheduler.chain.steps import MAX_TASKS_SPAWNED, StepRequest, steps_in_order
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments
 from duetime.scheduler.ids import new_chain_id, new_task_id
+from duetime.scheduler.intake.contract.outcome_contract import origin_of
 from duetime.scheduler.intake.idempotency import key_of
 from duetime.scheduler.intake.instants import Timing
 from duetime.scheduler.intake.planner import Plan, Planner
@@ -67,7 +68,7 @@ def plan_chain(planner: Planner, request: Request, by: Principal, now: datetime)
     """Return the chain that a request asks for; or raise InvalidArgument(s) with every problem of every step."""
     problems = ProblemCollector()
     problems.of(check_text, "title", request.title)
-    for check in (check_key, check_labels, _refuse_arguments_of_steps):
+    for check in (check_key, check_labels, origin_of, _refuse_arguments_of_steps):
         problems.of(check, request)
     steps = problems.of(steps_in_order, request.steps)
     if steps is None or problems:
@@ -119,6 +120,7 @@ def plan_spawned(
         labels=parent.labels,
         deliver_to=parent.deliver_to,
         notify=parent.notify,
+        origin=parent.origin or None,
     )
     problems = ProblemCollector()
     plans = _plans(planner, request, steps_in_order(spawned, MAX_TASKS_SPAWNED), problems, by=by, now=now)
@@ -212,6 +214,7 @@ def _request_of(request: Request, step: StepRequest, known: Mapping[str, Upstrea
         deliver_to=own.pop("deliver_to", request.deliver_to),
         labels=[*request.labels, *own.pop("labels", ())],
         notify=own.pop("notify", request.notify),
+        origin=request.origin,
         after=[*after, *(request.after if is_first else ())],
         approval=own.pop("approval", request.approval if is_first else None),
         after_failure=own.pop("after_failure", request.after_failure),

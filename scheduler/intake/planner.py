@@ -12,7 +12,7 @@ from duetime.scheduler.chain.dependency import Dependency, DependentTask
 from duetime.scheduler.delivery import Channels
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.ids import new_id, new_task_id
-from duetime.scheduler.intake.contract.outcome_contract import check_expected, contract_of, follow_up_of
+from duetime.scheduler.intake.contract.outcome_contract import check_expected, contract_of, follow_up_of, origin_of
 from duetime.scheduler.intake.demand import Demand, Demands, RunContext
 from duetime.scheduler.intake.idempotency import key_of
 from duetime.scheduler.intake.instants import Timing
@@ -27,6 +27,7 @@ from duetime.scheduler.intake.validation import (
     check_retry,
 )
 from duetime.scheduler.intake.waits.approval import approval_of
+from duetime.scheduler.origin.origin import unread
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.records import IdempotencyKey, NewTask
 from duetime.scheduler.request import REMINDER_ACTION, Request
@@ -106,6 +107,7 @@ class Planner:
         problems.of(check_expected, request, self.handlers)
         problems.of(follow_up_of, request, self.channels)
         wait = problems.of(signal_wait_of, request, timing.first if timing else now, now)
+        problems.of(origin_of, request)
         for check in (check_key, check_retry, self._check_deliver_to, check_labels, check_notify):
             problems.of(check, request)
         if timing is None or payload is None or demand is None or after is None or problems:
@@ -134,7 +136,7 @@ class Planner:
         return tuple(name for name in self.handlers if name != REMINDER_ACTION) if action == REMINDER_ACTION else ()
 
     def _check_deliver_to(self, request: Request) -> None:
-        self.channels.check(request.deliver_to)
+        self.channels.check(request.deliver_to, unread(request.origin))
 
     def _situation(self, request: Request, timing: Timing | None, by: Principal, now: datetime) -> RunContext:
         """Return the context of the demand; for an invalid time, as if the run were due now."""
@@ -174,7 +176,7 @@ class Planner:
             max_runs=timing.max_runs,
             paused=False,
             retry=request.retry or self.default_retry(request.action),
-            deliver_to=self.channels_of(request.deliver_to),
+            deliver_to=self.channels_of(request.deliver_to, origin_of(request)),
             labels=tuple(dict.fromkeys(request.labels)),
             revision=1,
             created_at=now,
@@ -194,9 +196,9 @@ class Planner:
         handler = self.handlers.get(action)
         return (handler.retry if handler else None) or self.retry
 
-    def channels_of(self, deliver_to: Sequence[str]) -> tuple[str, ...]:
+    def channels_of(self, deliver_to: Sequence[str], origin: Mapping[str, str]) -> tuple[str, ...]:
         """Return the channels that are meant: none named are the default ones."""
-        return self.channels.check(deliver_to or self.default_channels)
+        return self.channels.check(deliver_to or self.default_channels, origin)
 
 
 def first_run(task: Task, scheduled_for: datetime) -> Run:

@@ -13,7 +13,7 @@ from duetime.scheduler.store.schema.tables.deliveries import deliveries, inbox
 from duetime.scheduler.store.schema.tables.tasks import tasks
 from duetime.scheduler.store.schema.types import Instant
 from duetime.scheduler.store.sql.batch import Batch
-from duetime.scheduler.task import Delivery, DeliveryState, InboxMessage, Tier
+from duetime.scheduler.task import Delivery, DeliveryState, InboxMessage, OutgoingMessage, Tier
 from sqlalchemy import bindparam, delete, func, null, select, update
 
 LONGEST_LEASE = timedelta(minutes=1)
@@ -21,8 +21,9 @@ LONGEST_LEASE = timedelta(minutes=1)
 
 _NEXT_WAKE = select(func.min(deliveries.c.next_at)).where(deliveries.c.next_at.is_not(None))
 _DUE = (
-    select(*DELIVERY, *MESSAGE)
+    select(*DELIVERY, *MESSAGE, tasks.c.origin)
     .select_from(deliveries.join(inbox, inbox.c.run_id == deliveries.c.run_id))
+    .join(tasks, tasks.c.id == deliveries.c.task_id)
     .where(deliveries.c.next_at <= bindparam("now"))
     .order_by(deliveries.c.next_at)
     .limit(bindparam("most"))
@@ -93,7 +94,7 @@ class Deliveries:
         if some_damaged:
             self._fail([row[0] for row in rows if is_damaged(row)])
             rows = [row for row in rows if not is_damaged(row)]
-        return [(Delivery(*row[: len(DELIVERY)]), InboxMessage(*row[len(DELIVERY) :])) for row in rows]
+        return [(Delivery(*row[: len(DELIVERY)]), OutgoingMessage(*row[len(DELIVERY) :])) for row in rows]
 
     def _fail(self, ids: Sequence[str]) -> None:
         """Give up damaged deliveries, or those of a damaged message; the inbox has it all the same."""

@@ -28,8 +28,9 @@ from duetime.server.cli.formats.contract import (
     ExpectOption,
     NotifyOption,
     OnFailureOption,
+    OriginOption,
     ValidOutputOption,
-    contract_of,
+    terms_of,
 )
 from duetime.server.cli.formats.option_values import (
     ApprovalOption,
@@ -102,12 +103,12 @@ Remove = Annotated[
 ReasonOption = Annotated[str | None, typer.Option(help="the reason, for the history")]
 Key = Annotated[str | None, typer.Option(help="idempotency key: repeating a call with the same key changes nothing")]
 Revision = Annotated[int | None, typer.Option(help="refuse if the task changed after this revision")]
+OnlyTried = Annotated[bool, typer.Option("--dry-run", help="show what would be stored, store nothing")]
 Given = ScheduleArguments
 
 
-def schedule(
+def schedule(  # noqa: PLR0917 - Typer gives each by its name
     context: typer.Context,
-    *,
     title: Annotated[str, typer.Argument(metavar="TITLE", help="the message shown when it is due")],
     when: WhenOption = None,
     repeat: RepeatOption = None,
@@ -128,6 +129,7 @@ def schedule(
     notify: NotifyOption = None,
     expect: ExpectOption = None,
     on_failure: OnFailureOption = None,
+    origin: OriginOption = None,
     after: completion.AfterOption = None,
     after_failure: completion.AfterFailureOption = None,
     valid_output: ValidOutputOption = None,
@@ -135,7 +137,7 @@ def schedule(
     approval: ApprovalOption = None,
     wait_for: completion.WaitForOption = None,
     key: Annotated[str | None, typer.Option(help="idempotency key: the same key never creates a second task")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="show what would be stored, store nothing")] = False,
+    dry_run: OnlyTried = False,
     as_json: AsJson = False,
 ) -> None:
     """Schedule a task: a reminder, a webhook, or one of your handlers."""
@@ -144,7 +146,7 @@ def schedule(
     how: Given = {"labels": label or (), "deliver_to": deliver_to or (), "notify": notify, "retry": _retry(retry)}
     work: Given = {"payload": read_object(payload) or {}, **more_of(steps, wait_for, approval, repeat_policy)}
     rest: Given = {"after": after or (), "after_failure": after_failure, "dry_run": dry_run, "idempotency_key": key}
-    _submit(context, title, at | due | how | work | rest | contract_of(expect, on_failure, valid_output), as_json)
+    _submit(context, title, at | due | how | work | rest | terms_of(expect, on_failure, valid_output, origin), as_json)
 
 
 def _submit(context: typer.Context, title: str, asked: ScheduleArguments, as_json: bool) -> None:

@@ -89,6 +89,7 @@ _OF_TASKS = (
     Argument("notify", Choice(tuple(Notify)), example="notify='failure'"),
     Argument("expect", Members("a mapping of JSON values by text"), example="expect={'field': 'order_id'}"),
     Argument("on_failure", Members("a mapping of JSON values by text"), example="on_failure={'notify': 'team'}"),
+    Argument("origin", Members("a mapping of client, session, thread"), example="origin={'client': 'my-app'}"),
     Argument("deliver_to", PlainTexts("a list of texts", Texts(20)), example="deliver_to=['inbox']"),
     Argument("labels", PlainTexts("a list of texts", Texts()), example="labels=['project']"),
     Argument("after_failure", Choice(tuple(AfterFailure)), example="after_failure='run_anyway'"),
@@ -166,7 +167,7 @@ AS_IS: Mapping[str, frozenset[type]] = {
     **dict.fromkeys(("when", "until", "deadline"), _MOMENT),
     "max_runs": frozenset({int}),
     "estimate": frozenset({str, int, float, timedelta}),
-    **dict.fromkeys(("payload", "needs", "expect", "on_failure"), frozenset({dict})),
+    **dict.fromkeys(("payload", "needs", "expect", "on_failure", "origin"), frozenset({dict})),
     "labels": frozenset({list, tuple}),
     "dry_run": frozenset({bool}),
 }

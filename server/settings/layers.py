@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, get_origin
 
 from duetime.scheduler.errors import InvalidSetting
-from duetime.server.settings.channels import ChannelSettings
+from duetime.server.settings.channels import ChannelSettings, OriginSettings
 from duetime.server.settings.masks import MASK, brief
 from duetime.server.settings.retention import RetentionRuleSettings
 from platformdirs import user_config_path
@@ -34,6 +34,7 @@ TESTS_PREFIX = "DUETIME_TEST_"
 FieldsByName = Mapping[str, FieldInfo]
 _PARTS: dict[str, FieldsByName] = {
     "channels": ChannelSettings.model_fields,
+    "origins": OriginSettings.model_fields,
     "retention": RetentionRuleSettings.model_fields,
 }
 

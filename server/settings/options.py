@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from duetime.scheduler.delivery import ChannelOptions, Channels, WebhookTarget
+from duetime.scheduler.delivery.registry import OriginTarget
 from duetime.scheduler.errors import InvalidArgument, InvalidSetting
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.history.retention import RetentionPolicy, RetentionRule
@@ -19,7 +20,7 @@ from duetime.scheduler.rules.limits.price import micros_of
 from duetime.scheduler.rules.time import public_holidays
 from duetime.scheduler.task import State
 from duetime.scheduler.worker.machine_load import LoadShedder, Machine, all_of_them
-from duetime.server.settings.channels import ChannelSettings
+from duetime.server.settings.channels import ChannelSettings, OriginSettings
 from duetime.server.settings.model import Settings
 from platformdirs import user_data_path
 from pydantic import SecretStr
@@ -42,6 +43,7 @@ def channel_options(settings: Settings) -> ChannelOptions:
             for name, channel in channels.items()
             if channel.apprise is not None
         },
+        origins={client: _origin_target(origin) for client, origin in settings.origins.items()},
         outcomes={
             "desktop": tuple(map(State, settings.desktop_outcomes)),
             **{name: tuple(map(State, channel.outcomes)) for name, channel in channels.items()},
@@ -97,7 +99,13 @@ def _revealed(secret: SecretStr | None) -> str | None:
     return secret.get_secret_value() if secret is not None else None
 
 
-def _headers(channel: ChannelSettings) -> dict[str, str]:
+def _origin_target(origin: OriginSettings) -> OriginTarget:
+    if origin.webhook is not None:
+        return WebhookTarget(origin.webhook, _revealed(origin.secret), _headers(origin))
+    return origin.command or ()
+
+
+def _headers(channel: ChannelSettings | OriginSettings) -> dict[str, str]:
     return {name: value.get_secret_value() for name, value in channel.headers.items()}
 
 

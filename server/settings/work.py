@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from duetime.server.settings.channels import ALL_OUTCOMES, ChannelSettings, Outcomes
+from duetime.server.settings.channels import ALL_OUTCOMES, ChannelSettings, OriginClient, OriginSettings, Outcomes
 from duetime.server.settings.checks import (
     ChannelName,
     Currency,
@@ -169,6 +169,12 @@ class WorkSettings(BaseModel):
         default_factory=dict,
         description="named channels, one TOML table each: `[channels.team]` with `apprise`, or `webhook` and `secret`",
         examples=['{"team": {"apprise": "tgram://bot-token/chat-id"}}'],
+    )
+    origins: dict[OriginClient, OriginSettings] = Field(
+        default_factory=dict,
+        description='where `deliver_to = ["origin"]` leads for each client, by the name that it gives itself, one TOML '
+        "table each: `[origins.claude-code]` with `webhook` and `secret`, or `command`",
+        examples=['{"claude-code": {"command": ["/usr/local/bin/back-to-chat"]}}'],
     )
     webhook_secret: SigningSecret | None = Field(
         default=None,

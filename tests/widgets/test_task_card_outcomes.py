@@ -123,6 +123,11 @@ def test_a_watch_says_what_it_looks_at_how_often_and_what_it_saw_last(chat: Chat
     expect(facts).to_contain_text(last)
 
 
+def test_a_card_names_the_client_that_asked_as_plain_text(chat: Chat) -> None:
+    chat.show_task(a_task(**REMINDED, origin={"client": "<b>chat</b>", "thread": "th_7"}))
+    expect(chat.card.locator("[data-origin]")).to_have_text("Asked for in <b>chat</b>")
+
+
 def test_an_unverified_success_is_a_warning_with_its_reason(chat: Chat) -> None:
     last = {"state": "succeeded", "ended": stamp(EARLIER), "unverified": "the result has no <b>`order_id`</b>"}
     chat.show_task(a_task(due=EARLIER, state="succeeded", action="order", last_run=last))

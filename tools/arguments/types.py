@@ -140,7 +140,7 @@ class Object:
     describe need not be `listed` again.
     """
 
-    parts: Mapping[str, Whole] | None = None
+    parts: Mapping[str, Whole | Text] | None = None
     usual: Mapping[str, Any] = field(default_factory=dict)
     listed: bool = True
 
@@ -162,7 +162,7 @@ class Object:
             raise ValueError(f"{named(given)} is not an object")  # noqa: TRY004 - one family for all kinds
         return value if self.parts is None else self._members(value, self.parts)
 
-    def _members(self, value: dict[str, Json], parts: Mapping[str, Whole]) -> dict[str, Json]:
+    def _members(self, value: dict[str, Json], parts: Mapping[str, Whole | Text]) -> dict[str, Json]:
         read: dict[str, Json] = {}
         for name, member in value.items():
             if name not in parts:

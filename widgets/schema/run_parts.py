@@ -29,6 +29,14 @@ class DeliveryPart(PayloadPart):
     error: str | None = None
 
 
+class OriginPart(PayloadPart):
+    """The conversation that asked for a task, by the ids that its client gave."""
+
+    client: str
+    session: str | None = None
+    thread: str | None = None
+
+
 class Unread(PayloadPart):
     """An outcome that nobody has marked as read; `note` is what Duetime adds to it, such as that it came late."""
 

@@ -8,7 +8,7 @@ from duetime.scheduler.task import Notify, State, Tier
 from duetime.widgets.schema.chain_parts import ChainPart
 from duetime.widgets.schema.history_parts import HistoryPart
 from duetime.widgets.schema.part import PayloadPart
-from duetime.widgets.schema.run_parts import DeliveryPart, LastRun, LogPart, ProgressPart, Unread, WaitPart
+from duetime.widgets.schema.run_parts import DeliveryPart, LastRun, LogPart, OriginPart, ProgressPart, Unread, WaitPart
 from duetime.widgets.schema.time_parts import DeadlinePart, Repeat, When
 from pydantic import Field
 
@@ -57,6 +57,7 @@ class TaskPayload(PayloadPart):
     notify: Notify | None = None
     expect: Any = None
     on_failure: Any = None
+    origin: OriginPart | None = None
     labels: tuple[str, ...] | None = None
     owner: str
     created: bool | None = None

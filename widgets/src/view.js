@@ -161,10 +161,11 @@ function lastFact({ task, env }) {
 
 const NOBODY_ELSE = "local";
 
-function ownerFact({ owner, labels = [] }) {
+function ownerFact({ owner, origin, labels = [] }) {
   const by = owner && owner !== NOBODY_ELSE ? parts("owner.by", { owner: h("bdi", {}, owner) }) : "";
-  if (!by && labels.length === 0) return "";
-  return fact("user", t("owner.name"), by, labels.map((label) => h("span", { class: "label" }, label)));
+  if (!by && !origin && labels.length === 0) return "";
+  const from = origin ? h("span", { class: "summary", "data-origin": "" }, parts("owner.from", { client: h("bdi", {}, origin.client) })) : "";
+  return fact("user", t("owner.name"), by, from, labels.map((label) => h("span", { class: "label" }, label)));
 }
 
 /** A look for a row of a list. */

@@ -17,7 +17,7 @@ from duetime.scheduler.task import DeliveryState, State
 from duetime.widgets.outcome import TOLD, as_text
 from duetime.widgets.payload import DRY_RUN
 from duetime.widgets.quote import QuoteLimits, cut, quoted, sentences
-from duetime.widgets.schema.run_parts import DeliveryPart
+from duetime.widgets.schema.run_parts import DeliveryPart, OriginPart
 from duetime.widgets.schema.task import DRY_RUN_ID, TaskPayload
 from duetime.widgets.text.chain_text import chain_line
 from duetime.widgets.text.history_text import history_text, log_line_in_words
@@ -125,9 +125,16 @@ def _given_line(task: TaskPayload, room: QuoteLimits) -> str:
         f"Tells the user: {task.notify}." if task.notify else "",
         f"Expects {quoted(as_text(task.expect), room.said)}." if task.expect else "",
         f"On failure {quoted(as_text(task.on_failure), room.said)}." if task.on_failure else "",
+        f"Asked for by {quoted(origin_in_words(task.origin), room.said)}." if task.origin else "",
         f"Labels {quoted(labels, room.said)}." if labels else "",
         f"Owner {quoted(task.owner, room.said)}." if task.owner != "local" else "",
     )
+
+
+def origin_in_words(origin: OriginPart) -> str:
+    """Name the conversation that asked: `claude-code, thread th_7`."""
+    ids = (("session", origin.session), ("thread", origin.thread))
+    return ", ".join((origin.client, *(f"{name} {value}" for name, value in ids if value)))
 
 
 def _outcome_line(task: TaskPayload, room: QuoteLimits) -> str:

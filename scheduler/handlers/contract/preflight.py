@@ -81,6 +81,7 @@ def alert_of(claim: Claim, reason: str, now: datetime) -> NewTask:
         created_at=now,
         updated_at=now,
         priority=task.priority,
+        origin=task.origin,
     )
     run = Run(new_id("r"), alert.id, task.tenant, now, State.SCHEDULED, wake_at=now)
     return NewTask(alert, run, task.owner, IdempotencyKey(f"blocked:{claim.run.id}", {"blocked": claim.run.id}))

@@ -97,7 +97,7 @@ def _described(task: Task, asked: Reschedule, planner: Planner) -> Task:
     title = None if asked.title is None else problems.of(check_text, "title", asked.title)
     given = planner.changed_payload(task.action, asked.payload)
     payload = None if given is None else problems.of(planner.payload, task.action, given, task.tenant)
-    channels = None if asked.deliver_to is None else problems.of(planner.channels_of, asked.deliver_to)
+    channels = None if asked.deliver_to is None else problems.of(planner.channels_of, asked.deliver_to, task.origin)
     for check in (check_retry, check_labels, check_max_runs, check_notify):
         problems.of(check, asked)
     if problems:

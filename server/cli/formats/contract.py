@@ -24,10 +24,18 @@ ValidOutputOption = Annotated[
 ]
 
 
-def contract_of(expect: str | None, on_failure: str | None, valid_output: str | None) -> ScheduleArguments:
+OriginOption = Annotated[
+    str | None, typer.Option(metavar="JSON", help="the conversation that asks: an object with client, session, thread")
+]
+
+
+def terms_of(
+    expect: str | None, on_failure: str | None, valid_output: str | None, origin: str | None
+) -> ScheduleArguments:
     """Return the arguments that the options stand for; raises InvalidArgument."""
     return {
         "expect": read_object(expect, "expect"),
         "on_failure": read_object(on_failure, "on_failure"),
         "valid_output": read_object(valid_output, "valid_output"),
+        "origin": read_object(origin, "origin"),  # type: ignore[typeddict-item]  # the service reads it
     }

@@ -120,6 +120,7 @@ def _bad_retry(problem: str) -> InvalidArgument:
 _EXAMPLES = {
     "payload": """payload='{"message": "Call John"}'""",
     "expect": """expect='{"field": "order_id"}'""",
+    "origin": """origin='{"client": "my-app", "thread": "7"}'""",
     "on_failure": """on_failure='{"notify": "team"}'""",
     "wait_for": """wait_for='{"event": "order.paid", "timeout": "2 days"}'""",
     "data": """data='{"order": {"id": 7}}'""",

@@ -21,7 +21,7 @@ from duetime.widgets.repeat_policy import policy_in_words
 from duetime.widgets.schema.task import DRY_RUN_ID, TaskPayload
 from duetime.widgets.text.chain_text import progress_in_words
 from duetime.widgets.text.history_text import changes_in_words, clock_time
-from duetime.widgets.text.task_text import DELIVERED, attempt_in_words
+from duetime.widgets.text.task_text import DELIVERED, attempt_in_words, origin_in_words
 from duetime.widgets.text.time_text import deadline_in_words, ends_in_words, wall
 from rich.text import Text
 
@@ -110,6 +110,7 @@ def task_facts(task: TaskPayload) -> None:
             ("notify", task.notify),
             *_parts("expects", task.expect),
             *_parts("on failure", task.on_failure),
+            ("origin", origin_in_words(task.origin) if task.origin else None),
             ("labels", ", ".join(task.labels or ())),
             ("owner", task.owner),
             ("notes", "; ".join((*(task.warnings or ()), *((task.repeat and task.repeat.notes) or ())))),

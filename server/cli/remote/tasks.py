@@ -207,6 +207,7 @@ def _body(params: Params) -> dict[str, Any]:
         "payload": read_object(params["payload"]),
         "expect": read_object(params.get("expect"), "expect"),
         "on_failure": read_object(params.get("on_failure"), "on_failure"),
+        "origin": read_object(params.get("origin"), "origin"),
         "needs": read_units(params["needs"]),
         "retry": read_retry(params["retry"]),
         "repeat_policy": read_repeat_policy(params["repeat_policy"]),

@@ -16,7 +16,7 @@ from duetime.scheduler.request import Request
 from duetime.server.rest.operation import Operation, RestAnswer, RestCall
 from duetime.server.rest.request_arguments import ObjectList, placed
 from duetime.server.rest.resources.payloads import RestPayload
-from duetime.server.rest.resources.tasks import SCHEDULE_TASK, arguments_of, request_of
+from duetime.server.rest.resources.tasks import ORIGIN_ARGUMENT, SCHEDULE_TASK, arguments_of, request_of
 from duetime.tools.arguments.arguments import Argument, Arguments
 from duetime.tools.change_tasks import CHANGE_TASKS
 from duetime.widgets.bulk.payload import BulkListPayload, bulk_payload
@@ -27,7 +27,8 @@ from pydantic import Field
 MAX_BATCH_TASKS: Final = 200
 KEY = next(argument for argument in SCHEDULE_TASK.arguments if argument.name == "idempotency_key")
 ONE: Final = Arguments(
-    "a task of POST /v1/tasks/batch", (*arguments_of(SCHEDULE_TASK.arguments, "dry_run"), replace(KEY, about=""))
+    "a task of POST /v1/tasks/batch",
+    (*arguments_of(SCHEDULE_TASK.arguments, "dry_run"), ORIGIN_ARGUMENT, replace(KEY, about="")),
 )
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.events import EventFilter
 from duetime.scheduler.intake.validation import wait_seconds
+from duetime.scheduler.origin.origin import MAX_ID_CHARS, MEMBERS
 from duetime.scheduler.request import Request
 from duetime.scheduler.rules.retry import retry_policy
 from duetime.scheduler.views import TaskFilter
@@ -19,7 +20,7 @@ from duetime.server.rest.resources.payloads import ExplanationPayload
 from duetime.tools.act_on_task import ACT_ON_TASK
 from duetime.tools.arguments.arguments import Argument
 from duetime.tools.arguments.filters import states_of
-from duetime.tools.arguments.types import Flag, Object
+from duetime.tools.arguments.types import Flag, Object, Text
 from duetime.tools.cancel_task import CANCEL_TASK
 from duetime.tools.definition import TASK_ID, Sender
 from duetime.tools.get_task import WAIT
@@ -43,6 +44,14 @@ SCHEDULE_TASK = schedule_task(REMINDER, ())
 
 _ELSEWHERE = ("task_id", "revision", "idempotency_key")
 """Arguments of the tools that a request gives in its path or in a header."""
+
+ORIGIN_ARGUMENT: Final = Argument(
+    "origin",
+    Object({name: Text(MAX_ID_CHARS) for name in MEMBERS}),
+    "The conversation that asks: its client, session and thread",
+    "origin={'client': 'my-app', 'thread': '7'}",
+)
+"""A client of MCP gives it in the `_meta` of its call."""
 
 _SAID_HERE: Mapping[str, Argument] = {
     "action": Argument(
@@ -185,7 +194,7 @@ OF_TASKS = (
         "Schedule a task; with dry_run only show what would be scheduled",
         schedule,
         TaskPayload,
-        body=arguments_of(SCHEDULE_TASK.arguments),
+        body=(*arguments_of(SCHEDULE_TASK.arguments), ORIGIN_ARGUMENT),
         repeatable=True,
         created=True,
         statuses=_REFUSED,

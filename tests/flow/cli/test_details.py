@@ -190,3 +190,11 @@ def test_a_payload_in_the_history_is_masked_too(work: Work, cli: Say) -> None:
     for shown in (text, json.dumps(task), cli("history", task_id, "--json"), cli("show", task_id, "--history")):
         assert "https://a.example/?token=***" in shown
         assert "def456" not in shown
+
+
+def test_show_names_the_conversation_that_asked(work: Work, cli: Say) -> None:
+    origin = {"client": "a b", "thread": "7"}
+    task_id = work.scheduler.schedule("Call", when="in 2 hours", origin=origin).record.task.id
+    made = json.loads(cli("schedule", "Call", "--when", "in 2 hours", "--origin", json.dumps(origin), "--json"))
+    assert re.search(r"^origin +a b, thread 7$", cli("show", task_id), re.MULTILINE)
+    assert json.loads(cli("show", made["id"], "--json"))["origin"] == origin

@@ -35,6 +35,18 @@ async def test_a_dry_run_stores_nothing(site: Site) -> None:
     assert listed.json()["tasks"] == []
 
 
+async def test_a_task_names_the_conversation_that_asked_for_it(site: Site) -> None:
+    origin = {"client": "my-app", "thread": "7"}
+    made_ = await sent(site, "POST", "/tasks", body={"title": "x", "when": "in 2 hours", "origin": origin})
+    shown = await site.http.get(made_.headers["Location"])
+    wrong = {"title": "x", "when": "in 2 hours", "origin": {"client": "my-app", "thread": "7 8"}}
+    refused = await sent(site, "POST", "/tasks", body=wrong)
+
+    assert shown.json()["origin"] == made_.json()["origin"] == origin
+    assert refused.status_code == 422
+    assert refused.json()["argument"] == "origin.thread"
+
+
 async def test_a_repeat_with_the_same_key_makes_no_second_task(site: Site) -> None:
     body = {"title": "x", "when": "in 2 hours"}
     first, second = [

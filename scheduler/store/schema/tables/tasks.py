@@ -58,6 +58,7 @@ class TaskRow(Base):
     repeat_policy: RepeatPolicy | None
     expect: Mapping[str, Any] = column(server_default="{}")
     on_failure: Mapping[str, Any] = column(server_default="{}")
+    origin: Mapping[str, Any] = column(server_default="{}")
     history_from: int | None
     followed: bool = column(server_default=false())
 

@@ -1,0 +1,24 @@
+"""An outcome as programs receive it: the body of a webhook, the input of a command."""
+
+from __future__ import annotations
+
+from duetime.scheduler.task import InboxMessage, OutgoingMessage
+
+
+def message_json(message: InboxMessage) -> dict[str, object]:
+    """Return the event; with an origin it has whom the caller was proved to be, since the origin proves nothing."""
+    origin = dict(message.origin) if isinstance(message, OutgoingMessage) else {}
+    asked = {"origin": origin, "tenant": message.tenant, "user": message.user} if origin else {}
+    return {
+        "type": f"task.{message.state}",
+        "timestamp": message.created_at.isoformat().replace("+00:00", "Z"),
+        "data": {
+            "message_id": message.id,
+            "task_id": message.task_id,
+            "run_id": message.run_id,
+            "title": message.title,
+            "text": message.text,
+            "state": str(message.state),
+            **asked,
+        },
+    }

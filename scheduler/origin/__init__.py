@@ -1,0 +1,1 @@
+"""Origins: the conversations that ask for tasks."""

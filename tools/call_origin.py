@@ -1,0 +1,56 @@
+"""The origin of a call: the conversation that its client names in `_meta`, or the client alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Final, Self
+
+from duetime.scheduler.origin.origin import ORIGIN, is_client, read_origin
+from duetime.scheduler.request import Request
+from duetime.scheduler.rules.settlement import NOTIFY
+
+ORIGIN_META: Final = "duetime/origin"
+"""The key in the `_meta` of a call: an object of client, session and thread."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallOrigin:
+    """The origin that a call names, unread, and the name of the client as its handshake gives it."""
+
+    given: Any = None
+    client: str | None = None
+
+    @classmethod
+    def of_context(cls, context: Any) -> Self:
+        """Read the request that is being served; a name that can be no name of a client is none."""
+        with suppress(ValueError, AttributeError):  # there is no request
+            request = context.request_context
+            params = request.session.client_params
+            name = params.client_info.name if params is not None else None
+            return cls((request.meta or {}).get(ORIGIN_META), name if is_client(name) else None)
+        return cls()
+
+    def of_task(self, request: Request) -> Mapping[str, str] | None:
+        """Return the origin of a task; one to which outcomes are to go back may be a client alone.
+
+        Raises InvalidArgument for an origin that is none.
+        """
+        known = {"client": self.client} if self.client is not None else {}
+        if self.given is None:
+            return known if known and ORIGIN in _channels_named(request) else None
+        given = {**known, **self.given} if isinstance(self.given, Mapping) else self.given
+        return read_origin(given, f"_meta.{ORIGIN_META}")
+
+
+UNKNOWN_ORIGIN: Final = CallOrigin()
+
+
+def _channels_named(request: Request) -> Iterator[Any]:
+    steps: Sequence[Any] = request.steps  # nobody has read them yet
+    yield from request.deliver_to
+    yield (request.on_failure or {}).get(NOTIFY)
+    for step in steps:
+        named = step.get("deliver_to") if isinstance(step, Mapping) else None
+        yield from named if isinstance(named, list) else ()
