@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from duetime.scheduler.task import ApprovalAnswer, Json
@@ -49,6 +49,10 @@ class Wait:
 
     With an `approval`, the question to the task's owner, it starts again once that is answered; `ctx.approval` has the
     answer, which is `default` when nobody has given one `by` then.
+
+    With an `event`, the name of one, it starts again once that has been sent with the members of `match`; `ctx.event`
+    has it. When `timeout` has passed without one, it starts again with `ctx.event_timed_out`. An event counts that has
+    come since the attempt began; `lookback` says since when else.
     """
 
     until: datetime | timedelta | None = None
@@ -57,6 +61,10 @@ class Wait:
     approval: str = ""
     by: datetime | timedelta = timedelta(days=7)
     default: ApprovalAnswer = ApprovalAnswer.REJECT
+    event: str = ""
+    match: Mapping[str, Json] = field(default_factory=dict)
+    timeout: datetime | timedelta = timedelta(days=30)
+    lookback: datetime | timedelta | None = None
 
 
 @dataclass(frozen=True, slots=True)

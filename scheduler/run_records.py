@@ -11,6 +11,7 @@ from typing import NamedTuple
 from duetime.scheduler.approvals.approval import Approval
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.records import NewTask
+from duetime.scheduler.signal.signal import SignalWait
 from duetime.scheduler.task import DeadlineType, Delivery, InboxMessage, Json, Run, State, Task, Tier
 
 
@@ -156,8 +157,8 @@ class Settlement:
     `next_run` was computed from `task_revision`, as were the runs that were `skipped` before it; why the task
     `pauses`, if it does. A `checkpoint` of None keeps the stored one. `deliveries` need the message of `inbox`, which
     has the question of a run that `asks`. `used` and `costs`, in millionths, are by pool. With its `claim` it takes one
-    round trip. A suspended run `waits` so long, None for until an instant; `spawned` are new tasks by name;
-    `traceback`, `traceparent`, `log` are of its attempt.
+    round trip. A suspended run `waits` so long, None for until an instant, or `awaits` an event; `spawned` are new
+    tasks by name; `traceback`, `traceparent`, `log` are of its attempt.
     """
 
     run_id: str
@@ -184,6 +185,7 @@ class Settlement:
     costs: Mapping[str, int] = field(default_factory=dict)
     waits: timedelta | None = None
     asks: Approval | None = None
+    awaits: SignalWait | None = None
     traceback: str | None = None
     traceparent: str | None = None
     log: tuple[LogChunk, ...] = ()

@@ -97,7 +97,12 @@ def came_in_words(signal: ReceivedSignal) -> str:
 def too_late_in_words(awaited: KeptWait) -> str:
     """Return that no signal has come, as the reason of what follows."""
     name = awaited.wait.name
-    return f"its time came before the event {name!r}" if awaited.wait.at_once else f"no event {name!r} came in time"
+    return f"its time came before the event {name!r}" if awaited.wait.at_once else no_event_in_words(name)
+
+
+def no_event_in_words(name: str) -> str:
+    """Return that no signal of this name has come, as the reason of what follows."""
+    return f"no event {name!r} came in time"
 
 
 _TOO_LATE: Final[Mapping[OnTimeout, State]] = {OnTimeout.EXPIRE: State.EXPIRED, OnTimeout.SKIP: State.SKIPPED}

@@ -10,7 +10,6 @@ from contextlib import ExitStack
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from duetime.scheduler.approvals.approval import Approval
 from duetime.scheduler.chain.chain import chain_of
 from duetime.scheduler.chain.inherited import Inherited
 from duetime.scheduler.errors import InvalidArgument
@@ -18,9 +17,10 @@ from duetime.scheduler.foresight.agenda import MAX_OCCURRENCES_AHEAD, Outlook, r
 from duetime.scheduler.foresight.early import goes_early
 from duetime.scheduler.foresight.explain import UNSTARTED, RunFacts, explained, is_due, waiting_for
 from duetime.scheduler.foresight.explainer import Explainer
+from duetime.scheduler.foresight.reasons.open_waits import open_waits
 from duetime.scheduler.foresight.run_reader import RunReader
 from duetime.scheduler.foresight.task_changes import LOOK_INTERVAL_S, TaskChanges
-from duetime.scheduler.foresight.task_view import chain_view, row_of, view_of, with_approvals
+from duetime.scheduler.foresight.task_view import chain_view, row_of, view_of, with_waits
 from duetime.scheduler.ids import is_chain_id
 from duetime.scheduler.intake.bounds import Bound, Bounds
 from duetime.scheduler.intake.validation import MAX_TASKS_COUNTED, check_filter, page_size, tenant_read
@@ -180,19 +180,21 @@ class Reader(RunReader):
 
     def _facts(self, record: TaskRecord) -> RunFacts:
         task, run = record.task, record.run
-        approval = self._asked([record]).get(run.id)
+        found = self._open_waits([record]).get(run.id)
         if run.state is State.WAITING:
             upstreams = tuple(self._store.dependencies.upstreams(task.tenant, task.id))
-            awaited = self._store.signals.wait_of(task.tenant, task.id)
-            return RunFacts(upstreams=upstreams, approval=approval, awaited=awaited)
-        if approval is not None:
-            return RunFacts(approval=approval)
+            return replace(found or RunFacts(), upstreams=upstreams)
+        if found is not None:
+            return found
         return self._explainer.facts(record) if self._explainer else RunFacts(silence=NoAnswer.NOBODY)
 
-    def _asked(self, records: Sequence[TaskRecord]) -> Mapping[str, Approval]:
-        """Return what the user is asked before the runs of these tasks of one tenant go on, by run."""
-        may = [record for record in records if record.run.state in (State.WAITING, State.SUSPENDED)]
-        return self._store.approvals.open_of(may[0].task.tenant, [each.run.id for each in may]) if may else {}
+    def _open_waits(self, records: Sequence[TaskRecord]) -> Mapping[str, RunFacts]:
+        """Return the approvals and events for which the runs of these tasks of one tenant wait, by run."""
+        may = [each for each in records if each.run.state in (State.WAITING, State.SUSPENDED)]
+        return {
+            run_id: RunFacts(approval=wait.approval, awaited=wait.awaited)
+            for run_id, wait in open_waits(self._store, may).items()
+        }
 
     def list(
         self,
@@ -220,7 +222,7 @@ class Reader(RunReader):
         unread, unread_count = self._missed(by) if mention else ([], 0)
         page = replace(page, quiet_count=self.quiet_count(by=by), **self._held(by)) if mention else page
         page = replace(page, overdue=self._overdue(page, now), chains=self._chains(page, by))
-        page = replace(page, views=with_approvals(page.views, self._asked([view.record for view in page.views]), now))
+        page = replace(page, views=with_waits(page.views, self._open_waits([view.record for view in page.views]), now))
         return replace(page, cursor=bounds.following(page.cursor), unread=tuple(unread), unread_count=unread_count)
 
     def _chains(self, page: TaskPage, by: Principal) -> Mapping[str, ChainName]:

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from duetime.scheduler.approvals.approval import Approval
 from duetime.scheduler.chain.chain import ChainRecord, view_of_chain
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.foresight.explain import RunFacts, waits_of
@@ -76,9 +75,8 @@ def row_of(record: TaskRecord, now: datetime) -> TaskView:
     return TaskView(record, now, repeat_text=text, waits=waits_of(record, now), warnings=damage)
 
 
-def with_approvals(views: Sequence[TaskView], asked: Mapping[str, Approval], now: datetime) -> tuple[TaskView, ...]:
-    """Return rows that say what their runs wait for, with the approvals that are `asked`, by run."""
-    facts = {run_id: RunFacts(approval=approval) for run_id, approval in asked.items()}
+def with_waits(views: Sequence[TaskView], facts: Mapping[str, RunFacts], now: datetime) -> tuple[TaskView, ...]:
+    """Return rows that say what their runs wait for, with the facts of some of these runs."""
     return tuple(
         replace(view, waits=waits_of(view.record, now, found)) if (found := facts.get(view.record.run.id)) else view
         for view in views

@@ -83,7 +83,7 @@ class ParentPipe:
             name: partial(self.ask, name)
             for name in (
                 *("save", "report", "use", "busy", "cancelled", "should_yield", "secret", "inputs"),
-                *("approval", "event"),
+                *("approval", "event", "event_timed_out"),
             )
         }
         return Link(**asked, now=lambda: datetime.fromisoformat(self.ask("now")))

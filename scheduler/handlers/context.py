@@ -75,6 +75,7 @@ class Link:
     inputs: Callable[[], Mapping[str, Json]] = _no_inputs
     approval: Callable[[], Mapping[str, Json] | None] = _no_answer
     event: Callable[[], Mapping[str, Any] | None] = _no_event
+    event_timed_out: Callable[[], bool] = _no
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,6 +202,11 @@ class Context:
         """
         found = self.link.event()
         return None if found is None else ReceivedSignal.from_json(found)
+
+    @property
+    def event_timed_out(self) -> bool:
+        """Whether the event that this run waited for last has not come in time; False before a run waits for one."""
+        return self.link.event_timed_out()
 
     def checkpoint(self, state: Json) -> bool:
         """Save `state` (JSON of at most 64 KiB) for the next attempt; False when this attempt lost its run.

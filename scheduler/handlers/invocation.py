@@ -9,24 +9,21 @@ from datetime import datetime, timedelta
 from typing import Any, Final, assert_never, get_args
 
 from duetime.scheduler.access.secret import SecretUnavailable
-from duetime.scheduler.approvals.approval import MAX_QUESTION_CHARS
 from duetime.scheduler.errors import DuetimeError, HandlerError, InvalidArgument, InvalidArguments
 from duetime.scheduler.handlers import tracebacks
 from duetime.scheduler.handlers.context import Context, check_checkpoint
 from duetime.scheduler.handlers.declaration import Handler
+from duetime.scheduler.handlers.returned.returned_wait import MAX_REASON_CHARS, MAX_RETRY_DELAY, checked_wait
 from duetime.scheduler.outcomes import Done, Failed, Outcome, Retry, Wait, Yielded
 from duetime.scheduler.rules.redact import redacted
 from duetime.scheduler.rules.sanitize import check_json, clean_text
 from duetime.scheduler.runtime.secret_mask import masked, masked_json, secrets_masked
-from duetime.scheduler.task import ApprovalAnswer, Json
+from duetime.scheduler.task import Json
 
-MAX_REASON_CHARS: Final = 500
 MAX_EXCEPTION_CHARS: Final = 10_000
 """More of an exception is not read; redaction takes time."""
 MAX_SUMMARY_CHARS: Final = 2000
 MAX_SPAWN_BYTES: Final = 1024 * 1024
-MAX_RETRY_DELAY: Final = timedelta(days=5 * 366)
-"""Five years: the longest wait for a next attempt."""
 _OUTCOMES = ", ".join(outcome.__name__ for outcome in get_args(Outcome))
 
 Awaiter = Callable[[Coroutine[Any, Any, Any]], Any]
@@ -63,6 +60,7 @@ def _attempted(
     except InvalidArguments as error:
         return Failed(clean_text(f"the payload does not fit {handler.name}: {error}", MAX_REASON_CHARS))
     try:
+        began = ctx.now()
         returned = handler.fn(*arguments)
         outcome = wait_for(returned) if asyncio.iscoroutine(returned) else returned
     except concurrent.futures.CancelledError:
@@ -73,7 +71,7 @@ def _attempted(
         on_error(tracebacks.of_error(error, handler.fn))
         return Retry(explain(error))
     try:
-        return _checked(handler, outcome, ctx.now)
+        return _checked(handler, outcome, began, ctx.now)
     except DuetimeError as error:
         return Failed(clean_text(str(error), MAX_REASON_CHARS))
 
@@ -94,8 +92,8 @@ def _reason(failure: object) -> str:
     return clean_text(_without_credentials(failure), MAX_REASON_CHARS)
 
 
-def _checked(handler: Handler, outcome: object, now: Callable[[], datetime]) -> Outcome:
-    """Return a storable outcome; raises for any other value."""
+def _checked(handler: Handler, outcome: object, began: datetime, now: Callable[[], datetime]) -> Outcome:
+    """Return a storable outcome of an attempt that `began` then; raises for any other value."""
     if not isinstance(outcome, Done | Retry | Wait | Yielded | Failed):
         raise HandlerError(
             f"handler {handler.name} returned {type(outcome).__name__}; it must return one of {_OUTCOMES}, "
@@ -111,20 +109,12 @@ def _checked(handler: Handler, outcome: object, now: Callable[[], datetime]) -> 
             return Retry(_reason(outcome.reason), _delay(handler, outcome.after), _result(handler, outcome.result))
         case Wait():
             check_checkpoint(f"{handler.name}: checkpoint", outcome.checkpoint)
-            return _checked_wait(handler, outcome, now())
+            return checked_wait(f"{handler.name}: Wait", outcome, began, now())
         case Yielded():
             check_checkpoint(f"{handler.name}: checkpoint", outcome.checkpoint)
             return Yielded(outcome.checkpoint, _text(outcome.reason, MAX_REASON_CHARS))
         case _:
             assert_never(outcome)
-
-
-def _checked_wait(handler: Handler, wait: Wait, now: datetime) -> Wait:
-    reason = _text(wait.reason, MAX_REASON_CHARS)
-    if not wait.approval:
-        return Wait(_until(handler, wait.until, now), reason, wait.checkpoint)
-    question, by = _text(wait.approval, MAX_QUESTION_CHARS), _until(handler, wait.by, now, "by")
-    return Wait(None, reason, wait.checkpoint, question, by, ApprovalAnswer(wait.default))
 
 
 def _text(value: object, maximum: int) -> str:
@@ -152,17 +142,4 @@ def _delay(handler: Handler, after: object) -> timedelta | None:
         "is not a delay of at most 5 years",
         accepted="a timedelta from 0 to 5 years",
         example="timedelta(seconds=30)",
-    )
-
-
-def _until(handler: Handler, until: object, now: datetime, name: str = "until") -> datetime | timedelta:
-    if isinstance(until, timedelta) and timedelta(0) < until <= MAX_RETRY_DELAY:
-        return until
-    if isinstance(until, datetime) and until.utcoffset() is not None and until - now <= MAX_RETRY_DELAY:
-        return until
-    raise InvalidArgument(
-        f"{handler.name}: Wait.{name}",
-        "is not within the next 5 years",
-        accepted="an aware datetime or a timedelta above 0, at most 5 years from now",
-        example="timedelta(minutes=5)",
     )

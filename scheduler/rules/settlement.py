@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import assert_never
 
-from duetime.scheduler.approvals.approval import Approval, question_of
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.ids import new_id
 from duetime.scheduler.outcomes import Done, Failed, Outcome, Retry, Wait, Yielded
 from duetime.scheduler.rules.occurrences import delay_of
 from duetime.scheduler.rules.retry import next_attempt
 from duetime.scheduler.rules.series.overlap import Continuation, after_end, paused_after
+from duetime.scheduler.rules.signals.suspension import suspended
 from duetime.scheduler.rules.states import FAILURES
 from duetime.scheduler.rules.time.times import describe
 from duetime.scheduler.run_records import Claim, Settlement
@@ -21,9 +21,6 @@ from duetime.scheduler.task import Delivery, InboxMessage, Json, Notify, Run, St
 
 LATE_AFTER = timedelta(minutes=1)
 """A run that started later than this says so in its message."""
-
-ANSWER_GRACE = timedelta(days=1)
-"""The longest wait of a run that asks for its default answer, which every process that runs tasks gives in seconds."""
 
 INBOX = "inbox"
 """The channel without a delivery: the settlement itself writes the inbox message."""
@@ -117,7 +114,7 @@ def _settled(claim: Claim, ending: AttemptResult, now: datetime, jitter: float) 
         case Retry():
             return _failing(claim, ending, now, jitter)
         case Wait() | Yielded():
-            return _suspended(claim, ending, now)
+            return suspended(claim, ending, now)
         case Failed():
             return _ended(claim, now, State.FAILED, ending.reason, result=ending.result)
         case StoppedByRequest():
@@ -160,41 +157,6 @@ def _failing(claim: Claim, ending: Retry, now: datetime, jitter: float) -> Settl
         error=ending.reason,
         claim=claim,
     )
-
-
-def _suspended(claim: Claim, ending: Wait | Yielded, now: datetime) -> Settlement:
-    if isinstance(ending, Wait) and ending.approval:
-        return _asking(claim, ending, now)
-    return Settlement(
-        claim.run.id,
-        claim.run.attempt,
-        claim.task.revision,
-        to=State.SUSPENDED,
-        kind=EventKind.SUSPENDED,
-        outcome="wait" if isinstance(ending, Wait) else "yielded",
-        reason=ending.reason or None,
-        wake_at=_until(ending, now),
-        failures=claim.run.failures,
-        summary=ending.reason or None,
-        checkpoint=ending.checkpoint,
-        waits=ending.until if isinstance(ending, Wait) and isinstance(ending.until, timedelta) else None,
-        claim=claim,
-    )
-
-
-def _asking(claim: Claim, ending: Wait, now: datetime) -> Settlement:
-    """Return the end of an attempt that asks the user: its answer, given by anyone or by default, wakes the run."""
-    ends_at = max(now, now + ending.by if isinstance(ending.by, timedelta) else ending.by)
-    approval = Approval(claim.run.id, claim.run.attempt, ending.approval, ending.default, now, ends_at)
-    told = question_of(claim.task, claim.run, approval)
-    waits = replace(ending, approval="", until=ends_at + ANSWER_GRACE, reason=ending.reason or ending.approval)
-    return replace(_suspended(claim, waits, now), asks=approval, inbox=told.message, deliveries=told.deliveries)
-
-
-def _until(ending: Wait | Yielded, now: datetime) -> datetime:
-    if isinstance(ending, Yielded) or ending.until is None:
-        return now
-    return max(now, now + ending.until if isinstance(ending.until, timedelta) else ending.until)
 
 
 def _cancelled(claim: Claim, reason: str) -> Settlement:

@@ -19,6 +19,7 @@ from duetime.scheduler.run_records import Claim
 from duetime.scheduler.runtime.attempt_context import attempt_context
 from duetime.scheduler.runtime.interrupt import CancelRequested, Interrupt, ReservationLost, TimeLimitReached
 from duetime.scheduler.runtime.secret_mask import learn_secret, secrets_masked
+from duetime.scheduler.signal.signal import KeptWait
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import Json
 from duetime.scheduler.worker.active_runs import ActiveRun
@@ -153,10 +154,17 @@ class Executor:
         def report(value: Json) -> bool:
             return held.progressed(written=guard(lambda: claims.progress(run_id, attempt, value)))
 
-        def event() -> dict[str, Any] | None:
+        def awaited() -> KeptWait | None:
             task = held.claim.task
-            kept = self._store.signals.wait_of_run(task.tenant, task.id, run_id)
+            return self._store.signals.wait_of_run(task.tenant, task.id, run_id)
+
+        def event() -> dict[str, Any] | None:
+            kept = awaited()
             return kept.signal.to_json() if kept and kept.signal else None
+
+        def event_timed_out() -> bool:
+            kept = awaited()
+            return kept is not None and kept.timed_out
 
         return Link(
             save=save,
@@ -170,6 +178,7 @@ class Executor:
             inputs=lambda: self._store.dependencies.results(held.claim.task.tenant, held.claim.task.id),
             approval=lambda: as_answer(self._store.approvals.answered(held.claim.task.tenant, run_id)),
             event=event,
+            event_timed_out=event_timed_out,
         )
 
 

@@ -71,6 +71,11 @@ class Site:
         node.wait(PATIENCE_S)
         return at
 
+    def kill_when(self, node: subprocess.Popen[str], condition: Callable[[], object]) -> None:
+        """Kill a process once something holds."""
+        until(condition, "the moment at which to kill")
+        self.kill(node)
+
     def kill_in_the_middle(self, node: subprocess.Popen[str]) -> None:
         """Kill a process while a run is under way in it."""
         until(lambda: self._stopped_in_the_middle(node), "a run in the middle of which to kill")

@@ -11,10 +11,11 @@ import os
 import signal
 import time
 from collections.abc import Mapping
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from duetime import Context, Done, handler, watch_check
+from duetime import Context, Done, Wait, handler, watch_check
 from pydantic import BaseModel
 
 TIME_LIMIT = 1.0
@@ -46,6 +47,16 @@ def effect(ctx: Context, payload: Work) -> Done:
     _work(payload.seconds if ctx.attempt == 1 or payload.later_seconds is None else payload.later_seconds)
     note("effect", ctx)
     return Done("done")
+
+
+@handler("waits_for_event", time_limit=3600)
+def waits_for_event(ctx: Context) -> Done | Wait:
+    """Wait for an event in the middle."""
+    if ctx.checkpoint_state is None:
+        return Wait(event="paid", match={"order": 7}, timeout=timedelta(days=1), checkpoint={"asked": True})
+    assert ctx.event is not None
+    note("effect", ctx)
+    return Done("paid")
 
 
 @handler("poison", payload=Bad)

@@ -65,6 +65,17 @@ def test_an_event_that_was_answered_is_not_lost_with_the_process_that_took_it(si
     site.check([task_id])
 
 
+def test_a_handler_that_waits_for_an_event_outlives_its_process_and_that_of_the_sender(site: Site) -> None:
+    [task_id] = site.add("waits_for_event")
+    site.kill_when(site.start(), lambda: site.record(task_id).run.state is State.SUSPENDED)
+    assert answer(sender(site)) == "1"
+    site.start()
+    until(lambda: site.open_tasks() == 0, "the task to end")
+    outcomes, run = site.attempts(task_id), site.record(task_id).run
+    assert (outcomes[-1], set(outcomes[:-1]) - {"crashed"}) == ("done", {"wait"})
+    assert (run.state, site.effects()[run.id]) == (State.SUCCEEDED, 1)
+
+
 def test_an_event_that_many_send_at_once_lets_a_task_go_once(site: Site) -> None:
     site.start()
     task_id = waiting(site)

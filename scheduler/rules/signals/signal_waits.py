@@ -44,7 +44,7 @@ def read_wait(given: Mapping[str, Any], now: datetime, *, when: datetime | None 
     _check_members(given)
     name = check_name("wait_for.event", given.get("event"))
     since = now - _span(given, "lookback", timedelta(0), SIGNAL_KEPT)
-    match = _match(given.get("match"))
+    match = check_match("wait_for.match", given.get("match"))
     if given.get("or_when"):
         return _first_of_both(given, SignalWait(name, match, since, now), when)
     timeout = _span(given, "timeout", USUAL_TIMEOUT, MAX_TIMEOUT)
@@ -68,6 +68,17 @@ def check_event_id(argument: str, event_id: object) -> str:
     return event_id
 
 
+def check_match(argument: str, given: object) -> Mapping[str, Json]:
+    """Return the members that a wait wants of the data of an event, none for None; raises InvalidArgument."""
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping) or len(given) > MAX_MATCH_COUNT:
+        accepted = f"an object of at most {MAX_MATCH_COUNT} members that the data must have"
+        raise InvalidArgument(argument, "is no such object", accepted=accepted, example="{'order.id': 7}")
+    check_json(argument, given, max_bytes=MAX_MATCH_BYTES)
+    return dict(given)
+
+
 def _first_of_both(given: Mapping[str, Any], wait: SignalWait, when: datetime | None) -> SignalWait:
     if when is None or not {"timeout", "on_timeout"}.isdisjoint(given):
         problem = "starts the task at `when` or by the event, so it needs `when`, and no timeout"
@@ -84,16 +95,6 @@ def _check_members(given: Mapping[str, Any]) -> None:
             guess = f"; did you mean {near[0]}?" if near else ""
             problem = f"it has no member {str(name)[:40]!r}{guess}"
             raise InvalidArgument("wait_for", problem, accepted=", ".join(MEMBERS), example=EXAMPLE)
-
-
-def _match(given: Any) -> Mapping[str, Json]:
-    if given is None:
-        return {}
-    if not isinstance(given, Mapping) or len(given) > MAX_MATCH_COUNT:
-        accepted = f"an object of at most {MAX_MATCH_COUNT} members that the data must have"
-        raise _wrong("match", "is no such object", accepted, "{'order.id': 7}")
-    check_json("wait_for.match", given, max_bytes=MAX_MATCH_BYTES)
-    return dict(given)
 
 
 def _on_timeout(given: Any) -> OnTimeout:

@@ -7,7 +7,6 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from duetime.scheduler.chain.judgement import came_in_words
-from duetime.scheduler.events import EventKind
 from duetime.scheduler.signal.match import matches
 from duetime.scheduler.signal.signal import MAX_SIGNALS_KEPT, SIGNAL_KEPT, ReceivedSignal, SentSignal
 from duetime.scheduler.store.database import unreadable
@@ -15,9 +14,8 @@ from duetime.scheduler.store.database.dialects import dialect_of
 from duetime.scheduler.store.schema.tables.signals import signal_waits, signals
 from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.store.schema.types import Instant
-from duetime.scheduler.store.sql.batch import Batch
-from duetime.scheduler.store.statements import dependants, event_log
-from duetime.scheduler.store.statements.signals import kept_waits
+from duetime.scheduler.store.statements import dependants
+from duetime.scheduler.store.statements.signals import kept_waits, run_waits
 from duetime.scheduler.store.statements.signals.kept_waits import OPEN
 from duetime.scheduler.task import State
 from sqlalchemy import BindParameter, Connection, bindparam, delete, select, true, tuple_, update
@@ -34,14 +32,8 @@ _WAITING = (
 _LOCK = select(tasks.c.id).where(tasks.c.id.in_(bindparam("task_ids", expanding=True))).order_by(tasks.c.id)
 _LOCKED = _LOCK.with_for_update()
 _STILL_OPEN = select(signal_waits.c.waiter_id, signal_waits.c.task_id).where(signal_waits.c.waiter_id.in_(_IDS), OPEN)
-_SUSPENDED = select(runs.c.id, runs.c.task_id, runs.c.tenant).where(
-    runs.c.id.in_(_IDS), runs.c.state == State.SUSPENDED, runs.c.ended_at.is_(None)
-)
 _WAITING_STILL = select(runs.c.task_id).where(
     runs.c.task_id.in_(_IDS), runs.c.current == true(), runs.c.state == State.WAITING
-)
-_WAKE = Batch(
-    update(runs).where(runs.c.id == bindparam("run_id")).values(wake_at=bindparam("at"), listed_at=bindparam("at"))
 )
 _COUNTED = (
     update(signals)
@@ -138,26 +130,7 @@ def _go_on(connection: Connection, closed: Sequence[_Waiter], signal: ReceivedSi
     before = len(noted)
     ends = dependants.settle_waiting(connection, tasks_waiting, now)
     dependants.follow(connection, ends, now)
-    noted.extend(_woken(connection, [each.waiter_id for each in closed if each.waiter_id != each.task_id], signal, now))
+    said = came_in_words(signal)
+    noted.extend(run_waits.wake(connection, {e.waiter_id: said for e in closed if e.waiter_id != e.task_id}, now))
     still = connection.execute(_WAITING_STILL, {"waiter_ids": tasks_waiting}).all() if tasks_waiting else []
     return len(noted) - before, len(still)
-
-
-def _woken(connection: Connection, run_ids: Sequence[str], signal: ReceivedSignal, now: datetime) -> list[str]:
-    """Let suspended runs go on at once; return their tasks."""
-    found = connection.execute(_SUSPENDED, {"waiter_ids": list(run_ids)}).all() if run_ids else []
-    _WAKE.run(connection, [{"run_id": row.id, "at": now} for row in found])
-    told = [
-        event_log.entry(
-            row.tenant,
-            row.task_id,
-            row.id,
-            now,
-            kind=EventKind.UNBLOCKED,
-            actor=event_log.ITSELF,
-            reason=came_in_words(signal),
-        )
-        for row in found
-    ]
-    event_log.append(connection, told)
-    return [row.task_id for row in found]

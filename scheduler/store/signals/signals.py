@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 
 from duetime.scheduler.signal.signal import KeptWait, ReceivedSignal, SentSignal
@@ -29,6 +29,12 @@ class Signals:
     def wait_of(self, tenant: str, task_id: str) -> KeptWait | None:
         """Return what a task waits or has waited for before its first start."""
         return self._database.look(lambda connection: kept_waits.of_tenant(connection, tenant, task_id, task_id))
+
+    def open_of(self, tenant: str, waiter_ids: Sequence[str]) -> Mapping[str, KeptWait]:
+        """Return the open waits of those of these tasks and runs that the tenant has."""
+        if not waiter_ids:
+            return {}
+        return self._database.read(lambda connection: kept_waits.open_of(connection, tenant, waiter_ids))
 
     def wait_of_run(self, tenant: str, task_id: str, run_id: str) -> KeptWait | None:
         """Return what a run waits or has waited for last: what its handler asked for, else what its task did."""

@@ -18,6 +18,7 @@ from duetime.scheduler.store.statements import add, event_log, links, read, read
 from duetime.scheduler.store.statements.approvals import questions
 from duetime.scheduler.store.statements.endings import letters as dead_letters
 from duetime.scheduler.store.statements.event_log import FOLLOWED, TASK_DEADLINE
+from duetime.scheduler.store.statements.signals import run_waits
 from duetime.scheduler.task import Json, RepeatPolicy, RetryPolicy, Run, State, Task
 from duetime.scheduler.views import TaskRecord
 from sqlalchemy import Connection, delete, func, insert, select, update
@@ -78,6 +79,7 @@ def apply(
         return record
     check_legal(old, run, next_run)
     questions.check_change(connection, record, change, run)
+    run_waits.check_change(connection, old, run, now)
     task = replace(change.task, revision=record.task.revision + 1, updated_at=now)
     _write_task(connection, record.task, task)
     run = replace(run, current=not (next_run or change.restored))

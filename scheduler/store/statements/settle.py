@@ -22,6 +22,7 @@ from duetime.scheduler.store.sql.locks import among, lock_tasks_of
 from duetime.scheduler.store.statements import add, dependants, links
 from duetime.scheduler.store.statements.endings import endings
 from duetime.scheduler.store.statements.endings.claimed import AttemptEnd, Claimed
+from duetime.scheduler.store.statements.signals import run_waits
 from duetime.scheduler.task import State
 from sqlalchemy import Connection, bindparam, insert, select
 
@@ -57,6 +58,7 @@ _CLAIMED_AMONG = _CLAIMED.where(among(runs.c.id))
 def settle(connection: Connection, settlements: Sequence[Settlement], now: datetime) -> list[Verdict]:
     if not settlements:
         return []
+    settlements = run_waits.admitted(connection, settlements, now)
     claims = claimed(connection, [settlement.run_id for settlement in settlements])
     verdicts, holding = [], []
     for settlement in settlements:
@@ -68,6 +70,7 @@ def settle(connection: Connection, settlements: Sequence[Settlement], now: datet
             holding.append(AttemptEnd(claim, _heeding(claim, settlement)))
     endings.write(connection, holding, now)
     _spawn(connection, holding, now)
+    connection.info.get(dependants.FREED, []).extend(run_waits.store(connection, holding, now))
     dependants.follow_ends(connection, holding, now)
     return verdicts
 

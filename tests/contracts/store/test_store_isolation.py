@@ -47,6 +47,7 @@ from tests.canary import KEY as SECRET_KEY
 CANARY = "canary7f3a"
 OURS, THEIRS = "globex", "acme"
 CHAIN, UPSTREAM = "c_7k3m9qx2w4hb", "t_7k3m9qx2w4hb"
+AWAITING = "t_8k3m9qx2w4hb"
 KEY = IdempotencyKey(f"key-{CANARY}", {"title": CANARY})
 
 FOR_ALL_TENANTS = {
@@ -167,6 +168,7 @@ def calls(store: Store, task_id: str, run_id: str, tenant: str) -> dict[str, lis
             partial(store.approvals.answer, tenant, task_id, each, actor="m") for each in ApprovalAnswer
         ],
         "signals.wait_of": [lambda: store.signals.wait_of(tenant, task_id)],
+        "signals.open_of": [lambda: store.signals.open_of(tenant, [task_id, AWAITING])],
         "signals.wait_of_run": [lambda: store.signals.wait_of_run(tenant, task_id, run_id)],
         "signals.send": [lambda: store.signals.send(tenant, ReceivedSignal("paid", task_id), actor="bob")],
         "dependencies.known": [lambda: store.dependencies.known(tenant, [task_id])],
@@ -239,6 +241,9 @@ def fill(store: Store) -> tuple[str, str]:
     behind, run_behind = a_task(**values)
     waiting = replace(run_behind, state=State.WAITING, wake_at=None)
     store.tasks.add(behind, waiting, actor="alice", after=[Dependency(task.id)])  # a replay lets it wait again
+    awaiting, run_awaiting = a_task(**values, id=AWAITING)
+    waiting = replace(run_awaiting, state=State.WAITING, wake_at=None)
+    store.tasks.add(awaiting, waiting, actor="alice", wait=replace(wait, name="other"))
     claim = restarted(store, record)
     failed = settlement(
         claim,

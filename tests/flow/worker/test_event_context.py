@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import pytest
 from duetime.scheduler.handlers import Context, Handlers, handler
 from duetime.scheduler.intake.planner import Planner
-from duetime.scheduler.outcomes import Done, Outcome
+from duetime.scheduler.outcomes import Done, Outcome, Wait
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.queue import Entry
 from duetime.scheduler.queue.memory.queue import MemoryQueue
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store
+from duetime.scheduler.task import Run, State
 from duetime.scheduler.worker.worker import Worker, WorkerOptions
 
 from tests.builders import TENANT, Clock
@@ -40,3 +42,45 @@ def test_a_handler_gets_the_event_that_its_run_waited_for(store: Store, clock: C
     eventually(lambda: scheduler.get(task.task.id, by=ALICE).record.run.ended_at, "the run to end")
     worker.stop(timedelta(0))
     assert scheduler.get(task.task.id, by=ALICE).record.run.result == ["order.paid", {"order": 7}]
+
+
+@handler("order", isolation="process")
+def order(ctx: Context) -> Outcome:
+    """Order something, wait for the payment, and send it; or give up."""
+    event = ctx.event
+    if ctx.checkpoint_state is None:
+        return Wait(event="order.paid", match={"order": 7}, timeout=timedelta(hours=1), checkpoint={"ordered": True})
+    return Done("paid", dict(event.data)) if event else Done(f"too late: {ctx.event_timed_out}")
+
+
+@pytest.mark.parametrize("comes", [True, False])
+def test_a_handler_waits_for_an_event_in_the_middle(store: Store, clock: Clock, comes: bool) -> None:
+    scheduler = Scheduler(store, Planner(Handlers([order]), "UTC"))
+    queue = MemoryQueue(lambda: clock().timestamp() * 1000)
+    worker = Worker(store, queue, Handlers([order]), WorkerOptions("w", threads=1))
+    task_id = scheduler.schedule("Order", action="order", by=ALICE).record.task.id
+    worker.start()
+
+    def run() -> Run:
+        return scheduler.get(task_id, by=ALICE).record.run
+
+    def go() -> None:
+        [ready] = store.claims.make_ready(limit=1)
+        queue.put([Entry(ready.run_id, clock().timestamp() * 1000)])
+
+    go()
+    eventually(lambda: run().state is State.SUSPENDED, "the run to wait")
+    until = "the event 'order.paid', until Tue 24 Nov 2026 13:00 (in 1 h)"
+    assert scheduler.get(task_id, by=ALICE).waiting_for == (until,)
+    assert scheduler.explain(task_id, by=ALICE)[1] == (until,)
+    assert scheduler.list(by=ALICE).views[0].waiting_for == (until,)
+    if comes:
+        assert scheduler.send_event("order.paid", {"order": 7, "by": "card"}, by=ALICE).freed == 1
+    else:
+        clock.forward(hours=1)
+        assert store.signals.end_late(limit=9) == [task_id]
+    go()
+    eventually(lambda: run().ended_at, "the run to end")
+    worker.stop(timedelta(0))
+    said = ("paid", {"order": 7, "by": "card"}) if comes else ("too late: True", None)
+    assert (run().attempt, run().summary, run().result) == (2, *said)

@@ -27,6 +27,7 @@ from sqlalchemy import (
     Connection,
     Select,
     bindparam,
+    delete,
     false,
     insert,
     literal_column,
@@ -53,12 +54,14 @@ NEXT_LATE: Select[Any] = (
 
 _ADD = Batch(insert(signal_waits), [column.name for column in signal_waits.c])
 _WAITERS: BindParameter[str] = bindparam("waiter_ids", expanding=True)
+_FORGET = delete(signal_waits).where(signal_waits.c.waiter_id.in_(_WAITERS))
 _COLUMNS = select(
     signal_waits.c.waiter_id,
     *(signal_waits.c[name] for name in ("name", "wanted", "since", "until", "on_timeout", "at_once")),
     *(signal_waits.c[name] for name in ("closed_at", "signal_id", "data", "signal_at")),
 )
 _KEPT = _COLUMNS.where(signal_waits.c.waiter_id.in_(_WAITERS))
+_OPEN_OF = _KEPT.where(signal_waits.c.tenant == bindparam("tenant"), OPEN)
 _OF_TENANT = _COLUMNS.where(
     signal_waits.c.tenant == bindparam("tenant"),
     signal_waits.c.task_id == bindparam("of_task"),
@@ -114,9 +117,20 @@ def lock_names(connection: Connection, waits: Iterable[NewWait]) -> None:
 
 
 def add(connection: Connection, waits: Sequence[NewWait], now: datetime) -> None:
-    """Store waits, closed where a signal has come that they look back to. Their names are locked."""
+    """Store waits, closed where a signal has come that they look back to. Their names are locked.
+
+    Raises Refused where too many wait for a name.
+    """
     for tenant, name in sorted({(each.tenant, each.wait.name) for each in waits}):
-        _check_room(connection, tenant, name)
+        check_room(connection, tenant, name)
+    store(connection, waits, now)
+
+
+def store(connection: Connection, waits: Sequence[NewWait], now: datetime) -> None:
+    """Store waits like `add`, without a limit, in place of what the same run has waited for before."""
+    begun = [each.waiter_id for each in waits if each.waiter_id != each.task_id]
+    if begun:
+        connection.execute(_FORGET, {"waiter_ids": begun})
     _ADD.run(connection, [_row(each, _came(connection, each), now) for each in waits])
 
 
@@ -130,6 +144,12 @@ def kept(connection: Connection, waiter_ids: Sequence[str]) -> dict[str, KeptWai
 
 def of_waiter(connection: Connection, waiter_id: str) -> KeptWait | None:
     return kept(connection, [waiter_id]).get(waiter_id)
+
+
+def open_of(connection: Connection, tenant: str, waiter_ids: Sequence[str]) -> dict[str, KeptWait]:
+    """Return the open waits of those tasks and runs that the tenant has."""
+    values = {"tenant": tenant, "waiter_ids": list(waiter_ids)}
+    return {row.waiter_id: _kept_wait(row) for row in unreadable.rows(connection, _OPEN_OF, values)}
 
 
 def of_tenant(connection: Connection, tenant: str, task_id: str, waiter_id: str) -> KeptWait | None:
@@ -184,7 +204,7 @@ def closing(waiter_id: str, signal: ReceivedSignal | None, now: datetime | None)
     }
 
 
-def _check_room(connection: Connection, tenant: str, name: str) -> None:
+def check_room(connection: Connection, tenant: str, name: str) -> None:
     if connection.execute(_BEHIND_LAST, {"of_tenant": tenant, "of_name": name}).first() is not None:
         raise Refused(f"More than {MAX_WAITS_OPEN:,} tasks wait for the event {name!r} already; cancel some of them.")
 

@@ -1,0 +1,1 @@
+"""Checks of what handlers return, before it is stored."""

@@ -1,0 +1,71 @@
+"""Checks a `Wait` that a handler returned: for a time, for an approval of its user, or for an event."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Final
+
+from duetime.scheduler.approvals.approval import MAX_QUESTION_CHARS
+from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.handlers.context import check_checkpoint
+from duetime.scheduler.outcomes import Wait
+from duetime.scheduler.rules.sanitize import clean_text
+from duetime.scheduler.rules.signals.signal_waits import MAX_TIMEOUT, check_match, check_name
+from duetime.scheduler.runtime.secret_mask import masked
+from duetime.scheduler.signal.signal import SIGNAL_KEPT
+from duetime.scheduler.task import ApprovalAnswer
+
+MAX_RETRY_DELAY: Final = timedelta(days=5 * 366)
+"""Five years: the longest wait for a next attempt."""
+
+MAX_REASON_CHARS: Final = 500
+
+
+def checked_wait(place: str, wait: Wait, began: datetime, now: datetime) -> Wait:
+    """Return a storable wait of an attempt that `began` then; raises InvalidArgument, which names the `place`."""
+    reason = clean_text(masked(str(wait.reason)), MAX_REASON_CHARS)
+    if wait.event and wait.approval:
+        raise InvalidArgument(place, "asks for two things at once", accepted="one of event, approval")
+    if wait.event:
+        return _for_event(place, wait, reason, began, now)
+    if not wait.approval:
+        return Wait(_until(f"{place}.until", wait.until, now), reason, wait.checkpoint)
+    question, by = clean_text(masked(str(wait.approval)), MAX_QUESTION_CHARS), _until(f"{place}.by", wait.by, now)
+    return Wait(None, reason, wait.checkpoint, question, by, ApprovalAnswer(wait.default))
+
+
+def _for_event(place: str, wait: Wait, reason: str, began: datetime, now: datetime) -> Wait:
+    """Return a wait for an event; without a lookback it misses none that its own attempt has brought about."""
+    match = check_match(f"{place}.match", wait.match)
+    check_checkpoint(f"{place}.match", match)
+    name = check_name(f"{place}.event", wait.event)
+    timeout = _until(f"{place}.timeout", wait.timeout, now, MAX_TIMEOUT)
+    since = began if wait.lookback is None else _since(f"{place}.lookback", wait.lookback, now)
+    return Wait(None, reason, wait.checkpoint, event=name, match=match, timeout=timeout, lookback=since)
+
+
+def _since(place: str, since: object, now: datetime) -> datetime:
+    if isinstance(since, timedelta) and timedelta(0) <= since <= SIGNAL_KEPT:
+        return now - since
+    if isinstance(since, datetime) and since.utcoffset() is not None and now - since <= SIGNAL_KEPT:
+        return since
+    raise InvalidArgument(
+        place,
+        "is not within the last 7 days",
+        accepted="a timedelta from 0, or an aware datetime, at most 7 days back",
+        example="timedelta(hours=1)",
+    )
+
+
+def _until(place: str, until: object, now: datetime, most: timedelta = MAX_RETRY_DELAY) -> datetime | timedelta:
+    if isinstance(until, timedelta) and timedelta(0) < until <= most:
+        return until
+    if isinstance(until, datetime) and until.utcoffset() is not None and until - now <= most:
+        return until
+    long = "5 years" if most is MAX_RETRY_DELAY else f"{most.days} days"
+    raise InvalidArgument(
+        place,
+        f"is not within the next {long}",
+        accepted=f"an aware datetime or a timedelta above 0, at most {long} from now",
+        example="timedelta(minutes=5)",
+    )

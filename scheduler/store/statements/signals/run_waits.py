@@ -1,0 +1,125 @@
+"""Waits of runs that have begun: stored with the end of the attempt that asks for them; what ends one wakes its run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Final
+
+from duetime.scheduler import remedies
+from duetime.scheduler.chain.judgement import came_in_words
+from duetime.scheduler.errors import Refused
+from duetime.scheduler.events import EventKind
+from duetime.scheduler.outcomes import Retry
+from duetime.scheduler.rules.settlement import settle
+from duetime.scheduler.run_records import Settlement
+from duetime.scheduler.signal.signal import KeptWait, SignalWait
+from duetime.scheduler.store.schema.tables.tasks import runs
+from duetime.scheduler.store.sql.batch import Batch
+from duetime.scheduler.store.statements import event_log
+from duetime.scheduler.store.statements.endings.claimed import AttemptEnd
+from duetime.scheduler.store.statements.signals import kept_waits
+from duetime.scheduler.store.statements.signals.kept_waits import NewWait
+from duetime.scheduler.task import Run, State
+from sqlalchemy import BindParameter, Connection, bindparam, select, update
+
+_IDS: BindParameter[str] = bindparam("run_ids", expanding=True)
+_SUSPENDED = select(runs.c.id, runs.c.task_id, runs.c.tenant).where(
+    runs.c.id.in_(_IDS), runs.c.state == State.SUSPENDED, runs.c.ended_at.is_(None)
+)
+_WAKE = Batch(
+    update(runs).where(runs.c.id == bindparam("run_id")).values(wake_at=bindparam("at"), listed_at=bindparam("at"))
+)
+_JUST_BEHIND: Final = timedelta(microseconds=1)
+_MIDDLE_RATIO: Final = 0.5
+"""Jitter of the next attempt of a run for whose wait there is no room."""
+
+
+def admitted(connection: Connection, settlements: Sequence[Settlement], now: datetime) -> Sequence[Settlement]:
+    """Lock the names for which runs are to wait, before any other row; an attempt without room for its wait fails."""
+    names = sorted({(each.claim.task.tenant, each.awaits.name) for each in settlements if each.awaits and each.claim})
+    for tenant, name in names:
+        kept_waits.lock_name(connection, tenant, name, shared=True)
+    full = {name: refused for name in names if (refused := _refusal(connection, *name))}
+    return [_fitting(each, full, now) for each in settlements] if full else settlements
+
+
+def _refusal(connection: Connection, tenant: str, name: str) -> str:
+    try:
+        kept_waits.check_room(connection, tenant, name)
+    except Refused as refused:
+        return str(refused)
+    return ""
+
+
+def _fitting(end: Settlement, full: Mapping[tuple[str, str], str], now: datetime) -> Settlement:
+    if end.awaits is None or end.claim is None:
+        return end
+    why = full.get((end.claim.task.tenant, end.awaits.name))
+    return settle(end.claim, Retry(why), now=now, jitter=_MIDDLE_RATIO) if why else end
+
+
+def store(connection: Connection, ended: Sequence[AttemptEnd], now: datetime) -> list[str]:
+    """Store the waits of runs that were suspended for them; return the tasks of those whose event has come already."""
+    waiting = [
+        (end.claim, end.settlement.awaits)
+        for end in ended
+        if end.settlement.awaits and end.settlement.to is State.SUSPENDED
+    ]
+    if not waiting:
+        return []
+    before = kept_waits.kept(connection, [name for claim, _ in waiting for name in (claim.run_id, claim.task_id)])
+    waits = [
+        NewWait(
+            claim.tenant, claim.task_id, claim.run_id, _anew(wait, before.get(claim.run_id, before.get(claim.task_id)))
+        )
+        for claim, wait in waiting
+    ]
+    kept_waits.store(connection, waits, now)
+    stored = kept_waits.kept(connection, [each.waiter_id for each in waits])
+    return wake(connection, {name: came_in_words(each.signal) for name, each in stored.items() if each.signal}, now)
+
+
+def _anew(wait: SignalWait, before: KeptWait | None) -> SignalWait:
+    """Return a wait that does not find the event again which the one before it had."""
+    if before is None or before.signal is None or before.signal.at is None:
+        return wait
+    if (wait.name, wait.match) != (before.wait.name, before.wait.match):
+        return wait
+    return replace(wait, since=max(wait.since, before.signal.at + _JUST_BEHIND))
+
+
+def wake(connection: Connection, reasons: Mapping[str, str], now: datetime) -> list[str]:
+    """Let those of these runs go on at once that are suspended, each with its reason; return their tasks."""
+    found = connection.execute(_SUSPENDED, {"run_ids": list(reasons)}).all() if reasons else []
+    _WAKE.run(connection, [{"run_id": row.id, "at": now} for row in found])
+    told = [
+        event_log.entry(
+            row.tenant,
+            row.task_id,
+            row.id,
+            now,
+            kind=EventKind.UNBLOCKED,
+            actor=event_log.ITSELF,
+            reason=reasons[row.id],
+        )
+        for row in found
+    ]
+    event_log.append(connection, told)
+    return [row.task_id for row in found]
+
+
+def check_change(connection: Connection, old: Run, run: Run, now: datetime) -> None:
+    """Refuse a change that would start a run before the event for which its handler waits, or before the end of that.
+
+    The handler could take it for the end of its time.
+    """
+    if old.state is not State.SUSPENDED or run.state is not State.SUSPENDED or run.wake_at == old.wake_at:
+        return
+    found = kept_waits.of_waiter(connection, old.id)
+    if found is not None and found.is_open and found.wait.until > now:
+        raise Refused(
+            f"{old.task_id} waits for the event {found.wait.name!r}, which it needs first: send it, or cancel it.",
+            remedy=remedies.Inspect(old.task_id),
+        )
