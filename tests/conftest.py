@@ -9,9 +9,10 @@ A service that cannot start skips its tests on a laptop, and fails them when `CI
 from __future__ import annotations
 
 import faulthandler
+import gc
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager
 
 import pytest
@@ -80,6 +81,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return FIRST.index(mark) if mark else len(FIRST) + item.nodeid.startswith(LAST)
 
     items.sort(key=place)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Keep what is imported and collected, which nothing lets go, out of every garbage collection."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 class Files(LoadFileScheduling):  # type: ignore[misc]  # it is Any to mypy

@@ -18,6 +18,7 @@ import tomllib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from fnmatch import fnmatch
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -132,6 +133,16 @@ def configuration(root: Path) -> dict[str, Any]:
     return tomllib.loads((root / "pyproject.toml").read_text("utf-8"))
 
 
+def parsed(path: Path) -> ast.Module:
+    return tree_of(path.read_text("utf-8"))
+
+
+@cache
+def tree_of(text: str) -> ast.Module:
+    """Parse a module once for all checks."""
+    return ast.parse(text)
+
+
 def imported(tree: ast.AST) -> Iterator[tuple[int, str]]:
     """Every absolute name that is imported, as `package.module` or `package.module.name`."""
     for node in ast.walk(tree):
@@ -183,7 +194,7 @@ def function_lengths(root: Path) -> list[int]:
     return [
         (node.end_lineno or node.lineno) - node.lineno + 1
         for path in product_files(root, ".py")
-        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        for node in ast.walk(parsed(path))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     ]
 
@@ -198,7 +209,7 @@ def long_functions(root: Path) -> list[str]:
     return [
         f"{where(root, path, node.lineno)}: {node.name} has {lines} lines"
         for path in product_files(root, ".py")
-        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        for node in ast.walk(parsed(path))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and path.parent.name != "versions"
         for lines in [(node.end_lineno or node.lineno) - node.lineno + 1]
         if lines > LONGEST_FUNCTION
@@ -220,7 +231,7 @@ def names_defined_twice(root: Path) -> list[str]:
     homes: dict[str, list[str]] = {}
     for path in product_files(root, ".py"):
         if path.parent.name != "versions":
-            for name in {*type_names(ast.parse(path.read_text("utf-8")))}:
+            for name in {*type_names(parsed(path))}:
                 homes.setdefault(name, []).append(where(root, path))
     return [f"{name}: defined in {' and '.join(found)}" for name, found in sorted(homes.items()) if len(found) > 1]
 
@@ -258,7 +269,7 @@ def bare_imports(root: Path) -> list[str]:
         f"{where(root, path, line)}: import duetime.{name}"
         for path in kept_files(root)
         if path.suffix == ".py"
-        for line, name in imported(ast.parse(path.read_text("utf-8")))
+        for line, name in imported(parsed(path))
         if name.split(".")[0] in tops
     ]
 
@@ -296,7 +307,7 @@ def circles_of_rooms(root: Path) -> list[str]:
     inside = {module_of(root, path): path for path in product_files(root, ".py")}
     arrows: dict[str, dict[str, set[str]]] = {}
     for module, path in inside.items():
-        for name in {resolved(name, inside) for _, name in imported(ast.parse(path.read_text("utf-8")))} - {""}:
+        for name in {resolved(name, inside) for _, name in imported(parsed(path))} - {""}:
             folder, one, other = parted(module, name)
             if one != other:
                 arrows.setdefault(folder, {}).setdefault(one, set()).add(other)
@@ -354,7 +365,7 @@ def indirect_openings(root: Path) -> list[str]:
         f"{where(root, path, node.lineno)}: opens with {node.value.value.split()[0]}; name the thing"
         for path in kept_files(root)
         if path.suffix == ".py"
-        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        for node in ast.walk(parsed(path))
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
         if INDIRECT_OPENING.match(node.value.value)
     ]
@@ -365,7 +376,7 @@ def numbers_without_a_unit(root: Path) -> list[str]:
     return [
         f"{where(root, path, line)}: {name} has no unit"
         for path in product_files(root, ".py")
-        for line, name in numeric_constants(ast.parse(path.read_text("utf-8")))
+        for line, name in numeric_constants(parsed(path))
         if not MEASURED.fullmatch(name)
     ]
 
@@ -393,7 +404,7 @@ def twins_with_two_names(root: Path) -> list[str]:
     given = [
         f"{where(root, path, key.lineno)}: Lua calls {ast.unparse(value)} {key.value}"
         for path in product_files(root, ".py")
-        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        for node in ast.walk(parsed(path))
         if isinstance(node, ast.Dict) and "redis" in path.parts
         for key, value in zip(node.keys, node.values, strict=True)
         if isinstance(key, ast.Constant) and isinstance(key.value, str) and isinstance(value, ast.Name | ast.Attribute)
@@ -415,7 +426,7 @@ def impure_imports(root: Path) -> list[str]:
     return [
         f"{where(root, path, line)}: {name}"
         for path, allowed in judged
-        for line, name in imported(ast.parse(path.read_text("utf-8")))
+        for line, name in imported(parsed(path))
         if not may_import(name, allowed)
     ]
 
@@ -430,7 +441,7 @@ def clocks_in_rules(root: Path) -> list[str]:
     return [
         f"{where(root, path, node.lineno)}: {ast.unparse(node)} reads the clock"
         for path in rule_files(root)
-        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        for node in ast.walk(parsed(path))
         if isinstance(node, ast.Attribute) and ".".join(ast.unparse(node).split(".")[-2:]) in CLOCKS
     ]
 
@@ -488,7 +499,7 @@ def dialects_by_name(root: Path) -> list[str]:
         f"{where(root, path, node.lineno)}: {ast.unparse(node)} outside {DIALECT_MODULE}"
         for path in product_files(root, ".py")
         if path != root / DIALECT_MODULE and "migrations" not in path.parts
-        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        for node in ast.walk(parsed(path))
         if isinstance(node, ast.Attribute) and ast.unparse(node).split(".")[-2:] == ["dialect", "name"]
     ]
 
@@ -534,6 +545,13 @@ CHECKS: list[Callable[[Path], list[str]]] = [
     migrations_out_of_line,
     exemptions,
 ]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def trees() -> Iterator[None]:
+    """Let go of all trees behind the last check."""
+    yield
+    tree_of.cache_clear()
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
@@ -751,47 +769,62 @@ def lint_imports(package_parent: Path) -> str:
     return "" if done.returncode == 0 else done.stdout + done.stderr
 
 
-@pytest.fixture
-def assembled(tmp_path: Path) -> Path:
+def assembled(folder: Path) -> Path:
     """Put the import package together as setuptools does, as a copy that a test may spoil."""
-    for folder, package in sorted(FOLDERS.items(), key=lambda pair: len(pair[1])):
-        target = tmp_path.joinpath(*package.split("."))
-        ignore = shutil.ignore_patterns("__pycache__", "node_modules", *(["duetime"] if folder == "server" else []))
-        shutil.copytree(ROOT / folder, target, ignore=ignore, dirs_exist_ok=True)
-    return tmp_path
+    for part, package in sorted(FOLDERS.items(), key=lambda pair: len(pair[1])):
+        target = folder.joinpath(*package.split("."))
+        ignore = shutil.ignore_patterns("__pycache__", "node_modules", *(["duetime"] if part == "server" else []))
+        shutil.copytree(ROOT / part, target, ignore=ignore, dirs_exist_ok=True)
+    return folder
 
 
-def test_imports_go_downwards_only(assembled: Path) -> None:
-    assert lint_imports(assembled) == ""
+def test_imports_go_downwards_only(tmp_path: Path) -> None:
+    assert lint_imports(assembled(tmp_path)) == ""
 
 
-@pytest.mark.parametrize(
-    ("contract", "module", "line"),
-    [
-        ("folders", "scheduler/errors.py", "import duetime.widgets"),
-        ("folders", "widgets/__init__.py", "import duetime.tools"),
-        ("folders", "tools/__init__.py", "import duetime.server"),
-        ("scheduler", "scheduler/task.py", "import duetime.scheduler.events"),
-        ("scheduler", "scheduler/rules/states.py", "import duetime.scheduler.store"),
-        ("scheduler", "scheduler/store/__init__.py", "import duetime.scheduler.queue"),
-        ("scheduler", "scheduler/handlers/__init__.py", "import duetime.scheduler.delivery"),
-        ("scheduler", "scheduler/delivery/__init__.py", "import duetime.scheduler.service.scheduler"),
-        ("sqlalchemy", "scheduler/handlers/__init__.py", "import sqlalchemy"),
-        ("sqlalchemy", "server/__init__.py", "import alembic.command"),
-        ("dramatiq", "tools/__init__.py", "import dramatiq"),
-        ("dramatiq", "scheduler/queue/__init__.py", "from dramatiq.errors import DramatiqError"),
-        ("mcp", "widgets/__init__.py", "import mcp"),
-        ("mcp", "scheduler/outcomes.py", "import mcp_types"),
-        ("redis", "scheduler/store/__init__.py", "import redis"),
-        ("server", "server/doctor/check.py", "import duetime.server.session"),
-    ],
-)
-def test_an_import_that_goes_the_wrong_way_is_refused(assembled: Path, contract: str, module: str, line: str) -> None:
-    spoilt = assembled / "duetime" / module
-    spoilt.write_text(f"{spoilt.read_text('utf-8')}\n{line}\n", "utf-8")
-    assert f"{contract_names()[contract]} BROKEN" in lint_imports(assembled)
+WRONG = [
+    ("folders", "scheduler/errors.py", "import duetime.widgets"),
+    ("folders", "widgets/__init__.py", "import duetime.tools"),
+    ("folders", "tools/__init__.py", "import duetime.server"),
+    ("scheduler", "scheduler/task.py", "import duetime.scheduler.events"),
+    ("scheduler", "scheduler/rules/states.py", "import duetime.scheduler.store"),
+    ("scheduler", "scheduler/store/__init__.py", "import duetime.scheduler.queue"),
+    ("scheduler", "scheduler/handlers/__init__.py", "import duetime.scheduler.delivery"),
+    ("scheduler", "scheduler/delivery/__init__.py", "import duetime.scheduler.service.scheduler"),
+    ("sqlalchemy", "scheduler/handlers/__init__.py", "import sqlalchemy"),
+    ("sqlalchemy", "server/__init__.py", "import alembic.command"),
+    ("dramatiq", "tools/__init__.py", "import dramatiq"),
+    ("dramatiq", "scheduler/queue/__init__.py", "from dramatiq.errors import DramatiqError"),
+    ("mcp", "widgets/__init__.py", "import mcp"),
+    ("mcp", "scheduler/outcomes.py", "import mcp_types"),
+    ("redis", "scheduler/store/__init__.py", "import redis"),
+    ("server", "server/doctor/check.py", "import duetime.server.session"),
+]
+"""A contract, a module, and a line in it that breaks the contract."""
 
 
-def test_a_new_module_must_find_its_layer(assembled: Path) -> None:
-    (assembled / "duetime/scheduler/stray.py").write_text("")
-    assert "duetime.scheduler.stray" in lint_imports(assembled)
+@pytest.fixture(scope="module")
+def refused(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Report what is wrong with a copy that has all the wrong imports."""
+    tree = assembled(tmp_path_factory.mktemp("spoilt"))
+    for _, module, line in WRONG:
+        with (tree / "duetime" / module).open("a", encoding="utf-8") as file:
+            file.write(f"\n{line}\n")
+    return lint_imports(tree)
+
+
+@pytest.mark.parametrize(("contract", "module", "line"), WRONG)
+def test_an_import_that_goes_the_wrong_way_is_refused(refused: str, contract: str, module: str, line: str) -> None:
+    importer = module_of(Path(), Path(module)).removesuffix(".__init__")
+    name = line.split()[1]
+    found = name if name.startswith("duetime.") else name.split(".", maxsplit=1)[0]
+    heading = contract_names()[contract]
+    assert f"{heading} BROKEN" in refused
+    told = re.split(r"\n\n\n(?=.+\n---)", refused.partition(f"\n\n{heading}\n---")[2])[0]
+    assert re.search(rf"\n- +{re.escape(importer)} -> {re.escape(found)} \(l\.", told)
+
+
+def test_a_new_module_must_find_its_layer(tmp_path: Path) -> None:
+    tree = assembled(tmp_path)
+    (tree / "duetime/scheduler/stray.py").write_text("")
+    assert "duetime.scheduler.stray" in lint_imports(tree)
