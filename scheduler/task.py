@@ -267,7 +267,10 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True)
 class InboxMessage:
-    """An outcome as the user and their agents read it, one for each run that had one; `quiet` ones count as read."""
+    """An outcome as the user and their agents read it, one for each run that had one; `quiet` ones count as read.
+
+    `held_until` is when quiet hours let the first of its deliveries go, in what the inbox returns.
+    """
 
     id: str
     tenant: str
@@ -280,6 +283,7 @@ class InboxMessage:
     created_at: datetime
     read_at: datetime | None = None
     quiet: bool = False
+    held_until: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -117,6 +117,17 @@ class TaskFilter:
 
 
 @dataclass(frozen=True, slots=True)
+class HeldDeliveries:
+    """Deliveries to a user that quiet hours hold, and when the first of them goes."""
+
+    count: int
+    until: datetime | None
+
+
+NOTHING_HELD = HeldDeliveries(0, None)
+
+
+@dataclass(frozen=True, slots=True)
 class TaskPage:
     """One page of tasks by next due time; `cursor` fetches the next, None at the end. `counts` are of all of `where`.
 

@@ -135,8 +135,8 @@ class Deliverer:
         """Return what may be sent now, and put off to the end of quiet hours what is not urgent."""
         ends = {
             delivery.id: end
-            for delivery, _ in due
-            if delivery.attempts == 0 and (hours := self._quiet.of(delivery.tenant)) and (end := hours.until(now))
+            for delivery, told in due
+            if not delivery.attempts and (hours := self._quiet.of(told.tenant, told.user)) and (end := hours.until(now))
         }
         urgent = self._outbox.urgent(list(ends)) if ends else set()
         held = {delivery_id: end for delivery_id, end in ends.items() if delivery_id not in urgent}
@@ -148,11 +148,13 @@ class Deliverer:
         """Return each delivery by itself, but those together that quiet hours held for one reader."""
         groups: dict[Hashable, list[Told]] = {}
         for pair in due:
-            groups.setdefault(of_one_reader(pair) if self._was_held(pair[0]) else pair[0].id, []).append(pair)
+            groups.setdefault(of_one_reader(pair) if self._was_held(pair) else pair[0].id, []).append(pair)
         return list(groups.values())
 
-    def _was_held(self, delivery: Delivery) -> bool:
-        hours = self._quiet.of(delivery.tenant) if self._quiet.digest and is_read_by_people(delivery.channel) else None
+    def _was_held(self, pair: Told) -> bool:
+        delivery, told = pair
+        digested = self._quiet.digest and is_read_by_people(delivery.channel)
+        hours = self._quiet.of(told.tenant, told.user) if digested else None
         if hours is None or delivery.attempts or delivery.next_at is None:
             return False
         return hours.end_at(delivery.next_at)

@@ -10,6 +10,7 @@ from datetime import datetime, time, timedelta
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.rules.time import zones
 
+NO_HOURS = "none"
 _FORM = re.compile(
     r"([01]?[0-9]|2[0-3]):([0-5][0-9]) ?[-\u2013] ?([01]?[0-9]|2[0-3]):([0-5][0-9])(?: ([\w+/-]{1,60}))?"
 )
@@ -24,6 +25,11 @@ class QuietHours:
     start: time
     end: time
     zone: str
+
+    @classmethod
+    def read_own(cls, text: str, zone: str | None) -> QuietHours | None:
+        """Read the hours of a tenant or a user, `none` for no quiet ones. Raises InvalidArgument."""
+        return None if text.strip().lower() == NO_HOURS else cls.read(text, zone)
 
     @classmethod
     def read(cls, text: str, zone: str | None) -> QuietHours:
@@ -55,14 +61,19 @@ class QuietHours:
 
 @dataclass(frozen=True, slots=True)
 class QuietPlan:
-    """The quiet hours of users: those of their tenant, or else `usual`; with `digest` what was held is one message."""
+    """The quiet hours of users: their own, or else those of their tenant, or else `usual`; None where there are none.
+
+    With `digest` what was held is one message. `by_user` is by tenant and user.
+    """
 
     usual: QuietHours | None = None
-    by_tenant: Mapping[str, QuietHours] = field(default_factory=dict)
+    by_tenant: Mapping[str, QuietHours | None] = field(default_factory=dict)
     digest: bool = True
+    by_user: Mapping[tuple[str, str], QuietHours | None] = field(default_factory=dict)
 
-    def of(self, tenant: str) -> QuietHours | None:
-        return self.by_tenant.get(tenant, self.usual)
+    def of(self, tenant: str, user: str) -> QuietHours | None:
+        """Return the quiet hours of a user."""
+        return self.by_user.get((tenant, user), self.by_tenant.get(tenant, self.usual))
 
     def __bool__(self) -> bool:
-        return self.usual is not None or bool(self.by_tenant)
+        return self.usual is not None or bool(self.by_tenant) or bool(self.by_user)

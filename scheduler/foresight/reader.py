@@ -220,7 +220,7 @@ class Reader(RunReader):
         ahead = self._ahead(by, where, now, limit, bounds.cursor) if reaches_ahead(where, now) else None
         page = self._page(by, where, now, limit, bounds.cursor) if ahead is None else ahead
         unread, unread_count = self._missed(by) if mention else ([], 0)
-        page = replace(page, quiet_count=self.quiet_count(by=by), **self._held(by)) if mention else page
+        page = replace(page, **self._left_out(by)) if mention else page
         page = replace(page, overdue=self._overdue(page, now), chains=self._chains(page, by))
         page = replace(page, views=with_waits(page.views, self._open_waits([view.record for view in page.views]), now))
         return replace(page, cursor=bounds.following(page.cursor), unread=tuple(unread), unread_count=unread_count)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from duetime.scheduler.errors import InvalidArgument
@@ -12,6 +13,7 @@ from duetime.scheduler.intake.validation import MAX_TASKS_COUNTED, page_size, te
 from duetime.scheduler.principal import LOCAL, Principal
 from duetime.scheduler.task import InboxMessage
 from duetime.scheduler.view_parts import RunLog
+from duetime.scheduler.views import HeldDeliveries
 
 MAX_LOG_LINES_READ = 1_000
 TASK_PREFIX = "t_"
@@ -44,17 +46,26 @@ class RunReader(PastReader):
         return self._store.run_logs.read(of, run_id, after=log_place(after), limit=_line_count("limit", limit))
 
     def inbox(self, *, limit: int = 20, of: str | None = None, by: Principal = LOCAL) -> Sequence[InboxMessage]:
-        """Return outcomes that the user has not read yet, newest first: `of` a task, or those whose ids begin so."""
-        return self._store.inbox.unread(by.tenant, by.user, limit=page_size(limit), of=of)
+        """Return outcomes that the user has not read yet, newest first: `of` a task, or those whose ids begin so.
+
+        Each says until when quiet hours hold its deliveries.
+        """
+        found = self._store.inbox.unread(by.tenant, by.user, limit=page_size(limit), of=of)
+        held = self._store.deliveries.held_until(by.tenant, [each.run_id for each in found]) if found else {}
+        return [replace(each, held_until=held.get(each.run_id)) for each in found]
+
+    def held(self, *, by: Principal = LOCAL) -> HeldDeliveries:
+        """Return how many deliveries to the user quiet hours hold, counted up to 1,000, and when the first one goes."""
+        return HeldDeliveries(*self._store.deliveries.held(by.tenant, by.user, most=MAX_TASKS_COUNTED))
 
     def quiet_count(self, *, by: Principal = LOCAL) -> int:
         """Return how many outcomes of the last day the user was not told of, counted up to 1,000."""
         return self._store.inbox.quiet_count(by.tenant, by.user, most=MAX_TASKS_COUNTED)
 
-    def _held(self, by: Principal) -> dict[str, Any]:
-        """Return how many deliveries quiet hours hold for a user, and until when."""
-        count, until = self._store.deliveries.held(by.tenant, by.user, most=MAX_TASKS_COUNTED)
-        return {"held_count": count, "held_until": until}
+    def _left_out(self, by: Principal) -> dict[str, Any]:
+        """Return the parts of a page that say what a user was not told, or not yet."""
+        held = self.held(by=by)
+        return {"quiet_count": self.quiet_count(by=by), "held_count": held.count, "held_until": held.until}
 
     def _latest_run(self, tenant: str | None, task_id: str) -> str:
         owner = tenant or self._store.history.tenants([task_id]).get(task_id, "")

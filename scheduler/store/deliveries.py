@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
+from typing import Any
 
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.database import Database
@@ -71,6 +72,12 @@ _PUT_OFF = (
     .subquery()
 )
 _HELD = select(func.count(), func.min(_PUT_OFF.c.next_at))
+_HELD_RUNS = (
+    select(deliveries.c.run_id, func.min(deliveries.c.next_at))
+    .where(deliveries.c.run_id.in_(bindparam("runs", expanding=True)), deliveries.c.tenant == bindparam("tenant"))
+    .where(deliveries.c.attempts == 0, deliveries.c.next_at > bindparam("after_leases"))
+    .group_by(deliveries.c.run_id)
+)
 _DROP = delete(deliveries).where(
     deliveries.c.id.in_(bindparam("ids", expanding=True)), deliveries.c.state == DeliveryState.PENDING
 )
@@ -94,7 +101,7 @@ class Deliveries:
         if some_damaged:
             self._fail([row[0] for row in rows if is_damaged(row)])
             rows = [row for row in rows if not is_damaged(row)]
-        return [(Delivery(*row[: len(DELIVERY)]), OutgoingMessage(*row[len(DELIVERY) :])) for row in rows]
+        return [_outgoing(row) for row in rows]
 
     def _fail(self, ids: Sequence[str]) -> None:
         """Give up damaged deliveries, or those of a damaged message; the inbox has it all the same."""
@@ -131,6 +138,12 @@ class Deliveries:
         found = self._database.look(lambda connection: connection.execute(_HELD, values).one())
         return int(found[0]), found[1]
 
+    def held_until(self, tenant: str, run_ids: Sequence[str]) -> dict[str, datetime]:
+        """Return of those runs some of whose deliveries are put off when the first of these goes."""
+        values = {"tenant": tenant, "runs": list(run_ids), "after_leases": self._now() + LONGEST_LEASE}
+        rows = self._database.look(lambda connection: connection.execute(_HELD_RUNS, values).all())
+        return {run_id: until for run_id, until in rows if until is not None}
+
     def hold(self, ids: Sequence[str], *, lease: timedelta) -> None:
         """Extend the leases of these deliveries to `lease` from now, unless they were settled."""
         values = {"ids": list(ids), "until": self._now() + lease}
@@ -158,3 +171,10 @@ class Deliveries:
             )
         )
         return self._database.write(lambda connection: connection.execute(statement).rowcount) == 1
+
+
+def _outgoing(row: Sequence[Any]) -> tuple[Delivery, InboxMessage]:
+    """Read a row of DELIVERY and MESSAGE columns and the origin of the task."""
+    *told, origin = row[len(DELIVERY) :]
+    values = dict(zip((column.name for column in MESSAGE), told, strict=True))
+    return Delivery(*row[: len(DELIVERY)]), OutgoingMessage(**values, origin=origin)

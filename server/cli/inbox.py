@@ -10,13 +10,14 @@ from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.rules.time import times
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.task import InboxMessage, Json
+from duetime.scheduler.views import NOTHING_HELD, HeldDeliveries
 from duetime.server.cli import completion, output
 from duetime.server.cli.formats.csv_table import write_csv
 from duetime.server.cli.output import AsCsv, AsJson
 from duetime.server.session import session
 from duetime.widgets.quote import cut
 from duetime.widgets.text.history_text import clock_time
-from duetime.widgets.text.list_text import quiet_in_words
+from duetime.widgets.text.list_text import held_in_words, quiet_in_words
 
 MAX_TEXT_CHARS = 200
 MESSAGE_ID_PREFIX = "m_"
@@ -39,9 +40,9 @@ def list_(context: typer.Context, *, limit: OutcomeLimit = 20, as_json: AsJson =
     with session(context).scheduler() as scheduler:
         found, count = scheduler.inbox(limit=limit), scheduler.unread_count()
         now, zone = scheduler.now(), scheduler.zone or "UTC"
-        quiet = scheduler.quiet_count()
+        quiet, held = scheduler.quiet_count(), scheduler.held()
     if as_json:
-        output.as_json(_json(found, count, quiet))
+        output.as_json(_json(found, count, quiet, held))
     elif as_csv:
         write_csv(COLUMNS, map(_row, found))
     elif found:
@@ -63,6 +64,8 @@ def list_(context: typer.Context, *, limit: OutcomeLimit = 20, as_json: AsJson =
         output.say(NOTHING)
     if quiet and not as_json:
         output.note(f"{quiet_in_words(quiet)} `duetime runs --since 24h` lists every run.")
+    if held.until and not as_json:
+        output.note(held_in_words(held, zone))
 
 
 def read(
@@ -142,10 +145,15 @@ def _row(message: InboxMessage) -> Mapping[str, Json]:
     }
 
 
-def _json(found: Sequence[InboxMessage], count: int, quiet: int = 0) -> Json:
+def _json(found: Sequence[InboxMessage], count: int, quiet: int = 0, held: HeldDeliveries = NOTHING_HELD) -> Json:
     left_out = {"quiet_count": quiet} if quiet else {}
-    messages = [_row(each) for each in found]
-    return {"schema": "duetime.inbox/1", "messages": messages, "unread_count": count, **left_out}
+    kept: dict[str, Json] = {"held_count": held.count, "held_until": times.utc(held.until)} if held.until else {}
+    messages = [{**_row(each), **_held(each)} for each in found]
+    return {"schema": "duetime.inbox/1", "messages": messages, "unread_count": count, **left_out, **kept}
+
+
+def _held(message: InboxMessage) -> Mapping[str, Json]:
+    return {"held_until": times.utc(message.held_until)} if message.held_until else {}
 
 
 def _counted(count: int, shown: int) -> str:

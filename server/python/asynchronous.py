@@ -132,6 +132,7 @@ class AsyncScheduler:
     inbox = in_thread(ProgramScheduler.inbox)
     unread_count = in_thread(ProgramScheduler.unread_count)
     quiet_count = in_thread(ProgramScheduler.quiet_count)
+    held = in_thread(ProgramScheduler.held)
     now = in_thread(ProgramScheduler.now)
 
     wait.__doc__ = Service.wait.__doc__  # no thread waits, but that is all the difference

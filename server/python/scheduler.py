@@ -95,4 +95,5 @@ class ProgramScheduler:
     inbox = checked(Service.inbox)
     unread_count = checked(Service.unread_count)
     quiet_count = checked(Service.quiet_count)
+    held = checked(Service.held)
     now = checked(Service.now)

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 from duetime.scheduler.access.secret import is_name, names_secrets, read_key, references
-from duetime.scheduler.delivery.quiet_hours import QuietHours
+from duetime.scheduler.delivery.quiet_hours import NO_HOURS, QuietHours
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments
 from duetime.scheduler.outbound.headers import header_problems
 from duetime.scheduler.rules.time import zones
@@ -65,6 +65,11 @@ def _quiet_hours(text: str) -> str:
     return text
 
 
+def _own_quiet_hours(text: str) -> str:
+    return text if text.strip().lower() == NO_HOURS else _quiet_hours(text)
+
+
+OwnQuietWords = Annotated[str, AfterValidator(_own_quiet_hours)]
 QuietWords = Annotated[str, AfterValidator(_quiet_hours)]
 
 

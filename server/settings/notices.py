@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from duetime.scheduler.delivery.quiet_hours import QuietHours, QuietPlan
 from duetime.server.settings.access import AccessSettings
-from duetime.server.settings.checks import Names, QuietWords
+from duetime.server.settings.checks import Names, OwnQuietWords, QuietWords
 from pydantic import Field
 
 
@@ -29,10 +29,16 @@ class NoticeSettings(AccessSettings):
         "inbox has each outcome at once",
         examples=["22:00-07:00"],
     )
-    tenant_quiet_hours: dict[str, QuietWords] = Field(
+    tenant_quiet_hours: dict[str, OwnQuietWords] = Field(
         default_factory=dict,
-        description="the quiet hours of tenants, by name, in place of `quiet_hours`",
+        description="the quiet hours of tenants, by name, in place of `quiet_hours`; `none` for no quiet ones",
         examples=['{"acme": "20:00-08:00 Europe/Berlin"}'],
+    )
+    user_quiet_hours: dict[str, dict[str, OwnQuietWords]] = Field(
+        default_factory=dict,
+        description="the quiet hours of users, by tenant and name, in place of those of their tenant, `none` for no "
+        "quiet ones; a TOML table for each tenant: `[user_quiet_hours.acme]`",
+        examples=['{"acme": {"ann": "21:00-09:00 Europe/Berlin", "bob": "none"}}'],
     )
     digest: bool = Field(
         default=True,
@@ -53,5 +59,10 @@ def quiet_plan(settings: NoticeSettings) -> QuietPlan:
     """Return when users are told nothing that can wait."""
     zone = settings.timezone
     usual = QuietHours.read(settings.quiet_hours, zone) if settings.quiet_hours else None
-    by_tenant = {name: QuietHours.read(text, zone) for name, text in settings.tenant_quiet_hours.items()}
-    return QuietPlan(usual, by_tenant, settings.digest)
+    by_tenant = {name: QuietHours.read_own(text, zone) for name, text in settings.tenant_quiet_hours.items()}
+    by_user = {
+        (tenant, user): QuietHours.read_own(text, zone)
+        for tenant, users in settings.user_quiet_hours.items()
+        for user, text in users.items()
+    }
+    return QuietPlan(usual, by_tenant, settings.digest, by_user)

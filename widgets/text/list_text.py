@@ -11,7 +11,7 @@ from duetime.scheduler.rules.states import FAILURES, OPEN, only_failures
 from duetime.scheduler.rules.time import times, zones
 from duetime.scheduler.task import InboxMessage, State, Tier
 from duetime.scheduler.view_parts import WaitKind
-from duetime.scheduler.views import Clash, TaskFilter, TaskPage, TaskRecord, TaskView
+from duetime.scheduler.views import Clash, HeldDeliveries, TaskFilter, TaskPage, TaskRecord, TaskView
 from duetime.widgets.outcome import LIST_TITLE_CHARS, MAX_UNREAD_MESSAGES
 from duetime.widgets.payload import MAX_CLASH_MEMBERS, due
 from duetime.widgets.quote import quoted, sentences
@@ -93,14 +93,16 @@ def _next_words(page: TaskPage, now: datetime) -> str:
 def _unread_words(page: TaskPage) -> str:
     number = page.unread_count or len(page.unread)
     unread = f"{number} outcome{' is' if number == 1 else 's are'} unread." if number else ""
-    return sentences(unread, quiet_in_words(page.quiet_count), _held_in_words(page))
+    held = HeldDeliveries(page.held_count, page.held_until)
+    return sentences(unread, quiet_in_words(page.quiet_count), held_in_words(held, page.zone))
 
 
-def _held_in_words(page: TaskPage) -> str:
-    if page.held_until is None:
+def held_in_words(held: HeldDeliveries, zone: str) -> str:
+    """Say how many deliveries quiet hours hold, and until when; empty where there is none."""
+    if held.until is None:
         return ""
-    until = times.describe(page.held_until, page.zone)
-    return f"{page.held_count} deliver{'y' if page.held_count == 1 else 'ies'} held until {until} (quiet hours)."
+    until = times.describe(held.until, zone)
+    return f"{held.count} deliver{'y' if held.count == 1 else 'ies'} held until {until} (quiet hours)."
 
 
 def quiet_in_words(count: int) -> str:

@@ -65,7 +65,7 @@ RUN = columns_of(Run, runs)
 ATTEMPT = columns_of(Attempt, attempts, without=["traceback"])
 EVENT = columns_of(Event, events)
 DELIVERY = columns_of(Delivery, deliveries)
-MESSAGE = columns_of(InboxMessage, inbox)
+MESSAGE = columns_of(InboxMessage, inbox, without=["held_until"])
 DEAD_LETTER = columns_of(DeadLetter, dead_letters, without=["attempts", "title", "action", "replays"])
 
 _TASK_NAMES = [column.name for column in TASK]

@@ -25,16 +25,22 @@ class InboxMessagePayload(RestPayload):
     text: str
     state: State
     at: str
+    held_until: str | None = None
 
 
 class InboxPayload(RestPayload):
-    """Unread outcomes, newest first, and how many: of `quiet_count` in the last 24 hours nobody was told."""
+    """Unread outcomes, newest first, and how many: of `quiet_count` in the last 24 hours nobody was told.
+
+    Quiet hours hold `held_count` deliveries, the first of them until `held_until`.
+    """
 
     schema_: Annotated[Literal["duetime.inbox/1"], Field(alias="schema")] = "duetime.inbox/1"
     messages: tuple[InboxMessagePayload, ...] | None = None
     done: int | None = None
     unread_count: int
     quiet_count: int | None = None
+    held_count: int | None = None
+    held_until: str | None = None
 
 
 def list_(call: RestCall) -> RestAnswer:
@@ -43,7 +49,15 @@ def list_(call: RestCall) -> RestAnswer:
     found = call.scheduler.inbox(limit=limit, of=of, by=call.by)
     quiet = call.scheduler.quiet_count(by=call.by) or None
     shown = tuple(map(_message, found))
-    return RestAnswer(InboxPayload(messages=shown, unread_count=_unread(call), quiet_count=quiet))
+    held = call.scheduler.held(by=call.by)
+    left_out = InboxPayload(
+        messages=shown,
+        unread_count=_unread(call),
+        quiet_count=quiet,
+        held_count=held.count or None,
+        held_until=utc(held.until) if held.until else None,
+    )
+    return RestAnswer(left_out)
 
 
 def mark_read(call: RestCall) -> RestAnswer:
@@ -67,6 +81,7 @@ def _message(message: InboxMessage) -> InboxMessagePayload:
         text=message.text,
         state=message.state,
         at=utc(message.created_at),
+        held_until=utc(message.held_until) if message.held_until else None,
     )
 
 

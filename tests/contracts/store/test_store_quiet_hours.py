@@ -10,9 +10,16 @@ import pytest
 from duetime.scheduler.delivery import Channels
 from duetime.scheduler.delivery.deliverer import Deliverer
 from duetime.scheduler.delivery.quiet_hours import QuietHours, QuietPlan
-from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.errors import InvalidArgument, InvalidSetting
+from duetime.scheduler.handlers import Handlers
+from duetime.scheduler.intake.planner import Planner
+from duetime.scheduler.principal import Principal
+from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import InboxMessage, State, Tier
+from duetime.scheduler.views import NOTHING_HELD, HeldDeliveries
+from duetime.server.settings.model import Settings
+from duetime.server.settings.notices import quiet_plan
 
 from tests.builders import NOON, TENANT, Clock, delivery, message, settlement, started
 
@@ -103,6 +110,42 @@ def test_without_a_digest_each_comes_by_itself_and_a_tenant_has_hours_of_its_own
     assert sorted(each.title for each in phone.read[2:]) == ["Fourth", "Third"]
 
 
+def test_a_user_has_hours_of_their_own_or_none(store: Store, clock: Clock) -> None:
+    phone = Reader()
+    plan = QuietPlan(None, {TENANT: SIESTA}, by_user={(TENANT, "bob"): None, ("globex", "alice"): None})
+    for owner in ("alice", "bob"):
+        fire(store, f"Backup of {owner}", owner=owner)
+    tick(store, phone, plan=plan)
+    assert [each.title for each in phone.read] == ["Backup of bob"]
+    clock.forward(hours=2)
+    tick(store, phone, plan=plan)
+    assert [each.title for each in phone.read[1:]] == ["Backup of alice"]
+
+
+def test_the_digest_of_a_user_is_by_their_own_hours(store: Store, clock: Clock) -> None:
+    phone = Reader()
+    plan = QuietPlan(None, by_user={(TENANT, "alice"): SIESTA})
+    for title in ("One", "Two"):
+        fire(store, title)
+        fire(store, f"{title} of bob", owner="bob")
+    tick(store, phone, plan=plan)
+    clock.forward(hours=2)
+    tick(store, phone, plan=plan)
+    assert [each.title for each in phone.read] == ["One of bob", "Two of bob", "2 outcomes of your quiet hours"]
+
+
+def test_the_inbox_says_of_each_outcome_until_when_it_is_held(store: Store) -> None:
+    scheduler = Scheduler(store, Planner(Handlers.load(entry_points=False), "UTC"))
+    phone, alice, bob = Reader(), Principal(TENANT, "alice"), Principal(TENANT, "bob")
+    fire(store, "Backup")
+    fire(store, "Alarm", priority=Tier.CRITICAL)
+    assert scheduler.held(by=alice) == NOTHING_HELD
+    tick(store, phone)
+    assert {each.title: each.held_until for each in scheduler.inbox(by=alice)} == {"Backup": END, "Alarm": None}
+    assert scheduler.held(by=alice) == HeldDeliveries(1, END)
+    assert [scheduler.held(by=other) for other in (bob, Principal("globex", "alice"))] == [NOTHING_HELD] * 2
+
+
 @pytest.mark.parametrize(
     ("now", "until"),
     [
@@ -128,3 +171,23 @@ def _berlin(wall: str) -> datetime:
 def test_what_names_no_hours_is_refused_with_an_example(text: str) -> None:
     with pytest.raises(InvalidArgument, match="22:00-07:00"):
         QuietHours.read(text, "UTC")
+
+
+def test_the_settings_have_hours_of_tenants_and_of_users_and_none_of_either() -> None:
+    settings = Settings.model_validate(
+        {
+            "timezone": "UTC",
+            "quiet_hours": "22:00-07:00",
+            "tenant_quiet_hours": {"acme": "20:00-08:00", "globex": "none"},
+            "user_quiet_hours": {
+                "acme": {"ann": "21:00-09:00 Europe/Berlin", "bob": "none"},
+                "globex": {"ann": "1:00-2:00"},
+            },
+        }
+    )
+    plan = quiet_plan(settings)
+    asked = [("acme", "ann"), ("acme", "bob"), ("acme", "eve"), ("globex", "ann"), ("globex", "bob"), ("other", "ann")]
+    found = [hours and hours.start.hour for hours in (plan.of(*each) for each in asked)]
+    assert found == [21, None, 20, 1, None, 22]
+    with pytest.raises(InvalidSetting, match=r"acme\.ann"):
+        Settings(user_quiet_hours={"acme": {"ann": "at night"}})

@@ -20,7 +20,7 @@ from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import open_store
 from duetime.server.cli.main import run
 
-from tests.builders import LEASE, NOON, Clock
+from tests.builders import LEASE, NOON, Clock, delivery, message, settlement, started
 
 Say = Callable[..., str]
 REPORT = "312 rows exported\nto reports/november.csv"
@@ -137,3 +137,24 @@ def test_nothing_is_marked_where_one_of_those_named_is_unknown_or_stands_for_sev
     assert "name outcomes, or say --all. " in said("done", code=2)
     assert "name outcomes or say --all, not both" in said("done", "--all", tasks["Export"], code=2)
     assert unread(said) == ["Send it", "Call John", "Export"]
+
+
+def test_what_quiet_hours_hold_is_counted_and_named_with_its_end(
+    said: Say, tasks: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    end = NOON.replace(hour=14)
+    store = open_store(f"sqlite:///{tmp_path}/duetime.db", clock=Clock(NOON))
+    claim = started(store, title="Backup", owner="local", tenant="local")
+    sent = delivery(claim, next_at=NOON)
+    store.claims.settle([settlement(claim, inbox=message(claim), deliveries=(sent,))])
+    store.deliveries.postpone({sent.id: end})
+    store.close()
+    found = json.loads(said("--json"))
+
+    assert tasks.keys() < {each["title"] for each in found["messages"]}
+    assert (found["held_count"], found["held_until"]) == (1, "2026-11-24T14:00:00Z")
+    held = {each["title"]: each.get("held_until") for each in found["messages"]}
+    assert (held["Backup"], held["Export"]) == ("2026-11-24T14:00:00Z", None)
+    with time_machine.travel(NOON.replace(hour=13), tick=False):
+        assert run(["inbox"]) == 0
+    assert "1 delivery held until Tue 24 Nov 2026 14:00 (quiet hours)." in " ".join(capsys.readouterr().err.split())
