@@ -28,7 +28,8 @@ DEADLINE_KINDS: Final[Mapping[str, tuple[DeadlineType, Penalty]]] = {
 Moment = str | date | timedelta
 """A time as a caller gives it: words, a date (or a datetime, which is one too), or a span from now."""
 
-REMOVABLE: Final = ("payload", "needs", "labels", "deliver_to", "retry", "max_runs", "repeat_policy")
+_OF_WORK: Final = ("payload", "needs", "labels", "deliver_to", "retry", "max_runs")
+REMOVABLE: Final = (*_OF_WORK, "repeat_policy", "expect", "on_failure")
 """Values of `remove`: the parts of a task that an empty value cannot empty, as that stands for an absent one."""
 
 RETRY_BOUNDS: Final[Mapping[str, tuple[int, int]]] = {
@@ -60,7 +61,6 @@ ACTIONS_OF_AGENTS: Final = ("snooze", "run_now", "skip_next", "undo", "done")
 """Actions that models see where a host draws no cards: an agent does not approve its own work."""
 
 REMINDER_ACTION = "reminder"  # delivers a message, and does no work
-
 _ENCODE = json.JSONEncoder(default=str, sort_keys=True).encode
 
 
@@ -81,6 +81,8 @@ class StepArguments(TypedDict, total=False):
     deadline: Moment
     deadline_type: DeadlineWord
     notify: NotifyWord
+    expect: Mapping[str, Json]
+    on_failure: Mapping[str, Json]
     labels: Sequence[str]
     deliver_to: Sequence[str]
     approval: ApprovalRequest | bool
@@ -91,9 +93,9 @@ class Request:
     """The arguments of one schedule call; docs/tools.md says what each accepts.
 
     A naive datetime is a wall time in `timezone`; a timedelta counts from now, but for `deadline` from when a run is
-    due. A number as `estimate` counts seconds. Of `steps` each gets all but action, payload, estimate and needs. An
-    `approval` that is True asks without an end. `raw` are the arguments as an agent sent them: without an
-    `idempotency_key`, a repeat within 60 s returns the first task.
+    due. A number as `estimate` counts seconds. Of `steps` each gets all but action, payload, estimate and needs, and
+    the last ones get `expect`. An `approval` that is True asks without an end. `raw` are the arguments as an agent sent
+    them: without an `idempotency_key`, a repeat within 60 s returns the first task.
     """
 
     title: str
@@ -178,6 +180,8 @@ class TaskArguments(TypedDict, total=False):
     needs: Mapping[str, int] | None
     retry: RetryPolicy | None
     notify: NotifyWord | None
+    expect: Mapping[str, Json] | None
+    on_failure: Mapping[str, Json] | None
     repeat_policy: Mapping[str, Any] | None
 
 
@@ -189,8 +193,6 @@ class ScheduleArguments(TaskArguments, total=False):
     idempotency_key: str | None
     deliver_to: Sequence[str]
     labels: Sequence[str]
-    expect: Mapping[str, Json] | None
-    on_failure: Mapping[str, Json] | None
     after: Sequence[str]
     after_failure: AfterFailureWord | None
     valid_output: Mapping[str, Json] | None
@@ -258,6 +260,8 @@ class Reschedule:
     deliver_to: Sequence[str] | None = None
     labels: Sequence[str] | None = None
     notify: NotifyWord | None = None
+    expect: Mapping[str, Json] | None = None
+    on_failure: Mapping[str, Json] | None = None
     repeat_policy: Mapping[str, Any] | None = None
     remove: Sequence[str] = ()
     pause: bool | None = None
@@ -284,14 +288,13 @@ class Repeatable:
         """Return what identifies the call; a key of the caller's holds whatever revision the call is based on."""
         given = {name: value for name, value in self.arguments.items() if value is not None}
         given = dict(self.raw) if self.raw is not None else given
-        for name in ("idempotency_key", *(("revision",) if self.idempotency_key is not None else ())):
-            given.pop(name, None)
-        return as_content({**given, "call": self.name, "task_id": self.task_id})
+        left_out = {"idempotency_key", *(("revision",) if self.idempotency_key is not None else ())}
+        told = {name: value for name, value in given.items() if name not in left_out}
+        return as_content({**told, "call": self.name, "task_id": self.task_id})
 
 
 def apart(arguments: RescheduleCall) -> tuple[CallArguments, RescheduleArguments]:
     """Take the arguments of a reschedule apart: those of every call, and what it is to change."""
-    of_call = CallArguments.__annotations__
-    call = {name: value for name, value in arguments.items() if name in of_call}
-    wanted = {name: value for name, value in arguments.items() if name not in of_call}
+    wanted: dict[str, Any] = dict(arguments)
+    call = {name: wanted.pop(name) for name in CallArguments.__annotations__ if name in wanted}
     return cast("CallArguments", call), cast("RescheduleArguments", wanted)

@@ -150,6 +150,35 @@ class LogChunk:
     last: bool = False
 
 
+class Failure(NamedTuple):
+    """The run whose failure made a task: why it failed or stayed unverified, and the result that it had."""
+
+    task_id: str
+    run_id: str
+    title: str
+    state: State
+    why: str
+    result: Json = None
+
+    @property
+    def sentence(self) -> str:
+        """Say what failed, and why."""
+        how = "is unverified" if self.state is State.SUCCEEDED else self.state.value
+        return f"{self.title} {how}: {self.why}"
+
+    def as_input(self) -> dict[str, Json]:
+        """Return it as the handler of the task reads it."""
+        return {**self._asdict(), "state": self.state.value}
+
+
+@dataclass(frozen=True, slots=True)
+class MadeTask:
+    """The task that `on_failure` makes of a failure."""
+
+    new: NewTask
+    failure: Failure
+
+
 @dataclass(frozen=True, slots=True)
 class Settlement:
     """How an attempt ended and what follows; `outcome` and `reason` go into the attempt's row.
@@ -158,7 +187,8 @@ class Settlement:
     `pauses`, if it does. A `checkpoint` of None keeps the stored one. `deliveries` need the message of `inbox`, which
     has the question of a run that `asks`. `used` and `costs`, in millionths, are by pool. With its `claim` it takes one
     round trip. A suspended run `waits` so long, None for until an instant, or `awaits` an event; `spawned` are new
-    tasks by name; `traceback`, `traceparent`, `log` are of its attempt.
+    tasks by name; `traceback`, `traceparent`, `log` are of its attempt. What `on_failure` asks for is the task of
+    `follow_up`, and the tier to which the task `raises`.
     """
 
     run_id: str
@@ -181,6 +211,8 @@ class Settlement:
     pauses: str = ""
     dead_letter: bool = False
     spawned: tuple[tuple[str, NewTask], ...] = ()
+    follow_up: MadeTask | None = None
+    raises: Tier | None = None
     used: Mapping[str, float] = field(default_factory=dict)
     costs: Mapping[str, int] = field(default_factory=dict)
     waits: timedelta | None = None

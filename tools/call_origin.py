@@ -9,7 +9,7 @@ from typing import Any, Final, Self
 
 from duetime.scheduler.origin.origin import ORIGIN, is_client, read_origin
 from duetime.scheduler.request import Request
-from duetime.scheduler.rules.settlement import NOTIFY
+from duetime.scheduler.rules.failures.follow_up import NOTIFY
 
 ORIGIN_META: Final = "duetime/origin"
 """The key in the `_meta` of a call: an object of client, session and thread."""

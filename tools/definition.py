@@ -109,7 +109,7 @@ EXPECT = Argument(
 ON_FAILURE = Argument(
     "on_failure",
     Object(listed=False),
-    "{notify: a channel}",
+    "{notify: a channel, run: {action, payload}, tier: 'high'}",
     "on_failure={'notify': 'team'}",
 )
 LABELS = Argument("labels", Texts(100), "Up to 10", "labels=['workflow=onboarding']")

@@ -239,6 +239,7 @@ _PARTS: Mapping[str, tuple[str, Callable[[Any, _Side], str]]] = {
     "notify": ("notify", _text),
     "expect": ("expect", _payload),
     "on_failure": ("on_failure", _payload),
+    "follow_up": ("follow_up", _text),
     "labels": ("labels", _names),
     "repeat_policy": ("repeat_policy", _policy),
     "paused": ("paused", _text),

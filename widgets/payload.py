@@ -12,6 +12,7 @@ from duetime.scheduler.ids import is_chain_id
 from duetime.scheduler.intake.deadlines import kind_word
 from duetime.scheduler.request import REMINDER_ACTION
 from duetime.scheduler.rules.occurrences import set_aside
+from duetime.scheduler.rules.redact import redacted_json
 from duetime.scheduler.rules.retry import max_attempts
 from duetime.scheduler.rules.states import FAILURES, OPEN, only_failures
 from duetime.scheduler.rules.time import times, zones
@@ -106,7 +107,7 @@ def _terms(task: Task) -> dict[str, Any]:
     return {
         "notify": task.notify if task.notify is not Notify.ALWAYS else None,
         "expect": dict(task.expect) or None,
-        "on_failure": dict(task.on_failure) or None,
+        "on_failure": redacted_json(dict(task.on_failure)) or None,
         "origin": OriginPart(**task.origin) if task.origin else None,
     }
 

@@ -88,6 +88,10 @@ def _is_text(value: Any) -> bool:
     return isinstance(value, str)
 
 
+def _is_object(value: Any) -> bool:
+    return isinstance(value, Mapping)
+
+
 def _are_texts(value: Any) -> bool:
     return isinstance(value, Sequence) and not isinstance(value, str) and all(map(_is_text, value))
 
@@ -110,10 +114,10 @@ _TEXT, _TEXTS, _MOMENT = ("text", _is_text), ("a list of texts", _are_texts), ("
 STEP_PARTS: Final[Mapping[str, tuple[str, Callable[[Any], bool]]]] = {
     "name": _TEXT,
     "action": _TEXT,
-    "payload": ("an object", lambda value: isinstance(value, Mapping)),
+    "payload": ("an object", _is_object),
     "after": _TEXTS,
     "after_failure": _TEXT,
-    "valid_output": ("a JSON Schema", lambda value: isinstance(value, Mapping)),
+    "valid_output": ("a JSON Schema", _is_object),
     "needs": ("an object of whole numbers by name", _are_amounts),
     "estimate": ("a duration in words, or seconds", _is_length),
     "title": _TEXT,
@@ -122,6 +126,8 @@ STEP_PARTS: Final[Mapping[str, tuple[str, Callable[[Any], bool]]]] = {
     "deadline": _MOMENT,
     "deadline_type": _TEXT,
     "notify": _TEXT,
+    "expect": ("an object", _is_object),
+    "on_failure": ("an object", _is_object),
     "labels": _TEXTS,
     "deliver_to": _TEXTS,
     "approval": ("an object, a question or true", lambda value: isinstance(value, Mapping | str | bool)),

@@ -66,7 +66,7 @@ class Reader(RunReader):
         if is_chain_id(task_id):
             return chain_view(self._store.chains.get(by.tenant, task_id), self._store.now())
         record = self._store.tasks.get(by.tenant, task_id)
-        view = view_of(record, self._store.now(), facts=self._facts(record))
+        view = view_of(record, self._store.now(), facts=self._facts(record), warnings=self._linked(record.task))
         unread, failed_attempt = self._unread(record, by), self._failed_attempt(record)
         log, cost, chain = self._log(record), self._cost(record), self._chain(record)
         return replace(view, unread=unread, failed_attempt=failed_attempt, log=log, cost=cost, chain=chain)
@@ -163,7 +163,8 @@ class Reader(RunReader):
         facts = self._facts(record)
         view = view_of(record, now, facts=facts)
         heir = self._explainer.heir(record) if self._explainer and record.run.state in UNSTARTED else Inherited()
-        return view, (*explained(view.record, now, facts), *goes_early(heir, record, now))
+        early, links = goes_early(heir, record, now), self._linked(record.task)
+        return view, (*explained(view.record, now, facts), *early, *links)
 
     def _explained_chain(self, chain_id: str, by: Principal) -> tuple[TaskView, Sequence[str]]:
         """Return a chain, and what each step waits for that comes after no open one."""

@@ -8,10 +8,12 @@ from typing import Any
 
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.foresight.past_reader import PastReader
+from duetime.scheduler.foresight.task_view import linked
 from duetime.scheduler.history.run_log import log_place
 from duetime.scheduler.intake.validation import MAX_TASKS_COUNTED, page_size, tenant_read
 from duetime.scheduler.principal import LOCAL, Principal
-from duetime.scheduler.task import InboxMessage
+from duetime.scheduler.rules.failures.follow_up import LABEL, RUN
+from duetime.scheduler.task import InboxMessage, Task
 from duetime.scheduler.view_parts import RunLog
 from duetime.scheduler.views import HeldDeliveries
 
@@ -72,6 +74,12 @@ class RunReader(PastReader):
         record = self._store.tasks.get(owner, task_id)
         begun = record.run.attempt or record.last_run is None
         return record.run.id if begun or record.last_run is None else record.last_run.id
+
+    def _linked(self, task: Task) -> tuple[str, ...]:
+        """Return how failures link a task to others; reads nothing of a task that has nothing to do with any."""
+        links = self._store.dependencies
+        cause = links.failure(task.tenant, task.id) if LABEL in task.labels else None
+        return linked(cause, links.made_by_failures(task.tenant, task.id) if RUN in task.on_failure else ())
 
 
 def _line_count(argument: str, given: int) -> int:

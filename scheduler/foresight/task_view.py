@@ -16,6 +16,7 @@ from duetime.scheduler.rules.recurrence.recurrence import Recurrence
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.rules.time import zones
 from duetime.scheduler.rules.time.times import describe
+from duetime.scheduler.run_records import Failure
 from duetime.scheduler.translatable import NoteKind, Translatable
 from duetime.scheduler.views import TaskRecord, TaskView
 
@@ -107,6 +108,19 @@ def _also(record: TaskRecord) -> tuple[str, ...]:
     return tuple(
         Translatable.of(NoteKind.ALSO_RUNS, f"it also runs {describe(at, zone)}", at=at.isoformat()) for at in times
     )
+
+
+def linked(cause: Failure | None, made: Sequence[TaskRecord]) -> tuple[str, ...]:
+    """Name the task whose failure made this one, and the tasks that failures of this one have made."""
+    said = []
+    if cause is not None:
+        text = f"a failure of {cause.task_id} made this task"
+        said.append(Translatable.of(NoteKind.MADE_BY_FAILURE, text, task=cause.task_id))
+    for each in made:
+        task_id, state = each.task.id, each.run.state.value
+        text = f"a failure of it made {task_id} ({state})"
+        said.append(Translatable.of(NoteKind.FAILURE_MADE, text, task=task_id, state=state))
+    return tuple(said)
 
 
 def repeats(stored: TaskRecord) -> str:

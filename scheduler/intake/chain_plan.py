@@ -31,6 +31,9 @@ _MAX_TITLE_CHARS: Final = 150
 _OF_STEPS: Final = ("payload", "estimate", "needs")
 """Arguments that each step has for itself."""
 
+_OF_ALL_STEPS: Final = ("when", "priority", "deliver_to", "notify", "on_failure", "after_failure")
+"""Arguments of the chain that a step has which says nothing else."""
+
 
 @dataclass(frozen=True, slots=True)
 class ChainPlan:
@@ -196,28 +199,25 @@ def _knowing(planner: Planner, known: Sequence[Upstream]) -> Planner:
 def _request_of(request: Request, step: StepRequest, known: Mapping[str, Upstream], *, is_last: bool) -> Request:
     """Return what is asked of one step: its own arguments, and for the rest those of the chain.
 
-    The chain comes after what its first steps come after, and the deadline of the chain is that of its last steps.
+    The chain comes after what its first steps come after; its deadline, and what its result has to meet, are those of
+    its last steps.
     """
-    own: dict[str, Any] = dict(step.arguments)
+    own: dict[str, Any] = {**{name: getattr(request, name) for name in _OF_ALL_STEPS}, **step.arguments}
     after = [known[name].task_id if name in known else name for name in step.after]
     is_first = not any(name in known for name in step.after)
     deadline = request.deadline if is_last else None
     kind = request.deadline_type if is_last or "deadline" in own else None
     return Request(
         own.pop("title", None) or f"{request.title.strip()[:_MAX_TITLE_CHARS]}: {step.name}",
-        when=own.pop("when", request.when),
         timezone=request.timezone,
-        priority=own.pop("priority", request.priority),
         deadline=own.pop("deadline", deadline),
         deadline_type=own.pop("deadline_type", kind),
         retry=request.retry,
-        deliver_to=own.pop("deliver_to", request.deliver_to),
         labels=[*request.labels, *own.pop("labels", ())],
-        notify=own.pop("notify", request.notify),
         origin=request.origin,
+        expect=own.pop("expect", request.expect if is_last else None),
         after=[*after, *(request.after if is_first else ())],
         approval=own.pop("approval", request.approval if is_first else None),
-        after_failure=own.pop("after_failure", request.after_failure),
         valid_output=own.pop("valid_output", request.valid_output if is_first and request.after else None),
         **own,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from typing import Any
 
 from duetime.scheduler.approvals.approval import Approval
 from duetime.scheduler.chain.after import UpstreamLookup, dependencies_of, nothing_stored
@@ -12,8 +13,13 @@ from duetime.scheduler.chain.dependency import Dependency, DependentTask
 from duetime.scheduler.delivery import Channels
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.ids import new_id, new_task_id
-from duetime.scheduler.intake.contract.outcome_contract import check_expected, contract_of, follow_up_of, origin_of
-from duetime.scheduler.intake.demand import Demand, Demands, RunContext
+from duetime.scheduler.intake.contract.outcome_contract import (
+    ContractParts,
+    FollowUpReader,
+    check_expected,
+    origin_of,
+)
+from duetime.scheduler.intake.demand import Demands, RunContext
 from duetime.scheduler.intake.idempotency import key_of
 from duetime.scheduler.intake.instants import Timing
 from duetime.scheduler.intake.needs import PoolsByName
@@ -105,14 +111,19 @@ class Planner:
         after = problems.of(dependencies_of, request, by.tenant, self.upstreams)
         approval = problems.of(approval_of, request, now, self.times.zone_of(request)) if request.approval else None
         problems.of(check_expected, request, self.handlers)
-        problems.of(follow_up_of, request, self.channels)
+        on_failure = problems.of(self._following, request, by, now) if request.on_failure else {}
         wait = problems.of(signal_wait_of, request, timing.first if timing else now, now)
-        problems.of(origin_of, request)
+        origin = problems.of(origin_of, request)
         for check in (check_key, check_retry, self._check_deliver_to, check_labels, check_notify):
             problems.of(check, request)
         if timing is None or payload is None or demand is None or after is None or problems:
             raise problems.error()
-        plan = self._planned(request, payload, timing, demand, by=by, now=now, beside=beside)
+        contract = ContractParts(expect=request.expect or {}, on_failure=on_failure or {}, origin=origin or {})
+        task = self._task(request, payload, timing, {**contract, **demand.parts()}, by=by, now=now, beside=beside)
+        run = dated(task, first_run(task, timing.first), at=demand.instant, p50=demand.p50)
+        warnings = (*as_assumed(timing.assumptions), *demand.warnings)
+        others = self._other_actions(request.action)
+        plan = Plan(task, run, key_of(request, by, now), timing.recurrence, warnings, others)
         if not (after or approval or wait):
             return plan
         if approval is not None:
@@ -132,6 +143,15 @@ class Planner:
         said = without_blanks(handler, payload) if handler and payload else payload
         return None if payload and not said else payload
 
+    def follow_ups(self, by: Principal, now: datetime, origin: Mapping[str, str]) -> FollowUpReader:
+        """Return the reader of what a caller lets follow from failures: what is to run is planned as any other task."""
+        return FollowUpReader(
+            self.channels, lambda request: self.plan(replace(request, when=timedelta(0)), by, now).task, origin
+        )
+
+    def _following(self, request: Request, by: Principal, now: datetime) -> Mapping[str, Json]:
+        return self.follow_ups(by, now, unread(request.origin)).read(request.on_failure)
+
     def _other_actions(self, action: str) -> tuple[str, ...]:
         return tuple(name for name in self.handlers if name != REMINDER_ACTION) if action == REMINDER_ACTION else ()
 
@@ -150,18 +170,18 @@ class Planner:
             frame=self.times.frame(request.timezone),
         )
 
-    def _planned(
+    def _task(
         self,
         request: Request,
         payload: Mapping[str, Json],
         timing: Timing,
-        demand: Demand,
+        parts: Mapping[str, Any],
         *,
         by: Principal,
         now: datetime,
         beside: str | None,
-    ) -> Plan:
-        task = Task(
+    ) -> Task:
+        return Task(
             id=new_task_id(beside),
             tenant=by.tenant,
             owner=by.user,
@@ -183,13 +203,8 @@ class Planner:
             updated_at=now,
             notify=Notify(request.notify or Notify.ALWAYS),
             repeat_policy=timing.policy,
-            **contract_of(request, self.channels),
-            **demand.parts(),
+            **parts,
         )
-        run = dated(task, first_run(task, timing.first), at=demand.instant, p50=demand.p50)
-        warnings = (*as_assumed(timing.assumptions), *demand.warnings)
-        others = self._other_actions(request.action)
-        return Plan(task, run, key_of(request, by, now), timing.recurrence, warnings, others)
 
     def default_retry(self, action: str) -> RetryPolicy:
         """Return the policy of a task that gives none."""

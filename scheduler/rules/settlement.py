@@ -10,6 +10,7 @@ from typing import assert_never
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.ids import new_id
 from duetime.scheduler.outcomes import Done, Failed, Outcome, Retry, Wait, Yielded
+from duetime.scheduler.rules.failures.follow_up import NOTIFY, has_failed, with_follow_up
 from duetime.scheduler.rules.occurrences import delay_of
 from duetime.scheduler.rules.retry import next_attempt
 from duetime.scheduler.rules.series.overlap import Continuation, after_end, paused_after
@@ -24,9 +25,6 @@ LATE_AFTER = timedelta(minutes=1)
 
 INBOX = "inbox"
 """The channel without a delivery: the settlement itself writes the inbox message."""
-
-NOTIFY = "notify"
-"""The member of `on_failure` that names a channel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +57,8 @@ def settle(
 
     With a requested cancel only `Done` still counts. `previous` is the run before it, for a task that tells changes.
     """
-    return _told(_alarmed(_settled(claim, ending, now, jitter), now), ending, previous)
+    settlement = with_follow_up(_settled(claim, ending, now, jitter), claim, now)
+    return _told(_alarmed(settlement, now), ending, previous)
 
 
 def _told(settlement: Settlement, ending: AttemptResult, previous: Run | None) -> Settlement:
@@ -67,7 +66,7 @@ def _told(settlement: Settlement, ending: AttemptResult, previous: Run | None) -
     message, claim = settlement.inbox, settlement.claim
     if message is None or claim is None or settlement.asks:
         return settlement
-    asked = isinstance(ending, Done) and ending.quiet and not _has_failed(settlement)
+    asked = isinstance(ending, Done) and ending.quiet and not has_failed(settlement)
     if settlement.pauses:
         return settlement
     if not asked and _is_told(claim.task.notify, settlement, previous):
@@ -80,7 +79,7 @@ def _alarmed(settlement: Settlement, now: datetime) -> Settlement:
     """Add the delivery to the channel that the task names for runs that fail, expire or stay unverified."""
     claim = settlement.claim
     channel = claim.task.on_failure.get(NOTIFY) if claim else None
-    if claim is None or channel is None or not _has_failed(settlement):
+    if claim is None or channel is None or not has_failed(settlement):
         return settlement
     if channel == INBOX or any(each.channel == channel for each in settlement.deliveries):
         return settlement
@@ -88,20 +87,14 @@ def _alarmed(settlement: Settlement, now: datetime) -> Settlement:
 
 
 def _is_alarm(claim: Claim, settlement: Settlement, channel: str) -> bool:
-    return channel == claim.task.on_failure.get(NOTIFY) and _has_failed(settlement)
-
-
-def _has_failed(settlement: Settlement) -> bool:
-    """Whether a run failed, expired, or succeeded without what its task expects, which stands as its error."""
-    unverified = settlement.to is State.SUCCEEDED and settlement.error is not None
-    return unverified or settlement.to in {State.FAILED, State.EXPIRED}
+    return channel == claim.task.on_failure.get(NOTIFY) and has_failed(settlement)
 
 
 def _is_told(notify: Notify, settlement: Settlement, previous: Run | None) -> bool:
     if notify is Notify.CHANGE:
         said = previous and (previous.state, previous.summary, previous.result, previous.error)
         return said != (settlement.to, settlement.summary, settlement.result, settlement.error)
-    return notify is Notify.ALWAYS or (notify is Notify.FAILURE and _has_failed(settlement))
+    return notify is Notify.ALWAYS or (notify is Notify.FAILURE and has_failed(settlement))
 
 
 def _settled(claim: Claim, ending: AttemptResult, now: datetime, jitter: float) -> Settlement:
@@ -123,12 +116,16 @@ def _settled(claim: Claim, ending: AttemptResult, now: datetime, jitter: float) 
             assert_never(ending)
 
 
-def concluded(claim: Claim, settlement: Settlement, *, now: datetime) -> Settlement:
-    """Add the consequences of a failure to an end without its handler (a crash, an expiry)."""
+def concluded(claim: Claim, settlement: Settlement, *, now: datetime, follows: bool = True) -> Settlement:
+    """Add the consequences of a failure to an end without its handler (a crash, an expiry).
+
+    Unless it `follows`, no task follows from it: it ended because another one failed, from which that follows.
+    """
     if settlement.to not in {State.FAILED, State.EXPIRED}:
         return settlement
     words = settlement.reason or settlement.to.value
     ended = _followed(replace(settlement, claim=claim, deliveries=_deliveries(claim, now)), claim, words, now)
+    ended = with_follow_up(ended, claim, now) if follows else ended
     told = _told(_alarmed(ended, now), Failed(words), None)
     return replace(told, claim=settlement.claim)
 

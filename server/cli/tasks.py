@@ -17,9 +17,8 @@ from duetime.scheduler.request import (
     RescheduleCall,
     ScheduleArguments,
 )
-from duetime.scheduler.rules.retry import retry_policy
 from duetime.scheduler.service.scheduler import Scheduler
-from duetime.scheduler.task import RetryPolicy, State
+from duetime.scheduler.task import State
 from duetime.scheduler.views import TaskView
 from duetime.server.cli import completion, output
 from duetime.server.cli.completion import Action, Id, Labels, RepeatPolicyOption
@@ -30,14 +29,14 @@ from duetime.server.cli.formats.contract import (
     OnFailureOption,
     OriginOption,
     ValidOutputOption,
+    changed_terms,
+    policy_of,
     terms_of,
 )
 from duetime.server.cli.formats.option_values import (
     ApprovalOption,
     more_of,
     read_object,
-    read_repeat_policy,
-    read_retry,
     read_units,
 )
 from duetime.server.cli.output import AsJson
@@ -143,7 +142,7 @@ def schedule(  # noqa: PLR0917 - Typer gives each by its name
     """Schedule a task: a reminder, a webhook, or one of your handlers."""
     at: Given = {"when": when, "repeat": repeat, "timezone": timezone, "until": until, "max_runs": max_runs}
     due: Given = _urgency(priority, deadline, deadline_type, estimate=estimate, needs=read_units(needs), action=action)
-    how: Given = {"labels": label or (), "deliver_to": deliver_to or (), "notify": notify, "retry": _retry(retry)}
+    how: Given = {"labels": label or (), "deliver_to": deliver_to or (), "notify": notify, "retry": policy_of(retry)}
     work: Given = {"payload": read_object(payload) or {}, **more_of(steps, wait_for, approval, repeat_policy)}
     rest: Given = {"after": after or (), "after_failure": after_failure, "dry_run": dry_run, "idempotency_key": key}
     _submit(context, title, at | due | how | work | rest | terms_of(expect, on_failure, valid_output, origin), as_json)
@@ -214,6 +213,8 @@ def reschedule(
     label: Labels = None,
     deliver_to: DeliverToOption = None,
     notify: NotifyOption = None,
+    expect: ExpectOption = None,
+    on_failure: OnFailureOption = None,
     remove: Remove = None,
     pause: Annotated[bool | None, typer.Option("--pause/--resume", help="pause or resume it")] = None,
     skip_next: Annotated[bool, typer.Option("--skip-next", help="skip the next occurrence")] = False,
@@ -226,13 +227,11 @@ def reschedule(
     """Change a task: what is given changes, everything else stays."""
     times: RescheduleArguments = {"when": when, "repeat": repeat, "timezone": timezone, "until": until}
     series: RescheduleArguments = {"max_runs": max_runs, "skip_next": skip_next, "all_following": all_following}
-    series["repeat_policy"] = read_repeat_policy(repeat_policy)
     work: RescheduleArguments = {"payload": read_object(payload), "estimate": estimate, "needs": read_units(needs)}
-    rest: RescheduleArguments = {"title": title, "pause": pause, "labels": label, "deliver_to": deliver_to}
-    rest |= {"notify": notify, "retry": _retry(retry), "remove": [name.replace("-", "_") for name in remove or ()]}
+    rest = changed_terms(repeat_policy, retry, notify, expect, on_failure, remove=remove)
+    rest |= _urgency(priority, deadline, deadline_type, title=title, pause=pause, labels=label, deliver_to=deliver_to)
     once: RescheduleCall = {"revision": revision, "idempotency_key": key, "dry_run": dry_run}
-    asked: RescheduleCall = {**times, **series, **_urgency(priority, deadline, deadline_type), **work, **rest, **once}
-    _reschedule(context, task_id, asked, as_json)
+    _reschedule(context, task_id, {**times, **series, **work, **rest, **once}, as_json)
 
 
 def _reschedule(context: typer.Context, task_id: str, asked: RescheduleCall, as_json: bool) -> None:
@@ -292,8 +291,3 @@ _dump = as_json
 def _urgency(priority: str | None, deadline: str | None, deadline_type: str | None, **more: Any) -> Any:
     """Return the arguments as they were typed: the service knows which words there are."""
     return {"priority": priority, "deadline": deadline, "deadline_type": deadline_type, **more}
-
-
-def _retry(pairs: list[str] | None) -> RetryPolicy | None:
-    members = read_retry(pairs)
-    return None if members is None else retry_policy(members)

@@ -10,6 +10,7 @@ from typing import Any
 from duetime.scheduler import remedies
 from duetime.scheduler.errors import InvalidArgument, Refused
 from duetime.scheduler.events import EventKind
+from duetime.scheduler.intake.changes.terms import late_for_the_attempt, promised
 from duetime.scheduler.intake.changes.urgency import demand_step
 from duetime.scheduler.intake.instants import resolve_moment
 from duetime.scheduler.intake.planner import Planner
@@ -34,15 +35,15 @@ from duetime.scheduler.task import Notify, Occurrence, State, Task
 from duetime.scheduler.translatable import NoteKind, Translatable, as_assumed
 from duetime.scheduler.views import TaskRecord
 
-_EMPTY: Mapping[str, Any] = {"payload": {}, "needs": {}, "labels": (), "deliver_to": ()}
+_EMPTY: Mapping[str, Any] = {
+    "payload": {},
+    "needs": {},
+    "labels": (),
+    "deliver_to": (),
+    "expect": {},
+    "on_failure": {},
+}
 
-AFTER_THE_ATTEMPT = Translatable.of(
-    NoteKind.AFTER_THE_ATTEMPT,
-    "the attempt that is running ends as it began; retry and deliver_to count from the next one",
-)
-PAUSED_AFTER_THE_ATTEMPT = Translatable.of(
-    NoteKind.AFTER_THE_ATTEMPT, "the attempt that is running goes on; the pause counts from the next one"
-)
 NOTHING_CHANGED = Translatable.of(NoteKind.UNCHANGED, "it already has these values; nothing was changed")
 ONCE_MORE = Translatable.of(
     NoteKind.ONCE_MORE, "its recurrence was cancelled: it runs once at that time and does not recur"
@@ -67,10 +68,10 @@ def decide_reschedule(
             accepted="a new title, time, recurrence, payload, urgency, delivery or label, a pause or a skip",
             example="when='tomorrow 9am'",
         )
-    task = _described(record.task, asked, planner)
+    task = promised(_described(record.task, asked, planner), asked, planner, now)
     change, timed = _timing_step(record, Change(task, record.run, kind=EventKind.RESCHEDULED), asked, planner, now)
     change, demanded = demand_step(record, change, asked, planner, now)
-    said = (*as_assumed(timed), *demanded, *_late_for_the_attempt(record, task, asked))
+    said = (*as_assumed(timed), *demanded, *late_for_the_attempt(record, task, asked))
     change = _skip_step(record, _pause_step(record, change, asked, now), asked, now)
     if change == Change(record.task, record.run, kind=EventKind.RESCHEDULED):
         return change, (*said, NOTHING_CHANGED)
@@ -111,15 +112,6 @@ def _described(task: Task, asked: Reschedule, planner: Planner) -> Task:
         labels=task.labels if asked.labels is None else tuple(dict.fromkeys(asked.labels)),
         notify=Notify(asked.notify or task.notify),
     )
-
-
-def _late_for_the_attempt(record: TaskRecord, task: Task, asked: Reschedule) -> tuple[str, ...]:
-    """Say that an attempt ends by what was known at its start; what follows it in a series goes by the change."""
-    if record.run.state is not State.RUNNING:
-        return ()
-    changed = record.task.retry != task.retry or (record.task.deliver_to != task.deliver_to and not task.repeat)
-    paused = asked.pause and not record.task.paused
-    return (*((AFTER_THE_ATTEMPT,) if changed else ()), *((PAUSED_AFTER_THE_ATTEMPT,) if paused else ()))
 
 
 def _timing_step(

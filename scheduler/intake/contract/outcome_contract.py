@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final, TypedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypedDict
 
 from duetime.scheduler.delivery import Channels
-from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.errors import InvalidArgument, InvalidArguments
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.handlers.contract.expectation import EXAMPLE, check_expect
-from duetime.scheduler.origin.origin import NO_ORIGIN, read_origin, unread
-from duetime.scheduler.request import Request
+from duetime.scheduler.intake.deadlines import tier_of
+from duetime.scheduler.origin.origin import NO_ORIGIN, read_origin
+from duetime.scheduler.request import Request, Reschedule
+from duetime.scheduler.rules.failures.follow_up import MEMBERS, NOTIFY, RUN, TIER
 from duetime.scheduler.rules.sanitize import check_json, kind_of
-from duetime.scheduler.rules.settlement import NOTIFY
-from duetime.scheduler.task import Json
+from duetime.scheduler.task import Json, RetryPolicy, Task
 
 
 class ContractParts(TypedDict):
@@ -26,29 +28,99 @@ class ContractParts(TypedDict):
 
 MAX_CONTRACT_BYTES: Final = 16 * 1024
 _EXAMPLE: Final = '{"notify": "team"}'
+_RUN_EXAMPLE: Final = '{"run": {"action": "reminder", "payload": {"message": "The import failed"}}}'
+_RUN_PARTS: Final = ("action", "payload", "title", "needs")
+_USUAL: Final = RetryPolicy()
+
+TaskOf = Callable[[Request], Task]
+"""Plans a request of the caller's, and returns its task; raises InvalidArgument(s)."""
 
 
-def check_expected(request: Request, handlers: Handlers) -> None:
+def check_expected(request: Request | Reschedule, handlers: Handlers) -> None:
     """Refuse an expectation that cannot be checked."""
     if request.expect:
         _check_object("expect", request.expect, EXAMPLE)
         check_expect(request.expect, handlers.webhooks)
 
 
-def follow_up_of(request: Request, channels: Channels) -> Mapping[str, Json]:
-    """Return what follows from a failure; raises InvalidArgument for what cannot, and for an unknown channel."""
-    asked = request.on_failure or {}
-    _check_object("on_failure", asked, _EXAMPLE)
-    unknown = next((name for name in asked if name != NOTIFY), None)
+@dataclass(frozen=True, slots=True)
+class FollowUpReader:
+    """Reads what is to follow from a failure: `channels` can be told, `task_of` plans what is to run."""
+
+    channels: Channels
+    task_of: TaskOf
+    origin: Mapping[str, str]
+
+    def read(self, asked: Mapping[str, Json] | None) -> Mapping[str, Json]:
+        """Return `on_failure` as a task has it; raises InvalidArgument(s) for what cannot follow."""
+        asked = asked or {}
+        _check_object("on_failure", asked, _EXAMPLE)
+        _check_members("on_failure", asked, MEMBERS, _EXAMPLE)
+        readers: Mapping[str, Callable[[Any], Json]] = {NOTIFY: self._channel, RUN: self._run, TIER: _tier}
+        return {name: readers[name](value) for name, value in asked.items()}
+
+    def _channel(self, name: Json) -> str:
+        if not isinstance(name, str):
+            raise InvalidArgument("on_failure.notify", "is not a text", accepted="a channel", example=_EXAMPLE)
+        try:
+            found = self.channels.check((name,), self.origin)
+        except InvalidArgument as error:
+            raise InvalidArgument("on_failure.notify", error.problem, accepted=error.accepted) from None
+        if not found:
+            raise InvalidArgument("on_failure.notify", "the inbox has every outcome", accepted="another channel")
+        return found[0]
+
+    def _run(self, asked: Json) -> Mapping[str, Json]:
+        """Return the action that is to run, with the payload, the needs and the retry policy of its task."""
+        _check_object("on_failure.run", asked, _RUN_EXAMPLE)
+        assert isinstance(asked, Mapping)
+        _check_members("on_failure.run", asked, _RUN_PARTS, _RUN_EXAMPLE)
+        if not isinstance(asked.get("action"), str):
+            raise InvalidArgument("on_failure.run.action", "is missing", accepted="an action", example=_RUN_EXAMPLE)
+        given: dict[str, Any] = {"title": "On failure", **asked}
+        try:
+            task = self.task_of(Request(**given))
+        except InvalidArgument as problem:
+            raise _placed(problem) from None
+        except InvalidArguments as several:
+            raise InvalidArguments([_placed(problem) for problem in several.problems]) from None
+        title = {"title": task.title} if "title" in asked else {}
+        return {"action": task.action, "payload": task.payload, **title, **_terms(task)}
+
+
+def _terms(task: Task) -> dict[str, Json]:
+    """Return what the task needs and how it is retried, where its action says so."""
+    needs: dict[str, Json] = {"needs": dict(task.needs)} if task.needs else {}
+    policy = task.retry
+    if policy == _USUAL:
+        return needs
+    return needs | {
+        "retry": {
+            "max_attempts": policy.max_attempts,
+            "backoff_seconds": policy.backoff.total_seconds(),
+            "max_backoff_seconds": policy.max_backoff.total_seconds(),
+        }
+    }
+
+
+def _placed(problem: InvalidArgument) -> InvalidArgument:
+    place = f"on_failure.run.{problem.argument}"
+    return InvalidArgument(place, problem.problem, accepted=problem.accepted, example=problem.example)
+
+
+def _tier(word: Json) -> str:
+    try:
+        return tier_of(word if isinstance(word, str) else kind_of(word)).value
+    except InvalidArgument as error:
+        example = '{"tier": "high"}'
+        raise InvalidArgument("on_failure.tier", error.problem, accepted=error.accepted, example=example) from None
+
+
+def _check_members(argument: str, given: Mapping[str, Json], accepted: tuple[str, ...], example: str) -> None:
+    unknown = next((name for name in given if name not in accepted), None)
     if unknown is not None:
         problem = f"has no member {str(unknown)[:40]!r}"
-        raise InvalidArgument("on_failure", problem, accepted=f"an object of {NOTIFY}", example=_EXAMPLE)
-    return {NOTIFY: _channel(asked[NOTIFY], channels, unread(request.origin))} if asked else {}
-
-
-def contract_of(request: Request, channels: Channels) -> ContractParts:
-    """Return the parts of a task that its contract makes."""
-    return {"expect": request.expect or {}, "on_failure": follow_up_of(request, channels), "origin": origin_of(request)}
+        raise InvalidArgument(argument, problem, accepted=f"an object of {', '.join(accepted)}", example=example)
 
 
 def origin_of(request: Request) -> Mapping[str, str]:
@@ -60,15 +132,3 @@ def _check_object(argument: str, given: object, example: str) -> None:
     if not isinstance(given, Mapping):
         raise InvalidArgument(argument, f"expected an object, got {kind_of(given)}", example=example)
     check_json(argument, given, max_bytes=MAX_CONTRACT_BYTES)
-
-
-def _channel(name: Json, channels: Channels, origin: Mapping[str, str]) -> str:
-    if not isinstance(name, str):
-        raise InvalidArgument("on_failure.notify", "is not a text", accepted="a channel", example=_EXAMPLE)
-    try:
-        found = channels.check((name,), origin)
-    except InvalidArgument as error:
-        raise InvalidArgument("on_failure.notify", error.problem, accepted=error.accepted) from None
-    if not found:
-        raise InvalidArgument("on_failure.notify", "the inbox has every outcome", accepted="another channel")
-    return found[0]

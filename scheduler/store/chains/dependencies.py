@@ -7,10 +7,12 @@ from datetime import datetime
 from typing import TypeVar
 
 from duetime.scheduler.chain.dependency import Upstream
-from duetime.scheduler.run_records import Waiter
+from duetime.scheduler.run_records import Failure, Waiter
 from duetime.scheduler.store.database.database import Database, Stored
-from duetime.scheduler.store.statements import dependants, links, waiters
+from duetime.scheduler.store.statements import dependants, links, read, waiters
+from duetime.scheduler.store.statements.endings import follow_ups
 from duetime.scheduler.task import Json
+from duetime.scheduler.views import TaskRecord
 from sqlalchemy import Connection
 
 T = TypeVar("T")
@@ -49,6 +51,20 @@ class Dependencies:
         """Return the last results of what a task comes after, by task and by the name of its step."""
         return self._database.read(lambda connection: links.results(connection, tenant, task_id))
 
+    def failure(self, tenant: str, task_id: str) -> Failure | None:
+        """Return the failure that made a task, None for any other task."""
+        return self._database.read(lambda connection: follow_ups.failure(connection, tenant, task_id))
+
+    def made_by_failures(self, tenant: str, task_id: str) -> Sequence[TaskRecord]:
+        """Return the newest tasks that failures of a task have made."""
+
+        def work(connection: Connection) -> Sequence[TaskRecord]:
+            made = follow_ups.made_by(connection, tenant, task_id)
+            found = read.records(connection, made)
+            return [found[each] for each in made if each in found]
+
+        return self._database.read(work)
+
     def waiters(self, tenant: str, task_id: str) -> Sequence[Waiter]:
         """Return the tasks that wait for one, directly or behind others, each pair that waits."""
         return self._database.read(lambda connection: waiters.of_task(connection, tenant, task_id, self._now()))
@@ -66,11 +82,11 @@ class Dependencies:
             freed.clear()  # it may run twice
             rescored.clear()
             kept = connection.info  # asked for once: a connection that is lost meanwhile has none
-            kept[dependants.FREED], kept[waiters.RESCORED] = freed, rescored
+            kept[follow_ups.FREED], kept[waiters.RESCORED] = freed, rescored
             try:
                 return work(connection)
             finally:
-                del kept[dependants.FREED], kept[waiters.RESCORED]
+                del kept[follow_ups.FREED], kept[waiters.RESCORED]
 
         result = self._database.write(once, doubtful=doubtful, stored=stored)
         if freed:

@@ -41,17 +41,12 @@ _KNOWN = {"its_task": tasks.c.id.type, "revision": tasks.c.revision.type}
 
 
 def _is_known(settlement: Settlement) -> bool:
-    """Whether the settlement has all its consequences: not where a side run may become current, or the task pauses.
+    """Whether the settlement has all its consequences: not where a side run may become current, or the task changes.
 
     A run that waits for an event has to look for those that have come.
     """
-    claim = settlement.claim
-    if (
-        settlement.pauses
-        or settlement.spawned
-        or settlement.awaits
-        or endings.may_have_heirs(settlement, settlement.task_revision)
-    ):
+    claim, more = settlement.claim, (settlement.pauses, settlement.raises, settlement.spawned, settlement.follow_up)
+    if any(more) or settlement.awaits or endings.may_have_heirs(settlement, settlement.task_revision):
         return False
     return claim is not None and (claim.run.attempt, claim.task.revision) == (
         settlement.attempt,

@@ -14,6 +14,7 @@ from duetime.scheduler.store.schema.tables.chains import chain_steps, chains, de
 from duetime.scheduler.store.schema.tables.dead_letters import dead_letters
 from duetime.scheduler.store.schema.tables.deliveries import deliveries, inbox
 from duetime.scheduler.store.schema.tables.events import events
+from duetime.scheduler.store.schema.tables.follow_ups import follow_ups
 from duetime.scheduler.store.schema.tables.logs import run_logs
 from duetime.scheduler.store.schema.tables.pools import usage
 from duetime.scheduler.store.schema.tables.signals import signal_waits
@@ -50,6 +51,7 @@ def _of_tasks(keys: Sequence[RowKey]) -> list[RowsOfTable]:
         (chains, _chains_of(ids)),
         (chain_steps, chain_steps.c.task_id.in_(ids)),
         (signal_waits, signal_waits.c.task_id.in_(ids)),
+        (follow_ups, follow_ups.c.task_id.in_(ids)),
         (runs, runs.c.task_id.in_(ids)),
     ]
 

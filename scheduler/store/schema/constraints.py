@@ -156,6 +156,7 @@ INVARIANTS = (
     Invariant("deliveries", f"state IN ({_listed(DeliveryState)})", "is in an unknown state", _NEWER),
     _refers("dependencies", "task_id", "tasks"),
     _refers("signal_waits", "task_id", "tasks"),
+    _refers("follow_ups", "task_id", "tasks"),
     Invariant(
         "runs",
         f"state <> '{State.WAITING}' OR {_WAITS}",

@@ -10,6 +10,7 @@ from duetime.scheduler.store.schema.tables.signals import signal_waits
 from duetime.scheduler.store.schema.tables.tasks import tasks
 from duetime.scheduler.store.schema.types import Instant
 from duetime.scheduler.store.statements import dependants
+from duetime.scheduler.store.statements.endings.follow_ups import FREED
 from duetime.scheduler.store.statements.signals import kept_waits, run_waits
 from duetime.scheduler.store.statements.signals.kept_waits import OPEN
 from sqlalchemy import Connection, bindparam, false, select
@@ -35,5 +36,5 @@ def end_late(connection: Connection, limit: int, now: datetime) -> list[str]:
     dependants.follow(connection, dependants.settle_waiting(connection, waiting, now), now)
     runs = [row for row in found if row.waiter_id != row.task_id]
     woken = run_waits.wake(connection, {row.waiter_id: no_event_in_words(row.name) for row in runs}, now)
-    connection.info.get(dependants.FREED, []).extend(woken)
+    connection.info.get(FREED, []).extend(woken)
     return [*waiting, *woken]

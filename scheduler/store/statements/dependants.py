@@ -33,6 +33,7 @@ from duetime.scheduler.store.statements import event_log, read, waiters
 from duetime.scheduler.store.statements.approvals import questions
 from duetime.scheduler.store.statements.endings import endings, generations
 from duetime.scheduler.store.statements.endings.claimed import AttemptEnd, not_started
+from duetime.scheduler.store.statements.endings.follow_ups import FREED
 from duetime.scheduler.store.statements.read import TASK_AND_RUN
 from duetime.scheduler.store.statements.ready_runs import ACTIVE
 from duetime.scheduler.store.statements.signals import kept_waits
@@ -43,9 +44,6 @@ from sqlalchemy import BindParameter, Connection, bindparam, null, select, true,
 
 MAX_LINKS_CLOSED = 1_000
 """Dependencies that one transaction closes."""
-
-FREED = "duetime_freed"
-"""The name under which a connection keeps the list of the tasks whose runs go on by its transaction."""
 
 Ends = Mapping[str, State]
 """The states in which runs ended, by task."""
@@ -295,5 +293,5 @@ def _ending(each: _Judged, now: datetime) -> AttemptEnd:
     )
     return AttemptEnd(
         not_started(each.task, each.run, followed=each.followed),
-        concluded(without_series(Claim(run, task, "")), end, now=now),
+        concluded(without_series(Claim(run, task, "")), end, now=now, follows=False),
     )

@@ -25,6 +25,7 @@ from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.store.sql.batch import Batch
 from duetime.scheduler.store.statements import dependants, event_log, read, waiters
 from duetime.scheduler.store.statements.approvals import questions
+from duetime.scheduler.store.statements.endings import follow_ups
 from duetime.scheduler.store.statements.read import TASK_AND_RUN
 from duetime.scheduler.store.statements.signals import kept_waits
 from duetime.scheduler.store.statements.waiters import OPEN
@@ -165,9 +166,14 @@ def upstreams(connection: Connection, tenant: str, task_id: str) -> list[Upstrea
 
 
 def results(connection: Connection, tenant: str, task_id: str) -> Mapping[str, Json]:
-    """Return the last results of what a task comes after: steps of its chain by names, others by ids."""
+    """Return the last results of what a task comes after: steps of its chain by names, others by ids.
+
+    A task that a failure made has that as `failure`.
+    """
     rows = unreadable.rows(connection, _RESULTS, {"tenant": tenant, "of_task": task_id})
-    return {row.name or row.task_id: row.result for row in rows}
+    cause = follow_ups.failure(connection, tenant, task_id)
+    found = {row.name or row.task_id: row.result for row in rows}
+    return {**found, "failure": cause.as_input()} if cause else found
 
 
 def in_order(connection: Connection, task_ids: Sequence[str], *, last_first: bool = False) -> list[str]:

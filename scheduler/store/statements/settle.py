@@ -20,7 +20,7 @@ from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.store.sql.batch import Batch
 from duetime.scheduler.store.sql.locks import among, lock_tasks_of
 from duetime.scheduler.store.statements import add, dependants, links
-from duetime.scheduler.store.statements.endings import endings
+from duetime.scheduler.store.statements.endings import endings, follow_ups
 from duetime.scheduler.store.statements.endings.claimed import AttemptEnd, Claimed
 from duetime.scheduler.store.statements.signals import run_waits
 from duetime.scheduler.task import State
@@ -70,7 +70,7 @@ def settle(connection: Connection, settlements: Sequence[Settlement], now: datet
             holding.append(AttemptEnd(claim, _heeding(claim, settlement)))
     endings.write(connection, holding, now)
     _spawn(connection, holding, now)
-    connection.info.get(dependants.FREED, []).extend(run_waits.store(connection, holding, now))
+    connection.info.get(follow_ups.FREED, []).extend(run_waits.store(connection, holding, now))
     dependants.follow_ends(connection, holding, now)
     return verdicts
 
@@ -91,7 +91,7 @@ def _spawn(connection: Connection, ended: Sequence[AttemptEnd], now: datetime) -
             for name, item in spawning[step["task_id"]]
         ],
     )
-    connection.info.get(dependants.FREED, []).extend(task_id for new in ids.values() for task_id in new)
+    connection.info.get(follow_ups.FREED, []).extend(task_id for new in ids.values() for task_id in new)
 
 
 def concluding(conclude: Conclude | None, claim: Claim, settlement: Settlement) -> Settlement:
@@ -119,7 +119,7 @@ def _heeding(claim: Claimed, settlement: Settlement) -> Settlement:
     """Turn a retry into a cancel when one was requested: the worker may not know, and the run would start again."""
     if settlement.to in TERMINAL or not claim.cancel_requested:
         return settlement
-    return replace(settlement, to=State.CANCELLED, kind=EventKind.CANCELLED, wake_at=None)
+    return replace(settlement, to=State.CANCELLED, kind=EventKind.CANCELLED, wake_at=None, raises=None)
 
 
 def _judge(claim: Claimed | None, settlement: Settlement) -> Verdict:

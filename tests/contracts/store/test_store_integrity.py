@@ -97,6 +97,14 @@ DAMAGES = {
             " SELECT 't_gone', 't_gone', 'local', 'paid', '{{}}', at, at, 'run', 1 = 0 FROM events LIMIT 1"
         ),
     ),
+    "a follow-up without its task": (
+        "follow_ups",
+        "names a task",
+        (
+            "INSERT INTO follow_ups (task_id, tenant, of_task, of_run, title, state, why, at)"
+            " SELECT 't_gone', 'local', 't_gone', 'r_gone', 'Import', 'failed', 'torn', at FROM events LIMIT 1"
+        ),
+    ),
     "use without its run": ("usage", "names a run", "UPDATE usage SET run_id = 'r_gone'"),
 }
 

@@ -11,7 +11,8 @@ from duetime.scheduler.delivery import Channels
 from duetime.scheduler.errors import DuetimeError, InvalidArgument, InvalidArguments, StaleRevision
 from duetime.scheduler.events import EventFilter, EventKind
 from duetime.scheduler.handlers import Handlers
-from duetime.scheduler.intake.changes.reschedule import AFTER_THE_ATTEMPT, NOTHING_CHANGED, PAUSED_AFTER_THE_ATTEMPT
+from duetime.scheduler.intake.changes.reschedule import NOTHING_CHANGED
+from duetime.scheduler.intake.changes.terms import AFTER_THE_ATTEMPT, PAUSED_AFTER_THE_ATTEMPT
 from duetime.scheduler.intake.idempotency import REPEATED
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.request import REMOVABLE

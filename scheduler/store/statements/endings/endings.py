@@ -30,7 +30,7 @@ from duetime.scheduler.store.sql.recordset import Rows
 from duetime.scheduler.store.statements import event_log, side_runs
 from duetime.scheduler.store.statements.approvals import questions
 from duetime.scheduler.store.statements.endings import events as ending_events
-from duetime.scheduler.store.statements.endings import pauses
+from duetime.scheduler.store.statements.endings import follow_ups, pauses
 from duetime.scheduler.store.statements.endings.claimed import AttemptEnd, Claimed
 from duetime.scheduler.task import Run, State
 from sqlalchemy import Connection, bindparam, false, func, insert, null, select, true, update
@@ -94,6 +94,7 @@ def write(connection: Connection, endings: Sequence[AttemptEnd], now: datetime) 
         connection, (_SETTLE, [run_row(ending, now) for ending in endings]), *parts(connection, endings, now)
     )
     exactly(len(endings), settled)
+    follow_ups.write(connection, endings, now)
 
 
 def parts(connection: Connection, endings: Sequence[AttemptEnd], now: datetime) -> list[tuple[Batch, Rows]]:
@@ -109,6 +110,7 @@ def follow(connection: Connection, endings: Sequence[AttemptEnd], now: datetime)
     questions.withdraw(connection, [(ending.claim.run_id, ending.claim.state) for ending in endings], now)
     _write_next(connection, endings, now)
     together(connection, *_following(connection, endings, now))
+    follow_ups.write(connection, endings, now)
 
 
 def _following(connection: Connection, endings: Sequence[AttemptEnd], now: datetime) -> list[tuple[Batch, Rows]]:

@@ -7,18 +7,22 @@ from datetime import datetime, timedelta
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.rules.order import penalty
 from duetime.scheduler.rules.states import check_move
+from duetime.scheduler.run_records import Settlement
 from duetime.scheduler.store.schema.rows import (
     in_json,
 )
 from duetime.scheduler.store.statements import event_log
 from duetime.scheduler.store.statements.endings.claimed import AttemptEnd, Claimed
-from duetime.scheduler.task import Run, State
+from duetime.scheduler.task import Json, Run, State
 
 OVERLAPPED = "run {} was still open"
 """Why an occurrence was left out."""
 
 WAITS = "waits_seconds"
 """In the event of a suspension: for how long the run waits, if not until an instant of the clock."""
+
+MADE = "follow_up"
+"""In the event of a failure: the task that follows from it."""
 
 
 def entries(ending: AttemptEnd, now: datetime) -> list[event_log.EventValues]:
@@ -33,11 +37,17 @@ def entries(ending: AttemptEnd, now: datetime) -> list[event_log.EventValues]:
         reason=settlement.reason,
         move=(claim.state, settlement.to),
         attempt=claim.attempt or None,
-        after=None if settlement.waits is None else {WAITS: settlement.waits.total_seconds()},
+        after=_after(settlement),
     )
     late = [_missed_entry(ending, now)] if _missed(ending, now) else []
     paused = [_paused_entry(ending, now)] if settlement.pauses else []
     return [ended, *late, *(_next_entry(run, claim, now) for run in ending.beginning()), *paused]
+
+
+def _after(settlement: Settlement) -> dict[str, Json] | None:
+    if settlement.follow_up is not None:
+        return {MADE: settlement.follow_up.new.task.id}
+    return None if settlement.waits is None else {WAITS: settlement.waits.total_seconds()}
 
 
 def _missed(ending: AttemptEnd, now: datetime) -> bool:

@@ -1,0 +1,49 @@
+"""Changes of the terms of a task: what its results have to meet, what follows from a failure, how it is tried again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+
+from duetime.scheduler.intake.contract.outcome_contract import check_expected
+from duetime.scheduler.intake.planner import Planner
+from duetime.scheduler.intake.validation import ProblemCollector
+from duetime.scheduler.principal import Principal
+from duetime.scheduler.request import Reschedule
+from duetime.scheduler.task import State, Task
+from duetime.scheduler.translatable import NoteKind, Translatable
+from duetime.scheduler.views import TaskRecord
+
+AFTER_THE_ATTEMPT = Translatable.of(
+    NoteKind.AFTER_THE_ATTEMPT,
+    "the attempt that is running ends as it began; retry, deliver_to, expect and on_failure count from the next one",
+)
+PAUSED_AFTER_THE_ATTEMPT = Translatable.of(
+    NoteKind.AFTER_THE_ATTEMPT, "the attempt that is running goes on; the pause counts from the next one"
+)
+
+
+def promised(task: Task, asked: Reschedule, planner: Planner, now: datetime) -> Task:
+    """Change what the results of a task have to meet, and what follows from its failures."""
+    if asked.expect is None and asked.on_failure is None:
+        return task
+    problems, reader = ProblemCollector(), planner.follow_ups(Principal(task.tenant, task.owner), now, task.origin)
+    problems.of(check_expected, asked, planner.handlers)
+    on_failure = None if asked.on_failure is None else problems.of(reader.read, asked.on_failure)
+    if problems:
+        raise problems.error()
+    expect = task.expect if asked.expect is None else asked.expect
+    return replace(task, expect=expect, on_failure=task.on_failure if on_failure is None else on_failure)
+
+
+def late_for_the_attempt(record: TaskRecord, task: Task, asked: Reschedule) -> tuple[str, ...]:
+    """Say that an attempt ends by what was known at its start; what follows it in a series goes by the change."""
+    if record.run.state is not State.RUNNING:
+        return ()
+    changed = _terms(record.task) != _terms(task) or (record.task.deliver_to != task.deliver_to and not task.repeat)
+    paused = asked.pause and not record.task.paused
+    return (*((AFTER_THE_ATTEMPT,) if changed else ()), *((PAUSED_AFTER_THE_ATTEMPT,) if paused else ()))
+
+
+def _terms(task: Task) -> tuple[object, ...]:
+    return task.retry, task.expect, task.on_failure

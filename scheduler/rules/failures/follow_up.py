@@ -1,0 +1,113 @@
+"""The `on_failure` of a task: a channel that is told, a task that runs, a tier that the next attempts have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from duetime.scheduler.events import EventKind
+from duetime.scheduler.ids import new_id, new_task_id
+from duetime.scheduler.records import NewTask
+from duetime.scheduler.request import REMINDER_ACTION
+from duetime.scheduler.rules.sanitize import clean_text
+from duetime.scheduler.run_records import Claim, Failure, MadeTask, Settlement
+from duetime.scheduler.task import Notify, RetryPolicy, Run, State, Task, Tier
+
+NOTIFY: Final = "notify"
+RUN: Final = "run"
+TIER: Final = "tier"
+MEMBERS: Final = (NOTIFY, RUN, TIER)
+"""The members of `on_failure`."""
+
+LABEL: Final = "on_failure"
+"""The label of a task that a failure made."""
+
+MAX_TITLE_CHARS: Final = 200
+MAX_WHY_CHARS: Final = 1_000
+ACTOR: Final = "duetime"
+
+
+def has_failed(settlement: Settlement) -> bool:
+    """Whether a run failed, expired, or succeeded without what its task expects, which stands as its error."""
+    unverified = settlement.to is State.SUCCEEDED and settlement.error is not None
+    return unverified or settlement.to in {State.FAILED, State.EXPIRED}
+
+
+def with_follow_up(settlement: Settlement, claim: Claim, now: datetime) -> Settlement:
+    """Add the task that follows from a failure, and the tier that the task has from now on.
+
+    An attempt that failed raises the tier already; the task runs when no attempt is left.
+    """
+    asked = claim.task.on_failure
+    if not asked or claim.run.cancel_requested:
+        return settlement
+    failed = has_failed(settlement)
+    if TIER in asked and (failed or settlement.kind is EventKind.RETRYING):
+        settlement = replace(settlement, raises=_raised(claim.task, asked[TIER]))
+    if RUN in asked and failed:
+        settlement = replace(settlement, follow_up=_follow_up(claim, settlement, asked[RUN], now))
+    return settlement
+
+
+def is_more_urgent(tier: Tier, than: Tier) -> bool:
+    """Whether a tier goes before another one."""
+    return tier.rank < than.rank
+
+
+def _raised(task: Task, tier: str) -> Tier | None:
+    return Tier(tier) if is_more_urgent(Tier(tier), task.priority) else None
+
+
+def _follow_up(claim: Claim, settlement: Settlement, asked: Mapping[str, Any], now: datetime) -> MadeTask:
+    failure = _failure(claim, settlement)
+    task = _task(claim.task, settlement, asked, failure, now)
+    run = Run(new_id("r"), task.id, task.tenant, now, State.SCHEDULED, wake_at=now)
+    return MadeTask(NewTask(task, run, ACTOR), failure)
+
+
+def _failure(claim: Claim, settlement: Settlement) -> Failure:
+    why = clean_text(settlement.error or settlement.reason or settlement.to, MAX_WHY_CHARS)
+    return Failure(claim.task.id, claim.run.id, claim.task.title, settlement.to, why, settlement.result)
+
+
+def _task(failed: Task, settlement: Settlement, asked: Mapping[str, Any], failure: Failure, now: datetime) -> Task:
+    """Return the task of a failure: nothing follows from its own failure, so that it never makes another one."""
+    payload = dict(asked.get("payload", {}))
+    is_reminder = asked["action"] == REMINDER_ACTION
+    if is_reminder and not payload.get("message"):
+        payload["message"] = failure.sentence
+    title = asked.get("title") or f"On failure: {failed.title}"
+    return Task(
+        id=new_task_id(),
+        tenant=failed.tenant,
+        owner=failed.owner,
+        title=clean_text(title, MAX_TITLE_CHARS, lines=False),
+        action=asked["action"],
+        payload=payload,
+        timezone=failed.timezone,
+        when="now",
+        repeat=None,
+        anchor=now,
+        until=None,
+        max_runs=None,
+        paused=False,
+        retry=_retry(asked.get("retry")),
+        deliver_to=failed.deliver_to,
+        labels=tuple(dict.fromkeys((*failed.labels, LABEL))),
+        revision=1,
+        created_at=now,
+        updated_at=now,
+        priority=settlement.raises or failed.priority,
+        needs=dict(asked.get("needs", {})),
+        notify=Notify.ALWAYS if is_reminder else failed.notify,
+        origin=failed.origin,
+    )
+
+
+def _retry(given: Mapping[str, Any] | None) -> RetryPolicy:
+    if given is None:
+        return RetryPolicy()
+    backoff, longest = (timedelta(seconds=given[name]) for name in ("backoff_seconds", "max_backoff_seconds"))
+    return RetryPolicy(given["max_attempts"], backoff, longest)

@@ -1,0 +1,140 @@
+"""Follow-ups of failures: the task that `on_failure` asks for, stored with the end, and the tier that it raises."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from duetime.scheduler.events import EventKind
+from duetime.scheduler.rules.failures.follow_up import is_more_urgent
+from duetime.scheduler.rules.states import check_move
+from duetime.scheduler.run_records import Failure, MadeTask
+from duetime.scheduler.store.database import unreadable
+from duetime.scheduler.store.schema.rows import (
+    LABEL_VALUES,
+    NEW_RUN_VALUES,
+    TASK_VALUES,
+    in_json,
+    label_rows,
+    new_run_values,
+    task_values,
+)
+from duetime.scheduler.store.schema.tables.follow_ups import follow_ups
+from duetime.scheduler.store.schema.tables.tasks import labels, runs, tasks
+from duetime.scheduler.store.sql.batch import Batch
+from duetime.scheduler.store.statements import event_log
+from duetime.scheduler.store.statements.endings.claimed import AttemptEnd, Claimed
+from duetime.scheduler.task import Tier
+from sqlalchemy import Connection, bindparam, insert, select, update
+
+FREED = "duetime_freed"
+"""The name under which a connection keeps the list of the tasks whose runs go on by its transaction."""
+
+MAX_FOLLOW_UPS_SHOWN = 3
+
+_TASKS = Batch(insert(tasks), TASK_VALUES)
+_RUNS = Batch(insert(runs), NEW_RUN_VALUES)
+_LABELS = Batch(insert(labels), LABEL_VALUES)
+_ADD = Batch(insert(follow_ups), [column.name for column in follow_ups.c])
+_TIERS = select(tasks.c.id, tasks.c.priority).where(tasks.c.id.in_(bindparam("task_ids", expanding=True)))
+_RAISE = Batch(update(tasks).where(tasks.c.id == bindparam("of_task")).values(priority=bindparam("tier")))
+_FAILURE = (
+    select(*(follow_ups.c[name] for name in ("of_task", "of_run", "title", "state", "why", "result")))
+    .where(follow_ups.c.task_id == bindparam("of_task"), follow_ups.c.tenant == bindparam("tenant"))
+    .limit(1)
+)
+_MADE = (
+    select(follow_ups.c.task_id)
+    .where(follow_ups.c.of_task == bindparam("of_task"), follow_ups.c.tenant == bindparam("tenant"))
+    .order_by(follow_ups.c.at.desc(), follow_ups.c.task_id)
+    .limit(MAX_FOLLOW_UPS_SHOWN)
+)
+
+
+def write(connection: Connection, endings: Sequence[AttemptEnd], now: datetime) -> None:
+    """Store the tasks that follow from these ends, and raise tiers; costs nothing where neither is asked for."""
+    raising = {end.claim.task_id: end for end in endings if end.settlement.raises}
+    if raising:
+        _raise(connection, raising, now)
+    following = [(end.claim, end.settlement.follow_up) for end in endings if end.settlement.follow_up]
+    if following:
+        _add(connection, following, now)
+
+
+def failure(connection: Connection, tenant: str, task_id: str) -> Failure | None:
+    """Return the failure that made a task, None for any other task."""
+    rows = unreadable.rows(connection, _FAILURE, {"tenant": tenant, "of_task": task_id})
+    return Failure(*rows[0]) if rows else None
+
+
+def made_by(connection: Connection, tenant: str, task_id: str) -> list[str]:
+    """Return the newest tasks that failures of a task have made."""
+    return list(connection.execute(_MADE, {"tenant": tenant, "of_task": task_id}).scalars())
+
+
+def _raise(connection: Connection, raising: dict[str, AttemptEnd], now: datetime) -> None:
+    """Raise the tiers of tasks, which the caller has locked: a change since the claim may have raised one further."""
+    found = connection.execute(_TIERS, {"task_ids": sorted(raising)}).all()
+    raised = [
+        (raising[row.id].claim, row.priority, to)
+        for row in found
+        if (to := raising[row.id].settlement.raises) and is_more_urgent(to, row.priority)
+    ]
+    _RAISE.run(connection, [{"of_task": claim.task_id, "tier": to} for claim, _, to in raised])
+    event_log.append(connection, [_raised(claim, was, to, now) for claim, was, to in raised])
+
+
+def _raised(claim: Claimed, was: Tier, to: Tier, now: datetime) -> event_log.EventValues:
+    return event_log.entry(
+        claim.tenant,
+        claim.task_id,
+        claim.run_id,
+        now,
+        kind=EventKind.RESCHEDULED,
+        actor=event_log.ITSELF,
+        reason="on_failure raises its tier",
+        before={"priority": was.value},
+        after={"priority": to.value},
+    )
+
+
+def _add(connection: Connection, following: Sequence[tuple[Claimed, MadeTask]], now: datetime) -> None:
+    items = [each.new for _, each in following]
+    _TASKS.run(connection, [task_values(item.task) for item in items])
+    _RUNS.run(connection, [new_run_values(item.task, item.run) for item in items])
+    _LABELS.run(connection, label_rows(item.task for item in items))
+    _ADD.run(connection, [_row(each, now) for _, each in following])
+    event_log.append(connection, [_created(each, now) for _, each in following])
+    connection.info.get(FREED, []).extend(item.task.id for item in items)
+
+
+def _row(made: MadeTask, now: datetime) -> dict[str, object]:
+    cause, task = made.failure, made.new.task
+    return {
+        "task_id": task.id,
+        "tenant": task.tenant,
+        "of_task": cause.task_id,
+        "of_run": cause.run_id,
+        "title": cause.title,
+        "state": cause.state,
+        "why": cause.why,
+        "result": cause.result,
+        "at": now,
+    }
+
+
+def _created(made: MadeTask, now: datetime) -> event_log.EventValues:
+    task, run = made.new.task, made.new.run
+    check_move(None, run.state)
+    return event_log.entry(
+        task.tenant,
+        task.id,
+        run.id,
+        now,
+        kind=EventKind.CREATED,
+        actor=made.new.actor,
+        reason=f"on_failure of {made.failure.task_id}: {made.failure.sentence}",
+        move=(None, run.state),
+        after={"title": task.title, "action": task.action, "scheduled_for": in_json(run.scheduled_for)},
+        revision=task.revision,
+    )
