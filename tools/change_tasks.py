@@ -73,7 +73,12 @@ CHANGE_TASKS = Definition(
         Argument("query", Text(200), "", "query='john'"),
         Argument("label", Text(60), "", "label='workflow=onboarding'"),
         Argument("action", Text(60), "", "action='webhook'"),
-        Argument("state", Choice(tuple(STATES), MEANT_STATES, listed=False), "Default open", "state='open'"),
+        Argument(
+            "state",
+            Choice(tuple(STATES), MEANT_STATES, listed=False),
+            "Default open; to replay or discard: failed",
+            "state='open'",
+        ),
         Argument("priority", Choice(tuple(Tier), listed=False), "", "priority='low'"),
         Argument("after", TIME, "", "after='today 12:00'"),
         Argument("before", TIME, "", "before='tomorrow'"),

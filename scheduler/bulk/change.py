@@ -36,10 +36,12 @@ class BulkVerb(StrEnum):
     PAUSE = "pause"
     RESUME = "resume"
     MOVE = "move"
+    REPLAY = "replay"
+    DISCARD = "discard"
     UNDO = "undo"
 
 
-BulkWord = BulkVerb | Literal["cancel", "pause", "resume", "move", "undo"]
+BulkWord = BulkVerb | Literal["cancel", "pause", "resume", "move", "replay", "discard", "undo"]
 
 
 class Became(StrEnum):

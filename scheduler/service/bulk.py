@@ -39,10 +39,19 @@ from duetime.scheduler.service.bulk_call import (
     told,
 )
 from duetime.scheduler.service.changes import ChangeService
+from duetime.scheduler.service.failed_tasks import (
+    check_number,
+    letters_closed,
+    open_letters,
+    replayed_too_often,
+    with_letters,
+)
+from duetime.scheduler.service.letter_call import require_reason
 from duetime.scheduler.task import State
 from duetime.scheduler.views import TaskFilter, TaskRecord
 
 MAX_IDS_AUDITED = 100
+_FAILED = (State.FAILED,)
 _OPEN = tuple(state for state in State if state in OPEN)
 
 
@@ -57,9 +66,10 @@ class BulkService(ChangeService):
         where: TaskFilter = EVERYTHING,
         **arguments: Unpack[BulkArguments],
     ) -> BulkResult:
-        """Cancel, pause, resume or move many tasks, or `undo` such a call by its token.
+        """Cancel, pause, resume, move or replay many tasks, discard their dead letters, or `undo` a call by its token.
 
-        Without `task_ids` it means the open tasks of the filter, and changes nothing unless `expect` is how many of
+        Without `task_ids` it means the open tasks of the filter (a replay or a discard those that failed and whose
+        dead letters are open), and changes nothing unless `expect` is how many of
         them there are: else the result is that of a `dry_run`. A move is `to` a time, a day (each task keeps its time
         of day) or so much later than each was (`1 day later`). Words in `after` and `before` mean what is to come.
 
@@ -78,11 +88,26 @@ class BulkService(ChangeService):
 
     def _apply(self, call: BulkCall, now: datetime, *, dry_run: bool) -> BulkResult:
         """Do what a call asks, or say what that would be."""
-        decision = decision_of(call.verb, self._planner, now, call.to)
         by_filter = not call.task_ids
+        if call.verb is BulkVerb.DISCARD:
+            return self._discarded(call, now, dry_run=dry_run or (by_filter and call.expect is None))
+        spent = replayed_too_often(self._store, call, self._meant(call)) if call.verb is BulkVerb.REPLAY else ()
+        decision = decision_of(call.verb, self._planner, now, call.to, spent)
         if dry_run or (by_filter and call.expect is None and not self._earlier(call, now)):
             return previewed_result(self._meant(call), decision, now, by_filter=by_filter)
         return self._change_named(call, decision, now)
+
+    def _discarded(self, call: BulkCall, now: datetime, *, dry_run: bool) -> BulkResult:
+        """Close the dead letters of the tasks that a call means; the tasks stay as they are."""
+        records = self._meant(call)
+        letters = open_letters(self._store, call, records)
+        run_ids = check_number(letters)
+        if not dry_run:
+            check_expected(call, records)
+            require_reason(call.reason)
+        if run_ids and not dry_run:
+            self.discard(run_ids, reason=call.reason, max_letters=len(run_ids), by=call.by)
+        return letters_closed(records, letters, now, dry_run=dry_run, by_filter=not call.task_ids)
 
     def _change_named(self, call: BulkCall, decision: BulkDecision, now: datetime) -> BulkResult:
         """Change the tasks that a call means, unless it repeats an earlier one."""
@@ -97,7 +122,8 @@ class BulkService(ChangeService):
         """Return the tasks of a call. Raises InvalidArgument where they are more than one call changes."""
         if call.task_ids:
             return self._store.batches.named(call.by.tenant, call.task_ids)
-        where = replace(call.where, states=call.where.states or _OPEN)
+        of_letters = call.verb in {BulkVerb.REPLAY, BulkVerb.DISCARD}
+        where = replace(call.where, states=call.where.states or (_FAILED if of_letters else _OPEN))
         found = self._store.batches.matching(call.by.tenant, where, MAX_TASKS_CHANGED + 1)
         if len(found) > MAX_TASKS_CHANGED:
             raise InvalidArgument(
@@ -106,6 +132,8 @@ class BulkService(ChangeService):
                 accepted="a narrower filter: one call changes no more",
                 example="before='tomorrow'",
             )
+        if of_letters:
+            return with_letters(call, found, open_letters(self._store, call, found))
         if call.verb in {BulkVerb.PAUSE, BulkVerb.RESUME}:  # the others have it already
             return [each for each in found if each.task.paused == (call.verb is BulkVerb.RESUME)]
         return found

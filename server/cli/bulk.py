@@ -21,7 +21,9 @@ from duetime.widgets.bulk.payload import BulkListPayload, BulkRow, bulk_payload
 from duetime.widgets.bulk.text import NONE_MATCHES, headline
 from duetime.widgets.payload import as_json as dumped
 
-BulkChange = Annotated[BulkVerb, typer.Argument(metavar="CHANGE", help="cancel, pause, resume, move or undo")]
+BulkChange = Annotated[
+    BulkVerb, typer.Argument(metavar="CHANGE", help="cancel, pause, resume, move, replay, discard or undo")
+]
 BulkIds = Annotated[
     list[str] | None, typer.Argument(metavar="[ID]...", help="the tasks, or the token of an undo; else see the filters")
 ]
@@ -29,7 +31,12 @@ BulkAbout = Annotated[str | None, typer.Option(help="only tasks whose title cont
 BulkOfAction = Annotated[str | None, typer.Option(help="only of this action", autocompletion=completion.actions)]
 BulkOfTier = Annotated[Tier | None, typer.Option(help="only of this priority")]
 BulkOfState = Annotated[
-    str | None, typer.Option(metavar="STATE", help="in this state; default: open", autocompletion=completion.states)
+    str | None,
+    typer.Option(
+        metavar="STATE",
+        help="in this state; default: open, of replay and discard: failed",
+        autocompletion=completion.states,
+    ),
 ]
 BulkAfter = Annotated[str | None, typer.Option(help="only tasks due from this time on: 'today 12:00'")]
 BulkBefore = Annotated[str | None, typer.Option(help="only tasks due before this time: 'tomorrow'")]
@@ -63,7 +70,7 @@ def bulk(
     key: BulkKey = None,
     as_json: AsJson = False,
 ) -> None:
-    """Cancel, pause, resume or move many tasks, or undo that; filters show what they match until --expect says it."""
+    """Cancel, pause, resume, move, replay or discard many tasks, or undo that; filters only show until --expect."""
     task_ids, token = meant(change, ids, every, (about, label, action, priority, state, after, before))
     where = TaskFilter(states_of(state), action=action, label=label, query=about, tier=priority)
     with session(context).scheduler() as scheduler:

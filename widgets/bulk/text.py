@@ -16,6 +16,8 @@ DONE = {
     BulkVerb.PAUSE: "Paused",
     BulkVerb.RESUME: "Resumed",
     BulkVerb.MOVE: "Moved",
+    BulkVerb.REPLAY: "Replayed",
+    BulkVerb.DISCARD: "Discarded the dead letters of",
     BulkVerb.UNDO: "Took back the change of",
 }
 NONE_MATCHES = "No task matches: nothing was changed."
@@ -44,7 +46,8 @@ def headline(part: BulkPart) -> str:
     rest += f"; {part.refused} {'would refuse' if part.dry_run else 'refused'} it" if part.refused else ""
     number = f"{part.changed} task{'' if part.changed == 1 else 's'}"
     if part.dry_run:
-        return f"Nothing was changed yet. This would {part.change} {number}{rest}."
+        what = "discard the dead letters of" if part.change is BulkVerb.DISCARD else part.change
+        return f"Nothing was changed yet. This would {what} {number}{rest}."
     already = "An earlier call with the same key did this already. " if part.repeated else ""
     return f"{already}{DONE[part.change]} {number}{rest}."
 

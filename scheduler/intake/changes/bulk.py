@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from duetime.scheduler import remedies
 from duetime.scheduler.bulk.change import BulkDecision, BulkVerb
-from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.errors import InvalidArgument, Refused
 from duetime.scheduler.events import EventKind
+from duetime.scheduler.history.dead_letters import MAX_REPLAYS
 from duetime.scheduler.intake.changes.actions import change_token, is_change_token, undo_change
 from duetime.scheduler.intake.changes.reschedule import decide_reschedule
 from duetime.scheduler.intake.instants import resolve_moment
@@ -15,6 +18,7 @@ from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.records import Change, LastChange
 from duetime.scheduler.request import Moment, Reschedule
 from duetime.scheduler.rules import changes
+from duetime.scheduler.rules.states import FAILURES, OPEN
 from duetime.scheduler.task import State
 from duetime.scheduler.views import TaskRecord
 
@@ -23,12 +27,18 @@ _KINDS = {
     BulkVerb.PAUSE: EventKind.PAUSED,
     BulkVerb.RESUME: EventKind.RESUMED,
     BulkVerb.MOVE: EventKind.RESCHEDULED,
+    BulkVerb.REPLAY: EventKind.RUN_NOW,
     BulkVerb.UNDO: EventKind.UNDONE,
 }
 
 
-def decision_of(verb: BulkVerb, planner: Planner, now: datetime, to: Moment | None) -> BulkDecision:
-    """Return how a verb decides each task. Raises InvalidArgument for a move without a time."""
+def decision_of(
+    verb: BulkVerb, planner: Planner, now: datetime, to: Moment | None, spent: Collection[str] = ()
+) -> BulkDecision:
+    """Return how a verb decides each task; a replay leaves `spent` runs alone.
+
+    Raises InvalidArgument for a move without a time.
+    """
     if (verb is BulkVerb.MOVE) != (to is not None):
         raise InvalidArgument(
             "to",
@@ -43,6 +53,8 @@ def decision_of(verb: BulkVerb, planner: Planner, now: datetime, to: Moment | No
     def decide(record: TaskRecord, _last: LastChange | None) -> Change:
         if verb is BulkVerb.CANCEL:
             return _cancelled(record, now)
+        if verb is BulkVerb.REPLAY:
+            return _replayed(record, now, spent)
         if verb is BulkVerb.MOVE:
             return decide_reschedule(record, Reschedule(when=to), planner, now)[0]
         if record.task.paused == (verb is BulkVerb.PAUSE):
@@ -64,6 +76,25 @@ def chain_move(to: Moment | None, due: datetime, zone: str, planner: Planner, no
         return decide_reschedule(record, Reschedule(when=own), planner, now)[0]
 
     return BulkDecision(BulkVerb.MOVE, _KINDS[BulkVerb.MOVE], decide, lambda found: undo_of(found, now))
+
+
+def _replayed(record: TaskRecord, now: datetime, spent: Collection[str]) -> Change:
+    """Run again what failed last: a task that is over, or the last run of a series that goes on."""
+    task_id, goes_on = record.task.id, record.task.repeat is not None and record.run.state in OPEN
+    failed = record.last_run if goes_on else record.run
+    if failed is None or failed.state not in FAILURES:
+        raise Refused(f"{task_id} has not failed.", argument="change", remedy=remedies.Inspect(task_id))
+    if failed.id in spent:
+        raise Refused(
+            f"{task_id} failed again after {MAX_REPLAYS} replays; by its id it is replayed all the same.",
+            argument="change",
+            remedy=remedies.Inspect(task_id),
+        )
+    again = failed.repeats or failed.id
+    if any(run.repeats == again for run in record.beside):
+        return Change(record.task, record.run)
+    change = changes.replay(record, now)
+    return replace(change, extra_run=replace(change.extra_run, repeats=again)) if change.extra_run else change
 
 
 def _cancelled(record: TaskRecord, now: datetime) -> Change:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -101,6 +101,14 @@ class DeadLetters:
         while found := self._database.read(partial(_rows, statement=statement)):
             yield from (run_id for _, run_id in found)
             statement = every.where(tuple_(*selection.KEY) > tuple_(*found[-1], types=types))
+
+    def open_runs(self, tenant: str, task_ids: Sequence[str]) -> dict[str, frozenset[str]]:
+        """Return the runs with an open letter of these tasks, by task."""
+        return self._database.read(lambda connection: selection.open_runs(connection, tenant, task_ids))
+
+    def replays(self, run_ids: Collection[str]) -> dict[str, int]:
+        """Return how many replays led to each of these runs, without those of none."""
+        return self._database.read(lambda connection: selection.replays(connection, run_ids))
 
     def closed_by(self, tenant: str, key: ClosingKey, most: int) -> EarlierClosing:
         """Return up to `most` letters that calls with this key closed. Raises `ClosingConflict` for another call's."""

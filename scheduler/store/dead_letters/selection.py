@@ -57,6 +57,15 @@ def replayed_below(number: int) -> Condition:
     return ~exists().where(_origin.c.replayed_as == dead_letters.c.run_id, _origin.c.replay_number >= number)
 
 
+def open_runs(connection: Connection, tenant: str, task_ids: Sequence[str]) -> dict[str, frozenset[str]]:
+    """Return the runs with an open letter of these tasks, by task."""
+    of_them = (dead_letters.c.tenant == tenant, dead_letters.c.task_id.in_(list(task_ids)), _STATES[LetterState.OPEN])
+    found: dict[str, set[str]] = {}
+    for task_id, run_id in connection.execute(select(dead_letters.c.task_id, dead_letters.c.run_id).where(*of_them)):
+        found.setdefault(task_id, set()).add(run_id)
+    return {task_id: frozenset(run_ids) for task_id, run_ids in found.items()}
+
+
 def replays(connection: Connection, run_ids: Iterable[str]) -> dict[str, int]:
     """Return how many replays led to each of these runs, without those of none."""
     statement = select(dead_letters.c.replayed_as, dead_letters.c.replay_number)

@@ -94,7 +94,7 @@ def apply(
     ready_runs.follow_pause(connection, record.task, task)
     event_log.append(connection, entries + side_runs.entries(moves, task, actor=actor, reason=reason, via=via))
     links.follow_change(connection, old, run, current, now)
-    dead_letters.follow_replacement(connection, old, current, now)
+    dead_letters.follow_change(connection, record, current, change, now)
     _follow_approval(connection, task, (old, run, next_run), now)
     ended = run if read.ran(run) else record.last_run
     return TaskRecord(task, current, ended, record.deliveries, read.beside(connection, [task]).get(task.id, ()))

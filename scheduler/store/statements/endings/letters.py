@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 
+from duetime.scheduler.events import EventKind
+from duetime.scheduler.records import Change
 from duetime.scheduler.store.schema.tables.dead_letters import dead_letters
 from duetime.scheduler.task import Run, State
+from duetime.scheduler.views import TaskRecord
 from sqlalchemy import Connection, func, null, select, update
 
 _replay = dead_letters.alias("replay")
 
 
-def follow_replacement(connection: Connection, old: Run, current: Run, now: datetime) -> None:
-    """Close the letter of a failed run that another one replaces; open it again when that is taken back."""
-    if current.id == old.id:
-        return
-    if old.state is State.FAILED:
+def follow_change(connection: Connection, record: TaskRecord, current: Run, change: Change, now: datetime) -> None:
+    """Close the letter of a failed run that a change runs again; open it again when that is taken back."""
+    old, failed, beside = record.run, record.last_run, change.extra_run
+    if current.id != old.id and old.state is State.FAILED:
         _close(connection, old, current, now)
-    elif current.state is State.FAILED:
-        reopened = (dead_letters.c.run_id == current.id, dead_letters.c.replayed_as == old.id)
-        values = {"closed_at": null(), "replayed_as": null(), "replay_number": null()}
-        connection.execute(update(dead_letters).where(*reopened).values(values))
+    elif current.id != old.id and current.state is State.FAILED:
+        _reopen(connection, [old.id])
+    if beside and failed and failed.state is State.FAILED and beside.repeats == (failed.repeats or failed.id):
+        _close(connection, failed, beside, now)
+    if change.kind is EventKind.UNDONE and change.cancelled_beside:
+        _reopen(connection, [run.id for run in change.cancelled_beside])
+
+
+def _reopen(connection: Connection, replayed_as: Sequence[str]) -> None:
+    values = {"closed_at": null(), "replayed_as": null(), "replay_number": null()}
+    connection.execute(update(dead_letters).where(dead_letters.c.replayed_as.in_(replayed_as)).values(values))
 
 
 def _close(connection: Connection, old: Run, current: Run, now: datetime) -> None:

@@ -1,0 +1,129 @@
+"""Failed tasks are run again by one call, which previews, guards and undoes; or their letters are discarded."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from duetime.scheduler.bulk.change import Became, BulkResult
+from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.history.dead_letters import DeadLetterFilter, LetterState
+from duetime.scheduler.outcomes import Done, Failed, Outcome
+from duetime.scheduler.principal import LOCAL, Principal
+from duetime.scheduler.store import Store
+from duetime.scheduler.task import State
+from duetime.scheduler.views import TaskFilter
+from duetime.widgets.bulk.text import bulk_text
+
+from tests.contracts.store.test_store_bulk import target as target  # noqa: PLC0414 - a fixture
+from tests.contracts.store.test_store_series import Desk
+from tests.flow.tools.calls import settled
+
+HOOKS = TaskFilter(label="hooks")
+EVERY = DeadLetterFilter(state=None)
+
+
+def end(target: Desk, outcome: Outcome) -> None:
+    settled(target.store, target.clock(), outcome)
+
+
+def failed(target: Desk, *titles: str, **given: Any) -> list[str]:
+    ids = [target.scheduler.schedule(title, when="now", labels=["hooks"], **given).record.task.id for title in titles]
+    end(target, Failed("the CRM is away"))
+    return ids
+
+
+def letters(target: Desk) -> list[LetterState]:
+    return [each.state for each in target.scheduler.dead_letters(EVERY)[0]]
+
+
+def states(target: Desk, ids: list[str]) -> list[State]:
+    return [target.scheduler.get(task_id).record.run.state for task_id in ids]
+
+
+def counts(result: BulkResult) -> dict[str, int]:
+    return {word.value: count for word, count in result.counts.items()}
+
+
+def test_a_replay_by_filter_previews_then_runs_again_what_failed_under_its_key(target: Desk) -> None:
+    ids = failed(target, "A", "B")
+    target.scheduler.schedule("C", when="tomorrow", labels=["hooks"])
+    first = [target.scheduler.get(task_id).record.run.id for task_id in ids]
+    looked = target.scheduler.change_many("replay", where=HOOKS)
+    assert (looked.dry_run, counts(looked)) == (True, {"changed": 2})
+    assert "This would replay 2 tasks." in bulk_text(looked)
+    with pytest.raises(InvalidArgument, match="2 tasks match, not 3"):
+        target.scheduler.change_many("replay", where=HOOKS, expect=3)
+    assert states(target, ids) == [State.FAILED] * 2
+
+    done = target.scheduler.change_many("replay", where=HOOKS, expect=2, reason="the CRM is back")
+    assert (counts(done), bulk_text(done).startswith("Replayed 2 tasks.")) == ({"changed": 2}, True)
+    assert [target.scheduler.get(task_id).record.run.repeats for task_id in ids] == first
+    assert letters(target) == [LetterState.REPLAYED] * 2
+    end(target, Done("sent"))
+    assert states(target, ids) == [State.SUCCEEDED] * 2
+    assert target.scheduler.change_many("replay", where=HOOKS).outcomes == ()
+
+
+def test_an_undo_takes_the_replay_back_and_opens_the_letters_again(target: Desk) -> None:
+    ids = failed(target, "A", "B")
+    done = target.scheduler.change_many("replay", where=HOOKS, expect=2)
+    target.scheduler.change_many("undo", undo=done.undo)
+    assert (states(target, ids), letters(target)) == ([State.FAILED] * 2, [LetterState.OPEN] * 2)
+    assert counts(target.scheduler.change_many("replay", where=HOOKS, expect=2)) == {"changed": 2}
+
+
+def test_a_series_that_goes_on_runs_its_last_failure_again_beside_and_once(target: Desk) -> None:
+    [task_id] = failed(target, "Import", repeat="every hour")
+    failure = target.scheduler.get(task_id).record.last_run
+    assert failure
+    done = target.scheduler.change_many("replay", where=HOOKS, expect=1)
+    assert (counts(done), letters(target)) == ({"changed": 1}, [LetterState.REPLAYED])
+    [beside] = target.store.tasks.get("local", task_id).beside
+    assert beside.repeats == failure.id
+    assert counts(target.scheduler.change_many("replay", [task_id])) == {"unchanged": 1}
+    target.scheduler.change_many("undo", undo=done.undo)
+    assert (target.store.tasks.get("local", task_id).beside, letters(target)) == ((), [LetterState.OPEN])
+
+
+def test_what_failed_again_three_times_is_left_out_unless_it_is_named(target: Desk) -> None:
+    [task_id] = failed(target, "A")
+    for _ in range(3):
+        target.scheduler.change_many("replay", where=HOOKS, expect=1)
+        end(target, Failed("still away"))
+        target.clock.forward(minutes=2)
+    held = target.scheduler.change_many("replay", where=HOOKS, expect=1)
+    assert held.outcomes[0].became is Became.REFUSED
+    assert "failed again after 3 replays" in str(held.outcomes[0].why)
+    assert counts(target.scheduler.change_many("replay", [task_id])) == {"changed": 1}
+
+
+def test_what_has_not_failed_is_refused_by_its_id(target: Desk) -> None:
+    task_id = target.scheduler.schedule("C", when="tomorrow").record.task.id
+    [outcome] = target.scheduler.change_many("replay", [task_id]).outcomes
+    assert (outcome.became, outcome.why and "has not failed" in outcome.why) == (Became.REFUSED, True)
+
+
+def test_a_discard_closes_the_letters_and_leaves_the_tasks(target: Desk) -> None:
+    ids = failed(target, "A", "B")
+    looked = target.scheduler.change_many("discard", where=HOOKS)
+    assert "This would discard the dead letters of 2 tasks." in bulk_text(looked)
+    with pytest.raises(InvalidArgument, match="reason"):
+        target.scheduler.change_many("discard", where=HOOKS, expect=2)
+    assert letters(target) == [LetterState.OPEN] * 2
+
+    done = target.scheduler.change_many("discard", where=HOOKS, expect=2, reason="sent by hand")
+    assert (counts(done), done.undo, letters(target)) == ({"changed": 2}, None, [LetterState.DISCARDED] * 2)
+    assert states(target, ids) == [State.FAILED] * 2
+    for verb in ("replay", "discard"):
+        assert target.scheduler.change_many(verb, where=HOOKS).outcomes == ()
+    assert counts(target.scheduler.change_many("discard", ids, reason="again")) == {"unchanged": 2}
+
+
+def test_another_tenant_replays_and_discards_nothing_of_this_one(target: Desk, store: Store) -> None:
+    ids = failed(target, "A")
+    other = Principal("globex", "ann", LOCAL.scopes)
+    for verb in ("replay", "discard"):
+        assert target.scheduler.change_many(verb, where=HOOKS, by=other).outcomes == ()
+    assert store.dead_letters.open_runs("globex", ids) == {}
+    assert letters(target) == [LetterState.OPEN]
