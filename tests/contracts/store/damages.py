@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 
+import psycopg
 from duetime.scheduler.store.schema.base import Base
 from duetime.scheduler.store.schema.json_types import JsonObject, JsonValue, Retrying, Strings, Units
 from duetime.scheduler.store.schema.types import ClosedSet, Instant, Interval, Plain, Truth, WholeNumber
-from duetime.scheduler.store.store import connect
-from sqlalchemy import Connection, text
+from sqlalchemy import make_url
 
 IDENTITY = frozenset({"id", "run_id", "task_id", "tenant", "current", "seq", "number", "phase"})
 """Columns by which a row is found, and what the database computes: a test of them tells nothing about reading."""
@@ -52,13 +54,15 @@ def columns(table: str) -> list[str]:
 
 
 def damage(url: str, table: str, column: str, value: str, **where: object) -> None:
-    """Write a value, given as SQL, into the rows that meet the conditions."""
-    conditions = " AND ".join(f"{name} = :{name}" for name in where)
-    statement = text(f'UPDATE {table} SET "{column}" = {value.replace(":", chr(92) + ":")} WHERE {conditions}')
-
-    def work(connection: Connection) -> None:
-        connection.execute(statement, where)
-
-    database = connect(url)
-    database.write(work)
-    database.close()
+    """Write a value, given as SQL, into the rows that meet the conditions, by a connection of the driver alone."""
+    sqlite = url.startswith("sqlite")
+    conditions = " AND ".join(f"{name} = :{name}" if sqlite else f"{name} = %({name})s" for name in where)
+    statement = f'UPDATE {table} SET "{column}" = {value if sqlite else value.replace("%", "%%")} WHERE {conditions}'
+    if sqlite:
+        with closing(sqlite3.connect(str(make_url(url).database))) as file, file:
+            file.execute(statement, where)
+    else:
+        with psycopg.connect(
+            make_url(url).set(drivername="postgresql").render_as_string(hide_password=False)
+        ) as server:
+            server.execute(statement.encode(), where)
