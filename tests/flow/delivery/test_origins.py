@@ -34,7 +34,7 @@ open(sys.argv[2], "w").write(repr(dict(os.environ)))
 """
 STAY = """
 import subprocess, sys
-child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(300)"])
 open(sys.argv[1], "w").write(str(child.pid))
 child.wait()
 """
