@@ -26,6 +26,7 @@ class WaitKind(StrEnum):
     STOP = "stop"
     ATTEMPT = "attempt"
     STEP = "step"
+    BLOCKED = "blocked"
     START = "start"
     TIME = "time"
     TURN = "turn"

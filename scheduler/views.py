@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from enum import StrEnum
 from typing import NamedTuple
 
 from duetime.scheduler.task import Attempt, Delivery, InboxMessage, Run, State, Task, Tier
@@ -103,9 +104,19 @@ class Clash(NamedTuple):
     occurrences: tuple[tuple[TaskView, timedelta], ...]
 
 
+class Standing(StrEnum):
+    """The standing of a run beside its state: it succeeded without what is expected, or misses what it needs."""
+
+    UNVERIFIED = "unverified"
+    BLOCKED = "blocked"
+
+
 @dataclass(frozen=True, slots=True)
 class TaskFilter:
-    """A filter for tasks; absent parts match everything. `after` is inclusive, `before` exclusive (next due time)."""
+    """A filter for tasks; absent parts match everything. `after` is inclusive, `before` exclusive (next due time).
+
+    The `standing` is that of the current run (blocked) or of the last one that ended (unverified).
+    """
 
     states: tuple[State, ...] = ()
     action: str | None = None
@@ -114,6 +125,7 @@ class TaskFilter:
     after: datetime | None = None
     before: datetime | None = None
     tier: Tier | None = None
+    standing: Standing | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from duetime.scheduler.bulk.change import MAX_TASKS_CHANGED, BulkVerb
 from duetime.scheduler.task import Tier
 from duetime.scheduler.views import TaskFilter
 from duetime.tools.arguments.arguments import Argument
-from duetime.tools.arguments.filters import MEANT_STATES, STATES, states_of
+from duetime.tools.arguments.filters import MEANT_STATES, WORDS, parts_of
 from duetime.tools.arguments.types import Choice, Flag, Text, Texts, Whole
 from duetime.tools.definition import KEY, TIME, Definition, Sender, hints
 from duetime.tools.results import bulk_answer
@@ -41,7 +41,7 @@ class ChangeTasks:
     def where(self) -> TaskFilter:
         """The filter, less its times."""
         tier = Tier(self.priority) if self.priority else None
-        return TaskFilter(states_of(self.state), action=self.action, label=self.label, query=self.query, tier=tier)
+        return TaskFilter(**parts_of(self.state), action=self.action, label=self.label, query=self.query, tier=tier)
 
 
 def _answer(call: ChangeTasks, sender: Sender) -> CallToolResult:
@@ -75,7 +75,7 @@ CHANGE_TASKS = Definition(
         Argument("action", Text(60), "", "action='webhook'"),
         Argument(
             "state",
-            Choice(tuple(STATES), MEANT_STATES, listed=False),
+            Choice(WORDS, MEANT_STATES, listed=False),
             "Default open; to replay or discard: failed",
             "state='open'",
         ),

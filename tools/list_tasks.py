@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from duetime.scheduler.views import TaskFilter
 from duetime.tools.arguments.arguments import Argument
-from duetime.tools.arguments.filters import MEANT_STATES, STATES, states_of
+from duetime.tools.arguments.filters import MEANT_STATES, WORDS, parts_of
 from duetime.tools.arguments.types import Choice, Text, Whole
 from duetime.tools.definition import TIME, Definition, Sender, hints
 from duetime.tools.results import page_answer
@@ -28,7 +28,7 @@ class ListTasks:
 
 
 def _answer(call: ListTasks, sender: Sender) -> CallToolResult:
-    where = TaskFilter(states_of(call.state), label=call.label, query=call.query)
+    where = TaskFilter(**parts_of(call.state), label=call.label, query=call.query)
     page = sender.scheduler.list(
         where,
         after=call.after,
@@ -48,7 +48,7 @@ LIST_TASKS = Definition(
     (
         Argument(
             "state",
-            Choice(tuple(STATES), MEANT_STATES),
+            Choice(WORDS, MEANT_STATES),
             "open: all still to come; ended: all over; ready: due, also while a pool holds it; "
             "failed: when it last ran, and why",
             "state='open'",

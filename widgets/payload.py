@@ -14,7 +14,7 @@ from duetime.scheduler.request import REMINDER_ACTION
 from duetime.scheduler.rules.occurrences import set_aside
 from duetime.scheduler.rules.redact import redacted_json
 from duetime.scheduler.rules.retry import max_attempts
-from duetime.scheduler.rules.states import FAILURES, OPEN, only_failures
+from duetime.scheduler.rules.states import FAILURES, OPEN, blocked_by, only_failures
 from duetime.scheduler.rules.time import times, zones
 from duetime.scheduler.rules.time.times import utc
 from duetime.scheduler.task import Notify, Run, State, Task, Tier
@@ -73,6 +73,7 @@ def task_payload(view: TaskView, history: HistoryPart | None = None) -> TaskPayl
         paused=task.paused or None,
         cancel_requested=(run.cancel_requested and run.state in OPEN) or None,
         damaged=bool(view.record.damage) or None,
+        blocked=bool(blocked_by(run)) or None,
         action=task.action,
         effect=_effect(view),
         message=_message(view.record),
@@ -280,6 +281,7 @@ def _row(view: TaskView, last_run: LastRun | None, chain: ChainName | None) -> L
         deadline=utc(record.run.deadline) if record.run.deadline and record.run.state in OPEN else None,
         paused=task.paused or None,
         damaged=bool(record.damage) or None,
+        blocked=bool(blocked_by(record.run)) or None,
         repeat=True if task.repeat else None,
         reminder=True if record.run.state is State.SUCCEEDED and task.action == REMINDER_ACTION else None,
         expected=view.expected or None,

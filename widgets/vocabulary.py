@@ -33,6 +33,7 @@ WORDS: Final[Mapping[str, str]] = {
     "paused": "Paused",
     "damaged": "Damaged",
     "overdue": "Overdue",
+    "blocked": "Blocked",
     "dry_run": "Dry run",
 }
 
@@ -46,11 +47,12 @@ def look_of(
     paused: bool = False,
     damaged: bool = False,
     stopping: bool = False,
+    blocked: bool = False,
 ) -> str:
-    """Return how a task looks: its state, unless it is damaged, paused, stopping, overdue or a reminder that came."""
+    """Return how a task looks: its state, or what stands before that; a reminder that came looks so."""
     if state not in OPEN:
         return "reminded" if state is State.SUCCEEDED and action == REMINDER_ACTION else state.value
-    for look, stands in (("damaged", damaged), ("paused", paused), ("stopping", stopping)):
+    for look, stands in (("damaged", damaged), ("paused", paused), ("stopping", stopping), ("blocked", blocked)):
         if stands:
             return look
     return "overdue" if state is State.SCHEDULED and now - due > LATE_AFTER else state.value

@@ -9,13 +9,13 @@ from datetime import UTC, datetime
 
 from duetime.scheduler.approvals.approval import Approval
 from duetime.scheduler.chain.dependency import Upstream
-from duetime.scheduler.foresight.reasons.before_start import asked, behind, until_event
+from duetime.scheduler.foresight.reasons.before_start import asked, behind, blocked, until_event
 from duetime.scheduler.queue import MAX_RUNS_COUNTED_AHEAD, Explanation, Shortage, ThreadUse, Why
 from duetime.scheduler.queue.remote import NoAnswer
 from duetime.scheduler.remedies import PAUSED
 from duetime.scheduler.rules.limits.pool import Pool, in_full
 from duetime.scheduler.rules.retry import attempt_in_words
-from duetime.scheduler.rules.states import TERMINAL
+from duetime.scheduler.rules.states import TERMINAL, blocked_by
 from duetime.scheduler.rules.time.times import describe, relative
 from duetime.scheduler.signal.signal import KeptWait
 from duetime.scheduler.task import State, Tier
@@ -141,10 +141,12 @@ def _held(record: TaskRecord) -> Iterator[WaitReason]:
 def _timed(record: TaskRecord, now: datetime) -> Iterator[WaitReason]:
     run = record.run
     until = f" {relative(run.wake_at, now)}," if run.wake_at else ""
-    if run.state is State.RETRYING and run.error:
+    if blocked_by(run):
+        yield from blocked(run)
+    elif run.state is State.RETRYING and run.error:
         said = f"{attempt_in_words(run, record.task.retry)}{until} after: {run.error}"
         yield WaitReason(WaitKind.ATTEMPT, said, until=run.wake_at, after=run.error)
-    if run.state is State.SUSPENDED:
+    elif run.state is State.SUSPENDED:
         said = f"its next step{until} after: {run.summary}" if run.summary else f"its next step{until.rstrip(',')}"
         yield WaitReason(WaitKind.STEP, said, until=run.wake_at, after=run.summary or None)
 

@@ -147,7 +147,7 @@ class PastReader:
     ) -> tuple[RunFilter, Bounds]:
         """Return the filter with its bounds as instants, and what the cursor of a page says of them."""
         check_filter(where)
-        if until is None and where.until is None and not where.states:
+        if until is None and where.until is None and not (where.states or where.standing):
             until = "now"
         bounds = Bounds.of(cursor, self._store.now(), self._zone, since=since, until=until)
         return replace(where, **bounds.instants), bounds

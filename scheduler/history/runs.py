@@ -9,6 +9,7 @@ from decimal import Decimal
 from enum import StrEnum
 
 from duetime.scheduler.task import State, Tier
+from duetime.scheduler.views import Standing
 
 
 class RunGroup(StrEnum):
@@ -59,6 +60,7 @@ class RunFilter:
     pool: str | None = None
     min_units: float | None = None
     min_cost: Decimal | None = None
+    standing: Standing | None = None
 
 
 @dataclass(frozen=True, slots=True)

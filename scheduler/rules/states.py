@@ -7,9 +7,10 @@ compares the three.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from typing import Final
 
 from duetime.scheduler.errors import IllegalMove
-from duetime.scheduler.task import State
+from duetime.scheduler.task import Run, State
 
 LEGAL: Mapping[State | None, frozenset[State]] = {
     None: frozenset({State.SCHEDULED, State.WAITING, State.SKIPPED}),
@@ -42,6 +43,19 @@ OPEN = frozenset(State) - TERMINAL
 
 FAILURES = frozenset({State.FAILED, State.EXPIRED})
 """States of a run that ended without what it was for."""
+
+
+BLOCKED: Final = "blocked: "
+"""The start of the summary of a run that misses something which does not come back by itself."""
+
+BLOCKABLE: Final = (State.SCHEDULED, State.WAITING, State.SUSPENDED)
+"""States of runs that may be blocked: those that are open, and neither in line nor running."""
+
+
+def blocked_by(run: Run) -> str | None:
+    """Return what an open run misses that does not come back by itself; None for one that is not blocked."""
+    said = run.summary or ""
+    return said.removeprefix(BLOCKED) if run.state in BLOCKABLE and said.startswith(BLOCKED) else None
 
 
 def only_failures(states: Collection[State]) -> bool:

@@ -16,7 +16,7 @@ from duetime.server.cli import completion, output
 from duetime.server.cli.completion import Label
 from duetime.server.cli.output import AsJson
 from duetime.server.session import cli_caller, session
-from duetime.tools.arguments.filters import states_of
+from duetime.tools.arguments.filters import parts_of
 from duetime.widgets.bulk.payload import BulkListPayload, BulkRow, bulk_payload
 from duetime.widgets.bulk.text import NONE_MATCHES, headline
 from duetime.widgets.payload import as_json as dumped
@@ -72,7 +72,7 @@ def bulk(
 ) -> None:
     """Cancel, pause, resume, move, replay or discard many tasks, or undo that; filters only show until --expect."""
     task_ids, token = meant(change, ids, every, (about, label, action, priority, state, after, before))
-    where = TaskFilter(states_of(state), action=action, label=label, query=about, tier=priority)
+    where = TaskFilter(**parts_of(state), action=action, label=label, query=about, tier=priority)
     with session(context).scheduler() as scheduler:
         result = scheduler.change_many(
             change,

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from duetime.scheduler.history.runs import RunFilter
 from duetime.scheduler.rules.retry import attempt_in_words
-from duetime.scheduler.rules.states import FAILURES, OPEN, only_failures
+from duetime.scheduler.rules.states import FAILURES, OPEN, blocked_by, only_failures
 from duetime.scheduler.rules.time import times
 from duetime.scheduler.task import State
 from duetime.scheduler.views import TaskFilter, TaskPage, TaskView
@@ -21,7 +21,7 @@ from duetime.server.cli.output import AsCsv, AsJson
 from duetime.server.cli.past import run_table
 from duetime.server.cli.past.run_table import RunBounds, RunPlace
 from duetime.server.session import session
-from duetime.tools.arguments.filters import states_of
+from duetime.tools.arguments.filters import parts_of
 from duetime.widgets.payload import due
 from duetime.widgets.quote import cut
 from duetime.widgets.text.list_text import CUT, clash_line, counts_in_words
@@ -59,7 +59,7 @@ def list_(
 ) -> None:
     """List tasks: open ones by time, then those that ended; with an end to come, every occurrence until then."""
     with session(context).scheduler() as scheduler:
-        where = TaskFilter(states_of(state), label=label, query=query)
+        where = TaskFilter(**parts_of(state), label=label, query=query)
         page = scheduler.list(where, after=after, before=before, limit=limit, cursor=cursor)
     _answer(context, page, as_json=as_json, as_csv=as_csv)
 
@@ -143,7 +143,8 @@ def _task(view: TaskView) -> Sequence[str | Text]:
 
 def _state(view: TaskView) -> Text:
     task, run = view.record.task, view.record.run
-    word = output.state_word(run.state, paused=task.paused, damaged=bool(view.record.damage))
+    damaged, blocked = bool(view.record.damage), blocked_by(run) is not None
+    word = output.state_word(run.state, paused=task.paused, damaged=damaged, blocked=blocked)
     return word.append(f", {attempt_in_words(run, task.retry)}") if run.state is State.RETRYING else word
 
 

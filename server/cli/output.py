@@ -61,12 +61,12 @@ def as_json(value: Json) -> None:
     sys.stdout.write(plain_json(json.dumps(value, indent=indent, ensure_ascii=False)) + "\n")
 
 
-def state_word(state: State, *, paused: bool = False, damaged: bool = False) -> Text:
+def state_word(state: State, *, paused: bool = False, damaged: bool = False, blocked: bool = False) -> Text:
     """Return the word for a state; colour only repeats what it says."""
     if damaged and state in OPEN:
         return Text("damaged", style="red")
-    word = "paused" if paused and state is State.SCHEDULED else state.value
-    return Text(word, style="yellow" if word == "paused" else _COLOURS.get(state, ""))
+    word = "paused" if paused and state is State.SCHEDULED else "blocked" if blocked else state.value
+    return Text(word, style="yellow" if word in {"paused", "blocked"} else _COLOURS.get(state, ""))
 
 
 WHOLE_COLUMNS = frozenset({"ID", "TASK"})

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from duetime.scheduler.runtime.attempt_context import AttemptFilter
     from duetime.scheduler.task import Attempt, InboxMessage, RetryPolicy, State, Tier
     from duetime.scheduler.view_parts import LogLine, RunLog
-    from duetime.scheduler.views import TaskFilter, TaskPage, TaskView
+    from duetime.scheduler.views import Standing, TaskFilter, TaskPage, TaskView
     from duetime.server.python.asynchronous import AsyncScheduler
     from duetime.server.python.scheduler import ProgramScheduler as Scheduler
     from duetime.server.settings.model import Settings
@@ -103,6 +103,7 @@ __all__ = [
     "Settings",
     "Spawn",
     "StaleRevision",
+    "Standing",
     "State",
     "StoreUnavailable",
     "TaskFilter",
@@ -161,7 +162,7 @@ _HOMES = {
         "State",
         "Tier",
     },
-    "duetime.scheduler.views": {"TaskFilter", "TaskPage", "TaskView"},
+    "duetime.scheduler.views": {"Standing", "TaskFilter", "TaskPage", "TaskView"},
     "duetime.scheduler.view_parts": {"LogLine", "RunLog"},
     "duetime.server.python.asynchronous": {"AsyncScheduler"},
     "duetime.server.settings.model": {"Settings"},

@@ -20,7 +20,7 @@ from duetime.scheduler.principal import Principal
 from duetime.scheduler.request import ACTIONS_OF_AGENTS, DEADLINE_KINDS, REMOVABLE, RETRY_BOUNDS, AfterFailure, Request
 from duetime.scheduler.service.dead_letters import MAX_LETTERS_CLOSED
 from duetime.scheduler.task import ApprovalAnswer, Notify, State, Tier
-from duetime.scheduler.views import TaskFilter
+from duetime.scheduler.views import Standing, TaskFilter
 from duetime.server.python.kinds import (
     Amount,
     AwareInstant,
@@ -133,6 +133,7 @@ _OF_FILTERS = (
         "states", States(f"states of runs: {', '.join(State)}", Choices(tuple(State))), example="states=(State.FAILED,)"
     ),
     Argument("state", OneOf("a state of a run", State), example="state=State.FAILED"),
+    Argument("standing", OneOf("how a run stands", Standing), example="standing=Standing.BLOCKED"),
     Argument("label", Text(), example="label='project'"),
     Argument("query", Text(), example="query='invoice'"),
 )

@@ -13,7 +13,7 @@ from duetime.scheduler.rules.time.durations import parse_exact
 from duetime.scheduler.rules.time.tokens import Misread, Unknown
 from duetime.scheduler.task import Json, Tier
 from duetime.scheduler.view_parts import LogLine, RunLog
-from duetime.tools.arguments.filters import states_of
+from duetime.tools.arguments.filters import parts_of
 
 RunJson = dict[str, Json]
 SPANS = ("min_duration", "max_duration", "min_lateness", "min_delay")
@@ -31,7 +31,7 @@ def run_filter(
     spans = {name: _span(name, others.pop(name)) for name in SPANS if others.get(name) is not None}
     given: dict[str, object] = {name: value for name, value in others.items() if value is not None}
     numbers = {"min_units": min_units, "min_cost": None if min_cost is None else cost_given(min_cost)}
-    return RunFilter(states=states_of(state), tier=_tier(tier), **numbers, **given, **spans)  # type: ignore[arg-type]  # names of its fields
+    return RunFilter(**parts_of(state), tier=_tier(tier), **numbers, **given, **spans)  # type: ignore[arg-type]  # names of its fields
 
 
 def cost_given(given: str | float) -> Decimal:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Final, TypedDict
+
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.rules.states import OPEN, TERMINAL
 from duetime.scheduler.task import State
+from duetime.scheduler.views import Standing
 
 STATES: dict[str, tuple[State, ...]] = {
     "open": tuple(state for state in State if state in OPEN),
@@ -18,14 +21,33 @@ STATES: dict[str, tuple[State, ...]] = {
 
 MEANT_STATES = {
     **dict.fromkeys(("held", "parked", "queued", "delayed", "due"), "ready"),
-    "blocked": "waiting",
     **dict.fromkeys(("pending", "upcoming", "active"), "open"),
     **dict.fromkeys(("done", "completed", "finished", "success"), "succeeded"),
     **dict.fromkeys(("error", "dead"), "failed"),
     **dict.fromkeys(("missed", "late"), "expired"),
     "over": "ended",
+    **dict.fromkeys(("unmet", "unchecked"), "unverified"),
 }
 """The words that people write for a state with another name."""
+
+
+class StateParts(TypedDict):
+    """The parts of a filter that its words for states make."""
+
+    states: tuple[State, ...]
+    standing: Standing | None
+
+
+WORDS: Final = (*STATES, *Standing)
+"""Words of the filter `state`: states, groups of them, and how a run stands beside its state."""
+
+
+def parts_of(text: str | None, *, argument: str = "state") -> StateParts:
+    """Return what `text` asks for: states like `states_of`, or one standing alone. Raises InvalidArgument."""
+    word = (text or "").strip().lower()
+    if word in set(Standing):
+        return {"states": (), "standing": Standing(word)}
+    return {"states": states_of(text, argument=argument), "standing": None}
 
 
 def states_of(text: str | None, *, argument: str = "state") -> tuple[State, ...]:
@@ -39,7 +61,9 @@ def states_of(text: str | None, *, argument: str = "state") -> tuple[State, ...]
     unknown = next((word for word in words if word not in STATES), None)
     if unknown is not None:
         meant = MEANT_STATES.get(unknown, "open")
-        raise InvalidArgument(
-            argument, "there is no such state", accepted=", ".join(STATES), example=f"{argument}={meant!r}"
-        )
+        raise InvalidArgument(argument, _unknown(unknown), accepted=", ".join(WORDS), example=f"{argument}={meant!r}")
     return tuple(dict.fromkeys(state for word in words for state in STATES[word]))
+
+
+def _unknown(word: str) -> str:
+    return f"{word} stands alone" if word in set(Standing) else "there is no such state"

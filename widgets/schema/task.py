@@ -33,6 +33,7 @@ class TaskPayload(PayloadPart):
     paused: Literal[True] | None = None
     cancel_requested: Literal[True] | None = None
     damaged: Literal[True] | None = None
+    blocked: Literal[True] | None = None
     action: str
     effect: str | None = None
     message: str | None = None

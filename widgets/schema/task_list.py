@@ -27,6 +27,7 @@ class ListRow(PayloadPart):
     deadline: str | None = None
     paused: Literal[True] | None = None
     damaged: Literal[True] | None = None
+    blocked: Literal[True] | None = None
     repeat: Literal[True] | None = None
     reminder: Literal[True] | None = None
     expected: Literal[True] | None = None

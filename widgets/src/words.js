@@ -20,6 +20,7 @@ const LOOKS = {
   paused: ["pause", "quiet"],
   damaged: ["alert", "danger"],
   overdue: ["alert", "warning"],
+  blocked: ["alert", "warning"],
   dry_run: ["clock", "quiet"],
 };
 const ENDED = new Set(["succeeded", "failed", "cancelled", "expired", "skipped"]);
@@ -41,6 +42,7 @@ export function lookOf(task, due, now) {
   if (task.damaged) return "damaged";
   if (task.paused) return "paused";
   if (task.cancel_requested) return "stopping";
+  if (task.blocked) return "blocked";
   if (task.state === "scheduled" && now - due > LATE_AFTER) return "overdue";
   if (task.state === "ready" && (task.waiting_for?.length || now - due > LATE_AFTER)) return "held";
   return task.state;

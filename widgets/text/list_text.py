@@ -7,7 +7,7 @@ from datetime import datetime
 
 from duetime.scheduler.rules.retry import attempt_in_words
 from duetime.scheduler.rules.settlement import words_and_note
-from duetime.scheduler.rules.states import FAILURES, OPEN, only_failures
+from duetime.scheduler.rules.states import FAILURES, OPEN, blocked_by, only_failures
 from duetime.scheduler.rules.time import times, zones
 from duetime.scheduler.task import InboxMessage, State, Tier
 from duetime.scheduler.view_parts import WaitKind
@@ -113,9 +113,15 @@ def quiet_in_words(count: int) -> str:
 def look_of_view(view: TaskView) -> str:
     """Return how a task looks in a list."""
     task, run = view.record.task, view.record.run
-    stopping, damaged = run.cancel_requested, bool(view.record.damage)
     return look_of(
-        run.state, task.action, due=due(run), now=view.now, paused=task.paused, damaged=damaged, stopping=stopping
+        run.state,
+        task.action,
+        due=due(run),
+        now=view.now,
+        paused=task.paused,
+        damaged=bool(view.record.damage),
+        stopping=run.cancel_requested,
+        blocked=blocked_by(run) is not None,
     )
 
 

@@ -54,6 +54,7 @@ def look(task: TaskPayload) -> str:
         paused=bool(task.paused),
         damaged=bool(task.damaged),
         stopping=bool(task.cancel_requested),
+        blocked=bool(task.blocked),
     )
 
 

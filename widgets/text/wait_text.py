@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from duetime.scheduler.remedies import reason_in
+from duetime.scheduler.rules.states import BLOCKED
 from duetime.scheduler.task import State
 from duetime.widgets.quote import QuoteLimits, cut, quoted, sentences
 from duetime.widgets.schema.task import TaskPayload
@@ -25,6 +26,8 @@ def waits_in_words(task: TaskPayload, room: QuoteLimits) -> str:
 
 
 def _waiting(reason: str, state: State, room: QuoteLimits) -> str:
+    if reason.startswith(BLOCKED):
+        return f"Blocked: {quoted(reason.removeprefix(BLOCKED), room.said)}."
     if state not in _FOREIGN:
         return f"Waiting for {cut(reason, room.said + 100)}."
     head, after, error = reason.partition(" after: ")

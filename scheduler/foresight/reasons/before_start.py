@@ -8,9 +8,10 @@ from typing import Final
 
 from duetime.scheduler.approvals.approval import Approval
 from duetime.scheduler.chain.dependency import Upstream
+from duetime.scheduler.rules.states import BLOCKED, blocked_by
 from duetime.scheduler.rules.time.times import describe, relative
 from duetime.scheduler.signal.signal import SignalWait
-from duetime.scheduler.task import ApprovalAnswer
+from duetime.scheduler.task import ApprovalAnswer, Run
 from duetime.scheduler.view_parts import WaitKind, WaitReason
 
 MAX_UPSTREAMS_NAMED = 5
@@ -34,6 +35,12 @@ def behind(upstreams: Sequence[Upstream]) -> Iterator[WaitReason]:
     more = len(upstreams) - MAX_UPSTREAMS_NAMED
     if more > 0 or not upstreams:
         yield WaitReason(WaitKind.TASK, f"{more} more tasks" if upstreams else "the tasks that it comes after")
+
+
+def blocked(run: Run) -> Iterator[WaitReason]:
+    """Say what a run misses that does not come back by itself."""
+    if missing := blocked_by(run):
+        yield WaitReason(WaitKind.BLOCKED, f"{BLOCKED}{missing}", until=run.wake_at, after=missing)
 
 
 def asked(approval: Approval, zone: str, now: datetime) -> WaitReason:

@@ -16,12 +16,10 @@ from duetime.scheduler.ids import new_id, new_task_id
 from duetime.scheduler.outcomes import Wait
 from duetime.scheduler.records import IdempotencyKey, NewTask
 from duetime.scheduler.rules.sanitize import clean_text
+from duetime.scheduler.rules.states import BLOCKED
 from duetime.scheduler.run_records import Claim
 from duetime.scheduler.runtime.secret_mask import masked
 from duetime.scheduler.task import Json, RetryPolicy, Run, State, Task
-
-BLOCKED: Final = "blocked: "
-"""The start of the reason of a run that misses something which does not come back by itself."""
 
 NOT_READY: Final = "not ready: "
 MIN_PAUSE: Final = timedelta(seconds=10)

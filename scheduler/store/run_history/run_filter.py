@@ -11,15 +11,16 @@ from typing import Any
 
 from duetime.scheduler.history.runs import RunFilter
 from duetime.scheduler.rules.limits.price import micros_of
-from duetime.scheduler.rules.states import TERMINAL
+from duetime.scheduler.rules.states import BLOCKABLE, TERMINAL
 from duetime.scheduler.store.database.dialects import StoreDialect
 from duetime.scheduler.store.schema.tables.events import events
 from duetime.scheduler.store.schema.tables.pools import usage
 from duetime.scheduler.store.schema.tables.tasks import attempts, labels, runs, tasks
 from duetime.scheduler.store.schema.values import MICROSECOND
-from duetime.scheduler.store.sql.task_filter import phase_of
+from duetime.scheduler.store.sql.task_filter import BLOCKED_RUN, UNVERIFIED_RUN, phase_of
 from duetime.scheduler.store.text_index.text_search import Condition, has_text, titled_by_reading
 from duetime.scheduler.task import State
+from duetime.scheduler.views import Standing
 from sqlalchemy import Column, ColumnElement, and_, case, false, func, or_, select, true
 
 PHASES = tuple(dict.fromkeys(phase_of(state) for state in State))
@@ -28,6 +29,9 @@ PHASES = tuple(dict.fromkeys(phase_of(state) for state in State))
 def phases(where: RunFilter) -> tuple[State, ...]:
     """Return the phases in which runs of the filter may be; a duration and a lateness have ended ones alone."""
     named = tuple(dict.fromkeys(phase_of(state) for state in where.states)) or PHASES
+    if where.standing is not None:
+        may = (State.SUCCEEDED,) if where.standing is Standing.UNVERIFIED else BLOCKABLE
+        named = tuple(phase for phase in named if phase in may) or may
     at_end = (where.min_duration, where.max_duration, where.min_lateness)
     if all(span is None for span in at_end):
         return named
@@ -55,6 +59,8 @@ def compared(tenant: str, where: RunFilter, dialect: StoreDialect) -> list[Condi
         found.append(says(where.text))
     if where.min_units is not None or where.pool is not None:
         found.append(_used(where))
+    if where.standing is not None:
+        found.append(UNVERIFIED_RUN if where.standing is Standing.UNVERIFIED else BLOCKED_RUN)
     if where.min_cost is not None:
         found.append(_of_pool(where, usage.c.cost) >= micros_of(where.min_cost))
     return found

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from duetime.scheduler.rules.states import OPEN, TERMINAL
+from duetime.scheduler.rules.states import BLOCKABLE, BLOCKED, OPEN, TERMINAL
 from duetime.scheduler.store.schema.rows import CURRENT
 from duetime.scheduler.store.schema.tables.tasks import labels, runs, tasks
 from duetime.scheduler.store.text_index import text_search
 from duetime.scheduler.store.text_index.text_search import Condition, titled, titled_by_reading
 from duetime.scheduler.task import State
-from duetime.scheduler.views import TaskFilter
-from sqlalchemy import Connection, and_, case, not_, or_, select
+from duetime.scheduler.views import Standing, TaskFilter
+from sqlalchemy import Connection, and_, case, exists, literal_column, not_, or_, select, true
 
 OPEN_SECTION, ENDED_SECTION = "open", "ended"
 PER_SECTION = {OPEN_SECTION: runs.c.ended_at.is_(None), ENDED_SECTION: runs.c.ended_at.is_not(None)}
@@ -30,7 +30,14 @@ DUE = case(
 """When a run is due, for the reader: where a snooze moved one that waits, else its own time."""
 
 
+BLOCKED_RUN = and_(runs.c.summary.startswith(BLOCKED), runs.c.state.in_(BLOCKABLE))
+UNVERIFIED_RUN = and_((runs.c.state == State.SUCCEEDED).is_(true()), runs.c.error.is_not(None))
+_unmet, _later = runs.alias("unmet"), runs.alias("later")
+
+
 def meets(where: TaskFilter, states: frozenset[State]) -> bool:
+    if where.standing is Standing.BLOCKED and states.isdisjoint(OPEN):
+        return False
     return not where.states or not states.isdisjoint(where.states)
 
 
@@ -76,7 +83,16 @@ def of_task(tenant: str, where: TaskFilter, titled: Callable[[str], Condition] =
         found.append(labelled(tenant, where.label))
     if where.query:
         found.append(titled(where.query))
+    if where.standing:
+        found.append(BLOCKED_RUN if where.standing is Standing.BLOCKED else _last_unverified(tenant))
     return found
+
+
+def _last_unverified(tenant: str) -> Condition:
+    """Whether the last run of a task that ended is unverified; literal, as in the partial index."""
+    unmet: Condition = literal_column("unmet.state = 'succeeded' AND unmet.error IS NOT NULL")
+    is_last = ~exists().where(_later.c.task_id == _unmet.c.task_id, _later.c.ended_at > _unmet.c.ended_at)
+    return tasks.c.id.in_(select(_unmet.c.task_id).where(_unmet.c.tenant == tenant, unmet, is_last))
 
 
 def labelled(tenant: str, label: str) -> Condition:

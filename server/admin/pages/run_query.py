@@ -11,6 +11,7 @@ from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.history.runs import RunFilter, RunPage
 from duetime.scheduler.intake.bounds import Bounds
 from duetime.scheduler.task import State, Tier
+from duetime.scheduler.views import Standing
 from duetime.server.admin.visit import Visit
 from duetime.tools.admin.run_rows import cost_given
 
@@ -47,9 +48,10 @@ class RunQuery:
         kind, tier = query.get("state", ""), query.get("tier", "")
         if query.get("min_cost", "").strip():
             given["min_cost"] = cost_given(query["min_cost"])
-        where = RunFilter(states=_states(kind), tier=_tier(tier), **given)
+        standing = Standing(kind) if kind in set(Standing) else None
+        where = RunFilter(states=() if standing else _states(kind), standing=standing, tier=_tier(tier), **given)
         since, until = query.get("since", "").strip() or None, query.get("until", "").strip() or None
-        if until is None and not where.states:
+        if until is None and not (where.states or where.standing):
             until = "now"
         return cls(where, Bounds.of(query.get("cursor"), visit.now, visit.zone, since=since, until=until))
 
@@ -76,7 +78,7 @@ def _states(kind: str) -> tuple[State, ...]:
     try:
         return tuple(State(each) for each in kind.split(","))
     except ValueError:
-        raise _unknown("state", [*filter(None, KINDS), *State]) from None
+        raise _unknown("state", [*filter(None, KINDS), *State, *Standing]) from None
 
 
 def _tier(word: str) -> Tier | None:

@@ -9,6 +9,7 @@ from duetime.scheduler.history.runs import RunSummary
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.rules.limits.price import money
 from duetime.scheduler.task import Tier
+from duetime.scheduler.views import Standing
 from duetime.server.admin.answers import Answer, Download, Moved, Page, get, post
 from duetime.server.admin.export import ExportRow, exported
 from duetime.server.admin.pages.run_query import KINDS, RunQuery
@@ -31,7 +32,7 @@ def runs(visit: Visit) -> Answer:
     values = {
         "page": page,
         "following": query.bounds.following(page.cursor),
-        "kinds": [(kind or None, kind or "recent", None) for kind in KINDS],
+        "kinds": [(kind or None, kind or "recent", None) for kind in (*KINDS, *Standing)],
         "tiers": [*Tier],
         "costs": any(run.cost is not None for run in page.runs),
         "live": "cursor" not in visit.query,

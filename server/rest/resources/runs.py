@@ -21,7 +21,7 @@ from duetime.server.rest.resources.payloads import RestPayload
 from duetime.server.rest.resources.run_detail import RunDetailPayload, show
 from duetime.tools.admin.run_rows import cost_given
 from duetime.tools.arguments.arguments import Argument
-from duetime.tools.arguments.filters import STATES, states_of
+from duetime.tools.arguments.filters import WORDS, parts_of
 from duetime.tools.arguments.types import Choice, Text, Whole
 from duetime.tools.definition import TIME
 from pydantic import Field
@@ -166,7 +166,7 @@ def _filter(values: Mapping[str, Any]) -> RunFilter:
         given["min_units"] = float(values["min_units"])
     if "min_cost" in values:
         given["min_cost"] = cost_given(values["min_cost"])
-    return RunFilter(states=states_of(values.get("state")), **given)
+    return RunFilter(**parts_of(values.get("state")), **given)
 
 
 def _bounds(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -194,9 +194,7 @@ def _seconds(span: timedelta | None) -> float | None:
 _LENGTH = Text(60, "a length of time")
 _FILTERS = (
     Argument("task_id", Text(40), "Only runs of this task"),
-    Argument(
-        "state", WordList(tuple(STATES)), "States with commas between, or all that are open or ended", "state='failed'"
-    ),
+    Argument("state", WordList(WORDS), "States with commas between, or all that are open or ended", "state='failed'"),
     Argument("action", Text(100), "Only of tasks with this action"),
     Argument("priority", Choice(tuple(Tier)), "Only of this tier", "priority='high'"),
     Argument("label", Text(60), "Only of tasks with this label"),

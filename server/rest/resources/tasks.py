@@ -19,7 +19,7 @@ from duetime.server.rest.operation import Operation, RestAnswer, RestCall
 from duetime.server.rest.resources.payloads import ExplanationPayload
 from duetime.tools.act_on_task import ACT_ON_TASK
 from duetime.tools.arguments.arguments import Argument
-from duetime.tools.arguments.filters import states_of
+from duetime.tools.arguments.filters import parts_of
 from duetime.tools.arguments.types import Flag, Object, Text
 from duetime.tools.cancel_task import CANCEL_TASK
 from duetime.tools.definition import TASK_ID, Sender
@@ -101,7 +101,7 @@ def list_(call: RestCall) -> RestAnswer:
     """Return a page of tasks."""
     given = call.without("state", "label", "query")
     label, query = call.values.get("label"), call.values.get("query")
-    where = TaskFilter(states_of(call.values.get("state")), label=label, query=query)
+    where = TaskFilter(**parts_of(call.values.get("state")), label=label, query=query)
     page = call.scheduler.list(where, **given, by=call.by)
     return RestAnswer(list_payload(page), cursor=page.cursor)
 

@@ -222,6 +222,10 @@ REASONS: dict[WaitKind, tuple[dict[str, Any], dict[str, Any]]] = {
         {"state": State.SUSPENDED, "summary": "no answer", "wake_at": LATER},
         {"until": LATER, "after": "no answer"},
     ),
+    WaitKind.BLOCKED: (
+        {"state": State.SUSPENDED, "summary": "blocked: no key", "wake_at": LATER},
+        {"until": LATER, "after": "no key"},
+    ),
     WaitKind.START: (asked(status="leased", worker="w1"), {}),
     WaitKind.TIME: (asked(status="delayed", not_before=MS + 240_000), {"until": LATER}),
     WaitKind.TURN: (asked(ahead=3), {}),

@@ -16,6 +16,7 @@ from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import open_store
 from duetime.scheduler.task import State
+from duetime.scheduler.views import Standing
 from duetime.server.protocol.server import INSTRUCTIONS
 from duetime.tools.arguments.filters import states_of
 from duetime.tools.definition import AnyDefinition
@@ -99,12 +100,12 @@ def test_no_more_is_promised_than_is_kept() -> None:
 def test_a_list_can_be_asked_for_all_that_is_open_or_ended_and_for_each_state_that_occurs() -> None:
     states = TOOLS[1].read().schema()["properties"]["state"]["enum"]
 
-    assert states == ["open", "ended", *State]
+    assert states == ["open", "ended", *State, *Standing]
 
 
 @pytest.mark.parametrize(
     ("asked", "shown"),
-    [("blocked", "waiting"), ("held", "ready"), ("parked", "ready"), ("Pending", "open"), ("done", "succeeded")],
+    [("unmet", "unverified"), ("held", "ready"), ("parked", "ready"), ("Pending", "open"), ("done", "succeeded")],
 )
 def test_who_asks_for_another_word_is_told_the_state_that_is_meant(asked: str, shown: str) -> None:
     (wrong,) = TOOLS[1].read().read({"state": asked})[1]

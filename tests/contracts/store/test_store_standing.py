@@ -1,0 +1,72 @@
+"""Filters by how runs stand beside their states: unverified, without what is expected, and blocked."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.history.runs import RunFilter
+from duetime.scheduler.outcomes import Done, Outcome, Wait
+from duetime.scheduler.rules.settlement import Unverified, settle
+from duetime.scheduler.rules.states import blocked_by
+from duetime.scheduler.store import Store
+from duetime.scheduler.task import State
+from duetime.scheduler.views import Standing, TaskFilter, TaskRecord
+from duetime.tools.arguments.filters import parts_of
+
+from tests.builders import TENANT, Clock, added, restarted
+
+UNMET = Unverified("ordered", {}, miss="the result has no `id`")
+BLOCKED = Wait(timedelta(minutes=1), "blocked: no key")
+
+
+def ended(store: Store, record: TaskRecord, outcome: Outcome) -> str:
+    claim = restarted(store, record)
+    store.claims.settle([settle(claim, outcome, now=store.now(), jitter=0.0)])
+    return record.task.id
+
+
+def listed(store: Store, standing: Standing, tenant: str = TENANT) -> list[str]:
+    where = TaskFilter(standing=standing)
+    found, _, counts = store.tasks.page_and_counts(tenant, where, limit=99, most=99)
+    assert sum(counts.by_state.values()) == len(found)
+    assert sum(store.tasks.counts(tenant, where).values()) == len(found)
+    return [each.task.id for each in found]
+
+
+def test_a_task_is_unverified_while_its_last_run_is(store: Store, clock: Clock) -> None:
+    once = ended(store, added(store), UNMET)
+    ended(store, added(store), Done("ordered"))
+    series = added(store, repeat="FREQ=DAILY", title="Sync")
+    ended(store, series, UNMET)
+    assert sorted(listed(store, Standing.UNVERIFIED)) == sorted([once, series.task.id])
+    assert listed(store, Standing.UNVERIFIED, "other") == []
+    clock.forward(days=1)
+    ended(store, series, Done("ordered"))
+    assert listed(store, Standing.UNVERIFIED) == [once]
+    runs = store.run_history.page(TENANT, RunFilter(standing=Standing.UNVERIFIED), limit=9).runs
+    assert {(run.task_id, run.error) for run in runs} == {
+        (once, "the result has no `id`"),
+        (series.task.id, "the result has no `id`"),
+    }
+
+
+def test_a_task_is_blocked_until_it_runs_again(store: Store, clock: Clock) -> None:
+    blocked = ended(store, added(store), BLOCKED)
+    ended(store, added(store), Wait(timedelta(minutes=1), "no answer"))
+    record = store.tasks.get(TENANT, blocked)
+    assert (record.run.state, blocked_by(record.run)) == (State.SUSPENDED, "no key")
+    assert listed(store, Standing.BLOCKED) == [blocked]
+    runs = store.run_history.page(TENANT, RunFilter(standing=Standing.BLOCKED), limit=9).runs
+    assert [run.task_id for run in runs] == [blocked]
+    clock.forward(minutes=2)
+    ended(store, record, Done("ordered"))
+    assert listed(store, Standing.BLOCKED) == []
+
+
+def test_a_standing_is_a_word_of_its_own_in_filters_of_states() -> None:
+    assert parts_of("blocked") == {"states": (), "standing": Standing.BLOCKED}
+    assert parts_of("failed, expired") == {"states": (State.FAILED, State.EXPIRED), "standing": None}
+    with pytest.raises(InvalidArgument, match="unverified stands alone"):
+        parts_of("failed, unverified")
