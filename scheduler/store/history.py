@@ -17,6 +17,7 @@ from duetime.scheduler.store.lists.event_list import FoundEvents
 from duetime.scheduler.store.lists.event_walk import EventKey
 from duetime.scheduler.store.lists.time_buckets import spread
 from duetime.scheduler.store.schema.rows import ATTEMPT
+from duetime.scheduler.store.schema.tables.chains import chain_steps
 from duetime.scheduler.store.schema.tables.tasks import attempts, runs, tasks, tracebacks
 from duetime.scheduler.store.schema.values import to_microseconds
 from duetime.scheduler.store.sql.cursors import Cursors
@@ -116,6 +117,12 @@ class History:
         """Return the tenant of each of these tasks that exists, for change notifications."""
         statement = select(tasks.c.id, tasks.c.tenant).where(tasks.c.id.in_(list(task_ids)))
         return self._database.read(lambda connection: {str(key): owner for key, owner in connection.execute(statement)})
+
+    def chains(self, task_ids: Collection[str]) -> Mapping[str, str]:
+        """Return the chain of those of these tasks that are steps, for change notifications."""
+        statement = select(chain_steps.c.task_id, chain_steps.c.chain_id)
+        of_them = statement.where(chain_steps.c.task_id.in_(list(task_ids)))
+        return self._database.look(lambda connection: {str(key): str(of) for key, of in connection.execute(of_them)})
 
 
 def _attempts(connection: Connection, statement: Select[Any]) -> list[Attempt]:

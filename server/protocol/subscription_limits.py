@@ -26,7 +26,7 @@ MAX_TENANT_STREAMS_COUNT = 200
 """Open streams of one tenant; the SDK serves 1,024 in all."""
 
 _FIXED = frozenset({INBOX, TASK_CARD, TASK_LIST})
-_TASK_ADDRESS = re.compile(rf"{TASK}t_[0-9a-z]{{1,32}}")
+_TASK_ADDRESS = re.compile(rf"{TASK}[ct]_[0-9a-z]{{1,32}}")
 
 
 class SubscriptionLimits:

@@ -12,16 +12,17 @@ from collections import Counter, defaultdict, deque
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import anyio
 from duetime.scheduler.errors import DuetimeError
-from duetime.scheduler.events import Event, EventKind
+from duetime.scheduler.events import Event
 from duetime.scheduler.principal import Principal
 from duetime.server.auth.caller import local_caller
+from duetime.server.protocol.changed_addresses import Events, SubscribedAddress, addresses_of
 from duetime.server.protocol.sdk import connection_of
 from duetime.server.protocol.subscriber_tokens import Holds, SubscriberTokens, local_validity
-from duetime.server.protocol.subscription_limits import INBOX, TASK, SubscriptionLimits
+from duetime.server.protocol.subscription_limits import SubscriptionLimits
 from duetime.tools.threads import cross
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.session import ServerSession
@@ -34,37 +35,13 @@ CHANGE_POLL_INTERVAL_S = 0.5
 NOTIFICATION_TIMEOUT_S = 1.0
 """Seconds that a subscriber has to take a notification."""
 
-_SETTLED = frozenset(
-    {
-        EventKind.SUCCEEDED,
-        EventKind.FAILED,
-        EventKind.EXPIRED,
-        EventKind.ENDED,
-        EventKind.CANCELLED,
-        EventKind.CRASHED,
-    }
-)
 _EVENTS_PER_POLL = 500
 
 log = logging.getLogger(__name__)
 
 
-class Events(Protocol):
-    """The history that subscriptions read: the newest event's id, and the events after one."""
-
-    def latest(self) -> int: ...
-
-    def since(self, event_id: int, *, limit: int = 500) -> list[Event]: ...
-
-    def tenants(self, task_ids: Collection[str]) -> Mapping[str, str]: ...
-
-
 EventSource = Callable[[], Events | None]
 """Returns the history; None before the store is opened, when this process has shown no state that could be old."""
-
-
-SubscribedAddress = tuple[str, str]
-"""A tenant, and what its subscribers call a resource: the inbox has one name for all tenants."""
 
 
 class Subscriptions:
@@ -248,16 +225,10 @@ class Subscriptions:
             self._woken.set()
 
     async def _tell_of(self, events: Sequence[Event]) -> None:
-        """Tell each task once a look, however often it changed: a subscriber reads the newest state anyway."""
-        told = {event.task_id for event in events}
-        read = [task_id for task_id in self._taken() if task_id not in told]  # no event: its outcome was read
-        history = self._history()
-        owners = await cross(history.tenants, read) if history is not None and read else {}
-        addresses = dict.fromkeys((event.tenant, f"{TASK}{event.task_id}") for event in events)
-        addresses |= dict.fromkeys((tenant, f"{TASK}{task_id}") for task_id, tenant in owners.items())
-        addresses |= dict.fromkeys((event.tenant, INBOX) for event in events if event.kind in _SETTLED)
-        addresses |= dict.fromkeys((tenant, INBOX) for tenant in owners.values())
-        await self._tell_subscribers(addresses)
+        """Tell each task and its chain once a look, however often they changed."""
+        history, touched = self._history(), self._taken()
+        if history is not None and (events or touched):
+            await self._tell_subscribers(await cross(addresses_of, history, events, touched))
 
     async def _tell_subscribers(self, addresses: Collection[SubscribedAddress]) -> None:
         if addresses:

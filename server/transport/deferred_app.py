@@ -17,7 +17,7 @@ from duetime.scheduler.nodes.candidacy import Candidacy, Sign
 if TYPE_CHECKING:
     from duetime.scheduler.service.scheduler import Scheduler
     from duetime.server.app import App
-    from duetime.server.protocol.subscriptions import Events
+    from duetime.server.protocol.changed_addresses import Events
 
 OPENING_DELAY_S = 2.0
 """Seconds after which the application opens for a client that has only read lists, so that its first call is quick."""

@@ -153,6 +153,47 @@ async def test_a_change_in_another_process_is_told(elsewhere: Scheduler, connect
     assert f"duetime://tasks/{other}" not in heard.uris
 
 
+async def test_an_approval_is_told_where_it_is_asked_and_where_it_is_answered(
+    elsewhere: Scheduler, connect: Connect, subscribed: Any
+) -> None:
+    task_id = elsewhere.schedule("Pay 90 EUR", when="in 2 hours", approval=True).record.task.id
+    async with subscribed(connect, f"duetime://tasks/{task_id}", "duetime://inbox") as (client, heard):
+        elsewhere.approve(task_id)
+        await heard.until(f"duetime://tasks/{task_id}")
+        await heard.until("duetime://inbox")
+        heard.uris.clear()
+        elsewhere.schedule("Pay 20 EUR", when="in 2 hours", approval=True)
+        await heard.until("duetime://inbox")
+        inbox = await client.read_resource("duetime://inbox")
+    assert "Pay 20 EUR" in inbox.contents[0].text
+
+
+async def test_an_event_that_is_sent_is_told_to_who_looks_at_the_task_that_waited(
+    elsewhere: Scheduler, connect: Connect, subscribed: Any
+) -> None:
+    waits: Any = {"event": "paid", "timeout": "2 days"}
+    task_id = elsewhere.schedule("Ship", when="in 2 hours", wait_for=waits).record.task.id
+    async with subscribed(connect, f"duetime://tasks/{task_id}") as (_, heard):
+        elsewhere.send_event("paid")
+        await heard.until(f"duetime://tasks/{task_id}")
+
+
+async def test_a_chain_is_told_of_when_one_of_its_steps_has_changed(
+    elsewhere: Scheduler, connect: Connect, subscribed: Any
+) -> None:
+    steps: Any = [{"name": "fetch", "when": "in 1 hour"}, {"name": "report", "after": ["fetch"], "when": "in 1 hour"}]
+    chain = elsewhere.schedule("Book", steps=steps).chain
+    other = elsewhere.schedule("Other", steps=steps).chain
+    assert chain
+    assert other
+    async with subscribed(connect, f"duetime://tasks/{chain.id}", f"duetime://tasks/{other.id}") as (client, heard):
+        elsewhere.reschedule(chain.steps[0].task_id, when="in 3 hours")
+        await heard.until(f"duetime://tasks/{chain.id}")
+        read = await client.read_resource(f"duetime://tasks/{chain.id}")
+    assert '"chain"' in read.contents[0].text
+    assert f"duetime://tasks/{other.id}" not in heard.uris
+
+
 async def test_whoever_left_is_forgotten_and_nobody_looks_any_more(database: str) -> None:
     store = open_store(database, synchronous="OFF")
     changes = Subscriptions(lambda: store.history)
@@ -235,6 +276,10 @@ class Scripted:
 
     def tenants(self, task_ids: Collection[str]) -> Mapping[str, str]:
         return dict.fromkeys(task_ids, "local")
+
+    def chains(self, task_ids: Collection[str]) -> Mapping[str, str]:
+        assert task_ids
+        return {}
 
 
 def event(number: int, task_id: str, kind: EventKind = EventKind.RESCHEDULED, tenant: str = "local") -> Event:

@@ -1,0 +1,57 @@
+"""The addresses whose subscribers hear of changes: the task's, that of its chain, and the inbox."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Protocol
+
+from duetime.scheduler.events import Event, EventKind
+from duetime.scheduler.task import State
+from duetime.server.protocol.subscription_limits import INBOX, TASK
+
+SubscribedAddress = tuple[str, str]
+"""A tenant, and what its subscribers call a resource: the inbox has one name for all tenants."""
+
+_SETTLED = frozenset(
+    {
+        EventKind.SUCCEEDED,
+        EventKind.FAILED,
+        EventKind.EXPIRED,
+        EventKind.ENDED,
+        EventKind.CANCELLED,
+        EventKind.CRASHED,
+        EventKind.APPROVED,
+        EventKind.REJECTED,
+    }
+)
+_ASKING = frozenset({State.WAITING, State.SUSPENDED})
+"""States of runs that may ask the user, whose inbox has the question."""
+
+
+class Events(Protocol):
+    """The history that subscriptions read: the newest event's id, the events after one, and whose tasks these are."""
+
+    def latest(self) -> int: ...
+
+    def since(self, event_id: int, *, limit: int = 500) -> list[Event]: ...
+
+    def tenants(self, task_ids: Collection[str]) -> Mapping[str, str]: ...
+
+    def chains(self, task_ids: Collection[str]) -> Mapping[str, str]: ...
+
+
+def addresses_of(history: Events, events: Sequence[Event], touched: Sequence[str]) -> list[SubscribedAddress]:
+    """Return what changed, each once: a subscriber reads the newest state anyway. Of `touched` outcomes were read."""
+    told = {event.task_id: event.tenant for event in events}
+    read = [task_id for task_id in touched if task_id not in told]
+    owners = history.tenants(read) if read else {}
+    tenants = {**told, **owners}
+    chains = history.chains(tenants) if tenants else {}
+    found = [(tenant, f"{TASK}{task_id}") for task_id, tenant in tenants.items()]
+    found += [(tenants[task_id], f"{TASK}{chain_id}") for task_id, chain_id in chains.items()]
+    found += [(event.tenant, INBOX) for event in events if _is_in_inbox(event)]
+    return list(dict.fromkeys([*found, *((tenant, INBOX) for tenant in owners.values())]))
+
+
+def _is_in_inbox(event: Event) -> bool:
+    return event.kind in _SETTLED or event.to_state in _ASKING
