@@ -60,6 +60,8 @@ class NoteKind(StrEnum):
     ALREADY_CANCELLED = "already_cancelled"
     SAME_TITLE_AND_TIME = "same_title_and_time"
     ALSO_RUNS = "also_runs"
+    BLOCKED_NOW = "blocked_now"
+    CHECKED_LATER = "checked_later"
     MADE_BY_FAILURE = "made_by_failure"
     FAILURE_MADE = "failure_made"
     DRY_RUN = "dry_run"

@@ -26,6 +26,7 @@ from duetime.scheduler.request import (
 )
 from duetime.scheduler.runtime import failpoints
 from duetime.scheduler.runtime.traces import NO_TRACING, SchedulingSpan, Tracing
+from duetime.scheduler.service.early_check import EarlyChecks
 from duetime.scheduler.service.signals import SignalService
 from duetime.scheduler.signal.signal import KeptWait
 from duetime.scheduler.store import Store
@@ -56,6 +57,7 @@ class Scheduler(SignalService):
     ) -> None:
         super().__init__(store, planner, explainer=explainer, recall=recall, on_change=on_change, via=via)
         self._fast_path = fast_path
+        self._early = EarlyChecks(store, planner)
         self._quotas = quotas
         self._tracing = tracing
 
@@ -80,6 +82,7 @@ class Scheduler(SignalService):
         planned = self._planned(request, by, now)
         if isinstance(planned, TaskRecord):
             return view_of(planned, now, created=False, warnings=(repeats(planned),))
+        [planned] = self._early.checked([planned], now)
         if request.dry_run:
             tried = TaskRecord(planned.task, planned.run)
             facts = RunFacts(awaited=KeptWait(planned.wait)) if planned.wait else None
@@ -109,6 +112,7 @@ class Scheduler(SignalService):
                 raise
             found = self._store.chains.get(by.tenant, step.id)
             return chain_view(found, now, created=False, warnings=(repeats(made),))
+        plan = plan.with_plans(self._early.checked([each for _, each in plan.steps], now))
         if request.dry_run:
             return chain_view(plan.tried(), now, warnings=plan.warnings)
         self._quotas.admit(self._store.tasks, by.tenant, plan.plans, now)
@@ -139,7 +143,7 @@ class Scheduler(SignalService):
     def schedule_many(self, requests: Sequence[Request], *, by: Principal = LOCAL) -> list[TaskView]:
         """Store several tasks in one transaction: all of them, or none when one is wrong."""
         now, beside = self._store.now(), new_task_id()
-        planned = [self._planned(request, by, now, beside) for request in requests]
+        planned = self._checked([self._planned(request, by, now, beside) for request in requests], now)
         told = by.acting(self._via)
         new = [plan.new_task(plan.task, **told) for plan in planned if isinstance(plan, Plan)]
         self._quotas.admit(self._store.tasks, by.tenant, new, now)
@@ -150,6 +154,10 @@ class Scheduler(SignalService):
         added = [next(stored) if isinstance(plan, Plan) else Added(plan, created=False) for plan in planned]
         self._on_change([each.record.task.id for each in added if each.created])
         return [self._view_of_added(each, plan, now) for each, plan in zip(added, planned, strict=True)]
+
+    def _checked(self, planned: Sequence[Plan | TaskRecord], now: datetime) -> list[Plan | TaskRecord]:
+        checked = iter(self._early.checked([plan for plan in planned if isinstance(plan, Plan)], now))
+        return [next(checked) if isinstance(plan, Plan) else plan for plan in planned]
 
     def _view_of_added(self, added: Added, plan: Plan | TaskRecord, now: datetime) -> TaskView:
         said, others = (plan.warnings, plan.other_actions) if isinstance(plan, Plan) else ((), ())

@@ -82,7 +82,8 @@ class Executor:
         context = self._context(held, lambda call: call())
         with secrets_masked(), attempt_context(held.name, held.log.keep):
             wait = missing(handler, context, payload, run.started_at or self._store.now())
-        if wait is not None and is_blocked(wait.reason) and not is_blocked(run.summary):
+        known = run.attempt > 1 and is_blocked(run.summary)  # before its first attempt the answer to a call said it
+        if wait is not None and is_blocked(wait.reason) and not known:
             self._alert(held.claim, wait.reason)
         return wait
 

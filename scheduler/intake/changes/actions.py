@@ -129,7 +129,7 @@ def _as_before(run: Run, last: LastChange, earliest: datetime) -> Run:
     fields = {name: last.run[name] for name in _OF_ITS_TIME if name in last.run}
     if last.left is not None:
         fields = {name: getattr(last.left, name) for name in _OF_ITS_TIME}
-    found = replace(run, **fields)
+    found = replace(run, **fields, summary=last.run.get("summary", run.summary))
     kept = run.wake_at if last.left is None else None  # of a skipped run, not that of the one after it
     due = last.run.get("wake_at", kept) or found.scheduled_for
     waits = State.SCHEDULED if run.state is State.READY else run.state

@@ -10,7 +10,7 @@ from typing import Any
 from duetime.scheduler import remedies
 from duetime.scheduler.errors import InvalidArgument, Refused
 from duetime.scheduler.events import EventKind
-from duetime.scheduler.intake.changes.terms import late_for_the_attempt, promised
+from duetime.scheduler.intake.changes.terms import late_for_the_attempt, promised, unblocked
 from duetime.scheduler.intake.changes.urgency import demand_step
 from duetime.scheduler.intake.instants import resolve_moment
 from duetime.scheduler.intake.planner import Planner
@@ -69,7 +69,8 @@ def decide_reschedule(
             example="when='tomorrow 9am'",
         )
     task = promised(_described(record.task, asked, planner), asked, planner, now)
-    change, timed = _timing_step(record, Change(task, record.run, kind=EventKind.RESCHEDULED), asked, planner, now)
+    run = unblocked(record.run) if task.payload != record.task.payload else record.run
+    change, timed = _timing_step(record, Change(task, run, kind=EventKind.RESCHEDULED), asked, planner, now)
     change, demanded = demand_step(record, change, asked, planner, now)
     said = (*as_assumed(timed), *demanded, *late_for_the_attempt(record, task, asked))
     change = _skip_step(record, _pause_step(record, change, asked, now), asked, now)

@@ -10,7 +10,8 @@ from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.intake.validation import ProblemCollector
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.request import Reschedule
-from duetime.scheduler.task import State, Task
+from duetime.scheduler.rules.states import blocked_by
+from duetime.scheduler.task import Run, State, Task
 from duetime.scheduler.translatable import NoteKind, Translatable
 from duetime.scheduler.views import TaskRecord
 
@@ -34,6 +35,11 @@ def promised(task: Task, asked: Reschedule, planner: Planner, now: datetime) -> 
         raise problems.error()
     expect = task.expect if asked.expect is None else asked.expect
     return replace(task, expect=expect, on_failure=task.on_failure if on_failure is None else on_failure)
+
+
+def unblocked(run: Run) -> Run:
+    """Return a run that has another payload now: what it missed with the old one is not known of it."""
+    return replace(run, summary=None) if run.state is State.SCHEDULED and blocked_by(run) else run
 
 
 def late_for_the_attempt(record: TaskRecord, task: Task, asked: Reschedule) -> tuple[str, ...]:

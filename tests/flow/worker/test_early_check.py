@@ -1,0 +1,163 @@
+"""Preflight when scheduled: what is missing is said in the answer, and the task is stored as blocked, not refused."""
+
+from __future__ import annotations
+
+import threading
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from duetime.scheduler.dispatch.dispatcher import Dispatcher
+from duetime.scheduler.handlers import Context, Handlers, handler, reminder
+from duetime.scheduler.intake.planner import Planner
+from duetime.scheduler.outcomes import Done
+from duetime.scheduler.principal import Principal
+from duetime.scheduler.queue.memory.queue import MemoryQueue
+from duetime.scheduler.service.early_check import BLOCKED_NOW, CHECKED_LATER, EarlyChecks
+from duetime.scheduler.service.scheduler import Scheduler
+from duetime.scheduler.store import Store
+from duetime.scheduler.task import State
+from duetime.scheduler.views import Standing, TaskFilter, TaskView
+from duetime.scheduler.worker.worker import Worker, WorkerOptions
+from duetime.widgets.payload import list_payload, task_payload
+from duetime.widgets.text.list_text import list_text
+from duetime.widgets.text.task_text import task_text
+from pydantic import BaseModel
+
+from tests.builders import TENANT, Clock
+from tests.flow.waiting import eventually
+
+ALICE = Principal(TENANT, "alice")
+MISSING = "no certificate in /etc/bank"
+
+
+class Bank:
+    """A scheduler whose action needs something that may be missing."""
+
+    def __init__(self, store: Store) -> None:
+        self.missing: str | None = MISSING
+        self.fault: Exception | None = None
+        self.looks = 0
+
+        def check(_ctx: Context) -> str | None:
+            self.looks += 1
+            if self.fault:
+                raise self.fault
+            return self.missing
+
+        @handler("transfer", preflight=check)
+        def transfer(_ctx: Context) -> Done:
+            """Transfer money."""
+            return Done("transferred")
+
+        self.store, self.handlers = store, Handlers([transfer, reminder])
+        self.scheduler = Scheduler(store, Planner(self.handlers, "UTC"))
+
+    def schedule(self, **more: Any) -> TaskView:
+        given = {"when": "in 1 hour", **more}
+        return self.scheduler.schedule("Pay rent", action="transfer", by=ALICE, **given)
+
+
+@pytest.fixture
+def bank(store: Store) -> Bank:
+    return Bank(store)
+
+
+def test_what_is_missing_is_said_in_the_answer_and_the_task_is_stored_as_blocked(bank: Bank) -> None:
+    view = bank.schedule()
+    assert (view.created, view.warnings) == (True, (BLOCKED_NOW,))
+    assert view.waiting_for == (f"blocked: {MISSING}",)
+    task_id, run = view.record.task.id, view.record.run
+    assert run.state is State.SCHEDULED
+    payload = task_payload(bank.scheduler.get(task_id, by=ALICE))
+    assert payload.blocked
+    assert f"Blocked: «{MISSING}»." in task_text(payload)
+    assert task_text(payload).startswith("The task is blocked ")
+    assert bank.scheduler.explain(task_id, by=ALICE)[1][0] == f"blocked: {MISSING}"
+    page = bank.scheduler.list(TaskFilter(standing=Standing.BLOCKED), by=ALICE)
+    assert [row.blocked for row in list_payload(page).tasks] == [True]
+    assert " blocked " in list_text(page)
+
+
+def test_at_its_time_it_runs_when_that_was_mended_and_its_user_is_told_when_not(
+    bank: Bank, store: Store, clock: Clock
+) -> None:
+    mended, missed = bank.schedule().record.task.id, bank.schedule(when="in 2 hours").record.task.id
+    queue = MemoryQueue(lambda: clock().timestamp() * 1000)
+    worker = Worker(store, queue, bank.handlers, WorkerOptions("w", threads=1))
+    worker.start()
+
+    def stands(task_id: str, state: State) -> bool:
+        Dispatcher(store, queue).step()
+        return store.tasks.get(TENANT, task_id).run.state is state
+
+    bank.missing = None
+    clock.forward(hours=1)
+    eventually(lambda: stands(mended, State.SUCCEEDED), "the transfer")
+    assert bank.scheduler.list(TaskFilter(standing=Standing.BLOCKED), by=ALICE).views[0].record.task.id == missed
+    bank.missing = MISSING
+    clock.forward(hours=1)
+    eventually(lambda: stands(missed, State.SUSPENDED), "the check")
+    found = [each.record.task.title for each in bank.scheduler.list(TaskFilter(action="reminder"), by=ALICE).views]
+    assert found == ["Blocked: Pay rent"]
+    worker.stop(timedelta(0))
+
+
+def test_a_fault_that_may_pass_blocks_nothing_and_is_said(bank: Bank) -> None:
+    bank.fault = ConnectionError("no route")
+    view = bank.schedule()
+    assert (view.warnings, view.waiting_for) == ((CHECKED_LATER,), ())
+
+
+def test_a_check_that_hangs_keeps_no_caller(store: Store) -> None:
+    release = threading.Event()
+
+    @handler("hang", preflight=lambda _ctx: str(release.wait(30)))
+    def hang(_ctx: Context) -> Done:
+        """Hang."""
+        return Done()
+
+    planner = Planner(Handlers([hang]), "UTC")
+    scheduler = Scheduler(store, planner)
+    scheduler._early = EarlyChecks(store, planner, limit_s=0.01)
+    view = scheduler.schedule("Hang", action="hang", when="in 1 hour", by=ALICE)
+    release.set()
+    assert view.warnings == (CHECKED_LATER,)
+
+
+def test_what_has_all_that_it_needs_and_what_needs_nothing_is_scheduled_without_a_word(bank: Bank) -> None:
+    bank.missing = None
+    assert bank.schedule().warnings == ()
+    assert bank.looks == 1
+    assert bank.scheduler.schedule("Call", when="in 1 hour", by=ALICE).warnings == ()
+    assert bank.looks == 1
+
+
+def test_dry_runs_steps_and_several_tasks_are_checked_too(bank: Bank) -> None:
+    assert bank.schedule(dry_run=True).warnings == (BLOCKED_NOW,)
+    steps = [{"name": "pay", "action": "transfer"}, {"name": "tell", "after": ["pay"]}]
+    chain = bank.scheduler.schedule("Rent", steps=steps, when="in 1 hour", by=ALICE)  # type: ignore[arg-type]  # plain
+    assert BLOCKED_NOW in chain.warnings
+    page = bank.scheduler.list(TaskFilter(standing=Standing.BLOCKED), by=ALICE)
+    assert [view.record.task.title for view in page.views] == ["Rent: pay"]
+
+
+def test_another_payload_is_not_blocked_by_what_the_old_one_missed(store: Store) -> None:
+    class Account(BaseModel):
+        iban: str
+
+    def check(_ctx: Context, payload: Account) -> str | None:
+        return None if payload.iban else "no account"
+
+    @handler("transfer", payload=Account, preflight=check)
+    def transfer(_ctx: Context, _payload: Account) -> Done:
+        """Transfer money."""
+        return Done()
+
+    scheduler = Scheduler(store, Planner(Handlers([transfer]), "UTC"))
+    view = scheduler.schedule("Rent", action="transfer", payload={"iban": ""}, when="in 1 hour", by=ALICE)
+    assert view.waiting_for == ("blocked: no account",)
+    changed = scheduler.reschedule(view.record.task.id, payload={"iban": "DE02"}, by=ALICE)
+    assert changed.waiting_for == ()
+    undone = scheduler.act(view.record.task.id, "undo", undo=f"u_{changed.record.task.revision}", by=ALICE)
+    assert undone.waiting_for == ("blocked: no account",)
