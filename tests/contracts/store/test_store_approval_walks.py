@@ -1,7 +1,11 @@
-"""Any sequence of answers, deadlines, cancels, undos and runs leaves an approval as a small model says."""
+"""Any sequence of answers, deadlines, cancels, undos and runs leaves an approval as a small model says.
+
+`APPROVAL_WALKS=3000` asks for more walks, `WALK_FIRST_SEED` for others. The seed is part of each test's name.
+"""
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -21,6 +25,8 @@ from duetime.scheduler.views import TaskRecord
 from tests.builders import NOON, TENANT, Clock, a_task, message, restarted, settlement
 
 APPROVE, REJECT = ApprovalAnswer
+WALKS = int(os.environ.get("APPROVAL_WALKS", "6"))
+FIRST_SEED = int(os.environ.get("WALK_FIRST_SEED", "0"))
 STEPS_COUNT = 40
 UNDO_S = 35
 """Seconds for which an undo is taken, with those of a late click."""
@@ -136,7 +142,7 @@ def _accepted(step: Callable[[], None]) -> bool:
     return True
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + WALKS))
 def test_a_walk_ends_where_the_model_says(store: Store, clock: Clock, seed: int) -> None:
     draw = random.Random(seed)
     default = draw.choice([APPROVE, REJECT])
