@@ -73,7 +73,8 @@ class LastChange:
     """The change that made a task's present revision, as its events have it.
 
     `task` and `run` are the fields that it changed, as they were. It made `current` the current run, in place of `left`
-    where that is another one; `began` and `cancelled` are side runs.
+    where that is another one, which had ended before unless the change `skipped` it; `began` and `cancelled` are side
+    runs.
     """
 
     at: datetime
@@ -83,6 +84,7 @@ class LastChange:
     left: Run | None = None
     began: tuple[str, ...] = ()
     cancelled: tuple[Run, ...] = ()
+    skipped: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from duetime.scheduler.queue import Finish
 from duetime.scheduler.queue.memory.queue import MemoryQueue
 from duetime.scheduler.rules.settlement import settle
 from duetime.scheduler.rules.states import OPEN
-from duetime.scheduler.run_records import Claim, Start, Verdict
+from duetime.scheduler.run_records import Claim, ReadyRun, Start, Verdict
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import RetryPolicy
@@ -44,10 +44,15 @@ class House:
         self.store, self.clock = store, clock
         self.queue = MemoryQueue(lambda: clock().timestamp() * 1000)
         self.dispatcher = Dispatcher(store, self.queue)
-        planner = Planner(
-            Handlers.load(entry_points=False), "UTC", channels=Channels(), minimum_interval=timedelta(seconds=1)
+        self.planner = Planner(
+            Handlers.load(entry_points=False),
+            "UTC",
+            channels=Channels(),
+            minimum_interval=timedelta(seconds=1),
+            upstreams=store.dependencies.known,
         )
-        self.scheduler = Scheduler(store, planner, recall=self._recall)
+        self.scheduler = Scheduler(store, self.planner, recall=self._recall)
+        store.dependencies.listen_for_urgency(self.dispatcher.rescore)
 
     def _recall(self, run_ids: Sequence[str]) -> None:
         for run_id in run_ids:
@@ -93,6 +98,20 @@ class House:
 
     def _reloaded(self, claim: Claim) -> Claim:
         return renewed(claim, self.store.tasks.get(claim.run.tenant, claim.run.task_id))
+
+    def release(self, claim: Claim) -> None:
+        """Give back what an attempt held that was ended otherwise."""
+        self.queue.finish("w", [Finish(claim.run.id, claim.token)])
+
+    def place(self, run_id: str) -> float:
+        """Return the place of a ready run in the queue."""
+        entry = self.queue._state._here(run_id)
+        assert entry is not None, "it is ready, and not in the queue"
+        return entry.key
+
+    def place_of(self, ready: ReadyRun) -> float:
+        """Return the place that a ready run should have by now."""
+        return self.dispatcher._placement.key(ready)
 
     def next_wake(self) -> datetime | None:
         return self.store.claims.next_times().first()

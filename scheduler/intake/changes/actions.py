@@ -105,7 +105,7 @@ def undo_change(
         return _of_task_alone(record, was, last)
     if run.id != last.current or not rests:
         raise _not_undone(task, f"{task.id} has run since, so that change stays.")
-    if last.left is not None and last.left.state is not State.SKIPPED:
+    if last.left is not None and not last.skipped:
         gone = replace(run, state=State.CANCELLED, wake_at=None, ended_at=now)
         return Change(was, gone, restored=last.left, kind=kind)
     return Change(was, _as_before(run, last, was.created_at if was.paused else now), kind=kind)
@@ -132,6 +132,8 @@ def _as_before(run: Run, last: LastChange, earliest: datetime) -> Run:
     found = replace(run, **fields, summary=last.run.get("summary", run.summary))
     kept = run.wake_at if last.left is None else None  # of a skipped run, not that of the one after it
     due = last.run.get("wake_at", kept) or found.scheduled_for
+    if last.run.get("state") is State.WAITING:
+        return replace(found, state=State.WAITING, wake_at=None)
     waits = State.SCHEDULED if run.state is State.READY else run.state
     return replace(found, state=waits, wake_at=max(due, earliest))
 

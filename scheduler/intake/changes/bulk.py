@@ -61,7 +61,7 @@ def decision_of(
             return Change(record.task, record.run)
         return changes.pause(record) if verb is BulkVerb.PAUSE else changes.resume(record, now)
 
-    return BulkDecision(verb, _KINDS[verb], decide, lambda found: undo_of(found, now))
+    return BulkDecision(verb, _KINDS[verb], decide, lambda found: undo_of(verb, found, now))
 
 
 def chain_move(to: Moment | None, due: datetime, zone: str, planner: Planner, now: datetime) -> BulkDecision:
@@ -75,7 +75,7 @@ def chain_move(to: Moment | None, due: datetime, zone: str, planner: Planner, no
         own = max(record.run.scheduled_for + (start - due), start)
         return decide_reschedule(record, Reschedule(when=own), planner, now)[0]
 
-    return BulkDecision(BulkVerb.MOVE, _KINDS[BulkVerb.MOVE], decide, lambda found: undo_of(found, now))
+    return BulkDecision(BulkVerb.MOVE, _KINDS[BulkVerb.MOVE], decide, lambda found: undo_of(BulkVerb.MOVE, found, now))
 
 
 def _replayed(record: TaskRecord, now: datetime, spent: Collection[str]) -> Change:
@@ -103,11 +103,12 @@ def _cancelled(record: TaskRecord, now: datetime) -> Change:
     return changes.cancel(record, now)
 
 
-def undo_of(found: TaskRecord, now: datetime) -> str | None:
-    """Return what takes the change back that made a task what it is; None where it runs and is to stop."""
+def undo_of(verb: BulkVerb, found: TaskRecord, now: datetime) -> str | None:
+    """Return what takes the change back that made a task what it is; None where it runs and is asked to stop."""
     if found.run.state is State.CANCELLED:
         return changes.undo_token(found.run, now)
-    return None if found.run.cancel_requested else change_token(found.task)
+    stops = verb is BulkVerb.CANCEL and found.run.cancel_requested
+    return None if stops else change_token(found.task)
 
 
 def undo_decision(tokens: dict[str, str], now: datetime, window: timedelta) -> BulkDecision:

@@ -8,8 +8,9 @@ from typing import TypeVar
 
 from duetime.scheduler.chain.dependency import Upstream
 from duetime.scheduler.run_records import Failure, Waiter
+from duetime.scheduler.store.chains import overlooked
 from duetime.scheduler.store.database.database import Database, Stored
-from duetime.scheduler.store.statements import dependants, links, read, waiters
+from duetime.scheduler.store.statements import links, read, waiters
 from duetime.scheduler.store.statements.endings import follow_ups
 from duetime.scheduler.task import Json
 from duetime.scheduler.views import TaskRecord
@@ -71,7 +72,7 @@ class Dependencies:
 
     def repair(self, *, limit: int) -> int:
         """Go on after ends of at most `limit` tasks that were not followed up; return how many there were."""
-        return self.ending(lambda connection: dependants.repair(connection, limit, self._now()))
+        return self.ending(lambda connection: overlooked.repair(connection, limit, self._now()))
 
     def ending(self, work: Callable[[Connection], T], *, doubtful: bool = False, stored: Stored[T] | None = None) -> T:
         """Run `work`, which ends runs or changes who waits, in one transaction, and tell what follows from it."""

@@ -17,11 +17,12 @@ from duetime.scheduler.store.schema.tables.tasks import labels, runs, tasks
 from duetime.scheduler.store.statements import add, event_log, links, read, ready_runs, side_runs
 from duetime.scheduler.store.statements.approvals import questions
 from duetime.scheduler.store.statements.endings import letters as dead_letters
+from duetime.scheduler.store.statements.endings import places
 from duetime.scheduler.store.statements.event_log import FOLLOWED, TASK_DEADLINE
 from duetime.scheduler.store.statements.signals import run_waits
 from duetime.scheduler.task import Json, RepeatPolicy, RetryPolicy, Run, State, Task
 from duetime.scheduler.views import TaskRecord
-from sqlalchemy import Connection, delete, func, insert, select, update
+from sqlalchemy import Connection, delete, insert, select, update
 
 _UNTOLD = frozenset({"id", "task_id", "tenant", "current", "revision", "updated_at", "failed_before", "repeats"})
 _TIMES = frozenset({"wake_at", "first_ready_at", "started_at", "ended_at", "drop_at"})
@@ -93,9 +94,16 @@ def apply(
     entries += [_begun(connection, each, task, told) for each in _beginning_beside(connection, old, change, told)]
     ready_runs.follow_pause(connection, record.task, task)
     event_log.append(connection, entries + side_runs.entries(moves, task, actor=actor, reason=reason, via=via))
+    _follow_approval(connection, task, (old, run, next_run), now)
     links.follow_change(connection, old, run, current, now)
     dead_letters.follow_change(connection, record, current, change, now)
-    _follow_approval(connection, task, (old, run, next_run), now)
+    return _as_it_is(connection, record, task, run, current)
+
+
+def _as_it_is(connection: Connection, record: TaskRecord, task: Task, run: Run, current: Run) -> TaskRecord:
+    """Return the task after its change: what a run waits for may have let it go already, or ended it."""
+    if current.state is State.WAITING:
+        return read.record(connection, task.tenant, task.id)
     ended = run if read.ran(run) else record.last_run
     return TaskRecord(task, current, ended, record.deliveries, read.beside(connection, [task]).get(task.id, ()))
 
@@ -111,7 +119,7 @@ def _runs_of(
         next_run = questions.held_back(connection, old, next_run, now)
     if kind not in _TAKEN_BACK:
         return run, next_run
-    return links.held_back(connection, run), next_run and links.held_back(connection, next_run)
+    return run, next_run and links.held_back(connection, old, next_run)
 
 
 def _follow_approval(connection: Connection, task: Task, change: tuple[Run, Run, Run | None], now: datetime) -> None:
@@ -154,10 +162,8 @@ def _beside(change: Change) -> bool:
 
 
 def _placed(connection: Connection, run: Run) -> Run:
-    """Return the run with a free generation, as an earlier run (skipped, cancelled) may have the same time."""
-    at_the_time = (runs.c.task_id == run.task_id, runs.c.scheduled_for == run.scheduled_for, runs.c.id != run.id)
-    taken = connection.scalar(select(func.max(runs.c.generation)).where(*at_the_time))
-    return run if taken is None or taken < run.generation else replace(run, generation=taken + 1)
+    [found] = places.placed(connection, [run])
+    return found
 
 
 def check_legal(old: Run, run: Run, next_run: Run | None) -> None:

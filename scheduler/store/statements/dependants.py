@@ -2,7 +2,7 @@
 
 An end closes the dependencies on its task. Then each waiting run is judged by all of its own, behind the lock of its
 task, so that of two upstreams that end at once the second one sees the first. What ends by that is followed in turn.
-One transaction closes 1,000 dependencies at most; `repair` goes on where more were left.
+One transaction closes 1,000 dependencies at most; `overlooked` finds where more were left.
 """
 
 from __future__ import annotations
@@ -25,19 +25,16 @@ from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.dialects import dialect_of
 from duetime.scheduler.store.schema.rows import CURRENT, task_and_run
 from duetime.scheduler.store.schema.tables.chains import dependencies
-from duetime.scheduler.store.schema.tables.signals import signal_waits
 from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.store.sql.batch import Batch
 from duetime.scheduler.store.sql.locks import exactly
 from duetime.scheduler.store.statements import event_log, read, waiters
 from duetime.scheduler.store.statements.approvals import questions
-from duetime.scheduler.store.statements.endings import endings, generations
+from duetime.scheduler.store.statements.endings import endings, generations, places
 from duetime.scheduler.store.statements.endings.claimed import AttemptEnd, not_started
 from duetime.scheduler.store.statements.endings.follow_ups import FREED
 from duetime.scheduler.store.statements.read import TASK_AND_RUN
-from duetime.scheduler.store.statements.ready_runs import ACTIVE
 from duetime.scheduler.store.statements.signals import kept_waits
-from duetime.scheduler.store.statements.signals.kept_waits import OPEN as NO_SIGNAL
 from duetime.scheduler.store.statements.waiters import OPEN
 from duetime.scheduler.task import Json, Run, State, Task
 from sqlalchemy import BindParameter, Connection, bindparam, null, select, true, update
@@ -89,6 +86,7 @@ _FREE = Batch(
         listed_at=bindparam("due"),
         deadline=bindparam("by"),
         drop_at=bindparam("drop"),
+        generation=bindparam("free"),
     )
 )
 _END = Batch(
@@ -107,21 +105,6 @@ _ENDED_BY = Batch(
     update(dependencies)
     .where(dependencies.c.task_id == bindparam("of_task"), dependencies.c.upstream_id == bindparam("on_task"))
     .values(ended_run=bindparam("of_run"))
-)
-_OVERLOOKED = (
-    select(dependencies.c.upstream_id, runs.c.state)
-    .outerjoin_from(dependencies, runs, (runs.c.task_id == dependencies.c.upstream_id) & CURRENT)
-    .where(OPEN, runs.c.ended_at.is_not(None) | runs.c.id.is_(None))
-    .distinct()
-    .limit(bindparam("most"))
-)
-_FREE_ALREADY = (
-    select(runs.c.task_id)
-    .where(ACTIVE, runs.c.state == State.WAITING, CURRENT)
-    .where(~select(dependencies.c.task_id).where(dependencies.c.task_id == runs.c.task_id, OPEN).exists())
-    .where(~questions.UNANSWERED)
-    .where(~select(signal_waits.c.task_id).where(signal_waits.c.waiter_id == runs.c.task_id, NO_SIGNAL).exists())
-    .limit(bindparam("most"))
 )
 
 
@@ -180,18 +163,6 @@ def _judged(row: Any, links: Sequence[DependencyLink], awaited: KeptWait | None,
     return _Judged(task, run, row.followed, judge(links, awaited, asked=run.id in asked), early)
 
 
-def repair(connection: Connection, limit: int, now: datetime) -> int:
-    """Go on after ends that older code, a cut or a repair by hand left without; return how many tasks that concerned.
-
-    A task that is there no more counts as cancelled.
-    """
-    overlooked = connection.execute(_OVERLOOKED, {"most": limit}).all()
-    follow(connection, {row.upstream_id: row.state or State.CANCELLED for row in overlooked}, now)
-    decided = list(connection.execute(_FREE_ALREADY, {"most": limit}).scalars())
-    follow(connection, settle_waiting(connection, decided, now), now)
-    return len(overlooked) + len(decided)
-
-
 def _close(connection: Connection, ends: Ends, now: datetime, most: int) -> list[dict[str, Any]]:
     found = connection.execute(_OPEN_ON, {"task_ids": sorted(ends), "most": most}).all()
     results = _results(connection, found, ends)
@@ -223,11 +194,21 @@ def _links(connection: Connection, task_ids: Sequence[str]) -> dict[str, list[De
 
 def _free(connection: Connection, freeing: Sequence[_Judged], now: datetime, why: str | None) -> None:
     """Let runs go at their time, but now at the earliest: then they are due, and so their own deadline counts."""
-    moved = [(each, _due(each, now)) for each in freeing]
-    rows = [{"run_id": run.id, "due": run.scheduled_for, "by": run.deadline, "drop": run.drop_at} for _, run in moved]
+    due = [_due(each, now) for each in freeing]
+    later = {run.id: run for run in places.placed(connection, [run for run in due if not _is_first(run)])}
+    moved = [(each, later.get(run.id, run)) for each, run in zip(freeing, due, strict=True)]
+    rows = [
+        {"run_id": run.id, "due": run.scheduled_for, "by": run.deadline, "drop": run.drop_at, "free": run.generation}
+        for _, run in moved
+    ]
     exactly(len(rows), _FREE.run(connection, rows))
     event_log.append(connection, [_unblocked(each, run, now, why) for each, run in moved])
     connection.info.get(FREED, []).extend(each.task.id for each in freeing)
+
+
+def _is_first(run: Run) -> bool:
+    """Whether no run of its task can have been before it."""
+    return run.generation == run.number == 1
 
 
 def _due(each: _Judged, now: datetime) -> Run:

@@ -169,6 +169,7 @@ def _change_of(found: Sequence[Event], before: Mapping[str, Any], touched: Mappi
         left=touched.get(first if following else before.get(FOLLOWED, "")),
         began=tuple(event.run_id or "" for event in beside if event.from_state is None),
         cancelled=tuple(touched[event.run_id or ""] for event in beside if event.to_state is State.CANCELLED),
+        skipped=bool(following and touched[first].state is State.SKIPPED),
     )
 
 

@@ -5,7 +5,7 @@ So are waits for signals, as far as tasks have them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from graphlib import TopologicalSorter
@@ -21,11 +21,12 @@ from duetime.scheduler.rules.states import TERMINAL, check_move
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.schema.rows import CURRENT, NEW_RUN_VALUES, new_run_values, task_and_run
 from duetime.scheduler.store.schema.tables.chains import chain_steps, dependencies
+from duetime.scheduler.store.schema.tables.events import events
 from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.store.sql.batch import Batch
 from duetime.scheduler.store.statements import dependants, event_log, read, waiters
 from duetime.scheduler.store.statements.approvals import questions
-from duetime.scheduler.store.statements.endings import follow_ups
+from duetime.scheduler.store.statements.endings import follow_ups, places
 from duetime.scheduler.store.statements.read import TASK_AND_RUN
 from duetime.scheduler.store.statements.signals import kept_waits
 from duetime.scheduler.store.statements.waiters import OPEN
@@ -68,7 +69,12 @@ _RESULTS = (
 _AMONG = select(dependencies.c.task_id, dependencies.c.upstream_id).where(
     dependencies.c.task_id.in_(_IDS), dependencies.c.upstream_id.in_(_IDS)
 )
-_HAS_OPEN = select(dependencies.c.task_id).where(dependencies.c.task_id == bindparam("of_task"), OPEN).limit(1)
+_WAITED = (
+    select(events.c.id)
+    .where(events.c.task_id == bindparam("of_task"), events.c.run_id == bindparam("of_run"))
+    .where(events.c.from_state == State.WAITING, events.c.to_state == State.CANCELLED)
+    .limit(1)
+)
 _ON = select(dependencies.c.task_id, dependencies.c.ended_run).where(dependencies.c.upstream_id.in_(_IDS))
 _REOPEN = (
     update(dependencies)
@@ -115,9 +121,7 @@ def _locked(connection: Connection, items: Sequence[DependentTask], new: Mapping
         for each in item.after:
             if tenants.get(each.upstream_id) != item.task.tenant:
                 raise TaskNotFound(each.upstream_id, read.closest(connection, item.task.tenant, each.upstream_id))
-    unknown = [row.id for row in found if not row.followed]
-    if unknown:
-        connection.execute(_FOLLOWED, {"task_ids": unknown})
+    mark_followed(connection, [row.id for row in found if not row.followed])
     return outside
 
 
@@ -150,7 +154,13 @@ def also_after(connection: Connection, spawned: Mapping[str, Sequence[str]]) -> 
         for task_id in spawned[row.upstream_id]
     ]
     _ADD.run(connection, rows)
-    connection.execute(_FOLLOWED, {"task_ids": sorted({row["upstream_id"] for row in rows})})
+    mark_followed(connection, {row["upstream_id"] for row in rows})
+
+
+def mark_followed(connection: Connection, task_ids: Iterable[str]) -> None:
+    """Note that others come after these tasks: their ends are followed."""
+    if wanted := sorted(task_ids):
+        connection.execute(_FOLLOWED, {"task_ids": wanted})
 
 
 def known(connection: Connection, tenant: str, task_ids: Sequence[str]) -> dict[str, Upstream]:
@@ -186,37 +196,35 @@ def in_order(connection: Connection, task_ids: Sequence[str], *, last_first: boo
     return order[::-1] if last_first else order
 
 
-def held_back(connection: Connection, run: Run) -> Run:
-    """Return a run that has not started as waiting, if there still is something to wait for."""
-    may = run.state is State.SCHEDULED and run.started_at is None
-    if not may or not _has_to_wait(connection, run.task_id):
+def held_back(connection: Connection, old: Run, run: Run) -> Run:
+    """Return the run that follows a cancelled one as waiting, if that one waited: what has come meanwhile decides."""
+    given = {"of_task": old.task_id, "of_run": old.id}
+    if old.state is not State.CANCELLED or connection.execute(_WAITED, given).first() is None:
         return run
     return replace(run, state=State.WAITING, wake_at=None)
-
-
-def _has_to_wait(connection: Connection, task_id: str) -> bool:
-    found = connection.execute(_HAS_OPEN, {"of_task": task_id}).first()
-    return found is not None or kept_waits.still_holds(connection, task_id)
 
 
 def follow_change(connection: Connection, old: Run, run: Run, current: Run, now: datetime) -> None:
     """Go on after a change of a task: what comes after it ends or goes on with it, and waits when it runs again."""
     if current.id == run.id and run.state in TERMINAL and not old.ended_at:
         dependants.follow(connection, {run.task_id: run.state}, now)
+    elif current.id != run.id and current.ended_at:  # a change is taken back that had made an ended task run again
+        dependants.follow(connection, {run.task_id: current.state}, now)
     elif current.id != run.id and old.ended_at:
         _reopen(connection, [run.task_id], now)
     if State.WAITING in (old.state, current.state):
         waiters.note(connection, [run.task_id])
     if current.state is State.WAITING:
-        _follow_signal(connection, old, current, now)
+        _wait_on(connection, old, current, now)
 
 
-def _follow_signal(connection: Connection, old: Run, current: Run, now: datetime) -> None:
-    """Let a run that waits again look for its signal; a moved one has a new time that the signal may come before."""
+def _wait_on(connection: Connection, old: Run, current: Run, now: datetime) -> None:
+    """Let what has come and ended meanwhile decide about a run that waits again; a moved one has a new time."""
     if old.state is State.WAITING:
         kept_waits.move(connection, current.task_id, current.scheduled_for)
-    elif kept_waits.reopen(connection, current.tenant, current.task_id):
-        dependants.follow(connection, dependants.settle_waiting(connection, [current.task_id], now), now)
+        return
+    kept_waits.reopen(connection, current.tenant, current.task_id)
+    dependants.follow(connection, dependants.settle_waiting(connection, [current.task_id], now), now)
 
 
 def _reopen(connection: Connection, task_ids: Sequence[str], now: datetime) -> None:
@@ -234,7 +242,9 @@ def _revived(connection: Connection, run_ids: Sequence[str], now: datetime) -> l
     if not run_ids:
         return []
     rows = unreadable.rows(connection, _ENDED_RUNS, {"run_ids": list(run_ids)})
-    pairs = [(task, run, _again(task, run)) for task, run in map(task_and_run, rows)]
+    found = [task_and_run(row) for row in rows]
+    again = places.placed(connection, [_again(task, run) for task, run in found])
+    pairs = [(*each, new) for each, new in zip(found, again, strict=True)]
     if pairs:
         connection.execute(_PAST, {"run_ids": [run.id for _, run, _ in pairs]})
         _AGAIN.run(connection, [new_run_values(task, again) for task, _, again in pairs])

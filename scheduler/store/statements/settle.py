@@ -83,14 +83,13 @@ def _spawn(connection: Connection, ended: Sequence[AttemptEnd], now: datetime) -
     add.add(connection, [item for spawned in spawning.values() for _, item in spawned], now, store_new=add.store_new)
     ids = {task_id: [item.task.id for _, item in spawned] for task_id, spawned in spawning.items()}
     links.also_after(connection, ids)
-    _STEPS.run(
-        connection,
-        [
-            {**step, "task_id": item.task.id, "name": f"{step['name']}/{name}"}
-            for step in connection.execute(_STEP_OF, {"task_ids": sorted(spawning)}).mappings().all()
-            for name, item in spawning[step["task_id"]]
-        ],
-    )
+    steps = [
+        {**step, "task_id": item.task.id, "name": f"{step['name']}/{name}"}
+        for step in connection.execute(_STEP_OF, {"task_ids": sorted(spawning)}).mappings().all()
+        for name, item in spawning[step["task_id"]]
+    ]
+    _STEPS.run(connection, steps)
+    links.mark_followed(connection, [step["task_id"] for step in steps])  # by the next generation of its chain
     connection.info.get(follow_ups.FREED, []).extend(task_id for new in ids.values() for task_id in new)
 
 

@@ -27,6 +27,7 @@ WALKS = int(os.environ.get("SIGNAL_WALKS", "6"))
 FIRST_SEED = int(os.environ.get("WALK_FIRST_SEED", "0"))
 STEPS = 50
 MINUTE = timedelta(minutes=1)
+CAME_TO: set[State] = set()
 ENDS = {OnTimeout.EXPIRE: State.EXPIRED, OnTimeout.SKIP: State.SKIPPED}
 
 
@@ -159,4 +160,8 @@ def test_waits_and_signals_in_any_order_agree_with_the_model(store: Store, clock
     for _ in range(STEPS):
         walk.draw.choice(steps)()
         walk.check()
-    assert {each.state for each in walk.tasks} > {State.SCHEDULED}
+    CAME_TO.update(each.state for each in walk.tasks)
+
+
+def test_the_walks_came_to_every_end() -> None:
+    assert {State.SCHEDULED, *ENDS.values()} <= CAME_TO

@@ -29,6 +29,7 @@ from duetime.scheduler.store.schema.tables.chains import chain_steps, chains, de
 from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.store.sql.batch import Batch
 from duetime.scheduler.store.statements import event_log
+from duetime.scheduler.store.statements.endings import places
 from duetime.scheduler.task import Run, State, Task
 from sqlalchemy import BindParameter, Connection, bindparam, delete, insert, null, select, true, update
 
@@ -56,6 +57,9 @@ _PAST = update(runs).where(runs.c.task_id.in_(_IDS), CURRENT).values(current=Fal
 _NEXT = Batch(insert(runs), NEW_RUN_VALUES)
 _HOLD = update(runs).where(runs.c.task_id.in_(_IDS), CURRENT).values(paused=true())
 _FORGET = delete(chain_steps).where(chain_steps.c.task_id.in_(_IDS))
+_FORGET_ENDS = delete(dependencies).where(
+    dependencies.c.task_id.in_(_IDS), dependencies.c.upstream_id.in_(bindparam("spawned", expanding=True))
+)
 _MOVE_ON = (
     update(chains)
     .where(chains.c.id == bindparam("chain_id"))
@@ -77,22 +81,35 @@ def _renewed(connection: Connection, chain_id: str, now: datetime) -> list[str]:
     [chain] = [Chain(*row) for row in unreadable.rows(connection, _ONE, given)]
     rows = unreadable.rows(connection, _STEPS, given)
     steps = [task_and_run(row) for row in rows if not is_spawned(row.name)]
-    if any(run.ended_at is None or run.state is State.CANCELLED for _, run in map(task_and_run, rows)):
+    if not all(_lets_go_on(run) for _, run in map(task_and_run, rows)):
         return []
     coming = following(chain, steps[0][0], now)
     if coming is None:
         return []
-    connection.execute(_FORGET, {"task_ids": [row[0] for row in rows if is_spawned(row.name)]})
     ids = {"task_ids": [task.id for task, _ in steps]}
+    _forget(connection, [row[0] for row in rows if is_spawned(row.name)], ids["task_ids"])
     waiting = set(connection.execute(_WAITING, ids).scalars())
     connection.execute(_REOPEN, ids)
     connection.execute(_PAST, ids)
-    pairs = [(task, _again(task, run, coming, waits=task.id in waiting)) for task, run in steps]
+    again = places.placed(connection, [_again(*each, coming, waits=each[0].id in waiting) for each in steps])
+    pairs = [(task, run) for (task, _), run in zip(steps, again, strict=True)]
     _NEXT.run(connection, [new_run_values(task, run) for task, run in pairs])
     _hold(connection, [task.id for task, _ in steps if task.paused])
     connection.execute(_MOVE_ON, {**given, "due": coming.scheduled_for, "count": coming.number})
     event_log.append(connection, [_told(run, now) for _, run in pairs])
     return ids["task_ids"]
+
+
+def _lets_go_on(run: Run) -> bool:
+    """Whether the next generation may come after this run, also of a handler that succeeded in spite of a cancel."""
+    return run.ended_at is not None and run.state is not State.CANCELLED and not run.cancel_requested
+
+
+def _forget(connection: Connection, spawned: Sequence[str], steps: Sequence[str]) -> None:
+    """Let what runs spawned leave the chain: its ends decide nothing in the next generation."""
+    if spawned:
+        connection.execute(_FORGET, {"task_ids": list(spawned)})
+        connection.execute(_FORGET_ENDS, {"task_ids": list(steps), "spawned": list(spawned)})
 
 
 def following(chain: Chain, step: Task, now: datetime) -> Run | None:

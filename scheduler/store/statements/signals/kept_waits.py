@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from duetime.scheduler.errors import Refused
 from duetime.scheduler.signal.match import matches
-from duetime.scheduler.signal.signal import MAX_WAITS_OPEN, KeptWait, OnTimeout, ReceivedSignal, SignalWait
+from duetime.scheduler.signal.signal import MAX_WAITS_OPEN, KeptWait, ReceivedSignal, SignalWait
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.dialects import dialect_of
 from duetime.scheduler.store.schema.tables.signals import signal_waits, signals
@@ -156,12 +156,6 @@ def of_tenant(connection: Connection, tenant: str, task_id: str, waiter_id: str)
     """Return the wait of a task, or of a run of it, if the tenant has that task."""
     rows = unreadable.rows(connection, _OF_TENANT, {"tenant": tenant, "of_task": task_id, "waiter": waiter_id})
     return _kept_wait(rows[0]) if rows else None
-
-
-def still_holds(connection: Connection, task_id: str) -> bool:
-    """Whether a task that is taken back waits on for its signal, or was too late for it."""
-    found = of_waiter(connection, task_id)
-    return found is not None and found.signal is None and (found.is_open or found.wait.on_timeout is not OnTimeout.RUN)
 
 
 def reopen(connection: Connection, tenant: str, task_id: str) -> bool:

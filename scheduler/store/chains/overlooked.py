@@ -1,0 +1,45 @@
+"""Ends that were not followed up: by older code, a cut or a repair by hand, or since there were too many at once."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from duetime.scheduler.store.schema.rows import CURRENT
+from duetime.scheduler.store.schema.tables.chains import dependencies
+from duetime.scheduler.store.schema.tables.signals import signal_waits
+from duetime.scheduler.store.schema.tables.tasks import runs
+from duetime.scheduler.store.statements import dependants
+from duetime.scheduler.store.statements.approvals import questions
+from duetime.scheduler.store.statements.ready_runs import ACTIVE
+from duetime.scheduler.store.statements.signals.kept_waits import OPEN as NO_SIGNAL
+from duetime.scheduler.store.statements.waiters import OPEN
+from duetime.scheduler.task import State
+from sqlalchemy import Connection, bindparam, select
+
+_OVERLOOKED = (
+    select(dependencies.c.upstream_id, runs.c.state)
+    .outerjoin_from(dependencies, runs, (runs.c.task_id == dependencies.c.upstream_id) & CURRENT)
+    .where(OPEN, runs.c.ended_at.is_not(None) | runs.c.id.is_(None))
+    .distinct()
+    .limit(bindparam("most"))
+)
+_FREE_ALREADY = (
+    select(runs.c.task_id)
+    .where(ACTIVE, runs.c.state == State.WAITING, CURRENT)
+    .where(~select(dependencies.c.task_id).where(dependencies.c.task_id == runs.c.task_id, OPEN).exists())
+    .where(~questions.UNANSWERED)
+    .where(~select(signal_waits.c.task_id).where(signal_waits.c.waiter_id == runs.c.task_id, NO_SIGNAL).exists())
+    .limit(bindparam("most"))
+)
+
+
+def repair(connection: Connection, limit: int, now: datetime) -> int:
+    """Go on after ends that older code, a cut or a repair by hand left without; return how many tasks that concerned.
+
+    A task that is there no more counts as cancelled.
+    """
+    overlooked = connection.execute(_OVERLOOKED, {"most": limit}).all()
+    dependants.follow(connection, {row.upstream_id: row.state or State.CANCELLED for row in overlooked}, now)
+    decided = list(connection.execute(_FREE_ALREADY, {"most": limit}).scalars())
+    dependants.follow(connection, dependants.settle_waiting(connection, decided, now), now)
+    return len(overlooked) + len(decided)

@@ -1,0 +1,168 @@
+"""Ends in chains that the random walk over them had found followed wrongly, or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from duetime.scheduler.delivery import Channels
+from duetime.scheduler.handlers import Handlers
+from duetime.scheduler.intake.planner import Planner
+from duetime.scheduler.principal import Principal
+from duetime.scheduler.quotas import TenantQuotas
+from duetime.scheduler.request import StepArguments
+from duetime.scheduler.run_records import Claim
+from duetime.scheduler.service.fan_out import FanOut
+from duetime.scheduler.service.scheduler import Scheduler
+from duetime.scheduler.store import Store
+from duetime.scheduler.task import State
+
+from tests.builders import TENANT, Clock, restarted, settlement
+
+ALICE = Principal(TENANT, "alice")
+TWO: list[StepArguments] = [{"name": "fetch"}, {"name": "load", "after": ["fetch"]}]
+SKIPPING: list[StepArguments] = [{"name": "fetch"}, {"name": "load", "after": ["fetch"], "after_failure": "skip"}]
+HOUR = timedelta(hours=1)
+
+
+@dataclass
+class House:
+    """A chain, and what is done to its steps by their names."""
+
+    store: Store
+    clock: Clock
+    scheduler: Scheduler
+    fan_out: FanOut
+    chain_id: str = ""
+
+    def schedule(self, steps: list[StepArguments], **more: Any) -> None:
+        timed = more or {"when": "now"}
+        self.chain_id = self.scheduler.schedule("Report", steps=steps, by=ALICE, **timed).record.task.id
+
+    def steps(self) -> dict[str, State]:
+        chain = self.scheduler.get(self.chain_id, by=ALICE).chain
+        assert chain
+        return {step.name: step.state for step in chain.steps}
+
+    def id(self, name: str) -> str:
+        chain = self.scheduler.get(self.chain_id, by=ALICE).chain
+        assert chain
+        return next(step.task_id for step in chain.steps if step.name == name)
+
+    def started(self, name: str) -> Claim:
+        return restarted(self.store, self.store.tasks.get(TENANT, self.id(name)))
+
+    def end(self, name: str, to: State = State.SUCCEEDED, spawn: list[dict[str, Any]] | None = None) -> None:
+        claim = self.started(name)
+        spawned = tuple(self.fan_out.plan(claim.task, spawn)) if spawn else ()
+        self.store.claims.settle([settlement(claim, to, spawned=spawned)])
+
+    def undone(self, name: str, change: Callable[[str], Any]) -> dict[str, State]:
+        """Return the states after a change of a step and its undo."""
+        view = change(self.id(name))
+        self.scheduler.act(self.id(name), "undo", undo=view.undo, by=ALICE)
+        assert self.store.dependencies.repair(limit=99) == 0, "nothing is left to be followed"
+        return self.steps()
+
+
+@pytest.fixture
+def house(store: Store, clock: Clock) -> House:
+    handlers = Handlers.load(entry_points=False)
+    planner = Planner(handlers, "UTC", channels=Channels(), upstreams=store.dependencies.known)
+    return House(store, clock, Scheduler(store, planner), FanOut(store, planner, TenantQuotas()))
+
+
+def test_a_step_that_is_to_run_again_and_is_not_ends_what_comes_after_it_as_before(house: House) -> None:
+    house.schedule(TWO)
+    house.end("fetch", State.FAILED)
+    again = house.scheduler.act(house.id("fetch"), "run_now", by=ALICE)
+    assert house.steps() == {"fetch": State.SCHEDULED, "load": State.WAITING}
+    house.scheduler.act(house.id("fetch"), "undo", undo=again.undo, by=ALICE)
+    assert house.steps() == {"fetch": State.FAILED, "load": State.FAILED}
+    assert house.store.dependencies.repair(limit=99) == 0
+
+
+def test_a_skipped_step_that_is_to_run_and_is_not_is_skipped_again(house: House) -> None:
+    house.schedule(SKIPPING)
+    house.end("fetch", State.FAILED)
+    house.clock.forward(minutes=1)
+    assert house.undone("load", lambda task_id: house.scheduler.act(task_id, "run_now", by=ALICE)) == {
+        "fetch": State.FAILED,
+        "load": State.SKIPPED,
+    }
+
+
+def test_a_step_that_went_on_and_is_not_cancelled_after_all_does_not_wait_again(house: House) -> None:
+    house.schedule(TWO)
+    house.end("fetch")
+    house.scheduler.reschedule(house.id("load"), pause=True, by=ALICE)
+    house.scheduler.act(house.id("fetch"), "run_now", by=ALICE)
+    assert house.steps() == {"fetch": State.SCHEDULED, "load": State.SCHEDULED}
+    assert house.undone("load", lambda task_id: house.scheduler.cancel(task_id, by=ALICE))["load"] is State.SCHEDULED
+
+
+def test_a_step_whose_upstream_failed_while_it_was_cancelled_fails_with_the_undo_and_never_runs(house: House) -> None:
+    house.schedule(TWO)
+    house.scheduler.cancel(house.id("load"), by=ALICE)
+    house.end("fetch", State.FAILED)
+    view = house.scheduler.act(house.id("load"), "undo", by=ALICE)
+    assert view.record.run.state is State.FAILED, "the answer says so"
+    assert house.steps() == {"fetch": State.FAILED, "load": State.FAILED}
+
+
+def test_a_step_whose_upstream_succeeded_while_it_was_cancelled_goes_on_with_the_undo(house: House) -> None:
+    house.schedule(TWO)
+    house.scheduler.cancel(house.id("load"), by=ALICE)
+    house.end("fetch")
+    view = house.scheduler.act(house.id("load"), "undo", by=ALICE)
+    assert (view.record.run.state, house.steps()["load"]) == (State.SCHEDULED, State.SCHEDULED)
+
+
+def test_a_chain_recurs_also_when_what_a_run_spawned_ends_last(house: House) -> None:
+    house.schedule([{"name": "fan"}], repeat="every hour")
+    house.clock.forward(hours=1)
+    house.end("fan", spawn=[{"name": "one"}])
+    assert house.steps() == {"fan": State.SUCCEEDED, "fan/one": State.SCHEDULED}
+    house.end("fan/one")
+    assert house.steps() == {"fan": State.SCHEDULED}
+
+
+def test_what_a_run_spawned_decides_nothing_in_the_next_generation(house: House) -> None:
+    house.schedule([{"name": "fan"}, {"name": "sum", "after": ["fan"]}], repeat="every hour")
+    house.clock.forward(hours=1)
+    house.end("fan", spawn=[{"name": "one"}])
+    house.end("fan/one", State.FAILED)
+    assert house.steps() == {"fan": State.SCHEDULED, "sum": State.WAITING}
+    house.clock.forward(hours=1)
+    house.end("fan")
+    assert house.steps() == {"fan": State.SUCCEEDED, "sum": State.SCHEDULED}
+
+
+def test_a_chain_that_is_cancelled_while_its_last_step_runs_recurs_no_more(house: House) -> None:
+    house.schedule([{"name": "fetch"}], repeat="every hour")
+    house.clock.forward(hours=1)
+    claim = house.started("fetch")
+    house.scheduler.cancel(house.chain_id, by=ALICE)
+    house.store.claims.settle([settlement(claim)])
+    assert house.steps() == {"fetch": State.SUCCEEDED}
+
+
+def test_the_next_generation_may_have_the_time_to_which_a_step_was_moved(house: House) -> None:
+    house.schedule(TWO, repeat="every hour")
+    house.clock.forward(hours=1)
+    house.scheduler.reschedule(house.id("load"), when=house.clock() + HOUR, by=ALICE)
+    house.end("fetch", State.FAILED)
+    assert house.steps() == {"fetch": State.SCHEDULED, "load": State.WAITING}
+    assert house.store.tasks.get(TENANT, house.id("load")).run.scheduled_for == house.clock() + HOUR
+
+
+def test_a_pause_of_a_step_that_is_asked_to_stop_is_taken_back_with_that_of_its_chain(house: House) -> None:
+    house.schedule(TWO)
+    house.started("fetch")
+    house.scheduler.cancel(house.id("fetch"), by=ALICE)
+    paused = house.scheduler.reschedule(house.chain_id, pause=True, by=ALICE)
+    house.scheduler.act(house.chain_id, "undo", undo=paused.undo, by=ALICE)
+    assert not house.store.tasks.get(TENANT, house.id("fetch")).task.paused

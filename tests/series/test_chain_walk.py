@@ -1,0 +1,403 @@
+"""Chains go through everything that a user may do and that time may bring, at random, and agree with the reference.
+
+300 sequences of 20 steps: groups of 50 chains on one clock, each with operations of its own. A few go over PostgreSQL.
+`.ci/run search` goes through 3,000. What is drawn depends on the seed alone. `SERIES_SEED` (a number, or `random`),
+`CHAIN_GROUPS` and `CHAIN_GROUPS_ON_POSTGRES` ask for other and more walks:
+
+    SERIES_SEED=random CHAIN_GROUPS=60 pytest tests/series/test_chain_walk.py
+
+The seed is part of each test's name. On a difference the chain's own steps are printed.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from duetime.scheduler.errors import InvalidArgument, Refused
+from duetime.scheduler.outcomes import Done, Failed, Outcome, Retry
+from duetime.scheduler.quotas import UNLIMITED
+from duetime.scheduler.rules.settlement import settle
+from duetime.scheduler.run_records import Claim, Verdict
+from duetime.scheduler.service.fan_out import FanOut
+from duetime.scheduler.store import open_store
+from duetime.scheduler.views import ChainStep, TaskView
+from duetime.scheduler.worker.completer import renewed
+from duetime.widgets.payload import task_payload
+
+from tests.builders import NOON, Clock
+from tests.series.chain_model import PAUSE_BETWEEN_ATTEMPTS, ChainModel, Edge, Refuses, Step
+from tests.series.house import RETRY, House
+from tests.series.test_series_walk import SEED
+
+GROUPS = int(os.environ.get("CHAIN_GROUPS", "6"))
+GROUPS_ON_POSTGRES = int(os.environ.get("CHAIN_GROUPS_ON_POSTGRES", "1"))
+CHAINS, STEPS = 50, 20
+CHAINS_ON_POSTGRES, STEPS_ON_POSTGRES = 10, 15
+MINUTE = timedelta(minutes=1)
+SPANS = (0 * MINUTE, MINUTE, 10 * MINUTE, 60 * MINUTE, 300 * MINUTE)
+SCHEMA = {"type": "object", "required": ["rows"]}
+OUTCOMES: dict[str, Outcome] = {
+    "done": Done("done", {"rows": 3}),
+    "odd": Done("done", "no rows"),
+    "failed": Failed("it cannot succeed"),
+    "retry": Retry("no answer", after=PAUSE_BETWEEN_ATTEMPTS),
+}
+UNDONE = 0.4
+"""The part of the changes that are taken back at once."""
+
+MOST_RUNS = 10_000
+MOST_ROUNDS = 40
+
+
+@dataclass(eq=False)
+class Walk:
+    """One chain, its reference, and what happened to both."""
+
+    house: House
+    draw: random.Random
+    chain_id: str = ""
+    model: ChainModel = field(init=False)
+    held: list[tuple[Claim, Step]] = field(default_factory=list)
+    told: list[str] = field(default_factory=list)
+    names: int = 0
+
+    def schedule(self) -> None:
+        now, recurs = self.house.clock(), self.draw.random() < 0.3
+        steps, asked = list[Step](), []
+        for number in range(self.draw.randint(1, 6)):
+            name = f"s{number}"
+            above = self.draw.sample(steps, min(len(steps), self.draw.choice([0, 1, 1, 2, 3])))
+            policy, schema = self.draw.choice(["fail", "fail", "skip", "run_anyway"]), self.draw.random() < 0.2
+            at = now if recurs else now + self.draw.choice(SPANS)
+            edges = [Edge(each, policy, schema) for each in above]
+            steps.append(Step(name, at, at, edges, state="waiting" if above else "scheduled"))
+            more: dict[str, Any] = {"after": [each.name for each in above], "after_failure": policy} if above else {}
+            more |= {"valid_output": SCHEMA} if above and schema else {}
+            asked.append({"name": name, **more, **({} if recurs else {"when": at})})
+        more = {"repeat": "every 2 hours"} if recurs else {}
+        self.tell(f"schedule {asked} {more}")
+        self.model = ChainModel(steps, recurs)
+        view = self.house.scheduler.schedule("Report", steps=asked, retry=RETRY, **more)  # type: ignore[arg-type]  # plain
+        self.chain_id = view.record.task.id
+        self.model.renewed = recurs
+        self.compare(view)
+
+    def operate(self) -> None:
+        operations: Sequence[tuple[Callable[[], None], float]] = (
+            (lambda: None, 8), (self.cancel, 3), (self.cancel_all, 1), (self.move, 3), (self.move_all, 2),
+            (self.run_now, 3), (self.pause, 3), (self.pause_all, 2), (self.late_undo, 2),
+        )  # fmt: skip
+        self.draw.choices([each for each, _ in operations], [weight for _, weight in operations])[0]()
+
+    # -- operations: each asks the product and the reference for the same
+
+    def cancel(self) -> None:
+        step, now, cancel = self.a_step(), self.house.clock(), self.house.scheduler.cancel
+        was = step.state
+        view = self.ask(f"cancel {step.name}", lambda: cancel(step.task_id), lambda: self.model.cancel(step, now))
+        if view is not None and view.undo and was != "cancelled" and self.draw.random() < UNDONE:
+            self.undo_cancel(step)
+
+    def late_undo(self) -> None:
+        """Take a cancel back, if it is not too late, whatever has happened since."""
+        self.undo_cancel(self.a_step())
+
+    def undo_cancel(self, step: Step) -> None:
+        now, act = self.house.clock(), self.house.scheduler.act
+        undo = lambda: act(step.task_id, "undo")  # noqa: E731 - one of two things to be done
+        self.ask(f"undo the cancel of {step.name}", undo, lambda: self.model.undo_cancel(step, now))
+
+    def cancel_all(self) -> None:
+        now, chosen = self.house.clock(), [step for step in self.model.all if step.is_open and step.state != "running"]
+        view = self.ask(
+            "cancel all", lambda: self.house.scheduler.cancel(self.chain_id), lambda: self.model.cancel_all(now)
+        )
+        if view is None or not view.undo or self.draw.random() > UNDONE or any(step.started for step in chosen):
+            return
+        token = view.undo
+        undo = lambda: self.house.scheduler.act(self.chain_id, "undo", undo=token)  # noqa: E731 - as above
+        self.ask("undo cancel all", undo, lambda: self.model.undo_cancel_all(chosen, now))
+
+    def move(self) -> None:
+        step, now = self.a_step(), self.house.clock()
+        to = now + self.draw.choice(SPANS)
+        self.change(f"move {step.name} to {to}", step.task_id, lambda: self.model.move(step, to, now), when=to)
+
+    def move_all(self) -> None:
+        now = self.house.clock()
+        to = now + self.draw.choice(SPANS)
+        self.change(f"move all to {to}", self.chain_id, lambda: self.model.move_all(to, now), when=to)
+
+    def run_now(self) -> None:
+        step, now = self.a_step(), self.house.clock()
+        run = lambda: self.house.scheduler.act(step.task_id, "run_now")  # noqa: E731 - as above
+        self.take_back(
+            step.task_id,
+            self.model.remember(),
+            self.ask(f"run {step.name}", run, lambda: self.model.run_now(step, now)),
+        )
+
+    def pause(self) -> None:
+        step, now = self.a_step(), self.house.clock()
+        hold = not step.paused
+        asked = lambda: self.model.pause(step) if hold else self.model.resume(step, now)  # noqa: E731 - as above
+        self.change(f"{'pause' if hold else 'resume'} {step.name}", step.task_id, asked, pause=hold)
+
+    def pause_all(self) -> None:
+        hold, now = self.draw.random() < 0.5, self.house.clock()
+        asked = self.model.pause_all if hold else lambda: self.model.resume_all(now)
+        self.change("pause all" if hold else "resume all", self.chain_id, asked, pause=hold)
+
+    def change(self, what: str, task_id: str, reference: Callable[[], None], **arguments: Any) -> None:
+        back = self.model.remember()
+        view = self.ask(what, lambda: self.house.scheduler.reschedule(task_id, **arguments), reference)
+        self.take_back(task_id, back, view)
+
+    def take_back(self, task_id: str, back: Callable[[], None], view: TaskView | None) -> None:
+        """Undo a change at once, at times: everything is as it was, but that what was ready waits for its timer."""
+        if view is None or not view.undo or self.draw.random() > UNDONE:
+            return
+        token = view.undo
+
+        def reference() -> None:
+            back()
+            found = {step.name: step for step in self.shown().steps}
+            for step in self.model.all:
+                if step.state == "ready" and found[step.name].state == "scheduled":
+                    step.state, step.wake = "scheduled", found[step.name].due
+
+        self.ask("undo that", lambda: self.house.scheduler.act(task_id, "undo", undo=token), reference)
+
+    def ask(self, what: str, product: Callable[[], TaskView], reference: Callable[[], None]) -> TaskView | None:
+        """Ask both; return the answer, None where it is refused."""
+        self.tell(what)
+        view, refused = None, ""
+        try:
+            view = product()
+        except (InvalidArgument, Refused) as error:
+            refused = str(error)
+        try:
+            reference()
+        except Refuses:
+            assert view is None, "the reference refuses"
+            return None
+        assert view is not None, f"refused: {refused}"
+        self.compare()
+        return view
+
+    def finish_all(self) -> None:
+        """Let a chain go on to its end; one that recurs has none, and is cancelled."""
+        now, scheduler = self.house.clock(), self.house.scheduler
+        if self.model.recurs:
+            self.ask("cancel all", lambda: scheduler.cancel(self.chain_id), lambda: self.model.cancel_all(now))
+        elif any(step.is_open for step in self.model.all):
+            resume = lambda: scheduler.reschedule(self.chain_id, pause=False)  # noqa: E731 - as above
+            self.ask("resume all", resume, lambda: self.model.resume_all(now))
+
+    def check_ended(self) -> None:
+        stuck = [step.name for step in self.model.all if step.is_open]
+        assert not stuck, f"never ends: {stuck}"
+
+    # -- what time brings
+
+    def start(self, claims: Sequence[Claim]) -> None:
+        started = {claim.task.id: claim for claim in claims}
+        expected = {step.task_id: step for step in self.model.startable()}
+        assert started.keys() == expected.keys(), "other steps started than should"
+        for task_id, step in expected.items():
+            self.model.start(step)
+            self.held.append((started[task_id], step))
+            self.tell(f"{step.name} started")
+
+    def end(self, chance: float) -> None:
+        for claim, step in list(self.held):
+            if self.draw.random() < chance:
+                self.held.remove((claim, step))
+                how = self.draw.choices(["done", "odd", "failed", "retry"], [6, 2, 2, 1])[0] if chance < 1 else "done"
+                spawned = self.spawned() if how == "done" and chance < 1 and self.draw.random() < 0.2 else {}
+                self.tell(f"{step.name} ends: {how} {spawned}")
+                self.finish(claim, OUTCOMES[how], spawned)
+                self.model.finish(step, how, self.house.clock(), spawned)
+                self.compare()
+
+    def spawned(self) -> dict[str, tuple[str, ...]]:
+        self.names += 1
+        one, two = f"one{self.names}", f"two{self.names}"
+        return {one: (), two: (one,) if self.draw.random() < 0.5 else ()}
+
+    def finish(self, claim: Claim, outcome: Outcome, spawned: dict[str, tuple[str, ...]]) -> None:
+        house = self.house
+        asked = [{"name": name, "after": list(after)} for name, after in spawned.items()]
+        fan_out = FanOut(house.store, house.planner, UNLIMITED)
+        found = settle(claim, outcome, now=house.clock(), jitter=0.0)
+        found = replace(found, spawned=tuple(fan_out.plan(claim.task, asked)) if asked else ())
+        if house.store.claims.settle([found]) == [Verdict.SETTLED]:
+            house.release(claim)
+        else:  # the task was changed meanwhile
+            self.finish(renewed(claim, house.store.tasks.get(claim.run.tenant, claim.run.task_id)), outcome, spawned)
+
+    # -- what holds after each step
+
+    def shown(self) -> Any:
+        chain = self.house.scheduler.get(self.chain_id).chain
+        assert chain
+        return chain
+
+    def compare(self, view: TaskView | None = None) -> None:
+        view = view or self.house.scheduler.get(self.chain_id)
+        assert view.chain
+        shown = {step.name: step for step in view.chain.steps}
+        assert shown.keys() == {step.name for step in self.model.all}
+        if self.model.renewed:
+            self.learn(view)
+        for step in self.model.all:
+            step.task_id = shown[step.name].task_id
+        found = {name: self.seen(step) for name, step in shown.items()}
+        assert found == {step.name: self.expected(step) for step in self.model.all}
+        self.count(view)
+
+    def learn(self, view: TaskView) -> None:
+        """Learn the time of a generation, which is that of all its steps: the walk of series proves such times."""
+        assert view.chain
+        [at] = {step.due for step in view.chain.steps}
+        assert (at > self.house.clock(), view.record.run.number) == (True, self.model.generation)
+        for step in self.model.steps:
+            step.at = step.wake = at
+        self.model.renewed = False
+
+    def seen(self, step: ChainStep) -> tuple[object, ...]:
+        return step.state.value, str(step.due) if step.state.value in ("waiting", "scheduled", "retrying") else ""
+
+    def expected(self, step: Step) -> tuple[object, ...]:
+        return step.state, str(step.due) if step.state in ("waiting", "scheduled", "retrying") else ""
+
+    def count(self, view: TaskView) -> None:
+        """Compare the counts of a card with the steps."""
+        payload, states = task_payload(view), [step.state for step in self.model.all]
+        assert payload.chain
+        assert (payload.chain.done, payload.chain.of) == (states.count("succeeded"), len(states))
+        assert len(payload.chain.failed or ()) == states.count("failed")
+
+    def check_urgency(self) -> None:
+        """Compare what waits for each ready run with what is reached by what is waited for."""
+        for step in self.model.all:
+            if step.state == "ready":
+                waiters = self.house.store.dependencies.waiters("local", step.task_id)
+                assert {(each.upstream_id, each.task_id) for each in waiters} == self.model.waiters(step), step.name
+
+    def tell(self, what: str) -> None:
+        self.told.append(f"{self.house.clock():%d %b %H:%M:%S} {what}")
+
+    def a_step(self) -> Step:
+        return self.draw.choice(self.model.all)
+
+
+@dataclass
+class Group:
+    """Chains that go through the same time, each in its own way."""
+
+    house: House
+    walks: Sequence[Walk]
+    draw: random.Random
+
+    def run(self, steps: int) -> None:
+        self.each(Walk.schedule)
+        for _ in range(steps):
+            self.each(Walk.operate)
+            self.each(lambda walk: walk.end(0.6))
+            self.check()
+            self.advance()
+        self.finish()
+
+    def each(self, act: Callable[[Walk], None]) -> None:
+        for walk in self.walks:
+            with _traced(walk):
+                act(walk)
+
+    def check(self) -> None:
+        """Nothing was overlooked, and each run has the place that its urgency gives it."""
+        assert self.house.store.dependencies.repair(limit=MOST_RUNS) == 0, "an end was not followed"
+        self.house.dispatch()
+        for walk in self.walks:
+            walk.model.make_ready(self.house.clock())
+        self.each(lambda walk: walk.compare())
+        self.each(Walk.check_urgency)
+        for ready in self.house.store.claims.ready(limit=MOST_RUNS):
+            assert self.house.place(ready.run_id) == pytest.approx(self.house.place_of(ready)), ready
+
+    def advance(self) -> None:
+        to = self.house.clock() + self.draw.choice(SPANS)
+        while (due := self.house.next_wake()) is not None and due <= to:
+            self.house.clock.at = max(due, self.house.clock())
+            self.fire()
+        self.house.clock.at = to
+        if self.draw.random() < 0.8:
+            self.fire()
+
+    def fire(self) -> None:
+        self.house.dispatch()
+        claims: dict[str, list[Claim]] = {}
+        for claim in self.house.start():
+            claims.setdefault(self.owner(claim), []).append(claim)
+        for walk in self.walks:
+            walk.model.make_ready(self.house.clock())
+            with _traced(walk):
+                walk.start(claims.pop(walk.chain_id, []))
+        assert not claims, "something started that is no step any more"
+
+    def owner(self, claim: Claim) -> str:
+        names = self.house.store.chains.names("local", [claim.task.id])
+        return names[claim.task.id].id if names else ""
+
+    def finish(self) -> None:
+        """Let everything run: every step ends, and nothing is left that waits."""
+        for walk in self.walks:
+            with _traced(walk):
+                walk.finish_all()
+        for _ in range(MOST_ROUNDS):
+            self.each(lambda walk: walk.end(1.0))
+            self.advance()
+        self.each(Walk.check_ended)
+
+
+@contextmanager
+def _traced(walk: Walk) -> Iterator[None]:
+    """Add to what goes wrong all that was done to the chain."""
+    try:
+        yield
+    except Exception as error:
+        steps = "\n  ".join(walk.told)
+        raise AssertionError(f"{error!r} after\n  {steps}") from error
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> Iterator[House]:
+    clock = Clock(NOON)
+    store = open_store(f"sqlite:///{tmp_path}/duetime.db", clock=clock, synchronous="OFF")
+    yield House(store, clock)
+    store.close()
+
+
+@pytest.mark.parametrize("number", range(GROUPS), ids=lambda number: f"seed {SEED}, group {number}")
+def test_chains_agree_with_the_reference_whatever_is_done_to_them(house: House, number: int) -> None:
+    walks = [Walk(house, random.Random(f"{SEED}/{number}/{chain}")) for chain in range(CHAINS)]
+    Group(house, walks, random.Random(f"{SEED}/{number}")).run(STEPS)
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("number", range(GROUPS_ON_POSTGRES), ids=lambda number: f"seed {SEED}, group {number}")
+def test_chains_agree_with_the_reference_on_postgresql_too(postgres_url: str, number: int) -> None:
+    clock = Clock(NOON)
+    store = open_store(postgres_url, clock=clock)
+    house = House(store, clock)
+    walks = [Walk(house, random.Random(f"{SEED}/postgres/{number}/{chain}")) for chain in range(CHAINS_ON_POSTGRES)]
+    Group(house, walks, random.Random(f"{SEED}/postgres/{number}")).run(STEPS_ON_POSTGRES)
+    store.close()
