@@ -15,6 +15,7 @@ from duetime.tools.threads import wait_for_end
 from mcp.types import CallToolResult
 
 if TYPE_CHECKING:
+    from duetime.scheduler.views import TaskView
     from duetime.widgets.schema.history_parts import HistoryPart
 
 
@@ -38,16 +39,15 @@ async def _until_it_ended(call: GetTask, sender: Sender) -> None:
 
 def _answer(call: GetTask, sender: Sender) -> CallToolResult:
     view = sender.scheduler.get(call.task_id, by=sender.by)
-    zone = view.record.task.timezone
     if call.history and not call.keep_unread:  # who asks what happened to a task reads its outcomes
         sender.scheduler.mark_read(task_id=call.task_id, by=sender.by)
-    return task_answer(view, _history(call.task_id, zone, sender) if call.history else None, details=True)
+    return task_answer(view, _history(call.task_id, view, sender) if call.history else None, details=True)
 
 
-def _history(task_id: str, zone: str, sender: Sender) -> HistoryPart:
+def _history(task_id: str, view: TaskView, sender: Sender) -> HistoryPart:
     page = sender.scheduler.history(EventFilter(task_id=task_id), by=sender.by)
     attempts = sender.scheduler.attempts(task_id, by=sender.by)
-    return history_part(attempts, page, zone)
+    return history_part(attempts, page, view)
 
 
 WAIT = Argument("wait", Length(), "Answer when its run has ended, or after this time (5 min at most)", WAIT_FOR)

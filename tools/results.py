@@ -82,11 +82,12 @@ def sent_answer(sent: SentSignal) -> CallToolResult:
     return answer(as_json(payload), sent_event_text(payload))
 
 
-def history_part(attempts: Sequence[Attempt], page: EventPage, zone: str) -> HistoryPart:
+def history_part(attempts: Sequence[Attempt], page: EventPage, view: TaskView) -> HistoryPart:
     """Return the part of an answer that says what happened to a task, in its zone."""
-    from duetime.widgets.history import history_payload  # noqa: PLC0415 - not before the first call
+    from duetime.widgets.history import history_payload, steps_of  # noqa: PLC0415 - not before the first call
 
-    return history_payload(attempts, page.events, zone, limited=True, older=page.cursor is not None)
+    zone, older = view.record.task.timezone, page.cursor is not None
+    return history_payload(attempts, page.events, zone, limited=True, older=older, steps=steps_of(view))
 
 
 def refusal(error: DuetimeError) -> CallToolResult:

@@ -16,6 +16,7 @@ from duetime.scheduler.rules.redact import redacted_json
 from duetime.scheduler.rules.time import times
 from duetime.scheduler.rules.time.times import utc
 from duetime.scheduler.task import Attempt, Json
+from duetime.scheduler.views import TaskView
 from duetime.widgets.outcome import MAX_SAID_CHARS
 from duetime.widgets.quote import cut
 from duetime.widgets.repeat_policy import policy_in_words
@@ -40,20 +41,39 @@ _SAID_BY_KIND = {
 HistoryEntry = TypeVar("HistoryEntry", AttemptPart, EventPart)
 FieldChanges = dict[str, tuple[str, ...]]
 NO_CHANGES: FieldChanges = {}
+StepNames = Mapping[str, str]
+NO_STEPS: StepNames = {}
+
+
+def steps_of(view: TaskView) -> StepNames:
+    """Return the names of the steps of a chain by task; nothing for a single task, also where it is a step."""
+    return {step.task_id: step.name for step in view.chain.steps} if view.chain and not view.chain.step else NO_STEPS
 
 
 def history_payload(
-    attempts: Sequence[Attempt], events: Sequence[Event], zone: str, *, limited: bool = False, older: bool = False
+    attempts: Sequence[Attempt],
+    events: Sequence[Event],
+    zone: str,
+    *,
+    limited: bool = False,
+    older: bool = False,
+    steps: StepNames = NO_STEPS,
 ) -> HistoryPart:
     """Say what happened to a task of `zone`: `attempts` are given oldest first, `events` newest first.
 
     With `limited` only the newest are kept, as many as an answer to a model has room for, and the end of the newest
-    traceback; reasons are cut. `older` says that there are events before those given.
+    traceback; reasons are cut. `older` says that there are events before those given. Of a chain, `steps` are
+    the names of its steps by task.
     """
+    attempts = sorted(attempts, key=lambda each: each.started_at) if steps else attempts
+    of_run = {event.run_id: steps.get(event.task_id) for event in events}
     said = MAX_SAID_CHARS if limited else None
     runs = {run_id: number for number, run_id in enumerate(dict.fromkeys(each.run_id for each in attempts), start=1)}
-    tries = [attempt_payload(attempt, runs[attempt.run_id], said) for attempt in reversed(attempts)]
-    happened = [_event(event, zone, said) for event in events]
+    tries = [
+        attempt_payload(attempt, None if steps else runs[attempt.run_id], said, of_run.get(attempt.run_id))
+        for attempt in reversed(attempts)
+    ]
+    happened = [_event(event, zone, said, steps.get(event.task_id)) for event in events]
     if limited:
         brief = [part.model_copy(update={"traceback": None}) for part in tries]
         kept = _newest(brief, _MAX_ATTEMPTS_CHARS), _newest(happened, MAX_HISTORY_CHARS - _MAX_ATTEMPTS_CHARS)
@@ -90,9 +110,12 @@ def _end(traceback: str) -> str:
     return f"…\n{whole or end}"
 
 
-def attempt_payload(attempt: Attempt, run: int | None = None, said: int | None = None) -> AttemptPart:
+def attempt_payload(
+    attempt: Attempt, run: int | None = None, said: int | None = None, step: str | None = None
+) -> AttemptPart:
     """Return one attempt, of the task's `run`th run, with `said` characters of its reason or all."""
     return AttemptPart(
+        step=step,
         run=run,
         number=attempt.number,
         started=utc(attempt.started_at),
@@ -103,9 +126,10 @@ def attempt_payload(attempt: Attempt, run: int | None = None, said: int | None =
     )
 
 
-def _event(event: Event, zone: str, said: int | None) -> EventPart:
+def _event(event: Event, zone: str, said: int | None, step: str | None) -> EventPart:
     return EventPart(
         at=utc(event.at),
+        step=step,
         kind=event.kind,
         actor=event.actor,
         via=event.via,

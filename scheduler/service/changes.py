@@ -12,6 +12,7 @@ from duetime.scheduler.errors import Refused
 from duetime.scheduler.events import UNDOABLE, EventKind
 from duetime.scheduler.foresight.explainer import Explainer
 from duetime.scheduler.foresight.task_view import view_of
+from duetime.scheduler.ids import is_chain_id
 from duetime.scheduler.intake.changes.actions import (
     DONE,
     UNDO,
@@ -69,7 +70,9 @@ class ChangeService(ApprovalService):
         self._recall = recall
 
     def mark_read(self, ids: Sequence[str] | None = None, *, task_id: str | None = None, by: Principal = LOCAL) -> int:
-        """Mark inbox messages (all when None, or all of a task) as read; return how many were not before."""
+        """Mark inbox messages (all when None, or all of a task or a chain) as read; return how many were not before."""
+        if task_id is not None and is_chain_id(task_id):
+            return sum(self.mark_read(ids, task_id=each, by=by) for each in self.tasks_of(task_id, by=by))
         return self._store.inbox.mark_read(by.tenant, by.user, ids, task_id=task_id)
 
     def reschedule(self, task_id: str, **arguments: Unpack[RescheduleCall]) -> TaskView:

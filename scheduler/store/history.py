@@ -144,6 +144,6 @@ def _with_tracebacks(connection: Connection, statement: Select[Any], newest: Sel
 
 
 def _position(event: Event | EventKey, where: EventFilter) -> list[int | str]:
-    if where.task_id is not None and isinstance(event, Event):
+    if event_list.is_of_one_task(where) and isinstance(event, Event):
         return [event.seq]
     return [to_microseconds(event.at), event.id]

@@ -174,7 +174,7 @@ def _event(part: EventPart, event: Event, zone: str, titles: Mapping[str, str] |
     title = () if titles is None else (titles.get(event.task_id, ""),)
     return (
         clock_time(part.at, zone),
-        event.task_id,
+        part.step or event.task_id,
         *title,
         part.kind,
         _move(event),
@@ -193,7 +193,7 @@ def _write(shown: Table) -> None:
 
 def _attempt(attempt: AttemptPart, zone: str) -> Sequence[str]:
     return (
-        str(attempt.run or ""),
+        attempt.step or str(attempt.run or ""),
         str(attempt.number),
         clock_time(attempt.started, zone),
         clock_time(attempt.ended, zone) if attempt.ended else "",

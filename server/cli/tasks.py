@@ -42,7 +42,7 @@ from duetime.server.cli.formats.option_values import (
 from duetime.server.cli.output import AsJson
 from duetime.server.session import session, someone_runs
 from duetime.widgets.formats.speech import with_speech
-from duetime.widgets.history import NO_CHANGES, FieldChanges, attempt_payload, history_payload
+from duetime.widgets.history import NO_CHANGES, FieldChanges, attempt_payload, history_payload, steps_of
 from duetime.widgets.outcome import with_details
 from duetime.widgets.payload import as_dry_run, as_json, task_payload
 
@@ -174,7 +174,8 @@ def show(
         attempts = scheduler.attempts(task_id) if history else []
         page = scheduler.history(EventFilter(task_id=task_id), limit=MAX_EVENTS_SHOWN) if history else EventPage(())
     zone = view.record.task.timezone
-    past = history_payload(attempts, page.events, zone, older=page.cursor is not None) if history else None
+    older, steps = page.cursor is not None, steps_of(view)
+    past = history_payload(attempts, page.events, zone, older=older, steps=steps) if history else None
     failed = attempt_payload(view.failed_attempt) if view.failed_attempt else None
     task = with_speech(with_details(task_payload(view, past), view, whole=True))
     if as_json:

@@ -10,8 +10,12 @@ from pydantic import Field
 
 
 class AttemptPart(PayloadPart):
-    """One try of a run; `run` counts the runs of the task that have started, so that tries of different ones differ."""
+    """One try of a run; `run` counts the runs of the task that have started, so that tries of different ones differ.
 
+    Of a chain, `step` is the step that was tried.
+    """
+
+    step: str | None = None
     run: int | None = None
     number: int
     started: str
@@ -26,10 +30,11 @@ class EventPart(PayloadPart):
 
     `via` is by which way a caller made it: `mcp 10.0.0.7`, `rest 10.0.0.7`, `cli ann`, `python` or `stdio`.
     `changes` maps what was changed to [before, after] in words, where an empty text stands for nothing; times are wall
-    times of the task's zone.
+    times of the task's zone. Of a chain, `step` is the step that changed.
     """
 
     at: str
+    step: str | None = None
     kind: str
     actor: str
     via: str | None = None

@@ -92,21 +92,22 @@ function logView({ history, env }) {
   ];
 }
 
-function attemptEntry({ run, number, started, ended, outcome, reason }) {
+function attemptEntry({ step, run, number, started, ended, outcome, reason }) {
   const values = { run, number, outcome: named("outcome", outcome ?? "running") };
   const text = run > 1 ? t("attempt.run", values) : t("attempt.first", values);
-  return { at: ended ?? started, look: ATTEMPTS[outcome] ?? "running", text, reason };
+  return { at: ended ?? started, look: ATTEMPTS[outcome] ?? "running", text, step, reason };
 }
 
 const ATTEMPTS = { done: "succeeded", failed: "failed", crashed: "failed", retry: "retrying", wait: "suspended", yielded: "suspended", cancelled: "cancelled" };
 
-function eventEntry({ at, kind, actor, reason, to, changes = {} }) {
-  return { at, look: to ?? "scheduled", text: named("event", kind), by: actor, reason, changes: Object.entries(changes) };
+function eventEntry({ at, step, kind, actor, reason, to, changes = {} }) {
+  return { at, look: to ?? "scheduled", text: named("event", kind), step, by: actor, reason, changes: Object.entries(changes) };
 }
 
-function entryView({ at, look, text, by, reason, changes = [] }, env) {
+function entryView({ at, look, text, step, by, reason, changes = [] }, env) {
   return h("li", { class: `tone-${wordsOf(look).tone}` },
     h("p", {}, by && by !== "local" ? parts("history.by", { event: text, actor: h("bdi", { class: "quiet" }, by) }) : text),
+    step ? h("p", { class: "summary" }, h("bdi", {}, step)) : "",
     h("time", { class: "quiet", datetime: at }, moment(Date.parse(at), env.reader(), env.clock.now())),
     reason ? h("p", { class: "summary" }, reason) : "",
     changes.map(([name, values]) => h("p", { class: "summary" }, parts("history.change", { field: named("field", name), ...changeView(values) }))));

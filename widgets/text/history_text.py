@@ -69,7 +69,7 @@ def _attempt_lines(attempt: AttemptPart, zone: str) -> list[str]:
 
 
 def _attempt_line(attempt: AttemptPart, zone: str) -> str:
-    run = f"run {attempt.run} " if attempt.run else ""
+    run = f"run {attempt.run} " if attempt.run else f"{attempt.step} " if attempt.step else ""
     reason = f" {quoted(attempt.reason, MAX_QUOTE_CHARS)}" if attempt.reason else ""
     return f"{clock_time(attempt.started, zone)} {run}attempt {attempt.number}: {attempt.outcome or 'running'}{reason}"
 
@@ -85,7 +85,8 @@ def _event_line(event: EventPart, zone: str) -> str:
     changed = f": {changes_in_words(event.changes)}" if event.changes else ""
     reason = f" {quoted(event.reason, MAX_QUOTE_CHARS)}" if event.reason else ""
     by = cut(actor_in_words(event), MAX_QUOTE_CHARS)
-    return f"{clock_time(event.at, zone)} {event.kind} by {by}{changed}{reason}"
+    step = f"{event.step} " if event.step else ""
+    return f"{clock_time(event.at, zone)} {step}{event.kind} by {by}{changed}{reason}"
 
 
 def actor_in_words(event: EventPart) -> str:

@@ -11,9 +11,10 @@ from typing import Any, Final
 from duetime.scheduler.events import EventFilter
 from duetime.scheduler.history.events import EventGroup
 from duetime.scheduler.history.runs import BucketWidth
+from duetime.scheduler.ids import is_chain_id
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.dialects import dialect_of
-from duetime.scheduler.store.lists.event_walk import EventKey, EventWalk, compared
+from duetime.scheduler.store.lists.event_walk import EventKey, EventWalk, compared, of_task
 from duetime.scheduler.store.lists.tenants import tenants
 from duetime.scheduler.store.lists.time_buckets import Counted, minute_of
 from duetime.scheduler.store.schema.tables.events import events
@@ -82,7 +83,7 @@ class _EventCounter:
         if self.where.task_id is None:
             reached = walk.boundary(MAX_EVENTS_COUNTED)
         else:
-            conditions.append(events.c.task_id == self.where.task_id)
+            conditions.append(of_task(self.where.task_id))
         oldest = self._oldest_of_task()
         if oldest is not None:
             conditions.append(events.c.seq >= oldest)
@@ -95,7 +96,7 @@ class _EventCounter:
 
     def _oldest_of_task(self) -> int | None:
         """Return the number of the oldest event of the task that is counted, None when all are."""
-        if self.where.task_id is None:
+        if self.where.task_id is None or is_chain_id(self.where.task_id):
             return None
         newest = select(func.max(events.c.seq)).where(events.c.task_id == self.where.task_id)
         oldest = (self.connection.execute(newest).scalar() or 0) - MAX_EVENTS_COUNTED + 1

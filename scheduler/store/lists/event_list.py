@@ -13,8 +13,9 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from duetime.scheduler.events import Event, EventFilter
+from duetime.scheduler.ids import is_chain_id
 from duetime.scheduler.store.database import unreadable
-from duetime.scheduler.store.lists.event_walk import OWN, EventKey, EventWalk
+from duetime.scheduler.store.lists.event_walk import OWN, EventKey, EventWalk, of_task
 from duetime.scheduler.store.lists.tenants import tenants
 from duetime.scheduler.store.schema.rows import EVENT
 from duetime.scheduler.store.schema.tables.events import events
@@ -158,7 +159,7 @@ class _EventReader:
         return self._ordered(statement).limit(self.limit)
 
     def _ordered(self, statement: Select[Any]) -> Select[Any]:
-        if self.where.task_id is None:
+        if not is_of_one_task(self.where):
             return behind_in_time(statement, _KEY, self.behind)
         if self.behind:
             statement = statement.where(events.c.seq < self.behind[0])
@@ -181,8 +182,13 @@ def _says(words: str) -> Condition:
     return or_(text_search.titled(words), text_search.gives_reason(words))
 
 
+def is_of_one_task(where: EventFilter) -> bool:
+    """Whether the events of a filter are numbered one after another: those of a chain are not."""
+    return where.task_id is not None and not is_chain_id(where.task_id)
+
+
 _MEANINGS: dict[str, Callable[[Any], Condition]] = {
-    "task_id": lambda task_id: events.c.task_id == task_id,
+    "task_id": of_task,
     "since": lambda instant: events.c.at >= instant,
     "until": lambda instant: events.c.at < instant,
     **OWN,

@@ -13,8 +13,10 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from duetime.scheduler.events import EventFilter
+from duetime.scheduler.ids import is_chain_id
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.schema.damage import DamagedValue
+from duetime.scheduler.store.schema.tables.chains import chain_steps
 from duetime.scheduler.store.schema.tables.events import events
 from duetime.scheduler.store.schema.tables.tasks import labels, tasks
 from duetime.scheduler.store.schema.values import FIRST_INSTANT, LAST_INSTANT
@@ -125,3 +127,10 @@ def _of_task(condition: Condition) -> Condition:
 def _subquery(statement: Any) -> ColumnElement[Any]:
     found: ColumnElement[Any] = statement.correlate(events).scalar_subquery()
     return found
+
+
+def of_task(task_id: str) -> Condition:
+    """Whether an event is of a task, or of a step of a chain."""
+    if not is_chain_id(task_id):
+        return events.c.task_id == task_id
+    return events.c.task_id.in_(select(chain_steps.c.task_id).where(chain_steps.c.chain_id == task_id))

@@ -21,7 +21,7 @@ from duetime.server.cli.past import event_table
 from duetime.server.cli.past.run_table import MAX_SHORT_PAGES, RunPlace
 from duetime.server.session import session
 from duetime.tools.admin.event_rows import buckets_json, counts_json
-from duetime.widgets.history import history_payload
+from duetime.widgets.history import NO_STEPS, history_payload, steps_of
 from duetime.widgets.schema.history_parts import HistoryPart
 
 TaskArgument = Annotated[
@@ -84,12 +84,12 @@ def _show_page(
     context: typer.Context, scheduler: Scheduler, where: EventFilter, bounds: EventBounds, at: RunPlace
 ) -> None:
     task_id, (limit, cursor) = where.task_id, at
-    task = scheduler.get(task_id).record.task if task_id is not None else None
+    view = scheduler.get(task_id) if task_id is not None else None
     page = full_page(scheduler, where, bounds, limit, cursor)
     attempts = scheduler.attempts(task_id) if task_id is not None and cursor is None else []
     titles = scheduler.titles([event.task_id for event in page.events], tenant=bounds.tenant)
-    zone = (task.timezone if task else scheduler.zone) or "UTC"
-    past = history_payload(attempts, page.events, zone)
+    zone = (view.record.task.timezone if view else scheduler.zone) or "UTC"
+    past = history_payload(attempts, page.events, zone, steps=steps_of(view) if view else NO_STEPS)
     if context.params["as_json"]:
         output.as_json(_json(past, page, titles))
         return

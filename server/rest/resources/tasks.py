@@ -29,7 +29,7 @@ from duetime.tools.reschedule_task import RESCHEDULE_TASK
 from duetime.tools.schedule_task import REMINDER, schedule_task
 from duetime.tools.threads import wait_for_end
 from duetime.widgets.formats.speech import with_speech
-from duetime.widgets.history import history_payload
+from duetime.widgets.history import history_payload, steps_of
 from duetime.widgets.outcome import with_details
 from duetime.widgets.payload import as_dry_run, list_payload, task_payload
 from duetime.widgets.schema.task import TaskPayload
@@ -121,7 +121,8 @@ def show(call: RestCall) -> RestAnswer:
 def _history(call: RestCall, view: TaskView) -> Any:
     page = call.scheduler.history(EventFilter(task_id=call.task_id), limit=MAX_EVENTS_SHOWN, by=call.by)
     attempts = call.scheduler.attempts(call.task_id, by=call.by)[-MAX_EVENTS_SHOWN:]
-    return history_payload(attempts, page.events, view.record.task.timezone, older=page.cursor is not None)
+    zone, older = view.record.task.timezone, page.cursor is not None
+    return history_payload(attempts, page.events, zone, older=older, steps=steps_of(view))
 
 
 def change(call: RestCall, **fixed: Any) -> RestAnswer:
