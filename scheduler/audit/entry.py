@@ -21,6 +21,8 @@ class AuditKind(StrEnum):
     SECRET_SET = "secret_set"  # nosec B105 # noqa: S105 - the name of a kind
     SECRET_REMOVED = "secret_removed"  # nosec B105 # noqa: S105 - as above
     SECRETS_ROTATED = "secrets_rotated"
+    FIRE_ADDRESS_MADE = "fire_address_made"
+    FIRE_ADDRESS_REVOKED = "fire_address_revoked"
     POOL_SET = "pool_set"
     POOL_REMOVED = "pool_removed"
     LIMITS_SET = "limits_set"

@@ -28,6 +28,7 @@ _PATTERNS: Final = tuple(
         ),
         (r"\b(bearer|basic)\s+[\w.~+/=-]{8,}", rf"\1 {MASK}"),
         (r"\b(?:sk-|whsec_|gh[opsu]_|github_pat_|xox[abprs]-|AKIA|ya29\.)[\w./+=-]{8,}", MASK),  # by their prefixes
+        (r"\bdf_[0-9a-z]{12}_[0-9a-f]{16,}", MASK),  # whoever knows it may start a task
         (r"\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*", MASK),  # a JSON web token
         (r"(https://hooks\.slack\.com/\w+/)[^\s?'\"]+", rf"\1{MASK}"),  # whoever knows these addresses may post
         (r"(https://(?:\w+\.)?discord(?:app)?\.com/api/webhooks/\d+/)[^\s?'\"]+", rf"\1{MASK}"),

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from hashlib import sha256
+from typing import Final
 
+from duetime.scheduler.audit.entry import AuditEntry, AuditKind
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.ids import new_id
 from duetime.scheduler.principal import LOCAL, Principal
 from duetime.scheduler.rules.sanitize import check_json, kind_of
-from duetime.scheduler.rules.signals.signal_waits import check_event_id, check_name
+from duetime.scheduler.rules.signals.signal_waits import EVENT_ID_PATTERN, check_event_id, check_name
 from duetime.scheduler.service.chains import ChainService
+from duetime.scheduler.signal.fire_address import FireAddress, Fired, FireToken, NewAddress, NoSuchAddress
 from duetime.scheduler.signal.signal import ReceivedSignal, SentSignal
 from duetime.scheduler.task import Json
 
 MAX_DATA_BYTES = 32_768
+_NO_DIGEST: Final = "0" * 64
+_DIGEST_CHARS: Final = 32
 
 
 class SignalService(ChainService):
@@ -33,10 +40,63 @@ class SignalService(ChainService):
         a week or 10,000 further events. Without an id each call is an event of its own.
         """
         check_name("name", name)
-        if data is not None and not isinstance(data, Mapping):
-            raise InvalidArgument(
-                "data", f"expected an object, got {kind_of(data)}", example="data={'order': {'id': 7}}"
-            )
-        check_json("data", dict(data or {}), max_bytes=MAX_DATA_BYTES)
+        _check_data(data)
         known = new_id("e") if event_id is None else check_event_id("event_id", event_id)
         return self._store.signals.send(by.tenant, ReceivedSignal(name, known, dict(data or {})), actor=by.user)
+
+    def make_fire_address(self, task_id: str, *, renew: bool = False, by: Principal = LOCAL) -> NewAddress:
+        """Give a task an address by which whoever knows it may start this task; return it, which is the only time.
+
+        Raises Refused for a task that has one, unless it is to be `renew`ed: then the old one ends.
+        """
+        token = FireToken.new()
+        address = FireAddress(token.id, by.tenant, task_id, token.digest, self._store.now(), by.user)
+        entry = AuditEntry.by(by, AuditKind.FIRE_ADDRESS_MADE, task_id)
+        self._store.fire_addresses.add(address, entry, renew=renew)
+        return NewAddress(address, token)
+
+    def revoke_fire_address(self, task_id: str, *, by: Principal = LOCAL) -> bool:
+        """End the fire address of a task at once; return False for a task that has none."""
+        entry = AuditEntry.by(by, AuditKind.FIRE_ADDRESS_REVOKED, task_id)
+        return self._store.fire_addresses.revoke(by.tenant, task_id, entry)
+
+    def fire_address(self, token: str) -> FireAddress:
+        """Return the address whose token this is; raises NoSuchAddress for any other text, in about the same time."""
+        read = FireToken.parse(token)
+        found = self._store.fire_addresses.find(read.id) if read else None
+        if read is None or not read.matches(found.digest if found else _NO_DIGEST) or found is None:
+            raise NoSuchAddress
+        return found
+
+    def fire(
+        self,
+        address: FireAddress,
+        data: Mapping[str, Json] | None = None,
+        *,
+        event_id: str | None = None,
+        via: str | None = None,
+    ) -> Fired:
+        """Start the task of an address, or end the wait for an event that it is in; a repeated id does nothing.
+
+        Its handler reads the data in `ctx.event`. Raises NoSuchAddress, and Refused where the task may not start.
+        """
+        _check_data(data)
+        known = new_id("e") if event_id is None else _as_event_id(event_id)
+        fired = self._store.fire_addresses.fire(address, ReceivedSignal("", known, dict(data or {})), via=via)
+        if not fired.repeated:
+            self._recall(fired.left)
+            self._on_change([fired.task_id])
+        return fired
+
+
+def _check_data(data: Mapping[str, Json] | None) -> None:
+    if data is not None and not isinstance(data, Mapping):
+        raise InvalidArgument("data", f"expected an object, got {kind_of(data)}", example="data={'order': {'id': 7}}")
+    check_json("data", dict(data or {}), max_bytes=MAX_DATA_BYTES)
+
+
+def _as_event_id(text: str) -> str:
+    """Return the id of an event for a key of the world: any other than an id is shown by its digest."""
+    if re.fullmatch(EVENT_ID_PATTERN, text):
+        return text
+    return f"h-{sha256(text.encode('utf-8', 'replace')).hexdigest()[:_DIGEST_CHARS]}"

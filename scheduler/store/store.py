@@ -44,6 +44,7 @@ from duetime.scheduler.store.retention.retention import Retention
 from duetime.scheduler.store.run_history.run_history import RunHistory
 from duetime.scheduler.store.run_history.run_logs import RunLogs
 from duetime.scheduler.store.runners import Runners
+from duetime.scheduler.store.signals.addresses import FireAddresses
 from duetime.scheduler.store.signals.signals import Signals
 from duetime.scheduler.store.sql.cursors import Cursors
 from duetime.scheduler.store.sql.server_keys import ServerKey
@@ -68,8 +69,9 @@ class Store:
         self._database, self._clock = database, clock
         forms, cursors = forms_of(database), Cursors(database)
         self.dependencies = Dependencies(database, clock)
-        self.approvals = Approvals(database, clock, self.dependencies)
-        self.signals = Signals(database, clock, self.dependencies)
+        told = (database, clock, self.dependencies)
+        self.approvals, self.batches = Approvals(*told), Batches(*told)
+        self.signals, self.fire_addresses = Signals(*told), FireAddresses(*told)
         self.tasks = Tasks(database, clock, forms, cursors, self.dependencies)
         self.chains = Chains(database, clock, forms, self.dependencies)
         self.pools = Pools(database, clock)
@@ -82,7 +84,6 @@ class Store:
         self.dead_letters = DeadLetters(database, clock, cursors)
         self.run_history = RunHistory(database, cursors)
         self.run_logs = RunLogs(database)
-        self.batches = Batches(database, clock, self.dependencies)
         self.inbox = Inbox(database, clock)
         self.deliveries = Deliveries(database, clock)
         self.workers = Workers(database, clock)

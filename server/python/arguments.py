@@ -207,6 +207,7 @@ SPECIAL: dict[str, Argument] = {
     "send_event.name": Argument("name", Text(accepted="the name of an event"), example="name='order.paid'"),
     "send_event.data": Argument("data", Members("a mapping of JSON values by text"), example="data={'id': 7}"),
     "send_event.event_id": Argument("event_id", Text(), example="event_id='pay-7'"),
+    "make_fire_address.renew": Argument("renew", _FLAG, example="renew=True"),
     "wait.timeout": Argument("timeout", LengthOfTime("a timedelta, seconds or words"), example="timeout=30"),
     "costs.group": Argument(
         "group", OneOf(f"one of {', '.join(CostGroup)}", CostGroup), example="group=CostGroup.ACTION"

@@ -108,6 +108,8 @@ class AsyncScheduler:
     reject = in_thread(ProgramScheduler.reject)
     change_many = in_thread(ProgramScheduler.change_many)
     send_event = in_thread(ProgramScheduler.send_event)
+    make_fire_address = in_thread(ProgramScheduler.make_fire_address)
+    revoke_fire_address = in_thread(ProgramScheduler.revoke_fire_address)
     act = in_thread(ProgramScheduler.act)
     mark_read = in_thread(ProgramScheduler.mark_read)
     get = in_thread(ProgramScheduler.get)

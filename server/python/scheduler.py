@@ -70,6 +70,8 @@ class ProgramScheduler:
     reject = checked(Service.reject)
     change_many = checked(Service.change_many)
     send_event = checked(Service.send_event)
+    make_fire_address = checked(Service.make_fire_address)
+    revoke_fire_address = checked(Service.revoke_fire_address)
     act = checked(Service.act)
     mark_read = checked(Service.mark_read)
     get = checked(Service.get)

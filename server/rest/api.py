@@ -27,6 +27,7 @@ from duetime.server.rest.request_arguments import (
     read_key,
     read_query,
 )
+from duetime.server.rest.signals import fire
 from duetime.tools.arguments.arguments import Arguments
 from duetime.tools.threads import cross
 from starlette.applications import Starlette
@@ -60,6 +61,7 @@ def api(parts: Callable[[], Installation], feed: ChangeFeed) -> Starlette:
     served = [
         Route(openapi.DOCUMENT_PATH, _document),
         *(_route(each.path, each.method, _endpoint(each, parts), each.name) for each in OPERATIONS),
+        _route(fire.PATH, "POST", fire.fire_endpoint(parts), fire.NAME),
         _route(changes.PATH, "GET", changes.changes_endpoint(parts, feed, SURFACE), changes.NAME),
     ]
     found = Starlette(routes=served, exception_handlers={HTTPException: _not_served})
@@ -82,6 +84,7 @@ def document() -> Mapping[str, Any]:
         for operation in OPERATIONS:
             openapi.add(documented, operation)
         changes.document_changes(documented)
+        fire.document_fire(documented)
 
     return openapi.written(PREFIX, add_all)
 

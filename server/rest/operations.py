@@ -24,6 +24,7 @@ from duetime.server.rest.resources.run_log import OF_RUN_LOGS
 from duetime.server.rest.resources.runs import OF_RUNS
 from duetime.server.rest.resources.tasks import OF_TASKS
 from duetime.server.rest.resources.workers import OF_WORKERS
+from duetime.server.rest.signals.addresses import OF_FIRE_ADDRESSES
 from duetime.server.rest.signals.events import OF_EVENTS_SENT
 
 OPERATIONS: Final[tuple[Operation, ...]] = (
@@ -31,6 +32,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     SCHEDULE_BATCH,
     CHANGE_MANY,
     *OF_EVENTS_SENT,
+    *OF_FIRE_ADDRESSES,
     *OF_INBOX,
     *OF_HISTORY,
     *OF_DEAD_LETTERS,

@@ -24,7 +24,7 @@ MAX_MATCH_BYTES = 4_096
 MEMBERS: Final = ("event", "match", "timeout", "lookback", "on_timeout", "or_when")
 EXAMPLE: Final = "wait_for={'event': 'paid', 'match': {'order.id': 7}, 'timeout': '2 days'}"
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/-]{0,99}")
-_EVENT_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/@=+~-]{0,199}")
+EVENT_ID_PATTERN: Final = r"[A-Za-z0-9][A-Za-z0-9_.:/@=+~-]{0,199}"
 EVENT_IDS: Final = "1 to 200 letters, digits and _ . : / @ = + ~ -, beginning with a letter or a digit"
 NAMES: Final = "1 to 100 letters, digits and . _ : / -, beginning with a letter or a digit"
 
@@ -63,7 +63,7 @@ def check_name(argument: str, name: object) -> str:
 
 def check_event_id(argument: str, event_id: object) -> str:
     """Return the id of an event; raises InvalidArgument for one that could be read as a sentence: histories name it."""
-    if not isinstance(event_id, str) or not _EVENT_ID.fullmatch(event_id):
+    if not isinstance(event_id, str) or not re.fullmatch(EVENT_ID_PATTERN, event_id):
         raise InvalidArgument(argument, "is no id of an event", accepted=EVENT_IDS, example=f"{argument}='pay-7'")
     return event_id
 

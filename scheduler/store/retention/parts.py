@@ -17,7 +17,7 @@ from duetime.scheduler.store.schema.tables.events import events
 from duetime.scheduler.store.schema.tables.follow_ups import follow_ups
 from duetime.scheduler.store.schema.tables.logs import run_logs
 from duetime.scheduler.store.schema.tables.pools import usage
-from duetime.scheduler.store.schema.tables.signals import signal_waits
+from duetime.scheduler.store.schema.tables.signals import fire_addresses, signal_waits
 from duetime.scheduler.store.schema.tables.tasks import attempts, runs, tracebacks
 from sqlalchemy import Table, exists, select, tuple_
 
@@ -52,6 +52,7 @@ def _of_tasks(keys: Sequence[RowKey]) -> list[RowsOfTable]:
         (chain_steps, chain_steps.c.task_id.in_(ids)),
         (signal_waits, signal_waits.c.task_id.in_(ids)),
         (follow_ups, follow_ups.c.task_id.in_(ids)),
+        (fire_addresses, fire_addresses.c.task_id.in_(ids)),
         (runs, runs.c.task_id.in_(ids)),
     ]
 

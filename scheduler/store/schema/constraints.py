@@ -157,6 +157,7 @@ INVARIANTS = (
     _refers("dependencies", "task_id", "tasks"),
     _refers("signal_waits", "task_id", "tasks"),
     _refers("follow_ups", "task_id", "tasks"),
+    _refers("fire_addresses", "task_id", "tasks"),
     Invariant(
         "runs",
         f"state <> '{State.WAITING}' OR {_WAITS}",

@@ -68,14 +68,19 @@ def send(
     """Store a signal and let go what waited for it; one whose id is known does nothing."""
     kept_waits.lock_name(connection, tenant, signal.name, shared=False)
     now = clock()  # behind the lock, so that no wait that is visible began later
-    if not _stored(connection, tenant, signal, actor, now):
+    if not stored(connection, tenant, signal, actor, now):
         return _repeated(connection, tenant, signal)
     signal = ReceivedSignal(signal.name, signal.id, signal.data, now)
     closed = _closed(connection, tenant, signal)
     freed, matched = _go_on(connection, closed, signal, now)
     connection.execute(_COUNTED, {"of_tenant": tenant, "of_id": signal.id, "so_many": freed, "as_many": matched})
-    _forget(connection, connection.execute(_TOO_MANY, {"of_tenant": tenant}).all())
+    forget_surplus(connection, tenant)
     return SentSignal(signal, freed, matched)
+
+
+def forget_surplus(connection: Connection, tenant: str) -> None:
+    """Delete the oldest signals of a tenant that has more than are kept."""
+    _forget(connection, connection.execute(_TOO_MANY, {"of_tenant": tenant}).all())
 
 
 def forget_old(connection: Connection, limit: int, now: datetime) -> int:
@@ -89,7 +94,8 @@ def _forget(connection: Connection, keys: Sequence[Any]) -> int:
     return len(keys)
 
 
-def _stored(connection: Connection, tenant: str, signal: ReceivedSignal, actor: str, now: datetime) -> bool:
+def stored(connection: Connection, tenant: str, signal: ReceivedSignal, actor: str, now: datetime) -> bool:
+    """Store a signal; False where its id is known."""
     row = {
         "tenant": tenant,
         "id": signal.id,

@@ -22,6 +22,7 @@ VERBS: Final[Mapping[str, Callable[[RemoteServer, Mapping[str, Any]], None]]] = 
     "reject": tasks.reject,
     "bulk": bulk.bulk,
     "event send": signals.send,
+    "event address": signals.address,
     "explain": tasks.explain,
     "history": tasks.history,
     "runs": installation.runs,

@@ -15,5 +15,11 @@ EVENT = VerbsOf(
             "Send an event: the tasks that wait for it go on.",
             examples=('duetime event send order.paid --data \'{"order": {"id": 7}}\' --id pay-7',),
         ),
+        DeferredVerb(
+            "address",
+            "duetime.server.cli.waits.addresses:address",
+            "Give a task an address by which the world starts it; it is shown only now.",
+            examples=("duetime event address t_7k3m9qx2w4hb", "duetime event address t_7k3m9qx2w4hb --revoke"),
+        ),
     ),
 )

@@ -105,6 +105,14 @@ DAMAGES = {
             " SELECT 't_gone', 'local', 't_gone', 'r_gone', 'Import', 'failed', 'torn', at FROM events LIMIT 1"
         ),
     ),
+    "an address without its task": (
+        "fire_addresses",
+        "names a task",
+        (
+            "INSERT INTO fire_addresses (id, tenant, task_id, digest, made_at, made_by)"
+            " SELECT 'a', 'local', 't_gone', '', at, '' FROM events LIMIT 1"
+        ),
+    ),
     "use without its run": ("usage", "names a run", "UPDATE usage SET run_id = 'r_gone'"),
 }
 

@@ -31,11 +31,13 @@ from duetime.scheduler.records import IdempotencyKey
 from duetime.scheduler.rules.changes import pause, run_now
 from duetime.scheduler.rules.policies.decision import Contender, Look
 from duetime.scheduler.rules.policies.recorded import Decision
+from duetime.scheduler.signal.fire_address import FireAddress
 from duetime.scheduler.signal.signal import ReceivedSignal, SignalWait
 from duetime.scheduler.store import Store
 from duetime.scheduler.store.access.cipher import Cipher
 from duetime.scheduler.store.access.secrets import Secrets
 from duetime.scheduler.store.schema.tables.approvals import approvals
+from duetime.scheduler.store.schema.tables.follow_ups import follow_ups
 from duetime.scheduler.store.text_index import text_search
 from duetime.scheduler.task import ApprovalAnswer, State
 from duetime.scheduler.views import TaskFilter
@@ -69,6 +71,9 @@ OF_NO_TENANT = {
     "audit_chain.seal",
     "decisions.add", "decisions.trim", "decisions.ready_runs",  # of workers
     "api_keys.add", "api_keys.find", "api_keys.note_use", "api_keys.revoke", "api_keys.replace",  # by the key itself
+    "dead_letters.replays",  # a count, of runs that the call before it has read for the tenant
+    "history.chains",  # names, of tasks whose changes subscribers are told of by their tenants
+    "fire_addresses.find", "fire_addresses.fire",  # by the address itself
     "secrets.set", "secrets.rotate", "secrets.undecryptable",  # of operators
 }  # fmt: skip
 NEARLY = timedelta(days=9)
@@ -140,6 +145,7 @@ def calls(store: Store, task_id: str, run_id: str, tenant: str) -> dict[str, lis
         "dead_letters.closed_by": [lambda: store.dead_letters.closed_by(tenant, ClosingKey("k1", "asked"), 9)],
         "dead_letters.count": [lambda: letters.count(tenant, DeadLetterFilter(), replayed_below=3)],
         "dead_letters.ids": [lambda: list(letters.ids(tenant, DeadLetterFilter()))],
+        "dead_letters.open_runs": [lambda: letters.open_runs(tenant, [task_id])],
         "dead_letters.replay": [lambda: letters.replay(tenant, run_id, entry, lambda record: run_now(record, NOON))],
         "dead_letters.discard": [lambda: letters.discard(tenant, run_id, entry)],
         "history.events": [
@@ -170,9 +176,14 @@ def calls(store: Store, task_id: str, run_id: str, tenant: str) -> dict[str, lis
         "signals.wait_of": [lambda: store.signals.wait_of(tenant, task_id)],
         "signals.open_of": [lambda: store.signals.open_of(tenant, [task_id, AWAITING])],
         "signals.wait_of_run": [lambda: store.signals.wait_of_run(tenant, task_id, run_id)],
+        "fire_addresses.of_task": [lambda: store.fire_addresses.of_task(tenant, task_id)],
+        "fire_addresses.add": [lambda: store.fire_addresses.add(an_address(tenant, task_id), entry, renew=False)],
+        "fire_addresses.revoke": [lambda: store.fire_addresses.revoke(tenant, task_id, entry)],
         "signals.send": [lambda: store.signals.send(tenant, ReceivedSignal("paid", task_id), actor="bob")],
         "dependencies.known": [lambda: store.dependencies.known(tenant, [task_id])],
         "dependencies.upstreams": [lambda: store.dependencies.upstreams(tenant, task_id)],
+        "dependencies.failure": [lambda: store.dependencies.failure(tenant, UPSTREAM)],
+        "dependencies.made_by_failures": [lambda: store.dependencies.made_by_failures(tenant, task_id)],
         "dependencies.results": [lambda: store.dependencies.results(tenant, task_id)],
         "dependencies.waiters": [lambda: store.dependencies.waiters(tenant, UPSTREAM)],
         "batches.matching": [lambda: store.batches.matching(tenant, TaskFilter(), 9)],
@@ -220,6 +231,10 @@ def answers(store: Store, task_id: str, run_id: str) -> dict[str, list[str]]:
     return {name: [answered(each) for each in some] for name, some in calls(store, task_id, run_id, OURS).items()}
 
 
+def an_address(tenant: str, task_id: str) -> FireAddress:
+    return FireAddress(f"{tenant[0]}{task_id[3:]}", tenant, task_id, "0" * 64, NOON, CANARY)
+
+
 def fill(store: Store) -> tuple[str, str]:
     """Store a failed and a cancelled task of the other tenant, with the canary wherever people write; return ids."""
     values: dict[str, Any] = {
@@ -244,6 +259,8 @@ def fill(store: Store) -> tuple[str, str]:
     awaiting, run_awaiting = a_task(**values, id=AWAITING)
     waiting = replace(run_awaiting, state=State.WAITING, wake_at=None)
     store.tasks.add(awaiting, waiting, actor="alice", wait=replace(wait, name="other"))
+    address = an_address(THEIRS, task.id)
+    store.fire_addresses.add(address, AuditEntry(THEIRS, AuditKind.FIRE_ADDRESS_MADE, CANARY), renew=False)
     claim = restarted(store, record)
     failed = settlement(
         claim,
@@ -278,6 +295,9 @@ def fill(store: Store) -> tuple[str, str]:
     answered = {"attempt": 2, "closed_at": NOON, "answer": ApprovalAnswer.APPROVE, "answered_by": CANARY}
     rows = [{**asked, **dict.fromkeys(answered), "attempt": 1}, {**asked, **answered}]
     store._database.write(lambda connection: connection.execute(insert(approvals), rows))
+    failure = {"of_task": task.id, "of_run": run.id, "title": CANARY, "state": State.FAILED, "why": CANARY, "at": NOON}
+    row = {"task_id": UPSTREAM, "tenant": THEIRS, **failure}
+    store._database.write(lambda connection: connection.execute(insert(follow_ups), row))
     store.decisions.add([Decision(f"d_{CANARY}", NOON, THEIRS, task.id, run.id, CANARY, look)])
     while store.search.advance() or store.audit_chain.seal():
         pass

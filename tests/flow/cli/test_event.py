@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from duetime.server.cli.exit_codes import WRONG_USAGE_CODE
+from duetime.server.cli.exit_codes import REFUSED_CODE, WRONG_USAGE_CODE
 from duetime.server.cli.main import run
 
 Said = Callable[..., str]
@@ -55,3 +55,23 @@ def test_an_id_that_a_reader_could_take_for_words_is_refused_by_the_name_of_its_
     refused = said("event", "send", "invoice.paid", "--id", "ignore your orders", code=WRONG_USAGE_CODE)
     assert refused.startswith("duetime: --id: is no id of an event.")
     assert refused.endswith("Example: --id pay-7\n")
+
+
+def test_the_address_of_a_task_is_shown_once_renewed_and_revoked(
+    said: Said, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    task_id = json.loads(said("schedule", "Deploy", "--when", "tomorrow 9am", "--json"))["id"]
+    first = said("event", "address", task_id)
+    assert first.startswith("/v1/fire/df_")
+    assert "has a fire address already" in said("event", "address", task_id, code=REFUSED_CODE)
+    monkeypatch.setenv("DUETIME_PUBLIC_URL", "https://duetime.example.com/")
+    renewed = said("event", "address", task_id, "--renew")
+    assert renewed.startswith("https://duetime.example.com/v1/fire/df_")
+    assert json.loads(said("event", "address", task_id, "--renew", "--json"))["task_id"] == task_id
+    both = said("event", "address", task_id, "--renew", "--revoke", code=WRONG_USAGE_CODE)
+    assert "goes not with --revoke" in both
+    assert said("event", "address", task_id, "--revoke") == f"The address of {task_id} has ended.\n"
+    assert said("event", "address", task_id, "--revoke") == f"{task_id} has no address.\n"
+    audit = said("audit", "list")
+    assert (audit.count("fire_address_made"), audit.count("fire_address_revoked")) == (3, 1)
+    assert first.strip().rpartition("_")[2] not in audit

@@ -57,6 +57,12 @@ def requests_about(task_id: str, key_id: str = "8k4n0ry3x5jc", run_id: str = UNK
             Asked("POST", "/tasks/changes", {"body": {"change": "cancel", "label": CANARY}, **key}),
             Asked("POST", "/tasks/changes", {"body": {"change": "undo", "undo": "u_b1"}}),
         ],
+        "make_fire_address": [
+            Asked("POST", f"{task}/address", {"body": {}}),
+            Asked("POST", f"{task}/address", {"body": {"renew": True}}),
+        ],
+        "revoke_fire_address": [Asked("POST", f"{task}/address/revoke", {"body": {}})],
+        "fire": [Asked("POST", f"/fire/{task_id}", {"body": {"of": CANARY}})],
         "send_event": [
             Asked("POST", "/events", {"body": {"name": "paid", "data": {"of": CANARY}, "event_id": task_id}})
         ],

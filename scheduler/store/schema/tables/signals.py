@@ -1,4 +1,4 @@
-"""The tables of signals: those that were received, and the waits for them."""
+"""The tables of signals: those that were received, the waits for them, and the addresses of tasks."""
 
 from __future__ import annotations
 
@@ -63,5 +63,20 @@ class SignalWaitRow(Base):
     data: Mapping[str, Any] | None
 
 
+class FireAddressRow(Base):
+    """The fire address of a task: `digest` is that of its secret, which nobody stores. It is deleted with its task."""
+
+    __tablename__ = "fire_addresses"
+    __table_args__ = (Index("fire_addresses_by_task", "task_id", unique=True), {"sqlite_with_rowid": False})
+
+    id: str = column(primary_key=True)
+    tenant: str
+    task_id: str
+    digest: str
+    made_at: datetime
+    made_by: Said
+
+
 signals = table(SignalRow)
 signal_waits = table(SignalWaitRow)
+fire_addresses = table(FireAddressRow)

@@ -134,6 +134,14 @@ def store(connection: Connection, waits: Sequence[NewWait], now: datetime) -> No
     _ADD.run(connection, [_row(each, _came(connection, each), now) for each in waits])
 
 
+def note(connection: Connection, tenant: str, task_id: str, run_id: str, signal: ReceivedSignal) -> None:
+    """Note the signal by which a run has come that waited for none: its handler reads it like another one."""
+    at = signal.at
+    assert at is not None
+    connection.execute(_FORGET, {"waiter_ids": [run_id]})
+    _ADD.run(connection, [_row(NewWait(tenant, task_id, run_id, SignalWait(signal.name, {}, at, at)), signal, at)])
+
+
 def kept(connection: Connection, waiter_ids: Sequence[str]) -> dict[str, KeptWait]:
     """Return the waits of tasks or of runs, by these; those that cannot be read are left out."""
     if not waiter_ids:

@@ -1,0 +1,88 @@
+"""A call of a fire address: the wait of its task or run ends by it, or else the task runs now."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+
+from duetime.scheduler import remedies
+from duetime.scheduler.errors import Refused
+from duetime.scheduler.events import EventKind
+from duetime.scheduler.rules import changes
+from duetime.scheduler.signal.fire_address import FireAddress, Fired, NoSuchAddress
+from duetime.scheduler.signal.signal import ReceivedSignal
+from duetime.scheduler.store.signals import sent
+from duetime.scheduler.store.statements import change as changing
+from duetime.scheduler.store.statements import dependants, read
+from duetime.scheduler.store.statements.endings.follow_ups import FREED
+from duetime.scheduler.store.statements.signals import kept_waits, run_waits
+from duetime.scheduler.task import State
+from duetime.scheduler.views import TaskRecord
+from sqlalchemy import Connection
+
+ACTOR = "fire address"
+FIRED = "fire"
+"""The name of the event that a handler reads whose run waited for none."""
+
+
+def fire(
+    connection: Connection,
+    address: FireAddress,
+    stored: FireAddress | None,
+    signal: ReceivedSignal,
+    *,
+    via: str | None,
+    clock: Callable[[], datetime],
+) -> Fired:
+    """Start the task of an address that is `stored` still, once for each id of a signal."""
+    if stored is None or stored.id != address.id:
+        raise NoSuchAddress
+    now = clock()
+    # A blank is in no name and no id of an event: nothing can wait for this one, or repeat it by `send_event`.
+    noted = ReceivedSignal(f"{FIRED} {address.task_id}", f"{FIRED} {address.task_id} {signal.id}", signal.data, now)
+    if not sent.stored(connection, address.tenant, noted, ACTOR, now):
+        return Fired(address.task_id, signal.id, repeated=True)
+    sent.forget_surplus(connection, address.tenant)
+    record = read.record(connection, address.tenant, address.task_id, locking=True)
+    _check(record)
+    came = ReceivedSignal(FIRED, signal.id, signal.data, now)
+    why = f"its fire address was called ({signal.id})"
+    if _ends_wait(connection, record, came, why, now):
+        return Fired(address.task_id, signal.id)
+    return Fired(address.task_id, signal.id, left=_run_now(connection, record, came, why=why, via=via, now=now))
+
+
+def _check(record: TaskRecord) -> None:
+    task_id = record.task.id
+    if record.run.state is State.CANCELLED:
+        raise NoSuchAddress
+    if record.damage:
+        raise Refused(f"{task_id} is damaged.", remedy=remedies.Inspect(task_id))
+    if record.task.paused:
+        raise Refused(f"{task_id} is paused.", remedy=remedies.Resume(task_id))
+
+
+def _ends_wait(connection: Connection, record: TaskRecord, came: ReceivedSignal, why: str, now: datetime) -> bool:
+    """End the open wait of a task before its first start, or of a suspended run; False where there is none."""
+    waiter = {State.WAITING: record.task.id, State.SUSPENDED: record.run.id}.get(record.run.state)
+    found = kept_waits.of_waiter(connection, waiter) if waiter else None
+    if waiter is None or found is None or not found.is_open:
+        return False
+    kept_waits.CLOSE.run(connection, [kept_waits.closing(waiter, came, now)])
+    if record.run.state is State.WAITING:
+        dependants.follow(connection, dependants.settle_waiting(connection, [waiter], now, why=why), now)
+    else:
+        connection.info.get(FREED, []).extend(run_waits.wake(connection, {waiter: why}, now))
+    return True
+
+
+def _run_now(
+    connection: Connection, record: TaskRecord, came: ReceivedSignal, *, why: str, via: str | None, now: datetime
+) -> tuple[str, ...]:
+    """Let the task run now, as a button does, and note what its run has come by; return what leaves the queue."""
+    change = changes.run_now(record, now)
+    changing.apply(connection, record, change, actor=ACTOR, kind=EventKind.RUN_NOW, reason=why, now=now, via=via)
+    run = change.extra_run or change.next_run or change.run
+    kept_waits.note(connection, record.task.tenant, record.task.id, run.id, came)
+    connection.info.get(FREED, []).append(record.task.id)
+    return tuple(changes.leaving_the_queue(record, change))
