@@ -158,7 +158,7 @@ class OwnPostgres(OwnServer):
 
     def backends(self) -> list[int]:
         """Return the processes that serve sessions of `duetime`."""
-        with _connected(make_url(self.url)) as connection:
+        with connected(make_url(self.url)) as connection:
             found = connection.execute("SELECT pid FROM pg_stat_activity WHERE application_name = 'duetime'")
             return [pid for (pid,) in found.fetchall()]
 
@@ -255,18 +255,19 @@ def _postgres_command(binaries: Path, folder: Path, **changed: str) -> list[str]
 
 
 def _answers(url: URL) -> bool:
-    with suppress(psycopg.OperationalError), _connected(url):
+    with suppress(psycopg.OperationalError), connected(url):
         return True
     return False
 
 
 def administer(server: str, statement: str) -> None:
     """Run a statement, or several with `;` between them, which are one round trip and one transaction."""
-    with _connected(make_url(server)) as connection:
+    with connected(make_url(server)) as connection:
         connection.execute(statement.encode())
 
 
-def _connected(url: URL) -> psycopg.Connection:
+def connected(url: URL) -> psycopg.Connection:
+    """Connect by the driver alone; each statement is a transaction of its own."""
     plain = url.set(drivername="postgresql").render_as_string(hide_password=False)
     return psycopg.connect(plain, autocommit=True, connect_timeout=5)
 

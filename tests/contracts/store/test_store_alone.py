@@ -20,7 +20,6 @@ from duetime.scheduler.views import TaskRecord
 from sqlalchemy import Connection, text
 
 from tests.builders import LEASE, NOON, TENANT, Clock, a_run, added, message, settlement, started
-from tests.contracts.store.conftest import emptied
 
 pytestmark = pytest.mark.postgres
 
@@ -33,9 +32,9 @@ WAITING = text(
 
 
 @pytest.fixture
-def stores(postgres_tables: str, clock: Clock) -> Iterator[list[Store]]:
+def stores(empty_postgres: str, clock: Clock) -> Iterator[list[Store]]:
     """Two stores on one database, as two processes would have them."""
-    url = emptied(postgres_tables)
+    url = empty_postgres
     opened = [open_store(url, clock=clock) for _ in range(2)]
     yield opened
     for store in opened:
