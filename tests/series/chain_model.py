@@ -196,6 +196,18 @@ class ChainModel:
 
         return back
 
+    def remember_run(self, step: Step, now: datetime) -> Callable[[], None]:
+        """Return what takes a run of a step back: one that had ended ends what comes after it once more."""
+        if step.is_open:
+            return self.remember()
+        was = dict(vars(step))
+
+        def back() -> None:
+            vars(step).update(was)
+            self._follow([step], now)
+
+        return back
+
     # -- what time brings
 
     def make_ready(self, now: datetime) -> None:

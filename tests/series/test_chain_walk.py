@@ -128,8 +128,10 @@ class Walk:
 
     def move(self) -> None:
         step, now = self.a_step(), self.house.clock()
-        to = now + self.draw.choice(SPANS)
-        self.change(f"move {step.name} to {to}", step.task_id, lambda: self.model.move(step, to, now), when=to)
+        to, back = now + self.draw.choice(SPANS), self.model.remember_run(step, now)
+        move = lambda: self.house.scheduler.reschedule(step.task_id, when=to)  # noqa: E731 - as above
+        view = self.ask(f"move {step.name} to {to}", move, lambda: self.model.move(step, to, now))
+        self.take_back(step.task_id, back, view)
 
     def move_all(self) -> None:
         now = self.house.clock()
@@ -141,7 +143,7 @@ class Walk:
         run = lambda: self.house.scheduler.act(step.task_id, "run_now")  # noqa: E731 - as above
         self.take_back(
             step.task_id,
-            self.model.remember(),
+            self.model.remember_run(step, now),
             self.ask(f"run {step.name}", run, lambda: self.model.run_now(step, now)),
         )
 

@@ -14,6 +14,7 @@ from duetime.scheduler.task import Json
 MAX_EXPRESSION_CHARS: Final = 500
 EXAMPLE: Final = "status == 'shipped' || price < `90`"
 ACCEPTED: Final = "JMESPath, with texts in single quotes and numbers in backticks"
+ACCEPTED_CONDITION: Final = f"{ACCEPTED}, which is not true where nothing is there"
 _COMPARISONS = frozenset({"eq", "ne", "lt", "lte", "gt", "gte"})
 _WITH_SUBJECT = frozenset({"comparator", "function_expression"})
 
@@ -60,6 +61,31 @@ def parsed(argument: str, text: str) -> Expression:
     return Expression(text, tree)
 
 
+def condition(argument: str, text: str) -> Expression:
+    """Parse an expression that is to become true; raises `InvalidArgument` also for one that nothing makes true.
+
+    `status == shipped` compares two fields that are not there, and would be met by any answer.
+    """
+    found = parsed(argument, text)
+    try:
+        met = holds(found.value(None))
+    except NotEvaluated:
+        met = False
+    if met:
+        problem = f"{text[:80]!r} holds already of an answer that says nothing"
+        raise InvalidArgument(argument, problem, accepted=ACCEPTED_CONDITION, example=_corrected(text, found._tree))  # noqa: SLF001 - its own
+    return found
+
+
+def _corrected(text: str, tree: Any) -> str:
+    """Return the condition as it was probably meant: with a text on the right, or only where its field is there."""
+    sides = tree["children"] if tree["type"] == "comparator" else ()
+    if sides and all(side["type"] == "field" for side in sides) and tree["value"] == "eq":
+        return f"{sides[0]['value']} == '{sides[1]['value']}'"
+    name = next((node["value"] for node in _nodes(tree) if node["type"] == "field"), None)
+    return f"{name} && {text}" if name and tree["type"] == "comparator" else EXAMPLE
+
+
 def holds(value: Json) -> bool:
     """Whether a value counts as true in JMESPath: not null, false, or empty. Zero counts."""
     return not (value is None or value is False or value in ("", [], {}))
@@ -92,13 +118,17 @@ def _unknown_function(tree: Any) -> str:
 
 
 def _functions(tree: Any) -> Iterator[str]:
+    return (node["value"] for node in _nodes(tree) if node["type"] == "function_expression")
+
+
+def _nodes(tree: Any) -> Iterator[Mapping[str, Any]]:
+    """Yield the parts of a tree, the first ones first."""
     pending = [tree]
     while pending:
         node = pending.pop()
         if isinstance(node, Mapping):
-            if node["type"] == "function_expression":
-                yield node["value"]
-            pending += node["children"]
+            yield node
+            pending += reversed(node["children"])
 
 
 def _quoted_operand(text: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 from duetime.scheduler.access.secret import places_of_references
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.handlers.http_request import HttpRequest
-from duetime.scheduler.handlers.watch.expression import EXAMPLE, Expression, parsed
+from duetime.scheduler.handlers.watch.expression import EXAMPLE, Expression, condition, parsed
 from duetime.scheduler.outbound.headers import MAX_HEADERS
 from duetime.scheduler.outbound.url_policy import WebhookOptions
 from duetime.scheduler.rules.time import times
@@ -106,7 +106,7 @@ def _end_problems(payload: WatchPayload) -> Iterator[InvalidArgument]:
         yield InvalidArgument("payload.condition", said, accepted=accepted, example=EXAMPLE)
         return
     try:
-        _ = payload.expression
+        _ = payload.expression if payload.condition is None else condition("payload.condition", payload.condition)
     except InvalidArgument as problem:
         yield problem
 
