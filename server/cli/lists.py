@@ -12,7 +12,7 @@ from duetime.scheduler.rules.retry import attempt_in_words
 from duetime.scheduler.rules.states import FAILURES, OPEN, blocked_by, only_failures
 from duetime.scheduler.rules.time import times
 from duetime.scheduler.task import State
-from duetime.scheduler.views import TaskFilter, TaskPage, TaskView
+from duetime.scheduler.views import Standing, TaskFilter, TaskPage, TaskView
 from duetime.server.cli import completion, output
 from duetime.server.cli.completion import Label
 from duetime.server.cli.formats import rows
@@ -145,6 +145,8 @@ def _state(view: TaskView) -> Text:
     task, run = view.record.task, view.record.run
     damaged, blocked = bool(view.record.damage), blocked_by(run) is not None
     word = output.state_word(run.state, paused=task.paused, damaged=damaged, blocked=blocked)
+    if run.unverified:
+        return word.append(f", {Standing.UNVERIFIED}")
     return word.append(f", {attempt_in_words(run, task.retry)}") if run.state is State.RETRYING else word
 
 

@@ -12,7 +12,9 @@ from duetime.scheduler.audit.entry import AuditEntry, AuditKind
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.remedies import reason_in
 from duetime.scheduler.rules.limits.pool import in_full
+from duetime.scheduler.rules.states import blocked_by
 from duetime.scheduler.rules.time import times
+from duetime.scheduler.views import Standing
 from duetime.server.cli import completion, output
 from duetime.server.cli.completion import Id
 from duetime.server.cli.formats.phrases import COMMAND_WORDS
@@ -38,7 +40,8 @@ def explain(
         task = {"task": task_id, "title": view.record.task.title, "state": view.record.run.state}
         output.as_json({"schema": "duetime.explanation/1", **task, "waiting_for": list(reasons)})
         return
-    output.say(f"{view.record.task.title}: {view.record.run.state}")
+    stands = Standing.BLOCKED if blocked_by(view.record.run) else view.record.run.state
+    output.say(f"{view.record.task.title}: {stands}")
     for reason in reasons:
         output.say(f"  {reason_in(COMMAND_WORDS, reason, task_id)}")
 

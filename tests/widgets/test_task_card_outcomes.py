@@ -45,6 +45,7 @@ def test_the_catalogue_has_the_words_of_the_text() -> None:
 def test_a_card_has_the_word_of_the_text_for_each_state(chat: Chat, action: str) -> None:
     tasks = [a_task(due=EARLIER, state=state, action=action, last_run=SUCCEEDED) for state in State]
     tasks += [held_back(), a_task(paused=True), a_task(due=EARLIER), a_task(state="running", cancel_requested=True)]
+    tasks += [a_task(state="scheduled", blocked=True)]
     chat.show_task(tasks[0])
     for task in tasks:
         chat.show(task)

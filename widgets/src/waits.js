@@ -20,8 +20,8 @@ function lineOf({ kind, pool, until, after, task, title, state, event }, sentenc
   const at = Date.parse(until);
   const time = at > env.clock.now() ? relative(at, env.clock.now(), env.reader()) : t("waits.soon");
   const line = parts(`wait.${kind}`, { pool: h("bdi", {}, pool ?? ""), event: h("bdi", {}, event ?? ""), time });
-  const asked = kind === "approval" ? title : "";
-  const beside = [asked, until && !line.includes(time) ? time : "", after].filter(Boolean);
+  const first = { approval: title, blocked: after }[kind];
+  const beside = [first, until && !line.includes(time) ? time : "", first === after ? "" : after].filter(Boolean);
   return [...line, ...beside.map(aside)];
 }
 

@@ -26,6 +26,7 @@ _COMES: Final = {
     "ready": "{it} is {word} to start. {time}",
     "stopping": "{it} is {word}: it was asked to stop.",
     "retrying": "{it} is {word} after a failure. {time}",
+    "blocked": "{it} is {word} and goes on by itself when what it misses is there. {time}",
     "suspended": "{it} is {word} and goes on by itself. {time}",
     "running": "{it} is {word}. {time}",
     "paused": "{it} is {word}. {time}",

@@ -85,7 +85,8 @@ class FollowUpReader:
         except InvalidArguments as several:
             raise InvalidArguments([_placed(problem) for problem in several.problems]) from None
         title = {"title": task.title} if "title" in asked else {}
-        return {"action": task.action, "payload": task.payload, **title, **_terms(task)}
+        payload = {name: value for name, value in task.payload.items() if value is not None}
+        return {"action": task.action, "payload": payload, **title, **_terms(task)}
 
 
 def _terms(task: Task) -> dict[str, Json]:

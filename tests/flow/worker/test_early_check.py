@@ -72,7 +72,9 @@ def test_what_is_missing_is_said_in_the_answer_and_the_task_is_stored_as_blocked
     payload = task_payload(bank.scheduler.get(task_id, by=ALICE))
     assert payload.blocked
     assert f"Blocked: «{MISSING}»." in task_text(payload)
-    assert task_text(payload).startswith("The task is blocked ")
+    assert task_text(payload).startswith(
+        "The task is blocked and goes on by itself when what it misses is there. Its time is "
+    )
     assert bank.scheduler.explain(task_id, by=ALICE)[1][0] == f"blocked: {MISSING}"
     page = bank.scheduler.list(TaskFilter(standing=Standing.BLOCKED), by=ALICE)
     assert [row.blocked for row in list_payload(page).tasks] == [True]
