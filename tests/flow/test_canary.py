@@ -57,8 +57,8 @@ def hang(_file: object) -> None:
 
 @pytest.fixture
 def receivers() -> Iterator[dict[str, Server]]:
-    """Serve a receiver for each answer, one that never answers, and one for the channel."""
-    names = (*ANSWERS, "silence", "channel", "traces")
+    """Serve a receiver for each answer, one that never answers, and one for the channel and for the origin."""
+    names = (*ANSWERS, "silence", "channel", "origin", "traces")
     open_ones = {name: serving(Server()) for name in names}
     made = {name: next(each) for name, each in open_ones.items()}
     for name, answer in ANSWERS.items():
@@ -84,6 +84,7 @@ def environment(tmp_path: Path, receivers: dict[str, Server], monkeypatch: pytes
         "SECRET_KEYS": KEY,
         "HANDLERS": "tests.flow.canary_handlers",
         "CHANNELS": json.dumps({"team": team}),
+        "ORIGINS": json.dumps({"chat": {**team, "webhook": receivers["origin"].url()}}),
         "DELIVER_TO": "team",
         "DESKTOP_NOTIFICATIONS": "off",
         "WEBHOOK_ALLOW_HTTP": "true",
@@ -150,6 +151,8 @@ def scheduled(say: Say, receivers: dict[str, Server]) -> list[str]:
             "--retry", "1")
         for number, (action, payload) in enumerate(calls)
     ]  # fmt: skip
+    asked = ("--origin", '{"client": "chat", "thread": "th_7"}', "--deliver-to", "origin", "--deliver-to", "team")
+    made.append(say("schedule", "for a chat", "--action", "returns", "--when", "now", "--json", "--retry", "1", *asked))
     return [json.loads(text.splitlines()[0])["id"] for text in made]
 
 
@@ -232,6 +235,7 @@ def test_no_output_shows_the_value_of_a_secret(
         tasks = scheduled(say, receivers)
         eventually(lambda: settled(store, tasks), "the runs to end")
         eventually(lambda: len(receivers["channel"].received) >= len(tasks), "the deliveries")
+        eventually(lambda: receivers["origin"].received, "the delivery to the origin")
         said.append(asyncio.run(over_mcp(address, tasks)))
         said.append(over_the_command_line(say, tasks))
         pages = over_http(address, store, tasks)
@@ -244,7 +248,7 @@ def test_no_output_shows_the_value_of_a_secret(
         "***" in unpacked(path.read_bytes()).decode()
         for path in archived(f"sqlite:///{tmp_path}/duetime.db", tmp_path / "archive")
     )
-    for receiver in (*ANSWERS, "channel"):
+    for receiver in (*ANSWERS, "channel", "origin"):
         got = [each.headers["authorization"] for each in receivers[receiver].received]
         assert got == [f"Bearer {CANARY}"] * len(got) != []
     everything = "\n".join(said)
