@@ -67,4 +67,5 @@ def _message(message: InboxMessage) -> dict[str, Json]:
         "text": message.text,
         "state": message.state,
         "at": utc(message.created_at),
+        **({"held_until": utc(message.held_until)} if message.held_until else {}),
     }

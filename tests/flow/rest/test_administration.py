@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 from duetime.scheduler.audit.entry import AuditFilter
 from duetime.scheduler.records import WorkerProcess
 
+from tests.builders import delivery, message, restarted, settlement
 from tests.flow.auth.conftest import Site
 from tests.flow.rest.conftest import made, sent
 from tests.flow.rest.failures import failed
@@ -37,6 +39,19 @@ async def test_outcomes_are_listed_until_they_are_marked_as_read(site: Site) -> 
     assert (one.json()["done"], one.json()["unread_count"]) == (1, 2)
     assert [message["task_id"] for message in of_task["messages"]] == [ids[0]]
     assert (rest.json()["done"], rest.json()["unread_count"]) == (2, 0)
+
+
+async def test_what_quiet_hours_hold_is_counted_with_its_end(site: Site) -> None:
+    store, until = site.app.store, datetime.now(UTC).replace(microsecond=0) + timedelta(hours=5)
+    claim = restarted(store, store.tasks.get("local", (await made(site, when="now", title="Backup"))["id"]))
+    sent_ = delivery(claim, next_at=store.now())
+    store.claims.settle([settlement(claim, inbox=message(claim), deliveries=(sent_,))])
+    store.deliveries.postpone({sent_.id: until})
+    inbox = await read(site, "/inbox")
+
+    said = until.isoformat().replace("+00:00", "Z")
+    assert (inbox["held_count"], inbox["held_until"]) == (1, said)
+    assert [each["held_until"] for each in inbox["messages"]] == [said]
 
 
 async def test_marking_without_saying_what_is_refused(site: Site) -> None:
