@@ -162,6 +162,9 @@ class PlainWords:
 
 
 PLAIN = PlainWords()
+OVERTAKEN = "the next one is due"
+"""Why a run was cancelled that gave way to the next occurrence."""
+
 PAUSED = "paused: it waits until it is resumed"
 """The reason of a task that somebody holds; a front end adds the way to resume it."""
 

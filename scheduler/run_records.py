@@ -61,16 +61,18 @@ class NextTimes:
     """When the next run falls due, and when the next deadline's timer fires; None for never, as things stand.
 
     `pools` is the revision of the pools and of the policy at that moment; `late_at` is when the next wait for a signal
-    is over.
+    is over, `series_at` when the next series goes on whatever its run does.
     """
 
     wake_at: datetime | None
     drop_at: datetime | None
     pools: int = 0
     late_at: datetime | None = None
+    series_at: datetime | None = None
 
     def first(self) -> datetime | None:
-        return min((at for at in (self.wake_at, self.drop_at, self.late_at) if at is not None), default=None)
+        times = (self.wake_at, self.drop_at, self.late_at, self.series_at)
+        return min((at for at in times if at is not None), default=None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,6 +104,8 @@ class Overlap(StrEnum):
     SKIP = "skip"
     BUFFER_ONE = "buffer_one"
     BUFFER_ALL = "buffer_all"
+    CANCEL_OTHER = "cancel_other"
+    ALLOW_ALL = "allow_all"
 
 
 class Coalesce(StrEnum):
@@ -195,9 +197,8 @@ class Run:
 
     `number` counts a task's occurrences from 1. The dispatcher looks at it at `wake_at`, None while held or done. Each
     start raises `attempt`, the fence: older writes are refused. `failures` count for `max_attempts`; `crashes` had no
-    answer, `missed` fell due while nothing ran. A timer expires hard runs at `drop_at`. `slot` is its old time. So many
-    runs of its series as `failed_before` have failed in a row before it. It does again what the run `repeats` did not
-    complete.
+    answer, `missed` fell due while nothing ran. A timer expires hard runs at `drop_at`. Before it
+    `failed_before` failed in a row; `repeats` is what it completes, `slot` its old time; `overtaken_at` ends its turn.
     """
 
     id: str
@@ -227,6 +228,12 @@ class Run:
     drop_at: datetime | None = None
     failed_before: int = 0
     repeats: str | None = None
+    overtaken_at: datetime | None = None
+
+    @property
+    def gives_way(self) -> bool:
+        """Whether it is stopped, or was, because the next occurrence is due: its series goes on."""
+        return self.overtaken_at is not None and (self.cancel_requested or self.state is State.CANCELLED)
 
     @property
     def unverified(self) -> str | None:

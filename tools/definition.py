@@ -95,9 +95,9 @@ NOTIFY = Argument("notify", Choice(tuple(Notify)), "Which outcomes tell the user
 REPEAT_POLICY = Argument(
     "repeat_policy",
     Object(listed=False),
-    "{overlap: skip (default), buffer_one or buffer_all, of what falls due while it runs; catchup_window: '1 hour' and "
-    "coalesce: latest, earliest or all, of what was missed; jitter: '2 min', or '0 s'; pause_after: failures in a row; "
-    "except: ['2026-12-24']}",
+    "{overlap: skip (default), buffer_one, buffer_all, cancel_other or allow_all, of what falls due while it runs; "
+    "catchup_window: '1 hour' and coalesce: latest, earliest or all, of what was missed; jitter: '2 min', or '0 s'; "
+    "pause_after: failures in a row; except: ['2026-12-24']}",
     "repeat_policy={'pause_after': 3}",
 )
 EXPECT = Argument(

@@ -14,6 +14,7 @@ from duetime.scheduler.request import REMINDER_ACTION
 from duetime.scheduler.rules.occurrences import set_aside
 from duetime.scheduler.rules.redact import redacted_json
 from duetime.scheduler.rules.retry import max_attempts
+from duetime.scheduler.rules.series.overtake import is_stopping
 from duetime.scheduler.rules.states import FAILURES, OPEN, blocked_by, only_failures
 from duetime.scheduler.rules.time import times, zones
 from duetime.scheduler.rules.time.times import utc
@@ -71,7 +72,7 @@ def task_payload(view: TaskView, history: HistoryPart | None = None) -> TaskPayl
         title=task.title,
         state=run.state,
         paused=task.paused or None,
-        cancel_requested=(run.cancel_requested and run.state in OPEN) or None,
+        cancel_requested=(is_stopping(run) and run.state in OPEN) or None,
         damaged=bool(view.record.damage) or None,
         blocked=bool(blocked_by(run)) or None,
         action=task.action,

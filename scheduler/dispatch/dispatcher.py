@@ -147,11 +147,11 @@ class Dispatcher:
 
     def _look(self) -> float:
         times = self._store.claims.next_times()
-        due, lost = self._until(times.wake_at), min(self._until(times.drop_at), self._until(times.late_at))
+        due, lost = self._until(times.wake_at), min(map(self._until, (times.drop_at, times.late_at, times.series_at)))
         early = due - READY_AHEAD.total_seconds()
         if min(early, lost) > 0:
             return min(early, lost, MAX_DISPATCH_SLEEP_S)
-        dropped = lost <= 0 and (self._drop() | self._end_waits())
+        dropped = lost <= 0 and (self._drop() | self._end_waits() | self._overtake())
         ready = early <= 0 and self._make_ready()
         if ready or dropped:
             return 0.0
@@ -214,6 +214,16 @@ class Dispatcher:
         late = self._store.signals.end_late(limit=MAX_RUNS_PER_BATCH)
         self._notifier.changed(late)
         return bool(late)
+
+    def _overtake(self) -> bool:
+        """Let the occurrences begin that do not wait for the run before them."""
+        moved = self._store.series.overtake(limit=MAX_RUNS_PER_BATCH)
+        for run_id in moved.cancelled:
+            self._queue.cancel(run_id)
+        self._notifier.changed(moved.tasks)
+        if moved.tasks:
+            self._notifier.on_stop_wanted()
+        return bool(moved.tasks)
 
     def _conclude(self, claim: Claim, end: Settlement) -> Settlement:
         if claim.run.state is State.READY and (waited := self._last_waited_for(claim)):

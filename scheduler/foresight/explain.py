@@ -12,7 +12,7 @@ from duetime.scheduler.chain.dependency import Upstream
 from duetime.scheduler.foresight.reasons.before_start import asked, behind, blocked, until_event
 from duetime.scheduler.queue import MAX_RUNS_COUNTED_AHEAD, Explanation, Shortage, ThreadUse, Why
 from duetime.scheduler.queue.remote import NoAnswer
-from duetime.scheduler.remedies import PAUSED
+from duetime.scheduler.remedies import OVERTAKEN, PAUSED
 from duetime.scheduler.rules.limits.pool import Pool, in_full
 from duetime.scheduler.rules.retry import attempt_in_words
 from duetime.scheduler.rules.states import TERMINAL, blocked_by
@@ -135,7 +135,7 @@ def _held(record: TaskRecord) -> Iterator[WaitReason]:
     if record.task.paused:
         yield WaitReason(WaitKind.RESUME, PAUSED)
     if run.state is State.RUNNING and run.cancel_requested:
-        yield WaitReason(WaitKind.STOP, "its handler to stop")
+        yield WaitReason(WaitKind.STOP, f"its handler to stop{f', as {OVERTAKEN}' if run.gives_way else ''}")
 
 
 def _timed(record: TaskRecord, now: datetime) -> Iterator[WaitReason]:

@@ -41,6 +41,7 @@ from duetime.scheduler.rules.estimates import EstimateLookup, declared_estimate
 from duetime.scheduler.rules.occurrences import dated, delay_of
 from duetime.scheduler.rules.recurrence.recurrence import Recurrence
 from duetime.scheduler.rules.sanitize import check_text
+from duetime.scheduler.rules.series.overtake import overtakable
 from duetime.scheduler.rules.signals.signal_waits import signal_wait_of
 from duetime.scheduler.signal.signal import SignalWait
 from duetime.scheduler.task import Json, Notify, RetryPolicy, Run, State, Task
@@ -120,7 +121,7 @@ class Planner:
             raise problems.error()
         contract = ContractParts(expect=request.expect or {}, on_failure=on_failure or {}, origin=origin or {})
         task = self._task(request, payload, timing, {**contract, **demand.parts()}, by=by, now=now, beside=beside)
-        run = dated(task, first_run(task, timing.first), at=demand.instant, p50=demand.p50)
+        run = overtakable(task, dated(task, first_run(task, timing.first), at=demand.instant, p50=demand.p50))
         warnings = (*as_assumed(timing.assumptions), *demand.warnings)
         others = self._other_actions(request.action)
         plan = Plan(task, run, key_of(request, by, now), timing.recurrence, warnings, others)

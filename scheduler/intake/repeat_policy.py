@@ -93,9 +93,17 @@ def _read(given: Mapping[str, Any] | None, *, repeats: bool) -> RepeatPolicy | N
             field, read = _MEMBERS[name]
             members[field] = read(value)
     policy = RepeatPolicy(**members)
-    if (policy.overlap, policy.coalesce) == (Overlap.BUFFER_ONE, Coalesce.ALL):
-        raise _wrong("coalesce all runs what overlap buffer_one leaves out", accepted="overlap buffer_all, or skip")
+    _check_together(policy)
     return None if policy == RepeatPolicy() else policy
+
+
+def _check_together(policy: RepeatPolicy) -> None:
+    if policy.overlap not in {Overlap.SKIP, Overlap.BUFFER_ALL} and policy.coalesce is Coalesce.ALL:
+        problem = f"coalesce all runs what overlap {policy.overlap} leaves out"
+        raise _wrong(problem, accepted="overlap buffer_all, or skip")
+    if policy.overlap is Overlap.ALLOW_ALL and policy.pause_after:
+        problem = "pause_after counts runs one after the other; with overlap allow_all they run at once"
+        raise _wrong(problem, accepted="one of both", example="repeat_policy={'overlap': 'allow_all'}")
 
 
 def _overlap(given: Any) -> Overlap:

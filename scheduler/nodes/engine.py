@@ -63,8 +63,9 @@ class Engine:
         hosted: Callable[[], None] | None = None,
     ) -> None:
         self._store, self._deliverer, self._notifier = store, deliverer, notifier
-        self._dispatcher = Dispatcher(store, queue, placement=placement, epoch=epoch, notifier=notifier)
-        self._dispatcher.step()  # interrupted runs first, so that none stays half done
+        self._dispatcher = Dispatcher(
+            store, queue, placement=placement, epoch=epoch, notifier=replace(notifier, on_stop_wanted=self.check)
+        )
         self._decisions = DecisionLog(store, placement, options.name, options.decisions)
         self.worker = Worker(
             store,
@@ -76,6 +77,7 @@ class Engine:
             allowance=allowance,
             hosted=hosted,
         )
+        self._dispatcher.step()  # interrupted runs first, so that none stays half done
         self.maintenance = self._make_maintenance(queue, placement, epoch, notifier)
         self._delivery = Loop("delivery", self._deliver)
         self._processes = [self._dispatcher.process, self.maintenance, self._delivery, *self._background()]

@@ -16,6 +16,7 @@ from duetime.scheduler.ids import new_id
 from duetime.scheduler.records import Change
 from duetime.scheduler.rules.occurrences import dated_like, delay_of, next_run, recurrence_of
 from duetime.scheduler.rules.series.catch_up import catches_up, caught_up
+from duetime.scheduler.rules.series.overtake import is_stopping
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.rules.time.times import describe, length
 from duetime.scheduler.task import DeadlineType, Run, State, Task
@@ -42,8 +43,9 @@ def cancel(record: TaskRecord, now: datetime) -> Change:
             )
         return Change(task, run, cancelled_beside=record.beside, kind=EventKind.CANCELLED)
     if run.state is State.RUNNING:
-        return Change(task, replace(run, cancel_requested=True), kind=EventKind.CANCEL_REQUESTED)
-    return Change(task, replace(run, state=State.CANCELLED, wake_at=None, ended_at=now), kind=EventKind.CANCELLED)
+        return Change(task, replace(run, cancel_requested=True, overtaken_at=None), kind=EventKind.CANCEL_REQUESTED)
+    ended = replace(run, state=State.CANCELLED, wake_at=None, ended_at=now, overtaken_at=None)
+    return Change(task, ended, kind=EventKind.CANCELLED)
 
 
 def undo_token(run: Run, now: datetime, window: timedelta = UNDO_WINDOW) -> str | None:
@@ -112,7 +114,7 @@ def move(
 
 def _at_its_end(task: Task, run: Run) -> Task:
     """Return the task that an ended run leaves: after a requested cancel it no longer recurs."""
-    return replace(task, repeat=None, until=None, max_runs=None) if run.cancel_requested else task
+    return replace(task, repeat=None, until=None, max_runs=None) if is_stopping(run) else task
 
 
 def snooze(record: TaskRecord, by: timedelta | datetime, now: datetime) -> Change:

@@ -66,6 +66,26 @@ def next_run(task: Task, run: Run, now: datetime, *, number: int | None = None) 
     return dated_like(task, coming, run)
 
 
+def newest_due(task: Task, run: Run, opened: datetime, now: datetime) -> Run | None:
+    """Return the newest of the occurrences after `run` was opened that are due by `now`; None without one."""
+    coming = next_run(task, run, opened)
+    if coming is None or coming.scheduled_for + delay_of(task) > now:
+        return None
+    newest = _newest(task, coming, now - delay_of(task))
+    return coming if newest == coming.scheduled_for else next_run(task, run, newest - _TICK)
+
+
+def _newest(task: Task, first: Run, end: datetime) -> datetime:
+    """Return the last occurrence up to `end`, or that of `first`."""
+    rule, newest = recurrence_of(task), first.scheduled_for
+    for _ in range(MAX_MISSES_COUNTED):
+        found = rule.after(newest) if rule else None
+        if found is None or found.instant > end or _ended(task, found.instant, first.number):
+            break
+        newest = found.instant
+    return newest
+
+
 def delay_of(task: Task) -> timedelta:
     """Return how much later than its time each run of a task starts: a part of its jitter that is the task's own."""
     window = task.repeat_policy.jitter if task.repeat and task.repeat_policy else None

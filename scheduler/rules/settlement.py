@@ -10,12 +10,12 @@ from typing import assert_never
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.ids import new_id
 from duetime.scheduler.outcomes import Done, Failed, Outcome, Retry, Wait, Yielded
+from duetime.scheduler.remedies import OVERTAKEN
 from duetime.scheduler.rules.failures.follow_up import NOTIFY, has_failed, with_follow_up
 from duetime.scheduler.rules.occurrences import delay_of
 from duetime.scheduler.rules.retry import next_attempt
-from duetime.scheduler.rules.series.overlap import Continuation, after_end, paused_after
+from duetime.scheduler.rules.series.continuation import continued
 from duetime.scheduler.rules.signals.suspension import suspended
-from duetime.scheduler.rules.states import FAILURES
 from duetime.scheduler.rules.time.times import describe
 from duetime.scheduler.run_records import Claim, Settlement
 from duetime.scheduler.task import Delivery, InboxMessage, Json, Notify, Run, State
@@ -99,7 +99,7 @@ def _is_told(notify: Notify, settlement: Settlement, previous: Run | None) -> bo
 
 def _settled(claim: Claim, ending: AttemptResult, now: datetime, jitter: float) -> Settlement:
     if claim.run.cancel_requested and not isinstance(ending, Done | StoppedByRequest):
-        return _cancelled(claim, ending.reason)
+        return _cancelled(claim, ending.reason, now)
     match ending:
         case Done():
             miss = ending.miss if isinstance(ending, Unverified) else ""
@@ -111,18 +111,19 @@ def _settled(claim: Claim, ending: AttemptResult, now: datetime, jitter: float) 
         case Failed():
             return _ended(claim, now, State.FAILED, ending.reason, result=ending.result)
         case StoppedByRequest():
-            return _cancelled(claim, ending.reason)
+            return _cancelled(claim, ending.reason, now)
         case _:
             assert_never(ending)
 
 
 def concluded(claim: Claim, settlement: Settlement, *, now: datetime, follows: bool = True) -> Settlement:
-    """Add the consequences of a failure to an end without its handler (a crash, an expiry).
+    """Add the consequences of an end without its handler (a crash, an expiry); a cancel tells nobody.
 
     Unless it `follows`, no task follows from it: it ended because another one failed, from which that follows.
     """
     if settlement.to not in {State.FAILED, State.EXPIRED}:
-        return settlement
+        gives_way = settlement.to is State.CANCELLED and claim.run.gives_way
+        return replace(continued(settlement, claim, now), claim=settlement.claim) if gives_way else settlement
     words = settlement.reason or settlement.to.value
     ended = _followed(replace(settlement, claim=claim, deliveries=_deliveries(claim, now)), claim, words, now)
     ended = with_follow_up(ended, claim, now) if follows else ended
@@ -156,18 +157,19 @@ def _failing(claim: Claim, ending: Retry, now: datetime, jitter: float) -> Settl
     )
 
 
-def _cancelled(claim: Claim, reason: str) -> Settlement:
-    return Settlement(
+def _cancelled(claim: Claim, reason: str, now: datetime) -> Settlement:
+    settlement = Settlement(
         claim.run.id,
         claim.run.attempt,
         claim.task.revision,
         to=State.CANCELLED,
         kind=EventKind.CANCELLED,
         outcome="cancelled",
-        reason=reason or None,
+        reason=OVERTAKEN if claim.run.gives_way else reason or None,
         failures=claim.run.failures,
         claim=claim,
     )
+    return continued(settlement, claim, now) if claim.run.gives_way else settlement
 
 
 def _ended(
@@ -238,15 +240,7 @@ def _delivery(claim: Claim, channel: str, now: datetime) -> Delivery:
 
 
 def _followed(settlement: Settlement, claim: Claim, words: str, now: datetime) -> Settlement:
-    """Add how the series goes on, and the message; a side run has no next one, nor has a task with a requested cancel.
-
-    The task pauses where so many of its runs have failed in a row as its policy says.
-    """
-    ends = not claim.run.current or claim.run.cancel_requested
-    coming = Continuation() if ends else after_end(claim.task, claim.run, now)
-    failed = claim.run.failed_before + 1 if settlement.to in FAILURES else 0
-    following = replace(coming.next_run, failed_before=failed) if coming.next_run else None
-    pauses = paused_after(claim.task, failed) if following else ""
-    said = [f"(paused: {pauses}; resume it to go on)"] if pauses else []
-    message = _message(claim, now, settlement.to, words, *said)
-    return replace(settlement, inbox=message, next_run=following, skipped=coming.skipped, pauses=pauses)
+    """Add how the series goes on, and the message."""
+    following = continued(settlement, claim, now)
+    said = [f"(paused: {following.pauses}; resume it to go on)"] if following.pauses else []
+    return replace(following, inbox=_message(claim, now, settlement.to, words, *said))

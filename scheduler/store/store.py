@@ -44,6 +44,7 @@ from duetime.scheduler.store.retention.retention import Retention
 from duetime.scheduler.store.run_history.run_history import RunHistory
 from duetime.scheduler.store.run_history.run_logs import RunLogs
 from duetime.scheduler.store.runners import Runners
+from duetime.scheduler.store.series.series import SeriesTimers
 from duetime.scheduler.store.signals.addresses import FireAddresses
 from duetime.scheduler.store.signals.signals import Signals
 from duetime.scheduler.store.sql.cursors import Cursors
@@ -72,6 +73,7 @@ class Store:
         told = (database, clock, self.dependencies)
         self.approvals, self.batches = Approvals(*told), Batches(*told)
         self.signals, self.fire_addresses = Signals(*told), FireAddresses(*told)
+        self.series = SeriesTimers(clock, self.dependencies)
         self.tasks = Tasks(database, clock, forms, cursors, self.dependencies)
         self.chains = Chains(database, clock, forms, self.dependencies)
         self.pools = Pools(database, clock)
@@ -97,8 +99,7 @@ class Store:
         self.secrets = Secrets(database, clock, Cipher(secret_keys))
         self.retention = Retention(database, clock)
         self.audit_chain = AuditChain(database, clock, AuditKeys(audit_keys))
-        self.alerts = Alerts(database)
-        self.turns = ProcessTurns(database, clock)
+        self.alerts, self.turns = Alerts(database), ProcessTurns(database, clock)
 
     def now(self) -> datetime:
         """Return the time (UTC) by the deciding clock: the server's, for a file the system's."""

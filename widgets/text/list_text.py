@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from duetime.scheduler.rules.retry import attempt_in_words
+from duetime.scheduler.rules.series.overtake import is_stopping
 from duetime.scheduler.rules.settlement import words_and_note
 from duetime.scheduler.rules.states import FAILURES, OPEN, blocked_by, only_failures
 from duetime.scheduler.rules.time import times, zones
@@ -120,7 +121,7 @@ def look_of_view(view: TaskView) -> str:
         now=view.now,
         paused=task.paused,
         damaged=bool(view.record.damage),
-        stopping=run.cancel_requested,
+        stopping=is_stopping(run),
         blocked=blocked_by(run) is not None,
     )
 

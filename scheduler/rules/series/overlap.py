@@ -6,13 +6,15 @@ A run is open from when it may start. What passed before that was missed because
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from duetime.scheduler.ids import new_id
-from duetime.scheduler.rules.occurrences import next_run, passed, recurrence_of
+from duetime.scheduler.rules.occurrences import newest_due, next_run, passed, recurrence_of
 from duetime.scheduler.rules.series.catch_up import after_missing
+from duetime.scheduler.rules.series.overtake import OVERTAKING
 from duetime.scheduler.task import Overlap, Run, State, Task
 
+_TICK = timedelta(microseconds=1)
 MAX_SKIPPED_RUNS = 10
 """So many skipped occurrences get a run of their own at each end; `missed` of the next run counts them all."""
 
@@ -36,6 +38,8 @@ def after_end(task: Task, run: Run, now: datetime) -> Continuation:
         coming = next_run(task, run, now)
         overlapped = coming is not None and coming.missed
         return Continuation(coming, _skipped(task, run, max(opened, passed(run)), now) if overlapped else ())
+    if overlap in OVERTAKING:
+        return _newest(task, run, opened, now)
     coming = next_run(task, run, opened)
     if coming is None or coming.scheduled_for > now:
         return Continuation(coming)
@@ -43,6 +47,15 @@ def after_end(task: Task, run: Run, now: datetime) -> Continuation:
     if overlap is Overlap.BUFFER_ALL:
         return Continuation(late)
     return Continuation(late, _skipped(task, late, late.scheduled_for, now))
+
+
+def _newest(task: Task, run: Run, opened: datetime, now: datetime) -> Continuation:
+    """Let the newest of the occurrences that fell due run, else the next one."""
+    coming = newest_due(task, run, opened, now)
+    if coming is None:
+        return Continuation(next_run(task, run, now))
+    before = coming.scheduled_for - _TICK
+    return Continuation(coming, _skipped(task, run, max(opened, passed(run)), before) if coming.missed else ())
 
 
 def paused_after(task: Task, failed: int) -> str:

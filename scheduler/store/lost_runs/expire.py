@@ -29,6 +29,7 @@ from duetime.scheduler.store.statements.endings import endings
 from duetime.scheduler.store.statements.endings.claimed import AttemptEnd, Claimed
 from duetime.scheduler.store.statements.read import TASK_AND_RUN
 from duetime.scheduler.store.statements.ready_runs import JOINED, READY, ready_run
+from duetime.scheduler.store.statements.series import timers
 from duetime.scheduler.store.statements.settle import Conclude, concluding
 from duetime.scheduler.store.statements.signals import kept_waits
 from duetime.scheduler.store.statements.waiters import with_waiters
@@ -98,7 +99,7 @@ SETTINGS_REVISION = POOL_REVISION.scalar_subquery() + NEWEST_POLICY.scalar_subqu
 
 
 def _next(wake: Select[Any], drop: Select[Any]) -> Select[Any]:
-    times = (wake, drop, kept_waits.NEXT_LATE)
+    times = (wake, drop, kept_waits.NEXT_LATE, timers.NEXT)
     return select(*(each.scalar_subquery() for each in times), SETTINGS_REVISION)
 
 
@@ -108,10 +109,10 @@ _NEXT = _next(_WAKE, _DROP)
 def next_times(connection: Connection) -> NextTimes:
     """Return when the timers must look next; damaged rows that are left alone do not count."""
     wake, drop = (unreadable.without(connection, each, runs.c.id) for each in (_WAKE, _DROP))
-    [(wake_at, drop_at, late_at, pools)], _ = unreadable.every(
+    [(wake_at, drop_at, late_at, series_at, pools)], _ = unreadable.every(
         connection, _NEXT if wake is _WAKE else _next(wake, drop)
     )
-    return NextTimes(next_time(wake_at), next_time(drop_at), pools, next_time(late_at))
+    return NextTimes(next_time(wake_at), next_time(drop_at), pools, next_time(late_at), next_time(series_at))
 
 
 def expire(connection: Connection, limit: int, conclude: Conclude | None, now: datetime) -> list[Expired]:

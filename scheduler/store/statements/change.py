@@ -9,6 +9,7 @@ from typing import Any
 from duetime.scheduler.errors import IllegalMove, StaleRevision
 from duetime.scheduler.events import Event, EventKind
 from duetime.scheduler.records import Change
+from duetime.scheduler.rules.series.overtake import overtakable
 from duetime.scheduler.rules.states import check_move
 from duetime.scheduler.store.schema.json_types import policy_to_json, repeat_policy_to_json
 from duetime.scheduler.store.schema.rows import EVENT, folded, held, in_json, listed_at, new_run_values, twin_hash
@@ -24,7 +25,9 @@ from duetime.scheduler.task import Json, RepeatPolicy, RetryPolicy, Run, State, 
 from duetime.scheduler.views import TaskRecord
 from sqlalchemy import Connection, delete, insert, select, update
 
-_UNTOLD = frozenset({"id", "task_id", "tenant", "current", "revision", "updated_at", "failed_before", "repeats"})
+_UNTOLD = frozenset(
+    {"id", "task_id", "tenant", "current", "revision", "updated_at", "failed_before", "repeats", "overtaken_at"}
+)
 _TIMES = frozenset({"wake_at", "first_ready_at", "started_at", "ended_at", "drop_at"})
 _OURS = frozenset({"generation", "anchor", "progress", TASK_DEADLINE, FOLLOWED}) | _TIMES
 """Fields of a change that the history keeps and that a stale caller does not need."""
@@ -78,12 +81,12 @@ def apply(
     old, (run, next_run) = record.run, _runs_of(connection, record.run, change, change.kind or kind, now)
     if not (change.next_run or change.restored or _beside(change)) and change.task == record.task and run == old:
         return record
-    check_legal(old, run, next_run)
+    check_legal(old, run, next_run, beside=change.beside)
     questions.check_change(connection, record, change, run)
     run_waits.check_change(connection, old, run, now)
     task = replace(change.task, revision=record.task.revision + 1, updated_at=now)
     _write_task(connection, record.task, task)
-    run = replace(run, current=not (next_run or change.restored))
+    run = overtakable(task, replace(run, current=not (next_run or change.restored)))
     _write_run(connection, old, run)
     current = _current(connection, task, next_run, change.restored) or run
     moves = side_runs.follow(connection, (record.task, old), (task, run))
@@ -137,7 +140,7 @@ def _current(connection: Connection, task: Task, next_run: Run | None, restored:
         connection.execute(update(runs).where(runs.c.id == restored.id).values(current=True))
         return replace(restored, current=True)
     if next_run:
-        next_run = _placed(connection, next_run)
+        next_run = overtakable(task, _placed(connection, next_run))
         connection.execute(insert(runs), [new_run_values(task, next_run)])
     return next_run
 
@@ -166,7 +169,7 @@ def _placed(connection: Connection, run: Run) -> Run:
     return found
 
 
-def check_legal(old: Run, run: Run, next_run: Run | None) -> None:
+def check_legal(old: Run, run: Run, next_run: Run | None, *, beside: bool = False) -> None:
     if run.state != old.state:
         check_move(old.state, run.state)
     elif old.ended_at and run != old:
@@ -174,7 +177,7 @@ def check_legal(old: Run, run: Run, next_run: Run | None) -> None:
     if next_run is None:
         return
     check_move(None, next_run.state)
-    if not run.ended_at:
+    if not run.ended_at and not beside:
         raise IllegalMove(f"run {run.id} is {run.state}; another can only take its place when it has ended")
 
 
@@ -220,13 +223,13 @@ def _entries(
     if next_run is None:
         return [_entry(record, task, run, kind=kind, move=move, **told)]
     begun: tuple[None, State] = (None, next_run.state)
-    if move is None:
+    if move is None and run.ended_at:
         entry = _entry(record, task, next_run, kind=kind, move=begun, **told)
         return [{**entry, "before": {**(entry["before"] or {}), FOLLOWED: old.id}}]
-    first = _entry(record, task, run, kind=kind, move=move, **told)
+    first = [_entry(record, task, run, kind=kind, move=move, **told)] if move else []
     after = {"scheduled_for": in_json(next_run.scheduled_for), "number": next_run.number}
     second = _entry(record, task, next_run, kind=EventKind.NEXT_OCCURRENCE, move=begun, **told)
-    return [first, {**second, "before": None, "after": after}]
+    return [*first, {**second, "before": None, "after": after}]
 
 
 def _beginning(

@@ -121,7 +121,7 @@ def cancel(connection: Connection, beside: Sequence[Run], now: datetime) -> list
 
 
 def _to_cancel(run: Run) -> bool:
-    return run.state is State.CANCELLED or run.cancel_requested
+    return (run.state is State.CANCELLED or run.cancel_requested) and not run.gives_way
 
 
 def _cancelled(run: Run, now: datetime) -> Run:

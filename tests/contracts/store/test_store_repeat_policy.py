@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -12,56 +11,16 @@ from duetime.scheduler.events import EventFilter, EventKind
 from duetime.scheduler.handlers import Context, Handlers
 from duetime.scheduler.handlers.context import Link
 from duetime.scheduler.intake.planner import Planner
-from duetime.scheduler.outcomes import Done, Failed, Outcome
-from duetime.scheduler.rules.settlement import settle
-from duetime.scheduler.run_records import Claim, Start, Verdict
+from duetime.scheduler.outcomes import Done, Failed
+from duetime.scheduler.run_records import Claim
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store
-from duetime.scheduler.task import RepeatPolicy, Run, State
+from duetime.scheduler.task import RepeatPolicy, State
 from duetime.widgets.payload import task_payload
 from duetime.widgets.text.task_text import task_text
 
-from tests.builders import LEASE, Clock, runs_of
-
-MORNING = datetime(2026, 11, 23, 8, tzinfo=UTC)
-
-
-@dataclass(frozen=True)
-class Desk:
-    """A scheduler in UTC over a real store, an hourly task, and a hand that runs it."""
-
-    scheduler: Scheduler
-    store: Store
-    clock: Clock
-
-    def hourly(self, **policy: Any) -> str:
-        view = self.scheduler.schedule("Import", repeat="every hour at :00", repeat_policy=policy or None)
-        return view.record.task.id
-
-    def start(self, hour: int, minute: int = 0) -> list[Claim]:
-        self.clock.at = at(hour, minute)
-        ready = [Start(run.run_id) for run in self.store.claims.make_ready(limit=9)]
-        return self.store.claims.start(ready, worker="w", epoch=None, lease=LEASE)
-
-    def end(self, claims: list[Claim], outcome: Outcome = Done("imported")) -> None:  # noqa: B008 - a frozen value
-        settled = [settle(claim, outcome, now=self.clock(), jitter=0.0) for claim in claims]
-        assert set(self.store.claims.settle(settled)) <= {Verdict.SETTLED}
-
-    def run(self, start: int, end: tuple[int, int], outcome: Outcome = Done("imported")) -> None:  # noqa: B008 - as above
-        """Start what is due at an hour, and end it at a later time."""
-        claims = self.start(start)
-        assert claims
-        self.clock.at = at(*end)
-        self.end(claims, outcome)
-
-    def runs(self, task_id: str) -> dict[int, State]:
-        """Return the states of the runs by the hour that each is of."""
-        found: list[Run] = sorted(runs_of(self.store, task_id), key=lambda run: (run.scheduled_for, run.generation))
-        return {run.scheduled_for.hour: run.state for run in found}
-
-
-def at(hour: int, minute: int = 0) -> datetime:
-    return MORNING.replace(hour=hour, minute=minute)
+from tests.builders import Clock, runs_of
+from tests.contracts.store.desk import MORNING, Desk, at
 
 
 @pytest.fixture

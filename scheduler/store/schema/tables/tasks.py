@@ -13,6 +13,9 @@ from sqlalchemy import BigInteger, Computed, ForeignKey, Index, false
 
 PHASE = "CASE state WHEN 'running' THEN 'ready' ELSE state END"
 
+OVERTAKABLE = "overtaken_at IS NOT NULL AND ended_at IS NULL AND NOT cancel_requested AND NOT paused"
+"""Open runs for which the next occurrence does not wait."""
+
 
 class TaskRow(Base):
     """A scheduled task, its title folded for comparison; other tasks come after one that is `followed`.
@@ -92,6 +95,7 @@ class RunRow(Base):
         Index("runs_by_twin", "twin_hash", "scheduled_for"),
         partial("runs_beside", "task_id", where="NOT current AND ended_at IS NULL"),
         partial("runs_wake", "wake_at", where="wake_at IS NOT NULL AND NOT paused"),
+        partial("runs_overtaken", "overtaken_at", where=OVERTAKABLE),
         partial("runs_drop", "drop_at", where="drop_at IS NOT NULL AND ended_at IS NULL AND NOT paused"),
         partial("runs_active", "id", where="wake_at IS NULL AND ended_at IS NULL"),
         partial("runs_open", "tenant", "listed_at", "task_id", where="current AND ended_at IS NULL"),
@@ -138,6 +142,7 @@ class RunRow(Base):
     last_failure: bool = column(server_default=false())
     failed_before: int = column(server_default="0")
     repeats: str | None
+    overtaken_at: datetime | None
     phase: State | None = column(Computed(PHASE, persisted=True))
 
 

@@ -1,0 +1,29 @@
+"""A settled run with the next one of its series: none after a side run, or after a cancel of the task."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+
+from duetime.scheduler.rules.series.overlap import Continuation, after_end, paused_after
+from duetime.scheduler.rules.series.overtake import is_stopping, overtakable
+from duetime.scheduler.rules.states import FAILURES
+from duetime.scheduler.run_records import Claim, Settlement
+from duetime.scheduler.task import Run, State
+
+
+def continued(settlement: Settlement, claim: Claim, now: datetime) -> Settlement:
+    """Add how the series goes on. The task pauses where so many runs in a row have failed as its policy says."""
+    task, run = claim.task, claim.run
+    ends = not run.current or is_stopping(run)
+    coming = Continuation() if ends else after_end(task, run, now)
+    failed = _failed_in_a_row(run, settlement)
+    following = overtakable(task, replace(coming.next_run, failed_before=failed)) if coming.next_run else None
+    pauses = paused_after(task, failed) if following else ""
+    return replace(settlement, next_run=following, skipped=coming.skipped, pauses=pauses)
+
+
+def _failed_in_a_row(run: Run, settlement: Settlement) -> int:
+    if settlement.to in FAILURES:
+        return run.failed_before + 1
+    return run.failed_before if settlement.to is State.CANCELLED else 0

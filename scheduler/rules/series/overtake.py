@@ -1,0 +1,65 @@
+"""Occurrences that do not wait for the run before them: it is cancelled for them, or they run beside it.
+
+A run is overtaken when the next occurrence after it was opened is due. What fell due while nothing ran was missed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+
+from duetime.scheduler.events import EventKind
+from duetime.scheduler.records import Change
+from duetime.scheduler.rules.occurrences import delay_of, newest_due, next_run
+from duetime.scheduler.rules.states import TERMINAL
+from duetime.scheduler.task import Overlap, Run, State, Task
+from duetime.scheduler.views import TaskRecord
+
+MAX_RUNS_AT_ONCE = 20
+"""Open runs of one series at most; further occurrences are skipped while there are so many."""
+
+OVERTAKING = frozenset({Overlap.CANCEL_OTHER, Overlap.ALLOW_ALL})
+
+
+def is_stopping(run: Run) -> bool:
+    """Whether a run is to stop because its task was cancelled."""
+    return run.cancel_requested and not run.gives_way
+
+
+def overtakable(task: Task, run: Run) -> Run:
+    """Return the run with the time at which the next occurrence overtakes it; one that is to stop stays as it is."""
+    if run.cancel_requested or run.state in TERMINAL:
+        return run
+    policy = task.repeat_policy
+    at = _overtaken_at(task, run) if run.current and policy and policy.overlap in OVERTAKING else None
+    return run if at == run.overtaken_at else replace(run, overtaken_at=at)
+
+
+def overtaken(record: TaskRecord, now: datetime) -> Change | None:
+    """Return the change by which the next occurrence overtakes the current run; None while that has to wait."""
+    task, run = record.task, record.run
+    allows = task.repeat_policy is not None and task.repeat_policy.overlap is Overlap.ALLOW_ALL
+    coming = newest_due(task, run, _opened(run), now)
+    if coming is None or run.cancel_requested or (allows and len(record.beside) + 1 >= MAX_RUNS_AT_ONCE):
+        return None
+    if allows:
+        return Change(task, run, next_run=coming, beside=True, kind=EventKind.NEXT_OCCURRENCE)
+    if run.state is State.RUNNING:
+        return Change(task, replace(run, cancel_requested=True), kind=EventKind.CANCEL_REQUESTED)
+    left = replace(run, state=State.CANCELLED, wake_at=None, ended_at=now)
+    return Change(task, left, next_run=coming, kind=EventKind.CANCELLED)
+
+
+def put_off(task: Task, run: Run, now: datetime) -> datetime | None:
+    """Return when a run is overtaken that is not now."""
+    coming = next_run(task, run, max(_opened(run), now))
+    return coming.scheduled_for + delay_of(task) if coming else None
+
+
+def _overtaken_at(task: Task, run: Run) -> datetime | None:
+    coming = next_run(task, run, _opened(run))
+    return coming.scheduled_for + delay_of(task) if coming else None
+
+
+def _opened(run: Run) -> datetime:
+    return run.first_ready_at or run.scheduled_for

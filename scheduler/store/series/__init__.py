@@ -1,0 +1,1 @@
+"""Series that go on by themselves: the next occurrence overtakes a run."""

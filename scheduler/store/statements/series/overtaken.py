@@ -1,0 +1,60 @@
+"""Lets the next occurrence overtake an open run: it is stopped, or goes on beside it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import NamedTuple
+
+from duetime.scheduler.events import EventKind
+from duetime.scheduler.remedies import OVERTAKEN
+from duetime.scheduler.rules.series.overtake import overtaken, put_off
+from duetime.scheduler.store.database import unreadable
+from duetime.scheduler.store.schema.tables.tasks import runs
+from duetime.scheduler.store.schema.types import Instant
+from duetime.scheduler.store.statements import change as changing
+from duetime.scheduler.store.statements import event_log, read
+from duetime.scheduler.store.statements.series.timers import JOINED, OVERTAKABLE
+from duetime.scheduler.task import State
+from sqlalchemy import Connection, bindparam, select, update
+
+BESIDE = "run {} goes on"
+"""Why an occurrence began before the run before it had ended."""
+
+_DUE = (
+    select(runs.c.id, runs.c.tenant, runs.c.task_id)
+    .select_from(JOINED)
+    .where(*OVERTAKABLE, runs.c.overtaken_at <= bindparam("now", type_=Instant()))
+    .order_by(runs.c.overtaken_at)
+    .limit(bindparam("most"))
+    .with_for_update(of=[runs], skip_locked=True)
+)
+_PUT_OFF = update(runs).where(runs.c.id == bindparam("run_id")).values(overtaken_at=bindparam("at"))
+
+
+class Overtaken(NamedTuple):
+    """The tasks whose series went on, and those of their runs that ended before they had started."""
+
+    tasks: list[str]
+    cancelled: list[str]
+
+
+def overtake(connection: Connection, limit: int, now: datetime) -> Overtaken:
+    due = unreadable.rows(connection, unreadable.without(connection, _DUE, runs.c.id), {"now": now, "most": limit})
+    found = Overtaken([], [])
+    for row in due:
+        _overtake(connection, row.tenant, row.task_id, now, found)
+    return found
+
+
+def _overtake(connection: Connection, tenant: str, task_id: str, now: datetime, found: Overtaken) -> None:
+    record = read.record(connection, tenant, task_id, locking=True)
+    change, run = overtaken(record, now), record.run
+    if change is None:
+        connection.execute(_PUT_OFF, {"run_id": run.id, "at": put_off(record.task, run, now)})
+        return
+    reason = BESIDE.format(run.id) if change.beside else OVERTAKEN
+    kind = change.kind or EventKind.NEXT_OCCURRENCE
+    changing.apply(connection, record, change, actor=event_log.ITSELF, kind=kind, reason=reason, now=now)
+    found.tasks.append(task_id)
+    if change.run.state is State.CANCELLED:
+        found.cancelled.append(run.id)
