@@ -70,7 +70,8 @@ def says(words: str) -> Condition:
     """Whether the title of a run, its error, or a reason of its attempts has these words."""
     of_title = _task(titled_by_reading(words))
     of_attempts = select(func.count()).where(attempts.c.run_id == runs.c.id, has_text(attempts.c.reason, words))
-    return or_(has_text(runs.c.error, words), of_title, _subquery(of_attempts) > 0)
+    tried = case((runs.c.attempt > 0, _subquery(of_attempts) > 0), else_=false())  # looks for attempts only then
+    return or_(has_text(runs.c.error, words), of_title, tried)
 
 
 def _of_times(where: RunFilter, dialect: StoreDialect) -> Iterable[Condition]:

@@ -23,9 +23,9 @@ from duetime.scheduler.store.schema.tables.pools import usage
 from duetime.scheduler.store.schema.tables.tasks import labels, runs, tasks
 from duetime.scheduler.store.text_index import text_search
 from duetime.scheduler.store.text_index.text_search import Condition, Matches
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, func, or_, select
 
-MAX_RUNS_SEARCHED_FIRST = 1_000
+MAX_RUNS_SEARCHED_FIRST = 1_250
 MAX_RUNS_SEARCHED = 10_000
 """Runs of a tenant that a page compares with what no index knows: a short page goes on behind them."""
 
@@ -86,52 +86,64 @@ class RunSearch:
     behind: RunKey | None
 
     def first(self, limit: int) -> FoundRuns:
+        """Return the first runs: by the index of a label, else of the newest ones, else by the index of texts."""
         walk = RunWalk(self.connection, self.tenant, self.where, self.behind)
         compared = run_filter.compared(self.tenant, self.where, dialect_of(self.connection))
-        known = self._known()
+        known = self._of_few_tasks()
         if known is not None:
-            conditions = [*walk.bounds(), *compared]
-            found = {key for each in known for key in self._looked_up(each, conditions, limit)}
-            return FoundRuns(sorted(found, reverse=True)[:limit])
+            return self._looked_up([known], [*walk.bounds(), *compared], limit)
         if not compared:
             return FoundRuns(walk.keys((), limit))
         soon = _searched(walk, compared, limit, MAX_RUNS_SEARCHED_FIRST)
-        return soon if soon.searched_to is None else _searched(walk, compared, limit, MAX_RUNS_SEARCHED)
+        if soon.searched_to is None:
+            return soon
+        if self.where.text is not None:
+            return self._with_words(self.where.text, walk, compared, limit)
+        return _searched(walk, compared, limit, MAX_RUNS_SEARCHED)
 
-    def _looked_up(self, known: Condition, conditions: Sequence[Condition], limit: int) -> list[RunKey]:
-        """Read runs by their ids or tasks, in a form where no other condition can lead a plan."""
+    def _looked_up(self, known: Sequence[Condition], conditions: Sequence[Condition], limit: int) -> FoundRuns:
+        """Read runs by their ids or tasks: those that meet one of the known conditions, and all others."""
+        found = {key for each in known for key in self._by_ids(each, conditions, limit)}
+        return FoundRuns(sorted(found, reverse=True)[:limit])
+
+    def _by_ids(self, known: Condition, conditions: Sequence[Condition], limit: int) -> list[RunKey]:
+        """Read runs in a form where no other condition can lead a plan."""
         owned = text_search.unindexed(runs.c.tenant) == self.tenant
         states = [runs.c.state.in_(self.where.states)] if self.where.states else []
         return keys_of(self.connection, select(AT, runs.c.id).where(known, owned, *states, *conditions), limit)
 
-    def _known(self) -> Sequence[Condition] | None:
-        """Return conditions by which few runs are looked up, if there are any: a run meets one of them."""
+    def _of_few_tasks(self) -> Condition | None:
+        """Return a condition for the runs of one task, or of the few tasks with a label."""
         if self.where.task_id is not None:
-            return [runs.c.task_id == self.where.task_id]
-        if self.where.label is not None:
-            of_label = (labels.c.tenant == self.tenant, labels.c.label == self.where.label)
-            tasks_of = select(labels.c.task_id).where(*of_label)
-            found = self._runs_of(text_search.first(self.connection, tasks_of, text_search.MAX_INDEXED_MATCHES))
-            if found is not None:
-                return [found]
-        return None if self.where.text is None else self._with_words(self.where.text)
-
-    def _with_words(self, words: str) -> Sequence[Condition] | None:
-        titles, reasons = text_search.rare_matches(self.connection, words)
-        named = self._runs_of(titles)
-        if named is None or not reasons.complete:
+            return runs.c.task_id == self.where.task_id
+        if self.where.label is None:
             return None
+        of_label = (labels.c.tenant == self.tenant, labels.c.label == self.where.label)
+        tasks_of = select(labels.c.task_id).where(*of_label)
+        found = text_search.first(self.connection, tasks_of, text_search.MAX_INDEXED_MATCHES)
+        return text_search.among(self.connection, runs.c.task_id, found.ids) if self._are_few(found) else None
+
+    def _with_words(self, words: str, walk: RunWalk, compared: Sequence[Condition], limit: int) -> FoundRuns:
+        """Look up the runs with rare words; else compare more runs, first with the matches that the index gave."""
+        titles, reasons = text_search.rare_words(self.connection, words)
+        if not (titles.complete and reasons.complete):
+            return _searched(walk, compared, limit, MAX_RUNS_SEARCHED)
+        run_ids = self._runs_of_events(reasons)
+        places = ((runs.c.task_id, titles.ids), (runs.c.id, run_ids))
+        if self._are_few(titles):
+            known = [text_search.among(self.connection, column, ids) for column, ids in places]
+            return self._looked_up(known, [*walk.bounds(), *compared], limit)
+        matched = or_(*(text_search.in_set_of(self.connection, column, ids) for column, ids in places))
+        return _searched(walk, [matched, *compared], limit, MAX_RUNS_SEARCHED)
+
+    def _runs_of_events(self, reasons: Matches) -> list[str]:
         said = select(events.c.run_id).where(text_search.among(self.connection, events.c.id, reasons.ids))
-        run_ids = [run_id for run_id in self.connection.execute(said.distinct()).scalars() if run_id is not None]
-        return [named, text_search.among(self.connection, runs.c.id, run_ids)]
+        return [run_id for run_id in self.connection.execute(said.distinct()).scalars() if run_id is not None]
 
-    def _runs_of(self, found: Matches) -> Condition | None:
-        """Return a condition for the runs of these tasks; None when they are too many."""
-        if not found.complete:
-            return None
-        of_tasks = text_search.among(self.connection, runs.c.task_id, found.ids)
-        few = text_search.first(self.connection, select(runs.c.id).where(of_tasks), MAX_RUNS_LOOKED_UP).complete
-        return of_tasks if few else None
+    def _are_few(self, found: Matches) -> bool:
+        """Whether these tasks are all, and have few runs."""
+        of_tasks = select(runs.c.id).where(text_search.among(self.connection, runs.c.task_id, found.ids))
+        return found.complete and text_search.first(self.connection, of_tasks, MAX_RUNS_LOOKED_UP).complete
 
 
 def _searched(walk: RunWalk, compared: Sequence[Condition], limit: int, most: int) -> FoundRuns:

@@ -130,6 +130,13 @@ def among(connection: Connection, column: ColumnElement[Any], ids: Sequence[Any]
     return column.in_(select(each.c.value))
 
 
+def in_set_of(connection: Connection, column: ColumnElement[Any], ids: Sequence[Any]) -> Condition:
+    """Whether the column is one of `ids`, where they are compared with many rows: the database makes a set of them."""
+    if dialect_of(connection).has_arrays:
+        return column.in_(select(func.unnest(literal(list(ids), ARRAY(Text())))))
+    return among(connection, column, ids)
+
+
 def matching_tasks(connection: Connection, tenant: str, words: str, most: int | None = None) -> Matches:
     """Return the tasks whose title has these words: of all tenants, or of one where no index can tell.
 
@@ -140,17 +147,24 @@ def matching_tasks(connection: Connection, tenant: str, words: str, most: int | 
     return _indexed_tasks(connection, words, most) or first(connection, read, most)
 
 
-def rare_matches(connection: Connection, words: str) -> tuple[Matches, Matches]:
+def rare_words(connection: Connection, words: str) -> tuple[Matches, Matches]:
     """Return the tasks whose title has these words, and events of which some give them as a reason, of all tenants.
 
-    The tasks are incomplete as well when no index can tell, and when they have many events.
+    Both are incomplete when no index can tell.
     """
     titles = _indexed_tasks(connection, words, MAX_INDEXED_MATCHES) or _UNKNOWN
     if not titles.complete:
         return titles, _UNKNOWN
+    return titles, _indexed_reasons(connection, words, MAX_INDEXED_MATCHES) or _UNKNOWN
+
+
+def rare_matches(connection: Connection, words: str) -> tuple[Matches, Matches]:
+    """Return what `rare_words` does; the tasks are incomplete as well when they have many events."""
+    titles, reasons = rare_words(connection, words)
+    if not (titles.complete and reasons.complete):
+        return titles, reasons
     of_tasks = select(events.c.seq).where(among(connection, events.c.task_id, titles.ids))
-    few = first(connection, of_tasks, MAX_EVENTS_OF_MATCHES).complete
-    return Matches(titles.ids, few), _indexed_reasons(connection, words, MAX_INDEXED_MATCHES) or _UNKNOWN
+    return Matches(titles.ids, first(connection, of_tasks, MAX_EVENTS_OF_MATCHES).complete), reasons
 
 
 def common_matches(connection: Connection, tenant: str, words: str) -> tuple[Matches, Matches]:

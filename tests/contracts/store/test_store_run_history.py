@@ -99,7 +99,7 @@ def ids(found: Sequence[RunSummary]) -> list[str]:
     return [run.id for run in found]
 
 
-@pytest.fixture(params=["as it is", "searched by few", "no word is rare"])
+@pytest.fixture(params=["as it is", "searched by few", "rare words of many runs", "no word is rare"])
 def how(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a page compare all runs, or three; and let words be looked up, or found on the way."""
     if request.param != "as it is":
@@ -107,6 +107,7 @@ def how(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None
         monkeypatch.setattr(run_list, "MAX_RUNS_SEARCHED", 3)
     if request.param == "no word is rare":
         monkeypatch.setattr(text_search, "MAX_INDEXED_MATCHES", 0)
+    if request.param in {"rare words of many runs", "no word is rare"}:
         monkeypatch.setattr(run_list, "MAX_RUNS_LOOKED_UP", 0)
 
 
