@@ -113,8 +113,8 @@ _HANDLING = (
     Argument(
         "wait_for",
         Object(),
-        "Wait for an event: {event, match: members of its data, {'order.id': 7}; timeout: '2 days'; lookback; "
-        "on_timeout: expire|run|skip; or_when: true = it or when}",
+        "Wait for an event: {event or any: [{event, match}]; match: members of its data, {'order.id': 7}; timeout: "
+        "'2 days'; lookback; on_timeout: expire|run|skip; or_when: true = it or when}",
         "wait_for={'event': 'paid', 'timeout': '2 days'}",
     ),
     Argument("dry_run", Flag(), "Only show what would be scheduled", "dry_run=true"),

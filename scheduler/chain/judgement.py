@@ -96,8 +96,8 @@ def came_in_words(signal: ReceivedSignal) -> str:
 
 def too_late_in_words(awaited: KeptWait) -> str:
     """Return that no signal has come, as the reason of what follows."""
-    name = awaited.wait.name
-    return f"its time came before the event {name!r}" if awaited.wait.at_once else no_event_in_words(name)
+    said = awaited.wait.said
+    return f"its time came before the event {said}" if awaited.wait.at_once else f"no event {said} came in time"
 
 
 def no_event_in_words(name: str) -> str:

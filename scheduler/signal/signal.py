@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Final, Self
@@ -15,6 +15,9 @@ SIGNAL_KEPT: Final = timedelta(days=7)
 
 MAX_SIGNALS_KEPT = 10_000
 """Signals that a tenant has stored; the oldest go first."""
+
+MAX_EVENTS_AWAITED = 5
+"""Events of which a wait ends by any."""
 
 MAX_WAITS_OPEN = 10_000
 """Waits of a tenant for one name: a signal is compared with all of them in one transaction."""
@@ -32,7 +35,8 @@ class OnTimeout(StrEnum):
 class SignalWait:
     """A wait for a signal with this name, whose data have the members of `match`, sent from `since` to `until`.
 
-    `at_once`: the signal starts the run before its time, which is `until`.
+    `at_once`: the signal starts the run before its time, which is `until`. One of the `others` ends it as well; these
+    have its end.
     """
 
     name: str
@@ -41,6 +45,17 @@ class SignalWait:
     until: datetime
     on_timeout: OnTimeout = OnTimeout.EXPIRE
     at_once: bool = False
+    others: tuple[SignalWait, ...] = ()
+
+    @property
+    def all(self) -> tuple[SignalWait, ...]:
+        """The wait and the others, each by itself."""
+        return (replace(self, others=()), *self.others)
+
+    @property
+    def said(self) -> str:
+        """The names of what is waited for, as sentences have them."""
+        return " or ".join(dict.fromkeys(repr(each.name) for each in self.all))
 
 
 @dataclass(frozen=True, slots=True)

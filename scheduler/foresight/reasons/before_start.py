@@ -56,5 +56,5 @@ def asked(approval: Approval, zone: str, now: datetime) -> WaitReason:
 
 def until_event(wait: SignalWait, zone: str, now: datetime) -> WaitReason:
     """Return the event that a run waits for, and until when."""
-    said = f"the event {wait.name!r}, until {describe(wait.until, zone)} ({relative(wait.until, now)})"
-    return WaitReason(WaitKind.EVENT, said, until=wait.until, event=wait.name)
+    said = f"the event {wait.said}, until {describe(wait.until, zone)} ({relative(wait.until, now)})"
+    return WaitReason(WaitKind.EVENT, said, until=wait.until, event=", ".join(each.name for each in wait.all))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
 from difflib import get_close_matches
 from typing import Any, Final
@@ -12,7 +13,7 @@ from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.request import Request
 from duetime.scheduler.rules.sanitize import check_json, kind_of
 from duetime.scheduler.rules.time.times import parse_duration
-from duetime.scheduler.signal.signal import SIGNAL_KEPT, OnTimeout, SignalWait
+from duetime.scheduler.signal.signal import MAX_EVENTS_AWAITED, SIGNAL_KEPT, OnTimeout, SignalWait
 from duetime.scheduler.task import Json
 
 USUAL_TIMEOUT: Final = timedelta(days=30)
@@ -21,7 +22,10 @@ MAX_MATCH_COUNT = 20
 """Members that a wait may want of the data of an event."""
 
 MAX_MATCH_BYTES = 4_096
-MEMBERS: Final = ("event", "match", "timeout", "lookback", "on_timeout", "or_when")
+MEMBERS: Final = ("event", "any", "match", "timeout", "lookback", "on_timeout", "or_when")
+_OF_EACH: Final = ("event", "match", "lookback")
+"""Members that each event of `any` has; the others hold for all."""
+
 EXAMPLE: Final = "wait_for={'event': 'paid', 'match': {'order.id': 7}, 'timeout': '2 days'}"
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/-]{0,99}")
 EVENT_ID_PATTERN: Final = r"[A-Za-z0-9][A-Za-z0-9_.:/@=+~-]{0,199}"
@@ -42,6 +46,8 @@ def signal_wait_of(request: Request, when: datetime | None, now: datetime) -> Si
 def read_wait(given: Mapping[str, Any], now: datetime, *, when: datetime | None = None) -> SignalWait:
     """Return the wait that these members describe. `when` is the time of the task, if it has one. Raises."""
     _check_members(given)
+    if given.get("any") is not None:
+        return _any(given, now, when)
     name = check_name("wait_for.event", given.get("event"))
     since = now - _span(given, "lookback", timedelta(0), SIGNAL_KEPT)
     match = check_match("wait_for.match", given.get("match"))
@@ -51,6 +57,32 @@ def read_wait(given: Mapping[str, Any], now: datetime, *, when: datetime | None 
     if timeout <= timedelta(0):
         raise _wrong("timeout", "is no time to wait", "a duration of at most 366 days", "'2 days'")
     return SignalWait(name, match, since, now + timeout, _on_timeout(given.get("on_timeout")))
+
+
+def _any(given: Mapping[str, Any], now: datetime, when: datetime | None) -> SignalWait:
+    events = given["any"]
+    if not isinstance(events, list | tuple) or not 1 <= len(events) <= MAX_EVENTS_AWAITED:
+        accepted = f"a list of 1 to {MAX_EVENTS_AWAITED} objects with event, match and lookback"
+        raise _wrong("any", "is no such list", accepted, "[{'event': 'paid'}, {'event': 'waived'}]")
+    if misplaced := [name for name in _OF_EACH if given.get(name) is not None]:
+        problem = "stands beside any, which has all events"
+        raise _wrong(misplaced[0], problem, "in each object of any", "{'any': [{'event': 'paid'}]}")
+    whole = {name: value for name, value in given.items() if name != "any"}
+    first, *others = (_one_of(place, each, whole, now, when) for place, each in enumerate(events))
+    return replace(first, others=tuple(others))
+
+
+def _one_of(place: int, given: Any, whole: Mapping[str, Any], now: datetime, when: datetime | None) -> SignalWait:
+    """Return the wait for one of several events, with the members of the whole; its problems name its place."""
+    if isinstance(given, Mapping) and (odd := [name for name in given if name not in _OF_EACH]):
+        problem = f"it has no member {str(odd[0])[:40]!r}"
+        raise InvalidArgument(f"wait_for.any[{place}]", problem, accepted=", ".join(_OF_EACH), example=EXAMPLE)
+    try:
+        return read_wait({**given, **whole} if isinstance(given, Mapping) else given, now, when=when)
+    except InvalidArgument as wrong:
+        member = wrong.argument.removeprefix("wait_for")
+        name = f"wait_for.any[{place}]{member}" if member.removeprefix(".") not in whole else wrong.argument
+        raise InvalidArgument(name, wrong.problem, accepted=wrong.accepted, example=wrong.example) from None
 
 
 def check_name(argument: str, name: object) -> str:

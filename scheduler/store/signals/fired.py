@@ -68,7 +68,7 @@ def _ends_wait(connection: Connection, record: TaskRecord, came: ReceivedSignal,
     found = kept_waits.of_waiter(connection, waiter) if waiter else None
     if waiter is None or found is None or not found.is_open:
         return False
-    kept_waits.CLOSE.run(connection, [kept_waits.closing(waiter, came, now)])
+    kept_waits.close(connection, [waiter], came, found.wait.name)
     if record.run.state is State.WAITING:
         dependants.follow(connection, dependants.settle_waiting(connection, [waiter], now, why=why), now)
     else:

@@ -125,9 +125,9 @@ def _closed(connection: Connection, tenant: str, signal: ReceivedSignal) -> list
         return []
     dialect_of(connection).lock_rows(connection, _LOCKED, {"task_ids": sorted({each.task_id for each in meant})})
     found = connection.execute(_STILL_OPEN, {"waiter_ids": [each.waiter_id for each in meant]})
-    still = [_Waiter(*row) for row in found]
-    kept_waits.CLOSE.run(connection, [kept_waits.closing(each.waiter_id, signal, signal.at) for each in still])
-    return still
+    still = {first: _Waiter(first, row.task_id) for row in found if (first := kept_waits.first_id(row.waiter_id))}
+    kept_waits.close(connection, still, signal)
+    return list(still.values())
 
 
 def _go_on(connection: Connection, closed: Sequence[_Waiter], signal: ReceivedSignal, now: datetime) -> tuple[int, int]:

@@ -233,3 +233,69 @@ def test_too_many_waits_for_one_name_are_refused(store: Store, monkeypatch: pyte
     with pytest.raises(Refused, match="wait for the event 'paid' already"):
         waiting(store, a_wait())
     assert waiting(store, a_wait("other")).run.state is State.WAITING
+
+
+EITHER = (a_wait("waived"), a_wait("refunded", match={"order": 7}))
+
+
+@pytest.mark.parametrize(("name", "order"), [("paid", 1), ("waived", 1), ("refunded", 7)])
+def test_any_of_several_signals_ends_a_wait_and_the_first_is_the_one(
+    store: Store, clock: Clock, name: str, order: int
+) -> None:
+    task = waiting(store, a_wait(others=EITHER))
+    clock.forward(minutes=5)
+    assert send(store, "refunded", "e0", order=8).freed == 0
+    assert (send(store, name, "e1", order=order).freed, state(store, task)) == (1, State.SCHEDULED)
+    assert [send(store, each, f"late-{each}", order=7).freed for each in ("paid", "waived", "refunded")] == [0, 0, 0]
+    kept = store.signals.wait_of(TENANT, task.task.id)
+    assert kept is not None
+    assert kept.signal == ReceivedSignal(name, "e1", {"order": order}, NOON + timedelta(minutes=5))
+    assert store.claims.next_times().late_at is None, "nothing of it is waited for any more"
+    assert last_reason(store, task) == (EventKind.UNBLOCKED, f"the event {name!r} came (e1)")
+
+
+def test_the_end_of_a_wait_for_several_signals_holds_for_all(store: Store, clock: Clock) -> None:
+    task = waiting(store, a_wait(others=EITHER))
+    found = store.signals.open_of(TENANT, [task.task.id])[task.task.id]
+    assert [each.name for each in found.wait.all] == ["paid", "waived", "refunded"]
+    clock.forward(hours=1)
+    assert task.task.id in store.signals.end_late(limit=9)
+    assert last_reason(store, task)[1] == "it did not run: no event 'paid' or 'waived' or 'refunded' came in time"
+    assert (send(store, "waived").freed, state(store, task)) == (0, State.EXPIRED)
+
+
+def test_the_newest_of_several_signals_that_came_before_is_found(store: Store, clock: Clock) -> None:
+    send(store, "waived", "e1")
+    clock.forward(minutes=1)
+    send(store, "refunded", "e2", order=7)
+    clock.forward(minutes=1)
+    task = waiting(store, a_wait(since=clock(), others=EITHER))
+    kept = store.signals.wait_of(TENANT, task.task.id)
+    assert (task.run.state, kept and kept.signal and kept.signal.id) == (State.SCHEDULED, "e2")
+
+
+def test_an_undone_cancel_waits_for_all_of_several_signals(store: Store, clock: Clock) -> None:
+    task = waiting(store, a_wait(others=EITHER))
+    change(store, task, changes.cancel, EventKind.CANCELLED)
+    change(store, task, partial(changes.undo_cancel, token=None), EventKind.CANCEL_UNDONE)
+    assert state(store, task) is State.WAITING
+    assert send(store, "waived").freed == 1
+
+
+def test_of_two_signals_at_once_that_a_task_waits_for_one_is_recorded(url: str, store: Store, clock: Clock) -> None:
+    task, other = waiting(store, a_wait(others=EITHER)), open_store(url, clock=clock, synchronous="OFF")
+    freed: list[int] = []
+    threads = [
+        threading.Thread(target=lambda name, to: freed.append(send(to, name, name).freed), args=each)
+        for each in (("paid", store), ("waived", other))
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    other.close()
+    kept = store.signals.wait_of(TENANT, task.task.id)
+    assert (sorted(freed), state(store, task)) == ([0, 1], State.SCHEDULED)
+    assert kept is not None
+    assert kept.signal is not None
+    assert kept.signal.name == kept.signal.id

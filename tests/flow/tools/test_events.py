@@ -103,12 +103,32 @@ def test_an_event_or_a_time_whichever_is_first(scheduler: Scheduler, clock: Cloc
         ({"event": "paid", "match": [1]}, "wait_for.match", "is no such object"),
         ({"event": "paid", "on_timeout": "fail"}, "wait_for.on_timeout", "is 'fail'"),
         ({"event": "paid", "or_when": True}, "wait_for.or_when", "it needs `when`"),
+        ({"any": []}, "wait_for.any", "is no such list"),
+        ({"any": [{"event": "a"}] * 6}, "wait_for.any", "1 to 5 objects"),
+        ({"any": [{"event": "a"}], "match": {}}, "wait_for.match", "stands beside any"),
+        ({"any": [{"event": "a"}, {"event": "b c"}]}, "wait_for.any[1].event", "is not a name"),
+        ({"any": [{"event": "a"}, {"event": "b", "timeout": 9}]}, "wait_for.any[1]", "no member 'timeout'"),
+        ({"any": [{"event": "a"}, "b"]}, "wait_for.any[1]", "expected an object"),
+        ({"any": [{"event": "a"}], "timeout": "soon"}, "wait_for.timeout", "is not a duration"),
     ],
 )
 def test_a_wait_that_cannot_be_read_says_what_is_accepted(given: Mapping[str, Any], argument: str, said: str) -> None:
     with pytest.raises(InvalidArgument) as refused:
         read_wait(given, NOON)
     assert (refused.value.argument, said in str(refused.value)) == (argument, True), refused.value
+
+
+def test_any_of_several_events_lets_a_task_go_and_all_are_named(scheduler: Scheduler) -> None:
+    either = {"any": [{"event": "paid"}, {"event": "waived", "match": {"by": "boss"}}], "timeout": "2 days"}
+    view = scheduler.schedule("Ship", wait_for=either)
+    said = "the event 'paid' or 'waived', until Thu 26 Nov 2026 13:00 (in 2 d)"
+    assert (view.waiting_for, scheduler.explain(view.record.task.id)[1]) == ((said,), (said,))
+    assert scheduler.list().views[0].waiting_for == (said,)
+    card = task_payload(scheduler.get(view.record.task.id))
+    assert card.waits
+    assert card.waits[0].event == "paid, waived"
+    assert scheduler.send_event("waived", {"by": "clerk"}).freed == 0
+    assert scheduler.send_event("waived", {"by": "boss"}).freed == 1
 
 
 def test_a_wait_has_a_timeout_of_30_days_and_no_lookback_by_default() -> None:

@@ -6,14 +6,15 @@ name first, the signal for itself alone. So a signal meets all waits that were s
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from duetime.scheduler.errors import Refused
 from duetime.scheduler.signal.match import matches
-from duetime.scheduler.signal.signal import MAX_WAITS_OPEN, KeptWait, ReceivedSignal, SignalWait
+from duetime.scheduler.signal.signal import MAX_EVENTS_AWAITED, MAX_WAITS_OPEN, KeptWait, ReceivedSignal, SignalWait
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.dialects import dialect_of
 from duetime.scheduler.store.schema.tables.signals import signal_waits, signals
@@ -55,6 +56,12 @@ NEXT_LATE: Select[Any] = (
 _ADD = Batch(insert(signal_waits), [column.name for column in signal_waits.c])
 _WAITERS: BindParameter[str] = bindparam("waiter_ids", expanding=True)
 _FORGET = delete(signal_waits).where(signal_waits.c.waiter_id.in_(_WAITERS))
+_NAMED = update(signal_waits).where(signal_waits.c.waiter_id.in_(_WAITERS)).values(name=bindparam("as_name"))
+_CLOSE_FURTHER = (
+    update(signal_waits).where(signal_waits.c.waiter_id.in_(_WAITERS), OPEN).values(closed_at=bindparam("at"))
+)
+_FURTHER = "+"
+"""Stands in the id of a row between that of the waiter and the place among the events of which any ends its wait."""
 _COLUMNS = select(
     signal_waits.c.waiter_id,
     *(signal_waits.c[name] for name in ("name", "wanted", "since", "until", "on_timeout", "at_once")),
@@ -85,12 +92,12 @@ _BEHIND_LAST = (
 )
 _REOPEN = (
     update(signal_waits)
-    .where(signal_waits.c.waiter_id == bindparam("waiter"), signal_waits.c.signal_id.is_(None))
+    .where(signal_waits.c.waiter_id.in_(_WAITERS), signal_waits.c.signal_id.is_(None))
     .values(closed_at=None)
 )
 _MOVE = (
     update(signal_waits)
-    .where(signal_waits.c.waiter_id == bindparam("waiter"), OPEN, signal_waits.c.at_once == true())
+    .where(signal_waits.c.waiter_id.in_(_WAITERS), OPEN, signal_waits.c.at_once == true())
     .values(until=bindparam("at"))
 )
 
@@ -112,7 +119,7 @@ def lock_name(connection: Connection, tenant: str, name: str, *, shared: bool) -
 
 def lock_names(connection: Connection, waits: Iterable[NewWait]) -> None:
     """Lock the names for which waits are to be stored, before any other row: a signal locks tasks after its name."""
-    for tenant, name in sorted({(each.tenant, each.wait.name) for each in waits}):
+    for tenant, name in _names(waits):
         lock_name(connection, tenant, name, shared=True)
 
 
@@ -121,7 +128,7 @@ def add(connection: Connection, waits: Sequence[NewWait], now: datetime) -> None
 
     Raises Refused where too many wait for a name.
     """
-    for tenant, name in sorted({(each.tenant, each.wait.name) for each in waits}):
+    for tenant, name in _names(waits):
         check_room(connection, tenant, name)
     store(connection, waits, now)
 
@@ -131,7 +138,51 @@ def store(connection: Connection, waits: Sequence[NewWait], now: datetime) -> No
     begun = [each.waiter_id for each in waits if each.waiter_id != each.task_id]
     if begun:
         connection.execute(_FORGET, {"waiter_ids": begun})
-    _ADD.run(connection, [_row(each, _came(connection, each), now) for each in waits])
+    _ADD.run(connection, [row for each in waits for row in _rows(connection, each, now)])
+
+
+def _names(waits: Iterable[NewWait]) -> list[tuple[str, str]]:
+    return sorted({(each.tenant, one.name) for each in waits for one in each.wait.all})
+
+
+def _rows(connection: Connection, each: NewWait, now: datetime) -> Iterator[dict[str, Any]]:
+    """Yield the row of a wait, and those of its others, which it closes with itself."""
+    came = _first_of(connection, each)
+    yield _row(each, came, now) | ({"name": came.name} if came else {})
+    for waiter, other in zip(further([each.waiter_id]), each.wait.others, strict=False):
+        row = _row(each._replace(waiter_id=waiter, wait=other), None, now)
+        yield row | ({"closed_at": now} if came else {})
+
+
+def further(waiter_ids: Iterable[str]) -> list[str]:
+    """Return the ids under which the others of waits are stored."""
+    return [f"{waiter}{_FURTHER}{place}" for waiter in waiter_ids for place in range(1, MAX_EVENTS_AWAITED)]
+
+
+def first_id(waiter_id: str) -> str:
+    """Return the id of the wait of which the one with this id is a further one, or itself."""
+    return waiter_id.partition(_FURTHER)[0]
+
+
+def close(connection: Connection, waiter_ids: Iterable[str], signal: ReceivedSignal, name: str | None = None) -> None:
+    """End waits by a signal, under its name or another one, and all that they wait for beside it."""
+    ended = list(waiter_ids)
+    CLOSE.run(connection, [closing(each, signal, signal.at) for each in ended])
+    if ended:
+        connection.execute(_NAMED, {"waiter_ids": ended, "as_name": name or signal.name})
+        connection.execute(_CLOSE_FURTHER, {"waiter_ids": further(ended), "at": signal.at})
+
+
+def _with_others(connection: Connection, found: dict[str, KeptWait]) -> dict[str, KeptWait]:
+    if not found:
+        return found
+    rows = unreadable.rows(connection, _KEPT, {"waiter_ids": further(found)})
+    others: dict[str, list[SignalWait]] = {}
+    for row in sorted(rows, key=lambda row: str(row.waiter_id)):
+        others.setdefault(first_id(row.waiter_id), []).append(_kept_wait(row).wait)
+    return {
+        name: replace(each, wait=replace(each.wait, others=tuple(others.get(name, ())))) for name, each in found.items()
+    }
 
 
 def note(connection: Connection, tenant: str, task_id: str, run_id: str, signal: ReceivedSignal) -> None:
@@ -147,7 +198,7 @@ def kept(connection: Connection, waiter_ids: Sequence[str]) -> dict[str, KeptWai
     if not waiter_ids:
         return {}
     rows = unreadable.rows(connection, _KEPT, {"waiter_ids": list(waiter_ids)})
-    return {row.waiter_id: _kept_wait(row) for row in rows}
+    return _with_others(connection, {row.waiter_id: _kept_wait(row) for row in rows})
 
 
 def of_waiter(connection: Connection, waiter_id: str) -> KeptWait | None:
@@ -157,7 +208,8 @@ def of_waiter(connection: Connection, waiter_id: str) -> KeptWait | None:
 def open_of(connection: Connection, tenant: str, waiter_ids: Sequence[str]) -> dict[str, KeptWait]:
     """Return the open waits of those tasks and runs that the tenant has."""
     values = {"tenant": tenant, "waiter_ids": list(waiter_ids)}
-    return {row.waiter_id: _kept_wait(row) for row in unreadable.rows(connection, _OPEN_OF, values)}
+    rows = unreadable.rows(connection, _OPEN_OF, values)
+    return _with_others(connection, {row.waiter_id: _kept_wait(row) for row in rows})
 
 
 def of_tenant(connection: Connection, tenant: str, task_id: str, waiter_id: str) -> KeptWait | None:
@@ -171,16 +223,16 @@ def reopen(connection: Connection, tenant: str, task_id: str) -> bool:
     found = of_waiter(connection, task_id)
     if found is None or found.signal is not None:
         return False
-    connection.execute(_REOPEN, {"waiter": task_id})
-    came = _came(connection, NewWait(tenant, task_id, task_id, found.wait))
+    connection.execute(_REOPEN, {"waiter_ids": [task_id, *further([task_id])]})
+    came = _first_of(connection, NewWait(tenant, task_id, task_id, found.wait))
     if came is not None:
-        CLOSE.run(connection, [closing(task_id, came, came.at)])
+        close(connection, [task_id], came)
     return True
 
 
 def move(connection: Connection, task_id: str, until: datetime) -> None:
     """Note the new time of a task that a signal would start before it."""
-    connection.execute(_MOVE, {"waiter": task_id, "at": until})
+    connection.execute(_MOVE, {"waiter_ids": [task_id, *further([task_id])], "at": until})
 
 
 CLOSE = Batch(
@@ -209,6 +261,12 @@ def closing(waiter_id: str, signal: ReceivedSignal | None, now: datetime | None)
 def check_room(connection: Connection, tenant: str, name: str) -> None:
     if connection.execute(_BEHIND_LAST, {"of_tenant": tenant, "of_name": name}).first() is not None:
         raise Refused(f"More than {MAX_WAITS_OPEN:,} tasks wait for the event {name!r} already; cancel some of them.")
+
+
+def _first_of(connection: Connection, each: NewWait) -> ReceivedSignal | None:
+    """Return the newest signal that has come to which the wait, or one of its others, looks back."""
+    found = [_came(connection, each._replace(wait=one)) for one in each.wait.all]
+    return max((came for came in found if came and came.at), key=lambda came: came.at or each.wait.since, default=None)
 
 
 def _came(connection: Connection, each: NewWait) -> ReceivedSignal | None:
