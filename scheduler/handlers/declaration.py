@@ -73,6 +73,8 @@ class Handler(Generic[P, ReturnT]):
         _check_annotation(self)
         if not timedelta(0) < self.time_limit <= MAX_TIME_LIMIT:
             raise HandlerError(f"handler {self.name}: time_limit must be above 0 and at most a day, in seconds, say 30")
+        if not isinstance(self.retry, RetryPolicy | None):
+            raise HandlerError(f"handler {self.name}: retry must be a RetryPolicy, say RetryPolicy(max_attempts=3)")
         _check_needs(self.name, self.needs)
         _check_preflight(self)
         if self.isolation not in get_args(Isolation):

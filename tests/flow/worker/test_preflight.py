@@ -129,3 +129,8 @@ def test_a_check_of_the_wrong_form_is_refused_when_the_handler_is_declared(wrong
         def transfer(_ctx: Context, _payload: Transfer) -> Done:
             """Transfer money."""
             return Done()
+
+
+def test_a_number_is_no_retry_policy_which_its_author_learns_at_once() -> None:
+    with pytest.raises(HandlerError, match="retry must be a RetryPolicy"):
+        handler("transfer", retry=3)(lambda _ctx: Done())  # type: ignore[call-overload]  # what somebody could write
