@@ -14,6 +14,7 @@ from duetime.scheduler.store.retention.deletion import RowCounts
 from duetime.scheduler.store.retention.row_json import TypedRow
 from duetime.scheduler.store.schema.constraints import INVARIANTS
 from duetime.scheduler.store.schema.rows import LABEL_VALUES
+from duetime.scheduler.store.schema.tables.chains import chains
 from duetime.scheduler.store.schema.tables.deliveries import deliveries, inbox
 from duetime.scheduler.store.schema.tables.events import events
 from duetime.scheduler.store.schema.tables.tasks import labels, runs, tasks
@@ -78,7 +79,8 @@ def _missing(connection: Connection, content: ArchiveContent) -> dict[Table, lis
     if content.kind is RetentionKind.TASKS:
         known = _existing(connection, tasks.c.id, (row["id"] for row in by_table.get(tasks, [])))
         of_known = {row["id"] for row in by_table.get(runs, []) if row["task_id"] in known}
-        return _without(by_table, known, of_known)
+        made = {chains: _new(connection, chains, by_table[chains])} if chains in by_table else {}
+        return {**_without(by_table, known, of_known), **made}
     if content.kind is RetentionKind.RUNS:
         known = _existing(connection, runs.c.id, (row["id"] for row in by_table.get(runs, [])))
         return _without(by_table, set(), known)

@@ -23,7 +23,11 @@ from duetime.scheduler.store.schema.json_types import (
     repeat_policy_from_json,
     repeat_policy_to_json,
 )
+from duetime.scheduler.store.schema.tables.approvals import approvals
+from duetime.scheduler.store.schema.tables.chains import chain_steps, chains, dependencies
 from duetime.scheduler.store.schema.tables.events import events
+from duetime.scheduler.store.schema.tables.follow_ups import follow_ups
+from duetime.scheduler.store.schema.tables.signals import signal_waits
 from duetime.scheduler.store.schema.types import (
     MAX_INTERVAL_US,
     ClosedSet,
@@ -38,7 +42,10 @@ from duetime.scheduler.task import Json
 from sqlalchemy import Column, Double, Table
 from sqlalchemy.types import BigInteger, Integer, TypeEngine
 
-ARCHIVED: dict[str, Table] = {table.name: table for table in (TABLES[kind] for kind in RetentionKind)}
+_OF_TASKS = (approvals, chains, chain_steps, dependencies, signal_waits, follow_ups)
+"""Tables of which no rule speaks, whose rows go with their tasks."""
+
+ARCHIVED: dict[str, Table] = {table.name: table for table in (*(TABLES[kind] for kind in RetentionKind), *_OF_TASKS)}
 """The tables of an archive, by name."""
 
 MAX_ARCHIVED_JSON_BYTES = 4 * 1024 * 1024

@@ -15,7 +15,7 @@ from typing import Any
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.history.retention import RetentionKind, RetentionRule, ScopedRule
 from duetime.scheduler.store.schema.rows import CURRENT, LAST_FAILURE
-from duetime.scheduler.store.schema.tables.chains import dependencies
+from duetime.scheduler.store.schema.tables.chains import chain_steps, dependencies
 from duetime.scheduler.store.schema.tables.dead_letters import dead_letters
 from duetime.scheduler.store.schema.tables.deliveries import deliveries, inbox
 from duetime.scheduler.store.schema.tables.events import events, keys
@@ -80,6 +80,15 @@ _NEEDED_RESULT: RowCondition = exists().where(
     _after.c.ended_at.is_(None),
 )
 """Whether an open task comes after this one."""
+
+_own, _sibling = chain_steps.alias("own"), chain_steps.alias("sibling")
+
+
+def _of_needed_chain(before: datetime) -> RowCondition:
+    """Whether a step of the same chain is open, or ended later: a chain goes as a whole."""
+    siblings = and_(_own.c.task_id == tasks.c.id, _sibling.c.chain_id == _own.c.chain_id)
+    needed = or_(_after.c.ended_at.is_(None), _after.c.ended_at >= before)
+    return exists().where(siblings, _after.c.task_id == _sibling.c.task_id, _after.c.current, needed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,7 +286,7 @@ def old_tasks(
     """
     of_task = _of_run.c.task_id == tasks.c.id
     ended = exists().where(of_task, _of_run.c.current, _of_run.c.ended_at < before, *_states(rule))
-    needed = [exists().where(runs.c.task_id == tasks.c.id, _OPEN_BESIDE), _NEEDED_RESULT]
+    needed = [exists().where(runs.c.task_id == tasks.c.id, _OPEN_BESIDE), _NEEDED_RESULT, _of_needed_chain(before)]
     if messages:
         needed.append(exists().where(of_task, _needed_message(_of_run.c.id, unread=not rule.unread)))
     statement = select(tasks.c.id).where(tasks.c.id.in_(ids), tasks.c.updated_at < before, ended, not_(or_(*needed)))
