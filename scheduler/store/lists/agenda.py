@@ -17,7 +17,7 @@ from duetime.scheduler.store.sql.task_filter import ENDED_SECTION, OPEN_SECTION,
 from duetime.scheduler.store.statements import read
 from duetime.scheduler.store.text_index.text_search import Matches, titled_by_reading
 from duetime.scheduler.views import TaskFilter, TaskRecord
-from sqlalchemy import Connection, false, select
+from sqlalchemy import Connection, false, or_, select
 
 MAX_OPEN_RUNS_SEARCHED = 5_000
 """Open runs, the earliest first, among which recurring tasks are searched."""
@@ -36,6 +36,10 @@ class Agenda(NamedTuple):
     behind: ListPlace | None
     recurring: Sequence[TaskRecord]
     complete: bool
+
+
+_GOES_ON = or_(runs.c.cancel_requested == false(), runs.c.overtaken_at.is_not(None))
+"""Runs whose series goes on: one that gives way to the next is asked to stop as well."""
 
 
 def agenda(
@@ -73,7 +77,7 @@ def _recurring(connection: Connection, tenant: str, where: TaskFilter) -> tuple[
     beyond = connection.execute(earliest.limit(1).offset(MAX_OPEN_RUNS_SEARCHED)).first()
     statement = (
         read.TASK_AND_RUN.where(runs.c.id.in_(earliest.limit(MAX_OPEN_RUNS_SEARCHED)))
-        .where(tasks.c.repeat.is_not(None), tasks.c.paused == false(), runs.c.cancel_requested == false())
+        .where(tasks.c.repeat.is_not(None), tasks.c.paused == false(), _GOES_ON)
         .where(*of_task(tenant, where, titled_by_reading))
     )
     statement = in_order(statement, OPEN_SECTION, []).limit(MAX_RECURRING_TASKS + 1)

@@ -17,6 +17,8 @@ from duetime.scheduler.run_records import Claim
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import State
+from duetime.scheduler.views import TaskFilter
+from duetime.widgets.payload import task_payload
 
 from tests.builders import Clock, runs_of
 from tests.contracts.store.desk import MORNING, Desk, at
@@ -154,6 +156,17 @@ def test_a_paused_task_is_not_overtaken_and_a_new_policy_holds_for_the_run_in_pr
     assert desk.store.claims.next_times().first() is None
     desk.scheduler.reschedule(task_id, pause=False)
     assert overtaken(desk, 10, 30) == [task_id]
+
+
+def test_a_task_whose_run_gives_way_is_no_cancelled_one_and_stays_in_the_agenda(desk: Desk) -> None:
+    task_id = desk.hourly(overlap="cancel_other")
+    desk.start(9)
+    overtaken(desk, 10)
+    view = desk.scheduler.get(task_id)
+    assert [wait.sentence for wait in view.waits] == ["its handler to stop, as the next one is due"]
+    assert task_payload(view).cancel_requested is None
+    page = desk.scheduler.list(TaskFilter(before=at(13)))
+    assert [each.record.run.scheduled_for.hour for each in page.views if each.record.task.id == task_id] == [9, 11, 12]
 
 
 # -- allow_all
