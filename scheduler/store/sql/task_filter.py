@@ -90,7 +90,7 @@ def of_task(tenant: str, where: TaskFilter, titled: Callable[[str], Condition] =
 
 def _last_unverified(tenant: str) -> Condition:
     """Whether the last run of a task that ended is unverified; literal, as in the partial index."""
-    unmet: Condition = literal_column("unmet.state = 'succeeded' AND unmet.error IS NOT NULL")
+    unmet: Condition = literal_column("unmet.phase = 'succeeded' AND unmet.error IS NOT NULL")
     is_last = ~exists().where(_later.c.task_id == _unmet.c.task_id, _later.c.ended_at > _unmet.c.ended_at)
     return tasks.c.id.in_(select(_unmet.c.task_id).where(_unmet.c.tenant == tenant, unmet, is_last))
 

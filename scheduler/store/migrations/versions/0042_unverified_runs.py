@@ -12,7 +12,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    unverified = sa.text("state = 'succeeded' AND error IS NOT NULL")
+    unverified = sa.text("phase = 'succeeded' AND error IS NOT NULL")
     op.create_index(
         "runs_unverified",
         "runs",

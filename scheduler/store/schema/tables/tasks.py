@@ -101,7 +101,7 @@ class RunRow(Base):
         partial("runs_open", "tenant", "listed_at", "task_id", where="current AND ended_at IS NULL"),
         partial("runs_ended", "tenant", "listed_at", "task_id", where="current AND ended_at IS NOT NULL"),
         partial("runs_failed", "tenant", "listed_at", "task_id", where="last_failure"),
-        partial("runs_unverified", "tenant", "task_id", where="state = 'succeeded' AND error IS NOT NULL"),
+        partial("runs_unverified", "tenant", "task_id", where="phase = 'succeeded' AND error IS NOT NULL"),
         partial("runs_failed_of_task", "task_id", "scheduled_for", where="last_failure"),
         {"postgresql_with": {"fillfactor": 70}},  # percent of a page; the rest is for newer versions of its rows
     )
