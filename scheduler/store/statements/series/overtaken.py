@@ -21,7 +21,7 @@ BESIDE = "run {} goes on"
 """Why an occurrence began before the run before it had ended."""
 
 _DUE = (
-    select(runs.c.id, runs.c.tenant, runs.c.task_id)
+    select(runs.c.id, runs.c.tenant, runs.c.task_id, runs.c.overtaken_at)  # what cannot be read is left alone
     .select_from(JOINED)
     .where(*OVERTAKABLE, runs.c.overtaken_at <= bindparam("now", type_=Instant()))
     .order_by(runs.c.overtaken_at)
