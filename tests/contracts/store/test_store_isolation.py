@@ -63,7 +63,7 @@ OF_NO_TENANT = {
     "tasks.forget_keys",
     "dependencies.listen", "dependencies.listen_for_urgency", "dependencies.ending",  # of the processes that run tasks
     "dependencies.repair", "approvals.expire",  # likewise
-    "signals.end_late", "signals.forget",  # likewise
+    "signals.end_late", "signals.forget", "series.overtake",  # likewise
     "history.latest", "history.since", "history.tenants",  # subscriptions, which tell each tenant apart
     "history.cursor_at", "history.place_of",  # a place, encrypted for a tenant; test_store_cursors has it
     "run_logs.write",  # by the run itself

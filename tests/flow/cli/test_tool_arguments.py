@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.request import RETRY_BOUNDS
+from duetime.server.cli.formats.contract import policy_of
 from duetime.server.cli.formats.option_values import MAX_DIGITS
 from duetime.server.cli.formats.phrases import COMMAND_WORDS
-from duetime.server.cli.tasks import _retry
 from duetime.server.cli.verbs import duetime_command
 from duetime.tools.registration import definitions
 from duetime.tools.schedule_task import REMINDER
@@ -57,7 +57,7 @@ def test_an_error_about_an_argument_names_the_option(tool: str) -> None:
     ],
 )
 def test_retries_are_a_number_or_named_numbers(given: list[str], attempts: int, first_s: int, longest_s: int) -> None:
-    policy = _retry(given)
+    policy = policy_of(given)
     assert policy is not None
     spans = (policy.backoff.total_seconds(), policy.max_backoff.total_seconds())
     assert (policy.max_attempts, *spans) == (attempts, first_s, longest_s)
@@ -76,7 +76,7 @@ def test_retries_are_a_number_or_named_numbers(given: list[str], attempts: int, 
 )
 def test_retries_that_cannot_be_read_are_refused_with_what_can(given: str, problem: str) -> None:
     with pytest.raises(InvalidArgument) as caught:
-        _retry([given])
+        policy_of([given])
     assert caught.value.said(COMMAND_WORDS) == (
         f"--retry: {problem}. Accepted: max_attempts 1 to 100, backoff_seconds 1 to 86400, "
         "max_backoff_seconds 1 to 604800. Example: --retry max_attempts=5"
