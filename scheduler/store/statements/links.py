@@ -105,8 +105,8 @@ def add(connection: Connection, new: Sequence[NewTask], now: datetime) -> dict[s
     _ADD.run(connection, _rows(items))
     ready = [item.task.id for item in new if item.run.state is State.READY]
     ended = waiters.note_above(connection, [*outside, *ready])
+    kept_waits.add(connection, waits, now)  # before any run is judged: a wait that is not stored holds nothing
     dependants.follow(connection, ended, now)
-    kept_waits.add(connection, waits, now)
     came = dependants.settle_waiting(connection, [each.task_id for each in waits], now)
     dependants.follow(connection, came, now)
     return read.records(connection, [item.task.id for item in items]) if ended or waits else {}

@@ -115,6 +115,19 @@ def test_a_task_that_comes_after_others_waits_for_all(store: Store, clock: Clock
     assert clock() < NOON + HOUR
 
 
+def test_a_task_that_comes_after_one_that_has_succeeded_still_waits_for_its_event(store: Store) -> None:
+    first = added(store)
+    store.claims.settle([settlement(restarted(store, first))])
+    task = waiting(store, a_wait(), first)
+    assert (task.run.state, state(store, task)) == (State.WAITING, State.WAITING)
+    found = send(store)
+    assert (found.freed, state(store, task)) == (1, State.SCHEDULED)
+    kind, reason = last_reason(store, task)
+    assert (kind, (reason or "").endswith("the event 'paid' came (e1)")) == (EventKind.UNBLOCKED, True)
+    late = waiting(store, a_wait(since=store.now()), first)
+    assert late.run.state is State.SCHEDULED, "an event that it looks back to lets it go at once"
+
+
 @pytest.mark.parametrize(
     ("policy", "to"),
     [(OnTimeout.EXPIRE, State.EXPIRED), (OnTimeout.SKIP, State.SKIPPED), (OnTimeout.RUN, State.SCHEDULED)],
