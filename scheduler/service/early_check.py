@@ -15,8 +15,11 @@ from typing import Final
 
 from duetime.scheduler.handlers import Context, Handler, Link
 from duetime.scheduler.handlers.contract.preflight import is_blocked, missing
+from duetime.scheduler.intake.chain_plan import ChainPlan
 from duetime.scheduler.intake.planner import Plan, Planner
 from duetime.scheduler.outcomes import Wait
+from duetime.scheduler.rules.sanitize import clean_text
+from duetime.scheduler.rules.states import BLOCKED
 from duetime.scheduler.runtime.secret_mask import learn_secret, secrets_masked
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import Task
@@ -29,12 +32,24 @@ MAX_CHECKS_AT_ONCE: Final = 8
 WORKER: Final = "scheduled"
 """The worker in the context of a check: there is none yet."""
 
-BLOCKED_NOW: Final = Translatable.of(
-    NoteKind.BLOCKED_NOW, "it misses what it needs, and is checked again before it runs"
-)
+MAX_STEPS_NAMED: Final = 3
+MAX_MISSING_CHARS: Final = 120
+"""Of one reason in the note: a note is a sentence."""
+
+_QUOTES: Final = str.maketrans("«»", "\u2039\u203a")
 CHECKED_LATER: Final = Translatable.of(
     NoteKind.CHECKED_LATER, "whether it has what it needs could not be checked now, and is before it runs"
 )
+
+
+def blocked_note(reason: str, steps: Sequence[str] = ()) -> Translatable:
+    """Return what is said of a task that misses what it needs, or of the steps of a chain that miss the same."""
+    line = " ".join(reason.removeprefix(BLOCKED).translate(_QUOTES).split())
+    said = f"«{clean_text(line, MAX_MISSING_CHARS, lines=False)}»"
+    more = ", ..." if len(steps) > MAX_STEPS_NAMED else ""
+    missing_now = f"{', '.join(steps[:MAX_STEPS_NAMED])}{more}: {said}" if steps else said
+    text = f"it misses what it needs ({missing_now}), and is checked again before it runs"
+    return Translatable.of(NoteKind.BLOCKED_NOW, text, missing=missing_now)
 
 
 @dataclass(slots=True)
@@ -57,6 +72,17 @@ class EarlyChecks:
         ends_at = monotonic() + self._limit_s
         return [self._checked(plan, now, ends_at) for plan in plans]
 
+    def checked_chain(self, chain: ChainPlan, now: datetime) -> ChainPlan:
+        """Return the chain with its steps checked; the warnings say each thing that is missing once, with its steps."""
+        plans = self.checked([plan for _, plan in chain.steps], now)
+        lacking: dict[str, list[str]] = {}
+        for (step, _), plan in zip(chain.steps, plans, strict=True):
+            if is_blocked(plan.run.summary):
+                lacking.setdefault(plan.run.summary or "", []).append(step.name)
+        named: dict[str, str] = {blocked_note(reason): blocked_note(reason, steps) for reason, steps in lacking.items()}
+        said = [replace(each, warnings=tuple(named.get(text, text) for text in each.warnings)) for each in plans]
+        return chain.with_plans(said)
+
     def _checked(self, plan: Plan, now: datetime, ends_at: float) -> Plan:
         handler = self._handlers.get(plan.task.action)
         if handler is None or handler.preflight is None:
@@ -67,7 +93,7 @@ class EarlyChecks:
         if answer is None or answer.wait is None or not is_blocked(answer.wait.reason):
             return replace(plan, warnings=(*plan.warnings, CHECKED_LATER))
         run = replace(plan.run, summary=answer.wait.reason)
-        return replace(plan, run=run, warnings=(*plan.warnings, BLOCKED_NOW))
+        return replace(plan, run=run, warnings=(*plan.warnings, blocked_note(answer.wait.reason)))
 
     def _look(self, handler: Handler, plan: Plan, now: datetime, ends_at: float) -> _Answer | None:
         """Return what a check says in time; None for one that does not answer."""

@@ -112,7 +112,7 @@ class Scheduler(SignalService):
                 raise
             found = self._store.chains.get(by.tenant, step.id)
             return chain_view(found, now, created=False, warnings=(repeats(made),))
-        plan = plan.with_plans(self._early.checked([each for _, each in plan.steps], now))
+        plan = self._early.checked_chain(plan, now)
         if request.dry_run:
             return chain_view(plan.tried(), now, warnings=plan.warnings)
         self._quotas.admit(self._store.tasks, by.tenant, plan.plans, now)
