@@ -144,6 +144,7 @@ def _refuse_arguments_of_steps(request: Request) -> None:
     problems = ProblemCollector()
     for name in given:
         problems.of(_refuse, name)
+    problems.of(_refuse_wait, request)
     if problems:
         raise problems.error()
 
@@ -151,6 +152,12 @@ def _refuse_arguments_of_steps(request: Request) -> None:
 def _refuse(name: str) -> None:
     example = "steps=[{'name': 'fetch', 'action': 'webhook', 'payload': {'url': 'https://example.com'}}]"
     raise InvalidArgument(name, "each step has its own", accepted=f"{name} in each of the steps", example=example)
+
+
+def _refuse_wait(request: Request) -> None:
+    if request.wait_for:
+        accepted = "the chain after a task of its own that waits for the event"
+        raise InvalidArgument("wait_for", "a chain takes none", accepted=accepted, example="after=['t_7k3m9qx2w4hb']")
 
 
 def _plans(
