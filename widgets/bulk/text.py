@@ -54,8 +54,11 @@ def headline(part: BulkPart) -> str:
 
 def _next_step(result: BulkResult) -> str:
     if result.dry_run:
+        if not result.counts[Became.CHANGED]:
+            return ""
         again = f"the same call with expect={len(result.outcomes)}" if result.by_filter else "the call without dry_run"
-        return f"If the user wants exactly these: {again}."
+        why = " and a reason" if result.verb is BulkVerb.DISCARD else ""
+        return f"If the user wants exactly these: {again}{why}."
     if result.undo is None or result.undo_until is None:
         return ""
     minutes = times.length(result.undo_until - result.now)

@@ -95,6 +95,8 @@ def test_what_failed_again_three_times_is_left_out_unless_it_is_named(target: De
     held = target.scheduler.change_many("replay", where=HOOKS, expect=1)
     assert held.outcomes[0].became is Became.REFUSED
     assert "failed again after 3 replays" in str(held.outcomes[0].why)
+    looked = bulk_text(target.scheduler.change_many("replay", where=HOOKS))
+    assert ("This would replay 0 tasks; 1 would refuse it." in looked, "expect=" in looked) == (True, False)
     assert counts(target.scheduler.change_many("replay", [task_id])) == {"changed": 1}
 
 
@@ -108,6 +110,7 @@ def test_a_discard_closes_the_letters_and_leaves_the_tasks(target: Desk) -> None
     ids = failed(target, "A", "B")
     looked = target.scheduler.change_many("discard", where=HOOKS)
     assert "This would discard the dead letters of 2 tasks." in bulk_text(looked)
+    assert "the same call with expect=2 and a reason." in bulk_text(looked)
     with pytest.raises(InvalidArgument, match="reason"):
         target.scheduler.change_many("discard", where=HOOKS, expect=2)
     assert letters(target) == [LetterState.OPEN] * 2
