@@ -99,6 +99,9 @@ class BulkService(ChangeService):
 
     def _discarded(self, call: BulkCall, now: datetime, *, dry_run: bool) -> BulkResult:
         """Close the dead letters of the tasks that a call means; the tasks stay as they are."""
+        earlier = [] if dry_run else self._earlier(call, now)
+        if earlier:
+            return BulkResult(call.verb, self._stored_outcomes(call, earlier), now, repeated=True)
         records = self._meant(call)
         letters = open_letters(self._store, call, records)
         run_ids = check_number(letters)
@@ -107,7 +110,22 @@ class BulkService(ChangeService):
             require_reason(call.reason)
         if run_ids and not dry_run:
             self.discard(run_ids, reason=call.reason, max_letters=len(run_ids), by=call.by)
-        return letters_closed(records, letters, now, dry_run=dry_run, by_filter=not call.task_ids)
+        result = letters_closed(records, letters, now, dry_run=dry_run, by_filter=not call.task_ids)
+        if not dry_run:
+            self._remember(call, result)
+        return result
+
+    def _remember(self, call: BulkCall, result: BulkResult) -> None:
+        """Store what became of the tasks, so that a repeat of the call is answered with it."""
+        if call.idempotency_key is None and call.raw is None:
+            return
+        now, keep = result.now, BULK_KEY_KEPT if call.idempotency_key else REPEAT_WINDOW
+        became = {each.record.task.id: each.became for each in result.outcomes}
+        batch = StoredBatch(call.verb, call.asked(), call.token(), now, became, {}, {}, tuple(became))
+        outdated = now if call.idempotency_key else now + keep
+        self._store.batches.remember(
+            call.by.tenant, BatchWrite(batch, 0, now + keep, outdated, call.by.acting(self._via), call.reason)
+        )
 
     def _change_named(self, call: BulkCall, decision: BulkDecision, now: datetime) -> BulkResult:
         """Change the tasks that a call means, unless it repeats an earlier one."""
@@ -144,7 +162,11 @@ class BulkService(ChangeService):
             return []
         found = self._store.batches.stored(call.by.tenant, call.token())
         if call.idempotency_key is None:  # by its arguments alone: within a minute, unless it was taken back
-            return [each for each in found if now - each.at <= REPEAT_WINDOW and each.undo]
+            return [
+                each
+                for each in found
+                if now - each.at <= REPEAT_WINDOW and (each.undo or call.verb is BulkVerb.DISCARD)
+            ]
         if any(each.asked != call.asked() for each in found):
             raise InvalidArgument(
                 "idempotency_key",

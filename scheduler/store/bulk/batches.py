@@ -68,6 +68,10 @@ class Batches:
         """Return the transactions of a call by the token of its undo; none when it is unknown by now."""
         return self._database.read(lambda connection: memory.stored(connection, tenant, token, self._now()))
 
+    def remember(self, tenant: str, write: BatchWrite) -> None:
+        """Store a call whose changes were stored one by one, so that its repeat finds what became of its tasks."""
+        self._database.write(lambda connection: memory.store(connection, tenant, write.batch, write))
+
     def change(
         self,
         tenant: str,

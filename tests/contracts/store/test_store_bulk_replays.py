@@ -123,6 +123,20 @@ def test_a_discard_closes_the_letters_and_leaves_the_tasks(target: Desk) -> None
     assert counts(target.scheduler.change_many("discard", ids, reason="again")) == {"unchanged": 2}
 
 
+@pytest.mark.parametrize("known_by", [{"idempotency_key": "k"}, {"raw": {"change": "discard"}}])
+def test_a_repeated_discard_is_answered_as_the_first_and_closes_nothing_new(
+    target: Desk, known_by: dict[str, Any]
+) -> None:
+    failed(target, "A")
+    call: dict[str, Any] = {"where": HOOKS, "expect": 1, "reason": "sent by hand", **known_by}
+    target.scheduler.change_many("discard", **call)
+    failed(target, "B")
+    again = target.scheduler.change_many("discard", **call)
+    assert (again.repeated, again.undo, counts(again)) == (True, None, {"changed": 1})
+    assert "did this already. Discarded the dead letters of 1 task." in bulk_text(again)
+    assert sorted(letters(target)) == [LetterState.DISCARDED, LetterState.OPEN]
+
+
 def test_another_tenant_replays_and_discards_nothing_of_this_one(target: Desk, store: Store) -> None:
     ids = failed(target, "A")
     other = Principal("globex", "ann", LOCAL.scopes)
