@@ -134,7 +134,7 @@ def in_set_of(connection: Connection, column: ColumnElement[Any], ids: Sequence[
     """Whether the column is one of `ids`, where they are compared with many rows: the database makes a set of them."""
     if dialect_of(connection).has_arrays:
         return column.in_(select(func.unnest(literal(list(ids), ARRAY(Text())))))
-    return among(connection, column, ids)
+    return among(connection, unindexed(column), ids)  # by an index it would read all of them for each range of runs
 
 
 def matching_tasks(connection: Connection, tenant: str, words: str, most: int | None = None) -> Matches:
