@@ -126,6 +126,13 @@ def view_of_chain(
     return TaskView(record, now, created=created, warnings=tuple(warnings), chain=chain_of(found))
 
 
+def foremost(found: ChainRecord) -> list[StepRecord]:
+    """Return the open steps that come after no open one."""
+    open_steps = [step for step in found.steps if step.record.run.ended_at is None]
+    names = {step.name for step in open_steps}
+    return [step for step in open_steps if names.isdisjoint(step.after)]
+
+
 def _task(found: ChainRecord) -> Task:
     """Return the chain as a task: what it has in common with its first step is as there."""
     chain, first = found.chain, found.steps[0].record.task

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from duetime.scheduler.chain.chain import chain_of
+from duetime.scheduler.chain.chain import chain_of, foremost
 from duetime.scheduler.chain.inherited import Inherited
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.foresight.agenda import MAX_OCCURRENCES_AHEAD, Outlook, reaches_ahead
@@ -20,7 +20,7 @@ from duetime.scheduler.foresight.explainer import Explainer
 from duetime.scheduler.foresight.reasons.open_waits import open_waits
 from duetime.scheduler.foresight.run_reader import RunReader
 from duetime.scheduler.foresight.task_changes import LOOK_INTERVAL_S, TaskChanges
-from duetime.scheduler.foresight.task_view import chain_view, row_of, view_of, with_waits
+from duetime.scheduler.foresight.task_view import row_of, view_of, with_waits
 from duetime.scheduler.ids import is_chain_id
 from duetime.scheduler.intake.bounds import Bound, Bounds
 from duetime.scheduler.intake.validation import MAX_TASKS_COUNTED, check_filter, page_size, tenant_read
@@ -28,7 +28,7 @@ from duetime.scheduler.principal import LOCAL, Principal
 from duetime.scheduler.queue.remote import NoAnswer
 from duetime.scheduler.rules.estimates import UNKNOWN_ESTIMATE
 from duetime.scheduler.rules.limits.price import amount_of, money
-from duetime.scheduler.rules.states import OPEN, TERMINAL
+from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import Attempt, InboxMessage, Run, State
 from duetime.scheduler.view_parts import RunLog
@@ -64,7 +64,7 @@ class Reader(RunReader):
         Raises TaskNotFound, which names the closest ids of the tenant.
         """
         if is_chain_id(task_id):
-            return chain_view(self._store.chains.get(by.tenant, task_id), self._store.now())
+            return self._chain_view(self._store.chains.get(by.tenant, task_id))
         record = self._store.tasks.get(by.tenant, task_id)
         view = view_of(record, self._store.now(), facts=self._facts(record), warnings=self._linked(record.task))
         unread, failed_attempt = self._unread(record, by), self._failed_attempt(record)
@@ -169,15 +169,12 @@ class Reader(RunReader):
     def _explained_chain(self, chain_id: str, by: Principal) -> tuple[TaskView, Sequence[str]]:
         """Return a chain, and what each step waits for that comes after no open one."""
         found, now = self._store.chains.get(by.tenant, chain_id), self._store.now()
-        first = [
-            step for step in found.steps if step.record.run.state in OPEN and step.record.run.state != State.WAITING
-        ]
         reasons = [
             f"{step.name}: {reason}"
-            for step in first
+            for step in foremost(found)
             for reason in explained(step.record, now, self._facts(step.record))
         ]
-        return chain_view(found, now), reasons or ["nothing: all its steps have ended"]
+        return self._chain_view(found), reasons or ["nothing: all its steps have ended"]
 
     def _facts(self, record: TaskRecord) -> RunFacts:
         task, run = record.task, record.run

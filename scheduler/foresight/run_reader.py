@@ -4,25 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
+from duetime.scheduler.chain.chain import ChainRecord, foremost
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.foresight.past_reader import PastReader
-from duetime.scheduler.foresight.task_view import linked
+from duetime.scheduler.foresight.reasons.open_waits import open_waits
+from duetime.scheduler.foresight.task_view import chain_view, linked
 from duetime.scheduler.history.run_log import log_place
 from duetime.scheduler.intake.validation import MAX_TASKS_COUNTED, page_size, tenant_read
 from duetime.scheduler.principal import LOCAL, Principal
 from duetime.scheduler.rules.failures.follow_up import LABEL, RUN
-from duetime.scheduler.task import InboxMessage, Task
+from duetime.scheduler.task import InboxMessage, State, Task
 from duetime.scheduler.view_parts import RunLog
-from duetime.scheduler.views import HeldDeliveries
+from duetime.scheduler.views import HeldDeliveries, TaskView
 
 MAX_LOG_LINES_READ = 1_000
 TASK_PREFIX = "t_"
+_MAY_ASK: Final = frozenset({State.WAITING, State.SUSPENDED})
 
 
 class RunReader(PastReader):
     """Read single runs; every method is synchronous and sees one tenant, unless an operator asks for another one."""
+
+    def _chain_view(self, found: ChainRecord, *, created: bool | None = None, warnings: Sequence[str] = ()) -> TaskView:
+        """Return the view of a chain, with the questions and events for which its next steps wait."""
+        now = self._store.now()
+        view = chain_view(found, now, created=created, warnings=warnings)
+        next_steps = [step.record for step in foremost(found) if step.record.run.state in _MAY_ASK]
+        waits = [
+            wait
+            for each in open_waits(self._store, next_steps).values()
+            for wait in each.reasons(found.chain.timezone, now)
+        ]
+        return replace(view, waits=tuple(waits))
 
     def run_log(
         self,

@@ -117,7 +117,7 @@ class ChainService(BulkService):
         if result.counts[Became.REFUSED] == len(steps):
             why = next(each.why for each in result.outcomes) or f"all steps of {found.chain.id} have ended."
             raise Refused(why, argument="task_id", remedy=remedies.Inspect(found.chain.id))
-        view = chain_view(self._store.chains.get(by.tenant, found.chain.id), self._store.now())
+        view = self._chain_view(self._store.chains.get(by.tenant, found.chain.id))
         return replace(view, undo=result.undo, warnings=_said(result))
 
     def _tried_chain(self, found: ChainRecord, decision: BulkDecision) -> TaskView:

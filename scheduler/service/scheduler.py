@@ -111,7 +111,7 @@ class Scheduler(SignalService):
             if made is None or not step:
                 raise
             found = self._store.chains.get(by.tenant, step.id)
-            return chain_view(found, now, created=False, warnings=(repeats(made),))
+            return self._chain_view(found, created=False, warnings=(repeats(made),))
         plan = self._early.checked_chain(plan, now)
         if request.dry_run:
             return chain_view(plan.tried(), now, warnings=plan.warnings)
@@ -123,7 +123,7 @@ class Scheduler(SignalService):
         self._on_change([each.record.task.id for each in added if each.created])
         found = self._store.chains.get(by.tenant, chain_id)
         said = plan.warnings if added else (repeats(found.steps[0].record),)
-        return chain_view(found, now, created=bool(added), warnings=said)
+        return self._chain_view(found, created=bool(added), warnings=said)
 
     def _planned(self, request: Request, by: Principal, now: datetime, beside: str | None = None) -> Plan | TaskRecord:
         """Return what a request means, or the task of a repeated call whose time has passed since the first one."""

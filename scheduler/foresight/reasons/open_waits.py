@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import NamedTuple
 
 from duetime.scheduler.approvals.approval import Approval
+from duetime.scheduler.foresight.reasons.before_start import asked, until_event
 from duetime.scheduler.signal.signal import KeptWait
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import State
+from duetime.scheduler.view_parts import WaitReason
 from duetime.scheduler.views import TaskRecord
 
 
@@ -18,18 +21,25 @@ class OpenWait(NamedTuple):
     approval: Approval | None
     awaited: KeptWait | None
 
+    def reasons(self, zone: str, now: datetime) -> Iterator[WaitReason]:
+        """Say what has to be answered, and what has to come."""
+        if self.approval is not None:
+            yield asked(self.approval, zone, now)
+        if self.awaited is not None and self.awaited.is_open:
+            yield until_event(self.awaited.wait, zone, now)
+
 
 def open_waits(store: Store, records: Sequence[TaskRecord]) -> Mapping[str, OpenWait]:
     """Return the approvals and events for which the runs of these tasks of one tenant wait, by run."""
     if not records:
         return {}
     tenant, waiters = records[0].task.tenant, {each.run.id: waiter_of(each) for each in records}
-    asked = store.approvals.open_of(tenant, list(waiters))
+    questions = store.approvals.open_of(tenant, list(waiters))
     awaited = store.signals.open_of(tenant, list(waiters.values()))
     return {
-        run_id: OpenWait(asked.get(run_id), awaited.get(waiter))
+        run_id: OpenWait(questions.get(run_id), awaited.get(waiter))
         for run_id, waiter in waiters.items()
-        if run_id in asked or waiter in awaited
+        if run_id in questions or waiter in awaited
     }
 
 

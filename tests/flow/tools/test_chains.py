@@ -361,3 +361,21 @@ def test_why_a_chain_is_not_further_is_explained_by_its_first_open_steps(schedul
         "fetch: its time: Tue 24 Nov 2026 06:00 America/Denver"
     ]
     assert scheduler.attempts(chain_id) == []
+
+
+def test_a_chain_whose_next_step_asks_says_the_question_and_explains_it(scheduler: Scheduler) -> None:
+    steps: list[StepArguments] = [
+        {"name": "a", "approval": {"question": "Go a?"}},
+        {"name": "b", "after": ["a"], "approval": {"question": "Go b?"}},
+    ]
+    made = scheduler.schedule("Ask", steps=steps)
+    assert made.chain
+    asks = "approval of «Go a?» by the user"
+    for view in (made, scheduler.get(made.chain.id)):
+        assert view.waiting_for == (asks,)
+        text = task_text(task_payload(view))
+        assert text.startswith("The chain is waiting for an answer of the user.")
+        assert f"Waiting for {asks}." in text
+    assert scheduler.explain(made.chain.id)[1] == [f"a: {asks}"]
+    scheduler.approve(made.chain.steps[0].task_id)
+    assert scheduler.get(made.chain.id).waiting_for == ()
