@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from typing import Final
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,6 +15,10 @@ class Occurrence:
     instant: datetime
     wall: datetime
     note: str | None = None
+
+
+AT_THE_LATEST: Final = "at the latest"
+"""Ends the reason of a run that starts at its time, or before that by an event."""
 
 
 class WaitKind(StrEnum):

@@ -12,7 +12,7 @@ from typing import Final
 from duetime.scheduler.chain.chain import CHAIN_ACTION
 from duetime.scheduler.request import REMINDER_ACTION
 from duetime.scheduler.rules.time import times, zones
-from duetime.scheduler.view_parts import WaitKind
+from duetime.scheduler.view_parts import AT_THE_LATEST, WaitKind
 from duetime.widgets.schema.task import DRY_RUN_ID, TaskPayload
 from duetime.widgets.vocabulary import WORDS, look_of, word_of
 
@@ -71,7 +71,7 @@ def first_sentence(task: TaskPayload) -> str:
         "word": word_of(look(task)),
         "due": time,
         "time": f"Its time {'is' if due > now else 'was'} {time}.",
-        "later": f" It is due {time} at the earliest." if due > now else "",
+        "later": f" {_bound(task, time)}" if due > now else "",
         "ended": _ended(task, now) or time,
     }
     return sentence.format(**words)
@@ -79,6 +79,12 @@ def first_sentence(task: TaskPayload) -> str:
 
 def _asks(task: TaskPayload) -> bool:
     return any(wait.kind == WaitKind.APPROVAL for wait in task.waits or ())
+
+
+def _bound(task: TaskPayload, time: str) -> str:
+    """Say from when a task may start; one that an event starts before its time ends its wait at that time."""
+    by_event = any(reason.endswith(AT_THE_LATEST) for reason in task.waiting_for or ())
+    return f"An event starts it, or its time {time}." if by_event else f"It is due {time} at the earliest."
 
 
 def _ended(task: TaskPayload, now: datetime) -> str:

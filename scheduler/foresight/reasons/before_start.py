@@ -12,7 +12,7 @@ from duetime.scheduler.rules.states import BLOCKED, blocked_by
 from duetime.scheduler.rules.time.times import describe, relative
 from duetime.scheduler.signal.signal import SignalWait
 from duetime.scheduler.task import ApprovalAnswer, Run
-from duetime.scheduler.view_parts import WaitKind, WaitReason
+from duetime.scheduler.view_parts import AT_THE_LATEST, WaitKind, WaitReason
 
 MAX_UPSTREAMS_NAMED = 5
 _MAX_TITLE_CHARS = 40
@@ -56,5 +56,6 @@ def asked(approval: Approval, zone: str, now: datetime) -> WaitReason:
 
 def until_event(wait: SignalWait, zone: str, now: datetime) -> WaitReason:
     """Return the event that a run waits for, and until when."""
-    said = f"the event {wait.said}, until {describe(wait.until, zone)} ({relative(wait.until, now)})"
+    end = f"{describe(wait.until, zone)} ({relative(wait.until, now)})"
+    said = f"the event {wait.said}, or {end} {AT_THE_LATEST}" if wait.at_once else f"the event {wait.said}, until {end}"
     return WaitReason(WaitKind.EVENT, said, until=wait.until, event=", ".join(each.name for each in wait.all))

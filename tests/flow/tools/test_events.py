@@ -82,7 +82,10 @@ def test_a_dry_run_says_what_it_would_wait_for_and_stores_nothing(scheduler: Sch
 
 def test_an_event_or_a_time_whichever_is_first(scheduler: Scheduler, clock: Clock) -> None:
     view = scheduler.schedule("Remind", when="in 2 hours", wait_for={"event": "paid", "or_when": True})
-    assert view.waiting_for == ("the event 'paid', until Tue 24 Nov 2026 15:00 (in 2 h)",)
+    assert view.waiting_for == ("the event 'paid', or Tue 24 Nov 2026 15:00 (in 2 h) at the latest",)
+    text = task_text(task_payload(view))
+    assert "An event starts it, or its time Tue 24 Nov 2026 15:00 Berlin time, in 2 hours." in text
+    assert "at the earliest" not in text
     clock.forward(minutes=1)
     assert scheduler.send_event("paid").freed == 1
     found = scheduler.get(view.record.task.id).record.run
