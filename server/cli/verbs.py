@@ -113,7 +113,7 @@ VERBS = (
     DeferredVerb(
         "bulk",
         f"{_HERE}.bulk:bulk",
-        "Cancel, pause, resume or move many tasks, or undo that; filters show what they match until --expect says it.",
+        "Cancel, pause, resume, move, replay or discard many tasks, or undo that; filters only show until --expect.",
         examples=(
             "duetime bulk cancel --about John",
             "duetime bulk cancel --about John --expect 12",
