@@ -37,7 +37,11 @@ def sent_event_payload(sent: SentSignal) -> SentEventPayload:
 def sent_event_text(sent: SentEventPayload) -> str:
     """Return the answer in words."""
     event = f"The event {sent.name!r} ({sent.id})"
-    began = f"{event} was sent before, so nothing was done now; then" if sent.repeated else f"{event} was sent:"
+    began = (
+        f"{event} was sent before, so nothing was done now; when it first came,"
+        if sent.repeated
+        else f"{event} was sent:"
+    )
     said = f"{began} {_tasks(sent.freed)} went on." if sent.freed else f"{began} no task went on by it."
     if sent.still_waiting:
         said += f" {_tasks(sent.still_waiting).capitalize()} had waited for it and still waits for others."

@@ -68,7 +68,7 @@ def test_the_answer_to_an_event_says_what_it_did(scheduler: Scheduler) -> None:
     first_time = "1 task went on. 1 task had waited for it and still waits for others."
     assert [sent_event_text(sent_event_payload(each)) for each in sent] == [
         f"The event 'order.paid' (pay-7) was sent: {first_time}",
-        f"The event 'order.paid' (pay-7) was sent before, so nothing was done now; then {first_time}",
+        f"The event 'order.paid' (pay-7) was sent before, so nothing was done now; when it first came, {first_time}",
         "The event 'order.paid' (pay-8) was sent: no task went on by it.",
     ]
     assert scheduler.send_event("order.paid", by=Principal("globex", "ann")).signal.id.startswith("e_")
