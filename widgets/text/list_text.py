@@ -161,17 +161,15 @@ def _look_words(view: TaskView, look: str) -> str:
 def _failure_line(view: TaskView, zone: str) -> str:
     """Say when a task failed, after how many attempts and why, and when it runs again."""
     task, run, last = view.record.task, view.record.run, view.record.last_run or view.record.run
-    attempts = f"after {last.attempt} attempt{'' if last.attempt == 1 else 's'}" if last.attempt else ""
+    attempts = f" after {last.attempt} attempt{'' if last.attempt == 1 else 's'}" if last.attempt else ""
     ended = _short(last.ended_at, task.timezone, view.now) if last.ended_at else ""
     why = f": {quoted(last.error, MAX_REASON_CHARS)}" if last.error else ""
+    elsewhere = "" if task.timezone == zone else task.timezone
     again = f"{_again(view)} {_short(due(run), task.timezone, view.now)}" if run.state in OPEN else ""
     return sentences(
         task.id,
         quoted(task.title, LIST_TITLE_CHARS),
-        word_of(last.state),
-        ended,
-        "" if task.timezone == zone else task.timezone,
-        f"{attempts}{why}",
+        f"{sentences(word_of(last.state), ended, elsewhere)}{attempts}{why}",
         _asides("repeats" if task.repeat else "", again),
     )
 

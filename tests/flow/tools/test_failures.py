@@ -48,6 +48,16 @@ def run(store: Store, clock: Clock, outcome: Outcome, traceback: str | None = No
     settled(store, clock.at, outcome, traceback=traceback)
 
 
+def test_a_step_that_did_not_run_has_its_reason_right_behind_its_time(
+    scheduler: Scheduler, store: Store, clock: Clock, ask: Ask
+) -> None:
+    scheduler.schedule("Ship", steps=[{"name": "a", "when": NOON.isoformat()}, {"name": "b", "after": ["a"]}])
+    run(store, clock, Failed("no address"))
+    text, _ = ask("list_tasks", state="failed")
+    assert ": «it did not run" in text
+    assert " : " not in text
+
+
 def daily(scheduler: Scheduler, title: str = "Daily report", **values: Any) -> str:
     return scheduler.schedule(title, when=NOON, repeat="every day at 12:00", **values).record.task.id
 
