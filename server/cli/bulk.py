@@ -116,7 +116,8 @@ def show(payload: BulkListPayload, zone: str, *, as_json: bool) -> None:
     output.table(columns, (_row(row, zone) for row in payload.tasks), spare=("WAS", "STATE"))
     output.say(headline(payload.bulk))
     if payload.bulk.expect:
-        output.note(f"To do it: the same command with --expect {payload.bulk.expect}")
+        why = " and --reason" if payload.bulk.change is BulkVerb.DISCARD else ""
+        output.note(f"To do it: the same command with --expect {payload.bulk.expect}{why}")
     if payload.bulk.undo:
         output.note(f"For 10 minutes: duetime bulk undo {payload.bulk.undo}")
 

@@ -74,7 +74,7 @@ def bulk_part(result: BulkResult, shown: int) -> BulkPart:
         changed=counts[Became.CHANGED],
         unchanged=counts[Became.UNCHANGED] or None,
         refused=counts[Became.REFUSED] or None,
-        expect=len(result.outcomes) if result.dry_run and result.by_filter else None,
+        expect=len(result.outcomes) if result.dry_run and result.by_filter and counts[Became.CHANGED] else None,
         undo=result.undo,
         undo_until=utc(result.undo_until) if result.undo_until else None,
         repeated=result.repeated or None,

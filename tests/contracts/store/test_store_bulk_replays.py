@@ -13,6 +13,7 @@ from duetime.scheduler.principal import LOCAL, Principal
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import State
 from duetime.scheduler.views import TaskFilter
+from duetime.widgets.bulk.payload import bulk_part
 from duetime.widgets.bulk.text import bulk_text
 
 from tests.contracts.store.test_store_bulk import target as target  # noqa: PLC0414 - a fixture
@@ -95,8 +96,10 @@ def test_what_failed_again_three_times_is_left_out_unless_it_is_named(target: De
     held = target.scheduler.change_many("replay", where=HOOKS, expect=1)
     assert held.outcomes[0].became is Became.REFUSED
     assert "failed again after 3 replays" in str(held.outcomes[0].why)
-    looked = bulk_text(target.scheduler.change_many("replay", where=HOOKS))
+    preview = target.scheduler.change_many("replay", where=HOOKS)
+    looked = bulk_text(preview)
     assert ("This would replay 0 tasks; 1 would refuse it." in looked, "expect=" in looked) == (True, False)
+    assert bulk_part(preview, 1).expect is None
     assert counts(target.scheduler.change_many("replay", [task_id])) == {"changed": 1}
 
 
