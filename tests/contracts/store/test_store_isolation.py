@@ -61,6 +61,7 @@ FOR_ALL_TENANTS = {
 OF_NO_TENANT = {
     "tasks.add", "tasks.add_many", "chains.add",  # the tenant is in what is stored
     "tasks.forget_keys",
+    "batches.remember",  # stores what its caller did, and answers nothing
     "dependencies.listen", "dependencies.listen_for_urgency", "dependencies.ending",  # of the processes that run tasks
     "dependencies.repair", "approvals.expire",  # likewise
     "signals.end_late", "signals.forget", "series.overtake",  # likewise
