@@ -17,8 +17,8 @@ from detect_secrets.core.scan import get_plugins
 from detect_secrets.core.secrets_collection import SecretsCollection
 from detect_secrets.settings import default_settings
 
-OWN = (re.compile(r"\bdt_[0-9a-hjkmnp-tv-z]{12}_[0-9a-f]{64}\b"), re.compile(r"\bwhsec_[A-Za-z0-9+/]{32,}"))
-"""An API key, and a secret that signs webhooks."""
+OWN = (re.compile(r"\bd[ft]_[0-9a-hjkmnp-tv-z]{12}_[0-9a-f]{64}\b"), re.compile(r"\bwhsec_[A-Za-z0-9+/]{32,}"))
+"""An API key or the token of a fire address, and a secret that signs webhooks."""
 
 WITHOUT_QUOTES = frozenset({".yaml", ".yml", ".toml", ".ini", ".cfg", ".example", ".env", ".conf"})
 """Files in which the scanner finds values that stand without quotes."""

@@ -1,1 +1,1 @@
-"""API keys and secrets: words for what lets callers in, and for what runs may use."""
+"""API keys, secrets and bearer tokens: words for what lets callers in, and for what runs may use."""

@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-import hmac
-import re
-import secrets
 from dataclasses import dataclass, field
 from datetime import datetime
-from hashlib import sha256
-from typing import Final
+from typing import ClassVar, Final
 
-from duetime.scheduler import ids
+from duetime.scheduler.access.bearer_token import BearerToken
 from duetime.scheduler.errors import DuetimeError
 
-PREFIX: Final = "df_"
-SECRET_BYTES: Final = 32
 ADDRESS_PATH: Final = "/v1/fire/"
-_ID_CHARS: Final = 12
-_TOKEN: Final = re.compile(rf"{PREFIX}([{ids.ALPHABET}]{{{_ID_CHARS}}})_([0-9a-f]{{{2 * SECRET_BYTES}}})", re.ASCII)
 
 
 class NoSuchAddress(DuetimeError):
@@ -29,36 +21,11 @@ class NoSuchAddress(DuetimeError):
         super().__init__("There is no such address.")
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class FireToken:
-    """The two parts of an address, a public id and a secret. It is not shown, not even in a traceback."""
+class FireToken(BearerToken):
+    """The two parts of an address."""
 
-    id: str
-    secret: str
-
-    @classmethod
-    def new(cls) -> FireToken:
-        """Return a token that nobody else has."""
-        return cls("".join(secrets.choice(ids.ALPHABET) for _ in range(_ID_CHARS)), secrets.token_hex(SECRET_BYTES))
-
-    @classmethod
-    def parse(cls, text: str) -> FireToken | None:
-        """Read the text of a token; None for any other text."""
-        found = _TOKEN.fullmatch(text)
-        return cls(found[1], found[2]) if found else None
-
-    @property
-    def text(self) -> str:
-        return f"{PREFIX}{self.id}_{self.secret}"
-
-    @property
-    def digest(self) -> str:
-        """The digest of the secret, for the store: it is random, so one round of SHA-256 protects it."""
-        return sha256(bytes.fromhex(self.secret)).hexdigest()
-
-    def matches(self, digest: str) -> bool:
-        """Whether the secret has this digest; takes the same time for every wrong secret."""
-        return hmac.compare_digest(self.digest, digest)
+    __slots__ = ()
+    PREFIX: ClassVar[str] = "df_"
 
 
 @dataclass(frozen=True, slots=True)
