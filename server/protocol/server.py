@@ -20,7 +20,9 @@ from duetime.server.protocol.refusals import shorten_refusals
 from duetime.server.protocol.resources import add_resources
 from duetime.server.protocol.sdk import expect_no_argument_headers, serve_subscribe, without_log_setup
 from duetime.server.protocol.subscriptions import Subscriptions
+from duetime.server.protocol.tasks_extension import TasksExtension
 from duetime.tools.definition import CallObserver, SchedulerSource, unobserved
+from duetime.tools.get_task import GET_TASK
 from duetime.tools.registration import admin_tools, make_tools
 from duetime.tools.schedule_task import REMINDER, Actions
 from duetime.version import __version__
@@ -74,17 +76,16 @@ def make_server(
             yield
 
     caller, served = caller_of(guard), cards()
+    tools = make_tools(scheduler, caller=caller, actions=actions, pools=pools, served=served, observe=observe)
+    [get_task] = [tool for tool in tools if tool.name == GET_TASK.name]
     with without_log_setup():
         server: MCPServer[None] = MCPServer(
             NAME,
             title="Duetime",
             instructions=INSTRUCTIONS,
             version=__version__,
-            tools=[
-                *make_tools(scheduler, caller=caller, actions=actions, pools=pools, served=served, observe=observe),
-                *(admin_tools(scheduler, caller, observe) if guard else ()),
-            ],
-            extensions=[_apps(served)],
+            tools=[*tools, *(admin_tools(scheduler, caller, observe) if guard else ())],
+            extensions=[_apps(served), TasksExtension(scheduler, caller, get_task)],
             lifespan=lifespan,
             cache_hints=_CACHED,
             subscriptions=changes,

@@ -1,0 +1,74 @@
+"""Handles of waits for the end of a run: all that is needed to go on with one, in any process and after a restart."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Final, Self
+
+from duetime.scheduler.errors import DuetimeError
+from duetime.scheduler.intake.validation import wait_seconds
+from duetime.scheduler.principal import Principal
+from duetime.scheduler.rules.states import TERMINAL
+from duetime.scheduler.service.scheduler import Scheduler
+from duetime.scheduler.task import Json
+from duetime.scheduler.views import TaskView
+from duetime.tools.get_task import GET_TASK, GetTask
+
+_TEXT: Final = re.compile(r"([tc]_\w{1,40})\.(\w{1,50})\.(\d{1,13})\.(\d{1,6})\.(h?)(k?)", re.ASCII)
+_EPOCH: Final = datetime.fromtimestamp(0, UTC)
+_MS: Final = timedelta(milliseconds=1)
+_ARGUMENTS: Final = GET_TASK.read()
+
+
+@dataclass(frozen=True, slots=True)
+class WaitHandle:
+    """A call of `get_task` that waits for the end of a run, from `since` until `until` at most.
+
+    It gives nobody a right: a caller who shows one has to have the right to read the task.
+    """
+
+    call: GetTask
+    run_id: str
+    since: datetime
+    until: datetime
+
+    @classmethod
+    def of_call(cls, given: Mapping[str, Json], scheduler: Scheduler, by: Principal) -> tuple[Self, TaskView] | None:
+        """Return the handle of a call that has to wait, and the task as it is; None for any other or wrong call."""
+        values, problems = _ARGUMENTS.read(given)
+        if problems or values.get("wait") is None:
+            return None
+        call = GetTask(**values)
+        try:
+            length = timedelta(seconds=wait_seconds(values["wait"]))
+            view = scheduler.get(call.task_id, by=by)
+        except DuetimeError:  # the tool itself says what is wrong
+            return None
+        if view.record.run.state in TERMINAL:
+            return None
+        return cls(call, view.record.run.id, view.now, view.now + length), view
+
+    @classmethod
+    def of_text(cls, text: str) -> Self | None:
+        """Return the handle that `text` is, None where it is none."""
+        found = _TEXT.fullmatch(text)
+        if found is None:
+            return None
+        task_id, run_id, began, length, history, keep_unread = found.groups()
+        since = _EPOCH + int(began) * _MS
+        call = GetTask(task_id=task_id, history=bool(history), keep_unread=bool(keep_unread))
+        return cls(call, run_id, since, since + int(length) * _MS)
+
+    @property
+    def text(self) -> str:
+        flags = "h" * self.call.history + "k" * self.call.keep_unread
+        began, length = (self.since - _EPOCH) // _MS, (self.until - self.since) // _MS
+        return f"{self.call.task_id}.{self.run_id}.{began}.{length}.{flags}"
+
+    def is_over(self, view: TaskView) -> bool:
+        """Whether the run has ended, or the time of the wait."""
+        run = view.record.run
+        return run.id != self.run_id or run.state in TERMINAL or view.now >= self.until
