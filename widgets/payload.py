@@ -272,7 +272,7 @@ def _clash(clash: Clash) -> ClashPart:
 
 def _row(view: TaskView, last_run: LastRun | None, chain: ChainName | None) -> ListRow:
     record, task = view.record, view.record.task
-    tries = _max_attempts(task, record.run)
+    tries, misses = _max_attempts(task, record.run), blocked_by(record.run)
     return ListRow(
         id=task.id,
         title=cut(task.title, LIST_TITLE_CHARS),
@@ -282,7 +282,8 @@ def _row(view: TaskView, last_run: LastRun | None, chain: ChainName | None) -> L
         deadline=utc(record.run.deadline) if record.run.deadline and record.run.state in OPEN else None,
         paused=task.paused or None,
         damaged=bool(record.damage) or None,
-        blocked=bool(blocked_by(record.run)) or None,
+        blocked=bool(misses) or None,
+        why=cut(misses, MAX_MESSAGE_CHARS) if misses else None,
         repeat=True if task.repeat else None,
         reminder=True if record.run.state is State.SUCCEEDED and task.action == REMINDER_ACTION else None,
         expected=view.expected or None,

@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Protocol
 
 from duetime.scheduler.dispatch.dispatcher import READY_AHEAD, WAKE_HORIZON
+from duetime.scheduler.rules.states import blocked_by
 from duetime.scheduler.run_records import ReadyRun
 from duetime.scheduler.task import Run, State
 from duetime.scheduler.views import TaskRecord
@@ -36,8 +37,8 @@ class FastPath:
         self._told = told
 
     def forward(self, run: Run, now: datetime) -> Run:
-        """Return a new run as it must be stored: as READY, if it is due now or in a moment."""
-        if not self._target.dispatches or run.wake_at is None or run.wake_at > now + READY_AHEAD:
+        """Return a new run as it must be stored: as READY, if it is due now or in a moment and not blocked."""
+        if not self._target.dispatches or run.wake_at is None or run.wake_at > now + READY_AHEAD or blocked_by(run):
             return run
         return replace(run, state=State.READY, wake_at=None, first_ready_at=max(now, run.wake_at))
 

@@ -13,6 +13,7 @@ from duetime.scheduler.records import Added
 from duetime.scheduler.rules.changes import undo_token
 from duetime.scheduler.rules.occurrences import recurrence_of, upcoming
 from duetime.scheduler.rules.recurrence.recurrence import Recurrence
+from duetime.scheduler.rules.series.overtake import is_stopping
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.rules.time import zones
 from duetime.scheduler.rules.time.times import describe
@@ -40,7 +41,7 @@ def view_of(
     model that asked for work may have got a reminder.
     """
     record, rule, damage = _readable(record)
-    live = record.run.state not in TERMINAL
+    live = record.run.state not in TERMINAL and not is_stopping(record.run)
     return TaskView(
         record=record,
         now=now,

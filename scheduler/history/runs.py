@@ -68,7 +68,8 @@ class RunSummary:
     """A run as a list shows it, with what its task says. `at` is when it ended, or its next time while it is open.
 
     `worker` had its newest attempt. `units` are what its attempts used of each pool, `cost` is what that cost in the
-    installation's currency: None where no pool with a price was used.
+    installation's currency: None where no pool with a price was used. `why` is by whom a cancelled one was cancelled,
+    and the reason.
     """
 
     id: str
@@ -91,6 +92,7 @@ class RunSummary:
     units: Mapping[str, float] = field(default_factory=dict)
     cost: Decimal | None = None
     damage: tuple[str, ...] = ()
+    why: str | None = None
 
     @property
     def duration(self) -> timedelta | None:

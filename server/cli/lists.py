@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 from duetime.scheduler.history.runs import RunFilter
 from duetime.scheduler.rules.retry import attempt_in_words
+from duetime.scheduler.rules.series.overtake import is_stopping
 from duetime.scheduler.rules.states import FAILURES, OPEN, blocked_by, only_failures
 from duetime.scheduler.rules.time import times
 from duetime.scheduler.task import State
@@ -122,12 +123,21 @@ def _nothing(where: TaskFilter) -> str:
 
 
 def _show_tasks(page: TaskPage) -> None:
-    """Show tasks, each in its own zone."""
-    columns = ("ID", "WHEN", "", "STATE", "TITLE", "ACTION", "REPEATS", "LABELS")
-    output.table(columns, map(_task, page.views), spare=("LABELS", "REPEATS", "ACTION", ""))
+    """Show tasks, each in its own zone; where one is blocked or unverified, why."""
+    reasons = [_reason(view) for view in page.views]
+    why = ("WHY",) if any(reasons) else ()
+    columns = ("ID", "WHEN", "", "STATE", "TITLE", *why, "ACTION", "REPEATS", "LABELS")
+    shown = (_task(view, (reason,) if why else ()) for view, reason in zip(page.views, reasons, strict=True))
+    output.table(columns, shown, spare=("LABELS", "REPEATS", "ACTION", ""))
 
 
-def _task(view: TaskView) -> Sequence[str | Text]:
+def _reason(view: TaskView) -> str:
+    """Return what a blocked task misses, or in what the last run of one did not give what is expected."""
+    last = view.record.last_run
+    return cut(blocked_by(view.record.run) or (last.unverified if last else None) or "", MAX_REASON_CHARS)
+
+
+def _task(view: TaskView, why: Sequence[str]) -> Sequence[str | Text]:
     task, run = view.record.task, view.record.run
     return (
         task.id,
@@ -135,6 +145,7 @@ def _task(view: TaskView) -> Sequence[str | Text]:
         times.relative(due(run), view.now),
         _state(view),
         task.title,
+        *why,
         task.action,
         "yes" if task.repeat else "",
         ", ".join(task.labels),
@@ -143,8 +154,8 @@ def _task(view: TaskView) -> Sequence[str | Text]:
 
 def _state(view: TaskView) -> Text:
     task, run = view.record.task, view.record.run
-    damaged, blocked = bool(view.record.damage), blocked_by(run) is not None
-    word = output.state_word(run.state, paused=task.paused, damaged=damaged, blocked=blocked)
+    damaged, stopping, blocked = bool(view.record.damage), run.state in OPEN and is_stopping(run), bool(blocked_by(run))
+    word = output.state_word(run.state, paused=task.paused, damaged=damaged, stopping=stopping, blocked=blocked)
     if run.unverified:
         return word.append(f", {Standing.UNVERIFIED}")
     return word.append(f", {attempt_in_words(run, task.retry)}") if run.state is State.RETRYING else word

@@ -61,12 +61,15 @@ def as_json(value: Json) -> None:
     sys.stdout.write(plain_json(json.dumps(value, indent=indent, ensure_ascii=False)) + "\n")
 
 
-def state_word(state: State, *, paused: bool = False, damaged: bool = False, blocked: bool = False) -> Text:
+def state_word(
+    state: State, *, paused: bool = False, damaged: bool = False, stopping: bool = False, blocked: bool = False
+) -> Text:
     """Return the word for a state; colour only repeats what it says."""
     if damaged and state in OPEN:
         return Text("damaged", style="red")
-    word = "paused" if paused and state is State.SCHEDULED else "blocked" if blocked else state.value
-    return Text(word, style="yellow" if word in {"paused", "blocked"} else _COLOURS.get(state, ""))
+    looks = (("paused", paused and state is State.SCHEDULED), ("stopping", stopping), ("blocked", blocked))
+    word = next((look for look, stands in looks if stands), state.value)
+    return Text(word, style=_COLOURS.get(state, "") if word == state.value else "yellow")
 
 
 WHOLE_COLUMNS = frozenset({"ID", "TASK"})

@@ -12,8 +12,10 @@ from duetime.scheduler.audit.entry import AuditEntry, AuditKind
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.remedies import reason_in
 from duetime.scheduler.rules.limits.pool import in_full
-from duetime.scheduler.rules.states import blocked_by
+from duetime.scheduler.rules.series.overtake import is_stopping
+from duetime.scheduler.rules.states import OPEN, blocked_by
 from duetime.scheduler.rules.time import times
+from duetime.scheduler.task import Run
 from duetime.scheduler.views import Standing
 from duetime.server.cli import completion, output
 from duetime.server.cli.completion import Id
@@ -40,10 +42,16 @@ def explain(
         task = {"task": task_id, "title": view.record.task.title, "state": view.record.run.state}
         output.as_json({"schema": "duetime.explanation/1", **task, "waiting_for": list(reasons)})
         return
-    stands = Standing.BLOCKED if blocked_by(view.record.run) else view.record.run.state
-    output.say(f"{view.record.task.title}: {stands}")
+    output.say(f"{view.record.task.title}: {stands(view.record.run)}")
     for reason in reasons:
         output.say(f"  {reason_in(COMMAND_WORDS, reason, task_id)}")
+
+
+def stands(run: Run) -> str:
+    """Return the word for how a run stands."""
+    if run.state in OPEN and is_stopping(run):
+        return "stopping"
+    return Standing.BLOCKED if blocked_by(run) else run.state
 
 
 def stats(context: typer.Context, *, as_json: AsJson = False) -> None:

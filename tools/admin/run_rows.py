@@ -99,6 +99,7 @@ def run_row(run: RunSummary) -> RunJson:
         "attempts": run.attempt,
         "worker": run.worker,
         "error": run.error,
+        "why": run.why,
         "units": dict(run.units) or None,
         "cost": None if run.cost is None else money(run.cost),
         "damaged": list(run.damage) or None,

@@ -20,12 +20,14 @@ export function failureView(row, due, now, reader) {
     hasEnded(row) ? "" : h("span", {}, icon(row.paused ? "pause" : "clock"), row.paused ? t("row.paused") : t("row.next", { time: moment(due, reader, now) })));
 }
 
-/** In any other list: that the last run of an open task failed. */
-export function lastFailureView({ last_run: last }) {
+/** In any other list: that the last run of an open task failed, in what one is not as expected, or what a blocked one misses. */
+export function lastFailureView({ last_run: last, why }) {
+  const said = why ?? last?.unverified;
+  if (said) return h("span", { class: "urgency" }, h("span", { class: "why" }, said));
   return last ? h("span", { class: "urgency" }, h("span", { class: "toned tone-danger" }, icon("cross"), t("row.last_run", { state: inside(wordsOf(last.state).word) }))) : "";
 }
 
-/** The last run of a task as a row of a list has it: only one that failed. */
+/** The last run of a task as a row of a list has it: only one that failed, or is not as expected. */
 export function lastFailureOf({ last_run: last }) {
-  return ["failed", "expired"].includes(last?.state) ? last : undefined;
+  return last?.unverified || ["failed", "expired"].includes(last?.state) ? last : undefined;
 }

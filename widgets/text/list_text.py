@@ -143,7 +143,7 @@ def _row_line(view: TaskView, zone: str) -> str:
         "" if task.priority is Tier.NORMAL else task.priority.value,
         quoted(task.title, LIST_TITLE_CHARS),
         f"by {_short(run.deadline, task.timezone, view.now)}" if run.deadline and run.state in OPEN else "",
-        _asides("repeats" if task.repeat else "", _asked(view), _last_failure(view.record)),
+        _asides("repeats" if task.repeat else "", _asked(view), _misses(view), _last_failure(view.record)),
     )
 
 
@@ -187,12 +187,17 @@ def _asides(*asides: str) -> str:
 def _last_failure(record: TaskRecord) -> str:
     last, goes_on = record.last_run, record.run.state in OPEN
     if last is not None and last.unverified:
-        return "last run unverified" if goes_on else "unverified"
+        return f"{'last run ' if goes_on else ''}unverified: {quoted(last.unverified, MAX_REASON_CHARS)}"
     return f"last run {word_of(last.state)}" if last and goes_on and last.state in FAILURES else ""
 
 
 def _asked(view: TaskView) -> str:
     return next((f"waits for {wait.sentence}" for wait in view.waits if wait.kind is WaitKind.APPROVAL), "")
+
+
+def _misses(view: TaskView) -> str:
+    missing = blocked_by(view.record.run)
+    return f"misses {quoted(missing, MAX_REASON_CHARS)}" if missing else ""
 
 
 def _short(instant: datetime, zone: str, now: datetime) -> str:

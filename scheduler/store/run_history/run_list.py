@@ -17,12 +17,14 @@ from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.dialects import dialect_of
 from duetime.scheduler.store.lists.tenants import tenants
 from duetime.scheduler.store.run_history import run_filter
+from duetime.scheduler.store.run_history.cancels import cancels_in_words
 from duetime.scheduler.store.run_history.run_walk import AT, RunKey, RunWalk, keys_of
 from duetime.scheduler.store.schema.tables.events import events
 from duetime.scheduler.store.schema.tables.pools import usage
 from duetime.scheduler.store.schema.tables.tasks import labels, runs, tasks
 from duetime.scheduler.store.text_index import text_search
 from duetime.scheduler.store.text_index.text_search import Condition, Matches
+from duetime.scheduler.task import State
 from sqlalchemy import Connection, func, or_, select
 
 MAX_RUNS_SEARCHED_FIRST = 1_250
@@ -159,7 +161,9 @@ def summaries(connection: Connection, keys: Sequence[RunKey]) -> list[RunSummary
     read = unreadable.values(connection, _SHOWN.where(runs.c.id.in_(ids)), RunSummary, _COLUMNS)
     shown = {run.id: replace(run, damage=damage) for run, damage in read}
     used = _used(connection, ids)
-    return [_with_use(shown[run_id], used.get(run_id, {})) for run_id in ids if run_id in shown]
+    why = cancels_in_words(connection, [run.id for run in shown.values() if run.state is State.CANCELLED])
+    found = [replace(shown[run_id], why=why.get(run_id)) for run_id in ids if run_id in shown]
+    return [_with_use(run, used.get(run.id, {})) for run in found]
 
 
 def _with_use(run: RunSummary, used: PoolUses) -> RunSummary:

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from duetime.scheduler.events import Event
+from duetime.scheduler.rules.states import blocked_by
 from duetime.scheduler.rules.time import times, zones
 from duetime.scheduler.views import TaskPage, TaskView
 from duetime.widgets.payload import as_json, due, list_payload
@@ -15,8 +16,8 @@ from duetime.widgets.text.history_text import changes_in_words
 
 TASK_COLUMNS = (
     *("id", "title", "state", "when", "local", "timezone", "action", "repeat", "priority", "deadline", "labels"),
-    *("paused", "damaged", "expected", "attempt", "max_attempts"),
-    *("last_state", "last_ended", "last_attempts", "last_summary"),
+    *("paused", "damaged", "blocked", "why", "expected", "attempt", "max_attempts"),
+    *("last_state", "last_ended", "last_attempts", "last_summary", "last_unverified"),
 )
 EVENT_COLUMNS = ("at", "task_id", "title", "kind", "actor", "via", "from", "to", "changed", "reason")
 
@@ -36,8 +37,12 @@ def _whole(row: JsonRow, view: TaskView) -> JsonRow:
     last = view.record.last_run or view.record.run
     if row.get("last_run", {}).get("summary") is not None:
         row["last_run"]["summary"] = last.error
+    if row.get("last_run", {}).get("unverified") is not None:
+        row["last_run"]["unverified"] = last.unverified
+    whole = {"why": blocked_by(view.record.run)} if "why" in row else {}
     return {
         **row,
+        **whole,
         "title": task.title,
         "local": _local(at, task.timezone),
         "timezone": task.timezone,

@@ -160,7 +160,11 @@ def _delivery(task: TaskPayload) -> str:
 
 def _state(task: TaskPayload) -> Text:
     word = output.state_word(
-        task.state, paused=bool(task.paused), damaged=bool(task.damaged), blocked=bool(task.blocked)
+        task.state,
+        paused=bool(task.paused),
+        damaged=bool(task.damaged),
+        stopping=bool(task.cancel_requested),
+        blocked=bool(task.blocked),
     )
     attempt = attempt_in_words(task)
     return word.append(f", {attempt}", style="") if attempt else word

@@ -27,7 +27,7 @@ MAX_SHORT_PAGES = 200
 MAX_WHY_CHARS = 200
 COLUMNS = (
     *("id", "task_id", "tenant", "title", "action", "tier", "labels", "state", "at", "scheduled_for", "started"),
-    *("ended", "deadline", "seconds", "late_seconds", "attempts", "worker", "error", "units", "cost"),
+    *("ended", "deadline", "seconds", "late_seconds", "attempts", "worker", "error", "why", "units", "cost"),
 )
 WHERE_LOGS_ARE = "What the handler of a run logged: duetime logs"
 
@@ -103,7 +103,7 @@ def _row(run: RunSummary, zone: str, *, with_cost: bool) -> Sequence[str | Text]
         *([money(run.cost) if run.cost is not None else ""] if with_cost else []),
         str(run.attempt),
         run.worker or "",
-        cut(run.error or "; ".join(run.damage), MAX_WHY_CHARS),
+        cut(run.error or run.why or "; ".join(run.damage), MAX_WHY_CHARS),
         run.task_id,
         run.id,
     )

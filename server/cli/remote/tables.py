@@ -36,7 +36,9 @@ class RemoteTable:
     shown: tuple[str, ...]
 
 
-RUNS: Final = RemoteTable("runs", RUN_COLUMNS, ("id", "at", "state", "title", "action", "attempts", "worker", "error"))
+RUNS: Final = RemoteTable(
+    "runs", RUN_COLUMNS, ("id", "at", "state", "title", "action", "attempts", "worker", "error", "why")
+)
 
 
 def show_rows(columns: RemoteTable, page: RemoteAnswer, params: Mapping[str, Any], *, nothing: str) -> None:

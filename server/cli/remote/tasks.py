@@ -49,7 +49,7 @@ SAME_NAMES: Final = (
 )
 """Options whose names are those of the arguments."""
 
-TASKS: Final = RemoteTable("tasks", TASK_COLUMNS, ("id", "when", "state", "title", "action", "repeat", "labels"))
+TASKS: Final = RemoteTable("tasks", TASK_COLUMNS, ("id", "when", "state", "title", "why", "action", "repeat", "labels"))
 EVENTS: Final = RemoteTable(
     "events",
     ("at", "task_id", "title", "kind", "actor", "via", "from", "to", "reason"),

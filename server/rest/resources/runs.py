@@ -34,7 +34,8 @@ _BOUNDS: Final = ("since", "until")
 class RunPayload(RestPayload):
     """A run with what its task says. `at` is when it ended, or its next time while it is open.
 
-    `delay_seconds` is from when it was due to the start of the last attempt, `duration_seconds` from there to the end,
+    `why` is by whom a cancelled one was cancelled, and the reason. `delay_seconds` is from when it was due to the start
+    of the last attempt, `duration_seconds` from there to the end,
     `late_seconds` from the deadline to the end: negative when it was in time. `units` are what it used of each pool,
     `cost` is what that cost, in the installation's currency, where a pool has a price. Where all tenants were
     asked for, `tenant` is there too.
@@ -57,6 +58,7 @@ class RunPayload(RestPayload):
     attempts: int
     worker: str | None = None
     error: str | None = None
+    why: str | None = None
     duration_seconds: float | None = None
     delay_seconds: float | None = None
     late_seconds: float | None = None
@@ -147,6 +149,7 @@ def run_payload(run: RunSummary, *, everywhere: bool = False) -> RunPayload:
         attempts=run.attempt,
         worker=run.worker,
         error=run.error,
+        why=run.why,
         duration_seconds=_seconds(run.duration),
         delay_seconds=_seconds(run.delay),
         late_seconds=_seconds(run.lateness),

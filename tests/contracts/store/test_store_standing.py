@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.events import EventKind
 from duetime.scheduler.history.runs import RunFilter
 from duetime.scheduler.outcomes import Done, Outcome, Wait
+from duetime.scheduler.records import Change
 from duetime.scheduler.rules.settlement import Unverified, settle
 from duetime.scheduler.rules.states import blocked_by
 from duetime.scheduler.store import Store
@@ -15,7 +18,7 @@ from duetime.scheduler.task import State
 from duetime.scheduler.views import Standing, TaskFilter, TaskRecord
 from duetime.tools.arguments.filters import parts_of
 
-from tests.builders import TENANT, Clock, added, restarted
+from tests.builders import TENANT, Clock, added, cancelled, restarted, settlement, started
 
 UNMET = Unverified("ordered", {}, miss="the result has no `id`")
 BLOCKED = Wait(timedelta(minutes=1), "blocked: no key")
@@ -70,3 +73,17 @@ def test_a_standing_is_a_word_of_its_own_in_filters_of_states() -> None:
     assert parts_of("failed, expired") == {"states": (State.FAILED, State.EXPIRED), "standing": None}
     with pytest.raises(InvalidArgument, match="unverified stands alone"):
         parts_of("failed, unverified")
+
+
+def test_a_cancelled_run_says_by_whom_and_why(store: Store, clock: Clock) -> None:
+    cancelled(store, added(store, clock.at + timedelta(hours=1)), reason="he called")
+    stopped = started(store, clock.at)
+
+    def ask(record: TaskRecord) -> Change:
+        return Change(record.task, replace(record.run, cancel_requested=True), kind=EventKind.CANCEL_REQUESTED)
+
+    store.tasks.change(TENANT, stopped.task.id, actor="carol", kind=EventKind.CANCELLED, decide=ask, reason="too slow")
+    end = settlement(stopped, State.CANCELLED, reason="cancelled while it ran")
+    store.claims.settle([end, settlement(started(store, clock.at))])
+    found = store.run_history.page(TENANT, RunFilter(), limit=9).runs
+    assert {run.why for run in found} == {None, "cancelled by carol: too slow", "cancelled by alice: he called"}

@@ -8,18 +8,20 @@ from typing import Any
 
 import pytest
 from duetime.scheduler.dispatch.dispatcher import Dispatcher
+from duetime.scheduler.dispatch.fast_path import FastPath
 from duetime.scheduler.handlers import Context, Handlers, handler, reminder
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.outcomes import Done
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.queue.memory.queue import MemoryQueue
+from duetime.scheduler.run_records import ReadyRun
 from duetime.scheduler.service.early_check import CHECKED_LATER, EarlyChecks, blocked_note
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import State
 from duetime.scheduler.views import Standing, TaskFilter, TaskView
 from duetime.scheduler.worker.worker import Worker, WorkerOptions
-from duetime.widgets.payload import list_payload, task_payload
+from duetime.widgets.payload import as_json, list_payload, task_payload
 from duetime.widgets.text.list_text import list_text
 from duetime.widgets.text.task_text import task_text
 from pydantic import BaseModel
@@ -84,6 +86,38 @@ def test_what_is_missing_is_said_in_the_answer_and_the_task_is_stored_as_blocked
 def test_what_a_task_that_is_due_now_misses_is_said_with_its_reason(bank: Bank) -> None:
     said = task_text(task_payload(bank.schedule(when="now")))
     assert f"it misses what it needs («{MISSING}»), and is checked again before it runs" in said
+
+
+class Dispatching:
+    """A process that puts runs into a queue, which forgets them."""
+
+    dispatches = True
+
+    def place(self, run: ReadyRun) -> None:
+        """Forget it."""
+
+
+def test_where_due_runs_start_at_once_a_blocked_one_is_not_ready_in_structure_or_text(bank: Bank) -> None:
+    fast = FastPath(Dispatching(), lambda _: None)
+    scheduler = Scheduler(bank.store, Planner(bank.handlers, "UTC"), fast_path=fast)
+    payload = task_payload(scheduler.schedule("Pay rent", action="transfer", when="now", by=ALICE))
+    assert (payload.state, payload.blocked, payload.waiting_for) == (State.SCHEDULED, True, (f"blocked: {MISSING}",))
+    assert task_text(payload).startswith("The task is blocked and goes on by itself")
+    bank.missing = None
+    assert task_payload(scheduler.schedule("Pay", action="transfer", when="now", by=ALICE)).state is State.READY
+
+
+def test_a_list_says_what_blocked_tasks_miss_and_nothing_more_of_others(bank: Bank) -> None:
+    bank.missing = "m" * 200
+    bank.schedule()
+    bank.scheduler.schedule("Call", when="in 2 hours", by=ALICE)
+    page = bank.scheduler.list(TaskFilter(), by=ALICE)
+    lines = list_text(page).splitlines()
+    assert lines[-2].endswith(f"«Pay rent» (misses «{'m' * 79}…»)")
+    assert lines[-1].endswith("«Call»")
+    rows = as_json(list_payload(page))["tasks"]
+    assert (rows[0]["blocked"], rows[0]["why"]) == (True, f"{'m' * 89}…")
+    assert "why" not in rows[1]
 
 
 def test_of_a_chain_each_reason_is_said_once_with_the_steps_that_miss_it(bank: Bank) -> None:

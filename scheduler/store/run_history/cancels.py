@@ -1,0 +1,42 @@
+"""Says why runs were cancelled: by whom, and the reason that was given."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from duetime.scheduler.events import EventKind
+from duetime.scheduler.store.database import unreadable
+from duetime.scheduler.store.schema.tables.events import events
+from duetime.scheduler.store.schema.tables.tasks import runs
+from duetime.scheduler.task import State
+from sqlalchemy import Connection, and_, bindparam, or_, select
+
+_DECIDED = or_(
+    events.c.kind.in_((EventKind.CANCEL_REQUESTED, EventKind.REJECTED)),
+    and_(
+        events.c.kind == EventKind.CANCELLED, or_(events.c.from_state != State.RUNNING, events.c.from_state.is_(None))
+    ),
+)
+"""Not the end of a run that was asked to stop: its worker wrote that."""
+
+_NEWEST = (
+    select(events.c.seq)
+    .where(events.c.task_id == runs.c.task_id, events.c.run_id == runs.c.id, _DECIDED)
+    .order_by(events.c.seq.desc())
+    .limit(1)
+    .correlate(runs)
+    .scalar_subquery()
+)
+_OF_RUNS = (
+    select(runs.c.id, events.c.actor, events.c.reason)
+    .join_from(runs, events, and_(events.c.task_id == runs.c.task_id, events.c.seq == _NEWEST))
+    .where(runs.c.id.in_(bindparam("run_ids", expanding=True)))
+)
+
+
+def cancels_in_words(connection: Connection, run_ids: Sequence[str]) -> Mapping[str, str]:
+    """Return by whom these cancelled runs were cancelled, with the reason; one whose event is gone is left out."""
+    if not run_ids:
+        return {}
+    found = unreadable.rows(connection, _OF_RUNS, {"run_ids": list(run_ids)})
+    return {run_id: f"cancelled by {actor}{f': {reason}' if reason else ''}" for run_id, actor, reason in found}

@@ -1,0 +1,56 @@
+"""A task that was asked to stop: each answer says so, and none that it runs again."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from duetime.scheduler.handlers import Context, Handlers, handler
+from duetime.scheduler.intake.planner import Planner
+from duetime.scheduler.outcomes import Done
+from duetime.scheduler.run_records import Start
+from duetime.scheduler.service.scheduler import Scheduler
+from duetime.scheduler.store import Store
+from duetime.scheduler.views import TaskFilter
+from duetime.server.cli import lists
+from duetime.server.cli.formats import task_facts
+from duetime.server.cli.pools import stands
+from duetime.widgets.payload import task_payload
+from duetime.widgets.text.task_text import task_text
+
+from tests.builders import Clock
+
+
+@handler("build")
+def build(_ctx: Context) -> Done:
+    """Build."""
+    return Done()
+
+
+@pytest.fixture
+def scheduler(store: Store) -> Scheduler:
+    return Scheduler(store, Planner(Handlers([build]), "UTC"))
+
+
+def test_a_stopping_series_is_stopping_everywhere_and_names_no_next_run(
+    scheduler: Scheduler, store: Store, clock: Clock, capsys: pytest.CaptureFixture[str]
+) -> None:
+    task_id = scheduler.schedule("Build", action="build", repeat="every hour").record.task.id
+    clock.forward(hours=1)
+    ready = [Start(run.run_id) for run in store.claims.make_ready(limit=9)]
+    store.claims.start(ready, worker="w", epoch=None, lease=timedelta(seconds=30))
+    assert "Next" in task_text(task_payload(scheduler.get(task_id)))
+
+    payload = task_payload(scheduler.cancel(task_id))
+
+    assert payload.cancel_requested
+    assert payload.repeat is not None
+    assert payload.repeat.next == ()
+    assert "Next" not in task_text(payload)
+    assert stands(scheduler.get(task_id).record.run) == "stopping"
+    lists._show_page(None, scheduler.list(TaskFilter()))  # type: ignore[arg-type]  # there is no further page
+    task_facts.task_facts(payload)
+    said = capsys.readouterr().out
+    assert said.count(" stopping") == 2
+    assert "running" not in said.splitlines()[1]
+    assert "\nnext " not in said
