@@ -14,12 +14,12 @@ from duetime.scheduler.request import Moment, Reschedule
 from duetime.scheduler.rules import changes
 from duetime.scheduler.rules.occurrences import next_run, recurrence_of
 from duetime.scheduler.rules.recurrence.recurrence import Recurrence
-from duetime.scheduler.rules.series.overtake import is_stopping
+from duetime.scheduler.rules.series.overtake import ends_series
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.rules.time import zones
 from duetime.scheduler.rules.time.parser import NEW_TASK, Frame
 from duetime.scheduler.rules.time.times import describe
-from duetime.scheduler.task import Run, State, Task
+from duetime.scheduler.task import Run, Task
 from duetime.scheduler.translatable import NoteKind, Translatable
 from duetime.scheduler.views import TaskRecord
 
@@ -80,7 +80,7 @@ def with_max_runs(task: Task, asked: Reschedule) -> Task:
 
 def refuse_cancelled(record: TaskRecord, argument: str) -> None:
     """Refuse to continue a series that was cancelled before or during its run."""
-    if record.run.state is State.CANCELLED or is_stopping(record.run):
+    if ends_series(record.run):
         raise Refused(f"{record.task.id} was cancelled.", argument=argument, remedy=remedies.ScheduleAnother())
 
 

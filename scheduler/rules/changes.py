@@ -16,7 +16,7 @@ from duetime.scheduler.ids import new_id
 from duetime.scheduler.records import Change
 from duetime.scheduler.rules.occurrences import dated_like, delay_of, next_run, recurrence_of
 from duetime.scheduler.rules.series.catch_up import catches_up, caught_up
-from duetime.scheduler.rules.series.overtake import is_stopping
+from duetime.scheduler.rules.series.overtake import ends_series
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.rules.time.times import describe, length
 from duetime.scheduler.task import DeadlineType, Run, State, Task
@@ -97,7 +97,7 @@ def move(
     run, task = record.run, record.task
     if run.state is State.RUNNING:
         raise Refused(f"{task.id} is running now. Cancel it, or schedule another task.")
-    if run.state is State.CANCELLED:
+    if run.state is State.CANCELLED and not run.gives_way:
         raise Refused(f"{task.id} was cancelled.", remedy=remedies.ScheduleAnother())
     slot = (run.slot or run.scheduled_for) if task.repeat and not by_rule else None
     wake = max(to + delay_of(task) if by_rule else to, now)
@@ -114,7 +114,7 @@ def move(
 
 def _at_its_end(task: Task, run: Run) -> Task:
     """Return the task that an ended run leaves: after a requested cancel it no longer recurs."""
-    return replace(task, repeat=None, until=None, max_runs=None) if is_stopping(run) else task
+    return replace(task, repeat=None, until=None, max_runs=None) if ends_series(run) else task
 
 
 def snooze(record: TaskRecord, by: timedelta | datetime, now: datetime) -> Change:

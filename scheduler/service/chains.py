@@ -15,7 +15,7 @@ from duetime.scheduler.errors import InvalidArgument, Refused
 from duetime.scheduler.foresight.task_view import chain_view
 from duetime.scheduler.ids import is_chain_id
 from duetime.scheduler.intake.changes.actions import UNDO
-from duetime.scheduler.intake.changes.bulk import chain_move, decision_of
+from duetime.scheduler.intake.changes.bulk import chain_move, decision_of, next_due
 from duetime.scheduler.intake.idempotency import REPEATED
 from duetime.scheduler.principal import LOCAL
 from duetime.scheduler.records import Change, LastChange
@@ -97,10 +97,10 @@ class ChainService(BulkService):
         if "pause" in given:
             return decision_of(BulkVerb.PAUSE if given["pause"] else BulkVerb.RESUME, self._planner, now, None)
         zone = given.get("timezone") or found.chain.timezone
-        due = [step.record.run.scheduled_for for step in found.steps if step.record.run.state in OPEN]
-        if not due:
+        due = next_due([step.record.run for step in found.steps], now)
+        if due is None:
             raise Refused(f"all steps of {found.chain.id} have ended.", remedy=remedies.Inspect(found.chain.id))
-        return chain_move(given.get("when"), min(due), zone, self._planner, now)
+        return chain_move(given.get("when"), due, zone, self._planner, now)
 
     def _change_chain(
         self, found: ChainRecord, decision: BulkDecision, given: Mapping[str, Any], call: CallArguments

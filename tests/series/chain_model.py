@@ -49,7 +49,8 @@ class Edge:
 class Step:
     """A step: `at` is when it is due, `wake` when its timer fires, which a retry, a pause or an undo puts off.
 
-    `run` numbers its runs, `valid` is whether its last result meets a schema. `waited`: it did when it was cancelled.
+    `run` numbers its runs, `valid` is whether its last result meets a schema. `waited`: it did when it was cancelled,
+    or ended by what it came after: it does again when that end is taken back.
     """
 
     name: str
@@ -78,6 +79,12 @@ class Step:
     @property
     def due(self) -> datetime:
         return self.wake if self.state in ("scheduled", "retrying") else self.at
+
+    def goes_on(self, now: datetime) -> datetime:
+        """Return when it begins, or its next attempt does."""
+        if not self.started:
+            return self.at
+        return max(self.wake, now) if self.state in ("scheduled", "retrying") else now
 
     def again(self, state: str, at: datetime, now: datetime) -> None:
         """Begin another run."""
@@ -154,13 +161,13 @@ class ChainModel:
         step.paused = False
 
     def move_all(self, to: datetime, now: datetime) -> None:
-        """Move what is open; each keeps its distance from the first."""
+        """Move what is open; each keeps its distance from the first, and what has begun goes on then."""
         waiting = [step for step in self.all if step.is_open]
         _refuse(not waiting or all(step.state == "running" for step in waiting))
-        first = min(step.at for step in waiting)
-        for step in waiting:
-            if step.state != "running":
-                self.move(step, max(step.at + (to - first), to), now)
+        left = [step for step in waiting if step.state != "running"]
+        first = min(step.goes_on(now) for step in left)
+        for step in left:
+            self.move(step, to if step.started else max(step.at + (to - first), to), now)
 
     def pause(self, step: Step) -> None:
         if not step.paused:
@@ -286,7 +293,7 @@ class ChainModel:
             if bad:
                 cause = min(bad, key=lambda edge: (edge.at or now, edge.upstream.task_id))
                 cause.ended = step.run
-                step.state, step.ended_at = cause.verdict or "", now
+                step.state, step.ended_at, step.waited = cause.verdict or "", now, True
                 ended.append(step)
             elif not step.waits_for:
                 step.state, step.at = "scheduled", max(step.at, now)

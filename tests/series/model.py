@@ -16,6 +16,8 @@ from tests.series.calendar import Rule, Words, begun, instant_of
 
 UNDO = timedelta(seconds=35)
 ATTEMPTS = 3
+MOST_AT_ONCE = 20
+OVERTAKING = ("cancel_other", "allow_all")
 PAUSE_BETWEEN_ATTEMPTS = timedelta(minutes=5)
 _serial = count()
 
@@ -28,7 +30,8 @@ class Refuses(Exception):
 class Run:
     """A run that is to come, is under way, or was the last. `counts`: it is one of the series', not asked for apart.
 
-    `id` is what the product calls it; `wake` when it is due, or was.
+    `id` is what the product calls it; `wake` when it is due, or was; `opened` since when it may start. One that is to
+    stop for the next one `gives_way`: that is no end of the series.
     """
 
     at: datetime
@@ -41,6 +44,8 @@ class Run:
     started: bool = False
     failures: int = 0
     stop: bool = False
+    gives_way: bool = False
+    opened: datetime | None = None
     ended: datetime | None = None
     serial: int = field(default_factory=lambda: next(_serial))
 
@@ -51,6 +56,10 @@ class Run:
     @property
     def passed(self) -> datetime:
         return max(self.at, self.slot or self.at)
+
+    @property
+    def ends_series(self) -> bool:
+        return (self.stop or self.state == "cancelled") and not self.gives_way
 
     def finish(self, state: str, now: datetime) -> None:
         self.state, self.ended = state, now
@@ -69,6 +78,7 @@ class Model:
     run: Run
     until: datetime | None = None
     max_runs: int | None = None
+    overlap: str = "skip"
     paused: bool = False
     beside: list[Run] = field(default_factory=list)
     fired: Run | None = None
@@ -106,7 +116,7 @@ class Model:
         if run.ended:
             self.run = Run(first, run.number + 1, wake=first)
         elif not run.under_way:
-            run.at, run.wake, run.slot, run.state = first, first, None, "scheduled"
+            run.at, run.wake, run.slot, run.state, run.opened = first, first, None, "scheduled", None
 
     def new_until(self, until: datetime | None, now: datetime) -> None:
         if self.rule is None:
@@ -122,21 +132,26 @@ class Model:
         if self.run.ended:
             self.run = Run(coming, self.run.number + 1, wake=coming)
 
+    def new_overlap(self, overlap: str) -> None:
+        _refuse(self.rule is None)
+        self.overlap = overlap
+
     def never(self) -> None:
         self.rule = self.until = self.max_runs = None
+        self.overlap = "skip"
 
     def move(self, to: datetime, now: datetime) -> None:
         run = self.run
-        _refuse(run.state in ("running", "cancelled"))
+        _refuse(run.state == "running" or (run.state == "cancelled" and run.ends_series))
         slot = (run.slot or run.at) if self.rule else None
         if run.ended:
-            if run.stop:
+            if run.ends_series:
                 self.never()
             self.run = Run(to, run.number + 1, counts=False, slot=slot, wake=max(to, now))
         elif run.under_way:
             run.wake, run.state = max(to, now), "scheduled" if run.state == "ready" else run.state
         else:
-            run.at, run.wake, run.slot, run.state = to, max(to, now), slot, "scheduled"
+            run.at, run.wake, run.slot, run.state, run.opened = to, max(to, now), slot, "scheduled", None
 
     def snooze(self, length: timedelta, now: datetime) -> None:
         fired = self.fired
@@ -183,13 +198,13 @@ class Model:
 
     def cancel(self, now: datetime) -> None:
         run = self.run
-        if run.state == "cancelled" or (run.stop and not run.ended):
+        if run.state == "cancelled" or (run.ends_series and not run.ended):
             return
         _refuse(run.ended is not None)
         self.taken = [each for each in self.beside if not each.started]
         for each in [run, *self.beside]:
             if each.state == "running":
-                each.stop = True
+                each.stop, each.gives_way = True, False
             elif each is not run:
                 self._drop(each, now)
             else:
@@ -217,10 +232,28 @@ class Model:
 
     # -- what time brings
 
+    def overtake(self, now: datetime) -> None:
+        """Let the newest occurrence take its turn that fell due while the current run was open."""
+        run = self.run
+        if self.overlap not in OVERTAKING or self.paused or run.opened is None or run.ended or run.stop:
+            return
+        coming = self._newest_due(run.opened, now)
+        if coming is None or (self.overlap == "allow_all" and len(self.open()) >= MOST_AT_ONCE):
+            return
+        if self.overlap == "cancel_other" and run.state == "running":
+            run.stop = run.gives_way = True
+            return
+        if self.overlap == "allow_all":
+            self.beside.append(run)
+        else:
+            run.finish("cancelled", now)
+            self.fired = self._later(run) if run.started else self.fired
+        self.run = Run(coming, run.number + 1, wake=coming)
+
     def make_ready(self, now: datetime) -> None:
         for run in (self.run, *self.beside):
             if not self.paused and run.waits and run.wake <= now:
-                run.state = "ready"
+                run.state, run.opened = "ready", run.opened or now
 
     def startable(self) -> list[Run]:
         return [] if self.paused else [run for run in (self.run, *self.beside) if run.state == "ready"]
@@ -242,8 +275,9 @@ class Model:
         self.fired = self._later(run)
         if run is not self.run:
             self.beside.remove(run)
-        elif following := None if run.stop else self._following(now, run.number + 1):
-            self.run = Run(following, run.number + 1, wake=following)
+        elif following := None if run.ends_series else self._next(now):
+            late = self.overlap == "buffer_all" and following <= now
+            self.run = Run(following, run.number + 1, wake=following, opened=following if late else None)
         elif self.beside:
             self._promote(min(self.beside, key=lambda each: (each.wake, each.id)))
 
@@ -266,6 +300,20 @@ class Model:
         return [run for run in (self.run, *self.beside) if run.ended is None]
 
     # -- parts
+
+    def _next(self, now: datetime) -> datetime | None:
+        """Return the occurrence that follows the end of the current run: which, is a matter of the overlap."""
+        opened = min(self.run.opened or now, now)
+        if self.overlap in OVERTAKING and (newest := self._newest_due(opened, now)):
+            return newest
+        since = opened if self.overlap in ("buffer_one", "buffer_all") else now
+        return self._following(since, self.run.number + 1)
+
+    def _newest_due(self, opened: datetime, now: datetime) -> datetime | None:
+        newest, at = None, self.rule and self.rule.after(max(self.run.passed, opened))
+        while self.rule and at and at <= now and not self._is_over(at, self.run.number + 1):
+            newest, at = at, self.rule.after(at)
+        return newest
 
     def _following(self, now: datetime, number: int) -> datetime | None:
         if self.rule is None:
@@ -296,7 +344,7 @@ class Model:
         return run if fired is None or (run.at, run.serial) > (fired.at, fired.serial) else fired
 
     def _refuse_cancelled(self) -> None:
-        _refuse(self.run.state == "cancelled" or self.run.stop)
+        _refuse(self.run.ends_series)
 
     def _refuse_used_up(self) -> None:
         used = self.run.number - (self.run.ended is None and not self.run.under_way)

@@ -102,6 +102,84 @@ MUTATIONS = (
         (("intake/reschedule.py", "if coming.state in TERMINAL else None", "if coming.state is None else None"),),
     ),
     Mutation(
+        "a run that gives way to the next one ends its series",
+        (("series/overtake.py", " is State.CANCELLED) and not run.gives_way", " is State.CANCELLED)"),),
+    ),
+    Mutation(
+        "a cancel of a run that gives way already does not end its series",
+        (
+            (
+                "rules/changes.py",
+                "replace(run, cancel_requested=True, overtaken_at=None)",
+                "replace(run, cancel_requested=True)",
+            ),
+        ),
+    ),
+    Mutation(
+        "a run that waits for its next attempt does not give way before that",
+        (("series/overtake.py", "    if run.state is State.RUNNING:", "    if run.started_at is not None:"),),
+    ),
+    Mutation(
+        "of several occurrences that fell due, the first one overtakes",
+        (("rules/occurrences.py", "        newest = found.instant\n", "        found.instant\n"),),
+    ),
+    Mutation(
+        "what was missed while nothing ran overtakes the run that starts late",
+        (("series/overtake.py", "return run.first_ready_at or run.scheduled_for", "return run.scheduled_for"),),
+    ),
+    Mutation(
+        "a run is overtaken while its task is paused",
+        (
+            ("series/timers.py", " AND NOT runs.paused", ""),
+            ("series/timers.py", "is_not(None), tasks.c.paused == false())", "is_not(None))"),
+            ("series/timers.py", "Select, false, literal_column", "Select, literal_column"),
+        ),
+    ),
+    Mutation(
+        "a run beside which another began is asked to stop",
+        (
+            (
+                "series/overtake.py",
+                "        return Change(task, run, next_run=coming, beside=True",
+                "        return Change(task, replace(run, cancel_requested=True), next_run=coming, beside=True",
+            ),
+        ),
+    ),
+    Mutation(
+        "an older run that ends beside a newer one lets its series go on twice",
+        (("series/continuation.py", "not run.current or ends_series(run)", "ends_series(run)"),),
+    ),
+    Mutation(
+        "an occurrence that overtakes does not count for max_runs",
+        (
+            (
+                "rules/occurrences.py",
+                "    return coming if newest == coming.scheduled_for else next_run(task, run, newest - _TICK)",
+                "    return replace(coming, number=run.number, scheduled_for=newest, wake_at=newest + delay_of(task))",
+            ),
+        ),
+    ),
+    Mutation(
+        "buffer_one runs the newest of what fell due, not the first",
+        (
+            (
+                "series/overlap.py",
+                "    coming = next_run(task, run, opened)\n    if",
+                "    coming = next_run(task, run, now)\n    if",
+            ),
+        ),
+    ),
+    Mutation(
+        "buffer_all forgets what falls due before it is looked at",
+        (
+            (
+                "series/overlap.py",
+                "coming.scheduled_for if overlap is Overlap.BUFFER_ALL else None",
+                "None",
+            ),
+        ),
+    ),
+    Mutation(
         "what fails after it was asked to stop is a failure",
         (
             (

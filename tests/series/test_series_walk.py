@@ -54,6 +54,7 @@ UNDONE = 0.2
 BULK = 0.5
 """The part of the steps in which one call changes several tasks, and of such calls those that stand."""
 
+OVERLAPS = ("skip", "buffer_one", "buffer_all", "cancel_other", "cancel_other", "allow_all", "allow_all")
 SPANS = (timedelta(0), 5 * MINUTE, HOUR, 10 * HOUR, 2 * DAY, 9 * DAY)
 
 
@@ -81,18 +82,20 @@ class Walk:
         first = rule.after(max(now, rule.anchor - MINUTE))
         until = self.draw.choice([None, None, first + self.draw.choice(SPANS)])
         most = self.draw.choice([None, None, 1, 2, 3, 5])
+        overlap = self.draw.choice(OVERLAPS)
         asked: dict[str, Any] = {"repeat": words.text, "timezone": zone, "until": until, "max_runs": most}
+        asked |= {} if overlap == "skip" else {"repeat_policy": {"overlap": overlap}}
         self.told.append(f"{now:%d %b %H:%M:%S} schedule {asked}")
         view = self.house.scheduler.schedule("Take the pill", retry=RETRY, **asked)
         self.task_id = view.record.task.id
-        self.model = Model(rule, zone, Run(first, 1, wake=first), until, most)
+        self.model = Model(rule, zone, Run(first, 1, wake=first), until, most, overlap)
         self.compare(view)
 
     def operate(self) -> None:
         operations: Sequence[tuple[Callable[[], object], float]] = (
             (lambda: None, 8), (self.skip, 2), (self.snooze, 4), (self.run_now, 2), (self.move, 2), (self.new_rule, 2),
             (self.new_until, 2), (self.pause, 3), (self.cancel, 2), (self.undo, 1), (self.never, 0.5),
-            (self.new_zone, 1),
+            (self.new_zone, 1), (self.new_overlap, 1),
         )  # fmt: skip
         act = self.draw.choices([each for each, _ in operations], [weight for _, weight in operations])[0]
         act()
@@ -157,6 +160,14 @@ class Walk:
     def new_zone(self) -> None:
         zone = self.draw.choice(ZONES)
         self.ask(f"zone {zone}", lambda: self.change(timezone=zone), lambda: self.model.new_zone(zone, self.now))
+
+    def new_overlap(self) -> None:
+        overlap = self.draw.choice(OVERLAPS)
+        self.ask(
+            f"overlap {overlap}",
+            lambda: self.change(repeat_policy={"overlap": overlap}),
+            lambda: self.model.new_overlap(overlap),
+        )
 
     def act(self, action: ActionOnTask, **arguments: Any) -> TaskView:
         return self.house.scheduler.act(self.task_id, action, **arguments)
@@ -344,8 +355,12 @@ class Group:
 
     def _fire(self, *, working: bool) -> None:
         self.house.dispatch()
+        runs = [walk.model.run for walk in self.walks]
         for walk in self.walks:
+            walk.model.overtake(self.house.clock())
             walk.model.make_ready(self.house.clock())
+        if any(walk.model.run is not run for walk, run in zip(self.walks, runs, strict=True)):
+            self._match()
         if not working:
             return
         claims: dict[str, list[Claim]] = {}

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from duetime.scheduler.rules.series.overlap import Continuation, after_end, paused_after
-from duetime.scheduler.rules.series.overtake import is_stopping, overtakable
+from duetime.scheduler.rules.series.overtake import ends_series, overtakable
 from duetime.scheduler.rules.states import FAILURES
 from duetime.scheduler.run_records import Claim, Settlement
 from duetime.scheduler.task import Run, State
@@ -15,7 +15,7 @@ from duetime.scheduler.task import Run, State
 def continued(settlement: Settlement, claim: Claim, now: datetime) -> Settlement:
     """Add how the series goes on. The task pauses where so many runs in a row have failed as its policy says."""
     task, run = claim.task, claim.run
-    ends = not run.current or is_stopping(run)
+    ends = not run.current or ends_series(run)
     coming = Continuation() if ends else after_end(task, run, now)
     failed = _failed_in_a_row(run, settlement)
     following = overtakable(task, replace(coming.next_run, failed_before=failed)) if coming.next_run else None

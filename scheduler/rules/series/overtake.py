@@ -22,8 +22,13 @@ OVERTAKING = frozenset({Overlap.CANCEL_OTHER, Overlap.ALLOW_ALL})
 
 
 def is_stopping(run: Run) -> bool:
-    """Whether a run is to stop because its task was cancelled."""
+    """Whether a run is, or was, to stop because its task was cancelled."""
     return run.cancel_requested and not run.gives_way
+
+
+def ends_series(run: Run) -> bool:
+    """Whether a run was cancelled, or is to stop, with its task: not where it gives way to the next one."""
+    return (run.cancel_requested or run.state is State.CANCELLED) and not run.gives_way
 
 
 def overtakable(task: Task, run: Run) -> Run:

@@ -54,7 +54,7 @@ def fire(
 
 def _check(record: TaskRecord) -> None:
     task_id = record.task.id
-    if record.run.state is State.CANCELLED:
+    if record.run.state is State.CANCELLED and not record.run.gives_way:
         raise NoSuchAddress
     if record.damage:
         raise Refused(f"{task_id} is damaged.", remedy=remedies.Inspect(task_id))

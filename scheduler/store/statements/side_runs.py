@@ -12,6 +12,7 @@ from datetime import datetime
 
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.ids import new_id
+from duetime.scheduler.rules.series.overtake import ends_series
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.schema.rows import CURRENT, RUN, listed_at
 from duetime.scheduler.store.schema.tables.events import events
@@ -81,7 +82,7 @@ def follow(connection: Connection, before: tuple[Task, Run], after: tuple[Task, 
     """Move the side runs as the change of the task and its current run requires; return each before and after."""
     (old_task, old_run), (task, run) = before, after
     step: Callable[[Run, datetime], Run] | None = None
-    if _to_cancel(run) and not _to_cancel(old_run):
+    if ends_series(run) and not ends_series(old_run):
         step = _cancelled
     elif task.paused and not old_task.paused:
         step = _held
@@ -118,10 +119,6 @@ def cancel(connection: Connection, beside: Sequence[Run], now: datetime) -> list
     for old, new in moves:
         _write(connection, old, new)
     return moves
-
-
-def _to_cancel(run: Run) -> bool:
-    return (run.state is State.CANCELLED or run.cancel_requested) and not run.gives_way
 
 
 def _cancelled(run: Run, now: datetime) -> Run:

@@ -166,3 +166,19 @@ def test_a_pause_of_a_step_that_is_asked_to_stop_is_taken_back_with_that_of_its_
     paused = house.scheduler.reschedule(house.chain_id, pause=True, by=ALICE)
     house.scheduler.act(house.chain_id, "undo", undo=paused.undo, by=ALICE)
     assert not house.store.tasks.get(TENANT, house.id("fetch")).task.paused
+
+
+def test_a_chain_is_moved_from_when_its_next_attempt_is_due_so_that_a_second_move_drives_no_step_away(
+    house: House,
+) -> None:
+    house.schedule([{"name": "fetch"}, {"name": "load", "after": ["fetch"]}, {"name": "clean"}], when="now")
+    claim = house.started("fetch")
+    running = house.started("clean")
+    house.store.claims.settle([settlement(claim, State.RETRYING, wake_at=house.clock() + HOUR)])
+    for hours in (20, 40):
+        to = house.clock() + hours * HOUR
+        house.scheduler.reschedule(house.chain_id, when=to, by=ALICE)
+        fetch, load = (house.store.tasks.get(TENANT, house.id(name)).run for name in ("fetch", "load"))
+        assert (fetch.wake_at, load.scheduled_for) == (to, to)
+        house.clock.forward(hours=1)
+    assert house.store.claims.settle([settlement(running)]), "what runs is left alone, and says nothing of the others"

@@ -248,3 +248,35 @@ def running_runs(desk: Desk, task_id: str) -> list[str]:
 def test_what_cannot_hold_together_is_refused(desk: Desk, policy: dict[str, Any]) -> None:
     with pytest.raises(InvalidArgument, match="repeat_policy"):
         desk.hourly(**policy)
+
+
+def over(desk: Desk, **end: Any) -> str:
+    """Return a task that is over: its last run gave way to an occurrence that it has no more."""
+    task_id = desk.hourly(overlap="cancel_other")
+    claims = desk.start(9)
+    overtaken(desk, 10)
+    desk.scheduler.reschedule(task_id, **end)
+    stopped(desk, claims)
+    assert desk.runs(task_id) == {9: State.CANCELLED}
+    return task_id
+
+
+@pytest.mark.parametrize(
+    ("end", "change"),
+    [
+        ({"max_runs": 1}, {"max_runs": 3}),
+        ({"repeat": "never"}, {"repeat": "every 2 hours"}),
+        ({"repeat": "never"}, {"when": at(13)}),
+    ],
+)
+def test_a_task_whose_last_run_gave_way_was_not_cancelled_and_goes_on(
+    desk: Desk, end: dict[str, Any], change: dict[str, Any]
+) -> None:
+    view = desk.scheduler.reschedule(over(desk, **end), **change)
+    assert (view.record.run.state, view.record.task.repeat is None) == (State.SCHEDULED, "when" in change)
+
+
+def test_a_task_whose_last_run_gave_way_starts_by_its_fire_address(desk: Desk) -> None:
+    address = desk.scheduler.make_fire_address(over(desk, max_runs=1)).address
+    assert not desk.scheduler.fire(address).repeated
+    assert [claim.run.scheduled_for for claim in desk.start(10)] == [at(10)]
