@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -10,20 +10,22 @@ from typing import Any, Final, Unpack
 
 from duetime.scheduler import remedies
 from duetime.scheduler.bulk.change import Became, BulkDecision, BulkResult, BulkVerb
-from duetime.scheduler.chain.chain import ChainRecord
+from duetime.scheduler.chain.chain import ChainRecord, StepRecord
 from duetime.scheduler.errors import InvalidArgument, Refused
+from duetime.scheduler.foresight.explain import RunFacts
 from duetime.scheduler.foresight.task_view import chain_view
 from duetime.scheduler.ids import is_chain_id
 from duetime.scheduler.intake.changes.actions import UNDO
 from duetime.scheduler.intake.changes.bulk import chain_move, decision_of, next_due
 from duetime.scheduler.intake.idempotency import REPEATED
-from duetime.scheduler.principal import LOCAL
+from duetime.scheduler.principal import LOCAL, Principal
 from duetime.scheduler.records import Change, LastChange
 from duetime.scheduler.request import ActionOnTask, CallArguments, Moment, RescheduleArguments, RescheduleCall, apart
-from duetime.scheduler.rules.changes import ALREADY_CANCELLED
+from duetime.scheduler.rules.changes import ALREADY_CANCELLED, UNDO_GRACE, undo_token
 from duetime.scheduler.rules.states import OPEN
 from duetime.scheduler.service.bulk import BulkService
 from duetime.scheduler.service.bulk_call import EVERYTHING, BulkArguments, BulkCall, would_be
+from duetime.scheduler.task import ApprovalAnswer
 from duetime.scheduler.views import TaskRecord, TaskView
 
 _OF_CHAINS: Final = ("when", "timezone", "pause")
@@ -72,9 +74,9 @@ class ChainService(BulkService):
     ) -> TaskView:
         """Do what a card's button asks for: snooze, run_now, skip_next, undo, done, approve or reject.
 
-        Of a whole chain a change can be undone; the rest is done to a step.
+        Of a whole chain a change can be undone, and its question answered; the rest is done to a step.
         """
-        if not is_chain_id(task_id):
+        if not is_chain_id(task_id) or action in set(ApprovalAnswer):
             return super().act(task_id, action, minutes=minutes, until=until, undo=undo, reason=reason, **call)
         if action != UNDO:
             raise Refused(
@@ -82,8 +84,31 @@ class ChainService(BulkService):
                 argument="task_id",
                 remedy=remedies.Inspect(task_id),
             )
-        self.change_many(BulkVerb.UNDO, undo=undo, by=call.get("by", LOCAL))
-        return self.get(task_id, by=call.get("by", LOCAL))
+        by = call.get("by", LOCAL)
+        rejected = self._rejected_step(task_id, undo, by) if undo else None
+        if rejected is not None:
+            super().act(rejected, UNDO, undo=undo, **call)
+        else:
+            self.change_many(BulkVerb.UNDO, undo=undo, by=by)
+        return self.get(task_id, by=by)
+
+    def _answer(self, task_id: str, answer: ApprovalAnswer, reason: str | None, call: CallArguments) -> TaskView:
+        """Answer for a task, or for every step of a chain that asks: they ask the same, or each has to be named."""
+        if not is_chain_id(task_id):
+            return super()._answer(task_id, answer, reason, call)
+        found = self._chain_to_change(task_id, call)
+        steps = _asking_steps(found, self._open_waits([step.record for step in found.steps])) or found.steps[:1]
+        of_step: CallArguments = {**call, "revision": None}
+        answer_step = super()._answer
+        answered = [answer_step(step.record.task.id, answer, reason, of_step) for step in steps]
+        view = self.get(task_id, by=call.get("by", LOCAL))
+        return replace(view, undo=answered[0].undo) if len(answered) == 1 else view
+
+    def _rejected_step(self, chain_id: str, undo: str, by: Principal) -> str | None:
+        """Return the step whose rejection this token takes back; None where it is the token of a whole change."""
+        found, now = self._store.chains.get(by.tenant, chain_id), self._store.now()
+        records = (step.record for step in found.steps)
+        return next((each.task.id for each in records if undo_token(each.run, now - UNDO_GRACE) == undo), None)
 
     def _chain_to_change(self, chain_id: str, call: CallArguments) -> ChainRecord:
         if call.get("revision") not in {None, 1}:
@@ -124,6 +149,17 @@ class ChainService(BulkService):
         """Return the chain as it would be after a change."""
         steps = tuple(step._replace(record=would_be(step.record, decision)) for step in found.steps)
         return chain_view(replace(found, steps=steps), self._store.now())
+
+
+def _asking_steps(found: ChainRecord, facts: Mapping[str, RunFacts]) -> Sequence[StepRecord]:
+    """Return the steps of which the user is asked whether they may run. Raises Refused where the questions differ."""
+    asked = [(step, facts[step.record.run.id].approval) for step in found.steps if step.record.run.id in facts]
+    asking = [(step, approval.question) for step, approval in asked if approval is not None]
+    if len({question for _, question in asking}) > 1:
+        several = ", ".join(f"{step.name} ({step.record.task.id})" for step, _ in asking)
+        said = f"{found.chain.id} asks more than one question: answer each step by its id: {several}."
+        raise Refused(said, argument="task_id", remedy=remedies.Inspect(found.chain.id))
+    return [step for step, _ in asking]
 
 
 def _of_open(decision: BulkDecision, record: TaskRecord, last: LastChange | None) -> Change:

@@ -10,6 +10,7 @@ from playwright.sync_api import expect
 
 from tests.widgets.chat import Chat
 from tests.widgets.sample import CALL_JOHN, NOW, a_task, stamp
+from tests.widgets.test_chain_card import CHAIN, a_chain
 
 pytestmark = pytest.mark.browser
 
@@ -27,7 +28,7 @@ def test_the_card_shows_the_question_and_until_when_it_is_asked(chat: Chat) -> N
     chat.show_task(asking())
     facts = chat.card.locator(".facts")
     expect(facts).to_contain_text("Waits for your approval")
-    expect(facts).to_contain_text(f"{QUESTION}in 2 hours")
+    expect(facts).to_contain_text(f"{QUESTION}Ends in 2 hours")
 
 
 @pytest.mark.parametrize(("button", "action"), [("Approve", "approve"), ("Reject", "reject")])
@@ -38,6 +39,26 @@ def test_one_press_answers(chat: Chat, button: str, action: str) -> None:
     ]
     chat.press(button)
     assert chat.calls()[-1] == ("act_on_task", {"task_id": CALL_JOHN, "revision": 3, "action": action})
+
+
+def test_a_chain_is_answered_on_its_card_where_it_asks_one_question(chat: Chat) -> None:
+    asked = {"kind": "approval", "title": QUESTION}
+    for waits, buttons in (
+        ([asked, asked], ["Approve", "Reject", "Move", "Cancel", "Pause"]),
+        ([asked, {**asked, "title": "Another?"}], ["Move", "Cancel", "Pause"]),
+    ):
+        chat.show_task(a_chain(state="waiting", waits=waits, waiting_for=[SENTENCE, SENTENCE]))
+        assert chat.card.get_by_role("group").get_by_role("button").all_inner_texts() == buttons
+    chat.show_task(a_chain(state="waiting", waits=[asked], waiting_for=[SENTENCE]))
+    chat.press("Approve")
+    assert chat.calls()[-1] == ("act_on_task", {"task_id": CHAIN, "revision": 1, "action": "approve"})
+
+
+def test_several_events_of_which_one_is_enough_are_named_so(chat: Chat) -> None:
+    until = stamp(NOW + timedelta(days=2))
+    waits = [{"kind": "event", "event": "paid, waived", "until": until}]
+    chat.show_task(asking(waits=waits, waiting_for=["the event paid or waived"]))
+    expect(chat.card.locator(".facts")).to_contain_text("Waits for the event paid or waivedEnds in 2 days")
 
 
 def test_nothing_is_answered_that_is_not_asked(chat: Chat) -> None:

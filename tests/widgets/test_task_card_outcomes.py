@@ -208,7 +208,9 @@ def test_each_reason_is_said_in_the_language_of_the_reader(chat: Chat) -> None:
 
     german = catalogue.read(build.SOURCES / build.LANGUAGES)["de"]
     said = [str(german[f"wait.{kind}"]).format(pool="gpu", event="paid", time="in 2 Stunden") for kind in WaitKind]
-    expected = [text if "in 2 Stunden" in text else f"{text}in 2 Stunden" for text in said]
+    ends = {"approval": "Endet {}", "event": "Endet {}", "blocked": "Wird {} wieder geprüft"}
+    times = [ends.get(kind, "{}").format("in 2 Stunden") for kind in WaitKind]
+    expected = [text if "in 2 Stunden" in text else text + time for text, time in zip(said, times, strict=True)]
     expect(waits_on(chat).locator("li")).to_have_text(expected)
 
 

@@ -23,7 +23,7 @@ export function actionsView(card) {
 function buttonsFor(card) {
   const { task } = card;
   const [ended, movable] = [hasEnded(task), MOVABLE.has(task.state)];
-  if (isChain(task)) return ended ? [] : [opener(card, "change", "calendar", t("button.change")), cancelButton(card), pauseButton(card)];
+  if (isChain(task)) return ended ? [] : [...(asksOnce(task) ? answerButtons(card) : []), opener(card, "change", "calendar", t("button.change")), cancelButton(card), pauseButton(card)];
   if (isAsked(task)) return [...answerButtons(card), opener(card, "change", "calendar", t("button.change")), opener(card, "more", "dots", t("button.more"))];
   return [
     task.unread?.length ? doneButton(card) : "",
@@ -81,6 +81,11 @@ function runsAgain({ state, action, repeat, last_run: last }) {
 /** Whether the user is asked if it may run. */
 function isAsked({ waits }) {
   return waits?.some(({ kind }) => kind === "approval") ?? false;
+}
+
+/** Whether all steps of a chain that ask, ask the same; else each is answered on its own card. */
+function asksOnce({ waits }) {
+  return new Set(waits?.filter(({ kind }) => kind === "approval").map(({ title }) => title)).size === 1;
 }
 
 function answerButtons(card) {

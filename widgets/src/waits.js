@@ -2,7 +2,7 @@
 
 import { fact, h } from "./dom.js";
 import { relative } from "./format.js";
-import { isNamed, named, parts, t } from "./language.js";
+import { isNamed, listed, named, parts, t } from "./language.js";
 import { withoutIds } from "./words.js";
 
 /** One thing in a line, several in a list. */
@@ -19,10 +19,16 @@ function lineOf({ kind, pool, until, after, task, title, state, event }, sentenc
   if (!isNamed("wait", kind)) return parts("waits.for", { reason: h("bdi", { lang: "en" }, withoutIds(sentence)) });
   const at = Date.parse(until);
   const time = at > env.clock.now() ? relative(at, env.clock.now(), env.reader()) : t("waits.soon");
-  const line = parts(`wait.${kind}`, { pool: h("bdi", {}, pool ?? ""), event: h("bdi", {}, event ?? ""), time });
+  const line = parts(`wait.${kind}`, { pool: h("bdi", {}, pool ?? ""), event: h("bdi", {}, listed((event ?? "").split(", "), "disjunction")), time });
   const first = { approval: title, blocked: after }[kind];
-  const beside = [first, until && !line.includes(time) ? time : "", first === after ? "" : after].filter(Boolean);
+  const beside = [first, until && !line.includes(time) ? waitEnd(kind, time) : "", first === after ? "" : after].filter(Boolean);
   return [...line, ...beside.map(aside)];
+}
+
+/** What the time of a wait means: its end, or the next look. */
+function waitEnd(kind, time) {
+  const key = { approval: "waits.ends", event: "waits.ends", blocked: "waits.again" }[kind];
+  return key ? t(key, { time }) : time;
 }
 
 function aside(text) {

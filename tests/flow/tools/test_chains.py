@@ -353,6 +353,53 @@ def test_a_replay_of_the_failed_step_lets_go_on_what_had_ended_with_it(
     assert set(states(scheduler, view.chain.id).values()) == {State.SUCCEEDED}
 
 
+def test_a_chain_that_asks_one_question_is_answered_as_a_whole_and_its_rejection_is_taken_back(
+    scheduler: Scheduler,
+) -> None:
+    steps: list[StepArguments] = [{"name": "a"}, {"name": "b"}, {"name": "c", "after": ["a", "b"]}]
+    made = scheduler.schedule("Ask", steps=steps, approval={"question": "Go?"})
+    assert made.chain
+    chain_id = made.chain.id
+    approved = scheduler.act(chain_id, "approve")
+    assert approved.chain
+    assert [step.state for step in approved.chain.steps] == [State.SCHEDULED, State.SCHEDULED, State.WAITING]
+    assert (approved.waiting_for, approved.undo) == ((), None)
+    assert scheduler.approve(chain_id).waiting_for == ()
+    with pytest.raises(Refused, match="approved it already"):
+        scheduler.reject(chain_id)
+
+
+def test_a_rejected_chain_asks_again_after_the_undo(scheduler: Scheduler) -> None:
+    steps: list[StepArguments] = [{"name": "a"}, {"name": "b", "after": ["a"]}]
+    made = scheduler.schedule("Ask", steps=steps, approval={"question": "Go?"})
+    assert made.chain
+    rejected = scheduler.reject(made.chain.id, reason="not today")
+    assert rejected.chain
+    assert rejected.undo
+    assert [step.state for step in rejected.chain.steps] == [State.CANCELLED, State.CANCELLED]
+    back = scheduler.act(made.chain.id, "undo", undo=rejected.undo)
+    assert back.chain
+    assert [step.state for step in back.chain.steps] == [State.WAITING, State.WAITING]
+    assert back.waiting_for == ("approval of «Go?» by the user",)
+
+
+def test_a_chain_that_asks_several_questions_or_none_is_not_answered_as_a_whole(scheduler: Scheduler) -> None:
+    several: list[StepArguments] = [
+        {"name": "a", "approval": {"question": "Go a?"}},
+        {"name": "b", "approval": {"question": "Go b?"}},
+    ]
+    made = scheduler.schedule("Ask", steps=several)
+    assert made.chain
+    ids = [step.task_id for step in made.chain.steps]
+    with pytest.raises(Refused, match=rf"more than one question: .* by its id: a \({ids[0]}\), b \({ids[1]}\)\."):
+        scheduler.approve(made.chain.id)
+    scheduler.approve(ids[0])
+    assert scheduler.approve(made.chain.id).waiting_for == ()
+    none = scheduler.schedule("Report", steps=DIAMOND).record.task.id
+    with pytest.raises(Refused, match="waits for no approval"):
+        scheduler.approve(none)
+
+
 def test_why_a_chain_is_not_further_is_explained_by_its_first_open_steps(scheduler: Scheduler) -> None:
     chain_id = scheduler.schedule("Report", steps=DIAMOND).record.task.id
     view, reasons = scheduler.explain(chain_id)
