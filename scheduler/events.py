@@ -27,6 +27,7 @@ class EventKind(StrEnum):
     NEXT_OCCURRENCE = "next_occurrence"
     UNBLOCKED = "unblocked"
     REVIVED = "revived"
+    ASKED = "asked"
     APPROVED = "approved"
     REJECTED = "rejected"
     READY = "ready"
@@ -44,7 +45,7 @@ class EventKind(StrEnum):
 
 UNDOABLE = (
     *(EventKind.RESCHEDULED, EventKind.PAUSED, EventKind.RESUMED, EventKind.SNOOZED, EventKind.SKIPPED),
-    *(EventKind.RUN_NOW, EventKind.NEXT_OCCURRENCE, EventKind.CANCELLED),
+    *(EventKind.RUN_NOW, EventKind.NEXT_OCCURRENCE, EventKind.CANCELLED, EventKind.REJECTED),
 )
 """The kinds of events of changes that can be undone; a wish to cancel what runs cannot be."""
 

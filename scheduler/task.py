@@ -154,7 +154,8 @@ class Task:
     `deadline` is when each run must be finished, as said; `deadline_after` is that as a span from its `scheduled_for`.
     `estimate` is how long a run takes by the caller; `needs` are units by pool; `traceparent` is that of the call.
     `expect` is what a result has to meet, `on_failure` what follows where a run fails or stays unverified. `origin` is
-    the conversation that asked: client, session and thread, as far as the call named them.
+    the conversation that asked: client, session and thread, as far as the call named them. `asks` is asked before
+    each run: the question, the seconds for which it is asked, and the default answer.
     """
 
     id: str
@@ -189,6 +190,7 @@ class Task:
     expect: Mapping[str, Any] = field(default_factory=dict)
     on_failure: Mapping[str, Any] = field(default_factory=dict)
     origin: Mapping[str, str] = field(default_factory=dict)
+    asks: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,10 +276,7 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True)
 class InboxMessage:
-    """An outcome as the user and their agents read it, one for each run that had one; `quiet` ones count as read.
-
-    `held_until` is when quiet hours let the first of its deliveries go, in what the inbox returns.
-    """
+    """An outcome as users and their agents read it; a `quiet` one counts as read, `held_until` is of its deliveries."""
 
     id: str
     tenant: str

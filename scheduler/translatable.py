@@ -54,6 +54,7 @@ class NoteKind(StrEnum):
     UNCHANGED = "unchanged"
     ONCE_MORE = "once_more"
     ONE_OCCURRENCE = "one_occurrence"
+    ONE_SKIPPED = "one_skipped"
     WALL_TIME_KEPT = "wall_time_kept"
     SERIES_GOES_ON = "series_goes_on"
     REPEATED_CALL = "repeated_call"

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any
 
+from duetime.scheduler.approvals.approval import USUAL_QUESTION
 from duetime.scheduler.rules.time import times
 from duetime.scheduler.task import RepeatPolicy
 
@@ -13,6 +14,23 @@ from duetime.scheduler.task import RepeatPolicy
 def policy_part(policy: RepeatPolicy | None) -> dict[str, Any] | None:
     """Return what a policy says beside the defaults, by the names of the argument."""
     return {name: _plain(part) for name, part in policy.parts().items()} if policy else None
+
+
+def approval_part(asks: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Return what is asked before each run, by the names of the argument; `by` is counted from when a run is due."""
+    if asks is None:
+        return None
+    by = times.length(timedelta(seconds=asks["seconds"])) if "seconds" in asks else None
+    said = {"question": asks.get("question"), "by": by, "default": asks.get("default")}
+    return {name: value for name, value in said.items() if value is not None}
+
+
+def approval_in_words(part: Mapping[str, Any], quoted: Callable[[str], str] = str) -> str:
+    """Say what is asked before each run: `Pay?, for 2 hours, else it is skipped`."""
+    question = quoted(part["question"]) if "question" in part else USUAL_QUESTION
+    if "by" not in part:
+        return question
+    return f"{question}, for {part['by']}, else it {'goes' if part['default'] == 'approve' else 'is skipped'}"
 
 
 def _plain(part: Any) -> Any:

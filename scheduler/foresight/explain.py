@@ -15,6 +15,7 @@ from duetime.scheduler.queue.remote import NoAnswer
 from duetime.scheduler.remedies import OVERTAKEN, PAUSED
 from duetime.scheduler.rules.limits.pool import Pool, in_full
 from duetime.scheduler.rules.retry import attempt_in_words
+from duetime.scheduler.rules.series.answered import asks_each_run
 from duetime.scheduler.rules.states import TERMINAL, blocked_by
 from duetime.scheduler.rules.time.times import describe, relative
 from duetime.scheduler.signal.signal import KeptWait
@@ -35,9 +36,8 @@ Named = Callable[[str], str]
 class RunFacts:
     """The facts about a run: the queue's answer (None when it does not know the run), and the pools.
 
-    `silence` is why the queue did not answer, where it did not; `working` whether any worker is up to run something,
-    `known` whether one has a handler for the task's action; `upstreams` are what the task comes after, `approval` is
-    what the user is asked, `awaited` the event that it waits for.
+    `silence` is why the queue did not answer; `working` whether any worker is up, `known` whether one has a handler for
+    the action; `upstreams` are what the task comes after, `approval` is what is asked, `awaited` an event.
     """
 
     queue: Explanation | None = None
@@ -66,7 +66,7 @@ def waits_of(record: TaskRecord, now: datetime, facts: RunFacts | None = None) -
     approval = facts.approval if facts else None
     found = list(_held(record))
     if approval is not None:
-        found.append(asked(approval, record.task.timezone, now))
+        found.append(asked(approval, record.task.timezone, now, goes_on=asks_each_run(record.task)))
     found += _unstarted(record, now, facts) if approval is None or record.run.state is State.WAITING else ()
     if facts and is_due(record, now):
         found += _queued(record, now, facts) if record.run.state is State.READY else [_unqueued(record, now, facts)]
@@ -118,7 +118,8 @@ def _plainly(record: TaskRecord, now: datetime) -> str:
     if run.state is State.RUNNING:
         return f"nothing: it is running, {attempt_in_words(run, record.task.retry)}"
     due = run.wake_at or run.scheduled_for
-    return f"its time: {describe(due, zone)} {zone} ({relative(due, now)})"
+    then = "; then it asks the user" if asks_each_run(record.task) and run.first_ready_at is None else ""
+    return f"its time: {describe(due, zone)} {zone} ({relative(due, now)}){then}"
 
 
 _ENDED = {
@@ -292,8 +293,7 @@ def _requested(short: Shortage) -> str:
 
 
 def _moment(ms: float, record: TaskRecord, now: datetime) -> str:
-    moment = _instant(ms)
-    return f"until {describe(moment, record.task.timezone)} ({relative(moment, now)})"
+    return f"until {describe(_instant(ms), record.task.timezone)} ({relative(_instant(ms), now)})"
 
 
 def _instant(ms: float) -> datetime:

@@ -24,6 +24,7 @@ from duetime.scheduler.intake.idempotency import key_of
 from duetime.scheduler.intake.instants import Timing
 from duetime.scheduler.intake.needs import PoolsByName
 from duetime.scheduler.intake.payload import SecretHosts, check_secrets, no_secrets, without_blanks
+from duetime.scheduler.intake.repeat_policy import check_one_question
 from duetime.scheduler.intake.time_reader import TimeReader
 from duetime.scheduler.intake.validation import (
     ProblemCollector,
@@ -32,7 +33,7 @@ from duetime.scheduler.intake.validation import (
     check_notify,
     check_retry,
 )
-from duetime.scheduler.intake.waits.approval import approval_of
+from duetime.scheduler.intake.waits.approval import approval_of, asked_before_each
 from duetime.scheduler.origin.origin import unread
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.records import IdempotencyKey, NewTask
@@ -117,18 +118,21 @@ class Planner:
         origin = problems.of(origin_of, request)
         for check in (check_key, check_retry, self._check_deliver_to, check_labels, check_notify):
             problems.of(check, request)
+        asks = asked_before_each(approval) if approval else None
+        if timing and asks:
+            problems.of(check_one_question, timing.policy, asks)
         if timing is None or payload is None or demand is None or after is None or problems:
             raise problems.error()
         contract = ContractParts(expect=request.expect or {}, on_failure=on_failure or {}, origin=origin or {})
-        task = self._task(request, payload, timing, {**contract, **demand.parts()}, by=by, now=now, beside=beside)
+        parts = {**contract, **demand.parts(), "asks": asks}
+        task = self._task(request, payload, timing, parts, by=by, now=now, beside=beside)
         run = overtakable(task, dated(task, first_run(task, timing.first), at=demand.instant, p50=demand.p50))
         warnings = (*as_assumed(timing.assumptions), *demand.warnings)
         others = self._other_actions(request.action)
         plan = Plan(task, run, key_of(request, by, now), timing.recurrence, warnings, others)
+        approval = None if timing.recurrence else approval and replace(approval, run_id=plan.run.id)
         if not (after or approval or wait):
             return plan
-        if approval is not None:
-            approval = replace(approval, run_id=plan.run.id)
         return replace(plan, run=_waiting(plan), after=after, approval=approval, wait=wait)
 
     def payload(self, action: str, payload: Mapping[str, Json], tenant: str) -> Mapping[str, Json]:

@@ -37,7 +37,18 @@ def changed_policy(task: Task, asked: Reschedule) -> RepeatPolicy | None:
     """Return the policy of a changed task; one that no longer recurs has none. Raises InvalidArgument."""
     if not task.repeat or "repeat_policy" in asked.remove:
         return None if not asked.repeat_policy else _read(asked.repeat_policy, repeats=False)
-    return task.repeat_policy if asked.repeat_policy is None else _read(asked.repeat_policy, repeats=True)
+    policy = task.repeat_policy if asked.repeat_policy is None else _read(asked.repeat_policy, repeats=True)
+    check_one_question(policy, task.asks)
+    return policy
+
+
+def check_one_question(policy: RepeatPolicy | None, asks: Mapping[str, Any] | None) -> None:
+    """Refuse runs at once of a task that asks before each run: it asks one question at a time."""
+    if asks is not None and policy is not None and policy.overlap is Overlap.ALLOW_ALL:
+        problem = (
+            "a task with approval asks before each run, one question at a time; with overlap allow_all runs overlap"
+        )
+        raise _wrong(problem, accepted="another overlap", example="repeat_policy={'overlap': 'buffer_one'}")
 
 
 def dates_of(task: Task) -> tuple[date, ...]:

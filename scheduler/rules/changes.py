@@ -15,6 +15,7 @@ from duetime.scheduler.events import EventKind
 from duetime.scheduler.ids import new_id
 from duetime.scheduler.records import Change
 from duetime.scheduler.rules.occurrences import dated_like, delay_of, next_run, recurrence_of
+from duetime.scheduler.rules.series.answered import asks_each_run, was_let_go
 from duetime.scheduler.rules.series.catch_up import catches_up, caught_up
 from duetime.scheduler.rules.series.overtake import ends_series
 from duetime.scheduler.rules.states import TERMINAL
@@ -208,7 +209,9 @@ def resume(record: TaskRecord, now: datetime) -> Change:
         return Change(live, run, kind=EventKind.RESUMED)
     run = replace(run, failed_before=0)
     due = run.wake_at or run.scheduled_for
-    if task.repeat is None or due >= now or has_started(run):
+    if asks_each_run(task) and run.state is State.WAITING:
+        return Change(live, run, kind=EventKind.RESUMED)
+    if task.repeat is None or due >= now or has_started(run) or was_let_go(run):
         return Change(live, replace(run, wake_at=max(due, now)), kind=EventKind.RESUMED)
     missed = caught_up(replace(record, task=live, run=run), now) if catches_up(task.repeat_policy) else None
     if catches_up(task.repeat_policy) and missed is None:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Unpack
 
 from duetime.scheduler.foresight.task_view import view_of
+from duetime.scheduler.intake.changes.actions import change_token
 from duetime.scheduler.intake.validation import check_reason
 from duetime.scheduler.principal import LOCAL
 from duetime.scheduler.request import CallArguments
+from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.service.dead_letters import DeadLetterService
 from duetime.scheduler.task import ApprovalAnswer
+from duetime.scheduler.translatable import NoteKind, Translatable
 from duetime.scheduler.views import TaskView
+
+SKIPPED = Translatable.of(NoteKind.ONE_SKIPPED, "this occurrence was skipped; the series goes on")
 
 
 class ApprovalService(DeadLetterService):
@@ -21,7 +27,10 @@ class ApprovalService(DeadLetterService):
         return self._answer(task_id, ApprovalAnswer.APPROVE, reason, call)
 
     def reject(self, task_id: str, *, reason: str | None = None, **call: Unpack[CallArguments]) -> TaskView:
-        """Cancel the run of a task that waits for approval; `undo` asks again. Raises Refused after a yes."""
+        """Cancel the run of a task that waits for approval, or skip it where the task repeats; `undo` asks again.
+
+        Raises Refused after a yes.
+        """
         return self._answer(task_id, ApprovalAnswer.REJECT, reason, call)
 
     def _answer(self, task_id: str, answer: ApprovalAnswer, reason: str | None, call: CallArguments) -> TaskView:
@@ -31,4 +40,6 @@ class ApprovalService(DeadLetterService):
             by.tenant, task_id, answer, reason=reason, revision=call.get("revision"), **by.acting(self._via)
         )
         self._on_change([task_id])
-        return view_of(record, self._store.now(), facts=self._facts(record))
+        view = view_of(record, self._store.now(), facts=self._facts(record))
+        goes_on = answer is ApprovalAnswer.REJECT and record.run.state not in TERMINAL
+        return replace(view, undo=change_token(record.task), warnings=(*view.warnings, SKIPPED)) if goes_on else view

@@ -89,7 +89,8 @@ class Scheduler(SignalService):
             said, others = planned.warnings, planned.other_actions
             return view_of(tried, now, warnings=said, facts=facts, other_actions=others)
         self._quotas.admit(self._store.tasks, by.tenant, [planned], now)
-        run = self._fast_path.forward(planned.run, now) if self._fast_path else planned.run
+        fast = self._fast_path if planned.task.asks is None else None
+        run = fast.forward(planned.run, now) if fast else planned.run
         with self._tracing.scheduling([planned.task]) as span:
             task, told = _traced(planned.task, span), by.acting(self._via)
             after, approval, wait = planned.after, planned.approval, planned.wait

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from duetime.scheduler.rules.limits.pool import Pool
@@ -24,11 +25,8 @@ from duetime.scheduler.store.statements.settle import Conclude
 from duetime.scheduler.task import Json, State
 from sqlalchemy import Connection, Update, bindparam, false, select, update
 
-_MINE = (
-    runs.c.id.in_(bindparam("run_ids", expanding=True)),
-    runs.c.state == State.RUNNING,
-    runs.c.worker == bindparam("of_worker"),
-)
+_THESE = runs.c.id.in_(bindparam("run_ids", expanding=True))
+_MINE = (_THESE, runs.c.state == State.RUNNING, runs.c.worker == bindparam("of_worker"))
 _RENEW = update(runs).where(*_MINE).values(lease_until=bindparam("until"))
 _ANNOUNCE_END = (
     update(attempts)
@@ -66,6 +64,7 @@ class Claims:
     ) -> None:
         self._database = database
         self._ending = dependencies.ending
+        self._tell = dependencies.tell
         self._now = now
         self._forms = forms
         self._seen = seen
@@ -74,9 +73,7 @@ class Claims:
     def next_times(self) -> NextTimes:
         """Return when the next run is due, and when the next deadline timer fires.
 
-        Runs of paused tasks are left out until their task is resumed.
-
-        Calls `seen` with the revision of the pools, which the same query reads.
+        Runs of paused tasks are left out until a resume. Calls `seen` with the revision of the pools, read on the way.
         """
         times = self._database.look(expire.next_times)
         self._seen(times.pools)
@@ -86,15 +83,19 @@ class Claims:
         """Make at most `limit` runs ready, in order of time: those due, and first attempts due within `ahead`.
 
         A run made ready early has its time as `first_ready_at` and must not start before that. Raises `RunnerReplaced`
-        when `epoch` is not the newest.
+        when `epoch` is not the newest. A run that is asked for first waits for the answer instead.
         """
+        asked: list[str] = []
+        how: dict[str, Any] = {"move": self._forms.move_to_ready, "leave_out": partial(missed.without, asked=asked)}
 
         def work(connection: Connection) -> list[ReadyRun]:
+            asked.clear()  # it may run twice
             now = self._now()
-            move, until = self._forms.move_to_ready, now + ahead
-            return start.make_ready(connection, limit, epoch, now, until, move=move, leave_out=missed.without)
+            return start.make_ready(connection, limit, epoch, now, now + ahead, **how)
 
-        return self._database.write(work, durable=False, stored=commit_check.made_ready)
+        ready = self._database.write(work, durable=False, stored=commit_check.made_ready)
+        self._tell(asked)
+        return ready
 
     def note_paused(self, *, limit: int) -> int:
         """Remove at most `limit` overdue runs of paused tasks from the timers until a resume; return how many."""
@@ -187,8 +188,7 @@ class Claims:
     def expire(self, *, limit: int, conclude: Conclude | None = None) -> list[Expired]:
         """End at most `limit` waiting runs whose hard deadline cannot be met any more.
 
-        Any number of processes may call. Runs of paused tasks are left alone. `conclude` may add the message, the
-        deliveries and the next occurrence.
+        Any number of processes may call. Paused tasks are left alone. `conclude` adds message, deliveries and next run.
         """
         return self._ending(lambda connection: expire.expire(connection, limit, conclude, self._now()))
 

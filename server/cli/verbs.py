@@ -107,7 +107,7 @@ VERBS = (
     DeferredVerb(
         "reject",
         f"{_HERE}.waits.approvals:reject",
-        "Cancel a task that waits for approval.",
+        "Cancel a task that waits for approval; of a recurring one, skip the run that asks.",
         examples=('duetime reject t_7k3m --reason "too much"',),
     ),
     DeferredVerb(

@@ -20,6 +20,7 @@ _SETTLED = frozenset(
         EventKind.ENDED,
         EventKind.CANCELLED,
         EventKind.CRASHED,
+        EventKind.ASKED,
         EventKind.APPROVED,
         EventKind.REJECTED,
     }

@@ -42,7 +42,7 @@ class Repeat(PayloadPart):
 
     `until` is the last moment at which it may run, in the same form; `runs_left` are those of `max_runs` to come, the
     one that waits or runs now included. `moved_from` is where the rule puts the next occurrence, if it was moved. The
-    `policy` has what is not as usual.
+    `policy` has what is not as usual, `approval` what is asked before each run.
     """
 
     rule: str
@@ -54,3 +54,4 @@ class Repeat(PayloadPart):
     next: tuple[str, ...] = ()
     notes: tuple[str, ...] | None = None
     policy: dict[str, Any] | None = None
+    approval: dict[str, Any] | None = None

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 
 from duetime.scheduler.rules.time import times
 from duetime.scheduler.task import State
-from duetime.widgets.quote import QuoteLimits, sentences
-from duetime.widgets.repeat_policy import policy_in_words
+from duetime.widgets.quote import QuoteLimits, quoted, sentences
+from duetime.widgets.repeat_policy import approval_in_words, policy_in_words
 from duetime.widgets.schema.task import DRY_RUN_ID, TaskPayload
 from duetime.widgets.schema.time_parts import Repeat
 
@@ -33,7 +33,9 @@ def repeat_in_words(task: TaskPayload, room: QuoteLimits) -> str:
     to_come = repeat.next[1:] if task.state is State.RUNNING else repeat.next  # the first is the run itself
     coming = ", ".join(wall(text).replace(f" {year} ", " ") for text in to_come[:shown])
     policy = f"Policy: {policy_in_words(repeat.policy)}." if repeat.policy else ""
-    return sentences(f"Repeats {repeat.text}{_end(repeat)}.", policy, f"Next: {coming}." if coming else "")
+    asks = approval_in_words(repeat.approval, lambda text: quoted(text, room.said)) if repeat.approval else ""
+    asked = f"Asks the user before each run: {asks}." if asks else ""
+    return sentences(f"Repeats {repeat.text}{_end(repeat)}.", policy, asked, f"Next: {coming}." if coming else "")
 
 
 def exceptions_in_words(task: TaskPayload) -> str:

@@ -19,6 +19,7 @@ _MAX_TITLE_CHARS = 40
 _MAX_QUESTION_CHARS = 80
 _QUOTES = str.maketrans("«»", "\u2039\u203a")
 _ELSE: Final = {ApprovalAnswer.APPROVE: "else it goes", ApprovalAnswer.REJECT: "else it is cancelled"}
+_SKIPPED: Final = "else this run is skipped"
 
 
 def quoted(title: str, most: int = _MAX_TITLE_CHARS) -> str:
@@ -43,12 +44,16 @@ def blocked(run: Run) -> Iterator[WaitReason]:
         yield WaitReason(WaitKind.BLOCKED, f"{BLOCKED}{missing}", until=run.wake_at, after=missing)
 
 
-def asked(approval: Approval, zone: str, now: datetime) -> WaitReason:
-    """Return that a run waits for the user's approval: of what, until when, and what follows without an answer."""
+def asked(approval: Approval, zone: str, now: datetime, *, goes_on: bool = False) -> WaitReason:
+    """Return that a run waits for the user's approval: of what, until when, and what follows without an answer.
+
+    It `goes_on` in a series, of which it alone is left out.
+    """
     of = f" of {quoted(approval.question, _MAX_QUESTION_CHARS)}" if approval.question else ""
     until = ""
     if approval.ends_at:
         then = _ELSE[approval.default] if approval.attempt == 0 else f"else the answer is {approval.default}"
+        then = _SKIPPED if goes_on and approval.default is ApprovalAnswer.REJECT and approval.attempt == 0 else then
         until = f" until {describe(approval.ends_at, zone)} ({relative(approval.ends_at, now)}), {then}"
     said = f"approval{of} by the user{until}"
     return WaitReason(WaitKind.APPROVAL, said, until=approval.ends_at, title=approval.question)

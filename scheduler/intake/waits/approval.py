@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
+from contextlib import suppress
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from duetime.scheduler.approvals.approval import MAX_QUESTION_CHARS, Approval
@@ -11,22 +12,49 @@ from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.intake.instants import resolve_moment
 from duetime.scheduler.request import Request
 from duetime.scheduler.rules.sanitize import check_text
-from duetime.scheduler.task import ApprovalAnswer, ApprovalRequest
+from duetime.scheduler.rules.time.durations import parse_exact
+from duetime.scheduler.rules.time.tokens import Misread, Unknown
+from duetime.scheduler.task import ApprovalAnswer, ApprovalRequest, Json
 
 _ACCEPTED: Final = "true, or an object with question, by (a time or a length of time) and default (approve or reject)"
 _EXAMPLE: Final = "approval={'question': 'Pay 90 EUR?', 'by': '2 hours', 'default': 'reject'}"
 
 
 def approval_of(request: Request, now: datetime, zone: str | None) -> Approval | None:
-    """Return what is asked before the run of a request starts, None for nothing. Raises InvalidArgument."""
-    if request.approval is None or request.approval is False:
+    """Return what is asked before the run of a request starts, None for nothing.
+
+    A task that repeats asks as long before each run as `by` says: a length of time. Raises InvalidArgument.
+    """
+    if not request.approval:
         return None
-    if request.repeat is not None:
-        raise InvalidArgument(
-            "approval", "a task that repeats is not approved once for all its runs", accepted="one of approval, repeat"
-        )
     asked: Any = request.approval
-    return read_approval({} if asked is True else {"question": asked} if isinstance(asked, str) else asked, now, zone)
+    given = {} if asked is True else {"question": asked} if isinstance(asked, str) else asked
+    if request.repeat is not None and isinstance(given, Mapping):
+        _check_length(given.get("by"))
+    return read_approval(given, now, zone)
+
+
+def _check_length(by: Any) -> None:
+    """Refuse an instant as the end of many questions."""
+    if not by or isinstance(by, timedelta):
+        return
+    with suppress(Misread, Unknown):
+        parse_exact(str(by).removeprefix("in "))
+        return
+    raise InvalidArgument(
+        "approval.by",
+        "a task that repeats asks before each of its runs, and not until one time for all",
+        accepted="a length of time, counted from when each run is due",
+        example="approval={'by': '2 hours'}",
+    )
+
+
+def asked_before_each(approval: Approval) -> dict[str, Json]:
+    """Return what a task keeps of its question, so that each of its runs asks anew."""
+    span = approval.ends_at - approval.asked_at if approval.ends_at else None
+    kept: dict[str, Json] = {"default": approval.default.value}
+    kept |= {"question": approval.question} if approval.question else {}
+    return kept | ({"seconds": span.total_seconds()} if span else {})
 
 
 def read_approval(given: ApprovalRequest | Mapping[str, Any], now: datetime, zone: str | None) -> Approval:

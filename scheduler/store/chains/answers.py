@@ -2,30 +2,45 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime
 from typing import Any, NamedTuple
 
 from duetime.scheduler.approvals import approval as rules
 from duetime.scheduler.approvals.approval import KINDS, notice
-from duetime.scheduler.records import Change
+from duetime.scheduler.events import EventKind
+from duetime.scheduler.rules.changes import UNDO_WINDOW
+from duetime.scheduler.rules.series.answered import asks_each_run, rejected
 from duetime.scheduler.rules.time.times import describe
+from duetime.scheduler.store.schema.rows import new_run_values
 from duetime.scheduler.store.schema.tables.approvals import approvals
-from duetime.scheduler.store.schema.tables.tasks import runs
+from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.store.statements import change as changing
 from duetime.scheduler.store.statements import dependants, event_log
 from duetime.scheduler.store.statements.approvals import questions
-from duetime.scheduler.task import ApprovalAnswer, State
+from duetime.scheduler.store.statements.endings import places
+from duetime.scheduler.task import ApprovalAnswer, Notify, Run, State
 from duetime.scheduler.views import TaskRecord
-from sqlalchemy import Connection, bindparam, select, update
+from sqlalchemy import Connection, bindparam, false, insert, select, update
+
+UNANSWERED = "run {} waited for an answer"
+"""Why an occurrence was left out."""
 
 _DUE = (
     select(runs.c.tenant, runs.c.task_id)
-    .join_from(approvals, runs, runs.c.id == approvals.c.run_id)
-    .where(questions.OPEN, approvals.c.ends_at <= bindparam("now"))
+    .select_from(approvals.join(runs, runs.c.id == approvals.c.run_id).join(tasks, tasks.c.id == runs.c.task_id))
+    .where(questions.OPEN, approvals.c.ends_at <= bindparam("now"), tasks.c.paused == false())
     .order_by(approvals.c.ends_at)
     .limit(bindparam("most"))
 )
+_JUST_ANSWERED = (
+    select(approvals.c.run_id)
+    .join_from(approvals, runs, runs.c.id == approvals.c.run_id)
+    .where(runs.c.task_id == bindparam("of_task"), approvals.c.attempt == 0)
+    .where(approvals.c.answer == bindparam("how"), approvals.c.closed_at >= bindparam("since"))
+    .limit(1)
+)
+"""The same click twice: the first one has let the series go on to its next occurrence."""
+
 _GO_ON = (
     update(runs)
     .where(runs.c.id == bindparam("of_run"), runs.c.state == State.SUSPENDED)
@@ -47,9 +62,14 @@ def due(connection: Connection, now: datetime, limit: int) -> list[tuple[str, st
     return [(row.tenant, row.task_id) for row in connection.execute(_DUE, {"now": now, "most": limit})]
 
 
-def is_repeat(connection: Connection, record: TaskRecord, answer: ApprovalAnswer) -> bool:
+def is_repeat(connection: Connection, record: TaskRecord, answer: ApprovalAnswer, now: datetime) -> bool:
     """Whether the answer was given before. Raises `Refused` where nothing is asked, or the answer was another one."""
-    return rules.is_repeat(record.task.id, questions.newest(connection, record.run.id), answer)
+    approval = questions.newest(connection, record.run.id)
+    if approval is None and asks_each_run(record.task):
+        given = {"of_task": record.task.id, "how": answer, "since": now - UNDO_WINDOW}
+        if connection.execute(_JUST_ANSWERED, given).first() is not None:
+            return True
+    return rules.is_repeat(record.task.id, approval, answer)
 
 
 def store_default(connection: Connection, record: TaskRecord, now: datetime) -> bool:
@@ -60,17 +80,18 @@ def store_default(connection: Connection, record: TaskRecord, now: datetime) -> 
     until = describe(approval.ends_at, record.task.timezone)
     by = Answered(approval.default, event_log.ITSELF, f"nobody answered until {until} {record.task.timezone}")
     store(connection, record, by, now)
-    if approval.default is ApprovalAnswer.REJECT and record.run.state is State.WAITING:
+    wanted = record.task.notify is not Notify.NEVER
+    if wanted and approval.default is ApprovalAnswer.REJECT and record.run.state is State.WAITING:
         _tell(connection, record, by, now)
     return True
 
 
 def store(connection: Connection, record: TaskRecord, by: Answered, now: datetime) -> None:
-    """Store an answer with its event: a run that waited goes or is cancelled, one that asked goes on to read it."""
+    """Store an answer with its event: a run that waited goes or is left out, one that asked goes on to read it."""
     run = record.run
     questions.close(connection, [run.id], now, answer=by.answer, by=by.actor, reason=by.reason)
     if by.answer is ApprovalAnswer.REJECT and run.state is State.WAITING:
-        _cancel(connection, record, by, now)
+        _leave_out(connection, record, by, now)
         return
     event_log.append(connection, [_entry(record, by, now)])
     if run.state is State.WAITING:
@@ -81,11 +102,27 @@ def store(connection: Connection, record: TaskRecord, by: Answered, now: datetim
         connection.execute(_GO_ON, {"of_run": run.id, "at": now})
 
 
-def _cancel(connection: Connection, record: TaskRecord, by: Answered, now: datetime) -> None:
-    ended = replace(record.run, state=State.CANCELLED, wake_at=None, ended_at=now, error=_words(by))
-    change, kind = Change(record.task, ended), KINDS[by.answer]
-    told: dict[str, Any] = {"actor": by.actor, "kind": kind, "reason": by.reason, "via": by.via}
+def _leave_out(connection: Connection, record: TaskRecord, by: Answered, now: datetime) -> None:
+    told: dict[str, Any] = {"actor": by.actor, "kind": KINDS[by.answer], "reason": by.reason, "via": by.via}
+    change, overlapped = rejected(record, _words(by), now)
     changing.apply(connection, record, change, now=now, **told)
+    if overlapped:
+        left_out = places.placed(connection, overlapped)
+        connection.execute(insert(runs), [new_run_values(record.task, run) for run in left_out])
+        event_log.append(connection, [_skipped(run, record.run, now) for run in left_out])
+
+
+def _skipped(run: Run, open_run: Run, now: datetime) -> event_log.EventValues:
+    return event_log.entry(
+        run.tenant,
+        run.task_id,
+        run.id,
+        now,
+        kind=EventKind.SKIPPED,
+        actor=event_log.ITSELF,
+        reason=UNANSWERED.format(open_run.id),
+        move=(None, run.state),
+    )
 
 
 def _words(by: Answered) -> str:
@@ -102,4 +139,5 @@ def _entry(record: TaskRecord, by: Answered, now: datetime) -> event_log.EventVa
 def _tell(connection: Connection, record: TaskRecord, by: Answered, now: datetime) -> None:
     """Tell the user that a task did not run because nobody answered."""
     text = f"it did not run: {by.reason}"
-    questions.tell(connection, [notice(record.task, record.run, text, State.CANCELLED, now)])
+    state = State.SKIPPED if asks_each_run(record.task) else State.CANCELLED
+    questions.tell(connection, [notice(record.task, record.run, text, state, now)])

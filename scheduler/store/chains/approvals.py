@@ -53,7 +53,7 @@ class Approvals:
 
         def work(connection: Connection) -> TaskRecord:
             record = read.record(connection, tenant, task_id, locking=True)
-            if not answers.is_repeat(connection, record, answer):
+            if not answers.is_repeat(connection, record, answer, self._now()):
                 changing.check_revision(connection, record, revision)
                 by = answers.Answered(answer, actor, reason, via)
                 answers.store(connection, record, by, self._now())

@@ -36,6 +36,11 @@ class Dependencies:
         """Call `told` from now on, in place of an earlier one; the tasks' runs are due, or will be at their time."""
         self._told = told
 
+    def tell(self, task_ids: Sequence[str]) -> None:
+        """Tell of tasks whose runs wait from now on, as of those that go on."""
+        if task_ids:
+            self._told(task_ids)
+
     def listen_for_urgency(self, rescore: Callable[[Sequence[str]], None]) -> None:
         """Call `rescore` from now on with ready runs for which other tasks wait now than before."""
         self._rescore = rescore

@@ -1,4 +1,4 @@
-"""Leaves out due runs that were missed for too long, or that a later occurrence stands for."""
+"""Leaves out due runs that were missed for too long, that a later one stands for, or that are asked for first."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from duetime.scheduler.events import EventKind
 from duetime.scheduler.rules.series.catch_up import catches_up, caught_up
 from duetime.scheduler.store.statements import change as changing
 from duetime.scheduler.store.statements import event_log, read
+from duetime.scheduler.store.statements.approvals import occurrences
 from duetime.scheduler.task import State
 from sqlalchemy import Connection, Row
 
@@ -19,9 +20,13 @@ ON_TIME = timedelta(seconds=30)
 REASON = "missed: nothing ran at its time"
 
 
-def without(connection: Connection, found: Sequence[Row[Any]], now: datetime) -> list[Row[Any]]:
-    """Return the rows of runs that may run; the others are skipped, and the occurrence that stands for them follows."""
-    return [row for row in found if not _is_missed(row, now) or not _left_out(connection, row, now)]
+def without(connection: Connection, found: Sequence[Row[Any]], now: datetime, *, asked: list[str]) -> list[Row[Any]]:
+    """Return the rows of runs that may run. Missed ones are skipped, and the occurrence that stands for them follows.
+
+    What is asked for first waits now; `asked` gets the tasks.
+    """
+    left = [row for row in found if not _is_missed(row, now) or not _left_out(connection, row, now)]
+    return occurrences.without_unasked(connection, left, now, asked)
 
 
 def _is_missed(row: Row[Any], now: datetime) -> bool:

@@ -16,7 +16,7 @@ from duetime.scheduler.store.schema.rows import EVENT, folded, held, in_json, li
 from duetime.scheduler.store.schema.tables.events import events
 from duetime.scheduler.store.schema.tables.tasks import labels, runs, tasks
 from duetime.scheduler.store.statements import add, event_log, links, read, ready_runs, side_runs
-from duetime.scheduler.store.statements.approvals import questions
+from duetime.scheduler.store.statements.approvals import occurrences, questions
 from duetime.scheduler.store.statements.endings import letters as dead_letters
 from duetime.scheduler.store.statements.endings import places
 from duetime.scheduler.store.statements.event_log import FOLLOWED, TASK_DEADLINE
@@ -97,7 +97,7 @@ def apply(
     entries += [_begun(connection, each, task, told) for each in _beginning_beside(connection, old, change, told)]
     ready_runs.follow_pause(connection, record.task, task)
     event_log.append(connection, entries + side_runs.entries(moves, task, actor=actor, reason=reason, via=via))
-    _follow_approval(connection, task, (old, run, next_run), now)
+    _follow_approval(connection, task, (old, run, next_run), told)
     links.follow_change(connection, old, run, current, now)
     dead_letters.follow_change(connection, record, current, change, now)
     return _as_it_is(connection, record, task, run, current)
@@ -119,19 +119,21 @@ def _runs_of(
     if run.scheduled_for != old.scheduled_for:
         run = _placed(connection, run)
     if next_run:
-        next_run = questions.held_back(connection, old, next_run, now)
+        next_run = questions.held_back(connection, change.task, old, next_run, now)
     if kind not in _TAKEN_BACK:
         return run, next_run
     return run, next_run and links.held_back(connection, old, next_run)
 
 
-def _follow_approval(connection: Connection, task: Task, change: tuple[Run, Run, Run | None], now: datetime) -> None:
+def _follow_approval(connection: Connection, task: Task, change: tuple[Run, Run, Run | None], told: Fields) -> None:
     """Withdraw the question of a run that a change ends, and ask for the one that takes its place."""
-    old, run, next_run = change
+    (old, run, next_run), now = change, told["at"]
     if run.ended_at and not old.ended_at:
         questions.withdraw(connection, [(run.id, old.state)], now)
     if next_run:
         questions.carry_over(connection, [(task, old, next_run)], now)
+    elif told["kind"] is EventKind.UNDONE:
+        occurrences.taken_back(connection, task, old, run, now)
 
 
 def _current(connection: Connection, task: Task, next_run: Run | None, restored: Run | None) -> Run | None:
@@ -149,7 +151,7 @@ def _beginning_beside(connection: Connection, old: Run, change: Change, told: Fi
     """Return the runs that the change stores beside the current one."""
     if told["kind"] is EventKind.CANCEL_UNDONE:
         return side_runs.to_revive(connection, old, told["at"])
-    return [*([change.extra_run] if change.extra_run else []), *change.revived]
+    return [*filter(None, [change.extra_run]), *change.revived]
 
 
 def _begun(connection: Connection, run: Run, task: Task, told: Fields) -> event_log.EventValues:
@@ -165,8 +167,7 @@ def _beside(change: Change) -> bool:
 
 
 def _placed(connection: Connection, run: Run) -> Run:
-    [found] = places.placed(connection, [run])
-    return found
+    return places.placed(connection, [run])[0]
 
 
 def check_legal(old: Run, run: Run, next_run: Run | None, *, beside: bool = False) -> None:

@@ -17,6 +17,7 @@ from duetime.scheduler.chain.judgement import DependencyLink, LinkVerdict, judge
 from duetime.scheduler.chain.valid_output import mismatch
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.rules.occurrences import dated_like
+from duetime.scheduler.rules.series.answered import asks_each_run, let_go
 from duetime.scheduler.rules.settlement import concluded, without_series
 from duetime.scheduler.rules.states import FAILURES, TERMINAL, check_move
 from duetime.scheduler.run_records import Claim, Settlement
@@ -82,13 +83,14 @@ _FREE = Batch(
     .values(
         state=State.SCHEDULED,
         scheduled_for=bindparam("due"),
-        wake_at=bindparam("due"),
-        listed_at=bindparam("due"),
+        wake_at=bindparam("wake"),
+        listed_at=bindparam("wake"),
         deadline=bindparam("by"),
         drop_at=bindparam("drop"),
         generation=bindparam("free"),
     )
 )
+_FREED = ("run_id", "due", "wake", "by", "drop", "free")
 _END = Batch(
     update(runs)
     .where(runs.c.id == bindparam("run_id"), (runs.c.state == State.WAITING).is_(true()))
@@ -198,7 +200,11 @@ def _free(connection: Connection, freeing: Sequence[_Judged], now: datetime, why
     later = {run.id: run for run in places.placed(connection, [run for run in due if not _is_first(run)])}
     moved = [(each, later.get(run.id, run)) for each, run in zip(freeing, due, strict=True)]
     rows = [
-        {"run_id": run.id, "due": run.scheduled_for, "by": run.deadline, "drop": run.drop_at, "free": run.generation}
+        dict(
+            zip(
+                _FREED, (run.id, run.scheduled_for, run.wake_at, run.deadline, run.drop_at, run.generation), strict=True
+            )
+        )
         for _, run in moved
     ]
     exactly(len(rows), _FREE.run(connection, rows))
@@ -212,6 +218,8 @@ def _is_first(run: Run) -> bool:
 
 
 def _due(each: _Judged, now: datetime) -> Run:
+    if asks_each_run(each.task):
+        return let_go(each.task, each.run, now)
     run, at = each.run, now if each.at_once else max(each.run.scheduled_for, now)
     return dated_like(each.task, replace(run, state=State.SCHEDULED, scheduled_for=at, wake_at=at), run)
 

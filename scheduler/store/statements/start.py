@@ -49,7 +49,7 @@ _NOW = bindparam("now", type_=Instant())
 _THESE = runs.c.id.in_(bindparam("run_ids", expanding=True))
 
 _DUE = (
-    select(*READY, runs.c.state, runs.c.attempt, runs.c.wake_at, tasks.c.repeat_policy)
+    select(*READY, runs.c.state, runs.c.attempt, runs.c.wake_at, tasks.c.repeat_policy, tasks.c.asks)
     .select_from(JOINED)
     .where(
         runs.c.wake_at <= bindparam("until", type_=Instant()),

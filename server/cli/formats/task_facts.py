@@ -17,7 +17,7 @@ from duetime.widgets.history import NO_CHANGES, FieldChanges, changes_of
 from duetime.widgets.outcome import TOLD, as_text
 from duetime.widgets.payload import DRY_RUN
 from duetime.widgets.quote import cut
-from duetime.widgets.repeat_policy import policy_in_words
+from duetime.widgets.repeat_policy import approval_in_words, policy_in_words
 from duetime.widgets.schema.task import DRY_RUN_ID, TaskPayload
 from duetime.widgets.text.chain_text import progress_in_words
 from duetime.widgets.text.history_text import changes_in_words, clock_time
@@ -89,6 +89,7 @@ def task_facts(task: TaskPayload) -> None:
             ("when", f"{task.when.text} {task.when.timezone} ({task.when.relative})"),
             ("repeats", ends_in_words(task.repeat) if task.repeat else None),
             ("policy", policy_in_words(task.repeat.policy) if task.repeat else None),
+            ("asks first", approval_in_words(task.repeat.approval) if task.repeat and task.repeat.approval else None),
             ("next", ", ".join(map(wall, task.repeat.next)) if task.repeat else None),
             ("priority", task.priority),
             ("deadline", deadline_in_words(task)),

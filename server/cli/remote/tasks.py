@@ -150,7 +150,7 @@ def approve(server: RemoteServer, params: Params) -> None:
 
 
 def reject(server: RemoteServer, params: Params) -> None:
-    """Cancel a task that waits for approval."""
+    """Cancel a task that waits for approval; of a recurring one, skip the run that asks."""
     _answer(server, params, "reject", "Rejected")
 
 

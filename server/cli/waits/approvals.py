@@ -31,7 +31,7 @@ def reject(
     revision: Revision = None,
     as_json: AsJson = False,
 ) -> None:
-    """Cancel a task that waits for approval."""
+    """Cancel a task that waits for approval; of a recurring one, skip the run that asks."""
     with session(context).scheduler() as scheduler:
         view = scheduler.reject(scheduler.find(task_id), reason=reason, revision=revision)
     show_change("Rejected", view, as_json)

@@ -242,7 +242,7 @@ OF_TASKS = (
     _button("undo", "Undo a change, by the token in its answer; without one, a cancel", "undo"),
     _button("done", "Mark the outcome of a task as read"),
     _button("approve", "Let a task run that waits for approval", "reason"),
-    _button("reject", "Cancel a task that waits for approval", "reason"),
+    _button("reject", "Cancel a task that waits for approval, or skip that run of a recurring one", "reason"),
     _switch("pause", "Pause a task until it is resumed", pause=True),
     _switch("resume", "Let a paused task go on", pause=False),
     _TASK(

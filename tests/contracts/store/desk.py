@@ -56,6 +56,10 @@ class Desk:
         """Recover what an older runner left running."""
         self.store.claims.recover(epoch=epoch, conclude=partial(concluded, now=self.clock()))
 
+    def expire(self) -> None:
+        """Expire what can no longer meet its hard deadline."""
+        self.store.claims.expire(limit=9, conclude=partial(concluded, now=self.clock()))
+
     def run(self, start: int, end: tuple[int, int], outcome: Outcome = Done("imported")) -> None:  # noqa: B008 - as above
         """Start what is due at an hour, and end it at a later time."""
         claims = self.start(start)

@@ -105,7 +105,7 @@ def test_maintenance_decides_when_time_is_over(scheduler: Scheduler, store: Stor
         ({"default": "approve"}, {}, "approval.by: a default needs a time"),
         ({"question": "x" * 201}, {}, "approval.question"),
         ({"whom": "ann"}, {}, "approval: it has no member 'whom'"),
-        (True, {"repeat": "daily"}, "a task that repeats is not approved once for all its runs"),
+        ({"by": "17:00"}, {"repeat": "daily"}, "approval.by: a task that repeats asks before each of its runs"),
     ],
 )
 def test_what_cannot_be_asked_is_refused_with_what_can(

@@ -62,6 +62,7 @@ class TaskRow(Base):
     expect: Mapping[str, Any] = column(server_default="{}")
     on_failure: Mapping[str, Any] = column(server_default="{}")
     origin: Mapping[str, Any] = column(server_default="{}")
+    asks: Mapping[str, Any] | None
     history_from: int | None
     followed: bool = column(server_default=false())
 

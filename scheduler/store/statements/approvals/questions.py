@@ -14,6 +14,7 @@ from duetime.scheduler import remedies
 from duetime.scheduler.approvals.approval import Approval, UserNotice, asked_again, question_of
 from duetime.scheduler.errors import Refused
 from duetime.scheduler.records import Change
+from duetime.scheduler.rules.series.answered import asks_each_run
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.schema.rows import DELIVERY, MESSAGE, columns_of, delivery_values, message_values
 from duetime.scheduler.store.schema.tables.approvals import approvals
@@ -141,6 +142,10 @@ def check_change(connection: Connection, record: TaskRecord, change: Change, run
     resumed = old.state is State.SUSPENDED and run.state is State.SUSPENDED and run.wake_at != old.wake_at
     if (started or resumed) and unanswered(connection, [old.id]):
         raise Refused(f"{task_id} waits for an approval, which it needs first.", remedy=remedies.Inspect(task_id))
+    if change.extra_run and asks_each_run(record.task):
+        raise Refused(
+            f"{task_id} asks before each of its runs, and runs at its times alone.", remedy=remedies.ScheduleAnother()
+        )
     if change.task.payload != record.task.payload and old.ended_at is None and old.started_at is None:
         approval = newest(connection, old.id)
         if approval is not None and approval.answer is ApprovalAnswer.APPROVE:
@@ -151,18 +156,24 @@ def check_change(connection: Connection, record: TaskRecord, change: Change, run
             )
 
 
-def held_back(connection: Connection, old: Run, run: Run, now: datetime) -> Run:
+def held_back(connection: Connection, task: Task, old: Run, run: Run, now: datetime) -> Run:
     """Return the next generation of a run as waiting, if it needs an approval of its own."""
-    approval = _of_task(connection, old)
+    approval = _of_task(connection, old) if _is_again(task, old, run) else None
     if approval is None or not asked_again(approval, old, run, now).is_open:
         return run
-    return replace(run, state=State.WAITING, wake_at=None)
+    opened = old.first_ready_at if asks_each_run(task) else run.first_ready_at
+    return replace(run, state=State.WAITING, wake_at=None, first_ready_at=opened)
 
 
 def carry_over(connection: Connection, pairs: Iterable[tuple[Task, Run, Run]], now: datetime) -> None:
     """Give the next generations of runs, which are stored, the approvals that these had or need again."""
-    found = [(task, old, run, _of_task(connection, old)) for task, old, run in pairs]
+    found = [(task, old, run, _of_task(connection, old)) for task, old, run in pairs if _is_again(task, old, run)]
     ask(connection, [(task, run, asked_again(each, old, run, now)) for task, old, run, each in found if each])
+
+
+def _is_again(task: Task, old: Run, run: Run) -> bool:
+    """Whether a run takes the place of the one before it; another occurrence is asked for when it is due."""
+    return not asks_each_run(task) or (run.number == old.number and run.generation == old.generation + 1)
 
 
 def _of_task(connection: Connection, run: Run) -> Approval | None:

@@ -1,0 +1,54 @@
+"""Occurrences that ask before they run: what becomes of one that was asked for, and how the series goes on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+from typing import NamedTuple
+
+from duetime.scheduler.events import EventKind
+from duetime.scheduler.records import Change
+from duetime.scheduler.rules.occurrences import delay_of
+from duetime.scheduler.rules.series.overlap import Continuation, after_end
+from duetime.scheduler.task import Run, State, Task
+from duetime.scheduler.views import TaskRecord
+
+
+class Rejection(NamedTuple):
+    """The change by which a run does not go, and the runs of occurrences that fell due while it was asked for."""
+
+    change: Change
+    left_out: tuple[Run, ...] = ()
+
+
+def asks_each_run(task: Task) -> bool:
+    """Whether each run of a series is asked for when it is due."""
+    return task.repeat is not None and task.asks is not None
+
+
+def asked(run: Run, at: datetime) -> Run:
+    """Return a due run that waits for an answer; from now on it is open, so that the overlap policy applies."""
+    return replace(run, state=State.WAITING, wake_at=None, first_ready_at=run.first_ready_at or at)
+
+
+def let_go(task: Task, run: Run, now: datetime) -> Run:
+    """Return an occurrence that was approved: it keeps its time, and so its place in the series and its deadline."""
+    return replace(run, state=State.SCHEDULED, wake_at=max(run.scheduled_for + delay_of(task), now))
+
+
+def was_let_go(run: Run) -> bool:
+    """Whether a run goes on at a time after the one at which it was asked for."""
+    return run.first_ready_at is not None and run.wake_at is not None and run.wake_at > run.first_ready_at
+
+
+def rejected(record: TaskRecord, why: str, now: datetime) -> Rejection:
+    """Return what a no does: the occurrence is skipped and its series goes on; without a next one the task ends.
+
+    As any skipped occurrence it uses up no number.
+    """
+    task, run = record.task, record.run
+    series = asks_each_run(task)
+    coming = after_end(task, replace(run, number=run.number - 1), now) if series else Continuation()
+    to = State.SKIPPED if coming.next_run else State.CANCELLED
+    ended = replace(run, state=to, wake_at=None, ended_at=now, overtaken_at=None, error=why)
+    return Rejection(Change(task, ended, next_run=coming.next_run, kind=EventKind.REJECTED), coming.skipped)

@@ -1,0 +1,103 @@
+"""Occurrences that are due and ask first: each waits for an answer of its own from then on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from duetime.scheduler.approvals.approval import Approval, asked_again
+from duetime.scheduler.events import EventKind
+from duetime.scheduler.rules.series.answered import asked, asks_each_run
+from duetime.scheduler.store.database import unreadable
+from duetime.scheduler.store.schema.rows import task_and_run
+from duetime.scheduler.store.schema.tables.approvals import approvals
+from duetime.scheduler.store.schema.tables.tasks import runs
+from duetime.scheduler.store.sql.batch import Batch
+from duetime.scheduler.store.sql.locks import exactly
+from duetime.scheduler.store.statements import event_log
+from duetime.scheduler.store.statements.approvals import questions
+from duetime.scheduler.store.statements.approvals.questions import APPROVAL
+from duetime.scheduler.store.statements.read import TASK_AND_RUN
+from duetime.scheduler.task import ApprovalAnswer, Run, State, Task
+from sqlalchemy import BindParameter, Connection, Row, bindparam, delete, null, select, update
+
+ASKED = "it is asked for before each of its runs"
+"""Why a due run waits."""
+
+_IDS: BindParameter[Sequence[str]] = bindparam("run_ids", expanding=True)
+_FIRST = approvals.c.attempt == 0
+_APPROVED = select(approvals.c.run_id).where(
+    approvals.c.run_id.in_(_IDS), _FIRST, approvals.c.answer == ApprovalAnswer.APPROVE
+)
+_FORGET = delete(approvals).where(approvals.c.run_id.in_(_IDS), _FIRST)
+_WHOLE = TASK_AND_RUN.where(runs.c.id.in_(_IDS))
+_WAIT = Batch(
+    update(runs)
+    .where(runs.c.id == bindparam("run_id"), runs.c.wake_at.is_not(None))
+    .values(state=State.WAITING, wake_at=null(), first_ready_at=bindparam("opened"), listed_at=bindparam("listed"))
+)
+_BEFORE = (
+    select(*APPROVAL)
+    .join_from(approvals, runs, runs.c.id == approvals.c.run_id)
+    .where(runs.c.task_id == bindparam("of_task"), runs.c.scheduled_for == bindparam("of_time"), _FIRST)
+    .order_by(approvals.c.asked_at.desc())
+    .limit(1)
+)
+
+
+def without_unasked(
+    connection: Connection, found: Sequence[Row[Any]], now: datetime, told: list[str]
+) -> list[Row[Any]]:
+    """Return the rows of due runs that may run; the others wait for an answer now, and `told` gets their tasks."""
+    asking = [row.id for row in found if row.asks is not None and row.attempt == 0]
+    if not asking:
+        return list(found)
+    unasked = set(asking).difference(connection.execute(_APPROVED, {"run_ids": asking}).scalars())
+    if unasked:
+        told += _ask(connection, sorted(unasked), now)
+    return [row for row in found if row.id not in unasked]
+
+
+def _ask(connection: Connection, run_ids: Sequence[str], now: datetime) -> list[str]:
+    connection.execute(_FORGET, {"run_ids": list(run_ids)})
+    due = [task_and_run(row) for row in unreadable.rows(connection, _WHOLE, {"run_ids": list(run_ids)})]
+    waiting = [(task, run, asked(run, max(now, run.wake_at or now))) for task, run in due]
+    rows = [{"run_id": run.id, "opened": run.first_ready_at, "listed": run.scheduled_for} for _, _, run in waiting]
+    exactly(len(rows), _WAIT.run(connection, rows))
+    questions.ask(connection, [(task, run, _new(task, run, run.first_ready_at or now)) for task, _, run in waiting])
+    event_log.append(connection, [_told(task, was, run, now) for task, was, run in waiting])
+    return [task.id for task, _ in due]
+
+
+def taken_back(connection: Connection, task: Task, old: Run, run: Run, now: datetime) -> None:
+    """Give an occurrence that comes back, since what left it out was undone, its answer again, or its question."""
+    if not asks_each_run(task) or run.scheduled_for == old.scheduled_for or questions.unanswered(connection, [run.id]):
+        return
+    given = {"of_task": task.id, "of_time": run.scheduled_for}
+    found = unreadable.values(connection, _BEFORE, Approval, APPROVAL, given)
+    if run.state is State.WAITING:
+        new = asked_again(found[0][0], run, run, now) if found else _new(task, run, now)
+        questions.ask(connection, [(task, run, new)])
+    elif found and found[0][0].answer is ApprovalAnswer.APPROVE:
+        questions.ask(connection, [(task, run, asked_again(found[0][0], run, run, now))])
+
+
+def _new(task: Task, run: Run, at: datetime) -> Approval:
+    said = task.asks or {}
+    seconds, default = said.get("seconds"), said.get("default") or ApprovalAnswer.REJECT
+    ends_at = None if seconds is None else at + timedelta(seconds=seconds)
+    return Approval(run.id, 0, said.get("question"), ApprovalAnswer(default), at, ends_at)
+
+
+def _told(task: Task, was: Run, run: Run, now: datetime) -> event_log.EventValues:
+    return event_log.entry(
+        task.tenant,
+        task.id,
+        run.id,
+        now,
+        kind=EventKind.ASKED,
+        actor=event_log.ITSELF,
+        reason=ASKED,
+        move=(was.state, run.state),
+    )

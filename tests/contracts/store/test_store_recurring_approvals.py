@@ -1,0 +1,362 @@
+"""Approvals of recurring tasks, on each database: each occurrence asks when it is due, and has its own answer."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from duetime.scheduler.errors import DuetimeError, Refused
+from duetime.scheduler.events import Event, EventFilter, EventKind
+from duetime.scheduler.handlers import Handlers
+from duetime.scheduler.intake.planner import Planner
+from duetime.scheduler.outcomes import Failed
+from duetime.scheduler.principal import Principal
+from duetime.scheduler.service.scheduler import Scheduler
+from duetime.scheduler.store import Store
+from duetime.scheduler.task import ApprovalAnswer, State
+from duetime.scheduler.views import TaskView
+
+from tests.builders import Clock
+from tests.contracts.store.desk import MORNING, Desk, at
+
+APPROVE, REJECT = ApprovalAnswer
+TENANT = "local"
+BOB = Principal(TENANT, "bob")
+
+
+@pytest.fixture
+def desk(store: Store, clock: Clock) -> Desk:
+    clock.at = MORNING
+    return Desk(Scheduler(store, Planner(Handlers.load(entry_points=False), "UTC")), store, clock)
+
+
+def payroll(desk: Desk, *, by: str | None = None, default: str = "reject", **more: Any) -> str:
+    """Schedule an hourly task that asks before each run; its first one is due at 9."""
+    asks: Any = {"question": "Pay?", "default": default} | ({"by": by} if by else {})
+    return desk.scheduler.schedule("Payroll", repeat="every hour at :00", approval=asks, **more).record.task.id
+
+
+def asked(desk: Desk, hour: int, minute: int = 0) -> bool:
+    """Look for due runs at a time, and return whether something is asked."""
+    assert desk.start(hour, minute) == [], "nothing goes that was not approved"
+    return any(message.state is State.WAITING for message in desk.scheduler.inbox())
+
+
+def answer(desk: Desk, task_id: str, given: ApprovalAnswer, **more: Any) -> TaskView:
+    verb = desk.scheduler.approve if given is APPROVE else desk.scheduler.reject
+    return verb(task_id, by=BOB, **more)
+
+
+def told(desk: Desk, task_id: str, kind: EventKind) -> list[Event]:
+    return list(reversed(desk.scheduler.history(EventFilter(task_id=task_id, kind=kind)).events))
+
+
+def reasons(desk: Desk, task_id: str, kind: EventKind) -> list[str | None]:
+    return [event.reason for event in told(desk, task_id, kind)]
+
+
+def state(desk: Desk, task_id: str) -> State:
+    return desk.scheduler.get(task_id).record.run.state
+
+
+def sound(desk: Desk) -> None:
+    assert desk.store.integrity.examine().findings == ()
+
+
+def test_each_occurrence_asks_when_it_is_due_and_runs_when_it_is_approved(desk: Desk) -> None:
+    task_id = payroll(desk)
+    assert (state(desk, task_id), asked(desk, 8, 59)) == (State.SCHEDULED, False)
+    for hour in (9, 10):
+        assert asked(desk, hour), hour
+        assert state(desk, task_id) is State.WAITING
+        assert desk.store.claims.next_times().wake_at is None, "it holds nothing, and no timer looks at it"
+        desk.clock.at = at(hour, 5)
+        assert answer(desk, task_id, APPROVE, reason="checked").record.run.state is State.SCHEDULED
+        [claim] = desk.start(hour, 5)
+        assert (claim.run.scheduled_for, claim.run.number) == (at(hour), hour - 8), "it keeps its place in the series"
+        desk.end([claim])
+    assert desk.runs(task_id) == {9: State.SUCCEEDED, 10: State.SUCCEEDED, 11: State.SCHEDULED}
+    approved = told(desk, task_id, EventKind.APPROVED)
+    assert [(event.actor, event.reason) for event in approved] == [("bob", "checked")] * 2
+    assert len({event.run_id for event in approved}) == 2, "who decided is in the history of each run"
+    assert [event.to_state for event in told(desk, task_id, EventKind.ASKED)] == [State.WAITING] * 2
+    sound(desk)
+
+
+def test_a_no_skips_the_occurrence_and_the_series_goes_on(desk: Desk) -> None:
+    task_id = payroll(desk)
+    assert asked(desk, 9)
+    view = answer(desk, task_id, REJECT, reason="no money")
+    assert desk.runs(task_id) == {9: State.SKIPPED, 10: State.SCHEDULED}
+    assert view.record.run.scheduled_for == at(10)
+    [rejected] = told(desk, task_id, EventKind.REJECTED)
+    assert (rejected.actor, rejected.reason, rejected.to_state) == ("bob", "no money", State.SKIPPED)
+    assert not asked(desk, 9, 30), "the inbox has no question any more"
+    assert asked(desk, 10)
+    sound(desk)
+
+
+def test_the_same_no_once_more_changes_nothing_and_a_yes_after_it_is_refused(desk: Desk) -> None:
+    task_id = payroll(desk)
+    with pytest.raises(Refused, match="waits for no approval"):
+        answer(desk, task_id, REJECT)
+    assert asked(desk, 9)
+    stands = answer(desk, task_id, REJECT).record
+    assert answer(desk, task_id, REJECT).record == stands
+    with pytest.raises(Refused, match="waits for no approval"):
+        answer(desk, task_id, APPROVE)
+    desk.clock.at = at(9, 30)
+    with pytest.raises(Refused, match="waits for no approval"):
+        answer(desk, task_id, REJECT)
+
+
+def test_a_rejected_occurrence_uses_up_no_number_and_the_last_one_ends_the_task(desk: Desk) -> None:
+    task_id = payroll(desk, max_runs=1, until=at(10, 30))
+    assert asked(desk, 9)
+    answer(desk, task_id, REJECT)
+    assert asked(desk, 10), "none has run yet"
+    answer(desk, task_id, REJECT)
+    assert desk.runs(task_id) == {9: State.SKIPPED, 10: State.CANCELLED}
+    sound(desk)
+
+
+@pytest.mark.parametrize(("default", "follows"), [("approve", State.SCHEDULED), ("reject", State.SKIPPED)])
+def test_the_default_decides_about_each_occurrence_at_its_own_deadline(
+    desk: Desk, default: str, follows: State
+) -> None:
+    task_id = payroll(desk, by="10 min", default=default)
+    for hour in (9, 10):
+        assert asked(desk, hour)
+        desk.clock.at = at(hour, 9)
+        assert desk.store.approvals.expire(limit=9) == []
+        desk.clock.at = at(hour, 10)
+        assert desk.store.approvals.expire(limit=9) == [task_id]
+        assert desk.runs(task_id)[hour] is follows
+        messages = [message.text for message in desk.scheduler.inbox()]
+        if follows is State.SKIPPED:
+            said = f"nobody answered until Mon 23 Nov 2026 {hour:02}:10 UTC"
+            assert messages[0] == f"it did not run: {said}"
+            assert told(desk, task_id, EventKind.REJECTED)[-1].actor == "duetime"
+            desk.scheduler.mark_read(task_id=task_id)
+        else:
+            assert messages == []
+            desk.end(desk.start(hour, 10))
+            desk.scheduler.mark_read(task_id=task_id)
+    sound(desk)
+
+
+def test_a_task_that_tells_nothing_asks_all_the_same_and_tells_no_default(desk: Desk) -> None:
+    task_id = payroll(desk, by="10 min", notify="never")
+    assert asked(desk, 9)
+    desk.clock.at = at(9, 10)
+    assert desk.store.approvals.expire(limit=9) == [task_id]
+    assert desk.scheduler.inbox() == []
+
+
+def test_what_falls_due_while_a_question_is_open_is_skipped_and_says_so(desk: Desk) -> None:
+    task_id = payroll(desk)
+    assert asked(desk, 9)
+    assert asked(desk, 10, 30), "the question of 9 is still the only one"
+    assert len(desk.scheduler.inbox()) == 1
+    desk.clock.at = at(10, 40)
+    run_id = desk.scheduler.get(task_id).record.run.id
+    answer(desk, task_id, REJECT)
+    assert desk.runs(task_id) == {9: State.SKIPPED, 10: State.SKIPPED, 11: State.SCHEDULED}
+    assert reasons(desk, task_id, EventKind.SKIPPED) == [f"run {run_id} waited for an answer"]
+    sound(desk)
+
+
+def test_a_late_yes_runs_it_and_what_fell_due_meanwhile_is_skipped_at_its_end(desk: Desk) -> None:
+    task_id = payroll(desk)
+    assert asked(desk, 9)
+    desk.clock.at = at(10, 40)
+    run_id = answer(desk, task_id, APPROVE).record.run.id
+    desk.end(desk.start(10, 40))
+    assert desk.runs(task_id) == {9: State.SUCCEEDED, 10: State.SKIPPED, 11: State.SCHEDULED}
+    assert reasons(desk, task_id, EventKind.SKIPPED) == [f"run {run_id} was still open"]
+    sound(desk)
+
+
+def test_what_is_buffered_asks_when_the_one_before_it_is_answered(desk: Desk) -> None:
+    task_id = payroll(desk, repeat_policy={"overlap": "buffer_one"})
+    assert asked(desk, 9)
+    desk.clock.at = at(10, 40)
+    answer(desk, task_id, REJECT)
+    assert desk.runs(task_id) == {9: State.SKIPPED, 10: State.SCHEDULED}
+    assert asked(desk, 10, 40)
+    sound(desk)
+
+
+def test_the_next_occurrence_takes_the_place_of_an_open_question_where_the_policy_says_so(desk: Desk) -> None:
+    task_id = payroll(desk, repeat_policy={"overlap": "cancel_other"})
+    assert asked(desk, 9)
+    desk.clock.at = at(10)
+    assert desk.store.series.overtake(limit=9).tasks == [task_id]
+    assert desk.scheduler.inbox() == [], "the old question is withdrawn"
+    assert asked(desk, 10)
+    assert desk.runs(task_id) == {9: State.CANCELLED, 10: State.WAITING}
+    sound(desk)
+
+
+def test_a_series_asks_one_question_at_a_time(desk: Desk) -> None:
+    with pytest.raises(DuetimeError, match="asks before each run"):
+        payroll(desk, repeat_policy={"overlap": "allow_all"})
+    task_id = payroll(desk)
+    with pytest.raises(DuetimeError, match="asks before each run"):
+        desk.scheduler.reschedule(task_id, repeat_policy={"overlap": "allow_all"})
+
+
+def test_a_cancel_closes_the_question_and_its_undo_asks_it_again(desk: Desk) -> None:
+    task_id = payroll(desk, by="10 min")
+    assert asked(desk, 9)
+    desk.clock.at = at(9, 1)
+    desk.scheduler.cancel(task_id)
+    assert (state(desk, task_id), desk.scheduler.inbox()) == (State.CANCELLED, [])
+    desk.scheduler.act(task_id, "undo")
+    assert (state(desk, task_id), len(desk.scheduler.inbox())) == (State.WAITING, 1)
+    [open_one] = desk.store.approvals.open_of(TENANT, [desk.scheduler.get(task_id).record.run.id]).values()
+    assert open_one.ends_at == at(9, 10), "until the same time as before"
+    answer(desk, task_id, APPROVE)
+    desk.end(desk.start(9, 2))
+    assert desk.scheduler.get(task_id).record.run.scheduled_for == at(10)
+    sound(desk)
+
+
+def test_a_yes_stands_when_a_cancel_after_it_is_undone(desk: Desk) -> None:
+    task_id = payroll(desk)
+    assert asked(desk, 9)
+    answer(desk, task_id, APPROVE)
+    desk.scheduler.cancel(task_id)
+    desk.scheduler.act(task_id, "undo")
+    assert len(desk.start(9)) == 1
+
+
+def test_an_undone_no_asks_again_for_the_same_occurrence(desk: Desk) -> None:
+    task_id = payroll(desk, by="10 min")
+    assert asked(desk, 9)
+    undo = answer(desk, task_id, REJECT).undo
+    desk.clock.at = at(9, 0) + timedelta(seconds=20)
+    view = desk.scheduler.act(task_id, "undo", undo=undo)
+    assert (view.record.run.state, view.record.run.scheduled_for) == (State.WAITING, at(9))
+    [open_one] = desk.store.approvals.open_of(TENANT, [view.record.run.id]).values()
+    assert (open_one.question, open_one.ends_at) == ("Pay?", at(9, 10))
+    assert len(desk.scheduler.inbox()) == 1
+    answer(desk, task_id, APPROVE)
+    [claim] = desk.start(9, 1)
+    assert (claim.run.scheduled_for, claim.run.number) == (at(9), 1)
+    sound(desk)
+
+
+def test_a_skip_of_an_open_question_withdraws_it_and_its_undo_asks_again(desk: Desk) -> None:
+    task_id = payroll(desk)
+    assert asked(desk, 9)
+    undo = desk.scheduler.act(task_id, "skip_next").undo
+    assert (desk.scheduler.inbox(), desk.runs(task_id)) == ([], {9: State.SKIPPED, 10: State.SCHEDULED})
+    view = desk.scheduler.act(task_id, "undo", undo=undo)
+    assert (view.record.run.state, len(desk.scheduler.inbox())) == (State.WAITING, 1)
+    sound(desk)
+
+
+def test_a_skip_of_what_was_approved_keeps_its_yes_when_it_is_undone(desk: Desk) -> None:
+    task_id = payroll(desk)
+    assert asked(desk, 9)
+    answer(desk, task_id, APPROVE)
+    undo = desk.scheduler.act(task_id, "skip_next").undo
+    desk.scheduler.act(task_id, "undo", undo=undo)
+    assert [claim.run.scheduled_for for claim in desk.start(9)] == [at(9)]
+
+
+def test_a_pause_holds_the_question_its_deadline_and_what_was_approved(desk: Desk) -> None:
+    task_id = payroll(desk, by="10 min")
+    assert asked(desk, 9)
+    desk.scheduler.reschedule(task_id, pause=True)
+    desk.clock.at = at(9, 30)
+    assert desk.store.approvals.expire(limit=9) == [], "nobody decides during a pause"
+    assert answer(desk, task_id, APPROVE).record.run.state is State.SCHEDULED
+    assert desk.start(9, 31) == []
+    desk.scheduler.reschedule(task_id, pause=False)
+    assert [claim.run.scheduled_for for claim in desk.start(9, 32)] == [at(9)]
+    sound(desk)
+
+
+def test_a_paused_series_asks_nothing_and_a_question_stays_open_over_a_pause(desk: Desk) -> None:
+    task_id = payroll(desk)
+    desk.scheduler.reschedule(task_id, pause=True)
+    assert not asked(desk, 9)
+    desk.scheduler.reschedule(task_id, pause=False)
+    assert asked(desk, 10)
+    desk.scheduler.reschedule(task_id, pause=True)
+    desk.scheduler.reschedule(task_id, pause=False)
+    assert (state(desk, task_id), len(desk.scheduler.inbox())) == (State.WAITING, 1)
+    sound(desk)
+
+
+def test_nothing_runs_around_the_question_of_a_series(desk: Desk) -> None:
+    task_id = payroll(desk)
+    with pytest.raises(Refused, match="asks before each of its runs"):
+        desk.scheduler.act(task_id, "run_now")
+    assert asked(desk, 9)
+    with pytest.raises(Refused, match="asks before each of its runs"):
+        desk.scheduler.act(task_id, "run_now")
+    answer(desk, task_id, APPROVE)
+    desk.end(desk.start(9), Failed("no bank"))
+    with pytest.raises(Refused, match="asks before each of its runs"):
+        desk.scheduler.act(task_id, "snooze", minutes=5)
+
+
+def test_a_moved_occurrence_asks_at_its_new_time_and_a_moved_question_stays_open(desk: Desk) -> None:
+    task_id = payroll(desk)
+    desk.scheduler.reschedule(task_id, when="at 9:20")
+    assert not asked(desk, 9)
+    assert asked(desk, 9, 20)
+    desk.scheduler.reschedule(task_id, when="at 9:40")
+    assert state(desk, task_id) is State.WAITING
+    answer(desk, task_id, APPROVE)
+    assert desk.start(9, 39) == []
+    [claim] = desk.start(9, 40)
+    desk.end([claim])
+    assert desk.scheduler.get(task_id).record.run.scheduled_for == at(10)
+    sound(desk)
+
+
+def test_a_hard_deadline_counts_from_its_time_and_ends_the_question(desk: Desk) -> None:
+    task_id = payroll(desk, deadline="30 min", deadline_type="hard")
+    assert asked(desk, 9)
+    desk.clock.at = at(9, 31)
+    desk.expire()
+    assert desk.runs(task_id) == {9: State.EXPIRED, 10: State.SCHEDULED}
+    assert [message.state for message in desk.scheduler.inbox()] == [State.EXPIRED]
+    sound(desk)
+
+
+def test_a_one_shot_with_approval_that_recurs_from_now_on_asks_before_each_run(desk: Desk) -> None:
+    asks: Any = {"question": "Pay?"}
+    task_id = desk.scheduler.schedule("Payroll", when="at 9:00", approval=asks).record.task.id
+    answer(desk, task_id, APPROVE)
+    desk.scheduler.reschedule(task_id, repeat="every hour at :00")
+    desk.end(desk.start(9))
+    assert asked(desk, 10)
+    assert state(desk, task_id) is State.WAITING
+
+
+def test_two_processes_that_look_at_once_ask_once(desk: Desk) -> None:
+    payroll(desk)
+    desk.clock.at = at(9)
+    for _ in range(2):
+        assert desk.store.claims.make_ready(limit=9) == []
+    assert len(desk.scheduler.inbox()) == 1
+
+
+def test_who_watches_a_task_is_told_when_it_asks(desk: Desk) -> None:
+    heard: list[str] = []
+    desk.store.dependencies.listen(heard.extend)
+    task_id = payroll(desk)
+    assert asked(desk, 9)
+    assert heard == [task_id]
+
+
+@pytest.mark.parametrize("by", ["17:00", "2026-12-24", "tomorrow"])
+def test_an_instant_is_no_end_for_many_questions(desk: Desk, by: str) -> None:
+    with pytest.raises(DuetimeError, match=r"approval\.by: a task that repeats asks before each"):
+        payroll(desk, by=by)
