@@ -161,13 +161,13 @@ class TaskNotFound(DuetimeError):
 
     code = "not_found"
 
-    def __init__(self, task_id: str, closest: Sequence[tuple[str, str]] = ()) -> None:
+    def __init__(self, task_id: str, closest: Sequence[tuple[str, str]] = (), *, argument: str = "task_id") -> None:
         self.task_id = task_id
         self.closest = tuple(closest)
         nearest = ", ".join(f"{found} ({in_bytes(title, _MAX_TITLE_BYTES)!r})" for found, title in self.closest)
         hint = f" Closest of your tasks: {nearest}." if nearest else ""
         remedy = None if nearest else ListAll()
-        super().__init__(f"no task {task_id[:40]!r}.{hint}", argument="task_id", remedy=remedy)
+        super().__init__(f"no task {task_id[:40]!r}.{hint}", argument=argument, remedy=remedy)
 
 
 class UnreadableTask(DuetimeError):

@@ -111,6 +111,14 @@ class SplitCall:
     plain: ClassVar[str] = "Pause or skip in a call of its own, after the new time."
 
 
+@dataclass(frozen=True, slots=True)
+class UndoMany:
+    """Take back a change of many tasks as a whole."""
+
+    token: str
+    plain: ClassVar[str] = "Undo it as a change of many tasks."
+
+
 Remedy = (
     Resume
     | Cancel
@@ -125,6 +133,7 @@ Remedy = (
     | GiveRule
     | RaiseMaxRuns
     | SplitCall
+    | UndoMany
 )
 """All remedies that there are; a test sees to it that each front end has a sentence for each."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from difflib import get_close_matches
@@ -51,25 +51,44 @@ def steps_in_order(given: Any, most: int = MAX_STEPS) -> list[StepRequest]:
             accepted=f"at most {most}; another call can come after the last one",
             example="after=['t_7k3m9qx2w4hb']",
         )
-    steps = [_step(each, number) for number, each in enumerate(given, start=1)]
-    _check_names(steps)
+    steps, problems = list[StepRequest](), list[InvalidArgument]()
+    for number, each in enumerate(given, start=1):
+        found = list(_problems_of(each, f"steps[{number}]"))
+        problems += found
+        steps += [] if found else [_step(each)]
+    _refuse(problems or _problems_of_names(steps))
     return _ordered(steps)
 
 
-def _step(given: Any, number: int) -> StepRequest:
-    place = f"steps[{number}]"
+def _refuse(problems: Sequence[InvalidArgument]) -> None:
+    if problems:
+        raise problems[0] if len(problems) == 1 else InvalidArguments(problems)
+
+
+def _given(step: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the members of a step without those that a strict client leaves empty."""
+    return {name: value for name, value in step.items() if value is not None and value not in ("", {}, [])}
+
+
+def _problems_of(given: Any, place: str) -> Iterator[InvalidArgument]:
+    """Yield what is wrong with the form of a step."""
     if not isinstance(given, Mapping):
-        raise InvalidArgument(place, "it is not an object", accepted="an object with a name", example=_EXAMPLE)
-    known = {name: value for name, value in given.items() if value is not None and value not in ("", {}, [])}
-    problems = [_wrong(place, name, value) for name, value in known.items()]
-    if found := [problem for problem in problems if problem]:
-        raise found[0] if len(found) == 1 else InvalidArguments(found)
+        yield InvalidArgument(place, "it is not an object", accepted="an object with a name", example=_EXAMPLE)
+        return
+    known = _given(given)
+    yield from filter(None, (_wrong(place, name, value) for name, value in known.items()))
     name = known.get("name")
-    if name is None or not _NAME.fullmatch(name):
-        problem = "it is missing" if name is None else f"{name[:MAX_STEP_NAME_CHARS]!r} cannot name a step"
-        raise InvalidArgument(f"{place}.name", problem, accepted=_NAMES, example="fetch")
+    if name is None:
+        yield InvalidArgument(f"{place}.name", "it is missing", accepted=_NAMES, example="fetch")
+    elif _is_text(name) and not _NAME.fullmatch(name):
+        problem = f"{name[:MAX_STEP_NAME_CHARS]!r} cannot name a step"
+        yield InvalidArgument(f"{place}.name", problem, accepted=_NAMES, example="fetch")
+
+
+def _step(given: Mapping[str, Any]) -> StepRequest:
+    known = _given(given)
     rest = {key: value for key, value in known.items() if key not in ("name", "after")}
-    return StepRequest(name, tuple(dict.fromkeys(known.get("after", ()))), rest)
+    return StepRequest(known["name"], tuple(dict.fromkeys(known.get("after", ()))), rest)
 
 
 def _wrong(place: str, name: Any, value: Any) -> InvalidArgument | None:
@@ -135,7 +154,7 @@ STEP_PARTS: Final[Mapping[str, tuple[str, Callable[[Any], bool]]]] = {
 """The parts of a step, each with what is accepted; `StepArguments` has their types."""
 
 
-def _check_names(steps: Sequence[StepRequest]) -> None:
+def _problems_of_names(steps: Sequence[StepRequest]) -> list[InvalidArgument]:
     names = [step.name for step in steps]
     problems = [
         InvalidArgument("steps", f"two steps are named {name}", accepted="a name of its own for each step")
@@ -146,8 +165,7 @@ def _check_names(steps: Sequence[StepRequest]) -> None:
         problems += [
             _unknown(step, name, names) for name in step.after if name not in names and not name.startswith("t_")
         ]
-    if problems:
-        raise problems[0] if len(problems) == 1 else InvalidArguments(problems)
+    return problems
 
 
 def _unknown(step: StepRequest, name: str, names: Sequence[str]) -> InvalidArgument:

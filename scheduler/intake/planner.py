@@ -112,7 +112,7 @@ class Planner:
         demand = problems.of(self.demands.read, request, self._situation(request, timing, by, now))
         after = problems.of(dependencies_of, request, by.tenant, self.upstreams)
         approval = problems.of(approval_of, request, now, self.times.zone_of(request)) if request.approval else None
-        problems.of(check_expected, request, self.handlers)
+        problems.of(check_expected, request, self.handlers, request.action)
         on_failure = problems.of(self._following, request, by, now) if request.on_failure else {}
         wait = problems.of(signal_wait_of, request, timing.first if timing else now, now)
         origin = problems.of(origin_of, request)

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -29,6 +30,9 @@ ALREADY_CANCELLED = Translatable.of(NoteKind.ALREADY_CANCELLED, "it was already 
 UNDO_GRACE = timedelta(seconds=5)
 """Seconds that a click at the end of the undo window may arrive late."""
 
+
+_OF_MANY = re.compile(r"u_b[0-9a-z]{8,24}")
+"""The token of a change of many tasks."""
 
 _INCOMPLETE = frozenset({State.FAILED, State.EXPIRED, State.CANCELLED})
 """States after which the next generation does again what was not completed, under the same idempotency key."""
@@ -58,6 +62,9 @@ def undo_token(run: Run, now: datetime, window: timedelta = UNDO_WINDOW) -> str 
 def undo_cancel(record: TaskRecord, now: datetime, token: str | None, window: timedelta = UNDO_WINDOW) -> Change:
     """Restore a cancelled task as the next generation of its run, at its old time, or at once if that has passed."""
     run = record.run
+    if token is not None and _OF_MANY.fullmatch(token):
+        said = f"{token} takes back a change of many tasks, not that of {record.task.id} alone."
+        raise Refused(said, argument="undo", remedy=remedies.UndoMany(token))
     if run.state is not State.CANCELLED:
         missing = f"{record.task.id} is not cancelled; other changes are undone with their token."
         raise Refused(missing, argument="undo", remedy=remedies.Inspect(record.task.id))

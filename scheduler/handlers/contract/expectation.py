@@ -28,23 +28,25 @@ EXAMPLE: Final = '{"field": "order_id"}'
 MAX_REASON_CHARS: Final = 300
 
 
-def check_expect(expect: Mapping[str, Any], options: WebhookOptions) -> None:
-    """Raise `InvalidArgument` unless every member can be checked."""
-    unknown = next((name for name in expect if name not in MEMBERS), None)
-    if unknown is not None:
+def check_expect(name: str, value: Any, options: WebhookOptions, *, of_result: bool = True) -> None:
+    """Raise `InvalidArgument` unless a member can be checked; without a result only an address can."""
+    if name in (FIELD, SCHEMA) and not of_result:
+        accepted, example = "an action that returns a result; `url` alone", '{"url": "https://example.com/health"}'
+        raise InvalidArgument(f"expect.{name}", "a reminder has no result", accepted=accepted, example=example)
+    if name not in MEMBERS:
         accepted = f"an object of {', '.join(MEMBERS)}"
-        raise InvalidArgument("expect", f"has no member {str(unknown)[:40]!r}", accepted=accepted, example=EXAMPLE)
-    for name in (FIELD, URL):
-        if name in expect and not isinstance(expect[name], str):
-            raise InvalidArgument(f"expect.{name}", "is not a text", example=EXAMPLE)
-    if FIELD in expect:
-        parsed("expect.field", expect[FIELD])
-    if SCHEMA in expect:
-        check_schema("expect.schema", expect[SCHEMA])
-    if URL in expect:
-        check_url("expect.url", expect[URL], options)
-        if url_names_secret(expect[URL]):
-            raise InvalidArgument("expect.url", "names a secret, and secrets are not read here")
+        raise InvalidArgument("expect", f"has no member {str(name)[:40]!r}", accepted=accepted, example=EXAMPLE)
+    place = f"expect.{name}"
+    if name in (FIELD, URL) and not isinstance(value, str):
+        raise InvalidArgument(place, "is not a text", example=EXAMPLE)
+    if name == FIELD:
+        parsed(place, value)
+    elif name == SCHEMA:
+        check_schema(place, value)
+    else:
+        check_url(place, value, options)
+        if url_names_secret(value):
+            raise InvalidArgument(place, "names a secret, and secrets are not read here")
 
 
 class Expectations:

@@ -29,7 +29,7 @@ def promised(task: Task, asked: Reschedule, planner: Planner, now: datetime) -> 
     if asked.expect is None and asked.on_failure is None:
         return task
     problems, reader = ProblemCollector(), planner.follow_ups(Principal(task.tenant, task.owner), now, task.origin)
-    problems.of(check_expected, asked, planner.handlers)
+    problems.of(check_expected, asked, planner.handlers, task.action)
     on_failure = None if asked.on_failure is None else problems.of(reader.read, asked.on_failure)
     if problems:
         raise problems.error()

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import Any, Final, TypedDict
 
 from duetime.scheduler.delivery import Channels
-from duetime.scheduler.errors import InvalidArgument, InvalidArguments
+from duetime.scheduler.errors import InvalidArgument, InvalidArguments, listed
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.handlers.contract.expectation import EXAMPLE, check_expect
 from duetime.scheduler.intake.deadlines import tier_of
+from duetime.scheduler.intake.validation import ProblemCollector
 from duetime.scheduler.origin.origin import NO_ORIGIN, read_origin
-from duetime.scheduler.request import Request, Reschedule
+from duetime.scheduler.request import REMINDER_ACTION, Request, Reschedule
 from duetime.scheduler.rules.failures.follow_up import MEMBERS, NOTIFY, RUN, TIER
 from duetime.scheduler.rules.sanitize import check_json, kind_of
 from duetime.scheduler.task import Json, RetryPolicy, Task
@@ -30,17 +31,23 @@ MAX_CONTRACT_BYTES: Final = 16 * 1024
 _EXAMPLE: Final = '{"notify": "team"}'
 _RUN_EXAMPLE: Final = '{"run": {"action": "reminder", "payload": {"message": "The import failed"}}}'
 _RUN_PARTS: Final = ("action", "payload", "title", "needs")
+_MAX_NAMES_BYTES: Final = 200
 _USUAL: Final = RetryPolicy()
 
 TaskOf = Callable[[Request], Task]
 """Plans a request of the caller's, and returns its task; raises InvalidArgument(s)."""
 
 
-def check_expected(request: Request | Reschedule, handlers: Handlers) -> None:
-    """Refuse an expectation that cannot be checked."""
-    if request.expect:
-        _check_object("expect", request.expect, EXAMPLE)
-        check_expect(request.expect, handlers.webhooks)
+def check_expected(request: Request | Reschedule, handlers: Handlers, action: str) -> None:
+    """Refuse an expectation that cannot be checked of the results of an action."""
+    if not request.expect:
+        return
+    _check_object("expect", request.expect, EXAMPLE)
+    problems = ProblemCollector()
+    for name, value in request.expect.items():
+        problems.of(check_expect, name, value, handlers.webhooks, of_result=action != REMINDER_ACTION)
+    if problems:
+        raise problems.error()
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +62,14 @@ class FollowUpReader:
         """Return `on_failure` as a task has it; raises InvalidArgument(s) for what cannot follow."""
         asked = asked or {}
         _check_object("on_failure", asked, _EXAMPLE)
-        _check_members("on_failure", asked, MEMBERS, _EXAMPLE)
+        problems = ProblemCollector()
+        problems.of(_check_members, "on_failure", asked, MEMBERS, _EXAMPLE)
         readers: Mapping[str, Callable[[Any], Json]] = {NOTIFY: self._channel, RUN: self._run, TIER: _tier}
-        return {name: readers[name](value) for name, value in asked.items()}
+        known = {name: value for name, value in asked.items() if name in readers}
+        read = {name: problems.of(readers[name], value) for name, value in known.items()}
+        if problems:
+            raise problems.error()
+        return read
 
     def _channel(self, name: Json) -> str:
         if not isinstance(name, str):
@@ -74,19 +86,25 @@ class FollowUpReader:
         """Return the action that is to run, with the payload, the needs and the retry policy of its task."""
         _check_object("on_failure.run", asked, _RUN_EXAMPLE)
         assert isinstance(asked, Mapping)
-        _check_members("on_failure.run", asked, _RUN_PARTS, _RUN_EXAMPLE)
-        if not isinstance(asked.get("action"), str):
-            raise InvalidArgument("on_failure.run.action", "is missing", accepted="an action", example=_RUN_EXAMPLE)
-        given: dict[str, Any] = {"title": "On failure", **asked}
-        try:
-            task = self.task_of(Request(**given))
-        except InvalidArgument as problem:
-            raise _placed(problem) from None
-        except InvalidArguments as several:
-            raise InvalidArguments([_placed(problem) for problem in several.problems]) from None
+        problems = ProblemCollector()
+        problems.of(_check_members, "on_failure.run", asked, _RUN_PARTS, _RUN_EXAMPLE)
+        task = problems.of(_made, self.task_of, {name: value for name, value in asked.items() if name in _RUN_PARTS})
+        if task is None or problems:
+            raise problems.error()
         title = {"title": task.title} if "title" in asked else {}
         payload = {name: value for name, value in task.payload.items() if value is not None}
         return {"action": task.action, "payload": payload, **title, **_terms(task)}
+
+
+def _made(task_of: TaskOf, given: Mapping[str, Any]) -> Task:
+    if not isinstance(given.get("action"), str):
+        raise InvalidArgument("on_failure.run.action", "is missing", accepted="an action", example=_RUN_EXAMPLE)
+    try:
+        return task_of(Request(**{"title": "On failure", **given}))
+    except InvalidArgument as problem:
+        raise _placed(problem) from None
+    except InvalidArguments as several:
+        raise InvalidArguments([_placed(problem) for problem in several.problems]) from None
 
 
 def _terms(task: Task) -> dict[str, Json]:
@@ -118,9 +136,9 @@ def _tier(word: Json) -> str:
 
 
 def _check_members(argument: str, given: Mapping[str, Json], accepted: tuple[str, ...], example: str) -> None:
-    unknown = next((name for name in given if name not in accepted), None)
-    if unknown is not None:
-        problem = f"has no member {str(unknown)[:40]!r}"
+    unknown = [repr(str(name)[:40]) for name in given if name not in accepted]
+    if unknown:
+        problem = f"has no member {listed(unknown, ' and ', _MAX_NAMES_BYTES)}"
         raise InvalidArgument(argument, problem, accepted=f"an object of {', '.join(accepted)}", example=example)
 
 

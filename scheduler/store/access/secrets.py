@@ -88,8 +88,7 @@ class Secrets:
         """
         found = self._find(tenant, name)
         if found is None:
-            known = ", ".join(self.hosts(tenant)) or "none"
-            raise SecretUnavailable(name, f"this tenant has no secret of that name ({known})")
+            raise SecretUnavailable(name, _unknown(name, tuple(self.hosts(tenant))))
         if host is not None and found.hosts and host.lower() not in found.hosts:
             raise SecretUnavailable(name, f"it may be sent to {', '.join(found.hosts)} only, not to {host[:100]}")
         value = self._cipher.decrypted(tenant, name, found.token)
@@ -159,3 +158,11 @@ def _check_value(value: str) -> None:
         raise InvalidArgument(
             "value", f"is shorter than {MIN_VALUE_CHARS} characters, so it could not be masked", accepted=accepted
         )
+
+
+def _unknown(name: str, known: tuple[str, ...]) -> str:
+    """Say that there is no such secret, and which there are or how one is stored."""
+    if known:
+        return f"this tenant has no secret of that name ({', '.join(known)})"
+    stored = f"`duetime secrets set {name}`" if is_name(name) else "`duetime secrets set NAME`"
+    return f"this tenant has none; an administrator stores it with {stored}"

@@ -53,7 +53,8 @@ class Batches:
             found = {record.task.id: record for record in _records(connection, tenant, task_ids)}
             for task_id in task_ids:
                 if task_id not in found:
-                    raise TaskNotFound(task_id, read.closest(connection, tenant, task_id) if is_id(task_id) else [])
+                    near = read.closest(connection, tenant, task_id) if is_id(task_id) else []
+                    raise TaskNotFound(task_id, near, argument="task_ids")
             return [found[task_id] for task_id in task_ids]
 
         return self._database.read(work)

@@ -27,6 +27,7 @@ COMMAND_SENTENCES: Sentences = {
     remedies.RaiseMaxRuns: "Give --max-runs {least} or more in the same command, or schedule a new task with "
     "`duetime schedule`.",
     remedies.SplitCall: "Give --pause, --resume or --skip-next in a command of its own, after the new time.",
+    remedies.UndoMany: "`duetime bulk undo {token}` takes all of it back.",
 }
 _NAMES = {item.name for kind in (Request, Reschedule) for item in fields(kind)} | {
     "after",
@@ -62,6 +63,9 @@ _OPTIONS = {
     "event_id": "--id",
     "title": "TITLE",
     "task_id": "ID",
+    "task_ids": "ID",
+    "change": "CHANGE",
+    "undo": "undo",
     "changes": "OPTIONS",
 }
 
@@ -80,7 +84,9 @@ class CommandWords:
             given = {keyword.arg: ast.literal_eval(keyword.value) for keyword in keywords}
         except (ValueError, SyntaxError):
             return passed
-        return " ".join(_typed(_OPTIONS[name], value) for name, value in given.items() if name in _OPTIONS) or passed
+        verb = ["duetime bulk"] if "change" in given else []  # of no other verb the whole command is an example
+        typed = [_typed(_OPTIONS[name], value) for name, value in given.items() if name in _OPTIONS]
+        return " ".join([*verb, *typed]) or passed
 
     def remedy(self, remedy: Remedy) -> str:
         return COMMAND_SENTENCES[type(remedy)].format(**asdict(remedy))
@@ -94,7 +100,7 @@ def _typed(option: str, value: object) -> str:
     if isinstance(value, dict) and option in {_OPTIONS["needs"], _OPTIONS["retry"]}:
         return " ".join(f"{option} {shlex.quote(f'{name}={units}')}" for name, units in value.items())
     text = json.dumps(value, ensure_ascii=False) if isinstance(value, dict) else str(value)
-    by_position = option in {_OPTIONS["title"], _OPTIONS["task_id"]}
+    by_position = option in {_OPTIONS[name] for name in ("title", "task_id", "change", "undo")}
     return shlex.quote(text) if by_position else f"{option} {shlex.quote(text)}"
 
 

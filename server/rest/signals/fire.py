@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Callable
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
-from duetime.scheduler.errors import DuetimeError, IllegalMove
+from duetime.scheduler.errors import DuetimeError, IllegalMove, Refused, UnreadableTask
 from duetime.scheduler.signal.fire_address import Fired, NoSuchAddress
 from duetime.server.auth.call_limits import CallLimits, TooManyCalls
 from duetime.server.rest.openapi import problems, unserved
@@ -39,6 +40,7 @@ MAX_CALLS_OF_CLIENT = 300
 """Calls that come from one network address in a minute, whatever they call."""
 
 KEY_HEADERS: Final = (KEY_HEADER, "Webhook-Id")
+_TASK_ID: Final = re.compile(r"\bt_[0-9a-z]{12}\b")
 _UNKNOWN: Final = str(NoSuchAddress())
 
 
@@ -77,7 +79,7 @@ class _Fire:
         except IllegalMove as error:
             return defect(NAME, error)
         except DuetimeError as error:
-            return problem(error)
+            return _refusal(error)
         except ClientDisconnect:
             raise
         except Exception as error:  # noqa: BLE001 - a defect must cost one request, not the server
@@ -117,6 +119,15 @@ def _read(body: bytes) -> Any:
         return json.loads(body)
     except (ValueError, RecursionError):
         raise Malformed("The body is no JSON. Accepted: an object, or no body.") from None
+
+
+def _refusal(error: DuetimeError) -> Response:
+    """Say what is wrong, or why a task does not start, to a sender that may call this address and nothing else."""
+    if not isinstance(error, Refused | UnreadableTask):
+        return problem(error)
+    said = _TASK_ID.sub("the task", error.message)
+    told = f"{said[0].upper()}{said[1:]} Nothing was done; repeat the call later."
+    return not_served(HTTPStatus.CONFLICT, told, code=error.code)
 
 
 def _id_of(data: Any) -> str | None:

@@ -60,6 +60,10 @@ def test_a_value_that_is_set_again_replaces_the_first(kept: Secrets) -> None:
 def test_no_tenant_reads_a_secret_of_another(kept: Secrets) -> None:
     kept.set("acme", "crm", CANARY, by="ann")
     kept.set("globex", "mail", CANARY, by="bob")
+    with pytest.raises(SecretUnavailable) as none_stored:
+        kept.value("nobody", "crm")
+    stored_with = "an administrator stores it with `duetime secrets set crm`"
+    assert str(none_stored.value) == f"secret 'crm': this tenant has none; {stored_with}"
     with pytest.raises(SecretUnavailable, match=r"^secret 'crm': this tenant has no secret of that name \(mail\)$"):
         kept.value("globex", "crm")
     assert kept.hosts("globex") == {"mail": ()}

@@ -347,6 +347,22 @@ def test_a_cancel_says_how_to_undo_it(cli: Run) -> None:
     assert (late.code, late.err.startswith("duetime: undo: ")) == (4, True)
 
 
+def test_the_undo_of_a_change_of_many_tasks_is_named_by_its_command(cli: Run) -> None:
+    task_id = scheduled(cli, "Call John", "--when", "in 2 hours")["id"]
+    token = re.findall(r"duetime bulk undo (u_b\w+)", cli("bulk", "cancel", task_id).err)[0]
+    refused = cli("undo", task_id, token)
+    assert (refused.code, refused.err) == (
+        4,
+        (
+            f"duetime: undo: {token} takes back a change of many tasks, not that of {task_id} alone. "
+            f"`duetime bulk undo {token}` takes all of it back.\n"
+        ),
+    )
+    assert "Example: duetime bulk undo u_b1\n" in cli("bulk", "undo").err
+    assert cli("bulk", "undo", token).code == 0
+    assert cli("bulk", "pause", "t_000000000000").err.startswith("duetime: ID: no task")
+
+
 def test_a_reschedule_that_changes_nothing_says_so(cli: Run) -> None:
     task = scheduled(cli, "Call John", "--when", "in 2 hours")
     same = cli("reschedule", task["id"], "--title", "Call John")

@@ -131,6 +131,15 @@ async def test_ids_of_the_world_are_one_id_whatever_they_hold(site: Site) -> Non
     assert alone == [False, False], "without an id each call is one of its own"
 
 
+async def test_a_sender_is_told_why_nothing_started_in_words_that_name_no_call_and_no_task(site: Site) -> None:
+    task_id, path = await address(site, repeat="every hour")
+    assert (await sent(site, "POST", f"/tasks/{task_id}/pause", body={})).status_code == 200
+    answer = await sent(site, "POST", path)
+    assert answer.status_code == 409
+    assert answer.json()["detail"] == "The task is paused. Nothing was done; repeat the call later."
+    assert answer.json()["code"] == "refused"
+
+
 async def test_an_address_is_shown_once_and_ends_when_it_is_renewed_or_revoked(site: Site) -> None:
     task_id, path = await address(site)
     refused = await sent(site, "POST", f"/tasks/{task_id}/address", body={})

@@ -34,6 +34,7 @@ SAMPLES: tuple[Remedy, ...] = (
     remedies.GiveRule("t_1"),
     remedies.RaiseMaxRuns("t_1", 3),
     remedies.SplitCall("t_1"),
+    remedies.UndoMany("u_b1"),
 )
 
 

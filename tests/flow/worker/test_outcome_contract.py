@@ -98,7 +98,7 @@ def test_a_list_marks_what_is_unverified(store: Store, clock: Clock) -> None:
     [row] = list_payload(page).tasks
     assert row.last_run is not None
     assert row.last_run.unverified == "the result has no `order_id`"
-    assert "(unverified)" in list_text(page)
+    assert "(unverified: «the result has no `order_id`»)" in list_text(page)
 
 
 def test_a_result_that_is_as_expected_is_an_ordinary_success(store: Store, clock: Clock) -> None:
@@ -144,7 +144,8 @@ SCHEMA = {"type": "object", "required": ["order_id"], "properties": {"lines": {"
     ],
 )
 def test_fields_and_schemas_are_compared_with_the_result(expect: dict[str, Any], result: Json, miss: str) -> None:
-    check_expect(expect, LOCAL)
+    for name, value in expect.items():
+        check_expect(name, value, LOCAL)
     found = Expectations(LOCAL).unmet(expect, result)
     assert found.startswith(miss)
     assert bool(found) == bool(miss)
@@ -182,6 +183,7 @@ def test_a_contract_that_cannot_be_kept_is_refused_when_it_is_made(
     store: Store, arguments: dict[str, Any], problem: str
 ) -> None:
     scheduler = Scheduler(store, Planner(Handlers.load(entry_points=False), "UTC", Channels([Team()])))
+    hook = {"url": "https://example.com/hook"}
     with pytest.raises(InvalidArgument) as refused:
-        scheduler.schedule("Order", when="now", **arguments)
+        scheduler.schedule("Order", when="now", action="webhook", payload=hook, **arguments)
     assert str(refused.value).startswith(problem)
