@@ -16,7 +16,8 @@ from duetime.scheduler.views import TaskRecord
 class IdempotencyKey:
     """A caller's name for one request; `fingerprint` is the request's content, compared field by field.
 
-    Without `expires_at` it ends 30 days after its task; a `derived` one, which no caller gave, when that is cancelled.
+    Without `expires_at` it ends 30 days after its task. A `derived` one, which no caller gave, ends when that is
+    cancelled; without `expires_at` it is that of a template, and ends a minute after its task.
     """
 
     key: str

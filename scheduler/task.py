@@ -8,9 +8,7 @@ from datetime import date, datetime, timedelta
 from enum import StrEnum
 from typing import Any, Literal, TypedDict
 
-from duetime.scheduler.principal import LOCAL as LOCAL  # noqa: PLC0414 - its address until it had a module of its own
-from duetime.scheduler.principal import Principal as Principal  # noqa: PLC0414 - likewise
-from duetime.scheduler.view_parts import Occurrence as Occurrence  # noqa: PLC0414 - likewise
+from duetime.scheduler.view_parts import Occurrence as Occurrence  # noqa: PLC0414 - its address until it had a module of its own
 from typing_extensions import TypeAliasType
 
 Json = TypeAliasType("Json", "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None")
@@ -154,8 +152,8 @@ class Task:
     `deadline` is when each run must be finished, as said; `deadline_after` is that as a span from its `scheduled_for`.
     `estimate` is how long a run takes by the caller; `needs` are units by pool; `traceparent` is that of the call.
     `expect` is what a result has to meet, `on_failure` what follows where a run fails or stays unverified. `origin` is
-    the conversation that asked: client, session and thread, as far as the call named them. `asks` is asked before
-    each run: the question, the seconds for which it is asked, and the default answer.
+    the conversation that asked. `asks` is asked before each run: the question, the seconds for which it is asked, and
+    the default answer. By `key_template` each occurrence has the key of its effects.
     """
 
     id: str
@@ -191,16 +189,17 @@ class Task:
     on_failure: Mapping[str, Any] = field(default_factory=dict)
     origin: Mapping[str, str] = field(default_factory=dict)
     asks: Mapping[str, Any] | None = None
+    key_template: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One occurrence of a task, unique by (task, scheduled_for, generation).
+    """One occurrence of a task, unique by (task, scheduled_for, generation); `number` counts them from 1.
 
-    `number` counts a task's occurrences from 1. The dispatcher looks at it at `wake_at`, None while held or done. Each
-    start raises `attempt`, the fence: older writes are refused. `failures` count for `max_attempts`; `crashes` had no
-    answer, `missed` fell due while nothing ran. A timer expires hard runs at `drop_at`. Before it
-    `failed_before` failed in a row; `repeats` is what it completes, `slot` its old time; `overtaken_at` ends its turn.
+    The dispatcher looks at it at `wake_at`, None while held or done. Each start raises `attempt`, the fence: older
+    writes are refused. `failures` count for `max_attempts`; `crashes` had no answer, `missed` fell due while nothing
+    ran. A timer expires hard runs at `drop_at`. Before it `failed_before` failed in a row; `repeats` is what it
+    completes, `slot` its old time; `overtaken_at` ends its turn. By `occurrence` a template of its task has its key.
     """
 
     id: str
@@ -231,6 +230,7 @@ class Run:
     failed_before: int = 0
     repeats: str | None = None
     overtaken_at: datetime | None = None
+    occurrence: datetime | None = None
 
     @property
     def gives_way(self) -> bool:

@@ -94,7 +94,7 @@ _TIMES = (
     REPEAT_POLICY,
 )
 _HANDLING = (
-    replace(KEY, about="The same value on every retry: it holds longer than the minute that equal calls do"),
+    replace(KEY, about="Same value on every retry; for recurring work a template: '{label.account}:{window}'"),
     RETRY,
     DELIVER_TO,
     NOTIFY,

@@ -12,6 +12,7 @@ from duetime.scheduler.access.secret import SecretUnavailable
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.outcomes import Wait
 from duetime.scheduler.rules.sanitize import check_json, clean_text
+from duetime.scheduler.rules.series.natural_key import key_of_run
 from duetime.scheduler.runtime.secret_mask import learn_secret, masked, masked_json
 from duetime.scheduler.signal.signal import ReceivedSignal
 from duetime.scheduler.task import Json, Run, Task
@@ -86,7 +87,7 @@ class Context:
     from 1. `needs` are the reserved units of each pool. `checkpoint_state` is the latest checkpoint of an earlier
     attempt, None at first. Progress is stored at most once in `pace`. `traceparent` is the trace of the attempt, for
     requests to other services; None where nothing is traced. `timezone` is the task's, for times that users read. What
-    the run `repeats` did not complete is done again.
+    the run `repeats` did not complete is done again. `natural_key` is that of the task's template, None without one.
     """
 
     task_id: str
@@ -103,6 +104,7 @@ class Context:
     pace: timedelta = timedelta(0)
     traceparent: str | None = None
     repeats: str | None = None
+    natural_key: str | None = None
     timezone: str = "UTC"
     _reported: list[datetime] = field(default_factory=list, repr=False, compare=False)
 
@@ -122,6 +124,7 @@ class Context:
             task_id=task.id,
             run_id=run.id,
             repeats=run.repeats,
+            natural_key=key_of_run(task, run),
             title=task.title,
             scheduled_for=run.scheduled_for,
             deadline=run.deadline,
@@ -153,9 +156,10 @@ class Context:
     def idempotency_key(self) -> str:
         """The same text for every attempt of this run, and of later ones that do again what it did not complete.
 
-        Send it with every external effect, so that repeats are recognised.
+        By a template of the task it is the same for all runs of one occurrence. Send it with every external effect, so
+        that repeats are recognised.
         """
-        return self.repeats or self.run_id
+        return self.natural_key or self.repeats or self.run_id
 
     @property
     def cancelled(self) -> bool:

@@ -15,7 +15,7 @@ from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.handlers.context import Context
 from duetime.scheduler.handlers.declaration import Handler
 from duetime.scheduler.handlers.http_request import HttpRequest
-from duetime.scheduler.outbound.headers import MAX_HEADERS
+from duetime.scheduler.outbound.headers import MAX_HEADERS, header_text
 from duetime.scheduler.outbound.reply import PASSING_STATUSES, Blocked, Reply, Resolver, Unreachable, system_resolver
 from duetime.scheduler.outbound.signature import Signer
 from duetime.scheduler.outbound.url_policy import WebhookOptions
@@ -99,7 +99,7 @@ class _Webhook:
 
     def _identity(self, ctx: Context, body: str) -> dict[str, str]:
         signed = self._signer.headers(ctx.run_id, ctx.now(), body)
-        return signed | {"idempotency-key": ctx.idempotency_key}
+        return signed | {"idempotency-key": header_text(ctx.idempotency_key)}
 
 
 def _request(payload: WebhookPayload) -> HttpRequest:

@@ -14,7 +14,7 @@ from duetime.scheduler.chain.steps import MAX_TASKS_SPAWNED, StepRequest, steps_
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments
 from duetime.scheduler.ids import new_chain_id, new_task_id
 from duetime.scheduler.intake.contract.outcome_contract import origin_of
-from duetime.scheduler.intake.idempotency import key_of
+from duetime.scheduler.intake.idempotency import check_natural_key, key_of
 from duetime.scheduler.intake.instants import Timing
 from duetime.scheduler.intake.planner import Plan, Planner
 from duetime.scheduler.intake.validation import ProblemCollector, check_key, check_labels, refuse_ends_without_repeat
@@ -79,6 +79,7 @@ def plan_chain(planner: Planner, request: Request, by: Principal, now: datetime)
     problems.of(check_text, "title", request.title)
     for check in (check_key, check_labels, origin_of, _refuse_arguments_of_steps):
         problems.of(check, request)
+    problems.of(check_natural_key, request, by)
     steps = problems.of(steps_in_order, request.steps)
     if steps is None or problems:
         raise problems.error()

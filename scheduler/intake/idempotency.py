@@ -6,9 +6,12 @@ import hashlib
 import json
 from datetime import datetime, timedelta
 
+from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.intake.validation import check_key
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.records import IdempotencyKey
 from duetime.scheduler.request import Repeatable, Request
+from duetime.scheduler.rules.series.natural_key import check_template, field_values, template_of
 from duetime.scheduler.translatable import NoteKind, Translatable
 
 REPEAT_WINDOW = timedelta(seconds=60)
@@ -22,11 +25,56 @@ REPEATED = Translatable.of(
 
 
 def key_of(request: Request | Repeatable, by: Principal, now: datetime) -> IdempotencyKey | None:
-    """Return the caller's key, or one derived from caller and raw arguments; None without either."""
+    """Return the caller's key, or one derived from caller and raw arguments; None without either.
+
+    Raises InvalidArgument for a template of which a field has no value.
+    """
     content = request.content()
+    natural = natural_key(request, by) if isinstance(request, Request) else None
+    if natural is not None:
+        key, has_window = natural
+        return IdempotencyKey(key, content, expires_at=None, derived=has_window)
     if request.idempotency_key is not None:
         return IdempotencyKey(request.idempotency_key, content, expires_at=None, derived=False)
     if request.raw is None:
         return None
     digest = hashlib.sha256(json.dumps([by.tenant, by.user, content], sort_keys=True).encode()).hexdigest()
     return IdempotencyKey(f"derived:{digest}", content, expires_at=now + REPEAT_WINDOW, derived=True)
+
+
+def natural_key(request: Request, by: Principal) -> tuple[str, bool] | None:
+    """Return the key of a call by its template, and whether that has a window; None for a plain key.
+
+    With a window it stands for the recurring work, without one for this work alone, as a plain key does.
+    """
+    template = template_of(request.idempotency_key)
+    if template is None:
+        return None
+    values = field_values(template, by.tenant, by.user, request.action, request.labels)
+    return template.of_call(values), template.has_window
+
+
+def check_natural_key(request: Request, by: Principal) -> None:
+    """Refuse a template that gives the occurrences of the task no keys of their own, or too long ones."""
+    template = template_of(request.idempotency_key)
+    if template is None:
+        return
+    if request.steps:
+        raise InvalidArgument(
+            "idempotency_key",
+            "a chain takes no template: its steps would have the same key",
+            accepted="a text without fields in braces",
+            example="idempotency_key='weekly-report'",
+        )
+    values = field_values(template, by.tenant, by.user, request.action, request.labels)
+    check_template(request.idempotency_key or "", template, values, recurring=request.repeat is not None)
+
+
+def is_wrong_key(request: Request, by: Principal) -> bool:
+    """Whether the key of a request is refused, plain or as a template."""
+    try:
+        check_key(request)
+        check_natural_key(request, by)
+    except InvalidArgument:
+        return True
+    return False

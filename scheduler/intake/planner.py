@@ -20,7 +20,7 @@ from duetime.scheduler.intake.contract.outcome_contract import (
     origin_of,
 )
 from duetime.scheduler.intake.demand import Demands, RunContext
-from duetime.scheduler.intake.idempotency import key_of
+from duetime.scheduler.intake.idempotency import check_natural_key, key_of
 from duetime.scheduler.intake.instants import Timing
 from duetime.scheduler.intake.needs import PoolsByName
 from duetime.scheduler.intake.payload import SecretHosts, check_secrets, no_secrets, without_blanks
@@ -39,9 +39,10 @@ from duetime.scheduler.principal import Principal
 from duetime.scheduler.records import IdempotencyKey, NewTask
 from duetime.scheduler.request import REMINDER_ACTION, Request
 from duetime.scheduler.rules.estimates import EstimateLookup, declared_estimate
-from duetime.scheduler.rules.occurrences import dated, delay_of
+from duetime.scheduler.rules.occurrences import dated, delay_of, kept_window
 from duetime.scheduler.rules.recurrence.recurrence import Recurrence
 from duetime.scheduler.rules.sanitize import check_text
+from duetime.scheduler.rules.series.natural_key import template_text
 from duetime.scheduler.rules.series.overtake import overtakable
 from duetime.scheduler.rules.signals.signal_waits import signal_wait_of
 from duetime.scheduler.signal.signal import SignalWait
@@ -121,6 +122,7 @@ class Planner:
         asks = asked_before_each(approval) if approval else None
         if timing and asks:
             problems.of(check_one_question, timing.policy, asks)
+        problems.of(check_natural_key, request, by)
         if timing is None or payload is None or demand is None or after is None or problems:
             raise problems.error()
         contract = ContractParts(expect=request.expect or {}, on_failure=on_failure or {}, origin=origin or {})
@@ -208,6 +210,7 @@ class Planner:
             updated_at=now,
             notify=Notify(request.notify or Notify.ALWAYS),
             repeat_policy=timing.policy,
+            key_template=template_text(request.idempotency_key),
             **parts,
         )
 
@@ -230,6 +233,7 @@ def first_run(task: Task, scheduled_for: datetime) -> Run:
         scheduled_for=scheduled_for,
         state=State.SCHEDULED,
         wake_at=scheduled_for + delay_of(task),
+        occurrence=kept_window(task, scheduled_for),
     )
 
 

@@ -52,15 +52,6 @@ def check_key_text(key: str | None) -> None:
         check_text("idempotency_key", key, limit=MAX_KEY_CHARS)
 
 
-def is_wrong_key(key: str | None) -> bool:
-    """Whether `check_key_text` refuses an idempotency key."""
-    try:
-        check_key_text(key)
-    except InvalidArgument:
-        return True
-    return False
-
-
 def check_reason(reason: str | None) -> None:
     """Refuse a reason that is too long or unreadable."""
     if reason is not None:

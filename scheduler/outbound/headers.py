@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
+from urllib.parse import quote
 
 from duetime.scheduler.access.secret import SecretUnavailable, is_name, references, resolved
 from duetime.scheduler.errors import InvalidArgument
@@ -13,11 +14,17 @@ from duetime.scheduler.rules.sanitize import clean_text
 MAX_HEADERS: Final = 20
 MAX_HEADER_CHARS: Final = 4096
 _TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
+_PRINTABLE = "".join(set(map(chr, range(0x20, 0x7F))) - {"%"})
 _VALUE = re.compile(r"[\t\x20-\x7e]*")
 _OURS = frozenset(
     {"connection", "content-length", "expect", "host", "idempotency-key", "keep-alive", "te", "trailer"}
     | {"transfer-encoding", "upgrade"}
 )
+
+
+def header_text(text: str) -> str:
+    """Return a text as a header can have it: percent-encoded in UTF-8, except the printable characters of ASCII."""
+    return quote(text, safe=_PRINTABLE)
 
 
 def header_problems(place: str, name: str, value: str) -> Iterator[InvalidArgument]:

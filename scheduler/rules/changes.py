@@ -13,12 +13,12 @@ from datetime import datetime, timedelta
 from duetime.scheduler import remedies
 from duetime.scheduler.errors import Refused
 from duetime.scheduler.events import EventKind
-from duetime.scheduler.ids import new_id
 from duetime.scheduler.records import Change
-from duetime.scheduler.rules.occurrences import dated_like, delay_of, next_run, recurrence_of
+from duetime.scheduler.rules.occurrences import dated_like, delay_of, kept_window, next_run, recurrence_of, window_of
 from duetime.scheduler.rules.series.answered import asks_each_run, was_let_go
 from duetime.scheduler.rules.series.catch_up import catches_up, caught_up
 from duetime.scheduler.rules.series.overtake import ends_series
+from duetime.scheduler.rules.series.run_again import again, extra_run, side_run
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.rules.time.times import describe, length
 from duetime.scheduler.task import DeadlineType, Run, State, Task
@@ -30,12 +30,8 @@ ALREADY_CANCELLED = Translatable.of(NoteKind.ALREADY_CANCELLED, "it was already 
 UNDO_GRACE = timedelta(seconds=5)
 """Seconds that a click at the end of the undo window may arrive late."""
 
-
 _OF_MANY = re.compile(r"u_b[0-9a-z]{8,24}")
 """The token of a change of many tasks."""
-
-_INCOMPLETE = frozenset({State.FAILED, State.EXPIRED, State.CANCELLED})
-"""States after which the next generation does again what was not completed, under the same idempotency key."""
 
 
 def cancel(record: TaskRecord, now: datetime) -> Change:
@@ -75,8 +71,8 @@ def undo_cancel(record: TaskRecord, now: datetime, token: str | None, window: ti
         raise Refused(
             f"{token[:40]!r} belongs to an earlier cancel.", argument="undo", remedy=remedies.Inspect(record.task.id)
         )
-    again = _again(record.task, run, run.scheduled_for, wake_at=max(run.scheduled_for, now))
-    return Change(record.task, run, next_run=again, kind=EventKind.CANCEL_UNDONE)
+    once_more = again(record.task, run, run.scheduled_for, wake_at=max(run.scheduled_for, now))
+    return Change(record.task, run, next_run=once_more, kind=EventKind.CANCEL_UNDONE)
 
 
 def to_be_ordered(run: Run) -> Run:
@@ -108,16 +104,17 @@ def move(
     if run.state is State.CANCELLED and not run.gives_way:
         raise Refused(f"{task.id} was cancelled.", remedy=remedies.ScheduleAnother())
     slot = (run.slot or run.scheduled_for) if task.repeat and not by_rule else None
+    belongs_to = kept_window(task, to if by_rule else window_of(run))
     wake = max(to + delay_of(task) if by_rule else to, now)
     if run.state in TERMINAL:
-        again = replace(_again(task, run, to, wake_at=wake), slot=slot, number=run.number + 1)
-        return Change(_at_its_end(task, run), run, next_run=again, kind=kind)
+        once_more = replace(again(task, run, to, wake_at=wake), slot=slot, number=run.number + 1, occurrence=belongs_to)
+        return Change(_at_its_end(task, run), run, next_run=once_more, kind=kind)
     if has_started(run):  # only its next attempt can move
         waits = State.SCHEDULED if run.state is State.READY else run.state
         return Change(task, replace(run, state=waits, wake_at=wake), kind=kind)
     state = State.WAITING if run.state is State.WAITING and kind is not EventKind.RUN_NOW else State.SCHEDULED
     moved = replace(run, state=state, scheduled_for=to, wake_at=wake, first_ready_at=None, slot=slot)
-    return Change(task, dated_like(task, moved, run), kind=kind)
+    return Change(task, dated_like(task, replace(moved, occurrence=belongs_to), run), kind=kind)
 
 
 def _at_its_end(task: Task, run: Run) -> Task:
@@ -170,14 +167,14 @@ def _put_off(record: TaskRecord, to: datetime, now: datetime) -> Change:
 
 
 def run_now(record: TaskRecord, now: datetime) -> Change:
-    """Run once at once; a recurring task keeps its next occurrence."""
+    """Run once at once; a recurring task keeps its next occurrence, and does again what failed or expired last."""
     if record.run.state is State.RUNNING:
         raise Refused(f"{record.task.id} is running already.", argument="action")
     if record.task.repeat is not None and record.run.state not in TERMINAL:
         if record.task.paused:
             raise Refused(f"{record.task.id} is paused.", argument="action", remedy=remedies.Resume(record.task.id))
-        return Change(record.task, record.run, extra_run=side_run(record.task, record.run, now), kind=EventKind.RUN_NOW)
-    return move(_unpaused(record), now, now, EventKind.RUN_NOW)
+        return Change(record.task, record.run, extra_run=extra_run(record, now), kind=EventKind.RUN_NOW)
+    return move(replace(record, task=replace(record.task, paused=False)), now, now, EventKind.RUN_NOW)
 
 
 def replay(record: TaskRecord, now: datetime) -> Change:
@@ -253,32 +250,6 @@ def skip_next(record: TaskRecord, now: datetime) -> Change:
 
 def _skipped(run: Run, now: datetime) -> Run:
     return replace(run, state=State.SKIPPED, wake_at=None, ended_at=now)
-
-
-def _unpaused(record: TaskRecord) -> TaskRecord:
-    return replace(record, task=replace(record.task, paused=False))
-
-
-def _again(task: Task, run: Run, to: datetime, *, wake_at: datetime | None) -> Run:
-    """Return the next generation of an ended run, which itself stays as it ended."""
-    again = Run(
-        id=new_id("r"),
-        task_id=run.task_id,
-        tenant=run.tenant,
-        scheduled_for=to,
-        state=State.SCHEDULED,
-        generation=run.generation + 1,
-        number=run.number,
-        wake_at=wake_at,
-        slot=run.slot,
-        repeats=(run.repeats or run.id) if run.state in _INCOMPLETE else None,
-    )
-    return dated_like(task, again, run)
-
-
-def side_run(task: Task, run: Run, to: datetime) -> Run:
-    """Return a side run: it has no next occurrence of its own."""
-    return replace(_again(task, run, to, wake_at=to), current=False, slot=None)
 
 
 def _ended(record: TaskRecord) -> str:

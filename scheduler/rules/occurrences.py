@@ -62,6 +62,7 @@ def next_run(task: Task, run: Run, now: datetime, *, number: int | None = None) 
         wake_at=following.instant + delay_of(task),
         missed=_missed(rule, passed(run), now),
         failed_before=run.failed_before,
+        occurrence=kept_window(task, following.instant),
     )
     return dated_like(task, coming, run)
 
@@ -132,6 +133,16 @@ def upcoming(task: Task, run: Run, n: int) -> tuple[Occurrence, ...]:
 def passed(run: Run) -> datetime:
     """Return the time up to which the rule is used up: a run that was moved earlier still fills its slot."""
     return max(run.scheduled_for, run.slot or run.scheduled_for)
+
+
+def window_of(run: Run) -> datetime:
+    """Return the instant of the occurrence that a run belongs to: of its rule, or the first one of a one-shot."""
+    return run.occurrence or run.slot or run.scheduled_for
+
+
+def kept_window(task: Task, at: datetime) -> datetime | None:
+    """Return the occurrence of a run as it is stored: only for the keys of a template."""
+    return at if task.key_template else None
 
 
 def _as_it_is(rule: Recurrence, run: Run) -> Occurrence:

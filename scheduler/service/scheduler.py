@@ -14,9 +14,8 @@ from duetime.scheduler.foresight.explainer import Explainer
 from duetime.scheduler.foresight.task_view import chain_view, repeats, view_of, warned
 from duetime.scheduler.ids import new_task_id
 from duetime.scheduler.intake.chain_plan import plan_chain
-from duetime.scheduler.intake.idempotency import key_of
+from duetime.scheduler.intake.idempotency import is_wrong_key, key_of
 from duetime.scheduler.intake.planner import Plan, Planner
-from duetime.scheduler.intake.validation import is_wrong_key
 from duetime.scheduler.principal import LOCAL, Principal
 from duetime.scheduler.quotas import UNLIMITED, TenantQuotas
 from duetime.scheduler.records import Added
@@ -138,7 +137,7 @@ class Scheduler(SignalService):
 
     def _made_by(self, request: Request, by: Principal, now: datetime) -> TaskRecord | None:
         """Return the task that an earlier call made which this one repeats, None without one."""
-        key = None if request.dry_run or is_wrong_key(request.idempotency_key) else key_of(request, by, now)
+        key = None if request.dry_run or is_wrong_key(request, by) else key_of(request, by, now)
         return self._store.tasks.made_by(by.tenant, key) if key else None
 
     def schedule_many(self, requests: Sequence[Request], *, by: Principal = LOCAL) -> list[TaskView]:

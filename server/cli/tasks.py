@@ -101,6 +101,10 @@ Remove = Annotated[
 ]
 ReasonOption = Annotated[str | None, typer.Option(help="the reason, for the history")]
 Key = Annotated[str | None, typer.Option(help="idempotency key: repeating a call with the same key changes nothing")]
+NewKey = Annotated[
+    str | None,
+    typer.Option(help="idempotency key: the same key never creates a second task; or a template of keys"),
+]
 Revision = Annotated[int | None, typer.Option(help="refuse if the task changed after this revision")]
 OnlyTried = Annotated[bool, typer.Option("--dry-run", help="show what would be stored, store nothing")]
 Given = ScheduleArguments
@@ -135,7 +139,7 @@ def schedule(  # noqa: PLR0917 - Typer gives each by its name
     steps: StepsOption = None,
     approval: ApprovalOption = None,
     wait_for: completion.WaitForOption = None,
-    key: Annotated[str | None, typer.Option(help="idempotency key: the same key never creates a second task")] = None,
+    key: NewKey = None,
     dry_run: OnlyTried = False,
     as_json: AsJson = False,
 ) -> None:

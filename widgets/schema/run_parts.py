@@ -37,6 +37,13 @@ class OriginPart(PayloadPart):
     thread: str | None = None
 
 
+class KeyPart(PayloadPart):
+    """The template of a task's idempotency keys, and the key of its current run by it."""
+
+    template: str
+    run: str | None = None
+
+
 class Unread(PayloadPart):
     """An outcome that nobody has marked as read; `note` is what Duetime adds to it, such as that it came late."""
 

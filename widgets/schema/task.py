@@ -8,7 +8,16 @@ from duetime.scheduler.task import Notify, State, Tier
 from duetime.widgets.schema.chain_parts import ChainPart
 from duetime.widgets.schema.history_parts import HistoryPart
 from duetime.widgets.schema.part import PayloadPart
-from duetime.widgets.schema.run_parts import DeliveryPart, LastRun, LogPart, OriginPart, ProgressPart, Unread, WaitPart
+from duetime.widgets.schema.run_parts import (
+    DeliveryPart,
+    KeyPart,
+    LastRun,
+    LogPart,
+    OriginPart,
+    ProgressPart,
+    Unread,
+    WaitPart,
+)
 from duetime.widgets.schema.time_parts import DeadlinePart, Repeat, When
 from pydantic import Field
 
@@ -59,6 +68,7 @@ class TaskPayload(PayloadPart):
     expect: Any = None
     on_failure: Any = None
     origin: OriginPart | None = None
+    idempotency_key: KeyPart | None = None
     labels: tuple[str, ...] | None = None
     owner: str
     created: bool | None = None

@@ -125,10 +125,19 @@ def _given_line(task: TaskPayload, room: QuoteLimits) -> str:
         f"Tells the user: {task.notify}." if task.notify else "",
         f"Expects {quoted(as_text(task.expect), room.said)}." if task.expect else "",
         f"On failure {quoted(as_text(task.on_failure), room.said)}." if task.on_failure else "",
+        _key(task, room),
         f"Asked for by {quoted(origin_in_words(task.origin), room.said)}." if task.origin else "",
         f"Labels {quoted(labels, room.said)}." if labels else "",
         f"Owner {quoted(task.owner, room.said)}." if task.owner != "local" else "",
     )
+
+
+def _key(task: TaskPayload, room: QuoteLimits) -> str:
+    """Name the template of the keys, and the key of the current run."""
+    if task.idempotency_key is None:
+        return ""
+    of_run = f", now {quoted(task.idempotency_key.run, room.said)}" if task.idempotency_key.run else ""
+    return f"Idempotency key {quoted(task.idempotency_key.template, room.said)}{of_run}."
 
 
 def origin_in_words(origin: OriginPart) -> str:

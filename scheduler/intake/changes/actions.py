@@ -14,6 +14,7 @@ from duetime.scheduler.intake.instants import snooze_by
 from duetime.scheduler.records import Change, LastChange
 from duetime.scheduler.request import Moment
 from duetime.scheduler.rules import changes
+from duetime.scheduler.rules.series.run_again import side_run
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.rules.time.parser import Frame
 from duetime.scheduler.rules.time.times import length
@@ -35,7 +36,7 @@ _OF_SERIES = ("repeat", "anchor", "timezone", "until", "max_runs")
 _OF_ORDER = ("priority", "estimate", "needs")
 """Fields of a task by which a ready run has its place in the queue; a deadline is one of the run, too."""
 
-_OF_ITS_TIME = ("scheduled_for", "slot", "number", "missed", "deadline", "drop_at", "first_ready_at")
+_OF_ITS_TIME = ("scheduled_for", "slot", "number", "missed", "deadline", "drop_at", "first_ready_at", "occurrence")
 
 
 def is_change_token(text: str) -> bool:
@@ -98,7 +99,7 @@ def undo_change(
         begun = tuple(each for each in record.beside if each.id in last.began and not changes.has_started(each))
         if len(begun) < len(last.began):
             raise _not_undone(task, f"{task.id} has run since, so that change stays.")
-        again = tuple(changes.side_run(was, each, each.scheduled_for) for each in last.cancelled)
+        again = tuple(side_run(was, each, each.scheduled_for) for each in last.cancelled)
         return Change(was, run, cancelled_beside=begun, revived=again, kind=kind)
     rests = run.state is not State.RUNNING and run.state not in TERMINAL
     if last.left is None and not last.run and not (rests and was.paused != task.paused):

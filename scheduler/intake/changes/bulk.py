@@ -104,8 +104,7 @@ def _replayed(record: TaskRecord, now: datetime, spent: Collection[str]) -> Chan
     again = failed.repeats or failed.id
     if any(run.repeats == again for run in record.beside):
         return Change(record.task, record.run)
-    change = changes.replay(record, now)
-    return replace(change, extra_run=replace(change.extra_run, repeats=again)) if change.extra_run else change
+    return changes.replay(record, now)
 
 
 def _cancelled(record: TaskRecord, now: datetime) -> Change:

@@ -29,6 +29,7 @@ from duetime.scheduler.rules import changes
 from duetime.scheduler.rules.occurrences import recurrence_of
 from duetime.scheduler.rules.recurrence import recurrence
 from duetime.scheduler.rules.sanitize import check_text
+from duetime.scheduler.rules.series.natural_key import check_kept
 from duetime.scheduler.rules.time import zones
 from duetime.scheduler.rules.time.times import Resolved, describe
 from duetime.scheduler.task import Notify, Occurrence, State, Task
@@ -73,6 +74,7 @@ def decide_reschedule(
     change, timed = _timing_step(record, Change(task, run, kind=EventKind.RESCHEDULED), asked, planner, now)
     change, demanded = demand_step(record, change, asked, planner, now)
     said = (*as_assumed(timed), *demanded, *late_for_the_attempt(record, task, asked))
+    check_kept(record.task, change.task)
     change = _skip_step(record, _pause_step(record, change, asked, now), asked, now)
     if change == Change(record.task, record.run, kind=EventKind.RESCHEDULED):
         return change, (*said, NOTHING_CHANGED)

@@ -36,9 +36,15 @@ from duetime.scheduler.store.statements import change as changing
 from duetime.scheduler.store.statements import damaged, read
 from duetime.scheduler.task import Json
 from duetime.scheduler.views import TaskRecord
-from sqlalchemy import Connection, Select, func, select, tuple_, update
+from sqlalchemy import Connection, Select, bindparam, func, select, tuple_, update
 
 LETTERS_PER_READ = 100
+_FIRST_OF = select(
+    func.coalesce(runs.c.repeats, runs.c.id).label("first"),
+    func.coalesce(runs.c.occurrence, runs.c.slot, runs.c.scheduled_for, type_=runs.c.occurrence.type).label(
+        "belongs_to"
+    ),
+).where(runs.c.id == bindparam("run_id"))
 
 
 class DeadLetters:
@@ -167,10 +173,13 @@ def _rows(connection: Connection, statement: Select[Any]) -> list[tuple[datetime
 
 def _completing(connection: Connection, run_id: str, change: Change) -> Change:
     """Return the change with a run that does again what the failed one did not complete, under its idempotency key."""
-    first = connection.scalar(select(func.coalesce(runs.c.repeats, runs.c.id)).where(runs.c.id == run_id))
+    failed = connection.execute(_FIRST_OF, {"run_id": run_id}).one()
+    of_it: dict[str, Any] = {"repeats": failed.first}
+    if change.task.key_template:
+        of_it |= {"occurrence": failed.belongs_to}
     if change.extra_run:
-        return replace(change, extra_run=replace(change.extra_run, repeats=first))
-    return replace(change, next_run=replace(change.next_run, repeats=first)) if change.next_run else change
+        return replace(change, extra_run=replace(change.extra_run, **of_it))
+    return replace(change, next_run=replace(change.next_run, **of_it)) if change.next_run else change
 
 
 def _task_of(connection: Connection, tenant: str, run_id: str) -> str:

@@ -19,7 +19,7 @@ from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.store.schema.values import encode, instant_text
 from duetime.scheduler.store.sql.prepared import PreparedStatement, texts_of, written
 from duetime.scheduler.store.statements import event_log, idempotency
-from duetime.scheduler.store.statements.idempotency import KEY_KEPT_AFTER_END, name_of
+from duetime.scheduler.store.statements.idempotency import KEY_KEPT_AFTER_END, NATURAL_KEY_KEPT_AFTER_END, name_of
 from duetime.scheduler.views import TaskRecord
 from sqlalchemy import Connection, Table
 from sqlalchemy.dialects import postgresql
@@ -52,8 +52,8 @@ def _named(names: Sequence[str]) -> str:
 
 # Tables: idempotency_keys, tasks, runs, task_labels, events; all are written, runs and tasks are read.
 # Parameters: `lines`, an array with an array of texts for each task, ordered by key: who locks keys in one order never
-#   waits for somebody who waits for him. `now`, and `cutoff`: keys of tasks that ended before it are free. `twins`:
-#   whether to look for a twin.
+#   waits for somebody who waits for him. `now`, and `cutoff`: keys of tasks that ended before it are free, and those of
+#   templates of tasks that ended before `natural_cutoff`. `twins`: whether to look for a twin.
 # Sees: what was committed when it began, and each key as it is once every other call with it has ended.
 # Returns: the id of each task whose key did not hold, and that of its twin.
 # Why: as `add_one`, its twin for a single task, which has the reasons.
@@ -72,7 +72,8 @@ WITH given AS MATERIALIZED (
     WHERE held.expires_at <= :now
         OR held.derived AND 'cancelled' = (SELECT state FROM runs WHERE runs.task_id = held.task_id AND runs.current)
         OR held.expires_at IS NULL
-            AND :cutoff >= (SELECT ended_at FROM runs WHERE runs.task_id = held.task_id AND runs.current)
+            AND CASE WHEN held.derived THEN :natural_cutoff::timestamptz ELSE :cutoff::timestamptz END
+                >= (SELECT ended_at FROM runs WHERE runs.task_id = held.task_id AND runs.current)
     RETURNING task_id
 ), new AS MATERIALIZED (
     SELECT * FROM given WHERE key_key IS NULL OR id IN (SELECT task_id FROM claimed)
@@ -129,6 +130,7 @@ def insert(
         "lines": encode([_line(item, created[item.task.id], followed) for item in ordered]),
         "now": instant_text(now),
         "cutoff": instant_text(now - KEY_KEPT_AFTER_END),
+        "natural_cutoff": instant_text(now - NATURAL_KEY_KEPT_AFTER_END),
         "twins": "t" if twins else "f",
     }
     by_id = {item.task.id: item for item in items}

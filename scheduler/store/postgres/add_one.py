@@ -19,14 +19,15 @@ from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.store.schema.values import instant_text
 from duetime.scheduler.store.sql.prepared import PreparedStatement, TextValues, texts_of, written
 from duetime.scheduler.store.statements import event_log, idempotency
-from duetime.scheduler.store.statements.idempotency import KEY_KEPT_AFTER_END
+from duetime.scheduler.store.statements.idempotency import KEY_KEPT_AFTER_END, NATURAL_KEY_KEPT_AFTER_END
 from duetime.scheduler.task import Run, State
 from duetime.scheduler.views import TaskRecord
 from sqlalchemy import Connection
 
 # Tables: idempotency_keys, tasks, runs, task_labels, events; all are written, runs and tasks are read.
 # Parameters: the columns of the task and of its key by their names (`key` is NULL without one), `run_id` and what else
-#   a first run has, `actor`, `after`, `via` of the event, `now`, and `cutoff`: keys of tasks ended before it are free.
+#   a first run has, `actor`, `after`, `via` of the event, `now`, and `cutoff`: keys of tasks ended before it are free,
+#   and those of templates of tasks ended before `natural_cutoff`.
 # Sees: what was committed when it began, and the key as it is once every other call with it has ended.
 # Returns: nothing when the key holds, else the task's id and that of its twin, if it has one.
 # Plan: OFFSET 0 leaves `runs_by_twin` as the one index that fits the look for a twin, also in an empty database.
@@ -42,28 +43,29 @@ WITH claimed AS (
     WHERE held.expires_at <= :now
         OR held.derived AND 'cancelled' = (SELECT state FROM runs WHERE runs.task_id = held.task_id AND runs.current)
         OR held.expires_at IS NULL
-            AND :cutoff >= (SELECT ended_at FROM runs WHERE runs.task_id = held.task_id AND runs.current)
+            AND CASE WHEN held.derived THEN :natural_cutoff::timestamptz ELSE :cutoff::timestamptz END
+                >= (SELECT ended_at FROM runs WHERE runs.task_id = held.task_id AND runs.current)
     RETURNING 1
 ), task AS (
     INSERT INTO tasks (
         id, tenant, owner, title, title_folded, action, payload, timezone, "when", repeat, anchor, until, max_runs,
         paused, retry, deliver_to, labels, revision, created_at, updated_at, priority, deadline, deadline_after,
         deadline_type, penalty, estimate, needs, traceparent, notify, repeat_policy, expect,
-        on_failure, origin, asks)
+        on_failure, origin, asks, key_template)
     SELECT
         :id, :tenant, :owner, :title, :title_folded, :action, :payload, :timezone, :when, :repeat, :anchor, :until,
         :max_runs, :paused, :retry, :deliver_to, :labels, :revision, :created_at, :updated_at, :priority, :deadline,
         :deadline_after, :deadline_type, :penalty, :estimate, :needs, :traceparent, :notify,
-        :repeat_policy, :expect, :on_failure, :origin, :asks
+        :repeat_policy, :expect, :on_failure, :origin, :asks, :key_template
     WHERE :key::text IS NULL OR EXISTS (SELECT FROM claimed)
     RETURNING id
 ), run AS (
     INSERT INTO runs (
         id, task_id, tenant, scheduled_for, state, wake_at, first_ready_at, drop_at, deadline, listed_at, twin_hash,
-        generation, number, current, attempt, failures, crashes, missed, cancel_requested)
+        occurrence, generation, number, current, attempt, failures, crashes, missed, cancel_requested)
     SELECT
         :run_id, :id, :tenant, :scheduled_for, :state, :wake_at, :first_ready_at, :drop_at, :run_deadline, :listed_at,
-        :twin_hash, 1, 1, true, 0, 0, 0, 0, false
+        :twin_hash, :occurrence, 1, 1, true, 0, 0, 0, 0, false
     FROM task
 ), label AS (
     INSERT INTO task_labels (tenant, label, task_id)
@@ -90,7 +92,7 @@ FROM task
 """
 )
 
-_FIRST_RUN = ("scheduled_for", "state", "wake_at", "first_ready_at", "drop_at")
+_FIRST_RUN = ("scheduled_for", "state", "wake_at", "first_ready_at", "drop_at", "occurrence")
 _KEY = ("fingerprint", "expires_at", "derived", "look_at")
 _EVENT = ("actor", "after", "via")
 _NO_KEY: TextValues = dict.fromkeys(("key", *_KEY))
@@ -118,6 +120,7 @@ def insert(
         **written(created, _EVENT_TEXTS),
         "now": instant_text(now),
         "cutoff": instant_text(now - KEY_KEPT_AFTER_END),
+        "natural_cutoff": instant_text(now - NATURAL_KEY_KEPT_AFTER_END),
     }
     made = ADD.rows(connection, values)
     record = TaskRecord(item.task, item.run)

@@ -29,7 +29,7 @@ _UNTOLD = frozenset(
     {"id", "task_id", "tenant", "current", "revision", "updated_at", "failed_before", "repeats", "overtaken_at"}
 )
 _TIMES = frozenset({"wake_at", "first_ready_at", "started_at", "ended_at", "drop_at"})
-_OURS = frozenset({"generation", "anchor", "progress", TASK_DEADLINE, FOLLOWED}) | _TIMES
+_OURS = frozenset({"generation", "anchor", "occurrence", "progress", TASK_DEADLINE, FOLLOWED}) | _TIMES
 """Fields of a change that the history keeps and that a stale caller does not need."""
 
 _MAX_CHANGES_TOLD = 5

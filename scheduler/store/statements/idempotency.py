@@ -1,7 +1,8 @@
 """Idempotency keys: a repeated request makes one task, and a repeated change is made once.
 
 A lookup decides whether a key still holds: by its own `expires_at`, or by how its task ended. A derived key of a change
-holds until the same actor changes the task in another way: pause, resume and pause within a minute is no repeat.
+holds until the same actor changes the task in another way: pause, resume and pause within a minute is no repeat. That
+of a template holds while its task is open, and a minute longer for a repeat of the call; a cancel ends it.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from sqlalchemy import Connection, Row, Select, bindparam, delete, func, insert,
 from sqlalchemy.dialects import sqlite
 
 KEY_KEPT_AFTER_END = timedelta(days=30)
+NATURAL_KEY_KEPT_AFTER_END = timedelta(seconds=60)
 _MAX_CHARS_KEPT = 200
 _MAX_CHARS_SHOWN = 60
 
@@ -141,7 +143,8 @@ def holds(run: Run | Row[Any], *, derived: bool, expires_at: datetime | None, no
     """Whether a key still names its task, whose current run this is."""
     if derived and run.state is State.CANCELLED:
         return False
-    until = expires_at or (run.ended_at and run.ended_at + KEY_KEPT_AFTER_END)
+    kept = NATURAL_KEY_KEPT_AFTER_END if derived else KEY_KEPT_AFTER_END
+    until = expires_at or (run.ended_at and run.ended_at + kept)
     return until is None or until > now
 
 

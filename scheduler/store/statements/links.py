@@ -263,6 +263,7 @@ def _again(task: Task, run: Run) -> Run:
         generation=run.generation + 1,
         number=run.number,
         slot=run.slot,
+        occurrence=run.occurrence,
     )
     return dated_like(task, again, run)
 

@@ -111,6 +111,8 @@ def task_facts(task: TaskPayload) -> None:
             ("notify", task.notify),
             *_parts("expects", task.expect),
             *_parts("on failure", task.on_failure),
+            ("key", task.idempotency_key.template if task.idempotency_key else None),
+            ("key of run", task.idempotency_key.run if task.idempotency_key else None),
             ("origin", origin_in_words(task.origin) if task.origin else None),
             ("labels", ", ".join(task.labels or ())),
             ("owner", task.owner),

@@ -63,6 +63,7 @@ class TaskRow(Base):
     on_failure: Mapping[str, Any] = column(server_default="{}")
     origin: Mapping[str, Any] = column(server_default="{}")
     asks: Mapping[str, Any] | None
+    key_template: Said | None
     history_from: int | None
     followed: bool = column(server_default=false())
 
@@ -144,6 +145,7 @@ class RunRow(Base):
     failed_before: int = column(server_default="0")
     repeats: str | None
     overtaken_at: datetime | None
+    occurrence: datetime | None
     phase: State | None = column(Computed(PHASE, persisted=True))
 
 
