@@ -215,7 +215,7 @@ def resume(record: TaskRecord, now: datetime) -> Change:
     due = run.wake_at or run.scheduled_for
     if asks_each_run(task) and run.state is State.WAITING:
         return Change(live, run, kind=EventKind.RESUMED)
-    if task.repeat is None or due >= now or has_started(run) or was_let_go(run):
+    if task.repeat is None or due >= now or has_started(run) or was_let_go(task, run):
         return Change(live, replace(run, wake_at=max(due, now)), kind=EventKind.RESUMED)
     missed = caught_up(replace(record, task=live, run=run), now) if catches_up(task.repeat_policy) else None
     if catches_up(task.repeat_policy) and missed is None:

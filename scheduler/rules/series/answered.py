@@ -36,9 +36,9 @@ def let_go(task: Task, run: Run, now: datetime) -> Run:
     return replace(run, state=State.SCHEDULED, wake_at=max(run.scheduled_for + delay_of(task), now))
 
 
-def was_let_go(run: Run) -> bool:
-    """Whether a run goes on at a time after the one at which it was asked for."""
-    return run.first_ready_at is not None and run.wake_at is not None and run.wake_at > run.first_ready_at
+def was_let_go(task: Task, run: Run) -> bool:
+    """Whether a run that was asked for waits for no answer: it was approved."""
+    return asks_each_run(task) and run.state is State.SCHEDULED and run.first_ready_at is not None
 
 
 def rejected(record: TaskRecord, why: str, now: datetime) -> Rejection:

@@ -1,5 +1,7 @@
 """Any sequence of answers, deadlines, cancels, undos and runs leaves an approval as a small model says.
 
+A second model is of a series, which asks before each run: its occurrence, its pauses, and what an undo brings back.
+
 `APPROVAL_WALKS=3000` asks for more walks, `WALK_FIRST_SEED` for others. The seed is part of each test's name.
 """
 
@@ -16,13 +18,17 @@ import pytest
 from duetime.scheduler.approvals.approval import Approval
 from duetime.scheduler.errors import Refused
 from duetime.scheduler.events import EventKind
+from duetime.scheduler.intake.changes.actions import change_token, undo_change
+from duetime.scheduler.outcomes import Done
 from duetime.scheduler.records import Change
 from duetime.scheduler.rules import changes
+from duetime.scheduler.rules.settlement import settle
+from duetime.scheduler.run_records import Start
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import ApprovalAnswer, State
 from duetime.scheduler.views import TaskRecord
 
-from tests.builders import NOON, TENANT, Clock, a_task, message, restarted, settlement
+from tests.builders import LEASE, NOON, TENANT, Clock, a_task, message, restarted, settlement
 
 APPROVE, REJECT = ApprovalAnswer
 WALKS = int(os.environ.get("APPROVAL_WALKS", "6"))
@@ -160,4 +166,177 @@ def test_a_walk_ends_where_the_model_says(store: Store, clock: Clock, seed: int)
         do, expected = steps[name]
         assert _accepted(do) == expected(clock()), said
         assert (walk.record().run.state, walk.asks()) == (model.state, model.state is State.WAITING), said
+    assert store.integrity.examine().findings == ()
+
+
+ASKED_FOR = timedelta(minutes=10)
+
+
+@dataclass
+class SeriesModel:
+    """The expected state of an hourly task that asks before each run; `slot` is the time of its occurrence.
+
+    `left` is what a cancel, a skip or a no has left out, at a time.
+    """
+
+    default: ApprovalAnswer
+    slot: datetime = NOON
+    state: State = State.SCHEDULED
+    approved: bool = False
+    paused: bool = False
+    ends: datetime = NOON
+    runs: int = 0
+    left: SeriesModel | None = None
+    left_at: datetime = NOON
+
+    def look(self, now: datetime) -> bool:
+        """Run what is approved, ask for what is due."""
+        if self.state is State.SCHEDULED and not self.paused and self.slot <= now:
+            if self.approved:
+                self.runs, self.left = self.runs + 1, None
+                self._follow(now)
+            else:
+                self.state, self.ends = State.WAITING, now + ASKED_FOR
+        return True
+
+    def approve(self, _now: datetime) -> bool:
+        asked = self.state is State.WAITING
+        if asked:
+            self.state, self.approved = State.SCHEDULED, True
+        return asked or self.approved
+
+    def reject(self, now: datetime) -> bool:
+        return self.state is State.WAITING and self._leave_out(now)
+
+    def skip(self, now: datetime) -> bool:
+        return self.state is not State.CANCELLED and self._leave_out(now)
+
+    def expire(self, now: datetime) -> bool:
+        if self.state is State.WAITING and not self.paused and self.ends <= now:
+            _ = self.approve(now) if self.default is APPROVE else self._leave_out(now)
+        return True
+
+    def pause(self, _now: datetime) -> bool:
+        if self.state is State.CANCELLED or self.paused:
+            return False
+        self.paused, self.left = True, None
+        return True
+
+    def resume(self, now: datetime) -> bool:
+        if not self.paused:
+            return False
+        self.paused = False
+        if self.state is State.CANCELLED:
+            return True
+        self.left = None
+        if self.state is State.SCHEDULED and not self.approved and self.slot < now:
+            self._follow(now)
+        return True
+
+    def cancel(self, now: datetime) -> bool:
+        if self.state is State.CANCELLED:
+            return False
+        self.left, self.left_at, self.state = replace(self, left=None), now, State.CANCELLED
+        return True
+
+    def undo(self, now: datetime) -> bool:
+        left = self.left
+        if left is None or now - self.left_at > timedelta(seconds=UNDO_S):
+            return False
+        asked = self.state is State.WAITING  # another question is open: it is about this occurrence now
+        self.slot, self.left = left.slot, None
+        if not asked:
+            self.state, self.approved = left.state, left.approved
+            self.ends = left.ends if left.ends > now else now + ASKED_FOR
+        return True
+
+    def _leave_out(self, now: datetime) -> bool:
+        self.left, self.left_at = replace(self, left=None), now
+        self._follow(now)
+        return True
+
+    def _follow(self, now: datetime) -> None:
+        self.slot = max(self.slot, now).replace(minute=0, second=0) + timedelta(hours=1)
+        self.state, self.approved = State.SCHEDULED, False
+
+
+class SeriesWalk(Walk):
+    """An hourly task in a store that asks before each run, and the steps that may be done to it."""
+
+    def __init__(self, store: Store, clock: Clock, default: ApprovalAnswer) -> None:
+        asks = {"question": "Go?", "default": default.value, "seconds": ASKED_FOR.total_seconds()}
+        task, run = a_task(repeat="FREQ=HOURLY;BYMINUTE=0", anchor=NOON, timezone="UTC", asks=asks)
+        self.store, self.clock, self.task_id, self.runs, self.left_at = store, clock, task.id, 0, 0
+        store.tasks.add(task, run, actor="alice")
+
+    def look(self) -> None:
+        ready = [Start(run.run_id) for run in self.store.claims.make_ready(limit=9)]
+        for claim in self.store.claims.start(ready, worker="w", epoch=None, lease=LEASE):
+            self.store.claims.settle([settle(claim, Done("done"), now=self.clock(), jitter=0.0)])
+            self.store.inbox.mark_read(TENANT, "alice", task_id=self.task_id)
+            self.runs += 1
+
+    def approve(self) -> None:
+        self.give(APPROVE)
+
+    def reject(self) -> None:
+        run_id = self.record().run.id
+        if not self.store.approvals.open_of(TENANT, [run_id]):
+            raise Refused("a second click is not what this walk is about")
+        self._leaving_out(partial(self.give, REJECT))
+
+    def expire(self) -> None:
+        self._leaving_out(super().expire)
+
+    def skip(self) -> None:
+        decide = partial(changes.skip_next, now=self.clock())
+        self._leaving_out(partial(self.change, EventKind.SKIPPED, decide))
+
+    def pause(self) -> None:
+        self.change(EventKind.PAUSED, changes.pause)
+
+    def resume(self) -> None:
+        self.change(EventKind.RESUMED, partial(changes.resume, now=self.clock()))
+
+    def undo(self) -> None:
+        task = self.record().task
+        if self.record().run.state is State.CANCELLED:
+            super().undo()
+        elif task.revision != self.left_at:
+            raise Refused("the newest change left nothing out")
+        else:
+            undone = partial(undo_change, now=self.clock(), token=change_token(task))
+            self.store.tasks.undo_once(TENANT, self.task_id, None, decide=undone, actor="alice")
+
+    def _leaving_out(self, step: Callable[[], None]) -> None:
+        before = self.record().task.revision
+        step()
+        self.left_at = self.record().task.revision if self.record().task.revision > before else self.left_at
+
+    def check(self, model: SeriesModel) -> None:
+        record = self.record()
+        assert (record.run.state, record.task.paused, self.runs) == (model.state, model.paused, model.runs)
+        assert record.run.scheduled_for == model.slot
+        assert self.asks() == (model.state is State.WAITING)
+        if model.state is State.WAITING:
+            [approval] = self.store.approvals.open_of(TENANT, [record.run.id]).values()
+            assert approval.ends_at == model.ends
+
+
+@pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + WALKS))
+def test_a_walk_of_a_series_ends_where_the_model_says(store: Store, clock: Clock, seed: int) -> None:
+    draw = random.Random(seed)
+    default = draw.choice([APPROVE, REJECT])
+    walk, model = SeriesWalk(store, clock, default), SeriesModel(default)
+    names = ("look", "approve", "reject", "skip", "expire", "pause", "resume", "cancel", "undo")
+    said: list[str] = []
+    for _ in range(STEPS_COUNT):
+        clock.forward(seconds=draw.choice([0, 1, 20, 34, 61, 700, 2900]))
+        name = draw.choice([*names, "look", "look", "approve", "reject", "undo"])
+        said.append(f"{name} at {clock():%H:%M:%S}")
+        assert _accepted(getattr(walk, name)) == getattr(model, name)(clock()), said
+        try:
+            walk.check(model)
+        except AssertionError as error:
+            raise AssertionError(f"{said}: {error}") from None
     assert store.integrity.examine().findings == ()

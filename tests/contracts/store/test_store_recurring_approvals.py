@@ -267,6 +267,28 @@ def test_a_skip_of_what_was_approved_keeps_its_yes_when_it_is_undone(desk: Desk)
     assert [claim.run.scheduled_for for claim in desk.start(9)] == [at(9)]
 
 
+def test_a_move_of_what_was_approved_keeps_its_yes_when_it_is_undone(desk: Desk) -> None:
+    task_id = payroll(desk)
+    assert asked(desk, 9)
+    answer(desk, task_id, APPROVE)
+    undo = desk.scheduler.reschedule(task_id, when="at 9:30").undo
+    desk.scheduler.act(task_id, "undo", undo=undo)
+    assert [claim.run.scheduled_for for claim in desk.start(9)] == [at(9)]
+
+
+def test_an_undone_no_asks_again_also_where_the_next_run_was_approved_meanwhile(desk: Desk) -> None:
+    task_id = payroll(desk)
+    assert asked(desk, 9)
+    desk.clock.at = at(9, 59) + timedelta(seconds=55)
+    undo = answer(desk, task_id, REJECT).undo
+    assert asked(desk, 10)
+    answer(desk, task_id, APPROVE)
+    view = desk.scheduler.act(task_id, "undo", undo=undo)
+    assert (view.record.run.state, view.record.run.scheduled_for) == (State.WAITING, at(9))
+    assert desk.start(10) == []
+    sound(desk)
+
+
 def test_a_pause_holds_the_question_its_deadline_and_what_was_approved(desk: Desk) -> None:
     task_id = payroll(desk, by="10 min")
     assert asked(desk, 9)

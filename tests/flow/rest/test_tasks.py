@@ -195,3 +195,22 @@ async def test_a_request_waits_for_the_end_of_a_run(site: Site) -> None:
     assert (await sent(site, "GET", f"{path}?wait=5%20min")).json()["state"] == "cancelled"
     refused = await sent(site, "GET", f"{path}?wait=soon")
     assert (refused.status_code, refused.json()["argument"]) == (422, "wait")
+
+
+async def test_a_recurring_task_asks_over_rest_before_each_run(site: Site) -> None:
+    asks = {"question": "Pay the wages?", "by": "2 hours"}
+    task = await made(site, title="Payroll", when="tomorrow 9am", repeat="every day at 9:00", approval=asks)
+    early = await sent(site, "POST", f"/tasks/{task['id']}/approve")
+    await sent(site, "PATCH", f"/tasks/{task['id']}", body={"when": "now"})
+    assert site.app.store.claims.make_ready(limit=9) == []
+    waiting = await sent(site, "GET", f"/tasks/{task['id']}")
+    rejected = await sent(site, "POST", f"/tasks/{task['id']}/reject", body={"reason": "no money"})
+    again = await sent(site, "POST", f"/tasks/{task['id']}/undo", body={"undo": rejected.json()["undo"]})
+    approved = await sent(site, "POST", f"/tasks/{task['id']}/approve")
+
+    assert task["repeat"]["approval"] == {"question": "Pay the wages?", "by": "2 h", "default": "reject"}
+    assert (early.status_code, waiting.json()["state"]) == (409, "waiting")
+    assert waiting.json()["waits"][0]["kind"] == "approval"
+    assert (rejected.json()["state"], rejected.json()["repeat"]["text"]) == ("scheduled", "every day at 09:00")
+    assert "this occurrence was skipped; the series goes on" in rejected.json()["warnings"]
+    assert (again.json()["state"], approved.json()["state"]) == ("waiting", "scheduled")

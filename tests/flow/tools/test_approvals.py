@@ -24,6 +24,7 @@ from duetime.widgets.text.list_text import list_text
 from duetime.widgets.text.task_text import task_text
 
 from tests.builders import Clock
+from tests.virtual import VirtualRunner
 
 PAY: ApprovalRequest = {"question": "Pay 90 EUR?", "by": "2 hours"}
 WAITS = "approval of «Pay 90 EUR?» by the user until Tue 24 Nov 2026 14:00 (in 2 h), else it is cancelled"
@@ -134,3 +135,81 @@ def test_a_chain_asks_before_its_first_steps_and_a_step_for_itself(scheduler: Sc
     assert scheduler.explain(send)[1] == ("approval by the user", f"{fetch} «Report: fetch», which is waiting")
     scheduler.approve(send)
     assert scheduler.get(send).record.run.state is State.WAITING
+
+
+PAYROLL: ApprovalRequest = {"question": "Pay the wages?", "by": "2 hours"}
+
+
+def test_a_series_says_what_it_asks_before_each_run_and_what_it_waits_for(
+    scheduler: Scheduler, store: Store, clock: Clock
+) -> None:
+    view = scheduler.schedule("Payroll", repeat="every day at 15:00", approval=PAYROLL)
+    task_id = view.record.task.id
+    payload = task_payload(view)
+    assert payload.repeat is not None
+    assert payload.repeat.approval == {"question": "Pay the wages?", "by": "2 h", "default": "reject"}
+    assert "Asks the user before each run: «Pay the wages?», for 2 h, else it is skipped." in task_text(payload)
+    assert scheduler.explain(task_id)[1] == ("its time: Tue 24 Nov 2026 15:00 UTC (in 3 h); then it asks the user",)
+    clock.forward(hours=3)
+    assert store.claims.make_ready(limit=9) == []
+    waits = ("approval of «Pay the wages?» by the user until Tue 24 Nov 2026 17:00 (in 2 h), else this run is skipped",)
+    assert scheduler.explain(task_id)[1] == scheduler.get(task_id).waiting_for == waits
+    assert f"; waits for {waits[0]})" in list_text(scheduler.list())
+
+
+def test_a_no_to_a_series_says_that_it_goes_on_and_how_to_take_it_back(
+    scheduler: Scheduler, store: Store, clock: Clock
+) -> None:
+    task_id = scheduler.schedule("Payroll", repeat="every day at 15:00", approval=PAYROLL).record.task.id
+    clock.forward(hours=3)
+    store.claims.make_ready(limit=9)
+    rejected = scheduler.act(task_id, "reject", reason="no money")
+    text = task_text(task_payload(rejected))
+    assert "Note: this occurrence was skipped; the series goes on." in text
+    assert text.startswith("The reminder is scheduled for Wed 25 Nov 2026 15:00 UTC")
+    assert f'act_on_task(task_id="{task_id}", action="undo", undo="{rejected.undo}")' in text
+    again = scheduler.act(task_id, "undo", undo=rejected.undo)
+    assert (again.record.run.state, again.record.run.scheduled_for) == (State.WAITING, clock())
+    told = scheduler.history(EventFilter(task_id=task_id)).events
+    assert [event.kind for event in told] == [
+        *(EventKind.UNDONE, EventKind.NEXT_OCCURRENCE, EventKind.REJECTED, EventKind.ASKED, EventKind.CREATED),
+    ]
+
+
+def test_maintenance_skips_a_run_that_nobody_answers(scheduler: Scheduler, store: Store, clock: Clock) -> None:
+    task_id = scheduler.schedule("Payroll", repeat="every day at 15:00", approval=PAYROLL).record.task.id
+    maintenance = Maintenance(store, MemoryQueue(), held=set)
+    clock.forward(hours=3)
+    store.claims.make_ready(limit=9)
+    clock.forward(hours=2)
+    maintenance.step()
+    record = scheduler.get(task_id).record
+    assert (record.run.state, f"{record.run.scheduled_for:%d %H}") == (State.SCHEDULED, "25 15")
+    [message] = scheduler.inbox()
+    assert message.text == "it did not run: nobody answered until Tue 24 Nov 2026 17:00 UTC"
+
+
+def test_a_dispatcher_asks_when_a_run_is_due(store: Store, clock: Clock) -> None:
+    runner = VirtualRunner(store, clock, Handlers.load(), "UTC", {})
+    task_id = runner.scheduler.schedule("Stand-up", repeat="every day at 15:00", approval=True).record.task.id
+    clock.forward(hours=3)
+    runner.dispatch()
+    assert runner.take(1) == []
+    runner.scheduler.approve(task_id)
+    runner.dispatch()
+    [claim] = runner.take(1)
+    runner.end(claim, runner.attempt(claim))
+    assert runner.scheduler.get(task_id).record.run.number == 2
+
+
+@pytest.mark.parametrize("approval", [True, "Pay?", {"by": "in 2 hours"}, {"by": "PT2H", "default": "approve"}])
+def test_a_tool_takes_the_same_question_for_a_series(scheduler: Scheduler, approval: Any) -> None:
+    definition = schedule_task(REMINDER, ())
+    values, problems = definition.read().read({"title": "Pay", "repeat": "daily", "approval": approval})
+    assert problems == []
+    assert scheduler.submit(definition.call(**values)).record.run.state is State.SCHEDULED
+
+
+def test_a_chain_that_repeats_asks_nothing_and_says_so(scheduler: Scheduler) -> None:
+    with pytest.raises(DuetimeError, match="a chain that repeats has one time for all of its steps, and asks nothing"):
+        scheduler.schedule("Report", repeat="daily", approval=True, steps=[{"name": "fetch"}])

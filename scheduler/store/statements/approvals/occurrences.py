@@ -37,10 +37,16 @@ _WAIT = Batch(
     .where(runs.c.id == bindparam("run_id"), runs.c.wake_at.is_not(None))
     .values(state=State.WAITING, wake_at=null(), first_ready_at=bindparam("opened"), listed_at=bindparam("listed"))
 )
+_SAME_TIME = (
+    runs.c.task_id == bindparam("of_task"),
+    runs.c.scheduled_for == bindparam("of_time"),
+    runs.c.id != bindparam("but"),
+)
+_LEFT_OUT = select(runs.c.id).where(*_SAME_TIME).limit(1)
 _BEFORE = (
     select(*APPROVAL)
     .join_from(approvals, runs, runs.c.id == approvals.c.run_id)
-    .where(runs.c.task_id == bindparam("of_task"), runs.c.scheduled_for == bindparam("of_time"), _FIRST)
+    .where(*_SAME_TIME, _FIRST)
     .order_by(approvals.c.asked_at.desc())
     .limit(1)
 )
@@ -74,13 +80,15 @@ def taken_back(connection: Connection, task: Task, old: Run, run: Run, now: date
     """Give an occurrence that comes back, since what left it out was undone, its answer again, or its question."""
     if not asks_each_run(task) or run.scheduled_for == old.scheduled_for or questions.unanswered(connection, [run.id]):
         return
-    given = {"of_task": task.id, "of_time": run.scheduled_for}
+    given = {"of_task": task.id, "of_time": run.scheduled_for, "but": run.id}
+    if connection.execute(_LEFT_OUT, given).first() is None:
+        return  # it was moved, and is the same occurrence
+    connection.execute(_FORGET, {"run_ids": [run.id]})  # of the occurrence whose place it leaves
     found = unreadable.values(connection, _BEFORE, Approval, APPROVAL, given)
-    if run.state is State.WAITING:
+    stands = bool(found) and found[0][0].answer is ApprovalAnswer.APPROVE
+    if stands or run.state is State.WAITING:
         new = asked_again(found[0][0], run, run, now) if found else _new(task, run, now)
         questions.ask(connection, [(task, run, new)])
-    elif found and found[0][0].answer is ApprovalAnswer.APPROVE:
-        questions.ask(connection, [(task, run, asked_again(found[0][0], run, run, now))])
 
 
 def _new(task: Task, run: Run, at: datetime) -> Approval:

@@ -159,10 +159,11 @@ def check_change(connection: Connection, record: TaskRecord, change: Change, run
 def held_back(connection: Connection, task: Task, old: Run, run: Run, now: datetime) -> Run:
     """Return the next generation of a run as waiting, if it needs an approval of its own."""
     approval = _of_task(connection, old) if _is_again(task, old, run) else None
-    if approval is None or not asked_again(approval, old, run, now).is_open:
+    if approval is None:
         return run
-    opened = old.first_ready_at if asks_each_run(task) else run.first_ready_at
-    return replace(run, state=State.WAITING, wake_at=None, first_ready_at=opened)
+    run = replace(run, first_ready_at=old.first_ready_at) if asks_each_run(task) else run
+    waits = asked_again(approval, old, run, now).is_open
+    return replace(run, state=State.WAITING, wake_at=None) if waits else run
 
 
 def carry_over(connection: Connection, pairs: Iterable[tuple[Task, Run, Run]], now: datetime) -> None:

@@ -1,0 +1,52 @@
+"""`duetime approve` and `duetime reject` of a recurring task: what they print, and how they end."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from duetime.scheduler.store import open_store
+
+from tests.flow.cli.test_tasks import Run, cli, scheduled
+
+__all__ = ["cli"]
+
+
+@pytest.fixture
+def task_id(cli: Run) -> str:
+    given = ("--repeat", "every day at 9:00", "--approval", "Pay the wages?", "--approval", "by=2 hours")
+    return str(scheduled(cli, "Payroll", *given)["id"])
+
+
+def due(cli: Run, tmp_path: Path, task_id: str) -> None:
+    """Move the next run to now, and look for due runs as a dispatcher does."""
+    assert cli("reschedule", task_id, "--when", "now").code == 0
+    store = open_store(f"sqlite:///{tmp_path}/duetime.db")
+    assert store.claims.make_ready(limit=9) == []
+    store.close()
+
+
+def test_show_says_what_is_asked_before_each_run(cli: Run, task_id: str) -> None:
+    shown = cli("show", task_id).out
+    assert re.search(r"^asks first +Pay the wages\?, for 2 h, else it is skipped$", shown, re.MULTILINE), shown
+    assert cli("approve", task_id).code != 0, "nothing is asked yet"
+
+
+def test_a_yes_lets_this_run_go(cli: Run, tmp_path: Path, task_id: str) -> None:
+    due(cli, tmp_path, task_id)
+    assert "approval of «Pay the wages?» by the user until" in cli("explain", task_id).out
+    approved = cli("approve", task_id)
+    assert (approved.code, approved.out[:8]) == (0, "Approved")
+    assert "scheduled" in cli("show", task_id).out
+
+
+def test_a_no_skips_this_run_and_names_what_asks_again(cli: Run, tmp_path: Path, task_id: str) -> None:
+    due(cli, tmp_path, task_id)
+    rejected = cli("reject", task_id, "--reason", "no money")
+    assert rejected.code == 0
+    assert "this occurrence was skipped; the series goes on" in rejected.out
+    [token] = re.findall(r"u_[0-9]+", rejected.out)
+    assert cli("undo", task_id, token).code == 0
+    assert "waiting" in cli("show", task_id).out
+    assert re.search(r"rejected .*no money", cli("history", task_id).out)
