@@ -27,7 +27,6 @@ DEADLINE_KINDS: Final[Mapping[str, tuple[DeadlineType, Penalty]]] = {
 
 Moment = str | date | timedelta
 """A time as a caller gives it: words, a date (or a datetime, which is one too), or a span from now."""
-
 _OF_WORK: Final = ("payload", "needs", "labels", "deliver_to", "retry", "max_runs")
 REMOVABLE: Final = (*_OF_WORK, "repeat_policy", "expect", "on_failure")
 """Values of `remove`: the parts of a task that an empty value cannot empty, as that stands for an absent one."""
@@ -54,7 +53,6 @@ class AfterFailure(StrEnum):
 
 
 AfterFailureWord = AfterFailure | Literal["fail", "skip", "run_anyway"]
-
 
 ActionOnTask = Literal["snooze", "run_now", "skip_next", "undo", "done", "approve", "reject"]
 ACTIONS_OF_AGENTS: Final = ("snooze", "run_now", "skip_next", "undo", "done")
@@ -213,6 +211,7 @@ class RescheduleArguments(TaskArguments, total=False):
     labels: Sequence[str] | None
     remove: Sequence[str]
     pause: bool | None
+    pause_until: Moment | None
     skip_next: bool
     all_following: bool
 
@@ -265,6 +264,7 @@ class Reschedule:
     repeat_policy: Mapping[str, Any] | None = None
     remove: Sequence[str] = ()
     pause: bool | None = None
+    pause_until: Moment | None = None
     skip_next: bool = False
     all_following: bool = False
 

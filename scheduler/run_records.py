@@ -61,7 +61,7 @@ class NextTimes:
     """When the next run falls due, and when the next deadline's timer fires; None for never, as things stand.
 
     `pools` is the revision of the pools and of the policy at that moment; `late_at` is when the next wait for a signal
-    is over, `series_at` when the next series goes on whatever its run does.
+    is over, `series_at` when the next series goes on whatever its run does, `resume_at` when the next pause is over.
     """
 
     wake_at: datetime | None
@@ -69,9 +69,10 @@ class NextTimes:
     pools: int = 0
     late_at: datetime | None = None
     series_at: datetime | None = None
+    resume_at: datetime | None = None
 
     def first(self) -> datetime | None:
-        times = (self.wake_at, self.drop_at, self.late_at, self.series_at)
+        times = (self.wake_at, self.drop_at, self.late_at, self.series_at, self.resume_at)
         return min((at for at in times if at is not None), default=None)
 
 

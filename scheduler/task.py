@@ -150,10 +150,10 @@ class Task:
     """A scheduled task: the intent. `revision` rises by one with each change of it by an actor.
 
     `deadline` is when each run must be finished, as said; `deadline_after` is that as a span from its `scheduled_for`.
-    `estimate` is how long a run takes by the caller; `needs` are units by pool; `traceparent` is that of the call.
-    `expect` is what a result has to meet, `on_failure` what follows where a run fails or stays unverified. `origin` is
-    the conversation that asked. `asks` is asked before each run: the question, the seconds for which it is asked, and
-    the default answer. By `key_template` each occurrence has the key of its effects.
+    `estimate` is the caller's; `needs` are units by pool; `traceparent` is that of the call, `origin` its conversation.
+    A result has to meet `expect`; `on_failure` follows one that does not. `asks` is asked before each run: the
+    question, the seconds for which it is asked, and the default answer. By `key_template` each occurrence has the key
+    of its effects. A pause ends by itself at `paused_until`.
     """
 
     id: str
@@ -190,6 +190,7 @@ class Task:
     origin: Mapping[str, str] = field(default_factory=dict)
     asks: Mapping[str, Any] | None = None
     key_template: str | None = None
+    paused_until: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

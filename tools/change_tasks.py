@@ -82,7 +82,12 @@ CHANGE_TASKS = Definition(
         Argument("priority", Choice(tuple(Tier), listed=False), "", "priority='low'"),
         Argument("after", TIME, "", "after='today 12:00'"),
         Argument("before", TIME, "", "before='tomorrow'"),
-        Argument("to", TIME, "For move: a day (keeps times of day), a time, '1 day later'", "to='tomorrow'"),
+        Argument(
+            "to",
+            TIME,
+            "For move: a day (keeps times of day), a time, '1 day later'; for pause: until then",
+            "to='tomorrow'",
+        ),
         Argument("expect", Whole(1, MAX_TASKS_CHANGED), "The preview's count", "expect=12"),
         Argument("dry_run", Flag(), "", "dry_run=true"),
         Argument("undo", Text(60), "Token of an answer", "undo='u_b1'"),

@@ -99,6 +99,7 @@ RESCHEDULE_TASK = Definition(
         replace(LABELS, about="Replaces the labels"),
         Argument("remove", Choices(REMOVABLE), "Empty these, or back to the default", "remove=['needs']"),
         Argument("pause", Flag(), "true pauses it, false resumes it", "pause=true"),
+        Argument("pause_until", TIME, "Pause, and go on by itself then", "pause_until='monday 9am'"),
         Argument("skip_next", Flag(), "Skip the next occurrence", "skip_next=true"),
         Argument("all_following", Flag(), "With when: move the whole series, not only the next", "all_following=true"),
         Argument("dry_run", Flag(), "Only show what would change", "dry_run=true"),

@@ -34,7 +34,7 @@ _MOVES = frozenset({EventKind.SNOOZED, EventKind.RESCHEDULED, EventKind.RUN_NOW}
 _SAID_BY_KIND = {
     EventKind.CREATED: frozenset({"title", "action", "repeat"}),
     EventKind.PAUSED: frozenset({"paused"}),
-    EventKind.RESUMED: frozenset({"paused"}),
+    EventKind.RESUMED: frozenset({"paused", "paused_until"}),
 }
 """Parts of a change that its kind says, or that the task itself shows."""
 
@@ -267,4 +267,5 @@ _PARTS: Mapping[str, tuple[str, Callable[[Any, _Side], str]]] = {
     "labels": ("labels", _names),
     "repeat_policy": ("repeat_policy", _policy),
     "paused": ("paused", _text),
+    "paused_until": ("paused_until", _wall),
 }

@@ -73,6 +73,7 @@ def task_payload(view: TaskView, history: HistoryPart | None = None) -> TaskPayl
         title=task.title,
         state=run.state,
         paused=task.paused or None,
+        paused_until=utc(task.paused_until) if task.paused_until else None,
         cancel_requested=(is_stopping(run) and run.state in OPEN) or None,
         damaged=bool(view.record.damage) or None,
         blocked=bool(blocked_by(run)) or None,
@@ -120,11 +121,8 @@ def _terms(task: Task, run: Run) -> dict[str, Any]:
 
 def task_words(view: TaskView) -> TaskWords:
     """Return how a card says the recurrence and the sentences of a task in the language of its reader."""
-    said = {
-        cut(text, MAX_SENTENCE_CHARS): _kind_of(text)
-        for text in (*view.warnings, *view.repeat_notes)
-        if isinstance(text, Translatable)
-    }
+    texts = (*view.warnings, *view.repeat_notes)
+    said = {cut(text, MAX_SENTENCE_CHARS): _kind_of(text) for text in texts if isinstance(text, Translatable)}
     return TaskWords(repeat=tuple(map(_kind_of, view.repeat_clauses)) or None, sentences=said or None)
 
 
@@ -286,6 +284,7 @@ def _row(view: TaskView, last_run: LastRun | None, chain: ChainName | None) -> L
         priority=_priority(task),
         deadline=utc(record.run.deadline) if record.run.deadline and record.run.state in OPEN else None,
         paused=task.paused or None,
+        paused_until=utc(task.paused_until) if task.paused_until else None,
         damaged=bool(record.damage) or None,
         blocked=bool(misses) or None,
         why=cut(misses, MAX_MESSAGE_CHARS) if misses else None,

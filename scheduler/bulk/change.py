@@ -68,7 +68,7 @@ class BulkResult:
     """The result of one call, or that which it would have (`dry_run`); refused tasks come first.
 
     `undo` takes all of it back until `undo_until`. `repeated`: an earlier call with the same key did it. `after` and
-    `before` are the bounds of its filter, as they were read.
+    `before` are the bounds of its filter, as they were read; `paused_until` is the end of a pause, if it has one.
     """
 
     verb: BulkVerb
@@ -81,6 +81,7 @@ class BulkResult:
     by_filter: bool = False
     after: datetime | None = None
     before: datetime | None = None
+    paused_until: datetime | None = None
 
     @property
     def counts(self) -> Counter[Became]:
@@ -92,13 +93,15 @@ class BulkResult:
 class BulkDecision:
     """The decision about each task of a call: a pure function, the kind of its event, and what takes the change back.
 
-    `decide` gets the latest change of a task where an undo needs it. `undo_of` gets a task as it is afterwards.
+    `decide` gets the latest change of a task where an undo needs it. `undo_of` gets a task as it is afterwards. A pause
+    ends at `paused_until`, if it has an end.
     """
 
     verb: BulkVerb
     kind: EventKind
     decide: Callable[[TaskRecord, LastChange | None], Change]
     undo_of: Callable[[TaskRecord], str | None]
+    paused_until: datetime | None = None
 
     @property
     def takes_back(self) -> bool:

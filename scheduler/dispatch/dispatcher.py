@@ -37,6 +37,8 @@ WAKE_HORIZON = READY_AHEAD + 2 * timedelta(seconds=MAX_DISPATCH_SLEEP_S)
 MAX_RUNS_PER_BATCH = 200
 """Runs made ready in one transaction: enough to be cheap, few enough that the first ones start soon."""
 
+MAX_TASKS_RESUMED = 100
+"""Tasks resumed in one transaction, statement by statement: others wait for it on SQLite."""
 
 MAX_EXPIRED_RUNS_EXPLAINED = 20
 """Expired runs per transaction for which the queue is queried about what they waited for."""
@@ -147,11 +149,12 @@ class Dispatcher:
 
     def _look(self) -> float:
         times = self._store.claims.next_times()
-        due, lost = self._until(times.wake_at), min(map(self._until, (times.drop_at, times.late_at, times.series_at)))
+        others = (times.drop_at, times.late_at, times.series_at, times.resume_at)
+        due, lost = self._until(times.wake_at), min(map(self._until, others))
         early = due - READY_AHEAD.total_seconds()
         if min(early, lost) > 0:
             return min(early, lost, MAX_DISPATCH_SLEEP_S)
-        dropped = lost <= 0 and (self._drop() | self._end_waits() | self._overtake())
+        dropped = lost <= 0 and (self._end_pauses() | self._drop() | self._end_waits() | self._overtake())
         ready = early <= 0 and self._make_ready()
         if ready or dropped:
             return 0.0
@@ -224,6 +227,12 @@ class Dispatcher:
         if moved.tasks:
             self._notifier.on_stop_wanted()
         return bool(moved.tasks)
+
+    def _end_pauses(self) -> bool:
+        """Resume the tasks that were paused until now."""
+        resumed = self._store.series.end_pauses(limit=MAX_TASKS_RESUMED)
+        self._notifier.changed(resumed)
+        return bool(resumed)
 
     def _conclude(self, claim: Claim, end: Settlement) -> Settlement:
         if claim.run.state is State.READY and (waited := self._last_waited_for(claim)):

@@ -9,10 +9,10 @@ from datetime import UTC, datetime
 
 from duetime.scheduler.approvals.approval import Approval
 from duetime.scheduler.chain.dependency import Upstream
-from duetime.scheduler.foresight.reasons.before_start import asked, behind, blocked, until_event
+from duetime.scheduler.foresight.reasons.before_start import asked, behind, blocked, paused, until_event
 from duetime.scheduler.queue import MAX_RUNS_COUNTED_AHEAD, Explanation, Shortage, ThreadUse, Why
 from duetime.scheduler.queue.remote import NoAnswer
-from duetime.scheduler.remedies import OVERTAKEN, PAUSED
+from duetime.scheduler.remedies import OVERTAKEN
 from duetime.scheduler.rules.limits.pool import Pool, in_full
 from duetime.scheduler.rules.retry import attempt_in_words
 from duetime.scheduler.rules.series.answered import asks_each_run
@@ -64,7 +64,7 @@ def waits_of(record: TaskRecord, now: datetime, facts: RunFacts | None = None) -
     if record.run.state in TERMINAL:
         return ()
     approval = facts.approval if facts else None
-    found = list(_held(record))
+    found = list(_held(record, now))
     if approval is not None:
         found.append(asked(approval, record.task.timezone, now, goes_on=asks_each_run(record.task)))
     found += _unstarted(record, now, facts) if approval is None or record.run.state is State.WAITING else ()
@@ -131,10 +131,10 @@ _ENDED = {
 }
 
 
-def _held(record: TaskRecord) -> Iterator[WaitReason]:
+def _held(record: TaskRecord, now: datetime) -> Iterator[WaitReason]:
     run = record.run
     if record.task.paused:
-        yield WaitReason(WaitKind.RESUME, PAUSED)
+        yield paused(record.task, now)
     if run.state is State.RUNNING and run.cancel_requested:
         yield WaitReason(WaitKind.STOP, f"its handler to stop{f', as {OVERTAKEN}' if run.gives_way else ''}")
 

@@ -174,7 +174,7 @@ def run_now(record: TaskRecord, now: datetime) -> Change:
         if record.task.paused:
             raise Refused(f"{record.task.id} is paused.", argument="action", remedy=remedies.Resume(record.task.id))
         return Change(record.task, record.run, extra_run=extra_run(record, now), kind=EventKind.RUN_NOW)
-    return move(replace(record, task=replace(record.task, paused=False)), now, now, EventKind.RUN_NOW)
+    return move(replace(record, task=unpaused(record.task)), now, now, EventKind.RUN_NOW)
 
 
 def replay(record: TaskRecord, now: datetime) -> Change:
@@ -188,16 +188,16 @@ def replay(record: TaskRecord, now: datetime) -> Change:
     return run_now(record, now)
 
 
-def pause(record: TaskRecord) -> Change:
-    """Hold everything that has not started; a running run continues to its end."""
+def pause(record: TaskRecord, until: datetime | None = None) -> Change:
+    """Hold everything that has not started, until it is resumed or `until` then; a running run continues to its end."""
     task, run = record.task, record.run
-    if task.paused:
+    if task.paused and task.paused_until == until:
         raise Refused(f"{task.id} is paused already.", argument="pause", remedy=remedies.Resume(task.id))
     if run.state in TERMINAL:
         raise Refused(f"{task.id} has already ended ({_ended(record)}).", argument="pause")
     if run.state is State.READY:
         run = replace(run, state=State.SCHEDULED, wake_at=run.scheduled_for)
-    return Change(replace(task, paused=True), run, kind=EventKind.PAUSED)
+    return Change(replace(task, paused=True, paused_until=until), run, kind=EventKind.PAUSED)
 
 
 def resume(record: TaskRecord, now: datetime) -> Change:
@@ -208,7 +208,7 @@ def resume(record: TaskRecord, now: datetime) -> Change:
     task, run = record.task, record.run
     if not task.paused:
         raise Refused(f"{task.id} is not paused.", argument="pause")
-    live = replace(task, paused=False)
+    live = unpaused(task)
     if run.state in TERMINAL or run.state is State.RUNNING:
         return Change(live, run, kind=EventKind.RESUMED)
     run = replace(run, failed_before=0)
@@ -227,7 +227,7 @@ def resume(record: TaskRecord, now: datetime) -> Change:
             argument="pause",
             remedy=remedies.Cancel(task.id),
         )
-    return Change(live, _skipped(run, now), next_run=replace(following, missed=0), kind=EventKind.RESUMED)
+    return Change(live, skipped(run, now), next_run=replace(following, missed=0), kind=EventKind.RESUMED)
 
 
 def skip_next(record: TaskRecord, now: datetime) -> Change:
@@ -245,11 +245,15 @@ def skip_next(record: TaskRecord, now: datetime) -> Change:
         raise Refused(
             f"this is the last occurrence of {task.id}.", argument="skip_next", remedy=remedies.Cancel(task.id)
         )
-    return Change(task, _skipped(run, now), next_run=replace(following, missed=0), kind=EventKind.SKIPPED)
+    return Change(task, skipped(run, now), next_run=replace(following, missed=0), kind=EventKind.SKIPPED)
 
 
-def _skipped(run: Run, now: datetime) -> Run:
+def skipped(run: Run, now: datetime) -> Run:
     return replace(run, state=State.SKIPPED, wake_at=None, ended_at=now)
+
+
+def unpaused(task: Task) -> Task:
+    return replace(task, paused=False, paused_until=None)
 
 
 def _ended(record: TaskRecord) -> str:

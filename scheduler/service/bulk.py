@@ -35,6 +35,7 @@ from duetime.scheduler.service.bulk_call import (
     BulkCall,
     check_expected,
     in_order,
+    is_meant,
     previewed_result,
     told,
 )
@@ -71,7 +72,8 @@ class BulkService(ChangeService):
         Without `task_ids` it means the open tasks of the filter (a replay or a discard those that failed and whose
         dead letters are open), and changes nothing unless `expect` is how many of
         them there are: else the result is that of a `dry_run`. A move is `to` a time, a day (each task keeps its time
-        of day) or so much later than each was (`1 day later`). Words in `after` and `before` mean what is to come.
+        of day) or so much later than each was (`1 day later`); a pause may end at the time `to`. Words in `after` and
+        `before` mean what is to come.
 
         Up to 1,000 tasks are changed in one transaction: all or none. Tasks that refuse the change stay as they are,
         and the result says why. More than 10,000 are refused.
@@ -92,9 +94,9 @@ class BulkService(ChangeService):
         if call.verb is BulkVerb.DISCARD:
             return self._discarded(call, now, dry_run=dry_run or (by_filter and call.expect is None))
         spent = replayed_too_often(self._store, call, self._meant(call)) if call.verb is BulkVerb.REPLAY else ()
-        decision = decision_of(call.verb, self._planner, now, call.to, spent)
+        decision = decision_of(call.verb, self._planner, now, call.to, spent=spent)
         if dry_run or (by_filter and call.expect is None and not self._earlier(call, now)):
-            return previewed_result(self._meant(call), decision, now, by_filter=by_filter)
+            return previewed_result(self._meant(call, decision), decision, now, by_filter=by_filter)
         return self._change_named(call, decision, now)
 
     def _discarded(self, call: BulkCall, now: datetime, *, dry_run: bool) -> BulkResult:
@@ -132,11 +134,11 @@ class BulkService(ChangeService):
         earlier = self._earlier(call, now)
         if earlier:
             return self._again(call, decision, earlier, now)
-        records = self._meant(call)
+        records = self._meant(call, decision)
         check_expected(call, records)
         return self._changed(call, decision, [record.task.id for record in records], now)
 
-    def _meant(self, call: BulkCall) -> list[TaskRecord]:
+    def _meant(self, call: BulkCall, decision: BulkDecision | None = None) -> list[TaskRecord]:
         """Return the tasks of a call. Raises InvalidArgument where they are more than one call changes."""
         if call.task_ids:
             return self._store.batches.named(call.by.tenant, call.task_ids)
@@ -152,9 +154,7 @@ class BulkService(ChangeService):
             )
         if of_letters:
             return with_letters(call, found, open_letters(self._store, call, found))
-        if call.verb in {BulkVerb.PAUSE, BulkVerb.RESUME}:  # the others have it already
-            return [each for each in found if each.task.paused == (call.verb is BulkVerb.RESUME)]
-        return found
+        return [each for each in found if is_meant(each.task, call.verb, decision)]
 
     def _earlier(self, call: BulkCall, now: datetime) -> list[StoredBatch]:
         """Return what an earlier call did that this one repeats. Raises InvalidArgument for a key of another call."""
@@ -187,7 +187,10 @@ class BulkService(ChangeService):
             return replace(rest, repeated=True)
         undo = call.token() if any(each.undo for each in earlier) else None
         until = earlier[0].at + BULK_UNDO_WINDOW
-        return BulkResult(call.verb, done, now, undo=undo, undo_until=until if undo else None, repeated=True)
+        ends = (each.record.task.paused_until for each in done if each.became is Became.CHANGED)
+        paused_until = next(ends, None) if call.verb is BulkVerb.PAUSE else None
+        result = BulkResult(call.verb, done, now, undo=undo, undo_until=until if undo else None, repeated=True)
+        return replace(result, paused_until=paused_until)
 
     def _stored_outcomes(self, call: BulkCall, earlier: Sequence[StoredBatch]) -> tuple[TaskOutcome, ...]:
         became = {task_id: (each, word) for each in earlier for task_id, word in each.became.items()}
@@ -227,7 +230,8 @@ class BulkService(ChangeService):
             self._tell(done[-len(part) :])
         undoable = any(each.undo for each in done)
         until = now + BULK_UNDO_WINDOW if undoable else None
-        return BulkResult(call.verb, in_order(done), now, undo=token if undoable else None, undo_until=until)
+        result = BulkResult(call.verb, in_order(done), now, undo=token if undoable else None, undo_until=until)
+        return replace(result, paused_until=decision.paused_until)
 
     def _tell(self, done: Sequence[TaskOutcome]) -> None:
         """Take what is to wait out of the queue, and say which tasks have changed."""

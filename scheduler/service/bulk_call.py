@@ -27,7 +27,7 @@ from duetime.scheduler.principal import LOCAL, Principal
 from duetime.scheduler.records import Change
 from duetime.scheduler.request import Moment, as_content
 from duetime.scheduler.rules.states import OPEN
-from duetime.scheduler.task import Json
+from duetime.scheduler.task import Json, Task
 from duetime.scheduler.views import TaskFilter, TaskRecord
 
 MAX_TITLES_SAID = 3
@@ -130,6 +130,17 @@ def check_expected(call: BulkCall, records: Sequence[TaskRecord]) -> None:
     )
 
 
+def is_meant(task: Task, verb: BulkVerb, decision: BulkDecision | None) -> bool:
+    """Whether a filter means one of the tasks that it matches: a pause or a resume changes nothing of the others.
+
+    A pause with an end leaves those paused that somebody paused without one.
+    """
+    if verb is BulkVerb.RESUME:
+        return task.paused
+    until = decision.paused_until if decision else None
+    return verb is not BulkVerb.PAUSE or not task.paused or task.paused_until not in {None, until}
+
+
 def told(call: BulkCall) -> dict[str, Any]:
     """Return what else a call asked for, for the audit log."""
     given = {"to": call.to, **(asdict(call.where) if call.where != EVERYTHING else {})}
@@ -140,7 +151,8 @@ def previewed_result(
     records: Sequence[TaskRecord], decision: BulkDecision, now: datetime, *, by_filter: bool
 ) -> BulkResult:
     outcomes = [_would(record, decision) for record in records]
-    return BulkResult(decision.verb, in_order(outcomes), now, dry_run=True, by_filter=by_filter)
+    until = decision.paused_until
+    return BulkResult(decision.verb, in_order(outcomes), now, dry_run=True, by_filter=by_filter, paused_until=until)
 
 
 def would_be(record: TaskRecord, decision: BulkDecision) -> TaskRecord:

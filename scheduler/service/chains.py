@@ -28,7 +28,7 @@ from duetime.scheduler.service.bulk_call import EVERYTHING, BulkArguments, BulkC
 from duetime.scheduler.task import ApprovalAnswer
 from duetime.scheduler.views import TaskRecord, TaskView
 
-_OF_CHAINS: Final = ("when", "timezone", "pause")
+_OF_CHAINS: Final = ("when", "timezone", "pause", "pause_until")
 """Arguments of a reschedule that a whole chain has; the others are those of a step."""
 
 
@@ -117,11 +117,12 @@ class ChainService(BulkService):
 
     def _decision(self, found: ChainRecord, given: Mapping[str, Any], now: datetime) -> BulkDecision:
         """Return what a reschedule does to each open step."""
-        if "pause" in given and len(given) > 1:
-            raise InvalidArgument("pause", "a chain is moved or paused", accepted="one of when, pause")
-        if "pause" in given:
-            return decision_of(BulkVerb.PAUSE if given["pause"] else BulkVerb.RESUME, self._planner, now, None)
         zone = given.get("timezone") or found.chain.timezone
+        if given.keys() & {"pause", "pause_until"}:
+            if given.keys() - {"pause", "pause_until"}:
+                raise InvalidArgument("pause", "a chain is moved or paused", accepted="one of when, pause, pause_until")
+            paused, end = given.get("pause", True), given.get("pause_until")
+            return decision_of(BulkVerb.PAUSE if paused else BulkVerb.RESUME, self._planner, now, end, zone=zone)
         due = next_due([step.record.run for step in found.steps], now)
         if due is None:
             raise Refused(f"all steps of {found.chain.id} have ended.", remedy=remedies.Inspect(found.chain.id))

@@ -41,7 +41,14 @@ BulkOfState = Annotated[
 BulkAfter = Annotated[str | None, typer.Option(help="only tasks due from this time on: 'today 12:00'")]
 BulkBefore = Annotated[str | None, typer.Option(help="only tasks due before this time: 'tomorrow'")]
 BulkEvery = Annotated[bool, typer.Option("--all", help="all that are open, without a filter")]
-BulkTo = Annotated[str | None, typer.Option(help="of a move: a time, a day (keeps times of day), or '1 day later'")]
+BulkTo = Annotated[
+    str | None,
+    typer.Option(
+        "--to",
+        "--until",
+        help="of a move: a time, a day (keeps times of day), or '1 day later'; of a pause: when it ends",
+    ),
+]
 BulkExpect = Annotated[int | None, typer.Option(min=0, help="how many the filters match, as the dry run says")]
 BulkDryRun = Annotated[bool, typer.Option("--dry-run", help="only show what would be changed; so do filters alone")]
 BulkReason = Annotated[str | None, typer.Option(help="why, for the history of each task and the audit log")]
@@ -114,7 +121,7 @@ def show(payload: BulkListPayload, zone: str, *, as_json: bool) -> None:
         return
     columns = ("ID", "TITLE", f"WAS ({zone})", "WHEN", "STATE", "WHY NOT")
     output.table(columns, (_row(row, zone) for row in payload.tasks), spare=("WAS", "STATE"))
-    output.say(headline(payload.bulk))
+    output.say(headline(payload.bulk, zone))
     if payload.bulk.expect:
         why = " and --reason" if payload.bulk.change is BulkVerb.DISCARD else ""
         output.note(f"To do it: the same command with --expect {payload.bulk.expect}{why}")

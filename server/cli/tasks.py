@@ -10,13 +10,7 @@ import typer
 from duetime.scheduler.events import EventFilter, EventPage
 from duetime.scheduler.intake.changes.reschedule import NOTHING_CHANGED
 from duetime.scheduler.intake.validation import wait_seconds
-from duetime.scheduler.request import (
-    REMOVABLE,
-    Request,
-    RescheduleArguments,
-    RescheduleCall,
-    ScheduleArguments,
-)
+from duetime.scheduler.request import REMOVABLE, Request, RescheduleArguments, RescheduleCall, ScheduleArguments
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.task import State
 from duetime.scheduler.views import TaskView
@@ -33,12 +27,7 @@ from duetime.server.cli.formats.contract import (
     policy_of,
     terms_of,
 )
-from duetime.server.cli.formats.option_values import (
-    ApprovalOption,
-    more_of,
-    read_object,
-    read_units,
-)
+from duetime.server.cli.formats.option_values import ApprovalOption, more_of, read_object, read_units
 from duetime.server.cli.output import AsJson
 from duetime.server.session import session, someone_runs
 from duetime.widgets.formats.speech import with_speech
@@ -222,6 +211,7 @@ def reschedule(
     on_failure: OnFailureOption = None,
     remove: Remove = None,
     pause: Annotated[bool | None, typer.Option("--pause/--resume", help="pause or resume it")] = None,
+    pause_until: Annotated[str | None, typer.Option(help="pause it, and let it go on by itself then")] = None,
     skip_next: Annotated[bool, typer.Option("--skip-next", help="skip the next occurrence")] = False,
     all_following: Annotated[bool, typer.Option("--all-following", help="with --when: move the whole series")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="show what would change, change nothing")] = False,
@@ -230,13 +220,12 @@ def reschedule(
     as_json: AsJson = False,
 ) -> None:
     """Change a task: what is given changes, everything else stays."""
-    times: RescheduleArguments = {"when": when, "repeat": repeat, "timezone": timezone, "until": until}
+    times: Any = {"when": when, "repeat": repeat, "timezone": timezone, "until": until, "pause_until": pause_until}
     series: RescheduleArguments = {"max_runs": max_runs, "skip_next": skip_next, "all_following": all_following}
-    work: RescheduleArguments = {"payload": read_object(payload), "estimate": estimate, "needs": read_units(needs)}
-    rest = changed_terms(repeat_policy, retry, notify, expect, on_failure, remove=remove)
+    rest = changed_terms(repeat_policy, retry, notify, expect, on_failure, remove=remove, payload=payload, needs=needs)
     rest |= _urgency(priority, deadline, deadline_type, title=title, pause=pause, labels=label, deliver_to=deliver_to)
-    once: RescheduleCall = {"revision": revision, "idempotency_key": key, "dry_run": dry_run}
-    _reschedule(context, task_id, {**times, **series, **work, **rest, **once}, as_json)
+    once: RescheduleCall = {"estimate": estimate, "revision": revision, "idempotency_key": key, "dry_run": dry_run}
+    _reschedule(context, task_id, {**times, **series, **rest, **once}, as_json)
 
 
 def _reschedule(context: typer.Context, task_id: str, asked: RescheduleCall, as_json: bool) -> None:
@@ -249,8 +238,13 @@ def _show_rescheduled(scheduler: Scheduler, view: TaskView, asked: RescheduleCal
     if asked["dry_run"]:
         show_change("Would change", as_dry_run(view), as_json)
     else:
-        verb = UNCHANGED_VERB if NOTHING_CHANGED in view.warnings else RESCHEDULE_VERBS[asked["pause"]]
+        verb = UNCHANGED_VERB if NOTHING_CHANGED in view.warnings else verb_of(asked)
         show_change(verb, view, as_json, task_facts.changes_made(scheduler, view))
+
+
+def verb_of(asked: Any) -> str:
+    """Return the word for what a command has done to a task."""
+    return RESCHEDULE_VERBS[True if asked["pause_until"] else asked["pause"]]
 
 
 def cancel(

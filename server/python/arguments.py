@@ -99,6 +99,7 @@ _OF_TASKS = (
     Argument("wait_for", Members("a mapping with event, match, timeout"), example="wait_for={'event': 'order.paid'}"),
     Argument("remove", Items(f"a list of {', '.join(REMOVABLE)}", Choices(REMOVABLE)), example="remove=['needs']"),
     Argument("pause", _FLAG, example="pause=True"),
+    Argument("pause_until", _TIME, example="pause_until='monday 9am'"),
     Argument("skip_next", _FLAG, example="skip_next=True"),
     Argument("all_following", _FLAG, example="all_following=True"),
     Argument("dry_run", _FLAG, example="dry_run=True"),

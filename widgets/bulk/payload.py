@@ -22,12 +22,14 @@ MAX_ROWS_SHOWN: Final = 20
 class BulkPart(BaseModel):
     """The counts of one call, or of its dry run; `undo` takes it back until `undo_until`.
 
-    A dry run says with which `expect` the same call does it. `left_out` tasks have no row.
+    A dry run says with which `expect` the same call does it. `left_out` tasks have no row. A pause may end at
+    `paused_until`.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     change: BulkVerb
+    paused_until: str | None = None
     dry_run: Literal[True] | None = None
     changed: int
     unchanged: int | None = None
@@ -70,6 +72,7 @@ def bulk_part(result: BulkResult, shown: int) -> BulkPart:
     counts = result.counts
     return BulkPart(
         change=result.verb,
+        paused_until=utc(result.paused_until) if result.paused_until else None,
         dry_run=result.dry_run or None,
         changed=counts[Became.CHANGED],
         unchanged=counts[Became.UNCHANGED] or None,

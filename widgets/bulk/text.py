@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from duetime.scheduler.bulk.change import Became, BulkResult, BulkVerb, TaskOutcome
 from duetime.scheduler.rules.time import times
 from duetime.widgets.bulk.payload import MAX_ROWS_SHOWN, BulkPart, bulk_part
@@ -30,7 +32,7 @@ def bulk_text(result: BulkResult, most: int = MAX_ROWS_SHOWN) -> str:
     shown = result.outcomes[:most]
     part = bulk_part(result, len(shown))
     left_out = [f"{part.left_out} more are not shown."] if part.left_out else []
-    head = sentences(headline(part), _next_step(result))
+    head = sentences(headline(part, result.outcomes[0].record.task.timezone), _next_step(result))
     return "\n".join([head, sentences(_window(result), f"{THEIRS}."), *map(_line, shown), *left_out])
 
 
@@ -40,16 +42,21 @@ def _window(result: BulkResult) -> str:
     return f"It means what is due {window}." if window else ""
 
 
-def headline(part: BulkPart) -> str:
+def headline(part: BulkPart, zone: str) -> str:
     """Say how many tasks were changed: `Cancelled 12 tasks; 1 refused it.`, or that none was yet."""
     rest = f"; {part.unchanged} had it already" if part.unchanged else ""
     rest += f"; {part.refused} {'would refuse' if part.dry_run else 'refused'} it" if part.refused else ""
-    number = f"{part.changed} task{'' if part.changed == 1 else 's'}"
+    number = f"{part.changed} task{'' if part.changed == 1 else 's'}{_until(part, zone)}"
     if part.dry_run:
         what = "discard the dead letters of" if part.change is BulkVerb.DISCARD else part.change
         return f"Nothing was changed yet. This would {what} {number}{rest}."
     already = "An earlier call with the same key did this already. " if part.repeated else ""
     return f"{already}{DONE[part.change]} {number}{rest}."
+
+
+def _until(part: BulkPart, zone: str) -> str:
+    until = datetime.fromisoformat(part.paused_until) if part.paused_until else None
+    return f" until {times.describe(until, zone)} {zone}" if until else ""
 
 
 def _next_step(result: BulkResult) -> str:

@@ -44,7 +44,7 @@ _FIRST_SENTENCES: Final = {
     "stopping": "{title} is being stopped.",
     "retrying": "{title} failed and will be tried again.",
     "suspended": "{title} has been suspended, and goes on by itself.",
-    "paused": "{title} is paused.",
+    "paused": "{title} is paused{until}.",
     "damaged": "{title} is damaged and cannot run.",
     "succeeded": "{title} was done {ended}.",
     "reminded": "You were reminded of {title} {ended}.",
@@ -71,6 +71,7 @@ def speech(task: TaskPayload) -> str:
         title=spoken_title(task.title),
         due=spoken_time(datetime.fromisoformat(task.when.utc), zone, now),
         ended=spoken_time(datetime.fromisoformat(ended), zone, now),
+        until=f" until {_by(datetime.fromisoformat(task.paused_until), zone, now)}" if task.paused_until else "",
     )
     return f"{first}{_second(task, found, zone, now)}"
 

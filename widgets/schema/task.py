@@ -40,6 +40,7 @@ class TaskPayload(PayloadPart):
     title: str
     state: State
     paused: Literal[True] | None = None
+    paused_until: str | None = None
     cancel_requested: Literal[True] | None = None
     damaged: Literal[True] | None = None
     blocked: Literal[True] | None = None

@@ -27,6 +27,7 @@ class ListRow(PayloadPart):
     priority: Tier | None = None
     deadline: str | None = None
     paused: Literal[True] | None = None
+    paused_until: str | None = None
     damaged: Literal[True] | None = None
     blocked: Literal[True] | None = None
     why: str | None = None

@@ -203,10 +203,10 @@ function follows(list, task, reread) {
 }
 
 function rowOf(task) {
-  const { id, title, state, priority, paused, damaged, blocked } = task;
+  const { id, title, state, priority, paused, paused_until, damaged, blocked } = task;
   const deadline = hasEnded(task) ? undefined : task.deadline?.utc;
   const why = blocked ? task.waits?.find((wait) => wait.kind === "blocked")?.after : undefined;
-  return { id, title, state, when: task.when.utc, priority, deadline, paused, damaged, blocked, why, repeat: task.repeat ? true : undefined, reminder: task.action === "reminder" || undefined };
+  return { id, title, state, when: task.when.utc, priority, deadline, paused, paused_until, damaged, blocked, why, repeat: task.repeat ? true : undefined, reminder: task.action === "reminder" || undefined };
 }
 
 function tickList(list) {

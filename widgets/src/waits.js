@@ -1,7 +1,7 @@
 /* What a task waits for, for a person: no tool, no id, no arithmetic of pools, a distance in place of a length. */
 
 import { fact, h } from "./dom.js";
-import { relative } from "./format.js";
+import { moment, relative } from "./format.js";
 import { isNamed, listed, named, parts, t } from "./language.js";
 import { withoutIds } from "./words.js";
 
@@ -18,6 +18,7 @@ function lineOf({ kind, pool, until, after, task, title, state, event }, sentenc
   if (kind === "task" && title) return [...parts("wait.task_named", { title: h("bdi", { title: task ?? "" }, title) }), aside(named("state", state))];
   if (!isNamed("wait", kind)) return parts("waits.for", { reason: h("bdi", { lang: "en" }, withoutIds(sentence)) });
   const at = Date.parse(until);
+  if (kind === "resume" && until) return parts("wait.paused_until", { time: moment(at, env.reader(), env.clock.now()) });
   const time = at > env.clock.now() ? relative(at, env.clock.now(), env.reader()) : t("waits.soon");
   const line = parts(`wait.${kind}`, { pool: h("bdi", {}, pool ?? ""), event: h("bdi", {}, listed((event ?? "").split(", "), "disjunction")), time });
   const first = { approval: title, blocked: after }[kind];

@@ -30,6 +30,7 @@ _COMES: Final = {
     "suspended": "{it} is {word} and goes on by itself. {time}",
     "running": "{it} is {word}. {time}",
     "paused": "{it} is {word}. {time}",
+    "paused_until": "{it} is {word} until {until}. {time}",
     "damaged": "{it} is {word}. {time}",
     "succeeded": "{it} {word} {ended}.",
     "reminded": "The user was {word} {ended}.",
@@ -61,7 +62,7 @@ def look(task: TaskPayload) -> str:
 
 def first_sentence(task: TaskPayload) -> str:
     """Say how a task stands and when: `The task failed Tue 24 Nov 2026 09:00 Denver time, 2 hours ago`."""
-    found = "asking" if look(task) == "waiting" and _asks(task) else look(task)
+    found = _fuller(look(task), task)
     now, due = datetime.fromisoformat(task.now), datetime.fromisoformat(task.when.utc)
     sentence = _COMES.get(found, "{it} is {word} for {due}.")
     it = _NOUNS.get(task.action, "the task")
@@ -73,8 +74,18 @@ def first_sentence(task: TaskPayload) -> str:
         "time": f"Its time {'is' if due > now else 'was'} {time}.",
         "later": f" {_bound(task, time)}" if due > now else "",
         "ended": _ended(task, now) or time,
+        "until": moment(datetime.fromisoformat(task.paused_until), task.when.timezone, now)
+        if task.paused_until
+        else "",
     }
     return sentence.format(**words)
+
+
+def _fuller(found: str, task: TaskPayload) -> str:
+    """Return the name of the sentence for a look, of which some have more to say."""
+    if found == "waiting" and _asks(task):
+        return "asking"
+    return "paused_until" if found == "paused" and task.paused_until else found
 
 
 def _asks(task: TaskPayload) -> bool:

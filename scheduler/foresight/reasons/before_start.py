@@ -8,10 +8,11 @@ from typing import Final
 
 from duetime.scheduler.approvals.approval import Approval
 from duetime.scheduler.chain.dependency import Upstream
+from duetime.scheduler.remedies import PAUSED, PAUSED_UNTIL
 from duetime.scheduler.rules.states import BLOCKED, blocked_by
 from duetime.scheduler.rules.time.times import describe, relative
 from duetime.scheduler.signal.signal import SignalWait
-from duetime.scheduler.task import ApprovalAnswer, Run
+from duetime.scheduler.task import ApprovalAnswer, Run, Task
 from duetime.scheduler.view_parts import AT_THE_LATEST, WaitKind, WaitReason
 
 MAX_UPSTREAMS_NAMED = 5
@@ -64,3 +65,12 @@ def until_event(wait: SignalWait, zone: str, now: datetime) -> WaitReason:
     end = f"{describe(wait.until, zone)} ({relative(wait.until, now)})"
     said = f"the event {wait.said}, or {end} {AT_THE_LATEST}" if wait.at_once else f"the event {wait.said}, until {end}"
     return WaitReason(WaitKind.EVENT, said, until=wait.until, event=", ".join(each.name for each in wait.all))
+
+
+def paused(task: Task, now: datetime) -> WaitReason:
+    """Say until when a task is paused: until a time, or until somebody resumes it."""
+    until = task.paused_until
+    if until is None:
+        return WaitReason(WaitKind.RESUME, PAUSED)
+    said = f"{describe(until, task.timezone)} {task.timezone} ({relative(until, now)})"
+    return WaitReason(WaitKind.RESUME, f"{PAUSED_UNTIL}{said}", until=until)

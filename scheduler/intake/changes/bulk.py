@@ -12,6 +12,7 @@ from duetime.scheduler.errors import InvalidArgument, Refused
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.history.dead_letters import MAX_REPLAYS
 from duetime.scheduler.intake.changes.actions import change_token, is_change_token, undo_change
+from duetime.scheduler.intake.changes.pause import Pause, pause_end, pause_step
 from duetime.scheduler.intake.changes.reschedule import decide_reschedule
 from duetime.scheduler.intake.instants import resolve_moment
 from duetime.scheduler.intake.planner import Planner
@@ -33,22 +34,25 @@ _KINDS = {
 
 
 def decision_of(
-    verb: BulkVerb, planner: Planner, now: datetime, to: Moment | None, spent: Collection[str] = ()
+    verb: BulkVerb,
+    planner: Planner,
+    now: datetime,
+    to: Moment | None,
+    *,
+    spent: Collection[str] = (),
+    zone: str | None = None,
 ) -> BulkDecision:
-    """Return how a verb decides each task; a replay leaves `spent` runs alone.
+    """Return how a verb decides each task; a replay leaves `spent` runs alone. `to` is read in `zone`.
 
     Raises InvalidArgument for a move without a time.
     """
-    if (verb is BulkVerb.MOVE) != (to is not None):
-        raise InvalidArgument(
-            "to",
-            "a move needs a time, and nothing else takes one",
-            accepted="a time, a day (each keeps its time of day), or how much later",
-            example="to='1 day later'",
-        )
-    if isinstance(to, str):  # what cannot be read for any task is wrong in the call, not refused task by task
+    zone = zone or planner.zone or "UTC"
+    _check_time(verb, to)
+    if verb is BulkVerb.MOVE and isinstance(to, str):  # what no task can read is wrong in the call
         frame = planner.times.frame(None, moved=now + timedelta(days=366))
-        resolve_moment(to, now=now, zone=planner.zone or "UTC", argument="to", frame=frame)
+        resolve_moment(to, now=now, zone=zone, argument="to", frame=frame)
+    end = pause_end(to, "to", planner, zone, now) if verb is BulkVerb.PAUSE and to is not None else None
+    pause = Pause(verb is BulkVerb.PAUSE, end.instant if end else None)
 
     def decide(record: TaskRecord, _last: LastChange | None) -> Change:
         if verb is BulkVerb.CANCEL:
@@ -57,11 +61,20 @@ def decision_of(
             return _replayed(record, now, spent)
         if verb is BulkVerb.MOVE:
             return decide_reschedule(record, Reschedule(when=to), planner, now)[0]
-        if record.task.paused == (verb is BulkVerb.PAUSE):
-            return Change(record.task, record.run)
-        return changes.pause(record) if verb is BulkVerb.PAUSE else changes.resume(record, now)
+        return pause_step(record, pause, now) or Change(record.task, record.run)
 
-    return BulkDecision(verb, _KINDS[verb], decide, lambda found: undo_of(verb, found, now))
+    return BulkDecision(verb, _KINDS[verb], decide, lambda found: undo_of(verb, found, now), pause.until)
+
+
+def _check_time(verb: BulkVerb, to: Moment | None) -> None:
+    if verb is BulkVerb.PAUSE or (verb is BulkVerb.MOVE) == (to is not None):
+        return
+    raise InvalidArgument(
+        "to",
+        "a move needs a time, a pause may have an end, and nothing else takes one",
+        accepted="a time, a day (each keeps its time of day), or how much later",
+        example="to='1 day later'",
+    )
 
 
 def chain_move(to: Moment | None, due: datetime, zone: str, planner: Planner, now: datetime) -> BulkDecision:

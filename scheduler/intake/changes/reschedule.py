@@ -10,6 +10,7 @@ from typing import Any
 from duetime.scheduler import remedies
 from duetime.scheduler.errors import InvalidArgument, Refused
 from duetime.scheduler.events import EventKind
+from duetime.scheduler.intake.changes.pause import Pause, pause_asked, pause_step
 from duetime.scheduler.intake.changes.terms import late_for_the_attempt, promised, unblocked
 from duetime.scheduler.intake.changes.urgency import demand_step
 from duetime.scheduler.intake.instants import resolve_moment
@@ -73,9 +74,10 @@ def decide_reschedule(
     run = unblocked(record.run) if task.payload != record.task.payload else record.run
     change, timed = _timing_step(record, Change(task, run, kind=EventKind.RESCHEDULED), asked, planner, now)
     change, demanded = demand_step(record, change, asked, planner, now)
-    said = (*as_assumed(timed), *demanded, *late_for_the_attempt(record, task, asked))
+    pause = pause_asked(asked, change.task, planner, now)
+    said = (*as_assumed((*timed, *pause.said)), *demanded, *late_for_the_attempt(record, task, asked))
     check_kept(record.task, change.task)
-    change = _skip_step(record, _pause_step(record, change, asked, now), asked, now)
+    change = _skip_step(record, _pause_step(record, change, pause, now), asked, now)
     if change == Change(record.task, record.run, kind=EventKind.RESCHEDULED):
         return change, (*said, NOTHING_CHANGED)
     return change, said
@@ -261,12 +263,9 @@ def _wall_time(instant: datetime, zone: str) -> datetime:
     return instant.astimezone(zones.load(zone)).replace(tzinfo=None)
 
 
-def _pause_step(record: TaskRecord, change: Change, asked: Reschedule, now: datetime) -> Change:
-    if asked.pause is None or asked.pause == record.task.paused:
-        return change
-    so_far = replace(record, task=change.task, run=change.next_run or change.run)
-    step = changes.pause(so_far) if asked.pause else changes.resume(so_far, now)
-    return _joined(change, step)
+def _pause_step(record: TaskRecord, change: Change, pause: Pause, now: datetime) -> Change:
+    step = pause_step(replace(record, task=change.task, run=change.next_run or change.run), pause, now)
+    return _joined(change, step) if step else change
 
 
 def _skip_step(record: TaskRecord, change: Change, asked: Reschedule, now: datetime) -> Change:

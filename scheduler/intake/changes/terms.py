@@ -47,7 +47,7 @@ def late_for_the_attempt(record: TaskRecord, task: Task, asked: Reschedule) -> t
     if record.run.state is not State.RUNNING:
         return ()
     changed = _terms(record.task) != _terms(task) or (record.task.deliver_to != task.deliver_to and not task.repeat)
-    paused = asked.pause and not record.task.paused
+    paused = (asked.pause or asked.pause_until is not None) and not record.task.paused
     return (*((AFTER_THE_ATTEMPT,) if changed else ()), *((PAUSED_AFTER_THE_ATTEMPT,) if paused else ()))
 
 

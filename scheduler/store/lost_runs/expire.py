@@ -29,7 +29,7 @@ from duetime.scheduler.store.statements.endings import endings
 from duetime.scheduler.store.statements.endings.claimed import AttemptEnd, Claimed
 from duetime.scheduler.store.statements.read import TASK_AND_RUN
 from duetime.scheduler.store.statements.ready_runs import JOINED, READY, ready_run
-from duetime.scheduler.store.statements.series import timers
+from duetime.scheduler.store.statements.series import pause_ends, timers
 from duetime.scheduler.store.statements.settle import Conclude, concluding
 from duetime.scheduler.store.statements.signals import kept_waits
 from duetime.scheduler.store.statements.waiters import with_waiters
@@ -98,22 +98,25 @@ SETTINGS_REVISION = POOL_REVISION.scalar_subquery() + NEWEST_POLICY.scalar_subqu
 """A number that rises with each change of a pool or of the policy."""
 
 
-def _next(wake: Select[Any], drop: Select[Any]) -> Select[Any]:
-    times = (wake, drop, kept_waits.NEXT_LATE, timers.NEXT)
+def _next(wake: Select[Any], drop: Select[Any], resume: Select[Any]) -> Select[Any]:
+    times = (wake, drop, kept_waits.NEXT_LATE, timers.NEXT, resume)
     return select(*(each.scalar_subquery() for each in times), SETTINGS_REVISION)
 
 
-_NEXT = _next(_WAKE, _DROP)
+_NEXT = _next(_WAKE, _DROP, pause_ends.NEXT)
 
 
 def next_times(connection: Connection) -> NextTimes:
     """Return when the timers must look next; damaged rows that are left alone do not count."""
     wake, drop = (unreadable.without(connection, each, runs.c.id) for each in (_WAKE, _DROP))
-    [(wake_at, drop_at, late_at, series_at, pools)], _ = unreadable.every(
-        connection, _NEXT if wake is _WAKE else _next(wake, drop)
+    resume = unreadable.without(connection, pause_ends.NEXT, tasks.c.id)
+    usual = wake is _WAKE and resume is pause_ends.NEXT
+    [(wake_at, drop_at, late_at, series_at, resume_at, pools)], _ = unreadable.every(
+        connection, _NEXT if usual else _next(wake, drop, resume)
     )
     series = None if is_damaged([series_at]) else series_at  # such a run fails when it starts; nothing overtakes it
-    return NextTimes(next_time(wake_at), next_time(drop_at), pools, next_time(late_at), series)
+    pause = None if is_damaged([resume_at]) else resume_at  # such a task is paused until somebody resumes it
+    return NextTimes(next_time(wake_at), next_time(drop_at), pools, next_time(late_at), series, pause)
 
 
 def expire(connection: Connection, limit: int, conclude: Conclude | None, now: datetime) -> list[Expired]:

@@ -7,6 +7,7 @@ from datetime import datetime
 
 from duetime.scheduler.store.chains.dependencies import Dependencies
 from duetime.scheduler.store.statements.series.overtaken import Overtaken, overtake
+from duetime.scheduler.store.statements.series.pause_ends import end_due
 
 
 class SeriesTimers:
@@ -19,3 +20,7 @@ class SeriesTimers:
     def overtake(self, *, limit: int) -> Overtaken:
         """Let the next occurrence overtake at most `limit` open runs whose policy says so."""
         return self._ending(lambda connection: overtake(connection, limit, self._now()))
+
+    def end_pauses(self, *, limit: int) -> list[str]:
+        """Resume at most `limit` tasks whose pause is over, and return them."""
+        return self._ending(lambda connection: end_due(connection, limit, self._now()))

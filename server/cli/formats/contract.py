@@ -9,7 +9,7 @@ import typer
 from duetime.scheduler.request import RescheduleArguments, ScheduleArguments
 from duetime.scheduler.rules.retry import retry_policy
 from duetime.scheduler.task import Notify, RetryPolicy
-from duetime.server.cli.formats.option_values import read_object, read_repeat_policy, read_retry
+from duetime.server.cli.formats.option_values import read_object, read_repeat_policy, read_retry, read_units
 
 NotifyOption = Annotated[
     Notify | None, typer.Option(help="which outcomes tell the user: always, failure, change or never")
@@ -45,6 +45,8 @@ def changed_terms(
     on_failure: str | None,
     *,
     remove: Sequence[str] | None,
+    payload: str | None,
+    needs: list[str] | None,
 ) -> RescheduleArguments:
     """Return the arguments of a change that the options stand for; raises InvalidArgument."""
     return {
@@ -53,6 +55,8 @@ def changed_terms(
         "notify": notify,
         "expect": read_object(expect, "expect"),
         "on_failure": read_object(on_failure, "on_failure"),
+        "payload": read_object(payload),
+        "needs": read_units(needs),
         "remove": [name.replace("-", "_") for name in remove or ()],
     }
 

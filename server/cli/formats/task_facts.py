@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 
 from duetime.scheduler.events import EventFilter
 from duetime.scheduler.intake.changes.reschedule import NOTHING_CHANGED
 from duetime.scheduler.remedies import reason_in
 from duetime.scheduler.rules.limits.pool import needs_in_words
+from duetime.scheduler.rules.time import times
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.task import Json, State
 from duetime.scheduler.views import TaskView
@@ -25,7 +27,7 @@ from duetime.widgets.text.task_text import DELIVERED, attempt_in_words, origin_i
 from duetime.widgets.text.time_text import deadline_in_words, ends_in_words, wall
 from rich.text import Text
 
-IN_THE_LINE = frozenset({"when", "repeat", "until", "max_runs", "paused", "deadline"})
+IN_THE_LINE = frozenset({"when", "repeat", "until", "max_runs", "paused", "paused_until", "deadline"})
 """Changes that the line after a change shows anyway, or those below it."""
 
 MAX_LOG_LINES = 5
@@ -58,12 +60,23 @@ def _following(task: TaskPayload) -> Iterator[str]:
     if task.deadline:
         yield deadline_in_words(task)
     if task.paused and task.id != DRY_RUN_ID:
-        yield f"it is held until `duetime reschedule {task.id} --resume`"
+        yield _held(task)
     elif task.state is State.WAITING:
         yield f"it waits for {waiting_in_words(task)}"
     if task.undo:
         token = "" if task.state is State.CANCELLED and not task.chain else f" {task.undo}"
         yield f"undo within {'10 min' if task.chain else '30 s'}: duetime undo {task.id}{token}"
+
+
+def _held(task: TaskPayload) -> str:
+    resume = f"`duetime reschedule {task.id} --resume`"
+    if task.paused_until is None:
+        return f"it is held until {resume}"
+    return f"it is held until {_moment(task.paused_until, task)}, or until {resume}"
+
+
+def _moment(instant: str, task: TaskPayload) -> str:
+    return f"{times.describe(datetime.fromisoformat(instant), task.when.timezone)} {task.when.timezone}"
 
 
 def changes_made(scheduler: Scheduler, view: TaskView) -> FieldChanges:
@@ -170,7 +183,8 @@ def _state(task: TaskPayload) -> Text:
         blocked=bool(task.blocked),
     )
     attempt = attempt_in_words(task)
-    return word.append(f", {attempt}", style="") if attempt else word
+    until = f" until {_moment(task.paused_until, task)}" if task.paused_until else ""
+    return word.append(f"{until}{f', {attempt}' if attempt else ''}", style="")
 
 
 def _parts(name: str, value: Json) -> Iterator[tuple[str, str]]:

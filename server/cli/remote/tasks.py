@@ -26,7 +26,7 @@ from duetime.server.cli.formats.rows import TASK_COLUMNS, task_cells
 from duetime.server.cli.past import event_table
 from duetime.server.cli.remote.client import RemoteAnswer, RemoteProblem, RemoteServer
 from duetime.server.cli.remote.tables import RUNS, ZONE, RemoteTable, show_rows
-from duetime.server.cli.tasks import RESCHEDULE_VERBS
+from duetime.server.cli.tasks import verb_of
 from duetime.widgets.schema.task import TaskPayload
 
 Params = Mapping[str, Any]
@@ -45,7 +45,7 @@ SAME_NAMES: Final = (
         "deadline_type",
         "notify",
     ),
-    *("estimate", "deliver_to", "after", "after_failure", "dry_run", "skip_next", "all_following"),
+    *("estimate", "deliver_to", "after", "after_failure", "dry_run", "skip_next", "all_following", "pause_until"),
 )
 """Options whose names are those of the arguments."""
 
@@ -132,7 +132,7 @@ def reschedule(server: RemoteServer, params: Params) -> None:
     body = {**_body(params), **({"remove": params["remove"]} if params["remove"] else {})}
     headers = {"Idempotency_Key": params["key"], "If_Match": _etag(params)}
     task = server.send("PATCH", f"/tasks/{task_id}", body, **headers)
-    _show_change("Would change" if params["dry_run"] else RESCHEDULE_VERBS[params["pause"]], task, params)
+    _show_change("Would change" if params["dry_run"] else verb_of(params), task, params)
 
 
 def cancel(server: RemoteServer, params: Params) -> None:

@@ -174,6 +174,7 @@ def explain(call: RestCall) -> RestAnswer:
 _REFUSED = (HTTPStatus.CONFLICT,)
 _TASK = partial(Operation, model=TaskPayload, in_path=(TASK_ID,))
 _CHANGE = partial(_TASK, conditional=True, repeatable=True)
+_UNTIL = next(argument for argument in RESCHEDULE_TASK.arguments if argument.name == "pause_until")
 _BUTTONS = {argument.name: argument for argument in ACT_ON_TASK.arguments}
 
 
@@ -183,8 +184,9 @@ def _button(name: str, summary: str, *arguments: str) -> Operation:
     return _CHANGE(f"{name}_task", "POST", path, summary, partial(act, action=name), body=body)
 
 
-def _switch(name: str, summary: str, *, pause: bool) -> Operation:
-    return _CHANGE(f"{name}_task", "POST", f"/tasks/{{task_id}}/{name}", summary, partial(change, pause=pause), body=())
+def _switch(name: str, summary: str, *more: Argument, pause: bool) -> Operation:
+    path = f"/tasks/{{task_id}}/{name}"
+    return _CHANGE(f"{name}_task", "POST", path, summary, partial(change, pause=pause), body=more)
 
 
 OF_TASKS = (
@@ -243,7 +245,7 @@ OF_TASKS = (
     _button("done", "Mark the outcome of a task as read"),
     _button("approve", "Let a task run that waits for approval", "reason"),
     _button("reject", "Cancel a task that waits for approval, or skip that run of a recurring one", "reason"),
-    _switch("pause", "Pause a task until it is resumed", pause=True),
+    _switch("pause", "Pause a task until it is resumed, or until a time", _UNTIL, pause=True),
     _switch("resume", "Let a paused task go on", pause=False),
     _TASK(
         "explain_task",

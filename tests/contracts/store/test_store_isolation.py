@@ -63,8 +63,8 @@ OF_NO_TENANT = {
     "tasks.forget_keys",
     "batches.remember",  # stores what its caller did, and answers nothing
     "dependencies.listen", "dependencies.listen_for_urgency", "dependencies.ending",  # of the processes that run tasks
-    "dependencies.repair", "approvals.expire",  # likewise
-    "signals.end_late", "signals.forget", "series.overtake",  # likewise
+    "dependencies.tell", "dependencies.repair", "approvals.expire",  # likewise
+    "signals.end_late", "signals.forget", "series.overtake", "series.end_pauses",  # likewise
     "history.latest", "history.since", "history.tenants",  # subscriptions, which tell each tenant apart
     "history.cursor_at", "history.place_of",  # a place, encrypted for a tenant; test_store_cursors has it
     "run_logs.write",  # by the run itself

@@ -21,12 +21,13 @@ Ask = Callable[[Store], object]
 
 
 QUESTIONS: dict[str, tuple[Ask, set[str]]] = {
-    "next_times": (lambda store: store.claims.next_times(), {"runs_wake", "runs_drop"}),
+    "next_times": (lambda store: store.claims.next_times(), {"runs_wake", "runs_drop", "tasks_paused_until"}),
     "make_ready": (lambda store: store.claims.make_ready(limit=9), {"runs_wake"}),
     "forget_keys": (lambda store: store.tasks.forget_keys(limit=9), {"idempotency_keys_by_look"}),
     "note_paused": (lambda store: store.claims.note_paused(limit=9), {"runs_wake"}),
     "expire": (lambda store: store.claims.expire(limit=9), {"runs_drop"}),
     "relax": (lambda store: store.claims.relax(limit=9), {"runs_drop"}),
+    "end_pauses": (lambda store: store.series.end_pauses(limit=9), {"tasks_paused_until"}),
     "ready": (lambda store: store.claims.ready(limit=9), {"runs_active"}),
     "the next page of ready": (lambda store: store.claims.ready(limit=9, after="r_1"), {"runs_active"}),
     "running": (lambda store: store.claims.running(limit=9), {"attempts_open"}),

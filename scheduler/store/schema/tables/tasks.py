@@ -27,6 +27,7 @@ class TaskRow(Base):
     __table_args__ = (
         Index("tasks_by_age", "tenant", "created_at"),
         partial("tasks_recurring", "tenant", "created_at", "id", where="repeat IS NOT NULL"),
+        partial("tasks_paused_until", "paused_until", where="paused_until IS NOT NULL"),
     )
 
     id: str = column(primary_key=True)
@@ -66,6 +67,7 @@ class TaskRow(Base):
     key_template: Said | None
     history_from: int | None
     followed: bool = column(server_default=false())
+    paused_until: datetime | None
 
 
 class LabelRow(Base):

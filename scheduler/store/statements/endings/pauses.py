@@ -7,13 +7,18 @@ from datetime import datetime
 
 from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.store.statements.endings.claimed import AttemptEnd
-from sqlalchemy import BindParameter, Connection, bindparam, true, update
+from sqlalchemy import BindParameter, Connection, bindparam, null, true, update
 
 _THESE: BindParameter[str] = bindparam("task_ids", expanding=True)
 _PAUSE = (
     update(tasks)
     .where(tasks.c.id.in_(_THESE))
-    .values(paused=true(), revision=tasks.c.revision + 1, updated_at=bindparam("now", type_=tasks.c.updated_at.type))
+    .values(
+        paused=true(),
+        paused_until=null(),  # it failed too often: somebody has to look at it
+        revision=tasks.c.revision + 1,
+        updated_at=bindparam("now", type_=tasks.c.updated_at.type),
+    )
 )
 _HOLD = update(runs).where(runs.c.task_id.in_(_THESE), runs.c.ended_at.is_(None)).values(paused=true())
 

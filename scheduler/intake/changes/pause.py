@@ -1,0 +1,64 @@
+"""Pauses as a call asks for them: whether one is meant, and the time at which it ends, if any."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from typing import Final, NamedTuple
+
+from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.intake.instants import resolve_moment
+from duetime.scheduler.intake.planner import Planner
+from duetime.scheduler.records import Change
+from duetime.scheduler.request import Moment, Reschedule
+from duetime.scheduler.rules import changes
+from duetime.scheduler.rules.time.times import Resolved
+from duetime.scheduler.task import Task
+from duetime.scheduler.views import TaskRecord
+
+_EXAMPLE: Final = "pause_until='tomorrow 9am'"
+_UNTIL: Final = re.compile(r"^\s*(?:until|till)\s+", re.IGNORECASE)
+_FOR: Final = re.compile(r"^\s*for\s+", re.IGNORECASE)
+
+
+class Pause(NamedTuple):
+    """A pause, until a time if it names one, or a resume; `wanted` is None where the call asks for neither."""
+
+    wanted: bool | None
+    until: datetime | None = None
+    said: tuple[str, ...] = ()
+
+    def is_of(self, task: Task) -> bool:
+        """Whether a task is already as the call wants it."""
+        return task.paused == self.wanted and task.paused_until == self.until
+
+
+def pause_asked(asked: Reschedule, task: Task, planner: Planner, now: datetime) -> Pause:
+    """Read what a call says of a pause. Raises InvalidArgument for an end in the past, or of a resume."""
+    if asked.pause_until is None:
+        return Pause(asked.pause)
+    if asked.pause is False:
+        raise InvalidArgument(
+            "pause_until", "pause=false resumes the task", accepted="one of the two", example=_EXAMPLE
+        )
+    end = pause_end(asked.pause_until, "pause_until", planner, task.timezone, now)
+    return Pause(True, end.instant, end.assumptions)
+
+
+def pause_end(given: Moment, argument: str, planner: Planner, zone: str, now: datetime) -> Resolved:
+    """Return when a pause ends: `Monday 9am`, `until Monday 9am` or `for 2 hours`."""
+    words = _FOR.sub("in ", _UNTIL.sub("", given)) if isinstance(given, str) else given
+    frame = planner.times.frame(None, own=zone)
+    end = resolve_moment(words, now=now, zone=zone, argument=argument, frame=frame)
+    if end.instant <= now:
+        raise InvalidArgument(
+            argument, "a pause until now is none", accepted="a time to come", example=f"{argument}='tomorrow 9am'"
+        )
+    return end
+
+
+def pause_step(record: TaskRecord, pause: Pause, now: datetime) -> Change | None:
+    """Return the change that a call asks for; None where there is nothing to change."""
+    if pause.wanted is None or pause.is_of(record.task):
+        return None
+    return changes.pause(record, pause.until) if pause.wanted else changes.resume(record, now)

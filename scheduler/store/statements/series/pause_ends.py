@@ -1,0 +1,73 @@
+"""Pauses that end by themselves: the tasks that go on at their time.
+
+An index has the paused tasks with an end, in order of time, so that those without one cost the timer nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+from datetime import datetime
+from typing import Any, Final
+from zoneinfo import ZoneInfoNotFoundError
+
+from duetime.scheduler.errors import DuetimeError, Refused
+from duetime.scheduler.events import EventKind
+from duetime.scheduler.principal import Acting
+from duetime.scheduler.records import Change
+from duetime.scheduler.remedies import PAUSE_OVER
+from duetime.scheduler.rules import changes
+from duetime.scheduler.rules.states import TERMINAL
+from duetime.scheduler.store.database import unreadable
+from duetime.scheduler.store.schema.tables.tasks import tasks
+from duetime.scheduler.store.schema.types import Instant
+from duetime.scheduler.store.statements import change as changing
+from duetime.scheduler.store.statements import damaged, event_log, read
+from duetime.scheduler.views import TaskRecord
+from sqlalchemy import Connection, Select, bindparam, select
+
+NEXT: Select[Any] = (
+    select(tasks.c.paused_until).where(tasks.c.paused_until.is_not(None)).order_by(tasks.c.paused_until).limit(1)
+)
+_DUE: Final = (
+    select(tasks.c.id, tasks.c.tenant)
+    .where(tasks.c.paused_until.is_not(None), tasks.c.paused_until <= bindparam("now", type_=Instant()))
+    .order_by(tasks.c.paused_until)
+    .limit(bindparam("most"))
+    .with_for_update(skip_locked=True)
+)
+_ITSELF: Final[Acting] = {"actor": event_log.ITSELF, "via": None}
+
+log = logging.getLogger(__name__)
+
+
+def end_due(connection: Connection, limit: int, now: datetime) -> list[str]:
+    """Resume at most `limit` tasks whose pause is over, the earliest first, and return them."""
+    due = connection.execute(unreadable.without(connection, _DUE, tasks.c.id), {"now": now, "most": limit}).all()
+    return [row.id for row in due if _resumed(connection, row.tenant, row.id, now)]
+
+
+def _resumed(connection: Connection, tenant: str, task_id: str, now: datetime) -> bool:
+    """Resume one task. One that cannot be read is left alone for a while: a newer version may have written it."""
+    record = read.record(connection, tenant, task_id, locking=True)
+    try:
+        if record.damage:
+            record = damaged.mended(connection, record, EventKind.RESUMED, _ITSELF, now)
+        change = _decided(record, now)
+    except (DuetimeError, ZoneInfoNotFoundError):
+        log.exception("the pause of %s is over, but it cannot go on", task_id)
+        unreadable.Unreadable.of(connection).leave(tasks.name, task_id)
+        return False
+    kind = change.kind or EventKind.RESUMED
+    changing.apply(connection, record, change, kind=kind, reason=PAUSE_OVER, now=now, **_ITSELF)
+    return True
+
+
+def _decided(record: TaskRecord, now: datetime) -> Change:
+    """Resume a task as by hand; one that has ended, or that an older version resumed, only loses its end."""
+    task, run = record.task, record.run
+    if not task.paused or run.state in TERMINAL:
+        return Change(changes.unpaused(task), run, kind=EventKind.RESUMED)
+    try:
+        return changes.resume(record, now)
+    except Refused:  # every occurrence has passed, and nobody is there to be told so
+        return Change(changes.unpaused(task), changes.skipped(run, now), kind=EventKind.SKIPPED)
