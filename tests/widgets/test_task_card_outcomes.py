@@ -84,6 +84,22 @@ def test_a_series_whose_last_run_failed_can_be_run_again_too(chat: Chat) -> None
     expect(chat.card.locator(".facts")).to_contain_text("Last time: failed")
 
 
+@pytest.mark.parametrize(("locale", "cost", "said"), [
+    ("en-US", "0.0042 EUR", "Cost €0.0042"), ("de-DE", "12.50 EUR", "Kosten: 12,50\xa0€"), ("en-US", "0.30 XYZQ", ""),
+])  # fmt: skip
+def test_what_a_run_cost_is_written_as_the_reader_writes_money(chat: Chat, locale: str, cost: str, said: str) -> None:
+    chat.show_task(a_task(due=EARLIER, state="succeeded", action="import", cost=cost), locale=locale)
+    costs = chat.card.locator(".fact", has=chat.card.locator(".icon-tag")).locator("dd")
+    expect(costs).to_have_count(1 if said else 0)
+    assert costs.all_inner_texts() == [said] * bool(said)
+
+
+def test_the_way_back_to_a_conversation_is_named_by_its_client(chat: Chat) -> None:
+    chat.show_task(a_task(delivery={"channel": "inbox, origin:claude-code, team", "state": "pending"}))
+    expect(chat.card.locator(".facts")).to_contain_text("claude-code, team")
+    expect(chat.card.locator(".facts")).not_to_contain_text("origin:")
+
+
 def test_work_shows_its_result_and_the_host_opens_its_links(chat: Chat) -> None:
     result = {"status": 200, "report": "https://example.org/r/7?a=1", "bad": "javascript:alert(1)", "nested": {"x": 1}}
     done = {"state": "succeeded", "ended": stamp(EARLIER), "summary": "See http://example.org/log and ftp://x.org"}

@@ -81,6 +81,14 @@ export function progressFact({ action, progress }) {
     text ? h("span", { class: "summary" }, h("bdi", {}, text)) : "", known ? h("span", { class: "laxity tone-info" }, bar(part, { start: true })) : "");
 }
 
+/** What the attempts of the run cost, as the reader writes money; small amounts keep their digits. */
+export function costFact({ task, env }) {
+  const [, amount, currency] = /^([\d.]+) ([A-Z]{3})$/.exec(task.cost ?? "") ?? [];
+  if (!amount) return "";
+  const money = new Intl.NumberFormat(env.reader().locale, { style: "currency", currency, maximumFractionDigits: 6 });
+  return fact("tag", t("cost.name"), t("cost.run", { cost: money.format(Number(amount)) }));
+}
+
 /** The last lines that its handler logged, newest last. */
 export function logFact({ task, env }) {
   const lines = (task.log?.lines ?? []).slice(-MAX_LOG_LINES);
@@ -94,11 +102,16 @@ export function logLines(lines, env) {
     level ? h("span", { class: "toned" }, `${level} `) : "", h("bdi", {}, text))));
 }
 
+/** A channel as people know it: the way back to a conversation is named by its client. */
+function nameOf(channel) {
+  return channel.replace(/^origin:/, "");
+}
+
 /** Where an outcome goes besides to where every one goes. */
 export function deliveryFact({ delivery }) {
   const channels = (delivery?.channel ?? "").split(", ").filter((name) => name && name !== OWN_CHANNEL);
   if (channels.length === 0) return "";
   return fact("inbox", t("delivery.name"),
-    h("span", { class: delivery.state === "failed" ? "toned tone-danger" : "" }, t(`delivery.${delivery.state}`, { channel: channels.join(", ") })),
+    h("span", { class: delivery.state === "failed" ? "toned tone-danger" : "" }, t(`delivery.${delivery.state}`, { channel: channels.map(nameOf).join(", ") })),
     delivery.error ? h("span", { class: "summary" }, delivery.error) : "");
 }

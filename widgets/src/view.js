@@ -7,7 +7,7 @@ import { inside, listed, parts, t } from "./language.js";
 import { actionsView } from "./actions.js";
 import { chainFact } from "./chain.js";
 import { noteWords } from "./notes.js";
-import { deliveryFact, failureNotice, logFact, progressFact, resultFact, unverifiedNotice } from "./outcome.js";
+import { costFact, deliveryFact, failureNotice, logFact, progressFact, resultFact, unverifiedNotice } from "./outcome.js";
 import { panelView } from "./panels.js";
 import { ruleWords } from "./rules.js";
 import { undoView } from "./undo.js";
@@ -110,7 +110,7 @@ function changedView(changes) {
 }
 
 function factsView(card) {
-  const rows = [repeatFact(card), chainFact(card.task), deadlineFact(card), progressFact(card.task), waitingFact(card), needsFact(card.task), lastFact(card), resultFact(card), logFact(card), deliveryFact(card.task), ownerFact(card.task)];
+  const rows = [repeatFact(card), chainFact(card.task), deadlineFact(card), progressFact(card.task), waitingFact(card), needsFact(card.task), lastFact(card), resultFact(card), costFact(card), logFact(card), deliveryFact(card.task), ownerFact(card.task)];
   return h("dl", { class: "facts" }, rows);
 }
 
