@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import gzip
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
@@ -20,15 +20,15 @@ MAX_FILE_BYTES = 8_000_000
 GZIP = b"\x1f\x8b"
 
 
-def shown_in(text: str) -> list[str]:
-    """Return the lines in which the value stands."""
-    if not any(form in text for form in _FORMS):
+def shown_in(text: str, forms: Sequence[str] = _FORMS) -> list[str]:
+    """Return the lines in which the value stands, or another secret in one of its forms."""
+    if not any(form in text for form in forms):
         return []
-    return [line for line in text.splitlines() if any(form in line for form in _FORMS)]
+    return [line for line in text.splitlines() if any(form in line for form in forms)]
 
 
-def files_with_it(folder: Path) -> Iterator[Path]:
-    forms = [form.encode() for form in _FORMS]
+def files_with_it(folder: Path, written: Sequence[str] = _FORMS) -> Iterator[Path]:
+    forms = [form.encode() for form in written]
     for path in folder.rglob("*"):
         if path.is_file() and path.stat().st_size <= MAX_FILE_BYTES:
             found = unpacked(path.read_bytes())
@@ -46,7 +46,8 @@ def unpacked(content: bytes) -> bytes:
         return content
 
 
-def leaks(sections: Iterable[tuple[str, str]], folder: Path | None) -> list[str]:
-    """Return where a test has shown the value: in what it wrote and logged, and in the files that it left."""
-    said = [f"{name}: {line[:200]}" for name, text in sections for line in shown_in(text)]
-    return said + ([str(path) for path in files_with_it(folder)] if folder is not None and folder.is_dir() else [])
+def leaks(sections: Iterable[tuple[str, str]], folder: Path | None, forms: Sequence[str] = _FORMS) -> list[str]:
+    """Return where a test has shown a value: in what it wrote and logged, and in the files that it left."""
+    said = [f"{name}: {line[:200]}" for name, text in sections for line in shown_in(text, forms)]
+    kept = folder is not None and folder.is_dir()
+    return said + ([str(path) for path in files_with_it(folder, forms)] if folder is not None and kept else [])

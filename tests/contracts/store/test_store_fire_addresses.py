@@ -79,6 +79,15 @@ def test_calls_with_one_id_are_one(store: Store, clock: Clock) -> None:
     assert len(store.tasks.get(TENANT, record.task.id).beside) == 2
 
 
+def test_an_id_is_one_of_its_address_and_not_of_another_one(store: Store, clock: Clock) -> None:
+    one, other = (address(store, added(store, NOON + HOUR)) for _ in range(2))
+    store.signals.send(TENANT, ReceivedSignal("paid", "e1", {}), actor="bob")
+    assert [fire(store, each).repeated for each in (one, other, one)] == [False, False, True]
+    assert not store.signals.send(TENANT, ReceivedSignal("paid", "e2", {}), actor="bob").repeated
+    fire(store, one, "e3")
+    assert not store.signals.send(TENANT, ReceivedSignal("paid", "e3", {}), actor="bob").repeated
+
+
 def test_a_recurring_task_runs_once_more_and_keeps_its_next_time(store: Store, clock: Clock) -> None:
     record = added(store, NOON + HOUR, repeat="FREQ=HOURLY")
     fire(store, address(store, record), order=7)

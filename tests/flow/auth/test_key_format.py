@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from duetime.scheduler.access.bearer_token import BearerToken
+from duetime.scheduler.signal.fire_address import FireToken
 from duetime.server.auth.key_format import KeyText, is_key
 
 
@@ -24,6 +26,15 @@ def test_the_secret_of_another_key_does_not_match() -> None:
     key = KeyText.new()
     other = KeyText(key.id, KeyText.new().secret)
     assert not other.matches(key.digest)
+
+
+@pytest.mark.parametrize("kind", [KeyText, FireToken])
+def test_a_secret_is_compared_with_the_whole_of_its_digest(kind: type[BearerToken]) -> None:
+    token = kind.new()
+    for place, digit in enumerate(token.digest):
+        other = "0" if digit != "0" else "1"
+        assert not token.matches(token.digest[:place] + other + token.digest[place + 1 :]), place
+        assert not token.matches(token.digest[:place])
 
 
 def test_a_key_is_not_shown_where_it_is_not_asked_for() -> None:

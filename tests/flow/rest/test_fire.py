@@ -62,6 +62,7 @@ async def test_every_other_address_is_answered_alike(guarded: Site) -> None:
     assert token is not None
     strangers = [
         f"/fire/{FireToken(token.id, '0' * 64).text}",
+        f"/fire/{FireToken(token.id, token.secret[:-1] + ('0' if token.secret[-1] != '0' else '1')).text}",
         f"/fire/{FireToken.new().text}",
         f"/fire/df_{token.id}",
         f"/fire/{task_id}",
@@ -164,7 +165,9 @@ async def test_an_address_that_is_called_too_often_is_refused_for_a_while(
         assert statuses == [200] * fire_routes.MAX_CALLS_OF_ADDRESS + [429]
         refused = await sent(site, "POST", path)
         assert refused.headers["Retry-After"] == "1"
-        left = fire_routes.MAX_CALLS_OF_CLIENT - len(statuses) - 1
+        _, other = await address(site)
+        assert (await sent(site, "POST", other)).status_code == 200, "each address has a limit of its own"
+        left = fire_routes.MAX_CALLS_OF_CLIENT - len(statuses) - 2
         unknown = [(await sent(site, "POST", "/fire/x")).status_code for _ in range(left + 1)]
     assert unknown == [404] * left + [429], "an address of the network that guesses is slowed down"
 
