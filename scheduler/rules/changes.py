@@ -119,7 +119,7 @@ def move(
 
 def _at_its_end(task: Task, run: Run) -> Task:
     """Return the task that an ended run leaves: after a requested cancel it no longer recurs."""
-    return replace(task, repeat=None, until=None, max_runs=None) if ends_series(run) else task
+    return replace(task, repeat=None, until=None, max_runs=None, repeat_policy=None) if ends_series(run) else task
 
 
 def snooze(record: TaskRecord, by: timedelta | datetime, now: datetime) -> Change:

@@ -285,7 +285,7 @@ class Model:
 
     def upcoming(self, most: int) -> list[datetime]:
         """Return the times at which it comes again, the current run's first, as far as its ends allow."""
-        if self.rule is None or self.run.ended:
+        if self.rule is None or self.run.ended or self.run.ends_series:
             return []
         times = [self.run.at]
         here = self.run.passed

@@ -280,3 +280,13 @@ def test_a_task_whose_last_run_gave_way_starts_by_its_fire_address(desk: Desk) -
     address = desk.scheduler.make_fire_address(over(desk, max_runs=1)).address
     assert not desk.scheduler.fire(address).repeated
     assert [claim.run.scheduled_for for claim in desk.start(10)] == [at(10)]
+
+
+def test_a_series_that_was_cancelled_in_its_run_leaves_no_policy_to_a_later_one(desk: Desk) -> None:
+    task_id = desk.hourly(overlap="allow_all")
+    claims = desk.start(9)
+    desk.scheduler.cancel(task_id)
+    stopped(desk, claims, Done("late"))
+    once = desk.scheduler.reschedule(task_id, when=at(13)).record.task
+    assert (once.repeat, once.repeat_policy) == (None, None)
+    assert desk.scheduler.reschedule(task_id, repeat="every 2 hours").record.task.repeat_policy is None
