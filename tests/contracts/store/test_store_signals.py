@@ -188,9 +188,10 @@ def test_a_signal_starts_a_task_before_its_time_where_it_is_the_first_of_both(st
     assert last_reason(store, second) == (EventKind.UNBLOCKED, "its time came before the event 'other'")
 
 
+@pytest.mark.parametrize("wait", [a_wait(), a_wait("waived", others=(a_wait(),))], ids=["one", "another one of two"])
 @pytest.mark.parametrize("first", ["wait", "signal"])
 def test_a_wait_and_a_signal_at_the_same_moment_meet(
-    url: str, store: Store, clock: Clock, first: str, monkeypatch: pytest.MonkeyPatch
+    url: str, store: Store, clock: Clock, *, first: str, wait: SignalWait, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each runs on a connection of its own; the first has written, and commits when the second has come as far."""
     reached, go_on = threading.Event(), threading.Event()
@@ -205,7 +206,7 @@ def test_a_wait_and_a_signal_at_the_same_moment_meet(
 
     monkeypatch.setattr(place, name, pausing)
     other = open_store(url, clock=clock, synchronous="OFF")
-    calls: dict[str, Callable[[], object]] = {"wait": lambda: waiting(store, a_wait()), "signal": lambda: send(other)}
+    calls: dict[str, Callable[[], object]] = {"wait": lambda: waiting(store, wait), "signal": lambda: send(other)}
     made: dict[str, Any] = {}
 
     def call(which: str) -> None:
@@ -293,6 +294,32 @@ def test_an_undone_cancel_waits_for_all_of_several_signals(store: Store, clock: 
     change(store, task, partial(changes.undo_cancel, token=None), EventKind.CANCEL_UNDONE)
     assert state(store, task) is State.WAITING
     assert send(store, "waived").freed == 1
+
+
+def test_a_task_for_the_first_of_its_time_and_several_signals_is_moved_with_all_of_them(
+    store: Store, clock: Clock
+) -> None:
+    at_once: dict[str, Any] = {"on_timeout": OnTimeout.RUN, "at_once": True}
+    task = waiting(store, a_wait(others=(a_wait("waived", **at_once),), **at_once), scheduled_for=NOON + HOUR)
+    change(store, task, lambda record, now: changes.move(record, NOON + 3 * HOUR, now), EventKind.RESCHEDULED)
+    clock.forward(hours=2)
+    assert store.signals.end_late(limit=9) == []
+    assert (send(store, "waived").freed, state(store, task)) == (1, State.SCHEDULED)
+
+
+def test_a_signal_that_comes_too_late_while_a_task_is_cancelled_is_read_when_that_is_undone(
+    store: Store, clock: Clock
+) -> None:
+    upstream = added(store)
+    task = waiting(store, a_wait(others=EITHER, on_timeout=OnTimeout.RUN), upstream)
+    clock.forward(hours=1)
+    store.signals.end_late(limit=9)
+    change(store, task, changes.cancel, EventKind.CANCELLED)
+    assert send(store, "waived").freed == 0
+    change(store, task, partial(changes.undo_cancel, token=None), EventKind.CANCEL_UNDONE)
+    kept = store.signals.wait_of(TENANT, task.task.id)
+    assert kept is not None
+    assert (state(store, task), kept.signal and kept.signal.name) == (State.WAITING, "waived")
 
 
 def test_of_two_signals_at_once_that_a_task_waits_for_one_is_recorded(url: str, store: Store, clock: Clock) -> None:
