@@ -14,6 +14,7 @@ from duetime.scheduler.dispatch.maintenance import Maintenance
 from duetime.scheduler.dispatch.placement import Placement
 from duetime.scheduler.dispatch.retention import RetentionLoop
 from duetime.scheduler.handlers import Handlers
+from duetime.scheduler.nodes.blocked_checks import BlockedChecks
 from duetime.scheduler.nodes.heartbeat import Heartbeat
 from duetime.scheduler.queue import DispatchQueue
 from duetime.scheduler.run_records import ReadyRun, Settlement
@@ -80,7 +81,7 @@ class Engine:
         self._dispatcher.step()  # interrupted runs first, so that none stays half done
         self.maintenance = self._make_maintenance(queue, placement, epoch, notifier)
         self._delivery = Loop("delivery", self._deliver)
-        self._processes = [self._dispatcher.process, self.maintenance, self._delivery, *self._background()]
+        self._processes = [self._dispatcher.process, self.maintenance, self._delivery, *self._background(handlers)]
         self._retention = self._make_retention(options, notifier)
         if self._retention is not None:
             self._processes.append(self._retention.process)
@@ -128,9 +129,10 @@ class Engine:
         """Shorten the grace period of `end`, also while it waits."""
         self.worker.hurry()
 
-    def _background(self) -> list[Loop]:
+    def _background(self, handlers: Handlers) -> list[Loop]:
         """Return the loops for which nothing waits."""
-        loops = [Loop("audit", self._seal), self._decisions.process]
+        blocked = BlockedChecks(self._store, handlers, self._notifier.changed)
+        loops = [Loop("audit", self._seal), self._decisions.process, *([blocked.process] if blocked.is_needed else [])]
         return [*loops, Loop("search index", self._index)] if self._store.search.needs_advance else loops
 
     def _make_maintenance(

@@ -5,32 +5,26 @@ A check has little time, on a thread of its own: one that hangs keeps no caller,
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
-from contextvars import copy_context
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime
 from time import monotonic
 from typing import Final
 
-from duetime.scheduler.handlers import Context, Handler, Link
-from duetime.scheduler.handlers.contract.preflight import is_blocked, missing
+from duetime.scheduler.handlers import Link
+from duetime.scheduler.handlers.contract.preflight import is_blocked
+from duetime.scheduler.handlers.contract.timed_check import TimedChecks
 from duetime.scheduler.intake.chain_plan import ChainPlan
 from duetime.scheduler.intake.planner import Plan, Planner
-from duetime.scheduler.outcomes import Wait
 from duetime.scheduler.rules.sanitize import clean_text
 from duetime.scheduler.rules.states import BLOCKED
-from duetime.scheduler.runtime.secret_mask import learn_secret, secrets_masked
+from duetime.scheduler.runtime.secret_mask import learn_secret
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import Task
 from duetime.scheduler.translatable import NoteKind, Translatable
 
 MAX_CHECK_S: Final = 2.0
 """Time that all checks of one call have together; a run is checked again before it starts."""
-
-MAX_CHECKS_AT_ONCE: Final = 8
-WORKER: Final = "scheduled"
-"""The worker in the context of a check: there is none yet."""
 
 MAX_STEPS_NAMED: Final = 3
 MAX_MISSING_CHARS: Final = 120
@@ -52,12 +46,6 @@ def blocked_note(reason: str, steps: Sequence[str] = ()) -> Translatable:
     return Translatable.of(NoteKind.BLOCKED_NOW, text, missing=missing_now)
 
 
-@dataclass(slots=True)
-class _Answer:
-    wait: Wait | None = None
-    given: threading.Event = field(default_factory=threading.Event)
-
-
 class EarlyChecks:
     """Checks what new tasks need, where their handlers have a preflight; the others cost nothing."""
 
@@ -65,7 +53,7 @@ class EarlyChecks:
         self._store = store
         self._handlers = planner.handlers
         self._limit_s = limit_s
-        self._slots = threading.BoundedSemaphore(MAX_CHECKS_AT_ONCE)
+        self._checks = TimedChecks(self._link)
 
     def checked(self, plans: Sequence[Plan], now: datetime) -> list[Plan]:
         """Return the plans, with a run that says what it misses and a warning where a check found something."""
@@ -87,30 +75,13 @@ class EarlyChecks:
         handler = self._handlers.get(plan.task.action)
         if handler is None or handler.preflight is None:
             return plan
-        answer = self._look(handler, plan, now, ends_at)
+        answer = self._checks.look(handler, plan.task, plan.run, now=now, ends_at=ends_at)
         if answer is not None and answer.wait is None:
             return plan
         if answer is None or answer.wait is None or not is_blocked(answer.wait.reason):
             return replace(plan, warnings=(*plan.warnings, CHECKED_LATER))
         run = replace(plan.run, summary=answer.wait.reason)
         return replace(plan, run=run, warnings=(*plan.warnings, blocked_note(answer.wait.reason)))
-
-    def _look(self, handler: Handler, plan: Plan, now: datetime, ends_at: float) -> _Answer | None:
-        """Return what a check says in time; None for one that does not answer."""
-        if monotonic() >= ends_at or not self._slots.acquire(blocking=False):
-            return None
-        answer, context = _Answer(), Context.of(plan.task, plan.run, worker=WORKER, link=self._link(plan.task))
-
-        def check() -> None:
-            try:
-                with secrets_masked():
-                    answer.wait = missing(handler, context, plan.task.payload, now)
-                answer.given.set()
-            finally:
-                self._slots.release()
-
-        threading.Thread(target=copy_context().run, args=(check,), name="duetime-preflight", daemon=True).start()
-        return answer if answer.given.wait(max(0.0, ends_at - monotonic())) else None
 
     def _link(self, task: Task) -> Link:
         def secret(name: str, host: str | None) -> str:

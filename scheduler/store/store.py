@@ -19,6 +19,7 @@ from duetime.scheduler.store.alerts.turns import ProcessTurns
 from duetime.scheduler.store.audit.chain import AuditChain
 from duetime.scheduler.store.audit.log import AuditLog
 from duetime.scheduler.store.backlog import Backlog
+from duetime.scheduler.store.blocked.blocked_runs import BlockedRuns
 from duetime.scheduler.store.bulk.batches import Batches
 from duetime.scheduler.store.chains.approvals import Approvals
 from duetime.scheduler.store.chains.chains import Chains
@@ -73,7 +74,7 @@ class Store:
         told = (database, clock, self.dependencies)
         self.approvals, self.batches = Approvals(*told), Batches(*told)
         self.signals, self.fire_addresses = Signals(*told), FireAddresses(*told)
-        self.series = SeriesTimers(clock, self.dependencies)
+        self.series, self.blocked = SeriesTimers(clock, self.dependencies), BlockedRuns(database, clock)
         self.tasks = Tasks(database, clock, forms, cursors, self.dependencies)
         self.chains = Chains(database, clock, forms, self.dependencies)
         self.pools = Pools(database, clock)

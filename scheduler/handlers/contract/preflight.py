@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Final
+from zlib import crc32
 
 from duetime.scheduler.access.secret import SecretUnavailable
 from duetime.scheduler.errors import InvalidArguments
@@ -24,6 +25,8 @@ from duetime.scheduler.task import Json, RetryPolicy, Run, State, Task
 NOT_READY: Final = "not ready: "
 MIN_PAUSE: Final = timedelta(seconds=10)
 MAX_PAUSE: Final = timedelta(minutes=10)
+_SPREAD_RATIO: Final = 0.25
+_CRC_COUNT: Final = 2**32
 REMINDER: Final = "reminder"
 MAX_TITLE_CHARS: Final = 200
 
@@ -84,6 +87,12 @@ def alert_of(claim: Claim, reason: str, now: datetime) -> NewTask:
     )
     run = Run(new_id("r"), alert.id, task.tenant, now, State.SCHEDULED, wake_at=now)
     return NewTask(alert, run, task.owner, IdempotencyKey(f"blocked:{claim.run.id}", {"blocked": claim.run.id}))
+
+
+def next_check(run_id: str, since: datetime, now: datetime) -> datetime:
+    """Return when a blocked run that is not due is checked again, spread so that many do not come at once."""
+    pause = _pause(now - since)
+    return now + pause + pause * _SPREAD_RATIO * (crc32(run_id.encode()) / _CRC_COUNT)
 
 
 def _pause(waited: timedelta) -> timedelta:

@@ -9,11 +9,14 @@ from typing import Any
 import pytest
 from duetime.scheduler.dispatch.dispatcher import Dispatcher
 from duetime.scheduler.dispatch.fast_path import FastPath
+from duetime.scheduler.events import EventFilter, EventKind
 from duetime.scheduler.handlers import Context, Handlers, handler, reminder
 from duetime.scheduler.intake.planner import Planner
+from duetime.scheduler.nodes.blocked_checks import MAX_RUNS_PER_LOOK, BlockedChecks
 from duetime.scheduler.outcomes import Done
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.queue.memory.queue import MemoryQueue
+from duetime.scheduler.request import Request
 from duetime.scheduler.run_records import ReadyRun
 from duetime.scheduler.service.early_check import CHECKED_LATER, EarlyChecks, blocked_note
 from duetime.scheduler.service.scheduler import Scheduler
@@ -154,6 +157,71 @@ def test_at_its_time_it_runs_when_that_was_mended_and_its_user_is_told_when_not(
     found = [each.record.task.title for each in bank.scheduler.list(TaskFilter(action="reminder"), by=ALICE).views]
     assert found == ["Blocked: Pay rent"]
     worker.stop(timedelta(0))
+
+
+def looks(bank: Bank, clock: Clock, minutes: float) -> tuple[BlockedChecks, list[str]]:
+    """Look every five seconds for some time; return who looks, and the tasks of which it tells."""
+    changed: list[str] = []
+    checks = BlockedChecks(bank.store, bank.handlers, changed.extend)
+    for _ in range(int(minutes * 60 / checks.step())):
+        clock.forward(seconds=5)
+        checks.step()
+    return checks, changed
+
+
+def test_what_is_mended_before_its_time_is_blocked_no_longer_and_nobody_is_told(bank: Bank, clock: Clock) -> None:
+    task_id = bank.schedule().record.task.id
+    _, changed = looks(bank, clock, 8)
+    assert changed == []
+    assert 4 <= bank.looks <= 7, "with pauses that double"
+    bank.missing = "no account"
+    checks, changed = looks(bank, clock, 12)
+    assert changed == [task_id]
+    assert bank.scheduler.get(task_id, by=ALICE).waiting_for == ("blocked: no account",)
+    bank.missing, bank.fault = None, ConnectionError("no route")
+    clock.forward(minutes=13)
+    checks.step()
+    assert bank.scheduler.get(task_id, by=ALICE).waiting_for == ("blocked: no account",), "a fault says nothing of it"
+    bank.fault = None
+    clock.forward(minutes=13)
+    checks.step()
+    assert changed == [task_id, task_id]
+    view = bank.scheduler.get(task_id, by=ALICE)
+    assert (view.waiting_for, view.record.run.state) == ((), State.SCHEDULED)
+    assert bank.scheduler.list(TaskFilter(standing=Standing.BLOCKED), by=ALICE).views == ()
+    newest = bank.scheduler.history(EventFilter(task_id=task_id), by=ALICE).events[0]
+    assert (newest.kind, newest.reason) == (EventKind.UNBLOCKED, "it has what it missed: no account")
+    assert bank.scheduler.list(TaskFilter(action="reminder"), by=ALICE).views == ()
+    before = bank.looks
+    looks(bank, clock, 15)
+    assert bank.looks == before
+
+
+def test_a_step_that_waits_for_another_one_is_checked_again_too(bank: Bank, clock: Clock) -> None:
+    steps = [{"name": "tell", "when": "in 1 hour"}, {"name": "pay", "action": "transfer", "after": ["tell"]}]
+    chain = bank.scheduler.schedule("Rent", steps=steps, by=ALICE)  # type: ignore[arg-type]  # plain
+    bank.missing = None
+    _, changed = looks(bank, clock, 1)
+    assert chain.chain is not None
+    assert changed == [chain.chain.steps[1].task_id]
+
+
+def test_of_a_thousand_that_are_blocked_together_each_look_checks_twenty(bank: Bank, clock: Clock) -> None:
+    requests = [Request(f"Pay {n}", action="transfer", when="in 1 hour") for n in range(50)]
+    bank.scheduler.schedule_many(requests, by=ALICE)
+    checks = BlockedChecks(bank.store, bank.handlers, lambda _: None)
+    counted = []
+    for _ in range(8):
+        before = bank.looks
+        checks.step()
+        counted.append(bank.looks - before)
+        clock.forward(seconds=30)
+    assert max(counted) == MAX_RUNS_PER_LOOK
+    assert counted[0] == 0
+
+
+def test_a_process_whose_handlers_need_nothing_looks_for_nothing(store: Store) -> None:
+    assert not BlockedChecks(store, Handlers([reminder]), lambda _: None).is_needed
 
 
 def test_a_fault_that_may_pass_blocks_nothing_and_is_said(bank: Bank) -> None:

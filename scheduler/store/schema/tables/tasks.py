@@ -16,6 +16,9 @@ PHASE = "CASE state WHEN 'running' THEN 'ready' ELSE state END"
 OVERTAKABLE = "overtaken_at IS NOT NULL AND ended_at IS NULL AND NOT cancel_requested AND NOT paused"
 """Open runs for which the next occurrence does not wait."""
 
+BLOCKED_RUNS = "substr(runs.summary, 1, 9) = 'blocked: ' AND runs.ended_at IS NULL"
+"""Runs that miss what they need."""
+
 
 class TaskRow(Base):
     """A scheduled task, its title folded for comparison; other tasks come after one that is `followed`.
@@ -87,8 +90,9 @@ class RunRow(Base):
     `reserved` and `token` are the running attempt's reservations in the queue, for a rebuild of the queue. `paused`
     removes a run of a paused task from the indexes of the timers. `twin_hash` finds tasks of the same owner and title;
     ended runs of older versions have none. `last_failure` marks a run that failed or expired, until a later run of its
-    task has ended. `phase` is the state, with running ones as ready: no index names a column that a start, a renewal or
-    a report changes, so PostgreSQL writes no index then. `runs_by_phase` is also the history of runs, by `listed_at`.
+    task has ended. `check_at` is when a blocked run is checked again before it is due. `phase` is the state, with
+    running ones as ready: no index names a column that a start, a renewal or a report changes, so PostgreSQL writes no
+    index then. `runs_by_phase` is also the history of runs, by `listed_at`.
     """
 
     __tablename__ = "runs"
@@ -100,6 +104,7 @@ class RunRow(Base):
         partial("runs_beside", "task_id", where="NOT current AND ended_at IS NULL"),
         partial("runs_wake", "wake_at", where="wake_at IS NOT NULL AND NOT paused"),
         partial("runs_overtaken", "overtaken_at", where=OVERTAKABLE),
+        partial("runs_blocked", "check_at", where=BLOCKED_RUNS.replace("runs.", "")),
         partial("runs_drop", "drop_at", where="drop_at IS NOT NULL AND ended_at IS NULL AND NOT paused"),
         partial("runs_active", "id", where="wake_at IS NULL AND ended_at IS NULL"),
         partial("runs_open", "tenant", "listed_at", "task_id", where="current AND ended_at IS NULL"),
@@ -148,6 +153,7 @@ class RunRow(Base):
     repeats: str | None
     overtaken_at: datetime | None
     occurrence: datetime | None
+    check_at: datetime | None
     phase: State | None = column(Computed(PHASE, persisted=True))
 
 

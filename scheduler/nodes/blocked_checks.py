@@ -1,0 +1,69 @@
+"""Checks blocked runs again before they are due, so that what was mended is blocked no longer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from time import monotonic
+from typing import Final
+
+from duetime.scheduler.errors import TaskNotFound
+from duetime.scheduler.handlers import Handlers, Link
+from duetime.scheduler.handlers.contract.preflight import is_blocked, next_check
+from duetime.scheduler.handlers.contract.timed_check import TimedChecks
+from duetime.scheduler.runtime.loop import Loop
+from duetime.scheduler.runtime.secret_mask import learn_secret
+from duetime.scheduler.store import Store
+from duetime.scheduler.store.blocked.blocked_runs import BlockedRun
+from duetime.scheduler.task import Task
+
+CHECK_INTERVAL_S: Final = 5.0
+MAX_CHECK_S: Final = 2.0
+"""Time that all checks of one look have together; what is left over is checked at its next time."""
+
+MAX_RUNS_PER_LOOK: Final = 20
+"""Runs that one look checks, the most overdue first: a thousand that are blocked together come one after the other."""
+
+
+class BlockedChecks:
+    """Checks blocked runs whose actions this process has; `changed` is called with the tasks that it changed."""
+
+    def __init__(self, store: Store, handlers: Handlers, changed: Callable[[Sequence[str]], None]) -> None:
+        self._store = store
+        self._handlers = {name: each for name, each in handlers.items() if each.preflight is not None}
+        self._changed = changed
+        self._checks = TimedChecks(self._link)
+        self.process = Loop("blocked", self.step)
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether any handler has a check."""
+        return bool(self._handlers)
+
+    def step(self) -> float:
+        """Check the runs whose time it is, and return the seconds until the next look."""
+        taken = self._store.blocked.take(self._handlers, limit=MAX_RUNS_PER_LOOK, following=next_check)
+        ends_at = monotonic() + MAX_CHECK_S
+        changed = [run.task_id for run in taken if self._check(run, ends_at)]
+        if changed:
+            self._changed(changed)
+        return CHECK_INTERVAL_S
+
+    def _check(self, run: BlockedRun, ends_at: float) -> bool:
+        try:
+            record = self._store.tasks.get(run.tenant, run.task_id)
+        except TaskNotFound:
+            return False
+        handler = self._handlers[record.task.action]
+        answer = self._checks.look(handler, record.task, record.run, now=self._store.now(), ends_at=ends_at)
+        if answer is None:
+            return False
+        missing = answer.wait.reason if answer.wait else None
+        if missing == run.missing or (missing is not None and not is_blocked(missing)):  # a fault that may pass
+            return False
+        return self._store.blocked.checked(run, missing)
+
+    def _link(self, task: Task) -> Link:
+        def secret(name: str, host: str | None) -> str:
+            return learn_secret(self._store.secrets.value(task.tenant, name, host))
+
+        return Link(now=self._store.now, secret=secret)

@@ -1,0 +1,91 @@
+"""Blocked runs that are not due: whose turn it is to be checked again, and what a check found.
+
+`check_at` of a run is when it is checked next; each process takes other runs, so that one looks at each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from datetime import datetime
+
+from duetime.scheduler.events import EventKind
+from duetime.scheduler.rules.states import BLOCKED
+from duetime.scheduler.store.database import unreadable
+from duetime.scheduler.store.database.database import Database
+from duetime.scheduler.store.schema.tables.tasks import BLOCKED_RUNS, runs, tasks
+from duetime.scheduler.store.schema.types import Instant
+from duetime.scheduler.store.sql.batch import Batch
+from duetime.scheduler.store.statements import event_log, read
+from duetime.scheduler.task import State
+from sqlalchemy import Connection, bindparam, false, null, select, text, true, update
+
+_NOT_DUE = (State.SCHEDULED, State.WAITING)
+_TO_CHECK = (
+    select(runs.c.id, runs.c.tenant, runs.c.task_id, runs.c.summary, tasks.c.created_at)
+    .join_from(runs, tasks, tasks.c.id == runs.c.task_id)
+    .where(
+        text(BLOCKED_RUNS),
+        runs.c.state.in_(_NOT_DUE),
+        runs.c.current == true(),
+        tasks.c.paused == false(),
+        tasks.c.action.in_(bindparam("actions", expanding=True)),
+    )
+    .limit(bindparam("most"))
+    .with_for_update(of=[runs], skip_locked=True)
+)
+_NEW = _TO_CHECK.where(runs.c.check_at.is_(null())).order_by(runs.c.id)
+_DUE = _TO_CHECK.where(runs.c.check_at <= bindparam("now", type_=Instant())).order_by(runs.c.check_at)
+_LATER = Batch(update(runs).where(runs.c.id == bindparam("run_id")).values(check_at=bindparam("at")))
+
+NextCheck = Callable[[str, datetime, datetime], datetime]
+"""Returns when a run is checked next, from its id, when its task was made, and now."""
+
+
+@dataclass(frozen=True, slots=True)
+class BlockedRun:
+    """A blocked run that is to be checked, and what it missed when it was last checked."""
+
+    run_id: str
+    tenant: str
+    task_id: str
+    missing: str
+
+
+class BlockedRuns:
+    """Blocked runs that are not due, of all tenants. Any number of processes may call."""
+
+    def __init__(self, database: Database, now: Callable[[], datetime]) -> None:
+        self._database = database
+        self._now = now
+
+    def take(self, actions: Collection[str], *, limit: int, following: NextCheck) -> list[BlockedRun]:
+        """Return at most `limit` runs whose check is due, and date the next one of each and of those that are new."""
+
+        def work(connection: Connection) -> list[BlockedRun]:
+            now = self._now()
+            asked = {"actions": list(actions), "most": limit, "now": now}
+            due, new = (unreadable.rows(connection, each, asked) for each in (_DUE, _NEW))
+            dated = [{"run_id": row.id, "at": following(row.id, row.created_at, now)} for row in (*due, *new)]
+            _LATER.run(connection, dated)
+            return [BlockedRun(row.id, row.tenant, row.task_id, row.summary) for row in due]
+
+        return self._database.write(work, durable=False)
+
+    def checked(self, run: BlockedRun, missing: str | None) -> bool:
+        """Store what a run misses by now, None if nothing; False where the run has changed since it was taken."""
+
+        def work(connection: Connection) -> bool:
+            record, now = read.record(connection, run.tenant, run.task_id, locking=True), self._now()
+            found = record.run
+            if found.id != run.run_id or found.state not in _NOT_DUE or found.summary != run.missing:
+                return False
+            connection.execute(update(runs).where(runs.c.id == found.id).values(summary=missing))
+            if missing is None:
+                told = f"it has what it missed: {run.missing.removeprefix(BLOCKED)}"
+                names = (run.tenant, run.task_id, found.id)
+                kind, actor = EventKind.UNBLOCKED, event_log.ITSELF
+                event_log.append(connection, [event_log.entry(*names, now, kind=kind, actor=actor, reason=told)])
+            return True
+
+        return self._database.write(work)

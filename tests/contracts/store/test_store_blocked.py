@@ -1,0 +1,84 @@
+"""Blocked runs that are not due: one process takes each at its time, and stores what it found if nothing changed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+import pytest
+from duetime.scheduler.events import EventFilter, EventKind
+from duetime.scheduler.records import Change
+from duetime.scheduler.rules.changes import pause
+from duetime.scheduler.rules.states import blocked_by
+from duetime.scheduler.store import Store
+from duetime.scheduler.store.blocked.blocked_runs import BlockedRun
+from duetime.scheduler.task import State
+from duetime.scheduler.views import TaskRecord
+
+from tests.builders import TENANT, Clock, a_task, added
+
+HOUR = timedelta(hours=1)
+SAID = "blocked: no key"
+
+
+def blocked(store: Store, at: datetime, **values: object) -> TaskRecord:
+    task, run = a_task(at, action="transfer", **values)
+    return store.tasks.add(task, replace(run, summary=SAID), actor="alice").record
+
+
+def taken(store: Store, actions: Sequence[str] = ("transfer",), limit: int = 9) -> list[str]:
+    def in_a_minute(_run_id: str, _since: datetime, now: datetime) -> datetime:
+        return now + timedelta(minutes=1)
+
+    return [run.task_id for run in store.blocked.take(actions, limit=limit, following=in_a_minute)]
+
+
+def test_a_blocked_run_is_taken_once_at_each_of_its_times(store: Store, clock: Clock) -> None:
+    first = blocked(store, clock() + HOUR).task.id
+    added(store, clock() + HOUR, action="transfer")
+    assert taken(store) == [], "it was checked when it was scheduled"
+    clock.forward(seconds=30)
+    second = blocked(store, clock() + HOUR, title="Later").task.id
+    assert taken(store) == []
+    clock.forward(seconds=30)
+    assert taken(store, ["other"]) == []
+    assert (taken(store), taken(store)) == ([first], [])
+    clock.forward(minutes=5)
+    assert (taken(store, limit=1), taken(store), taken(store)) == ([second], [first], [])
+
+
+def test_what_is_paused_due_or_over_is_not_taken(store: Store, clock: Clock) -> None:
+    held, due = blocked(store, clock() + HOUR), blocked(store, clock(), title="Now")
+    taken(store)
+    clock.forward(minutes=2)
+    store.tasks.change(TENANT, held.task.id, actor="alice", kind=EventKind.PAUSED, decide=pause)
+    store.claims.make_ready(limit=9)
+    assert store.tasks.get(TENANT, due.task.id).run.state is State.READY
+    assert taken(store) == []
+
+
+@pytest.mark.parametrize("missing", [None, "blocked: no account"])
+def test_what_a_check_found_is_stored_unless_the_run_has_changed(
+    store: Store, clock: Clock, missing: str | None
+) -> None:
+    record = blocked(store, clock() + HOUR)
+    run = BlockedRun(record.run.id, TENANT, record.task.id, SAID)
+    assert store.blocked.checked(run, missing)
+    found = store.tasks.get(TENANT, record.task.id)
+    assert blocked_by(found.run) == (missing and "no account")
+    assert (found.run.state, found.task.revision) == (State.SCHEDULED, 1)
+    told = [
+        (event.kind, event.actor, event.reason)
+        for event in store.history.events(TENANT, EventFilter(task_id=record.task.id), limit=9).events
+    ]
+    mended = [(EventKind.UNBLOCKED, "duetime", "it has what it missed: no key")]
+    assert told[:-1] == ([] if missing else mended)
+    assert not store.blocked.checked(run, None), "it does not miss that any more"
+
+    def end(found: TaskRecord) -> Change:
+        return Change(found.task, replace(found.run, state=State.CANCELLED, wake_at=None, ended_at=clock()))
+
+    other = blocked(store, clock() + HOUR, title="Gone")
+    store.tasks.change(TENANT, other.task.id, actor="alice", kind=EventKind.CANCELLED, decide=end)
+    assert not store.blocked.checked(BlockedRun(other.run.id, TENANT, other.task.id, SAID), None)
