@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from duetime.scheduler.delivery import Channels
-from duetime.scheduler.errors import InvalidArgument, InvalidArguments
+from duetime.scheduler.errors import InvalidArgument, InvalidArguments, StaleRevision
 from duetime.scheduler.events import Event, EventFilter, EventKind
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.planner import Planner
@@ -151,7 +151,9 @@ def test_an_attempt_that_fails_raises_the_tier_for_the_next_one(
     record = a_task(scheduler, {"tier": "high"})
     ended(store, record, Retry("no answer", after=timedelta(0)))
     task = store.tasks.get(TENANT, record.task.id).task
-    assert (task.priority, task.revision) == (Tier.HIGH, 1)
+    assert (task.priority, task.revision, task.updated_at) == (Tier.HIGH, 2, clock())
+    with pytest.raises(StaleRevision, match=r"at revision 2, not 1.*Since then: rescheduled by duetime"):
+        scheduler.reschedule(task.id, title="Sync", revision=1, by=ALICE)
     [raised] = [each for each in events(store, task.id) if each.kind is EventKind.RESCHEDULED]
     assert (raised.actor, raised.reason) == ("duetime", "on_failure raises its tier")
     assert (raised.before, raised.after) == ({"priority": "normal"}, {"priority": "high"})
@@ -169,6 +171,17 @@ def test_a_recurring_task_that_fails_has_its_next_run_in_the_raised_tier(
     clock.forward(days=1)
     [ready] = store.claims.make_ready(limit=9)
     assert (ready.task_id, ready.tier) == (record.task.id, Tier.CRITICAL)
+
+
+def test_a_failure_that_pauses_a_task_and_raises_its_tier_makes_two_revisions(
+    store: Store, scheduler: Scheduler, clock: Clock
+) -> None:
+    terms = {"repeat": "daily at 12:00", "repeat_policy": {"pause_after": 1}, "on_failure": {"tier": "high"}}
+    record = scheduler.schedule("Sync", **terms, by=ALICE).record  # type: ignore[arg-type]  # plain values
+    clock.forward(days=1)
+    ended(store, record, Failed("no answer"))
+    task = store.tasks.get(TENANT, record.task.id).task
+    assert (task.paused, task.priority, task.revision) == (True, Tier.HIGH, 3)
 
 
 def test_a_tier_that_is_raised_already_stays(store: Store, scheduler: Scheduler) -> None:
@@ -225,7 +238,8 @@ def test_what_cannot_follow_is_refused_when_the_task_is_scheduled(
 
 
 def test_what_follows_is_changed_by_a_reschedule_and_taken_back_by_an_undo(store: Store, scheduler: Scheduler) -> None:
-    record = a_task(scheduler, {"run": HOOK}, expect={"field": "id"})
+    hook = {"action": "webhook", "payload": {"url": "https://example.com/hook"}}
+    record = a_task(scheduler, {"run": HOOK}, expect={"field": "id"}, **hook)
     scheduler.reschedule(record.task.id, on_failure={"tier": "high"}, expect={"field": "rows"}, by=ALICE)
     changed = store.tasks.get(TENANT, record.task.id).task
     assert (changed.on_failure, changed.expect) == ({"tier": "high"}, {"field": "rows"})

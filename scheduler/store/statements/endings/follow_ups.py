@@ -25,7 +25,7 @@ from duetime.scheduler.store.sql.batch import Batch
 from duetime.scheduler.store.statements import event_log
 from duetime.scheduler.store.statements.endings.claimed import AttemptEnd, Claimed
 from duetime.scheduler.task import Tier
-from sqlalchemy import Connection, bindparam, insert, select, update
+from sqlalchemy import Connection, Row, bindparam, insert, select, update
 
 FREED = "duetime_freed"
 """The name under which a connection keeps the list of the tasks whose runs go on by its transaction."""
@@ -36,8 +36,14 @@ _TASKS = Batch(insert(tasks), TASK_VALUES)
 _RUNS = Batch(insert(runs), NEW_RUN_VALUES)
 _LABELS = Batch(insert(labels), LABEL_VALUES)
 _ADD = Batch(insert(follow_ups), [column.name for column in follow_ups.c])
-_TIERS = select(tasks.c.id, tasks.c.priority).where(tasks.c.id.in_(bindparam("task_ids", expanding=True)))
-_RAISE = Batch(update(tasks).where(tasks.c.id == bindparam("of_task")).values(priority=bindparam("tier")))
+_TIERS = select(tasks.c.id, tasks.c.priority, tasks.c.revision).where(
+    tasks.c.id.in_(bindparam("task_ids", expanding=True))
+)
+_RAISE = Batch(
+    update(tasks)
+    .where(tasks.c.id == bindparam("of_task"))
+    .values(priority=bindparam("tier"), revision=bindparam("next_revision"), updated_at=bindparam("at"))
+)
 _FAILURE = (
     select(*(follow_ups.c[name] for name in ("of_task", "of_run", "title", "state", "why", "result")))
     .where(follow_ups.c.task_id == bindparam("of_task"), follow_ups.c.tenant == bindparam("tenant"))
@@ -76,15 +82,16 @@ def _raise(connection: Connection, raising: dict[str, AttemptEnd], now: datetime
     """Raise the tiers of tasks, which the caller has locked: a change since the claim may have raised one further."""
     found = connection.execute(_TIERS, {"task_ids": sorted(raising)}).all()
     raised = [
-        (raising[row.id].claim, row.priority, to)
+        (raising[row.id].claim, row, to)
         for row in found
         if (to := raising[row.id].settlement.raises) and is_more_urgent(to, row.priority)
     ]
-    _RAISE.run(connection, [{"of_task": claim.task_id, "tier": to} for claim, _, to in raised])
+    changes = [{"of_task": was.id, "tier": to, "next_revision": was.revision + 1, "at": now} for _, was, to in raised]
+    _RAISE.run(connection, changes)
     event_log.append(connection, [_raised(claim, was, to, now) for claim, was, to in raised])
 
 
-def _raised(claim: Claimed, was: Tier, to: Tier, now: datetime) -> event_log.EventValues:
+def _raised(claim: Claimed, was: Row[str, Tier, int], to: Tier, now: datetime) -> event_log.EventValues:
     return event_log.entry(
         claim.tenant,
         claim.task_id,
@@ -93,8 +100,9 @@ def _raised(claim: Claimed, was: Tier, to: Tier, now: datetime) -> event_log.Eve
         kind=EventKind.RESCHEDULED,
         actor=event_log.ITSELF,
         reason="on_failure raises its tier",
-        before={"priority": was.value},
+        before={"priority": was.priority.value},
         after={"priority": to.value},
+        revision=was.revision + 1,
     )
 
 
