@@ -80,6 +80,7 @@ class Model:
     max_runs: int | None = None
     overlap: str = "skip"
     paused: bool = False
+    paused_until: datetime | None = None
     beside: list[Run] = field(default_factory=list)
     fired: Run | None = None
     taken: list[Run] = field(default_factory=list)
@@ -172,17 +173,17 @@ class Model:
             self.beside.append(Run(now, self.run.number, counts=False, wake=now))
             return
         self.move(now, now)
-        self.paused = False
+        self.paused, self.paused_until = False, None
 
     def skip(self, now: datetime) -> None:
         _refuse(self.rule is None or self.run.ended is not None or self.run.under_way)
         self._replace_by_next(now)
 
-    def pause(self, now: datetime) -> None:
-        if self.paused:
+    def pause(self, now: datetime, until: datetime | None = None) -> None:
+        if self.paused and self.paused_until == until:
             return
         _refuse(self.run.ended is not None)
-        self.paused = True
+        self.paused, self.paused_until = True, until
         for run in (self.run, *self.beside):
             if run.state == "ready":
                 run.state, run.wake = "scheduled", run.at if run is self.run else now
@@ -194,7 +195,7 @@ class Model:
                 self._replace_by_next(now)
             else:
                 run.wake = max(run.wake, now)
-        self.paused = False
+        self.paused, self.paused_until = False, None
 
     def cancel(self, now: datetime) -> None:
         run = self.run
@@ -231,6 +232,22 @@ class Model:
         return undo
 
     # -- what time brings
+
+    def end_pause(self, now: datetime) -> None:
+        """Resume at the end of a pause; of a series of which nothing is left, the last occurrence is left out.
+
+        It runs late where other runs of the task are to come.
+        """
+        if self.paused_until is None or self.paused_until > now:
+            return
+        try:
+            self.resume(now)
+        except Refuses:
+            if self.beside:
+                self.run.wake = now
+            else:
+                self.run.finish("skipped", now)
+            self.paused, self.paused_until = False, None
 
     def overtake(self, now: datetime) -> None:
         """Let the newest occurrence take its turn that fell due while the current run was open."""

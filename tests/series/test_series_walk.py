@@ -94,8 +94,8 @@ class Walk:
     def operate(self) -> None:
         operations: Sequence[tuple[Callable[[], object], float]] = (
             (lambda: None, 8), (self.skip, 2), (self.snooze, 4), (self.run_now, 2), (self.move, 2), (self.new_rule, 2),
-            (self.new_until, 2), (self.pause, 3), (self.cancel, 2), (self.undo, 1), (self.never, 0.5),
-            (self.new_zone, 1), (self.new_overlap, 1),
+            (self.new_until, 2), (self.pause, 3), (self.pause_until, 2), (self.cancel, 2), (self.undo, 1),
+            (self.never, 0.5), (self.new_zone, 1), (self.new_overlap, 1),
         )  # fmt: skip
         act = self.draw.choices([each for each, _ in operations], [weight for _, weight in operations])[0]
         act()
@@ -142,6 +142,14 @@ class Walk:
             "pause" if hold else "resume",
             lambda: self.change(pause=hold),
             lambda: self.model.pause(self.now) if hold else self.model.resume(self.now),
+        )
+
+    def pause_until(self) -> None:
+        until = self.draw.choice([None, *(self.now + span for span in SPANS if span > timedelta())])
+        self.ask(
+            f"pause until {until}",
+            lambda: self.change(pause=True, pause_until=until),
+            lambda: self.model.pause(self.now, until),
         )
 
     def cancel(self) -> None:
@@ -285,6 +293,7 @@ class Walk:
         """Compare what is stored, and learn by which ids the product knows the runs."""
         model = self.model
         assert (record.task.paused, bool(record.task.repeat)) == (model.paused, model.rule is not None)
+        assert record.task.paused_until == model.paused_until
         assert (record.task.until, record.task.max_runs) == (model.until, model.max_runs)
         assert record.run.number == model.run.number
         stored = [record.run, *sorted(record.beside, key=_told_of_stored)]
@@ -357,6 +366,7 @@ class Group:
         self.house.dispatch()
         runs = [walk.model.run for walk in self.walks]
         for walk in self.walks:
+            walk.model.end_pause(self.house.clock())
             walk.model.overtake(self.house.clock())
             walk.model.make_ready(self.house.clock())
         if any(walk.model.run is not run for walk, run in zip(self.walks, runs, strict=True)):
@@ -398,7 +408,7 @@ class Group:
             if walk.model.run.ended is None:
                 with _traced(walk):
                     walk.cancel_for_good()
-        self.house.clock.forward(days=1)
+        self.house.clock.forward(days=10)  # every pause is over by then
         self.house.dispatch()
         assert self.house.start() == []
         assert self.house.next_wake() is None

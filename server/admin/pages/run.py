@@ -132,8 +132,9 @@ def reschedule(visit: Visit) -> Answer:
 def pause(visit: Visit) -> Answer:
     """Pause the task, or let a paused one go on."""
     found = _found(visit)
-    paused = visit.form.get("pause") == "true"
-    visit.scheduler.reschedule(found.record.task.id, pause=paused, by=visit.acting_in(found.run.tenant))
+    paused, until = visit.form.get("pause") == "true", visit.form.get("until") or None
+    by = visit.acting_in(found.run.tenant)
+    visit.scheduler.reschedule(found.record.task.id, pause=paused, pause_until=until, by=by)
     return _back(visit, found.record.task.id, "Paused." if paused else "Resumed.")
 
 

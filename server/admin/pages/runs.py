@@ -84,7 +84,7 @@ def _row(run: RunSummary) -> ExportRow:
 
 
 def change_many(visit: Visit) -> Moved:
-    """Cancel or run now the tasks of the picked runs; say how many were changed, and why others were not."""
+    """Change the tasks of the picked runs; say how many were changed, and why others were not."""
     picked = list(dict.fromkeys(visit.form.getlist("pick")))
     change, done = _change(visit)
     owners = visit.store.history.tenants(picked)
@@ -106,9 +106,11 @@ def _each(visit: Visit, picked: Sequence[str], owners: Mapping[str, str], change
 
 
 def _change(visit: Visit) -> tuple[OneChange, str]:
-    scheduler, reason = visit.scheduler, visit.form.get("reason") or None
+    scheduler, reason, until = visit.scheduler, visit.form.get("reason") or None, visit.form.get("until") or None
     changes: dict[str, tuple[OneChange, str]] = {
         "cancel": (lambda task_id, by: scheduler.cancel(task_id, reason=reason, by=by), "Cancelled"),
+        "pause": (lambda task_id, by: scheduler.reschedule(task_id, pause=True, pause_until=until, by=by), "Paused"),
+        "resume": (lambda task_id, by: scheduler.reschedule(task_id, pause=False, by=by), "Resumed"),
         "run_now": (lambda task_id, by: scheduler.act(task_id, "run_now", by=by), "Started"),
     }
     wanted = visit.form.get("change", "")

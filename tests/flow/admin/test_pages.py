@@ -232,6 +232,11 @@ async def test_a_run_is_cancelled_moved_paused_and_run_again_from_its_page(admin
     assert scheduler.get(task).record.task.paused
     await act("pause", pause="false")
     assert not scheduler.get(task).record.task.paused
+    await act("pause", pause="true", until="in 2 hours")
+    until = scheduler.get(task).record.task.paused_until
+    assert until is not None
+    page = (await admin.get(f"/runs/{scheduler.get(task).record.run.id}")).text
+    assert "until it is resumed" not in page
     assert await act("cancel", reason="no longer wanted") == State.CANCELLED
     [cancelled] = [event for event in scheduler.history().events if event.kind == "cancelled"]
     assert (cancelled.actor, cancelled.reason) == ("local", "no longer wanted")
@@ -264,6 +269,15 @@ async def test_many_runs_are_changed_at_once_and_refusals_are_told(admin: Admin)
     assert {scheduler.get(task).record.run.state for task in tasks} == {State.CANCELLED}
     said = unescape((await admin.get("/runs?q=later")).text)
     assert "Cancelled 3. 1 refused: " in said
+
+
+async def test_many_tasks_are_paused_until_a_time_and_resumed(admin: Admin) -> None:
+    scheduler = admin.site.app.scheduler
+    tasks = [scheduler.schedule(f"Later {n}", when="in 3 hours").record.task.id for n in range(3)]
+    await admin.post("/runs/change", pick=tasks, change="pause", until="in 2 hours", after="/admin/runs")
+    assert all(scheduler.get(task).record.task.paused_until for task in tasks)
+    await admin.post("/runs/change", pick=tasks, change="resume", after="/admin/runs")
+    assert not any(scheduler.get(task).record.task.paused for task in tasks)
 
 
 async def test_a_schedule_is_listed_with_its_next_times_and_paused(admin: Admin) -> None:

@@ -113,7 +113,9 @@ def test_a_task_is_scheduled_shown_changed_cancelled_and_brought_back(said: Said
     assert "Changed" in said("reschedule", "call john", "--when", "tomorrow 11am", "--priority", "high")
     assert json.loads(said("show", row["id"], "--json"))["priority"] == "high"
     assert "Paused" in said("reschedule", row["id"], "--pause")
+    assert "Paused" in said("reschedule", row["id"], "--pause-until", "in 2 hours")
     assert "Resumed" in said("reschedule", row["id"], "--resume")
+    assert "pause 1 task until" in said("bulk", "pause", "--all", "--until", "in 2 hours")
     assert "Cancelled" in said("cancel", row["id"], "--reason", "he called")
     assert "Scheduled again" in said("undo", row["id"])
     assert "he called" in said("history", row["id"])

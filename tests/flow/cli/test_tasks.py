@@ -337,6 +337,33 @@ def test_cancelling_says_so_and_twice_changes_nothing(cli: Run) -> None:
     assert (again.code, "nothing was changed" in again.out) == (0, True)
 
 
+def test_a_task_is_held_until_a_time_and_says_so_everywhere(cli: Run) -> None:
+    task = scheduled(cli, "Stand-up", "--repeat", "every day at 9:00")
+    paused = cli("reschedule", task["id"], "--pause-until", "in 2 hours").out
+    assert paused.startswith(f"Paused {task['id']}")
+    assert re.search(rf"it is held until .* \d\d:\d\d .*, or until `duetime reschedule {task['id']} --resume`", paused)
+    shown = cli("show", task["id"]).out
+    assert re.search(r"state +paused until .* \d\d:\d\d", shown)
+    assert f"to go on sooner, resume it with `duetime reschedule {task['id']} --resume`" in " ".join(shown.split())
+    assert cli("show", task["id"], "--json").json["paused_until"]
+    assert cli("list", "--json").json["tasks"][0]["paused_until"]
+    assert "paused until" in " ".join(cli("list").out.split())
+    assert "Changed" not in cli("reschedule", task["id"], "--pause-until", "in 3 hours").out
+    resumed = cli("reschedule", task["id"], "--resume", "--json").json
+    assert "paused_until" not in resumed
+    wrong = cli("reschedule", task["id"], "--pause-until", "yesterday")
+    assert (wrong.code, wrong.err.startswith("duetime: --pause-until: 'yesterday' is in the past")) == (2, True)
+
+
+def test_everything_is_paused_until_a_time_by_one_command(cli: Run) -> None:
+    for title in ("Stand-up", "Lunch"):
+        scheduled(cli, title, "--when", "in 3 hours")
+    preview = cli("bulk", "pause", "--all", "--until", "in 2 hours")
+    assert "This would pause 2 tasks until " in preview.out
+    assert "--expect 2" in preview.err
+    assert "Paused 2 tasks until " in cli("bulk", "pause", "--all", "--until", "in 2 hours", "--expect", "2").out
+
+
 def test_a_cancel_says_how_to_undo_it(cli: Run) -> None:
     task = scheduled(cli, "Call John", "--when", "in 2 hours")
     command = cli("cancel", task["id"]).out.splitlines()[-1].strip()

@@ -98,6 +98,8 @@ async def test_every_button_of_a_card_has_a_path(site: Site) -> None:
     calls: list[tuple[str, dict[str, Any]]] = [
         ("pause", {}),
         ("resume", {}),
+        ("pause", {"pause_until": "in 2 hours"}),
+        ("resume", {}),
         ("snooze", {"minutes": 10}),
         ("skip_next", {}),
         ("run_now", {}),
@@ -110,8 +112,8 @@ async def test_every_button_of_a_card_has_a_path(site: Site) -> None:
         seen[name] = answer.json()
     undone = await sent(site, "POST", f"/tasks/{task['id']}/undo", body={"undo": seen["cancel"]["undo"]})
 
-    assert seen["pause"]["paused"] is True
-    assert "paused" not in seen["resume"]
+    assert (seen["pause"]["paused"], "paused_until" in seen["pause"]) == (True, True)
+    assert not {"paused", "paused_until"} & set(seen["resume"])
     assert seen["cancel"]["state"] == "cancelled"
     assert undone.json()["state"] == "scheduled"
 

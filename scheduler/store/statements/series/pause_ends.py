@@ -6,6 +6,7 @@ An index has the paused tasks with an end, in order of time, so that those witho
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 from zoneinfo import ZoneInfoNotFoundError
@@ -70,4 +71,6 @@ def _decided(record: TaskRecord, now: datetime) -> Change:
     try:
         return changes.resume(record, now)
     except Refused:  # every occurrence has passed, and nobody is there to be told so
+        if record.beside:  # these would be left without a current run: the last occurrence runs late, and then they
+            return Change(changes.unpaused(task), replace(run, wake_at=now), kind=EventKind.RESUMED)
         return Change(changes.unpaused(task), changes.skipped(run, now), kind=EventKind.SKIPPED)
