@@ -17,12 +17,13 @@ from duetime.scheduler.intake.contract.outcome_contract import origin_of
 from duetime.scheduler.intake.idempotency import check_natural_key, key_of
 from duetime.scheduler.intake.instants import Timing
 from duetime.scheduler.intake.planner import Plan, Planner
+from duetime.scheduler.intake.repeat_policy import policy_of
 from duetime.scheduler.intake.validation import ProblemCollector, check_key, check_labels, refuse_ends_without_repeat
 from duetime.scheduler.principal import Acting, Principal
 from duetime.scheduler.records import IdempotencyKey
 from duetime.scheduler.request import REMINDER_ACTION, Request
 from duetime.scheduler.rules.sanitize import check_text
-from duetime.scheduler.task import Json, State, Task
+from duetime.scheduler.task import Json, RepeatPolicy, State, Task
 from duetime.scheduler.views import TaskRecord
 
 _MAX_TITLE_CHARS: Final = 150
@@ -86,9 +87,14 @@ def plan_chain(planner: Planner, request: Request, by: Principal, now: datetime)
     problems.of(refuse_ends_without_repeat, request)
     series = problems.of(_series, planner, request, steps, now) if request.repeat is not None else None
     asked = replace(request, when=series.first, timezone=series.zone) if series else request
+    if request.repeat is not None and series is None:  # said already, and no problem of each step as well
+        asked = replace(request, when=timedelta(0))
     plans = _plans(planner, asked, steps, problems, by=by, now=now)
     if problems:
         raise problems.error()
+    if series and series.policy and series.policy.leave_out:
+        left_out = RepeatPolicy(leave_out=series.policy.leave_out)
+        plans = {name: replace(plan, task=replace(plan.task, repeat_policy=left_out)) for name, plan in plans.items()}
     zone = plans[steps[0].name].task.timezone
     chain = Chain(new_chain_id(), by.tenant, by.user, request.title.strip(), zone, now)
     chain = _recurring(chain, series) if series else chain
@@ -105,6 +111,12 @@ def _series(planner: Planner, request: Request, steps: Sequence[StepRequest], no
             if name in step.arguments or (name == "approval" and request.approval is not None):
                 problem = "a chain that repeats has one time for all of its steps, and asks nothing"
                 raise InvalidArgument(step.place(name), problem, accepted="one of repeat, approval; when of the chain")
+    policy = policy_of(request)
+    unheeded = [name for name in (policy.parts() if policy else {}) if name != "except"]
+    if unheeded:
+        problem = f"a chain has no {unheeded[0]}: it runs again when all of its steps have ended"
+        example = "repeat_policy={'except': ['2026-12-24']}"
+        raise InvalidArgument("repeat_policy", problem, accepted="except alone", example=example)
     return planner.times.timing(request, now)
 
 

@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from hashlib import sha256
 from typing import Final
 
+from duetime.scheduler import remedies
 from duetime.scheduler.audit.entry import AuditEntry, AuditKind
-from duetime.scheduler.errors import InvalidArgument
-from duetime.scheduler.ids import new_id
+from duetime.scheduler.errors import InvalidArgument, Refused
+from duetime.scheduler.ids import is_chain_id, new_id
 from duetime.scheduler.principal import LOCAL, Principal
 from duetime.scheduler.rules.sanitize import check_json, kind_of
 from duetime.scheduler.rules.signals.signal_waits import EVENT_ID_PATTERN, check_event_id, check_name
@@ -21,6 +22,7 @@ from duetime.scheduler.task import Json
 MAX_DATA_BYTES = 32_768
 _NO_DIGEST: Final = "0" * 64
 _DIGEST_CHARS: Final = 32
+MAX_STEPS_NAMED: Final = 3
 
 
 class SignalService(ChainService):
@@ -47,8 +49,9 @@ class SignalService(ChainService):
     def make_fire_address(self, task_id: str, *, renew: bool = False, by: Principal = LOCAL) -> NewAddress:
         """Give a task an address by which whoever knows it may start this task; return it, which is the only time.
 
-        Raises Refused for a task that has one, unless it is to be `renew`ed: then the old one ends.
+        Raises Refused for a task that has one, unless it is to be `renew`ed: then the old one ends; and for a chain.
         """
+        self._check_no_chain(task_id, by)
         token = FireToken.new()
         address = FireAddress(token.id, by.tenant, task_id, token.digest, self._store.now(), by.user)
         entry = AuditEntry.by(by, AuditKind.FIRE_ADDRESS_MADE, task_id)
@@ -56,9 +59,21 @@ class SignalService(ChainService):
         return NewAddress(address, token)
 
     def revoke_fire_address(self, task_id: str, *, by: Principal = LOCAL) -> bool:
-        """End the fire address of a task at once; return False for a task that has none."""
+        """End the fire address of a task at once; return False for a task that has none. Raises Refused for a chain."""
+        self._check_no_chain(task_id, by)
         entry = AuditEntry.by(by, AuditKind.FIRE_ADDRESS_REVOKED, task_id)
         return self._store.fire_addresses.revoke(by.tenant, task_id, entry)
+
+    def _check_no_chain(self, task_id: str, by: Principal) -> None:
+        if not is_chain_id(task_id):
+            return
+        steps = [step for step in self._store.chains.get(by.tenant, task_id).steps if not step.after]
+        first = ", ".join(f"{step.name} ({step.record.task.id})" for step in steps[:MAX_STEPS_NAMED])
+        raise Refused(
+            f"{task_id} is a chain, which has no address; its steps have: {first}.",
+            argument="task_id",
+            remedy=remedies.Inspect(task_id),
+        )
 
     def fire_address(self, token: str) -> FireAddress:
         """Return the address whose token this is; raises NoSuchAddress for any other text, in about the same time."""

@@ -111,7 +111,7 @@ class Tasks:
         return self._database.read(lambda connection: read.record(connection, tenant, task_id))
 
     def named(self, tenant: str, text: str) -> list[str]:
-        """Return the ids, six at most, that begin with the text, or those of tasks with this title; newest first."""
+        """Return the ids, six at most, that begin with the text, or those with this title: tasks, then chains."""
         return self._database.read(lambda connection: read.named(connection, tenant, text))
 
     def titles(self, tenant: str | None, task_ids: Sequence[str]) -> dict[str, str]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from types import MappingProxyType
 from typing import Annotated
 
 import typer
@@ -23,8 +24,9 @@ from duetime.server.cli.past import run_table
 from duetime.server.cli.past.run_table import RunBounds, RunPlace
 from duetime.server.session import session
 from duetime.tools.arguments.filters import parts_of
-from duetime.widgets.payload import due
+from duetime.widgets.payload import due, task_payload
 from duetime.widgets.quote import cut
+from duetime.widgets.text.chain_text import progress_in_words
 from duetime.widgets.text.list_text import CUT, clash_line, counts_in_words
 from rich.text import Text
 
@@ -62,7 +64,9 @@ def list_(
     with session(context).scheduler() as scheduler:
         where = TaskFilter(**parts_of(state), label=label, query=query)
         page = scheduler.list(where, after=after, before=before, limit=limit, cursor=cursor)
-    _answer(context, page, as_json=as_json, as_csv=as_csv)
+        named = {} if as_json or as_csv else {name.id: name for name in page.chains.values()}
+        chains = {chain_id: scheduler.get(chain_id) for chain_id in named}
+    _answer(context, page, as_json=as_json, as_csv=as_csv, chains=chains)
 
 
 def failed(
@@ -88,20 +92,28 @@ def failed(
     _answer(context, page, as_json=as_json, as_csv=as_csv)
 
 
-def _answer(context: typer.Context, page: TaskPage, *, as_json: bool, as_csv: bool) -> None:
+def _answer(
+    context: typer.Context,
+    page: TaskPage,
+    *,
+    as_json: bool,
+    as_csv: bool,
+    chains: Mapping[str, TaskView] = MappingProxyType({}),
+) -> None:
     if as_json:
         output.as_json(rows.listed(page))
     elif as_csv:
         write_csv(rows.TASK_COLUMNS, map(rows.task_cells, rows.listed(page)["tasks"]))
         output.say_next(context, page.cursor)
     else:
-        _show_page(context, page)
+        _show_page(context, page, chains)
 
 
-def _show_page(context: typer.Context, page: TaskPage) -> None:
-    if page.views:
-        show = _show_failures if only_failures(page.where.states) else _show_tasks
-        show(page)
+def _show_page(context: typer.Context, page: TaskPage, chains: Mapping[str, TaskView]) -> None:
+    if page.views and only_failures(page.where.states):
+        _show_failures(page)
+    elif page.views:
+        _show_tasks(page, chains)
     if page.views or any(page.counts.values()):
         output.say(counts_in_words(page, spoken=False))
     else:
@@ -122,13 +134,30 @@ def _nothing(where: TaskFilter) -> str:
     return NO_FAILURE if where == TaskFilter((State.FAILED,)) else NO_MATCH
 
 
-def _show_tasks(page: TaskPage) -> None:
-    """Show tasks, each in its own zone; where one is blocked or unverified, why."""
-    reasons = [_reason(view) for view in page.views]
+def _show_tasks(page: TaskPage, chains: Mapping[str, TaskView]) -> None:
+    """Show tasks, each in its own zone, chains above their steps; where one is blocked or unverified, why."""
+    views = _with_chains(page, chains)
+    reasons = [_reason(view) for view in views]
     why = ("WHY",) if any(reasons) else ()
     columns = ("ID", "WHEN", "", "STATE", "TITLE", *why, "ACTION", "REPEATS", "LABELS")
-    shown = (_task(view, (reason,) if why else ()) for view, reason in zip(page.views, reasons, strict=True))
+    shown = (_task(view, (reason,) if why else ()) for view, reason in zip(views, reasons, strict=True))
     output.table(columns, shown, spare=("LABELS", "REPEATS", "ACTION", ""))
+
+
+def _with_chains(page: TaskPage, chains: Mapping[str, TaskView]) -> list[TaskView]:
+    """Return the tasks of a page, and each chain once, above the first of its steps on the page."""
+    left, found = dict(chains), list[TaskView]()
+    for view in page.views:
+        name = page.chains.get(view.record.task.id)
+        whole = left.pop(name.id, None) if name else None
+        found += [whole, view] if whole else [view]
+    return found
+
+
+def _progress(view: TaskView) -> str:
+    """Say how far a chain is in the place of its action."""
+    part = task_payload(view).chain if view.chain else None
+    return progress_in_words(part) if part else view.record.task.action
 
 
 def _reason(view: TaskView) -> str:
@@ -146,7 +175,7 @@ def _task(view: TaskView, why: Sequence[str]) -> Sequence[str | Text]:
         _state(view),
         task.title,
         *why,
-        task.action,
+        _progress(view),
         "yes" if task.repeat else "",
         ", ".join(task.labels),
     )

@@ -127,7 +127,8 @@ def _timing_step(
         change = replace(change, task=replace(change.task, repeat=None, until=None, max_runs=None))
         asked = replace(asked, repeat=None)
     change = replace(change, task=with_max_runs(change.task, asked))
-    if change.task.repeat or asked.repeat is None:
+    recurs = change.task.repeat or record.task.repeat or asked.repeat_policy  # that of a step is its chain's
+    if recurs and (change.task.repeat or asked.repeat is None):
         change = replace(change, task=replace(change.task, repeat_policy=changed_policy(change.task, asked)))
     if asked.all_following:
         change, said = _all_following(record, change, asked, planner, now)

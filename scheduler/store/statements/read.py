@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from types import MappingProxyType
 
 from duetime.scheduler.errors import TaskNotFound
-from duetime.scheduler.ids import is_id
+from duetime.scheduler.ids import is_chain_id, is_id
 from duetime.scheduler.run_records import Known
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.dialects import dialect_of
@@ -22,6 +22,7 @@ from duetime.scheduler.store.schema.rows import (
     folded,
     task_and_run,
 )
+from duetime.scheduler.store.schema.tables.chains import chains
 from duetime.scheduler.store.schema.tables.deliveries import deliveries
 from duetime.scheduler.store.schema.tables.tasks import attempts, runs, tasks
 from duetime.scheduler.task import Delivery, Json, Run, State, Task
@@ -216,12 +217,18 @@ def closest(connection: Connection, tenant: str, task_id: str) -> list[tuple[str
 
 
 def named(connection: Connection, tenant: str, text: str) -> list[str]:
-    """Return the ids of the tenant's newest tasks that begin with the text, or if none does, whose title it is."""
+    """Return the ids of the tenant's newest tasks and chains that begin with the text, or else have it as a title."""
     mine = select(tasks.c.id).where(tasks.c.tenant == tenant).order_by(tasks.c.created_at.desc()).limit(_MAX_NAMED_ROWS)
+    its = chains.c
+    whole = select(its.id).where(its.tenant == tenant).order_by(its.created_at.desc()).limit(_MAX_NAMED_ROWS)
     found: list[str] = []
     if is_id(text) and len(text) >= _MIN_PREFIX_CHARS:
-        found += connection.execute(mine.where(tasks.c.id.startswith(text, autoescape=True))).scalars()
-    return found or list(connection.execute(mine.where(tasks.c.title_folded == folded(text))).scalars())
+        begun = (mine.where(tasks.c.id.startswith(text, autoescape=True)), whole.where(its.id.startswith(text)))
+        found += connection.execute(begun[is_chain_id(text)]).scalars()
+    if not found:
+        found += connection.execute(mine.where(tasks.c.title_folded == folded(text))).scalars()
+        found += connection.execute(whole.where(func.lower(its.title) == text.lower())).scalars()
+    return found[:_MAX_NAMED_ROWS]
 
 
 def titles(connection: Connection, tenant: str | None, task_ids: Sequence[str]) -> dict[str, str]:

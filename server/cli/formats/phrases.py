@@ -70,6 +70,10 @@ _OPTIONS = {
 }
 
 
+_IN_PAIRS = {_OPTIONS[name] for name in ("needs", "retry", "repeat_policy", "approval")}
+"""Options that are given once for each part of a value, as `NAME=VALUE`."""
+
+
 class CommandWords:
     """The words of a shell: what is shown can be typed."""
 
@@ -97,11 +101,16 @@ def _typed(option: str, value: object) -> str:
         return option
     if isinstance(value, list):
         return " ".join(f"{option} {shlex.quote(str(item))}" for item in value)
-    if isinstance(value, dict) and option in {_OPTIONS["needs"], _OPTIONS["retry"]}:
-        return " ".join(f"{option} {shlex.quote(f'{name}={units}')}" for name, units in value.items())
+    if isinstance(value, dict) and option in _IN_PAIRS:
+        return " ".join(f"{option} {shlex.quote(_pair(name, part))}" for name, part in value.items())
     text = json.dumps(value, ensure_ascii=False) if isinstance(value, dict) else str(value)
     by_position = option in {_OPTIONS[name] for name in ("title", "task_id", "change", "undo")}
     return shlex.quote(text) if by_position else f"{option} {shlex.quote(text)}"
+
+
+def _pair(name: str, part: object) -> str:
+    said = ",".join(map(str, part)) if isinstance(part, list) else str(part)
+    return said if name == "question" else f"{name}={said}"
 
 
 COMMAND_WORDS = CommandWords()

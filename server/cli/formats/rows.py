@@ -17,7 +17,7 @@ from duetime.widgets.text.history_text import changes_in_words
 TASK_COLUMNS = (
     *("id", "title", "state", "when", "local", "timezone", "action", "repeat", "priority", "deadline", "labels"),
     *("paused", "paused_until", "damaged", "blocked", "why", "expected", "attempt", "max_attempts"),
-    *("last_state", "last_ended", "last_attempts", "last_summary", "last_unverified"),
+    *("last_state", "last_ended", "last_attempts", "last_summary", "last_unverified", "chain", "step"),
 )
 EVENT_COLUMNS = ("at", "task_id", "title", "kind", "actor", "via", "from", "to", "changed", "reason")
 

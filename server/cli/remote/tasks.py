@@ -49,7 +49,9 @@ SAME_NAMES: Final = (
 )
 """Options whose names are those of the arguments."""
 
-TASKS: Final = RemoteTable("tasks", TASK_COLUMNS, ("id", "when", "state", "title", "why", "action", "repeat", "labels"))
+TASKS: Final = RemoteTable(
+    "tasks", TASK_COLUMNS, ("id", "when", "state", "title", "why", "action", "repeat", "labels", "chain", "step")
+)
 EVENTS: Final = RemoteTable(
     "events",
     ("at", "task_id", "title", "kind", "actor", "via", "from", "to", "reason"),
@@ -185,7 +187,11 @@ def found_id(server: RemoteServer, text: str) -> str:
     if _ID.fullmatch(text):
         return text
     rows = server.get("/tasks", query=text, limit=MAX_NAMESAKES)["tasks"]
-    same = [row for row in rows if row["title"].casefold() == text.casefold()] or rows
+    same = [row for row in rows if row["title"].casefold() == text.casefold()]
+    of_chain = [row["id"] for row in rows if str(row.get("chain")).casefold() == text.casefold()]
+    if of_chain and not same:
+        return str(server.get(f"/tasks/{of_chain[0]}")["chain"]["id"])
+    same = same or rows
     if len(same) == 1:
         return str(same[0]["id"])
     named = f": {', '.join(row['id'] for row in same[:5])}" if same else ""

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from duetime.scheduler.store import open_store
+from duetime.server.cli.exit_codes import WRONG_USAGE_CODE
 
 from tests.flow.cli.test_tasks import Run, cli, scheduled
 
@@ -50,3 +51,11 @@ def test_a_no_skips_this_run_and_names_what_asks_again(cli: Run, tmp_path: Path,
     assert cli("undo", task_id, token).code == 0
     assert "waiting" in cli("show", task_id).out
     assert re.search(r"rejected .*no money", cli("history", task_id).out)
+
+
+def test_an_end_that_is_no_length_of_time_is_refused_with_what_can_be_typed(cli: Run) -> None:
+    given = ("--repeat", "every day at 9:00", "--approval", "Pay?", "--approval", "by=17:00")
+    refused = cli("schedule", "Payroll", *given)
+    assert refused.code == WRONG_USAGE_CODE
+    assert refused.err.endswith("Example: --approval 'by=2 hours'\n"), refused.err
+    assert cli("schedule", "Payroll", *given[:4], "--approval", "by=2 hours").code == 0

@@ -124,6 +124,16 @@ def test_a_task_is_scheduled_shown_changed_cancelled_and_brought_back(said: Said
     assert said("explain", row["id"]).startswith("Call John: scheduled")
 
 
+def test_a_chain_is_named_in_lists_and_found_by_its_title(said: Said, tmp_path_factory: pytest.TempPathFactory) -> None:
+    steps = tmp_path_factory.mktemp("steps") / "steps.json"
+    steps.write_text('[{"name": "fetch"}, {"name": "send", "after": ["fetch"]}]', "utf-8")
+    chain = scheduled(said, "Monday report", "--steps", str(steps))["chain"]
+    heads = said("list").splitlines()[0].split()
+    assert heads[-2:] == ["CHAIN", "STEP"]
+    assert json.loads(said("show", "monday report", "--json"))["id"] == chain["id"]
+    assert "is a chain, which has no address" in said("event", "address", chain["id"], code=4)
+
+
 def test_the_same_key_schedules_once_and_a_wrong_revision_changes_nothing(said: Said) -> None:
     first, second = (scheduled(said, "Pay", "--key", "k1") for _ in range(2))
     assert (first["id"], second["created"]) == (second["id"], False)

@@ -15,6 +15,7 @@ from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.task import State
 from duetime.widgets.payload import task_payload
+from duetime.widgets.text.task_text import task_text
 
 from tests.builders import Clock, restarted, settlement
 
@@ -115,3 +116,25 @@ def test_a_step_of_its_own_time_cannot_recur(scheduler: Scheduler) -> None:
     steps: list[StepArguments] = [{"name": "fetch", "when": "in 1 hour"}]
     with pytest.raises(InvalidArgument, match="one time for all of its steps"):
         scheduler.schedule("Report", repeat="daily", steps=steps)
+
+
+def test_every_generation_leaves_out_the_dates_of_the_policy(scheduler: Scheduler, store: Store, clock: Clock) -> None:
+    left_out = {"except": ["2026-11-25", "2026-11-26"]}
+    view = scheduler.schedule("Report", repeat="every day at 13:00", repeat_policy=left_out, steps=STEPS)
+    chain_id = view.record.task.id
+    payload = task_payload(view)
+    assert payload.repeat is not None
+    assert payload.repeat.policy == left_out
+    assert "Policy: except 2026-11-25 2026-11-26. Next: Tue 24 Nov 13:00, Fri 27 Nov 13:00," in task_text(payload)
+    assert view.chain
+    scheduler.reschedule(view.chain.steps[0].task_id, title="Fetch it")
+    clock.forward(hours=1)
+    for name in ("fetch", "load", "mail"):
+        end(scheduler, store, chain_id, name)
+    assert f"{scheduler.get(chain_id).record.run.scheduled_for:%d %H}" == "27 13"
+
+
+@pytest.mark.parametrize(("name", "value"), [("overlap", "buffer_one"), ("jitter", "5 min"), ("pause_after", 2)])
+def test_what_a_chain_would_not_heed_of_a_policy_is_refused(scheduler: Scheduler, name: str, value: object) -> None:
+    with pytest.raises(InvalidArgument, match=f"a chain has no {name}"):
+        scheduler.schedule("Report", repeat="every day at 13:00", repeat_policy={name: value}, steps=STEPS)

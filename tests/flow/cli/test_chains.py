@@ -1,0 +1,95 @@
+"""Chains on the command line: in lists, by their titles, without an address, and what a recurring one leaves out."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from duetime.server.cli.exit_codes import REFUSED_CODE, WRONG_USAGE_CODE
+
+from tests.flow.cli.test_tasks import Run, cli
+
+__all__ = ["cli"]
+
+STEPS = [{"name": "fetch"}, {"name": "send", "after": ["fetch"]}]
+
+
+@pytest.fixture
+def steps(tmp_path: Path) -> str:
+    path = tmp_path / "steps.json"
+    path.write_text(json.dumps(STEPS), "utf-8")
+    return str(path)
+
+
+def made(cli: Run, steps: str, title: str = "Monday report", *more: str) -> dict[str, Any]:
+    ended = cli("schedule", title, "--when", "in 1 hour", "--steps", steps, *more, "--json")
+    assert ended.code == 0, ended.err
+    return dict(ended.json)
+
+
+def test_a_list_has_a_row_for_each_chain_with_its_progress(cli: Run, steps: str) -> None:
+    chain = made(cli, steps)
+    assert cli("schedule", "Call John", "--when", "in 2 hours").code == 0
+    lines = cli("list").out.splitlines()
+    [row] = [line for line in lines if line.startswith(chain["id"])]
+    assert re.search(r"scheduled +Monday report +0 of 2 steps done", row), row
+    first, *ids = [line.split()[0] for line in lines[1:4]]
+    assert (first, set(ids)) == (chain["id"], {step["id"] for step in chain["chain"]["steps"]}), "it is above its steps"
+
+
+def test_a_list_as_json_and_csv_names_the_chain_of_each_step(cli: Run, steps: str) -> None:
+    made(cli, steps)
+    rows = cli("list", "--json").json["tasks"]
+    assert {(row["chain"], row["step"]) for row in rows} == {("Monday report", "fetch"), ("Monday report", "send")}
+    head, *lines = cli("list", "--csv").out.splitlines()
+    assert "chain,step" in head
+    assert all("Monday report," in row for row in lines)
+
+
+@pytest.mark.parametrize("said", ["Monday report", "MONDAY REPORT"])
+def test_a_chain_is_found_by_its_title_as_a_task_is(cli: Run, steps: str, said: str) -> None:
+    chain = made(cli, steps)
+    shown = cli("show", said)
+    assert (shown.code, chain["id"] in shown.out) == (0, True), shown.err
+    assert cli("show", chain["id"][:8]).code == 0
+    assert cli("cancel", said).code == 0
+
+
+def test_a_title_of_a_chain_and_of_a_task_may_be_either(cli: Run, steps: str) -> None:
+    chain = made(cli, steps)
+    assert cli("schedule", "Monday report", "--when", "in 2 hours").code == 0
+    refused = cli("show", "Monday report")
+    assert refused.code == WRONG_USAGE_CODE
+    assert chain["id"] in refused.err
+
+
+@pytest.mark.parametrize("option", ["--renew", "--revoke"])
+def test_a_chain_has_no_address_and_its_first_step_may_have_one(cli: Run, steps: str, option: str) -> None:
+    chain = made(cli, steps)
+    refused = cli("event", "address", chain["id"], option)
+    assert refused.code == REFUSED_CODE
+    first = chain["chain"]["steps"][0]["id"]
+    assert f"{chain['id']} is a chain, which has no address; its steps have: fetch ({first})" in refused.err
+    assert cli("event", "address", first).code == 0
+
+
+def test_a_recurring_chain_shows_what_it_leaves_out(cli: Run, steps: str) -> None:
+    given = ("--repeat", "every day at 9:00", "--repeat-policy", "except=2031-05-01,2031-05-02")
+    ended = cli("schedule", "Report", "--steps", steps, *given, "--json")
+    assert ended.code == 0, ended.err
+    assert ended.json["repeat"]["policy"] == {"except": ["2031-05-01", "2031-05-02"]}
+    shown = cli("show", ended.json["id"]).out
+    assert re.search(r"^policy +except 2031-05-01 2031-05-02$", shown, re.MULTILINE), shown
+
+
+def test_a_policy_that_a_chain_would_not_follow_is_refused(cli: Run, steps: str) -> None:
+    given = ("--repeat", "every day at 9:00", "--repeat-policy", "overlap=buffer_one")
+    refused = cli("schedule", "Report", "--steps", steps, *given)
+    assert refused.code == WRONG_USAGE_CODE
+    assert refused.err == (
+        "duetime: --repeat-policy: a chain has no overlap: it runs again when all of its steps have ended. "
+        "Accepted: except alone. Example: --repeat-policy except=2026-12-24\n"
+    )
