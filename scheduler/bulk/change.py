@@ -54,13 +54,24 @@ class Became(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TaskOutcome:
-    """The result for one task, which is now as `record` has it; `was` is when it was due before it was moved."""
+    """The result for one task, which is now as `record` has it; `was` is when it was due before it was moved.
+
+    `beside` is when a recurring task runs besides its next occurrence; `was` is then when that was due which failed.
+    """
 
     record: TaskRecord
     became: Became
     why: str | None = None
     undo: str | None = None
     was: datetime | None = None
+    beside: datetime | None = None
+
+
+def replaced_times(record: TaskRecord, due: datetime, change: Change) -> tuple[datetime | None, datetime | None]:
+    """Return when a changed task was due that is `due` now, and when it runs besides; None where that is the same."""
+    if change.extra_run is not None and record.last_run is not None:
+        return record.last_run.scheduled_for, change.extra_run.wake_at or change.extra_run.scheduled_for
+    return record.run.scheduled_for if record.run.scheduled_for != due else None, None
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,11 +72,15 @@ class DeadLetterFilter:
 
 @dataclass(frozen=True, slots=True)
 class ClosedLetter:
-    """A dead letter that was replayed as another run, or discarded."""
+    """A dead letter that was replayed as another run, or discarded.
+
+    The replay of a recurring task runs beside its next occurrence, which is due at `next_at`.
+    """
 
     run_id: str
     task_id: str
     replayed_as: str | None = None
+    next_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

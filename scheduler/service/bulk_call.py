@@ -17,6 +17,7 @@ from duetime.scheduler.bulk.change import (
     BulkVerb,
     BulkWord,
     TaskOutcome,
+    replaced_times,
 )
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments, Refused
 from duetime.scheduler.ids import new_id
@@ -168,8 +169,8 @@ def _would(record: TaskRecord, decision: BulkDecision) -> TaskOutcome:
     after = previewed(record, change) if decision.verb is BulkVerb.MOVE else record
     if change == Change(record.task, record.run):
         return TaskOutcome(record, Became.UNCHANGED)
-    was = record.run.scheduled_for if after.run.scheduled_for != record.run.scheduled_for else None
-    return TaskOutcome(after, Became.CHANGED, was=was)
+    was, beside = replaced_times(record, after.run.scheduled_for, change)
+    return TaskOutcome(after, Became.CHANGED, was=was, beside=beside)
 
 
 def in_order(outcomes: Sequence[TaskOutcome]) -> tuple[TaskOutcome, ...]:

@@ -133,4 +133,7 @@ def _row(row: BulkRow, zone: str) -> Sequence[str]:
     was = times.describe(datetime.fromisoformat(row.was), zone) if row.was else ""
     why = row.why or (row.became or "")
     state = "paused" if row.paused else row.state
-    return row.id, row.title, was, times.describe(datetime.fromisoformat(row.when), zone), state, why
+    when = times.describe(datetime.fromisoformat(row.when), zone)
+    if row.beside:
+        when = f"{times.describe(datetime.fromisoformat(row.beside), zone)}, and next {when}"
+    return row.id, row.title, was, when, state, why

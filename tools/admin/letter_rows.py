@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from duetime.scheduler.history.dead_letters import DeadLetter, LettersClosed
+from duetime.scheduler.history.dead_letters import ClosedLetter, DeadLetter, LettersClosed
 from duetime.scheduler.rules.redact import redacted_json
 from duetime.scheduler.rules.time.times import utc
 from duetime.scheduler.task import Json
@@ -15,7 +15,7 @@ COLUMNS = (
     *("run_id", "task_id", "tenant", "title", "action", "at", "reason", "state", "closed_at", "replayed_as"),
     *("replays", "attempts"),
 )
-CLOSED_COLUMNS = ("run_id", "task_id", "replayed_as", "why")
+CLOSED_COLUMNS = ("run_id", "task_id", "replayed_as", "next", "why")
 MAX_ATTEMPTS_SHOWN = 100
 
 
@@ -58,11 +58,14 @@ def closed_json(done: LettersClosed) -> dict[str, Any]:
         "matched": done.matched,
         "held_back": done.held_back,
         "left": done.left,
-        "closed": [
-            {"run_id": each.run_id, "task_id": each.task_id, "replayed_as": each.replayed_as} for each in done.closed
-        ],
+        "closed": [_closed(each) for each in done.closed],
         "skipped": [{"run_id": each.run_id, "why": each.why} for each in done.skipped],
     }
+
+
+def _closed(letter: ClosedLetter) -> dict[str, Json]:
+    row: dict[str, Json] = {"run_id": letter.run_id, "task_id": letter.task_id, "replayed_as": letter.replayed_as}
+    return row | ({"next": utc(letter.next_at)} if letter.next_at else {})
 
 
 def closed_rows(done: LettersClosed) -> list[dict[str, Json]]:

@@ -42,11 +42,15 @@ class BulkPart(BaseModel):
 
 
 class BulkRow(ListRow):
-    """A row with what became of the task where it was not changed, and `was`: when a moved one was due before."""
+    """A row with what became of the task where it was not changed, and `was`: when a moved one was due before.
+
+    `beside` is when a task that recurs runs its last failure again, before its next time; `was` is when that was due.
+    """
 
     became: Literal[Became.UNCHANGED, Became.REFUSED] | None = None
     why: str | None = None
     was: str | None = None
+    beside: str | None = None
 
 
 class BulkListPayload(TaskListPayload):
@@ -90,5 +94,6 @@ def _row(row: ListRow, outcome: TaskOutcome) -> dict[str, Any]:
         "became": None if outcome.became is Became.CHANGED else outcome.became,
         "why": cut(outcome.why, MAX_SENTENCE_CHARS) if outcome.why else None,
         "was": utc(outcome.was) if outcome.was else None,
+        "beside": utc(outcome.beside) if outcome.beside else None,
     }
     return {**row.model_dump(exclude_none=True), **told}

@@ -74,7 +74,9 @@ def _next_step(result: BulkResult) -> str:
 
 def _line(outcome: TaskOutcome) -> str:
     task, run = outcome.record.task, outcome.record.run
-    now_due = times.describe(due(run), task.timezone)
+    next_due = times.describe(due(run), task.timezone)
+    beside = times.describe(outcome.beside, task.timezone) if outcome.beside else ""
+    now_due = f"{beside}, and next {next_due}" if beside else next_due
     moved = f"{times.describe(outcome.was, task.timezone)} -> {now_due}" if outcome.was else now_due
     why = f"{outcome.became}: {outcome.why}" if outcome.why else outcome.became.value
     said = "" if outcome.became is Became.CHANGED else why

@@ -7,7 +7,15 @@ from dataclasses import replace
 from datetime import datetime
 
 from duetime.scheduler.audit.entry import AuditEntry
-from duetime.scheduler.bulk.change import BatchWrite, Became, BulkDecision, BulkVerb, StoredBatch, TaskOutcome
+from duetime.scheduler.bulk.change import (
+    BatchWrite,
+    Became,
+    BulkDecision,
+    BulkVerb,
+    StoredBatch,
+    TaskOutcome,
+    replaced_times,
+)
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments, Refused, TaskNotFound, UnreadableTask
 from duetime.scheduler.ids import is_id
 from duetime.scheduler.store.audit import entries
@@ -135,10 +143,5 @@ def _one(
     found = changing.apply(connection, record, change, kind=decision.kind, reason=write.reason, now=now, **write.acting)
     if found is record:
         return TaskOutcome(record, Became.UNCHANGED)
-    was = record.run.scheduled_for
-    return TaskOutcome(
-        found,
-        Became.CHANGED,
-        undo=decision.undo_of(found),
-        was=was if was != found.run.scheduled_for else None,
-    )
+    was, beside = replaced_times(record, found.run.scheduled_for, change)
+    return TaskOutcome(found, Became.CHANGED, undo=decision.undo_of(found), was=was, beside=beside)

@@ -150,7 +150,7 @@ class DeadLetters:
             told: dict[str, Json] = {"task_id": task_id, "replayed_as": replayed.id, "replay_number": number}
             entries.store(connection, replace(entry, detail=told), now)
             repeated_calls.store(connection, tenant, key, (task_id, run_id), now)
-            return ClosedLetter(run_id, task_id, replayed.id)
+            return ClosedLetter(run_id, task_id, replayed.id, record.run.scheduled_for if change.extra_run else None)
 
         return self._database.write(work)
 

@@ -225,11 +225,17 @@ def show_closed(done: dict[str, Any], how: str, *, as_json: bool, as_csv: bool) 
         output.say(line)
 
 
+def _replayed(letter: Mapping[str, Any]) -> str:
+    """Say as which run a letter is replayed; that of a recurring task runs beside its next occurrence."""
+    beside = f", beside the next run of {letter['task_id']}, due {letter['next']}" if letter.get("next") else ""
+    return f"{letter['run_id']} is replayed as {letter['replayed_as']}{beside}."
+
+
 def closed_lines(done: dict[str, Any], how: str) -> list[str]:
     """Return what a replay or a discard did, in lines."""
     closed, skipped = done["closed"], done["skipped"]
     lines = [f"{done['matched']} match." if done["dry_run"] else f"{len(closed)} of {done['matched']} {how}."]
-    lines += [f"{each['run_id']} is replayed as {each['replayed_as']}." for each in closed if each.get("replayed_as")]
+    lines += [_replayed(each) for each in closed if each.get("replayed_as")]
     lines += [f"{each['run_id']} stays: {each['why']}" for each in skipped]
     if done["held_back"]:
         lines.append(f"{done['held_back']} were replayed too often and are left out: name them to replay them.")

@@ -61,11 +61,12 @@ class DeadLettersPayload(RestPayload):
 
 
 class ClosedLetterPayload(RestPayload):
-    """A dead letter that was replayed as another run, or discarded."""
+    """A dead letter that was replayed as another run, or discarded; a recurring task has its `next` run besides."""
 
     run_id: str
     task_id: str
     replayed_as: str | None = None
+    next: str | None = None
 
 
 class SkippedLetterPayload(RestPayload):

@@ -10,10 +10,13 @@ from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.history.dead_letters import DeadLetterFilter, LetterState
 from duetime.scheduler.outcomes import Done, Failed, Outcome
 from duetime.scheduler.principal import LOCAL, Principal
+from duetime.scheduler.rules.time.times import describe, utc
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import State
 from duetime.scheduler.views import TaskFilter
-from duetime.widgets.bulk.payload import bulk_part
+from duetime.server.cli.past.dead import closed_lines
+from duetime.tools.admin.letter_rows import closed_json
+from duetime.widgets.bulk.payload import bulk_part, bulk_payload
 from duetime.widgets.bulk.text import bulk_text
 
 from tests.contracts.store.test_store_bulk import target as target  # noqa: PLC0414 - a fixture
@@ -147,3 +150,27 @@ def test_another_tenant_replays_and_discards_nothing_of_this_one(target: Desk, s
         assert target.scheduler.change_many(verb, where=HOOKS, by=other).outcomes == ()
     assert store.dead_letters.open_runs("globex", ids) == {}
     assert letters(target) == [LetterState.OPEN]
+
+
+def test_the_replay_of_a_series_says_when_it_failed_that_it_runs_now_and_its_next_time(target: Desk) -> None:
+    [task_id] = failed(target, "Sync", repeat="every hour")
+    target.clock.forward(minutes=5)
+    record = target.scheduler.get(task_id).record
+    assert record.last_run is not None
+    times = [record.last_run.scheduled_for, target.clock(), record.run.scheduled_for]
+    was, now, following = (describe(each, record.task.timezone) for each in times)
+    looked = target.scheduler.change_many("replay", where=HOOKS)
+    assert bulk_text(looked).splitlines()[-1].endswith(f"«Sync» {was} -> {now}, and next {following}")
+    done = target.scheduler.change_many("replay", where=HOOKS, expect=1)
+    assert bulk_text(done).splitlines()[-1] == bulk_text(looked).splitlines()[-1]
+    [row] = bulk_payload(done).tasks
+    assert (row.was, row.beside, row.when) == tuple(map(utc, times))
+
+
+def test_the_replay_of_a_letter_of_a_series_says_when_the_series_goes_on(target: Desk) -> None:
+    [task_id] = failed(target, "Sync", repeat="every hour")
+    [letter] = target.scheduler.dead_letters(EVERY)[0]
+    done = closed_json(target.scheduler.replay([letter.run_id]))
+    following = utc(target.scheduler.get(task_id).record.run.scheduled_for)
+    assert done["closed"][0]["next"] == following
+    assert closed_lines(done, "replayed")[1].endswith(f", beside the next run of {task_id}, due {following}.")
