@@ -39,7 +39,7 @@ from duetime.scheduler.principal import Principal
 from duetime.scheduler.records import IdempotencyKey, NewTask
 from duetime.scheduler.request import REMINDER_ACTION, Request
 from duetime.scheduler.rules.estimates import EstimateLookup, declared_estimate
-from duetime.scheduler.rules.occurrences import dated, delay_of, kept_window
+from duetime.scheduler.rules.occurrences import dated, delay_of, planned_window
 from duetime.scheduler.rules.recurrence.recurrence import Recurrence
 from duetime.scheduler.rules.sanitize import check_text
 from duetime.scheduler.rules.series.natural_key import template_text
@@ -233,7 +233,7 @@ def first_run(task: Task, scheduled_for: datetime) -> Run:
         scheduled_for=scheduled_for,
         state=State.SCHEDULED,
         wake_at=scheduled_for + delay_of(task),
-        occurrence=kept_window(task, scheduled_for),
+        occurrence=planned_window(task, scheduled_for),
     )
 
 

@@ -14,7 +14,15 @@ from duetime.scheduler import remedies
 from duetime.scheduler.errors import Refused
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.records import Change
-from duetime.scheduler.rules.occurrences import dated_like, delay_of, kept_window, next_run, recurrence_of, window_of
+from duetime.scheduler.rules.occurrences import (
+    dated_like,
+    delay_of,
+    kept_window,
+    next_run,
+    planned_window,
+    recurrence_of,
+    window_of,
+)
 from duetime.scheduler.rules.series.answered import asks_each_run, was_let_go
 from duetime.scheduler.rules.series.catch_up import catches_up, caught_up
 from duetime.scheduler.rules.series.overtake import ends_series
@@ -104,7 +112,7 @@ def move(
     if run.state is State.CANCELLED and not run.gives_way:
         raise Refused(f"{task.id} was cancelled.", remedy=remedies.ScheduleAnother())
     slot = (run.slot or run.scheduled_for) if task.repeat and not by_rule else None
-    belongs_to = kept_window(task, to if by_rule else window_of(run))
+    belongs_to = planned_window(task, to) if by_rule else kept_window(task, window_of(run))
     wake = max(to + delay_of(task) if by_rule else to, now)
     if run.state in TERMINAL:
         once_more = replace(again(task, run, to, wake_at=wake), slot=slot, number=run.number + 1, occurrence=belongs_to)
@@ -166,14 +174,18 @@ def _put_off(record: TaskRecord, to: datetime, now: datetime) -> Change:
     return change
 
 
-def run_now(record: TaskRecord, now: datetime) -> Change:
-    """Run once at once; a recurring task keeps its next occurrence, and does again what failed or expired last."""
+def run_now(record: TaskRecord, now: datetime, *, completing: bool = True) -> Change:
+    """Run once at once; a recurring task keeps its next occurrence.
+
+    `completing` it does again what failed or expired last, else it is an occurrence of its own.
+    """
     if record.run.state is State.RUNNING:
         raise Refused(f"{record.task.id} is running already.", argument="action")
     if record.task.repeat is not None and record.run.state not in TERMINAL:
         if record.task.paused:
             raise Refused(f"{record.task.id} is paused.", argument="action", remedy=remedies.Resume(record.task.id))
-        return Change(record.task, record.run, extra_run=extra_run(record, now), kind=EventKind.RUN_NOW)
+        extra = extra_run(record, now, completing=completing)
+        return Change(record.task, record.run, extra_run=extra, kind=EventKind.RUN_NOW)
     return move(replace(record, task=unpaused(record.task)), now, now, EventKind.RUN_NOW)
 
 

@@ -62,7 +62,7 @@ def next_run(task: Task, run: Run, now: datetime, *, number: int | None = None) 
         wake_at=following.instant + delay_of(task),
         missed=_missed(rule, passed(run), now),
         failed_before=run.failed_before,
-        occurrence=kept_window(task, following.instant),
+        occurrence=planned_window(task, following.instant),
     )
     return dated_like(task, coming, run)
 
@@ -143,6 +143,11 @@ def window_of(run: Run) -> datetime:
 def kept_window(task: Task, at: datetime) -> datetime | None:
     """Return the occurrence of a run as it is stored: only for the keys of a template."""
     return at if task.key_template else None
+
+
+def planned_window(task: Task, at: datetime) -> datetime | None:
+    """Return the occurrence of a run at its planned time, to the second: rules have no finer steps."""
+    return kept_window(task, at.replace(microsecond=0))
 
 
 def _as_it_is(rule: Recurrence, run: Run) -> Occurrence:

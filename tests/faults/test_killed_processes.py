@@ -46,6 +46,18 @@ def test_killed_ten_times_in_the_middle_of_200_tasks_loses_none_and_settles_each
     assert crashed == {str(pid) for pid in killed}, "a kill hit no running work, so it proves nothing"
 
 
+def test_a_run_whose_process_was_killed_is_tried_again_under_the_key_of_its_template(site: Site) -> None:
+    named = {"key_template": "{tenant}:{label.account}:{window}", "labels": ("account:acme",)}
+    [task_id] = site.add("effect", payload={"seconds": 600}, **named)
+    site.kill_when(site.start(), site.ledger)
+    site.start()
+    until(lambda: len(site.ledger()) == 2, "the second attempt to start")
+    first, second = site.ledger()
+    due = site.record(task_id).run.scheduled_for
+    assert first.run_id == second.run_id == f"{TENANT}:acme:{due:%Y-%m-%dT%H:%M:%S.%f}Z"
+    assert (first.attempt, second.attempt, first.pid != second.pid) == (1, 2, True)
+
+
 def test_four_processes_on_one_file_lose_their_runner_three_times(site: Site) -> None:
     nodes = {node.pid: node for node in (site.start() for _ in range(4))}
     until(site.store.runners.current, "a first runner")

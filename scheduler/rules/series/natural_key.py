@@ -24,7 +24,7 @@ _PLAIN: Final = ("tenant", "user", "action")
 _ARGUMENT: Final = "idempotency_key"
 _USUAL: Final = "{tenant}:{label.account}:{window}"
 _ACCEPTED: Final = "{tenant}, {user}, {action}, {label.NAME} and {window}, with {{ and }} for braces"
-_LONGEST_WINDOW: Final = datetime(2026, 1, 1, 0, 0, 1, tzinfo=UTC)
+_LONGEST_WINDOW: Final = datetime(2026, 1, 1, 0, 0, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +130,8 @@ def _of_task(template: KeyTemplate, task: Task) -> dict[str, str]:
 
 def window_text(at: datetime) -> str:
     """Return the instant of an occurrence as keys have it: `2026-11-24T09:00Z`, with seconds if it has them."""
-    at = at.astimezone(UTC)
-    return f"{at:%Y-%m-%dT%H:%M:%SZ}" if at.second else f"{at:%Y-%m-%dT%H:%MZ}"
+    at = at.astimezone(UTC).replace(tzinfo=None)
+    return f"{at.isoformat(timespec='auto' if at.second or at.microsecond else 'minutes')}Z"
 
 
 def _parts(text: str) -> Iterator[tuple[str, str | None]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from duetime.scheduler.ids import new_id
 from duetime.scheduler.rules.occurrences import dated_like, kept_window, window_of
@@ -11,6 +11,7 @@ from duetime.scheduler.rules.states import FAILURES
 from duetime.scheduler.task import Run, State, Task
 from duetime.scheduler.views import TaskRecord
 
+_TICK = timedelta(microseconds=1)
 _INCOMPLETE = frozenset({State.FAILED, State.EXPIRED, State.CANCELLED})
 """States after which the next generation does again what was not completed, under the same idempotency key."""
 
@@ -38,10 +39,15 @@ def side_run(task: Task, run: Run, to: datetime) -> Run:
     return replace(again(task, run, to, wake_at=to), current=False, slot=None)
 
 
-def extra_run(record: TaskRecord, now: datetime) -> Run:
-    """Return the occurrence that failed once more, under its key, or one of its own, of this second."""
+def extra_run(record: TaskRecord, now: datetime, *, completing: bool) -> Run:
+    """Return a run that is `completing` what failed last, under its key, or an occurrence of its own."""
     last = record.last_run
-    if last is not None and last.state in FAILURES:
+    if completing and last is not None and last.state in FAILURES:
         return side_run(record.task, last, now)
-    own = kept_window(record.task, now.replace(microsecond=0))
-    return replace(side_run(record.task, record.run, now), occurrence=own)
+    return of_its_own(record.task, side_run(record.task, record.run, now), now)
+
+
+def of_its_own(task: Task, run: Run, now: datetime) -> Run:
+    """Return a run as an occurrence of its own, of this moment, which does nothing again."""
+    at = now if now.microsecond else now + _TICK  # planned ones are whole seconds, so that they are never the same
+    return replace(run, repeats=None, occurrence=kept_window(task, at))

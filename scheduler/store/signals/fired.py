@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 
 from duetime.scheduler import remedies
 from duetime.scheduler.errors import Refused
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.rules import changes
+from duetime.scheduler.rules.series.run_again import of_its_own
 from duetime.scheduler.signal.fire_address import FireAddress, Fired, NoSuchAddress
 from duetime.scheduler.signal.signal import ReceivedSignal
 from duetime.scheduler.store.signals import sent
@@ -79,8 +81,13 @@ def _ends_wait(connection: Connection, record: TaskRecord, came: ReceivedSignal,
 def _run_now(
     connection: Connection, record: TaskRecord, came: ReceivedSignal, *, why: str, via: str | None, now: datetime
 ) -> tuple[str, ...]:
-    """Let the task run now, as a button does, and note what its run has come by; return what leaves the queue."""
-    change = changes.run_now(record, now)
+    """Let the task run now, as a button does, and note what its run has come by; return what leaves the queue.
+
+    A call is a matter of its own: it does not complete what failed before.
+    """
+    change = changes.run_now(record, now, completing=False)
+    if change.next_run:
+        change = replace(change, next_run=of_its_own(record.task, change.next_run, now))
     changing.apply(connection, record, change, actor=ACTOR, kind=EventKind.RUN_NOW, reason=why, now=now, via=via)
     run = change.extra_run or change.next_run or change.run
     kept_waits.note(connection, record.task.tenant, record.task.id, run.id, came)

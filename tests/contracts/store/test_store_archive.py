@@ -76,7 +76,13 @@ def contents(store: Store) -> dict[str, set[str]]:
 
 def fill(store: Store, clock: Clock) -> None:
     """Store tasks with all that tasks can have."""
-    claim = started(store, title="Zürich → 会議 \U0001f600", labels=("a", "b"), estimate=timedelta(seconds=7))
+    claim = started(
+        store,
+        title="Zürich → 会議 \U0001f600",
+        labels=("a", "b"),
+        estimate=timedelta(seconds=7),
+        key_template="{window}",
+    )
     gone = delivery(claim)
     failure = settlement(
         claim,

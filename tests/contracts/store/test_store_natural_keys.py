@@ -7,6 +7,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from duetime.scheduler.audit.entry import AuditEntry, AuditKind
 from duetime.scheduler.errors import IdempotencyConflict, InvalidArgument, InvalidArguments, Refused
 from duetime.scheduler.handlers import Context, Handlers
 from duetime.scheduler.handlers.context import Link
@@ -16,6 +17,8 @@ from duetime.scheduler.principal import Principal
 from duetime.scheduler.request import Request
 from duetime.scheduler.run_records import Claim, Start
 from duetime.scheduler.service.scheduler import Scheduler
+from duetime.scheduler.signal.fire_address import FireAddress, FireToken
+from duetime.scheduler.signal.signal import ReceivedSignal
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import RetryPolicy, Run, State
 
@@ -78,7 +81,7 @@ def test_run_now_does_again_what_failed_last_and_is_an_occurrence_of_its_own_aft
     desk.clock.at = at(9, 20).replace(second=5, microsecond=7)
     desk.scheduler.act(task_id, "run_now")
     [extra] = desk.start(9, 21)
-    assert key(extra) == "local:acme:2026-11-23T09:20:05Z"
+    assert key(extra) == "local:acme:2026-11-23T09:20:05.000007Z"
 
 
 def test_a_letter_of_a_series_is_closed_when_its_run_is_run_again_by_hand(desk: Desk) -> None:
@@ -186,6 +189,25 @@ def test_a_one_off_that_waits_for_another_keeps_the_window_of_its_first_time(des
     desk.end([upstream])
     [claim] = desk.start(9, 31)
     assert key(claim) == "local:acme:2026-11-23T09:00Z"
+
+
+@pytest.mark.parametrize("given", [HOURLY, ONCE, {"when": "in 59 minutes"}])
+def test_each_call_of_a_fire_address_is_a_matter_of_its_own_also_after_a_failure(
+    desk: Desk, given: dict[str, Any]
+) -> None:
+    task_id = schedule(desk, given)
+    token = FireToken.new()
+    address = FireAddress(token.id, "local", task_id, token.digest, desk.clock(), "ann")
+    desk.store.fire_addresses.add(
+        address, AuditEntry("local", AuditKind.FIRE_ADDRESS_MADE, "ann", task_id), renew=False
+    )
+    keys = []
+    for number, outcome in enumerate([Failed("away"), Failed("away"), Done("sent"), Done("sent")]):
+        [claim] = desk.start(9, number)
+        desk.end([claim], outcome)
+        keys.append(key(claim))
+        desk.store.fire_addresses.fire(address, ReceivedSignal("", f"e{number}", {}), via=None)
+    assert len(set(keys)) == 4
 
 
 # -- the key of a call
