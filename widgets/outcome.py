@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from duetime.scheduler.history.run_log import TRACEBACK_LOGGER
 from duetime.scheduler.rules.redact import redacted_json
+from duetime.scheduler.rules.series.natural_key import key_of_run
 from duetime.scheduler.rules.settlement import words_and_note
 from duetime.scheduler.rules.states import FAILURES, OPEN
 from duetime.scheduler.rules.time.times import utc
@@ -14,7 +15,7 @@ from duetime.scheduler.task import Delivery, DeliveryState, InboxMessage, Json, 
 from duetime.scheduler.view_parts import LogLine
 from duetime.scheduler.views import TaskRecord, TaskView
 from duetime.widgets.quote import cut, one_line
-from duetime.widgets.schema.run_parts import DeliveryPart, LastRun, LogLinePart, LogPart, ProgressPart, Unread
+from duetime.widgets.schema.run_parts import DeliveryPart, KeyPart, LastRun, LogLinePart, LogPart, ProgressPart, Unread
 from duetime.widgets.schema.task import TaskPayload
 
 LIST_TITLE_CHARS = 40
@@ -138,7 +139,13 @@ def with_details(task: TaskPayload, view: TaskView, *, whole: bool = False) -> T
     details = {"message": message if whole else task.message, "payload": shown[0] or None, "result": shown[1]}
     asked = MAX_HISTORY_LOG_LINES, None if whole else MAX_HISTORY_LOG_CHARS
     log = log_part(view, *(asked if whole or task.history else (MAX_LOG_LINES, MAX_LOG_CHARS)))
-    return task.model_copy(update={**details, "log": log, "cost": view.cost})
+    return task.model_copy(update={**details, "log": log, "cost": view.cost, "idempotency_key": _key_part(view.record)})
+
+
+def _key_part(record: TaskRecord) -> KeyPart | None:
+    """Return how the occurrences of a task are known, if by a template."""
+    template = record.task.key_template
+    return KeyPart(template=template, run=key_of_run(record.task, record.run)) if template else None
 
 
 def log_part(view: TaskView, lines: int, room: int | None) -> LogPart | None:

@@ -14,7 +14,6 @@ from duetime.scheduler.request import REMINDER_ACTION
 from duetime.scheduler.rules.occurrences import set_aside
 from duetime.scheduler.rules.redact import redacted_json
 from duetime.scheduler.rules.retry import max_attempts
-from duetime.scheduler.rules.series.natural_key import key_of_run
 from duetime.scheduler.rules.series.overtake import is_stopping
 from duetime.scheduler.rules.states import FAILURES, OPEN, blocked_by, only_failures
 from duetime.scheduler.rules.time import times, zones
@@ -38,7 +37,7 @@ from duetime.widgets.quote import cut
 from duetime.widgets.repeat_policy import approval_part, policy_part
 from duetime.widgets.schema.history_parts import HistoryPart
 from duetime.widgets.schema.part import PayloadPart
-from duetime.widgets.schema.run_parts import KeyPart, LastRun, OriginPart, WaitPart
+from duetime.widgets.schema.run_parts import LastRun, OriginPart, WaitPart
 from duetime.widgets.schema.task import DRY_RUN_ID, TaskPayload, TaskWords
 from duetime.widgets.schema.task_list import ClashMember, ClashPart, ListRow, TaskListPayload
 from duetime.widgets.schema.time_parts import DeadlinePart, Repeat, When
@@ -94,7 +93,7 @@ def task_payload(view: TaskView, history: HistoryPart | None = None) -> TaskPayl
         last_run=last_run_part(view.record),
         chain=chain_part(view.chain),
         delivery=delivery_part(view.record) if task.id != DRY_RUN_ID and not is_chain_id(task.id) else None,
-        **_terms(task, run),
+        **_terms(task),
         labels=task.labels or None,
         owner=task.owner,
         created=view.created,
@@ -106,16 +105,13 @@ def task_payload(view: TaskView, history: HistoryPart | None = None) -> TaskPayl
     )
 
 
-def _terms(task: Task, run: Run) -> dict[str, Any]:
+def _terms(task: Task) -> dict[str, Any]:
     """Return what the caller laid down for the outcomes of a task, as far as it is not as usual."""
     return {
         "notify": task.notify if task.notify is not Notify.ALWAYS else None,
         "expect": dict(task.expect) or None,
         "on_failure": redacted_json(dict(task.on_failure)) or None,
         "origin": OriginPart(**task.origin) if task.origin else None,
-        "idempotency_key": KeyPart(template=task.key_template, run=key_of_run(task, run))
-        if task.key_template
-        else None,
     }
 
 

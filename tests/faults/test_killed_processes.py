@@ -8,6 +8,7 @@ from __future__ import annotations
 import signal
 import subprocess
 from functools import partial
+from typing import Any
 
 import pytest
 from duetime.scheduler.events import EventKind
@@ -47,7 +48,7 @@ def test_killed_ten_times_in_the_middle_of_200_tasks_loses_none_and_settles_each
 
 
 def test_a_run_whose_process_was_killed_is_tried_again_under_the_key_of_its_template(site: Site) -> None:
-    named = {"key_template": "{tenant}:{label.account}:{window}", "labels": ("account:acme",)}
+    named: dict[str, Any] = {"key_template": "{tenant}:{label.account}:{window}", "labels": ("account:acme",)}
     [task_id] = site.add("effect", payload={"seconds": 600}, **named)
     site.kill_when(site.start(), site.ledger)
     site.start()

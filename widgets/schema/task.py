@@ -30,8 +30,9 @@ class TaskPayload(PayloadPart):
 
     `attempt` counts the attempts of the current run that have started, `max_attempts` how many it may have: from the
     second on. `payload` (without the message) and `result`, which the latest attempt gave, are there where one task
-    was asked for: with secrets as `***`, and cut for a model; so is `log`. `speech` says how it stands in
-    sentences for a voice; it is in what programs read (REST, `--json`, the resource of a task), not in those of tools.
+    was asked for: with secrets as `***`, and cut for a model; so are `log` and `idempotency_key`, if it is a template.
+    `speech` says how it stands in sentences for a voice; it is in what programs read (REST, `--json`, the resource of a
+    task), not in those of tools.
     """
 
     schema_: Annotated[Literal["duetime.task/1"], Field(alias="schema")] = "duetime.task/1"

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from duetime.scheduler.history.run_detail import RunDetail
 from duetime.scheduler.rules.limits.price import money
 from duetime.scheduler.rules.redact import redacted_json
+from duetime.scheduler.rules.series.natural_key import key_of_run
 from duetime.scheduler.rules.time.times import utc
 from duetime.scheduler.task import Attempt, Delivery, DeliveryState, State, Tier
 from duetime.server.rest.operation import RestAnswer, RestCall
@@ -41,7 +42,7 @@ class RunDetailPayload(RestPayload):
     """A run, whole. Secrets in `payload`, `result` and `checkpoint` are `***`.
 
     `message` is what its outcome told the user, `dead_letter` why it is out of attempts, `cost` what its attempts cost
-    together, in the installation's currency. `events` are the newest.
+    together, in the installation's currency. `events` are the newest. `idempotency_key` is there by a template.
     """
 
     schema_: Annotated[Literal["duetime.run/1"], Field(alias="schema")] = "duetime.run/1"
@@ -59,6 +60,7 @@ class RunDetailPayload(RestPayload):
     deadline: str | None = None
     timezone: str
     payload: Any = None
+    idempotency_key: str | None = None
     summary: str | None = None
     result: Any = None
     error: str | None = None
@@ -94,6 +96,7 @@ def _payload(found: RunDetail) -> RunDetailPayload:
         deadline=_utc(run.deadline),
         timezone=task.timezone,
         payload=redacted_json(task.payload) or None,
+        idempotency_key=key_of_run(task, run),
         summary=run.summary,
         result=redacted_json(run.result),
         error=run.error,

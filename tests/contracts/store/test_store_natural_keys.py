@@ -12,7 +12,7 @@ from duetime.scheduler.errors import IdempotencyConflict, InvalidArgument, Inval
 from duetime.scheduler.handlers import Context, Handlers
 from duetime.scheduler.handlers.context import Link
 from duetime.scheduler.intake.planner import Planner
-from duetime.scheduler.outcomes import Done, Failed, Retry
+from duetime.scheduler.outcomes import Done, Failed, Outcome, Retry
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.request import Request
 from duetime.scheduler.run_records import Claim, Start
@@ -202,7 +202,8 @@ def test_each_call_of_a_fire_address_is_a_matter_of_its_own_also_after_a_failure
         address, AuditEntry("local", AuditKind.FIRE_ADDRESS_MADE, "ann", task_id), renew=False
     )
     keys = []
-    for number, outcome in enumerate([Failed("away"), Failed("away"), Done("sent"), Done("sent")]):
+    outcomes: list[Outcome] = [Failed("away"), Failed("away"), Done("sent"), Done("sent")]
+    for number, outcome in enumerate(outcomes):
         [claim] = desk.start(9, number)
         desk.end([claim], outcome)
         keys.append(key(claim))

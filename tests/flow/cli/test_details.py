@@ -198,3 +198,14 @@ def test_show_names_the_conversation_that_asked(work: Work, cli: Say) -> None:
     made = json.loads(cli("schedule", "Call", "--when", "in 2 hours", "--origin", json.dumps(origin), "--json"))
     assert re.search(r"^origin +a b, thread 7$", cli("show", task_id), re.MULTILINE)
     assert json.loads(cli("show", made["id"], "--json"))["origin"] == origin
+
+
+def test_show_has_the_template_of_the_keys_and_the_key_of_the_run(work: Work, cli: Say) -> None:
+    given = ("--repeat", "every day at 9:00", "--label", "account:acme", "--key", "{tenant}:{label.account}:{window}")
+    task_id = json.loads(cli("schedule", "Invoice", *given, "--json"))["id"]
+    shown = cli("show", task_id)
+    assert re.search(r"^key +\{tenant\}:\{label\.account\}:\{window\}$", shown, re.MULTILINE)
+    assert re.search(r"^key of run +local:acme:\d{4}-\d\d-\d\dT\d\d:\d\dZ$", shown, re.MULTILINE)
+    assert json.loads(cli("schedule", "Invoice", *given, "--json"))["created"] is False
+    plain = json.loads(cli("schedule", "Call", "--when", "in 2 hours", "--key", "plain", "--json"))
+    assert "idempotency_key" not in plain

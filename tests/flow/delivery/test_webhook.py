@@ -80,6 +80,13 @@ def test_the_id_is_the_same_in_every_attempt_and_the_time_is_not(server: Server)
     assert int(second["webhook-timestamp"]) >= int(first["webhook-timestamp"]) + 9
 
 
+def test_a_natural_key_is_sent_as_a_header_can_have_it_and_the_id_stays_that_of_the_run(server: Server) -> None:
+    call({"url": server.url()}, ctx=Context.for_test(run_id="r_9", natural_key="t1:Zürich 5%:2026-11-24T09:00Z"))
+    (received,) = server.received
+    assert received.headers["idempotency-key"] == "t1:Z%C3%BCrich 5%25:2026-11-24T09:00Z"
+    assert received.headers["webhook-id"] == "r_9"
+
+
 def test_while_rotating_both_secrets_verify(server: Server) -> None:
     call({"url": server.url(), "body": [1]}, of=webhook(permissive(secret=f"{SECRET} {OLD_SECRET}")))
     (received,) = server.received

@@ -59,6 +59,20 @@ async def test_a_repeat_with_the_same_key_makes_no_second_task(site: Site) -> No
     assert len({each.json()["id"] for each in (first, *without)}) == 3
 
 
+async def test_a_key_may_be_a_template_in_its_header_and_in_a_batch(site: Site) -> None:
+    body = {"title": "x", "repeat": "every day at 9:00", "labels": ["account:acme"]}
+    key = "{tenant}:{label.account}:{window}"
+    made_ = await sent(site, "POST", "/tasks", body=body, headers={"Idempotency-Key": key})
+    again = await sent(site, "POST", "/tasks/batch", body={"tasks": [{**body, "idempotency_key": key}]})
+    shown = await site.http.get(made_.headers["Location"])
+    wrong = await sent(site, "POST", "/tasks", body=body, headers={"Idempotency-Key": "{label.acount}:{window}"})
+
+    assert (made_.status_code, [each["id"] for each in again.json()["tasks"]]) == (201, [made_.json()["id"]])
+    assert shown.json()["idempotency_key"]["template"] == key
+    assert re.fullmatch(r".*:acme:\d{4}-\d\d-\d\dT\d\d:\d\dZ", shown.json()["idempotency_key"]["run"])
+    assert (wrong.status_code, wrong.json()["argument"]) == (422, "idempotency_key")
+
+
 async def test_a_key_that_made_another_task_is_refused(site: Site) -> None:
     key = {"Idempotency-Key": "k-1"}
     await sent(site, "POST", "/tasks", body={"title": "x", "when": "in 2 hours"}, headers=key)
