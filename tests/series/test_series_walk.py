@@ -2,7 +2,8 @@
 
 300 sequences of 40 steps: groups of 50 tasks on one clock, each with operations of its own, and some that one call does
 to several. A few go over PostgreSQL. `.ci/run search` goes through 3,000. What is drawn depends on
-the seed alone. `SERIES_SEED` (a number, or `random`) and `SERIES_GROUPS` ask for other and more walks:
+the seed alone. `SERIES_SEED` (a number, or `random`), `SERIES_GROUPS` and `SERIES_GROUPS_ON_POSTGRES` ask for other and
+more walks:
 
     SERIES_SEED=random SERIES_GROUPS=100 pytest tests/series/test_series_walk.py
 
@@ -38,6 +39,7 @@ from tests.series.house import RETRY, House
 from tests.series.model import Model, Refuses, Run
 
 GROUPS = int(os.environ.get("SERIES_GROUPS", "6"))
+GROUPS_ON_POSTGRES = int(os.environ.get("SERIES_GROUPS_ON_POSTGRES", "1"))
 _ASKED = os.environ.get("SERIES_SEED", "0")
 SEED = random.SystemRandom().randrange(10**9) if _ASKED == "random" else int(_ASKED)
 TASKS, STEPS = 50, 40
@@ -444,12 +446,14 @@ def house(tmp_path: Path) -> Iterator[House]:
 
 
 @pytest.mark.postgres
-def test_series_agree_with_the_reference_on_postgresql_too(postgres_url: str) -> None:
-    clock = Clock(BEGINS[0])
+@pytest.mark.parametrize("number", range(GROUPS_ON_POSTGRES), ids=lambda number: f"seed {SEED}, group {number}")
+def test_series_agree_with_the_reference_on_postgresql_too(postgres_url: str, number: int) -> None:
+    seed = f"{SEED}/postgres/{number}"
+    clock = Clock(BEGINS[number % len(BEGINS)])
     store = open_store(postgres_url, clock=clock)
     house = House(store, clock)
-    walks = [Walk(house, random.Random(f"{SEED}/postgres/{task}")) for task in range(TASKS_ON_POSTGRES)]
-    Group(house, walks, random.Random(SEED)).run(STEPS_ON_POSTGRES)
+    walks = [Walk(house, random.Random(f"{seed}/{task}")) for task in range(TASKS_ON_POSTGRES)]
+    Group(house, walks, random.Random(seed)).run(STEPS_ON_POSTGRES)
     store.close()
 
 
