@@ -49,8 +49,7 @@ class Edge:
 class Step:
     """A step: `at` is when it is due, `wake` when its timer fires, which a retry, a pause or an undo puts off.
 
-    `run` numbers its runs, `valid` is whether its last result meets a schema. `waited`: it did when it was cancelled,
-    or ended by what it came after: it does again when that end is taken back.
+    `run` numbers its runs, `valid` is whether its last result meets a schema. `waited`: it did when it was cancelled.
     """
 
     name: str
@@ -121,6 +120,7 @@ class ChainModel:
 
     def undo_cancel(self, step: Step, now: datetime) -> None:
         _refuse(step.state != "cancelled" or step.started or step.ended_at is None or now - step.ended_at > UNDO)
+        _refuse(any(edge.ended == step.run for edge in step.after))
         step.again("scheduled", step.at, now)
         self._reopen(step, now)
         if step.waited:
@@ -293,7 +293,7 @@ class ChainModel:
             if bad:
                 cause = min(bad, key=lambda edge: (edge.at or now, edge.upstream.task_id))
                 cause.ended = step.run
-                step.state, step.ended_at, step.waited = cause.verdict or "", now, True
+                step.state, step.ended_at = cause.verdict or "", now
                 ended.append(step)
             elif not step.waits_for:
                 step.state, step.at = "scheduled", max(step.at, now)

@@ -11,8 +11,9 @@ from datetime import datetime
 from graphlib import TopologicalSorter
 from typing import Any
 
+from duetime.scheduler import remedies
 from duetime.scheduler.chain.dependency import DependentTask, Upstream, followed_among
-from duetime.scheduler.errors import TaskNotFound
+from duetime.scheduler.errors import Refused, TaskNotFound
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.ids import is_id, new_id
 from duetime.scheduler.records import NewTask
@@ -74,6 +75,9 @@ _WAITED = (
     .where(events.c.task_id == bindparam("of_task"), events.c.run_id == bindparam("of_run"))
     .where(events.c.from_state == State.WAITING, events.c.to_state == State.CANCELLED)
     .limit(1)
+)
+_ENDED_WITH = select(dependencies.c.upstream_id).where(
+    dependencies.c.task_id == bindparam("of_task"), dependencies.c.ended_run == bindparam("of_run")
 )
 _ON = select(dependencies.c.task_id, dependencies.c.ended_run).where(dependencies.c.upstream_id.in_(_IDS))
 _REOPEN = (
@@ -197,8 +201,15 @@ def in_order(connection: Connection, task_ids: Sequence[str], *, last_first: boo
 
 
 def held_back(connection: Connection, old: Run, run: Run) -> Run:
-    """Return the run that follows a cancelled one as waiting, if that one waited: what has come meanwhile decides."""
+    """Return the run that follows a cancelled one as waiting, if that one waited: what has come meanwhile decides.
+
+    Raises Refused for one that ended with what it comes after: it would end again at once.
+    """
     given = {"of_task": old.task_id, "of_run": old.id}
+    ended_with = connection.execute(_ENDED_WITH, given).scalars().first()
+    if ended_with is not None:
+        sentence = f"{old.task_id} was not cancelled itself: it ended with {ended_with}, which it comes after."
+        raise Refused(sentence, argument="undo", remedy=remedies.Inspect(ended_with))
     if old.state is not State.CANCELLED or connection.execute(_WAITED, given).first() is None:
         return run
     return replace(run, state=State.WAITING, wake_at=None)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from duetime.scheduler.delivery import Channels
+from duetime.scheduler.errors import Refused
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.principal import Principal
@@ -182,3 +183,18 @@ def test_a_chain_is_moved_from_when_its_next_attempt_is_due_so_that_a_second_mov
         assert (fetch.wake_at, load.scheduled_for) == (to, to)
         house.clock.forward(hours=1)
     assert house.store.claims.settle([settlement(running)]), "what runs is left alone, and says nothing of the others"
+
+
+def test_the_undo_of_a_step_that_ended_with_another_one_is_refused_and_names_that(house: House) -> None:
+    house.schedule(TWO)
+    view = house.scheduler.cancel(house.id("fetch"), by=ALICE)
+    before = house.store.tasks.get(TENANT, house.id("load"))
+    with pytest.raises(
+        Refused, match=f"{house.id('load')} was not cancelled itself: it ended with {house.id('fetch')}"
+    ):
+        house.scheduler.act(house.id("load"), "undo", by=ALICE)
+    assert house.store.tasks.get(TENANT, house.id("load")) == before
+    house.scheduler.act(house.id("fetch"), "undo", undo=view.undo, by=ALICE)
+    assert house.steps() == {"fetch": State.SCHEDULED, "load": State.WAITING}
+    house.scheduler.cancel(house.id("load"), by=ALICE)
+    assert house.scheduler.act(house.id("load"), "undo", by=ALICE).record.run.state is State.WAITING
