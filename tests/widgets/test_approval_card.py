@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.widgets.chat import Chat
-from tests.widgets.sample import CALL_JOHN, NOW, a_task, stamp
+from tests.widgets.sample import CALL_JOHN, NOW, a_task, stamp, weekly
 from tests.widgets.test_chain_card import CHAIN, a_chain
 
 pytestmark = pytest.mark.browser
@@ -52,6 +52,17 @@ def test_a_chain_is_answered_on_its_card_where_it_asks_one_question(chat: Chat) 
     chat.show_task(a_chain(state="waiting", waits=[asked], waiting_for=[SENTENCE]))
     chat.press("Approve")
     assert chat.calls()[-1] == ("act_on_task", {"task_id": CHAIN, "revision": 1, "action": "approve"})
+
+
+def test_a_series_says_that_it_asks_before_each_run(chat: Chat) -> None:
+    for approval, said in (
+        ({"question": QUESTION}, f"Asks you before each run: {QUESTION}"),
+        ({}, "Asks you before each run"),
+    ):
+        chat.show_task(a_task(repeat={**weekly(), "approval": approval}))
+        expect(chat.card.locator(".facts")).to_contain_text(said)
+    chat.show_task(a_task(repeat=weekly()))
+    expect(chat.card.locator(".facts")).not_to_contain_text("Asks you")
 
 
 def test_several_events_of_which_one_is_enough_are_named_so(chat: Chat) -> None:

@@ -125,7 +125,14 @@ function repeatFact(card) {
       h("summary", { "data-key": "next" }, h("span", {}, ruleWords(task, env)), h("span", { class: "more" }, t("repeats.next", { count: upcoming.length }), icon("chevron"))),
       h("ol", {}, upcoming),
       (task.repeat.notes ?? []).map((note) => h("p", { class: "quiet" }, noteWords(note, task, env)))),
-    movedWords(card), ends ? h("span", { class: "summary" }, ends) : "");
+    asksWords(task.repeat), movedWords(card), ends ? h("span", { class: "summary" }, ends) : "");
+}
+
+/** That its user is asked before each run, and what. */
+function asksWords({ approval }) {
+  if (!approval) return "";
+  const asks = approval.question ? parts("repeats.asks_this", { question: h("bdi", {}, approval.question) }) : t("repeats.asks");
+  return h("span", { class: "summary" }, asks);
 }
 
 /** That the next occurrence is an exception of its series, and where it would be. */
