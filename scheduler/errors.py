@@ -118,7 +118,7 @@ class InvalidArgument(DuetimeError):
         parts = [f"{place}: {in_bytes(self.problem, _MAX_PROBLEM_BYTES)}."]
         if self.accepted and accepted_bytes:
             parts.append(f"Accepted: {in_bytes(self.accepted, accepted_bytes)}.")
-        example = words.example(self._passed(self.example)) if self.example else ""
+        example = words.example(self._passed(self.example), self.argument) if self.example else ""
         if example and len(example.encode("utf-8", "replace")) <= example_bytes:
             parts.append(f"Example: {in_bytes(example, example_bytes)}")
         return " ".join(parts)

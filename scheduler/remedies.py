@@ -148,8 +148,8 @@ class ErrorWords(Protocol):
         """Return the name of an argument as the caller writes it."""
         ...
 
-    def example(self, passed: str) -> str:
-        """Return an example, which comes as keyword arguments."""
+    def example(self, passed: str, of: str = "") -> str:
+        """Return an example of an argument, which comes as keyword arguments; a part of one comes as its value."""
         ...
 
     def remedy(self, remedy: Remedy) -> str:
@@ -163,7 +163,7 @@ class PlainWords:
     def argument(self, name: str) -> str:
         return name
 
-    def example(self, passed: str) -> str:
+    def example(self, passed: str, of: str = "") -> str:  # noqa: ARG002 - in no syntax a part has another one
         return passed
 
     def remedy(self, remedy: Remedy) -> str:

@@ -78,7 +78,7 @@ RetryOption = Annotated[
     ),
 ]
 StepsOption = Annotated[
-    Path | None,
+    list[Path] | None,
     typer.Option(metavar="FILE", help="a chain: a JSON file with a list of steps, each with a name; - reads it here"),
 ]
 Remove = Annotated[

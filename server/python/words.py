@@ -51,7 +51,7 @@ class MethodWords:
     def argument(self, name: str) -> str:
         return name
 
-    def example(self, passed: str) -> str:
+    def example(self, passed: str, of: str = "") -> str:  # noqa: ARG002 - a part is written as it is
         """Return keyword arguments as a call; what is none stays as it is."""
         return " or ".join(self._called(one) for one in _EITHER.split(passed))
 

@@ -38,13 +38,16 @@ def read_object(text: str | None, name: str = "payload") -> Mapping[str, Json] |
     return value
 
 
-def read_steps(path: Path | None) -> list[Any]:
+def read_steps(paths: list[Path] | None) -> list[Any]:
     """Read the steps of a chain from a file of JSON, or from standard input for `-`; no file has none.
 
-    Raises InvalidArgument for a file that cannot be read as a list.
+    Raises InvalidArgument for a file that cannot be read as a list, and for several files.
     """
-    if path is None:
+    if not paths:
         return []
+    if len(paths) > 1:
+        raise _bad_steps(f"it is given {len(paths)} times")
+    [path] = paths
     try:
         value = json.loads(sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
@@ -132,7 +135,7 @@ def _bad_object(name: str, problem: str) -> InvalidArgument:
 
 
 def more_of(
-    steps: Path | None, wait_for: str | None, approval: list[str] | None, repeat_policy: list[str] | None
+    steps: list[Path] | None, wait_for: str | None, approval: list[str] | None, repeat_policy: list[str] | None
 ) -> ScheduleArguments:
     """Read the options of what a new task waits for, of how it repeats, and of its steps."""
     waits: ScheduleArguments = {"wait_for": read_wait(wait_for), "approval": read_approval(approval)}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 import shlex
 from dataclasses import asdict, fields
 
@@ -70,6 +71,7 @@ _OPTIONS = {
 }
 
 
+_OF_STEP = re.compile(r"steps[.\[]")
 _IN_PAIRS = {_OPTIONS[name] for name in ("needs", "retry", "repeat_policy", "approval")}
 """Options that are given once for each part of a value, as `NAME=VALUE`."""
 
@@ -80,14 +82,14 @@ class CommandWords:
     def argument(self, name: str) -> str:
         return _OPTIONS.get(name, name)
 
-    def example(self, passed: str) -> str:
-        """Return keyword arguments as options; what is none, such as two examples with `or`, stays as it is."""
-        try:
-            call = ast.parse(f"f({passed})", mode="eval").body
-            keywords = call.keywords if isinstance(call, ast.Call) else []
-            given = {keyword.arg: ast.literal_eval(keyword.value) for keyword in keywords}
-        except (ValueError, SyntaxError):
-            return passed
+    def example(self, passed: str, of: str = "") -> str:
+        """Return keyword arguments as options; what is none, such as two examples with `or`, stays as it is.
+
+        What is about a step, which stands in a file, is a member of JSON.
+        """
+        given = _given(passed)
+        if _OF_STEP.match(of):
+            return _members(given or {of.rpartition(".")[2]: passed})
         verb = ["duetime bulk"] if "change" in given else []  # of no other verb the whole command is an example
         typed = [_typed(_OPTIONS[name], value) for name, value in given.items() if name in _OPTIONS]
         return " ".join([*verb, *typed]) or passed
@@ -96,14 +98,34 @@ class CommandWords:
         return COMMAND_SENTENCES[type(remedy)].format(**asdict(remedy))
 
 
+def _given(passed: str) -> dict[str, object]:
+    """Read keyword arguments; none where it is anything else."""
+    try:
+        call = ast.parse(f"f({passed})", mode="eval").body
+        keywords = call.keywords if isinstance(call, ast.Call) else []
+        return {str(keyword.arg): ast.literal_eval(keyword.value) for keyword in keywords}
+    except (ValueError, SyntaxError):
+        return {}
+
+
+def _members(given: dict[str, object]) -> str:
+    return ", ".join(f"{json.dumps(name)}: {_in_json(value)}" for name, value in given.items())
+
+
+def _in_json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
 def _typed(option: str, value: object) -> str:
     if value is True:
         return option
+    if option == _OPTIONS["steps"] and isinstance(value, list):
+        return f"{option} chain.json, a file with {_in_json(value)}"
     if isinstance(value, list):
         return " ".join(f"{option} {shlex.quote(str(item))}" for item in value)
     if isinstance(value, dict) and option in _IN_PAIRS:
         return " ".join(f"{option} {shlex.quote(_pair(name, part))}" for name, part in value.items())
-    text = json.dumps(value, ensure_ascii=False) if isinstance(value, dict) else str(value)
+    text = _in_json(value) if isinstance(value, dict) else str(value)
     by_position = option in {_OPTIONS[name] for name in ("title", "task_id", "change", "undo")}
     return shlex.quote(text) if by_position else f"{option} {shlex.quote(text)}"
 

@@ -93,3 +93,27 @@ def test_a_policy_that_a_chain_would_not_follow_is_refused(cli: Run, steps: str)
         "duetime: --repeat-policy: a chain has no overlap: it runs again when all of its steps have ended. "
         "Accepted: except alone. Example: --repeat-policy except=2026-12-24\n"
     )
+
+
+def test_what_is_wrong_in_several_steps_is_told_of_each_as_its_file_would_have_it(cli: Run, tmp_path: Path) -> None:
+    path = tmp_path / "wrong.json"
+    wrong = [{"name": "fetch", "when": "someday"}, {"name": "send", "priority": "huge", "needs": {"gpu": 1}}]
+    path.write_text(json.dumps(wrong), "utf-8")
+    refused = cli("schedule", "Report", "--when", "in 1 hour", "--steps", str(path))
+    assert refused.code == WRONG_USAGE_CODE
+    examples = [line.partition("Example: ")[2] for line in refused.err.splitlines()]
+    assert examples == ['"when": "in 1 hour"', '"priority": "normal"', '"needs": {"key:customer-42": 1}']
+    assert cli("list", "--json").json["tasks"] == [], "nothing is half stored"
+
+
+def test_an_argument_that_each_step_has_is_refused_with_a_file_that_has_it(cli: Run, steps: str) -> None:
+    refused = cli("schedule", "Report", "--when", "in 1 hour", "--steps", steps, "--payload", '{"message": "x"}')
+    assert refused.code == WRONG_USAGE_CODE
+    example = '--steps chain.json, a file with [{"name": "fetch", "action": "webhook", "payload": '
+    assert f"Example: {example}" in refused.err
+
+
+def test_a_second_file_of_steps_is_refused_and_not_taken_in_place_of_the_first(cli: Run, steps: str) -> None:
+    refused = cli("schedule", "Report", "--when", "in 1 hour", "--steps", steps, "--steps", steps)
+    assert refused.code == WRONG_USAGE_CODE
+    assert refused.err.startswith("duetime: --steps: it is given 2 times."), refused.err
