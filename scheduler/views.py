@@ -81,6 +81,7 @@ class TaskView:
     cost: str | None = None  # of the same run, with its currency
     other_actions: tuple[str, ...] = ()  # after a reminder was scheduled: those that would have done more
     chain: ChainView | None = None
+    addressed: bool = False  # whether a call of its fire address starts it
 
     @property
     def waiting_for(self) -> tuple[str, ...]:

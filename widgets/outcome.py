@@ -139,7 +139,8 @@ def with_details(task: TaskPayload, view: TaskView, *, whole: bool = False) -> T
     details = {"message": message if whole else task.message, "payload": shown[0] or None, "result": shown[1]}
     asked = MAX_HISTORY_LOG_LINES, None if whole else MAX_HISTORY_LOG_CHARS
     log = log_part(view, *(asked if whole or task.history else (MAX_LOG_LINES, MAX_LOG_CHARS)))
-    return task.model_copy(update={**details, "log": log, "cost": view.cost, "idempotency_key": _key_part(view.record)})
+    more = {"cost": view.cost, "fire_address": view.addressed or None, "idempotency_key": _key_part(view.record)}
+    return task.model_copy(update={**details, "log": log, **more})
 
 
 def _key_part(record: TaskRecord) -> KeyPart | None:

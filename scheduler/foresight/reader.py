@@ -69,7 +69,9 @@ class Reader(RunReader):
         view = view_of(record, self._store.now(), facts=self._facts(record), warnings=self._linked(record.task))
         unread, failed_attempt = self._unread(record, by), self._failed_attempt(record)
         log, cost, chain = self._log(record), self._cost(record), self._chain(record)
-        return replace(view, unread=unread, failed_attempt=failed_attempt, log=log, cost=cost, chain=chain)
+        addressed = self._store.fire_addresses.of_task(by.tenant, task_id) is not None
+        found = replace(view, unread=unread, failed_attempt=failed_attempt, addressed=addressed)
+        return replace(found, log=log, cost=cost, chain=chain)
 
     def _chain(self, record: TaskRecord) -> ChainView | None:
         """Return the chain that a task is a step of."""

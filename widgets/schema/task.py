@@ -64,6 +64,7 @@ class TaskPayload(PayloadPart):
     result: Any = None
     log: LogPart | None = None
     cost: str | None = None
+    fire_address: Literal[True] | None = None
     chain: ChainPart | None = None
     delivery: DeliveryPart | None = None
     notify: Notify | None = None

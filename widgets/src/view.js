@@ -110,7 +110,7 @@ function changedView(changes) {
 }
 
 function factsView(card) {
-  const rows = [repeatFact(card), chainFact(card.task), deadlineFact(card), progressFact(card.task), waitingFact(card), needsFact(card.task), lastFact(card), resultFact(card), costFact(card), logFact(card), deliveryFact(card.task), ownerFact(card.task)];
+  const rows = [repeatFact(card), chainFact(card.task), deadlineFact(card), progressFact(card.task), waitingFact(card), needsFact(card.task), lastFact(card), resultFact(card), costFact(card), addressFact(card.task), logFact(card), deliveryFact(card.task), ownerFact(card.task)];
   return h("dl", { class: "facts" }, rows);
 }
 
@@ -167,6 +167,10 @@ function lastFact({ task, env }) {
 }
 
 const NOBODY_ELSE = "local";
+
+function addressFact({ fire_address: addressed }) {
+  return addressed ? fact("play", t("address.name"), t("address.there")) : "";
+}
 
 function ownerFact({ owner, origin, labels = [] }) {
   const by = owner && owner !== NOBODY_ELSE ? parts("owner.by", { owner: h("bdi", {}, owner) }) : "";

@@ -70,6 +70,7 @@ def _task(task: TaskPayload, room: QuoteLimits) -> str:
         _outcome_line(task, room),
         _log_line(task, room),
         f"Cost {task.cost}." if task.cost else "",
+        "A call of its fire address starts it." if task.fire_address else "",
         _notes(task),
         f"{_moves(task)} {THEIRS}.",
     )

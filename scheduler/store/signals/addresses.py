@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime
 
+from duetime.scheduler import remedies
 from duetime.scheduler.audit.entry import AuditEntry
 from duetime.scheduler.errors import Refused
 from duetime.scheduler.ids import is_id
@@ -19,6 +20,7 @@ from duetime.scheduler.store.schema.rows import columns_of
 from duetime.scheduler.store.schema.tables.signals import fire_addresses
 from duetime.scheduler.store.signals.fired import fire
 from duetime.scheduler.store.statements import read
+from duetime.scheduler.task import State
 from sqlalchemy import Connection, bindparam, delete, insert, select
 
 _COLUMNS = columns_of(FireAddress, fire_addresses)
@@ -59,6 +61,12 @@ class FireAddresses:
 
         def work(connection: Connection) -> None:
             record = read.record(connection, address.tenant, address.task_id, locking=True)
+            if record.run.state is State.CANCELLED and not record.run.gives_way:
+                raise Refused(
+                    f"{address.task_id} was cancelled: nothing would start it.",
+                    argument="task_id",
+                    remedy=remedies.ScheduleAnother(),
+                )
             known = _of_task(connection, address.tenant, address.task_id)
             if known is not None and not renew:
                 made = describe(known.made_at, record.task.timezone)

@@ -126,12 +126,20 @@ def task_facts(task: TaskPayload) -> None:
             *_parts("on failure", task.on_failure),
             ("key", task.idempotency_key.template if task.idempotency_key else None),
             ("key of run", task.idempotency_key.run if task.idempotency_key else None),
-            ("origin", origin_in_words(task.origin) if task.origin else None),
+            *_world(task),
             ("labels", ", ".join(task.labels or ())),
             ("owner", task.owner),
             ("notes", "; ".join((*(task.warnings or ()), *((task.repeat and task.repeat.notes) or ())))),
         ]
     )
+
+
+def _world(task: TaskPayload) -> Iterator[tuple[str, str]]:
+    """Yield where the task came from, and that the world may start it."""
+    if task.origin:
+        yield "origin", origin_in_words(task.origin)
+    if task.fire_address:
+        yield "address", "a call of its fire address starts it"
 
 
 def _last_run(task: TaskPayload) -> str:

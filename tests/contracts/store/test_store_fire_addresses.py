@@ -14,14 +14,21 @@ from duetime.scheduler.audit.entry import AuditEntry, AuditFilter, AuditKind
 from duetime.scheduler.chain.dependency import Dependency
 from duetime.scheduler.errors import Refused, TaskNotFound
 from duetime.scheduler.events import EventFilter, EventKind
+from duetime.scheduler.handlers import Handlers
+from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.outcomes import Wait
+from duetime.scheduler.principal import Principal
 from duetime.scheduler.rules import changes
 from duetime.scheduler.rules.settlement import settle
+from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.signal.fire_address import FireAddress, Fired, FireToken, NoSuchAddress
 from duetime.scheduler.signal.signal import ReceivedSignal, SignalWait
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import State
 from duetime.scheduler.views import TaskRecord
+from duetime.widgets.outcome import with_details
+from duetime.widgets.payload import task_payload
+from duetime.widgets.text.task_text import task_text
 
 from tests.builders import NOON, TENANT, Clock, a_task, added, restarted, settlement
 
@@ -180,6 +187,28 @@ def test_a_task_has_one_address_which_ends_with_its_renewal_its_revocation_and_i
     page = store.audit.page(TENANT, AuditFilter(subject=record.task.id), limit=9)
     kinds = [each.kind for each in page.entries]
     assert sorted(kinds) == [AuditKind.FIRE_ADDRESS_MADE] * 3 + [AuditKind.FIRE_ADDRESS_REVOKED]
+
+
+def test_a_cancelled_task_gets_no_address_and_keeps_the_one_that_it_has(store: Store, clock: Clock) -> None:
+    record = added(store, NOON + HOUR)
+    first = address(store, record)
+    change(store, record, EventKind.CANCELLED, partial(changes.cancel, now=clock()))
+    with pytest.raises(Refused, match="was cancelled: nothing would start it"):
+        address(store, record, renew=True)
+    assert store.fire_addresses.find(first.id) == first, "an undo of the cancel lets it work again"
+
+
+def test_whoever_reads_a_task_is_told_that_it_has_an_address_and_not_which(store: Store) -> None:
+    record = added(store, NOON + HOUR)
+    reader = Scheduler(store, Planner(Handlers.load(entry_points=False), "UTC"))
+    by = Principal(tenant=TENANT, user="alice")
+    assert not reader.get(record.task.id, by=by).addressed
+    made = address(store, record)
+    view = reader.get(record.task.id, by=by)
+    payload = with_details(task_payload(view), view)
+    assert payload.fire_address
+    assert "A call of its fire address starts it." in task_text(payload)
+    assert made.id not in payload.model_dump_json()
 
 
 def test_other_tenants_can_neither_make_nor_end_it(store: Store) -> None:
