@@ -99,19 +99,16 @@ def check_template(text: str, template: KeyTemplate, values: Mapping[str, str], 
 
 def key_of_run(task: Task, run: Run) -> str | None:
     """Return the key of a run by the template of its task; None without one, or where a field has no value."""
-    try:
-        template = template_of(task.key_template)
-        return template.of_run(_of_task(template, task), window_of(run)) if template else None
-    except InvalidArgument:  # an older process of the installation has changed the labels
-        return None
+    found = _filled_in(task)
+    return found[0].of_run(found[1], window_of(run)) if found else None
 
 
 def check_kept(before: Task, after: Task) -> None:
     """Raise InvalidArgument for a change of a task by which its keys would be others, or all the same."""
-    template = template_of(before.key_template)
-    if template is None or before.key_template is None:
+    found = _filled_in(before)
+    if found is None or before.key_template is None:
         return
-    had = _of_task(template, before)
+    template, had = found
     check_template(before.key_template, template, had, recurring=after.repeat is not None)
     for name in template.fields:
         if name.startswith(LABEL) and _found(name.removeprefix(LABEL), after.labels) != [had[name]]:
@@ -124,8 +121,15 @@ def check_kept(before: Task, after: Task) -> None:
             )
 
 
-def _of_task(template: KeyTemplate, task: Task) -> dict[str, str]:
-    return field_values(template, task.tenant, task.owner, task.action, task.labels)
+def _filled_in(task: Task) -> tuple[KeyTemplate, dict[str, str]] | None:
+    """Return the template of a task with the values of its fields; None without one, or where a field has no value."""
+    try:
+        template = template_of(task.key_template)
+        if template is None:
+            return None
+        return template, field_values(template, task.tenant, task.owner, task.action, task.labels)
+    except InvalidArgument:  # an older process of the installation has changed the labels
+        return None
 
 
 def window_text(at: datetime) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 from random import Random
 from typing import Any
@@ -9,11 +10,13 @@ from typing import Any
 import pytest
 from duetime.scheduler.audit.entry import AuditEntry, AuditKind
 from duetime.scheduler.errors import IdempotencyConflict, InvalidArgument, InvalidArguments, Refused
+from duetime.scheduler.events import EventKind
 from duetime.scheduler.handlers import Context, Handlers
 from duetime.scheduler.handlers.context import Link
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.outcomes import Done, Failed, Outcome, Retry
 from duetime.scheduler.principal import Principal
+from duetime.scheduler.records import Change
 from duetime.scheduler.request import Request
 from duetime.scheduler.run_records import Claim, Start
 from duetime.scheduler.service.scheduler import Scheduler
@@ -296,6 +299,20 @@ def test_a_reschedule_keeps_the_labels_of_the_key(desk: Desk, change: dict[str, 
         desk.scheduler.reschedule(task_id, **change)
     changed = desk.scheduler.reschedule(task_id, labels=["b", "account:acme"])
     assert changed.record.task.labels == ("b", "account:acme")
+
+
+def test_a_task_whose_labels_an_older_process_took_goes_on_under_the_keys_of_its_runs(desk: Desk) -> None:
+    task_id = schedule(desk, HOURLY)
+    desk.store.tasks.change(
+        "local",
+        task_id,
+        actor="older",
+        kind=EventKind.RESCHEDULED,
+        decide=lambda record: Change(replace(record.task, labels=()), record.run),
+    )
+    desk.scheduler.reschedule(task_id, title="Other")
+    [claim] = desk.start(9)
+    assert key(claim) == claim.run.id
 
 
 def test_a_one_off_whose_key_has_no_window_cannot_become_a_series(desk: Desk) -> None:
