@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from duetime.scheduler import remedies
+from duetime.scheduler.errors import Refused
 from duetime.scheduler.ids import new_id
 from duetime.scheduler.rules.occurrences import dated_like, kept_window, window_of
+from duetime.scheduler.rules.series.answered import asks_each_run
 from duetime.scheduler.rules.states import FAILURES
 from duetime.scheduler.task import Run, State, Task
 from duetime.scheduler.views import TaskRecord
@@ -35,7 +38,11 @@ def again(task: Task, run: Run, to: datetime, *, wake_at: datetime | None) -> Ru
 
 
 def side_run(task: Task, run: Run, to: datetime) -> Run:
-    """Return a side run: it has no next occurrence of its own."""
+    """Return a side run: it has no next occurrence of its own. Raises Refused where each run is asked for first."""
+    if asks_each_run(task):
+        raise Refused(
+            f"{task.id} asks before each of its runs, and runs at its times alone.", remedy=remedies.ScheduleAnother()
+        )
     return replace(again(task, run, to, wake_at=to), current=False, slot=None)
 
 

@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from duetime.scheduler import remedies
+from duetime.scheduler.errors import Refused
 from duetime.scheduler.foresight.decision_reader import DecisionReader
 from duetime.scheduler.foresight.decision_text import lines
 from duetime.scheduler.history.dead_letters import LetterState
 from duetime.scheduler.history.run_detail import RunDetail
 from duetime.scheduler.history.runs import RunFilter
+from duetime.scheduler.principal import Principal
 from duetime.scheduler.rules.policies.recorded import Decision
 from duetime.scheduler.rules.redact import redacted_json
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.task import State
-from duetime.scheduler.view_parts import RunLog
+from duetime.scheduler.view_parts import RunLog, WaitKind
 from duetime.scheduler.views import TaskView
 from duetime.server.admin.answers import Answer, Moved, Page, get, post
 from duetime.server.admin.visit import Visit
@@ -43,6 +46,7 @@ def _found(visit: Visit) -> RunDetail:
 def _values(visit: Visit, found: RunDetail, view: TaskView, reasons: Any) -> dict[str, Any]:
     task, shown = found.record.task, found.run
     ended = shown.state in TERMINAL
+    asks = next((wait for wait in view.waits if wait.kind is WaitKind.APPROVAL), None) if found.is_current else None
     letter = found.dead_letter if found.dead_letter and found.dead_letter.state is LetterState.OPEN else None
     return {
         "detail": found,
@@ -61,7 +65,8 @@ def _values(visit: Visit, found: RunDetail, view: TaskView, reasons: Any) -> dic
         "decisions": _decisions(visit, found),
         "letter": letter,
         "may_cancel": found.is_current and not ended,
-        "may_run": letter is None and found.is_current and shown.state not in {State.RUNNING, State.CANCELLED},
+        "asks": asks,
+        "may_run": not (letter or asks) and found.is_current and shown.state not in {State.RUNNING, State.CANCELLED},
         "may_move": found.is_current and not ended and shown.state is not State.RUNNING,
     }
 
@@ -114,6 +119,29 @@ def cancel(visit: Visit) -> Answer:
     return _back(visit, task_id, "Cancelled." if found.run.state is not State.RUNNING else "Asked to stop.")
 
 
+def approve(visit: Visit) -> Answer:
+    """Let the run go that waits for an answer."""
+    task_id, by = _asked(visit)
+    visit.scheduler.approve(task_id, reason=visit.form.get("reason") or None, by=by)
+    return _back(visit, task_id, "Approved.")
+
+
+def reject(visit: Visit) -> Answer:
+    """Leave the run out that waits for an answer; a series goes on."""
+    task_id, by = _asked(visit)
+    view = visit.scheduler.reject(task_id, reason=visit.form.get("reason") or None, by=by)
+    return _back(visit, task_id, "Rejected." if view.record.run.ended_at else "Rejected: this is its next run.")
+
+
+def _asked(visit: Visit) -> tuple[str, Principal]:
+    """Return the task of the page and the caller. Raises Refused where the page shows an earlier run."""
+    found = _found(visit)
+    if not found.is_current:
+        task_id = found.record.task.id
+        raise Refused(f"{task_id} waits for no approval of this run any more.", remedy=remedies.Inspect(task_id))
+    return found.record.task.id, visit.acting_in(found.run.tenant)
+
+
 def run_now(visit: Visit) -> Answer:
     """Run at once; what has ended runs again, as its next generation."""
     found = _found(visit)
@@ -149,6 +177,8 @@ ROUTES = (
     get("/runs/{run_id}", run),
     get("/tasks/{task_id}", task),
     post("/runs/{run_id}/cancel", cancel),
+    post("/runs/{run_id}/approve", approve),
+    post("/runs/{run_id}/reject", reject),
     post("/runs/{run_id}/run", run_now),
     post("/runs/{run_id}/reschedule", reschedule),
     post("/runs/{run_id}/pause", pause),

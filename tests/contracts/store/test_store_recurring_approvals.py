@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from duetime.scheduler.bulk.change import Became
 from duetime.scheduler.errors import DuetimeError, Refused
 from duetime.scheduler.events import Event, EventFilter, EventKind
 from duetime.scheduler.handlers import Handlers
@@ -325,6 +326,43 @@ def test_nothing_runs_around_the_question_of_a_series(desk: Desk) -> None:
     desk.end(desk.start(9), Failed("no bank"))
     with pytest.raises(Refused, match="asks before each of its runs"):
         desk.scheduler.act(task_id, "snooze", minutes=5)
+
+
+def test_a_bulk_replay_refuses_a_series_that_asks_and_changes_the_others(desk: Desk) -> None:
+    asking, other = payroll(desk), desk.hourly()
+    desk.end(desk.start(9), Failed("no bank"))
+    answer(desk, asking, APPROVE)
+    desk.end(desk.start(9, 1), Failed("no bank"))
+    found = desk.scheduler.change_many("replay", [asking, other])
+    became = {each.record.task.id: each.why or each.became for each in found.outcomes}
+    assert "asks before each of its runs" in became[asking]
+    assert became[other] is Became.CHANGED
+
+
+def test_a_fire_address_starts_nothing_of_a_series_that_asks(desk: Desk) -> None:
+    task_id = payroll(desk)
+    made = desk.scheduler.make_fire_address(task_id)
+    address = desk.scheduler.fire_address(made.path.rpartition("/")[2])
+    for ask in (False, True):
+        assert asked(desk, 9) if ask else True
+        with pytest.raises(Refused, match="asks before each of its runs"):
+            desk.scheduler.fire(address, {})
+    assert desk.scheduler.get(task_id).record.beside == ()
+    sound(desk)
+
+
+def test_a_pause_that_ends_by_itself_lets_go_what_was_approved_and_keeps_what_asks(desk: Desk) -> None:
+    for given in (APPROVE, None):
+        task_id = payroll(desk)
+        assert asked(desk, 9)
+        desk.scheduler.reschedule(task_id, pause_until="at 9:30")
+        if given:
+            answer(desk, task_id, given)
+        desk.clock.at = at(9, 30)
+        desk.store.series.end_pauses(limit=9)
+        assert [claim.run.scheduled_for for claim in desk.start(9, 30)] == ([at(9)] if given else [])
+        assert state(desk, task_id) is (State.RUNNING if given else State.WAITING)
+        desk.clock.at = MORNING
 
 
 def test_a_moved_occurrence_asks_at_its_new_time_and_a_moved_question_stays_open(desk: Desk) -> None:

@@ -17,7 +17,7 @@ from duetime.scheduler.history.runs import RunFilter
 from duetime.scheduler.principal import LOCAL, Principal
 from duetime.scheduler.rules.limits.price import money
 from duetime.scheduler.run_records import Start
-from duetime.scheduler.task import State
+from duetime.scheduler.task import ApprovalRequest, State
 from duetime.server.admin import formats
 from duetime.server.admin.pages.overview import hours_of, trends_of
 from duetime.server.admin.visit import MAX_VALUES_KEPT, READ_PAUSE_RATIO, KeptReads, Visit
@@ -213,6 +213,30 @@ async def test_the_id_of_a_task_leads_to_its_current_run(admin: Admin) -> None:
     assert (await admin.get(f"/tasks/{task}")).headers["location"] == f"/admin/runs/{run}"
     assert (await admin.get("/tasks/t_gone")).status_code == 404
     assert (await admin.get("/runs/r_gone")).status_code == 404
+
+
+async def test_a_run_that_asks_is_answered_from_its_page_and_an_old_page_answers_nothing(admin: Admin) -> None:
+    scheduler = admin.site.app.scheduler
+    asks: ApprovalRequest = {"question": "Pay the wages?", "by": "2 hours"}
+    task = scheduler.schedule("Payroll", repeat="every day at 9:00", approval=asks).record.task.id
+    scheduler.reschedule(task, when="now")
+    admin.site.app.store.claims.make_ready(limit=99)
+    asked = scheduler.get(task).record.run.id
+    page = unescape((await admin.get(f"/runs/{asked}")).text)
+    assert "Pay the wages?" in page
+    assert "This run is skipped, and the series goes on." in page
+    assert ">Run now<" not in page
+    rejected = await admin.post(f"/runs/{asked}/reject", reason="no money")
+    assert rejected.status_code == 303, rejected.text
+    following = scheduler.get(task).record.run
+    assert (following.state, following.id != asked) == (State.SCHEDULED, True)
+    assert "/approve" not in (await admin.get(f"/runs/{asked}")).text
+    assert (await admin.post(f"/runs/{asked}/approve")).status_code == 409
+    [event] = [event for event in scheduler.history().events if event.kind == "rejected"]
+    assert (event.actor, event.reason, event.run_id) == ("local", "no money", asked)
+    one = scheduler.schedule("Pay", when="in 2 hours", approval=True).record
+    assert (await admin.post(f"/runs/{one.run.id}/approve")).status_code == 303
+    assert scheduler.get(one.task.id).record.run.state is State.SCHEDULED
 
 
 async def test_a_run_is_cancelled_moved_paused_and_run_again_from_its_page(admin: Admin) -> None:

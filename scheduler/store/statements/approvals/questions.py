@@ -142,10 +142,6 @@ def check_change(connection: Connection, record: TaskRecord, change: Change, run
     resumed = old.state is State.SUSPENDED and run.state is State.SUSPENDED and run.wake_at != old.wake_at
     if (started or resumed) and unanswered(connection, [old.id]):
         raise Refused(f"{task_id} waits for an approval, which it needs first.", remedy=remedies.Inspect(task_id))
-    if change.extra_run and asks_each_run(record.task):
-        raise Refused(
-            f"{task_id} asks before each of its runs, and runs at its times alone.", remedy=remedies.ScheduleAnother()
-        )
     if change.task.payload != record.task.payload and old.ended_at is None and old.started_at is None:
         approval = newest(connection, old.id)
         if approval is not None and approval.answer is ApprovalAnswer.APPROVE:
