@@ -61,6 +61,8 @@ class NoteKind(StrEnum):
     ALREADY_CANCELLED = "already_cancelled"
     SAME_TITLE_AND_TIME = "same_title_and_time"
     ALSO_RUNS = "also_runs"
+    STEPS_STOP = "steps_stop"
+    NOT_TAKEN_BACK = "not_taken_back"
     BLOCKED_NOW = "blocked_now"
     CHECKED_LATER = "checked_later"
     MADE_BY_FAILURE = "made_by_failure"

@@ -121,7 +121,8 @@ def view_of_chain(
     ended = None if open_runs else max(run.ended_at for run in runs if run.ended_at)
     started = min((run.started_at for run in runs if run.started_at), default=None)
     run = Run(found.chain.id, found.chain.id, found.chain.tenant, due, state, started_at=started, ended_at=ended)
-    run = replace(run, number=found.chain.number)
+    stopping = bool(open_runs) and all(each.cancel_requested for each in open_runs)
+    run = replace(run, number=found.chain.number, cancel_requested=stopping)
     record = TaskRecord(_task(found), run)
     return TaskView(record, now, created=created, warnings=tuple(warnings), chain=chain_of(found))
 

@@ -65,7 +65,7 @@ def chain_view(
     rule = recurrence_of(view.record.task)
     if rule is None:
         return view
-    live = view.record.run.state not in TERMINAL
+    live = view.record.run.state not in TERMINAL and not is_stopping(view.record.run)
     coming = upcoming(view.record.task, view.record.run, MAX_UPCOMING_TIMES) if live else ()
     return replace(view, upcoming=coming, repeat_text=rule.text, repeat_clauses=rule.clauses)
 

@@ -26,6 +26,7 @@ from duetime.scheduler.rules.states import OPEN
 from duetime.scheduler.service.bulk import BulkService
 from duetime.scheduler.service.bulk_call import EVERYTHING, BulkArguments, BulkCall, would_be
 from duetime.scheduler.task import ApprovalAnswer
+from duetime.scheduler.translatable import NoteKind, Translatable
 from duetime.scheduler.views import TaskRecord, TaskView
 
 _OF_CHAINS: Final = ("when", "timezone", "pause", "pause_until")
@@ -88,9 +89,10 @@ class ChainService(BulkService):
         rejected = self._rejected_step(task_id, undo, by) if undo else None
         if rejected is not None:
             super().act(rejected, UNDO, undo=undo, **call)
-        else:
-            self.change_many(BulkVerb.UNDO, undo=undo, by=by)
-        return self.get(task_id, by=by)
+            return self.get(task_id, by=by)
+        result = self.change_many(BulkVerb.UNDO, undo=undo, by=by)
+        view, found = self.get(task_id, by=by), self._store.chains.get(by.tenant, task_id)
+        return replace(view, warnings=(*_not_taken_back(found, result), *_stopping(found), *view.warnings))
 
     def _answer(self, task_id: str, answer: ApprovalAnswer, reason: str | None, call: CallArguments) -> TaskView:
         """Answer for a task, or for every step of a chain that asks: they ask the same, or each has to be named."""
@@ -143,8 +145,9 @@ class ChainService(BulkService):
         if result.counts[Became.REFUSED] == len(steps):
             why = next(each.why for each in result.outcomes) or f"all steps of {found.chain.id} have ended."
             raise Refused(why, argument="task_id", remedy=remedies.Inspect(found.chain.id))
-        view = self._chain_view(self._store.chains.get(by.tenant, found.chain.id))
-        return replace(view, undo=result.undo, warnings=_said(result))
+        after = self._store.chains.get(by.tenant, found.chain.id)
+        stopping = _stopping(after) if decision.verb is BulkVerb.CANCEL else ()
+        return replace(self._chain_view(after), undo=result.undo, warnings=(*_said(result), *stopping))
 
     def _tried_chain(self, found: ChainRecord, decision: BulkDecision) -> TaskView:
         """Return the chain as it would be after a change."""
@@ -168,6 +171,25 @@ def _of_open(decision: BulkDecision, record: TaskRecord, last: LastChange | None
     if record.run.state not in OPEN and decision.verb is not BulkVerb.CANCEL:
         raise Refused(f"{record.task.id} has ended.")
     return decision.decide(record, last)
+
+
+def _stopping(found: ChainRecord) -> tuple[str, ...]:
+    """Name the steps that run and were asked to stop: no undo takes that back."""
+    runs = [(step.name, step.record.run) for step in found.steps]
+    names = ", ".join(name for name, run in runs if run.cancel_requested and run.state in OPEN)
+    said = (
+        f"asked to stop: {names}; an undo does not take that back, and what comes after ends with it unless it succeeds"
+    )
+    return (Translatable.of(NoteKind.STEPS_STOP, said, steps=names),) if names else ()
+
+
+def _not_taken_back(found: ChainRecord, result: BulkResult) -> tuple[str, ...]:
+    """Name the steps that an undo left as they were, and why."""
+    left = {each.record.task.id: each.why for each in result.outcomes if each.became is Became.REFUSED}
+    names = ", ".join(step.name for step in found.steps if step.record.task.id in left)
+    why = next(filter(None, left.values()), "")
+    text = f"not taken back: {names} ({why})"
+    return (Translatable.of(NoteKind.NOT_TAKEN_BACK, text, steps=names, why=why),) if names else ()
 
 
 def _said(result: BulkResult) -> tuple[str, ...]:

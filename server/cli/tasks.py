@@ -273,7 +273,8 @@ def undo(
     """Undo a cancel, or any other change, within 30 seconds."""
     with session(context).scheduler() as scheduler:
         view = scheduler.act(scheduler.find(task_id), "undo", undo=token, idempotency_key=key)
-    show_change("Undone" if token else "Scheduled again", view, as_json)
+    done = "Not undone:" if view.record.run.state is State.CANCELLED else "Undone"
+    show_change(done if token else "Scheduled again", view, as_json)
 
 
 def show_change(verb: str, view: TaskView, as_json: bool, changes: FieldChanges = NO_CHANGES) -> None:

@@ -29,6 +29,7 @@ from duetime.scheduler.store.schema.rows import CURRENT
 from duetime.scheduler.store.schema.tables.tasks import tasks
 from duetime.scheduler.store.statements import change as changing
 from duetime.scheduler.store.statements import damaged, event_log, links, read
+from duetime.scheduler.task import State
 from duetime.scheduler.views import TaskFilter, TaskRecord
 from sqlalchemy import Connection, bindparam, select
 
@@ -117,6 +118,10 @@ class Batches:
         return self._ending(work)
 
 
+ENDED_AGAIN = "what it comes after was cancelled, so it is again"
+"""Why the undo of a cancel changed nothing: another step had started, which no undo brings back."""
+
+
 def with_outcomes(batch: StoredBatch, done: Sequence[TaskOutcome]) -> StoredBatch:
     """Return a batch with what became of its tasks."""
     became = {each.record.task.id: each.became for each in done}
@@ -143,5 +148,7 @@ def _one(
     found = changing.apply(connection, record, change, kind=decision.kind, reason=write.reason, now=now, **write.acting)
     if found is record:
         return TaskOutcome(record, Became.UNCHANGED)
+    if decision.takes_back and record.run.state is found.run.state is State.CANCELLED:
+        return TaskOutcome(found, Became.REFUSED, ENDED_AGAIN)
     was, beside = replaced_times(record, found.run.scheduled_for, change)
     return TaskOutcome(found, Became.CHANGED, undo=decision.undo_of(found), was=was, beside=beside)

@@ -167,7 +167,8 @@ def undo(server: RemoteServer, params: Params) -> None:
     task_id = found_id(server, params["task_id"])
     body = {"undo": params["token"]} if params["token"] else {}
     task = server.post(f"/tasks/{task_id}/undo", body, Idempotency_Key=params["key"])
-    _show_change("Undone" if params["token"] else "Scheduled again", task, params)
+    done = "Not undone:" if task["state"] == "cancelled" else "Undone"
+    _show_change(done if params["token"] else "Scheduled again", task, params)
 
 
 def explain(server: RemoteServer, params: Params) -> None:

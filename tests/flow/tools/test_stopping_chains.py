@@ -1,0 +1,80 @@
+"""The cancel of a chain whose step runs says what it leaves, and its undo what that did not bring back."""
+
+from __future__ import annotations
+
+import pytest
+from duetime.scheduler.handlers import Handlers
+from duetime.scheduler.intake.planner import Planner
+from duetime.scheduler.request import StepArguments
+from duetime.scheduler.service.scheduler import Scheduler
+from duetime.scheduler.store import Store
+from duetime.scheduler.task import State
+from duetime.scheduler.views import TaskView
+from duetime.widgets.bulk.text import bulk_text
+from duetime.widgets.payload import task_payload
+from duetime.widgets.text.task_text import task_text
+
+from tests.builders import restarted, settlement
+
+STEPS: list[StepArguments] = [
+    {"name": "load"},
+    {"name": "check", "after": ["load"]},
+    {"name": "tell", "after": ["check"]},
+]
+STOPS = "asked to stop: load; an undo does not take that back, and what comes after ends with it unless it succeeds"
+
+
+@pytest.fixture
+def scheduler(store: Store) -> Scheduler:
+    return Scheduler(store, Planner(Handlers.load(), "UTC", upstreams=store.dependencies.known))
+
+
+def cancelled(scheduler: Scheduler, store: Store, to: State | None) -> TaskView:
+    """Return the answer to the cancel of a chain whose first step runs, which ends then in the state `to`."""
+    view = scheduler.schedule("Report", when="now", steps=STEPS)
+    assert view.chain
+    claim = restarted(store, store.tasks.get("local", view.chain.steps[0].task_id))
+    answer = scheduler.cancel(view.chain.id)
+    if to:
+        store.claims.settle([settlement(claim, to)])
+    return answer
+
+
+def states(view: TaskView) -> list[State]:
+    assert view.chain
+    return [step.state for step in view.chain.steps]
+
+
+def test_the_cancel_of_a_chain_that_runs_says_that_it_is_stopping(scheduler: Scheduler, store: Store) -> None:
+    view = cancelled(scheduler, store, None)
+    payload = task_payload(view)
+    assert (payload.state, payload.cancel_requested) == (State.RUNNING, True)
+    assert task_text(payload).startswith("The chain is stopping: it was asked to stop.")
+    assert view.warnings == (STOPS,)
+    assert task_payload(scheduler.get(payload.id)).cancel_requested
+    undone = scheduler.act(payload.id, "undo", undo=view.undo)
+    assert states(undone) == [State.RUNNING, State.WAITING, State.WAITING]
+    assert (undone.warnings, task_payload(undone).cancel_requested) == ((STOPS,), None)
+
+
+def test_an_undo_after_the_running_step_has_stopped_says_that_nothing_comes_back(
+    scheduler: Scheduler, store: Store
+) -> None:
+    view = cancelled(scheduler, store, State.CANCELLED)
+    undone = scheduler.act(view.record.task.id, "undo", undo=view.undo)
+    assert states(undone) == [State.CANCELLED] * 3
+    assert undone.warnings == ("not taken back: check, tell (what it comes after was cancelled, so it is again)",)
+
+
+def test_the_undo_of_the_call_for_many_tasks_says_the_same(scheduler: Scheduler, store: Store) -> None:
+    view = cancelled(scheduler, store, State.CANCELLED)
+    said = bulk_text(scheduler.change_many("undo", undo=view.undo))
+    assert said.startswith("Took back the change of 0 tasks; 2 refused it.")
+    assert said.count("refused: what it comes after was cancelled, so it is again") == 2
+
+
+def test_an_undo_after_the_running_step_has_succeeded_lets_the_others_go_on(scheduler: Scheduler, store: Store) -> None:
+    view = cancelled(scheduler, store, State.SUCCEEDED)
+    undone = scheduler.act(view.record.task.id, "undo", undo=view.undo)
+    assert states(undone) == [State.SUCCEEDED, State.SCHEDULED, State.WAITING]
+    assert undone.warnings == ()
