@@ -75,7 +75,7 @@ def waits_of(record: TaskRecord, now: datetime, facts: RunFacts | None = None) -
 
 def _unstarted(record: TaskRecord, now: datetime, facts: RunFacts | None) -> Iterator[WaitReason]:
     awaited = facts.awaited if facts and facts.awaited and facts.awaited.is_open else None
-    yield from (until_event(awaited.wait, record.task.timezone, now),) if awaited else _timed(record, now)
+    yield from (until_event(record.run, awaited.wait, record.task.timezone, now),) if awaited else _timed(record, now)
     if record.run.state is not State.WAITING:
         return
     upstreams = [each for each in facts.upstreams if each.is_open] if facts else []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Final
@@ -11,14 +12,20 @@ from duetime.scheduler.chain.dependency import Upstream
 from duetime.scheduler.remedies import PAUSED, PAUSED_UNTIL
 from duetime.scheduler.rules.states import BLOCKED, blocked_by
 from duetime.scheduler.rules.time.times import describe, relative
-from duetime.scheduler.signal.signal import SignalWait
-from duetime.scheduler.task import ApprovalAnswer, Run, Task
+from duetime.scheduler.signal.signal import OnTimeout, SignalWait
+from duetime.scheduler.task import ApprovalAnswer, Run, State, Task
 from duetime.scheduler.view_parts import AT_THE_LATEST, WaitKind, WaitReason
 
 MAX_UPSTREAMS_NAMED = 5
 _MAX_TITLE_CHARS = 40
 _MAX_QUESTION_CHARS = 80
 _QUOTES = str.maketrans("«»", "\u2039\u203a")
+_MAX_MATCH_CHARS = 60
+_THEN: Final = {
+    OnTimeout.EXPIRE: "it expires",
+    OnTimeout.RUN: "it runs without it",
+    OnTimeout.SKIP: "it is skipped",
+}
 _ELSE: Final = {ApprovalAnswer.APPROVE: "else it goes", ApprovalAnswer.REJECT: "else it is cancelled"}
 _SKIPPED: Final = "else this run is skipped"
 
@@ -60,10 +67,13 @@ def asked(approval: Approval, zone: str, now: datetime, *, goes_on: bool = False
     return WaitReason(WaitKind.APPROVAL, said, until=approval.ends_at, title=approval.question)
 
 
-def until_event(wait: SignalWait, zone: str, now: datetime) -> WaitReason:
-    """Return the event that a run waits for, and until when."""
+def until_event(run: Run, wait: SignalWait, zone: str, now: datetime) -> WaitReason:
+    """Return the event that a run waits for, what its data have to be, until when, and what follows without one."""
     end = f"{describe(wait.until, zone)} ({relative(wait.until, now)})"
-    said = f"the event {wait.said}, or {end} {AT_THE_LATEST}" if wait.at_once else f"the event {wait.said}, until {end}"
+    named = " or ".join(dict.fromkeys(f"{each.name!r}{_matching(each)}" for each in wait.all))
+    then = "it goes on" if run.state is State.SUSPENDED else _THEN[wait.on_timeout]
+    until = f"or {end} {AT_THE_LATEST}" if wait.at_once else f"until {end}, then {then}"
+    said = f"the event {named}, {until}"
     return WaitReason(WaitKind.EVENT, said, until=wait.until, event=", ".join(each.name for each in wait.all))
 
 
@@ -74,3 +84,9 @@ def paused(task: Task, now: datetime) -> WaitReason:
         return WaitReason(WaitKind.RESUME, PAUSED)
     said = f"{describe(until, task.timezone)} {task.timezone} ({relative(until, now)})"
     return WaitReason(WaitKind.RESUME, f"{PAUSED_UNTIL}{said}", until=until)
+
+
+def _matching(wait: SignalWait) -> str:
+    """Say which data an event has to have, if that matters."""
+    members = ", ".join(f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in wait.match.items())
+    return f" with {quoted(members, _MAX_MATCH_CHARS)}" if members else ""

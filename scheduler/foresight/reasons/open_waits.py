@@ -10,7 +10,7 @@ from duetime.scheduler.approvals.approval import Approval
 from duetime.scheduler.foresight.reasons.before_start import asked, until_event
 from duetime.scheduler.signal.signal import KeptWait
 from duetime.scheduler.store import Store
-from duetime.scheduler.task import State
+from duetime.scheduler.task import Run, State
 from duetime.scheduler.view_parts import WaitReason
 from duetime.scheduler.views import TaskRecord
 
@@ -18,6 +18,7 @@ from duetime.scheduler.views import TaskRecord
 class OpenWait(NamedTuple):
     """The question that is asked before a run, and the event that it waits for."""
 
+    run: Run
     approval: Approval | None
     awaited: KeptWait | None
 
@@ -26,7 +27,7 @@ class OpenWait(NamedTuple):
         if self.approval is not None:
             yield asked(self.approval, zone, now)
         if self.awaited is not None and self.awaited.is_open:
-            yield until_event(self.awaited.wait, zone, now)
+            yield until_event(self.run, self.awaited.wait, zone, now)
 
 
 def open_waits(store: Store, records: Sequence[TaskRecord]) -> Mapping[str, OpenWait]:
@@ -34,10 +35,11 @@ def open_waits(store: Store, records: Sequence[TaskRecord]) -> Mapping[str, Open
     if not records:
         return {}
     tenant, waiters = records[0].task.tenant, {each.run.id: waiter_of(each) for each in records}
+    runs = {each.run.id: each.run for each in records}
     questions = store.approvals.open_of(tenant, list(waiters))
     awaited = store.signals.open_of(tenant, list(waiters.values()))
     return {
-        run_id: OpenWait(questions.get(run_id), awaited.get(waiter))
+        run_id: OpenWait(runs[run_id], questions.get(run_id), awaited.get(waiter))
         for run_id, waiter in waiters.items()
         if run_id in questions or waiter in awaited
     }

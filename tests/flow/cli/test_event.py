@@ -35,7 +35,8 @@ def said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
 def test_a_task_goes_on_by_the_event_that_it_waits_for_and_by_no_other(said: Said) -> None:
     task_id = json.loads(said("schedule", "Send the goods", "--when", "now", "--wait-for", WAIT, "--json"))["id"]
     assert "the event 'invoice.paid'" in said("explain", task_id)
-    assert "\n  it waits for the event 'invoice.paid', until" in said("schedule", "Thank", "--wait-for", WAIT)
+    waits = "\n  it waits for the event 'invoice.paid' with «number = 7», until"
+    assert waits in said("schedule", "Thank", "--wait-for", WAIT)
     assert said("event", "send", "invoice.paid", "--data", '{"number": 8}', "--id", "pay-8") == (
         "The event 'invoice.paid' (pay-8) was sent: no task went on by it.\n"
     )

@@ -22,6 +22,7 @@ from duetime.scheduler.views import TaskFilter
 from duetime.tools.arguments.filters import states_of
 from duetime.tools.registration import definitions
 from duetime.tools.send_event import SEND_EVENT
+from duetime.widgets.outcome import MAX_SENTENCE_CHARS
 from duetime.widgets.payload import task_payload
 from duetime.widgets.sent_event import sent_event_payload, sent_event_text
 from duetime.widgets.text.task_text import task_text
@@ -52,9 +53,11 @@ def test_a_task_waits_for_an_event_and_says_for_which_and_until_when(scheduler: 
     card = task_payload(view)
     assert card.waits
     assert (card.waits[0].kind, card.waits[0].event) == ("event", "order.paid")
-    assert "Waiting for the event 'order.paid', until Thu 26 Nov 2026 13:00 (in 2 d)." in task_text(card)
+    assert "Waiting for the event 'order.paid', until Thu 26 Nov 2026 13:00 (in 2 d), then it expires." in task_text(
+        card
+    )
     _, why = scheduler.explain(view.record.task.id)
-    assert why == ("the event 'order.paid', until Thu 26 Nov 2026 13:00 (in 2 d)",)
+    assert why == ("the event 'order.paid', until Thu 26 Nov 2026 13:00 (in 2 d), then it expires",)
     found = scheduler.list(TaskFilter(states=states_of("waiting")))
     assert [each.record.task.id for each in found.views] == [view.record.task.id]
 
@@ -76,8 +79,24 @@ def test_the_answer_to_an_event_says_what_it_did(scheduler: Scheduler) -> None:
 
 def test_a_dry_run_says_what_it_would_wait_for_and_stores_nothing(scheduler: Scheduler, store: Store) -> None:
     view = scheduler.schedule("Ship", wait_for={"event": "paid"}, dry_run=True)
-    assert view.waiting_for == ("the event 'paid', until Thu 24 Dec 2026 13:00 (in 30 d)",)
+    assert view.waiting_for == ("the event 'paid', until Thu 24 Dec 2026 13:00 (in 30 d), then it expires",)
     assert scheduler.send_event("paid").freed == 0
+
+
+@pytest.mark.parametrize(
+    ("on_timeout", "then"), [("expire", "it expires"), ("run", "it runs without it"), ("skip", "it is skipped")]
+)
+def test_a_wait_says_what_must_match_and_what_follows_without_it(
+    scheduler: Scheduler, on_timeout: str, then: str
+) -> None:
+    match = {"order.id": 7, "by": "«boss»" * 20}
+    wait = {"event": "paid", "match": match, "timeout": "2 days", "on_timeout": on_timeout}
+    view = scheduler.schedule("Ship", wait_for=wait)
+    [said] = view.waiting_for
+    assert said.startswith("the event 'paid' with «order.id = 7, by = \"\u2039boss\u203a")
+    assert said.endswith(f"…», until Thu 26 Nov 2026 13:00 (in 2 d), then {then}")
+    assert len(said) <= MAX_SENTENCE_CHARS
+    assert f"(in 2 d), then {then}." in task_text(task_payload(view))
 
 
 def test_an_event_or_a_time_whichever_is_first(scheduler: Scheduler, clock: Clock) -> None:
@@ -124,7 +143,7 @@ def test_a_wait_that_cannot_be_read_says_what_is_accepted(given: Mapping[str, An
 def test_any_of_several_events_lets_a_task_go_and_all_are_named(scheduler: Scheduler) -> None:
     either = {"any": [{"event": "paid"}, {"event": "waived", "match": {"by": "boss"}}], "timeout": "2 days"}
     view = scheduler.schedule("Ship", wait_for=either)
-    said = "the event 'paid' or 'waived', until Thu 26 Nov 2026 13:00 (in 2 d)"
+    said = "the event 'paid' or 'waived' with «by = \"boss\"», until Thu 26 Nov 2026 13:00 (in 2 d), then it expires"
     assert (view.waiting_for, scheduler.explain(view.record.task.id)[1]) == ((said,), (said,))
     assert scheduler.list().views[0].waiting_for == (said,)
     card = task_payload(scheduler.get(view.record.task.id))

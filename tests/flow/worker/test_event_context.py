@@ -70,7 +70,7 @@ def test_a_handler_waits_for_an_event_in_the_middle(store: Store, clock: Clock, 
 
     go()
     eventually(lambda: run().state is State.SUSPENDED, "the run to wait")
-    until = "the event 'order.paid', until Tue 24 Nov 2026 13:00 (in 1 h)"
+    until = "the event 'order.paid' with «order = 7», until Tue 24 Nov 2026 13:00 (in 1 h), then it goes on"
     assert scheduler.get(task_id, by=ALICE).waiting_for == (until,)
     assert scheduler.explain(task_id, by=ALICE)[1] == (until,)
     assert scheduler.list(by=ALICE).views[0].waiting_for == (until,)
