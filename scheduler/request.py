@@ -37,7 +37,6 @@ RETRY_BOUNDS: Final[Mapping[str, tuple[int, int]]] = {
     "max_backoff_seconds": (1, 604_800),
 }
 """The members of `retry` as tools and commands take it, each with its least and greatest number."""
-
 PriorityWord = Tier | Literal["critical", "high", "normal", "low", "background"]
 NotifyWord = Notify | Literal["always", "failure", "change", "never"]
 DeadlineWord = Literal["hard", "soft", "soft-linear", "soft-step"]
@@ -181,6 +180,7 @@ class TaskArguments(TypedDict, total=False):
     expect: Mapping[str, Json] | None
     on_failure: Mapping[str, Json] | None
     repeat_policy: Mapping[str, Any] | None
+    origin: Mapping[str, str] | None
 
 
 class ScheduleArguments(TaskArguments, total=False):
@@ -197,7 +197,6 @@ class ScheduleArguments(TaskArguments, total=False):
     steps: Sequence[StepArguments]
     approval: ApprovalRequest | bool | None
     wait_for: Mapping[str, Any] | None
-    origin: Mapping[str, str] | None
     dry_run: bool
     raw: Mapping[str, Json] | None
 
@@ -265,6 +264,7 @@ class Reschedule:
     remove: Sequence[str] = ()
     pause: bool | None = None
     pause_until: Moment | None = None
+    origin: Mapping[str, str] | None = None
     skip_next: bool = False
     all_following: bool = False
 

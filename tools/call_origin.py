@@ -7,8 +7,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
+from duetime.scheduler.intake.changes.origin import sends_back
 from duetime.scheduler.origin.origin import ORIGIN, is_client, read_origin
-from duetime.scheduler.request import Request
+from duetime.scheduler.request import Request, Reschedule
 from duetime.scheduler.rules.failures.follow_up import NOTIFY
 
 ORIGIN_META: Final = "duetime/origin"
@@ -37,9 +38,16 @@ class CallOrigin:
 
         Raises InvalidArgument for an origin that is none.
         """
+        return self._read() if self.given is not None or ORIGIN in _channels_named(request) else None
+
+    def of_change(self, change: Reschedule) -> Mapping[str, str] | None:
+        """Return the origin of a change that sends outcomes back, as `of_task` does; None for any other change."""
+        return self._read() if sends_back(change) else None
+
+    def _read(self) -> Mapping[str, str] | None:
         known = {"client": self.client} if self.client is not None else {}
         if self.given is None:
-            return known if known and ORIGIN in _channels_named(request) else None
+            return known or None
         given = {**known, **self.given} if isinstance(self.given, Mapping) else self.given
         return read_origin(given, f"_meta.{ORIGIN_META}")
 

@@ -52,13 +52,15 @@ class RescheduleTask(Reschedule):
 
 def _answer(call: RescheduleTask, sender: Sender) -> CallToolResult:
     changes: dict[str, Any] = {item.name: getattr(call, item.name) for item in fields(Reschedule)}
+    origin = changes["origin"] = sender.origin.of_change(call)
+    from_there = {"origin": origin} if origin and call.idempotency_key is None else {}  # equal calls of two chats
     view = sender.scheduler.reschedule(
         call.task_id,
         **changes,
         dry_run=call.dry_run,
         revision=call.revision,
         idempotency_key=call.idempotency_key,
-        raw=sender.raw,
+        raw={**sender.raw, **from_there},
         by=sender.by,
     )
     return dry_run_answer(view) if call.dry_run else task_answer(view)

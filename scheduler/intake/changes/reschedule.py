@@ -10,6 +10,7 @@ from typing import Any
 from duetime.scheduler import remedies
 from duetime.scheduler.errors import InvalidArgument, Refused
 from duetime.scheduler.events import EventKind
+from duetime.scheduler.intake.changes.origin import with_origin
 from duetime.scheduler.intake.changes.pause import Pause, pause_asked, pause_step
 from duetime.scheduler.intake.changes.terms import late_for_the_attempt, promised, unblocked
 from duetime.scheduler.intake.changes.urgency import demand_step
@@ -103,6 +104,7 @@ def _described(task: Task, asked: Reschedule, planner: Planner) -> Task:
     title = None if asked.title is None else problems.of(check_text, "title", asked.title)
     given = planner.changed_payload(task.action, asked.payload)
     payload = None if given is None else problems.of(planner.payload, task.action, given, task.tenant)
+    task = problems.of(with_origin, task, asked) or task
     channels = None if asked.deliver_to is None else problems.of(planner.channels_of, asked.deliver_to, task.origin)
     for check in (check_retry, check_labels, check_max_runs, check_notify):
         problems.of(check, asked)

@@ -228,7 +228,7 @@ OF_TASKS = (
         "/tasks/{task_id}",
         "Change a task: what is given changes, everything else stays",
         change,
-        body=arguments_of(RESCHEDULE_TASK.arguments),
+        body=(*arguments_of(RESCHEDULE_TASK.arguments), ORIGIN_ARGUMENT),
     ),
     _CHANGE(
         "cancel_task",

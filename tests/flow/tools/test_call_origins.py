@@ -107,3 +107,57 @@ def test_each_step_of_a_chain_is_sent_back_that_names_its_origin(store: Store, e
     ids = [step["id"] for step in made.structured_content["chain"]["steps"]]
     reads = called(store, era, "x", *(("get_task", {"task_id": each}, None) for each in ids))
     assert [read.structured_content["origin"] for read in reads] == [{"client": "claude-code"}] * 2
+
+
+def changed(task_id: str, origin: Any = None, **arguments: Any) -> tuple[str, dict[str, Any], Any]:
+    return ("reschedule_task", {"task_id": task_id, **arguments}, origin)
+
+
+def scheduled(store: Store, era: str, origin: Any = None, **arguments: Any) -> str:
+    call = {"title": "Import", "when": "in 2 hours", **arguments}
+    [made] = called(store, era, "claude-code", ("schedule_task", call, origin))
+    return str(made.structured_content["id"])
+
+
+def test_a_change_that_sends_outcomes_back_takes_the_origin_of_its_call_and_an_undo_gives_it_back(
+    store: Store, era: str
+) -> None:
+    task_id = scheduled(store, era)
+    [sent] = called(store, era, "claude-code", changed(task_id, THREAD, deliver_to=["origin"]))
+    assert sent.structured_content["origin"] == THREAD
+    assert sent.structured_content["delivery"]["channel"] == "inbox, origin:claude-code"
+    undo = {"task_id": task_id, "action": "undo", "undo": sent.structured_content["undo"]}
+    [back] = called(store, era, "claude-code", ("act_on_task", undo, None))
+    assert "origin" not in back.structured_content
+    assert back.structured_content["delivery"]["channel"] == "inbox"
+
+
+def test_the_origin_of_a_task_stays_unless_another_conversation_asks_for_its_outcomes(store: Store, era: str) -> None:
+    task_id = scheduled(store, era, THREAD, deliver_to=["origin"])
+    other = {"client": "claude-code", "thread": "th_8"}
+    kept, same, moved = called(
+        store,
+        era,
+        "claude-code",
+        changed(task_id, other, title="Import it"),
+        changed(task_id, deliver_to=["origin"]),
+        changed(task_id, other, on_failure={"notify": "origin"}),
+    )
+    assert kept.structured_content["origin"] == THREAD, "it was not asked for"
+    assert same.structured_content["origin"] == THREAD, "the client alone says less"
+    assert moved.structured_content["origin"] == other
+
+
+def test_equal_changes_of_two_conversations_are_two(store: Store, era: str) -> None:
+    task_id = scheduled(store, era)
+    threads = [{"client": "claude-code", "thread": thread} for thread in ("th_1", "th_2")]
+    changes = [changed(task_id, thread, deliver_to=["origin"]) for thread in threads]
+    answers = called(store, era, "claude-code", *changes)
+    assert [answer.structured_content["origin"] for answer in answers] == threads
+
+
+def test_a_change_whose_client_has_no_way_back_is_refused(store: Store, era: str) -> None:
+    task_id = scheduled(store, era)
+    [refused] = called(store, era, "some-client", changed(task_id, deliver_to=["origin"]))
+    assert refused.is_error
+    assert "the origin of one of claude-code" in refused.content[0].text
