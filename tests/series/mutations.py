@@ -31,43 +31,21 @@ class Mutation:
 MUTATIONS = (
     Mutation(
         "undo gives two runs of one time the same generation",
-        (
-            (
-                "statements/change.py",
-                "    next_run = held(change.next_run, now) if change.next_run else None\n",
-                "    next_run = _placed(connection, held(change.next_run, now)) if change.next_run else None\n",
-            ),
-            (
-                "statements/change.py",
-                (
-                    "    if next_run:\n        next_run = _placed(connection, next_run)\n"
-                    "        connection.execute(insert(runs), [run_values(next_run)])\n"
-                ),
-                "",
-            ),
-            (
-                "statements/change.py",
-                "    ready_runs.follow_pause(connection, record.task, task)\n",
-                (
-                    "    if next_run:\n        connection.execute(insert(runs), [run_values(next_run)])\n"
-                    "    ready_runs.follow_pause(connection, record.task, task)\n"
-                ),
-            ),
-        ),
+        (("statements/change.py", "overtakable(task, _placed(connection, next_run))", "overtakable(task, next_run)"),),
     ),
     Mutation(
         "a new rule with another end does not look at max_runs",
         (
             (
-                "intake/reschedule.py",
-                '    _check_runs_left(task, record.run, "repeat")\n    if asked.until is None:\n',
-                '    if asked.until is None:\n        _check_runs_left(task, record.run, "repeat")\n',
+                "changes/reschedule.py",
+                '    check_runs_left(task, record.run, "repeat")\n    if asked.until is None:\n',
+                '    if asked.until is None:\n        check_runs_left(task, record.run, "repeat")\n',
             ),
         ),
     ),
     Mutation(
         "a series that starts again counts its last run twice",
-        (("rules/changes.py", "slot=slot, number=run.number + 1)", "slot=slot, number=run.number)"),),
+        (("rules/changes.py", "slot=slot, number=run.number + 1, occ", "slot=slot, number=run.number, occ"),),
     ),
     Mutation(
         "runs beside the current one are only seen while the task recurs",
@@ -88,18 +66,24 @@ MUTATIONS = (
         (
             (
                 "rules/changes.py",
-                "    if task.repeat is None or due >= now or has_started(run):\n",
-                "    if task.repeat is None or due >= now or run.state is not State.SCHEDULED:\n",
+                "    if task.repeat is None or due >= now or has_started(run) or",
+                "    if task.repeat is None or due >= now or run.state is not State.SCHEDULED or",
             ),
         ),
     ),
     Mutation(
         "a recurrence that was cancelled while it ran comes back with a time",
-        (("intake/reschedule.py", "    return moved, (*resolved", "    return replace(moved, task=task), (*resolved"),),
+        (
+            (
+                "changes/reschedule.py",
+                "    return moved, (*resolved",
+                "    return replace(moved, task=task), (*resolved",
+            ),
+        ),
     ),
     Mutation(
         "a later end does nothing when the series is over",
-        (("intake/reschedule.py", "if coming.state in TERMINAL else None", "if coming.state is None else None"),),
+        (("intake/series_end.py", "if coming.state in TERMINAL else None", "if coming.state is None else None"),),
     ),
     Mutation(
         "a run that gives way to the next one ends its series",
@@ -201,19 +185,23 @@ def copied(home: Path) -> Path:
     return home / "duetime" / "scheduler"
 
 
-def edit(code: Path, name: str, before: str, after: str) -> None:
-    (file,) = code.rglob(name)
-    source = file.read_text()
-    if source.count(before) != 1:
-        raise RuntimeError(f"{name} has changed: {before!r} is not in it once")
-    file.write_text(source.replace(before, after))
+def planted(code: Path, mutation: Mutation) -> dict[Path, str]:
+    """Return the sources with the defect. Raises RuntimeError for one that does not fit the code any more."""
+    sources: dict[Path, str] = {}
+    for name, before, after in mutation.edits:
+        files = [*code.rglob(name)]
+        source = sources.get(files[0], files[0].read_text()) if len(files) == 1 else ""
+        if source.count(before) != 1:
+            raise RuntimeError(f"{mutation.what}: {before!r} is not in one {name} once")
+        sources[files[0]] = source.replace(before, after)
+    return sources
 
 
 def survives(mutation: Mutation | None) -> bool:
     with tempfile.TemporaryDirectory() as folder:
         code = copied(Path(folder))
-        for name, before, after in mutation.edits if mutation else ():
-            edit(code, name, before, after)
+        for file, source in planted(code, mutation).items() if mutation else ():
+            file.write_text(source)
         command = [sys.executable, "-m", "pytest", SUITE, "-q", "-x", "--tb=line", "-p", "no:cacheprovider"]
         env = {**os.environ, "PYTHONPATH": folder}
         done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)

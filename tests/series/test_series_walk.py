@@ -37,6 +37,7 @@ from tests.builders import Clock
 from tests.series.calendar import DAY, HOUR, MINUTE, RULES, begun
 from tests.series.house import RETRY, House
 from tests.series.model import Model, Refuses, Run
+from tests.series.mutations import MUTATIONS, ROOT, planted
 
 GROUPS = int(os.environ.get("SERIES_GROUPS", "6"))
 GROUPS_ON_POSTGRES = int(os.environ.get("SERIES_GROUPS_ON_POSTGRES", "1"))
@@ -443,6 +444,11 @@ def house(tmp_path: Path) -> Iterator[House]:
     store = open_store(f"sqlite:///{tmp_path}/duetime.db", clock=clock, synchronous="OFF")
     yield House(store, clock)
     store.close()
+
+
+def test_each_defect_of_which_the_walk_is_known_to_find_it_can_still_be_planted() -> None:
+    for mutation in MUTATIONS:
+        assert planted(ROOT / "scheduler", mutation)
 
 
 @pytest.mark.postgres
