@@ -201,7 +201,8 @@ class Walk:
             return False
         assert view is not None, f"refused: {refused}"
         self.compare(view)
-        if view.undo is not None and is_change_token(view.undo) and self.draw.random() < UNDONE:
+        taken_back = view.undo is not None and is_change_token(view.undo) and self.draw.random() < UNDONE
+        if view.undo and taken_back and self.model.run.ended != self.now:  # else no clock tells which came first
             self.take_back(view.undo, before)
         return True
 
