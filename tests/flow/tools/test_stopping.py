@@ -48,7 +48,7 @@ def test_a_stopping_series_is_stopping_everywhere_and_names_no_next_run(
     assert payload.repeat.next == ()
     assert "Next" not in task_text(payload)
     assert stands(scheduler.get(task_id).record.run) == "stopping"
-    lists._show_page(None, scheduler.list(TaskFilter()))  # type: ignore[arg-type]  # there is no further page
+    lists._show_page(None, scheduler.list(TaskFilter()), {})  # type: ignore[arg-type]  # there is no further page
     task_facts.task_facts(payload)
     said = capsys.readouterr().out
     assert said.count(" stopping") == 2
