@@ -86,3 +86,13 @@ def test_nothing_of_it_is_wider_than_its_frame(chat: Chat, theme: str, width: in
     wider = "() => document.documentElement.scrollWidth > document.documentElement.clientWidth"
     assert chat.frame.evaluate(wider) is False
     chat.picture(f"task-card-approval-{theme}")
+
+
+def test_a_series_that_asks_offers_no_run_around_its_question(chat: Chat) -> None:
+    chat.show_task(a_task(repeat={**weekly(), "approval": {"default": "reject"}}))
+    chat.press("More")
+    expect(chat.button("Skip next")).to_be_visible()
+    expect(chat.button("Run now")).to_have_count(0)
+    chat.show_task(asking())
+    chat.press("More")
+    expect(chat.button("Run now")).to_have_count(0)

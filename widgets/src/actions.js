@@ -75,7 +75,12 @@ function doneButton(card) {
 /** What has ended, or is of a series and failed last time; a reminder that came is snoozed instead. */
 function runsAgain({ state, action, repeat, last_run: last }) {
   if (state === "succeeded") return action !== "reminder";
-  return FAILURES.has(state) || (repeat !== undefined && state === "scheduled" && FAILURES.has(last?.state));
+  return FAILURES.has(state) || (repeat !== undefined && !repeat.approval && state === "scheduled" && FAILURES.has(last?.state));
+}
+
+/** Whether a run at once would go around a question: one that is open, or the one before each run of a series. */
+function asksFirst(task) {
+  return isAsked(task) || task.repeat?.approval !== undefined;
 }
 
 /** Whether the user is asked if it may run. */
@@ -123,7 +128,7 @@ export function moreButtons(card) {
     opener(card, "edit", "pencil", t("button.edit")),
     pauseButton(card),
     task.repeat ? actButton(card, "skip_next", "skip", t("button.skip_next"), () => act("skip_next")) : "",
-    task.state === "running" ? "" : actButton(card, "run_now", "play", t("button.run_now"), () => act("run_now")),
+    task.state === "running" || asksFirst(task) ? "" : actButton(card, "run_now", "play", t("button.run_now"), () => act("run_now")),
     env.bridge.capabilities.downloadFile ? actButton(card, "calendar", "calendar", t("button.calendar"), () => card.keep()) : "",
     opener(card, "history", "history", t("button.history")),
   ];
