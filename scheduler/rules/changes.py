@@ -63,10 +63,15 @@ def undo_token(run: Run, now: datetime, window: timedelta = UNDO_WINDOW) -> str 
     return f"u_{run.id[2:]}" if fresh and run.started_at is None else None
 
 
+def is_of_many(token: str) -> bool:
+    """Whether a token takes back a change of many tasks, such as that of a chain."""
+    return _OF_MANY.fullmatch(token) is not None
+
+
 def undo_cancel(record: TaskRecord, now: datetime, token: str | None, window: timedelta = UNDO_WINDOW) -> Change:
     """Restore a cancelled task as the next generation of its run, at its old time, or at once if that has passed."""
     run = record.run
-    if token is not None and _OF_MANY.fullmatch(token):
+    if token is not None and is_of_many(token):
         said = f"{token} takes back a change of many tasks, not that of {record.task.id} alone."
         raise Refused(said, argument="undo", remedy=remedies.UndoMany(token))
     if run.state is not State.CANCELLED:

@@ -18,6 +18,7 @@ from duetime.scheduler.ids import is_chain_id
 from duetime.scheduler.intake.changes.actions import UNDO
 from duetime.scheduler.intake.changes.bulk import chain_move, decision_of, next_due
 from duetime.scheduler.intake.idempotency import REPEATED
+from duetime.scheduler.intake.validation import check_reason
 from duetime.scheduler.principal import LOCAL, Principal
 from duetime.scheduler.records import Change, LastChange
 from duetime.scheduler.request import ActionOnTask, CallArguments, Moment, RescheduleArguments, RescheduleCall, apart
@@ -85,13 +86,23 @@ class ChainService(BulkService):
                 argument="task_id",
                 remedy=remedies.Inspect(task_id),
             )
+        return self._undo_chain(task_id, undo, call)
+
+    def _undo_chain(self, chain_id: str, undo: str | None, call: CallArguments) -> TaskView:
+        """Take back the answer to what its steps asked, or the change of all of it, that the token names."""
+        if undo is None:
+            raise InvalidArgument(
+                "undo", "an undo of a chain takes the token that the answer to its change has", example="undo='u_b1'"
+            )
         by = call.get("by", LOCAL)
-        rejected = self._rejected_step(task_id, undo, by) if undo else None
-        if rejected is not None:
-            super().act(rejected, UNDO, undo=undo, **call)
-            return self.get(task_id, by=by)
+        rejected = self._rejected_steps(chain_id, undo, by)
+        keyless: CallArguments = {**call, "idempotency_key": None, "raw": None}
+        for number, step in enumerate(rejected):
+            super().act(step, "undo", **(keyless if number else call))
+        if rejected:
+            return self.get(chain_id, by=by)
         result = self.change_many(BulkVerb.UNDO, undo=undo, by=by)
-        view, found = self.get(task_id, by=by), self._store.chains.get(by.tenant, task_id)
+        view, found = self.get(chain_id, by=by), self._store.chains.get(by.tenant, chain_id)
         return replace(view, warnings=(*_not_taken_back(found, result), *_stopping(found), *view.warnings))
 
     def _answer(self, task_id: str, answer: ApprovalAnswer, reason: str | None, call: CallArguments) -> TaskView:
@@ -100,17 +111,25 @@ class ChainService(BulkService):
             return super()._answer(task_id, answer, reason, call)
         found = self._chain_to_change(task_id, call)
         steps = _asking_steps(found, self._open_waits([step.record for step in found.steps])) or found.steps[:1]
-        of_step: CallArguments = {**call, "revision": None}
-        answer_step = super()._answer
-        answered = [answer_step(step.record.task.id, answer, reason, of_step) for step in steps]
-        view = self.get(task_id, by=call.get("by", LOCAL))
-        return replace(view, undo=answered[0].undo) if len(answered) == 1 else view
+        by, ids = call.get("by", LOCAL), [step.record.task.id for step in steps]
+        check_reason(reason)
+        self._store.approvals.answer_all(by.tenant, ids, answer, reason=reason, **by.acting(self._via))
+        self._on_change(ids)
+        answered = self._store.chains.get(by.tenant, task_id)
+        fresh = (step.record.run for step in answered.steps if step.record.task.id in ids)
+        token = next((undo_token(run, self._store.now()) for run in fresh), None)
+        return replace(self._chain_view(answered), undo=token)
 
-    def _rejected_step(self, chain_id: str, undo: str, by: Principal) -> str | None:
-        """Return the step whose rejection this token takes back; None where it is the token of a whole change."""
-        found, now = self._store.chains.get(by.tenant, chain_id), self._store.now()
-        records = (step.record for step in found.steps)
-        return next((each.task.id for each in records if undo_token(each.run, now - UNDO_GRACE) == undo), None)
+    def _rejected_steps(self, chain_id: str, undo: str, by: Principal) -> Sequence[str]:
+        """Return the steps that were rejected by the answer with this token; none for that of another change."""
+        found, earliest = self._store.chains.get(by.tenant, chain_id), self._store.now() - UNDO_GRACE
+        records = [step.record for step in found.steps]
+        first = next((each.run for each in records if undo_token(each.run, earliest) == undo), None)
+        if first is None:
+            return ()
+        together = [each for each in records if each.run.ended_at == first.ended_at]
+        rejected = self._store.approvals.rejected(by.tenant, [each.run.id for each in together])
+        return [each.task.id for each in together if each.run.id in rejected]
 
     def _chain_to_change(self, chain_id: str, call: CallArguments) -> ChainRecord:
         if call.get("revision") not in {None, 1}:

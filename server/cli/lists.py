@@ -186,7 +186,8 @@ def _state(view: TaskView) -> Text:
     damaged, stopping, blocked = bool(view.record.damage), run.state in OPEN and is_stopping(run), bool(blocked_by(run))
     word = output.state_word(run.state, paused=task.paused, damaged=damaged, stopping=stopping, blocked=blocked)
     if task.paused_until:
-        return word.append(f" until {times.describe(task.paused_until, task.timezone)}")
+        held = "" if word.plain == "paused" else ", paused"
+        return word.append(f"{held} until {times.describe(task.paused_until, task.timezone)}")
     if run.unverified:
         return word.append(f", {Standing.UNVERIFIED}")
     return word.append(f", {attempt_in_words(run, task.retry)}") if run.state is State.RETRYING else word

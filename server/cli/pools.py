@@ -15,7 +15,7 @@ from duetime.scheduler.rules.limits.pool import in_full
 from duetime.scheduler.rules.series.overtake import is_stopping
 from duetime.scheduler.rules.states import OPEN, blocked_by
 from duetime.scheduler.rules.time import times
-from duetime.scheduler.task import Run
+from duetime.scheduler.task import Run, State
 from duetime.scheduler.views import Standing
 from duetime.server.cli import completion, output
 from duetime.server.cli.completion import Id
@@ -42,7 +42,9 @@ def explain(
         task = {"task": task_id, "title": view.record.task.title, "state": view.record.run.state}
         output.as_json({"schema": "duetime.explanation/1", **task, "waiting_for": list(reasons)})
         return
-    output.say(f"{view.record.task.title}: {stands(view.record.run)}")
+    record = view.record
+    held = record.task.paused and record.run.state is State.SCHEDULED
+    output.say(f"{record.task.title}: {'paused' if held else stands(record.run)}")
     for reason in reasons:
         output.say(f"  {reason_in(COMMAND_WORDS, reason, task_id)}")
 

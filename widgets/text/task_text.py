@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from duetime.scheduler.rules.changes import is_of_many
 from duetime.scheduler.rules.limits.pool import needs_in_words
 from duetime.scheduler.rules.settlement import INBOX
 from duetime.scheduler.rules.states import OPEN
@@ -193,11 +194,17 @@ def _notes(task: TaskPayload) -> str:
     return f"Note: {'; '.join(notes)}." if notes else ""
 
 
+def _chain_undo(chain_id: str, token: str) -> str:
+    if is_of_many(token):
+        return f'change_tasks(change="undo", undo="{token}") undoes this within 10 min.'
+    return f'act_on_task(task_id="{chain_id}", action="undo", undo="{token}") undoes this within 30 s.'
+
+
 def _moves(task: TaskPayload) -> str:
     if task.id == DRY_RUN_ID:
         return "The same call without dry_run does it."
     if task.chain and not task.chain.step:
-        back = f'change_tasks(change="undo", undo="{task.undo}") undoes this within 10 min. ' if task.undo else ""
+        back = f"{_chain_undo(task.id, task.undo)} " if task.undo else ""
         open_ones = "reschedule_task (when, pause), cancel_task or " if task.state in OPEN else ""
         return f'{back}{open_ones}get_task(task_id="{task.id}", ...); a step by its own id.'
     this = f'(task_id="{task.id}", ...), revision {task.revision}.'

@@ -61,6 +61,35 @@ class Approvals:
 
         return self._ending(work)
 
+    def answer_all(
+        self,
+        tenant: str,
+        task_ids: Sequence[str],
+        answer: ApprovalAnswer,
+        *,
+        actor: str,
+        via: str | None = None,
+        reason: str | None = None,
+    ) -> None:
+        """Give one answer to several tasks, all or none; a question that an earlier one withdraws needs none.
+
+        Raises `Refused` where nothing is asked or the answer was another one, and `TaskNotFound`.
+        """
+        now, by = self._now(), answers.Answered(answer, actor, reason, via)
+
+        def work(connection: Connection) -> None:
+            found = [read.record(connection, tenant, task_id, locking=True) for task_id in task_ids]
+            unanswered = [each for each in found if not answers.is_repeat(connection, each, answer, now)]
+            for each in unanswered:
+                if questions.unanswered(connection, [each.run.id]):
+                    answers.store(connection, read.record(connection, tenant, each.task.id), by, now)
+
+        self._ending(work)
+
+    def rejected(self, tenant: str, run_ids: Sequence[str]) -> set[str]:
+        """Return those of the runs that were rejected before they started."""
+        return self._database.read(lambda connection: questions.rejected(connection, tenant, run_ids))
+
     def expire(self, *, limit: int) -> list[str]:
         """Give the default answer to at most `limit` questions whose deadline has passed; return their tasks.
 

@@ -8,6 +8,7 @@ from datetime import datetime
 from duetime.scheduler.events import EventFilter
 from duetime.scheduler.intake.changes.reschedule import NOTHING_CHANGED
 from duetime.scheduler.remedies import reason_in
+from duetime.scheduler.rules.changes import is_of_many
 from duetime.scheduler.rules.limits.pool import needs_in_words
 from duetime.scheduler.rules.time import times
 from duetime.scheduler.service.scheduler import Scheduler
@@ -48,6 +49,8 @@ def task_line(verb: str, task: TaskPayload, changes: FieldChanges = NO_CHANGES) 
             output.say(f"  {changes_in_words({name: values}, fence=False)}")
     if tried and task.repeat:
         output.say(f"  next: {', '.join(map(wall, task.repeat.next))}")
+    if task.repeat and task.repeat.approval and (tried or task.created):
+        output.say(f"  asks before each run: {approval_in_words(task.repeat.approval)}")
     for line in _following(task):
         output.say(f"  {line}")
     warnings = [warning for warning in task.warnings or () if warning != DRY_RUN]
@@ -65,7 +68,7 @@ def _following(task: TaskPayload) -> Iterator[str]:
         yield f"it waits for {waiting_in_words(task)}"
     if task.undo:
         token = "" if task.state is State.CANCELLED and not task.chain else f" {task.undo}"
-        yield f"undo within {'10 min' if task.chain else '30 s'}: duetime undo {task.id}{token}"
+        yield f"undo within {'10 min' if is_of_many(task.undo) else '30 s'}: duetime undo {task.id}{token}"
 
 
 def _held(task: TaskPayload) -> str:
@@ -192,6 +195,7 @@ def _state(task: TaskPayload) -> Text:
     )
     attempt = attempt_in_words(task)
     until = f" until {_moment(task.paused_until, task)}" if task.paused_until else ""
+    until = f", paused{until}" if task.paused and word.plain != "paused" else until
     return word.append(f"{until}{f', {attempt}' if attempt else ''}", style="")
 
 

@@ -175,6 +175,10 @@ def calls(store: Store, task_id: str, run_id: str, tenant: str) -> dict[str, lis
         "approvals.answer": [
             partial(store.approvals.answer, tenant, task_id, each, actor="m") for each in ApprovalAnswer
         ],
+        "approvals.answer_all": [
+            partial(store.approvals.answer_all, tenant, [task_id], each, actor="m") for each in ApprovalAnswer
+        ],
+        "approvals.rejected": [lambda: store.approvals.rejected(tenant, [run_id])],
         "signals.wait_of": [lambda: store.signals.wait_of(tenant, task_id)],
         "signals.open_of": [lambda: store.signals.open_of(tenant, [task_id, AWAITING])],
         "signals.wait_of_run": [lambda: store.signals.wait_of_run(tenant, task_id, run_id)],
@@ -295,7 +299,14 @@ def fill(store: Store) -> tuple[str, str]:
     look = Look(1.0, 0, 1, (0.0,) * 5, (2.0,) * 5, (None,) * 5, 3, Contender(run.id, 1.0, THEIRS))
     asked: dict[str, Any] = {"run_id": run.id, "question": CANARY, "default": ApprovalAnswer.REJECT, "asked_at": NOON}
     answered = {"attempt": 2, "closed_at": NOON, "answer": ApprovalAnswer.APPROVE, "answered_by": CANARY}
-    rows = [{**asked, **dict.fromkeys(answered), "attempt": 1}, {**asked, **answered}]
+    rows = [
+        {**asked, **each}
+        for each in (
+            answered | {"attempt": 0, "answer": ApprovalAnswer.REJECT},
+            dict.fromkeys(answered) | {"attempt": 1},
+            answered,
+        )
+    ]
     store._database.write(lambda connection: connection.execute(insert(approvals), rows))
     failure = {"of_task": task.id, "of_run": run.id, "title": CANARY, "state": State.FAILED, "why": CANARY, "at": NOON}
     row = {"task_id": UPSTREAM, "tenant": THEIRS, **failure}

@@ -59,3 +59,20 @@ def test_an_end_that_is_no_length_of_time_is_refused_with_what_can_be_typed(cli:
     assert refused.code == WRONG_USAGE_CODE
     assert refused.err.endswith("Example: --approval 'by=2 hours'\n"), refused.err
     assert cli("schedule", "Payroll", *given[:4], "--approval", "by=2 hours").code == 0
+
+
+def test_a_task_that_asks_says_so_when_it_is_scheduled(cli: Run) -> None:
+    given = ("--repeat", "every day at 9:00", "--approval", "Pay?", "--approval", "by=2 hours")
+    for more in ((), ("--dry-run",)):
+        said = cli("schedule", "Payroll", *given, *more).out
+        assert "\n  asks before each run: Pay?, for 2 h, else it is skipped\n" in said
+
+
+def test_a_paused_task_that_waits_says_both_and_explain_says_paused(cli: Run) -> None:
+    asking = scheduled(cli, "Pay once", "--when", "in 1 hour", "--approval", "Pay?")["id"]
+    plain = scheduled(cli, "Call", "--when", "in 1 hour")["id"]
+    for task_id, state in ((asking, "waiting, paused until"), (plain, "paused until")):
+        assert cli("reschedule", task_id, "--pause-until", "in 3 hours").code == 0
+        assert re.search(rf"^state +{state} ", cli("show", task_id).out, re.MULTILINE)
+        assert f" {state} " in cli("list").out
+    assert cli("explain", plain).out.startswith("Call: paused\n")

@@ -117,3 +117,18 @@ def test_a_second_file_of_steps_is_refused_and_not_taken_in_place_of_the_first(c
     refused = cli("schedule", "Report", "--when", "in 1 hour", "--steps", steps, "--steps", steps)
     assert refused.code == WRONG_USAGE_CODE
     assert refused.err.startswith("duetime: --steps: it is given 2 times."), refused.err
+
+
+def test_a_no_to_a_chain_names_an_undo_that_works_and_how_long(cli: Run, tmp_path: Path) -> None:
+    path = tmp_path / "steps.json"
+    asks = {"approval": "Start?"}
+    path.write_text(json.dumps([{"name": "a", **asks}, {"name": "b", **asks}]), "utf-8")
+    chain = made(cli, str(path))
+    rejected = cli("reject", chain["id"])
+    [token] = re.findall(rf"undo within 30 s: duetime undo {chain['id']} (u_\w+)", rejected.out)
+    refused = cli("undo", chain["id"])
+    assert (refused.code, "an undo of a chain takes the token" in refused.err) == (WRONG_USAGE_CODE, True), refused.err
+    assert cli("undo", chain["id"], token).code == 0
+    assert re.search("^state +waiting$", cli("show", chain["id"]).out, re.MULTILINE)
+    cancelled = cli("cancel", chain["id"])
+    assert re.search(rf"undo within 10 min: duetime undo {chain['id']} u_b", cancelled.out), cancelled.out

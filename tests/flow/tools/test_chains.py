@@ -16,7 +16,7 @@ from duetime.scheduler.principal import Principal
 from duetime.scheduler.request import StepArguments
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store, open_store
-from duetime.scheduler.task import State, Tier
+from duetime.scheduler.task import ApprovalRequest, State, Tier
 from duetime.tools.arguments.steps import STEPS
 from duetime.tools.registration import make_tools
 from duetime.widgets.payload import as_dry_run, as_json, task_payload
@@ -426,3 +426,29 @@ def test_a_chain_whose_next_step_asks_says_the_question_and_explains_it(schedule
     assert scheduler.explain(made.chain.id)[1] == [f"a: {asks}"]
     scheduler.approve(made.chain.steps[0].task_id)
     assert scheduler.get(made.chain.id).waiting_for == ()
+
+
+def test_a_no_to_a_chain_is_one_answer_for_all_its_questions_and_its_undo_asks_all_of_them_again(
+    scheduler: Scheduler,
+) -> None:
+    asks: ApprovalRequest = {"question": "Go?"}
+    steps: list[StepArguments] = [
+        {"name": "a", "approval": asks},
+        {"name": "b", "approval": asks},
+        {"name": "c", "after": ["a"], "approval": asks},
+        {"name": "d", "after": ["b", "c"]},
+    ]
+    made = scheduler.schedule("Ask", steps=steps)
+    assert made.chain
+    for _ in range(2):
+        rejected = scheduler.reject(made.chain.id, reason="not today")
+        assert set(states(scheduler, made.chain.id).values()) == {State.CANCELLED}
+        assert rejected.undo
+        back = scheduler.act(made.chain.id, "undo", undo=rejected.undo)
+        assert set(states(scheduler, made.chain.id).values()) == {State.WAITING}
+        assert set(back.waiting_for) == {"approval of «Go?» by the user"}
+    approved = scheduler.approve(made.chain.id)
+    assert approved.chain
+    assert [step.state for step in approved.chain.steps][:2] == [State.SCHEDULED, State.SCHEDULED]
+    with pytest.raises(InvalidArgument, match="an undo of a chain takes the token"):
+        scheduler.act(made.chain.id, "undo")

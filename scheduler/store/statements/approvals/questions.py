@@ -61,6 +61,12 @@ _OF_RUNS = (
     .join_from(approvals, runs, runs.c.id == approvals.c.run_id)
     .where(approvals.c.run_id.in_(_IDS), OPEN, runs.c.tenant == bindparam("tenant"))
 )
+_REJECTED = (
+    select(approvals.c.run_id)
+    .join_from(approvals, runs, runs.c.id == approvals.c.run_id)
+    .where(approvals.c.run_id.in_(_IDS), approvals.c.attempt == 0, approvals.c.answer == ApprovalAnswer.REJECT)
+    .where(runs.c.tenant == bindparam("tenant"))
+)
 _CLOSE = (
     update(approvals)
     .where(approvals.c.run_id.in_(_IDS), OPEN)
@@ -112,6 +118,12 @@ def open_of(connection: Connection, tenant: str, run_ids: Sequence[str]) -> dict
     values = {"tenant": tenant, "run_ids": list(run_ids)}
     found = unreadable.values(connection, _OF_RUNS, Approval, APPROVAL, values)
     return {approval.run_id: approval for approval, _ in found}
+
+
+def rejected(connection: Connection, tenant: str, run_ids: Sequence[str]) -> set[str]:
+    """Return those of the tenant's runs that were rejected before they started."""
+    values = {"tenant": tenant, "run_ids": list(run_ids)}
+    return set(connection.execute(_REJECTED, values).scalars()) if run_ids else set()
 
 
 def close(
