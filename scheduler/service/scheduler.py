@@ -85,7 +85,9 @@ class Scheduler(SignalService):
         if request.dry_run:
             tried = TaskRecord(planned.task, planned.run)
             facts = RunFacts(awaited=KeptWait(planned.wait)) if planned.wait else None
-            said, others = planned.warnings, planned.other_actions
+            key = planned.key if request.idempotency_key is not None else None
+            made = self._store.tasks.made_by(by.tenant, key) if key else None
+            said, others = (*planned.warnings, *([repeats(made)] if made else ())), planned.other_actions
             return view_of(tried, now, warnings=said, facts=facts, other_actions=others)
         self._quotas.admit(self._store.tasks, by.tenant, [planned], now)
         fast = self._fast_path if planned.task.asks is None else None

@@ -76,3 +76,10 @@ def test_a_paused_task_that_waits_says_both_and_explain_says_paused(cli: Run) ->
         assert re.search(rf"^state +{state} ", cli("show", task_id).out, re.MULTILINE)
         assert f" {state} " in cli("list").out
     assert cli("explain", plain).out.startswith("Call: paused\n")
+
+
+def test_a_dry_run_under_a_key_that_stands_says_so_and_is_refused_as_the_call_would_be(cli: Run) -> None:
+    given = ("--key", "k1", "--when", "tomorrow 9am")
+    scheduled(cli, "Sync", *given)
+    assert "note: this repeats an earlier call" in cli("schedule", "Sync", *given, "--dry-run").out
+    assert "already created" in cli("schedule", "Other", *given, "--dry-run").err
