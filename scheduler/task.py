@@ -8,7 +8,9 @@ from datetime import date, datetime, timedelta
 from enum import StrEnum
 from typing import Any, Literal, TypedDict
 
-from duetime.scheduler.view_parts import Occurrence as Occurrence  # noqa: PLC0414 - its address until it had a module of its own
+from duetime.scheduler.principal import LOCAL as LOCAL  # noqa: PLC0414 - its address until it had a module of its own
+from duetime.scheduler.principal import Principal as Principal  # noqa: PLC0414 - likewise
+from duetime.scheduler.view_parts import Occurrence as Occurrence  # noqa: PLC0414 - likewise
 from typing_extensions import TypeAliasType
 
 Json = TypeAliasType("Json", "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None")
@@ -151,9 +153,8 @@ class Task:
 
     `deadline` is when each run must be finished, as said; `deadline_after` is that as a span from its `scheduled_for`.
     `estimate` is the caller's; `needs` are units by pool; `traceparent` is that of the call, `origin` its conversation.
-    A result has to meet `expect`; `on_failure` follows one that does not. `asks` is asked before each run: the
-    question, the seconds for which it is asked, and the default answer. By `key_template` each occurrence has the key
-    of its effects. A pause ends by itself at `paused_until`.
+    A result has to meet `expect`; `on_failure` follows one that does not. Before each run `asks` has the question, its
+    seconds and the default answer. By `key_template` each occurrence has a key; a pause ends at `paused_until`.
     """
 
     id: str
@@ -197,10 +198,9 @@ class Task:
 class Run:
     """One occurrence of a task, unique by (task, scheduled_for, generation); `number` counts them from 1.
 
-    The dispatcher looks at it at `wake_at`, None while held or done. Each start raises `attempt`, the fence: older
-    writes are refused. `failures` count for `max_attempts`; `crashes` had no answer, `missed` fell due while nothing
-    ran. A timer expires hard runs at `drop_at`. Before it `failed_before` failed in a row; `repeats` is what it
-    completes, `slot` its old time; `overtaken_at` ends its turn. By `occurrence` a template of its task has its key.
+    The dispatcher looks at it at `wake_at`, None while held or done. Each start raises `attempt`, the fence. `failures`
+    count for `max_attempts`; `crashes` had no answer, `missed` fell due while nothing ran. Hard ones end at `drop_at`.
+    `failed_before` failed before it; it completes `repeats`; `slot` is its old time, `occurrence` that of its key.
     """
 
     id: str

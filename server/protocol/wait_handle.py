@@ -6,16 +6,18 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from duetime.scheduler.errors import DuetimeError
 from duetime.scheduler.intake.validation import wait_seconds
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.rules.states import TERMINAL
-from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.task import Json
 from duetime.scheduler.views import TaskView
 from duetime.tools.get_task import GET_TASK, GetTask
+
+if TYPE_CHECKING:
+    from duetime.scheduler.service.scheduler import Scheduler
 
 _TEXT: Final = re.compile(r"([tc]_\w{1,40})\.(\w{1,50})\.(\d{1,13})\.(\d{1,6})\.(h?)(k?)", re.ASCII)
 _EPOCH: Final = datetime.fromtimestamp(0, UTC)

@@ -25,9 +25,10 @@ from duetime.scheduler.store.schema.rows import (
 from duetime.scheduler.store.schema.tables.chains import chains
 from duetime.scheduler.store.schema.tables.deliveries import deliveries
 from duetime.scheduler.store.schema.tables.tasks import attempts, runs, tasks
+from duetime.scheduler.store.schema.values import storable
 from duetime.scheduler.task import Delivery, Json, Run, State, Task
 from duetime.scheduler.views import TaskRecord
-from sqlalchemy import Connection, and_, bindparam, func, literal_column, select
+from sqlalchemy import Connection, and_, bindparam, func, literal_column, or_, select
 
 _RECENT_ROWS = 1_000
 _MIN_SIMILARITY_RATIO = 0.7
@@ -223,11 +224,13 @@ def named(connection: Connection, tenant: str, text: str) -> list[str]:
     whole = select(its.id).where(its.tenant == tenant).order_by(its.created_at.desc()).limit(_MAX_NAMED_ROWS)
     found: list[str] = []
     if is_id(text) and len(text) >= _MIN_PREFIX_CHARS:
-        begun = (mine.where(tasks.c.id.startswith(text, autoescape=True)), whole.where(its.id.startswith(text)))
-        found += connection.execute(begun[is_chain_id(text)]).scalars()
+        newest, ids = (whole, its.id) if is_chain_id(text) else (mine, tasks.c.id)
+        found += connection.execute(newest.where(ids.startswith(text, autoescape=True))).scalars()
     if not found:
         found += connection.execute(mine.where(tasks.c.title_folded == folded(text))).scalars()
-        found += connection.execute(whole.where(func.lower(its.title) == text.lower())).scalars()
+        said = storable(text)
+        titled = or_(its.title == said, func.lower(its.title) == said.lower())
+        found += connection.execute(whole.where(titled)).scalars()
     return found[:_MAX_NAMED_ROWS]
 
 
