@@ -191,19 +191,21 @@ def over_http(address: str, store: Store, tasks: list[str]) -> dict[str, str]:
     return pages
 
 
-def fired(address: str, task: str) -> str:
-    """Make a fire address and call it in every way, also after its end; return its token."""
+def fired(address: str, task: str) -> list[tuple[str, str]]:
+    """Make a fire address and call it in every way, also after its end; return the halves of it and of the next one."""
     with httpx2.Client(base_url=address.removesuffix("/mcp"), timeout=60) as http:
         path: str = http.post(f"/v1/tasks/{task}/address", json={}).json()["path"]
         bodies = (b'{"order": 7}', b'{"order": 7}', b"no json", b"[1]", b"x" * 70_000)
         answers = [http.post(path, content=body, headers={"Webhook-Id": "push-7"}) for body in bodies]
         answers += [http.get(path), http.post(f"{path}0"), http.post(f"{path}/more")]
-        http.post(f"/v1/tasks/{task}/address", json={"renew": True})
+        renewed: str = http.post(f"/v1/tasks/{task}/address", json={"renew": True}).json()["path"]
         answers.append(http.post(path))
     assert [each.status_code for each in answers] == [200, 200, 400, 422, 413, 405, 404, 404, 404]
-    token = path.rpartition("/")[2]
-    assert shown_in("".join(each.text + str(each.headers) for each in answers), [token.rpartition("_")[2]]) == []
-    return token
+    tokens = [each.rpartition("/")[2].removeprefix("df_") for each in (path, renewed)]
+    halves = [(public, secret) for public, _, secret in (token.partition("_") for token in tokens)]
+    shown = "".join(each.text + str(each.headers) for each in answers)
+    assert shown_in(shown, [secret for _, secret in halves]) == []
+    return halves
 
 
 def archived(url: str, folder: Path) -> list[Path]:
@@ -251,12 +253,15 @@ def test_no_output_shows_the_value_of_a_secret(
         eventually(lambda: settled(store, tasks), "the runs to end")
         eventually(lambda: len(receivers["channel"].received) >= len(tasks), "the deliveries")
         eventually(lambda: receivers["origin"].received, "the delivery to the origin")
-        token = fired(address, tasks[-1])
+        addresses = fired(address, tasks[-1])
         eventually(lambda: settled(store, tasks), "the run by the fire address to end")
         said.append(asyncio.run(over_mcp(address, tasks)))
         said.append(over_the_command_line(say, tasks))
         pages = over_http(address, store, tasks)
     store.close()
+    secrets = [secret for _, secret in addresses]
+    assert list(files_with_it(tmp_path, [addresses[-1][0]])), "the store finds it by its public half"
+    assert leaks((), tmp_path, secrets) == []
     assert {"/metrics", "/admin/audit", "/v1/audit"} <= pages.keys()
     assert sum("***" in page for path, page in pages.items() if path.startswith("/admin/runs/r_")) > 3
     traces = b"".join(each.body for each in receivers["traces"].received).decode("latin-1")
@@ -273,9 +278,7 @@ def test_no_output_shows_the_value_of_a_secret(
     assert "***" in log.read_text()
     shown = [("output", everything), ("log", log.read_text()), ("traces", traces), *pages.items()]
     assert leaks(shown, tmp_path) == []
-    public, secret = token.removeprefix("df_").split("_")
-    assert leaks(shown, tmp_path, [secret]) == []
-    assert list(files_with_it(tmp_path, [public])), "the store finds it by its public half"
+    assert leaks(shown, tmp_path, secrets) == []
     assert "its fire address was called (push-7)" in everything
     assert "unknown" in everything
 
