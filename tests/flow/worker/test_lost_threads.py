@@ -79,12 +79,13 @@ class House:
         self.queue.put([Entry(record.run.id, NOON_MS)])
         return record
 
-    def pass_limit_and_grace(self) -> None:
-        """Let the time limit pass, then what handlers have to stop."""
+    def pass_limit_and_grace(self, heard: Callable[[], object] = lambda: True) -> None:
+        """Let the time limit pass, then what handlers have to stop once those that can have `heard` of it."""
         running = self.worker._active_runs.all()
         eventually(lambda: all(held.ends_by for held in running), "the clocks of the attempts run")
         self.pass_time(TIME_LIMIT_S)
         eventually(lambda: all(held.timed_out for held in running), "they are asked to stop")
+        eventually(heard, "the event loop hands it on")
         self.pass_time(TIME_LIMIT_GRACE_S)
 
     def pass_time(self, seconds: float) -> None:
@@ -225,7 +226,7 @@ def test_a_blocked_handler_that_someone_cancels_is_cancelled_at_its_time_limit(b
 
 
 def test_an_async_handler_that_does_not_stop_keeps_no_thread(build: Build) -> None:
-    go, begun = threading.Event(), list[str]()
+    go, heard, begun = threading.Event(), threading.Event(), list[str]()
 
     async def deaf(ctx: Context) -> Done:
         begun.append(ctx.run_id)
@@ -233,14 +234,14 @@ def test_an_async_handler_that_does_not_stop_keeps_no_thread(build: Build) -> No
             try:
                 await asyncio.sleep(0.01)
             except asyncio.CancelledError:
-                continue
+                heard.set()
         return Done("went through")
 
     house = build(deaf)
     first = house.add()
     eventually(lambda: begun, "it runs")
     second = house.add()
-    house.pass_limit_and_grace()
+    house.pass_limit_and_grace(heard.is_set)
     house.reaches(first, State.RETRYING)
     house.reaches(second, State.SUCCEEDED)
     assert house.worker.lost_threads == 0
