@@ -85,6 +85,7 @@ def plan_chain(planner: Planner, request: Request, by: Principal, now: datetime)
     if steps is None or problems:
         raise problems.error()
     problems.of(refuse_ends_without_repeat, request)
+    problems.of(_refuse_unasked_question, request, steps)
     series = problems.of(_series, planner, request, steps, now) if request.repeat is not None else None
     asked = replace(request, when=series.first, timezone=series.zone) if series else request
     if request.repeat is not None and series is None:  # said already, and no problem of each step as well
@@ -165,6 +166,16 @@ def _refuse_arguments_of_steps(request: Request) -> None:
 def _refuse(name: str) -> None:
     example = "steps=[{'name': 'fetch', 'action': 'webhook', 'payload': {'url': 'https://example.com'}}]"
     raise InvalidArgument(name, "each step has its own", accepted=f"{name} in each of the steps", example=example)
+
+
+def _refuse_unasked_question(request: Request, steps: Sequence[StepRequest]) -> None:
+    """Refuse a question of the chain where each step that could ask it has a question of its own."""
+    names = {step.name for step in steps}
+    first = [step for step in steps if names.isdisjoint(step.after)]
+    if request.approval and all("approval" in step.arguments for step in first):
+        example = "approval={'question': 'Send it?'}, without approval in the steps"
+        problem = "it would never be asked: each first step of the chain has its own"
+        raise InvalidArgument("approval", problem, accepted="that of the chain, or of its first steps", example=example)
 
 
 def _refuse_wait(request: Request) -> None:

@@ -400,6 +400,16 @@ def test_a_chain_that_asks_several_questions_or_none_is_not_answered_as_a_whole(
         scheduler.approve(none)
 
 
+def test_a_question_of_a_chain_that_no_step_would_ask_is_refused(scheduler: Scheduler) -> None:
+    own: list[StepArguments] = [{"name": "a", "approval": {"question": "Go a?"}}, {"name": "b", "after": ["a"]}]
+    with pytest.raises(
+        (InvalidArgument, InvalidArguments), match=r"approval: it would never be asked: each first step"
+    ):
+        scheduler.schedule("Ask", steps=own, approval={"question": "Go?"})
+    made = scheduler.schedule("Ask", steps=[*own, {"name": "c"}], approval={"question": "Go?"})
+    assert set(made.waiting_for) == {"approval of «Go a?» by the user", "approval of «Go?» by the user"}
+
+
 def test_why_a_chain_is_not_further_is_explained_by_its_first_open_steps(scheduler: Scheduler) -> None:
     chain_id = scheduler.schedule("Report", steps=DIAMOND).record.task.id
     view, reasons = scheduler.explain(chain_id)
