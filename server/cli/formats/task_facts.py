@@ -62,7 +62,7 @@ def _following(task: TaskPayload) -> Iterator[str]:
     """Yield by when the task must be finished, what keeps it from starting, and how its change is undone."""
     if task.deadline:
         yield deadline_in_words(task)
-    if task.paused and task.id != DRY_RUN_ID:
+    if task.paused:
         yield _held(task)
     elif task.state is State.WAITING:
         yield f"it waits for {waiting_in_words(task)}"
@@ -72,6 +72,8 @@ def _following(task: TaskPayload) -> Iterator[str]:
 
 
 def _held(task: TaskPayload) -> str:
+    if task.id == DRY_RUN_ID:
+        return f"it would be held until {_moment(task.paused_until, task) if task.paused_until else 'it is resumed'}"
     resume = f"`duetime reschedule {task.id} --resume`"
     if task.paused_until is None:
         return f"it is held until {resume}"

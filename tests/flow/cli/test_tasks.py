@@ -339,6 +339,9 @@ def test_cancelling_says_so_and_twice_changes_nothing(cli: Run) -> None:
 
 def test_a_task_is_held_until_a_time_and_says_so_everywhere(cli: Run) -> None:
     task = scheduled(cli, "Stand-up", "--repeat", "every day at 9:00")
+    tried = cli("reschedule", task["id"], "--pause-until", "in 2 hours", "--dry-run").out
+    assert "it would be held until " in tried
+    assert "it would be held until it is resumed" in cli("reschedule", task["id"], "--pause", "--dry-run").out
     paused = cli("reschedule", task["id"], "--pause-until", "in 2 hours").out
     assert paused.startswith(f"Paused {task['id']}")
     assert re.search(rf"it is held until .* \d\d:\d\d .*, or until `duetime reschedule {task['id']} --resume`", paused)
