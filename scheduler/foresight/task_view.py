@@ -7,10 +7,10 @@ from dataclasses import replace
 from datetime import datetime
 
 from duetime.scheduler.chain.chain import ChainRecord, view_of_chain
-from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.errors import InvalidArgument, Refused
 from duetime.scheduler.foresight.explain import RunFacts, waits_of
 from duetime.scheduler.records import Added
-from duetime.scheduler.rules.changes import undo_token
+from duetime.scheduler.rules.changes import end_pause, undo_token
 from duetime.scheduler.rules.occurrences import recurrence_of, upcoming
 from duetime.scheduler.rules.recurrence.recurrence import Recurrence
 from duetime.scheduler.rules.series.overtake import is_stopping
@@ -18,6 +18,7 @@ from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.rules.time import zones
 from duetime.scheduler.rules.time.times import describe
 from duetime.scheduler.run_records import Failure
+from duetime.scheduler.task import Occurrence
 from duetime.scheduler.translatable import NoteKind, Translatable
 from duetime.scheduler.views import TaskRecord, TaskView
 
@@ -45,7 +46,7 @@ def view_of(
     return TaskView(
         record=record,
         now=now,
-        upcoming=upcoming(record.task, record.run, MAX_UPCOMING_TIMES) if live else (),
+        upcoming=_upcoming(record) if live else (),
         repeat_text=rule.text if rule else None,
         repeat_clauses=rule.clauses if rule else (),
         repeat_notes=rule.notes(now, MAX_UPCOMING_TIMES) if rule and live else (),
@@ -55,6 +56,18 @@ def view_of(
         undo=undo_token(record.run, now),
         other_actions=other_actions,
     )
+
+
+def _upcoming(record: TaskRecord) -> tuple[Occurrence, ...]:
+    """Return the next occurrences of a task: during a pause with an end, those after it."""
+    task, run = record.task, record.run
+    if task.paused and task.paused_until is not None:
+        try:
+            change = end_pause(record, task.paused_until)
+        except Refused:  # none is left
+            return ()
+        run = change.next_run or change.run
+    return upcoming(task, run, MAX_UPCOMING_TIMES)
 
 
 def chain_view(

@@ -247,6 +247,11 @@ def resume(record: TaskRecord, now: datetime) -> Change:
     return Change(live, skipped(run, now), next_run=replace(following, missed=0), kind=EventKind.RESUMED)
 
 
+def end_pause(record: TaskRecord, until: datetime) -> Change:
+    """Resume a task at the end of its pause: an occurrence of that instant runs, however late the end is noticed."""
+    return resume(record, until - timedelta(microseconds=1))
+
+
 def skip_next(record: TaskRecord, now: datetime) -> Change:
     """Skip the next occurrence of a recurring task; it does not count towards `max_runs`."""
     task, run = record.task, record.run

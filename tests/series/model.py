@@ -19,6 +19,7 @@ ATTEMPTS = 3
 MOST_AT_ONCE = 20
 OVERTAKING = ("cancel_other", "allow_all")
 PAUSE_BETWEEN_ATTEMPTS = timedelta(minutes=5)
+TICK = timedelta(microseconds=1)
 _serial = count()
 
 
@@ -241,7 +242,7 @@ class Model:
         if self.paused_until is None or self.paused_until > now:
             return
         try:
-            self.resume(now)
+            self.resume(self.paused_until - TICK)
         except Refuses:
             if self.beside:
                 self.run.wake = now
@@ -304,9 +305,11 @@ class Model:
         """Return the times at which it comes again, the current run's first, as far as its ends allow."""
         if self.rule is None or self.run.ended or self.run.ends_series:
             return []
-        times = [self.run.at]
-        here = self.run.passed
-        while len(times) < most:
+        times, here = [self.run.at], self.run.passed
+        if self.paused_until and self.run.waits and not self.run.under_way and self.run.wake < self.paused_until - TICK:
+            times = [at for at in [self._following(self.paused_until - TICK, self.run.number)] if at]
+            here = max(times, default=here)
+        while times and len(times) < most:
             here = self.rule.after(here)
             if self._is_over(here, self.run.number + len(times)):
                 break

@@ -96,6 +96,18 @@ def test_a_series_goes_on_with_its_next_occurrence_as_after_a_resume_by_hand(des
     assert desk.runs(task_id) == {9: State.SKIPPED, 12: State.SCHEDULED}
 
 
+def test_an_occurrence_at_the_very_end_of_a_pause_runs_however_late_the_end_is_noticed(desk: Desk) -> None:
+    before, at_its_end = desk.hourly(), desk.hourly()
+    for task_id, until in ((before, "11:00"), (at_its_end, "9:00")):
+        view = paused(desk, task_id, until)
+        assert view.upcoming[0].instant == view.record.task.paused_until
+        assert desk.scheduler.get(task_id).upcoming[0].instant == view.record.task.paused_until
+    assert ended(desk, 9, 1) == [at_its_end]
+    assert [claim.run.scheduled_for for claim in desk.start(9, 1)] == [at(9)]
+    assert ended(desk, 11, 1) == [before]
+    assert desk.runs(before) == {9: State.SKIPPED, 11: State.SCHEDULED}
+
+
 def test_a_series_that_catches_up_runs_what_its_policy_says(desk: Desk) -> None:
     task_id = desk.hourly(coalesce="latest")
     paused(desk, task_id, "11:30")

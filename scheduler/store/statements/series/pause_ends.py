@@ -64,12 +64,12 @@ def _resumed(connection: Connection, tenant: str, task_id: str, now: datetime) -
 
 
 def _decided(record: TaskRecord, now: datetime) -> Change:
-    """Resume a task as by hand; one that has ended, or that an older version resumed, only loses its end."""
+    """Resume a task; one that has ended, or that an older version resumed, only loses its end."""
     task, run = record.task, record.run
-    if not task.paused or run.state in TERMINAL:
+    if not task.paused or task.paused_until is None or run.state in TERMINAL:
         return Change(changes.unpaused(task), run, kind=EventKind.RESUMED)
     try:
-        return changes.resume(record, now)
+        return changes.end_pause(record, task.paused_until)
     except Refused:  # every occurrence has passed, and nobody is there to be told so
         if record.beside:  # these would be left without a current run: the last occurrence runs late, and then they
             return Change(changes.unpaused(task), replace(run, wake_at=now), kind=EventKind.RESUMED)
