@@ -53,7 +53,7 @@ class ReadyRun:
     created_at: datetime | None = None
     followed: bool = False
     late: bool = False
-    waiters: tuple[Waiter, ...] = ()
+    waiters: frozenset[Waiter] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

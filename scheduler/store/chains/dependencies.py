@@ -71,7 +71,7 @@ class Dependencies:
 
         return self._database.read(work)
 
-    def waiters(self, tenant: str, task_id: str) -> Sequence[Waiter]:
+    def waiters(self, tenant: str, task_id: str) -> frozenset[Waiter]:
         """Return the tasks that wait for one, directly or behind others, each pair that waits."""
         return self._database.read(lambda connection: waiters.of_task(connection, tenant, task_id, self._now()))
 

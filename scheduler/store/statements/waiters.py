@@ -96,23 +96,23 @@ _READY_OR_ENDED = (
 )
 
 
-def of_tasks(connection: Connection, task_ids: Sequence[str], now: datetime) -> dict[str, tuple[Waiter, ...]]:
+def of_tasks(connection: Connection, task_ids: Sequence[str], now: datetime) -> dict[str, frozenset[Waiter]]:
     """Return what waits for each of these tasks, directly or behind others; a deadline that has passed is left out."""
-    found: dict[str, list[Waiter]] = {}
+    found: dict[str, set[Waiter]] = {}
     given = {"task_ids": list(task_ids), "most": MAX_WAITERS_READ}
     for root, upstream_id, task_id, tier, action, deadline, estimate, relative in unreadable.rows(
         connection, _WAITERS, given
     ):
         presses = deadline if relative is None and deadline is not None and deadline > now else None
-        found.setdefault(root, []).append(Waiter(upstream_id, task_id, tier, action, presses, estimate))
-    return {root: tuple(each) for root, each in found.items()}
+        found.setdefault(root, set()).add(Waiter(upstream_id, task_id, tier, action, presses, estimate))
+    return {root: frozenset(each) for root, each in found.items()}
 
 
-def of_task(connection: Connection, tenant: str, task_id: str, now: datetime) -> tuple[Waiter, ...]:
+def of_task(connection: Connection, tenant: str, task_id: str, now: datetime) -> frozenset[Waiter]:
     """Return what waits for a task of the tenant; nothing where the tenant has no such task."""
     if connection.execute(_THEIRS, {"tenant": tenant, "of_task": task_id}).first() is None:
-        return ()
-    return of_tasks(connection, [task_id], now).get(task_id, ())
+        return frozenset()
+    return of_tasks(connection, [task_id], now).get(task_id, frozenset())
 
 
 def with_waiters(connection: Connection, ready: list[ReadyRun], now: datetime) -> list[ReadyRun]:
