@@ -35,7 +35,9 @@ PAGE = 50
 RUNS_OF_TASK_COUNT = 5
 FIRST_DAY = 20454  # 1 January 2026, in days since 1970
 START = datetime(2026, 1, 1, tzinfo=UTC)
-SPAN_S = 30
+SPAN_S = 30_000_000
+"""Seconds between the first run and the last, however many there are: 347 days."""
+
 EVENTS_OF_RUN_COUNT = 4
 
 TASK_COUNT = f"(:runs / {RUNS_OF_TASK_COUNT})"
@@ -194,13 +196,14 @@ def fill(store: Store, count: int) -> None:
 
 
 def _in_words_of(connection: Connection, statement: str, count: int) -> str:
+    gap_us = SPAN_S * 1_000_000 // count
     if connection.dialect.name == "postgresql":
-        instant = f"timestamptz '2026-01-01' + n * interval '{SPAN_S} s'"
+        instant = f"timestamptz '2026-01-01' + n * interval '{gap_us} microseconds'"
         numbers = f"FROM (SELECT generate_series(1, {count}) AS n) AS numbers"
         statement = statement.replace("FROM numbers", numbers).replace("AT(n)", f"({instant})")
         return _after(statement, f"({instant} + (", ") * interval '1 s')").replace("%", "%%")
     series = f"WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < {count}) SELECT"
-    instant = f"({FIRST_DAY * DAY_US} + n * {SPAN_S * 1_000_000}"
+    instant = f"({FIRST_DAY * DAY_US} + n * {gap_us}"
     statement = _after(statement.replace("AT(n)", f"{instant})"), f"{instant} + (", ") * 1000000)")
     return statement.replace("SELECT", series, 1)
 

@@ -1,6 +1,6 @@
 """Measure what retention costs those who write meanwhile, and what a step of a run costs in a database of a year.
 
-    python benchmarks/bench_retention.py [--runs 1000000] [--seconds 20] [--database sqlite] [--keep DIR] [--fill]
+    python benchmarks/bench_retention.py [--runs 1000000] [--seconds 20] [--whole] [--database sqlite] [--keep DIR]
 
 The database is that of bench_history.py: a year of runs, four events each. A writer schedules, makes ready, starts and
 settles one run after the other, as a server and a worker do, each step a transaction that waits for the disk.
@@ -19,7 +19,7 @@ import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -57,8 +57,8 @@ ROWS_WRITTEN = {"runs": 1, "attempts": 1, "events": 4, "usage": 0}
 Waits = dict[str, list[float]]
 
 
-def write_runs(store: Store, seconds: float) -> Waits:
-    """Take runs through all steps for so long; return the milliseconds of each step."""
+def write_runs(store: Store, goes_on: Callable[[], bool]) -> Waits:
+    """Take runs through all steps while this holds; return the milliseconds of each step."""
     waits: Waits = defaultdict(list)
 
     @contextmanager
@@ -67,8 +67,7 @@ def write_runs(store: Store, seconds: float) -> Waits:
         yield
         waits[step].append((time.perf_counter() - began) * 1000)
 
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
+    while goes_on():
         new = new_task(store.now() - timedelta(seconds=1))
         with timed("schedule"):
             store.tasks.add(new.task, new.run, actor="benchmark")
@@ -81,6 +80,11 @@ def write_runs(store: Store, seconds: float) -> Waits:
             store.claims.settle([done(claim) for claim in claims])
         time.sleep(WRITE_PAUSE_S)
     return waits
+
+
+def for_seconds(seconds: float) -> Callable[[], bool]:
+    end = time.monotonic() + seconds
+    return lambda: time.monotonic() < end
 
 
 def figures(waits: Waits) -> dict[str, tuple[float, float, float]]:
@@ -113,16 +117,17 @@ def retention(url: str, folder: Path) -> Iterator[subprocess.Popen[str]]:
             process.send_signal(signal.SIGINT)
 
 
-def measure(url: str, folder: Path, store: Store, seconds: float) -> None:
-    """Print the figures of the writer alone, and beside retention."""
-    print(json.dumps({"alone": figures(write_runs(store, seconds))}), flush=True)
-    before = counted(store)
+def measure(url: str, folder: Path, store: Store, seconds: float, *, whole: bool) -> None:
+    """Print the figures of the writer alone, and beside retention: for so long, or until that ends."""
+    print(json.dumps({"alone": figures(write_runs(store, for_seconds(seconds)))}), flush=True)
+    before, began = counted(store), time.monotonic()
     with retention(url, folder) as process:
-        waits = write_runs(store, seconds)
+        waits = write_runs(store, (lambda: process.poll() is None) if whole else for_seconds(seconds))
         ended = process.poll() is not None
+    passed = round(time.monotonic() - began)
     runs, after = len(waits["settle"]), counted(store)
     gone = {table: before[table] + runs * rows - after[table] for table, rows in ROWS_WRITTEN.items()}
-    print(json.dumps({"beside retention": figures(waits), "ended": ended, "deleted": gone}), flush=True)
+    print(json.dumps({"beside retention": figures(waits), "ended": ended, "s": passed, "deleted": gone}), flush=True)
 
 
 def main() -> None:
@@ -133,6 +138,7 @@ def main() -> None:
     parser.add_argument("--keep", type=Path, help="folder of a database that stays filled for the next call")
     parser.add_argument("--fill", action="store_true", help="fill the database, and measure nothing")
     parser.add_argument("--steps", action="store_true", help="measure the steps alone, and delete nothing")
+    parser.add_argument("--whole", action="store_true", help="let retention run to its end, and write until then")
     asked = parser.parse_args()
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -144,9 +150,10 @@ def main() -> None:
             return
         store = stack.enter_context(_opened(url))
         if asked.steps:
-            print(json.dumps({f"{asked.runs} runs": figures(write_runs(store, asked.seconds))}), flush=True)
+            waits = write_runs(store, for_seconds(asked.seconds))
+            print(json.dumps({f"{asked.runs} runs": figures(waits)}), flush=True)
         else:
-            measure(url, folder, store, asked.seconds)
+            measure(url, folder, store, asked.seconds, whole=asked.whole)
 
 
 @contextmanager

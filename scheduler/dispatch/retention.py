@@ -14,12 +14,11 @@ from duetime.scheduler.runtime.loop import Loop
 from duetime.scheduler.store import Store
 from duetime.scheduler.store.retention.selection import Selected
 
-BATCH_TIME_S = 0.015
-"""Seconds that one batch should take: a writer on SQLite waits for all of it."""
+BATCH_WORK_S = 0.008
+"""Seconds that one batch should take before its commit, which fewer rows would not make shorter.
 
-SMALL_BATCH_ROWS = 300
-SMALL_BATCH_TIME_S = 0.030
-"""Seconds that so few rows may take: most of it is the commit then, which fewer rows would not make shorter."""
+A writer on SQLite waits for all of it, and on a busy machine for several times as long.
+"""
 
 MIN_BATCH_ROWS, MAX_BATCH_ROWS = 1, 2_000
 FIRST_BATCH_ROWS = 50
@@ -48,16 +47,14 @@ class BatchSize:
     def learn(self, weight: int, seconds: float, *, full: bool = False) -> None:
         """Take less at once after a batch that was too slow, and a little more after a full one that was not.
 
-        A batch is `full` that no further row fitted into, even where it weighs less than it might.
+        `seconds` are those before its commit. A batch is `full` that no further row fitted into, even where it weighs
+        less than it might.
         """
-        limit = SMALL_BATCH_TIME_S if self.rows <= SMALL_BATCH_ROWS else BATCH_TIME_S
-        if seconds > limit:
-            least = SMALL_BATCH_ROWS if seconds <= SMALL_BATCH_TIME_S else MIN_BATCH_ROWS
-            self.rows = max(least, int(min(weight, self.rows) * BATCH_TIME_S / seconds))
+        if seconds > BATCH_WORK_S:
+            self.rows = max(MIN_BATCH_ROWS, int(min(weight, self.rows) * BATCH_WORK_S / seconds))
         elif full or weight >= self.rows:
-            most = MAX_BATCH_ROWS if seconds <= BATCH_TIME_S else SMALL_BATCH_ROWS
-            growth = min(MAX_BATCH_GROWTH_RATIO, limit / max(seconds, 1e-6))
-            self.rows = min(most, int(self.rows * growth) + 1)
+            growth = min(MAX_BATCH_GROWTH_RATIO, BATCH_WORK_S / max(seconds, 1e-6))
+            self.rows = min(MAX_BATCH_ROWS, int(self.rows * growth) + 1)
 
     def split(self, rows: Sequence[Selected]) -> tuple[Sequence[Selected], Sequence[Selected]]:
         """Return the first rows that make a batch, one at least, and the others."""
@@ -127,7 +124,7 @@ class Sweep:
                 self.deleted.update(done.counts)
                 self.longest = max(self.longest, done.seconds)
                 weight = done.counts.total() if done.more else sum(row.weight for row in batch)
-                self._size.learn(weight, done.seconds, full=bool(left))
+                self._size.learn(weight, done.work_seconds, full=bool(left))
                 left = [*batch, *left] if done.more else left
                 yield max(MIN_BATCH_PAUSE_S, BATCH_PAUSE_RATIO * done.seconds)
             began = time.monotonic()

@@ -34,11 +34,15 @@ MAX_ROWS_ARCHIVED_TOGETHER = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Deletion:
-    """The result of one transaction: rows by table, whether more is left of the same row, and its seconds."""
+    """The result of one transaction: rows by table, whether more is left of the same row, and its seconds.
+
+    `work_seconds` are those before its commit, which lasts as long for a few rows.
+    """
 
     counts: RowCounts
     more: bool
     seconds: float
+    work_seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,15 +124,17 @@ class Retention:
 
     def delete(self, rule: RetentionRule, before: datetime, rows: Sequence[Selected]) -> Deletion:
         """Delete these rows, as far as they are not needed even now, with all that goes with them."""
-        began = 0.0
+        began = worked = 0.0
 
         def work(connection: Connection) -> tuple[RowCounts, bool]:
-            nonlocal began
+            nonlocal began, worked
             began = time.monotonic()  # from here on others wait
-            return deletion.delete_batch(connection, rule, before, rows, self._now())
+            found = deletion.delete_batch(connection, rule, before, rows, self._now())
+            worked = time.monotonic()
+            return found
 
         counts, more = self._database.write(work)
-        return Deletion(counts, more, time.monotonic() - began)
+        return Deletion(counts, more, time.monotonic() - began, worked - began)
 
     def swept(self, kind: RetentionKind, deleted: int, problem: str | None = None) -> None:
         """Keep that the rows of a kind have been looked through."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from dataclasses import replace
 from datetime import timedelta
@@ -9,7 +10,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from duetime.scheduler.dispatch.retention import FIRST_BATCH_ROWS, BatchSize, Sweep
+from duetime.scheduler.dispatch.retention import BATCH_WORK_S, FIRST_BATCH_ROWS, BatchSize, Sweep
 from duetime.scheduler.events import EventFilter, EventKind
 from duetime.scheduler.history.retention import RetentionKind, RetentionPolicy, RetentionRule, scoped
 from duetime.scheduler.records import IdempotencyKey
@@ -43,6 +44,7 @@ from tests.builders import (
 
 DAYS_90 = timedelta(days=90)
 _WRITTEN = {"retention_sweeps", "audit_entries"}  # by a sweep itself
+MAX_WRITER_WAIT_S = 0.050
 OF_A_TASK = {
     *("tasks", "runs", "events", "attempts", "tracebacks", "run_logs", "usage"),
     *("dead_letters", "deliveries", "inbox"),
@@ -369,22 +371,31 @@ def test_a_poll_of_events_whose_last_one_was_deleted_returns_none_of_the_others_
 
 def test_a_batch_that_took_too_long_makes_the_next_one_smaller() -> None:
     size = BatchSize()
-    size.learn(FIRST_BATCH_ROWS, 0.150)
+    size.learn(FIRST_BATCH_ROWS, 10 * BATCH_WORK_S)
     assert size.rows == FIRST_BATCH_ROWS // 10
     size.learn(size.rows, 0.001)
     assert FIRST_BATCH_ROWS // 10 < size.rows < FIRST_BATCH_ROWS // 4
 
 
-def test_a_disk_that_is_slow_to_commit_does_not_make_batches_of_a_single_row() -> None:
-    size, commit, row = BatchSize(), 0.017, 0.00005
-    for _ in range(50):
-        size.learn(size.rows, commit + size.rows * row)
-    assert size.rows > 80
-    assert commit + size.rows * row < 0.035
-    size.learn(size.rows, 0.2)  # the disk had a hiccup
-    for _ in range(20):
-        size.learn(size.rows, commit + size.rows * row)
-    assert size.rows > 80
+@pytest.mark.parametrize("row_seconds", [0.00003, 0.0002, 0.001])
+def test_batches_take_a_small_part_of_what_a_writer_may_wait(row_seconds: float) -> None:
+    size = BatchSize()
+    for _ in range(100):
+        size.learn(size.rows, size.rows * row_seconds)
+    assert MAX_WRITER_WAIT_S / 10 < size.rows * row_seconds < MAX_WRITER_WAIT_S / 5
+
+
+def test_a_disk_that_is_slow_to_commit_does_not_make_batches_smaller(
+    store: Store, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cancelled(store, added(store))
+    clock.forward(days=91)
+    passed = iter(range(100))
+    monkeypatch.setattr(time, "monotonic", lambda: float(next(passed)))
+    [scope] = scoped([rule()], RetentionKind.TASKS)
+    [page] = store.retention.pages(scope, clock() - DAYS_90)
+    done = store.retention.delete(rule(), clock() - DAYS_90, page)
+    assert done.work_seconds < done.seconds
 
 
 def test_batches_grow_although_rows_do_not_fill_them_to_the_last() -> None:
@@ -393,7 +404,7 @@ def test_batches_grow_although_rows_do_not_fill_them_to_the_last() -> None:
     rows = [Selected((str(number),), weight=9) for number in range(100)]
     for _ in range(20):
         batch, left = size.split(rows)
-        size.learn(sum(row.weight for row in batch), 0.01, full=bool(left))
+        size.learn(sum(row.weight for row in batch), 0.001, full=bool(left))
     assert len(size.split(rows)[0]) > 10
 
 
