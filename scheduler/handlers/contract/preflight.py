@@ -13,22 +13,22 @@ from duetime.scheduler.handlers.context import Context
 from duetime.scheduler.handlers.declaration import Handler
 from duetime.scheduler.handlers.invocation import explain
 from duetime.scheduler.handlers.returned.returned_wait import MAX_REASON_CHARS
-from duetime.scheduler.ids import new_id, new_task_id
+from duetime.scheduler.ids import new_id
 from duetime.scheduler.outcomes import Wait
 from duetime.scheduler.records import IdempotencyKey, NewTask
+from duetime.scheduler.request import REMINDER_ACTION
+from duetime.scheduler.rules.failures.secondary_task import secondary_task
 from duetime.scheduler.rules.sanitize import clean_text
 from duetime.scheduler.rules.states import BLOCKED
 from duetime.scheduler.run_records import Claim
 from duetime.scheduler.runtime.secret_mask import masked
-from duetime.scheduler.task import Json, RetryPolicy, Run, State, Task
+from duetime.scheduler.task import Json, Run, State
 
 NOT_READY: Final = "not ready: "
 MIN_PAUSE: Final = timedelta(seconds=10)
 MAX_PAUSE: Final = timedelta(minutes=10)
 _SPREAD_RATIO: Final = 0.25
 _CRC_COUNT: Final = 2**32
-REMINDER: Final = "reminder"
-MAX_TITLE_CHARS: Final = 200
 
 
 def missing(handler: Handler, ctx: Context, payload: Mapping[str, Json], since: datetime) -> Wait | None:
@@ -60,30 +60,9 @@ def is_blocked(reason: str | None) -> bool:
 def alert_of(claim: Claim, reason: str, now: datetime) -> NewTask:
     """Return a reminder that tells the user of the blocked run; the key makes it one, however often it is stored."""
     task, text = claim.task, reason.removeprefix(BLOCKED)
-    title = clean_text(f"Blocked: {task.title}", MAX_TITLE_CHARS, lines=False)
     message = f"{task.title} waits, and goes on by itself when this is mended: {text}"
-    alert = Task(
-        id=new_task_id(),
-        tenant=task.tenant,
-        owner=task.owner,
-        title=title,
-        action=REMINDER,
-        payload={"message": message},
-        timezone=task.timezone,
-        when="now",
-        repeat=None,
-        anchor=now,
-        until=None,
-        max_runs=None,
-        paused=False,
-        retry=RetryPolicy(),
-        deliver_to=task.deliver_to,
-        labels=(),
-        revision=1,
-        created_at=now,
-        updated_at=now,
-        priority=task.priority,
-        origin=task.origin,
+    alert = secondary_task(
+        task, now, title=f"Blocked: {task.title}", action=REMINDER_ACTION, payload={"message": message}
     )
     run = Run(new_id("r"), alert.id, task.tenant, now, State.SCHEDULED, wake_at=now)
     return NewTask(alert, run, task.owner, IdempotencyKey(f"blocked:{claim.run.id}", {"blocked": claim.run.id}))

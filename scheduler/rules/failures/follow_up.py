@@ -8,9 +8,10 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from duetime.scheduler.events import EventKind
-from duetime.scheduler.ids import new_id, new_task_id
+from duetime.scheduler.ids import new_id
 from duetime.scheduler.records import NewTask
 from duetime.scheduler.request import REMINDER_ACTION
+from duetime.scheduler.rules.failures.secondary_task import secondary_task
 from duetime.scheduler.rules.sanitize import clean_text
 from duetime.scheduler.run_records import Claim, Failure, MadeTask, Settlement
 from duetime.scheduler.task import Notify, RetryPolicy, Run, State, Task, Tier
@@ -24,7 +25,6 @@ MEMBERS: Final = (NOTIFY, RUN, TIER)
 LABEL: Final = "on_failure"
 """The label of a task that a failure made."""
 
-MAX_TITLE_CHARS: Final = 200
 MAX_WHY_CHARS: Final = 1_000
 ACTOR: Final = "duetime"
 
@@ -79,30 +79,13 @@ def _task(failed: Task, settlement: Settlement, asked: Mapping[str, Any], failur
     if is_reminder and not payload.get("message"):
         payload["message"] = failure.sentence
     title = asked.get("title") or f"On failure: {failed.title}"
-    return Task(
-        id=new_task_id(),
-        tenant=failed.tenant,
-        owner=failed.owner,
-        title=clean_text(title, MAX_TITLE_CHARS, lines=False),
-        action=asked["action"],
-        payload=payload,
-        timezone=failed.timezone,
-        when="now",
-        repeat=None,
-        anchor=now,
-        until=None,
-        max_runs=None,
-        paused=False,
+    return replace(
+        secondary_task(failed, now, title=title, action=asked["action"], payload=payload),
         retry=_retry(asked.get("retry")),
-        deliver_to=failed.deliver_to,
         labels=tuple(dict.fromkeys((*failed.labels, LABEL))),
-        revision=1,
-        created_at=now,
-        updated_at=now,
         priority=settlement.raises or failed.priority,
         needs=dict(asked.get("needs", {})),
         notify=Notify.ALWAYS if is_reminder else failed.notify,
-        origin=failed.origin,
     )
 
 
