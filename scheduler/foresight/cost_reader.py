@@ -1,4 +1,4 @@
-"""The part of the service that reads costs."""
+"""The part of the service that reads what runs cost, and reports of their work."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Final
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.foresight.reader import Reader
 from duetime.scheduler.history.costs import CostGroup, CostLine, Costs
+from duetime.scheduler.history.work_report import WorkReport
 from duetime.scheduler.intake.bounds import Bound, Bounds
 from duetime.scheduler.intake.validation import tenant_read
 from duetime.scheduler.principal import LOCAL, Principal
@@ -16,10 +17,11 @@ from duetime.scheduler.rules.limits.price import amount_of
 
 MAX_COST_LINES: Final = 1_000
 USUAL_COST_WINDOW: Final = "30 days ago"
+USUAL_REPORT_WINDOW: Final = "7 days ago"
 
 
 class CostReader(Reader):
-    """Read what runs cost."""
+    """Read what runs cost, and reports of their work."""
 
     @property
     def currency(self) -> str:
@@ -40,7 +42,7 @@ class CostReader(Reader):
         `since`, `until` and `tenant` are read as in `runs`.
         """
         wanted = tenant_read(by, tenant)
-        start, end = self._cost_window(since, until)
+        start, end = self._past_window(since or USUAL_COST_WINDOW, until)
         zone = self._zone or "UTC"
         sums = self._store.run_history.costs(wanted, start, end, (group,), zone)
         ranked = sorted(sums.items(), key=lambda each: each[0] if group is CostGroup.DAY else (-each[1], each[0]))
@@ -50,9 +52,17 @@ class CostReader(Reader):
             group, start, end, self.currency, zone, amount_of(sum(sums.values())), tuple(_lines(found, titles))
         )
 
-    def _cost_window(self, since: Bound | None, until: Bound | None) -> tuple[datetime, datetime]:
+    def report(self, *, since: Bound | None = None, tenant: str | None = None, by: Principal = LOCAL) -> WorkReport:
+        """Return the work from a time on, by default of the last 7 days, and that of the same time before it.
+
+        `since` and `tenant` are read as in `runs`. The use of pools is in the report of all tenants (`*`) alone.
+        """
+        wanted = tenant_read(by, tenant)
+        return self._store.run_history.report(wanted, *self._past_window(since or USUAL_REPORT_WINDOW, None))
+
+    def _past_window(self, since: Bound, until: Bound | None) -> tuple[datetime, datetime]:
         now = self._store.now()
-        bounds = Bounds.of(None, now, self._zone, since=since or USUAL_COST_WINDOW, until=until or now).instants
+        bounds = Bounds.of(None, now, self._zone, since=since, until=until or now).instants
         start, end = bounds["since"], bounds["until"]
         if start >= end:
             raise InvalidArgument("since", "it is not before the end", accepted="a time before `until`", example="30d")

@@ -1,12 +1,12 @@
-"""Reads recorded decisions for a caller: those on the runs of a tenant, without the runs of others."""
+"""The part of the service that reads recorded decisions: those on the runs of a tenant, without the runs of others."""
 
 from __future__ import annotations
 
 from duetime.scheduler.errors import DuetimeError
+from duetime.scheduler.foresight.cost_reader import CostReader
 from duetime.scheduler.intake.validation import page_size, tenant_read
 from duetime.scheduler.principal import LOCAL, Principal
 from duetime.scheduler.rules.policies.recorded import Decision, DecisionPage
-from duetime.scheduler.store import Store
 
 
 class DecisionNotFound(DuetimeError):
@@ -21,13 +21,10 @@ class DecisionNotFound(DuetimeError):
         )
 
 
-class DecisionReader:
-    """Only operators see runs of other tenants, also among those that were not chosen."""
+class DecisionReader(CostReader):
+    """Read recorded decisions. Only operators see runs of other tenants, also among those that were not chosen."""
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
-
-    def page(
+    def decisions(
         self,
         *,
         task_id: str | None = None,
@@ -41,7 +38,7 @@ class DecisionReader:
         found = self._store.decisions.page(wanted, limit=page_size(limit), task_id=task_id, cursor=cursor)
         return DecisionPage(tuple(_shown(each, by) for each in found.decisions), found.cursor)
 
-    def get(self, decision_id: str, *, tenant: str | None = None, by: Principal = LOCAL) -> Decision:
+    def decision(self, decision_id: str, *, tenant: str | None = None, by: Principal = LOCAL) -> Decision:
         """Return one decision; raises DecisionNotFound."""
         found = self._store.decisions.get(tenant_read(by, tenant), decision_id)
         if found is None:

@@ -10,7 +10,7 @@ from typing import Final
 
 from duetime.scheduler.audit.entry import AuditEntry, AuditKind
 from duetime.scheduler.errors import InvalidArgument, Refused
-from duetime.scheduler.foresight.cost_reader import CostReader
+from duetime.scheduler.foresight.decision_reader import DecisionReader
 from duetime.scheduler.foresight.explainer import Explainer
 from duetime.scheduler.history.dead_letters import (
     ClosedLetter,
@@ -46,7 +46,7 @@ PayloadCheck = Callable[[str, Mapping[str, Json], str], Mapping[str, Json]]
 """Checks the payload of an action for a tenant, and returns it with defaults; raises InvalidArgument(s)."""
 
 
-class DeadLetterService(CostReader):
+class DeadLetterService(DecisionReader):
     """Read tasks, and replay or discard the runs that are out of attempts."""
 
     def __init__(

@@ -41,9 +41,11 @@ if TYPE_CHECKING:
         RunSummary,
         TimeBuckets,
     )
+    from duetime.scheduler.history.work_report import ActionWork, WorkDone, WorkReport
     from duetime.scheduler.outcomes import Done, Failed, Outcome, Retry, Spawn, Wait, Yielded
     from duetime.scheduler.principal import Principal
     from duetime.scheduler.request import Request
+    from duetime.scheduler.rules.policies.recorded import Decision, DecisionPage
     from duetime.scheduler.runtime.attempt_context import AttemptFilter
     from duetime.scheduler.task import Attempt, InboxMessage, RetryPolicy, State, Tier
     from duetime.scheduler.view_parts import LogLine, RunLog
@@ -53,6 +55,7 @@ if TYPE_CHECKING:
     from duetime.server.settings.model import Settings
 
 __all__ = [
+    "ActionWork",
     "AsyncScheduler",
     "Attempt",
     "AttemptFilter",
@@ -67,6 +70,8 @@ __all__ = [
     "Costs",
     "DeadLetter",
     "DeadLetterFilter",
+    "Decision",
+    "DecisionPage",
     "Done",
     "DuetimeError",
     "Event",
@@ -115,6 +120,8 @@ __all__ = [
     "UnreadableTask",
     "Wait",
     "WatchCheck",
+    "WorkDone",
+    "WorkReport",
     "Yielded",
     "errors",
     "handler",
@@ -151,9 +158,11 @@ _HOMES = {
         "RunSummary",
         "TimeBuckets",
     },
+    "duetime.scheduler.history.work_report": {"ActionWork", "WorkDone", "WorkReport"},
     "duetime.scheduler.outcomes": {"Done", "Failed", "Outcome", "Retry", "Spawn", "Wait", "Yielded"},
     "duetime.scheduler.principal": {"Principal"},
     "duetime.scheduler.request": {"Request"},
+    "duetime.scheduler.rules.policies.recorded": {"Decision", "DecisionPage"},
     "duetime.scheduler.runtime.attempt_context": {"AttemptFilter"},
     "duetime.scheduler.task": {
         "Attempt",

@@ -124,6 +124,7 @@ _OF_CALLS = (
     Argument("to", _TIME, example="to='tomorrow'"),
     Argument("expect", Whole(0, MAX_TASKS_CHANGED), example="expect=12"),
     Argument("run_id", Text(accepted="the id of a run"), example="run_id='r_7k3m9qx2w4hb00000000'"),
+    Argument("decision_id", Text(accepted="the id of a decision"), example="decision_id=page.decisions[0].id"),
     Argument("run_ids", Items("a list of ids", Texts(MAX_IDS)), example="run_ids=[letter.run_id]"),
     Argument("max_letters", Whole(1, MAX_LETTERS_CLOSED), example="max_letters=100"),
     Argument("cursor", Text(), example="cursor=page.cursor"),

@@ -8,6 +8,7 @@ from duetime.server.rest.administration.alerts import OF_ALERTS
 from duetime.server.rest.administration.audit import OF_AUDIT
 from duetime.server.rest.administration.decisions import OF_DECISIONS
 from duetime.server.rest.administration.policy import OF_POLICY
+from duetime.server.rest.administration.report import OF_REPORTS
 from duetime.server.rest.administration.retention import OF_RETENTION
 from duetime.server.rest.administration.secrets import OF_SECRETS
 from duetime.server.rest.administration.shadow import OF_SHADOW
@@ -38,6 +39,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     *OF_DEAD_LETTERS,
     *OF_RUNS,
     *OF_COSTS,
+    *OF_REPORTS,
     *OF_RUN_LOGS,
     *OF_INSTALLATION,
     *OF_WORKERS,

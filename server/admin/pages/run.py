@@ -7,7 +7,6 @@ from typing import Any
 
 from duetime.scheduler import remedies
 from duetime.scheduler.errors import Refused
-from duetime.scheduler.foresight.decision_reader import DecisionReader
 from duetime.scheduler.foresight.decision_text import lines
 from duetime.scheduler.history.dead_letters import LetterState
 from duetime.scheduler.history.run_detail import RunDetail
@@ -79,7 +78,7 @@ def _log(visit: Visit, found: RunDetail) -> RunLog:
 def _decisions(visit: Visit, found: RunDetail) -> list[tuple[Decision, list[str]]]:
     """Return the newest recorded decisions of the queue on the run, in words."""
     by, task_id = visit.acting_in(found.run.tenant), found.record.task.id
-    page = DecisionReader(visit.store).page(task_id=task_id, limit=DECISIONS_READ_ROWS, by=by)
+    page = visit.scheduler.decisions(task_id=task_id, limit=DECISIONS_READ_ROWS, by=by)
     own = [each for each in page.decisions if each.run_id == found.run.id]
     return [(each, [*lines(each)]) for each in own[:DECISIONS_SHOWN_ROWS]]
 

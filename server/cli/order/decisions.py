@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-from duetime.scheduler.foresight.decision_reader import DecisionReader
 from duetime.scheduler.foresight.decision_text import lines, outcome, reason
 from duetime.scheduler.rules.policies.recorded import Decision
 from duetime.scheduler.rules.time import times
@@ -32,8 +31,7 @@ def list_(
     """List recorded decisions of the queue, newest first: which run, what became of it, why its tier."""
     with session(context).app() as app:
         task_id = app.scheduler.find(task) if task else None
-        reader = DecisionReader(app.store)
-        page = reader.page(task_id=task_id, limit=limit, cursor=cursor, tenant=tenant, by=cli_caller())
+        page = app.scheduler.decisions(task_id=task_id, limit=limit, cursor=cursor, tenant=tenant, by=cli_caller())
         zone = app.scheduler.zone or "UTC"
         recorded = app.settings.decisions_per_minute
     if as_json:
@@ -59,7 +57,7 @@ def show(
 ) -> None:
     """Show one decision in words: why this tier and this run, what else waited, and what the pools had."""
     with session(context).app() as app:
-        found = DecisionReader(app.store).get(decision_id, tenant=tenant, by=cli_caller())
+        found = app.scheduler.decision(decision_id, tenant=tenant, by=cli_caller())
         zone = app.scheduler.zone or "UTC"
     if as_json:
         output.as_json(json_of(decision_payload(found)))

@@ -74,6 +74,16 @@ def cost(server: RemoteServer, params: Params) -> None:
         show_rows(COSTS, found if params["as_json"] else {"costs": rows}, params, nothing=NO_COSTS)
 
 
+def report(server: RemoteServer, params: Params) -> None:
+    """Report what was missed, how late, and what it cost: of the tenant of the key unless another one is named."""
+    found = server.get("/report", since=params["since"], tenant=params["tenant"])
+    if params["as_json"]:
+        output.as_json(found)
+        return
+    for line in found["text"]:
+        output.say(line)
+
+
 def _word(value: Any) -> str:
     return str(getattr(value, "value", value))
 

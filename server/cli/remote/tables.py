@@ -37,7 +37,7 @@ class RemoteTable:
 
 
 RUNS: Final = RemoteTable(
-    "runs", RUN_COLUMNS, ("id", "at", "state", "title", "action", "attempts", "worker", "error", "why")
+    "runs", RUN_COLUMNS, ("id", "at", "state", "title", "action", "cost", "attempts", "worker", "error", "why")
 )
 
 

@@ -27,6 +27,7 @@ VERBS: Final[Mapping[str, Callable[[RemoteServer, Mapping[str, Any]], None]]] = 
     "history": tasks.history,
     "runs": installation.runs,
     "cost": installation.cost,
+    "report": installation.report,
     "logs": runs.logs,
     "stats": installation.stats,
     "workers list": workers.workers_list,
@@ -76,7 +77,8 @@ def call(url: str, key: str | None, verb: str, params: Mapping[str, Any], zone: 
     if function is None:
         raise InvalidArgument(
             "--server",
-            f"`{verb}` works on the machine of the installation alone",
+            f"`{verb}` works with files and processes of the machine that it is run on: run it on the machine of the "
+            "installation, without --server and DUETIME_SERVER",
             accepted=f"with --server: {', '.join(VERBS)}",
             example="duetime --server https://duetime.example.com list",
         )

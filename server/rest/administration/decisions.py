@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from duetime.scheduler.foresight.decision_reader import DecisionReader
 from duetime.scheduler.foresight.decision_text import lines, outcome, reason
 from duetime.scheduler.principal import Scope
 from duetime.scheduler.rules.policies.decision import Contender, PoolSeen
@@ -75,7 +74,7 @@ class DecisionsPayload(RestPayload):
 
 def decisions(call: RestCall) -> RestAnswer:
     """Return a page of decisions."""
-    page = DecisionReader(call.parts.store).page(
+    page = call.scheduler.decisions(
         task_id=call.values.get("task_id"),
         limit=call.values.get("limit", 50),
         cursor=call.values.get("cursor"),
@@ -87,9 +86,7 @@ def decisions(call: RestCall) -> RestAnswer:
 
 def decision(call: RestCall) -> RestAnswer:
     """Return one decision."""
-    return RestAnswer(
-        decision_payload(DecisionReader(call.parts.store).get(call.values["decision_id"], **read_by(call)))
-    )
+    return RestAnswer(decision_payload(call.scheduler.decision(call.values["decision_id"], **read_by(call))))
 
 
 def decision_payload(found: Decision) -> DecisionPayload:

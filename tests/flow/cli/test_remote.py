@@ -34,7 +34,7 @@ SECRETS_KEY = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="
 
 ON_THIS_MACHINE_ALONE = {
     *("serve", "worker", "migrate", "doctor", "config", "install", "uninstall", "service"),
-    *("import", "backup", "report"),
+    *("import", "backup"),
 }
 """Verbs of files and processes of a machine."""
 
@@ -148,7 +148,8 @@ def test_the_same_key_schedules_once_and_a_wrong_revision_changes_nothing(said: 
         (("show", "no such title"), 3, "no task is called so"),
         (("schedule", "Late", "--when", "yesterday"), 2, "past"),
         (("schedule", "Odd", "--when", "someday", "--priority", "huge"), 2, "priority"),
-        (("doctor",), 2, "works on the machine of the installation alone"),
+        (("doctor",), 2, "run it on the machine of the installation, without --server and DUETIME_SERVER"),
+        (("backup", "copy.db"), 2, "`backup` works with files and processes of the machine that it is run on"),
         (("pools", "list"), 4, "operator"),
     ],
     ids=lambda value: value if isinstance(value, str) else None,
@@ -183,6 +184,26 @@ def test_a_key_of_an_agent_shows_what_happened_to_its_task_and_is_told_what_it_l
     assert "created" in shown
     assert "he called" in shown
     assert "Required scope: admin:read, which this key lacks. `duetime keys create" in said("runs", code=4)
+
+
+def test_runs_have_their_cost(said: Said, server: tuple[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DUETIME_KEY", issued(server[1], LETTERS, "ann", "admin"))
+    head, first, *_ = said("runs", "--since", "yesterday").splitlines()
+    assert "COST" in head.split()
+    assert "0.0027" in first
+
+
+def test_a_report_is_that_of_the_own_tenant(
+    said: Said, server: tuple[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "0 runs ended" in said("report", "--since", "2d")
+    monkeypatch.setenv("DUETIME_KEY", issued(server[1], LETTERS, "ann", "admin:read"))
+    lines = said("report").splitlines()
+    assert "2 runs ended (none the time before): 0 succeeded, 2 failed, 0 expired" in lines
+    assert "cost: 0.0054 USD (none the time before)" in lines
+    found = json.loads(said("report", "--json"))
+    assert (found["schema"], found["total"]["failed"], found["before"]["total"]["ended"]) == ("duetime.report/1", 2, 0)
+    assert "only an operator" in said("report", "--tenant", "*", code=4).lower()
 
 
 def test_costs_are_those_of_the_own_tenant(

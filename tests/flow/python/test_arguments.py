@@ -30,6 +30,7 @@ METHODS = [
 USED: dict[str, dict[str, Any]] = {
     "wait": {"task_id": "t_000000000000", "timeout": 0},
     "dead_letter": {"run_id": "r_7k3m9qx2w4hb00000000"},
+    "decision": {"decision_id": "d_7k3m9qx2w4hb00000000"},
     "run_log": {"run_id": "r_7k3m9qx2w4hb00000000"},
     "schedule": {"title": "Call John", "when": "in 2 hours"},
     "submit": {"request": Request("Call John", when="in 2 hours")},

@@ -17,6 +17,7 @@ RUN_PATHS = {
     "count_runs": "/runs/counts",
     "count_runs_by_time": "/runs/buckets",
     "list_costs": "/costs",
+    "get_report": "/report",
     "count_events": "/events/counts",
     "count_events_by_time": "/events/buckets",
 }

@@ -125,6 +125,15 @@ async def test_costs_of_a_tenant_are_added_up_by_group(site: Site) -> None:
         assert (await sent(site, "GET", wrong)).status_code in {400, 422}
 
 
+async def test_a_report_adds_up_what_went_wrong_and_what_it_cost(site: Site) -> None:
+    await failed(site, costs={"tokens": 2699})
+    found = await read(site, "/report?since=2 days ago")
+    assert (found["total"]["ended"], found["total"]["failed"], found["cost"]) == (1, 1, "0.002699")
+    assert found["before"]["total"]["ended"] == 0
+    assert "dead letters: 1 (none the time before)" in found["text"]
+    assert (await sent(site, "GET", "/report?since=tomorrow")).status_code == 422
+
+
 async def test_a_run_is_shown_with_all_that_is_kept_of_it(site: Site) -> None:
     task_id = await failed(site, payload={"message": "https://ann:hunter2@example.com"})
     [listed] = (await read(site, "/runs"))["runs"]
