@@ -14,8 +14,7 @@ from urllib.parse import urlencode
 from duetime.scheduler.errors import DuetimeError, IllegalMove
 from duetime.scheduler.principal import Principal
 from duetime.server.auth.access import requires
-from duetime.server.rest import changes, openapi
-from duetime.server.rest.change_feed import ChangeFeed
+from duetime.server.rest import openapi
 from duetime.server.rest.operation import Installation, Operation, RestAnswer, RestCall
 from duetime.server.rest.operations import OPERATIONS
 from duetime.server.rest.problem import Malformed, defect, not_served, problem
@@ -28,6 +27,8 @@ from duetime.server.rest.request_arguments import (
     read_query,
 )
 from duetime.server.rest.signals import fire
+from duetime.server.rest.streams import changes, log_stream
+from duetime.server.rest.streams.change_feed import ChangeFeed
 from duetime.tools.arguments.arguments import Arguments
 from duetime.tools.threads import cross
 from starlette.applications import Starlette
@@ -63,6 +64,7 @@ def api(parts: Callable[[], Installation], feed: ChangeFeed) -> Starlette:
         *(_route(each.path, each.method, _endpoint(each, parts), each.name) for each in OPERATIONS),
         _route(fire.PATH, "POST", fire.fire_endpoint(parts), fire.NAME),
         _route(changes.PATH, "GET", changes.changes_endpoint(parts, feed, SURFACE), changes.NAME),
+        _route(log_stream.PATH, "GET", log_stream.log_endpoint(parts, feed, SURFACE), log_stream.NAME),
     ]
     found = Starlette(routes=served, exception_handlers={HTTPException: _not_served})
     found.router.redirect_slashes = False
@@ -84,6 +86,7 @@ def document() -> Mapping[str, Any]:
         for operation in OPERATIONS:
             openapi.add(documented, operation)
         changes.document_changes(documented)
+        log_stream.document_run_log(documented)
         fire.document_fire(documented)
 
     return openapi.written(PREFIX, add_all)

@@ -142,6 +142,7 @@ def requests_about(task_id: str, key_id: str = "8k4n0ry3x5jc", run_id: str = UNK
             Asked("GET", f"/runs/{run_id}/log?after=0.0&limit=5&{other}"),
         ],
         "stream_changes": [Asked("GET", "/changes?seconds=0")],
+        "stream_run_log": [Asked("GET", f"/runs/{each}/log/stream?seconds=0") for each in (run_id, task_id)],
         "list_actions": [Asked("GET", "/actions")],
         "list_pools": [Asked("GET", "/pools")],
         "set_pool": [Asked("PUT", "/pools/tenant:acme", {"body": {"spec": {"capacity": 2}}})],

@@ -30,6 +30,10 @@ expected-statuses = ["2xx", 401, 403, 404, 409, 412, 422]
 include-path = "/changes"
 parameters = {{ seconds = 0 }}
 
+[[operations]]
+include-operation-id = "stream_run_log"
+parameters = {{ seconds = 0 }}
+
 # An answer that waits for the end of a run comes later than the client has patience.
 [[operations]]
 include-operation-id = "get_task"

@@ -1,0 +1,1 @@
+"""Streams of server-sent events: changes of tasks, and the log of a run."""
