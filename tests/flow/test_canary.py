@@ -228,7 +228,9 @@ def over_the_command_line(say: Say, tasks: list[str]) -> str:
         ("doctor",), ("doctor", "--deep", "--json"), ("config",), ("config", "--json"), ("secrets", "list"),
         ("secrets", "list", "--json"), ("secrets", "rotate"), ("keys", "list"), ("pools", "list"),
     ]  # fmt: skip
-    return "\n".join([*shown, *(say(*verb) for verb in verbs), *(say("explain", task) for task in tasks)])
+    logs = [say("logs", task, *how) for task in tasks for how in ((), ("--json",))]
+    assert any("by ***" in log for log in logs), "a handler logged the value"
+    return "\n".join([*shown, *(say(*verb) for verb in verbs), *(say("explain", task) for task in tasks), *logs])
 
 
 def settled(store: Store, tasks: list[str]) -> bool:

@@ -33,7 +33,7 @@ SECONDS: Final = Argument(
 )
 
 Opened = Callable[[Request, Principal, Holds], Awaitable[Response]]
-Texts = Callable[[ChangeStream], AsyncIterator[str]]
+StreamTexts = Callable[[ChangeStream], AsyncIterator[str]]
 
 
 def stream_endpoint(name: str, surface: str, opened: Opened) -> Callable[[Request], Awaitable[Response]]:
@@ -82,7 +82,7 @@ class StreamTime:
 class EventStream(Response):
     """Opens a stream when it is sent: a client that left before has opened none."""
 
-    def __init__(self, feed: ChangeFeed, tenant: str, holds: Holds, texts: Texts) -> None:
+    def __init__(self, feed: ChangeFeed, tenant: str, holds: Holds, texts: StreamTexts) -> None:
         super().__init__(media_type=STREAM_TYPE)
         self._feed = feed
         self._tenant = tenant

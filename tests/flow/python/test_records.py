@@ -1,4 +1,4 @@
-"""What a program reads of the past beside runs and events: recorded decisions, and reports."""
+"""Records of the past that a program reads beside runs and events: decisions of the queue, and reports."""
 
 from __future__ import annotations
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +90,10 @@ def test_dashboard_rules_and_runbook_name_metrics_that_exist(series: set[str]) -
     assert named - series - families == set()
 
 
+def test_a_panel_shows_what_runs_cost_in_money() -> None:
+    assert [title for title, expr in expressions() if "duetime_cost_total" in expr] == ["Cost an hour by action"]
+
+
 def test_promtool_accepts_each_expression_of_the_dashboard(promtool: str, tmp_path: Path) -> None:
     found = [
         {"record": f"panel:{number}", "expr": expr.replace("$__rate_interval", "5m").replace("$job", ".*")}
@@ -104,3 +109,10 @@ def test_each_panel_says_what_it_shows_in_a_place_of_its_own() -> None:
     assert len({panel["title"] for panel in panels}) == len(panels)
     assert len({(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in panels}) == len(panels)
     assert all(panel["targets"] for panel in panels)
+    taken = [(x, y) for panel in panels for x, y in _cells(panel["gridPos"])]
+    assert len(set(taken)) == len(taken)
+
+
+def _cells(place: Mapping[str, int]) -> Iterator[tuple[int, int]]:
+    columns, lines = (range(place[at], place[at] + place[size]) for at, size in (("x", "w"), ("y", "h")))
+    return product(columns, lines)
