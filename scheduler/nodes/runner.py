@@ -67,7 +67,8 @@ class Runner:
         self._lock = FileLock(options.lock)
         self._term: RunnerTerm | None = None
         self._client = RunnerClient(store)
-        self._given_up = False
+        self._stopped = False
+        self._starting = Lock()
         self._stopping = Lock()
         self._hurried = False
         self._ending: RunnerTerm | None = None
@@ -122,10 +123,12 @@ class Runner:
     def stop(self, grace: timedelta | None = None) -> None:
         """End: running work finishes within `grace` (default: the options') or is handed back. Never hangs.
 
-        A second call, from another thread too, returns when the first has ended.
+        From the call on nothing more starts. A second call, from another thread too, returns when the first has ended.
         """
+        with self._starting:
+            self._stopped = True
         with self._stopping:
-            self._given_up = not self._candidate.stop(STEP_TIMEOUT_S)
+            self._candidate.stop(STEP_TIMEOUT_S)
             self._abdicate(self._options.grace if grace is None else grace)
 
     def hurry(self) -> None:
@@ -164,6 +167,9 @@ class Runner:
                 deliverer=self._deliverer,
                 notifier=replace(self._notifier, on_replaced=self._candidate.wake),
             )
+            if not self._started(term):
+                term.forgo()
+                self._lock.release()
         except RunnerReplaced as error:
             log.warning("another process became the runner first: %s", error)
             self._lock.release()
@@ -171,9 +177,14 @@ class Runner:
         except BaseException:
             self._lock.release()
             raise
-        self._term = term
-        if self._given_up:  # `stop` was called, and no longer waits for this term
-            self._abdicate(timedelta(0))
+
+    def _started(self, term: RunnerTerm) -> bool:
+        """Start the term, unless `stop` was called while this process took over."""
+        with self._starting:
+            if not self._stopped:
+                term.start()
+                self._term = term
+            return not self._stopped
 
     def _abdicate(self, grace: timedelta) -> None:
         self._ending = term = self._term

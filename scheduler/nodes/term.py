@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 
 class RunnerTerm:
-    """Takes over, recovers the runs of the last runner, and runs due tasks until `end`.
+    """Takes over, recovers the runs of the last runner, and runs due tasks from `start` until `end`.
 
     When another process has raised the epoch, `replaced` turns True, `notifier` is told, and nothing starts any more.
     """
@@ -68,9 +68,16 @@ class RunnerTerm:
         except BaseException:
             self._endpoint.close()
             raise
+
+    def start(self) -> None:
+        """Start to run what is due."""
         self._engine.start()
         self._publisher.process.start()
         self._endpoint.start()
+
+    def forgo(self) -> None:
+        """End a term that was not started."""
+        self._endpoint.close()
 
     def wake(self) -> None:
         """Look at once for runs that are due or cancelled, and for deliveries. May be called from any thread."""

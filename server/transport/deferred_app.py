@@ -34,7 +34,7 @@ class DeferredApp:
         self._candidacy = Candidacy()
         self._app: App | None = None
         self._opening: threading.Timer | None = None
-        self._ended = False
+        self._ending = self._ended = False
         self._lock = threading.RLock()
 
     def open(self) -> App:
@@ -44,6 +44,8 @@ class DeferredApp:
                 raise StoreUnavailable("This process is ending. Nothing was stored; try again.")
             if self._app is None:
                 self._app = self._started()
+                if self._ending:
+                    self._app.begin_end()
                 self._app.reconsider()  # a sign may have come after the runner looked for one
             return self._app
 
@@ -63,7 +65,8 @@ class DeferredApp:
                 self._app.reconsider()
 
     def begin_end(self) -> None:
-        """Begin the end of the application, if it was opened."""
+        """Begin the end of the application; one that opens later answers calls under way, and runs nothing."""
+        self._ending = True
         if self._app is not None:
             self._app.begin_end()
 

@@ -15,8 +15,8 @@ from duetime.scheduler.dispatch.pool_registry import PoolRegistry
 from duetime.scheduler.errors import RunnerReplaced, StoreUnavailable
 from duetime.scheduler.events import EventFilter, EventKind
 from duetime.scheduler.handlers import Context, Handler, Handlers, handler, reminder
-from duetime.scheduler.nodes.ipc import RunnerServer
 from duetime.scheduler.nodes.runner import Runner, RunnerOptions
+from duetime.scheduler.nodes.term import RunnerTerm
 from duetime.scheduler.outcomes import Done, Failed, Outcome, Retry, Yielded
 from duetime.scheduler.rules import changes
 from duetime.scheduler.run_records import Claim, Start
@@ -307,28 +307,32 @@ def test_stopping_lets_running_work_finish_within_the_grace_period(house: House)
     assert house.record(task_id).run.state is State.SUCCEEDED
 
 
-def test_a_runner_that_is_stopped_while_it_takes_over_still_grants_the_grace_period(
+def test_a_runner_that_is_stopped_while_it_takes_over_starts_nothing(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    taking_over, begin = threading.Event(), RunnerServer.start
+    taking_over, going_on, take_over = threading.Event(), threading.Event(), RunnerTerm._take_over
 
-    def begin_late(server: RunnerServer) -> None:
-        taking_over.wait(60)
-        begin(server)
+    def take_over_slowly(term: RunnerTerm) -> int:
+        epoch = take_over(term)
+        taking_over.set()
+        assert going_on.wait(60)
+        return epoch
 
-    monkeypatch.setattr(RunnerServer, "start", begin_late)
+    monkeypatch.setattr(RunnerTerm, "_take_over", take_over_slowly)
     gate = Gate()
+    gate.go.set()
     task_id = house.add("gate")
     runner = house.run(gate.handler, wait=False)
-    gate.await_begun()
-    stopping = threading.Thread(target=runner.stop, args=(timedelta(seconds=30),))
+    assert taking_over.wait(60)
+    stopping = threading.Thread(target=runner.stop)
     stopping.start()
-    eventually(lambda: runner._candidate._stopping, "the stop to begin")
-    taking_over.set()
-    eventually(gate.contexts[0].should_yield, "the handler to be asked to yield")
-    gate.go.set()
+    eventually(lambda: runner._stopped, "the stop to begin")
+    going_on.set()
     stopping.join(60)
-    assert house.record(task_id).run.state is State.SUCCEEDED
+    assert (runner.running, gate.contexts) == (False, [])
+    house.run(gate.handler)
+    house.reaches(task_id, State.SUCCEEDED)
+    assert len(gate.contexts) == 1, "the next runner has the lock, and makes the first attempt"
 
 
 @pytest.mark.parametrize("deaf", [False, True], ids=["stops when told", "cannot be stopped"])

@@ -19,7 +19,7 @@ class FakeApp:
     def __init__(self) -> None:
         self.started = threading.Event()
         self.candidacy: Candidacy | None = None
-        self.reconsidered = self.closed = 0
+        self.reconsidered = self.begun_to_end = self.closed = 0
 
     def start(self, candidacy: Candidacy) -> None:
         self.candidacy = candidacy
@@ -27,6 +27,9 @@ class FakeApp:
 
     def reconsider(self) -> None:
         self.reconsidered += 1
+
+    def begin_end(self) -> None:
+        self.begun_to_end += 1
 
     def close(self) -> None:
         self.closed += 1
@@ -90,6 +93,16 @@ def test_after_a_failure_the_next_call_tries_again() -> None:
     assert half.closed == 1, "what was half open is closed"
     one.open()
     assert app.started.is_set()
+
+
+def test_what_opens_during_the_end_answers_calls_and_runs_nothing() -> None:
+    app = FakeApp()
+    one = deferred(app)
+    one.begin_end()
+    opened: object = one.open()
+    assert opened is app
+    assert app.begun_to_end == 1
+    one.close()
 
 
 def test_after_its_end_nothing_opens() -> None:
