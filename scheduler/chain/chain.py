@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from duetime.scheduler.records import Added, NewTask
 from duetime.scheduler.task import Run, State, Task
@@ -134,6 +134,12 @@ def foremost(found: ChainRecord) -> list[StepRecord]:
     return [step for step in open_steps if names.isdisjoint(step.after)]
 
 
+def _asked_before_all(found: ChainRecord) -> Mapping[str, Any] | None:
+    """Return what every first step asks, None where they ask different things or nothing."""
+    asked = [step.record.task.asks for step in found.steps if not step.after and not is_spawned(step.name)]
+    return asked[0] if asked and all(each == asked[0] for each in asked) else None
+
+
 def _task(found: ChainRecord) -> Task:
     """Return the chain as a task: what it has in common with its first step is as there."""
     chain, first = found.chain, found.steps[0].record.task
@@ -152,6 +158,7 @@ def _task(found: ChainRecord) -> Task:
         deadline_after=None,
         revision=1,
         created_at=chain.created_at,
+        asks=_asked_before_all(found),
         repeat=chain.repeat,
         anchor=chain.anchor or first.anchor,
         until=chain.until,

@@ -15,7 +15,7 @@ from duetime.scheduler.queue.remote import NoAnswer
 from duetime.scheduler.remedies import OVERTAKEN
 from duetime.scheduler.rules.limits.pool import Pool, in_full
 from duetime.scheduler.rules.retry import attempt_in_words
-from duetime.scheduler.rules.series.answered import asks_each_run
+from duetime.scheduler.rules.series.answered import asks_when_due
 from duetime.scheduler.rules.states import TERMINAL, blocked_by
 from duetime.scheduler.rules.time.times import describe, relative
 from duetime.scheduler.signal.signal import KeptWait
@@ -66,7 +66,7 @@ def waits_of(record: TaskRecord, now: datetime, facts: RunFacts | None = None) -
     approval = facts.approval if facts else None
     found = list(_held(record, now))
     if approval is not None:
-        found.append(asked(approval, record.task.timezone, now, goes_on=asks_each_run(record.task)))
+        found.append(asked(approval, record.task.timezone, now, goes_on=asks_when_due(record.task)))
     found += _unstarted(record, now, facts) if approval is None or record.run.state is State.WAITING else ()
     if facts and is_due(record, now):
         found += _queued(record, now, facts) if record.run.state is State.READY else [_unqueued(record, now, facts)]
@@ -118,7 +118,7 @@ def _plainly(record: TaskRecord, now: datetime) -> str:
     if run.state is State.RUNNING:
         return f"nothing: it is running, {attempt_in_words(run, record.task.retry)}"
     due = run.wake_at or run.scheduled_for
-    then = "; then it asks the user" if asks_each_run(record.task) and run.first_ready_at is None else ""
+    then = "; then it asks the user" if asks_when_due(record.task) and run.first_ready_at is None else ""
     return f"its time: {describe(due, zone)} {zone} ({relative(due, now)}){then}"
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from duetime.scheduler.chain.chain import Chain, ChainRecord, NewChain, StepRecord
 from duetime.scheduler.chain.dependency import Upstream, Upstreams
@@ -19,12 +19,15 @@ from duetime.scheduler.intake.instants import Timing
 from duetime.scheduler.intake.planner import Plan, Planner
 from duetime.scheduler.intake.repeat_policy import policy_of
 from duetime.scheduler.intake.validation import ProblemCollector, check_key, check_labels, refuse_ends_without_repeat
+from duetime.scheduler.intake.waits.approval import check_length
 from duetime.scheduler.principal import Acting, Principal
 from duetime.scheduler.records import IdempotencyKey
 from duetime.scheduler.request import REMINDER_ACTION, Request
 from duetime.scheduler.rules.sanitize import check_text
 from duetime.scheduler.task import Json, RepeatPolicy, State, Task
 from duetime.scheduler.views import TaskRecord
+
+Read = TypeVar("Read")
 
 _MAX_TITLE_CHARS: Final = 150
 """Of the chain's title in that of a step."""
@@ -84,7 +87,8 @@ def plan_chain(planner: Planner, request: Request, by: Principal, now: datetime)
     steps = problems.of(steps_in_order, request.steps)
     if steps is None or problems:
         raise problems.error()
-    problems.of(refuse_ends_without_repeat, request)
+    if request.repeat is None:
+        problems.of(refuse_ends_without_repeat, request)
     problems.of(_refuse_unasked_question, request, steps)
     series = problems.of(_series, planner, request, steps, now) if request.repeat is not None else None
     asked = replace(request, when=series.first, timezone=series.zone) if series else request
@@ -108,10 +112,11 @@ def plan_chain(planner: Planner, request: Request, by: Principal, now: datetime)
 def _series(planner: Planner, request: Request, steps: Sequence[StepRequest], now: datetime) -> Timing:
     """Return when a chain recurs. Raises InvalidArgument for a step that could not recur with it."""
     for step in steps:
-        for name in ("when", "approval"):
-            if name in step.arguments or (name == "approval" and request.approval is not None):
-                problem = "a chain that repeats has one time for all of its steps, and asks nothing"
-                raise InvalidArgument(step.place(name), problem, accepted="one of repeat, approval; when of the chain")
+        if "when" in step.arguments:
+            problem = "a chain that repeats has one time for all of its steps"
+            raise InvalidArgument(step.place("when"), problem, accepted="when of the chain")
+        _named_by(step, partial(check_length, step.arguments.get("approval")))
+    check_length(request.approval)
     policy = policy_of(request)
     unheeded = [name for name in (policy.parts() if policy else {}) if name != "except"]
     if unheeded:
@@ -200,17 +205,17 @@ def _plans(
     followed = {name for step in steps for name in step.after}
     for step in steps:
         asked = _request_of(request, step, known, is_last=step.name not in followed)
-        knowing = _knowing(planner, list(known.values()))
-        plan = problems.of(_named_by, step, partial(knowing.plan, asked, by, now, beside=beside))
+        planned = partial(_knowing(planner, list(known.values())).plan, recurs=request.repeat is not None)
+        plan = problems.of(_named_by, step, partial(planned, asked, by, now, beside=beside))
         known[step.name] = Upstream(plan.task.id if plan else new_task_id(), step.name, State.SCHEDULED)
         plans |= {step.name: plan} if plan else {}
     return plans
 
 
-def _named_by(step: StepRequest, plan: Callable[[], Plan]) -> Plan:
-    """Plan a step; what is wrong with it names the step."""
+def _named_by(step: StepRequest, read: Callable[[], Read]) -> Read:
+    """Read a step; what is wrong with it names the step."""
     try:
-        return plan()
+        return read()
     except InvalidArgument as problem:
         raise _placed(problem, step) from None
     except InvalidArguments as several:

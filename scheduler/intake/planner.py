@@ -104,8 +104,13 @@ class Planner:
         """The parser of the arguments that order and admit runs."""
         return Demands(self.handlers, self.pools, self.estimates)
 
-    def plan(self, request: Request, by: Principal, now: datetime, *, beside: str | None = None) -> Plan:
-        """Return the task of `request`, `beside` an id of its call; or raise InvalidArgument(s) with every problem."""
+    def plan(
+        self, request: Request, by: Principal, now: datetime, *, beside: str | None = None, recurs: bool = False
+    ) -> Plan:
+        """Return the task of `request`, `beside` an id of its call; or raise InvalidArgument(s) with every problem.
+
+        It `recurs` as a step with its chain.
+        """
         problems = ProblemCollector()
         problems.of(check_text, "title", request.title)
         timing = problems.of(self.times.timing, request, now)
@@ -119,7 +124,7 @@ class Planner:
         origin = problems.of(origin_of, request)
         for check in (check_key, check_retry, self._check_deliver_to, check_labels, check_notify):
             problems.of(check, request)
-        asks = asked_before_each(approval) if approval else None
+        asks = asked_before_each(approval, in_chain=recurs) if approval else None
         if timing and asks:
             problems.of(check_one_question, timing.policy, asks)
         problems.of(check_natural_key, request, by)
@@ -132,7 +137,7 @@ class Planner:
         warnings = (*as_assumed(timing.assumptions), *demand.warnings)
         others = self._other_actions(request.action)
         plan = Plan(task, run, key_of(request, by, now), timing.recurrence, warnings, others)
-        approval = None if timing.recurrence else approval and replace(approval, run_id=plan.run.id)
+        approval = None if timing.recurrence or recurs else approval and replace(approval, run_id=plan.run.id)
         if not (after or approval or wait):
             return plan
         return replace(plan, run=_waiting(plan), after=after, approval=approval, wait=wait)

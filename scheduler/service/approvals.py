@@ -10,6 +10,7 @@ from duetime.scheduler.intake.changes.actions import change_token
 from duetime.scheduler.intake.validation import check_reason
 from duetime.scheduler.principal import LOCAL
 from duetime.scheduler.request import CallArguments
+from duetime.scheduler.rules.series.answered import asks_each_generation
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.service.dead_letters import DeadLetterService
 from duetime.scheduler.task import ApprovalAnswer
@@ -41,5 +42,7 @@ class ApprovalService(DeadLetterService):
         )
         self._on_change([task_id])
         view = view_of(record, self._store.now(), facts=self._facts(record))
-        goes_on = answer is ApprovalAnswer.REJECT and record.run.state not in TERMINAL
-        return replace(view, undo=change_token(record.task), warnings=(*view.warnings, SKIPPED)) if goes_on else view
+        if answer is not ApprovalAnswer.REJECT or record.run.state in TERMINAL:
+            return view
+        undo = None if asks_each_generation(record.task) else change_token(record.task)
+        return replace(view, undo=undo, warnings=(*view.warnings, SKIPPED))

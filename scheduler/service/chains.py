@@ -24,6 +24,7 @@ from duetime.scheduler.records import Change, LastChange
 from duetime.scheduler.request import ActionOnTask, CallArguments, Moment, RescheduleArguments, RescheduleCall, apart
 from duetime.scheduler.rules.changes import ALREADY_CANCELLED, UNDO_GRACE, undo_token
 from duetime.scheduler.rules.states import OPEN
+from duetime.scheduler.service.approvals import SKIPPED
 from duetime.scheduler.service.bulk import BulkService
 from duetime.scheduler.service.bulk_call import EVERYTHING, BulkArguments, BulkCall, would_be
 from duetime.scheduler.task import ApprovalAnswer
@@ -118,7 +119,8 @@ class ChainService(BulkService):
         answered = self._store.chains.get(by.tenant, task_id)
         fresh = (step.record.run for step in answered.steps if step.record.task.id in ids)
         token = next((undo_token(run, self._store.now()) for run in fresh), None)
-        return replace(self._chain_view(answered), undo=token)
+        said = (SKIPPED,) if answer is ApprovalAnswer.REJECT and answered.chain.due_at != found.chain.due_at else ()
+        return replace(self._chain_view(answered, warnings=said), undo=token)
 
     def _rejected_steps(self, chain_id: str, undo: str, by: Principal) -> Sequence[str]:
         """Return the steps that were rejected by the answer with this token; none for that of another change."""

@@ -12,6 +12,7 @@ from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.intake.instants import resolve_moment
 from duetime.scheduler.request import Request
 from duetime.scheduler.rules.sanitize import check_text
+from duetime.scheduler.rules.series.answered import IN_CHAIN
 from duetime.scheduler.rules.time.durations import parse_exact
 from duetime.scheduler.rules.time.tokens import Misread, Unknown
 from duetime.scheduler.task import ApprovalAnswer, ApprovalRequest, Json
@@ -29,13 +30,14 @@ def approval_of(request: Request, now: datetime, zone: str | None) -> Approval |
         return None
     asked: Any = request.approval
     given = {} if asked is True else {"question": asked} if isinstance(asked, str) else asked
-    if request.repeat is not None and isinstance(given, Mapping):
-        _check_length(given.get("by"))
+    if request.repeat is not None:
+        check_length(given)
     return read_approval(given, now, zone)
 
 
-def _check_length(by: Any) -> None:
+def check_length(given: Any) -> None:
     """Refuse an instant as the end of many questions."""
+    by = given.get("by") if isinstance(given, Mapping) else None
     if not by or isinstance(by, timedelta):
         return
     with suppress(Misread, Unknown):
@@ -49,11 +51,12 @@ def _check_length(by: Any) -> None:
     )
 
 
-def asked_before_each(approval: Approval) -> dict[str, Json]:
-    """Return what a task keeps of its question, so that each of its runs asks anew."""
+def asked_before_each(approval: Approval, *, in_chain: bool = False) -> dict[str, Json]:
+    """Return what a task keeps of its question, so that each of its runs asks anew; a step `in_chain` that recurs."""
     span = approval.ends_at - approval.asked_at if approval.ends_at else None
     kept: dict[str, Json] = {"default": approval.default.value}
     kept |= {"question": approval.question} if approval.question else {}
+    kept |= {IN_CHAIN: True} if in_chain else {}
     return kept | ({"seconds": span.total_seconds()} if span else {})
 
 

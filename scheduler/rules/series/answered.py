@@ -1,10 +1,13 @@
-"""Occurrences that ask before they run: what becomes of one that was asked for, and how the series goes on."""
+"""Occurrences that ask before they run: what becomes of one that was asked for, and how the series goes on.
+
+A step of a chain that recurs asks as well when it is due, in each generation; the chain decides how that goes on.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.records import Change
@@ -12,6 +15,9 @@ from duetime.scheduler.rules.occurrences import delay_of
 from duetime.scheduler.rules.series.overlap import Continuation, after_end
 from duetime.scheduler.task import Run, State, Task
 from duetime.scheduler.views import TaskRecord
+
+IN_CHAIN: Final = "in_chain"
+"""Marks what a step of a chain that recurs asks."""
 
 
 class Rejection(NamedTuple):
@@ -26,6 +32,16 @@ def asks_each_run(task: Task) -> bool:
     return task.repeat is not None and task.asks is not None
 
 
+def asks_each_generation(task: Task) -> bool:
+    """Whether a step is asked for when it is due, in each generation of its chain."""
+    return task.asks is not None and bool(task.asks.get(IN_CHAIN))
+
+
+def asks_when_due(task: Task) -> bool:
+    """Whether a run is asked for when it is due, and one that is left out lets a series go on."""
+    return asks_each_run(task) or asks_each_generation(task)
+
+
 def asked(run: Run, at: datetime) -> Run:
     """Return a due run that waits for an answer; from now on it is open, so that the overlap policy applies."""
     return replace(run, state=State.WAITING, wake_at=None, first_ready_at=run.first_ready_at or at)
@@ -36,6 +52,11 @@ def let_go(task: Task, run: Run, now: datetime) -> Run:
     return replace(run, state=State.SCHEDULED, wake_at=max(run.scheduled_for + delay_of(task), now))
 
 
+def keeps_its_time(task: Task, run: Run) -> bool:
+    """Whether a run that goes on is one that was asked for when it was due."""
+    return asks_each_run(task) or (asks_each_generation(task) and run.first_ready_at is not None)
+
+
 def was_let_go(task: Task, run: Run) -> bool:
     """Whether a run that was asked for waits for no answer: it was approved."""
     return asks_each_run(task) and run.state is State.SCHEDULED and run.first_ready_at is not None
@@ -44,11 +65,11 @@ def was_let_go(task: Task, run: Run) -> bool:
 def rejected(record: TaskRecord, why: str, now: datetime) -> Rejection:
     """Return what a no does: the occurrence is skipped and its series goes on; without a next one the task ends.
 
-    As any skipped occurrence it uses up no number.
+    As any skipped occurrence it uses up no number. A step of a chain that recurs is skipped in this generation.
     """
     task, run = record.task, record.run
     series = asks_each_run(task)
     coming = after_end(task, replace(run, number=run.number - 1), now) if series else Continuation()
-    to = State.SKIPPED if coming.next_run else State.CANCELLED
+    to = State.SKIPPED if coming.next_run or asks_each_generation(task) else State.CANCELLED
     ended = replace(run, state=to, wake_at=None, ended_at=now, overtaken_at=None, error=why)
     return Rejection(Change(task, ended, next_run=coming.next_run, kind=EventKind.REJECTED), coming.skipped)

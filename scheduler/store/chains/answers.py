@@ -9,7 +9,7 @@ from duetime.scheduler.approvals import approval as rules
 from duetime.scheduler.approvals.approval import KINDS, notice
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.rules.changes import UNDO_WINDOW
-from duetime.scheduler.rules.series.answered import asks_each_run, rejected
+from duetime.scheduler.rules.series.answered import asks_when_due, rejected
 from duetime.scheduler.rules.time.times import describe
 from duetime.scheduler.store.schema.rows import new_run_values
 from duetime.scheduler.store.schema.tables.approvals import approvals
@@ -65,7 +65,7 @@ def due(connection: Connection, now: datetime, limit: int) -> list[tuple[str, st
 def is_repeat(connection: Connection, record: TaskRecord, answer: ApprovalAnswer, now: datetime) -> bool:
     """Whether the answer was given before. Raises `Refused` where nothing is asked, or the answer was another one."""
     approval = questions.newest(connection, record.run.id)
-    if approval is None and asks_each_run(record.task):
+    if approval is None and asks_when_due(record.task):
         given = {"of_task": record.task.id, "how": answer, "since": now - UNDO_WINDOW}
         if connection.execute(_JUST_ANSWERED, given).first() is not None:
             return True
@@ -139,5 +139,5 @@ def _entry(record: TaskRecord, by: Answered, now: datetime) -> event_log.EventVa
 def _tell(connection: Connection, record: TaskRecord, by: Answered, now: datetime) -> None:
     """Tell the user that a task did not run because nobody answered."""
     text = f"it did not run: {by.reason}"
-    state = State.SKIPPED if asks_each_run(record.task) else State.CANCELLED
+    state = State.SKIPPED if asks_when_due(record.task) else State.CANCELLED
     questions.tell(connection, [notice(record.task, record.run, text, state, now)])

@@ -17,7 +17,7 @@ from duetime.scheduler.chain.judgement import DependencyLink, LinkVerdict, judge
 from duetime.scheduler.chain.valid_output import mismatch
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.rules.occurrences import dated_like
-from duetime.scheduler.rules.series.answered import asks_each_run, let_go
+from duetime.scheduler.rules.series.answered import keeps_its_time, let_go
 from duetime.scheduler.rules.settlement import concluded, without_series
 from duetime.scheduler.rules.states import FAILURES, TERMINAL, check_move
 from duetime.scheduler.run_records import Claim, Settlement
@@ -218,7 +218,7 @@ def _is_first(run: Run) -> bool:
 
 
 def _due(each: _Judged, now: datetime) -> Run:
-    if asks_each_run(each.task):
+    if keeps_its_time(each.task, each.run):
         return let_go(each.task, each.run, now)
     run, at = each.run, now if each.at_once else max(each.run.scheduled_for, now)
     return dated_like(each.task, replace(run, state=State.SCHEDULED, scheduled_for=at, wake_at=at), run)

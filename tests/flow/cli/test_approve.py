@@ -53,6 +53,20 @@ def test_a_no_skips_this_run_and_names_what_asks_again(cli: Run, tmp_path: Path,
     assert re.search(r"rejected .*no money", cli("history", task_id).out)
 
 
+def test_a_chain_that_repeats_is_answered_by_its_id(cli: Run, tmp_path: Path) -> None:
+    steps = tmp_path / "chain.json"
+    steps.write_text('[{"name": "fetch"}, {"name": "mail", "after": ["fetch"]}]')
+    given = ("--repeat", "every day at 9:00", "--approval", "Mail it?", "--steps", str(steps))
+    chain_id = str(scheduled(cli, "Report", *given)["id"])
+    assert re.search(r"^asks first +Mail it\?$", cli("show", chain_id).out, re.MULTILINE)
+    due(cli, tmp_path, chain_id)
+    assert "fetch: approval of «Mail it?» by the user" in cli("explain", chain_id).out
+    rejected = cli("reject", chain_id)
+    assert (rejected.code, "this occurrence was skipped; the series goes on" in rejected.out) == (0, True)
+    due(cli, tmp_path, chain_id)
+    assert (cli("approve", chain_id).code, "scheduled" in cli("show", chain_id).out) == (0, True)
+
+
 def test_an_end_that_is_no_length_of_time_is_refused_with_what_can_be_typed(cli: Run) -> None:
     given = ("--repeat", "every day at 9:00", "--approval", "Pay?", "--approval", "by=17:00")
     refused = cli("schedule", "Payroll", *given)

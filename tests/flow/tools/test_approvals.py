@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from duetime.scheduler.queue.memory.queue import MemoryQueue
 from duetime.scheduler.request import StepArguments
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store, open_store
-from duetime.scheduler.task import ApprovalRequest, State
+from duetime.scheduler.task import ApprovalRequest, Json, State
 from duetime.tools.schedule_task import REMINDER, schedule_task
 from duetime.widgets.payload import task_payload
 from duetime.widgets.text.list_text import list_text
@@ -210,6 +211,27 @@ def test_a_tool_takes_the_same_question_for_a_series(scheduler: Scheduler, appro
     assert scheduler.submit(definition.call(**values)).record.run.state is State.SCHEDULED
 
 
-def test_a_chain_that_repeats_asks_nothing_and_says_so(scheduler: Scheduler) -> None:
-    with pytest.raises(DuetimeError, match="a chain that repeats has one time for all of its steps, and asks nothing"):
-        scheduler.schedule("Report", repeat="daily", approval=True, steps=[{"name": "fetch"}])
+def test_a_tool_takes_the_question_of_a_chain_that_repeats_and_its_card_has_the_answers(
+    scheduler: Scheduler, store: Store, clock: Clock
+) -> None:
+    steps: list[Json] = [{"name": "fetch"}, {"name": "mail", "after": ["fetch"]}]
+    definition = schedule_task(REMINDER, ())
+    given: dict[str, Json] = {
+        "title": "Report",
+        "repeat": "daily at 13:00",
+        "approval": {"question": "Mail it?"},
+        "steps": steps,
+    }
+    values, problems = definition.read().read(given)
+    assert problems == []
+    chain_id = scheduler.submit(definition.call(**values)).record.task.id
+    clock.forward(hours=1)
+    assert store.claims.make_ready(limit=9) == []
+    card = task_payload(scheduler.get(chain_id))
+    assert card.waits is not None
+    assert (card.waits[0].kind, card.waits[0].title, card.state) == ("approval", "Mail it?", State.WAITING)
+    assert "Waiting for approval of «Mail it?» by the user." in task_text(card)
+    assert scheduler.explain(chain_id)[1] == ["fetch: approval of «Mail it?» by the user"]
+    rejected = scheduler.act(chain_id, "reject")
+    assert rejected.warnings == ("this occurrence was skipped; the series goes on",)
+    assert rejected.record.run.scheduled_for == clock() + timedelta(days=1)

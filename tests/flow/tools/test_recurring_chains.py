@@ -13,7 +13,7 @@ from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.request import StepArguments
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store, open_store
-from duetime.scheduler.task import State
+from duetime.scheduler.task import ApprovalRequest, State
 from duetime.widgets.payload import task_payload
 from duetime.widgets.text.task_text import task_text
 
@@ -105,11 +105,36 @@ def test_a_series_ends_after_so_many_generations(scheduler: Scheduler, store: St
     assert set(states(scheduler, chain_id)) == {State.SUCCEEDED}
 
 
+def test_an_end_of_a_chain_needs_no_more_than_its_repeat(scheduler: Scheduler) -> None:
+    until = task_payload(scheduler.schedule("Report", repeat="daily at 13:00", until="2026-12-24", steps=STEPS)).repeat
+    runs = task_payload(scheduler.get(daily(scheduler, max_runs=3))).repeat
+    assert until is not None
+    assert runs is not None
+    assert (until.until, runs.max_runs) == ("2026-12-24T23:59:59+00:00", 3)
+    with pytest.raises(InvalidArgument, match="only a recurring task has an end"):
+        scheduler.schedule("Report", when="in 1 hour", until="2026-12-24", steps=STEPS)
+
+
 def test_its_answer_has_the_rule_and_the_next_times(scheduler: Scheduler) -> None:
     payload = task_payload(scheduler.get(daily(scheduler)))
     assert payload.repeat
     assert payload.repeat.text == "every day at 13:00"
     assert [text[:16] for text in payload.repeat.next[:2]] == ["2026-11-24T13:00", "2026-11-25T13:00"]
+    assert payload.repeat.approval is None
+
+
+def test_its_answer_says_what_is_asked_before_each_generation(scheduler: Scheduler) -> None:
+    asks: ApprovalRequest = {"question": "Report?", "by": "2 hours"}
+    view = scheduler.schedule("Report", repeat="every day at 13:00", steps=STEPS, approval=asks)
+    for payload in (task_payload(view), task_payload(scheduler.get(view.record.task.id))):
+        assert payload.repeat
+        assert payload.repeat.approval == {"question": "Report?", "by": "2 h", "default": "reject"}
+        assert "Asks the user before each run: «Report?», for 2 h, else it is skipped." in task_text(payload)
+    own: list[StepArguments] = [{"name": "fetch", "approval": asks}, {"name": "load"}]
+    for steps in (own, [{"name": "fetch"}, {"name": "load", "after": ["fetch"], "approval": asks}]):
+        later = task_payload(scheduler.schedule("Load", repeat="every day at 13:00", steps=steps))  # type: ignore[arg-type]  # plain
+        assert later.repeat
+        assert later.repeat.approval is None, "a step's own question is told by the step"
 
 
 def test_a_step_of_its_own_time_cannot_recur(scheduler: Scheduler) -> None:

@@ -83,7 +83,7 @@ def _renewed(connection: Connection, chain_id: str, now: datetime) -> list[str]:
     steps = [task_and_run(row) for row in rows if not is_spawned(row.name)]
     if not all(_lets_go_on(run) for _, run in map(task_and_run, rows)):
         return []
-    coming = following(chain, steps[0][0], now)
+    coming = following(chain, steps[0][0], now, counts=any(run.state is not State.SKIPPED for _, run in steps))
     if coming is None:
         return []
     ids = {"task_ids": [task.id for task, _ in steps]}
@@ -112,12 +112,22 @@ def _forget(connection: Connection, spawned: Sequence[str], steps: Sequence[str]
         connection.execute(_FORGET_ENDS, {"task_ids": list(steps), "spawned": list(spawned)})
 
 
-def following(chain: Chain, step: Task, now: datetime) -> Run | None:
-    """Return the next occurrence of a chain, None at its end; the run is that of no step yet."""
+def following(chain: Chain, step: Task, now: datetime, *, counts: bool = True) -> Run | None:
+    """Return the next occurrence of a chain, None at its end; the run is that of no step yet.
+
+    A generation of which every step was skipped `counts` as none of `max_runs`.
+    """
     assert chain.due_at is not None
     rule = {"repeat": chain.repeat, "anchor": chain.anchor, "until": chain.until, "max_runs": chain.max_runs}
     series = replace(step, **rule, timezone=chain.timezone, deadline_after=None)  # type: ignore[arg-type]  # of a chain
-    last = Run(chain.id, chain.id, chain.tenant, chain.due_at, State.SUCCEEDED, number=chain.number)
+    last = Run(
+        chain.id,
+        chain.id,
+        chain.tenant,
+        chain.due_at,
+        State.SUCCEEDED,
+        number=chain.number if counts else chain.number - 1,
+    )
     return next_run(series, last, now)
 
 

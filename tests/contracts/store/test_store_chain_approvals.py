@@ -1,0 +1,260 @@
+"""Chains that recur and ask, on each database: each generation asks anew, a no leaves out that generation alone."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from duetime.scheduler.errors import DuetimeError, Refused
+from duetime.scheduler.events import EventFilter, EventKind
+from duetime.scheduler.handlers import Handlers
+from duetime.scheduler.intake.planner import Planner
+from duetime.scheduler.principal import Principal
+from duetime.scheduler.request import StepArguments
+from duetime.scheduler.run_records import Claim
+from duetime.scheduler.service.scheduler import Scheduler
+from duetime.scheduler.store import Store
+from duetime.scheduler.task import State
+from duetime.scheduler.views import TaskView
+
+from tests.builders import Clock
+from tests.contracts.store.desk import MORNING, Desk, at
+
+BOB = Principal("local", "bob")
+FIRST, LAST = {"name": "fetch"}, {"name": "mail", "after": ["fetch"]}
+ASKING_LAST = {**LAST, "approval": {"question": "Mail it?", "by": "10 min"}}
+SCHEDULED, WAITING, SKIPPED = State.SCHEDULED, State.WAITING, State.SKIPPED
+
+
+@pytest.fixture
+def desk(store: Store, clock: Clock) -> Desk:
+    clock.at = MORNING
+    planner = Planner(Handlers.load(entry_points=False), "UTC", upstreams=store.dependencies.known)
+    return Desk(Scheduler(store, planner), store, clock)
+
+
+def report(desk: Desk, *steps: Any, **more: Any) -> str:
+    """Schedule an hourly chain of two steps, which asks before each generation; its first one is due at 9."""
+    asks: Any = {"approval": {"question": "Report?"}} if not steps else {}
+    asked: list[StepArguments] = list(steps) or [FIRST, LAST]  # type: ignore[list-item]  # plain
+    view = desk.scheduler.schedule("Report", repeat="every hour at :00", steps=asked, **{**asks, **more})
+    return view.record.task.id
+
+
+def states(desk: Desk, chain_id: str) -> list[State]:
+    chain = desk.scheduler.get(chain_id).chain
+    assert chain
+    return [step.state for step in chain.steps]
+
+
+def step(desk: Desk, chain_id: str, name: str) -> str:
+    chain = desk.scheduler.get(chain_id).chain
+    assert chain
+    return next(each.task_id for each in chain.steps if each.name == name)
+
+
+def questions(desk: Desk) -> list[str]:
+    return [message.text for message in desk.scheduler.inbox() if message.state is WAITING]
+
+
+def ended(desk: Desk, claims: list[Claim]) -> list[str]:
+    """End what has started; return the titles of the steps."""
+    desk.end(claims)
+    return [claim.task.title for claim in claims]
+
+
+def due(view: TaskView) -> tuple[int, int]:
+    return view.record.run.scheduled_for.hour, view.record.run.number
+
+
+def sound(desk: Desk) -> None:
+    assert desk.store.integrity.examine().findings == ()
+    assert desk.store.dependencies.repair(limit=99) == 0
+
+
+def test_each_generation_asks_when_it_is_due_and_goes_when_it_is_approved_as_a_whole(desk: Desk) -> None:
+    chain_id = report(desk, FIRST, {"name": "look"}, {**LAST, "after": ["fetch", "look"]}, approval="Report?")
+    for hour in (9, 10, 11):
+        assert (states(desk, chain_id), questions(desk)) == ([SCHEDULED, SCHEDULED, WAITING], [])
+        assert desk.start(hour) == [], "nothing goes that was not approved"
+        assert (states(desk, chain_id), questions(desk)) == ([WAITING] * 3, ["Report?"] * 2)
+        assert desk.store.claims.next_times().wake_at is None, "it holds nothing, and no timer looks at it"
+        desk.clock.at = at(hour, 5)
+        view = desk.scheduler.approve(chain_id, by=BOB, reason="checked")
+        assert (view.waiting_for, states(desk, chain_id), questions(desk)) == ((), [SCHEDULED, SCHEDULED, WAITING], [])
+        first = desk.start(hour, 5)
+        assert [claim.run.scheduled_for for claim in first] == [at(hour)] * 2, "they keep their time"
+        assert len(ended(desk, first)) == 2
+        assert ended(desk, desk.start(hour, 6)) == ["Report: mail"]
+        assert due(desk.scheduler.get(chain_id)) == (hour + 1, hour - 7)
+        desk.scheduler.mark_read()
+    told = desk.scheduler.history(EventFilter(task_id=step(desk, chain_id, "fetch"), kind=EventKind.APPROVED)).events
+    assert [(event.actor, event.reason) for event in told] == [("bob", "checked")] * 3
+    sound(desk)
+
+
+def test_a_no_skips_that_generation_alone_and_uses_up_no_number(desk: Desk) -> None:
+    chain_id = report(desk, max_runs=1)
+    for hour in (9, 10):
+        assert desk.start(hour) == []
+        view = desk.scheduler.reject(chain_id, by=BOB, reason="no money")
+        assert (view.record.run.state, due(view)) == (SCHEDULED, (hour + 1, 1))
+        assert view.warnings == ("this occurrence was skipped; the series goes on",)
+        assert (states(desk, chain_id), questions(desk)) == ([SCHEDULED, WAITING], [])
+        assert desk.scheduler.reject(chain_id, by=BOB).record.run.scheduled_for == at(hour + 1), "the same click twice"
+    assert desk.runs(step(desk, chain_id, "fetch")) == {9: SKIPPED, 10: SKIPPED, 11: SCHEDULED}
+    assert desk.runs(step(desk, chain_id, "mail")) == {9: SKIPPED, 10: SKIPPED, 11: WAITING}
+    assert desk.start(11) == []
+    desk.scheduler.approve(chain_id)
+    for _ in "ab":
+        ended(desk, desk.start(11, 1))
+    assert states(desk, chain_id) == [State.SUCCEEDED] * 2, "one that has run is enough"
+    sound(desk)
+
+
+def test_a_no_to_the_last_generation_ends_the_chain_as_skipped(desk: Desk) -> None:
+    chain_id = report(desk, until=at(9, 30))
+    assert desk.start(9) == []
+    view = desk.scheduler.reject(chain_id)
+    assert (states(desk, chain_id), view.warnings) == ([SKIPPED, SKIPPED], ())
+    sound(desk)
+
+
+@pytest.mark.parametrize("default", ["approve", "reject"])
+def test_the_default_decides_about_each_generation_at_its_own_deadline(desk: Desk, default: str) -> None:
+    asks: Any = {"question": "Report?", "by": "10 min", "default": default}
+    chain_id = report(desk, FIRST, LAST, approval=asks)
+    for hour in (9, 10):
+        assert desk.start(hour) == []
+        then = "it goes" if default == "approve" else "else this run is skipped"
+        [waits] = desk.scheduler.get(chain_id).waiting_for
+        assert waits.startswith(f"approval of «Report?» by the user until Mon 23 Nov 2026 {hour:02}:10 (in 10 min), ")
+        assert then.removeprefix("it ") in waits
+        desk.clock.at = at(hour, 9)
+        assert desk.store.approvals.expire(limit=9) == []
+        desk.clock.at = at(hour, 10)
+        assert desk.store.approvals.expire(limit=9) == [step(desk, chain_id, "fetch")]
+        if default == "approve":
+            assert [ended(desk, desk.start(hour, 10)) for _ in "ab"] == [["Report: fetch"], ["Report: mail"]]
+        else:
+            said = f"it did not run: nobody answered until Mon 23 Nov 2026 {hour:02}:10 UTC"
+            assert [(each.text, each.state) for each in desk.scheduler.inbox()] == [(said, SKIPPED)]
+        desk.scheduler.mark_read()
+        assert due(desk.scheduler.get(chain_id))[0] == hour + 1
+    sound(desk)
+
+
+def test_a_step_asks_when_its_turn_comes_in_each_generation(desk: Desk) -> None:
+    chain_id = report(desk, FIRST, ASKING_LAST)
+    for hour in (9, 10):
+        assert ended(desk, desk.start(hour)) == ["Report: fetch"]
+        assert desk.start(hour, 2) == []
+        [waits] = desk.scheduler.get(chain_id).waiting_for
+        assert "«Mail it?»" in waits
+        assert f"{hour:02}:12" in waits, "by is counted from when it was asked"
+        desk.clock.at = at(hour, 5)
+        desk.scheduler.approve(chain_id)
+        assert ended(desk, desk.start(hour, 5)) == ["Report: mail"]
+        assert due(desk.scheduler.get(chain_id)) == (hour + 1, hour - 7)
+    sound(desk)
+
+
+def test_a_no_to_a_later_step_ends_a_generation_that_counts(desk: Desk) -> None:
+    chain_id = report(desk, FIRST, ASKING_LAST, max_runs=2)
+    ended(desk, desk.start(9))
+    assert desk.start(9, 2) == []
+    assert due(desk.scheduler.reject(chain_id)) == (10, 2)
+    sound(desk)
+
+
+def test_what_falls_due_while_a_question_is_open_is_left_out(desk: Desk) -> None:
+    chain_id = report(desk)
+    for minute in (9 * 60, 10 * 60 + 30, 11 * 60 + 30):
+        assert desk.start(*divmod(minute, 60)) == []
+        assert questions(desk) == ["Report?"], "the question of 9 is still the only one"
+    assert due(desk.scheduler.reject(chain_id))[0] == 12
+    sound(desk)
+
+
+def test_two_questions_of_one_chain_are_answered_by_step_and_a_no_leaves_the_other_branch_alone(desk: Desk) -> None:
+    steps = ({"name": "a", "approval": "Go a?"}, {"name": "b", "approval": "Go b?"}, {"name": "c", "after": ["a"]})
+    chain_id = report(desk, *steps)
+    assert desk.start(9) == []
+    with pytest.raises(Refused, match="more than one question"):
+        desk.scheduler.approve(chain_id)
+    desk.scheduler.reject(step(desk, chain_id, "a"))
+    assert states(desk, chain_id) == [SKIPPED, WAITING, SKIPPED]
+    desk.scheduler.approve(step(desk, chain_id, "b"))
+    assert ended(desk, desk.start(9, 1)) == ["Report: b"]
+    assert due(desk.scheduler.get(chain_id)) == (10, 2)
+    sound(desk)
+
+
+def test_a_cancel_withdraws_the_question_and_ends_the_series_and_its_undo_asks_again(desk: Desk) -> None:
+    chain_id = report(desk, FIRST, LAST, approval={"question": "Report?", "by": "10 min"})
+    assert desk.start(9) == []
+    desk.clock.at = at(9, 1)
+    undo = desk.scheduler.cancel(chain_id).undo
+    assert (states(desk, chain_id), questions(desk)) == ([State.CANCELLED] * 2, [])
+    desk.scheduler.act(chain_id, "undo", undo=undo)
+    assert (states(desk, chain_id), questions(desk)) == ([WAITING, WAITING], ["Report?"])
+    desk.scheduler.approve(chain_id)
+    assert [ended(desk, desk.start(9, 2)) for _ in "ab"] == [["Report: fetch"], ["Report: mail"]]
+    assert due(desk.scheduler.get(chain_id)) == (10, 2)
+    sound(desk)
+
+
+def test_a_pause_holds_the_question_and_a_paused_chain_asks_nothing(desk: Desk) -> None:
+    chain_id = report(desk, FIRST, LAST, approval={"question": "Report?", "by": "10 min"})
+    desk.scheduler.reschedule(chain_id, pause=True)
+    assert (desk.start(9), questions(desk)) == ([], [])
+    desk.scheduler.reschedule(chain_id, pause=False)
+    assert (desk.start(9, 1), questions(desk)) == ([], ["Report?"])
+    desk.scheduler.reschedule(chain_id, pause=True)
+    desk.clock.at = at(9, 30)
+    assert desk.store.approvals.expire(limit=9) == [], "nobody decides during a pause"
+    desk.scheduler.approve(chain_id)
+    assert desk.start(9, 31) == []
+    desk.scheduler.reschedule(chain_id, pause=False)
+    assert ended(desk, desk.start(9, 32)) == ["Report: fetch"]
+    sound(desk)
+
+
+def test_nothing_runs_around_the_question(desk: Desk) -> None:
+    chain_id = report(desk)
+    fetch = step(desk, chain_id, "fetch")
+    desk.scheduler.act(fetch, "run_now")
+    assert (desk.start(8, 1), questions(desk)) == ([], ["Report?"]), "it is asked for now"
+    with pytest.raises(Refused, match="waits for an approval"):
+        desk.scheduler.act(fetch, "run_now")
+    desk.scheduler.reject(chain_id)
+    assert due(desk.scheduler.get(chain_id))[0] == 9 or due(desk.scheduler.get(chain_id))[0] == 10
+    sound(desk)
+
+
+def test_a_hard_deadline_counts_from_its_time_and_ends_the_question(desk: Desk) -> None:
+    steps = ({**FIRST, "deadline": "30 min", "deadline_type": "hard", "approval": "Report?"}, LAST)
+    chain_id = report(desk, *steps)
+    assert desk.start(9) == []
+    desk.clock.at = at(9, 31)
+    desk.expire()
+    assert desk.runs(step(desk, chain_id, "fetch")) == {9: State.EXPIRED, 10: SCHEDULED}
+    assert questions(desk) == []
+    sound(desk)
+
+
+@pytest.mark.parametrize("by", ["17:00", "tomorrow"])
+def test_an_instant_is_no_end_for_the_questions_of_many_generations(desk: Desk, by: str) -> None:
+    with pytest.raises(DuetimeError, match=r"approval\.by: a task that repeats asks before each"):
+        report(desk, FIRST, LAST, approval={"by": by})
+    with pytest.raises(DuetimeError, match=r"steps\.fetch\.approval\.by: a task that repeats asks before each"):
+        report(desk, {**FIRST, "approval": {"by": by}}, LAST)
+
+
+def test_it_says_what_it_will_ask_before_it_is_due(desk: Desk) -> None:
+    chain_id = report(desk)
+    assert desk.scheduler.explain(chain_id)[1] == [
+        "fetch: its time: Mon 23 Nov 2026 09:00 UTC (in 1 h); then it asks the user"
+    ]
+    assert desk.scheduler.get(chain_id).record.run.scheduled_for - MORNING == timedelta(hours=1)
