@@ -1,7 +1,7 @@
 """Quotas of each tenant: tasks scheduled in a minute, open tasks, their size, and the cost of a day.
 
-They are read from the database before a task is stored, so they hold over all processes; calls that are under way at
-the same time may pass together.
+They are read in the transaction that stores a task, in which no other call of the tenant stores one, so they hold over
+all processes. What runs cost is read before: it grows when attempts end, and not by calls.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Protocol
 
 from duetime.scheduler.errors import Refused
@@ -33,13 +34,13 @@ class RateReached(Refused):
 class TaskCounts(Protocol):
     """The tasks of a tenant, as far as quotas go."""
 
-    def made_by(self, tenant: str, key: IdempotencyKey) -> object | None: ...
+    def is_made(self, key: IdempotencyKey) -> bool: ...
 
-    def created_before_last(self, tenant: str, count: int) -> datetime | None: ...
+    def created_before_last(self, count: int) -> datetime | None: ...
 
-    def has_open(self, tenant: str, count: int) -> bool: ...
+    def has_open(self, count: int) -> bool: ...
 
-    def payload_bytes(self, tenant: str) -> int: ...
+    def payload_bytes(self) -> int: ...
 
 
 class NewPayload(Protocol):
@@ -64,13 +65,15 @@ class CostQuota:
     zone: str
     spent: Callable[[str, datetime], int]
 
-    def check(self, tenant: str, now: datetime) -> None:
+    def today(self, tenant: str, now: datetime) -> int:
+        """Return what the tenant's runs have cost today, in millionths."""
+        return self.spent(tenant, window_start("day", zones.load(self.zone), now))
+
+    def check(self, cost: int, now: datetime) -> None:
         """Raise RateReached until the day ends, when the tenant's runs have cost as much as they may."""
-        home = zones.load(self.zone)
-        cost = self.spent(tenant, window_start("day", home, now))
         if cost < self.most:
             return
-        wait = window_ends("day", home, now, 1)[0] - now
+        wait = window_ends("day", zones.load(self.zone), now, 1)[0] - now
         raise RateReached(
             f"tenant_daily_cost: the runs of this tenant may cost {money(amount_of(self.most))} {self.currency} a day, "
             f"and they cost {money(amount_of(cost))} today. Nothing was stored; repeat the call in "
@@ -88,45 +91,52 @@ class TenantQuotas:
     payload_bytes: int = 0
     daily_cost: CostQuota | None = None
 
-    def admit(self, tasks: TaskCounts, tenant: str, asked: Sequence[NewPayload], now: datetime) -> None:
-        """Raise Refused unless the tenant may store these tasks; a repeated call, which stores none, always may."""
-        if not (self.schedules_per_minute or self.open_tasks or self.payload_bytes or self.daily_cost):
-            return
-        new = [each for each in asked if each.key is None or tasks.made_by(tenant, each.key) is None]
-        if new and self.daily_cost:
-            self.daily_cost.check(tenant, now)
-        if new and self.open_tasks:
-            self._check_open(tasks, tenant, len(new))
-        if new and self.payload_bytes:
-            self._check_bytes(tasks, tenant, sum(json_bytes(each.task.payload) for each in new))
-        if new and self.schedules_per_minute:
-            self._check_rate(tasks, tenant, len(new), now)
+    def admission(self, tenant: str, asked: Sequence[NewPayload], now: datetime) -> Callable[[TaskCounts], None] | None:
+        """Return what raises Refused unless the tenant may store these tasks, None without any quota.
 
-    def _check_open(self, tasks: TaskCounts, tenant: str, count: int) -> None:
-        if count > self.open_tasks or tasks.has_open(tenant, self.open_tasks - count + 1):
+        A repeated call, which stores none, always may.
+        """
+        if not (self.schedules_per_minute or self.open_tasks or self.payload_bytes or self.daily_cost):
+            return None
+        cost = self.daily_cost.today(tenant, now) if self.daily_cost else 0
+        return partial(self._check, asked, now, cost)
+
+    def _check(self, asked: Sequence[NewPayload], now: datetime, cost: int, tasks: TaskCounts) -> None:
+        new = [each for each in asked if each.key is None or not tasks.is_made(each.key)]
+        if new and self.daily_cost:
+            self.daily_cost.check(cost, now)
+        if new and self.open_tasks:
+            self._check_open(tasks, len(new))
+        if new and self.payload_bytes:
+            self._check_bytes(tasks, sum(json_bytes(each.task.payload) for each in new))
+        if new and self.schedules_per_minute:
+            self._check_rate(tasks, len(new), now)
+
+    def _check_open(self, tasks: TaskCounts, count: int) -> None:
+        if count > self.open_tasks or tasks.has_open(self.open_tasks - count + 1):
             raise Refused(
                 f"tenant_open_tasks: this tenant may have {self.open_tasks:,} open tasks. Nothing was stored; there is "
                 "room when a task has ended or is cancelled."
             )
 
-    def _check_bytes(self, tasks: TaskCounts, tenant: str, wanted: int) -> None:
+    def _check_bytes(self, tasks: TaskCounts, wanted: int) -> None:
         most = self.payload_bytes
         said = f"tenant_payload_bytes: the payloads of this tenant's open tasks may have {most:,} bytes together. "
         if wanted > most:
             raise Refused(f"{said}Nothing was stored; these alone have {wanted:,}: make them smaller.")
-        used = tasks.payload_bytes(tenant)
+        used = tasks.payload_bytes()
         if used + wanted > most:
             raise Refused(
                 f"{said}Nothing was stored: they have {used:,}, and this adds {wanted:,}. There is room "
                 "when a task has ended or is cancelled."
             )
 
-    def _check_rate(self, tasks: TaskCounts, tenant: str, count: int, now: datetime) -> None:
+    def _check_rate(self, tasks: TaskCounts, count: int, now: datetime) -> None:
         most = self.schedules_per_minute
         said = f"tenant_schedules_per_minute: this tenant may schedule {most:,} tasks a minute. Nothing was stored; "
         if count > most:
             raise Refused(f"{said}schedule fewer at once.")
-        last = tasks.created_before_last(tenant, most - count)
+        last = tasks.created_before_last(most - count)
         wait = last + SCHEDULE_WINDOW - now if last is not None else timedelta()
         if wait > timedelta():
             raise RateReached(f"{said}repeat the call in {times.about(wait)}.", wait_s=wait.total_seconds())

@@ -28,5 +28,7 @@ class FanOut:
         """Return the new tasks by name. Raises InvalidArgument(s), and Refused beyond a quota."""
         now = self.store.now()
         plans = plan_spawned(self.planner, parent, spawned, Principal(parent.tenant, parent.owner), now)
-        self.quotas.admit(self.store.tasks, parent.tenant, [plan for _, plan in plans], now)
+        admission = self.quotas.admission(parent.tenant, [plan for _, plan in plans], now)
+        if admission:
+            self.store.tasks.check(parent.tenant, admission)
         return [(name, plan.new_task(plan.task, ACTOR, None)) for name, plan in plans]

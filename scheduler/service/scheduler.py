@@ -89,16 +89,23 @@ class Scheduler(SignalService):
             made = self._store.tasks.made_by(by.tenant, key) if key else None
             said, others = (*planned.warnings, *([repeats(made)] if made else ())), planned.other_actions
             return view_of(tried, now, warnings=said, facts=facts, other_actions=others)
-        self._quotas.admit(self._store.tasks, by.tenant, [planned], now)
+        admission = self._quotas.admission(by.tenant, [planned], now)
         fast = self._fast_path if planned.task.asks is None else None
         run = fast.forward(planned.run, now) if fast else planned.run
         with self._tracing.scheduling([planned.task]) as span:
-            task, told = _traced(planned.task, span), by.acting(self._via)
-            after, approval, wait = planned.after, planned.approval, planned.wait
-            added = self._store.tasks.add(task, run, key=planned.key, after=after, approval=approval, wait=wait, **told)
+            added = self._store.tasks.add(
+                _traced(planned.task, span),
+                run,
+                key=planned.key,
+                after=planned.after,
+                approval=planned.approval,
+                wait=planned.wait,
+                admission=admission,
+                **by.acting(self._via),
+            )
             span.stored([added.record.task.id])
         failpoints.hit(failpoints.Step.SCHEDULED)
-        timed = approval is not None or wait is not None
+        timed = planned.approval is not None or planned.wait is not None
         if added.created and not (self._fast_path and self._fast_path.serves(added.record, now, timed=timed)):
             self._on_change([added.record.task.id])
         return self._view_of_added(added, planned, now)
@@ -117,10 +124,10 @@ class Scheduler(SignalService):
         plan = self._early.checked_chain(plan, now)
         if request.dry_run:
             return chain_view(plan.tried(), now, warnings=plan.warnings)
-        self._quotas.admit(self._store.tasks, by.tenant, plan.plans, now)
+        admission = self._quotas.admission(by.tenant, plan.plans, now)
         with self._tracing.scheduling([each.task for each in plan.plans]) as span:
             tasks = [_traced(each.task, span) for each in plan.plans]
-            chain_id, added = self._store.chains.add(plan.stored(tasks, by.acting(self._via)))
+            chain_id, added = self._store.chains.add(plan.stored(tasks, by.acting(self._via)), admission)
             span.stored([each.record.task.id for each in added])
         self._on_change([each.record.task.id for each in added if each.created])
         found = self._store.chains.get(by.tenant, chain_id)
@@ -148,9 +155,10 @@ class Scheduler(SignalService):
         planned = self._checked([self._planned(request, by, now, beside) for request in requests], now)
         told = by.acting(self._via)
         new = [plan.new_task(plan.task, **told) for plan in planned if isinstance(plan, Plan)]
-        self._quotas.admit(self._store.tasks, by.tenant, new, now)
+        admission = self._quotas.admission(by.tenant, new, now)
         with self._tracing.scheduling([item.task for item in new]) as span:
-            made = self._store.tasks.add_many([replace(item, task=_traced(item.task, span)) for item in new])
+            traced = [replace(item, task=_traced(item.task, span)) for item in new]
+            made = self._store.tasks.add_many(traced, admission)
             span.stored([each.record.task.id for each in made])
         stored = iter(made)
         added = [next(stored) if isinstance(plan, Plan) else Added(plan, created=False) for plan in planned]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import cast
 
 from duetime.scheduler.approvals.approval import Approval
 from duetime.scheduler.chain.dependency import Dependency, DependentTask
@@ -15,8 +14,9 @@ from duetime.scheduler.signal.signal import SignalWait
 from duetime.scheduler.store.chains.dependencies import Dependencies
 from duetime.scheduler.store.database.database import Database, Tried
 from duetime.scheduler.store.forms import Forms
-from duetime.scheduler.store.lists import agenda, schedule_list, task_list
+from duetime.scheduler.store.lists import agenda, schedule_list, task_list, tenant_counts
 from duetime.scheduler.store.lists.agenda import ListPlace
+from duetime.scheduler.store.lists.tenant_counts import Admission, TenantCounts
 from duetime.scheduler.store.schema.values import to_microseconds
 from duetime.scheduler.store.sql import commit_check
 from duetime.scheduler.store.sql.cursors import Cursors, Position
@@ -55,26 +55,30 @@ class Tasks:
         after: Sequence[Dependency] = (),
         approval: Approval | None = None,
         wait: SignalWait | None = None,
+        admission: Admission | None = None,
     ) -> Added:
         """Store a task with its first run, which waits for what is given; a known key returns its first task.
 
-        Also searches for the task's twin. Raises `IdempotencyConflict` when the key was used for other content.
+        Also searches for the task's twin. Raises `IdempotencyConflict` when the key was used for other content, and
+        what `admission` raises.
         """
         new = (task, run, actor, key, via)
         item = DependentTask(*new, tuple(after), approval, wait) if after or approval or wait else NewTask(*new)
-        return self._add([item], twins=True)[0]
+        return self._add([item], admission, twins=True)[0]
 
-    def add_many(self, items: Sequence[NewTask]) -> list[Added]:
+    def add_many(self, items: Sequence[NewTask], admission: Admission | None = None) -> list[Added]:
         """Store all items or, when one is refused, none."""
-        return self._add(items)
+        return self._add(items, admission)
 
-    def _add(self, items: Sequence[NewTask], *, twins: bool = False) -> list[Added]:
+    def _add(self, items: Sequence[NewTask], admission: Admission | None, *, twins: bool = False) -> list[Added]:
         def work(connection: Connection) -> list[Added]:
-            form = self._forms.store_new
-            return add.add(connection, items, self._now(), store_new=form, twins=twins, again=tried.unanswered)
+            form, now = self._forms.store_new, self._now()
+            if admission and items:
+                tenant_counts.admit(connection, items[0].task.tenant, now, admission)
+            return add.add(connection, items, now, store_new=form, twins=twins, again=tried.unanswered)
 
         tried: Tried[list[Added]] = Tried()
-        if _is_one_statement(items):
+        if admission is None and _is_one_statement(items):
             tried = self._database.attempt(work)
         if tried.result is not None:
             return tried.result
@@ -91,20 +95,9 @@ class Tasks:
 
         return self._database.read(work)
 
-    def created_before_last(self, tenant: str, count: int) -> datetime | None:
-        """Return when the newest task but `count` of a tenant was created, None when there are no more."""
-        asked = {"tenant": tenant, "behind": count}
-        found = self._database.look(lambda connection: connection.execute(read.CREATED_BEFORE_LAST, asked).scalar())
-        return cast("datetime | None", found)
-
-    def has_open(self, tenant: str, count: int) -> bool:
-        """Whether a tenant has at least so many open tasks."""
-        asked = {"tenant": tenant, "behind": count - 1}
-        return self._database.look(lambda connection: connection.execute(read.OPEN_BEHIND, asked).first()) is not None
-
-    def payload_bytes(self, tenant: str) -> int:
-        """Return how many bytes the payloads of a tenant's open tasks have; reads each of them."""
-        return self._database.look(lambda connection: read.payload_bytes(connection, tenant))
+    def check(self, tenant: str, admission: Admission) -> None:
+        """Check the quotas of a tenant for what is stored later; calls at the same time may pass together."""
+        self._database.look(lambda connection: admission(TenantCounts(connection, tenant, self._now())))
 
     def get(self, tenant: str, task_id: str) -> TaskRecord:
         """Return one task; raises `TaskNotFound`, with the tenant's closest ids."""

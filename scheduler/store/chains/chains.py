@@ -15,6 +15,8 @@ from duetime.scheduler.store.chains.dependencies import Dependencies
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.database import Database
 from duetime.scheduler.store.forms import Forms
+from duetime.scheduler.store.lists import tenant_counts
+from duetime.scheduler.store.lists.tenant_counts import Admission
 from duetime.scheduler.store.schema.rows import columns_of
 from duetime.scheduler.store.schema.tables.chains import chain_steps, chains, dependencies
 from duetime.scheduler.store.schema.tables.tasks import tasks
@@ -61,14 +63,16 @@ class Chains:
         self._now = now
         self._forms = forms
 
-    def add(self, new: NewChain) -> ChainAdded:
+    def add(self, new: NewChain, admission: Admission | None = None) -> ChainAdded:
         """Store a chain with all its tasks; a known key of the first one returns the chain that it made.
 
-        Raises `IdempotencyConflict` when the key was used for other content.
+        Raises `IdempotencyConflict` when the key was used for other content, and what `admission` raises.
         """
 
         def work(connection: Connection) -> ChainAdded:
             now, form = self._now(), self._forms.store_new
+            if admission:
+                tenant_counts.admit(connection, new.chain.tenant, now, admission)
             first, *rest = new.steps.values()
             [made] = add.add(connection, [first], now, store_new=form)
             if not made.created:

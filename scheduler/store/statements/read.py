@@ -42,30 +42,6 @@ _ONE = TASK_AND_RUN.where(tasks.c.id == bindparam("task_id"), tasks.c.tenant == 
 _MANY = TASK_AND_RUN.where(tasks.c.id.in_(bindparam("task_ids", expanding=True)), CURRENT)
 
 _OF_TENANT = tasks.c.tenant == bindparam("tenant")
-CREATED_BEFORE_LAST = (
-    select(tasks.c.created_at)
-    .where(_OF_TENANT)
-    .order_by(tasks.c.created_at.desc())
-    .limit(1)
-    .offset(bindparam("behind"))
-)
-OPEN_BEHIND = (
-    select(runs.c.task_id)
-    .where(runs.c.tenant == bindparam("tenant"), CURRENT, literal_column("runs.ended_at IS NULL"))
-    .order_by(runs.c.listed_at)
-    .limit(1)
-    .offset(bindparam("behind"))
-)
-
-
-def payload_bytes(connection: Connection, tenant: str) -> int:
-    """Return how many bytes the payloads of a tenant's open tasks have together."""
-    size = dialect_of(connection).json_bytes(tasks.c.payload)
-    statement = select(func.coalesce(func.sum(size), 0)).join_from(runs, tasks, tasks.c.id == runs.c.task_id)
-    is_open = CURRENT & literal_column("runs.ended_at IS NULL")
-    found = connection.execute(statement.where(runs.c.tenant == bindparam("tenant"), is_open), {"tenant": tenant})
-    return int(found.scalar_one())
-
 
 _past = runs.alias("past")
 LATEST_ENDED = (

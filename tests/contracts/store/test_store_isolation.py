@@ -108,6 +108,18 @@ def run_filters(task_id: str) -> Iterator[RunFilter]:
     yield RunFilter(actor="alice", worker="w1")
 
 
+def seen_by_quotas(store: Store, tenant: str) -> list[object]:
+    """Return all that the quotas of a tenant go by."""
+    seen: list[object] = []
+    store.tasks.check(
+        tenant,
+        lambda counts: seen.extend(
+            [counts.is_made(KEY), counts.created_before_last(1), counts.has_open(1), counts.payload_bytes()]
+        ),
+    )
+    return seen
+
+
 def calls(store: Store, task_id: str, run_id: str, tenant: str) -> dict[str, list[Callable[[], Any]]]:
     """Return the calls that could show something of the task, by method."""
     tasks, history, past, inbox = store.tasks, store.history, store.run_history, store.inbox
@@ -122,9 +134,7 @@ def calls(store: Store, task_id: str, run_id: str, tenant: str) -> dict[str, lis
         "tasks.change": [lambda: tasks.change(tenant, task_id, **changed)],
         "tasks.change_once": [lambda: tasks.change_once(tenant, task_id, KEY, **changed)],
         "tasks.counts": [partial(tasks.counts, tenant, f) for f in filters()],
-        "tasks.created_before_last": [lambda: tasks.created_before_last(tenant, 1)],
-        "tasks.has_open": [lambda: tasks.has_open(tenant, 1)],
-        "tasks.payload_bytes": [lambda: tasks.payload_bytes(tenant)],
+        "tasks.check": [lambda: seen_by_quotas(store, tenant)],
         "tasks.cursor_behind": [lambda: tasks.cursor_behind(tenant, TaskFilter(), None)],
         "tasks.get": [lambda: tasks.get(tenant, task_id), lambda: tasks.get(tenant, f"{task_id[:-1]}0")],
         "tasks.made_by": [lambda: tasks.made_by(tenant, KEY)],

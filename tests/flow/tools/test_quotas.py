@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
 
@@ -119,13 +121,45 @@ def test_the_payloads_of_open_tasks_have_so_many_bytes_together(store: Store) ->
         service.schedule_many([large(str(number), "x" * 20) for number in range(3)], by=ANN)
 
 
+def seen_bytes(store: Store, tenant: str) -> int:
+    seen: list[int] = []
+    store.tasks.check(tenant, lambda counts: seen.append(counts.payload_bytes()))
+    return seen[0]
+
+
 def test_payload_bytes_are_counted_on_each_database(postgres_url: str, store: Store) -> None:
     shared = open_store(postgres_url)
     for each in (store, shared):
         service = scheduler(each, payload_bytes=1)
         scheduler(each).submit(large("one", "x" * 60), by=ANN)
-        assert 60 < each.tasks.payload_bytes("acme") < 90
-        assert each.tasks.payload_bytes("globex") == 0
+        assert 60 < seen_bytes(each, "acme") < 90
+        assert seen_bytes(each, "globex") == 0
         with pytest.raises(Refused):
             service.submit(large("two", "x"), by=ANN)
+    shared.close()
+
+
+@pytest.mark.parametrize("many", [False, True], ids=["single calls", "batches"])
+@pytest.mark.parametrize(
+    ("quota", "most", "room"), [("open_tasks", 2, 2), ("schedules_per_minute", 2, 2), ("payload_bytes", 40, 1)]
+)
+def test_calls_at_once_store_no_more_than_the_quota(
+    postgres_url: str, store: Store, quota: str, most: int, room: int, *, many: bool
+) -> None:
+    shared = open_store(postgres_url)
+    for each in (store, shared):
+        service, ready = scheduler(each, **{quota: most}), threading.Barrier(8)
+
+        def is_stored(number: int, service: Scheduler = service, ready: threading.Barrier = ready) -> bool:
+            asked = large(f"{number}", "x" * 20)
+            ready.wait()
+            try:
+                service.schedule_many([asked], by=ANN) if many else service.submit(asked, by=ANN)
+            except Refused:
+                return False
+            return True
+
+        with ThreadPoolExecutor(8) as pool:
+            assert sum(pool.map(is_stored, range(8))) == room
+        assert len(service.list(by=ANN).views) == room
     shared.close()

@@ -1,0 +1,73 @@
+"""Counts what a tenant has stored, as far as its quotas go, in the transaction that would add to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import cast
+from zlib import crc32
+
+from duetime.scheduler.records import IdempotencyKey
+from duetime.scheduler.store.database.dialects import dialect_of
+from duetime.scheduler.store.schema.rows import CURRENT
+from duetime.scheduler.store.schema.tables.tasks import runs, tasks
+from duetime.scheduler.store.statements import idempotency
+from sqlalchemy import Connection, bindparam, func, literal_column, select
+
+_FIRST_LOCK_ID = 0x71756F74 << 24  # "quot", and 24 bits of the tenant's name: tenants rarely wait for each other
+
+_CREATED_BEFORE_LAST = (
+    select(tasks.c.created_at)
+    .where(tasks.c.tenant == bindparam("tenant"))
+    .order_by(tasks.c.created_at.desc())
+    .limit(1)
+    .offset(bindparam("behind"))
+)
+_IS_OPEN = CURRENT & literal_column("runs.ended_at IS NULL")
+_OPEN_BEHIND = (
+    select(runs.c.task_id)
+    .where(runs.c.tenant == bindparam("tenant"), _IS_OPEN)
+    .order_by(runs.c.listed_at)
+    .limit(1)
+    .offset(bindparam("behind"))
+)
+
+
+class TenantCounts:
+    """The tasks of one tenant, as a connection sees them at an instant."""
+
+    def __init__(self, connection: Connection, tenant: str, now: datetime) -> None:
+        self._connection = connection
+        self._tenant = tenant
+        self._now = now
+
+    def is_made(self, key: IdempotencyKey) -> bool:
+        """Whether the key names a task already; raises `IdempotencyConflict` when that has other content."""
+        return idempotency.stands_for(self._connection, self._tenant, key, self._now) is not None
+
+    def created_before_last(self, count: int) -> datetime | None:
+        """Return when the newest task but `count` was created, None when there are no more."""
+        asked = {"tenant": self._tenant, "behind": count}
+        return cast("datetime | None", self._connection.execute(_CREATED_BEFORE_LAST, asked).scalar())
+
+    def has_open(self, count: int) -> bool:
+        """Whether there are at least so many open tasks."""
+        asked = {"tenant": self._tenant, "behind": count - 1}
+        return self._connection.execute(_OPEN_BEHIND, asked).first() is not None
+
+    def payload_bytes(self) -> int:
+        """Return how many bytes the payloads of open tasks have together; reads each of them."""
+        size = dialect_of(self._connection).json_bytes(tasks.c.payload)
+        statement = select(func.coalesce(func.sum(size), 0)).join_from(runs, tasks, tasks.c.id == runs.c.task_id)
+        found = self._connection.execute(statement.where(runs.c.tenant == self._tenant, _IS_OPEN))
+        return int(found.scalar_one())
+
+
+Admission = Callable[[TenantCounts], None]
+"""Raises `Refused` unless the tenant may store what a call asks for."""
+
+
+def admit(connection: Connection, tenant: str, now: datetime, admission: Admission) -> None:
+    """Check the quotas of a tenant; no other call of it passes until this transaction has ended."""
+    dialect_of(connection).wait_for_lock(connection, _FIRST_LOCK_ID | crc32(tenant.encode()) & 0xFFFFFF)
+    admission(TenantCounts(connection, tenant, now))
