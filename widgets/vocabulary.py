@@ -10,8 +10,9 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from duetime.scheduler.request import REMINDER_ACTION
-from duetime.scheduler.rules.states import OPEN
-from duetime.scheduler.task import State
+from duetime.scheduler.rules.series.overtake import is_stopping
+from duetime.scheduler.rules.states import OPEN, blocked_by
+from duetime.scheduler.task import Run, State, Task
 
 LATE_AFTER: Final = timedelta(minutes=1)
 """A run that has not left its timer this long after its time is overdue."""
@@ -56,6 +57,16 @@ def look_of(
         if stands:
             return look
     return "overdue" if state is State.SCHEDULED and now - due > LATE_AFTER else state.value
+
+
+def stands(task: Task, run: Run) -> str:
+    """Return the word for how a run stands: its state, or what stands before that."""
+    looks = (
+        ("paused", task.paused and run.state is State.SCHEDULED),
+        ("stopping", run.state in OPEN and is_stopping(run)),
+        ("blocked", blocked_by(run) is not None),
+    )
+    return next((look for look, so in looks if so), run.state.value)
 
 
 def word_of(look: str) -> str:

@@ -100,8 +100,8 @@ class PastReader:
     ) -> RunPage:
         """Return a page of runs, newest first; `since` and `until` as in `history`. A page may be short: see `RunPage`.
 
-        Without states and an end, runs that are due later are left out. `tenant` is the caller's own by default; an
-        operator may name another one, or `*` for all.
+        Without states and an end, runs are left out that are due later and have not begun. `tenant` is the caller's
+        own by default; an operator may name another one, or `*` for all.
         """
         where, bounds = self._runs_wanted(where, since, until, cursor)
         page = self._store.run_history.page(
@@ -148,7 +148,7 @@ class PastReader:
         """Return the filter with its bounds as instants, and what the cursor of a page says of them."""
         check_filter(where)
         if until is None and where.until is None and not (where.states or where.standing):
-            until = "now"
+            until, where = "now", replace(where, or_begun=True)
         bounds = Bounds.of(cursor, self._store.now(), self._zone, since=since, until=until)
         return replace(where, **bounds.instants), bounds
 

@@ -36,9 +36,10 @@ class BucketWidth(StrEnum):
 class RunFilter:
     """A filter for runs; absent parts match everything. `since` is inclusive, `until` exclusive.
 
-    Both bound the time of a run: when it ended, or, while it is open, its next time. `text` is a part of the title, of
-    the error, or of the reason of an attempt, in any case. `worker` ran an attempt of it. `actor` owns its task, or
-    changed it. `min_lateness` is from the deadline to the end, `min_delay` from `scheduled_for` to the start.
+    Both bound the time of a run: when it ended, or, while it is open, its next time. With `or_begun`, `until` leaves
+    out none that is ready, running, or to be tried again. `text` is a part of the title, of the error, or of the reason
+    of an attempt, in any case. `worker` ran an attempt of it. `actor` owns its task, or changed it. `min_lateness` is
+    from the deadline to the end, `min_delay` from `scheduled_for` to the start.
     `min_units` are units that its attempts used of `pool`, or of all pools together; `min_cost` is what that cost.
     """
 
@@ -52,6 +53,7 @@ class RunFilter:
     text: str | None = None
     since: datetime | None = None
     until: datetime | None = None
+    or_begun: bool = False
     min_duration: timedelta | None = None
     max_duration: timedelta | None = None
     min_lateness: timedelta | None = None
@@ -69,7 +71,7 @@ class RunSummary:
 
     `worker` had its newest attempt. `units` are what its attempts used of each pool, `cost` is what that cost in the
     installation's currency: None where no pool with a price was used. `why` is by whom a cancelled one was cancelled,
-    and the reason.
+    and the reason; of a `blocked` one, what it misses. `paused` is its task.
     """
 
     id: str
@@ -89,10 +91,30 @@ class RunSummary:
     attempt: int
     worker: str | None
     error: str | None
+    cancel_requested: bool
+    overtaken_at: datetime | None
+    paused: bool
     units: Mapping[str, float] = field(default_factory=dict)
     cost: Decimal | None = None
     damage: tuple[str, ...] = ()
+    blocked: bool = False
     why: str | None = None
+
+    @property
+    def stopping(self) -> bool:
+        """Whether it was asked to stop, and has not ended: not where it gives way to the next occurrence."""
+        return self.cancel_requested and self.overtaken_at is None and self.ended_at is None
+
+    @property
+    def held(self) -> bool:
+        """Whether it is to come, and the pause of its task keeps it from starting."""
+        return self.paused and self.state is State.SCHEDULED
+
+    @property
+    def stands(self) -> str:
+        """The word for how it stands: its state, or what stands before that."""
+        looks = (("paused", self.held), ("stopping", self.stopping), (Standing.BLOCKED.value, self.blocked))
+        return next((look for look, stands in looks if stands), self.state.value)
 
     @property
     def duration(self) -> timedelta | None:

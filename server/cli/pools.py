@@ -12,17 +12,14 @@ from duetime.scheduler.audit.entry import AuditEntry, AuditKind
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.remedies import reason_in
 from duetime.scheduler.rules.limits.pool import in_full
-from duetime.scheduler.rules.series.overtake import is_stopping
-from duetime.scheduler.rules.states import OPEN, blocked_by
 from duetime.scheduler.rules.time import times
-from duetime.scheduler.task import Run, State
-from duetime.scheduler.views import Standing
 from duetime.server.cli import completion, output
 from duetime.server.cli.completion import Id
 from duetime.server.cli.formats.phrases import COMMAND_WORDS
 from duetime.server.cli.output import AsJson
 from duetime.server.rest.resources.stats import read_stats, shown_pools, stats_json, tier_rows, until_of
 from duetime.server.session import cli_caller, session
+from duetime.widgets.vocabulary import stands
 
 if TYPE_CHECKING:
     from duetime.scheduler.queue import PoolUse, ThreadUse
@@ -38,22 +35,14 @@ def explain(
     with session(context).scheduler() as scheduler:
         task_id = scheduler.find(task_id)
         view, reasons = scheduler.explain(task_id)
+    task, run = view.record.task, view.record.run
     if as_json:
-        task = {"task": task_id, "title": view.record.task.title, "state": view.record.run.state}
-        output.as_json({"schema": "duetime.explanation/1", **task, "waiting_for": list(reasons)})
+        found = {"task": task_id, "title": task.title, "state": run.state, "stands": stands(task, run)}
+        output.as_json({"schema": "duetime.explanation/1", **found, "waiting_for": list(reasons)})
         return
-    record = view.record
-    held = record.task.paused and record.run.state is State.SCHEDULED
-    output.say(f"{record.task.title}: {'paused' if held else stands(record.run)}")
+    output.say(f"{task.title}: {stands(task, run)}")
     for reason in reasons:
         output.say(f"  {reason_in(COMMAND_WORDS, reason, task_id)}")
-
-
-def stands(run: Run) -> str:
-    """Return the word for how a run stands."""
-    if run.state in OPEN and is_stopping(run):
-        return "stopping"
-    return Standing.BLOCKED if blocked_by(run) else run.state
 
 
 def stats(context: typer.Context, *, as_json: AsJson = False) -> None:

@@ -8,7 +8,7 @@ from duetime.scheduler.history.runs import RunCounts, RunFilter, RunGroup, RunPa
 from duetime.scheduler.principal import Scope
 from duetime.scheduler.rules.limits.price import money
 from duetime.scheduler.task import Json, Tier
-from duetime.tools.admin.run_rows import counts_json, run_filter, run_row
+from duetime.tools.admin.run_rows import STANDINGS, counts_json, run_filter, run_row
 from duetime.tools.arguments.arguments import Argument
 from duetime.tools.arguments.filters import MEANT_STATES, WORDS
 from duetime.tools.arguments.types import Choice, Length, Text, Whole
@@ -18,7 +18,10 @@ from mcp.types import CallToolResult
 
 MAX_ERROR_CHARS = 160
 MAX_GROUPS_SHOWN = 20
-_SHOWN = ("id", "task_id", "tenant", "title", "action", "state", "at", "attempts", "worker", "seconds", "cost", "error")
+_SHOWN = (
+    *("id", "task_id", "tenant", "title", "action", "state", *STANDINGS, "at", "attempts", "worker", "seconds"),
+    *("cost", "error"),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +94,7 @@ def _line(run: RunSummary) -> str:
     why = f": {run.error[:MAX_ERROR_CHARS]}" if run.error else ""
     on = f" on {run.worker}" if run.worker else ""
     cost = f", cost {money(run.cost)}" if run.cost is not None else ""
-    return f"{at} {run.state} «{run.title}» ({run.action}, attempt {run.attempt}{on}{cost}, {run.task_id}){why}"
+    return f"{at} {run.stands} «{run.title}» ({run.action}, attempt {run.attempt}{on}{cost}, {run.task_id}){why}"
 
 
 FIND_RUNS = Definition(

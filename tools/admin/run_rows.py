@@ -16,6 +16,9 @@ from duetime.scheduler.view_parts import LogLine, RunLog
 from duetime.tools.arguments.filters import parts_of
 
 RunJson = dict[str, Json]
+STANDINGS = ("paused", "cancel_requested", "blocked")
+"""Fields of a run that stand beside its state, as they do in the payload of a task."""
+
 SPANS = ("min_duration", "max_duration", "min_lateness", "min_delay")
 
 
@@ -89,6 +92,9 @@ def run_row(run: RunSummary) -> RunJson:
         "tier": run.tier.value,
         "labels": list(run.labels),
         "state": run.state.value,
+        "paused": run.held or None,
+        "cancel_requested": run.stopping or None,
+        "blocked": run.blocked or None,
         "at": times.utc(run.at),
         "scheduled_for": times.utc(run.scheduled_for),
         "started": _utc(run.started_at),

@@ -23,6 +23,9 @@ from duetime.scheduler.task import State
 from duetime.scheduler.views import Standing
 from sqlalchemy import Column, ColumnElement, and_, case, false, func, or_, select, true
 
+BEGUN = frozenset({State.READY, State.RETRYING, State.SUSPENDED})
+"""Phases of runs that are open and not to come: a next time of theirs is that of a further attempt."""
+
 PHASES = tuple(dict.fromkeys(phase_of(state) for state in State))
 
 
@@ -46,8 +49,20 @@ def of_phase(where: RunFilter, phase: State) -> list[Condition]:
 
 
 def in_time(where: RunFilter) -> list[Condition]:
-    found: list[Condition] = [runs.c.listed_at >= where.since] if where.since else []
-    return [*found, runs.c.listed_at < where.until] if where.until else found
+    """Return the conditions on the time of a run in any phase."""
+    begun = [runs.c.phase.in_(BEGUN)] if where.or_begun else []
+    return [*since(where), *(or_(each, *begun) for each in until(where, State.SCHEDULED))]
+
+
+def since(where: RunFilter) -> list[Condition]:
+    return [runs.c.listed_at >= where.since] if where.since else []
+
+
+def until(where: RunFilter, phase: State) -> list[Condition]:
+    """Return the condition on the time of a run in a phase that bounds it above."""
+    if where.until is None or (where.or_begun and phase in BEGUN):
+        return []
+    return [runs.c.listed_at < where.until]
 
 
 def compared(tenant: str, where: RunFilter, dialect: StoreDialect) -> list[Condition]:

@@ -13,11 +13,12 @@ from typing import NamedTuple
 
 from duetime.scheduler.history.runs import RunFilter, RunSummary
 from duetime.scheduler.rules.limits.price import amount_of
+from duetime.scheduler.rules.states import BLOCKABLE
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.dialects import dialect_of
 from duetime.scheduler.store.lists.tenants import tenants
 from duetime.scheduler.store.run_history import run_filter
-from duetime.scheduler.store.run_history.cancels import cancels_in_words
+from duetime.scheduler.store.run_history.reasons import cancels_in_words, misses_in_words
 from duetime.scheduler.store.run_history.run_walk import AT, RunKey, RunWalk, keys_of
 from duetime.scheduler.store.schema.tables.events import events
 from duetime.scheduler.store.schema.tables.pools import usage
@@ -38,6 +39,7 @@ _COLUMNS = [
     *(runs.c.id, runs.c.task_id, runs.c.tenant, tasks.c.title, tasks.c.action, tasks.c.priority, tasks.c.labels),
     *(tasks.c.timezone, runs.c.state, runs.c.listed_at, runs.c.scheduled_for, runs.c.started_at, runs.c.ended_at),
     *(runs.c.deadline, runs.c.attempt, runs.c.worker, runs.c.error),
+    *(runs.c.cancel_requested, runs.c.overtaken_at, runs.c.paused),
 ]
 _SHOWN = select(*_COLUMNS).select_from(runs.join(tasks, tasks.c.id == runs.c.task_id))
 
@@ -161,8 +163,10 @@ def summaries(connection: Connection, keys: Sequence[RunKey]) -> list[RunSummary
     read = unreadable.values(connection, _SHOWN.where(runs.c.id.in_(ids)), RunSummary, _COLUMNS)
     shown = {run.id: replace(run, damage=damage) for run, damage in read}
     used = _used(connection, ids)
-    why = cancels_in_words(connection, [run.id for run in shown.values() if run.state is State.CANCELLED])
-    found = [replace(shown[run_id], why=why.get(run_id)) for run_id in ids if run_id in shown]
+    cancelled = cancels_in_words(connection, [run.id for run in shown.values() if run.state is State.CANCELLED])
+    missed = misses_in_words(connection, [run.id for run in shown.values() if run.state in BLOCKABLE])
+    why = {**cancelled, **missed}
+    found = [replace(shown[each], blocked=each in missed, why=why.get(each)) for each in ids if each in shown]
     return [_with_use(run, used.get(run.id, {})) for run in found]
 
 

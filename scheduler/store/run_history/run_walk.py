@@ -77,7 +77,7 @@ class RunWalk:
 
         All ranges share one object for what is the same in them: a page has up to 18, each of a dozen conditions.
         """
-        inside = [runs.c.tenant == self.tenant, *self.bounds(), *conditions]
+        inside = [runs.c.tenant == self.tenant, *run_filter.since(self.where), *self._behind(), *conditions]
         if down_to is not None:
             inside.append(tuple_(*_KEY) >= tuple_(*down_to, types=_TYPES))
         found, shared = select(*columns), and_(*inside)
@@ -95,13 +95,14 @@ class RunWalk:
 
     def bounds(self) -> list[Condition]:
         """Return the conditions on the time of a run, and on its place."""
-        found = run_filter.in_time(self.where)
-        if self.behind is not None:
-            found.append(tuple_(*_KEY) < tuple_(*self.behind, types=_TYPES))
-        return found
+        return [*run_filter.in_time(self.where), *self._behind()]
+
+    def _behind(self) -> list[Condition]:
+        return [] if self.behind is None else [tuple_(*_KEY) < tuple_(*self.behind, types=_TYPES)]
 
     def _of_phase(self, phase: State) -> list[Condition]:
-        return [_IN_PHASE[phase], *run_filter.of_phase(self.where, phase)]
+        until = run_filter.until(self.where, phase)
+        return [_IN_PHASE[phase], *until, *run_filter.of_phase(self.where, phase)]
 
 
 _TYPES = [column.type for column in _KEY]

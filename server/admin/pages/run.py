@@ -20,6 +20,7 @@ from duetime.scheduler.view_parts import RunLog, WaitKind
 from duetime.scheduler.views import TaskView
 from duetime.server.admin.answers import Answer, Moved, Page, get, post
 from duetime.server.admin.visit import Visit
+from duetime.widgets.vocabulary import stands
 
 OTHER_RUNS_SHOWN_ROWS = 10
 LOG_LINES_SHOWN_ROWS = 200
@@ -51,6 +52,7 @@ def _values(visit: Visit, found: RunDetail, view: TaskView, reasons: Any) -> dic
         "detail": found,
         "task": task,
         "run": shown,
+        "stands": stands(task, shown),
         "repeat_text": view.repeat_text,
         "upcoming": view.upcoming,
         "reasons": reasons if found.is_current and not ended and shown.state is not State.RUNNING else (),

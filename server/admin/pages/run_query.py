@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -52,7 +52,7 @@ class RunQuery:
         where = RunFilter(states=() if standing else _states(kind), standing=standing, tier=_tier(tier), **given)
         since, until = query.get("since", "").strip() or None, query.get("until", "").strip() or None
         if until is None and not (where.states or where.standing):
-            until = "now"
+            until, where = "now", replace(where, or_begun=True)
         return cls(where, Bounds.of(query.get("cursor"), visit.now, visit.zone, since=since, until=until))
 
     def page(self, visit: Visit, limit: int = PAGE_ROWS, cursor: str | None = None) -> RunPage:

@@ -26,8 +26,9 @@ MAX_SHORT_PAGES = 200
 
 MAX_WHY_CHARS = 200
 COLUMNS = (
-    *("id", "task_id", "tenant", "title", "action", "tier", "labels", "state", "at", "scheduled_for", "started"),
-    *("ended", "deadline", "seconds", "late_seconds", "attempts", "worker", "error", "why", "units", "cost"),
+    *("id", "task_id", "tenant", "title", "action", "tier", "labels", "state", *run_rows.STANDINGS, "at"),
+    *("scheduled_for", "started", "ended", "deadline", "seconds", "late_seconds", "attempts", "worker"),
+    *("error", "why", "units", "cost"),
 )
 WHERE_LOGS_ARE = "What the handler of a run logged: duetime logs"
 
@@ -96,7 +97,9 @@ def _table(found: Sequence[RunSummary], zone: str) -> None:
 def _row(run: RunSummary, zone: str, *, with_cost: bool) -> Sequence[str | Text]:
     return (
         clock_time(times.utc(run.at), zone),
-        output.state_word(run.state, damaged=bool(run.damage)),
+        output.state_word(
+            run.state, paused=run.paused, damaged=bool(run.damage), stopping=run.stopping, blocked=run.blocked
+        ),
         run.title,
         run.action,
         "" if run.duration is None else times.length(run.duration),

@@ -178,7 +178,7 @@ def explain(server: RemoteServer, params: Params) -> None:
     if params["as_json"]:
         output.as_json(found)
         return
-    output.say(f"{found['title']}: {found['state']}")
+    output.say(f"{found['title']}: {found.get('stands', found['state'])}")
     for reason in found["waiting_for"]:
         output.say(f"  {reason_in(COMMAND_WORDS, reason, task_id)}")
 

@@ -15,10 +15,14 @@ class RestPayload(BaseModel):
 
 
 class ExplanationPayload(RestPayload):
-    """Why a task is not running: a sentence for each thing that it waits for."""
+    """Why a task is not running: a sentence for each thing that it waits for.
+
+    `stands` is its state, or what stands before that: `paused`, `stopping` or `blocked`.
+    """
 
     schema_: Annotated[Literal["duetime.explanation/1"], Field(alias="schema")] = "duetime.explanation/1"
     task: str
     title: str
     state: State
+    stands: str
     waiting_for: tuple[str, ...]

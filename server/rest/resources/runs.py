@@ -34,10 +34,11 @@ _BOUNDS: Final = ("since", "until")
 class RunPayload(RestPayload):
     """A run with what its task says. `at` is when it ended, or its next time while it is open.
 
-    `why` is by whom a cancelled one was cancelled, and the reason. `delay_seconds` is from when it was due to the start
-    of the last attempt, `duration_seconds` from there to the end,
-    `late_seconds` from the deadline to the end: negative when it was in time. `units` are what it used of each pool,
-    `cost` is what that cost, in the installation's currency, where a pool has a price. Where all tenants were
+    `paused`, `cancel_requested` (it is stopping) and `blocked` stand before the state, as in a task. `why` is by whom a
+    cancelled one was cancelled, and the reason, or what a blocked one misses. `delay_seconds` is from when it was due
+    to the start of the last attempt, `duration_seconds` from there to the end, `late_seconds` from the deadline to the
+    end: negative when it was in time. `units` are what it used of each pool, `cost` is what that cost, in the
+    installation's currency, where a pool has a price. Where all tenants were
     asked for, `tenant` is there too.
     """
 
@@ -47,6 +48,9 @@ class RunPayload(RestPayload):
     title: str
     action: str
     state: State
+    paused: Literal[True] | None = None
+    cancel_requested: Literal[True] | None = None
+    blocked: Literal[True] | None = None
     priority: Tier
     labels: tuple[str, ...] | None = None
     at: str
@@ -138,6 +142,9 @@ def run_payload(run: RunSummary, *, everywhere: bool = False) -> RunPayload:
         title=run.title,
         action=run.action,
         state=run.state,
+        paused=run.held or None,
+        cancel_requested=run.stopping or None,
+        blocked=run.blocked or None,
         priority=run.tier,
         labels=run.labels or None,
         at=utc(run.at),

@@ -34,6 +34,7 @@ from duetime.widgets.outcome import with_details
 from duetime.widgets.payload import as_dry_run, list_payload, task_payload
 from duetime.widgets.schema.task import TaskPayload
 from duetime.widgets.schema.task_list import TaskListPayload
+from duetime.widgets.vocabulary import stands
 
 if TYPE_CHECKING:
     from duetime.scheduler.views import TaskView
@@ -167,8 +168,12 @@ def act(call: RestCall, action: Any) -> RestAnswer:
 def explain(call: RestCall) -> RestAnswer:
     """Say why a task is not running."""
     view, reasons = call.scheduler.explain(call.task_id, by=call.by)
-    task, state = view.record.task, view.record.run.state
-    return RestAnswer(ExplanationPayload(task=task.id, title=task.title, state=state, waiting_for=tuple(reasons)))
+    task, run = view.record.task, view.record.run
+    return RestAnswer(
+        ExplanationPayload(
+            task=task.id, title=task.title, state=run.state, stands=stands(task, run), waiting_for=tuple(reasons)
+        )
+    )
 
 
 _REFUSED = (HTTPStatus.CONFLICT,)

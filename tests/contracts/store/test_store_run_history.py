@@ -11,13 +11,17 @@ from zoneinfo import ZoneInfo
 
 import pytest
 from duetime.scheduler.events import EventKind
+from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.history.runs import BucketWidth, RunFilter, RunGroup, RunSummary
+from duetime.scheduler.intake.planner import Planner
+from duetime.scheduler.principal import Principal
 from duetime.scheduler.records import Change
 from duetime.scheduler.run_records import Claim
+from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store
 from duetime.scheduler.store.run_history import run_counts, run_list
 from duetime.scheduler.store.text_index import text_search
-from duetime.scheduler.task import State, Tier
+from duetime.scheduler.task import Run, State, Tier
 from duetime.scheduler.views import TaskRecord
 
 from tests.builders import NOON, TENANT, Clock, a_run, a_task, added, cancelled, restarted, settlement, started
@@ -203,6 +207,36 @@ def test_a_run_says_what_its_task_says_and_what_it_used(store: Store, clock: Clo
     )  # fmt: skip
     assert run.cost == Decimal("1.5027")
     assert (run.duration, run.at, run.lateness) == (HOUR, run.ended_at, None)
+
+
+def test_a_run_says_what_stands_before_its_state(store: Store, clock: Clock) -> None:
+    run = started(store, clock.at, title="Asked to stop").run
+    overtaken = started(store, clock.at, title="Gives way").run
+    for each, overtaken_at in ((run, None), (overtaken, clock.at)):
+        asked = replace(each, cancel_requested=True, overtaken_at=overtaken_at)
+        store.tasks.change(TENANT, each.task_id, actor="alice", kind=EventKind.CANCEL_REQUESTED, decide=to(asked))
+    scheduler = Scheduler(store, Planner(Handlers.load(entry_points=False), "UTC"))
+    by = Principal(TENANT)
+    scheduler.schedule("Held", when=clock.at + HOUR, by=by)
+    scheduler.reschedule(scheduler.find("Held", by=by), pause=True, by=by)
+    missing = a_task(clock.at + HOUR, title="Misses")
+    store.tasks.add(missing[0], replace(missing[1], summary="blocked: no key"), actor="alice")
+
+    found = {each.title: each for each in every(store, TENANT, RunFilter())}
+
+    stands = {title: (each.state, each.stands) for title, each in found.items()}
+    assert stands == {
+        "Asked to stop": (State.RUNNING, "stopping"),
+        "Gives way": (State.RUNNING, "running"),
+        "Held": (State.SCHEDULED, "paused"),
+        "Misses": (State.SCHEDULED, "blocked"),
+    }
+    assert (found["Misses"].why, found["Held"].why) == ("no key", None)
+
+
+def to(run: Run) -> Callable[[TaskRecord], Change]:
+    """Return what makes this run of a task."""
+    return lambda record: Change(replace(record.task, revision=record.task.revision + 1), run)
 
 
 def test_the_runs_of_one_task_are_those_of_its_tenant(store: Store, clock: Clock) -> None:

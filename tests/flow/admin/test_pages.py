@@ -24,7 +24,7 @@ from duetime.server.admin.visit import MAX_VALUES_KEPT, READ_PAUSE_RATIO, KeptRe
 from markupsafe import escape
 from starlette.datastructures import ImmutableMultiDict
 
-from tests.builders import settlement
+from tests.builders import restarted, settlement
 from tests.flow.admin.conftest import Admin, Open
 from tests.flow.admin.sample import CANARY, fill
 
@@ -265,6 +265,22 @@ async def test_a_run_is_cancelled_moved_paused_and_run_again_from_its_page(admin
     [cancelled] = [event for event in scheduler.history().events if event.kind == "cancelled"]
     assert (cancelled.actor, cancelled.reason) == ("local", "no longer wanted")
     assert str(cancelled.via).startswith("admin ")
+
+
+async def test_a_run_that_is_stopping_or_held_says_so_on_its_page_and_in_the_list(admin: Admin) -> None:
+    scheduler, store = admin.site.app.scheduler, admin.site.app.store
+    claim = restarted(store, scheduler.schedule("Build", when="now", action="reminder").record)
+    scheduler.cancel(claim.run.task_id)
+    held = scheduler.schedule("Later", when="in 3 hours").record
+    scheduler.reschedule(held.task.id, pause=True)
+    for run, word in ((claim.run.id, "stopping"), (held.run.id, "paused")):
+        shown = f'<span class="state" data-state="{word}">{word}</span>'
+        assert shown in (await admin.get(f"/runs/{run}")).text
+        listed = (await admin.get("/runs?state=running,scheduled")).text
+        assert shown in next(row for row in listed.split("<tr ") if run in row)
+        sent = json.loads((await admin.get("/runs?state=running,scheduled&format=json")).text)["runs"]
+        [row] = [each for each in sent if each["run"] == run]
+        assert (row["paused"], row["cancel_requested"]) == (word == "paused", word == "stopping")
 
 
 async def test_what_failed_runs_again_as_its_next_generation(admin: Admin) -> None:

@@ -175,7 +175,12 @@ async def test_a_task_says_why_it_is_not_running(site: Site) -> None:
 
     assert told["schema"] == "duetime.explanation/1"
     assert told["task"] == task["id"]
+    assert (told["state"], told["stands"]) == ("scheduled", "scheduled")
     assert told["waiting_for"]
+
+    await sent(site, "PATCH", f"/tasks/{task['id']}", json={"pause": True})
+    held = (await sent(site, "GET", f"/tasks/{task['id']}/explain")).json()
+    assert (held["state"], held["stands"]) == ("scheduled", "paused")
 
 
 async def test_a_batch_is_stored_whole_and_in_order(site: Site) -> None:

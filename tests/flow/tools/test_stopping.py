@@ -14,9 +14,13 @@ from duetime.scheduler.store import Store
 from duetime.scheduler.views import TaskFilter
 from duetime.server.cli import lists
 from duetime.server.cli.formats import task_facts
-from duetime.server.cli.pools import stands
+from duetime.server.cli.past import run_table
+from duetime.server.rest.resources.runs import run_payload
+from duetime.tools.admin import find_runs
+from duetime.tools.admin.run_rows import run_row
 from duetime.widgets.payload import task_payload
 from duetime.widgets.text.task_text import task_text
+from duetime.widgets.vocabulary import stands
 
 from tests.builders import Clock
 
@@ -47,10 +51,22 @@ def test_a_stopping_series_is_stopping_everywhere_and_names_no_next_run(
     assert payload.repeat is not None
     assert payload.repeat.next == ()
     assert "Next" not in task_text(payload)
-    assert stands(scheduler.get(task_id).record.run) == "stopping"
+    found = scheduler.get(task_id).record
+    assert stands(found.task, found.run) == "stopping"
     lists._show_page(None, scheduler.list(TaskFilter()), {})  # type: ignore[arg-type]  # there is no further page
     task_facts.task_facts(payload)
     said = capsys.readouterr().out
     assert said.count(" stopping") == 2
     assert "running" not in said.splitlines()[1]
     assert "\nnext " not in said
+    _the_run_is_stopping_in_lists_of_runs(scheduler, capsys)
+
+
+def _the_run_is_stopping_in_lists_of_runs(scheduler: Scheduler, capsys: pytest.CaptureFixture[str]) -> None:
+    page = scheduler.runs()
+    [run] = page.runs
+    assert (run_row(run)["state"], run_row(run)["cancel_requested"]) == ("running", True)
+    assert run_payload(run).cancel_requested
+    run_table._table(page.runs, "UTC")
+    assert capsys.readouterr().out.splitlines()[1].split()[2] == "stopping"
+    assert " stopping «Build»" in find_runs._line(run)

@@ -1,13 +1,15 @@
-"""Says why runs were cancelled: by whom, and the reason that was given."""
+"""Says why runs stand as they do: by whom they were cancelled, with the reason, and what blocked ones miss."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
 from duetime.scheduler.events import EventKind
+from duetime.scheduler.rules.states import BLOCKED
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.schema.tables.events import events
 from duetime.scheduler.store.schema.tables.tasks import runs
+from duetime.scheduler.store.sql.task_filter import BLOCKED_RUN
 from duetime.scheduler.task import State
 from sqlalchemy import Connection, and_, bindparam, or_, select
 
@@ -33,6 +35,8 @@ _OF_RUNS = (
     .where(runs.c.id.in_(bindparam("run_ids", expanding=True)))
 )
 
+_BLOCKED = select(runs.c.id, runs.c.summary).where(runs.c.id.in_(bindparam("run_ids", expanding=True)), BLOCKED_RUN)
+
 
 def cancels_in_words(connection: Connection, run_ids: Sequence[str]) -> Mapping[str, str]:
     """Return by whom these cancelled runs were cancelled, with the reason; one whose event is gone is left out."""
@@ -40,3 +44,11 @@ def cancels_in_words(connection: Connection, run_ids: Sequence[str]) -> Mapping[
         return {}
     found = unreadable.rows(connection, _OF_RUNS, {"run_ids": list(run_ids)})
     return {run_id: f"cancelled by {actor}{f': {reason}' if reason else ''}" for run_id, actor, reason in found}
+
+
+def misses_in_words(connection: Connection, run_ids: Sequence[str]) -> Mapping[str, str]:
+    """Return what those of these runs miss that are blocked."""
+    if not run_ids:
+        return {}
+    found = unreadable.rows(connection, _BLOCKED, {"run_ids": list(run_ids)})
+    return {run_id: summary.removeprefix(BLOCKED) for run_id, summary in found}
