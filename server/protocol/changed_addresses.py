@@ -1,4 +1,4 @@
-"""The addresses whose subscribers hear of changes: the task's, that of its chain, and the inbox."""
+"""Addresses and lists whose subscribers hear of changes: a task, its chain, the inbox, and the list of open tasks."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 from duetime.scheduler.events import Event, EventKind
+from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.task import State
 from duetime.server.protocol.subscription_limits import INBOX, TASK
 
@@ -52,6 +53,16 @@ def addresses_of(history: Events, events: Sequence[Event], touched: Sequence[str
     found += [(tenants[task_id], f"{TASK}{chain_id}") for task_id, chain_id in chains.items()]
     found += [(event.tenant, INBOX) for event in events if _is_in_inbox(event)]
     return list(dict.fromkeys([*found, *((tenant, INBOX) for tenant in owners.values())]))
+
+
+def tenants_with_another_list(events: Sequence[Event]) -> list[str]:
+    """Return the tenants whose list of open tasks has a task more or less, or another title."""
+    return list(dict.fromkeys(event.tenant for event in events if _changes_the_list(event)))
+
+
+def _changes_the_list(event: Event) -> bool:
+    opened = event.kind is EventKind.CREATED or event.from_state in TERMINAL
+    return opened or event.to_state in TERMINAL or "title" in (event.after or {})
 
 
 def _is_in_inbox(event: Event) -> bool:

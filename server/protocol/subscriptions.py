@@ -19,14 +19,25 @@ from duetime.scheduler.errors import DuetimeError
 from duetime.scheduler.events import Event
 from duetime.scheduler.principal import Principal
 from duetime.server.auth.caller import local_caller
-from duetime.server.protocol.changed_addresses import Events, SubscribedAddress, addresses_of
+from duetime.server.protocol.changed_addresses import (
+    Events,
+    SubscribedAddress,
+    addresses_of,
+    tenants_with_another_list,
+)
 from duetime.server.protocol.sdk import connection_of
 from duetime.server.protocol.subscriber_tokens import Holds, SubscriberTokens, local_validity
 from duetime.server.protocol.subscription_limits import SubscriptionLimits
 from duetime.tools.threads import cross
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.session import ServerSession
-from mcp.server.subscriptions import InMemorySubscriptionBus, ResourceUpdated, ServerEvent
+from mcp.server.subscriptions import (
+    InMemorySubscriptionBus,
+    ResourcesListChanged,
+    ResourceUpdated,
+    ServerEvent,
+    ToolsListChanged,
+)
 from mcp.types import EmptyResult, SubscribeRequestParams, UnsubscribeRequestParams
 
 CHANGE_POLL_INTERVAL_S = 0.5
@@ -69,6 +80,7 @@ class Subscriptions:
         self._listeners = Counter[str]()
         self._sessions: dict[SubscribedAddress, dict[int, ServerSession]] = {}
         self._touched: deque[str] = deque()
+        self._tools_changed = False
         self._seen: int | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._woken = asyncio.Event()
@@ -76,13 +88,21 @@ class Subscriptions:
 
     def touched(self, task_ids: Sequence[str]) -> None:
         """Record that tasks changed or fired in this process. Thread-safe, also without a server."""
-        loop = self._loop
-        if loop is not None and self.wanted:
+        if self._loop is not None and self.wanted:
             self._touched.extend(task_ids)
-            try:
-                loop.call_soon_threadsafe(self._woken.set)
-            except RuntimeError:  # the loop closed between the two lines: nobody is left to tell
-                log.debug("a change arrived after the server had stopped")
+            self._wake(self._loop)
+
+    def tools_changed(self) -> None:
+        """Tell every subscriber that the server offers other tools. Thread-safe, also without a server."""
+        if self._loop is not None and self.wanted:
+            self._tools_changed = True
+            self._wake(self._loop)
+
+    def _wake(self, loop: asyncio.AbstractEventLoop) -> None:
+        try:
+            loop.call_soon_threadsafe(self._woken.set)
+        except RuntimeError:  # the loop closed meanwhile: nobody is left to tell
+            log.debug("a change arrived after the server had stopped")
 
     @property
     def wanted(self) -> bool:
@@ -229,6 +249,12 @@ class Subscriptions:
         history, touched = self._history(), self._taken()
         if history is not None and (events or touched):
             await self._tell_subscribers(await cross(addresses_of, history, events, touched))
+        for tenant in tenants_with_another_list(events):
+            if tenant in self._listeners:
+                await self._buses[tenant].publish(ResourcesListChanged())
+        if self._tools_changed:
+            self._tools_changed = False
+            await self.publish(ToolsListChanged())
 
     async def _tell_subscribers(self, addresses: Collection[SubscribedAddress]) -> None:
         if addresses:

@@ -75,14 +75,17 @@ def connect(app: App | ReloadingApp, guard: Guard | None = None) -> MCPServer[No
         lambda: app.scheduler, changes, actions=actions, pools=pools, guard=guard, observe=app.observers.called
     )
     if isinstance(app, ReloadingApp):
-        app.on_reload = partial(_offer, server, app, caller)
+        app.on_reload = partial(_offer, server, app, caller, changes)
     return server
 
 
-def _offer(server: MCPServer[None], app: ReloadingApp, caller: Caller, handlers: Handlers) -> None:
+def _offer(
+    server: MCPServer[None], app: ReloadingApp, caller: Caller, changes: Subscriptions, handlers: Handlers
+) -> None:
     actions, pools, observe = actions_of(handlers), app.scheduler.pools, app.observers.called
     tools = make_tools(lambda: app.scheduler, caller=caller, actions=actions, pools=pools, observe=observe)
     replace_tools(server, tools)
+    changes.tools_changed()
 
 
 def surfaces(app: App | ReloadingApp, guard: Guard | None) -> list[BaseRoute]:

@@ -24,6 +24,7 @@ from duetime.server.protocol.server import make_server
 from duetime.server.protocol.subscriptions import Subscriptions
 from mcp import Client, StdioServerParameters
 from mcp.server import MCPServer
+from mcp.server.subscriptions import ResourcesListChanged
 from mcp.shared.exceptions import MCPError
 from mcp.types import ResourceUpdatedNotification
 
@@ -194,6 +195,17 @@ async def test_a_chain_is_told_of_when_one_of_its_steps_has_changed(
     assert f"duetime://tasks/{other.id}" not in heard.uris
 
 
+async def test_a_new_and_an_ended_task_change_the_list_of_open_tasks(elsewhere: Scheduler, connect: Connect) -> None:
+    async with Client(connect(), mode="2026-07-28") as client, client.listen(resources_list_changed=True) as events:
+        news = events.__aiter__()
+        task_id = elsewhere.schedule("Call John", when="in 2 hours").record.task.id
+        with anyio.fail_after(SECONDS):
+            assert isinstance(await news.__anext__(), ResourcesListChanged)
+        elsewhere.cancel(task_id)
+        with anyio.fail_after(SECONDS):
+            assert isinstance(await news.__anext__(), ResourcesListChanged)
+
+
 async def test_whoever_left_is_forgotten_and_nobody_looks_any_more(database: str) -> None:
     store = open_store(database, synchronous="OFF")
     changes = Subscriptions(lambda: store.history)
@@ -309,6 +321,21 @@ async def test_a_task_that_changed_often_is_told_once_a_look() -> None:
         "duetime://tasks/t_end",
     ]
     assert history.asked[:2] == [10, 13]
+
+
+async def test_the_list_is_told_of_once_a_look_and_not_when_a_task_only_moves() -> None:
+    made = [event(number, f"t_{number}", EventKind.CREATED) for number in (11, 12)]
+    history = Scripted([event(10, "t_moved")], made, [event(13, "t_of_another", EventKind.CREATED, "acme")])
+    changes = Subscriptions(lambda: history, interval=0.01)
+    heard = Heard()
+    leave = changes.subscribe(lambda found: heard.add(type(found).__name__))
+    async with changes.serving():
+        await heard.until("ResourcesListChanged")
+        changes.tools_changed()
+        await heard.until("ToolsListChanged")
+    leave()
+    kinds = ["ResourceUpdated", "ResourceUpdated", "ResourceUpdated", "ResourcesListChanged", "ToolsListChanged"]
+    assert heard.uris == kinds, "the moved task and two new ones, their list once, and the tools"
 
 
 class Session:
