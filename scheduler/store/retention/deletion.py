@@ -16,11 +16,11 @@ from duetime.scheduler.audit.chain import Source
 from duetime.scheduler.history.retention import RetentionKind, RetentionRule
 from duetime.scheduler.store.audit import removals
 from duetime.scheduler.store.retention import selection
-from duetime.scheduler.store.retention.parts import RowsOfTable, itself, parts
+from duetime.scheduler.store.retention.parts import RowsOfTable, itself, one_of, parts
 from duetime.scheduler.store.retention.selection import TABLES, RowCondition, RowKey, Selected
 from duetime.scheduler.store.schema.tables.events import events
 from duetime.scheduler.store.schema.tables.tasks import labels, runs, tasks
-from sqlalchemy import Connection, Select, Table, and_, bindparam, delete, func, select, tuple_, update
+from sqlalchemy import Connection, Select, Table, and_, bindparam, delete, func, select, update
 
 RowCounts = Counter[str]
 """Rows by table."""
@@ -136,8 +136,7 @@ def _first_part(connection: Connection, kind: RetentionKind, keys: Sequence[RowK
         first = select(*key).where(condition).order_by(*key).limit(MAX_ROWS_TOGETHER)
         ids = [tuple(row) for row in connection.execute(first)]
         if ids:
-            going = tuple_(*key).in_(ids) if len(key) > 1 else key[0].in_([one for (one,) in ids])
-            return RowCounts({table.name: _delete(connection, table, going, now)})
+            return RowCounts({table.name: _delete(connection, table, one_of(key, ids), now)})
     return RowCounts()
 
 

@@ -6,6 +6,7 @@ The labels of a task are apart: they are found by its own row, and are written t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from duetime.scheduler.history.retention import RetentionKind
 from duetime.scheduler.store.retention.selection import TABLES, RowCondition, RowKey
@@ -19,7 +20,7 @@ from duetime.scheduler.store.schema.tables.logs import run_logs
 from duetime.scheduler.store.schema.tables.pools import usage
 from duetime.scheduler.store.schema.tables.signals import fire_addresses, signal_waits
 from duetime.scheduler.store.schema.tables.tasks import attempts, runs, tracebacks
-from sqlalchemy import Table, exists, select, tuple_
+from sqlalchemy import ColumnElement, Table, exists, select, tuple_
 
 RowsOfTable = tuple[Table, RowCondition]
 
@@ -35,10 +36,16 @@ def parts(kind: RetentionKind, keys: Sequence[RowKey]) -> list[RowsOfTable]:
 
 def itself(kind: RetentionKind, keys: Sequence[RowKey]) -> RowCondition:
     """Return the condition that finds the rows of these keys."""
-    key = list(TABLES[kind].primary_key)
-    if len(key) == 1:
-        return key[0].in_([value for (value,) in keys])
-    return tuple_(*key).in_(list(keys))
+    return one_of(list(TABLES[kind].primary_key), keys)
+
+
+def one_of(columns: Sequence[ColumnElement[Any]], keys: Sequence[RowKey]) -> RowCondition:
+    """Return the condition that these columns together have one of the values.
+
+    SQLite has no index for a list of several columns, and would read the whole table: the first column finds the rows.
+    """
+    first = columns[0].in_(list(dict.fromkeys(key[0] for key in keys)))
+    return first if len(columns) == 1 else first & tuple_(*columns).in_(list(keys))
 
 
 def _of_tasks(keys: Sequence[RowKey]) -> list[RowsOfTable]:
@@ -70,7 +77,7 @@ def _of_runs(keys: Sequence[RowKey]) -> list[RowsOfTable]:
 
 def _of_attempts(keys: Sequence[RowKey]) -> list[RowsOfTable]:
     of_attempts = (run_logs, tracebacks)
-    return [(table, tuple_(table.c.run_id, table.c.attempt).in_(list(keys))) for table in of_attempts]
+    return [(table, one_of((table.c.run_id, table.c.attempt), keys)) for table in of_attempts]
 
 
 def _of_messages(keys: Sequence[RowKey]) -> list[RowsOfTable]:

@@ -17,14 +17,15 @@ from duetime.scheduler.records import IdempotencyKey
 from duetime.scheduler.run_records import Claim
 from duetime.scheduler.store import Store
 from duetime.scheduler.store.retention import deletion
-from duetime.scheduler.store.retention.selection import Selected
+from duetime.scheduler.store.retention.parts import parts
+from duetime.scheduler.store.retention.selection import TABLES, Selected
 from duetime.scheduler.store.schema.base import Base
 from duetime.scheduler.store.schema.rows import run_values
 from duetime.scheduler.store.schema.tables.events import events
 from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.task import State
 from duetime.scheduler.views import TaskRecord
-from sqlalchemy import func, select
+from sqlalchemy import Connection, delete, func, select
 
 from tests.builders import (
     NOON,
@@ -282,6 +283,30 @@ def test_attempts_go_but_for_those_of_a_dead_letter(store: Store, clock: Clock) 
     store.claims.settle([settlement(claim, traceback="Traceback", log=(log_chunk(claim, 1, "a", last=True),))])
     clock.forward(days=91)
     assert swept(store, rule(RetentionKind.ATTEMPTS)) == Counter(attempts=1, tracebacks=1, run_logs=1)
+
+
+@pytest.mark.parametrize("kind", RetentionKind)
+def test_rows_are_found_by_an_index_and_no_batch_reads_a_whole_table(store: Store, kind: RetentionKind) -> None:
+    """SQLite reads all rows for a list of keys of several columns; every writer would wait for it."""
+    one: dict[type, Any] = {str: "x", int: 1}
+    key = tuple(one.get(column.type.python_type, 1) for column in TABLES[kind].primary_key)
+
+    def plans(connection: Connection) -> list[str]:
+        if connection.dialect.name != "sqlite":
+            return []
+        statements = [delete(table).where(condition) for table, condition in parts(kind, [key, key])]
+        said = [each.compile(connection, compile_kwargs={"render_postcompile": True}) for each in statements]
+        return [
+            row[3]
+            for each in said
+            for row in connection.exec_driver_sql(
+                f"EXPLAIN QUERY PLAN {each}", tuple(each.params[name] for name in each.positiontup or ())
+            )
+        ]
+
+    tables = Base.metadata.tables
+    scans = [plan for plan in store._database.read(plans) if plan.startswith("SCAN") and plan.split()[1] in tables]
+    assert scans == []
 
 
 def test_a_task_that_is_changed_after_it_was_selected_stays(store: Store, clock: Clock) -> None:
