@@ -61,6 +61,14 @@ class Window:
         wide: int = self.page.evaluate("() => document.documentElement.scrollWidth - innerWidth")
         return wide
 
+    def sideways(self) -> list[str]:
+        """Return the tables that are wider than their place, by what they are."""
+        found: list[str] = self.page.evaluate(
+            """() => [...document.querySelectorAll(".scroll")].filter((each) => each.scrollWidth > each.clientWidth)
+                .map((each) => each.querySelector("caption").textContent)"""
+        )
+        return found
+
     @property
     def head_height(self) -> float:
         """Return the height of the part above the content of a narrow window, in pixels."""

@@ -50,15 +50,23 @@ OF_OPERATORS = ["/pools", "/pools/gpu", "/workers", "/policy"]
 
 
 def check(window: Window) -> None:
-    """Nothing keeps anybody from using the page, light or dark, and it is never wider than its window."""
+    """Nothing keeps anybody from using the page, light or dark, wide or narrow, and it is never wider than its window.
+
+    In a narrow one no table is either: none of them has to be moved sideways.
+    """
+    _check_schemes(window)
+    for width in (800, 1400, 320):
+        window.page.set_viewport_size({"width": width, "height": 800})
+        assert (width, max(window.overflow, 0)) == (width, 0)
+    _check_schemes(window)
+    assert window.sideways() == []
+    assert window.head_height < MAX_HEAD_PX
+
+
+def _check_schemes(window: Window) -> None:
     for scheme in ("light", "dark"):
         window.page.emulate_media(color_scheme=scheme)
         assert (scheme, window.violations()) == (scheme, [])
-    for width in (320, 800, 1400):
-        window.page.set_viewport_size({"width": width, "height": 800})
-        assert (width, max(window.overflow, 0)) == (width, 0)
-    window.page.set_viewport_size({"width": 320, "height": 800})
-    assert window.head_height < MAX_HEAD_PX
 
 
 @pytest.mark.parametrize("path", [*PAGES, *OF_OPERATORS])
