@@ -14,8 +14,17 @@ from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.task import State
 from duetime.scheduler.views import TaskView
-from duetime.widgets.formats.speech import ordinal, speech, spoken_time, spoken_title, spoken_year, with_speech
+from duetime.widgets.formats.speech import (
+    FIRST_SENTENCES,
+    ordinal,
+    speech,
+    spoken_time,
+    spoken_title,
+    spoken_year,
+    with_speech,
+)
 from duetime.widgets.payload import as_json, task_payload
+from duetime.widgets.vocabulary import WORDS
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -92,6 +101,10 @@ def test_a_task_is_said_in_one_or_two_sentences(scheduler: Scheduler) -> None:
     assert said(often) == "Stand-up is scheduled for tomorrow at quarter past nine in the morning. It repeats."
     due = scheduler.schedule("Pay", when="tomorrow 9am", deadline="friday 17:00")
     assert said(due).endswith(" It has to be finished by Friday at five in the afternoon.")
+
+
+def test_there_is_a_sentence_for_each_look_of_the_vocabulary() -> None:
+    assert FIRST_SENTENCES.keys() == WORDS.keys()
 
 
 @pytest.mark.parametrize("state", [*State])

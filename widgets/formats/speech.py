@@ -34,7 +34,7 @@ _PARTS_OF_DAY: Final = ((12, "in the morning"), (18, "in the afternoon"), (22, "
 _SPOKEN_SYMBOLS: Final = {"&": " and ", "%": " percent ", "+": " plus ", "@": " at ", "=": " equals "}
 _NEAR: Final = {-1: "yesterday", 0: "today", 1: "tomorrow"}
 _MAX_DAYS_BY_NAME: Final = 6
-_FIRST_SENTENCES: Final = {
+FIRST_SENTENCES: Final = {
     "dry_run": "{title} would come {due}.",
     "scheduled": "{title} is scheduled for {due}.",
     "waiting": "{title} is waiting for its time, {due}.",
@@ -44,6 +44,7 @@ _FIRST_SENTENCES: Final = {
     "stopping": "{title} is being stopped.",
     "retrying": "{title} failed and will be tried again.",
     "suspended": "{title} has been suspended, and goes on by itself.",
+    "blocked": "{title} is blocked, and goes on by itself when what it misses is there.",
     "paused": "{title} is paused{until}.",
     "damaged": "{title} is damaged and cannot run.",
     "succeeded": "{title} was done {ended}.",
@@ -67,7 +68,7 @@ def speech(task: TaskPayload) -> str:
     """Say how a task stands: `Call John is scheduled for tomorrow at nine in the morning`."""
     zone, now, found = task.when.timezone, datetime.fromisoformat(task.now), look(task)
     ended = task.last_run.ended if task.last_run and task.last_run.ended else task.when.utc
-    first = _FIRST_SENTENCES[found].format(
+    first = FIRST_SENTENCES[found].format(
         title=spoken_title(task.title),
         due=spoken_time(datetime.fromisoformat(task.when.utc), zone, now),
         ended=spoken_time(datetime.fromisoformat(ended), zone, now),
