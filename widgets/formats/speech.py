@@ -2,61 +2,45 @@
 
 from __future__ import annotations
 
-import re
-from datetime import datetime, timedelta
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Final
 
-from duetime.scheduler.rules.time import zones
+from duetime.scheduler.rules.states import FAILURES, OPEN
+from duetime.scheduler.task import State
+from duetime.scheduler.view_parts import AT_THE_LATEST, WaitKind
+from duetime.widgets.formats.spoken_words import number, spoken_text, spoken_time, spoken_title
+from duetime.widgets.schema.chain_parts import ChainPart
+from duetime.widgets.schema.run_parts import WaitPart
 from duetime.widgets.schema.task import TaskPayload
 from duetime.widgets.text.spoken import look
 
-MAX_TITLE_CHARS: Final = 80
-_UNTITLED: Final = "Your task"
-_MIN_ID_CHARS: Final = 8
-
-
-def _words(text: str) -> tuple[str, ...]:
-    return tuple(text.split())
-
-
-_SMALL: Final = _words(
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
-    "eighteen nineteen"
-)
-_TENS: Final = ("", "", "twenty", "thirty", "forty", "fifty")
-_ORDINALS: Final = _words(
-    "zeroth first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth fourteenth "
-    "fifteenth sixteenth seventeenth eighteenth nineteenth"
-)
-_PARTS_OF_DAY: Final = ((12, "in the morning"), (18, "in the afternoon"), (22, "in the evening"), (24, "at night"))
-"""The hour at which each ends."""
-
-_SPOKEN_SYMBOLS: Final = {"&": " and ", "%": " percent ", "+": " plus ", "@": " at ", "=": " equals "}
-_NEAR: Final = {-1: "yesterday", 0: "today", 1: "tomorrow"}
-_MAX_DAYS_BY_NAME: Final = 6
 FIRST_SENTENCES: Final = {
-    "dry_run": "{title} would come {due}.",
-    "scheduled": "{title} is scheduled for {due}.",
-    "waiting": "{title} is waiting for its time, {due}.",
-    "overdue": "{title} is overdue. It was due {due}.",
-    "ready": "{title} is ready to start.",
-    "running": "{title} is running now.",
-    "stopping": "{title} is being stopped.",
-    "retrying": "{title} failed and will be tried again.",
-    "suspended": "{title} has been suspended, and goes on by itself.",
-    "blocked": "{title} is blocked, and goes on by itself when what it misses is there.",
-    "paused": "{title} is paused{until}.",
-    "damaged": "{title} is damaged and cannot run.",
-    "succeeded": "{title} was done {ended}.",
-    "reminded": "You were reminded of {title} {ended}.",
-    "failed": "{title} failed {ended}.",
-    "expired": "{title} expired {ended}, because it could no longer be done in time.",
-    "cancelled": "{title} is cancelled.",
-    "skipped": "{title} was skipped.",
+    "dry_run": "{title} would come {due}",
+    "scheduled": "{title} is scheduled for {by}",
+    "waiting": "{title} is waiting{for_what}",
+    "overdue": "{title} is overdue. It was due {due}",
+    "ready": "{title} is ready to start",
+    "running": "{title} is running now",
+    "stopping": "{title} is being stopped",
+    "retrying": "{title} failed and will be tried again{again}",
+    "suspended": "{title} is waiting{for_what}",
+    "blocked": "{title} is blocked, and goes on by itself when what it misses is there",
+    "paused": "{title} is paused{until}",
+    "damaged": "{title} is damaged and cannot run",
+    "succeeded": "{title} was done {ended}",
+    "reminded": "You were reminded of {title} {ended}",
+    "failed": "{title} failed {ended}",
+    "expired": "{title} expired {ended}, because it could no longer be done in time",
+    "cancelled": "{title} is cancelled",
+    "skipped": "{title} was skipped",
 }
-_OPEN_LOOKS: Final = frozenset(
-    {"scheduled", "waiting", "overdue", "ready", "running", "retrying", "suspended", "dry_run"}
-)
+_TO_COME: Final = frozenset({"dry_run", "scheduled", "waiting", "ready", "running", "retrying", "suspended"})
+"""Looks of what has one sentence so far, and is still to be done."""
+
+_WAIT_KINDS: Final = (WaitKind.APPROVAL, WaitKind.EVENT, WaitKind.TASK, WaitKind.STEP)
+_POOLS: Final = frozenset({WaitKind.POOL, WaitKind.POOL_TOO_SMALL, WaitKind.POOL_STOPPED, WaitKind.POOL_BREAKER})
 
 
 def with_speech(task: TaskPayload) -> TaskPayload:
@@ -66,96 +50,137 @@ def with_speech(task: TaskPayload) -> TaskPayload:
 
 def speech(task: TaskPayload) -> str:
     """Say how a task stands: `Call John is scheduled for tomorrow at nine in the morning`."""
-    zone, now, found = task.when.timezone, datetime.fromisoformat(task.now), look(task)
+    found, times = look(task), _Times(task.when.timezone, datetime.fromisoformat(task.now))
     ended = task.last_run.ended if task.last_run and task.last_run.ended else task.when.utc
+    wakes = next((wait.until for wait in task.waits or () if wait.kind == WaitKind.ATTEMPT and wait.until), None)
     first = FIRST_SENTENCES[found].format(
         title=spoken_title(task.title),
-        due=spoken_time(datetime.fromisoformat(task.when.utc), zone, now),
-        ended=spoken_time(datetime.fromisoformat(ended), zone, now),
-        until=f" until {_by(datetime.fromisoformat(task.paused_until), zone, now)}" if task.paused_until else "",
+        due=times.at(task.when.utc),
+        by=times.by(task.when.utc),
+        ended=times.at(ended),
+        until=f" until {times.by(task.paused_until)}" if task.paused_until else "",
+        again=f" {times.at(wakes)}" if wakes else "",
+        for_what=_for_what(task, times),
     )
-    return f"{first}{_second(task, found, zone, now)}"
+    second = next(_more(task, found, times), "")
+    return f"{first}. {second}." if second and found != "overdue" else f"{first}."
 
 
-def _second(task: TaskPayload, found: str, zone: str, now: datetime) -> str:
-    if found == "overdue" or found not in _OPEN_LOOKS:  # it has two sentences, or nothing is to come
-        return ""
+@dataclass(frozen=True, slots=True)
+class _Times:
+    """Says instants of a payload in the zone of its task."""
+
+    zone: str
+    now: datetime
+
+    def at(self, utc: str) -> str:
+        return spoken_time(datetime.fromisoformat(utc), self.zone, self.now)
+
+    def by(self, utc: str) -> str:
+        return self.at(utc).removeprefix("on ")
+
+    def is_to_come(self, utc: str | None) -> bool:
+        return utc is not None and datetime.fromisoformat(utc) > self.now
+
+
+def _waits(task: TaskPayload, kind: WaitKind) -> list[WaitPart]:
+    return [wait for wait in task.waits or () if wait.kind == kind]
+
+
+def _for_what(task: TaskPayload, times: _Times) -> str:
+    """Say what keeps a task that waits: an answer, an event, other tasks; or that it goes on by itself, and when."""
+    kind = next((kind for kind in _WAIT_KINDS if _waits(task, kind)), None)
+    if kind is WaitKind.EVENT:
+        named = spoken_title((_waits(task, kind)[0].event or "").replace(", ", " or "))
+        return f" for the event {named}"
+    if kind is WaitKind.APPROVAL:
+        return " for approval"
+    if kind is WaitKind.TASK:
+        return f" for {_upstreams(_waits(task, kind))}"
+    goes_on = next((wait.until for wait in task.waits or () if wait.until), None)
+    return f", and goes on by itself{f' {times.at(goes_on)}' if times.is_to_come(goes_on) and goes_on else ''}"
+
+
+def _upstreams(waits: list[WaitPart]) -> str:
+    titles = [spoken_title(wait.title) for wait in waits if wait.title]
+    if len(waits) == 1 and titles:
+        return f"{titles[0]}, which has to end first"
+    return f"{number(len(waits))} other tasks" if len(titles) == len(waits) else "other tasks"
+
+
+def _more(task: TaskPayload, found: str, times: _Times) -> Iterator[str]:
+    """Yield what is worth a second sentence, what matters most first."""
+    if found in _TO_COME:
+        yield from _of_waits(task, times)
+    if found == "blocked":
+        yield from (f"It says, {spoken_text(each.after)}" for each in _waits(task, WaitKind.BLOCKED) if each.after)
+    if task.chain is not None and task.chain.step is None:
+        yield from _progress_of(task.chain, task.state)
+    if found in {"succeeded", "reminded"} and task.last_run and task.last_run.unverified:
+        yield "Its result is not what was expected"
+    if found == "paused" and task.paused_until and times.is_to_come(task.when.utc):
+        yield f"It is due {times.at(task.when.utc)}"
+    if found in _TO_COME:
+        yield from _of_the_last_run(task, times)
+        yield from _terms(task, times)
+
+
+def _of_waits(task: TaskPayload, times: _Times) -> Iterator[str]:
+    for asked in _waits(task, WaitKind.APPROVAL):
+        question = spoken_text(asked.title or "")
+        parts = (f"the question is, {question}" if question else "", _answered_by(asked, times))
+        yield from _sentence(*parts)
+    for event in _waits(task, WaitKind.EVENT):
+        at_once = any(reason.endswith(AT_THE_LATEST) for reason in task.waiting_for or ())
+        if event.until:
+            yield f"It {'starts at the latest' if at_once else 'waits until'} {times.by(event.until)}"
+    if any(wait.kind in _POOLS for wait in task.waits or ()):
+        yield "It waits for capacity that others use"
+
+
+def _answered_by(asked: WaitPart, times: _Times) -> str:
+    return f"it has to be answered by {times.by(asked.until)}" if asked.until else ""
+
+
+def _sentence(*parts: str) -> Iterator[str]:
+    said = ", and ".join(part for part in parts if part)
+    if said:
+        yield f"{said[0].upper()}{said[1:]}"
+
+
+def _progress_of(chain: ChainPart, state: State) -> Iterator[str]:
+    """Say how far a chain is: `Three of its five steps are done, and the step mail failed`."""
+    steps, failed = f"{number(chain.of)} step{'' if chain.of == 1 else 's'}", chain.failed or ()
+    if not chain.done and not failed and state in OPEN:
+        yield f"It has {steps}"
+    elif chain.done < chain.of:
+        done = f"{number(chain.done) if chain.done else 'none'} of its {steps} {_is(chain.done, state)} done"
+        yield from _sentence(done, _lost(failed))
+
+
+def _is(count: int, state: State) -> str:
+    if state in OPEN:
+        return "is" if count == 1 else "are"
+    return "was" if count == 1 else "were"
+
+
+def _lost(failed: Sequence[str]) -> str:
+    if len(failed) == 1:
+        return f"the step {spoken_title(failed[0])} failed"
+    return f"{number(len(failed))} failed" if failed else ""
+
+
+def _of_the_last_run(task: TaskPayload, times: _Times) -> Iterator[str]:
+    if task.progress and task.progress.part and not task.progress.unknown and task.state is State.RUNNING:
+        yield f"It is {number(round(task.progress.part * 100))} percent done"
+    if task.last_run and task.last_run.state in FAILURES and task.last_run.ended and task.repeat:
+        yield f"Its last run failed {times.at(task.last_run.ended)}"
+    if task.last_run and task.last_run.unverified:
+        yield "The result of its last run is not what was expected"
+
+
+def _terms(task: TaskPayload, times: _Times) -> Iterator[str]:
     if task.deadline is not None:
-        return f" It has to be finished by {_by(datetime.fromisoformat(task.deadline.utc), zone, now)}."
-    return " It repeats." if task.repeat is not None else ""
-
-
-def _by(instant: datetime, zone: str, now: datetime) -> str:
-    return spoken_time(instant, zone, now).removeprefix("on ")
-
-
-def spoken_title(title: str) -> str:
-    """Return a title as it is read out: words, digits and simple marks, without anything that looks like an id."""
-    text = "".join(_SPOKEN_SYMBOLS.get(char, char) for char in title)
-    words = [word for word in re.sub(r"[^\w\s'’.,:-]|_", " ", text).split() if not _is_id(word)]
-    kept = " ".join(word.strip(".,:-") for word in words if word.strip(".,:-"))
-    return kept[:MAX_TITLE_CHARS].rsplit(" ", 1)[0] if len(kept) > MAX_TITLE_CHARS else kept or _UNTITLED
-
-
-def _is_id(word: str) -> bool:
-    return len(word) >= _MIN_ID_CHARS and any(char.isdigit() for char in word) and any(char.isalpha() for char in word)
-
-
-def spoken_time(instant: datetime, zone: str, now: datetime) -> str:
-    """Say an instant as people do, in its zone: `tomorrow at half past nine in the morning`."""
-    home = zones.load(zone)
-    at, here = instant.astimezone(home), now.astimezone(home)
-    return f"{_day(at, here)} {_clock(at)}"
-
-
-def _day(at: datetime, now: datetime) -> str:
-    days = (at.date() - now.date()) // timedelta(days=1)
-    if days in _NEAR:
-        return _NEAR[days]
-    if 0 < days <= _MAX_DAYS_BY_NAME:
-        return f"on {at:%A}"
-    year = "" if at.year == now.year else f" {spoken_year(at.year)}"
-    return f"on {at:%A}, {at:%B} the {ordinal(at.day)}{year}"
-
-
-def _clock(at: datetime) -> str:
-    hour, minute = at.hour, at.minute
-    if minute == 0 and hour % 12 == 0:
-        return "at midnight" if hour == 0 else "at noon"
-    return f"at {_hour_and_minute(hour, minute)} {_part_of_day(hour)}"
-
-
-def _hour_and_minute(hour: int, minute: int) -> str:
-    said, following = (number(hour % 12 or 12), number((hour + 1) % 12 or 12))
-    quarters = {0: said, 15: f"quarter past {said}", 30: f"half past {said}", 45: f"quarter to {following}"}
-    if minute in quarters:
-        return quarters[minute]
-    return f"{said} {'' if minute // 10 else 'oh '}{number(minute)}"
-
-
-def _part_of_day(hour: int) -> str:
-    return next(words for end, words in _PARTS_OF_DAY if hour < end)
-
-
-def number(count: int) -> str:
-    """Say a number below sixty in words."""
-    if count < len(_SMALL):
-        return _SMALL[count]
-    tens, rest = divmod(count, 10)
-    return f"{_TENS[tens]} {_SMALL[rest]}" if rest else _TENS[tens]
-
-
-def ordinal(day: int) -> str:
-    """Say a day of the month: `twenty fourth`."""
-    if day < len(_ORDINALS):
-        return _ORDINALS[day]
-    tens, rest = divmod(day, 10)
-    return f"{_TENS[tens]} {_ORDINALS[rest]}" if rest else f"{_TENS[tens][:-1]}ieth"
-
-
-def spoken_year(year: int) -> str:
-    """Say a year of this century in two halves: `twenty twenty seven`."""
-    century, rest = divmod(year, 100)
-    if century - 20 or not rest // 10:
-        return str(year)
-    return f"{number(century)} {number(rest)}" if rest < 10 * len(_TENS) else f"{number(century)} {rest}"
+        yield f"It has to be finished by {times.by(task.deadline.utc)}"
+    if task.repeat is not None:
+        yield "It repeats, and asks for approval before each run" if task.repeat.approval is not None else "It repeats"

@@ -325,7 +325,7 @@ def test_answers_lists_and_voices_say_until_when_a_task_is_paused(desk: Desk) ->
     payload = task_payload(view)
     assert payload.paused_until == "2026-11-23T11:00:00Z"
     assert first_sentence(payload).startswith("The reminder is paused until Mon 23 Nov 2026 11:00 UTC, in 3 hours.")
-    assert speech(payload) == "Call John is paused until today at eleven in the morning."
+    assert speech(payload) == "Call John is paused until today at eleven in the morning. It is due today at noon."
     assert payload.waiting_for == ("paused until Mon 23 Nov 2026 11:00 UTC (in 3 h)",)
     _, reasons = desk.scheduler.explain(view.record.task.id)
     assert "paused until Mon 23 Nov 2026 11:00 UTC (in 3 h)" in reasons

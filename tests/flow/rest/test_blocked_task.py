@@ -19,7 +19,10 @@ from tests.flow.rest.conftest import sent
 
 pytestmark = pytest.mark.anyio
 
-SAID = "Call John is blocked, and goes on by itself when what it misses is there."
+SAID = (
+    "Call John is blocked, and goes on by itself when what it misses is there."
+    " It says, secret crm, there is none of this name."
+)
 
 
 def blocked(site: Site) -> str:
