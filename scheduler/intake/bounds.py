@@ -1,4 +1,7 @@
-"""Resolves the bounds of filters, which may lie in the past: words or a datetime to an instant."""
+"""Resolves the bounds of filters, which may lie in the past: words or a datetime to an instant.
+
+`validation.py` is another thing: it checks the length, number and range of single arguments, and no time.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bounds of single arguments: length, number and range."""
+"""Checks of single arguments, for length, number and range; collects the problems of all of them."""
 
 from __future__ import annotations
 

@@ -26,8 +26,9 @@ from duetime.scheduler.store.chains.chains import Chains
 from duetime.scheduler.store.chains.dependencies import Dependencies
 from duetime.scheduler.store.claims import Claims
 from duetime.scheduler.store.database.clock import ServerClock, utc_now
-from duetime.scheduler.store.database.database import Database, Sqlite
+from duetime.scheduler.store.database.database import Database
 from duetime.scheduler.store.database.postgres import Postgres
+from duetime.scheduler.store.database.sqlite import Sqlite
 from duetime.scheduler.store.dead_letters.letters import DeadLetters
 from duetime.scheduler.store.deliveries import Deliveries
 from duetime.scheduler.store.estimates import Estimates

@@ -1,22 +1,14 @@
-"""Transactions: one interface, two databases."""
+"""Transactions: the interface that `sqlite.py` and `postgres.py` implement."""
 
 from __future__ import annotations
 
-import sqlite3
-import threading
-import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
-from duetime.scheduler.runtime.file_lock import FileLock
-from duetime.scheduler.store.database.dialects import DIALECT, SQLITE
-from duetime.scheduler.store.database.driver_errors import translated
-from duetime.scheduler.store.database.unreadable import OPTION, Unreadable
-from sqlalchemy import URL, Connection, Engine, QueuePool, create_engine, event
+from sqlalchemy import Connection, Engine
 
 T = TypeVar("T")
 Work = Callable[[Connection], T]
@@ -24,9 +16,6 @@ Stored = Callable[[Connection, T], bool]
 
 BUSY_TIMEOUT_S = 5
 """How long a database may be busy, or away, before a call gives up."""
-
-JOURNAL_PAUSE_S = 0.01
-"""Between two tries to give a new file its journal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,136 +74,3 @@ class Database(ABC):
 
     def close(self) -> None:
         self.engine.dispose()
-
-
-class Sqlite(Database):
-    """One file with one writer at a time: in this process by a lock, between processes by SQLite's own.
-
-    The driver begins no transactions by itself: writes begin IMMEDIATE, because an upgrade from reading to writing
-    fails at once, without waiting, when another process wrote in between.
-    """
-
-    def __init__(self, url: URL, *, synchronous: str) -> None:
-        self.path = None if url.database in {None, "", ":memory:"} else url.database
-        self.engine = create_engine(
-            url,
-            isolation_level="AUTOCOMMIT",
-            execution_options={OPTION: Unreadable(), DIALECT: SQLITE},
-            poolclass=QueuePool,
-            pool_size=4,
-            max_overflow=60,
-            connect_args={"check_same_thread": False, "timeout": BUSY_TIMEOUT_S},
-        )
-        event.listen(self.engine, "connect", _configure(synchronous))
-        self._lock = threading.RLock()
-        self._level = self._durable_level = synchronous.upper()
-        self._make_private()
-        with translated():
-            self._writer = self.engine.connect()
-            self._writer.begin()  # SQLAlchemy sees one endless transaction; the real ones are below
-        self._raw: Any = self._writer.connection.dbapi_connection
-        self._writer.exec_driver_sql("PRAGMA cache_size=-8000")  # KiB; readers keep SQLite's 2 MB each
-
-    def _make_private(self) -> None:
-        """Make a new file readable by its owner only; SQLite gives its journal files the same mode."""
-        with suppress(OSError):  # SQLite reports a bad path when it opens it
-            if self.path and not Path(self.path).exists():
-                Path(self.path).touch(mode=0o600)
-
-    def read(self, work: Work[T]) -> T:
-        if self.path is None:  # a database in memory belongs to its one connection
-            with self._lock, translated():
-                return work(self._writer)
-        with translated(), self.engine.connect() as connection:
-            raw: Any = connection.connection.dbapi_connection
-            raw.execute("BEGIN")
-            try:
-                return work(connection)
-            finally:
-                raw.rollback()
-
-    def write(
-        self,
-        work: Work[T],
-        *,
-        durable: bool = True,
-        stored: Stored[T] | None = None,  # noqa: ARG002 - a file's commits do not get lost on the way
-        doubtful: bool = False,  # noqa: ARG002 - as above
-    ) -> T:
-        with self._lock, translated():
-            self._synchronise(durable=durable)
-            self._raw.execute("BEGIN IMMEDIATE")
-            try:
-                result = work(self._writer)
-                self._raw.execute("COMMIT")
-            except BaseException:
-                self._raw.rollback()
-                raise
-            return result
-
-    def _synchronise(self, *, durable: bool) -> None:
-        """Sync the disk at the next commit, or leave that to a later one: the sync is most of a small write."""
-        level = self._durable_level if durable or self._durable_level == "OFF" else "NORMAL"
-        if level != self._level:
-            self._raw.execute(f"PRAGMA synchronous={level}")
-            self._level = level
-
-    def migrate(self, work: Work[None]) -> None:
-        """Run `work` with foreign keys off, because altering a table rebuilds it; then check them all."""
-
-        def checked(connection: Connection) -> None:
-            work(connection)
-            broken = connection.exec_driver_sql("PRAGMA foreign_key_check").all()
-            assert not broken, f"the migration broke references: {broken[:3]}"
-
-        with self._lock:
-            self._raw.execute("PRAGMA foreign_keys=OFF")
-            try:
-                self.write(checked)
-            finally:
-                self._raw.execute("PRAGMA foreign_keys=ON")
-
-    @contextmanager
-    def alone(self, lock_id: int, name: str) -> Iterator[bool]:  # noqa: ARG002 - a server has numbers for locks
-        """Hold a lock on a file beside the database, as a transaction would keep others from writing."""
-        if self.path is None:
-            yield True
-            return
-        lock = FileLock(Path(f"{self.path}.{name}"))
-        try:
-            yield lock.acquire()
-        finally:
-            lock.release()
-
-    def close(self) -> None:
-        with self._lock:
-            self._writer.close()
-            super().close()
-
-
-def _configure(synchronous: str) -> Callable[[Any, Any], None]:
-    if synchronous.upper() not in {"OFF", "NORMAL", "FULL", "EXTRA"}:
-        msg = f"synchronous: {synchronous!r} is none of OFF, NORMAL, FULL, EXTRA"
-        raise ValueError(msg)
-
-    def configure(raw: Any, _record: Any) -> None:
-        raw.execute(f"PRAGMA synchronous={synchronous.upper()}").close()  # first: a new journal is synced as well
-        _write_ahead(raw)
-        for pragma in ("foreign_keys=ON", "journal_size_limit=67108864"):
-            raw.execute(f"PRAGMA {pragma}").close()
-
-    return configure
-
-
-def _write_ahead(raw: Any) -> None:
-    """Give a file its journal: only for this SQLite fails at once, without waiting, while another one does it."""
-    latest = time.monotonic() + BUSY_TIMEOUT_S
-    while True:
-        try:
-            raw.execute("PRAGMA journal_mode=WAL").close()
-        except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > latest:
-                raise
-            time.sleep(JOURNAL_PAUSE_S)
-        else:
-            return

@@ -8,7 +8,7 @@ import sqlite3
 from pathlib import Path
 from typing import Any
 
-from duetime.scheduler.store.database.database import Sqlite
+from duetime.scheduler.store.database.sqlite import Sqlite
 from sqlalchemy import Connection
 
 

@@ -16,7 +16,8 @@ from typing import Any
 from urllib.parse import quote
 
 from duetime.scheduler.errors import InvalidSetting, SchemaTooNew, SchemaTooOld
-from duetime.scheduler.store.database.database import Database, Sqlite
+from duetime.scheduler.store.database.database import Database
+from duetime.scheduler.store.database.sqlite import Sqlite
 from duetime.scheduler.store.migrations import trigrams
 from duetime.scheduler.store.migrations.copy import copy_file
 from duetime.scheduler.store.migrations.table_locks import lock_tables

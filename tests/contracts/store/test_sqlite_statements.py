@@ -15,7 +15,7 @@ from duetime.scheduler.records import NewTask
 from duetime.scheduler.request import Request
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store, open_store
-from duetime.scheduler.store.database.database import Sqlite
+from duetime.scheduler.store.database.sqlite import Sqlite
 from duetime.scheduler.views import TaskFilter, TaskView
 from sqlalchemy import event
 from sqlalchemy.exc import IntegrityError

@@ -20,8 +20,8 @@ from duetime.scheduler.events import EventFilter, EventKind
 from duetime.scheduler.records import Change, IdempotencyKey, NewTask
 from duetime.scheduler.run_records import Start, Verdict
 from duetime.scheduler.store import Store, open_store
-from duetime.scheduler.store.database.database import Sqlite
 from duetime.scheduler.store.database.dialects import DIALECT, POSTGRES
+from duetime.scheduler.store.database.sqlite import Sqlite
 from duetime.scheduler.store.schema.tables.tasks import tasks
 from duetime.scheduler.store.statements import event_log
 from duetime.scheduler.task import State

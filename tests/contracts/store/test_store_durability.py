@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from duetime.scheduler.run_records import Start
 from duetime.scheduler.store import open_store
-from duetime.scheduler.store.database.database import Sqlite
+from duetime.scheduler.store.database.sqlite import Sqlite
 
 from tests.builders import LEASE, NOON, Clock, added, settlement
 
