@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import sqlite3
 import sys
 import threading
 from collections.abc import Iterator, Sequence
@@ -18,8 +19,10 @@ from typing import NamedTuple
 
 import pytest
 from duetime.scheduler.principal import LOCAL
+from duetime.scheduler.store import migrate_store
+from duetime.scheduler.store.database.sqlite import Sqlite
 from duetime.scheduler.task import State
-from duetime.server.app import App, build
+from duetime.server.app import App, Role, build
 from duetime.server.settings.model import Settings
 from duetime.tools.registration import StrictTool, make_tools
 
@@ -30,6 +33,7 @@ PAGE = ROOT / "docs" / "architecture.md"
 FOLDERS = ("server", "scheduler", "tools", "widgets")
 PORTS = ("scheduler/store", "scheduler/queue")
 MAX_STOPS = 12
+TABLE_COLUMNS = 2
 THREADS = (
     ("scheduler/dispatch", "Dispatcher.step"),
     ("scheduler/worker", "RunConsumer.__next__"),
@@ -41,7 +45,10 @@ THREADS = (
 CALL = "A call: from the tool to the card"
 DUE_RUN = "A due run: from the dispatcher to the settled outcome"
 _ROW = re.compile(r"^\| (\d+|-) \| `(.+?)` \| `(.+?)` \|", re.MULTILINE)
-_LOOK_UP = re.compile(r"^\| `([\w/.]+)` \| (?:`(.+?)` )?\| ", re.MULTILINE)
+_ROOM = re.compile(r"`([\w/*]+(?:\.py)?)(?::([\w.]+))?`")
+_WRITES = re.compile(r"\s*(?:WITH\b.*\b)?(?:INSERT|UPDATE|DELETE|REPLACE)\b", re.DOTALL)
+WRITING_FOR_STATEMENTS = "scheduler/store/sql"
+"""Executes what `store/statements/` and its rooms have composed; those are stops."""
 
 
 class Entry(NamedTuple):
@@ -75,9 +82,44 @@ def table(heading: str) -> tuple[list[Entry], list[Entry]]:
     return [entry for _, entry in numbered], [entry for _, entry in rows]
 
 
-def look_ups() -> list[tuple[str, str]]:
-    section = PAGE.read_text("utf-8").partition("| look-up |")[2].partition("\n\n")[0]
-    return [(place, function) for place, function in _LOOK_UP.findall(section)]
+def rooms_with_servers(walk: str) -> list[str]:
+    """Return the rooms of a walk with PostgreSQL and Redis."""
+    section = PAGE.read_text("utf-8").partition("### The same with PostgreSQL and Redis\n")[2].partition("\n#")[0]
+    (row,) = (line for line in section.splitlines() if line.startswith(f"| {walk} |"))
+    return re.findall(r"`(.+?)`", row)
+
+
+class LookUp(NamedTuple):
+    """A room, a file, files by a pattern, or a single function of a file."""
+
+    place: str
+    function: str = ""
+
+    def holds(self, entry: Entry) -> bool:
+        if self.place.endswith("/"):
+            return entry.file.startswith(self.place)
+        return Path(entry.file).match(self.place) and self.function in {"", entry.function}
+
+    def exists(self) -> bool:
+        files = [ROOT / self.place] if self.place.endswith("/") else list(ROOT.glob(self.place))
+        name = self.function.rpartition(".")[2]
+        return bool(files) and all(
+            file.exists() and (not name or f"def {name}(" in file.read_text("utf-8")) for file in files
+        )
+
+
+def look_ups(page: str) -> list[LookUp]:
+    """Return what the table names; a row of another form is refused, since it would name nothing."""
+    _, *rows = page.partition("| no stop |")[2].partition("\n\n")[0].splitlines()
+    found: list[LookUp] = []
+    for row in rows[1:]:
+        cells = row.strip("|").split(" | ")
+        named = [LookUp(*pair) for pair in _ROOM.findall(cells[0])]
+        assert len(cells) == TABLE_COLUMNS, f"{row}: it has {len(cells)} cells"
+        assert named, f"{row}: it names no place"
+        assert all(each.exists() for each in named), f"{row}: there is no such place"
+        found += named
+    return found
 
 
 # --- the tracer -------------------------------------------------------------------------------------------------------
@@ -88,7 +130,8 @@ class Tracer:
 
     def __init__(self) -> None:
         self.threads: list[list[Entry]] = []
-        self._look_ups = look_ups()
+        self.written_on_the_side: set[str] = set()
+        self._look_ups = look_ups(PAGE.read_text("utf-8"))
         self._known: dict[CodeType, tuple[Entry | None, bool]] = {}
         self._local = threading.local()
 
@@ -124,20 +167,24 @@ class Tracer:
         return self._known[code]
 
     def _is_look_up(self, entry: Entry) -> bool:
-        return any(
-            entry.file.startswith(place)
-            if place.endswith("/")
-            else entry.file == place and function in {"", entry.function}
-            for place, function in self._look_ups
-        )
+        return any(each.holds(entry) for each in self._look_ups)
+
+    def executed(self, sql: str) -> None:
+        """Note the look-ups that a statement which writes is executed below."""
+        if _WRITES.match(sql):
+            frames: list[Frame] = getattr(self._local, "stack", [])
+            below = [frame.of.f_code for frame in frames if not frame.walked and frame.room != WRITING_FOR_STATEMENTS]
+            self.written_on_the_side |= {f"{code.co_filename}: {code.co_qualname}" for code in below}
 
 
 @contextmanager
-def traced() -> Iterator[Tracer]:
-    """Trace this thread, and those that begin meanwhile."""
+def traced(writer: sqlite3.Connection | None) -> Iterator[Tracer]:
+    """Trace this thread, those that begin during the block, and what `writer` executes."""
     tracer, before = Tracer(), sys.getprofile()
     threading.setprofile(tracer)
     sys.setprofile(tracer)
+    if writer is not None:
+        writer.set_trace_callback(tracer.executed)
     try:
         yield tracer
     finally:
@@ -174,6 +221,32 @@ def handed_over(threads: Sequence[Sequence[Entry]]) -> list[Entry]:
     return walk
 
 
+TABLE = "| no stop | why |\n|---|---|\n"
+
+
+def test_a_row_names_files_rooms_and_functions() -> None:
+    rows = look_ups(
+        TABLE + "| `scheduler/ids.py`, `scheduler/rules/`, `scheduler/store/store.py:Store.now` | words |\n\n"
+    )
+    assert rows == [("scheduler/ids.py", ""), ("scheduler/rules/", ""), ("scheduler/store/store.py", "Store.now")]
+
+
+@pytest.mark.parametrize(
+    ("row", "problem"),
+    [
+        ("| `scheduler/ids.py` | `new_id` | words |", "it has 3 cells"),
+        ("| `scheduler/ids.py` |", "it has 1 cells"),
+        ("| scheduler/ids.py | words |", "it names no place"),
+        ("| `scheduler/ides.py` | words |", "there is no such place"),
+        ("| `scheduler/ids.py:old_id` | words |", "there is no such place"),
+        ("| `scheduler/rule/` | words |", "there is no such place"),
+    ],
+)
+def test_a_broken_row_is_refused(row: str, problem: str) -> None:
+    with pytest.raises(AssertionError, match=problem):
+        look_ups(f"{TABLE}{row}\n\n")
+
+
 def test_a_room_that_is_entered_again_is_told_unless_it_is_a_port() -> None:
     calls = [Entry("tools/a.py", "a"), Entry("scheduler/store/b.py", "b"), Entry("scheduler/intake/c.py", "c")]
     again = [*calls, Entry("scheduler/store/d.py", "d"), Entry("tools/a.py", "a")]
@@ -199,23 +272,28 @@ def app(tmp_path: Path) -> Iterator[App]:
         yield made
 
 
-def test_a_call_takes_the_way_that_the_page_shows(app: App) -> None:
+def writer_of(app: App) -> sqlite3.Connection:
+    database = app.store._database
+    assert isinstance(database, Sqlite)
+    raw: sqlite3.Connection = database._raw
+    return raw
+
+
+def called(app: App, writer: sqlite3.Connection | None = None) -> tuple[list[Entry], Tracer]:
     tool = next(tool for tool in make_tools(lambda: app.scheduler) if tool.name == "schedule_task")
     assert isinstance(tool, StrictTool)
     tool.answer({"title": "Stretch", "when": "tomorrow at 8am"}, LOCAL)  # so that nothing is cached on the way
-    with traced() as tracer:
+    with traced(writer) as tracer:
         tool.answer({"title": "Call John", "when": "tomorrow at 9am"}, LOCAL)
-    stops, _ = table(CALL)
     (entered,) = (entries for entries in tracer.threads if entries)
-    assert rooms_of(entered) == [stop.room for stop in stops]
-    assert set(stops) <= set(entered)
+    return entered, tracer
 
 
-def test_a_due_run_takes_the_way_that_the_page_shows(app: App) -> None:
+def ran(app: App, writer: sqlite3.Connection | None = None) -> tuple[list[Entry], Tracer]:
     settled = threading.Event()
-    with traced() as tracer:
+    with traced(writer) as tracer:
         app.start()
-        eventually(lambda: app.runner.dispatches, "this process to be the runner")
+        eventually(lambda: app.runner.dispatches, "this process to start what is due")
         view = app.scheduler.schedule("Call John", when="in 3 seconds")
 
         def look(_task_ids: Sequence[str]) -> None:
@@ -226,8 +304,35 @@ def test_a_due_run_takes_the_way_that_the_page_shows(app: App) -> None:
         look([])
         assert settled.wait(60)
         app.close()
+    return handed_over(tracer.threads), tracer
+
+
+def test_a_call_takes_the_way_that_the_page_shows(app: App) -> None:
+    stops, _ = table(CALL)
+    entered, tracer = called(app, writer_of(app))
+    assert rooms_of(entered) == [stop.room for stop in stops]
+    assert not tracer.written_on_the_side
+    assert set(stops) <= set(entered)
+
+
+def test_a_due_run_takes_the_way_that_the_page_shows(app: App) -> None:
     stops, rows = table(DUE_RUN)
-    walk = handed_over(tracer.threads)
+    walk, tracer = ran(app, writer_of(app))
     assert rooms_of(walk) == [stop.room for stop in stops]
+    assert not tracer.written_on_the_side
     ahead = iter(walk)
     assert [row for row in rows if row in ahead] == rows
+
+
+def test_with_servers_the_walks_are_those_that_the_page_shows(
+    postgres_url: str, valkey_url: str, tmp_path: Path
+) -> None:
+    given = {"database_url": postgres_url, "redis_url": valkey_url, "redis_namespace": tmp_path.name}
+    settings = Settings.model_validate({**given, "timezone": "UTC", "desktop_notifications": "off"})
+    migrate_store(postgres_url)
+    with build(settings, role=Role.WORK) as app:
+        assert rooms_of(called(app)[0]) == rooms_with_servers("a call")
+        walk, _ = ran(app)
+    rooms = rooms_of(walk)
+    assert rooms == rooms_with_servers("a due run")
+    assert len(rooms) <= MAX_STOPS
