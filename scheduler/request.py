@@ -74,6 +74,8 @@ class StepArguments(TypedDict, total=False):
     estimate: str | float | timedelta
     title: str
     when: Moment
+    timezone: str
+    retry: RetryPolicy | Mapping[str, int]
     priority: PriorityWord
     deadline: Moment
     deadline_type: DeadlineWord
@@ -83,6 +85,7 @@ class StepArguments(TypedDict, total=False):
     labels: Sequence[str]
     deliver_to: Sequence[str]
     approval: ApprovalRequest | bool
+    wait_for: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)

@@ -117,7 +117,8 @@ def view_of_chain(
     runs = [step.record.run for step in found.steps]
     state = chain_state([run.state for run in runs])
     open_runs = [run for run in runs if run.ended_at is None]
-    due = min(run.wake_at or run.scheduled_for for run in open_runs or runs)
+    next_runs = [step.record.run for step in foremost(found)]
+    due = min(run.wake_at or run.scheduled_for for run in next_runs or runs)
     ended = None if open_runs else max(run.ended_at for run in runs if run.ended_at)
     started = min((run.started_at for run in runs if run.started_at), default=None)
     run = Run(found.chain.id, found.chain.id, found.chain.tenant, due, state, started_at=started, ended_at=ended)

@@ -12,6 +12,8 @@ from itertools import pairwise
 from typing import Any, Final
 
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments
+from duetime.scheduler.request import RETRY_BOUNDS
+from duetime.scheduler.task import RetryPolicy
 
 MAX_STEPS: Final = 50
 """Steps of one chain, as one call makes it."""
@@ -129,6 +131,17 @@ def _is_length(value: Any) -> bool:
     return isinstance(value, str | int | float | timedelta) and not isinstance(value, bool)
 
 
+def _is_retry(value: Any) -> bool:
+    """Whether this is a policy, or its members as tools take them, within their bounds."""
+    if not isinstance(value, Mapping):
+        return isinstance(value, RetryPolicy)
+    return _are_amounts(value) and all(
+        name in RETRY_BOUNDS and RETRY_BOUNDS[name][0] <= number <= RETRY_BOUNDS[name][1]
+        for name, number in value.items()
+    )
+
+
+_RETRY: Final = ", ".join(f"{name} {least} to {greatest}" for name, (least, greatest) in RETRY_BOUNDS.items())
 _TEXT, _TEXTS, _MOMENT = ("text", _is_text), ("a list of texts", _are_texts), ("a time", _is_moment)
 STEP_PARTS: Final[Mapping[str, tuple[str, Callable[[Any], bool]]]] = {
     "name": _TEXT,
@@ -141,6 +154,8 @@ STEP_PARTS: Final[Mapping[str, tuple[str, Callable[[Any], bool]]]] = {
     "estimate": ("a duration in words, or seconds", _is_length),
     "title": _TEXT,
     "when": _MOMENT,
+    "timezone": _TEXT,
+    "retry": (_RETRY, _is_retry),
     "priority": _TEXT,
     "deadline": _MOMENT,
     "deadline_type": _TEXT,
@@ -150,6 +165,7 @@ STEP_PARTS: Final[Mapping[str, tuple[str, Callable[[Any], bool]]]] = {
     "labels": _TEXTS,
     "deliver_to": _TEXTS,
     "approval": ("an object, a question or true", lambda value: isinstance(value, Mapping | str | bool)),
+    "wait_for": ("an object with event, match, timeout", _is_object),
 }
 """The parts of a step, each with what is accepted; `StepArguments` has their types."""
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 from duetime.scheduler.chain.chain import Chain, ChainRecord, NewChain, StepRecord
 from duetime.scheduler.chain.dependency import Upstream, Upstreams
@@ -18,25 +18,22 @@ from duetime.scheduler.intake.idempotency import check_natural_key, key_of
 from duetime.scheduler.intake.instants import Timing
 from duetime.scheduler.intake.planner import Plan, Planner
 from duetime.scheduler.intake.repeat_policy import policy_of
+from duetime.scheduler.intake.steps.step_request import (
+    at_instants,
+    refuse_arguments_of_steps,
+    refuse_unheeded,
+    request_of,
+)
 from duetime.scheduler.intake.validation import ProblemCollector, check_key, check_labels, refuse_ends_without_repeat
 from duetime.scheduler.intake.waits.approval import check_length
 from duetime.scheduler.principal import Acting, Principal
 from duetime.scheduler.records import IdempotencyKey
-from duetime.scheduler.request import REMINDER_ACTION, Request
+from duetime.scheduler.request import Request
 from duetime.scheduler.rules.sanitize import check_text
 from duetime.scheduler.task import Json, RepeatPolicy, State, Task
 from duetime.scheduler.views import TaskRecord
 
 Read = TypeVar("Read")
-
-_MAX_TITLE_CHARS: Final = 150
-"""Of the chain's title in that of a step."""
-
-_OF_STEPS: Final = ("payload", "estimate", "needs")
-"""Arguments that each step has for itself."""
-
-_OF_ALL_STEPS: Final = ("when", "priority", "deliver_to", "notify", "on_failure", "after_failure")
-"""Arguments of the chain that a step has which says nothing else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +78,7 @@ def plan_chain(planner: Planner, request: Request, by: Principal, now: datetime)
     """Return the chain that a request asks for; or raise InvalidArgument(s) with every problem of every step."""
     problems = ProblemCollector()
     problems.of(check_text, "title", request.title)
-    for check in (check_key, check_labels, origin_of, _refuse_arguments_of_steps):
+    for check in (check_key, check_labels, origin_of, refuse_arguments_of_steps):
         problems.of(check, request)
     problems.of(check_natural_key, request, by)
     steps = problems.of(steps_in_order, request.steps)
@@ -89,19 +86,20 @@ def plan_chain(planner: Planner, request: Request, by: Principal, now: datetime)
         raise problems.error()
     if request.repeat is None:
         problems.of(refuse_ends_without_repeat, request)
-    problems.of(_refuse_unasked_question, request, steps)
+    problems.of(refuse_unheeded, request, steps)
     series = problems.of(_series, planner, request, steps, now) if request.repeat is not None else None
     asked = replace(request, when=series.first, timezone=series.zone) if series else request
     if request.repeat is not None and series is None:  # said already, and no problem of each step as well
         asked = replace(request, when=timedelta(0))
+    if any("timezone" in step.arguments for step in steps):
+        asked = problems.of(at_instants, planner.times, asked, now) or asked
     plans = _plans(planner, asked, steps, problems, by=by, now=now)
     if problems:
         raise problems.error()
     if series and series.policy and series.policy.leave_out:
         left_out = RepeatPolicy(leave_out=series.policy.leave_out)
         plans = {name: replace(plan, task=replace(plan.task, repeat_policy=left_out)) for name, plan in plans.items()}
-    zone = plans[steps[0].name].task.timezone
-    chain = Chain(new_chain_id(), by.tenant, by.user, request.title.strip(), zone, now)
+    chain = Chain(new_chain_id(), by.tenant, by.user, request.title.strip(), _zone(planner, request, steps, plans), now)
     chain = _recurring(chain, series) if series else chain
     warnings = dict.fromkeys(said for plan in plans.values() for said in plan.warnings)
     return ChainPlan(
@@ -115,8 +113,10 @@ def _series(planner: Planner, request: Request, steps: Sequence[StepRequest], no
         if "when" in step.arguments:
             problem = "a chain that repeats has one time for all of its steps"
             raise InvalidArgument(step.place("when"), problem, accepted="when of the chain")
+        _named_by(step, partial(_refuse_wait, step.arguments.get("wait_for")))
         _named_by(step, partial(check_length, step.arguments.get("approval")))
     check_length(request.approval)
+    _refuse_wait(request.wait_for)
     policy = policy_of(request)
     unheeded = [name for name in (policy.parts() if policy else {}) if name != "except"]
     if unheeded:
@@ -124,6 +124,12 @@ def _series(planner: Planner, request: Request, steps: Sequence[StepRequest], no
         example = "repeat_policy={'except': ['2026-12-24']}"
         raise InvalidArgument("repeat_policy", problem, accepted="except alone", example=example)
     return planner.times.timing(request, now)
+
+
+def _refuse_wait(given: Mapping[str, Any] | None) -> None:
+    if given:
+        problem = "a chain that repeats waits for no event"
+        raise InvalidArgument("wait_for", problem, accepted="one of wait_for, repeat", example="repeat='never'")
 
 
 def _recurring(chain: Chain, series: Timing) -> Chain:
@@ -157,36 +163,10 @@ def plan_spawned(
     return list(plans.items())
 
 
-def _refuse_arguments_of_steps(request: Request) -> None:
-    given = [name for name in _OF_STEPS if getattr(request, name)]
-    given += ["action"] if request.action != REMINDER_ACTION else []
-    problems = ProblemCollector()
-    for name in given:
-        problems.of(_refuse, name)
-    problems.of(_refuse_wait, request)
-    if problems:
-        raise problems.error()
-
-
-def _refuse(name: str) -> None:
-    example = "steps=[{'name': 'fetch', 'action': 'webhook', 'payload': {'url': 'https://example.com'}}]"
-    raise InvalidArgument(name, "each step has its own", accepted=f"{name} in each of the steps", example=example)
-
-
-def _refuse_unasked_question(request: Request, steps: Sequence[StepRequest]) -> None:
-    """Refuse a question of the chain where each step that could ask it has a question of its own."""
-    names = {step.name for step in steps}
-    first = [step for step in steps if names.isdisjoint(step.after)]
-    if request.approval and all("approval" in step.arguments for step in first):
-        example = "approval={'question': 'Send it?'}, without approval in the steps"
-        problem = "it would never be asked: each first step of the chain has its own"
-        raise InvalidArgument("approval", problem, accepted="that of the chain, or of its first steps", example=example)
-
-
-def _refuse_wait(request: Request) -> None:
-    if request.wait_for:
-        accepted = "the chain after a task of its own that waits for the event"
-        raise InvalidArgument("wait_for", "a chain takes none", accepted=accepted, example="after=['t_7k3m9qx2w4hb']")
+def _zone(planner: Planner, request: Request, steps: Sequence[StepRequest], plans: Mapping[str, Plan]) -> str:
+    """Return the zone of a chain: that of a step that has none of its own."""
+    like_it = (plans[step.name].task.timezone for step in steps if "timezone" not in step.arguments)
+    return next(like_it, None) or planner.times.zone_of(request) or plans[steps[0].name].task.timezone
 
 
 def _plans(
@@ -204,7 +184,7 @@ def _plans(
     beside = new_task_id()
     followed = {name for step in steps for name in step.after}
     for step in steps:
-        asked = _request_of(request, step, known, is_last=step.name not in followed)
+        asked = request_of(request, step, known, is_last=step.name not in followed)
         planned = partial(_knowing(planner, list(known.values())).plan, recurs=request.repeat is not None)
         plan = problems.of(_named_by, step, partial(planned, asked, by, now, beside=beside))
         known[step.name] = Upstream(plan.task.id if plan else new_task_id(), step.name, State.SCHEDULED)
@@ -236,30 +216,3 @@ def _knowing(planner: Planner, known: Sequence[Upstream]) -> Planner:
         return {**(planner.upstreams(tenant, stored) if stored else {}), **new}
 
     return replace(planner, upstreams=upstreams)
-
-
-def _request_of(request: Request, step: StepRequest, known: Mapping[str, Upstream], *, is_last: bool) -> Request:
-    """Return what is asked of one step: its own arguments, and for the rest those of the chain.
-
-    The chain comes after what its first steps come after; its deadline, and what its result has to meet, are those of
-    its last steps.
-    """
-    own: dict[str, Any] = {**{name: getattr(request, name) for name in _OF_ALL_STEPS}, **step.arguments}
-    after = [known[name].task_id if name in known else name for name in step.after]
-    is_first = not any(name in known for name in step.after)
-    deadline = request.deadline if is_last else None
-    kind = request.deadline_type if is_last or "deadline" in own else None
-    return Request(
-        own.pop("title", None) or f"{request.title.strip()[:_MAX_TITLE_CHARS]}: {step.name}",
-        timezone=request.timezone,
-        deadline=own.pop("deadline", deadline),
-        deadline_type=own.pop("deadline_type", kind),
-        retry=request.retry,
-        labels=[*request.labels, *own.pop("labels", ())],
-        origin=request.origin,
-        expect=own.pop("expect", request.expect if is_last else None),
-        after=[*after, *(request.after if is_first else ())],
-        approval=own.pop("approval", request.approval if is_first else None),
-        valid_output=own.pop("valid_output", request.valid_output if is_first and request.after else None),
-        **own,
-    )

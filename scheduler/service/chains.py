@@ -10,7 +10,7 @@ from typing import Any, Final, Unpack
 
 from duetime.scheduler import remedies
 from duetime.scheduler.bulk.change import Became, BulkDecision, BulkResult, BulkVerb
-from duetime.scheduler.chain.chain import ChainRecord, StepRecord
+from duetime.scheduler.chain.chain import ChainRecord, StepRecord, foremost
 from duetime.scheduler.errors import InvalidArgument, Refused
 from duetime.scheduler.foresight.explain import RunFacts
 from duetime.scheduler.foresight.task_view import chain_view
@@ -140,16 +140,18 @@ class ChainService(BulkService):
 
     def _decision(self, found: ChainRecord, given: Mapping[str, Any], now: datetime) -> BulkDecision:
         """Return what a reschedule does to each open step."""
-        zone = given.get("timezone") or found.chain.timezone
+        zone, runs = given.get("timezone") or found.chain.timezone, [step.record.run for step in found.steps]
         if given.keys() & {"pause", "pause_until"}:
             if given.keys() - {"pause", "pause_until"}:
                 raise InvalidArgument("pause", "a chain is moved or paused", accepted="one of when, pause, pause_until")
             paused, end = given.get("pause", True), given.get("pause_until")
             return decision_of(BulkVerb.PAUSE if paused else BulkVerb.RESUME, self._planner, now, end, zone=zone)
-        due = next_due([step.record.run for step in found.steps], now)
+        first = [step.record for step in foremost(found)]
+        early = any(each.awaited and each.awaited.wait.at_once for each in self._open_waits(first).values())
+        due = next_due([record.run for record in first] if early else runs, now)
         if due is None:
             raise Refused(f"all steps of {found.chain.id} have ended.", remedy=remedies.Inspect(found.chain.id))
-        return chain_move(given.get("when"), due, zone, self._planner, now)
+        return chain_move(given.get("when"), due, zone, self._planner, now, early=early)
 
     def _change_chain(
         self, found: ChainRecord, decision: BulkDecision, given: Mapping[str, Any], call: CallArguments

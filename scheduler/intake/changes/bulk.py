@@ -77,10 +77,13 @@ def _check_time(verb: BulkVerb, to: Moment | None) -> None:
     )
 
 
-def chain_move(to: Moment | None, due: datetime, zone: str, planner: Planner, now: datetime) -> BulkDecision:
+def chain_move(
+    to: Moment | None, due: datetime, zone: str, planner: Planner, now: datetime, *, early: bool = False
+) -> BulkDecision:
     """Return how the steps of a chain are moved that is `due` then: each keeps its distance from the first one.
 
-    One that has begun goes on with its next attempt at the new time.
+    One that has begun goes on with its next attempt at the new time. Where an event may start the chain `early`, steps
+    that have no time of their own get none.
     """
     if to is None:
         raise InvalidArgument("when", "it is missing", accepted="the new time", example="when='tomorrow 9am'")
@@ -89,6 +92,8 @@ def chain_move(to: Moment | None, due: datetime, zone: str, planner: Planner, no
 
     def decide(record: TaskRecord, _last: LastChange | None) -> Change:
         begun = changes.has_started(record.run)
+        if early and not begun and record.run.scheduled_for < due:
+            return Change(record.task, record.run)
         own = start if begun else max(record.run.scheduled_for + (start - due), start)
         return decide_reschedule(record, Reschedule(when=own), planner, now)[0]
 

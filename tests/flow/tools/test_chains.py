@@ -108,19 +108,6 @@ def test_what_each_step_has_for_itself_is_refused_for_the_whole(scheduler: Sched
         scheduler.schedule("Report", action="webhook", payload={"url": "https://example.com"}, steps=DIAMOND)
 
 
-def test_a_chain_that_would_wait_for_an_event_is_refused_and_comes_after_a_task_that_does(
-    scheduler: Scheduler, store: Store
-) -> None:
-    for dry_run in (True, False):
-        with pytest.raises((InvalidArgument, InvalidArguments), match=r"wait_for: a chain takes none.*after=\['t_"):
-            scheduler.schedule("Report", steps=DIAMOND, wait_for={"event": "paid"}, dry_run=dry_run)
-    assert not scheduler.list().views
-    first = scheduler.schedule("Paid", wait_for={"event": "paid"})
-    view = scheduler.schedule("Report", steps=DIAMOND, after=[first.record.task.id])
-    assert view.chain
-    assert {step.state for step in view.chain.steps} == {State.WAITING}
-
-
 def test_the_deadline_of_a_chain_is_that_of_its_last_steps_and_the_rest_holds_for_all(scheduler: Scheduler) -> None:
     view = scheduler.schedule("Report", steps=DIAMOND, deadline="2 hours", priority="high", labels=["weekly"])
     assert view.chain

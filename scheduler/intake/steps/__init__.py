@@ -1,0 +1,1 @@
+"""Steps of a chain: what each has for itself, and what it has of the chain."""

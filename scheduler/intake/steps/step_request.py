@@ -1,0 +1,120 @@
+"""Returns what is asked of each step of a chain: its own arguments, and for the rest those of the chain."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from functools import partial
+from typing import Any, Final
+
+from duetime.scheduler.chain.dependency import Upstream
+from duetime.scheduler.chain.steps import StepRequest
+from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.intake.deadlines import deadline_of
+from duetime.scheduler.intake.instants import resolve_moment
+from duetime.scheduler.intake.time_reader import TimeReader
+from duetime.scheduler.intake.validation import ProblemCollector
+from duetime.scheduler.request import REMINDER_ACTION, Request
+from duetime.scheduler.rules.retry import retry_policy
+from duetime.scheduler.task import RetryPolicy
+
+_MAX_TITLE_CHARS: Final = 150
+"""Of the chain's title in that of a step."""
+
+_OF_STEPS: Final = ("payload", "estimate", "needs")
+"""Arguments that each step has for itself."""
+
+_OF_ALL_STEPS: Final = (
+    "when",
+    "timezone",
+    "retry",
+    "priority",
+    "deliver_to",
+    "notify",
+    "on_failure",
+    "after_failure",
+)
+"""Arguments of the chain that a step has which says nothing else."""
+
+_OF_FIRST_STEPS: Final = {
+    "approval": ("asked", "approval={'question': 'Send it?'}, without approval in the steps"),
+    "wait_for": ("waited for", "wait_for={'event': 'paid'}, without wait_for in the steps"),
+}
+"""Arguments of the chain that its first steps have; each with what would not be done where all have their own."""
+
+
+def refuse_arguments_of_steps(request: Request) -> None:
+    given = [name for name in _OF_STEPS if getattr(request, name)]
+    given += ["action"] if request.action != REMINDER_ACTION else []
+    problems = ProblemCollector()
+    for name in given:
+        problems.of(_refuse, name)
+    if problems:
+        raise problems.error()
+
+
+def _refuse(name: str) -> None:
+    example = "steps=[{'name': 'fetch', 'action': 'webhook', 'payload': {'url': 'https://example.com'}}]"
+    raise InvalidArgument(name, "each step has its own", accepted=f"{name} in each of the steps", example=example)
+
+
+def refuse_unheeded(request: Request, steps: Sequence[StepRequest]) -> None:
+    """Refuse a question or an event of the chain where each step that could have it has its own."""
+    names = {step.name for step in steps}
+    first = [step for step in steps if names.isdisjoint(step.after)]
+    for name, (done, example) in _OF_FIRST_STEPS.items():
+        if getattr(request, name) and all(name in step.arguments for step in first):
+            problem = f"it would never be {done}: each first step of the chain has its own"
+            raise InvalidArgument(name, problem, accepted="that of the chain, or of its first steps", example=example)
+
+
+def at_instants(times: TimeReader, request: Request, now: datetime) -> Request:
+    """Return a request whose times are instants: a step in another zone has them as the chain's zone has them."""
+    zone, frame = times.zone_of(request), times.frame(request.timezone)
+    at = partial(resolve_moment, now=now, zone=zone, frame=frame)
+    when = None if request.when is None else at(request.when, argument="when").instant
+    deadline, approval = request.deadline, request.approval
+    if deadline is not None:
+        read = partial(deadline_of, deadline, now=now, zone=zone, recurring=request.repeat is not None, frame=frame)
+        deadline = read(due=when or now).at or deadline
+    if isinstance(approval, Mapping) and approval.get("by") and request.repeat is None:
+        approval = {**approval, "by": at(approval["by"], argument="approval.by").instant}
+    return replace(request, when=when, deadline=deadline, approval=approval)
+
+
+def request_of(request: Request, step: StepRequest, known: Mapping[str, Upstream], *, is_last: bool) -> Request:
+    """Return what is asked of one step: its own arguments, and for the rest those of the chain.
+
+    The chain comes after what its first steps come after, and waits for what they wait for; its deadline, and what its
+    result has to meet, are those of its last steps.
+    """
+    own: dict[str, Any] = {**{name: getattr(request, name) for name in _OF_ALL_STEPS}, **step.arguments}
+    after = [known[name].task_id if name in known else name for name in step.after]
+    is_first = not any(name in known for name in step.after)
+    deadline = request.deadline if is_last else None
+    kind = request.deadline_type if is_last or "deadline" in own else None
+    if not is_first and "when" not in step.arguments and _starts_by_event(request):
+        own["when"] = None  # the event may start the chain before its time
+    return Request(
+        own.pop("title", None) or f"{request.title.strip()[:_MAX_TITLE_CHARS]}: {step.name}",
+        deadline=own.pop("deadline", deadline),
+        deadline_type=own.pop("deadline_type", kind),
+        retry=_retry(own.pop("retry")),
+        labels=[*request.labels, *own.pop("labels", ())],
+        origin=request.origin,
+        expect=own.pop("expect", request.expect if is_last else None),
+        after=[*after, *(request.after if is_first else ())],
+        approval=own.pop("approval", request.approval if is_first else None),
+        wait_for=own.pop("wait_for", request.wait_for if is_first else None),
+        valid_output=own.pop("valid_output", request.valid_output if is_first and request.after else None),
+        **own,
+    )
+
+
+def _starts_by_event(request: Request) -> bool:
+    return isinstance(request.wait_for, Mapping) and bool(request.wait_for.get("or_when"))
+
+
+def _retry(given: RetryPolicy | Mapping[str, int] | None) -> RetryPolicy | None:
+    return retry_policy(given) if isinstance(given, Mapping) else given
