@@ -9,7 +9,8 @@ from typing import Any, Final, Self
 
 from duetime.scheduler.intake.changes.origin import sends_back
 from duetime.scheduler.origin.origin import ORIGIN, is_client, read_origin
-from duetime.scheduler.request import Request, Reschedule
+from duetime.scheduler.request import Request
+from duetime.scheduler.reschedule.reschedule import Reschedule
 from duetime.scheduler.rules.failures.follow_up import NOTIFY
 
 ORIGIN_META: Final = "duetime/origin"

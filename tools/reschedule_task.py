@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from duetime.scheduler.request import REMOVABLE, Reschedule
+from duetime.scheduler.reschedule.reschedule import REMOVABLE, Reschedule
 from duetime.scheduler.rules.retry import retry_policy
 from duetime.tools.arguments.arguments import Argument
 from duetime.tools.arguments.types import Choices, Flag, Text

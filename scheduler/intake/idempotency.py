@@ -10,7 +10,8 @@ from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.intake.validation import check_key
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.records import IdempotencyKey
-from duetime.scheduler.request import Repeatable, Request
+from duetime.scheduler.request import Request
+from duetime.scheduler.reschedule.reschedule import Repeatable
 from duetime.scheduler.rules.series.natural_key import check_template, field_values, template_of
 from duetime.scheduler.translatable import NoteKind, Translatable
 

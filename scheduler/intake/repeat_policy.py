@@ -9,7 +9,8 @@ from datetime import date, datetime, timedelta
 from typing import Any
 
 from duetime.scheduler.errors import InvalidArgument
-from duetime.scheduler.request import Request, Reschedule
+from duetime.scheduler.request import Request
+from duetime.scheduler.reschedule.reschedule import Reschedule
 from duetime.scheduler.rules.recurrence.recurrence import Recurrence
 from duetime.scheduler.rules.time import times
 from duetime.scheduler.rules.time.durations import parse_exact

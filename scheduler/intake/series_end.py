@@ -10,7 +10,8 @@ from duetime.scheduler.errors import InvalidArgument, Refused
 from duetime.scheduler.intake.instants import resolve_end
 from duetime.scheduler.intake.validation import refuse_ends_without_repeat
 from duetime.scheduler.records import Change
-from duetime.scheduler.request import Moment, Reschedule
+from duetime.scheduler.request import Moment
+from duetime.scheduler.reschedule.reschedule import Reschedule
 from duetime.scheduler.rules import changes
 from duetime.scheduler.rules.occurrences import next_run, recurrence_of
 from duetime.scheduler.rules.recurrence.recurrence import Recurrence

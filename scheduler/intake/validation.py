@@ -13,7 +13,8 @@ from duetime.scheduler.events import EventFilter
 from duetime.scheduler.history.dead_letters import DeadLetterFilter
 from duetime.scheduler.history.runs import RunFilter
 from duetime.scheduler.principal import Principal
-from duetime.scheduler.request import Request, Reschedule
+from duetime.scheduler.request import Request
+from duetime.scheduler.reschedule.reschedule import Reschedule
 from duetime.scheduler.rules.sanitize import check_characters, check_text
 from duetime.scheduler.rules.time.durations import parse_exact
 from duetime.scheduler.rules.time.tokens import Misread, Unknown

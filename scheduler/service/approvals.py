@@ -9,7 +9,7 @@ from duetime.scheduler.foresight.task_view import view_of
 from duetime.scheduler.intake.changes.actions import change_token
 from duetime.scheduler.intake.validation import check_reason
 from duetime.scheduler.principal import LOCAL
-from duetime.scheduler.request import CallArguments
+from duetime.scheduler.reschedule.reschedule import CallArguments
 from duetime.scheduler.rules.series.answered import asks_each_generation
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.service.dead_letters import DeadLetterService

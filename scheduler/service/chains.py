@@ -21,7 +21,8 @@ from duetime.scheduler.intake.idempotency import REPEATED
 from duetime.scheduler.intake.validation import check_reason
 from duetime.scheduler.principal import LOCAL, Principal
 from duetime.scheduler.records import Change, LastChange
-from duetime.scheduler.request import ActionOnTask, CallArguments, Moment, RescheduleArguments, RescheduleCall, apart
+from duetime.scheduler.request import ActionOnTask, Moment
+from duetime.scheduler.reschedule.reschedule import CallArguments, RescheduleArguments, RescheduleCall, apart
 from duetime.scheduler.rules.changes import ALREADY_CANCELLED, UNDO_GRACE, undo_token
 from duetime.scheduler.rules.states import OPEN
 from duetime.scheduler.service.approvals import SKIPPED

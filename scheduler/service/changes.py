@@ -28,15 +28,8 @@ from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.intake.validation import check_key_text, check_reason
 from duetime.scheduler.principal import LOCAL, Principal
 from duetime.scheduler.records import Change, Changed, IdempotencyKey, LastChange
-from duetime.scheduler.request import (
-    ActionOnTask,
-    CallArguments,
-    Moment,
-    Repeatable,
-    Reschedule,
-    RescheduleCall,
-    apart,
-)
+from duetime.scheduler.request import ActionOnTask, Moment
+from duetime.scheduler.reschedule.reschedule import CallArguments, Repeatable, Reschedule, RescheduleCall, apart
 from duetime.scheduler.rules import changes
 from duetime.scheduler.service.approvals import ApprovalService
 from duetime.scheduler.store import Store

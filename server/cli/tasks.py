@@ -10,7 +10,8 @@ import typer
 from duetime.scheduler.events import EventFilter, EventPage
 from duetime.scheduler.intake.changes.reschedule import NOTHING_CHANGED
 from duetime.scheduler.intake.validation import wait_seconds
-from duetime.scheduler.request import REMOVABLE, Request, RescheduleArguments, RescheduleCall, ScheduleArguments
+from duetime.scheduler.request import Request, ScheduleArguments
+from duetime.scheduler.reschedule.reschedule import REMOVABLE, RescheduleArguments, RescheduleCall
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.task import State
 from duetime.scheduler.views import TaskView

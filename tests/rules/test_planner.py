@@ -15,7 +15,8 @@ from duetime.scheduler.intake.changes.reschedule import decide_reschedule
 from duetime.scheduler.intake.instants import Timing
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.principal import LOCAL
-from duetime.scheduler.request import Request, Reschedule, ScheduleArguments
+from duetime.scheduler.request import Request, ScheduleArguments
+from duetime.scheduler.reschedule.reschedule import Reschedule
 from duetime.scheduler.views import TaskRecord
 
 NOW = datetime(2026, 11, 21, 17, 0, 5, tzinfo=UTC)

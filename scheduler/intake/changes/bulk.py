@@ -17,7 +17,8 @@ from duetime.scheduler.intake.changes.reschedule import decide_reschedule
 from duetime.scheduler.intake.instants import resolve_moment
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.records import Change, LastChange
-from duetime.scheduler.request import Moment, Reschedule
+from duetime.scheduler.request import Moment
+from duetime.scheduler.reschedule.reschedule import Reschedule
 from duetime.scheduler.rules import changes
 from duetime.scheduler.rules.states import FAILURES, OPEN
 from duetime.scheduler.task import Run, State

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.origin.origin import CHANNEL_PREFIX, ORIGIN, read_origin
-from duetime.scheduler.request import Reschedule
+from duetime.scheduler.reschedule.reschedule import Reschedule
 from duetime.scheduler.rules.failures.follow_up import NOTIFY
 from duetime.scheduler.task import Task
 

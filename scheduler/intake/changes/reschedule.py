@@ -26,7 +26,7 @@ from duetime.scheduler.intake.validation import (
     check_retry,
 )
 from duetime.scheduler.records import Change
-from duetime.scheduler.request import REMOVABLE, Reschedule
+from duetime.scheduler.reschedule.reschedule import REMOVABLE, Reschedule
 from duetime.scheduler.rules import changes
 from duetime.scheduler.rules.occurrences import recurrence_of
 from duetime.scheduler.rules.recurrence import recurrence

@@ -9,7 +9,7 @@ from duetime.scheduler.intake.contract.outcome_contract import check_expected
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.intake.validation import ProblemCollector
 from duetime.scheduler.principal import Principal
-from duetime.scheduler.request import Reschedule
+from duetime.scheduler.reschedule.reschedule import Reschedule
 from duetime.scheduler.rules.states import blocked_by
 from duetime.scheduler.task import Run, State, Task
 from duetime.scheduler.translatable import NoteKind, Translatable

@@ -10,7 +10,7 @@ from duetime.scheduler.errors import Refused
 from duetime.scheduler.intake.demand import Demand, RunContext
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.records import Change
-from duetime.scheduler.request import Reschedule
+from duetime.scheduler.reschedule.reschedule import Reschedule
 from duetime.scheduler.rules.changes import to_be_ordered, when_words
 from duetime.scheduler.rules.occurrences import dated
 from duetime.scheduler.rules.states import TERMINAL

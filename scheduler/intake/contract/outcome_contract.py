@@ -13,7 +13,8 @@ from duetime.scheduler.handlers.contract.expectation import EXAMPLE, check_expec
 from duetime.scheduler.intake.deadlines import tier_of
 from duetime.scheduler.intake.validation import ProblemCollector
 from duetime.scheduler.origin.origin import NO_ORIGIN, read_origin
-from duetime.scheduler.request import REMINDER_ACTION, Request, Reschedule
+from duetime.scheduler.request import REMINDER_ACTION, Request
+from duetime.scheduler.reschedule.reschedule import Reschedule
 from duetime.scheduler.rules.failures.follow_up import MEMBERS, NOTIFY, RUN, TIER
 from duetime.scheduler.rules.sanitize import check_json, kind_of
 from duetime.scheduler.task import Json, RetryPolicy, Task

@@ -10,7 +10,8 @@ from dataclasses import asdict, fields
 
 from duetime.scheduler import remedies
 from duetime.scheduler.remedies import Remedy, Sentences
-from duetime.scheduler.request import Request, Reschedule
+from duetime.scheduler.request import Request
+from duetime.scheduler.reschedule.reschedule import Reschedule
 
 COMMAND_SENTENCES: Sentences = {
     remedies.Resume: "Resume it with `duetime reschedule {task_id} --resume`.",

@@ -15,7 +15,7 @@ from duetime.scheduler.intake.changes.reschedule import NOTHING_CHANGED
 from duetime.scheduler.intake.changes.terms import AFTER_THE_ATTEMPT, PAUSED_AFTER_THE_ATTEMPT
 from duetime.scheduler.intake.idempotency import REPEATED
 from duetime.scheduler.intake.planner import Planner
-from duetime.scheduler.request import REMOVABLE
+from duetime.scheduler.reschedule.reschedule import REMOVABLE
 from duetime.scheduler.rules.retry import retry_policy
 from duetime.scheduler.run_records import Start
 from duetime.scheduler.service.scheduler import Scheduler

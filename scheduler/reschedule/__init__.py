@@ -1,0 +1,1 @@
+"""Reschedules: the words of a call that changes a task."""

@@ -1,0 +1,115 @@
+"""The arguments of a call that changes a task, before anything is understood."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Final, TypedDict, cast
+
+from duetime.scheduler.principal import Principal
+from duetime.scheduler.request import DeadlineWord, Moment, NotifyWord, PriorityWord, TaskArguments, as_content
+from duetime.scheduler.task import Json, RetryPolicy
+
+_OF_WORK: Final = ("payload", "needs", "labels", "deliver_to", "retry", "max_runs")
+REMOVABLE: Final = (*_OF_WORK, "repeat_policy", "expect", "on_failure")
+"""Values of `remove`: the parts of a task that an empty value cannot empty, as that stands for an absent one."""
+
+
+class RescheduleArguments(TaskArguments, total=False):
+    """The arguments of `Scheduler.reschedule`: the fields of `Reschedule`."""
+
+    title: str | None
+    payload: Mapping[str, Json] | None
+    deliver_to: Sequence[str] | None
+    labels: Sequence[str] | None
+    remove: Sequence[str]
+    pause: bool | None
+    pause_until: Moment | None
+    skip_next: bool
+    all_following: bool
+
+
+class CallArguments(TypedDict, total=False):
+    """The keyword arguments of every call that changes a task: what it is based on, who calls, and what repeats it.
+
+    `revision` refuses the change when the task is not at it any more. A repeat is known by `idempotency_key`, or within
+    60 s by `raw`, the arguments as an agent sent them.
+    """
+
+    revision: int | None
+    idempotency_key: str | None
+    raw: Mapping[str, Json] | None
+    by: Principal
+
+
+class RescheduleCall(RescheduleArguments, CallArguments, total=False):
+    """The keyword arguments of `Scheduler.reschedule`; with `dry_run` it only returns what the task would be."""
+
+    dry_run: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Reschedule:
+    """The arguments of one reschedule call: what is given changes, what is None stays.
+
+    With `all_following`, `when` moves the whole series of a recurring task there, else its next occurrence alone.
+    `remove` names what goes back to what it is for a task that was scheduled without it, of `REMOVABLE`.
+    """
+
+    title: str | None = None
+    when: Moment | None = None
+    timezone: str | None = None
+    repeat: str | None = None
+    until: Moment | None = None
+    max_runs: int | None = None
+    payload: Mapping[str, Json] | None = None
+    priority: PriorityWord | None = None
+    deadline: Moment | None = None
+    deadline_type: DeadlineWord | None = None
+    estimate: str | float | timedelta | None = None
+    needs: Mapping[str, int] | None = None
+    retry: RetryPolicy | None = None
+    deliver_to: Sequence[str] | None = None
+    labels: Sequence[str] | None = None
+    notify: NotifyWord | None = None
+    expect: Mapping[str, Json] | None = None
+    on_failure: Mapping[str, Json] | None = None
+    repeat_policy: Mapping[str, Any] | None = None
+    remove: Sequence[str] = ()
+    pause: bool | None = None
+    pause_until: Moment | None = None
+    origin: Mapping[str, str] | None = None
+    skip_next: bool = False
+    all_following: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Repeatable:
+    """A call that changes a task, as far as a repeat of it is known by that; `arguments` are what a program gave."""
+
+    name: str
+    task_id: str
+    arguments: Mapping[str, Any]
+    idempotency_key: str | None = None
+    raw: Mapping[str, Json] | None = None
+
+    @classmethod
+    def of(cls, name: str, task_id: str, arguments: Mapping[str, Any], call: CallArguments) -> Repeatable:
+        given = {**arguments, "revision": call.get("revision")}
+        return cls(name, task_id, given, call.get("idempotency_key"), call.get("raw"))
+
+    def content(self) -> dict[str, Json]:
+        """Return what identifies the call; a key of the caller's holds whatever revision the call is based on."""
+        given = {name: value for name, value in self.arguments.items() if value is not None}
+        given = dict(self.raw) if self.raw is not None else given
+        left_out = {"idempotency_key", *(("revision",) if self.idempotency_key is not None else ())}
+        told = {name: value for name, value in given.items() if name not in left_out}
+        return as_content({**told, "call": self.name, "task_id": self.task_id})
+
+
+def apart(arguments: RescheduleCall) -> tuple[CallArguments, RescheduleArguments]:
+    """Take the arguments of a reschedule apart: those of every call, and what it is to change."""
+    wanted: dict[str, Any] = dict(arguments)
+    call = {name: wanted.pop(name) for name in CallArguments.__annotations__ if name in wanted}
+    return cast("CallArguments", call), cast("RescheduleArguments", wanted)
