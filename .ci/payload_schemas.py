@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+from duetime.scheduler.chain.chain import CHAIN_ACTION
 from duetime.scheduler.task import State, Tier
+from duetime.widgets.formats.speech import with_speech
 from duetime.widgets.payload import as_json
+from duetime.widgets.schema.chain_parts import ChainPart, StepPart
 from duetime.widgets.schema.history_parts import AttemptPart, EventPart, HistoryPart
-from duetime.widgets.schema.run_parts import LastRun
+from duetime.widgets.schema.run_parts import LastRun, WaitPart
 from duetime.widgets.schema.task import TaskPayload
 from duetime.widgets.schema.task_list import ListRow, TaskListPayload
 from duetime.widgets.schema.time_parts import DeadlinePart, Repeat, When
@@ -63,14 +66,128 @@ FAILED = TaskPayload(
     ),
     now="2026-11-24T16:00:05Z",
 )
-LIST = TaskListPayload(
-    tasks=(ListRow(id="t_7k3m9qx2w4hb", title="Call John", state=State.SCHEDULED, when=WHEN.utc),),
-    counts={State.SCHEDULED: 1},
+MISSING = "secret 'crm': there is none of this name"
+BLOCKED = TaskPayload(
+    id="t_5h2k7dq9m3xf",
+    revision=1,
+    title="Push contacts to the CRM",
+    state=State.SCHEDULED,
+    blocked=True,
+    action="webhook",
+    when=WHEN,
+    waiting_for=(f"blocked: {MISSING}",),
+    waits=(WaitPart(kind="blocked", until="2026-11-23T15:01:00Z", after=MISSING),),
+    owner="ann",
     now=NOW,
 )
+QUESTION = "Pay the invoice of Acme over 90 EUR?"
+ASKING = TaskPayload(
+    id="t_3n8w1yt6r0vg",
+    revision=1,
+    title="Pay the invoice",
+    state=State.WAITING,
+    action="webhook",
+    when=WHEN,
+    waiting_for=(f"approval of «{QUESTION}» by the user until Mon 23 Nov 2026 10:00 (in 2 h), else it is cancelled",),
+    waits=(WaitPart(kind="approval", until="2026-11-23T17:00:00Z", title=QUESTION),),
+    owner="ann",
+    now=NOW,
+)
+TODAY = When(
+    utc="2026-11-23T14:58:00Z",
+    local="2026-11-23T07:58:00-07:00",
+    timezone="America/Denver",
+    text="Mon 23 Nov 2026 07:58",
+    relative="2 min ago",
+)
+LIST = TaskListPayload(
+    tasks=(
+        ListRow(id=BLOCKED.id, title=BLOCKED.title, state=State.SCHEDULED, when=WHEN.utc, blocked=True, why=MISSING),
+        ListRow(id="t_7k3m9qx2w4hb", title="Call John", state=State.SCHEDULED, when=WHEN.utc),
+    ),
+    counts={State.SCHEDULED: 2},
+    now=NOW,
+)
+
+
+class WholeChain(ChainPart):
+    """A chain with its steps, upstreams first: up to 100 of them. `done` counts those that have succeeded."""
+
+    steps: tuple[StepPart, ...]
+
+
+class ChainPayload(TaskPayload):
+    """A whole chain: a `duetime.task/1` whose action is `chain`, and which has the steps.
+
+    Its `state` is that of its steps together, `when` the time of its next step. A single step is a task as any other,
+    whose `chain` names its `step`.
+    """
+
+    action: Literal["chain"]
+    chain: WholeChain
+
+
+def step(name: str, state: State, *after: str, why: str | None = None) -> StepPart:
+    """Return a step of the example."""
+    return StepPart(
+        name=name,
+        id=f"t_{name:0<12}",
+        action="webhook",
+        state=state,
+        when=TODAY.utc,
+        after=after or None,
+        why=why,
+    )
+
+
+STEPS = (
+    step("fetch", State.SUCCEEDED),
+    step("clean", State.FAILED, "fetch", why="POST example.com answered 404"),
+    step("load", State.RUNNING, "fetch"),
+    step("report", State.WAITING, "load"),
+)
+CHAIN = ChainPayload(
+    id="c_7k3m9qx2w4hb",
+    revision=1,
+    title="Weekly report",
+    action=CHAIN_ACTION,
+    state=State.RUNNING,
+    when=TODAY,
+    chain=WholeChain(id="c_7k3m9qx2w4hb", title="Weekly report", done=1, of=4, failed=("clean",), steps=STEPS),
+    owner="ann",
+    now=NOW,
+)
+PAYROLL = "Run the payroll of November?"
+ASKING_CHAIN = ChainPayload(
+    id="c_9d4v0bz8s5pk",
+    revision=1,
+    title="Payroll",
+    action=CHAIN_ACTION,
+    state=State.WAITING,
+    when=WHEN,
+    waiting_for=(f"approval of «{PAYROLL}» by the user",),
+    waits=(WaitPart(kind="approval", title=PAYROLL),),
+    chain=WholeChain(
+        id="c_9d4v0bz8s5pk",
+        title="Payroll",
+        done=0,
+        of=2,
+        steps=(step("prepare", State.WAITING), step("send", State.WAITING, "prepare")),
+    ),
+    owner="ann",
+    now=NOW,
+)
+
+
+def said(task: TaskPayload) -> dict[str, Any]:
+    """Return a task as REST answers with it: with its sentences for a voice."""
+    return as_json(with_speech(task))
+
+
 PUBLISHED: dict[str, tuple[type[BaseModel], list[Any]]] = {
-    "task": (TaskPayload, [as_json(REMINDER), as_json(FAILED)]),
+    "task": (TaskPayload, [said(REMINDER), as_json(FAILED), said(BLOCKED), said(ASKING)]),
     "list": (TaskListPayload, [as_json(LIST)]),
+    "chain": (ChainPayload, [said(CHAIN), said(ASKING_CHAIN)]),
 }
 
 

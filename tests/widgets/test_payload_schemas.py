@@ -10,14 +10,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from duetime.scheduler.handlers import Handlers
+from duetime.scheduler.intake.planner import Planner
+from duetime.scheduler.request import StepArguments
+from duetime.scheduler.service.scheduler import Scheduler
+from duetime.scheduler.store import open_store
+from duetime.widgets.formats.speech import with_speech
+from duetime.widgets.payload import as_json, task_payload
 from jsonschema import Draft202012Validator
+
+from tests.builders import NOON, Clock
 
 ROOT = Path(__file__).resolve().parents[2]
 PUBLISHED = ROOT / "docs" / "payloads"
 BEFORE = Path(__file__).with_name("payloads_0_1")
 """The schemas as version 0.1 published them; a release adds a folder, and none is changed."""
 
-NAMES = ("task", "list")
+NAMES = ("task", "list", "chain")
 Schema = dict[str, Any]
 
 
@@ -67,6 +76,19 @@ def test_the_examples_are_valid_with_parts_that_come_later_too(name: str) -> Non
 @pytest.mark.parametrize("name", NAMES)
 def test_nothing_of_an_earlier_version_is_removed_or_changed(name: str) -> None:
     assert list(losses(read(BEFORE, name), read(PUBLISHED, name))) == []
+
+
+def test_the_schema_of_chains_takes_the_answer_about_a_chain_and_no_other_task() -> None:
+    store = open_store("sqlite://", clock=Clock(NOON))
+    scheduler = Scheduler(store, Planner(Handlers.load(entry_points=False), "UTC"))
+    steps: list[StepArguments] = [{"name": "fetch"}, {"name": "send", "after": ["fetch"]}]
+    chain = scheduler.schedule("Report", when="tomorrow 9am", steps=steps, approval=True)
+    views = [chain, *(scheduler.get(step.task_id) for step in chain.chain.steps)] if chain.chain else []
+    answers = [as_json(with_speech(task_payload(view))) for view in views]
+    store.close()
+    of_tasks, of_chains = (Draft202012Validator(read(PUBLISHED, name)) for name in ("task", "chain"))
+    assert [of_chains.is_valid(answer) for answer in answers] == [True, False, False]
+    assert all(of_tasks.is_valid(answer) for answer in answers)
 
 
 def without_a_part(schema: Schema) -> None:
