@@ -75,7 +75,7 @@ class Demo:
         return wide
 
     def _serve(self, route: Route) -> None:
-        path = self.built / (route.request.url.removeprefix(f"{ORIGIN}/") or "index.html")
+        path = self.built / (route.request.url.removeprefix(f"{ORIGIN}/").partition("?")[0] or "index.html")
         if not path.is_file():
             route.fulfill(json={"schema": "duetime.list/1", "tasks": [], "counts": {}})
             return

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.planner import Planner
+from duetime.scheduler.request import StepArguments
 from duetime.scheduler.rules.states import OPEN
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import open_store
@@ -66,6 +67,20 @@ def views(scheduler: Scheduler) -> Iterator[TaskView]:
     for state in State:
         yield replace(full, record=replace(full.record, run=replace(full.record.run, state=state)))
     yield as_dry_run(scheduler.schedule("Try", when="tomorrow", dry_run=True))
+    missing = replace(full.record.run, summary="blocked: no key")
+    yield replace(full, record=replace(full.record, run=missing), waits=(BLOCKED,))
+    yield scheduler.get(scheduler.schedule("Pay", when="tomorrow 9am", approval={"question": "Pay?"}).record.task.id)
+    yield chain_of(scheduler)
+
+
+BLOCKED = WaitReason(WaitKind.BLOCKED, "blocked: no key", after="no key")
+
+
+def chain_of(scheduler: Scheduler) -> TaskView:
+    """Return a chain that asks first."""
+    steps: list[StepArguments] = [{"name": "fetch"}, {"name": "send", "after": ["fetch"]}]
+    made = scheduler.schedule("Report", when="tomorrow 9am", steps=steps, approval={"question": "Send it?"})
+    return scheduler.get(made.record.task.id)
 
 
 def wrong(validator: Draft202012Validator, messages: Any) -> list[str]:
@@ -91,14 +106,23 @@ def components(messages: Any) -> dict[str, Any]:
     return {each["id"]: each for each in messages[1]["updateComponents"]["components"]}
 
 
+def children(component: Any) -> list[str]:
+    """Return the ids of what a component holds."""
+    held = component.get("children", [])
+    return [held["componentId"]] if isinstance(held, dict) else [*held, *filter(None, [component.get("child")])]
+
+
 def test_components_refer_to_each_other_and_to_the_data(scheduler: Scheduler) -> None:
     for view in views(scheduler):
         messages = task_messages(task_payload(view))
         found, model = components(messages), messages[2]["updateDataModel"]["value"]
-        named = {name for each in found.values() for name in [*each.get("children", []), each.get("child")] if name}
+        named = {name for each in found.values() for name in children(each)}
         assert named == set(found) - {"root"}
-        bound = {each["text"]["path"][1:] for each in found.values() if isinstance(each.get("text"), dict)}
-        assert bound == set(model)
+        bound = {each["text"]["path"] for each in found.values() if isinstance(each.get("text"), dict)}
+        lists = {each["children"]["path"] for each in found.values() if isinstance(each.get("children"), dict)}
+        assert {path[1:] for path in bound | lists if path.startswith("/")} == set(model)
+        in_rows = {path for path in bound if not path.startswith("/")}
+        assert in_rows == {name for row in model.get("steps", []) for name in row}
 
 
 def test_what_users_wrote_stands_in_the_data_alone(scheduler: Scheduler) -> None:
@@ -120,6 +144,34 @@ def test_a_button_is_a_call_of_a_tool_with_its_arguments(scheduler: Scheduler) -
     ]  # fmt: skip
     for event in events:
         assert set(event["context"]) <= set(tools[event["name"]].parameters["properties"])
+
+
+def test_a_chain_shows_its_question_progress_and_steps_and_is_approved_or_rejected(scheduler: Scheduler) -> None:
+    view = chain_of(scheduler)
+    messages = task_messages(task_payload(view))
+    model, found = messages[2]["updateDataModel"]["value"], components(messages)
+    assert (model["question"], model["progress"]) == ("Send it?", "0 of 2 steps done")
+    assert model["steps"] == [{"name": "fetch", "status": "Waiting"}, {"name": "send", "status": "Waiting"}]
+    contexts = {name: each["action"]["event"]["context"] for name, each in found.items() if "action" in each}
+    assert contexts.keys() == {"approve", "reject", "cancel"}
+    assert contexts["approve"] == {"task_id": view.record.task.id, "revision": 1, "action": "approve"}
+    assert view.chain is not None
+    failed = replace(view.chain.steps[0], state=State.FAILED, why="404")
+    lost = replace(view, chain=replace(view.chain, steps=(failed, view.chain.steps[1])))
+    assert task_messages(task_payload(lost))[2]["updateDataModel"]["value"]["steps"][0]["status"] == "Failed: 404"
+
+
+def test_a_blocked_task_says_what_it_misses_and_steps_that_ask_differently_are_answered_one_by_one(
+    scheduler: Scheduler,
+) -> None:
+    blocked = next(view for view in views(scheduler) if BLOCKED in view.waits)
+    model = task_messages(task_payload(blocked))[2]["updateDataModel"]["value"]
+    assert model["missing"] == "Blocked: no key"
+    assert model["status"].startswith("The reminder is blocked")
+    asks = (WaitReason(WaitKind.APPROVAL, "approval", title="One?"), WaitReason(WaitKind.APPROVAL, "a", title="Two?"))
+    messages = task_messages(task_payload(replace(chain_of(scheduler), waits=asks)))
+    assert messages[2]["updateDataModel"]["value"]["question"] == "One?\nTwo?"
+    assert not {"approve", "reject", "snooze", "run-now"} & components(messages).keys()
 
 
 def test_an_ended_task_and_a_dry_run_offer_no_cancel(scheduler: Scheduler) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -67,8 +68,8 @@ def live(browser: Browser, project: Path, server: Served) -> Iterator[Demo]:
 
 
 def test_the_types_admit_the_published_examples_and_no_unknown_state(project: Path) -> None:
-    lines = ['import type { Task, TaskPage } from "../src/payloads";']
-    for name, kind in (("task", "Task"), ("list", "TaskPage")):
+    lines = ['import type { Chain, Task, TaskPage } from "../src/payloads";']
+    for name, kind in (("task", "Task"), ("list", "TaskPage"), ("chain", "Chain")):
         examples = json.loads((PAYLOADS / f"{name}.json").read_text("utf-8"))["examples"]
         lines.append(f"export const {name}s: {kind}[] = {json.dumps(examples)};")
     lines += ["// @ts-expect-error - there is no such state", 'export const wrong: Task["state"] = "postponed";']
@@ -97,13 +98,38 @@ def test_an_example_is_shown_with_its_state_time_and_facts(demo: Demo) -> None:
         ("Damaged", "can only be cancelled"),
         ("Running", "400 of 1,000 rows"),
         ("Unknown state", "postponed"),
-        ("List 1", "1 scheduled"),
+        ("List 1", "2 scheduled"),
+        ("List 1", "secret 'crm': there is none of this name"),
+        ("Task 3", "It waits until this is there: secret 'crm'"),
+        ("Task 4", "Pay the invoice of Acme over 90 EUR?"),
         ("Empty list", "No tasks"),
         ("Unreadable", "cannot be shown"),
     ],
 )
 def test_each_kind_of_answer_is_said_in_words(demo: Demo, name: str, words: str) -> None:
     expect(demo.card(name)).to_contain_text(words)
+
+
+def test_a_chain_shows_its_progress_and_each_step_with_its_state_and_why_one_failed(demo: Demo) -> None:
+    card = demo.card("Chain 1").get_by_role("article", name="Weekly report")
+    expect(card).to_contain_text("1 of 4 steps done")
+    expect(card.get_by_role("progressbar", name="Steps done")).to_have_js_property("value", 1)
+    steps = ["fetch.*Succeeded", "clean.*Failed.*answered 404", "load.*Running", "report.*Waiting"]
+    expect(card.get_by_role("listitem")).to_have_text([re.compile(said) for said in steps])
+    expect(card.get_by_role("button")).to_have_text(["Pause", "Cancel"])
+
+
+@pytest.mark.parametrize(("name", "task_id"), [("Task 4", "t_3n8w1yt6r0vg"), ("Chain 2", "c_9d4v0bz8s5pk")])
+def test_what_waits_for_approval_is_answered_with_a_press(demo: Demo, name: str, task_id: str) -> None:
+    kind, at = name.lower().split()
+    task = json.loads((PAYLOADS / f"{kind}.json").read_text("utf-8"))["examples"][int(at) - 1]
+    approved = {**task, "state": "scheduled", "waits": [], "waiting_for": []}
+    demo.page.route(f"{ORIGIN}/v1/tasks/{task_id}/approve", lambda route: route.fulfill(json=approved))
+    card = demo.card(name)
+    expect(card.get_by_role("button")).to_have_text(["Approve", "Reject", "Pause", "Cancel"])
+    card.get_by_role("button", name="Approve").press("Enter")
+    expect(card.get_by_role("status")).to_contain_text("Scheduled")
+    expect(card.get_by_role("button", name="Approve")).to_have_count(0)
 
 
 def test_a_damaged_task_offers_cancel_alone(demo: Demo) -> None:
@@ -124,6 +150,8 @@ BUTTONS: tuple[tuple[dict[str, Any], list[str]], ...] = (
     ({"state": "failed"}, ["Run again", "Snooze 10 min"]),
     ({"state": "cancelled"}, []),
     ({"id": "t_dry_run"}, []),
+    ({"blocked": True}, ["Run now", "Pause", "Cancel"]),
+    ({"repeat": {"rule": "FREQ=DAILY", "text": "every day", "approval": {}}}, ["Skip next", "Pause", "Cancel"]),
 )
 
 
@@ -215,6 +243,22 @@ def test_tasks_of_a_real_server_are_opened_snoozed_and_cancelled_in_place(live: 
     expect(card.get_by_role("status")).to_contain_text("Cancelled")
     (run,) = live.page.request.get(f"{server.url}/v1/runs").json()["runs"]
     assert (run["title"], run["state"]) == ("Call John", "cancelled")
+
+
+def test_a_chain_of_a_real_server_is_approved_in_its_card(live: Demo, server: Served) -> None:
+    steps = [{"name": "fetch"}, {"name": "send", "after": ["fetch"]}]
+    asked = {"title": "Payroll", "when": "in 30 minutes", "steps": steps, "approval": {"question": "Run the payroll?"}}
+    answer = live.page.request.post(f"{server.url}/v1/tasks", data=asked)
+    assert answer.ok, answer.text()
+    live.page.reload()
+    mine = live.card("Your tasks")
+    expect(mine.get_by_role("listitem").filter(has_text="Payroll, fetch")).to_have_count(1)
+    live.page.goto(f"{ORIGIN}/?task={answer.json()['id']}")
+    card = mine.get_by_role("article", name="Payroll")
+    card.get_by_role("button", name="Approve").click()
+    expect(card.get_by_role("button", name="Approve")).to_have_count(0)
+    rows = live.page.request.get(f"{server.url}/v1/tasks").json()["tasks"]
+    assert {row["step"]: row["state"] for row in rows if "step" in row} == {"fetch": "scheduled", "send": "waiting"}
 
 
 def test_the_sentence_of_a_real_refusal_is_shown(live: Demo, server: Served) -> None:

@@ -10,10 +10,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Final
 
-from duetime.scheduler.rules.states import OPEN
+from duetime.scheduler.approvals.approval import USUAL_QUESTION
+from duetime.scheduler.chain.chain import CHAIN_ACTION
+from duetime.scheduler.rules.states import BLOCKED, OPEN
 from duetime.scheduler.task import State
+from duetime.scheduler.view_parts import WaitKind
 from duetime.widgets.schema.task import DRY_RUN_ID, TaskPayload
 from duetime.widgets.schema.task_list import ListRow, TaskListPayload
+from duetime.widgets.text.chain_text import progress_in_words
 from duetime.widgets.text.spoken import first_sentence, look
 from duetime.widgets.vocabulary import WORDS
 
@@ -25,22 +29,31 @@ _TO_COME: Final = frozenset({State.SCHEDULED, State.WAITING})
 Component = Mapping[str, Any]
 Messages = list[dict[str, Any]]
 
+_STEPS: Final[tuple[Component, ...]] = (
+    {"id": "steps", "component": "List", "children": {"componentId": "step", "path": "/steps"}},
+    {"id": "step", "component": "Column", "children": ["step-name", "step-status"]},
+    {"id": "step-name", "component": "Text", "text": {"path": "name"}, "variant": "body"},
+    {"id": "step-status", "component": "Text", "text": {"path": "status"}, "variant": "caption"},
+)
+"""Draws the steps of a chain, one below the other."""
+
 
 def task_messages(task: TaskPayload, surface_id: str | None = None) -> Messages:
     """Return the messages that draw one task; the surface is named after the task unless it has another id."""
     lines = dict(_lines(task))
-    buttons = list(_buttons(task))
-    ids = ["title", "status", *lines, *(["buttons"] if buttons else [])]
+    buttons, steps = list(_buttons(task)), list(_steps(task))
+    ids = ["title", "status", *lines, *(["steps"] if steps else []), *(["buttons"] if buttons else [])]
     components: list[Component] = [
         {"id": "root", "component": "Card", "child": "content"},
         {"id": "content", "component": "Column", "children": ids},
         _text("title", "h3"),
         _text("status", "body"),
         *(_text(name, "caption") for name in lines),
+        *(_STEPS if steps else []),
         *([{"id": "buttons", "component": "Row", "children": [name for name, _, _ in buttons]}] if buttons else []),
         *(part for button in buttons for part in _button(*button)),
     ]
-    model = {"title": task.title, "status": first_sentence(task), **lines}
+    model = {"title": task.title, "status": first_sentence(task), **lines, **({"steps": steps} if steps else {})}
     return _surface(surface_id or f"duetime-{task.id}", components, model)
 
 
@@ -80,12 +93,33 @@ def _lines(task: TaskPayload) -> Iterator[tuple[str, str]]:
         yield "repeat", f"Repeats {task.repeat.text}"
     if task.deadline:
         yield "deadline", f"Deadline {task.deadline.text}"
-    if task.waiting_for:
-        yield "waiting", f"Waits for {'; '.join(task.waiting_for)}"
+    if task.chain:
+        yield "progress", progress_in_words(task.chain)
+    yield from _waits(task)
     if task.last_run and task.last_run.summary:
         yield "outcome", task.last_run.summary
     if task.warnings:
         yield "warnings", "\n".join(task.warnings)
+
+
+def _waits(task: TaskPayload) -> Iterator[tuple[str, str]]:
+    """Yield the question that is asked, what a blocked task misses, and all else that a task waits for."""
+    waits = task.waits or ()
+    questions = [wait.title or USUAL_QUESTION for wait in waits if wait.kind == WaitKind.APPROVAL]
+    if questions:
+        yield "question", "\n".join(dict.fromkeys(questions))
+    if task.blocked:
+        yield "missing", f"Blocked: {'; '.join(wait.after for wait in waits if wait.after)}"
+    rest = [reason for reason in task.waiting_for or () if not reason.startswith(BLOCKED)]
+    if rest:
+        yield "waiting", f"Waits for {'; '.join(rest)}"
+
+
+def _steps(task: TaskPayload) -> Iterator[dict[str, str]]:
+    """Yield the rows of the steps of a whole chain: the name, the state in words, and why one failed."""
+    for step in (task.chain.steps if task.chain else None) or ():
+        status = WORDS[step.state.value]
+        yield {"name": step.title or step.name, "status": f"{status}: {step.why}" if step.why else status}
 
 
 def _buttons(task: TaskPayload) -> Iterator[tuple[str, str, tuple[str, dict[str, Any]]]]:
@@ -93,7 +127,11 @@ def _buttons(task: TaskPayload) -> Iterator[tuple[str, str, tuple[str, dict[str,
     if task.id == DRY_RUN_ID or look(task) == "damaged":
         return
     named = {"task_id": task.id, "revision": task.revision}
-    if task.state in _TO_COME and not task.paused:
+    asked = {wait.title for wait in task.waits or () if wait.kind == WaitKind.APPROVAL}
+    if len(asked) == 1:  # steps of a chain that ask different things are answered one by one
+        yield "approve", "Approve", ("act_on_task", {**named, "action": "approve"})
+        yield "reject", "Reject", ("act_on_task", {**named, "action": "reject"})
+    elif task.state in _TO_COME and not task.paused and task.action != CHAIN_ACTION:
         snooze = {**named, "action": "snooze", "minutes": SNOOZE // timedelta(minutes=1)}
         yield "snooze", "Snooze for an hour", ("act_on_task", snooze)
         yield "run-now", "Run now", ("act_on_task", {**named, "action": "run_now"})
@@ -111,5 +149,5 @@ def _button(name: str, label: str, call: tuple[str, dict[str, Any]]) -> tuple[Co
 
 
 def _row(row: ListRow) -> dict[str, str]:
-    word = WORDS["paused"] if row.paused else WORDS[row.state.value]
-    return {"title": row.title, "status": f"{word}, {row.when}"}
+    word = WORDS["paused"] if row.paused else WORDS["blocked"] if row.blocked else WORDS[row.state.value]
+    return {"title": row.title, "status": f"{word}, {row.when}{f': {row.why}' if row.why else ''}"}

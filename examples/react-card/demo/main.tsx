@@ -3,6 +3,7 @@
 import "./demo.css";
 import { StrictMode, useEffect, useState, type ReactNode } from "react";
 import { createRoot } from "react-dom/client";
+import chain from "../../../docs/payloads/chain.json";
 import list from "../../../docs/payloads/list.json";
 import task from "../../../docs/payloads/task.json";
 import { fromRenderedCall, fromToolPart, read, type Answer } from "../src/answer";
@@ -19,6 +20,7 @@ function Demo() {
       <h1>Cards of Duetime in React</h1>
       <Live />
       {task.examples.map((payload, at) => <Example key={at} name={`Task ${at + 1}`} answer={read(payload)} />)}
+      {chain.examples.map((payload, at) => <Example key={at} name={`Chain ${at + 1}`} answer={read(payload)} />)}
       {list.examples.map((payload, at) => <Example key={at} name={`List ${at + 1}`} answer={read(payload)} />)}
       <Example name="AI SDK, called" answer={fromToolPart({ state: "input-available", input: { title: "Call John" } })} />
       <Example name="AI SDK, answered" answer={fromToolPart({ state: "output-available", output: { structuredContent: example } })} />
@@ -35,11 +37,12 @@ function Demo() {
   );
 }
 
-/** The open tasks of the server that `DUETIME_SERVER` names. */
+/** The open tasks of the server that `DUETIME_SERVER` names, or the one task or chain that `?task=` names. */
 function Live() {
   const [answer, setAnswer] = useState<Answer>({ kind: "loading" });
   useEffect(() => {
-    fetch("/v1/tasks?state=open")
+    const named = new URLSearchParams(location.search).get("task");
+    fetch(named ? `/v1/tasks/${encodeURIComponent(named)}` : "/v1/tasks?state=open")
       .then((response) => response.json())
       .then((page) => setAnswer(read(page)), () => setAnswer({ kind: "refused", text: "No server: set DUETIME_SERVER to the address of one." }));
   }, []);

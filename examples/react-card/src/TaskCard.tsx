@@ -2,7 +2,8 @@ import { useId, useState, type ReactNode } from "react";
 import { buttonsOf, type Act, type Button } from "./actions";
 import { read } from "./answer";
 import { useNow } from "./clock";
-import type { Task } from "./payloads";
+import { isChain, type Task } from "./payloads";
+import { Steps } from "./Steps";
 import { lookOf, moment, relative } from "./words";
 
 interface Props {
@@ -39,7 +40,9 @@ export function TaskCard({ task: given, act }: Props) {
       <Head task={task} heading={heading} now={now} />
       {failure && <p className="dt-notice dt-danger" role="alert">{failure}</p>}
       {task.damaged && <p className="dt-notice dt-danger">This task is damaged and can only be cancelled.</p>}
+      <Held task={task} />
       {task.warnings?.map((warning) => <p key={warning} className="dt-notice dt-warning">{warning}</p>)}
+      {isChain(task) && <Steps chain={task.chain} />}
       <Facts task={task} />
       {act && <Bar buttons={buttonsOf(task, now)} pressed={pressed} press={press} />}
     </article>
@@ -64,6 +67,18 @@ function Head({ task, heading, now }: { task: Task; heading: string; now: number
   );
 }
 
+/** What the user is asked, or what a blocked task misses: it stands above all else. */
+function Held({ task: { waits = [] } }: { task: Task }) {
+  const questions = new Set(waits.filter(({ kind }) => kind === "approval").map(({ title }) => title ?? "May this run?"));
+  const missing = waits.filter(({ kind }) => kind === "blocked").map(({ after }) => after);
+  return (
+    <>
+      {[...questions].map((question) => <p key={question} className="dt-notice dt-warning" dir="auto">{question}</p>)}
+      {missing.map((reason) => <p key={reason} className="dt-notice dt-danger" dir="auto">It waits until this is there: {reason}</p>)}
+    </>
+  );
+}
+
 /** The state as sign, word and colour; a reader of screens hears of its change. */
 function State({ task }: { task: Task }) {
   const { word, tone, sign } = lookOf(task);
@@ -75,18 +90,25 @@ function State({ task }: { task: Task }) {
 }
 
 function Facts({ task }: { task: Task }) {
-  const { repeat, deadline, progress, waiting_for: waits, attempt = 1, last_run: last, effect } = task;
+  const { repeat, deadline, progress, attempt = 1, last_run: last, effect, chain } = task;
   return (
     <dl>
-      <Fact name="Repeats">{repeat?.text}</Fact>
+      <Fact name="Chain">{chain?.step && `${chain.title}, ${chain.step}: ${chain.done} of ${chain.of} steps done`}</Fact>
+      <Fact name="Repeats">{repeat && `${repeat.text}${repeat.approval ? ", and asks before each run" : ""}`}</Fact>
       <Fact name="Deadline">{deadline && `${moment(deadline.utc)}${deadline.missed ? ", missed" : ""}`}</Fact>
       <Fact name="Progress">{progress && <Progress {...progress} />}</Fact>
-      <Fact name="Waits for">{waits?.join("; ")}</Fact>
+      <Fact name="Waits for">{waitsOf(task).join("; ")}</Fact>
       <Fact name="Attempt">{attempt > 1 && `${attempt} of ${task.max_attempts}`}</Fact>
       <Fact name="Last run">{last && (last.summary ?? lookOf(last).word)}</Fact>
+      <Fact name="Not as expected">{last?.unverified}</Fact>
       <Fact name="Note">{effect}</Fact>
     </dl>
   );
+}
+
+/** The reasons in the words of the server; what is said above already is left out, but for until when it waits. */
+function waitsOf({ waiting_for: reasons = [], waits = [] }: Task): string[] {
+  return reasons.filter((_, at) => waits[at]?.kind !== "blocked");
 }
 
 function Fact({ name, children }: { name: string; children: ReactNode }) {

@@ -49,6 +49,8 @@ function Line({ row, act }: { row: Row; act: Act | undefined }) {
         <span className={`dt-state dt-${tone}`}><span aria-hidden="true">{sign}</span> {word}</span>
         <time className="dt-quiet" dateTime={row.when}>{moment(row.when)}</time>
       </p>
+      {row.step && <p className="dt-quiet" dir="auto">{row.chain}, {row.step}</p>}
+      {row.blocked && <p className="dt-danger" dir="auto">{row.why}</p>}
       {row.last_run?.summary && <p className="dt-danger" dir="auto">{row.last_run.summary}</p>}
       {answer && <DuetimeCard answer={answer} act={act} />}
     </li>

@@ -1,6 +1,6 @@
 /* The buttons that the state of a task allows, each with the call that it makes. */
 
-import type { Task } from "./payloads";
+import { isChain, type Task } from "./payloads";
 import { hasEnded } from "./words";
 
 /** A call of a tool of Duetime; the host passes it on, over MCP or REST. */
@@ -21,19 +21,38 @@ export interface Button {
 const SNOOZE_MINUTES = 10;
 const NEAR_MS = 3_600_000;
 const UNDO_MS = 30_000;
-const STORED = /^t_.{12}$/;
+const STORED = /^[tc]_.{12}$/;
 const MOVABLE = new Set(["scheduled", "waiting", "ready", "retrying", "suspended"]);
 const FIRED = new Set(["succeeded", "failed", "expired"]);
 
 export function buttonsOf(task: Task, now: number): Button[] {
   if (!STORED.test(task.id)) return []; // the answer to a dry run has no task behind it
   if (task.damaged) return hasEnded(task.state) ? [] : [cancel(task)];
+  if (isChain(task)) return [...undo(task, now), ...(asksOnce(task) ? answers(task) : []), ...lasting(task)];
+  if (asked(task).length) return [...undo(task, now), ...answers(task), ...lasting(task)];
   return [...undo(task, now), ...outcome(task), ...snooze(task, now), ...coming(task)];
 }
 
 function undo(task: Task, now: number): Button[] {
   if (!task.undo || now - Date.parse(task.now) > UNDO_MS) return [];
   return [{ key: "undo", label: "Undo", call: act(task, "undo", { undo: task.undo }) }];
+}
+
+/** What the user is asked before it runs. */
+function asked({ waits }: Task): (string | undefined)[] {
+  return (waits ?? []).filter(({ kind }) => kind === "approval").map(({ title }) => title);
+}
+
+/** Whether all steps of a chain that ask, ask the same; else each is answered on its own card. */
+function asksOnce(task: Task): boolean {
+  return new Set(asked(task)).size === 1;
+}
+
+function answers(task: Task): Button[] {
+  return [
+    { key: "approve", label: "Approve", call: act(task, "approve") },
+    { key: "reject", label: "Reject", call: act(task, "reject") },
+  ];
 }
 
 /** What can be done with an outcome: take note of it, or run again what failed. */
@@ -54,14 +73,21 @@ function snooze(task: Task, now: number): Button[] {
 
 function coming(task: Task): Button[] {
   if (hasEnded(task.state)) return [];
+  const runs = task.state === "running" || task.repeat?.approval !== undefined; // it would go around the question
+  const buttons = runs ? [] : [{ key: "run-now", label: "Run now", call: act(task, "run_now") }];
+  if (task.repeat) buttons.push({ key: "skip-next", label: "Skip next", call: act(task, "skip_next") });
+  return [...buttons, ...lasting(task)];
+}
+
+/** What can be done as long as it has not ended. */
+function lasting(task: Task): Button[] {
+  if (hasEnded(task.state)) return [];
   const pause: Button = {
     key: task.paused ? "resume" : "pause",
     label: task.paused ? "Resume" : "Pause",
     call: { name: "reschedule_task", arguments: { ...named(task), pause: !task.paused } },
   };
-  const buttons = task.state === "running" ? [] : [{ key: "run-now", label: "Run now", call: act(task, "run_now") }];
-  if (task.repeat) buttons.push({ key: "skip-next", label: "Skip next", call: act(task, "skip_next") });
-  return [...buttons, pause, ...(task.cancel_requested ? [] : [cancel(task)])];
+  return [pause, ...(task.cancel_requested ? [] : [cancel(task)])];
 }
 
 function cancel(task: Task): Button {

@@ -4,11 +4,11 @@ export type Tone = "quiet" | "info" | "success" | "warning" | "danger";
 
 const LOOKS: Record<string, readonly [string, Tone, string]> = {
   scheduled: ["Scheduled", "info", "◷"],
-  waiting: ["Waiting", "warning", "⧗"],
+  waiting: ["Waiting", "warning", "◔"],
   ready: ["Ready", "info", "▷"],
   running: ["Running", "info", "▶"],
   stopping: ["Stopping", "warning", "◼"],
-  suspended: ["Suspended", "warning", "⧗"],
+  suspended: ["Suspended", "warning", "◔"],
   retrying: ["Trying again", "warning", "↻"],
   succeeded: ["Succeeded", "success", "✓"],
   reminded: ["Reminded", "success", "✓"],
@@ -18,6 +18,7 @@ const LOOKS: Record<string, readonly [string, Tone, string]> = {
   skipped: ["Skipped", "quiet", "»"],
   paused: ["Paused", "quiet", "‖"],
   damaged: ["Damaged", "danger", "!"],
+  blocked: ["Blocked", "danger", "⊟"],
 };
 const ENDED = new Set(["succeeded", "failed", "cancelled", "expired", "skipped"]);
 const UNITS = [["day", 86_400], ["hour", 3_600], ["minute", 60], ["second", 1]] as const;
@@ -28,6 +29,7 @@ interface Stateful {
   reminder?: true;
   paused?: true;
   damaged?: true;
+  blocked?: true;
   cancel_requested?: true;
 }
 
@@ -46,7 +48,8 @@ function nameOf(task: Stateful): string {
   if (hasEnded(task.state)) return task.state === "succeeded" && reminds ? "reminded" : task.state;
   if (task.damaged) return "damaged";
   if (task.paused) return "paused";
-  return task.cancel_requested ? "stopping" : task.state;
+  if (task.cancel_requested) return "stopping";
+  return task.blocked ? "blocked" : task.state;
 }
 
 /** An instant in the reader's zone and language. */
