@@ -3,9 +3,10 @@
     python benchmarks/bench_tool_call.py [--calls 1500] [--rounds 3] [--transport http] [--database-url URL] [--json]
 
 `duetime serve` (HTTP) and `duetime` (stdio) run as users run them: with their dispatcher, on a new SQLite file, every
-answer after its commit (synchronous=FULL). A second process serves one tool of the same SDK that does nothing, over
-stdio by the SDK's own transport, over HTTP by ours. One client calls both in turn, in blocks of a hundred; `calls` is
-how many each gets. The titles differ, the instants do not: `when` is "tomorrow at 9am" throughout.
+answer after its commit (synchronous=FULL). A second process serves one tool of the same SDK that does nothing, by the
+SDK's own transport. Over HTTP a third one serves that tool by our transport, which costs less: the difference to it is
+what our tool costs beyond the way there. One client calls all in turn, in blocks of a hundred; `calls` is how many each
+gets. The titles differ, the instants do not: `when` is "tomorrow at 9am" throughout.
 
 Then the parts of such a call, in this process and on one thread, each as microseconds of CPU.
 """
@@ -39,8 +40,11 @@ BLOCK = 100
 WARM_UP_CALLS = 200
 WHEN = "tomorrow at 9am"
 
+OURS, NOOP, NOOP_BY_OURS = "schedule_task", "noop", "noop by our transport"
+TARGETS = {"http": (NOOP, NOOP_BY_OURS, OURS), "stdio": (NOOP, OURS)}
 
-def serve_noop(transport: str) -> int:
+
+def serve_noop(transport: str, *, by_ours: bool) -> int:
     """Serve one tool that does nothing."""
     logging.disable(logging.INFO)
     server: MCPServer[None] = MCPServer("noop", log_level="WARNING")
@@ -49,18 +53,24 @@ def serve_noop(transport: str) -> int:
     async def noop(title: str, when: str) -> str:
         return f"{title} {when}"
 
+    if by_ours:
+        with listening("127.0.0.1", 0) as bound:
+            return run_http(server, bound, ready=lambda **_: "ok")
     if transport == "stdio":
         server.run("stdio")
-        return 0
-    with listening("127.0.0.1", 0) as bound:
-        return run_http(server, bound, ready=lambda **_: "ok")
+    else:
+        with listening("127.0.0.1", 0) as bound:  # closed before it is used: the SDK binds by itself
+            port = bound.getsockname()[1]
+        print(f"serves MCP at http://127.0.0.1:{port}/mcp", file=sys.stderr, flush=True)
+        server.run("streamable-http", port=port)
+    return 0
 
 
 @dataclass
 class Target:
     """A server process, its client, and what its calls cost so far."""
 
-    tool: str
+    name: str
     client: Client
     process: psutil.Process
     cpu_s: float = 0.0
@@ -72,7 +82,8 @@ class Target:
         before = cpu_seconds(self.process)
         for _ in range(calls):
             self.made += 1
-            answer = await self.client.call_tool(self.tool, {"title": f"Call John {self.made}", "when": WHEN})
+            tool = OURS if self.name == OURS else NOOP
+            answer = await self.client.call_tool(tool, {"title": f"Call John {self.made}", "when": WHEN})
             assert not answer.is_error, answer
         self.cpu_s += cpu_seconds(self.process) - before
         self.calls += calls
@@ -92,8 +103,8 @@ def cpu_seconds(process: psutil.Process) -> float:
 
 
 def command(tool: str, transport: str) -> list[str]:
-    if tool == "noop":
-        return [sys.executable, __file__, "--serve-noop", transport]
+    if tool != OURS:
+        return [sys.executable, __file__, "--serve-noop", transport, *(["by-ours"] if tool == NOOP_BY_OURS else [])]
     return [sys.executable, "-m", "duetime", *(["serve", "--port", "0"] if transport == "http" else [])]
 
 
@@ -117,8 +128,22 @@ async def target(tool: str, transport: str, folder: str, url: str | None) -> Asy
             yield Target(tool, client, process)
         return
     with http_process(started, env) as (pid, address):
+        await answering(address)
         async with Client(address) as client:
             yield Target(tool, client, psutil.Process(pid))
+
+
+async def answering(address: str) -> None:
+    """Return when something listens there: the SDK says so only in a log that costs each call."""
+    host, port = re.findall(r"//([\d.]+):(\d+)/", address)[0]
+    with anyio.fail_after(60):
+        while True:
+            try:
+                await (await anyio.connect_tcp(host, int(port))).aclose()
+            except OSError:
+                await anyio.sleep(0.1)
+            else:
+                return
 
 
 @contextmanager
@@ -137,8 +162,7 @@ async def measure(transport: str, calls: int, url: str | None) -> dict[str, Any]
     with tempfile.TemporaryDirectory(dir=Path.cwd(), prefix=".bench-") as folder:
         async with AsyncExitStack() as stack:
             targets = [
-                await stack.enter_async_context(target(tool, transport, folder, url))
-                for tool in ("noop", "schedule_task")
+                await stack.enter_async_context(target(each, transport, folder, url)) for each in TARGETS[transport]
             ]
             for each in targets:
                 await each.block(WARM_UP_CALLS)
@@ -146,13 +170,14 @@ async def measure(transport: str, calls: int, url: str | None) -> dict[str, Any]
             for _ in range(calls // BLOCK):
                 for each in targets:
                     await each.block(BLOCK)
-            noop, ours = (each.ms for each in targets)
-    return {"transport": transport, "noop_ms": noop, "schedule_task_ms": ours, "ratio": ours / noop}
+            return {"transport": transport, "ms": {each.name: each.ms for each in targets}}
 
 
 def line(row: dict[str, Any]) -> str:
-    noop, ours, ratio = row["noop_ms"], row["schedule_task_ms"], row["ratio"]
-    return f"{row['transport']:5}  no-op {noop:.2f} ms  schedule_task {ours:.2f} ms  ratio {ratio:.2f}"
+    """Say what each cost, and how many times as much as each no-op ours did."""
+    ours = row["ms"][OURS]
+    others = (f"{name} {ms:.2f} ms ({ours / ms:.2f} x)" for name, ms in row["ms"].items() if name != OURS)
+    return f"{row['transport']:5}  {OURS} {ours:.2f} ms  {'  '.join(others)}"
 
 
 async def main(options: argparse.Namespace) -> None:
@@ -170,7 +195,7 @@ async def main(options: argparse.Namespace) -> None:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--serve-noop"]:
-        sys.exit(serve_noop(sys.argv[2]))
+        sys.exit(serve_noop(sys.argv[2], by_ours=sys.argv[3:] == ["by-ours"]))
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--calls", type=int, default=1_500)
     parser.add_argument("--rounds", type=int, default=3)

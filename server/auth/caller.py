@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 from duetime.scheduler.principal import LOCAL, Principal
@@ -15,6 +16,7 @@ from mcp.shared.exceptions import MCPError
 from mcp.types import INVALID_REQUEST
 
 SURFACE = "mcp"
+MAX_ADDRESSES_KEPT = 256
 
 _token: ContextVar[CallerToken] = ContextVar("duetime_token")
 _via: ContextVar[str | None] = ContextVar("duetime_via", default=None)
@@ -49,7 +51,11 @@ def request_caller() -> Principal:
 
 def local_caller() -> Principal:
     """Everyone who can reach this server is its one user: stdio belongs to its parent, HTTP to this machine."""
-    via = _via.get()
+    return _local_by(_via.get())
+
+
+@lru_cache(maxsize=MAX_ADDRESSES_KEPT)
+def _local_by(via: str | None) -> Principal:
     return LOCAL if via is None else replace(LOCAL, via=via)
 
 

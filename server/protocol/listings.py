@@ -30,7 +30,7 @@ OPEN = "open"
 async def offer_buttons(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
     """Show the tool of the buttons to models whose host draws no cards: undo, done and run again are nowhere else."""
     result = await call_next(ctx)
-    if ctx.method != "tools/list" or client_supports_apps(ctx):
+    if client_supports_apps(ctx):
         return result
     found = _as_dict(result)
     for tool in found.get("tools", ()):
@@ -49,7 +49,7 @@ def _without_answers(schema: dict[str, Any]) -> dict[str, Any]:
 async def keep_answers_from_models(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
     """Refuse an approval where no card can have asked for it: an agent does not approve its own work."""
     params = ctx.params or {}
-    if ctx.method == "tools/call" and params.get("name") == ACT_ON_TASK.name and not client_supports_apps(ctx):
+    if params.get("name") == ACT_ON_TASK.name and not client_supports_apps(ctx):
         given = params.get("arguments")
         action = given.get("action") if isinstance(given, Mapping) else None
         if isinstance(action, str) and action.strip().lower() in set(ApprovalAnswer):
@@ -61,10 +61,7 @@ def showing_admin_tools(caller: Callable[[], Principal]) -> ServerMiddleware[Any
     """Return the middleware that leaves out the tools of administrators for callers without their scope."""
 
     async def leave_out(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
-        result = await call_next(ctx)
-        if ctx.method != "tools/list":
-            return result
-        by, found = caller(), _as_dict(result)
+        by, found = caller(), _as_dict(await call_next(ctx))
         hidden = {tool.name for tool in ADMIN_TOOLS if not by.may(tool.scope)}
         found["tools"] = [tool for tool in found.get("tools", ()) if tool["name"] not in hidden]
         return found
@@ -76,11 +73,7 @@ def listing_open_tasks(scheduler: SchedulerSource, caller: Callable[[], Principa
     """Return the middleware that adds the open tasks of the caller, next due first, to the list of resources."""
 
     async def list_open_tasks(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
-        result = await call_next(ctx)
-        if ctx.method != "resources/list":
-            return result
-        found = _as_dict(result)
-        by = caller()
+        found, by = _as_dict(await call_next(ctx)), caller()
         page = await cross(lambda: scheduler().list(TaskFilter(states_of(OPEN)), limit=MAX_TASKS_LISTED, by=by))
         tasks = [view.record.task for view in page.views]
         rows = [{"uri": f"{TASK}{task.id}", "name": task.id, "title": task.title} for task in tasks]

@@ -56,10 +56,9 @@ def _add(server: MCPServer[None], name: str, prompt: PromptText) -> None:
 
 async def refuse_wrong_prompts(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
     """Answer a wrong prompt or argument as the protocol says; the SDK takes it for a defect, and logs a traceback."""
-    if ctx.method == "prompts/get":
-        params = ctx.params or {}
-        if params.get("name") not in list(PROMPTS):  # the name may be anything, also what no mapping can look up
-            raise MCPError(code=INVALID_PARAMS, message=f"There is no such prompt. There are {', '.join(PROMPTS)}.")
-        if params.get("arguments"):
-            raise MCPError(code=INVALID_PARAMS, message="This prompt takes no arguments. Leave `arguments` out.")
+    params = ctx.params or {}
+    if params.get("name") not in list(PROMPTS):  # the name may be anything, also what no mapping can look up
+        raise MCPError(code=INVALID_PARAMS, message=f"There is no such prompt. There are {', '.join(PROMPTS)}.")
+    if params.get("arguments"):
+        raise MCPError(code=INVALID_PARAMS, message="This prompt takes no arguments. Leave `arguments` out.")
     return await call_next(ctx)

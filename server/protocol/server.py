@@ -15,6 +15,7 @@ from duetime.server.protocol.listings import (
     offer_buttons,
     showing_admin_tools,
 )
+from duetime.server.protocol.methods import MethodMiddleware
 from duetime.server.protocol.prompts import add_prompts, refuse_wrong_prompts
 from duetime.server.protocol.refusals import shorten_refusals
 from duetime.server.protocol.resources import add_resources
@@ -116,16 +117,22 @@ def _middleware(
     scheduler: SchedulerSource, changes: Subscriptions, caller: Callable[[], Principal], guard: Guard | None
 ) -> list[ServerMiddleware[Any]]:
     """Return what stands around each call, the outermost first: refusals of all others are shortened."""
-    tasks = listing_open_tasks(scheduler, caller)
-    buttons = [offer_buttons, keep_answers_from_models]
-    noted = [identify, showing_admin_tools(caller)] if guard else [note_address]
-    return [shorten_refusals, *noted, advertise_ui, *buttons, tasks, refuse_wrong_prompts, changes.limit_streams]
+    of_methods = MethodMiddleware(
+        {
+            "initialize": [advertise_ui],
+            "tools/list": [*([showing_admin_tools(caller)] if guard else ()), offer_buttons],
+            "tools/call": [keep_answers_from_models],
+            "resources/list": [listing_open_tasks(scheduler, caller)],
+            "prompts/get": [refuse_wrong_prompts],
+        }
+    )
+    return [shorten_refusals, identify if guard else note_address, of_methods, changes.limit_streams]
 
 
 async def advertise_ui(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
     """Say in the handshake that there are cards: the SDK leaves `extensions` out of it, and hosts look there."""
     result = await call_next(ctx)
-    if ctx.method == "initialize" and isinstance(result, dict):
+    if isinstance(result, dict):
         result.setdefault("capabilities", {}).setdefault("extensions", {})[EXTENSION_ID] = {}
     return result
 
