@@ -3,36 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page
 
+from tests.widgets.browsers import launched, opened
 from tests.widgets.chat import Chat
 from tests.widgets.evidence import evidence
 from tests.widgets.live import LiveServer
 from tests.widgets.sample import NOW
-from tests.widgets.tooling import HOST, bundle, find_chromium
+from tests.widgets.tooling import HOST, bundle
 
-PATIENCE_MS = 60_000
-"""After which something is taken to hang; no test depends on how long it takes."""
-
-expect.set_options(timeout=PATIENCE_MS)
-
-QUIET = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
-QUIET += ["--disable-component-update", "--disable-sync", "--font-render-hinting=none", "--disable-lcd-text"]
-UNSEEN = ["WebUIOmniboxPopup", "WebUIOmniboxAimPopup", "WebUIOmniboxFullPopup"]
-"""Pages that Chromium loads for the address bar of each window: more than half of what opening a page takes."""
-
-PLAYWRIGHTS = ["AimEnabled", "AvoidUnnecessaryBeforeUnloadCheckSync", "DestroyProfileOnBrowserClose", "HttpsUpgrades"]
-PLAYWRIGHTS += ["HttpsFirstBalancedModeAutoEnable", "LensOverlay", "MediaRouter", "NetworkTimeServiceQuerying"]
-PLAYWRIGHTS += ["OptimizationHints", "PaintHolding", "PreconnectToSearch", "ThirdPartyStoragePartitioning"]
-"""Features that Playwright turns off, by a list that the one here replaces."""
-
-QUIET += [f"--disable-features={','.join(UNSEEN + PLAYWRIGHTS)}"]
 ONE_PROCESS = ["--disable-site-isolation-trials"]
 """A card's frame lives in its chat's process: between two processes a click is routed by the last *painted* size of
 the frame, and is lost when the frame has just grown."""
@@ -54,29 +37,14 @@ def host_script() -> str:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """Start a browser for the tests of one file: while there is one, no other test could have an event loop."""
-    path = find_chromium()
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=path, args=QUIET + ONE_PROCESS, timeout=PATIENCE_MS)
+    with launched(*ONE_PROCESS) as chromium:
         yield chromium
-        chromium.close()
 
 
 @pytest.fixture
 def sharpness() -> float:
     """Pixels of the picture for each pixel of the page."""
     return 1
-
-
-@contextmanager
-def opened(browser: Browser, **options: Any) -> Iterator[Page]:
-    """Open a page in which nothing is in motion, and wait for everything on it as patiently as elsewhere."""
-    context = browser.new_context(locale="en-US", reduced_motion="reduce", **options)
-    context.set_default_timeout(PATIENCE_MS)
-    try:
-        yield context.new_page()
-    finally:
-        context.close()
 
 
 def begin(page: Page, script: str) -> None:
@@ -94,6 +62,7 @@ def page(browser: Browser, host_script: str, sharpness: float) -> Iterator[Page]
         begin(page, host_script)
         page.clock.pause_at(NOW)
         yield page
+        page.clock.resume()  # who leaves it paused has it resumed at some moment of the next test
 
 
 @pytest.fixture

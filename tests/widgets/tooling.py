@@ -25,7 +25,7 @@ HOST = Path(__file__).parent / "host"
 CACHE = ROOT / "build" / "card-tests"
 """Outside git; the modules stay here between test runs."""
 
-CHROMIUMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+CHROMIUMS = (*provision.DEBIANS, "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 ELSEWHERE = (Path("/Applications/Google Chrome.app/Contents/MacOS/Google Chrome"),)
 
 

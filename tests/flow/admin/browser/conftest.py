@@ -8,17 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page
 
 from tests.flow.admin.browser.axe import axe
 from tests.flow.admin.many import fill_many
 from tests.flow.admin.sample import fill
 from tests.flow.admin.served import Served, served
-from tests.widgets.conftest import PATIENCE_MS, QUIET
+from tests.widgets import browsers
 from tests.widgets.evidence import evidence
-from tests.widgets.tooling import find_chromium
-
-expect.set_options(timeout=PATIENCE_MS)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -78,11 +75,8 @@ class Window:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    path = find_chromium()
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=path, args=QUIET, timeout=PATIENCE_MS)
+    with browsers.launched() as chromium:
         yield chromium
-        chromium.close()
 
 
 @pytest.fixture(scope="module")
@@ -132,15 +126,10 @@ def empty_window(browser: Browser, empty_site: Served, options: dict[str, Any]) 
 
 def opened(browser: Browser, site: Served, options: dict[str, Any]) -> Iterator[Window]:
     """Open a window; what its pages put on the console, an error or a violation of the policy, fails the test."""
-    given = {"viewport": {"width": 1280, "height": 900}, "timezone_id": "Asia/Tokyo", "locale": "en-US"}
-    context = browser.new_context(**{**given, **options}, reduced_motion="reduce")
-    context.set_default_timeout(PATIENCE_MS)
-    page = context.new_page()
-    window = Window(page, site.url)
-    page.on("console", lambda said: window.problems.append(f"{said.type}: {said.text}"))
-    page.on("pageerror", lambda error: window.problems.append(str(error)))
-    try:
+    given = {"viewport": {"width": 1280, "height": 900}, "timezone_id": "Asia/Tokyo"}
+    with browsers.opened(browser, **{**given, **options}) as page:
+        window = Window(page, site.url)
+        page.on("console", lambda said: window.problems.append(f"{said.type}: {said.text}"))
+        page.on("pageerror", lambda error: window.problems.append(str(error)))
         yield window
         assert window.problems == []
-    finally:
-        context.close()
