@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from fnmatch import fnmatch
 from functools import cache
 from pathlib import Path
@@ -143,9 +143,15 @@ def tree_of(text: str) -> ast.Module:
     return ast.parse(text)
 
 
-def imported(tree: ast.AST) -> Iterator[tuple[int, str]]:
+@cache
+def nodes_of(tree: ast.Module) -> Sequence[ast.AST]:
+    """Return all that a module is made of, walked once for all checks."""
+    return tuple(ast.walk(tree))
+
+
+def imported(tree: ast.Module) -> Iterator[tuple[int, str]]:
     """Every absolute name that is imported, as `package.module` or `package.module.name`."""
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -194,7 +200,7 @@ def function_lengths(root: Path) -> list[int]:
     return [
         (node.end_lineno or node.lineno) - node.lineno + 1
         for path in product_files(root, ".py")
-        for node in ast.walk(parsed(path))
+        for node in nodes_of(parsed(path))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     ]
 
@@ -209,7 +215,7 @@ def long_functions(root: Path) -> list[str]:
     return [
         f"{where(root, path, node.lineno)}: {node.name} has {lines} lines"
         for path in product_files(root, ".py")
-        for node in ast.walk(parsed(path))
+        for node in nodes_of(parsed(path))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and path.parent.name != "versions"
         for lines in [(node.end_lineno or node.lineno) - node.lineno + 1]
         if lines > LONGEST_FUNCTION
@@ -365,7 +371,7 @@ def indirect_openings(root: Path) -> list[str]:
         f"{where(root, path, node.lineno)}: opens with {node.value.value.split()[0]}; name the thing"
         for path in kept_files(root)
         if path.suffix == ".py"
-        for node in ast.walk(parsed(path))
+        for node in nodes_of(parsed(path))
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
         if INDIRECT_OPENING.match(node.value.value)
     ]
@@ -404,7 +410,7 @@ def twins_with_two_names(root: Path) -> list[str]:
     given = [
         f"{where(root, path, key.lineno)}: Lua calls {ast.unparse(value)} {key.value}"
         for path in product_files(root, ".py")
-        for node in ast.walk(parsed(path))
+        for node in nodes_of(parsed(path))
         if isinstance(node, ast.Dict) and "redis" in path.parts
         for key, value in zip(node.keys, node.values, strict=True)
         if isinstance(key, ast.Constant) and isinstance(key.value, str) and isinstance(value, ast.Name | ast.Attribute)
@@ -441,7 +447,7 @@ def clocks_in_rules(root: Path) -> list[str]:
     return [
         f"{where(root, path, node.lineno)}: {ast.unparse(node)} reads the clock"
         for path in rule_files(root)
-        for node in ast.walk(parsed(path))
+        for node in nodes_of(parsed(path))
         if isinstance(node, ast.Attribute) and ".".join(ast.unparse(node).split(".")[-2:]) in CLOCKS
     ]
 
@@ -499,7 +505,7 @@ def dialects_by_name(root: Path) -> list[str]:
         f"{where(root, path, node.lineno)}: {ast.unparse(node)} outside {DIALECT_MODULE}"
         for path in product_files(root, ".py")
         if path != root / DIALECT_MODULE and "migrations" not in path.parts
-        for node in ast.walk(parsed(path))
+        for node in nodes_of(parsed(path))
         if isinstance(node, ast.Attribute) and ast.unparse(node).split(".")[-2:] == ["dialect", "name"]
     ]
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import tarfile
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from io import BytesIO
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from duetime.scheduler.errors import SchemaTooNew
@@ -20,7 +24,7 @@ from duetime.scheduler.store.migrations import upgrade
 from duetime.scheduler.store.store import connect
 from duetime.scheduler.task import State
 from duetime.server.cli import main as cli
-from sqlalchemy import update
+from sqlalchemy import Connection, Engine, event, update
 
 from tests.builders import LEASE, TENANT, added, settlement
 from tests.migrations.test_store_migrations import as_it_was
@@ -29,7 +33,7 @@ ROOT = Path(__file__).parents[2]
 OLD_CODE = "4313883"
 """The last commit of schema 0014."""
 
-KILLED_AT_EACH_STEP = """
+KILLED_AT_STEPS = """
 import os, signal, sys
 from sqlalchemy import event
 from duetime.scheduler.store.store import migrate_store
@@ -45,8 +49,8 @@ def killed_at(step, url):
     migrate_store(url)
     os._exit(3)
 
-url, first, last = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-for number in range(first, last + 1):
+url, *steps = sys.argv[1:]
+for number in map(int, steps):
     child = os.fork()
     if child == 0:
         killed_at(f"{number:04d}", url)
@@ -62,10 +66,10 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the script forks a process for each step")
-def test_a_migration_killed_at_any_step_leaves_the_old_schema_and_the_next_one_upgrades(url: str) -> None:
+def test_a_migration_that_is_killed_leaves_the_old_schema_and_the_next_one_upgrades(url: str) -> None:
     as_it_was(url)
-    steps = ["2", str(int(upgrade.HEAD))]
-    subprocess.run([sys.executable, "-c", KILLED_AT_EACH_STEP, url, *steps], check=True, timeout=200)
+    steps = ["2", str(int(upgrade.HEAD) // 2), upgrade.HEAD]
+    subprocess.run([sys.executable, "-c", KILLED_AT_STEPS, url, *steps], check=True, timeout=200)
     database = connect(url)
     assert database.read(upgrade.revision) == "0001"
     database.close()
@@ -74,6 +78,35 @@ def test_a_migration_killed_at_any_step_leaves_the_old_schema_and_the_next_one_u
     assert store.tasks.get(TENANT, "t_old").task.title == "Call John"
     assert store.integrity.examine().findings == ()
     store.close()
+
+
+def test_a_kill_at_any_step_of_a_migration_would_leave_the_old_schema(url: str) -> None:
+    as_it_was(url)
+    left: list[str] = []
+
+    def look(connection: Connection, _cursor: object, statement: str, *_: object) -> None:
+        if statement.startswith("UPDATE duetime_version"):
+            left.append(what_a_kill_would_leave(connection, url))
+
+    event.listen(Engine, "after_cursor_execute", look)
+    try:
+        migrate_store(url)
+    finally:
+        event.remove(Engine, "after_cursor_execute", look)
+    assert left == [left[0]] * int(upgrade.HEAD)  # the last says from which code on it can be used
+    assert "sqlite" not in url or left[0] == "0001"
+
+
+def what_a_kill_would_leave(connection: Connection, url: str) -> str:
+    """Return the version in the files of SQLite as they are now; of PostgreSQL the transaction, all of which goes."""
+    if connection.dialect.name == "postgresql":
+        return str(connection.exec_driver_sql("SELECT pg_current_xact_id()").scalar())
+    path = Path(url.removeprefix("sqlite:///"))
+    with TemporaryDirectory() as folder:
+        for each in path.parent.glob(f"{path.name}*"):
+            shutil.copy(each, folder)
+        with closing(sqlite3.connect(Path(folder, path.name))) as copy:
+            return str(copy.execute("SELECT version_num FROM duetime_version").fetchone()[0])
 
 
 @pytest.mark.parametrize(("oldest", "accepted"), [(upgrade.HEAD, True), ("9999", False), (None, False)])

@@ -178,9 +178,9 @@ def test_each_filter_finds_the_runs_that_meet_it_newest_first(store: Store, cloc
         wanted = [run for run in everything if meets(run)]
         assert name == "all" or len(wanted) < len(everything)
         of_one = [run for run in wanted if run.tenant == TENANT]
-        for limit in (1, 100):
+        for limit in (1 if name == "all" else 4, 100):
             assert ids(every(store, TENANT, where, limit=limit)) == ids(of_one), name
-        assert ids(every(store, None, where, limit=2)) == ids(wanted), name
+        assert ids(every(store, None, where, limit=5)) == ids(wanted), name
         counted = store.run_history.counts(TENANT, where, RunGroup.ACTION).counts
         assert counted == Counter(run.action for run in of_one), name
 
