@@ -264,7 +264,7 @@ class BulkService(ChangeService):
             acting = call.by.acting(self._via)
             write = BatchWrite(replace(each, became={}), number, now, now, acting, call.reason)
             entry = partial(self._entry_of, call, each.token, tuple(done)) if last else None
-            tenant, ids = call.by.tenant, list(each.undo)
-            done += self._store.batches.change(tenant, ids, decision, write, entry=entry, takes_back=each)
+            ids = [task_id for task_id in found[0].left if task_id in each.undo]  # JSON keeps no order in PostgreSQL
+            done += self._store.batches.change(call.by.tenant, ids, decision, write, entry=entry, takes_back=each)
         self._tell(done)
         return BulkResult(BulkVerb.UNDO, in_order(done), now)

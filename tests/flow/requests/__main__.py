@@ -13,7 +13,7 @@ from duetime.server.protocol.subscriptions import Subscriptions
 from mcp import Client
 
 from tests.builders import Clock
-from tests.flow.requests.conversation import Conversation
+from tests.flow.requests.conversation import Conversation, by_sdk
 from tests.flow.requests.installation import Installation
 from tests.flow.requests.page import PAGE, requests
 from tests.flow.requests.start import START
@@ -29,7 +29,7 @@ async def written() -> str:
         installation = Installation(store, clock)
         server = make_server(lambda: installation.scheduler, Subscriptions(lambda: store.history))
         async with Client(server) as client:
-            conversation = Conversation(client, installation)
+            conversation = Conversation(by_sdk(client), installation)
             found = [pair for each in requests(text) for pair in await conversation.answers(each)]
         store.close()
     for call, answer in reversed(found):

@@ -3,23 +3,48 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from datetime import timedelta
 from hashlib import sha256
-from typing import Any
+from typing import Any, Protocol
 
 from mcp import Client
 from mcp.types import TextContent
 
-from tests.flow.requests.installation import Installation
 from tests.flow.requests.page import ID, ToolCall, UserRequest
+
+Call = Callable[[str, dict[str, Any]], Awaitable[str]]
+"""Calls a tool with arguments, and returns the text of its answer."""
+
+
+class TurnedInstallation(Protocol):
+    """An installation whose clock stands still but where it is turned."""
+
+    def turn_by(self, span: timedelta) -> None:
+        """Turn the clock, and run what falls due on the way at its time."""
+
+    def run_due(self) -> None:
+        """Run what is due, and what that lets go."""
+
+
+def by_sdk(client: Client) -> Call:
+    """Call by a client of the Python SDK."""
+
+    async def call(tool: str, arguments: dict[str, Any]) -> str:
+        answer = await client.call_tool(tool, arguments)
+        [part] = answer.content
+        assert isinstance(part, TextContent)
+        assert not answer.is_error, part.text
+        return part.text
+
+    return call
 
 
 class Conversation:
     """The calls of one reading of the page, in its order."""
 
-    def __init__(self, client: Client, installation: Installation) -> None:
-        self._client, self._installation = client, installation
+    def __init__(self, call: Call, installation: TurnedInstallation) -> None:
+        self._call, self._installation = call, installation
         self._real: dict[str, str] = {}
         self._shown: dict[str, str] = {}
 
@@ -28,22 +53,19 @@ class Conversation:
         found = []
         for step in request.steps:
             if isinstance(step, timedelta):
-                self._installation.turn(self._installation.clock.at + step)
+                self._installation.turn_by(step)
             else:
                 found.append((step, await self._answer(step)))
         return found
 
     async def _answer(self, call: ToolCall) -> str:
         given = ID.sub(lambda found: self._real.get(found[0], found[0]), json.dumps(call.arguments))
-        answer = await self._client.call_tool(call.tool, json.loads(given))
-        [part] = answer.content
-        assert isinstance(part, TextContent)
-        assert not answer.is_error, part.text
-        self._learn(part.text, iter(ID.findall(call.answer)), answer.structured_content or {})
+        text = await self._call(call.tool, json.loads(given))
+        self._learn(text, iter(ID.findall(call.answer)))
         self._installation.run_due()
-        return ID.sub(lambda found: self._shown.get(found[0], found[0]), part.text)
+        return ID.sub(lambda found: self._shown.get(found[0], found[0]), text)
 
-    def _learn(self, text: str, on_page: Iterator[str], _content: dict[str, Any]) -> None:
+    def _learn(self, text: str, on_page: Iterator[str]) -> None:
         """Pair ids that are new with those that stand in their places on the page; make one where there is none."""
         for real in ID.findall(text):
             shown = next(on_page, None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Final
 
 from duetime.scheduler.rules.limits.admission import Kind, Limits
@@ -27,8 +27,9 @@ class Installation(VirtualRunner):
     def __init__(self, store: Store, clock: Clock) -> None:
         super().__init__(store, clock, handlers(), ZONE, POOLS)
 
-    def turn(self, to: datetime) -> None:
+    def turn_by(self, span: timedelta) -> None:
         """Turn the clock, and run what falls due on the way at its time."""
+        to = self.clock.at + span
         while (wake := self.next_due()) <= to:
             self.clock.at = max(self.clock.at, wake)
             self.run_due()

@@ -12,7 +12,7 @@ from duetime.server.protocol.subscriptions import Subscriptions
 from mcp import Client
 
 from tests.builders import Clock
-from tests.flow.requests.conversation import Conversation
+from tests.flow.requests.conversation import Conversation, by_sdk
 from tests.flow.requests.installation import Installation
 from tests.flow.requests.page import PAGE, requests
 from tests.flow.requests.start import START
@@ -46,7 +46,7 @@ async def conversation(store: Store, clock: Clock) -> AsyncIterator[Conversation
     installation = Installation(store, clock)
     server = make_server(lambda: installation.scheduler, Subscriptions(lambda: store.history))
     async with Client(server) as client:
-        yield Conversation(client, installation)
+        yield Conversation(by_sdk(client), installation)
 
 
 async def test_a_client_gets_the_answers_of_the_page_and_no_others(conversation: Conversation) -> None:
