@@ -92,7 +92,7 @@ class Deliverer:
     ) -> None:
         self._outbox = outbox
         self._tracing = tracing
-        self._channels = channels
+        self.channels = channels
         self._policy = policy
         self._patience = patience.total_seconds()
         self._quiet = quiet
@@ -129,7 +129,7 @@ class Deliverer:
         on_the_way = {each.id for sending in self._sendings if not sending.settled for each in sending.deliveries}
         due = [pair for pair in self._outbox.due(limit=MAX_DUE_ROWS_PER_TICK) if pair[0].id not in on_the_way]
         taken = self._put_off(self._taken(due), now)
-        return [_Sending(group, self._channels, self._answer, self._tracing) for group in self._gathered(taken)]
+        return [_Sending(group, self.channels, self._answer, self._tracing) for group in self._gathered(taken)]
 
     def _put_off(self, due: list[Told], now: datetime) -> list[Told]:
         """Return what may be sent now, and put off to the end of quiet hours what is not urgent."""
@@ -161,7 +161,7 @@ class Deliverer:
 
     def _taken(self, due: list[tuple[Delivery, InboxMessage]]) -> list[tuple[Delivery, InboxMessage]]:
         """Return the deliveries whose channels take their outcomes; drop the others, which only the inbox keeps."""
-        taken = [pair for pair in due if self._channels.takes(pair[0].channel, pair[1].state)]
+        taken = [pair for pair in due if self.channels.takes(pair[0].channel, pair[1].state)]
         if len(taken) < len(due):
             kept = {delivery.id for delivery, _ in taken}
             self._outbox.drop([delivery.id for delivery, _ in due if delivery.id not in kept])

@@ -92,6 +92,14 @@ class Channels(Mapping[str, Channel]):
             )
         return tuple(dict.fromkeys(self[name].name for name in named if name != "inbox"))
 
+    def reached(self, deliver_to: Sequence[str]) -> tuple[str, ...]:
+        """Return those of a stored task's channels that there are by now, and the inbox.
+
+        Whether there is a desktop changes with each login, and a client may have no address: these two always count.
+        """
+        always = {"inbox", DesktopChannel.name}
+        return tuple(name for name in deliver_to if name in self or name in always or name.startswith(CHANNEL_PREFIX))
+
     def _is_open(self, name: str) -> bool:
         """Whether any task may name a channel: that of a client is for the tasks of this client."""
         return name in self and not name.startswith(CHANNEL_PREFIX)

@@ -46,7 +46,8 @@ class Handler(Generic[P, ReturnT]):
     `isolation` says where an attempt runs: in a thread of the worker, or in a process of its own, which can be killed.
     `verify` refuses payloads by rules beyond the model (options, for example); `secrets` yields the secrets that a
     payload names, so that a task that names a wrong one is refused. Neither does I/O. `preflight` is called
-    before each attempt with the arguments of `fn`, and returns what is missing.
+    before each attempt with the arguments of `fn`, and returns what is missing; when a task is scheduled too, unless
+    `verify` has found the same then, which `checked_early=False` says.
     """
 
     name: str
@@ -61,6 +62,7 @@ class Handler(Generic[P, ReturnT]):
     verify: Callable[[Any], Iterable[InvalidArgument]] | None = None
     secrets: Callable[[Any], Iterable[SecretUse]] | None = None
     preflight: Preflight | None = None
+    checked_early: bool = True
     takes_payload: bool = field(init=False, repr=False, compare=False)
     """Whether the function has a parameter for the payload; computed once, because every attempt needs it."""
 
@@ -90,6 +92,11 @@ class Handler(Generic[P, ReturnT]):
         return self.fn
 
     @property
+    def has_early_check(self) -> bool:
+        """Whether its preflight is called when a task is scheduled."""
+        return self.preflight is not None and self.checked_early
+
+    @property
     def is_async(self) -> bool:
         """Whether a call returns a coroutine."""
         return _is_async(self.fn)
@@ -107,8 +114,11 @@ class Handler(Generic[P, ReturnT]):
         _check_bounds(stored)  # a model may have made more of it
         return stored
 
-    def parse(self, payload: Mapping[str, Json]) -> Any:
-        """Convert a payload to the function's argument; raises `InvalidArguments` as `check` does."""
+    def parse(self, payload: Mapping[str, Json], *, verified: bool = True) -> Any:
+        """Convert a payload to the function's argument; raises `InvalidArguments` as `check` does.
+
+        Without `verified` only its types count: settings may refuse by now what they accepted once.
+        """
         _check_bounds(payload)
         if self.payload_model is None:
             return self._without_model(payload)
@@ -117,7 +127,7 @@ class Handler(Generic[P, ReturnT]):
                 value = self.payload_model.model_validate(payload, extra=_extra(self.payload_model))
             except ValidationError as error:
                 raise InvalidArguments(complaints(error, self.payload_model)) from None
-            problems = tuple(self.verify(value)) if self.verify else ()
+            problems = tuple(self.verify(value)) if self.verify and verified else ()
         if problems:
             raise InvalidArguments(problems)
         return value

@@ -7,13 +7,20 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from duetime.scheduler.access.secret import SecretUse, places_of_references, references, url_names_secret
+from duetime.scheduler.access.secret import (
+    SecretUnavailable,
+    SecretUse,
+    places_of_references,
+    references,
+    url_names_secret,
+)
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.handlers.context import Context
 from duetime.scheduler.outbound.headers import header_problems, with_secrets
 from duetime.scheduler.outbound.url_policy import WebhookOptions, check_url
 
 JSON_TYPE: Final = "application/json"
+MAX_URL_CHARS_SAID: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +65,16 @@ class HttpRequest:
         """Return its own headers with the values of secrets; raises `SecretUnavailable`."""
         host = self.host(options)
         return with_secrets(self.headers, lambda name: ctx.secret(name, host=host))
+
+    def lacks(self, ctx: Context, options: WebhookOptions) -> str | None:
+        """Say why it cannot be sent by now, though it could when it was scheduled; None if it can. Sends nothing."""
+        try:
+            self.named_headers(ctx, options)
+        except InvalidArgument as problem:
+            return f"requests to {self.url[:MAX_URL_CHARS_SAID]} are refused now: {problem.problem}"
+        except SecretUnavailable as problem:
+            return str(problem)
+        return None
 
     def encoded(self) -> tuple[str, dict[str, str]]:
         """Return the body as text, and the header that names its type."""

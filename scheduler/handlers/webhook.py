@@ -59,6 +59,8 @@ def webhook(options: WebhookOptions | None = None, *, resolve: Resolver = system
         verify=work.verify,
         secrets=work.secrets,
         retry=PATIENT,
+        preflight=work.lacks,
+        checked_early=False,
     )
 
 
@@ -83,6 +85,11 @@ class _Webhook:
     def secrets(self, payload: WebhookPayload) -> Iterator[SecretUse]:
         """Yield the secrets that the headers name."""
         yield from _request(payload).secrets(self.options)
+
+    def lacks(self, ctx: Context, payload: WebhookPayload) -> str | None:
+        """Say which secret or setting is missing by now; asks nobody. Raises SecretUnavailable for the signature's."""
+        self._signer.headers(ctx.run_id, ctx.now(), "")
+        return _request(payload).lacks(ctx, self.options)
 
     def run(self, ctx: Context, payload: WebhookPayload) -> Outcome:
         """Send the request once and return the outcome of its answer."""

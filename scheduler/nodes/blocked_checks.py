@@ -29,7 +29,7 @@ class BlockedChecks:
 
     def __init__(self, store: Store, handlers: Handlers, changed: Callable[[Sequence[str]], None]) -> None:
         self._store = store
-        self._handlers = {name: each for name, each in handlers.items() if each.preflight is not None}
+        self._handlers = {name: each for name, each in handlers.items() if each.has_early_check}
         self._changed = changed
         self._checks = TimedChecks(self._link)
         self.process = Loop("blocked", self.step)

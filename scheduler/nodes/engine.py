@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 
+from duetime.scheduler.delivery import Channels
 from duetime.scheduler.delivery.deliverer import Deliverer
 from duetime.scheduler.dispatch.decision_log import DecisionLog
 from duetime.scheduler.dispatch.dispatcher import Dispatcher
@@ -67,12 +68,13 @@ class Engine:
         self._dispatcher = Dispatcher(
             store, queue, placement=placement, epoch=epoch, notifier=replace(notifier, on_stop_wanted=self.check)
         )
+        channels = deliverer.channels if deliverer else Channels()
         self._decisions = DecisionLog(store, placement, options.name, options.decisions)
         self.worker = Worker(
             store,
             queue,
             handlers,
-            replace(options, recorder=self._decisions),
+            replace(options, recorder=self._decisions, reached=channels.reached),
             epoch=epoch,
             notifier=replace(notifier, on_settled=self._settled),
             allowance=allowance,

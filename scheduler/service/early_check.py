@@ -73,7 +73,7 @@ class EarlyChecks:
 
     def _checked(self, plan: Plan, now: datetime, ends_at: float) -> Plan:
         handler = self._handlers.get(plan.task.action)
-        if handler is None or handler.preflight is None:
+        if handler is None or not handler.has_early_check:
             return plan
         answer = self._checks.look(handler, plan.task, plan.run, now=now, ends_at=ends_at)
         if answer is not None and answer.wait is None:

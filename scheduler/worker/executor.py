@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Coroutine
-from datetime import timedelta
+from collections.abc import Callable, Coroutine, Sequence
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from duetime.scheduler.approvals.approval import as_answer
 from duetime.scheduler.errors import DuetimeError
 from duetime.scheduler.handlers import Context, Handler, Handlers, Link, explain, run_handler, tracebacks
 from duetime.scheduler.handlers.contract.expectation import Expectations
-from duetime.scheduler.handlers.contract.preflight import alert_of, is_blocked, missing
+from duetime.scheduler.handlers.contract.preflight import alert_of, blocked, is_blocked, missing
 from duetime.scheduler.handlers.process import HandlerProcess
 from duetime.scheduler.outcomes import Done, Outcome, Retry, Wait, Yielded
 from duetime.scheduler.rules.settlement import AttemptResult, StoppedByRequest, Unverified
@@ -21,7 +21,7 @@ from duetime.scheduler.runtime.interrupt import CancelRequested, Interrupt, Rese
 from duetime.scheduler.runtime.secret_mask import learn_secret, secrets_masked
 from duetime.scheduler.signal.signal import KeptWait
 from duetime.scheduler.store import Store
-from duetime.scheduler.task import Json
+from duetime.scheduler.task import Json, Notify, Task
 from duetime.scheduler.worker.active_runs import ActiveRun
 from duetime.scheduler.worker.event_loop import EventLoop
 
@@ -29,17 +29,23 @@ STOPPED: Final = Yielded(reason="the worker stopped")
 UNRESERVED: Final = Yielded(reason="its pool reservation was lost")
 OVERTAKEN: Final = Yielded(reason="handed back: earlier runs on this worker took longer than expected")
 
+ReachedChannels = Callable[[Sequence[str]], tuple[str, ...]]
+
 log = logging.getLogger(__name__)
 
 
 class Executor:
-    """Runs claims with the handlers of this process; `started` is called when the time limit of an attempt begins."""
+    """Runs claims with the handlers of this process; `started` is called when the time limit of an attempt begins.
+
+    `reached` returns those of a task's channels that there are.
+    """
 
     def __init__(
         self,
         store: Store,
         handlers: Handlers,
         loop: EventLoop,
+        reached: ReachedChannels,
         *,
         started: Callable[[ActiveRun, timedelta], None],
     ) -> None:
@@ -48,6 +54,7 @@ class Executor:
         self._expectations = Expectations(handlers.webhooks)
         self._loop = loop
         self._started = started
+        self._reached = reached
 
     def run(self, held: ActiveRun) -> AttemptResult:
         """Run the handler on this thread and return its result. Never raises."""
@@ -76,19 +83,30 @@ class Executor:
 
     def _preflight(self, handler: Handler, held: ActiveRun) -> Wait | None:
         """Check what the run needs; tell its user once if that is missing for good."""
-        if handler.preflight is None:
-            return None
-        run, payload = held.claim.run, held.claim.task.payload
-        context = self._context(held, lambda call: call())
-        with secrets_masked(), attempt_context(held.name, held.log.keep):
-            wait = missing(handler, context, payload, run.started_at or self._store.now())
+        run = held.claim.run
+        since = run.started_at or self._store.now()
+        wait = self._unreached(held.claim.task, since) or self._lacking(handler, held, since)
         known = run.attempt > 1 and is_blocked(run.summary)  # before its first attempt the answer to a call said it
         if wait is not None and is_blocked(wait.reason) and not known:
             self._alert(held.claim, wait.reason)
         return wait
 
+    def _unreached(self, task: Task, since: datetime) -> Wait | None:
+        """Block a run whose outcome could not be told where its task says."""
+        gone = [name for name in task.deliver_to if name not in self._reached(task.deliver_to)]
+        if not gone or task.notify is Notify.NEVER:
+            return None
+        return blocked(f"channel {gone[0]!r} is no longer configured", self._store.now() - since)
+
+    def _lacking(self, handler: Handler, held: ActiveRun, since: datetime) -> Wait | None:
+        if handler.preflight is None:
+            return None
+        context = self._context(held, lambda call: call())
+        with secrets_masked(), attempt_context(held.name, held.log.keep):
+            return missing(handler, context, held.claim.task.payload, since)
+
     def _alert(self, claim: Claim, reason: str) -> None:
-        alert = alert_of(claim, reason, self._store.now())
+        alert = alert_of(claim, reason, self._store.now(), self._reached(claim.task.deliver_to))
         try:
             self._store.tasks.add(alert.task, alert.run, actor=alert.actor, key=alert.key)
         except DuetimeError as error:

@@ -25,7 +25,7 @@ from duetime.scheduler.worker.claimer import Claimer
 from duetime.scheduler.worker.completer import DRAW, BatchCompleter, CompletedRun
 from duetime.scheduler.worker.drain import INTERRUPT_GRACE_S, Drain
 from duetime.scheduler.worker.event_loop import EventLoop
-from duetime.scheduler.worker.executor import OVERTAKEN, UNRESERVED, Executor
+from duetime.scheduler.worker.executor import OVERTAKEN, UNRESERVED, Executor, ReachedChannels
 from duetime.scheduler.worker.logs.log_writer import RunLogWriter
 from duetime.scheduler.worker.machine_load import all_of_them
 from duetime.scheduler.worker.middleware import Hosting, ThreadReplacement
@@ -48,7 +48,7 @@ class WorkerOptions:
 
     `headroom` is how many of the threads are reserved for urgent runs, `retention` what the process deletes when it is
     old, `grace` how long runs may take to end when the worker hands them back and lives on, `decisions` how many takes
-    are recorded a minute, by the `recorder`.
+    are recorded a minute, by the `recorder`; `reached` returns those of a task's channels that there are.
     """
 
     name: str
@@ -59,6 +59,7 @@ class WorkerOptions:
     grace: timedelta = timedelta(seconds=5)
     decisions: int = 0
     recorder: TakeRecorder = NO_RECORDS
+    reached: ReachedChannels = tuple
 
 
 MAX_UNSTORED_PER_THREAD = 64
@@ -100,7 +101,7 @@ class Worker:
         self._threads = ThreadReplacement()
         self._lost = self._make_lost_threads()
         self._watchdog = self._make_watchdog()
-        self._execution = Executor(store, handlers, self._loop, started=self._watchdog.started)
+        self._execution = Executor(store, handlers, self._loop, options.reached, started=self._watchdog.started)
         self._claimer = self._make_claimer(handlers, epoch)
         self.threads = 0 if hosted else options.threads
         self._preemption = Preemption(queue, self._active_runs, worker=options.name, actions=handlers, clock=monotonic)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 from zlib import crc32
@@ -39,17 +40,22 @@ def missing(handler: Handler, ctx: Context, payload: Mapping[str, Json], since: 
     """
     if handler.preflight is None:
         return None
-    pause = _pause(ctx.now() - since)
+    waited = ctx.now() - since
     try:
-        arguments = (ctx, handler.parse(payload)) if handler.payload_model else (ctx,)
+        arguments = (ctx, handler.parse(payload, verified=False)) if handler.payload_model else (ctx,)
         said = handler.preflight(*arguments)
     except InvalidArguments:
         return None
     except SecretUnavailable as error:
         said = str(error)
     except Exception as error:  # noqa: BLE001 - whatever a check raises is a fault of what it looks at
-        return Wait(pause, f"{NOT_READY}{explain(error)}")
-    return Wait(pause, clean_text(f"{BLOCKED}{masked(str(said))}", MAX_REASON_CHARS)) if said else None
+        return Wait(_pause(waited), f"{NOT_READY}{explain(error)}")
+    return blocked(masked(str(said)), waited) if said else None
+
+
+def blocked(missing_now: str, waited: timedelta) -> Wait:
+    """Return the wait of a run that has waited so long for what does not come back by itself."""
+    return Wait(_pause(waited), clean_text(f"{BLOCKED}{missing_now}", MAX_REASON_CHARS))
 
 
 def is_blocked(reason: str | None) -> bool:
@@ -57,13 +63,14 @@ def is_blocked(reason: str | None) -> bool:
     return (reason or "").startswith(BLOCKED)
 
 
-def alert_of(claim: Claim, reason: str, now: datetime) -> NewTask:
+def alert_of(claim: Claim, reason: str, now: datetime, deliver_to: tuple[str, ...]) -> NewTask:
     """Return a reminder that tells the user of the blocked run; the key makes it one, however often it is stored."""
     task, text = claim.task, reason.removeprefix(BLOCKED)
     message = f"{task.title} waits, and goes on by itself when this is mended: {text}"
     alert = secondary_task(
         task, now, title=f"Blocked: {task.title}", action=REMINDER_ACTION, payload={"message": message}
     )
+    alert = replace(alert, deliver_to=deliver_to)
     run = Run(new_id("r"), alert.id, task.tenant, now, State.SCHEDULED, wake_at=now)
     return NewTask(alert, run, task.owner, IdempotencyKey(f"blocked:{claim.run.id}", {"blocked": claim.run.id}))
 

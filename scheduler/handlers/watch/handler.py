@@ -59,6 +59,8 @@ def watch(
         verify=work.verify,
         secrets=work.secrets,
         retry=PATIENT,
+        preflight=work.lacks,
+        checked_early=False,
     )
 
 
@@ -85,15 +87,26 @@ class _Watch:
         if payload.url is not None:
             yield from payload.request.secrets(self.options)
 
+    def lacks(self, ctx: Context, payload: WatchPayload) -> str | None:
+        """Say which check, secret or setting is missing by now; nothing is after its end, where it has to expire."""
+        return self._looker.lacks(ctx, payload) if ctx.now() < _before(ctx, payload).until else None
+
     def run(self, ctx: Context, payload: WatchPayload) -> Outcome:
         """Look once, and return the end of the watch, or the wait for the next look."""
-        now = ctx.now()
-        before = WatchRecord.of(ctx.checkpoint_state) or WatchRecord(now, payload.end(now))
+        before = _before(ctx, payload)
         after = _Judgement(ctx, payload, self._looker.place(payload), before)
+        if ctx.now() >= before.until and (lacking := self._looker.lacks(ctx, payload)):
+            return after.without_value(NoValue(lacking))
         try:
             return after.judged(self._looker.document(ctx, payload))
         except NoValue as error:
             return after.without_value(error)
+
+
+def _before(ctx: Context, payload: WatchPayload) -> WatchRecord:
+    """Return what is known before a look."""
+    now = ctx.now()
+    return WatchRecord.of(ctx.checkpoint_state) or WatchRecord(now, payload.end(now))
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from http import HTTPStatus
 from http.client import responses
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
 
 from duetime.scheduler.access.secret import SecretUnavailable
 from duetime.scheduler.errors import DuetimeError, InvalidArgument
@@ -69,7 +70,14 @@ class Looker:
 
     def place(self, payload: WatchPayload) -> str:
         """Name what is looked at: a host, or a check."""
-        return payload.check or payload.request.host(self._options)
+        return payload.check or urlsplit(payload.url or "").hostname or "its address"
+
+    def lacks(self, ctx: Context, payload: WatchPayload) -> str | None:
+        """Say which check, secret or setting a look needs that is not there by now; asks nobody."""
+        if not payload.check:
+            return payload.request.lacks(ctx, self._options)
+        there = f"there are {', '.join(sorted(self._checks))}" if self._checks else "there are none"
+        return None if payload.check in self._checks else f"no check {payload.check!r} is installed; {there}"
 
     def _checked(self, ctx: Context, payload: WatchPayload) -> Json:
         check = self._checks[payload.check or ""]
