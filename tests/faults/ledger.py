@@ -15,7 +15,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from duetime import Context, Done, Wait, handler, watch_check
+from duetime import Context, Done, Spawn, Wait, handler, watch_check
 from pydantic import BaseModel
 
 TIME_LIMIT = 1.0
@@ -59,6 +59,22 @@ def waits_for_event(ctx: Context) -> Done | Wait:
     return Done("paid")
 
 
+@handler("spawns", time_limit=3600)
+def spawns(ctx: Context) -> Spawn:
+    """Have an effect, and go on in two tasks, one after the other."""
+    note("start", ctx)
+    note("effect", ctx)
+    return Spawn([{"name": "one", "action": "effect"}, {"name": "two", "action": "effect", "after": ["one"]}])
+
+
+@handler("stubborn", payload=Bad, time_limit=3600)
+def stubborn(ctx: Context, payload: Bad) -> Done:
+    """Catch whatever shall stop it for a while, and then have its effect."""
+    note("start", ctx)
+    _hear_nothing(payload.seconds)
+    return _done(ctx)
+
+
 @handler("poison", payload=Bad)
 def poison(ctx: Context, payload: Bad) -> Done:
     """Be killed, as by a machine that is out of memory."""
@@ -93,12 +109,7 @@ def hang(ctx: Context, payload: Bad) -> Done:
 @handler("deaf", payload=Bad, time_limit=TIME_LIMIT)
 def deaf(ctx: Context, payload: Bad) -> Done:
     """Catch whatever shall stop it, and go on for `seconds`."""
-    end = time.monotonic() + payload.seconds * _misbehaves(ctx, payload)
-    while time.monotonic() < end:
-        try:
-            _work(end - time.monotonic())
-        except BaseException:  # noqa: BLE001 - that is the fault
-            continue
+    _hear_nothing(payload.seconds * _misbehaves(ctx, payload))
     return _done(ctx)
 
 
@@ -140,6 +151,15 @@ def _misbehaves(ctx: Context, payload: Bad, *, noted: bool = False) -> bool:
 def _done(ctx: Context) -> Done:
     note("effect", ctx)
     return Done("done")
+
+
+def _hear_nothing(seconds: float) -> None:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        try:
+            _work(end - time.monotonic())
+        except BaseException:  # noqa: BLE001 - that is the fault
+            continue
 
 
 def _work(seconds: float) -> None:

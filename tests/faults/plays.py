@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tests.faults import outages
+from tests.faults import chains, outages, waits
 from tests.faults.scenarios import SCENARIOS, Scenario
 
 PLAYS: tuple[Scenario, ...] = tuple(SCENARIOS)
 
-assert outages.SETTLING, "importing it has added its plays"
+assert {chains, outages, waits}, "importing them has added their plays"

@@ -16,7 +16,7 @@ from duetime.scheduler.task import RetryPolicy, State
 from duetime.scheduler.worker.machine_load import Machine, allowance
 
 from tests.faults.conftest import until
-from tests.faults.world import PATIENCE, THREADS, World, has_ended
+from tests.faults.world import PATIENCE, THREADS, Node, World, has_ended
 from tests.faults.wrong_clock import CLOCK_SET
 
 EMBEDDED, SHARED = "embedded", "shared"
@@ -128,11 +128,8 @@ def killed_between_two_looks(world: World) -> None:
     lamp = world.folder / "lamp"
     payload = {"check": "lamp", "arguments": {"file": str(lamp)}, "condition": "@"}
     [watched] = world.schedule(1, action="watch", payload=payload)
-    until(lambda: _state(world, watched) is State.SUSPENDED, "the first look")
-    began = time.time()
-    node.process.kill()
-    node.process.wait(PATIENCE)
-    world.broke("kill -9 between two looks", f"process {node.pid} died after one look", began=began, deaths=(node.pid,))
+    until(lambda: state_of(world, watched) is State.SUSPENDED, "the first look")
+    killed_at_rest(world, node, "kill -9 between two looks", "after one look")
     lamp.touch()
     world.start_again()
     world.app.scheduler.act(watched, "run_now", by=world.acknowledged[watched])
@@ -140,6 +137,14 @@ def killed_between_two_looks(world: World) -> None:
     run = world.app.scheduler.get(watched, by=world.acknowledged[watched]).record.run
     assert run.result == {"outcome": "met", "value": True, "looks": 2}, run.result
     assert [line.attempt for line in world.ledger() if line.step == "effect"] == [2]
+
+
+def killed_at_rest(world: World, node: Node, name: str, when: str) -> None:
+    """Kill a process that runs nothing."""
+    began = time.time()
+    node.process.kill()
+    node.process.wait(PATIENCE)
+    world.broke(name, f"process {node.pid} died {when}", began=began, deaths=(node.pid,))
 
 
 # --- handlers that misbehave ----------------------------------------------------------------------------------------
@@ -201,18 +206,18 @@ def clock_set_back(world: World) -> None:
     patient = RetryPolicy(max_attempts=4, backoff=timedelta(seconds=2))
     failing = world.schedule(4, action="hang", payload={"times": 1}, retry=patient)
     with world.traffic():
-        until(lambda: any(_state(world, each) is State.RETRYING for each in failing), "a retry to wait", 60)
+        until(lambda: any(state_of(world, each) is State.RETRYING for each in failing), "a retry to wait", 60)
         node.process.send_signal(signal.SIGUSR1)
         until(lambda: node.said(CLOCK_SET), "the clock to be set")
-        waiting = [each for each in failing if _state(world, each) is State.RETRYING]
+        waiting = [each for each in failing if state_of(world, each) is State.RETRYING]
         world.schedule(20)
         began = time.monotonic()
         until(lambda: all(has_ended(world, each) for each in waiting), "the retries to end", 15)
         evidence = f"{len(waiting)} retries waited, and ended {time.monotonic() - began:.1f} s later" if waiting else ""
         world.broke("a clock set back by 20 s", evidence)
     world.rest()
-    assert {_state(world, each) for each in failing} == {State.SUCCEEDED}
+    assert {state_of(world, each) for each in failing} == {State.SUCCEEDED}
 
 
-def _state(world: World, task_id: str) -> State:
+def state_of(world: World, task_id: str) -> State:
     return world.app.scheduler.get(task_id, by=world.acknowledged[task_id]).record.run.state

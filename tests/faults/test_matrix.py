@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests import services
+from tests.faults.conftest import ROOT
 from tests.faults.matrix import Servers, play
 from tests.faults.plays import PLAYS
 from tests.faults.scenarios import SHARED, Scenario
@@ -40,3 +42,9 @@ def test_no_two_scenarios_have_one_name() -> None:
     names = [str(each) for each in PLAYS]
     assert len(names) == len(set(names))
     assert {each.place for each in QUICK} == {"embedded", "shared"}
+
+
+def test_the_page_has_a_row_for_each_scenario_and_no_other() -> None:
+    page = (ROOT / "docs" / "reliability.md").read_text()
+    rows = re.findall(r"^\| (.+?) \| (embedded|shared) \| .* \| holds \|$", page, re.MULTILINE)
+    assert sorted(f"{name}, {place}" for name, place in rows) == sorted(map(str, PLAYS))

@@ -160,7 +160,7 @@ class World:
             process = forked.popen(
                 [sys.executable, *program, *role],
                 cwd=ROOT,
-                env=self._environment(failpoint, threads),
+                env=self.environment(failpoint, threads),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
@@ -178,7 +178,8 @@ class World:
         self.faults[-1] = replace(self.faults[-1], ended=time.time())
         return node
 
-    def _environment(self, failpoint: str, threads: int) -> dict[str, str]:
+    def environment(self, failpoint: str = "", threads: int = THREADS) -> dict[str, str]:
+        """Return the environment of its processes."""
         database, redis = self.ground.for_nodes()
         kept = {name: value for name, value in os.environ.items() if not name.startswith("DUETIME_")}
         given = {
