@@ -143,9 +143,11 @@ def _one(
             record = damaged.mended(connection, record, decision.kind, write.acting, now)
         last = event_log.last_change(connection, record.task) if decision.takes_back else None
         change = decision.decide(record, last)
+        found = changing.apply(
+            connection, record, change, kind=decision.kind, reason=write.reason, now=now, **write.acting
+        )
     except (Refused, InvalidArgument, InvalidArguments, UnreadableTask) as refused:
         return TaskOutcome(record, Became.REFUSED, str(refused))
-    found = changing.apply(connection, record, change, kind=decision.kind, reason=write.reason, now=now, **write.acting)
     if found is record:
         return TaskOutcome(record, Became.UNCHANGED)
     if decision.takes_back and record.run.state is found.run.state is State.CANCELLED:

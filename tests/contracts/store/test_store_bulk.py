@@ -14,6 +14,7 @@ from duetime.scheduler.errors import InvalidArgument, Refused, TaskNotFound
 from duetime.scheduler.events import EventFilter, EventKind
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.planner import Planner
+from duetime.scheduler.outcomes import Wait
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.service import bulk as service
 from duetime.scheduler.service.scheduler import Scheduler
@@ -140,6 +141,19 @@ def test_a_task_that_refuses_stays_and_the_answer_says_why_first(target: Desk) -
     first = done.outcomes[0]
     assert (first.record.task.id, first.became) == (ids[2], Became.REFUSED)
     assert "was cancelled" in (first.why or "")
+
+
+def test_a_task_whose_handler_waits_for_an_event_refuses_a_move_and_the_others_are_moved(target: Desk) -> None:
+    waiting, other = (target.schedule(when=when) for when in ("tomorrow 9:00", "tomorrow 16:00"))
+    target.clock.at = day(2, 9)
+    target.end(target.start(), Wait(event="paid", timeout=timedelta(days=1)))
+
+    done = target.scheduler.change_many("move", [other, waiting], to="1 day later")
+
+    assert counted(done) == {"changed": 1, "refused": 1}
+    assert done.outcomes[0].record.task.id == waiting
+    assert "waits for the event 'paid'" in (done.outcomes[0].why or "")
+    assert target.get(other).record.run.scheduled_for == day(3, 15)
 
 
 def test_what_has_it_already_is_unchanged_and_a_filter_leaves_it_out(target: Desk) -> None:
