@@ -145,6 +145,17 @@ def test_the_end_of_a_wait_comes_after_a_pause(store: Store, clock: Clock) -> No
     assert (last_wait(store, record).timed_out, restarted(store, record).run.attempt) == (True, 2)
 
 
+def test_a_run_that_was_moved_when_its_wait_was_over_keeps_its_time_after_the_pause(store: Store, clock: Clock) -> None:
+    record = suspended(store)
+    change(store, record, EventKind.PAUSED, changes.pause)
+    clock.forward(hours=2)
+    later = clock() + HOUR
+    change(store, record, EventKind.RESCHEDULED, partial(changes.move, to=later, now=clock()))
+    change(store, record, EventKind.RESUMED, partial(changes.resume, now=clock()))
+    store.signals.end_late(limit=9)
+    assert (again(store, record).run.wake_at, last_wait(store, record).timed_out) == (later, True)
+
+
 def test_an_event_during_a_pause_counts_at_its_end(store: Store, clock: Clock) -> None:
     record = suspended(store)
     change(store, record, EventKind.PAUSED, changes.pause)

@@ -13,6 +13,7 @@ from duetime.scheduler.errors import Refused
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.outcomes import Retry
 from duetime.scheduler.rules.settlement import settle
+from duetime.scheduler.rules.signals.suspension import END_GRACE
 from duetime.scheduler.run_records import Settlement
 from duetime.scheduler.signal.signal import KeptWait, SignalWait
 from duetime.scheduler.store.schema.tables.tasks import runs
@@ -25,7 +26,7 @@ from duetime.scheduler.task import Run, State
 from sqlalchemy import BindParameter, Connection, bindparam, select, update
 
 _IDS: BindParameter[str] = bindparam("run_ids", expanding=True)
-_SUSPENDED = select(runs.c.id, runs.c.task_id, runs.c.tenant).where(
+_SUSPENDED = select(runs.c.id, runs.c.task_id, runs.c.tenant, runs.c.wake_at).where(
     runs.c.id.in_(_IDS), runs.c.state == State.SUSPENDED, runs.c.ended_at.is_(None)
 )
 _WAKE = Batch(
@@ -108,6 +109,12 @@ def wake(connection: Connection, reasons: Mapping[str, str], now: datetime) -> l
     ]
     event_log.append(connection, told)
     return [row.task_id for row in found]
+
+
+def moved(connection: Connection, ends: Mapping[str, datetime], now: datetime) -> set[str]:
+    """Return those of the suspended runs that are to go on at another time than the end of their wait gives them."""
+    found = connection.execute(_SUSPENDED, {"run_ids": list(ends)}).all() if ends else []
+    return {row.id for row in found if row.wake_at and now < row.wake_at != ends[row.id] + END_GRACE}
 
 
 def check_change(connection: Connection, old: Run, run: Run, now: datetime) -> None:
