@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from typing import Final, NamedTuple
 
 from duetime.scheduler.request import AfterFailure
@@ -15,7 +16,8 @@ _INHERITED: Final[Mapping[State, State]] = {State.CANCELLED: State.CANCELLED, St
 class DependencyLink(NamedTuple):
     """One dependency of a waiting run; `outcome` is how the upstream's run ended, None before that.
 
-    A result of another form than it has to have counts as a failure, and `mismatch` says how it differs.
+    A result of another form than it has to have counts as a failure, and `mismatch` says how it differs. `at` is when
+    it was followed.
     """
 
     upstream_id: str
@@ -23,6 +25,7 @@ class DependencyLink(NamedTuple):
     after_failure: AfterFailure
     outcome: State | None
     mismatch: str | None = None
+    at: datetime | None = None
 
 
 class LinkVerdict(NamedTuple):

@@ -72,6 +72,7 @@ _LINKS = (
         dependencies.c.after_failure,
         dependencies.c.outcome,
         dependencies.c.mismatch,
+        dependencies.c.closed_at,
     )
     .outerjoin_from(dependencies, tasks, tasks.c.id == dependencies.c.upstream_id)
     .where(dependencies.c.task_id.in_(_IDS))
@@ -150,7 +151,7 @@ def settle_waiting(connection: Connection, task_ids: Sequence[str], now: datetim
     dialect_of(connection).lock_rows(connection, _LOCK, wanted)
     waiting = unreadable.rows(connection, _WAITING, wanted)
     ids = [row[0] for row in waiting]
-    links, awaited = _links(connection, ids), kept_waits.kept(connection, ids)
+    links, awaited = _deciding(connection, waiting), kept_waits.kept(connection, ids)
     asked = questions.unanswered(connection, [task_and_run(row)[1].id for row in waiting])
     judged = [_judged(row, links.get(row[0], ()), awaited.get(row[0]), asked=asked) for row in waiting]
     _free(connection, [each for each in judged if each.verdict.to is State.SCHEDULED], now, why)
@@ -185,6 +186,15 @@ def _closed(row: Any, ends: Ends, results: Mapping[str, Json], now: datetime) ->
         differs = mismatch(row.valid_output, results.get(row.upstream_id))
     how = State.FAILED if differs else how
     return {"of_task": row.task_id, "on_task": row.upstream_id, "at": now, "how": how, "differs": differs}
+
+
+def _deciding(connection: Connection, waiting: Sequence[Any]) -> Mapping[str, Sequence[DependencyLink]]:
+    """Return the dependencies of waiting runs by task, without ends in spite of which somebody ran the task again."""
+    links = _links(connection, [row[0] for row in waiting])
+    again = [task.id for task, run in map(task_and_run, waiting) if run.generation > 1 and task.id in links]
+    for task_id, at in event_log.wanted_again_at(connection, again).items():
+        links[task_id] = [each for each in links[task_id] if each.at is None or each.at > at]
+    return links
 
 
 def _links(connection: Connection, task_ids: Sequence[str]) -> dict[str, list[DependencyLink]]:

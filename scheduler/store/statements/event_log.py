@@ -65,6 +65,13 @@ VALUES = (
     "revision",
     "via",
 )
+_BEGINNINGS = (
+    select(events.c.task_id, events.c.kind, events.c.at)
+    .where(events.c.task_id.in_(bindparam("task_ids", expanding=True)), events.c.from_state.is_(None))
+    .where(events.c.to_state.is_not(None), events.c.kind != EventKind.CANCEL_UNDONE)
+    .order_by(events.c.task_id, events.c.seq)
+)
+_WANTED = frozenset({EventKind.RUN_NOW, EventKind.RESCHEDULED, EventKind.SNOOZED})
 _NTH = bindparam("nth", type_=Integer())
 _APPEND = Batch(insert(events).values(seq=_LAST.scalar_subquery() + _NTH), VALUES)
 
@@ -105,6 +112,13 @@ def entry(
         "revision": revision,
         "via": via,
     }
+
+
+def wanted_again_at(connection: Connection, task_ids: Sequence[str]) -> dict[str, datetime]:
+    """Return when somebody wanted those of the tasks to run again whose newest run is for that reason."""
+    found = unreadable.rows(connection, _BEGINNINGS, {"task_ids": list(task_ids)}) if task_ids else []
+    newest = {row.task_id: row for row in found}
+    return {task_id: row.at for task_id, row in newest.items() if row.kind in _WANTED}
 
 
 def append(connection: Connection, entries: Sequence[EventValues]) -> None:

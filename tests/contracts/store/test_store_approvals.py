@@ -228,6 +228,43 @@ def test_what_has_run_asks_anew_before_it_runs_again(store: Store, clock: Clock)
     assert answer(store, record, APPROVE).run.state is State.SCHEDULED
 
 
+@pytest.mark.parametrize("kind", [EventKind.RUN_NOW, EventKind.RESCHEDULED])
+def test_what_ended_with_another_task_and_is_wanted_again_asks_and_runs_in_spite_of_that(
+    store: Store, clock: Clock, kind: EventKind
+) -> None:
+    failing = [added(store), added(store)]
+    record = asking(store, *failing, ends_in=None)
+    for each in failing:
+        store.claims.settle([settlement(restarted(store, each), State.FAILED)])
+    assert state(store, record) is State.FAILED
+
+    again = change(store, record, kind, partial(changes.move, to=clock(), now=clock(), kind=kind))
+    asked = [state for state, _ in inbox(store)].count(State.WAITING)
+    assert (again.run.state, asked) == (State.WAITING, 1), "it has not ended once more"
+    assert answer(store, record, APPROVE).run.state is State.SCHEDULED
+
+
+def test_the_undone_cancel_of_a_run_that_was_wanted_again_asks_again(store: Store, clock: Clock) -> None:
+    failing = added(store)
+    record = asking(store, failing, ends_in=None)
+    store.claims.settle([settlement(restarted(store, failing), State.FAILED)])
+    change(store, record, EventKind.RUN_NOW, partial(changes.run_now, now=clock()))
+    change(store, record, EventKind.CANCELLED, partial(changes.cancel, now=clock()))
+    change(store, record, EventKind.CANCEL_UNDONE, partial(changes.undo_cancel, now=clock(), token=None))
+    assert state(store, record) is State.WAITING
+    assert answer(store, record, APPROVE).run.state is State.SCHEDULED
+
+
+def test_an_end_that_comes_later_decides_about_a_run_that_is_wanted_again(store: Store, clock: Clock) -> None:
+    failing, slow = added(store), added(store)
+    record = asking(store, failing, slow, ends_in=None)
+    store.claims.settle([settlement(restarted(store, failing), State.FAILED)])
+    change(store, record, EventKind.RUN_NOW, partial(changes.run_now, now=clock()))
+    clock.forward(seconds=1)
+    store.claims.settle([settlement(restarted(store, slow), State.FAILED)])
+    assert state(store, record) is State.FAILED
+
+
 def test_a_run_that_expires_while_it_waits_is_not_asked_for_any_more(store: Store, clock: Clock) -> None:
     task, run = with_deadline(*a_task(), after=timedelta(minutes=5))
     record = asking_for(store, task, run)
