@@ -11,11 +11,12 @@ from duetime.scheduler.events import EventFilter, EventKind
 from duetime.scheduler.handlers import Context, Handlers
 from duetime.scheduler.handlers.context import Link
 from duetime.scheduler.intake.planner import Planner
-from duetime.scheduler.outcomes import Done, Failed
+from duetime.scheduler.outcomes import Done, Failed, Retry
+from duetime.scheduler.rules.settlement import AttemptResult
 from duetime.scheduler.run_records import Claim
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store
-from duetime.scheduler.task import RepeatPolicy, State
+from duetime.scheduler.task import RepeatPolicy, RetryPolicy, State
 from duetime.widgets.payload import task_payload
 from duetime.widgets.text.task_text import task_text
 
@@ -328,3 +329,15 @@ def test_work_of_programs_may_recur_each_second_and_agents_keep_the_minute(desk:
         desk.scheduler.schedule("Poll", raw={"title": "Poll"}, **work)
     with pytest.raises(InvalidArgument, match="more often than every 1 min"):
         desk.scheduler.schedule("Stretch", repeat="every 10 seconds")
+
+
+@pytest.mark.parametrize("ending", [Retry("no answer"), Failed("no such account")], ids=["retry", "failed"])
+def test_an_attempt_of_a_series_ends_on_the_terms_on_which_it_began(desk: Desk, ending: AttemptResult) -> None:
+    task_id = desk.hourly()
+    desk.scheduler.reschedule(task_id, retry=RetryPolicy(max_attempts=1))
+    claims = desk.start(9)
+    changed: Any = {"retry": RetryPolicy(max_attempts=3), "on_failure": {"run": {"action": "reminder"}}}
+    desk.scheduler.reschedule(task_id, **changed)
+    desk.end_anew(claims, ending)
+    assert desk.runs(task_id)[9] is State.FAILED, "it had one attempt when it began"
+    assert len(desk.scheduler.list().views) == 1, "nothing followed from its failure when it began"
