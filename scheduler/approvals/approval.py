@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from hashlib import sha256
 from typing import Final
 
 from duetime.scheduler import remedies
@@ -15,6 +17,9 @@ from duetime.scheduler.task import ApprovalAnswer, Delivery, InboxMessage, Json,
 
 MAX_QUESTION_CHARS: Final = 200
 USUAL_QUESTION: Final = "May this run?"
+
+_TOKEN_CHARS: Final = 16
+_TOKEN: Final = re.compile(rf"u_a[0-9a-f]{{{_TOKEN_CHARS}}}")
 
 KINDS: Final[Mapping[ApprovalAnswer, EventKind]] = {
     ApprovalAnswer.APPROVE: EventKind.APPROVED,
@@ -90,6 +95,25 @@ def is_repeat(task_id: str, approval: Approval | None, answer: ApprovalAnswer) -
     return True
 
 
+def taken_back_by(approval: Approval) -> str:
+    """Return the token that takes an answer back: that of another answer to the same question differs."""
+    answered = f"{approval.run_id} {approval.attempt} {approval.closed_at and approval.closed_at.isoformat()}"
+    return f"u_a{sha256(answered.encode()).hexdigest()[:_TOKEN_CHARS]}"
+
+
+def is_of_answer(token: str) -> bool:
+    """Whether a token takes back a yes: that is possible until the run starts."""
+    return _TOKEN.fullmatch(token) is not None
+
+
+def reopened(approval: Approval, now: datetime) -> Approval:
+    """Return a question whose answer is taken back; one whose time has passed is asked for as long as before."""
+    ends_at = approval.ends_at
+    if ends_at is not None and ends_at <= now:
+        ends_at = now + (ends_at - approval.asked_at)
+    return _of(approval.run_id, approval, approval.asked_at, ends_at, None)
+
+
 def asked_again(approval: Approval, old: Run, run: Run, now: datetime) -> Approval:
     """Return the approval of the next generation of a run, which stands only where the old one was never started.
 
@@ -97,18 +121,15 @@ def asked_again(approval: Approval, old: Run, run: Run, now: datetime) -> Approv
     """
     stands = approval.answer is ApprovalAnswer.APPROVE and old.started_at is None
     if stands:
-        return _of(run, approval, approval.asked_at, approval.ends_at, approval)
-    ends_at = approval.ends_at
-    if ends_at is not None and ends_at <= now:
-        ends_at = now + (ends_at - approval.asked_at)
-    return _of(run, approval, now, ends_at, None)
+        return _of(run.id, approval, approval.asked_at, approval.ends_at, approval)
+    return _of(run.id, approval, now, reopened(approval, now).ends_at, None)
 
 
 def _of(
-    run: Run, approval: Approval, asked_at: datetime, ends_at: datetime | None, answered: Approval | None
+    run_id: str, approval: Approval, asked_at: datetime, ends_at: datetime | None, answered: Approval | None
 ) -> Approval:
     return Approval(
-        run.id,
+        run_id,
         0,
         approval.question,
         approval.default,

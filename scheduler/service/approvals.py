@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Unpack
 
+from duetime.scheduler.approvals.approval import taken_back_by
 from duetime.scheduler.foresight.task_view import view_of
 from duetime.scheduler.intake.changes.actions import change_token
 from duetime.scheduler.intake.validation import check_reason
-from duetime.scheduler.principal import LOCAL
+from duetime.scheduler.principal import LOCAL, Principal
 from duetime.scheduler.reschedule.reschedule import CallArguments
 from duetime.scheduler.rules.series.answered import asks_each_generation
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.service.dead_letters import DeadLetterService
-from duetime.scheduler.task import ApprovalAnswer
+from duetime.scheduler.task import ApprovalAnswer, Run
 from duetime.scheduler.translatable import NoteKind, Translatable
 from duetime.scheduler.views import TaskView
 
@@ -24,7 +26,10 @@ class ApprovalService(DeadLetterService):
     """Answers what is asked before a run. The first answer holds; the same one once more changes nothing."""
 
     def approve(self, task_id: str, *, reason: str | None = None, **call: Unpack[CallArguments]) -> TaskView:
-        """Let the run of a task go that waits for approval; it goes when it is due. Raises Refused after a no."""
+        """Let the run of a task go that waits for approval; it goes when it is due. `undo` asks again until it starts.
+
+        Raises Refused after a no.
+        """
         return self._answer(task_id, ApprovalAnswer.APPROVE, reason, call)
 
     def reject(self, task_id: str, *, reason: str | None = None, **call: Unpack[CallArguments]) -> TaskView:
@@ -42,7 +47,16 @@ class ApprovalService(DeadLetterService):
         )
         self._on_change([task_id])
         view = view_of(record, self._store.now(), facts=self._facts(record))
-        if answer is not ApprovalAnswer.REJECT or record.run.state in TERMINAL:
+        if answer is ApprovalAnswer.APPROVE:
+            return replace(view, undo=self._undo_of_yes([record.run], by))
+        if record.run.state in TERMINAL:
             return view
         undo = None if asks_each_generation(record.task) else change_token(record.task)
         return replace(view, undo=undo, warnings=(*view.warnings, SKIPPED))
+
+    def _undo_of_yes(self, runs: Sequence[Run], by: Principal) -> str | None:
+        """Return the token that takes a yes to these runs back; None where one of them has begun."""
+        if any(run.started_at is not None or run.state in TERMINAL for run in runs):
+            return None
+        answered = self._store.approvals.approved(by.tenant, [run.id for run in runs])
+        return next((taken_back_by(answered[run.id]) for run in runs if run.id in answered), None)

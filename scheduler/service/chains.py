@@ -2,32 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import Any, Final, Unpack
 
 from duetime.scheduler import remedies
+from duetime.scheduler.approvals.approval import is_of_answer
 from duetime.scheduler.bulk.change import Became, BulkDecision, BulkResult, BulkVerb
-from duetime.scheduler.chain.chain import ChainRecord, StepRecord, foremost
+from duetime.scheduler.chain.chain import ChainRecord, foremost
 from duetime.scheduler.errors import InvalidArgument, Refused
-from duetime.scheduler.foresight.explain import RunFacts
 from duetime.scheduler.foresight.task_view import chain_view
 from duetime.scheduler.ids import is_chain_id
-from duetime.scheduler.intake.changes.actions import UNDO
+from duetime.scheduler.intake.changes.actions import UNDO, UNDOES_SCHEDULING, unscheduled
 from duetime.scheduler.intake.changes.bulk import chain_move, decision_of, next_due
 from duetime.scheduler.intake.idempotency import REPEATED
-from duetime.scheduler.intake.validation import check_reason
-from duetime.scheduler.principal import LOCAL, Principal
+from duetime.scheduler.principal import LOCAL
 from duetime.scheduler.records import Change, LastChange
 from duetime.scheduler.request import ActionOnTask, Moment
 from duetime.scheduler.reschedule.reschedule import CallArguments, RescheduleArguments, RescheduleCall, apart
-from duetime.scheduler.rules.changes import ALREADY_CANCELLED, UNDO_GRACE, undo_token
+from duetime.scheduler.rules.changes import ALREADY_CANCELLED
 from duetime.scheduler.rules.states import OPEN
-from duetime.scheduler.service.approvals import SKIPPED
-from duetime.scheduler.service.bulk import BulkService
 from duetime.scheduler.service.bulk_call import EVERYTHING, BulkArguments, BulkCall, would_be
+from duetime.scheduler.service.chain_answers import ChainAnswerService
 from duetime.scheduler.task import ApprovalAnswer
 from duetime.scheduler.translatable import NoteKind, Translatable
 from duetime.scheduler.views import TaskRecord, TaskView
@@ -36,7 +34,15 @@ _OF_CHAINS: Final = ("when", "timezone", "pause", "pause_until")
 """Arguments of a reschedule that a whole chain has; the others are those of a step."""
 
 
-class ChainService(BulkService):
+class _StepStays(Exception):
+    """Ends a transaction that is all or nothing."""
+
+    def __init__(self, refused: Refused) -> None:
+        super().__init__()
+        self.refused = refused
+
+
+class ChainService(ChainAnswerService):
     """Cancels, moves, pauses and resumes chains: the calls for a task take the id of a chain as well."""
 
     def cancel(self, task_id: str, *, reason: str | None = None, **call: Unpack[CallArguments]) -> TaskView:
@@ -97,6 +103,10 @@ class ChainService(BulkService):
                 "undo", "an undo of a chain takes the token that the answer to its change has", example="undo='u_b1'"
             )
         by = call.get("by", LOCAL)
+        if undo == UNDOES_SCHEDULING:
+            return self._unscheduled_chain(chain_id, call)
+        if is_of_answer(undo):
+            return self._asked_again(chain_id, undo, call)
         rejected = self._rejected_steps(chain_id, undo, by)
         keyless: CallArguments = {**call, "idempotency_key": None, "raw": None}
         for number, step in enumerate(rejected):
@@ -107,37 +117,21 @@ class ChainService(BulkService):
         view, found = self.get(chain_id, by=by), self._store.chains.get(by.tenant, chain_id)
         return replace(view, warnings=(*_not_taken_back(found, result), *_stopping(found), *view.warnings))
 
-    def _answer(self, task_id: str, answer: ApprovalAnswer, reason: str | None, call: CallArguments) -> TaskView:
-        """Answer for a task, or for every step of a chain that asks: they ask the same, or each has to be named."""
-        if not is_chain_id(task_id):
-            return super()._answer(task_id, answer, reason, call)
-        found = self._chain_to_change(task_id, call)
-        steps = _asking_steps(found, self._open_waits([step.record for step in found.steps])) or found.steps[:1]
-        by, ids = call.get("by", LOCAL), [step.record.task.id for step in steps]
-        check_reason(reason)
-        self._store.approvals.answer_all(by.tenant, ids, answer, reason=reason, **by.acting(self._via))
-        self._on_change(ids)
-        answered = self._store.chains.get(by.tenant, task_id)
-        fresh = (step.record.run for step in answered.steps if step.record.task.id in ids)
-        token = next((undo_token(run, self._store.now()) for run in fresh), None)
-        said = (SKIPPED,) if answer is ApprovalAnswer.REJECT and answered.chain.due_at != found.chain.due_at else ()
-        return replace(self._chain_view(answered, warnings=said), undo=token)
+    def _unscheduled_chain(self, chain_id: str, call: CallArguments) -> TaskView:
+        """Cancel all of a chain that was just made. Raises Refused where a step has begun, or was changed."""
+        now = self._store.now()
 
-    def _rejected_steps(self, chain_id: str, undo: str, by: Principal) -> Sequence[str]:
-        """Return the steps that were rejected by the answer with this token; none for that of another change."""
-        found, earliest = self._store.chains.get(by.tenant, chain_id), self._store.now() - UNDO_GRACE
-        records = [step.record for step in found.steps]
-        first = next((each.run for each in records if undo_token(each.run, earliest) == undo), None)
-        if first is None:
-            return ()
-        together = [each for each in records if each.run.ended_at == first.ended_at]
-        rejected = self._store.approvals.rejected(by.tenant, [each.run.id for each in together])
-        return [each.task.id for each in together if each.run.id in rejected]
+        def decide(record: TaskRecord, _last: LastChange | None) -> Change:
+            try:
+                return unscheduled(record, now)
+            except Refused as refused:
+                raise _StepStays(refused) from refused
 
-    def _chain_to_change(self, chain_id: str, call: CallArguments) -> ChainRecord:
-        if call.get("revision") not in {None, 1}:
-            raise InvalidArgument("revision", "a chain has none", accepted="1, or none", example="revision=1")
-        return self._store.chains.get(call.get("by", LOCAL).tenant, chain_id)
+        cancel = replace(decision_of(BulkVerb.CANCEL, self._planner, now, None), decide=decide)
+        try:
+            return self._change_chain(self._chain_to_change(chain_id, call), cancel, {"undo": UNDOES_SCHEDULING}, call)
+        except _StepStays as stays:
+            raise stays.refused from None
 
     def _decision(self, found: ChainRecord, given: Mapping[str, Any], now: datetime) -> BulkDecision:
         """Return what a reschedule does to each open step."""
@@ -177,17 +171,6 @@ class ChainService(BulkService):
         """Return the chain as it would be after a change."""
         steps = tuple(step._replace(record=would_be(step.record, decision)) for step in found.steps)
         return chain_view(replace(found, steps=steps), self._store.now())
-
-
-def _asking_steps(found: ChainRecord, facts: Mapping[str, RunFacts]) -> Sequence[StepRecord]:
-    """Return the steps of which the user is asked whether they may run. Raises Refused where the questions differ."""
-    asked = [(step, facts[step.record.run.id].approval) for step in found.steps if step.record.run.id in facts]
-    asking = [(step, approval.question) for step, approval in asked if approval is not None]
-    if len({question for _, question in asking}) > 1:
-        several = ", ".join(f"{step.name} ({step.record.task.id})" for step, _ in asking)
-        said = f"{found.chain.id} asks more than one question: answer each step by its id: {several}."
-        raise Refused(said, argument="task_id", remedy=remedies.Inspect(found.chain.id))
-    return [step for step, _ in asking]
 
 
 def _of_open(decision: BulkDecision, record: TaskRecord, last: LastChange | None) -> Change:

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Unpack
 
 from duetime.scheduler import remedies
+from duetime.scheduler.approvals.approval import is_of_answer
 from duetime.scheduler.errors import Refused
 from duetime.scheduler.events import UNDOABLE, EventKind
 from duetime.scheduler.foresight.explainer import Explainer
@@ -137,6 +138,10 @@ class ChangeService(ApprovalService):
         repeatable = Repeatable.of("act", task_id, given, call)
         if action == UNDO and undo is not None and is_change_token(undo):
             return self._undo(repeatable, call, undo)
+        if action == UNDO and undo is not None and is_of_answer(undo):
+            self._ask_again([task_id], undo, repeatable, call)
+            record = self._store.tasks.get(call.get("by", LOCAL).tenant, task_id)
+            return view_of(record, self._store.now(), facts=self._facts(record))
         return self._change(repeatable, call, kind=kind, decide=decide)
 
     def _undo(self, repeatable: Repeatable, call: CallArguments, token: str) -> TaskView:
@@ -153,6 +158,17 @@ class ChangeService(ApprovalService):
             return self._store.tasks.undo_once(by.tenant, task_id, key, decide=decided, revision=revision, **told)
 
         return self._written(repeatable, call, write)
+
+    def _ask_again(self, task_ids: Sequence[str], token: str, repeatable: Repeatable, call: CallArguments) -> None:
+        """Take the yes with this token back, to the first of these tasks and to the others, while none has begun."""
+        by = call.get("by", LOCAL)
+        check_key_text(repeatable.idempotency_key)
+        key = key_of(repeatable, by, self._store.now())
+        queued = self._store.approvals.take_back(
+            by.tenant, task_ids, token, key, revision=call.get("revision"), **by.acting(self._via)
+        )
+        self._recall(queued)
+        self._on_change(task_ids)
 
     def _done(self, task_id: str, by: Principal) -> TaskView:
         record = self._store.tasks.get(by.tenant, task_id)

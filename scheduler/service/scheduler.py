@@ -14,6 +14,7 @@ from duetime.scheduler.foresight.explainer import Explainer
 from duetime.scheduler.foresight.task_view import chain_view, repeats, view_of, warned
 from duetime.scheduler.ids import new_task_id
 from duetime.scheduler.intake.chain_plan import plan_chain
+from duetime.scheduler.intake.changes.actions import UNDOES_SCHEDULING
 from duetime.scheduler.intake.idempotency import is_wrong_key, key_of
 from duetime.scheduler.intake.planner import Plan, Planner
 from duetime.scheduler.principal import LOCAL, Principal
@@ -23,6 +24,7 @@ from duetime.scheduler.request import (
     Request,
     ScheduleArguments,
 )
+from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.runtime import failpoints
 from duetime.scheduler.runtime.traces import NO_TRACING, SchedulingSpan, Tracing
 from duetime.scheduler.service.early_check import EarlyChecks
@@ -80,7 +82,7 @@ class Scheduler(SignalService):
             return self._submit_chain(request, by, now)
         planned = self._planned(request, by, now)
         if isinstance(planned, TaskRecord):
-            return view_of(planned, now, created=False, warnings=(repeats(planned),))
+            return _answering(view_of(planned, now, created=False, warnings=(repeats(planned),)))
         [planned] = self._early.checked([planned], now)
         if request.dry_run:
             tried = TaskRecord(planned.task, planned.run)
@@ -120,7 +122,7 @@ class Scheduler(SignalService):
             if made is None or not step:
                 raise
             found = self._store.chains.get(by.tenant, step.id)
-            return self._chain_view(found, created=False, warnings=(repeats(made),))
+            return _answering(self._chain_view(found, created=False, warnings=(repeats(made),)))
         plan = self._early.checked_chain(plan, now)
         if request.dry_run:
             return chain_view(plan.tried(), now, warnings=plan.warnings)
@@ -132,7 +134,7 @@ class Scheduler(SignalService):
         self._on_change([each.record.task.id for each in added if each.created])
         found = self._store.chains.get(by.tenant, chain_id)
         said = plan.warnings if added else (repeats(found.steps[0].record),)
-        return self._chain_view(found, created=bool(added), warnings=said)
+        return _answering(self._chain_view(found, created=bool(added), warnings=said))
 
     def _planned(self, request: Request, by: Principal, now: datetime, beside: str | None = None) -> Plan | TaskRecord:
         """Return what a request means, or the task of a repeated call whose time has passed since the first one."""
@@ -173,7 +175,8 @@ class Scheduler(SignalService):
         said, others = (plan.warnings, plan.other_actions) if isinstance(plan, Plan) else ((), ())
         facts = self._facts_of_added(added, plan) if added.record.run.state is State.WAITING else None
         warnings = warned(said, added)
-        return view_of(added.record, now, created=added.created, warnings=warnings, facts=facts, other_actions=others)
+        view = view_of(added.record, now, created=added.created, warnings=warnings, facts=facts, other_actions=others)
+        return _answering(view)
 
     def _facts_of_added(self, added: Added, plan: Plan | TaskRecord) -> RunFacts:
         """Read what a task waits for, as far as it was planned to: the plan of a new task is all that there is."""
@@ -181,6 +184,12 @@ class Scheduler(SignalService):
             return self._facts(added.record)
         task = added.record.task
         return RunFacts(upstreams=tuple(self._store.dependencies.upstreams(task.tenant, task.id)))
+
+
+def _answering(view: TaskView) -> TaskView:
+    """Return the answer to a call that schedules, with its undo; a repeated call did nothing that can be undone."""
+    undoable = view.created and view.record.run.state not in TERMINAL
+    return replace(view, undo=UNDOES_SCHEDULING if undoable else None)
 
 
 def _traced(task: Task, span: SchedulingSpan) -> Task:

@@ -96,3 +96,16 @@ def test_a_series_that_asks_offers_no_run_around_its_question(chat: Chat) -> Non
     chat.show_task(asking())
     chat.press("More")
     expect(chat.button("Run now")).to_have_count(0)
+
+
+def test_a_yes_is_taken_back_until_the_run_starts_without_a_countdown(chat: Chat) -> None:
+    chat.show_task(asking())
+    chat.press("Approve")
+    expect(chat.card.locator(".undo")).to_contain_text("Approved.")
+    expect(chat.card.locator("[data-undo]")).to_have_count(0)
+    chat.pass_time(40)
+    expect(chat.button("Undo")).to_be_visible()
+    chat.server.change(state="running")
+    chat.pass_time(61)
+    expect(chat.state()).to_have_text("Running")
+    expect(chat.button("Undo")).to_have_count(0)

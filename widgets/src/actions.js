@@ -8,7 +8,7 @@ import { hasEnded, isStored } from "./words.js";
 const SNOOZABLE = new Set(["succeeded", "failed", "expired"]);
 const FAILURES = new Set(["failed", "expired"]);
 const NEAR = 3_600_000;
-const MOVABLE = new Set(["scheduled", "waiting", "ready", "retrying", "suspended"]);
+export const MOVABLE = new Set(["scheduled", "waiting", "ready", "retrying", "suspended"]);
 
 /** The row of buttons; a host that cannot call tools gets words instead. */
 export function actionsView(card) {

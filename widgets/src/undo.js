@@ -1,4 +1,4 @@
-/* The bar that takes a change back, for as long as the server would, or says that it cannot be. */
+/* The bar that takes a change back, for as long as the server would (a yes until the run starts), or says that it cannot be. */
 
 import { h } from "./dom.js";
 import { number, parts, t } from "./language.js";
@@ -15,6 +15,6 @@ export function undoView(card) {
   const args = { action: "undo", revision: card.task.revision, undo: card.undo.token };
   return h("div", { class: "undo" },
     h("p", {}, parts("undo.done", {
-      did: t(`did.${card.undo.name}`), within: h("span", { class: "quiet" }, parts("undo.within", { seconds: h("span", { "data-undo": "" }, number(left)) })) })),
+      did: t(`did.${card.undo.name}`), within: left < Infinity ? h("span", { class: "quiet" }, parts("undo.within", { seconds: h("span", { "data-undo": "" }, number(left)) })) : "" })),
     actButton(card, "undo", "undo", t("button.undo"), () => card.act("undo", "act_on_task", args), "strong"));
 }

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from duetime.scheduler.approvals.approval import is_of_answer
 from duetime.scheduler.rules.changes import is_of_many
 from duetime.scheduler.rules.limits.pool import needs_in_words
 from duetime.scheduler.rules.settlement import INBOX
@@ -197,19 +198,24 @@ def _notes(task: TaskPayload) -> str:
 def _chain_undo(chain_id: str, token: str) -> str:
     if is_of_many(token):
         return f'change_tasks(change="undo", undo="{token}") undoes this within 10 min.'
-    return f'act_on_task(task_id="{chain_id}", action="undo", undo="{token}") undoes this within 30 s.'
+    return f'act_on_task(task_id="{chain_id}", action="undo", undo="{token}") undoes this {_until(token)}.'
+
+
+def _until(token: str) -> str:
+    """Say for how long a token of one task takes its change back."""
+    return "until it starts" if is_of_answer(token) else "within 30 s"
 
 
 def _moves(task: TaskPayload) -> str:
     if task.id == DRY_RUN_ID:
         return "The same call without dry_run does it."
     if task.chain and not task.chain.step:
-        back = f"{_chain_undo(task.id, task.undo)} " if task.undo else ""
+        back = f"{_chain_undo(task.id, task.undo)} " if task.undo and not task.created else ""
         open_ones = "reschedule_task (when, pause), cancel_task or " if task.state in OPEN else ""
         return f'{back}{open_ones}get_task(task_id="{task.id}", ...); a step by its own id.'
     this = f'(task_id="{task.id}", ...), revision {task.revision}.'
-    if task.undo:
-        undo = f'act_on_task(task_id="{task.id}", action="undo", undo="{task.undo}") undoes this within 30 s.'
+    if task.undo and not task.created:  # the cancel of a new task is its undo, and is named anyway
+        undo = f'act_on_task(task_id="{task.id}", action="undo", undo="{task.undo}") undoes this {_until(task.undo)}.'
         return f"The button on its card or, where that is a tool, {undo} Revision {task.revision}."
     if task.state is State.CANCELLED:
         return f"schedule_task makes a new one; get_task{this}"

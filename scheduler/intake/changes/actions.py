@@ -29,6 +29,8 @@ UNDOES_DONE = "u_done"
 
 UNDO = "undo"
 _CHANGE_TOKEN = re.compile(r"u_[0-9]{1,9}")
+UNDOES_SCHEDULING = "u_1"
+"""The token that undoes the call that made a task, or a chain: a cancel, as long as nothing of it has run."""
 
 _OF_SERIES = ("repeat", "anchor", "timezone", "until", "max_runs")
 """Fields of a task that decide whether a run follows, and when."""
@@ -90,10 +92,9 @@ def undo_change(
 ) -> Change:
     """Take the latest change back, unless it is older than the undo window or the run has gone on since."""
     task, run = record.task, record.run
-    if token != change_token(task):
-        raise _not_undone(task, f"{task.id} was changed again since, so that change stays.")
-    if last is None or now - last.at > window + changes.UNDO_GRACE:
-        raise _not_undone(task, f"{task.id} was not changed in the last {length(window)}.")
+    if token == UNDOES_SCHEDULING:
+        return unscheduled(record, now)
+    last = _latest(task, last, now, token, window)
     was, kind = replace(task, **last.task), EventKind.UNDONE
     if (last.began or last.cancelled) and not last.run:
         begun = tuple(each for each in record.beside if each.id in last.began and not changes.has_started(each))
@@ -110,6 +111,32 @@ def undo_change(
         gone = replace(run, state=State.CANCELLED, wake_at=None, ended_at=now)
         return Change(was, gone, restored=last.left, kind=kind)
     return Change(was, _as_before(run, last, was.created_at if was.paused else now), kind=kind)
+
+
+def _latest(task: Task, last: LastChange | None, now: datetime, token: str, window: timedelta) -> LastChange:
+    """Return the change that a token names. Raises Refused for an older one, or after the undo window."""
+    if token != change_token(task):
+        raise _not_undone(task, f"{task.id} was changed again since, so that change stays.")
+    if last is None or now - last.at > window + changes.UNDO_GRACE:
+        raise _not_undone(task, f"{task.id} was not changed in the last {length(window)}.")
+    return last
+
+
+def unscheduled(record: TaskRecord, now: datetime) -> Change:
+    """Cancel a task that was just made and that nobody changed; one that has begun or run since stays."""
+    task, run = record.task, record.run
+    said = ""
+    if task.revision != 1:
+        said = f"{task.id} was changed since, so it stays."
+    elif record.last_run is not None or run.started_at is not None or run.state in TERMINAL:
+        happened = "has run since" if record.last_run is not None else f"is {run.state}"
+        said = f"{task.id} {happened}, so it stays."
+    elif now - task.created_at > changes.UNDO_WINDOW + changes.UNDO_GRACE:
+        said = f"{task.id} was not scheduled in the last {length(changes.UNDO_WINDOW)}."
+    if said:
+        remedy = remedies.Inspect(task.id) if run.state in TERMINAL else remedies.Cancel(task.id)
+        raise Refused(said, argument="undo", remedy=remedy)
+    return changes.cancel(record, now)
 
 
 def _of_task_alone(record: TaskRecord, was: Task, last: LastChange) -> Change:

@@ -11,6 +11,7 @@ from duetime.scheduler.events import EventKind
 from duetime.scheduler.rules.changes import UNDO_WINDOW
 from duetime.scheduler.rules.series.answered import asks_when_due, rejected
 from duetime.scheduler.rules.time.times import describe
+from duetime.scheduler.store.chains import taken_back
 from duetime.scheduler.store.schema.rows import new_run_values
 from duetime.scheduler.store.schema.tables.approvals import approvals
 from duetime.scheduler.store.schema.tables.tasks import runs, tasks
@@ -132,7 +133,15 @@ def _words(by: Answered) -> str:
 def _entry(record: TaskRecord, by: Answered, now: datetime) -> event_log.EventValues:
     run = record.run
     return event_log.entry(
-        run.tenant, run.task_id, run.id, now, kind=KINDS[by.answer], actor=by.actor, reason=by.reason, via=by.via
+        run.tenant,
+        run.task_id,
+        run.id,
+        now,
+        kind=KINDS[by.answer],
+        actor=by.actor,
+        reason=by.reason,
+        via=by.via,
+        before=taken_back.kept_of(record) if run.state is State.WAITING else None,
     )
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 
-from duetime.scheduler.approvals.approval import Approval
-from duetime.scheduler.store.chains import answers
+from duetime.scheduler.approvals.approval import Approval, taken_back_by
+from duetime.scheduler.principal import Acting
+from duetime.scheduler.records import IdempotencyKey
+from duetime.scheduler.store.chains import answers, taken_back
 from duetime.scheduler.store.chains.dependencies import Dependencies
 from duetime.scheduler.store.database.database import Database
 from duetime.scheduler.store.statements import change as changing
-from duetime.scheduler.store.statements import read
+from duetime.scheduler.store.statements import idempotency, read
 from duetime.scheduler.store.statements.approvals import questions
 from duetime.scheduler.task import ApprovalAnswer
 from duetime.scheduler.views import TaskRecord
@@ -85,6 +87,50 @@ class Approvals:
                     answers.store(connection, read.record(connection, tenant, each.task.id), by, now)
 
         self._ending(work)
+
+    def take_back(
+        self,
+        tenant: str,
+        task_ids: Sequence[str],
+        token: str,
+        key: IdempotencyKey | None,
+        *,
+        actor: str,
+        via: str | None = None,
+        revision: int | None = None,
+    ) -> Sequence[str]:
+        """Ask again for what was approved by the answer with this token, all or none; return what leaves the queue.
+
+        The first of the tasks has the token, the others were answered with it; a known `key` means that it was done.
+        Raises `Refused` where a run has started since or the answer is another one, `StaleRevision`, `TaskNotFound`.
+        """
+
+        def work(connection: Connection) -> list[str]:
+            found, now = [read.record(connection, tenant, each, locking=True) for each in task_ids], self._now()
+            if key and idempotency.is_repeat(connection, found[0].task, key, actor, now):
+                return []
+            changing.check_revision(connection, found[0], revision)
+            tokens = [token, *(self._token(connection, each.run.id) for each in found[1:])]
+            acting: Acting = {"actor": actor, "via": via}
+            queued = [
+                record.run.id
+                for record, of_it in zip(found, tokens, strict=True)
+                if taken_back.take_back(connection, record, of_it, acting, now)
+            ]
+            if key:
+                idempotency.store_change(connection, found[0].task, key)
+            return queued
+
+        return self._ending(work)
+
+    @staticmethod
+    def _token(connection: Connection, run_id: str) -> str:
+        approval = questions.newest(connection, run_id)
+        return taken_back_by(approval) if approval else ""
+
+    def approved(self, tenant: str, run_ids: Sequence[str]) -> Mapping[str, Approval]:
+        """Return those of the runs that were approved before they started, each with its answer."""
+        return self._database.read(lambda connection: questions.approved(connection, tenant, run_ids))
 
     def rejected(self, tenant: str, run_ids: Sequence[str]) -> set[str]:
         """Return those of the runs that were rejected before they started."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 
+from duetime.scheduler.approvals.approval import is_of_answer
 from duetime.scheduler.events import EventFilter
 from duetime.scheduler.intake.changes.reschedule import NOTHING_CHANGED
 from duetime.scheduler.remedies import reason_in
@@ -68,7 +69,14 @@ def _following(task: TaskPayload) -> Iterator[str]:
         yield f"it waits for {waiting_in_words(task)}"
     if task.undo:
         token = "" if task.state is State.CANCELLED and not task.chain else f" {task.undo}"
-        yield f"undo within {'10 min' if is_of_many(task.undo) else '30 s'}: duetime undo {task.id}{token}"
+        until = (
+            "within 10 min"
+            if is_of_many(task.undo)
+            else "until it starts"
+            if is_of_answer(task.undo)
+            else "within 30 s"
+        )
+        yield f"undo {until}: duetime undo {task.id}{token}"
 
 
 def _held(task: TaskPayload) -> str:

@@ -67,6 +67,12 @@ _REJECTED = (
     .where(approvals.c.run_id.in_(_IDS), approvals.c.attempt == 0, approvals.c.answer == ApprovalAnswer.REJECT)
     .where(runs.c.tenant == bindparam("tenant"))
 )
+_APPROVED = (
+    select(*APPROVAL)
+    .join_from(approvals, runs, runs.c.id == approvals.c.run_id)
+    .where(approvals.c.run_id.in_(_IDS), approvals.c.attempt == 0, approvals.c.answer == ApprovalAnswer.APPROVE)
+    .where(runs.c.tenant == bindparam("tenant"))
+)
 _CLOSE = (
     update(approvals)
     .where(approvals.c.run_id.in_(_IDS), OPEN)
@@ -124,6 +130,13 @@ def rejected(connection: Connection, tenant: str, run_ids: Sequence[str]) -> set
     """Return those of the tenant's runs that were rejected before they started."""
     values = {"tenant": tenant, "run_ids": list(run_ids)}
     return set(connection.execute(_REJECTED, values).scalars()) if run_ids else set()
+
+
+def approved(connection: Connection, tenant: str, run_ids: Sequence[str]) -> dict[str, Approval]:
+    """Return those of the tenant's runs that were approved before they started, each with its answer."""
+    values = {"tenant": tenant, "run_ids": list(run_ids)}
+    found = unreadable.values(connection, _APPROVED, Approval, APPROVAL, values) if run_ids else []
+    return {approval.run_id: approval for approval, _ in found}
 
 
 def close(
