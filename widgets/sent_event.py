@@ -13,7 +13,8 @@ from pydantic import Field
 class SentEventPayload(PayloadPart):
     """An event that was sent: how many tasks go on by it, and how many wait for something else as well.
 
-    `repeated`: it was known by its id, so nothing was done, and the counts are those of the first time.
+    `repeated`: it was known by its id, so nothing was done, and the counts are those of the first time. `undo`: nothing
+    takes an event back.
     """
 
     schema_: Annotated[Literal["duetime.event/1"], Field(alias="schema")] = "duetime.event/1"
@@ -23,6 +24,7 @@ class SentEventPayload(PayloadPart):
     freed: int
     still_waiting: int
     repeated: bool
+    undo: Literal["none"] = "none"
 
 
 def sent_event_payload(sent: SentSignal) -> SentEventPayload:
@@ -45,7 +47,7 @@ def sent_event_text(sent: SentEventPayload) -> str:
     said = f"{began} {_tasks(sent.freed)} went on." if sent.freed else f"{began} no task went on by it."
     if sent.still_waiting:
         said += f" {_tasks(sent.still_waiting).capitalize()} had waited for it and still waits for others."
-    return said
+    return f"{said} An event cannot be taken back."
 
 
 def _tasks(count: int) -> str:

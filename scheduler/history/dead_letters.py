@@ -115,7 +115,8 @@ class SkippedLetter:
 class LettersClosed:
     """The result of a replay or a discard; a dry run only counts.
 
-    `matched` open letters match. Of these `held_back` are left out, as they were replayed too often.
+    `matched` open letters match. Of these `held_back` are left out, as they were replayed too often. `undo` takes all
+    of it back until `undo_until`.
     """
 
     matched: int
@@ -123,6 +124,8 @@ class LettersClosed:
     closed: tuple[ClosedLetter, ...] = ()
     skipped: tuple[SkippedLetter, ...] = ()
     dry_run: bool = False
+    undo: str | None = None
+    undo_until: datetime | None = None
 
     @property
     def left(self) -> int:

@@ -24,6 +24,7 @@ from duetime.scheduler.bulk.change import (
     TaskOutcome,
 )
 from duetime.scheduler.errors import InvalidArgument, Refused
+from duetime.scheduler.history.dead_letters import ClosedLetter
 from duetime.scheduler.intake.bounds import Bounds
 from duetime.scheduler.intake.changes.bulk import decision_of, undo_decision
 from duetime.scheduler.intake.idempotency import REPEAT_WINDOW
@@ -38,16 +39,18 @@ from duetime.scheduler.service.bulk_call import (
     is_meant,
     previewed_result,
     told,
+    with_undo,
 )
 from duetime.scheduler.service.changes import ChangeService
 from duetime.scheduler.service.failed_tasks import (
     check_number,
     letters_closed,
     open_letters,
+    opened_again,
     replayed_too_often,
     with_letters,
 )
-from duetime.scheduler.service.letter_call import require_reason
+from duetime.scheduler.service.letter_call import require_reason, undo_tokens
 from duetime.scheduler.task import State
 from duetime.scheduler.views import TaskFilter, TaskRecord
 
@@ -73,7 +76,7 @@ class BulkService(ChangeService):
         dead letters are open), and changes nothing unless `expect` is how many of
         them there are: else the result is that of a `dry_run`. A move is `to` a time, a day (each task keeps its time
         of day) or so much later than each was (`1 day later`); a pause may end at the time `to`. Words in `after` and
-        `before` mean what is to come.
+        `before` mean what is to come. An operator may undo in another `tenant`.
 
         Up to 1,000 tasks are changed in one transaction: all or none. Tasks that refuse the change stay as they are,
         and the result says why. More than 10,000 are refused.
@@ -103,31 +106,30 @@ class BulkService(ChangeService):
         """Close the dead letters of the tasks that a call means; the tasks stay as they are."""
         earlier = [] if dry_run else self._earlier(call, now)
         if earlier:
-            return BulkResult(call.verb, self._stored_outcomes(call, earlier), now, repeated=True)
+            return with_undo(BulkResult(call.verb, self._stored_outcomes(call, earlier), now, repeated=True), earlier)
         records = self._meant(call)
         letters = open_letters(self._store, call, records)
         run_ids = check_number(letters)
         if not dry_run:
             check_expected(call, records)
             require_reason(call.reason)
-        if run_ids and not dry_run:
-            self.discard(run_ids, reason=call.reason, max_letters=len(run_ids), by=call.by)
         result = letters_closed(records, letters, now, dry_run=dry_run, by_filter=not call.task_ids)
-        if not dry_run:
-            self._remember(call, result)
-        return result
+        if dry_run:
+            return result
+        done = self.discard(run_ids, reason=call.reason, max_letters=len(run_ids), by=call.by) if run_ids else None
+        return with_undo(result, [self._remember(call, result, done.closed if done else ())])
 
-    def _remember(self, call: BulkCall, result: BulkResult) -> None:
-        """Store what became of the tasks, so that a repeat of the call is answered with it."""
-        if call.idempotency_key is None and call.raw is None:
-            return
-        now, keep = result.now, BULK_KEY_KEPT if call.idempotency_key else REPEAT_WINDOW
+    def _remember(self, call: BulkCall, result: BulkResult, closed: Sequence[ClosedLetter]) -> StoredBatch:
+        """Store what became of the tasks, so that a repeat of the call is answered with it, and it can be undone."""
+        now, keep = result.now, BULK_KEY_KEPT if call.idempotency_key else BULK_UNDO_WINDOW + changes.UNDO_GRACE
         became = {each.record.task.id: each.became for each in result.outcomes}
-        batch = StoredBatch(call.verb, call.asked(), call.token(), now, became, {}, {}, tuple(became))
+        undo = undo_tokens(closed)
+        batch = StoredBatch(call.verb, call.asked(), call.token(), now, became, {}, undo, tuple(became))
         outdated = now if call.idempotency_key else now + keep
         self._store.batches.remember(
-            call.by.tenant, BatchWrite(batch, 0, now + keep, outdated, call.by.acting(self._via), call.reason)
+            call.of_tenant, BatchWrite(batch, 0, now + keep, outdated, call.by.acting(self._via), call.reason)
         )
+        return batch
 
     def _change_named(self, call: BulkCall, decision: BulkDecision, now: datetime) -> BulkResult:
         """Change the tasks that a call means, unless it repeats an earlier one."""
@@ -141,10 +143,10 @@ class BulkService(ChangeService):
     def _meant(self, call: BulkCall, decision: BulkDecision | None = None) -> list[TaskRecord]:
         """Return the tasks of a call. Raises InvalidArgument where they are more than one call changes."""
         if call.task_ids:
-            return self._store.batches.named(call.by.tenant, call.task_ids)
+            return self._store.batches.named(call.of_tenant, call.task_ids)
         of_letters = call.verb in {BulkVerb.REPLAY, BulkVerb.DISCARD}
         where = replace(call.where, states=call.where.states or (_FAILED if of_letters else _OPEN))
-        found = self._store.batches.matching(call.by.tenant, where, MAX_TASKS_CHANGED + 1)
+        found = self._store.batches.matching(call.of_tenant, where, MAX_TASKS_CHANGED + 1)
         if len(found) > MAX_TASKS_CHANGED:
             raise InvalidArgument(
                 "query",
@@ -160,13 +162,9 @@ class BulkService(ChangeService):
         """Return what an earlier call did that this one repeats. Raises InvalidArgument for a key of another call."""
         if call.idempotency_key is None and call.raw is None:
             return []
-        found = self._store.batches.stored(call.by.tenant, call.token())
+        found = self._store.batches.stored(call.of_tenant, call.token())
         if call.idempotency_key is None:  # by its arguments alone: within a minute, unless it was taken back
-            return [
-                each
-                for each in found
-                if now - each.at <= REPEAT_WINDOW and (each.undo or call.verb is BulkVerb.DISCARD)
-            ]
+            return [each for each in found if now - each.at <= REPEAT_WINDOW and each.undo]
         if any(each.asked != call.asked() for each in found):
             raise InvalidArgument(
                 "idempotency_key",
@@ -185,17 +183,14 @@ class BulkService(ChangeService):
         if left:
             rest = self._changed(call, decision, left, now, number=len(earlier), before=done)
             return replace(rest, repeated=True)
-        undo = call.token() if any(each.undo for each in earlier) else None
-        until = earlier[0].at + BULK_UNDO_WINDOW
         ends = (each.record.task.paused_until for each in done if each.became is Became.CHANGED)
         paused_until = next(ends, None) if call.verb is BulkVerb.PAUSE else None
-        result = BulkResult(call.verb, done, now, undo=undo, undo_until=until if undo else None, repeated=True)
-        return replace(result, paused_until=paused_until)
+        return with_undo(BulkResult(call.verb, done, now, repeated=True, paused_until=paused_until), earlier)
 
     def _stored_outcomes(self, call: BulkCall, earlier: Sequence[StoredBatch]) -> tuple[TaskOutcome, ...]:
         became = {task_id: (each, word) for each in earlier for task_id, word in each.became.items()}
         order = [task_id for task_id in earlier[0].left if task_id in became]
-        records = self._store.batches.still(call.by.tenant, order)
+        records = self._store.batches.still(call.of_tenant, order)
         return tuple(
             TaskOutcome(record, became[record.task.id][1], became[record.task.id][0].why.get(record.task.id))
             for record in records
@@ -226,7 +221,7 @@ class BulkService(ChangeService):
                 call.by.acting(self._via),
                 call.reason,
             )
-            done += self._store.batches.change(call.by.tenant, part, decision, write, entry=entry)
+            done += self._store.batches.change(call.of_tenant, part, decision, write, entry=entry)
             self._tell(done[-len(part) :])
         undoable = any(each.undo for each in done)
         until = now + BULK_UNDO_WINDOW if undoable else None
@@ -247,16 +242,19 @@ class BulkService(ChangeService):
         ids = [each.record.task.id for each in every if each.became is Became.CHANGED][:MAX_IDS_AUDITED]
         said: dict[str, Any] = {"change": call.verb.value, **counted, "tasks": ids, **told(call)}
         who = call.by if call.by.via else replace(call.by, via=self._via)
-        return AuditEntry.by(who, AuditKind.TASKS_CHANGED, token, reason=call.reason, detail=said)
+        kind, of_tenant = AuditKind.TASKS_CHANGED, call.of_tenant
+        return AuditEntry.by(who, kind, token, tenant=of_tenant, reason=call.reason, detail=said)
 
     def _taken_back(self, call: BulkCall, now: datetime) -> BulkResult:
         """Take a call back, transaction by transaction. Raises Refused where nothing of it can be."""
-        found = self._store.batches.stored(call.by.tenant, call.undo or "")
+        found = self._store.batches.stored(call.of_tenant, call.undo or "")
         if not found or now - found[0].at > BULK_UNDO_WINDOW + changes.UNDO_GRACE:
             raise Refused("no change of many tasks has this token, or it is older than 10 minutes.", argument="undo")
         tokens = {task_id: token for each in found for task_id, token in each.undo.items()}
         if not tokens:
             raise Refused("this change was taken back already.", argument="undo")
+        if found[0].verb is BulkVerb.DISCARD:
+            return self._opened_again(call, found, now)
         decision = undo_decision(tokens, now, BULK_UNDO_WINDOW)
         done: list[TaskOutcome] = []
         for number, each in enumerate(found):
@@ -264,7 +262,18 @@ class BulkService(ChangeService):
             acting = call.by.acting(self._via)
             write = BatchWrite(replace(each, became={}), number, now, now, acting, call.reason)
             entry = partial(self._entry_of, call, each.token, tuple(done)) if last else None
-            ids = [task_id for task_id in found[0].left if task_id in each.undo]  # JSON keeps no order in PostgreSQL
-            done += self._store.batches.change(call.by.tenant, ids, decision, write, entry=entry, takes_back=each)
+            order = dict.fromkeys((*found[0].left, *each.left))  # JSON keeps no order in PostgreSQL
+            ids = [task_id for task_id in order if task_id in each.undo]
+            done += self._store.batches.change(call.of_tenant, ids, decision, write, entry=entry, takes_back=each)
         self._tell(done)
+        return BulkResult(BulkVerb.UNDO, in_order(done), now)
+
+    def _opened_again(self, call: BulkCall, found: Sequence[StoredBatch], now: datetime) -> BulkResult:
+        """Open the letters again that a discard closed; the tasks stay as they ended."""
+        done: list[TaskOutcome] = []
+        for number, batch in enumerate(found):
+            records = self._store.batches.still(call.of_tenant, batch.left)
+            entry = self._entry_of(call, batch.token, (), [opened_again(record) for record in records])
+            why = self._store.batches.reopen(call.of_tenant, batch, number, entry)
+            done += [opened_again(record, why.get(record.task.id)) for record in records]
         return BulkResult(BulkVerb.UNDO, in_order(done), now)

@@ -5,17 +5,19 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from typing import Any, Self, TypedDict
 
 from duetime.scheduler.bulk.change import (
+    BULK_UNDO_WINDOW,
     MAX_TASKS_CHANGED,
     Became,
     BulkDecision,
     BulkResult,
     BulkVerb,
     BulkWord,
+    StoredBatch,
     TaskOutcome,
     replaced_times,
 )
@@ -23,7 +25,7 @@ from duetime.scheduler.errors import InvalidArgument, InvalidArguments, Refused
 from duetime.scheduler.ids import new_id
 from duetime.scheduler.intake.bounds import Bound
 from duetime.scheduler.intake.changes.bulk import previewed
-from duetime.scheduler.intake.validation import check_filter, check_key_text, check_reason
+from duetime.scheduler.intake.validation import check_filter, check_key_text, check_reason, tenant_changed
 from duetime.scheduler.principal import LOCAL, Principal
 from duetime.scheduler.records import Change
 from duetime.scheduler.request import Moment, as_content
@@ -36,7 +38,7 @@ EVERYTHING = TaskFilter()
 
 
 class BulkArguments(TypedDict, total=False):
-    """The keyword arguments of `Scheduler.change_many`; `raw` as in `Request`."""
+    """The keyword arguments of `Scheduler.change_many`; `raw` as in `Request`, `tenant` of an undo by an operator."""
 
     after: Bound | None
     before: Bound | None
@@ -47,6 +49,7 @@ class BulkArguments(TypedDict, total=False):
     dry_run: bool
     idempotency_key: str | None
     raw: Mapping[str, Json] | None
+    tenant: str | None
     by: Principal
 
 
@@ -63,25 +66,31 @@ class BulkCall:
     expect: int | None = None
     idempotency_key: str | None = None
     raw: Mapping[str, Json] | None = None
+    tenant: str | None = None
     by: Principal = field(default=LOCAL, compare=False)
+
+    @property
+    def of_tenant(self) -> str:
+        """The tenant whose tasks are changed."""
+        return self.tenant or self.by.tenant
 
     @classmethod
     def of(cls, change: BulkWord, task_ids: Sequence[str], where: TaskFilter, arguments: BulkArguments) -> Self:
         """Check the arguments of a call, less the bounds of its filter."""
-        names = ("to", "undo", "reason", "expect", "idempotency_key", "raw", "by")
+        names = ("to", "undo", "reason", "expect", "idempotency_key", "raw", "tenant", "by")
         given: dict[str, Any] = {name: value for name, value in arguments.items() if name in names}
         call = cls(verb=verb_of(change), task_ids=tuple(dict.fromkeys(task_ids)), where=where, **given)
         check_reason(call.reason)
         check_filter(where)
         check_key_text(call.idempotency_key)
         check_choice(call)
+        tenant_changed(call.by, call.tenant)
         return call
 
     def asked(self) -> str:
         """Return a digest of what is asked for, by which a repeat is known."""
-        given = {
-            name: value for name, value in asdict(self).items() if name not in {"by", "raw", "idempotency_key", "where"}
-        }
+        apart = {"by", "tenant", "raw", "idempotency_key", "where"}
+        given = {name: value for name, value in asdict(self).items() if name not in apart}
         content = as_content({**given, "where": asdict(self.where)} if self.raw is None else dict(self.raw))
         content.pop("idempotency_key", None)
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
@@ -114,6 +123,8 @@ def check_choice(call: BulkCall) -> None:
         raise InvalidArgument(
             "undo", "an undo takes the token of the change, and nothing else does", example="change='undo', undo='u_b1'"
         )
+    if call.tenant is not None and call.verb is not BulkVerb.UNDO:
+        raise InvalidArgument("tenant", "only an undo takes it", accepted="tasks of your own tenant")
     if len(call.task_ids) > MAX_TASKS_CHANGED:
         raise InvalidArgument("task_ids", "too many", accepted=f"up to {MAX_TASKS_CHANGED:,}")
 
@@ -176,3 +187,10 @@ def _would(record: TaskRecord, decision: BulkDecision) -> TaskOutcome:
 def in_order(outcomes: Sequence[TaskOutcome]) -> tuple[TaskOutcome, ...]:
     """Return refused tasks first: they are what somebody has to look at."""
     return tuple(sorted(outcomes, key=lambda each: each.became is not Became.REFUSED))
+
+
+def with_undo(result: BulkResult, found: Sequence[StoredBatch]) -> BulkResult:
+    """Return the result with what takes it back: the transactions of the call, as far as they are not taken back."""
+    if not any(each.undo for each in found):
+        return result
+    return replace(result, undo=found[0].token, undo_until=found[0].at + BULK_UNDO_WINDOW)

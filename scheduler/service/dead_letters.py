@@ -9,6 +9,7 @@ from functools import partial
 from typing import Final
 
 from duetime.scheduler.audit.entry import AuditEntry, AuditKind
+from duetime.scheduler.bulk.change import BULK_UNDO_WINDOW, BatchWrite, Became, BulkVerb, StoredBatch
 from duetime.scheduler.errors import InvalidArgument, Refused
 from duetime.scheduler.foresight.decision_reader import DecisionReader
 from duetime.scheduler.foresight.explainer import Explainer
@@ -33,7 +34,16 @@ from duetime.scheduler.intake.validation import (
 from duetime.scheduler.principal import LOCAL, Principal
 from duetime.scheduler.records import Change
 from duetime.scheduler.rules import changes
-from duetime.scheduler.service.letter_call import DISCARDED, REPLAYED, Closing, ClosingCall, check_one, require_reason
+from duetime.scheduler.service.letter_call import (
+    DISCARDED,
+    REPLAYED,
+    Closing,
+    ClosingCall,
+    check_one,
+    require_reason,
+    undo_tokens,
+    undone_by,
+)
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import Json
 from duetime.scheduler.views import TaskRecord
@@ -162,7 +172,25 @@ class DeadLetterService(DecisionReader):
             self._on_change([closed.task_id])
             return closed
 
-        return self._all(Closing(close, call.max_letters), call, tenant, where, key)
+        return self._undoable(self._all(Closing(close, call.max_letters), call, tenant, where, key), call, tenant, by)
+
+    def _undoable(self, done: LettersClosed, call: ClosingCall, tenant: str, by: Principal) -> LettersClosed:
+        """Return the result with its undo, which is stored; that of an earlier call with the same key stays."""
+        now, token = self._store.now(), call.token()
+        found = self._store.batches.stored(tenant, token) if call.idempotency_key else []
+        if found and not any(batch.undo for batch in found):
+            return done  # it was taken back
+        known = {run_id for batch in found for runs in batch.undo.values() for run_id in runs.split(",")}
+        new = [letter for letter in done.closed if undone_by(letter) not in known]
+        if new:
+            verb = BulkVerb.DISCARD if call.kind is DISCARDED else BulkVerb.REPLAY
+            undo = undo_tokens(new)
+            batch = StoredBatch(verb, "", token, now, dict.fromkeys(undo, Became.CHANGED), {}, undo, tuple(undo))
+            end = now + BULK_UNDO_WINDOW + changes.UNDO_GRACE
+            write = BatchWrite(batch, len(found), end, now, by.acting(self._via), call.reason)
+            self._store.batches.remember(tenant, write)
+            found = [*found, batch]
+        return replace(done, undo=token, undo_until=found[0].at + BULK_UNDO_WINDOW) if found else done
 
     def _replayed(self, payload: Mapping[str, Json] | None, record: TaskRecord) -> Change:
         change = changes.replay(record, self._store.now())

@@ -19,7 +19,7 @@ OpenLetters = Mapping[str, frozenset[str]]
 
 def open_letters(store: Store, call: BulkCall, records: Sequence[TaskRecord]) -> OpenLetters:
     """Return the open dead letters of these tasks."""
-    return store.dead_letters.open_runs(call.by.tenant, [record.task.id for record in records])
+    return store.dead_letters.open_runs(call.of_tenant, [record.task.id for record in records])
 
 
 def with_letters(call: BulkCall, records: Sequence[TaskRecord], letters: OpenLetters) -> list[TaskRecord]:
@@ -43,6 +43,11 @@ def letters_closed(
     """Return what a discard does, or would do: a task without an open letter has it already."""
     outcomes = (TaskOutcome(each, Became.CHANGED if each.task.id in letters else Became.UNCHANGED) for each in records)
     return BulkResult(BulkVerb.DISCARD, tuple(outcomes), now, dry_run=dry_run, by_filter=by_filter)
+
+
+def opened_again(record: TaskRecord, why: str | None = None) -> TaskOutcome:
+    """Return what the undo of a discard does for a task: its letters are open again, or `why` they are not."""
+    return TaskOutcome(record, Became.REFUSED if why else Became.CHANGED, why)
 
 
 def check_number(letters: OpenLetters) -> list[str]:

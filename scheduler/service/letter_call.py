@@ -18,12 +18,14 @@ from duetime.scheduler.history.dead_letters import (
     DeadLetterNotFound,
     SkippedLetter,
 )
+from duetime.scheduler.ids import new_id
 from duetime.scheduler.intake.bounds import Bound
 from duetime.scheduler.task import Json
 
 MAX_LETTERS_SKIPPED: Final = 1_000
 """Letters that a call tries in vain before it ends."""
 
+_TOKEN_CHARS: Final = 20
 REPLAYED, DISCARDED = AuditKind.DEAD_LETTER_REPLAYED, AuditKind.DEAD_LETTER_DISCARDED
 
 
@@ -46,12 +48,35 @@ class ClosingCall:
         """Return how many replays led to a run at most, None for any number."""
         return MAX_REPLAYS if self.kind is REPLAYED else None
 
+    def token(self) -> str:
+        """Return the token that takes the call back: that of a repeat under its key is the same."""
+        if self.idempotency_key is None:
+            return f"u_b{new_id('b')[2:]}"
+        name = json.dumps([self.kind.value, self.idempotency_key])
+        return f"u_b{hashlib.sha256(name.encode()).hexdigest()[:_TOKEN_CHARS]}"
+
     def key(self) -> ClosingKey | None:
         """Return the caller's key with a digest of what is asked for."""
         if self.idempotency_key is None:
             return None
         asked = json.dumps(asdict(replace(self, idempotency_key=None)), sort_keys=True, default=str)
         return ClosingKey(self.idempotency_key, hashlib.sha256(asked.encode()).hexdigest())
+
+
+def undo_tokens(closed: Iterable[ClosedLetter]) -> dict[str, str]:
+    """Return how each task is taken back of which letters were closed: by the runs that replay it.
+
+    Of a discard, which no run follows, these are the runs whose letters it closed.
+    """
+    of_task: dict[str, list[str]] = {}
+    for letter in closed:
+        of_task.setdefault(letter.task_id, []).append(undone_by(letter))
+    return {task_id: ",".join(run_ids) for task_id, run_ids in of_task.items()}
+
+
+def undone_by(letter: ClosedLetter) -> str:
+    """Return the run by which the end of a letter is taken back."""
+    return letter.replayed_as or letter.run_id
 
 
 @dataclass(slots=True)

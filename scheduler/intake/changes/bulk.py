@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from duetime.scheduler import remedies
-from duetime.scheduler.bulk.change import BulkDecision, BulkVerb
+from duetime.scheduler.bulk.change import BULK_UNDO_WINDOW, BulkDecision, BulkVerb
 from duetime.scheduler.errors import InvalidArgument, Refused
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.history.dead_letters import MAX_REPLAYS
@@ -147,9 +147,24 @@ def undo_decision(tokens: dict[str, str], now: datetime, window: timedelta) -> B
         token = tokens[record.task.id]
         if is_change_token(token):
             return undo_change(record, last, now, token, window)
+        if not token.startswith("u_"):
+            return _without_replay(record, last, now, token.split(","))
         return changes.undo_cancel(record, now, token, window)
 
     return BulkDecision(BulkVerb.UNDO, EventKind.UNDONE, decide, lambda _found: None)
+
+
+def _without_replay(record: TaskRecord, last: LastChange | None, now: datetime, run_ids: Collection[str]) -> Change:
+    """Take the replay of dead letters back, by the runs that it made; those beside a series are cancelled."""
+    task_id, run = record.task.id, record.run
+    if run.id in run_ids and last is not None and last.left is not None and last.current == run.id:
+        return undo_change(record, last, now, change_token(record.task), BULK_UNDO_WINDOW)
+    waiting = tuple(each for each in record.beside if each.id in run_ids and not changes.has_started(each))
+    if len(waiting) < len(run_ids):
+        happened = "was changed again" if run.id in run_ids and not changes.has_started(run) else "has run"
+        said = f"{task_id} {happened} since, so that change stays."
+        raise Refused(said, argument="undo", remedy=remedies.Inspect(task_id))
+    return Change(record.task, run, cancelled_beside=waiting, kind=EventKind.UNDONE)
 
 
 def previewed(record: TaskRecord, change: Change) -> TaskRecord:

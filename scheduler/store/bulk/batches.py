@@ -29,6 +29,7 @@ from duetime.scheduler.store.schema.rows import CURRENT
 from duetime.scheduler.store.schema.tables.tasks import tasks
 from duetime.scheduler.store.statements import change as changing
 from duetime.scheduler.store.statements import damaged, event_log, links, read
+from duetime.scheduler.store.statements.endings import letters
 from duetime.scheduler.task import State
 from duetime.scheduler.views import TaskFilter, TaskRecord
 from sqlalchemy import Connection, bindparam, select
@@ -116,6 +117,23 @@ class Batches:
             return done
 
         return self._ending(work)
+
+    def reopen(self, tenant: str, batch: StoredBatch, number: int, entry: AuditEntry) -> dict[str, str]:
+        """Open the dead letters again that a discard closed; return why those of a task stay closed.
+
+        The batch stays known, as taken back; `entry` is stored with it.
+        """
+
+        def work(connection: Connection) -> dict[str, str]:
+            locked = {"task_ids": list(batch.undo), "tenant": tenant}
+            dialect_of(connection).lock_rows(connection, _LOCK, locked)
+            of_tasks = ((task_id, run_ids.split(",")) for task_id, run_ids in batch.undo.items())
+            tried = {task_id: letters.open_again(connection, task_id, ids, batch.at) for task_id, ids in of_tasks}
+            memory.replace_with(connection, tenant, batch.taken_back(), number)
+            entries.store(connection, entry, self._now())
+            return {task_id: why for task_id, why in tried.items() if why}
+
+        return self._database.write(work)
 
 
 ENDED_AGAIN = "what it comes after was cancelled, so it is again"

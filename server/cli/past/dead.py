@@ -1,4 +1,4 @@
-"""The verbs of dead letters: list, show, replay, discard."""
+"""The verbs of dead letters: list, show, replay, discard, undo."""
 
 from __future__ import annotations
 
@@ -6,15 +6,17 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
+from duetime.scheduler.bulk.change import MAX_TASKS_CHANGED
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.history.dead_letters import DeadLetterFilter, LettersClosed, LetterState
-from duetime.server.cli import completion, output
+from duetime.server.cli import bulk, completion, output
 from duetime.server.cli.completion import Label
 from duetime.server.cli.formats.csv_table import write_csv
 from duetime.server.cli.formats.option_values import read_object
 from duetime.server.cli.output import AsCsv, AsJson
 from duetime.server.session import cli_caller, session
 from duetime.tools.admin import letter_rows
+from duetime.widgets.bulk.payload import bulk_payload
 from duetime.widgets.outcome import as_text
 from duetime.widgets.quote import cut
 from duetime.widgets.schema.history_parts import AttemptPart, HistoryPart
@@ -35,6 +37,7 @@ ClosingKeyOption = Annotated[
 LetterPayload = Annotated[
     str | None, typer.Option(metavar="JSON", help="another payload for the one run that is named: a JSON object")
 ]
+LetterUndo = Annotated[str, typer.Argument(metavar="TOKEN", help="the replay or discard, as its answer names it")]
 LetterReason = Annotated[str | None, typer.Option(help="why, for the audit log; needed unless runs are named")]
 
 
@@ -200,6 +203,20 @@ def discard(
     _say(done, "discarded", as_json=as_json, as_csv=as_csv)
 
 
+def undo(
+    context: typer.Context,
+    token: LetterUndo,
+    *,
+    tenant: LetterTenant = None,
+    as_json: AsJson = False,
+) -> None:
+    """Take a replay or a discard back, within ten minutes: the letters are open again."""
+    with session(context).app() as app:
+        result = app.scheduler.change_many("undo", undo=token, tenant=tenant, by=cli_caller())
+        zone = app.scheduler.zone or "UTC"
+    bulk.show(bulk_payload(result, MAX_TASKS_CHANGED), zone, as_json=as_json)
+
+
 def check_choice(run_ids: Sequence[str] | None, every: bool, filters: Sequence[str | None]) -> None:
     """Refuse a command that does not say which dead letters it means. Raises InvalidArgument."""
     ways = [bool(run_ids), any(each is not None for each in filters), every]
@@ -241,4 +258,6 @@ def closed_lines(done: dict[str, Any], how: str) -> list[str]:
         lines.append(f"{done['held_back']} were replayed too often and are left out: name them to replay them.")
     if done["left"] and not done["dry_run"]:
         lines.append(f"{done['left']} are left: repeat the command, or give a higher --max.")
+    if done.get("undo"):
+        lines.append(f"For 10 minutes: duetime dead undo {done['undo']}")
     return lines

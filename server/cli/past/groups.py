@@ -38,5 +38,11 @@ DEAD = VerbsOf(
             "Close dead letters that need no replay; they stay in the history.",
             examples=("duetime dead discard r_7k3m9qx2w4hb00000000 --reason 'sent by hand'",),
         ),
+        DeferredVerb(
+            "undo",
+            f"{_DEAD}:undo",
+            "Take a replay or a discard back, within ten minutes: the letters are open again.",
+            examples=("duetime dead undo u_b7k3m9qx2w4h",),
+        ),
     ),
 )

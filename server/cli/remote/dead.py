@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from duetime.scheduler.task import Json
+from duetime.server.cli import bulk
 from duetime.server.cli.formats.option_values import read_object
 from duetime.server.cli.past import dead
 from duetime.server.cli.remote.client import RemoteAnswer, RemoteServer
 from duetime.server.cli.remote.tables import zone_of
 from duetime.server.cli.remote.tasks import Params
+from duetime.widgets.bulk.payload import BulkListPayload
 
 _FILTERS = ("action", "label", "text", "since", "tenant")
 
@@ -36,6 +38,13 @@ def discard(server: RemoteServer, params: Params) -> None:
     """Close dead letters that need no replay."""
     done = _closed(server, params, "discard")
     dead.show_closed(done, "discarded", as_json=params["as_json"], as_csv=params["as_csv"])
+
+
+def undo(server: RemoteServer, params: Params) -> None:
+    """Take a replay or a discard back."""
+    tenant = {} if params["tenant"] is None else {"tenant": params["tenant"]}
+    done = server.post("/dead_letters/undo", {"undo": params["token"], **tenant})
+    bulk.show(BulkListPayload.model_validate(done), zone_of(params), as_json=params["as_json"])
 
 
 def _closed(server: RemoteServer, params: Params, verb: str, **more: Json) -> RemoteAnswer:

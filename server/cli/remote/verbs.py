@@ -42,6 +42,7 @@ VERBS: Final[Mapping[str, Callable[[RemoteServer, Mapping[str, Any]], None]]] = 
     "dead show": dead.show,
     "dead replay": dead.replay,
     "dead discard": dead.discard,
+    "dead undo": dead.undo,
     "pools list": installation.pools_list,
     "pools set": installation.pools_set,
     "pools remove": installation.pools_remove,

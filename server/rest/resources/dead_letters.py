@@ -8,6 +8,7 @@ from functools import partial
 from http import HTTPStatus
 from typing import Annotated, Any, Final, Literal
 
+from duetime.scheduler.bulk.change import MAX_TASKS_CHANGED
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.history.dead_letters import DeadLetterFilter, LettersClosed, LetterState
 from duetime.scheduler.principal import Scope
@@ -19,6 +20,7 @@ from duetime.tools.admin.letter_rows import closed_json, letter_json
 from duetime.tools.arguments.arguments import Argument
 from duetime.tools.arguments.types import Choice, Flag, Text, Texts, Whole
 from duetime.tools.definition import PAYLOAD, TIME
+from duetime.widgets.bulk.payload import BulkListPayload, bulk_payload
 from duetime.widgets.schema.history_parts import AttemptPart
 from pydantic import Field
 
@@ -79,7 +81,7 @@ class SkippedLetterPayload(RestPayload):
 class ClosedLettersPayload(RestPayload):
     """The result of a replay or a discard: of `matched` letters, `held_back` ones were replayed too often.
 
-    `left` matching letters were neither closed, skipped nor held back.
+    `left` matching letters were neither closed, skipped nor held back. `undo` takes all of it back until `undo_until`.
     """
 
     schema_: Annotated[Literal["duetime.dead_letters_closed/1"], Field(alias="schema")] = (
@@ -91,6 +93,8 @@ class ClosedLettersPayload(RestPayload):
     left: int
     closed: tuple[ClosedLetterPayload, ...]
     skipped: tuple[SkippedLetterPayload, ...]
+    undo: str | None = None
+    undo_until: str | None = None
 
 
 def dead_letters(call: RestCall) -> RestAnswer:
@@ -117,6 +121,15 @@ def replay(call: RestCall) -> RestAnswer:
 def discard(call: RestCall) -> RestAnswer:
     """Close dead letters that need no replay."""
     return _closed(call, call.scheduler.discard)
+
+
+def undo(call: RestCall) -> RestAnswer:
+    """Take a replay or a discard back."""
+    tenant = call.values.get("tenant", call.by.tenant)
+    if not call.by.may_change_all_of(tenant):
+        raise only_operators(Scope.ADMIN)
+    result = call.scheduler.change_many("undo", undo=call.values["undo"], tenant=tenant, by=call.by)
+    return RestAnswer(bulk_payload(result, MAX_TASKS_CHANGED))
 
 
 def _closed(call: RestCall, close: Callable[..., LettersClosed]) -> RestAnswer:
@@ -221,5 +234,16 @@ OF_DEAD_LETTERS = (
         body=_CLOSING,
         repeatable=True,
         statuses=(HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT),
+    ),
+    Operation(
+        "undo_dead_letters",
+        "POST",
+        "/dead_letters/undo",
+        "Take a replay or a discard back, within ten minutes: the letters are open again",
+        undo,
+        BulkListPayload,
+        Scope.ADMIN,
+        body=(Argument("undo", Text(60), "The token in the answer", "undo='u_b7k3m9qx2w4h'", required=True), TENANT),
+        statuses=(HTTPStatus.CONFLICT,),
     ),
 )

@@ -122,7 +122,8 @@ def test_a_discard_closes_the_letters_and_leaves_the_tasks(target: Desk) -> None
     assert letters(target) == [LetterState.OPEN] * 2
 
     done = target.scheduler.change_many("discard", where=HOOKS, expect=2, reason="sent by hand")
-    assert (counts(done), done.undo, letters(target)) == ({"changed": 2}, None, [LetterState.DISCARDED] * 2)
+    assert (counts(done), letters(target)) == ({"changed": 2}, [LetterState.DISCARDED] * 2)
+    assert f"For 10 min, change_tasks(change='undo', undo='{done.undo}') takes all of it back." in bulk_text(done)
     assert states(target, ids) == [State.FAILED] * 2
     for verb in ("replay", "discard"):
         assert target.scheduler.change_many(verb, where=HOOKS).outcomes == ()
@@ -135,10 +136,10 @@ def test_a_repeated_discard_is_answered_as_the_first_and_closes_nothing_new(
 ) -> None:
     failed(target, "A")
     call: dict[str, Any] = {"where": HOOKS, "expect": 1, "reason": "sent by hand", **known_by}
-    target.scheduler.change_many("discard", **call)
+    first = target.scheduler.change_many("discard", **call)
     failed(target, "B")
     again = target.scheduler.change_many("discard", **call)
-    assert (again.repeated, again.undo, counts(again)) == (True, None, {"changed": 1})
+    assert (again.repeated, again.undo, counts(again)) == (True, first.undo, {"changed": 1})
     assert "did this already. Discarded the dead letters of 1 task." in bulk_text(again)
     assert sorted(letters(target)) == [LetterState.DISCARDED, LetterState.OPEN]
 

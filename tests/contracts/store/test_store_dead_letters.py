@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -255,3 +256,109 @@ def test_two_letters_are_never_closed_under_one_number_of_a_key(store: Store, cl
     with pytest.raises(StoreUnavailable):
         store.dead_letters.discard(TENANT, two.run_id, entry, key)
     assert store.dead_letters.get(TENANT, two.run_id).state is LetterState.OPEN
+
+
+# -- undo
+
+
+@pytest.fixture
+def office(store: Store) -> Scheduler:
+    return Scheduler(store, Planner(Handlers.load(entry_points=False), "UTC"))
+
+
+def undone(office: Scheduler, token: str | None, **by: Any) -> dict[str, str | None]:
+    result = office.change_many("undo", undo=token, by=ANN, **by)
+    return {each.record.task.id: each.why for each in result.outcomes}
+
+
+def test_a_replay_is_taken_back_and_its_letters_are_open_again(store: Store, clock: Clock, office: Scheduler) -> None:
+    one, two, series = failed(store, clock), failed(store, clock), failed(store, clock, repeat="0 9 * * *")
+    before = {each.task_id: store.tasks.get(TENANT, each.task_id) for each in (one, two, series)}
+    done = office.replay(reason=WHY, by=ANN)
+    assert (len(done.closed), done.undo_until) == (3, clock() + timedelta(minutes=10))
+    clock.forward(minutes=5)
+    started_since = restarted(store, store.tasks.get(TENANT, two.task_id))
+
+    assert undone(office, done.undo) == {
+        one.task_id: None,
+        series.task_id: None,
+        two.task_id: f"undo: {two.task_id} has run since, so that change stays. Read the task as it is now.",
+    }
+    for letter in (one, series):
+        now = store.tasks.get(TENANT, letter.task_id)
+        assert (now.run.id, now.beside) == (before[letter.task_id].run.id, before[letter.task_id].beside)
+        assert store.dead_letters.get(TENANT, letter.run_id).state is LetterState.OPEN
+    assert store.dead_letters.get(TENANT, two.run_id).replayed_as == started_since.run.id
+    with pytest.raises(Refused, match="was taken back already"):
+        undone(office, done.undo)
+
+
+def test_a_replay_with_another_payload_gives_the_old_one_back(store: Store, clock: Clock, office: Scheduler) -> None:
+    letter = failed(store, clock, action="reminder", payload={"message": "wrong"})
+    done = office.replay([letter.run_id], payload={"message": "right"}, by=ANN)
+    assert store.tasks.get(TENANT, letter.task_id).task.payload == {"message": "right"}
+    undone(office, done.undo)
+    assert store.tasks.get(TENANT, letter.task_id).task.payload == {"message": "wrong"}
+    again = office.replay([letter.run_id], payload={"message": "right"}, by=ANN)
+    office.reschedule(letter.task_id, when="in 1 hour", by=ANN)
+    assert "was changed again since" in str(undone(office, again.undo)[letter.task_id])
+
+
+def test_a_discard_is_taken_back_unless_the_task_was_run_again(store: Store, clock: Clock, office: Scheduler) -> None:
+    one, two = failed(store, clock), failed(store, clock)
+    ids = [one.task_id, two.task_id]
+    for by_task in (False, True):
+        clock.forward(seconds=61)
+        discarded = office.change_many("discard", ids, reason=WHY, by=ANN) if by_task else None
+        token = discarded.undo if discarded else office.discard(reason=WHY, by=ANN).undo
+        assert undone(office, token) == {one.task_id: None, two.task_id: None}
+        states = {store.dead_letters.get(TENANT, each.run_id).state for each in (one, two)}
+        assert states == {LetterState.OPEN}
+    token = office.discard(reason=WHY, by=ANN).undo
+    office.act(two.task_id, "run_now", by=ANN)
+    assert undone(office, token) == {
+        one.task_id: None,
+        two.task_id: f"{two.task_id} was run again since, so its dead letter stays closed.",
+    }
+    assert audit(store, AuditKind.TASKS_CHANGED)[0] == (token, "ann", "cli ann", None)
+    clock.forward(minutes=11)
+    with pytest.raises(Refused, match="older than 10 minutes"):
+        undone(office, token)
+
+
+def test_a_call_that_was_cut_off_and_finished_is_taken_back_as_one(
+    office: Scheduler, store: Store, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    letters = [failed(store, clock) for _ in range(3)]
+    replay = store.dead_letters.replay
+
+    def cut_off(*arguments: Any) -> Any:
+        if arguments[1] == letters[1].run_id:
+            raise StoreUnavailable("the server went away")
+        return replay(*arguments)
+
+    monkeypatch.setattr(store.dead_letters, "replay", cut_off)
+    with pytest.raises(StoreUnavailable):
+        office.replay(reason=WHY, idempotency_key="k1", by=ANN)
+    monkeypatch.setattr(store.dead_letters, "replay", replay)
+    first = office.replay(reason=WHY, idempotency_key="k1", by=ANN)
+    again = office.replay(reason=WHY, idempotency_key="k1", by=ANN)
+
+    assert (first.undo, first.undo_until) == (again.undo, again.undo_until)
+    assert undone(office, again.undo) == {letter.task_id: None for letter in letters}
+    assert office.replay(reason=WHY, idempotency_key="k1", by=ANN).undo is None, "it was taken back"
+
+
+def test_an_operator_takes_back_what_he_did_for_a_tenant(store: Store, clock: Clock, office: Scheduler) -> None:
+    letter = failed(store, clock)
+    operator = Principal("globex", "root", frozenset({Scope.ADMIN}), operator=True)
+    done = office.discard([letter.run_id], reason=WHY, tenant=TENANT, by=operator)
+    with pytest.raises(Refused):
+        office.change_many("undo", undo=done.undo, by=operator)
+    eve = Principal("globex", "eve", frozenset({Scope.ADMIN}))
+    with pytest.raises(InvalidArgument, match="only an operator"):
+        office.change_many("undo", undo=done.undo, tenant=TENANT, by=eve)
+    office.change_many("undo", undo=done.undo, tenant=TENANT, by=operator)
+    assert store.dead_letters.get(TENANT, letter.run_id).state is LetterState.OPEN
+    [entry, *_] = store.audit.page(TENANT, AuditFilter(), limit=9).entries
+    assert (entry.kind, entry.actor, entry.actor_tenant) == (AuditKind.TASKS_CHANGED, "root", "globex")

@@ -81,10 +81,13 @@ def test_a_replay_is_counted_first_and_says_which_runs_it_made(said: Said, lette
 
 def test_what_is_discarded_needs_a_reason_and_stays_in_the_list_of_its_state(said: Said, letters: list[str]) -> None:
     assert "reason" in said("dead", "discard", letters[0], code=WRONG_USAGE_CODE)
-    assert said("dead", "discard", letters[0], "--reason", "sent by hand") == "1 of 1 discarded.\n"
+    discarded = said("dead", "discard", letters[0], "--reason", "sent by hand")
+    assert discarded.startswith("1 of 1 discarded.\nFor 10 minutes: duetime dead undo u_b")
     [row] = json.loads(said("dead", "list", "--state", "discarded", "--json"))["dead_letters"]
     assert (row["run_id"], row["state"]) == (letters[0], "discarded")
     assert "Discarded" in said("dead", "show", letters[0])
+    assert "Took back the change of 1 task." in said("dead", "undo", discarded.split()[-1])
+    assert json.loads(said("dead", "show", letters[0], "--json"))["state"] == "open"
 
 
 def test_a_payload_that_was_wrong_is_replaced_by_the_replay_of_its_run(said: Said, letters: list[str]) -> None:

@@ -38,11 +38,11 @@ def test_a_task_goes_on_by_the_event_that_it_waits_for_and_by_no_other(said: Sai
     waits = "\n  it waits for the event 'invoice.paid' with «number = 7», until"
     assert waits in said("schedule", "Thank", "--wait-for", WAIT)
     assert said("event", "send", "invoice.paid", "--data", '{"number": 8}', "--id", "pay-8") == (
-        "The event 'invoice.paid' (pay-8) was sent: no task went on by it.\n"
+        "The event 'invoice.paid' (pay-8) was sent: no task went on by it. An event cannot be taken back.\n"
     )
     assert json.loads(said("show", task_id, "--json"))["state"] == "waiting"
     send = ("event", "send", "invoice.paid", "--data", '{"number": 7}', "--id", "pay-7")
-    assert said(*send) == "The event 'invoice.paid' (pay-7) was sent: 2 tasks went on.\n"
+    assert said(*send) == "The event 'invoice.paid' (pay-7) was sent: 2 tasks went on. An event cannot be taken back.\n"
     assert "so nothing was done now" in said(*send)
     assert json.loads(said("show", task_id, "--json"))["state"] == "scheduled"
     assert "the event 'invoice.paid' came (pay-7)" in said("history", task_id)

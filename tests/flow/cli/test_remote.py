@@ -232,8 +232,11 @@ def test_dead_letters_are_listed_shown_replayed_and_discarded(
     assert f"{one} is replayed as r_" in said("dead", "replay", one, "--key", "k1")
     assert f"{one} is replayed as r_" in said("dead", "replay", one, "--key", "k1")
     assert "replayed already" in said("dead", "replay", one, code=4)
-    assert said("dead", "discard", two, "--reason", "by hand") == "1 of 1 discarded.\n"
+    discarded = said("dead", "discard", two, "--reason", "by hand")
+    assert discarded.startswith("1 of 1 discarded.\nFor 10 minutes: duetime dead undo u_b")
     assert two in said("dead", "list", "--state", "discarded", "--csv")
+    assert "Took back the change of 1 task." in said("dead", "undo", discarded.split()[-1], "--tenant", LETTERS)
+    assert two in said("dead", "list", "--csv")
 
 
 def test_what_failed_since_a_time_is_the_runs_that_failed_then(said: Said) -> None:

@@ -103,6 +103,10 @@ def requests_about(task_id: str, key_id: str = "8k4n0ry3x5jc", run_id: str = UNK
             ]
             for verb in ("replay", "discard")
         },
+        "undo_dead_letters": [
+            Asked("POST", "/dead_letters/undo", {"body": {"undo": "u_b7k3m9qx2w4h", **of}})
+            for of in ({}, {"tenant": OTHER})
+        ],
         **{
             name: [
                 Asked("GET", f"{path}?{text}") for text in ("", f"task_id={task_id}", f"text={CANARY}", ended, other)

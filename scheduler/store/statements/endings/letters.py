@@ -8,11 +8,22 @@ from datetime import datetime
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.records import Change
 from duetime.scheduler.store.schema.tables.dead_letters import dead_letters
+from duetime.scheduler.store.schema.tables.tasks import runs
 from duetime.scheduler.task import Run, State
 from duetime.scheduler.views import TaskRecord
-from sqlalchemy import Connection, func, null, select, update
+from sqlalchemy import BindParameter, Connection, bindparam, func, null, or_, select, update
 
 _replay = dead_letters.alias("replay")
+_failed = runs.alias("failed")
+_IDS: BindParameter[Sequence[str]] = bindparam("run_ids", expanding=True)
+_RUN_AGAIN = (
+    select(runs.c.id)
+    .join_from(runs, _failed, runs.c.repeats == func.coalesce(_failed.c.repeats, _failed.c.id))
+    .where(_failed.c.id.in_(_IDS), runs.c.id.not_in(_IDS), runs.c.state != State.CANCELLED)
+    .where(or_(runs.c.ended_at.is_(None), runs.c.ended_at > bindparam("since", type_=runs.c.ended_at.type)))
+    .limit(1)
+)
+_DISCARDED = (dead_letters.c.run_id.in_(_IDS), dead_letters.c.replayed_as.is_(None))
 
 
 def follow_change(connection: Connection, record: TaskRecord, current: Run, change: Change, now: datetime) -> None:
@@ -26,6 +37,15 @@ def follow_change(connection: Connection, record: TaskRecord, current: Run, chan
         _close(connection, failed, beside, now)
     if change.kind is EventKind.UNDONE and change.cancelled_beside:
         _reopen(connection, [run.id for run in change.cancelled_beside])
+
+
+def open_again(connection: Connection, task_id: str, run_ids: Sequence[str], since: datetime) -> str | None:
+    """Open letters of a task that were discarded at `since`; return why not, if it was run again after that."""
+    given = {"run_ids": list(run_ids)}
+    if connection.execute(_RUN_AGAIN, {**given, "since": since}).first() is not None:
+        return f"{task_id} was run again since, so its dead letter stays closed."
+    connection.execute(update(dead_letters).where(*_DISCARDED).values(closed_at=null()), given)
+    return None
 
 
 def _reopen(connection: Connection, replayed_as: Sequence[str]) -> None:
