@@ -2,19 +2,17 @@
 
 No package manager is needed. ES modules are joined in the order in which they import each other, inside one function;
 top-level names therefore have to differ between modules, which is checked. Style and script, with the texts of all
-languages, are deflated, written in base 85 and unpacked by a few lines of the page: six languages do not fit otherwise.
+languages, are packed and unpacked by a few lines of the page (`packing.py`): six languages do not fit otherwise.
 """
 
 from __future__ import annotations
 
-import base64
 import re
 import sys
-import zlib
 from collections import Counter
 from pathlib import Path
 
-from duetime.widgets import catalogue
+from duetime.widgets import catalogue, packing
 
 HERE = Path(__file__).resolve().parent  # of the checkout, also where an editable install links to it
 SOURCES = HERE / "src"
@@ -34,32 +32,6 @@ _NOTHING_BUT_ITSELF = (
 )
 
 
-_RAW_DEFLATE_BITS = -15
-"""Size of the window as zlib takes it; negative means deflate without a header, `deflate-raw` in browsers."""
-
-_DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;:=>?@^_`{|}~"
-"""Digits of `base64.b85encode`, with a colon for the sign that could begin a tag."""
-
-_UNPACK = """(async () => {
-const digits = "%s";
-const packed = "%s";
-const groups = new DataView(new ArrayBuffer(packed.length / 5 * 4));
-for (let at = 0, group = 0; at < packed.length; at += 1) {
-group = (at %% 5 && group * 85) + digits.indexOf(packed[at]);
-if (at %% 5 === 4) groups.setUint32((at - 4) / 5 * 4, group);
-}
-const deflated = new Blob([new Uint8Array(groups.buffer, 0, %d)]);
-const stream = deflated.stream().pipeThrough(new DecompressionStream("deflate-raw"));
-const parts = (await new Response(stream).text()).split("\\0");
-["style", "script"].forEach((tag, place) => {
-const part = document.createElement(tag);
-part.textContent = parts[place];
-document.head.append(part);
-if (tag === "script") part.remove();
-});
-})();"""
-
-
 class BuildError(Exception):
     """The sources cannot become a page; the message names the file and what to do."""
 
@@ -73,19 +45,17 @@ def page(name: str, sources: Path = SOURCES) -> str:
         f'<meta http-equiv="Content-Security-Policy" content="{_NOTHING_BUT_ITSELF}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{CARDS[name]}</title>\n</head>\n<body>\n"
-        f"<script>\n{_unpacking(_deflated(style, script))}\n</script>\n</body>\n</html>\n"
+        f"<script>\n{packing.unpacking(style, script)}\n</script>\n</body>\n</html>\n"
     )
     return _checked(name, html)
 
 
 def unpacked(html: str) -> tuple[str, str]:
     """Return style and script of a built page."""
-    packed = re.search(r'packed = "([^"]*)"', html)
-    if packed is None:
+    found = packing.unpacked(html)
+    if found is None:
         raise BuildError("a page without packed style and script; build it again")
-    deflated = base64.b85decode(packed[1].replace(":", "<"))
-    style, _, script = zlib.decompressobj(wbits=_RAW_DEFLATE_BITS).decompress(deflated).decode().partition("\0")
-    return style, script
+    return found
 
 
 def modules(entry: str, sources: Path = SOURCES) -> dict[str, str]:
@@ -134,20 +104,6 @@ def _minified(kind: str, text: str) -> str:
     import minify  # type: ignore[import-untyped]  # noqa: PLC0415 - only a checkout builds cards
 
     return str(minify.string(kind, text))
-
-
-def _deflated(style: str, script: str) -> bytes:
-    """Return both as raw deflate; each language, which ends with a tab, has a code for its own letters."""
-    squeezed = zlib.compressobj(9, wbits=_RAW_DEFLATE_BITS)
-    parts = [f"{style}\0", *re.split(r"(?<=\t`)", script)]
-    return (
-        b"".join(squeezed.compress(part.encode()) + squeezed.flush(zlib.Z_BLOCK) for part in parts) + squeezed.flush()
-    )
-
-
-def _unpacking(deflated: bytes) -> str:
-    packed = base64.b85encode(deflated, pad=True).decode().replace("<", ":")
-    return _UNPACK % (_DIGITS, packed, len(deflated))
 
 
 def _css(sources: Path, name: str) -> list[str]:
