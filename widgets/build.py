@@ -2,7 +2,7 @@
 
 No package manager is needed. ES modules are joined in the order in which they import each other, inside one function;
 top-level names therefore have to differ between modules, which is checked. Style and script, with the texts of all
-languages, are packed and unpacked by a few lines of the page (`packing.py`): six languages do not fit otherwise.
+languages, are packed and unpacked by a few lines of the page (`packed_page.py`): six languages do not fit otherwise.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from duetime.widgets import catalogue, packing
+from duetime.widgets import catalogue, packed_page
 
 HERE = Path(__file__).resolve().parent  # of the checkout, also where an editable install links to it
 SOURCES = HERE / "src"
@@ -45,14 +45,14 @@ def page(name: str, sources: Path = SOURCES) -> str:
         f'<meta http-equiv="Content-Security-Policy" content="{_NOTHING_BUT_ITSELF}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{CARDS[name]}</title>\n</head>\n<body>\n"
-        f"<script>\n{packing.unpacking(style, script)}\n</script>\n</body>\n</html>\n"
+        f"<script>\n{packed_page.unpacking(style, script)}\n</script>\n</body>\n</html>\n"
     )
     return _checked(name, html)
 
 
 def unpacked(html: str) -> tuple[str, str]:
     """Return style and script of a built page."""
-    found = packing.unpacked(html)
+    found = packed_page.unpacked(html)
     if found is None:
         raise BuildError("a page without packed style and script; build it again")
     return found

@@ -12,9 +12,6 @@ from typing import Final
 _RAW_DEFLATE_BITS: Final = -15
 """Size of the window as zlib takes it; negative means deflate without a header, `deflate-raw` in browsers."""
 
-_MEMORY_LEVEL: Final = 7
-"""Of zlib: blocks of 8,192 symbols, which suit these texts best."""
-
 _DIGITS: Final = "".join(chr(code) for code in range(0x21, 0x7F) if chr(code) not in '"\\<')
 """The printable characters but for those that could end the string, or begin a tag."""
 
@@ -63,7 +60,7 @@ def _deflated(style: str, script: str) -> bytes:
     """Return both as raw deflate; each language has a code for its own letters."""
     texts, end, rest = script.rpartition(_LANGUAGE_END)
     parts = [f"{style}\0", f"{rest}\0", *re.split(rf"(?<={_LANGUAGE_END})", f"{texts}{end}")]
-    squeezed = zlib.compressobj(9, zlib.DEFLATED, _RAW_DEFLATE_BITS, _MEMORY_LEVEL)
+    squeezed = zlib.compressobj(9, zlib.DEFLATED, _RAW_DEFLATE_BITS, memLevel=7)  # blocks of 8,192 symbols suit best
     packed = [squeezed.compress(part.encode()) + squeezed.flush(zlib.Z_BLOCK) for part in parts if part]
     return b"".join(packed) + squeezed.flush()
 

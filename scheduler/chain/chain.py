@@ -135,6 +135,14 @@ def foremost(found: ChainRecord) -> list[StepRecord]:
     return [step for step in open_steps if names.isdisjoint(step.after)]
 
 
+def failed_first(found: ChainRecord) -> list[StepRecord]:
+    """Return the steps that failed by themselves, not because of what they come after."""
+    runs = {step.name: step.record.run for step in found.steps}
+    lost = {name for name, run in runs.items() if run.ended_at and run.state is not State.SUCCEEDED}
+    failed = (step for step in found.steps if step.record.run.state in _LOST)
+    return [step for step in failed if step.record.run.started_at or lost.isdisjoint(step.after)]
+
+
 def _asked_before_all(found: ChainRecord) -> Mapping[str, Any] | None:
     """Return what every first step asks, None where they ask different things or nothing."""
     asked = [step.record.task.asks for step in found.steps if not step.after and not is_spawned(step.name)]

@@ -272,7 +272,8 @@ class BulkService(ChangeService):
         """Open the letters again that a discard closed; the tasks stay as they ended."""
         done: list[TaskOutcome] = []
         for number, batch in enumerate(found):
-            records = self._store.batches.still(call.of_tenant, batch.left)
+            ids = [task_id for task_id in batch.left if task_id in batch.undo]
+            records = self._store.batches.still(call.of_tenant, ids)
             entry = self._entry_of(call, batch.token, (), [opened_again(record) for record in records])
             why = self._store.batches.reopen(call.of_tenant, batch, number, entry)
             done += [opened_again(record, why.get(record.task.id)) for record in records]

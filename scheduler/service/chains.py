@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -11,11 +11,11 @@ from typing import Any, Final, Unpack
 from duetime.scheduler import remedies
 from duetime.scheduler.approvals.approval import is_of_answer
 from duetime.scheduler.bulk.change import Became, BulkDecision, BulkResult, BulkVerb
-from duetime.scheduler.chain.chain import ChainRecord, foremost
+from duetime.scheduler.chain.chain import ChainRecord, failed_first, foremost
 from duetime.scheduler.errors import InvalidArgument, Refused
 from duetime.scheduler.foresight.task_view import chain_view
 from duetime.scheduler.ids import is_chain_id
-from duetime.scheduler.intake.changes.actions import UNDO, UNDOES_SCHEDULING, unscheduled
+from duetime.scheduler.intake.changes.actions import RUN_NOW, UNDO, UNDOES_SCHEDULING, unscheduled
 from duetime.scheduler.intake.changes.bulk import chain_move, decision_of, next_due
 from duetime.scheduler.intake.idempotency import REPEATED
 from duetime.scheduler.principal import LOCAL
@@ -30,6 +30,8 @@ from duetime.scheduler.task import ApprovalAnswer
 from duetime.scheduler.translatable import NoteKind, Translatable
 from duetime.scheduler.views import TaskRecord, TaskView
 
+StepDecision = Callable[[TaskRecord, LastChange | None], Change]
+_NOW: Final = "now"
 _OF_CHAINS: Final = ("when", "timezone", "pause", "pause_until")
 """Arguments of a reschedule that a whole chain has; the others are those of a step."""
 
@@ -61,13 +63,15 @@ class ChainService(ChainAnswerService):
 
         Like `cancel` and `act` it takes `CallArguments` as well: a repeat changes nothing and says so. Raises
         IdempotencyConflict as `schedule` does. A chain is moved, paused and resumed as a whole: `when` is the time of
-        its next step, and the others keep their distance from it.
+        its next step, and the others keep their distance from it. Of one that has ended, `now` runs again what failed.
         """
         if not is_chain_id(task_id):
             return super().reschedule(task_id, **arguments)
         dry_run = arguments.pop("dry_run", False)
         call, wanted = apart(arguments)
         found, given = self._chain_to_change(task_id, call), _given(wanted)
+        if not dry_run and _is_now(given) and self._is_replay(found, given, call):
+            return self._run_again(found, given, call)
         decision = self._decision(found, given, self._store.now())
         return self._tried_chain(found, decision) if dry_run else self._change_chain(found, decision, given, call)
 
@@ -84,10 +88,13 @@ class ChainService(ChainAnswerService):
     ) -> TaskView:
         """Do what a card's button asks for: snooze, run_now, skip_next, undo, done, approve or reject.
 
-        Of a whole chain a change can be undone, and its question answered; the rest is done to a step.
+        Of a whole chain what failed is run now again, a change can be undone, and its question answered; the rest is
+        done to a step.
         """
         if not is_chain_id(task_id) or action in set(ApprovalAnswer):
             return super().act(task_id, action, minutes=minutes, until=until, undo=undo, reason=reason, **call)
+        if action == RUN_NOW:
+            return self._run_again(self._chain_to_change(task_id, call), {"action": RUN_NOW}, call)
         if action != UNDO:
             raise Refused(
                 f"{action!r} is for one task, and {task_id} is a chain: name the step.",
@@ -148,22 +155,43 @@ class ChainService(ChainAnswerService):
             raise Refused(f"all steps of {found.chain.id} have ended.", remedy=remedies.Inspect(found.chain.id))
         return chain_move(given.get("when"), due, zone, self._planner, now, early=early)
 
+    def _is_replay(self, found: ChainRecord, given: Mapping[str, Any], call: CallArguments) -> bool:
+        """Whether a chain has ended and failed, or this repeats the call that let it go on."""
+        if not foremost(found):
+            return bool(failed_first(found))
+        return bool(self._earlier(_bulk_call(found, BulkVerb.REPLAY, given, call), self._store.now()))
+
+    def _run_again(self, found: ChainRecord, given: Mapping[str, Any], call: CallArguments) -> TaskView:
+        """Run again the steps that failed by themselves: what had ended with them waits for them once more."""
+        failed = frozenset(step.record.task.id for step in failed_first(found))
+        replay = decision_of(BulkVerb.REPLAY, self._planner, self._store.now(), None)
+
+        def decide(record: TaskRecord, last: LastChange | None) -> Change:
+            if not failed:
+                raise Refused(f"no step of {found.chain.id} has failed.")
+            return replay.decide(record, last) if record.task.id in failed else Change(record.task, record.run)
+
+        return self._change_chain(found, replay, given, call, decide)
+
     def _change_chain(
-        self, found: ChainRecord, decision: BulkDecision, given: Mapping[str, Any], call: CallArguments
+        self,
+        found: ChainRecord,
+        decision: BulkDecision,
+        given: Mapping[str, Any],
+        call: CallArguments,
+        decide: StepDecision | None = None,
     ) -> TaskView:
-        """Change the open steps, and return the chain as it is then. Raises Refused where no step can be changed."""
-        by = call.get("by", LOCAL)
-        steps = [step.record.task.id for step in found.steps]
-        content = {"change": decision.verb.value, "chain": found.chain.id, **(call.get("raw") or given)}
-        content.pop("revision", None)
-        known = call.get("raw") is not None or call.get("idempotency_key") is not None
-        asked: BulkArguments = {"idempotency_key": call.get("idempotency_key"), "by": by, "reason": given.get("reason")}
-        bulk = BulkCall.of(decision.verb, steps, EVERYTHING, {**asked, "raw": content if known else None})
-        result = self._change_named(bulk, replace(decision, decide=partial(_of_open, decision)), self._store.now())
-        if result.counts[Became.REFUSED] == len(steps):
+        """Change steps, those that are open unless `decide` says otherwise, and return the chain as it is then.
+
+        Raises Refused where no step can be changed.
+        """
+        bulk = _bulk_call(found, decision.verb, given, call)
+        each_step = replace(decision, decide=decide or partial(_of_open, decision))
+        result = self._change_named(bulk, each_step, self._store.now())
+        if result.counts[Became.REFUSED] == len(bulk.task_ids):
             why = next(each.why for each in result.outcomes) or f"all steps of {found.chain.id} have ended."
             raise Refused(why, argument="task_id", remedy=remedies.Inspect(found.chain.id))
-        after = self._store.chains.get(by.tenant, found.chain.id)
+        after = self._store.chains.get(bulk.of_tenant, found.chain.id)
         stopping = _stopping(after) if decision.verb is BulkVerb.CANCEL else ()
         return replace(self._chain_view(after), undo=result.undo, warnings=(*_said(result), *stopping))
 
@@ -171,6 +199,18 @@ class ChainService(ChainAnswerService):
         """Return the chain as it would be after a change."""
         steps = tuple(step._replace(record=would_be(step.record, decision)) for step in found.steps)
         return chain_view(replace(found, steps=steps), self._store.now())
+
+
+def _bulk_call(found: ChainRecord, verb: BulkVerb, given: Mapping[str, Any], call: CallArguments) -> BulkCall:
+    """Return the change of a chain as one of its steps, known by its key or by what was sent."""
+    steps = [step.record.task.id for step in found.steps]
+    content = {"change": verb.value, "chain": found.chain.id, **(call.get("raw") or given)}
+    content.pop("revision", None)
+    key, raw = call.get("idempotency_key"), call.get("raw")
+    asked: BulkArguments = {"idempotency_key": key, "by": call.get("by", LOCAL), "reason": given.get("reason")}
+    return BulkCall.of(
+        verb, steps, EVERYTHING, {**asked, "raw": content if raw is not None or key is not None else None}
+    )
 
 
 def _of_open(decision: BulkDecision, record: TaskRecord, last: LastChange | None) -> Change:
@@ -218,3 +258,8 @@ def _given(wanted: RescheduleArguments) -> Mapping[str, Any]:
             example="when='tomorrow 9am'",
         )
     return given
+
+
+def _is_now(given: Mapping[str, Any]) -> bool:
+    when = given.get("when")
+    return given.keys() == {"when"} and isinstance(when, str) and when.strip().lower() == _NOW

@@ -13,7 +13,7 @@ from duetime.scheduler.approvals.approval import is_of_answer
 from duetime.scheduler.rules.changes import is_of_many
 from duetime.scheduler.rules.limits.pool import needs_in_words
 from duetime.scheduler.rules.settlement import INBOX
-from duetime.scheduler.rules.states import OPEN
+from duetime.scheduler.rules.states import FAILURES, OPEN
 from duetime.scheduler.rules.time import times
 from duetime.scheduler.task import DeliveryState, State
 from duetime.widgets.outcome import TOLD, as_text
@@ -206,12 +206,18 @@ def _until(token: str) -> str:
     return "until it starts" if is_of_answer(token) else "within 30 s"
 
 
+def _replay_of(chain: TaskPayload) -> str:
+    """Say what runs a step of an ended chain again that failed."""
+    again = f'reschedule_task(task_id="{chain.id}", when="now") runs again what failed; '
+    return again if chain.state in FAILURES else ""
+
+
 def _moves(task: TaskPayload) -> str:
     if task.id == DRY_RUN_ID:
         return "The same call without dry_run does it."
     if task.chain and not task.chain.step:
         back = f"{_chain_undo(task.id, task.undo)} " if task.undo and not task.created else ""
-        open_ones = "reschedule_task (when, pause), cancel_task or " if task.state in OPEN else ""
+        open_ones = "reschedule_task (when, pause), cancel_task or " if task.state in OPEN else _replay_of(task)
         return f'{back}{open_ones}get_task(task_id="{task.id}", ...); a step by its own id.'
     this = f'(task_id="{task.id}", ...), revision {task.revision}.'
     if task.undo and not task.created:  # the cancel of a new task is its undo, and is named anyway

@@ -11,12 +11,14 @@ import pytest
 from duetime.scheduler.chain.steps import MAX_STEPS, STEP_PARTS
 from duetime.scheduler.errors import IdempotencyConflict, InvalidArgument, InvalidArguments, Refused, TaskNotFound
 from duetime.scheduler.handlers import Handlers
+from duetime.scheduler.history.dead_letters import LetterState
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.request import StepArguments
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.task import ApprovalRequest, State, Tier
+from duetime.scheduler.views import TaskView
 from duetime.tools.arguments.steps import STEPS
 from duetime.tools.registration import make_tools
 from duetime.widgets.payload import as_dry_run, as_json, task_payload
@@ -320,6 +322,64 @@ def test_a_repeated_cancel_of_a_chain_changes_nothing_and_says_so(scheduler: Sch
     assert (again.undo, "repeats" in again.warnings[0]) == (first.undo, True)
 
 
+def failed_chain(scheduler: Scheduler, store: Store, clock: Clock) -> tuple[str, dict[str, str]]:
+    """Return a chain of which two branches failed by themselves, with its steps."""
+    steps: list[StepArguments] = [FETCH, {"name": "look", "when": "in 1 hour"}]
+    view = scheduler.schedule("Report", steps=[*steps, {"name": "mail", "after": ["fetch", "look"]}])
+    assert view.chain
+    ids = {step.name: step.task_id for step in view.chain.steps}
+    clock.forward(hours=1)
+    for name in ("fetch", "look"):
+        end(store, ids[name], State.FAILED, error="no rows", dead_letter=True)
+    return view.chain.id, ids
+
+
+@pytest.mark.parametrize("by_tool", [False, True], ids=["by the button", "by the tool"])
+def test_a_failed_chain_runs_again_from_what_failed_by_itself_with_one_undo(
+    scheduler: Scheduler, store: Store, clock: Clock, by_tool: bool
+) -> None:
+    chain_id, ids = failed_chain(scheduler, store, clock)
+    failed = task_text(task_payload(scheduler.get(chain_id)))
+    assert f'reschedule_task(task_id="{chain_id}", when="now") runs again what failed; get_task' in failed
+    before = {task_id: store.tasks.get("local", task_id).run for task_id in ids.values()}
+    call = {"task_id": chain_id, "when": "now"}
+
+    def run_again() -> TaskView:
+        if by_tool:
+            return scheduler.reschedule(chain_id, when="now", raw=call)
+        return scheduler.act(chain_id, "run_now", raw=call)
+
+    first, again = run_again(), run_again()
+    assert (first.record.run.state, first.warnings, again.undo) == (State.SCHEDULED, (), first.undo)
+    assert "repeats" in again.warnings[0]
+    assert states(scheduler, chain_id) == {"fetch": State.SCHEDULED, "look": State.SCHEDULED, "mail": State.WAITING}
+    undone = scheduler.act(chain_id, "undo", undo=again.undo)
+    assert (undone.record.run.state, undone.warnings) == (State.FAILED, ())
+    for name in ("fetch", "look"):
+        assert store.tasks.get("local", ids[name]).run == before[ids[name]]
+    assert {letter.state for letter in scheduler.dead_letters()[0]} == {LetterState.OPEN}
+
+    scheduler.act(chain_id, "run_now")
+    for task_id in ids.values():
+        end(store, task_id)
+    assert set(states(scheduler, chain_id).values()) == {State.SUCCEEDED}
+    with pytest.raises(Refused, match=f"no step of {chain_id} has failed"):
+        scheduler.act(chain_id, "run_now")
+
+
+def test_the_undo_of_a_replayed_chain_says_which_step_has_begun(
+    scheduler: Scheduler, store: Store, clock: Clock
+) -> None:
+    chain_id, ids = failed_chain(scheduler, store, clock)
+    again = scheduler.act(chain_id, "run_now")
+    restarted(store, store.tasks.get("local", ids["fetch"]))
+    undone = scheduler.act(chain_id, "undo", undo=again.undo)
+    assert states(scheduler, chain_id)["fetch"] is State.RUNNING
+    assert states(scheduler, chain_id)["look"] is State.FAILED
+    assert "not taken back: fetch" in undone.warnings[0]
+    assert "has run since" in undone.warnings[0]
+
+
 def test_a_replay_of_the_failed_step_lets_go_on_what_had_ended_with_it(
     scheduler: Scheduler, store: Store, clock: Clock
 ) -> None:
@@ -350,7 +410,8 @@ def test_a_chain_that_asks_one_question_is_answered_as_a_whole_and_its_rejection
     approved = scheduler.act(chain_id, "approve")
     assert approved.chain
     assert [step.state for step in approved.chain.steps] == [State.SCHEDULED, State.SCHEDULED, State.WAITING]
-    assert (approved.waiting_for, approved.undo) == ((), None)
+    assert approved.waiting_for == ()
+    assert approved.undo
     assert scheduler.approve(chain_id).waiting_for == ()
     with pytest.raises(Refused, match="approved it already"):
         scheduler.reject(chain_id)
