@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from duetime.scheduler.events import EventFilter
 from duetime.scheduler.intake.validation import WAIT_FOR, wait_seconds
+from duetime.scheduler.task import State
 from duetime.tools.arguments.arguments import Argument
 from duetime.tools.arguments.types import Flag, Length
 from duetime.tools.definition import TASK_ID, Definition, Sender, hints
@@ -41,7 +42,14 @@ def _answer(call: GetTask, sender: Sender) -> CallToolResult:
     view = sender.scheduler.get(call.task_id, by=sender.by)
     if call.history and not call.keep_unread:  # who asks what happened to a task reads its outcomes
         sender.scheduler.mark_read(task_id=call.task_id, by=sender.by)
-    return task_answer(view, _history(call.task_id, view, sender) if call.history else None, details=True)
+    history = _history(call.task_id, view, sender) if call.history else None
+    letter = sender.scheduler.letter_of(call.task_id, by=sender.by) if call.history and _has_failed(view) else None
+    return task_answer(view, history, details=True, letter=letter, whole=call.keep_unread)
+
+
+def _has_failed(view: TaskView) -> bool:
+    record = view.record
+    return State.FAILED in {run.state for run in (record.run, record.last_run) if run}
 
 
 def _history(task_id: str, view: TaskView, sender: Sender) -> HistoryPart:

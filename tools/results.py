@@ -22,6 +22,7 @@ from duetime.widgets.tool_words import TOOL_WORDS
 from mcp.types import CallToolResult, TextContent
 
 if TYPE_CHECKING:
+    from duetime.scheduler.history.dead_letters import DeadLetter
     from duetime.widgets.schema.history_parts import HistoryPart
 
 log = logging.getLogger(__name__)
@@ -37,15 +38,24 @@ def answer(structured: dict[str, Json], text: str, words: dict[str, Json] | None
     return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=structured, **meta)
 
 
-def task_answer(view: TaskView, history: HistoryPart | None = None, *, details: bool = False) -> CallToolResult:
-    """Answer with one task; the caller of a change knows its `details`."""
-    from duetime.widgets.outcome import with_details  # noqa: PLC0415 - not before the first call
+def task_answer(
+    view: TaskView,
+    history: HistoryPart | None = None,
+    *,
+    details: bool = False,
+    letter: DeadLetter | None = None,
+    whole: bool = False,
+) -> CallToolResult:
+    """Answer with one task; the caller of a change knows its `details`. Its dead `letter` is `whole` for a card."""
+    from duetime.widgets.outcome import letter_part, with_details  # noqa: PLC0415 - not before the first call
     from duetime.widgets.payload import as_json, task_payload, task_words  # noqa: PLC0415 - not before the first call
     from duetime.widgets.text.task_text import task_text  # noqa: PLC0415 - not before the first call
 
     payload = task_payload(view, history)
     if details:
         payload = with_details(payload, view)
+    if letter:
+        payload = payload.model_copy(update={"letter": letter_part(letter, whole=whole)})
     return answer(as_json(payload), task_text(payload), as_json(task_words(view)))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
+from duetime.scheduler.history.dead_letters import DeadLetter
 from duetime.scheduler.history.run_log import TRACEBACK_LOGGER
 from duetime.scheduler.rules.redact import redacted_json
 from duetime.scheduler.rules.series.natural_key import key_of_run
@@ -15,7 +16,16 @@ from duetime.scheduler.task import Delivery, DeliveryState, InboxMessage, Json, 
 from duetime.scheduler.view_parts import LogLine
 from duetime.scheduler.views import TaskRecord, TaskView
 from duetime.widgets.quote import cut, one_line
-from duetime.widgets.schema.run_parts import DeliveryPart, KeyPart, LastRun, LogLinePart, LogPart, ProgressPart, Unread
+from duetime.widgets.schema.run_parts import (
+    DeliveryPart,
+    KeyPart,
+    LastRun,
+    LetterPart,
+    LogLinePart,
+    LogPart,
+    ProgressPart,
+    Unread,
+)
 from duetime.widgets.schema.task import TaskPayload
 
 LIST_TITLE_CHARS = 40
@@ -40,6 +50,9 @@ MAX_LOG_CHARS = 240
 MAX_HISTORY_LOG_LINES = 20
 MAX_HISTORY_LOG_CHARS = 1_200
 """The same with the history."""
+
+MAX_LETTER_CHARS = 1_200
+"""Characters of the payload of a dead letter, as JSON, that an answer to a model has room for."""
 
 _FIRST_PLACE = "1.1"
 _TEXT_ROOMS = (200, 120, 60, 30)
@@ -141,6 +154,21 @@ def with_details(task: TaskPayload, view: TaskView, *, whole: bool = False) -> T
     log = log_part(view, *(asked if whole or task.history else (MAX_LOG_LINES, MAX_LOG_CHARS)))
     more = {"cost": view.cost, "fire_address": view.addressed or None, "idempotency_key": _key_part(view.record)}
     return task.model_copy(update={**details, "log": log, **more})
+
+
+def letter_part(letter: DeadLetter, *, whole: bool = False) -> LetterPart:
+    """Return a dead letter; its payload is short enough for a model unless it is to be `whole`."""
+    payload = redacted_json(dict(letter.payload))
+    fits = whole or len(as_text(payload)) <= MAX_LETTER_CHARS
+    return LetterPart(
+        run=letter.run_id,
+        state=letter.state,
+        since=utc(letter.at),
+        attempts=len(letter.attempts),
+        reason=cut(letter.reason, MAX_SAID_CHARS),
+        payload=payload if fits else cut(as_text(payload), MAX_LETTER_CHARS),
+        cut=None if fits else True,
+    )
 
 
 def _key_part(record: TaskRecord) -> KeyPart | None:

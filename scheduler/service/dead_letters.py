@@ -23,6 +23,7 @@ from duetime.scheduler.history.dead_letters import (
     LetterState,
 )
 from duetime.scheduler.intake.bounds import Bound, Bounds
+from duetime.scheduler.intake.changes.reschedule import with_stored_secrets
 from duetime.scheduler.intake.validation import (
     check_filter,
     check_key_text,
@@ -101,6 +102,11 @@ class DeadLetterService(DecisionReader):
     def dead_letter(self, run_id: str, *, tenant: str | None = None, by: Principal = LOCAL) -> DeadLetter:
         """Return the dead letter of a run, whatever became of it. Raises DeadLetterNotFound."""
         return self._store.dead_letters.get(tenant_read(by, tenant), run_id)
+
+    def letter_of(self, task_id: str, *, by: Principal = LOCAL) -> DeadLetter | None:
+        """Return the newest dead letter of a task, whatever became of it; None for one that has none."""
+        where = DeadLetterFilter(state=None, task_id=task_id)
+        return next(iter(self._store.dead_letters.page(by.tenant, where, limit=1)[0]), None)
 
     def replay(
         self,
@@ -202,9 +208,8 @@ class DeadLetterService(DecisionReader):
                 f"{task.id} repeats: its next runs would get this payload as well; a reschedule changes it for all.",
                 argument="payload",
             )
-        return replace(
-            change, task=replace(change.task, payload=self._check_payload(task.action, payload, task.tenant))
-        )
+        whole = with_stored_secrets(payload, task) or {}
+        return replace(change, task=replace(change.task, payload=self._check_payload(task.action, whole, task.tenant)))
 
     def _entry(self, by: Principal, kind: AuditKind, run_id: str, tenant: str, reason: str | None) -> AuditEntry:
         who = by if by.via else replace(by, via=self._via)

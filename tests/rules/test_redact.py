@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from duetime.scheduler.handlers.invocation import explain
-from duetime.scheduler.rules.redact import redacted, redacted_json
+from duetime.scheduler.rules.redact import redacted, redacted_json, unmasked
 from duetime.scheduler.task import Json
 
 
@@ -76,3 +76,15 @@ def test_the_reason_of_a_failed_attempt_has_no_credential() -> None:
 
 def test_a_long_text_of_an_exception_is_redacted_in_bounded_time() -> None:
     assert len(explain(ValueError("password " * 1_000_000))) <= 500
+
+
+def test_what_is_changed_keeps_what_it_still_has_as_it_was_shown() -> None:
+    stored: Json = {"token": "s3cret-1", "list": [{"password": "p"}, "plain"], "url": "https://me:pw@x.test/", "n": 1}
+    shown = redacted_json(stored)
+    assert unmasked(shown, stored) == stored
+    assert isinstance(shown, dict)
+    assert isinstance(stored, dict)
+    changed = {**shown, "n": 2, "new": "***", "list": [{"password": "other"}, "plain"]}
+    assert unmasked(changed, stored) == {**stored, "n": 2, "new": "***", "list": [{"password": "other"}, "plain"]}
+    assert unmasked({"url": shown["url"]}, stored) == {"url": stored["url"]}
+    assert unmasked([1], {"n": 1}) == [1]

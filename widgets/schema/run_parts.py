@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
+from duetime.scheduler.history.dead_letters import LetterState
 from duetime.scheduler.task import DeliveryState, State
 from duetime.widgets.schema.part import PayloadPart
 
@@ -19,6 +20,21 @@ class LastRun(PayloadPart):
     summary: str | None = None
     attempts: int | None = None
     unverified: str | None = None
+
+
+class LetterPart(PayloadPart):
+    """The dead letter of a run that failed for good, `open` until somebody replays or discards it.
+
+    `payload` is what the run was given, with secrets as `***`; `cut` where it is too long for the answer.
+    """
+
+    run: str
+    state: LetterState
+    since: str
+    attempts: int
+    reason: str
+    payload: Any = None
+    cut: Literal[True] | None = None
 
 
 class DeliveryPart(PayloadPart):

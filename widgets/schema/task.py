@@ -12,6 +12,7 @@ from duetime.widgets.schema.run_parts import (
     DeliveryPart,
     KeyPart,
     LastRun,
+    LetterPart,
     LogPart,
     OriginPart,
     ProgressPart,
@@ -31,6 +32,7 @@ class TaskPayload(PayloadPart):
     `attempt` counts the attempts of the current run that have started, `max_attempts` how many it may have: from the
     second on. `payload` (without the message) and `result`, which the latest attempt gave, are there where one task
     was asked for: with secrets as `***`, and cut for a model; so are `log` and `idempotency_key`, if it is a template.
+    A `letter` is there with the history of a task that is out of attempts.
     `speech` says how it stands in sentences for a voice; it is in what programs read (REST, `--json`, the resource of a
     task), not in those of tools.
     """
@@ -63,6 +65,7 @@ class TaskPayload(PayloadPart):
     payload: Any = None
     result: Any = None
     log: LogPart | None = None
+    letter: LetterPart | None = None
     cost: str | None = None
     fire_address: Literal[True] | None = None
     chain: ChainPart | None = None

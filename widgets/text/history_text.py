@@ -9,13 +9,15 @@ from duetime.scheduler.errors import DuetimeError, StaleRevision
 from duetime.scheduler.events import Event
 from duetime.scheduler.rules.time import zones
 from duetime.widgets.history import changes_of
+from duetime.widgets.outcome import as_text
 from duetime.widgets.quote import cut, quoted, quoted_lines
 from duetime.widgets.schema.history_parts import AttemptPart, EventPart, HistoryPart
-from duetime.widgets.schema.run_parts import LogLinePart
+from duetime.widgets.schema.run_parts import LetterPart, LogLinePart
 
 MAX_QUOTE_CHARS = 60
 MAX_TRACEBACK_LINE_CHARS = 160
 MAX_LOG_TEXT_CHARS = 120
+MAX_LETTER_TEXT_CHARS = 1_200
 _THEIRS = frozenset({"title", "payload", "labels", "needs"})
 """Parts whose values users wrote."""
 
@@ -31,6 +33,16 @@ def history_text(history: HistoryPart, zone: str, task_id: str) -> str:
             *older,
         ]
     )
+
+
+def letter_text(letter: LetterPart | None, zone: str) -> str:
+    """Say what a dead letter holds, and since when."""
+    if letter is None:
+        return ""
+    tries = f"{letter.attempts} attempt{'' if letter.attempts == 1 else 's'}"
+    given = quoted(as_text(letter.payload), MAX_LETTER_TEXT_CHARS)
+    held = f"since {clock_time(letter.since, zone)}, {tries}, {quoted(letter.reason, MAX_LOG_TEXT_CHARS)}"
+    return f"Dead letter {letter.run} ({letter.state}) {held}. Its payload: {given}."
 
 
 def retold(error: DuetimeError) -> DuetimeError:

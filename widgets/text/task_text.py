@@ -22,7 +22,7 @@ from duetime.widgets.quote import QuoteLimits, cut, quoted, sentences
 from duetime.widgets.schema.run_parts import DeliveryPart, OriginPart
 from duetime.widgets.schema.task import DRY_RUN_ID, TaskPayload
 from duetime.widgets.text.chain_text import chain_line
-from duetime.widgets.text.history_text import history_text, log_line_in_words
+from duetime.widgets.text.history_text import history_text, letter_text, log_line_in_words
 from duetime.widgets.text.spoken import first_sentence
 from duetime.widgets.text.time_text import deadline_in_words, exceptions_in_words, repeat_in_words
 from duetime.widgets.text.wait_text import waits_in_words
@@ -54,7 +54,9 @@ def task_text(task: TaskPayload) -> str:
     text = next(fitting, None) or _task(task, _LIMITS[-1])
     if task.history is None:
         return text
-    return _lines(text, history_text(task.history, task.when.timezone, task.id), _log_text(task))
+    zone = task.when.timezone
+    past = history_text(task.history, zone, task.id)
+    return _lines(text, letter_text(task.letter, zone), past, _log_text(task))
 
 
 def _task(task: TaskPayload, room: QuoteLimits) -> str:

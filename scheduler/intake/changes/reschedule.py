@@ -30,11 +30,12 @@ from duetime.scheduler.reschedule.reschedule import REMOVABLE, Reschedule
 from duetime.scheduler.rules import changes
 from duetime.scheduler.rules.occurrences import recurrence_of
 from duetime.scheduler.rules.recurrence import recurrence
+from duetime.scheduler.rules.redact import unmasked
 from duetime.scheduler.rules.sanitize import check_text
 from duetime.scheduler.rules.series.natural_key import check_kept
 from duetime.scheduler.rules.time import zones
 from duetime.scheduler.rules.time.times import Resolved, describe
-from duetime.scheduler.task import Notify, Occurrence, State, Task
+from duetime.scheduler.task import Json, Notify, Occurrence, State, Task
 from duetime.scheduler.translatable import NoteKind, Translatable, as_assumed
 from duetime.scheduler.views import TaskRecord
 
@@ -95,6 +96,12 @@ def _with_removed(asked: Reschedule) -> Reschedule:
     return replace(asked, **emptied, remove=tuple(asked.remove))
 
 
+def with_stored_secrets(payload: Mapping[str, Json] | None, task: Task) -> Mapping[str, Json] | None:
+    """Return another payload for a task: what it has as `***`, as the task is shown, stays what it was."""
+    found = None if payload is None else unmasked(dict(payload), dict(task.payload))
+    return found if isinstance(found, dict) else payload
+
+
 def _wrong_removal(problem: str) -> InvalidArgument:
     return InvalidArgument("remove", problem, accepted=f"a list of {', '.join(REMOVABLE)}", example="remove=['needs']")
 
@@ -102,7 +109,7 @@ def _wrong_removal(problem: str) -> InvalidArgument:
 def _described(task: Task, asked: Reschedule, planner: Planner) -> Task:
     problems = ProblemCollector()
     title = None if asked.title is None else problems.of(check_text, "title", asked.title)
-    given = planner.changed_payload(task.action, asked.payload)
+    given = planner.changed_payload(task.action, with_stored_secrets(asked.payload, task))
     payload = None if given is None else problems.of(planner.payload, task.action, given, task.tenant)
     task = problems.of(with_origin, task, asked) or task
     channels = None if asked.deliver_to is None else problems.of(planner.channels_of, asked.deliver_to, task.origin)

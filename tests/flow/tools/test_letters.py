@@ -1,0 +1,86 @@
+"""Dead letters by tool: what a run was given, how often it was tried and why it failed; and another payload for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from duetime.scheduler.delivery import Channels
+from duetime.scheduler.handlers import Handlers
+from duetime.scheduler.intake.planner import Planner
+from duetime.scheduler.outcomes import Failed
+from duetime.scheduler.service.scheduler import Scheduler
+from duetime.scheduler.store import Store
+
+from tests.builders import Clock
+from tests.flow.tools.calls import Ask, asked_of, settled
+
+URL = "https://example.com/orders"
+HOOK: Mapping[str, Any] = {"url": URL, "headers": {"Authorization": "Bearer abcdefgh12345678"}, "body": "order 7"}
+MASKED: Mapping[str, Any] = {"url": URL, "headers": {"Authorization": "***"}, "body": "order 7"}
+
+
+@pytest.fixture
+def scheduler(store: Store) -> Scheduler:
+    return Scheduler(store, Planner(Handlers.load(entry_points=False), "UTC", channels=Channels()))
+
+
+@pytest.fixture
+def ask(scheduler: Scheduler) -> Ask:
+    return asked_of(scheduler)
+
+
+def failed(ask: Ask, store: Store, clock: Clock, **payload: Any) -> str:
+    _, made = ask("schedule_task", title="Push to the CRM", action="webhook", when="now", payload={**HOOK, **payload})
+    settled(store, clock(), Failed("404 Not Found"))
+    return str(made["id"])
+
+
+def test_the_history_of_a_failed_task_shows_its_letter_and_no_other_answer_does(
+    ask: Ask, store: Store, clock: Clock
+) -> None:
+    task_id = failed(ask, store, clock)
+    text, shown = ask("get_task", task_id=task_id, history=True)
+    letter = shown["letter"]
+    assert (letter["state"], letter["attempts"], letter["reason"]) == ("open", 1, "404 Not Found")
+    assert {name: letter["payload"][name] for name in MASKED} == MASKED
+    assert "Dead letter r_" in text
+    assert "(open) since 2026-11-" in text
+    assert "1 attempt, «404 Not Found». Its payload: «" in text
+    assert "abcdefgh12345678" not in text
+    for answer in (ask("get_task", task_id=task_id)[1], ask("schedule_task", title="x", when="in 1 hour")[1]):
+        assert "letter" not in answer
+    ask("change_tasks", change="discard", task_ids=[task_id], reason="sent by hand")
+    assert ask("get_task", task_id=task_id, history=True)[1]["letter"]["state"] == "discarded"
+
+
+def test_a_long_payload_is_cut_for_a_model_and_whole_for_a_card(ask: Ask, store: Store, clock: Clock) -> None:
+    task_id = failed(ask, store, clock, body="x" * 5_000)
+    cut = ask("get_task", task_id=task_id, history=True)[1]["letter"]
+    assert (cut["cut"], len(cut["payload"])) == (True, 1_200)
+    whole = ask("get_task", task_id=task_id, history=True, keep_unread=True)[1]["letter"]
+    assert ("cut" in whole, len(whole["payload"]["body"])) == (False, 5_000)
+
+
+def test_a_payload_that_is_edited_as_it_is_shown_keeps_its_secrets(ask: Ask, store: Store, clock: Clock) -> None:
+    task_id = failed(ask, store, clock)
+    edited = {**MASKED, "body": "order 8"}
+    _, again = ask("reschedule_task", task_id=task_id, payload=edited, when="now")
+    stored = store.tasks.get("local", task_id).task.payload
+    assert (stored["headers"], stored["body"]) == (HOOK["headers"], "order 8")
+    assert store.dead_letters.get("local", store.tasks.get("local", task_id).run.repeats or "").replayed_as
+    ask("act_on_task", task_id=task_id, action="undo", undo=again["undo"])
+    assert store.tasks.get("local", task_id).task.payload["body"] == "order 7"
+    _, shown = ask("get_task", task_id=task_id, history=True)
+    assert shown["letter"]["state"] == "open"
+
+
+def test_a_replay_with_another_payload_keeps_the_secrets_that_it_shows(
+    ask: Ask, store: Store, clock: Clock, scheduler: Scheduler
+) -> None:
+    task_id = failed(ask, store, clock)
+    run_id = store.tasks.get("local", task_id).run.id
+    scheduler.replay([run_id], payload={**MASKED, "body": "order 9"})
+    stored = store.tasks.get("local", task_id).task.payload
+    assert (stored["headers"], stored["body"]) == (HOOK["headers"], "order 9")
