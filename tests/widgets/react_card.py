@@ -1,4 +1,4 @@
-"""The React card of the examples: built once for each file of tests, and its demo in a browser."""
+"""The React examples: built once for each file of tests, and their demos in a browser."""
 
 from __future__ import annotations
 
@@ -15,21 +15,25 @@ from tests.flow.admin.browser.axe import axe
 from tests.widgets import provision
 from tests.widgets.tooling import ROOT, ensure_node_modules, ensure_npm
 
-SOURCES = ROOT / "examples" / "react-card"
-CACHE = ROOT / "build" / "react-card-tests"
-"""Outside git; the modules stay here between test runs."""
+CARD = "react-card"
+CHATS = "react-chats"
+"""Their folders below `examples`; both use the sources of the card."""
 
 MADE = ("node_modules", "dist", "generated", "package-lock.json")
 ORIGIN = "http://localhost"
 TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css"}
 
 
-def build(folder: Path) -> Path:
-    """Build the demo in a copy, so that nothing is written among the sources, and return the copy."""
-    modules = ensure_node_modules(CACHE, SOURCES / "package.json")
+def build(folder: Path, example: str = CARD) -> Path:
+    """Build a demo in a copy, so that nothing is written among the sources, and return the copy.
+
+    Outside git, below `build`, its modules stay between test runs.
+    """
+    modules = ensure_node_modules(ROOT / "build" / f"{example}-tests", ROOT / "examples" / example / "package.json")
     shutil.copytree(ROOT / "docs" / "payloads", folder / "docs" / "payloads")
-    project = folder / "examples" / "react-card"
-    shutil.copytree(SOURCES, project, ignore=shutil.ignore_patterns(*MADE))
+    for name in {CARD, example}:
+        shutil.copytree(ROOT / "examples" / name, folder / "examples" / name, ignore=shutil.ignore_patterns(*MADE))
+    project = folder / "examples" / example
     (project / "node_modules").symlink_to(modules)
     run("build", project)
     return project
@@ -51,12 +55,12 @@ class Demo:
     built: Path
     problems: list[str] = field(default_factory=list)
 
-    def open(self) -> None:
+    def open(self, heading: str = "Cards of Duetime") -> None:
         self.page.on("console", lambda said: self.problems.append(f"{said.type}: {said.text}"))
         self.page.on("pageerror", lambda error: self.problems.append(str(error)))
         self.page.route(f"{ORIGIN}/**", self._serve)
         self.page.goto(f"{ORIGIN}/")
-        self.page.get_by_role("heading", name="Cards of Duetime").wait_for()
+        self.page.get_by_role("heading", name=heading).wait_for()
 
     def card(self, name: str) -> Locator:
         """Return the section of a name."""
