@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -18,7 +17,6 @@ from markupsafe import Markup
 
 _DASH = "-"
 _SECONDS_SHOWN_BELOW_S = 10
-SPARK_HEIGHT_PX = 20
 SMALL_PART_RATIO = 0.1
 
 
@@ -84,18 +82,9 @@ def percent(part: float) -> str:
     return f"{100 * part:.{0 if part >= SMALL_PART_RATIO else 1}f} %"
 
 
-def spark(numbers: Sequence[float], height: float = SPARK_HEIGHT_PX) -> str:
-    """Write the points of a line over time in a box of 100 by 20, from zero at its foot to the largest at its top."""
-    top, last = max(*numbers, 0.0) or 1.0, max(len(numbers) - 1, 1)
-    return " ".join(
-        f"{100 * at / last:g},{height - (height - 2) * number / top - 1:.1f}" for at, number in enumerate(numbers)
-    )
-
-
 FILTERS = {
     "masked": redacted_json,
     "percent": percent,
-    "spark": spark,
     "when": when,
     "span": span,
     "count": count,

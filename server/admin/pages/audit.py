@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from duetime.scheduler.audit.entry import AuditEntry, AuditFilter, AuditKind
-from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.errors import InvalidArgument, Refused
 from duetime.scheduler.events import Event, EventFilter
 from duetime.scheduler.intake.bounds import Bounds
 from duetime.server.admin.answers import Answer, Page, get
 from duetime.server.admin.export import ExportRow, exported
 from duetime.server.admin.visit import Visit
+from duetime.tools.admin.audit_rows import read_head
 
 PAGE_ROWS: Final = 50
 EXPORT_PAGE_ROWS: Final = 500
 MAX_EXPORTED_ROWS: Final = 10_000
+MAX_VERIFIED_ENTRIES: Final = 1_000_000
+"""Entries of a chain that a browser can wait for; a longer one is verified on the command line."""
+
 SURFACES: Final = ("mcp", "rest", "admin", "cli", "python", "stdio")
 TABS: Final = ((None, "acts of callers", None), ("tasks", "changes of tasks", None))
 
@@ -146,4 +152,27 @@ def _event_row(event: Event) -> ExportRow:
     }
 
 
-ROUTES = (get("/audit", audit),)
+_verification: Final = threading.Lock()
+"""One verification at a time, since each reads a whole chain."""
+
+
+def verify(visit: Visit) -> Page:
+    """Verify the chain of a tenant up to its head, which changes nothing. Raises Refused, InvalidArgument."""
+    tenant, given = visit.tenant or visit.principal.tenant, visit.query.get("head", "").strip()
+    kept = [read_head(given)] if given else []
+    if any(head.tenant != tenant for head in kept):
+        raise InvalidArgument("head", "is of another tenant", accepted=f"a head of {tenant}", example=f"{tenant}:1:...")
+    chain, began = visit.store.audit_chain, time.monotonic()
+    if any(head.entries > MAX_VERIFIED_ENTRIES for head in chain.heads(tenant)):
+        raise Refused(f"the chain has more than {MAX_VERIFIED_ENTRIES:,} entries: run `duetime audit verify`.")
+    if not _verification.acquire(blocking=False):
+        raise Refused("another verification goes on; try again when it is done.")
+    try:
+        (found,) = chain.verify(tenant, kept=kept)
+    finally:
+        _verification.release()
+    values = {"verdict": found, "kept": bool(kept), "seconds": time.monotonic() - began}
+    return Page("audit_verdict.html", "Verification", {**values, "shown_tenant": tenant}, tenant=tenant)
+
+
+ROUTES = (get("/audit", audit), get("/audit/verify", verify))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Final, Literal
 
 from duetime.scheduler.history.dead_letters import DeadLetterFilter
 from duetime.scheduler.history.runs import BucketWidth, RunCounts, RunFilter, RunGroup, RunPage, RunSummary, TimeBuckets
@@ -18,6 +18,17 @@ DAY = timedelta(days=1)
 HOUR_S = 3600
 MIN_WAITING_COUNT = 0.05
 """The least mean number of waiting runs that is not written as 0.0."""
+
+MIN_DRAWN = 0.001
+"""The least value of a trend that is more than nothing: a run in a thousand, a millisecond."""
+
+TIER_COLOURS: Final[Mapping[Tier, str]] = {
+    Tier.CRITICAL: "series-3",
+    Tier.HIGH: "series-4",
+    Tier.NORMAL: "series-1",
+    Tier.LOW: "series-2",
+    Tier.BACKGROUND: "series-5",
+}
 
 OVERDUE_GRACE = timedelta(minutes=1)
 MAX_ROWS_SHOWN = 8
@@ -42,23 +53,12 @@ class TierLine:
     hours: Sequence[TierPart]
 
     @property
-    def waiting(self) -> Sequence[float]:
-        return [hour.waiting for hour in self.hours]
+    def longest_wait(self) -> timedelta:
+        return max((hour.longest_wait or timedelta(0) for hour in self.hours), default=timedelta(0))
 
     @property
-    def waits(self) -> Sequence[float]:
-        """The longest wait of each hour, in seconds."""
-        return [hour.longest_wait.total_seconds() if hour.longest_wait else 0.0 for hour in self.hours]
-
-    @property
-    def misses(self) -> Sequence[float]:
-        """The part of deadlines that was missed, of each hour."""
-        return [hour.missed / hour.due if hour.due else 0.0 for hour in self.hours]
-
-    @property
-    def late(self) -> Sequence[float]:
-        """The lateness of the latest run of each hour, in seconds."""
-        return [hour.latest.total_seconds() for hour in self.hours]
+    def latest(self) -> timedelta:
+        return max((hour.latest for hour in self.hours), default=timedelta(0))
 
     @property
     def missed(self) -> int:
@@ -67,6 +67,45 @@ class TierLine:
     @property
     def due(self) -> int:
         return sum(hour.due for hour in self.hours)
+
+
+@dataclass(frozen=True, slots=True)
+class TrendChart:
+    """A line over the hours of a day for each tier in which there is something to draw; `points` begin with the hours.
+
+    Values have the `unit` of the chart: a number, seconds, or a part of one.
+    """
+
+    title: str
+    unit: Literal["", "s", "%"]
+    tiers: Sequence[Tier]
+    points: Sequence[Sequence[float]]
+
+    @property
+    def colours(self) -> Sequence[str]:
+        return [TIER_COLOURS[tier] for tier in self.tiers]
+
+
+def charts_of(found: TierTrends) -> Iterator[TrendChart]:
+    """Yield how many runs waited, how long, how many missed their deadline and by how much; none of nothing at all."""
+    starts = [start.timestamp() for start in found.starts]
+    for title, unit, value in TRENDS:
+        drawn = {tier: [value(part) for part in parts] for tier, parts in found.tiers.items()}
+        shown = [tier for tier, numbers in drawn.items() if any(number >= MIN_DRAWN for number in numbers)]
+        if shown:
+            yield TrendChart(title, unit, shown, [starts, *(drawn[tier] for tier in shown)])
+
+
+def _waited_s(part: TierPart) -> float:
+    return part.longest_wait.total_seconds() if part.longest_wait else 0.0
+
+
+TRENDS: Final[Sequence[tuple[str, Literal["", "s", "%"], Callable[[TierPart], float]]]] = (
+    ("Runs that wait", "", lambda part: part.waiting),
+    ("Longest wait", "s", _waited_s),
+    ("Missed deadlines", "%", lambda part: part.missed / part.due if part.due else 0.0),
+    ("Late by at most", "s", lambda part: part.latest.total_seconds()),
+)
 
 
 def trends_of(visit: Visit) -> TierTrends:
@@ -162,7 +201,13 @@ class Overview:
             TierLine(tier, ready.get(tier, 0), running.get(tier, 0), shared.get(tier), found.tiers[tier])
             for tier in Tier
         ]
-        return {"tiers": lines, "trends": found, "hours": list(hours_of(found)), "missed": misses_of(found)}
+        return {
+            "tiers": lines,
+            "trends": found,
+            "trend_charts": list(charts_of(found)),
+            "hours": list(hours_of(found)),
+            "missed": misses_of(found),
+        }
 
     def _buckets(self) -> TimeBuckets:
         visit = self._visit

@@ -14,7 +14,8 @@ from duetime.scheduler.queue import PoolUse
 from duetime.scheduler.rules.limits.pool import Pool
 from duetime.scheduler.rules.limits.pool_spec import EXAMPLES, spec_of
 from duetime.scheduler.task import State
-from duetime.server.admin.answers import Moved, Page, get, post
+from duetime.server.admin.answers import Answer, Moved, Page, get, post
+from duetime.server.admin.export import ExportRow, exported
 from duetime.server.admin.visit import Visit
 
 MAX_HOLDERS_READ = 500
@@ -52,12 +53,30 @@ class HolderLine:
     units: int
 
 
-def pools(visit: Visit) -> Page:
-    """List every pool."""
+def pools(visit: Visit) -> Answer:
+    """List every pool, or send the list as a file."""
     uses = _uses(visit)
     found = [line for line in _lines(visit, uses) if not line.name.startswith(OWN_PREFIX) or _busy(line.use)]
+    if visit.query.get("format"):
+        return exported(visit.query["format"], "pools", [_row(line) for line in found])
     values = {"lines": found, "silent": uses is None, "examples": EXAMPLES}
     return Page("pools.html", "Pools", {**values, "live": True})
+
+
+def _row(line: PoolLine) -> ExportRow:
+    pool, use = line.pool, line.use
+    return {
+        "pool": line.name,
+        "declaration": spec_of(pool) if pool else None,
+        "state": use.state if use else None,
+        "until": line.until,
+        "capacity": use.capacity if use else pool.capacity if pool else None,
+        "used": use.used if use else None,
+        "spent": use.spent if use else None,
+        "free": use.free if use else None,
+        "waiting": use.parked if use else None,
+        "slowed_to": use.factor if use else None,
+    }
 
 
 def pool(visit: Visit) -> Page:

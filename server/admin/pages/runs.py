@@ -52,12 +52,13 @@ def _download(visit: Visit, query: RunQuery) -> Download:
             cursor = page.cursor
             if cursor is None:
                 break
-        return [_row(run) for run in found]
+        return [run_row(run) for run in found]
 
     return exported(visit.query["format"], "runs", rows())
 
 
-def _row(run: RunSummary) -> ExportRow:
+def run_row(run: RunSummary) -> ExportRow:
+    """Return a run as the row of a file."""
     return {
         "run": run.id,
         "task": run.task_id,

@@ -10,7 +10,9 @@ from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.history.runs import RunFilter, RunSummary
 from duetime.scheduler.intake.bounds import resolve_bound
 from duetime.scheduler.task import State
-from duetime.server.admin.answers import Page, get
+from duetime.server.admin.answers import Answer, Page, get
+from duetime.server.admin.export import exported
+from duetime.server.admin.pages.runs import run_row
 from duetime.server.admin.visit import Visit
 
 WINDOWS: Mapping[str, timedelta] = {
@@ -60,14 +62,16 @@ class LaneOfBars:
         self.bars.append(Bar(run, left, width, row))
 
 
-def timeline(visit: Visit) -> Page:
-    """Show what was at work in a window of time."""
+def timeline(visit: Visit) -> Answer:
+    """Show what was at work in a window of time, or send these runs as a file."""
     length = WINDOWS[_known("window", visit.query.get("window") or DEFAULT_WINDOW, WINDOWS)]
     by = _known("by", visit.query.get("by") or LANES[0], LANES)
     given = visit.query.get("until", "").strip()
     until = resolve_bound(given, now=visit.now, zone=visit.zone, argument="until") if given else visit.now
     since = until - length
     found = _runs(visit, since, until)
+    if visit.query.get("format"):
+        return exported(visit.query["format"], "timeline", [run_row(run) for run in found])
     values = {
         "lanes": lanes(found, by, since, until),
         "ticks": [since + length * tick / TICK_COUNT for tick in range(TICK_COUNT)],

@@ -12,7 +12,8 @@ from duetime.scheduler.queue import ThreadUse
 from duetime.scheduler.records import WorkerProcess
 from duetime.scheduler.store.workers import DrainMode
 from duetime.scheduler.task import State
-from duetime.server.admin.answers import Moved, Page, get, post
+from duetime.server.admin.answers import Answer, Moved, Page, get, post
+from duetime.server.admin.export import ExportRow, exported
 from duetime.server.admin.visit import Visit
 
 MAX_RUNS_SHOWN = 500
@@ -29,14 +30,50 @@ class WorkerLine:
     threads: ThreadUse | None
     runs: Sequence[RunSummary]
 
+    @property
+    def total(self) -> int | None:
+        """How many threads it has."""
+        return self.threads.total if self.threads else self.process.threads if self.process else None
 
-def workers(visit: Visit) -> Page:
-    """List the workers of a shared installation, or the threads of the process that runs tasks here."""
+    @property
+    def busy(self) -> int:
+        return self.threads.busy if self.threads else len(self.runs)
+
+    @property
+    def preempted(self) -> int | None:
+        return self.threads.preempted if self.threads else None
+
+    @property
+    def lost(self) -> int | None:
+        """How many threads did not stop at their time limit."""
+        return self.threads.lost if self.threads else self.process.lost_threads if self.process else None
+
+
+def workers(visit: Visit) -> Answer:
+    """List the workers of a shared installation, or the threads of the process that runs tasks here; or send them."""
     running = visit.store.run_history.page(None, RunFilter(states=(State.RUNNING,)), limit=MAX_RUNS_SHOWN)
     stats = visit.app.remote_queue.stats()
     found = _lines(visit, running.runs, stats.threads if stats is not None else {})
+    if visit.query.get("format"):
+        return exported(visit.query["format"], "workers", [_row(line) for line in found])
     values = {"lines": found, "more": running.cursor is not None, "shared": visit.app.settings.distributed}
     return Page("workers.html", "Workers", {**values, "live": True})
+
+
+def _row(line: WorkerLine) -> ExportRow:
+    process = line.process
+    return {
+        "worker": line.name,
+        "host": process.host if process else None,
+        "process": process.pid if process else None,
+        "state": line.state,
+        "threads": line.total,
+        "busy": line.busy,
+        "gave_way": line.preempted,
+        "lost": line.lost,
+        "runs": [run.id for run in line.runs],
+        "reported": process.seen_at if process else None,
+    }
 
 
 def _lines(visit: Visit, runs: Sequence[RunSummary], threads: Mapping[str, ThreadUse]) -> list[WorkerLine]:

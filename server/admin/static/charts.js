@@ -5,6 +5,8 @@ const drawn = new Map();
 const AXIS_CHARS_PX = 48;
 const STEPS = steps(0);
 const FINE_STEPS = steps(-6);
+const UNITS = [[86400, "d"], [3600, "h"], [60, "min"], [1, "s"], [0.001, "ms"]];
+const TIME_STEPS = [...steps(-3).filter((step) => step < 10), 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, ...steps(0).map((step) => step * 86400)];
 const BAR_WIDTH = 0.7;
 const MAX_BAR_PX = 48;
 
@@ -20,6 +22,20 @@ function clock(seconds) {
   const at = new Date(seconds * 1000);
   const time = at.toLocaleTimeString("en-GB", { ...zone, hour: "2-digit", minute: "2-digit" });
   return time === "00:00" ? at.toLocaleDateString("en-GB", { ...zone, day: "numeric", month: "short" }) : time;
+}
+
+// A value as its unit has it: a length of time in its largest unit, a part of one as percent, or a number.
+function written(element, value) {
+  const number = (shown, digits) => shown.toLocaleString("en", { maximumFractionDigits: digits });
+  if (element.dataset.unit === "%") return `${number(100 * value, 1)} %`;
+  if (element.dataset.unit !== "s") return number(value, 6);
+  const [length, name] = UNITS.find(([unit]) => value >= unit) || [1, "s"];
+  return `${number(value / length, 1)} ${name}`;
+}
+
+function stepsOf(element) {
+  if (element.dataset.unit === "s") return TIME_STEPS;
+  return "fine" in element.dataset ? FINE_STEPS : STEPS;
 }
 
 // Bars stand on each other: the topmost is drawn first, as high as all of them together.
@@ -59,7 +75,7 @@ function options(element, names) {
     series: [{}, ...names.map((name, at) => ({ label: name, ...lineOf(element, strokes[at]) }))],
     axes: [
       { ...axis, size: 28, space: 64, values: (_, splits) => splits.map(clock) },
-      { ...axis, size: AXIS_CHARS_PX, incrs: fine ? FINE_STEPS : STEPS },
+      { ...axis, size: AXIS_CHARS_PX, incrs: stepsOf(element), values: (_, splits) => splits.map((value) => (value ? written(element, value) : "0")) },
     ],
     hooks: { setCursor: [(chart) => read(element, chart)] },
   };
@@ -85,7 +101,7 @@ function read(element, chart) {
   const at = chart.cursor.idx;
   [...legend.querySelectorAll("[data-value]")].forEach((text, number) => {
     const value = at === null || at === undefined ? null : drawn.get(element).data[number + 1][at];
-    text.textContent = value === null || value === undefined ? "" : ` ${Number(value).toLocaleString("en", { maximumFractionDigits: 6 })}`;
+    text.textContent = value === null || value === undefined ? "" : ` ${written(element, value)}`;
   });
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sqlite3
 from html import unescape
 
 import pytest
@@ -94,6 +95,39 @@ async def test_the_state_of_the_chain_is_shown_and_how_to_verify_it(admin_page: 
     page = await text_of(admin, "/audit")
     assert f"local:{head.entries}:{head.hash}" in page
     assert "duetime audit verify" in page
+
+
+async def test_the_chain_is_verified_on_the_page_and_a_changed_entry_is_found(admin_page: Open) -> None:
+    admin = await admin_page(auth=("keys",))
+    recorded(admin, 3)
+    await admin.enter("admin:read")
+    chain = admin.site.app.store.audit_chain
+    assert "nothing to verify" in await text_of(admin, "/audit/verify")
+    while chain.seal():
+        pass
+    [head] = chain.heads("acme")
+    kept = f"acme:{head.entries}:{head.hash}"
+    page = await text_of(admin, f"/audit/verify?head={kept}")
+    assert f"{head.entries} entries are as they were sealed, and the head that you gave" in page
+    assert (await admin.get(f"/audit/verify?head={kept.replace('acme', 'globex')}")).status_code == 400
+    assert (await admin.get("/audit/verify?head=nonsense")).status_code == 400
+    with sqlite3.connect(admin.site.app.settings.database_url.removeprefix("sqlite:///")) as connection:
+        connection.execute("UPDATE audit_entries SET subject = 'another' WHERE subject = 'ann secret 1'")
+    page = await text_of(admin, "/audit/verify")
+    assert "The chain is broken at entry" in page
+    assert "entries are as they were sealed" not in page
+
+
+async def test_a_chain_that_is_too_long_for_a_browser_is_left_to_the_command_line(
+    admin_page: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("duetime.server.admin.pages.audit.MAX_VERIFIED_ENTRIES", 1)
+    admin = await admin_page()
+    recorded(admin, 2, tenant="local")
+    assert admin.site.app.store.audit_chain.seal()
+    answer = await admin.get("/audit/verify")
+    assert answer.status_code == 409
+    assert "duetime audit verify" in answer.text
 
 
 # --- the policy

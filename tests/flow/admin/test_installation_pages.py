@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import json
 import threading
 from collections.abc import Iterator
 
@@ -60,6 +63,21 @@ async def test_a_wrong_declaration_is_refused_with_an_example_and_changes_nothin
     assert refused.status_code == 400
     assert "capacit" in refused.text
     assert not admin.site.app.registry.read()
+
+
+@pytest.mark.parametrize("form", ["csv", "json"])
+async def test_pools_workers_and_the_time_line_are_saved_as_files(admin_page: Open, render: Handler, form: str) -> None:
+    admin = await admin_page(handlers=[render], pools={"gpu": {"capacity": 2}})
+    running(admin.site.app, "Render the film")
+    (run,) = admin.site.app.scheduler.runs(limit=1, by=Principal("acme", "ann")).runs
+    for name, shown in (("pools", "gpu"), ("workers", run.worker), ("timeline", "Render the film")):
+        page = (await admin.get(f"/{name}")).text
+        assert f"/admin/{name}?format={form}" in page
+        answer = await admin.get(f"/{name}?format={form}")
+        assert answer.headers["content-disposition"] == f'attachment; filename="{name}.{form}"'
+        rows = list(csv.DictReader(io.StringIO(answer.text))) if form == "csv" else json.loads(answer.text)[name]
+        assert any(shown in row.values() for row in rows), rows
+        assert (await admin.get(f"/{name}?format=pdf")).status_code == 400
 
 
 async def test_a_pool_names_its_holders_and_a_worker_what_it_runs(admin_page: Open, render: Handler) -> None:

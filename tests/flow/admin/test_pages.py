@@ -18,8 +18,7 @@ from duetime.scheduler.principal import LOCAL, Principal
 from duetime.scheduler.rules.limits.price import money
 from duetime.scheduler.run_records import Start
 from duetime.scheduler.task import ApprovalRequest, State
-from duetime.server.admin import formats
-from duetime.server.admin.pages.overview import hours_of, trends_of
+from duetime.server.admin.pages.overview import charts_of, hours_of, trends_of
 from duetime.server.admin.visit import MAX_VALUES_KEPT, READ_PAUSE_RATIO, KeptReads, Visit
 from markupsafe import escape
 from starlette.datastructures import ImmutableMultiDict
@@ -159,17 +158,19 @@ async def test_the_overview_says_how_each_tier_did_in_the_last_day(admin: Admin,
     rows = re.findall(r"<tr><th scope=\"row\" class=\"tight\"><time", page)
     assert len(rows) == len(list(hours_of(found)))
     assert all(each.action in page for each in found.actions if each.missed)
+    drawn = {each.title: each for each in charts_of(found)}
+    assert drawn.keys() == {"Runs that wait", "Longest wait", "Missed deadlines", "Late by at most"}
+    assert page.count("data-chart=") == 1 + len(drawn)
+    latest = drawn["Late by at most"]
+    for tier, line in zip(latest.tiers, latest.points[1:], strict=True):
+        assert list(line) == [hour.latest.total_seconds() for hour in found.tiers[tier]]
+    assert not list(charts_of(trends_of(replace(visit, principal=Principal("globex", "bob")))))
     assert not list(hours_of(trends_of(replace(visit, principal=Principal("globex", "bob")))))
 
 
 def visit_of(admin: Admin) -> Visit:
     app, nothing = admin.site.app, ImmutableMultiDict[str, str]()
     return Visit(app, LOCAL, "/", {}, nothing, nothing, "UTC", app.store.now())
-
-
-def test_a_line_over_time_stands_on_zero_and_reaches_its_largest_number() -> None:
-    assert formats.spark([0, 5, 10]) == "0,19.0 50,10.0 100,1.0"
-    assert formats.spark([0.0]) == "0,19.0"
 
 
 # --- a run
