@@ -85,7 +85,6 @@ def test_nothing_of_it_is_wider_than_its_frame(chat: Chat, theme: str, width: in
     expect(chat.button("Approve")).to_be_visible()
     wider = "() => document.documentElement.scrollWidth > document.documentElement.clientWidth"
     assert chat.frame.evaluate(wider) is False
-    chat.picture(f"task-card-approval-{theme}")
 
 
 def test_a_series_that_asks_offers_no_run_around_its_question(chat: Chat) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from datetime import timedelta
+from itertools import product
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from playwright.sync_api import expect
 from tests.widgets.agenda import a_page, call_john
 from tests.widgets.chat import CAN_CALL_TOOLS, Chat
 from tests.widgets.sample import NOW, a_task, held_back, stamp, tuesdays, weekly
+from tests.widgets.test_approval_card import asking
 from tests.widgets.test_chain_card import a_chain
 
 pytestmark = pytest.mark.browser
@@ -94,15 +96,16 @@ def a_finished_import() -> dict[str, Any]:
     return a_task(due=due, title=title, state="succeeded", action="import", last_run=last, result=result)
 
 
-@pytest.mark.parametrize(("theme", "width"), [("light", 520), ("dark", 320)])
 @pytest.mark.parametrize(("name", "task"), [
-    ("chain", a_chain()), ("watch", a_watch()), ("running", a_running_import()), ("result", a_finished_import()),
+    ("chain", a_chain()), ("approval", asking()), ("watch", a_watch()), ("running", a_running_import()),
+    ("result", a_finished_import()),
 ])  # fmt: skip
-def test_what_takes_longer_has_its_picture(chat: Chat, name: str, task: dict[str, Any], theme: str, width: int) -> None:
-    set_the_stage(chat, theme, width)
-    chat.show_task(task, theme=theme, capabilities={**CAN_CALL_TOOLS, "openLinks": {}})
-    expect(chat.card.get_by_role("heading", name=task["title"])).to_be_visible()
-    keep(chat, f"task-card-{name}-{theme}")
+def test_what_takes_longer_has_its_pictures(chat: Chat, name: str, task: dict[str, Any]) -> None:
+    for theme, width in product(("light", "dark"), (520, 320)):
+        set_the_stage(chat, theme, width)
+        chat.show_task(task, theme=theme, capabilities={**CAN_CALL_TOOLS, "openLinks": {}})
+        expect(chat.card.get_by_role("heading", name=task["title"])).to_be_visible()
+        keep(chat, f"task-card-{name}-{theme}-{width}")
 
 
 def test_a_refused_action_has_its_picture(chat: Chat) -> None:

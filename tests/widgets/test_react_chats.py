@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, expect
 
-from tests.widgets.conftest import opened
+from tests.widgets.browsers import opened
 from tests.widgets.react_card import CHATS, ORIGIN, Demo, build
 from tests.widgets.tooling import ROOT
 

@@ -19,9 +19,6 @@ HOUR_S = 3600
 MIN_WAITING_COUNT = 0.05
 """The least mean number of waiting runs that is not written as 0.0."""
 
-MIN_DRAWN = 0.001
-"""The least value of a trend that is more than nothing: a run in a thousand, a millisecond."""
-
 TIER_COLOURS: Final[Mapping[Tier, str]] = {
     Tier.CRITICAL: "series-3",
     Tier.HIGH: "series-4",
@@ -71,13 +68,14 @@ class TierLine:
 
 @dataclass(frozen=True, slots=True)
 class TrendChart:
-    """A line over the hours of a day for each tier in which there is something to draw; `points` begin with the hours.
+    """The hours of a day for each tier in which there is something to draw; `points` begin with the hours.
 
-    Values have the `unit` of the chart: a number, seconds, or a part of one.
+    `kind` is lines, or bars that stand on each other; values are numbers, or seconds.
     """
 
     title: str
-    unit: Literal["", "s", "%"]
+    kind: Literal["lines", "bars"]
+    unit: Literal["", "s"]
     tiers: Sequence[Tier]
     points: Sequence[Sequence[float]]
 
@@ -89,22 +87,22 @@ class TrendChart:
 def charts_of(found: TierTrends) -> Iterator[TrendChart]:
     """Yield how many runs waited, how long, how many missed their deadline and by how much; none of nothing at all."""
     starts = [start.timestamp() for start in found.starts]
-    for title, unit, value in TRENDS:
+    for title, kind, unit, value in TRENDS:
         drawn = {tier: [value(part) for part in parts] for tier, parts in found.tiers.items()}
-        shown = [tier for tier, numbers in drawn.items() if any(number >= MIN_DRAWN for number in numbers)]
+        shown = [tier for tier, numbers in drawn.items() if any(numbers)]
         if shown:
-            yield TrendChart(title, unit, shown, [starts, *(drawn[tier] for tier in shown)])
+            yield TrendChart(title, kind, unit, shown, [starts, *(drawn[tier] for tier in shown)])
 
 
 def _waited_s(part: TierPart) -> float:
     return part.longest_wait.total_seconds() if part.longest_wait else 0.0
 
 
-TRENDS: Final[Sequence[tuple[str, Literal["", "s", "%"], Callable[[TierPart], float]]]] = (
-    ("Runs that wait", "", lambda part: part.waiting),
-    ("Longest wait", "s", _waited_s),
-    ("Missed deadlines", "%", lambda part: part.missed / part.due if part.due else 0.0),
-    ("Late by at most", "s", lambda part: part.latest.total_seconds()),
+TRENDS: Final[Sequence[tuple[str, Literal["lines", "bars"], Literal["", "s"], Callable[[TierPart], float]]]] = (
+    ("Runs that wait", "lines", "", lambda part: part.waiting),
+    ("Longest wait", "lines", "s", _waited_s),
+    ("Missed deadlines", "bars", "", lambda part: part.missed),
+    ("Late by at most", "lines", "s", lambda part: part.latest.total_seconds()),
 )
 
 

@@ -126,8 +126,8 @@ def lanes(found: Iterable[RunSummary], by: str, since: datetime, until: datetime
     for run in found:
         assert run.started_at is not None
         begin, end = max(run.started_at, since), min(run.ended_at or until, until)
-        left = (begin - since) / (until - since)
-        width = min(max((end - begin) / (until - since), MIN_WIDTH_RATIO), 1 - left)
+        width = max((end - begin) / (until - since), MIN_WIDTH_RATIO)
+        left = min((begin - since) / (until - since), 1 - width)
         name = str(getattr(run, by) or "-")
         made.setdefault(name, LaneOfBars(name)).add(run, 100 * left, 100 * width)
     return sorted(made.values(), key=lambda lane: lane.name)

@@ -3,6 +3,7 @@
 
 const drawn = new Map();
 const AXIS_CHARS_PX = 48;
+const LAST_TIME_PX = 20; // half of the last time below a line, which ends where the chart does
 const STEPS = steps(0);
 const FINE_STEPS = steps(-6);
 const UNITS = [[86400, "d"], [3600, "h"], [60, "min"], [1, "s"], [0.001, "ms"]];
@@ -24,10 +25,9 @@ function clock(seconds) {
   return time === "00:00" ? at.toLocaleDateString("en-GB", { ...zone, day: "numeric", month: "short" }) : time;
 }
 
-// A value as its unit has it: a length of time in its largest unit, a part of one as percent, or a number.
+// A value as its unit has it: a length of time in its largest unit, or a number.
 function written(element, value) {
   const number = (shown, digits) => shown.toLocaleString("en", { maximumFractionDigits: digits });
-  if (element.dataset.unit === "%") return `${number(100 * value, 1)} %`;
   if (element.dataset.unit !== "s") return number(value, 6);
   const [length, name] = UNITS.find(([unit]) => value >= unit) || [1, "s"];
   return `${number(value / length, 1)} ${name}`;
@@ -68,7 +68,7 @@ function options(element, names) {
     width: element.clientWidth,
     height: element.clientHeight,
     tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), document.documentElement.dataset.zone || "UTC"),
-    padding: [8, 8, 0, 0],
+    padding: [8, element.dataset.chart === "bars" ? 8 : LAST_TIME_PX, 0, 0],
     cursor: { y: false, points: { size: 6 } },
     legend: { show: false },
     scales: { x: { range: (_, first, last) => widened(element, first, last) }, y: { range: (_, low, high) => [Math.min(low, 0), Math.max(high, fine ? 1e-6 : 1) * 1.05] } },

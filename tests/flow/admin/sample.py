@@ -44,8 +44,13 @@ FAILURES = (
 )
 
 
-def fill(url: str, count: int, *, tenant: str = "local", until: datetime | None = None, seed: int = 7) -> None:
-    """Write a day that ends at `until`: most of `count` tasks have run, some wait, some are to come."""
+def fill(
+    url: str, count: int, *, tenant: str = "local", until: datetime | None = None, seed: int = 7, overdue: bool = True
+) -> None:
+    """Write a day that ends at `until`: most of `count` tasks have run, some wait, some are to come.
+
+    Without `overdue` none of those that were due is left to run.
+    """
     end = until or datetime.now(UTC)
     chance, clock = random.Random(seed), Clock(end - timedelta(hours=26))
     store = open_store(url, clock=clock, synchronous="OFF")
@@ -55,7 +60,7 @@ def fill(url: str, count: int, *, tenant: str = "local", until: datetime | None 
         past = [timedelta(hours=26) * at / max(count, 1) for at in range(count * 3 // 4)]
         for number, offset in enumerate(past):
             clock.at = max(clock.at, end - timedelta(hours=26) + offset)
-            _one(store, clock, chance, number, tenant)
+            _one(store, clock, chance, number, tenant, runs=not overdue or number % 17 != 16)
         clock.at = max(clock.at, end - timedelta(seconds=40))
         for number in range(len(past), count):
             at = end + timedelta(minutes=chance.uniform(20, 2000))
@@ -77,7 +82,7 @@ def _values(chance: random.Random, number: int, tenant: str) -> tuple[dict[str, 
     return values, takes * chance.uniform(0.5, 2)
 
 
-def _one(store: Store, clock: Clock, chance: random.Random, number: int, tenant: str) -> None:
+def _one(store: Store, clock: Clock, chance: random.Random, number: int, tenant: str, *, runs: bool) -> None:
     values, takes = _values(chance, number, tenant)
     late = chance.random() < 0.1
     deadline = {"deadline_after": timedelta(minutes=5)} if number % 3 == 0 else {}
@@ -85,7 +90,7 @@ def _one(store: Store, clock: Clock, chance: random.Random, number: int, tenant:
     if deadline:
         run = replace(run, deadline=clock.at + timedelta(minutes=5))
     store.tasks.add(task, run, actor=task.owner)
-    if number % 17 == 16:
+    if not runs:
         return
     clock.forward(seconds=chance.uniform(0.1, 400 if late else 3))
     outcome = State.FAILED if chance.random() < 0.12 else State.SUCCEEDED

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import uvicorn
+from duetime.scheduler.handlers import Plugin
 from duetime.server.app import App, build
 from duetime.server.auth.guard import Guard
 from duetime.server.settings.model import Settings
@@ -29,8 +30,8 @@ class Served:
 
 
 @contextmanager
-def served(url: str, *, runs: bool = False, **settings: Any) -> Iterator[Served]:
-    """Serve a database for the time of the block; with `runs` due tasks are run too.
+def served(url: str, *, runs: bool = False, handlers: Sequence[Plugin] = (), **settings: Any) -> Iterator[Served]:
+    """Serve a database for the time of the block; with `runs` due tasks are run too, also by these handlers.
 
     `URL` among the settings stands for the address of the server.
     """
@@ -40,7 +41,7 @@ def served(url: str, *, runs: bool = False, **settings: Any) -> Iterator[Served]
         address = f"http://127.0.0.1:{bound.getsockname()[1]}"
         given = {name: address if value == URL else value for name, value in settings.items()}
         made = Settings.model_validate({**common, **given})
-        app = stack.enter_context(build(made))
+        app = stack.enter_context(build(made, handlers=handlers))
         if runs:
             app.start()
         guard = Guard.of(made, lambda: app.store)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import threading
 from collections.abc import Iterator
 
@@ -14,6 +15,7 @@ from duetime.scheduler.audit.entry import AuditFilter
 from duetime.scheduler.handlers import Handler
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.records import WorkerProcess
+from duetime.server.admin.pages.timeline import MIN_WIDTH_RATIO
 from duetime.server.app import App
 
 from tests.flow.admin.conftest import Admin, Open
@@ -78,6 +80,15 @@ async def test_pools_workers_and_the_time_line_are_saved_as_files(admin_page: Op
         rows = list(csv.DictReader(io.StringIO(answer.text))) if form == "csv" else json.loads(answer.text)[name]
         assert any(shown in row.values() for row in rows), rows
         assert (await admin.get(f"/{name}?format=pdf")).status_code == 400
+
+
+async def test_a_run_that_has_just_begun_is_seen_at_the_end_of_the_time_line(admin_page: Open, render: Handler) -> None:
+    admin = await admin_page(handlers=[render], pools={"gpu": {"capacity": 2}})
+    running(admin.site.app, "Render the film")
+    page = (await admin.get("/timeline?window=24h")).text
+    [(left, width)] = re.findall(r'<rect [^>]*x="([\d.]+)%" width="([\d.]+)%"', page)
+    assert float(width) >= 100 * MIN_WIDTH_RATIO
+    assert float(left) + float(width) <= 100
 
 
 async def test_a_pool_names_its_holders_and_a_worker_what_it_runs(admin_page: Open, render: Handler) -> None:

@@ -37,6 +37,7 @@ PAGES = [
     "/cost?by=task&since=last+monday",
     "/audit",
     "/audit?list=tasks",
+    "/audit/verify",
 ]
 NO_ANSWER_TO_A_NEW_SIZE = """
 addEventListener("resize", (event) => event.stopImmediatePropagation(), true);
@@ -138,12 +139,18 @@ def test_among_a_hundred_thousand_tasks_every_page_is_as_calm_as_among_thirty(fu
         ("/dead?close=replay", "dead letters?"),
         ("/schedules", "50 schedules on this page"),
         ("/timeline?window=24h", "Only the latest"),
+        ("/cost", "Each day"),
+        ("/audit", "Hash chain"),
+        ("/audit?list=tasks", "50 entries on this page"),
+        ("/pools", "openai"),
+        ("/workers", "Workers"),
+        ("/policy", "Numbers in force"),
     ):
         full_window.open(path)
         expect(page.locator("#content")).to_contain_text(shown)
-        assert (path, full_window.violations()) == (path, [])
+        _check_schemes(full_window)
         page.set_viewport_size({"width": 320, "height": 800})
-        assert (path, max(full_window.overflow, 0)) == (path, 0)
+        assert (path, max(full_window.overflow, 0), full_window.sideways()) == (path, 0, [])
         page.set_viewport_size({"width": 1280, "height": 900})
     full_window.open("/runs")
     page.get_by_role("link", name="Next page").click()
