@@ -97,7 +97,7 @@ class BulkService(ChangeService):
         if call.verb is BulkVerb.DISCARD:
             return self._discarded(call, now, dry_run=dry_run or (by_filter and call.expect is None))
         spent = replayed_too_often(self._store, call, self._meant(call)) if call.verb is BulkVerb.REPLAY else ()
-        decision = decision_of(call.verb, self._planner, now, call.to, spent=spent)
+        decision = self._decided_many(call, decision_of(call.verb, self._planner, now, call.to, spent=spent), now)
         if dry_run or (by_filter and call.expect is None and not self._earlier(call, now)):
             return previewed_result(self._meant(call, decision), decision, now, by_filter=by_filter)
         return self._change_named(call, decision, now)
@@ -143,7 +143,7 @@ class BulkService(ChangeService):
     def _meant(self, call: BulkCall, decision: BulkDecision | None = None) -> list[TaskRecord]:
         """Return the tasks of a call. Raises InvalidArgument where they are more than one call changes."""
         if call.task_ids:
-            return self._store.batches.named(call.of_tenant, call.task_ids)
+            return self._store.batches.named(call.of_tenant, self._ids_meant(call))
         of_letters = call.verb in {BulkVerb.REPLAY, BulkVerb.DISCARD}
         where = replace(call.where, states=call.where.states or (_FAILED if of_letters else _OPEN))
         found = self._store.batches.matching(call.of_tenant, where, MAX_TASKS_CHANGED + 1)
@@ -157,6 +157,12 @@ class BulkService(ChangeService):
         if of_letters:
             return with_letters(call, found, open_letters(self._store, call, found))
         return [each for each in found if is_meant(each.task, call.verb, decision)]
+
+    def _decided_many(self, _call: BulkCall, decision: BulkDecision, _now: datetime) -> BulkDecision:
+        return decision
+
+    def _ids_meant(self, call: BulkCall) -> Sequence[str]:
+        return call.task_ids
 
     def _earlier(self, call: BulkCall, now: datetime) -> list[StoredBatch]:
         """Return what an earlier call did that this one repeats. Raises InvalidArgument for a key of another call."""
@@ -240,7 +246,7 @@ class BulkService(ChangeService):
         every = [*before, *done]
         counted = {word.value: sum(each.became is word for each in every) for word in Became}
         ids = [each.record.task.id for each in every if each.became is Became.CHANGED][:MAX_IDS_AUDITED]
-        said: dict[str, Any] = {"change": call.verb.value, **counted, "tasks": ids, **told(call)}
+        said: dict[str, Any] = {"change": call.said or call.verb.value, **counted, "tasks": ids, **told(call)}
         who = call.by if call.by.via else replace(call.by, via=self._via)
         kind, of_tenant = AuditKind.TASKS_CHANGED, call.of_tenant
         return AuditEntry.by(who, kind, token, tenant=of_tenant, reason=call.reason, detail=said)

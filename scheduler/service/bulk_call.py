@@ -29,7 +29,6 @@ from duetime.scheduler.intake.validation import check_filter, check_key_text, ch
 from duetime.scheduler.principal import LOCAL, Principal
 from duetime.scheduler.records import Change
 from duetime.scheduler.request import Moment, as_content
-from duetime.scheduler.rules.states import OPEN
 from duetime.scheduler.task import Json, Task
 from duetime.scheduler.views import TaskFilter, TaskRecord
 
@@ -55,7 +54,7 @@ class BulkArguments(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BulkCall:
-    """The arguments of one call, and its caller; `raw` as in `Request`."""
+    """The arguments of one call, and its caller; `raw` as in `Request`. The audit log has it as `said`, or its verb."""
 
     verb: BulkVerb
     task_ids: tuple[str, ...] = ()
@@ -68,6 +67,7 @@ class BulkCall:
     raw: Mapping[str, Json] | None = None
     tenant: str | None = None
     by: Principal = field(default=LOCAL, compare=False)
+    said: str | None = None
 
     @property
     def of_tenant(self) -> str:
@@ -89,7 +89,7 @@ class BulkCall:
 
     def asked(self) -> str:
         """Return a digest of what is asked for, by which a repeat is known."""
-        apart = {"by", "tenant", "raw", "idempotency_key", "where"}
+        apart = {"by", "tenant", "raw", "idempotency_key", "where", "said"}
         given = {name: value for name, value in asdict(self).items() if name not in apart}
         content = as_content({**given, "where": asdict(self.where)} if self.raw is None else dict(self.raw))
         content.pop("idempotency_key", None)
@@ -165,11 +165,6 @@ def previewed_result(
     outcomes = [_would(record, decision) for record in records]
     until = decision.paused_until
     return BulkResult(decision.verb, in_order(outcomes), now, dry_run=True, by_filter=by_filter, paused_until=until)
-
-
-def would_be(record: TaskRecord, decision: BulkDecision) -> TaskRecord:
-    """Return an open task as a change would leave it; any other one as it is."""
-    return _would(record, decision).record if record.run.state in OPEN else record
 
 
 def _would(record: TaskRecord, decision: BulkDecision) -> TaskOutcome:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -12,28 +13,28 @@ from duetime.scheduler import remedies
 from duetime.scheduler.approvals.approval import is_of_answer
 from duetime.scheduler.bulk.change import Became, BulkDecision, BulkResult, BulkVerb
 from duetime.scheduler.chain.chain import ChainRecord, failed_first, foremost
-from duetime.scheduler.errors import InvalidArgument, Refused
+from duetime.scheduler.errors import InvalidArgument, InvalidArguments, Refused
 from duetime.scheduler.foresight.task_view import chain_view
 from duetime.scheduler.ids import is_chain_id
 from duetime.scheduler.intake.changes.actions import RUN_NOW, UNDO, UNDOES_SCHEDULING, unscheduled
-from duetime.scheduler.intake.changes.bulk import chain_move, decision_of, next_due
+from duetime.scheduler.intake.changes.bulk import decision_of, previewed
+from duetime.scheduler.intake.changes.chain import PAUSES, chain_decision, given_to_chain
+from duetime.scheduler.intake.changes.reschedule import NOTHING_CHANGED
 from duetime.scheduler.intake.idempotency import REPEATED
 from duetime.scheduler.principal import LOCAL
 from duetime.scheduler.records import Change, LastChange
 from duetime.scheduler.request import ActionOnTask, Moment
-from duetime.scheduler.reschedule.reschedule import CallArguments, RescheduleArguments, RescheduleCall, apart
+from duetime.scheduler.reschedule.reschedule import CallArguments, RescheduleCall, apart
 from duetime.scheduler.rules.changes import ALREADY_CANCELLED
 from duetime.scheduler.rules.states import OPEN
-from duetime.scheduler.service.bulk_call import EVERYTHING, BulkArguments, BulkCall, would_be
-from duetime.scheduler.service.chain_answers import ChainAnswerService
+from duetime.scheduler.service.bulk_call import EVERYTHING, BulkArguments, BulkCall
+from duetime.scheduler.service.chain_bulk import ChainBulkService
 from duetime.scheduler.task import ApprovalAnswer
 from duetime.scheduler.translatable import NoteKind, Translatable
 from duetime.scheduler.views import TaskRecord, TaskView
 
 StepDecision = Callable[[TaskRecord, LastChange | None], Change]
 _NOW: Final = "now"
-_OF_CHAINS: Final = ("when", "timezone", "pause", "pause_until")
-"""Arguments of a reschedule that a whole chain has; the others are those of a step."""
 
 
 class _StepStays(Exception):
@@ -44,7 +45,7 @@ class _StepStays(Exception):
         self.refused = refused
 
 
-class ChainService(ChainAnswerService):
+class ChainService(ChainBulkService):
     """Cancels, moves, pauses and resumes chains: the calls for a task take the id of a chain as well."""
 
     def cancel(self, task_id: str, *, reason: str | None = None, **call: Unpack[CallArguments]) -> TaskView:
@@ -62,18 +63,23 @@ class ChainService(ChainAnswerService):
         """Change what is given (see `Reschedule`) and return the task; everything else stays.
 
         Like `cancel` and `act` it takes `CallArguments` as well: a repeat changes nothing and says so. Raises
-        IdempotencyConflict as `schedule` does. A chain is moved, paused and resumed as a whole: `when` is the time of
-        its next step, and the others keep their distance from it. Of one that has ended, `now` runs again what failed.
+        IdempotencyConflict as `schedule` does. A chain is moved, paused, resumed and changed as a whole: `when` is the
+        time of its next step, and the others keep their distance from it. Of one that has ended, `now` runs again what
+        failed.
         """
         if not is_chain_id(task_id):
             return super().reschedule(task_id, **arguments)
         dry_run = arguments.pop("dry_run", False)
         call, wanted = apart(arguments)
-        found, given = self._chain_to_change(task_id, call), _given(wanted)
+        found = self._chain_to_change(task_id, call)
+        given = given_to_chain(found, wanted)
         if not dry_run and _is_now(given) and self._is_replay(found, given, call):
             return self._run_again(found, given, call)
         decision = self._decision(found, given, self._store.now())
-        return self._tried_chain(found, decision) if dry_run else self._change_chain(found, decision, given, call)
+        _check(found, decision)
+        if dry_run:
+            return self._tried_chain(found, decision)
+        return self._change_chain(found, decision, given, call, decision.decide)
 
     def act(
         self,
@@ -141,19 +147,14 @@ class ChainService(ChainAnswerService):
             raise stays.refused from None
 
     def _decision(self, found: ChainRecord, given: Mapping[str, Any], now: datetime) -> BulkDecision:
-        """Return what a reschedule does to each open step."""
-        zone, runs = given.get("timezone") or found.chain.timezone, [step.record.run for step in found.steps]
-        if given.keys() & {"pause", "pause_until"}:
-            if given.keys() - {"pause", "pause_until"}:
-                raise InvalidArgument("pause", "a chain is moved or paused", accepted="one of when, pause, pause_until")
+        """Return what a reschedule does to each step."""
+        zone = given.get("timezone") or found.chain.timezone
+        if given.keys() & set(PAUSES):
             paused, end = given.get("pause", True), given.get("pause_until")
-            return decision_of(BulkVerb.PAUSE if paused else BulkVerb.RESUME, self._planner, now, end, zone=zone)
-        first = [step.record for step in foremost(found)]
-        early = any(each.awaited and each.awaited.wait.at_once for each in self._open_waits(first).values())
-        due = next_due([record.run for record in first] if early else runs, now)
-        if due is None:
-            raise Refused(f"all steps of {found.chain.id} have ended.", remedy=remedies.Inspect(found.chain.id))
-        return chain_move(given.get("when"), due, zone, self._planner, now, early=early)
+            pause = decision_of(BulkVerb.PAUSE if paused else BulkVerb.RESUME, self._planner, now, end, zone=zone)
+            return replace(pause, decide=partial(_of_open, pause))
+        move = self._move(found, given["when"], zone, now) if "when" in given else None
+        return chain_decision(found, given, move, self._planner, now)
 
     def _is_replay(self, found: ChainRecord, given: Mapping[str, Any], call: CallArguments) -> bool:
         """Whether a chain has ended and failed, or this repeats the call that let it go on."""
@@ -189,15 +190,20 @@ class ChainService(ChainAnswerService):
         each_step = replace(decision, decide=decide or partial(_of_open, decision))
         result = self._change_named(bulk, each_step, self._store.now())
         if result.counts[Became.REFUSED] == len(bulk.task_ids):
-            why = next(each.why for each in result.outcomes) or f"all steps of {found.chain.id} have ended."
+            whys = [
+                each.why
+                for each in result.outcomes
+                if each.record.run.state in OPEN or decision.verb is BulkVerb.REPLAY
+            ]
+            why = next(filter(None, whys), f"all steps of {found.chain.id} have ended.")
             raise Refused(why, argument="task_id", remedy=remedies.Inspect(found.chain.id))
         after = self._store.chains.get(bulk.of_tenant, found.chain.id)
         stopping = _stopping(after) if decision.verb is BulkVerb.CANCEL else ()
-        return replace(self._chain_view(after), undo=result.undo, warnings=(*_said(result), *stopping))
+        return replace(self._chain_view(after), undo=result.undo, warnings=(*_said(found, result), *stopping))
 
     def _tried_chain(self, found: ChainRecord, decision: BulkDecision) -> TaskView:
         """Return the chain as it would be after a change."""
-        steps = tuple(step._replace(record=would_be(step.record, decision)) for step in found.steps)
+        steps = tuple(step._replace(record=_would_be(step.record, decision)) for step in found.steps)
         return chain_view(replace(found, steps=steps), self._store.now())
 
 
@@ -208,9 +214,9 @@ def _bulk_call(found: ChainRecord, verb: BulkVerb, given: Mapping[str, Any], cal
     content.pop("revision", None)
     key, raw = call.get("idempotency_key"), call.get("raw")
     asked: BulkArguments = {"idempotency_key": key, "by": call.get("by", LOCAL), "reason": given.get("reason")}
-    return BulkCall.of(
-        verb, steps, EVERYTHING, {**asked, "raw": content if raw is not None or key is not None else None}
-    )
+    known = content if raw is not None or key is not None else None
+    said = "reschedule" if verb is BulkVerb.MOVE and given.keys() != {"when"} else None
+    return replace(BulkCall.of(verb, steps, EVERYTHING, {**asked, "raw": known}), said=said)
 
 
 def _of_open(decision: BulkDecision, record: TaskRecord, last: LastChange | None) -> Change:
@@ -239,25 +245,31 @@ def _not_taken_back(found: ChainRecord, result: BulkResult) -> tuple[str, ...]:
     return (Translatable.of(NoteKind.NOT_TAKEN_BACK, text, steps=names, why=why),) if names else ()
 
 
-def _said(result: BulkResult) -> tuple[str, ...]:
+def _said(found: ChainRecord, result: BulkResult) -> tuple[str, ...]:
+    """Say that nothing was changed, or which open steps were not, and why."""
     if result.repeated:
         return (REPEATED,)
-    return (ALREADY_CANCELLED,) if result.verb is BulkVerb.CANCEL and not result.counts[Became.CHANGED] else ()
+    if not result.counts[Became.CHANGED]:
+        return (ALREADY_CANCELLED if result.verb is BulkVerb.CANCEL else NOTHING_CHANGED,)
+    open_steps = {step.record.task.id: step.name for step in found.steps if step.record.run.state in OPEN}
+    left = [each for each in result.outcomes if each.became is Became.REFUSED and each.record.task.id in open_steps]
+    names = ", ".join(open_steps[each.record.task.id] for each in left)
+    return (f"not changed: {names} ({next(filter(None, (each.why for each in left)), '')})",) if left else ()
 
 
-def _given(wanted: RescheduleArguments) -> Mapping[str, Any]:
-    """Return the arguments that are given. Raises InvalidArgument for one that a chain has not."""
-    given = {name: value for name, value in wanted.items() if value is not None and value not in (False, (), [])}
-    given |= {"pause": False} if wanted.get("pause") is False else {}
-    wrong = next((name for name in given if name not in _OF_CHAINS), None)
-    if wrong or not given:
-        raise InvalidArgument(
-            wrong or "changes",
-            "this can be changed of a step, not of a whole chain" if wrong else "nothing to change was given",
-            accepted=", ".join(_OF_CHAINS),
-            example="when='tomorrow 9am'",
-        )
-    return given
+def _check(found: ChainRecord, decision: BulkDecision) -> None:
+    """Raise InvalidArgument(s) for a change that no step of its kind could take."""
+    for step in found.steps:
+        with suppress(Refused):
+            decision.decide(step.record, None)
+
+
+def _would_be(record: TaskRecord, decision: BulkDecision) -> TaskRecord:
+    """Return a step as a change would leave it."""
+    try:
+        return previewed(record, decision.decide(record, None))
+    except (Refused, InvalidArgument, InvalidArguments):
+        return record
 
 
 def _is_now(given: Mapping[str, Any]) -> bool:

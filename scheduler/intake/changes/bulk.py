@@ -21,7 +21,7 @@ from duetime.scheduler.request import Moment
 from duetime.scheduler.reschedule.reschedule import Reschedule
 from duetime.scheduler.rules import changes
 from duetime.scheduler.rules.states import FAILURES, OPEN
-from duetime.scheduler.task import Run, State
+from duetime.scheduler.task import State
 from duetime.scheduler.views import TaskRecord
 
 _KINDS = {
@@ -76,36 +76,6 @@ def _check_time(verb: BulkVerb, to: Moment | None) -> None:
         accepted="a time, a day (each keeps its time of day), or how much later",
         example="to='1 day later'",
     )
-
-
-def chain_move(
-    to: Moment | None, due: datetime, zone: str, planner: Planner, now: datetime, *, early: bool = False
-) -> BulkDecision:
-    """Return how the steps of a chain are moved that is `due` then: each keeps its distance from the first one.
-
-    One that has begun goes on with its next attempt at the new time. Where an event may start the chain `early`, steps
-    that have no time of their own get none.
-    """
-    if to is None:
-        raise InvalidArgument("when", "it is missing", accepted="the new time", example="when='tomorrow 9am'")
-    frame = planner.times.frame(zone, moved=due)
-    start = resolve_moment(to, now=now, zone=zone, argument="when", frame=frame).instant
-
-    def decide(record: TaskRecord, _last: LastChange | None) -> Change:
-        begun = changes.has_started(record.run)
-        if early and not begun and record.run.scheduled_for < due:
-            return Change(record.task, record.run)
-        own = start if begun else max(record.run.scheduled_for + (start - due), start)
-        return decide_reschedule(record, Reschedule(when=own), planner, now)[0]
-
-    return BulkDecision(BulkVerb.MOVE, _KINDS[BulkVerb.MOVE], decide, lambda found: undo_of(BulkVerb.MOVE, found, now))
-
-
-def next_due(runs: Collection[Run], now: datetime) -> datetime | None:
-    """Return when the first of the runs of a chain goes on, or begins; of those in progress only without others."""
-    waiting = [run for run in runs if run.state in OPEN and run.state is not State.RUNNING]
-    times = [max(run.wake_at or now, now) if changes.has_started(run) else run.scheduled_for for run in waiting]
-    return min(times or [run.scheduled_for for run in runs if run.state in OPEN], default=None)
 
 
 def _replayed(record: TaskRecord, now: datetime, spent: Collection[str]) -> Change:

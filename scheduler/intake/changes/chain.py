@@ -1,0 +1,171 @@
+"""Decides what a reschedule of a chain does to each of its steps: the same as the call for that step would."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import partial
+from typing import Any, Final
+
+from duetime.scheduler.bulk.change import BulkDecision, BulkVerb
+from duetime.scheduler.chain.chain import ChainRecord, is_spawned
+from duetime.scheduler.errors import InvalidArgument, Refused
+from duetime.scheduler.events import EventKind
+from duetime.scheduler.intake.changes.bulk import undo_of
+from duetime.scheduler.intake.changes.reschedule import decide_reschedule
+from duetime.scheduler.intake.deadlines import NONE, deadline_of
+from duetime.scheduler.intake.instants import resolve_moment
+from duetime.scheduler.intake.planner import Planner
+from duetime.scheduler.records import Change, LastChange
+from duetime.scheduler.request import Moment
+from duetime.scheduler.reschedule.reschedule import Reschedule
+from duetime.scheduler.rules import changes
+from duetime.scheduler.rules.states import OPEN
+from duetime.scheduler.task import Run, State
+from duetime.scheduler.views import TaskRecord
+
+PAUSES: Final = ("pause", "pause_until")
+_OF_ALL: Final = ("priority", "retry", "deliver_to", "notify", "on_failure", "labels", "origin")
+_OF_LAST: Final = ("deadline", "deadline_type", "expect")
+"""Arguments that a chain has in its last steps, as when it is scheduled."""
+
+OF_CHAINS: Final = ("when", "timezone", *PAUSES, *_OF_ALL, *_OF_LAST, "remove")
+"""Arguments of a reschedule that a whole chain has; the others are those of a step, or of its rule."""
+
+_REMOVED: Final = (*_OF_ALL, *_OF_LAST)
+_OF_RULE: Final = ("repeat", "until", "max_runs", "repeat_policy", "skip_next", "all_following")
+
+
+def given_to_chain(found: ChainRecord, wanted: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments that are given. Raises InvalidArgument for one that a whole chain has not."""
+    given = {name: value for name, value in wanted.items() if value is not None and value not in (False, (), [])}
+    given |= {"pause": False} if wanted.get("pause") is False else {}
+    wrong = next((name for name in (*given, *given.get("remove", ())) if name not in OF_CHAINS), None)
+    wrong = wrong or next((name for name in given.get("remove", ()) if name not in _REMOVED), None)
+    if wrong:
+        raise _of_another(found, wrong)
+    if not given:
+        accepted = ", ".join(OF_CHAINS)
+        raise InvalidArgument(
+            "changes", "nothing to change was given", accepted=accepted, example="when='tomorrow 9am'"
+        )
+    if "timezone" in given and given.keys().isdisjoint(("when", "deadline", *PAUSES)):
+        raise InvalidArgument("when", "it is missing", accepted="the new time", example="when='tomorrow 9am'")
+    if given.keys() & set(PAUSES) and given.keys() - set(PAUSES):
+        accepted = "the pause in a call of its own"
+        raise InvalidArgument("pause", "a chain is paused or changed", accepted=accepted, example="pause=true")
+    return given
+
+
+def _of_another(found: ChainRecord, name: str) -> InvalidArgument:
+    """Return how to change what a whole chain has not."""
+    if name in _OF_RULE:
+        problem = "the rule of a chain, and which of its generations run, stay as they are"
+        accepted = "cancel_task with its id, and schedule_task with its steps and the new rule"
+        return InvalidArgument(name, problem, accepted=accepted)
+    step = next((each for each in found.steps if each.record.run.state in OPEN), found.steps[0])
+    accepted = f"{name} with the id of a step; of the whole chain {', '.join(OF_CHAINS)}"
+    return InvalidArgument(name, "each step has its own", accepted=accepted, example=f"task_id='{step.record.task.id}'")
+
+
+@dataclass(frozen=True, slots=True)
+class ChainMove:
+    """The move of a chain that is `due` then to `start`: each step keeps its distance from the first one.
+
+    A step that has begun goes on with its next attempt at the new time. Where an event may start the chain `early`,
+    steps that have no time of their own get none.
+    """
+
+    start: datetime
+    due: datetime
+    early: bool = False
+
+    @classmethod
+    def to(
+        cls, given: Moment, due: datetime, zone: str, planner: Planner, now: datetime, *, early: bool = False
+    ) -> ChainMove:
+        """Read the new time of the first step. Raises InvalidArgument."""
+        frame = planner.times.frame(zone, moved=due)
+        start = resolve_moment(given, now=now, zone=zone, argument="when", frame=frame).instant
+        return cls(start, due, early)
+
+    def of(self, run: Run) -> datetime | None:
+        """Return the new time of a step, None where it stays as it is."""
+        if changes.has_started(run):
+            return self.start
+        if self.early and run.scheduled_for < self.due:
+            return None
+        return max(run.scheduled_for + (self.start - self.due), self.start)
+
+
+def next_due(runs: Collection[Run], now: datetime) -> datetime | None:
+    """Return when the first of the runs of a chain goes on, or begins; of those in progress only without others."""
+    waiting = [run for run in runs if run.state in OPEN and run.state is not State.RUNNING]
+    times = [max(run.wake_at or now, now) if changes.has_started(run) else run.scheduled_for for run in waiting]
+    return min(times or [run.scheduled_for for run in runs if run.state in OPEN], default=None)
+
+
+def chain_decision(
+    found: ChainRecord, given: Mapping[str, Any], move: ChainMove | None, planner: Planner, now: datetime
+) -> BulkDecision:
+    """Return how the steps of a chain are changed, each by what the chain is to have and by its new time."""
+    followed = {name for step in found.steps if not is_spawned(step.name) for name in step.after}
+    last = {step.record.task.id for step in found.steps if step.name not in followed and not is_spawned(step.name)}
+    shared = {name: given[name] for name in (*_OF_ALL, *_OF_LAST) if name in given}
+    if "deadline" in shared:
+        shared["deadline"] = _deadline(found, given, move, planner, now)
+    decided = partial(_decided, planner=planner, now=now, recurs=found.chain.repeat is not None)
+
+    def decide(record: TaskRecord, _last: LastChange | None) -> Change:
+        left_out = () if record.task.id in last else _OF_LAST
+        own = {name: value for name, value in shared.items() if name not in left_out}
+        asked = Reschedule(
+            **own,
+            when=move.of(record.run) if move else None,
+            remove=tuple(name for name in given.get("remove", ()) if name not in left_out),
+        )
+        return decided(record, asked)
+
+    return BulkDecision(
+        BulkVerb.MOVE, EventKind.RESCHEDULED, decide, lambda changed: undo_of(BulkVerb.MOVE, changed, now)
+    )
+
+
+def moved_by(
+    moves: Mapping[str, Callable[[], ChainMove]], decision: BulkDecision, planner: Planner, now: datetime
+) -> BulkDecision:
+    """Return a move of many tasks by which the steps of chains, by their tasks, move as these do."""
+
+    def decide(record: TaskRecord, last: LastChange | None) -> Change:
+        read = moves.get(record.task.id)
+        if read is None:
+            return decision.decide(record, last)
+        return _decided(record, Reschedule(when=read().of(record.run)), planner=planner, now=now)
+
+    return replace(decision, decide=decide)
+
+
+def _decided(record: TaskRecord, asked: Reschedule, *, planner: Planner, now: datetime, recurs: bool = False) -> Change:
+    """Decide about one step; one that has ended stays as it is, but for what later generations of it are to have."""
+    if asked == Reschedule():
+        return Change(record.task, record.run)
+    if recurs and asked.when is None and (record.run.state not in OPEN or changes.has_started(record.run)):
+        to_come = replace(record, run=replace(record.run, state=State.SCHEDULED, started_at=None, ended_at=None))
+        return Change(decide_reschedule(to_come, asked, planner, now)[0].task, record.run, kind=EventKind.RESCHEDULED)
+    if record.run.state not in OPEN:
+        raise Refused(f"{record.task.id} has ended.")
+    return decide_reschedule(record, asked, planner, now)[0]
+
+
+def _deadline(
+    found: ChainRecord, given: Mapping[str, Any], move: ChainMove | None, planner: Planner, now: datetime
+) -> Moment:
+    """Return a deadline as it is in the zone of the call, or the words for each step to read in its own."""
+    said: Moment = given["deadline"]
+    zone = given.get("timezone")
+    if zone is None or str(said).strip().lower() in NONE:
+        return said
+    frame, recurring = planner.times.frame(zone), found.chain.repeat is not None
+    due = move.start if move else next_due([step.record.run for step in found.steps], now) or now
+    return deadline_of(said, due=due, now=now, zone=zone, recurring=recurring, frame=frame).at or said

@@ -1,0 +1,66 @@
+"""The part of the service by which a call that changes many tasks means whole chains by their ids."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from functools import partial
+from itertools import chain
+
+from duetime.scheduler import remedies
+from duetime.scheduler.bulk.change import BulkDecision, BulkVerb
+from duetime.scheduler.chain.chain import ChainRecord, StepRecord, failed_first, foremost
+from duetime.scheduler.errors import Refused, TaskNotFound
+from duetime.scheduler.ids import is_chain_id
+from duetime.scheduler.intake.changes.chain import ChainMove, moved_by, next_due
+from duetime.scheduler.request import Moment
+from duetime.scheduler.rules.states import FAILURES, OPEN
+from duetime.scheduler.service.bulk_call import BulkCall
+from duetime.scheduler.service.chain_answers import ChainAnswerService
+
+
+class ChainBulkService(ChainAnswerService):
+    """Changes whole chains among many tasks."""
+
+    def _decided_many(self, call: BulkCall, decision: BulkDecision, now: datetime) -> BulkDecision:
+        """Return a decision about many tasks by which each chain that is named keeps the distances of its steps."""
+        to, moves = call.to, dict[str, Callable[[], ChainMove]]()
+        if decision.verb is not BulkVerb.MOVE or to is None:
+            return decision
+        for found in self._chains_of(call):
+            move = partial(self._move, found, to, found.chain.timezone, now)
+            moves |= dict.fromkeys((step.record.task.id for step in found.steps), move)
+        return moved_by(moves, decision, self._planner, now) if moves else decision
+
+    def _ids_meant(self, call: BulkCall) -> Sequence[str]:
+        """Return the tasks that are named; of a chain the steps that the change is for, or all where it is for none."""
+        steps = {found.chain.id: _meant(found, call.verb) or found.steps for found in self._chains_of(call)}
+        ids = (
+            [step.record.task.id for step in steps[task_id]] if task_id in steps else [task_id]
+            for task_id in call.task_ids
+        )
+        return list(dict.fromkeys(chain.from_iterable(ids)))
+
+    def _chains_of(self, call: BulkCall) -> list[ChainRecord]:
+        """Return the chains that a call names. Raises TaskNotFound."""
+        try:
+            return [self._store.chains.get(call.of_tenant, each) for each in call.task_ids if is_chain_id(each)]
+        except TaskNotFound as missing:
+            raise TaskNotFound(missing.task_id, missing.closest, argument="task_ids") from None
+
+    def _move(self, found: ChainRecord, to: Moment, zone: str, now: datetime) -> ChainMove:
+        """Return how a chain is moved. Raises Refused where all of it has ended, and InvalidArgument."""
+        first = [step.record for step in foremost(found)]
+        early = any(each.awaited and each.awaited.wait.at_once for each in self._open_waits(first).values())
+        due = next_due([record.run for record in first] if early else [step.record.run for step in found.steps], now)
+        if due is None:
+            raise Refused(f"all steps of {found.chain.id} have ended.", remedy=remedies.Inspect(found.chain.id))
+        return ChainMove.to(to, due, zone, self._planner, now, early=early)
+
+
+def _meant(found: ChainRecord, verb: BulkVerb) -> Sequence[StepRecord]:
+    """Return the steps that a change is for: those that are open, those that failed, or failed by themselves."""
+    if verb is BulkVerb.REPLAY:
+        return failed_first(found)
+    meant = FAILURES if verb is BulkVerb.DISCARD else OPEN
+    return [step for step in found.steps if step.record.run.state in meant]

@@ -1,0 +1,243 @@
+"""Chains that are changed as a whole: what all steps can have is given to all, in one transaction with one undo."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from duetime.scheduler.audit.entry import AuditKind
+from duetime.scheduler.bulk.change import Became
+from duetime.scheduler.delivery import Channels
+from duetime.scheduler.errors import DuetimeError, InvalidArgument, Refused, TaskNotFound
+from duetime.scheduler.handlers import Handlers
+from duetime.scheduler.intake.planner import Planner
+from duetime.scheduler.outcomes import Failed
+from duetime.scheduler.request import StepArguments
+from duetime.scheduler.service.scheduler import Scheduler
+from duetime.scheduler.store import Store
+from duetime.scheduler.task import InboxMessage, Notify, RetryPolicy, State, Task, Tier
+
+from tests.builders import Clock
+from tests.contracts.store.desk import MORNING, Desk, at
+
+SCHEDULED, WAITING = State.SCHEDULED, State.WAITING
+THREE: list[StepArguments] = [
+    {"name": "fetch"},
+    {"name": "load", "after": ["fetch"]},
+    {"name": "mail", "after": ["load"]},
+]
+
+
+class Team:
+    """Somebody who is told."""
+
+    name = "team"
+
+    def send(self, message: InboxMessage, *, key: str) -> None:
+        """Forget the message."""
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+@pytest.fixture
+def desk(store: Store, clock: Clock) -> Desk:
+    clock.at = MORNING
+    handlers, channels = Handlers.load(entry_points=False), Channels([Team()])
+    planner = Planner(handlers, "UTC", channels=channels, upstreams=store.dependencies.known)
+    return Desk(Scheduler(store, planner), store, clock)
+
+
+def report(desk: Desk, **more: Any) -> str:
+    return desk.scheduler.schedule("Report", **{"when": "in 1 hour", "steps": THREE, **more}).record.task.id
+
+
+def tasks(desk: Desk, chain_id: str) -> dict[str, Task]:
+    chain = desk.scheduler.get(chain_id).chain
+    assert chain
+    return {step.name: desk.scheduler.get(step.task_id).record.task for step in chain.steps}
+
+
+def states(desk: Desk, chain_id: str) -> list[State]:
+    chain = desk.scheduler.get(chain_id).chain
+    assert chain
+    return [step.state for step in chain.steps]
+
+
+def terms(desk: Desk, chain_id: str) -> list[Any]:
+    return [
+        (task.priority, task.labels, task.notify, task.retry, task.deadline, task.expect, task.anchor)
+        for task in tasks(desk, chain_id).values()
+    ]
+
+
+CHANGES: list[tuple[dict[str, Any], str, list[Any]]] = [
+    ({"labels": ["q3"]}, "labels", [("q3",)] * 3),
+    ({"priority": "high"}, "priority", [Tier.HIGH] * 3),
+    ({"notify": "failure"}, "notify", [Notify.FAILURE] * 3),
+    ({"deliver_to": ["team"]}, "deliver_to", [("team",)] * 3),
+    ({"retry": RetryPolicy(max_attempts=2)}, "retry", [RetryPolicy(max_attempts=2)] * 3),
+    ({"on_failure": {"tier": "high"}}, "on_failure", [{"tier": "high"}] * 3),
+    ({"deadline": "2 hours"}, "deadline", [None, None, "2 hours"]),
+    ({"remove": ["labels"]}, "labels", [()] * 3),
+]
+
+
+@pytest.mark.parametrize(("given", "field", "expected"), CHANGES, ids=lambda each: str(each)[:24])
+def test_what_makes_sense_for_all_steps_is_given_to_all_and_taken_back_by_one_undo(
+    desk: Desk, given: dict[str, Any], field: str, expected: list[Any]
+) -> None:
+    chain_id = report(desk, labels=["old"])
+    before = terms(desk, chain_id)
+    tried = desk.scheduler.reschedule(chain_id, **given, dry_run=True)
+    assert (terms(desk, chain_id), tried.undo) == (before, None)
+    changed = desk.scheduler.reschedule(chain_id, **given)
+    assert [getattr(task, field) for task in tasks(desk, chain_id).values()] == expected
+    assert changed.warnings == ()
+    desk.scheduler.act(chain_id, "undo", undo=changed.undo)
+    assert terms(desk, chain_id) == before
+    assert states(desk, chain_id) == [SCHEDULED, WAITING, WAITING]
+
+
+def test_one_call_moves_a_chain_and_changes_it(desk: Desk) -> None:
+    chain_id = report(desk)
+    changed = desk.scheduler.reschedule(chain_id, when="in 3 hours", priority="high", labels=["late"])
+    assert changed.record.run.scheduled_for == at(11)
+    assert {(task.priority, task.labels) for task in tasks(desk, chain_id).values()} == {(Tier.HIGH, ("late",))}
+    [entry] = desk.scheduler.audit(limit=1).entries
+    assert (entry.kind, entry.detail and entry.detail["change"]) == (AuditKind.TASKS_CHANGED, "reschedule")
+    desk.scheduler.change_many("undo", undo=changed.undo)
+    assert desk.scheduler.get(chain_id).record.run.scheduled_for == at(9)
+    assert {(task.priority, task.labels) for task in tasks(desk, chain_id).values()} == {(Tier.NORMAL, ())}
+
+
+def test_a_deadline_is_read_in_the_zone_of_the_call(desk: Desk) -> None:
+    chain_id = report(desk)
+    desk.scheduler.reschedule(chain_id, deadline="today 17:00", timezone="America/Denver")
+    chain = desk.scheduler.get(chain_id).chain
+    assert chain
+    last = desk.scheduler.get(chain.steps[-1].task_id).record
+    assert (last.run.deadline, last.task.timezone) == (at(17) + timedelta(hours=7), "UTC")
+
+
+def test_the_steps_that_a_change_leaves_as_they_are_are_named_with_the_reason(desk: Desk) -> None:
+    chain_id = report(desk)
+    desk.start(9)
+    changed = desk.scheduler.reschedule(chain_id, priority="high")
+    [said] = changed.warnings
+    assert said.startswith("not changed: fetch (")
+    assert "has already started" in said
+    assert [task.priority for task in tasks(desk, chain_id).values()] == [Tier.NORMAL, Tier.HIGH, Tier.HIGH]
+    assert desk.scheduler.reschedule(chain_id, labels=["x"]).warnings == (), "a label is for what runs, too"
+
+
+def test_a_change_that_no_step_takes_is_refused_and_one_that_changes_nothing_says_so(desk: Desk) -> None:
+    chain_id = report(desk, priority="high")
+    same = desk.scheduler.reschedule(chain_id, priority="high")
+    assert (same.warnings, same.undo) == (("it already has these values; nothing was changed",), None)
+    for dry_run in (True, False):
+        with pytest.raises(DuetimeError, match="priority: there is no 'hihg'"):
+            desk.scheduler.reschedule(chain_id, priority="hihg", dry_run=dry_run)  # type: ignore[arg-type]  # wrong
+        with pytest.raises(DuetimeError, match="deadline: "):
+            desk.scheduler.reschedule(chain_id, deadline="yesterdaz", dry_run=dry_run)
+    desk.scheduler.cancel(chain_id)
+    with pytest.raises(Refused, match=f"all steps of {chain_id} have ended"):
+        desk.scheduler.reschedule(chain_id, labels=["x"])
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"title": "Other"}, r"title: each step has its own.*title with the id of a step.*task_id='t_"),
+        ({"payload": {"message": "x"}}, "payload: each step has its own"),
+        ({"needs": {"gpu": 1}}, "needs: each step has its own"),
+        ({"estimate": "5 min"}, "estimate: each step has its own"),
+        ({"remove": ["payload"]}, "payload: each step has its own"),
+        ({"repeat": "daily"}, "repeat: the rule of a chain.*cancel_task with its id, and schedule_task"),
+        ({"skip_next": True}, "skip_next: the rule of a chain"),
+        ({"pause": True, "labels": ["x"]}, "pause: a chain is paused or changed"),
+        ({"timezone": "Asia/Tokyo"}, "when: it is missing"),
+        ({}, "nothing to change was given"),
+    ],
+)
+def test_what_makes_no_sense_for_a_whole_chain_is_refused_with_the_way_that_works(
+    desk: Desk, given: Any, said: str
+) -> None:
+    chain_id = report(desk)
+    with pytest.raises(InvalidArgument, match=said):
+        desk.scheduler.reschedule(chain_id, **given)
+
+
+def test_a_chain_that_recurs_has_the_change_in_its_later_generations_too(desk: Desk) -> None:
+    chain_id = report(desk, when=None, repeat="every hour at :00")
+    desk.end(desk.start(9))
+    desk.start(9, 1)
+    changed = desk.scheduler.reschedule(chain_id, priority="high", labels=["x"])
+    assert changed.warnings == ()
+    assert {(task.priority, task.labels) for task in tasks(desk, chain_id).values()} == {(Tier.HIGH, ("x",))}
+    desk.scheduler.act(chain_id, "undo", undo=changed.undo)
+    assert {(task.priority, task.labels) for task in tasks(desk, chain_id).values()} == {(Tier.NORMAL, ())}
+    assert states(desk, chain_id) == [State.SUCCEEDED, State.RUNNING, WAITING]
+
+
+def test_many_tasks_are_changed_with_a_whole_chain_among_them_and_one_undo_takes_it_back(desk: Desk) -> None:
+    chain_id, alone = report(desk), desk.scheduler.schedule("Alone", when="in 2 hours").record.task.id
+    ids = [chain_id, alone]
+    for change in ("cancel", "pause"):
+        before = [*states(desk, chain_id), desk.scheduler.get(alone).record.run.state]
+        tried = desk.scheduler.change_many(change, ids, dry_run=True)
+        assert tried.counts == {Became.CHANGED: 4}
+        assert [*states(desk, chain_id), desk.scheduler.get(alone).record.run.state] == before
+        done = desk.scheduler.change_many(change, ids)
+        assert done.counts == {Became.CHANGED: 4}
+        assert {each.record.task.paused or each.record.run.state is State.CANCELLED for each in done.outcomes} == {True}
+        desk.scheduler.change_many("undo", undo=done.undo)
+        assert [*states(desk, chain_id), desk.scheduler.get(alone).record.run.state] == before
+    desk.scheduler.reschedule(chain_id, pause=True)
+    assert desk.scheduler.change_many("resume", [chain_id]).counts == {Became.CHANGED: 3}
+    assert not desk.scheduler.get(chain_id).record.task.paused
+
+
+@pytest.mark.parametrize("to", ["1 day later", "tomorrow", "tomorrow 9:00"])
+def test_a_chain_that_is_moved_among_others_keeps_the_distances_of_its_steps(desk: Desk, to: str) -> None:
+    steps: list[StepArguments] = [*THREE[:2], {**THREE[2], "when": "in 4 hours"}]
+    chain_id = report(desk, steps=steps)
+    alone = desk.scheduler.schedule("Alone", when="in 1 hour").record.task.id
+    tried = desk.scheduler.change_many("move", [alone, chain_id], to=to, dry_run=True)
+    done = desk.scheduler.change_many("move", [alone, chain_id], to=to)
+    for each_call in (tried, done):
+        hours = {(each.record.run.scheduled_for - at(0)).total_seconds() / 3600 for each in each_call.outcomes}
+        assert hours == {24 + 9, 24 + 12}
+    chain = desk.scheduler.get(chain_id).chain
+    assert chain
+    assert [step.due - timedelta(days=1) for step in chain.steps] == [at(9), at(9), at(12)]
+    desk.scheduler.change_many("undo", undo=done.undo)
+    assert desk.scheduler.get(chain_id).record.run.scheduled_for == at(9)
+
+
+def test_what_has_ended_of_a_chain_is_left_out_and_a_chain_that_is_over_is_refused(desk: Desk) -> None:
+    chain_id = report(desk)
+    desk.end(desk.start(9))
+    assert desk.scheduler.change_many("cancel", [chain_id]).counts == {Became.CHANGED: 2}
+    over = desk.scheduler.change_many("pause", [chain_id])
+    assert (over.counts, states(desk, chain_id)[0]) == ({Became.REFUSED: 3}, State.SUCCEEDED)
+    with pytest.raises(TaskNotFound, match="task_ids: no task 'c_nothing'"):
+        desk.scheduler.change_many("cancel", ["c_nothing"])
+
+
+def test_a_chain_is_replayed_from_the_step_that_failed(desk: Desk) -> None:
+    chain_id = report(desk, retry=RetryPolicy(max_attempts=1))
+    desk.end(desk.start(9), Failed("no rows"))
+    assert set(states(desk, chain_id)) == {State.FAILED}
+    done = desk.scheduler.change_many("replay", [desk.scheduler.tasks_of(chain_id)[0]])
+    assert states(desk, chain_id) == [SCHEDULED, WAITING, WAITING]
+    desk.scheduler.change_many("undo", undo=done.undo)
+
+
+def test_a_repeated_call_for_a_chain_changes_nothing_more(desk: Desk) -> None:
+    chain_id = report(desk)
+    for repeated in (False, True):
+        done = desk.scheduler.change_many("move", [chain_id], to="1 day later", idempotency_key="later")
+        assert (done.repeated, done.counts[Became.CHANGED]) == (repeated, 3)
+    assert desk.scheduler.get(chain_id).record.run.scheduled_for == at(9) + timedelta(days=1)
