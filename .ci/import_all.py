@@ -1,7 +1,7 @@
 """Import every module of the installed `duetime`, as a user's machine has it, and say how many there were.
 
-Without the extras `redis` and `otel` those that speak to Redis or send traces have to say so, and no other may. What
-Alembic runs as scripts (its environment and the versions) is compiled instead: it is no module to import.
+Without the extras `redis` and `otel` those that speak to Redis or send traces have to say so, and no other may. Scripts
+of Alembic (its environment and the versions) are compiled instead: they are no modules to import.
 """
 
 from __future__ import annotations

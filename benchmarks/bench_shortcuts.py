@@ -3,7 +3,8 @@
     python benchmarks/bench_shortcuts.py [--tasks 4000] [--rounds 5]
 
 `bench_drain.py`'s ways of Duetime, in turn with the same without one shortcut, which is replaced in the process that
-is measured: no setting turns it off. What does not pay by 10 % is not worth its code. Nothing waits for a disk.
+is measured: no setting turns it off. A shortcut that does not pay by 10 % is not worth its code. Nothing waits for a
+disk.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from duetime.scheduler.task import ApprovalAnswer, Json
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The work is done; `summary` is what the user reads, `result` is kept as JSON. A `quiet` one tells nobody.
+    """The work is done; `summary` is what the user reads, `result` is kept as JSON. A `quiet` one notifies nobody.
 
     `spawn` are further tasks, each given like a step of a chain, in JSON: what comes after this one waits for them too.
     """

@@ -54,10 +54,9 @@ class Change:
     """The new values of a task and its current run.
 
     `next_run` takes over as the current run (undo, skip, snooze of what fired); then `run` must have ended, unless it
-    goes on `beside` it. `extra_run`
-    is stored beside the current one (run now, snooze of a recurring task), as are those `revived`, and those of
-    `cancelled_beside` are cancelled. `restored` ended before, and is current again in place of `run`. `kind` replaces
-    the event's kind.
+    goes on `beside` it. `extra_run` is stored in addition to the current one (run now, snooze of a recurring task), as
+    are those `revived`, and those of `cancelled_beside` are cancelled. `restored` ended before, and is current again in
+    place of `run`. `kind` replaces the event's kind.
     """
 
     task: Task

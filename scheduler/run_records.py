@@ -139,7 +139,7 @@ class Expired:
 class LogChunk:
     """Lines of one attempt in a row, to be stored: JSON arrays, one in each line of `text`.
 
-    `first` is the number of the first, `cut` how many before it were lost. One that is `last` may repeat lines.
+    `first` is the number of the first, `cut` how many before it were lost. A chunk that is `last` may repeat lines.
     """
 
     run_id: str
@@ -190,8 +190,8 @@ class Settlement:
     `pauses`, if it does. A `checkpoint` of None keeps the stored one. `deliveries` need the message of `inbox`, which
     has the question of a run that `asks`. `used` and `costs`, in millionths, are by pool. With its `claim` it takes one
     round trip. A suspended run `waits` so long, None for until an instant, or `awaits` an event; `spawned` are new
-    tasks by name; `traceback`, `traceparent`, `log` are of its attempt. What `on_failure` asks for is the task of
-    `follow_up`, and the tier to which the task `raises`.
+    tasks by name; `traceback`, `traceparent`, `log` are of its attempt. `on_failure` leads to the task of `follow_up`,
+    and to the tier to which the task `raises`.
     """
 
     run_id: str

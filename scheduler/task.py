@@ -1,4 +1,4 @@
-"""The nouns, as plain frozen values. Datetimes are in UTC; those named `wall` are naive, in the zone beside them."""
+"""The nouns, as plain frozen values. Datetimes are in UTC; those named `wall` are naive, in their object's zone."""
 
 from __future__ import annotations
 
@@ -120,8 +120,8 @@ class Coalesce(StrEnum):
 class RepeatPolicy:
     """The behaviour of a recurring task: `overlap`, a pause after so many failures in a row, dates left out.
 
-    What was missed longer ago than `catchup_window` does not run; of the rest, `coalesce` says what does. Each start is
-    later than its time by a part of `jitter` that is the task's own.
+    Occurrences that were missed longer ago than `catchup_window` do not run; of the rest, `coalesce` says what does.
+    Each start is later than its time by a part of `jitter` that is the task's own.
     """
 
     overlap: Overlap = Overlap.SKIP

@@ -106,7 +106,7 @@ class Clash(NamedTuple):
 
 
 class Standing(StrEnum):
-    """The standing of a run beside its state: it succeeded without what is expected, or misses what it needs."""
+    """The standing of a run within its state: it succeeded without what is expected, or misses what it needs."""
 
     UNVERIFIED = "unverified"
     BLOCKED = "blocked"

@@ -154,7 +154,7 @@ def build(
     via: str = "python",
     tracing: Tracing | None = None,
 ) -> App:
-    """Construct the application of one process; `handlers` are those beside the built-in and configured ones.
+    """Construct the application of one process; `handlers` are added to the built-in and configured ones.
 
     `hosted`: the threads of a worker are those of Dramatiq's command line, which calls this when it stops. `exhausted`
     is called when a worker has lost as many threads as it has. `via` is the way of calls whose principal names none.

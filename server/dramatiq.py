@@ -1,6 +1,6 @@
 """Workers under Dramatiq's own command line: `dramatiq duetime.server.dramatiq:broker --processes 2 --threads 8`.
 
-What stands around its threads (dispatcher, leases, outcomes, maintenance) starts and stops with each of its processes.
+The loops around its threads (dispatcher, leases, outcomes, maintenance) start and stop with each of its processes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Engines of one test process share the statements that they compiled.
 
 Most tests open a store of their own, and SQLAlchemy compiles each statement once an engine: that was half of what a
-test of the store took. What is compiled depends on the kind of a database only, as all engines are made alike.
+test of the store took. The compiled text depends on the kind of a database only, as all engines are made alike.
 """
 
 from __future__ import annotations

@@ -103,7 +103,7 @@ REPEAT_POLICY = Argument(
 EXPECT = Argument(
     "expect",
     Object(listed=False),
-    "What the result must have: {field: name}, {schema: {...}} or {url} that answers; else it is unverified",
+    "Result must have: {field: name}, {schema: {...}} or {url} that answers; else it is unverified",
     "expect={'field': 'order_id'}",
 )
 ON_FAILURE = Argument(

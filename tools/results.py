@@ -1,6 +1,6 @@
 """Answers: what a call returns, in the two forms that hosts show a model, each complete by itself.
 
-What puts them into words is loaded at the first call: a host that starts a server only lists its tools.
+The code that puts them into words is loaded at the first call: a host that starts a server only lists its tools.
 """
 
 from __future__ import annotations

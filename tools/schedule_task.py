@@ -131,7 +131,7 @@ def _work(actions: Actions) -> tuple[Argument, ...]:
         Argument(
             "action",
             Text(100, known),
-            f"What to run: {known}. Default reminder: it only tells the user, and does no work",
+            f"Action to run: {known}. Default reminder: it only notifies the user, and does no work",
             "action='reminder'",
         ),
         replace(PAYLOAD, about=f"Input of the action. {inputs}"),

@@ -1,4 +1,4 @@
-"""Text that users and handlers wrote, made fit to stand beside ours: on one line, cut, and visibly theirs.
+"""Text that users and handlers wrote, made fit to stand next to ours: on one line, cut, and visibly theirs.
 
 Whoever reads a task may be a model: a title that gives orders has to look like what it is, a title.
 """

@@ -12,7 +12,7 @@ from duetime.scheduler.task import RepeatPolicy
 
 
 def policy_part(policy: RepeatPolicy | None) -> dict[str, Any] | None:
-    """Return what a policy says beside the defaults, by the names of the argument."""
+    """Return where a policy differs from the defaults, by the names of the argument."""
     return {name: _plain(part) for name, part in policy.parts().items()} if policy else None
 
 

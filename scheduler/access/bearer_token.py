@@ -23,7 +23,7 @@ _REST = re.compile(rf"([{ids.ALPHABET}]{{{_ID_CHARS}}})_([0-9a-f]{{{2 * _SECRET_
 
 @dataclass(frozen=True, slots=True, repr=False)
 class BearerToken:
-    """The two parts of a token of one kind, which its prefix tells. It is not shown, not even in a traceback."""
+    """The two parts of a token; its prefix names the kind. It is not shown, not even in a traceback."""
 
     PREFIX: ClassVar[str]
 

@@ -33,7 +33,7 @@ class Approval:
     """The question whether a run may go. `default` is the answer at `ends_at`; without that it is asked until answered.
 
     `attempt` is the one that asked, 0 for a run that asks before its first start. It is open until `closed_at`; one
-    whose run was cancelled meanwhile is closed without an answer.
+    whose run was cancelled first is closed without an answer.
     """
 
     run_id: str

@@ -2,7 +2,7 @@
 
 An entry of the chain is the number of an event or of an audit entry, and the digest of its content. A segment holds
 some hundred bytes however many columns its entries have, so that whoever changes, deletes, adds or moves one of them
-afterwards has to make every later segment anew; with a key (HMAC) he cannot.
+afterwards has to rebuild every later segment; with a key (HMAC) he cannot.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from duetime.scheduler.rules.states import FAILURES
 from duetime.scheduler.task import Delivery, InboxMessage, State
 
 MAX_LINES: Final = 20
-"""Outcomes that a digest tells in a line each, failures first; the rest is counted."""
+"""Outcomes that a digest reports in a line each, failures first; the rest is counted."""
 
 _MAX_LINE_CHARS: Final = 200
 
@@ -31,7 +31,7 @@ def is_read_by_people(channel: str) -> bool:
 
 
 def message_of(messages: Sequence[InboxMessage]) -> InboxMessage:
-    """Return the message that tells these outcomes, of which one stays as it is; it has failed if one of them has."""
+    """Return the message that reports these outcomes, of which one stays as it is; it has failed if one of them has."""
     if len(messages) == 1:
         return messages[0]
     worst_first = sorted(messages, key=lambda message: (message.state not in FAILURES, message.created_at))

@@ -107,7 +107,7 @@ class Channels(Mapping[str, Channel]):
     def takes(self, name: str, outcome: State) -> bool:
         """Whether a channel wants to know of an outcome; of one that is not configured nobody has said it does not.
 
-        A question goes to every channel. What was cancelled because nobody answered counts as expired.
+        A question goes to every channel. A run that was cancelled because nobody answered counts as expired.
         """
         taken = self._outcomes.get(name, (outcome,))
         return outcome is State.WAITING or _AS_TOLD.get(outcome, outcome) in taken

@@ -59,7 +59,7 @@ class NewKeys:
     def update(self, runs: Iterable[ReadyRun]) -> None:
         """Give a new key to runs whose action takes longer or shorter than their key assumed, or to all of them.
 
-        The caller has put them into the queue anew, which moved those that go by their deadline only now, or no more.
+        The caller has put them into the queue again, which moved those that go by their deadline only now, or no more.
         """
         runs = list(runs)
         if self.has_new_policy():

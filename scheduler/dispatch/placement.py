@@ -133,7 +133,7 @@ class Placement:
         """Return the estimate of a run; the learned one counts only while the run can meet its deadline by it.
 
         Otherwise no run of an action that was slow for a while would start again, and its speed could not be learned
-        anew.
+        again.
         """
         declared = self.declared.get(run.action)
         said = estimate(run.estimate, None, declared)
@@ -153,7 +153,7 @@ class Placement:
 def _effective(run: ReadyRun, heir: Inherited, p50: timedelta) -> tuple[datetime | None, bool]:
     """Return the sooner of a run's own deadline and the one that it inherits, and whether it is too late for it.
 
-    One that could not be met when the run was first ready is not inherited: nothing is gained by going first.
+    A deadline that could not be met when the run was first ready is not inherited: nothing is gained by going first.
     """
     own = None if run.late else run.deadline
     met = heir.finish_by if heir.finish_by and heir.finish_by - p50 > run.first_ready_at else None

@@ -85,7 +85,7 @@ def _left(run: RunningRun, now: datetime) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """A damage of the queue, and when it was filled anew because of it."""
+    """A damage of the queue, and when it was refilled because of it."""
 
     why: str
     at: datetime
@@ -121,7 +121,7 @@ class QueueMonitor:
         self._unfinished = False
         self._heal_at = -math.inf
         self.damage: Damage | None = None
-        """The last damage for which this process filled the queue anew."""
+        """The last damage for which this process refilled the queue."""
         self.process = Loop("queue", self.step)
         queue.on_trouble = self.process.wake
 
@@ -199,7 +199,7 @@ class QueueMonitor:
             log.info("rebuilt the empty queue from the database")
             return
         self.damage = Damage(damage, self._store.now())
-        log.warning("%s; it was filled anew from the database", damage)
+        log.warning("%s; it was refilled from the database", damage)
 
     def _is_lost(self) -> bool:
         try:

@@ -31,7 +31,7 @@ class NoShadow(DuetimeError):
 
 @dataclass(frozen=True, slots=True)
 class ShadowReport:
-    """The shadow beside the policy in force: a line for each number that differs, and its choices."""
+    """The shadow policy compared with the policy in force: a line for each number that differs, and its choices."""
 
     shadow: ShadowPolicy
     in_force: int

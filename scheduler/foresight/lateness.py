@@ -124,7 +124,7 @@ class BacklogMonitor:
         self._until = -math.inf
 
     def report(self) -> BacklogReport:
-        with self._lock:  # those that ask meanwhile wait for the same report
+        with self._lock:  # callers during it wait for the same report
             began = self._clock()
             if self._last is None or began >= self._until:
                 self._late_before = self._last.late_tiers() if self._last else set()

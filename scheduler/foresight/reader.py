@@ -104,7 +104,7 @@ class Reader(RunReader):
     def wait(self, task_id: str, *, timeout: timedelta | None = None, by: Principal = LOCAL) -> TaskView:
         """Return a task once its current run has ended, or after `timeout`; at once if it has ended already.
 
-        It hears of an end in this process at once, of one elsewhere within a second. Raises TaskNotFound.
+        It notices an end in this process at once, of one elsewhere within a second. Raises TaskNotFound.
         """
         ends_at = math.inf if timeout is None else time.monotonic() + timeout.total_seconds()
         woken = threading.Event()
@@ -140,8 +140,8 @@ class Reader(RunReader):
     def find(self, text: str, *, by: Principal = LOCAL) -> str:
         """Return the id that `text` stands for: the beginning of one id, or a title that only one task has.
 
-        What stands for none is returned as it is, so that the next call names the closest. Raises InvalidArgument for
-        what stands for several.
+        A text that stands for none is returned as it is, so that the next call names the closest. Raises
+        InvalidArgument for what stands for several.
         """
         found = self._store.tasks.named(by.tenant, text)
         if len(found) > 1:

@@ -30,7 +30,7 @@ class EventsOfAll(Protocol):
 
 
 class TaskChanges:
-    """Thread-safe. Who waits calls `look` each second; most calls find that another one has looked just now."""
+    """Thread-safe. A waiting thread calls `look` each second; most calls find that another one has looked just now."""
 
     def __init__(self, events: EventsOfAll, clock: Callable[[], float] = time.monotonic) -> None:
         self._events = events

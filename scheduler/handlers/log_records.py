@@ -50,7 +50,7 @@ def levels() -> dict[str, int]:
     """Return the levels that are set here, by logger; that of the root logger has no name."""
     known = {
         name: logger.level
-        for name, logger in list(logging.root.manager.loggerDict.items())  # other threads make loggers meanwhile
+        for name, logger in list(logging.root.manager.loggerDict.items())  # a copy: other threads make loggers
         if isinstance(logger, logging.Logger)
     }
     return {"": logging.root.level} | {name: level for name, level in known.items() if level}

@@ -74,7 +74,7 @@ class DeadLetterFilter:
 class ClosedLetter:
     """A dead letter that was replayed as another run, or discarded.
 
-    The replay of a recurring task runs beside its next occurrence, which is due at `next_at`.
+    The replay of a recurring task runs in addition to its next occurrence, which is due at `next_at`.
     """
 
     run_id: str

@@ -144,7 +144,7 @@ def plan_spawned(
 ) -> list[tuple[str, Plan]]:
     """Return the tasks that a run of `parent` spawns, by name; or raise InvalidArgument(s) with every problem.
 
-    What they do not say is as their parent has it.
+    Fields that they leave out are as their parent has them.
     """
     request = Request(
         parent.title,

@@ -51,7 +51,7 @@ _UNKNOWN = re.compile(r"[^\w\s:.,'\u2019/°-]|(?![0-9])\d")
 _AGO = re.compile(
     r"\b(ago|il y a|vor|geleden|hace|fa|há|atrás|sedan|siden|sitten|temu|před)\b|\bfor\b.*\bsiden\b", re.IGNORECASE
 )
-"""Words of the past, which the library skips beside one of the future; in German also `10 vor 9`."""
+"""Words of the past, which the library skips next to one of the future; in German also `10 vor 9`."""
 
 _CLOCK = re.compile(r"\b([0-9]{1,2}) ?(?:h|u|heures?|uur|horas?|ore|hodin)\b(?: ?([0-5][0-9])\b)?", re.IGNORECASE)
 """An hour of the clock, which the library takes for a length of time where a day stands before it."""
@@ -171,8 +171,8 @@ def _agreed(text: str, base: datetime) -> tuple[_Reader, str] | None:
 def _as_phrase(text: str, reader: _Reader, found: _Found) -> str | None:
     """Say a reading in a form of our own: a length of time from now, else a date.
 
-    A text is a length of time when its numbers alone make it up. One that moves with the moment of the call for another
-    reason names a day, so its hours are those of a clock, and the library took them for a length: that is None.
+    A text is a length of time when its numbers alone make it up. A phrase that moves with the call for another reason
+    names a day, so its hours are those of a clock. The library took them for a length: that is None.
     """
     again = replace(reader, base=reader.base + _MOVED).read(text)
     counted = _counted(text, reader, found)

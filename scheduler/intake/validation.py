@@ -25,7 +25,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 MAX_TASKS_COUNTED = 1_000
-"""Tasks of a state that a list counts: the exact number of more tells nobody anything, and costs by how many it is."""
+"""Tasks of a state that a list counts: the exact number of more is of no use, and costs by how many it is."""
 
 MAX_WAIT_S: Final = 300.0
 WAIT_FOR: Final = "wait='30 s'"

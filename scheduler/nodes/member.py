@@ -140,7 +140,7 @@ class Member:
 
     @property
     def damage(self) -> Damage | None:
-        """The last damage for which this process filled the queue anew."""
+        """The last damage for which this process refilled the queue."""
         return self._monitor.damage
 
     def silence(self) -> NoAnswer:

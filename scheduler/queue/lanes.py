@@ -13,7 +13,7 @@ KnownActions = frozenset[str] | None
 MAIN_LANE = ""
 
 LANE_CHECK_INTERVAL_MS = 600_000.0
-"""Milliseconds after which a take removes a lane if it is empty then; a worker that meets such a run makes it anew."""
+"""Milliseconds after which a take removes a lane if it is empty then; a worker that meets such a run recreates it."""
 
 MAX_LANES_CHECKED = 16
 """Lanes that one take examines for whether they can go."""

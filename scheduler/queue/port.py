@@ -24,7 +24,7 @@ class QueueLost(Exception):
 
 
 class QueueDamaged(QueueLost):
-    """The queue holds what it cannot work with, or misses what belongs together: fill it anew from the database."""
+    """The queue holds what it cannot work with, or misses what belongs together: refill it from the database."""
 
 
 class QueueUnavailable(Exception):
@@ -175,8 +175,8 @@ class DispatchQueue(Protocol):
         """Return which of the `willing` runs of a worker should yield, so that late runs get the units they hold.
 
         A late run is parked on a pool of slots and reaches its key within `notice` ms. Runs of all workers count that
-        were willing in the last `WILLING_KNOWN_MS`; `rules.preemption` chooses. What they release is kept for the class
-        of the late run for `PROMISE_MS`; a pool serves one class at a time.
+        were willing in the last `WILLING_KNOWN_MS`; `rules.preemption` chooses. Units that they release are kept for
+        the class of the late run for `PROMISE_MS`; a pool serves one class at a time.
         """
 
     def wait(self, generation: int, timeout: float, *, tier: int = TIER_COUNT, actions: Collection[str] = ()) -> None:
@@ -224,7 +224,7 @@ class DispatchQueue(Protocol):
     def set_shares(self, shares: Shares, version: int) -> None:
         """Use the `shares` of this version of the policy, unless a newer one is in force; a rebuild forgets them.
 
-        What tiers have saved up stays theirs.
+        Tiers keep the dispatches that they have saved up.
         """
 
     def can_admit(self, entry: Entry) -> Shortage | None:

@@ -108,7 +108,7 @@ class Histogram:
 
     @classmethod
     def from_json(cls, stored: Any) -> Histogram:
-        """Read a histogram back. What is not understood is left out: the worst is to learn it anew."""
+        """Read a histogram back. Parts that are not understood are left out: the worst is to learn them again."""
         if not isinstance(stored, Mapping) or stored.get("per_octave") != BUCKETS_PER_OCTAVE:
             return cls()
         found, samples = stored.get("weights"), stored.get("samples")

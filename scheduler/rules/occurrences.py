@@ -103,7 +103,7 @@ class TooManyOccurrences(Exception):
 def following(task: Task, run: Run, now: datetime, *, start: datetime, end: datetime) -> Iterator[Occurrence]:
     """Yield the occurrences after `run` from `start` to before `end`, as they come if nothing changes and all run.
 
-    Those that have passed by `now` will not run. Raises TooManyOccurrences.
+    Occurrences that have passed by `now` will not run. Raises TooManyOccurrences.
     """
     rule = recurrence_of(task)
     at, number = max(passed(run), now), run.number

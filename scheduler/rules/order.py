@@ -32,9 +32,10 @@ PATIENCE: Final[Mapping[Tier, timedelta]] = {
 }
 """How long a run of each tier may wait, from when it first could start, before it counts as urgent.
 
-Longer than the deadlines that runs of a tier usually have, on purpose. What has used up its patience goes before every
-run of now, and under overload that is whatever waits longest: with patience of a minute for normal runs and an hour for
-background ones, `benchmarks/bench_overload.py` at 1.6 times the capacity keeps much less of the value in time.
+Longer than the deadlines that runs of a tier usually have, on purpose. A run that has used up its patience goes before
+every run of now, and under overload that is the one that has waited longest. With patience of a minute for normal runs
+and an hour for background ones, `benchmarks/bench_overload.py` at 1.6 times the capacity keeps much less of the value
+in time.
 """
 
 VALUE: Final[Mapping[Tier, float]] = {

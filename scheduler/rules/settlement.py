@@ -55,7 +55,7 @@ def settle(
 ) -> Settlement:
     """Return the settlement; `jitter`, 0.0 to 1.0, spreads the next attempt of a failed run.
 
-    With a requested cancel only `Done` still counts. `previous` is the run before it, for a task that tells changes.
+    With a requested cancel only `Done` still counts. `previous` is the run before it, for a task that reports changes.
     """
     settlement = with_follow_up(_settled(claim, ending, now, jitter), claim, now)
     return _told(_alarmed(settlement, now), ending, previous)
@@ -117,7 +117,7 @@ def _settled(claim: Claim, ending: AttemptResult, now: datetime, jitter: float) 
 
 
 def concluded(claim: Claim, settlement: Settlement, *, now: datetime, follows: bool = True) -> Settlement:
-    """Add the consequences of an end without its handler (a crash, an expiry); a cancel tells nobody.
+    """Add the consequences of an end without its handler (a crash, an expiry); a cancel notifies nobody.
 
     Unless it `follows`, no task follows from it: it ended because another one failed, from which that follows.
     """

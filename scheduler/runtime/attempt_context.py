@@ -163,7 +163,7 @@ class AttemptFilter(logging.Filter):
     read are masked in it.
 
     For a `logging.Handler` of a program's own: `handler.addFilter(AttemptFilter())`, then `%(task)s` in its format.
-    What a line's own `extra=` says is kept.
+    Fields of a line's own `extra=` are kept.
     """
 
     def filter(self, record: logging.LogRecord) -> bool:

@@ -89,8 +89,8 @@ class DeadLetterService(DecisionReader):
     ) -> tuple[Sequence[DeadLetter], str | None]:
         """Return runs that are out of attempts, newest first, and the cursor of the next page.
 
-        Those that nobody has replayed or discarded, unless `where` says otherwise. `since`, `until` and `tenant` are as
-        in `runs`.
+        Only letters that nobody has replayed or discarded, unless `where` says otherwise. `since`, `until` and `tenant`
+        are as in `runs`.
         """
         check_filter(where)
         bounds = Bounds.of(cursor, self._store.now(), self._zone, since=since, until=until)
@@ -216,7 +216,7 @@ class DeadLetterService(DecisionReader):
         return AuditEntry.by(who, kind, run_id, tenant=tenant, reason=reason)
 
     def _wanted(self, call: ClosingCall) -> DeadLetterFilter:
-        """Return the filter for open letters up to now: one that a replay makes meanwhile is not replayed as well."""
+        """Return the filter for open letters up to now: one that a replay makes is not replayed as well."""
         where = call.where
         check_filter(where)
         if not 1 <= call.max_letters <= MAX_LETTERS_CLOSED:

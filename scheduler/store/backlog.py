@@ -43,7 +43,7 @@ class Backlog:
     def open_runs(self) -> dict[tuple[State, Tier], int]:
         """Count open runs by state and tier, up to `MAX_RUNS_READ` that have no timer and as many that have the next.
 
-        Those of paused tasks are left out.
+        Runs of paused tasks are left out.
         """
         return self._database.read(_open_runs)
 

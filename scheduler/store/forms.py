@@ -18,7 +18,7 @@ from sqlalchemy import Connection, Row
 class Forms:
     """The writes that differ; each has one signature on every database.
 
-    Those `at_once` are single statements, which a database tries that is a round trip away; they may leave some.
+    The forms `at_once` are single statements, for a database that is a round trip away; they may leave some.
     """
 
     store_new: add.StoreNew

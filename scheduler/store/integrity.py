@@ -16,7 +16,7 @@ from duetime.scheduler.store.schema.tables.dead_letters import dead_letters
 from sqlalchemy import ColumnElement, Row, Select, Table, literal, literal_column, select, tuple_
 
 MAX_ROWS_PER_READ = 5_000
-"""Rows of one query: a long one would keep PostgreSQL from clearing what was deleted meanwhile."""
+"""Rows of one query: a long one would keep PostgreSQL from clearing rows that are deleted during it."""
 
 MAX_ROWS_NAMED = 3
 """Rows that a finding names, of however many."""
@@ -55,7 +55,7 @@ class Integrity:
         self._batch = batch
 
     def examine(self) -> Examined:
-        """Read all tables, each in batches with a snapshot of its own; others may write meanwhile."""
+        """Read all tables, each in batches with a snapshot of its own; others may write in between."""
         rows, findings = 0, list[Finding]()
         for name, invariants in groupby(INVARIANTS, lambda each: each.table):
             found = _Table(Base.metadata.tables[name], tuple(invariants))
@@ -120,8 +120,8 @@ class Damaged:
 _REMEDIES = {
     "tasks": "`duetime cancel TASK` ends it; or restore the row from a backup.",
     "runs": "`duetime cancel TASK` ends its task; or restore the row from a backup.",
-    "pools": "Declare the pool anew.",
-    "estimates": "The next durations of the action begin it anew.",
+    "pools": "Declare the pool again.",
+    "estimates": "The next durations of the action start it again.",
 }
 _RESTORE = "All else goes on without it; restore the row from a backup."
 _FAILED = (

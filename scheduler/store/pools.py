@@ -118,7 +118,7 @@ def _revision(connection: Connection) -> int:
 
 
 def _declared(connection: Connection) -> dict[str, Spec]:
-    """Return what configuration declared last; a pool of which that is damaged is declared anew."""
+    """Return what configuration declared last; a pool of which that is damaged is declared again."""
     return {row.name: row.declared for row in unreadable.rows(connection, _ALL) if row.declared is not None}
 
 

@@ -251,7 +251,7 @@ class DispatchBroker(dramatiq.Broker):
     def _start(self, grants: Sequence[Grant], taken_at: float) -> list[str]:
         """Claim granted runs. A run that cannot be claimed now returns to the queue.
 
-        One that must not start is dropped.
+        A run that must not start is dropped.
         """
         if not grants:
             return []

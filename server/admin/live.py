@@ -34,7 +34,7 @@ _HEARTBEAT = ": still here\n\n"
 
 @dataclass(eq=False, slots=True)
 class _Watcher:
-    """A stream; `tenant` is whose changes it tells, None for those of all."""
+    """A stream; `tenant` is whose changes it reports, None for those of all."""
 
     tenant: str | None
     changed: asyncio.Event = field(default_factory=asyncio.Event)

@@ -1,7 +1,7 @@
 """Logging people in by OpenID Connect: the authorization code flow with PKCE, at the issuer of access tokens.
 
-What the issuer says comes in an ID token, which is verified as an access token is, and has to repeat the nonce of this
-very login. Its claims name tenant, user and scopes as those of access tokens do.
+The issuer answers with an ID token. It is verified as an access token is, and has to repeat the nonce of this very
+login. Its claims name tenant, user and scopes as those of access tokens do.
 """
 
 from __future__ import annotations

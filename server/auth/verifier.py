@@ -35,7 +35,7 @@ class CallerToken(AccessToken):
     def of(
         cls, principal: Principal, provider: str, holds: Callable[[], bool], expires_at: int | None = None
     ) -> CallerToken:
-        """Describe the caller. The SDK tells the owner of a session by client, issuer and subject."""
+        """Describe the caller. The SDK identifies the owner of a session by client, issuer and subject."""
         return cls(
             token="",  # nosec B106 # it goes no further than here
             client_id=principal.tenant,

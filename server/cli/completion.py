@@ -32,7 +32,7 @@ _LABELS = "SELECT DISTINCT label FROM task_labels WHERE tenant = ? AND substr(la
 _POOLS = "SELECT name FROM pools WHERE ? <> '' AND spec IS NOT NULL AND substr(name, 1, length(?)) = ? LIMIT ?"
 
 Completions = list[tuple[str, str]]
-"""The values, each with what a shell may show beside it."""
+"""The values, each with the text that a shell may show for it."""
 
 
 def ids(context: typer.Context, incomplete: str) -> Completions:

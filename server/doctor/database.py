@@ -25,7 +25,7 @@ def rows_check(store: Store, *, deep: bool = False) -> Check:
         return Check("rows", CheckVerdict.WRONG, words, " ".join(advice))
     if found.failed:
         words = f"{len(found.failed)} task(s) ended as failed because their rows were damaged: {_listed(found.failed)}."
-        return Check("rows", CheckVerdict.NOTE, words, "`duetime history TASK` has what stood there; schedule it anew.")
+        return Check("rows", CheckVerdict.NOTE, words, "`duetime history TASK` has what was there; schedule it again.")
     return Check("rows", CheckVerdict.OK, f"{found.rows:,} rows read, each can be")
 
 

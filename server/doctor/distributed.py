@@ -19,7 +19,7 @@ OLDEST = (6, 2)
 """The first Redis that has what the scripts use; every Valkey has."""
 
 MIN_STUCK = timedelta(seconds=MAX_STUCK_S)
-REFILL_ADVICE = "A running `duetime worker` or `duetime serve` fills it anew within 15 seconds."
+REFILL_ADVICE = "A running `duetime worker` or `duetime serve` refills it within 15 seconds."
 
 MAX_CLOCK_SKEW = timedelta(seconds=5)
 
@@ -98,7 +98,7 @@ def examine_queue(queue: Any, store: Store) -> Check:
     if damage is None:
         return Check("queue", CheckVerdict.OK, "starts every run that nothing holds up")
     at, why = damage
-    said = f"{why}; it was filled anew at {datetime.fromtimestamp(at / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC."
+    said = f"{why}; it was refilled at {datetime.fromtimestamp(at / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC."
     return Check("queue", CheckVerdict.NOTE, said, "Give Redis to Duetime alone, or a database number of its own.")
 
 

@@ -22,7 +22,7 @@ class PromptText(NamedTuple):
 PROMPTS: Mapping[str, PromptText] = {
     "plan_my_day": PromptText(
         "Plan my day",
-        "What is due today, in order, and where it clashes.",
+        "Today's tasks in order, and where they clash.",
         "Call list_tasks(state='open', before='tomorrow'). Tell me what is due today in order of time, with overdue "
         "tasks first, and name times that clash or leave no room. Propose changes, and change nothing before I agree.",
     ),

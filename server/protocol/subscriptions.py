@@ -1,4 +1,4 @@
-"""Tells subscribers of either protocol era that a task changed or fired, wherever it did.
+"""Notifies subscribers of either protocol era that a task changed or fired, wherever it did.
 
 Changes of this process are told at once, those of another process that shares the database when the next look at the
 events finds them, half a second later. Nobody looks while nobody is subscribed.
@@ -101,7 +101,7 @@ class Subscriptions:
     def _wake(self, loop: asyncio.AbstractEventLoop) -> None:
         try:
             loop.call_soon_threadsafe(self._woken.set)
-        except RuntimeError:  # the loop closed meanwhile: nobody is left to tell
+        except RuntimeError:  # the loop has closed: nobody is left to notify
             log.debug("a change arrived after the server had stopped")
 
     @property

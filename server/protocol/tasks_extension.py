@@ -1,6 +1,6 @@
 """The MCP extension "tasks": `get_task` with `wait` is answered by a handle at once, and asked again by `tasks/get`.
 
-What this protocol calls a task is one wait here, not what Duetime schedules: to end a wait cancels nothing. See
+A task of this protocol is one wait here, not what Duetime schedules: to end a wait cancels nothing. See
 https://modelcontextprotocol.io/seps/2663-tasks-extension.
 """
 

@@ -45,7 +45,7 @@ class AsyncScheduler:
     """`Scheduler` for asyncio: the same methods with the same arguments and errors, each of them awaited.
 
     Calls are made on threads, so the event loop goes on. A call that is cancelled while it waits for a thread is not
-    made. One that has begun is carried out, and its cancellation is raised when it has ended.
+    made. A call that has begun is carried out, and its cancellation is raised when it has ended.
     """
 
     def __init__(self, scheduler: ProgramScheduler, threads: CallThreads) -> None:

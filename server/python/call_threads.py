@@ -14,8 +14,8 @@ T = TypeVar("T")
 class CallThreads:
     """At most `threads` calls at a time; the others wait their turn without a thread.
 
-    A call that is cancelled while it waits is not made. One that has begun is carried out to its end, which a cancelled
-    caller waits for: whoever goes on afterwards knows that nothing changes behind their back.
+    A call that is cancelled while it waits is not made. A call that has begun is carried out to its end, and a
+    cancelled caller waits for it: nothing changes any more when the caller goes on.
     """
 
     def __init__(self, threads: int) -> None:

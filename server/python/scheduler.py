@@ -36,7 +36,7 @@ class ProgramScheduler:
         """Open the scheduler of `settings` (by default those of the environment) for the time of the block.
 
         With `run`, this process also runs what is due, unless another one does (of a shared installation it is one
-        worker of many); `handlers` are known in this process beside the configured ones.
+        worker of many); this process knows `handlers` in addition to the configured ones.
         """
         check_opening("Scheduler", settings=settings, handlers=handlers, run=run)
         role = Role.WORK if run else Role.SERVE

@@ -1,1 +1,1 @@
-"""The REST API: `/v1` beside MCP, one table of operations that serves, checks and documents."""
+"""The REST API: `/v1` next to MCP, one table of operations that serves, checks and documents."""

@@ -48,7 +48,7 @@ Endpoint = Callable[[Request], Any]
 def routes(parts: Callable[[], Installation], listeners: list[Callable[[Sequence[str]], None]]) -> Sequence[BaseRoute]:
     """Return the routes of the API over the application that `parts` gives at the time of a request.
 
-    What changes in this process is told to `listeners`, of which the stream of changes becomes one.
+    Changes in this process are passed to `listeners`, of which the stream of changes becomes one.
     """
     feed = ChangeFeed(lambda: parts().store.history)
     listeners.append(feed.wake)
@@ -174,7 +174,7 @@ async def _body(request: Request) -> bytes:
 
 
 def _response(request: Request, answer: RestAnswer) -> Response:
-    headers = {"Cache-Control": "no-store"}  # who may see it is decided anew each time
+    headers = {"Cache-Control": "no-store"}  # who may see it is decided each time
     if answer.revision is not None:
         headers["ETag"] = f'"{answer.revision}"'
     if answer.cursor is not None:

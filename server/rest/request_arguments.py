@@ -102,7 +102,7 @@ class ReadArguments:
             self.problems.append(argument.problem(str(error), value))
 
     def error(self, others: Iterable[InvalidArgument] = ()) -> DuetimeError | None:
-        """Return all problems as one error, with the `others` that stand beside them; None when there is none."""
+        """Return all problems as one error, together with the `others`; None when there is none."""
         named = {problem.argument.partition(".")[0] for problem in (*self.unfit, *self.problems)}
         found = [*self.unfit, *self.problems, *(each for each in others if each.argument not in named)]
         if self.unfit:

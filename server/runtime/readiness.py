@@ -29,12 +29,12 @@ def readiness(
 
 def _of_damage(damage: Damage | None, now: datetime) -> Iterator[str]:
     if damage is not None and now - damage.at < DAMAGE_SHOWN_FOR:
-        yield f"{damage.why}; it was filled anew at {damage.at:%H:%M:%S} UTC"
+        yield f"{damage.why}; it was refilled at {damage.at:%H:%M:%S} UTC"
 
 
 def _of_queue(away: Exception | None) -> Iterator[str]:
     if isinstance(away, QueueDamaged):
-        yield f"{away}; it is being filled anew"
+        yield f"{away}; it is being refilled"
     elif away is not None:
         wrong = str(away) if isinstance(away, QueueTaken) else "Redis is unreachable"
         yield f"{wrong}: tasks are stored and start when it is back"

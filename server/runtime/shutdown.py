@@ -1,7 +1,7 @@
 """The shutdown of a serving process: begun by its first sign, shortened by later ones, and bounded in time.
 
 Hosts end their servers with several signs in a row: the end of input and SIGTERM 2 seconds later, or SIGINT and SIGTERM
-at once. What runs has to be handed back in between.
+at once. Running runs have to be handed back in between.
 """
 
 from __future__ import annotations

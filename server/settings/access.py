@@ -156,7 +156,7 @@ class AccessSettings(RetentionSettings):
     audit_keys: SecretKeys | None = Field(
         default=None,
         description="the keys that seal the audit chains, of the same form: the first one seals, each verifies; "
-        "without one, whoever can write the database can make a chain anew",
+        "without one, whoever can write the database can build a new chain",
         examples=["<32 bytes in base64>"],
     )
     audit_keys_file: str = Field(

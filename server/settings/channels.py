@@ -61,7 +61,7 @@ class OriginSettings(BaseModel):
 
 
 class ChannelSettings(BaseModel):
-    """Where outcomes are told beside the inbox: an Apprise URL (mail, chat, push), or a signed webhook."""
+    """Channels for outcomes in addition to the inbox: an Apprise URL (mail, chat, push), or a signed webhook."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

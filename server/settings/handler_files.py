@@ -23,7 +23,7 @@ _LIBRARIES: Final = tuple(
 
 
 class HandlerFiles:
-    """The files of these modules: of a package all, of a single module those beside it, of a library its own alone."""
+    """The files of these modules: of a package all, of a module those in its folder, of a library its own alone."""
 
     def __init__(self, modules: Sequence[str]) -> None:
         self._names = tuple(dict.fromkeys(name.partition(".")[0] for name in modules))

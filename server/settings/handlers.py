@@ -13,8 +13,8 @@ from duetime.server.settings.model import Settings
 def load_handlers(settings: Settings, added: Sequence[Plugin] = (), reveal: Callable[[str], str] = str) -> Handlers:
     """Return the built-in and configured handlers and those `added`; raises InvalidSetting if one cannot be loaded.
 
-    What their modules print goes to stderr: a verb may write JSON to stdout. `reveal` puts the secrets that a setting
-    names in their places.
+    Output that their modules print goes to stderr: a verb may write JSON to stdout. `reveal` puts the secrets that a
+    setting names in their places.
     """
     with redirect_stdout(sys.stderr):
         loaded = Handlers.load(settings.handlers, webhooks=webhook_options(settings, reveal), added=added)

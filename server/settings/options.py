@@ -85,7 +85,7 @@ def allowance(settings: Settings) -> Callable[[int], int]:
 
 
 def _lock_path(settings: Settings) -> Path:
-    """Return a file beside the SQLite file; for another database one in the data directory, named after its URL."""
+    """Return a file next to the SQLite file; for another database one in the data directory, named after its URL."""
     beside = settings.sqlite_path
     if beside is not None:
         return beside.with_name(f"{beside.name}.runner")

@@ -1,4 +1,4 @@
-"""Reads the settings of a command, and tells which are in force."""
+"""Reads the settings of a command, and reports which are in force."""
 
 from __future__ import annotations
 

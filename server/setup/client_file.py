@@ -92,7 +92,7 @@ def removing(client: Client, *, file: Path | None = None) -> FileChange:
 
 
 def write(change: FileChange, *, now: datetime) -> WriteResult:
-    """Write the file anew, at once or not at all, with a copy of it as it was next to it.
+    """Rewrite the file, at once or not at all, with a copy of it as it was next to it.
 
     With secrets in the entry only the owner may read both.
     """
@@ -179,7 +179,7 @@ def _back_up(path: Path, now: datetime, allowed: int) -> Path | None:
 
 
 def _store(path: Path, content: bytes, *, mode: int) -> None:
-    """Write a file beside it and rename, so that a client reads the old file or the new one, never half."""
+    """Write a file next to it and rename, so that a client reads the old file or the new one, never half."""
     descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
     try:
         with os.fdopen(descriptor, "wb") as file:

@@ -63,7 +63,7 @@ def _program() -> tuple[str, ...]:
 
 
 def _search_path(*, here: bool) -> dict[str, str]:
-    """Return where handlers are looked for beside the installation: it may not start without, whoever names them."""
+    """Return where handlers are looked for outside the installation: it may not start without, whoever names them."""
     given = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
     paths = [str(Path(path).absolute()) for path in ([os.curdir] if here else []) + given]
     return {"PYTHONPATH": os.pathsep.join(paths)} if paths else {}

@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class KeptValue(Generic[T]):
-    """Reads a value when it is asked for and old. Thread-safe; those that ask meanwhile wait for the same one."""
+    """Reads a value when it is asked for and old. Thread-safe; callers during the load wait for the same value."""
 
     def __init__(self, read: Callable[[], T], *, clock: Callable[[], float] = time.monotonic) -> None:
         self._read = read

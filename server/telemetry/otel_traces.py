@@ -66,7 +66,7 @@ class OtelTracing:
 
     @contextmanager
     def delivering(self, delivery: Delivery) -> Iterator[None]:
-        """Record one try of a delivery; it continues the trace of the run whose outcome it tells."""
+        """Record one try of a delivery; it continues the trace of the run whose outcome it delivers."""
         kind = delivery.channel.partition(":")[0]
         attributes: Attributes = {
             "messaging.system": "duetime",
@@ -151,7 +151,7 @@ class _Attempt:
             span.end()
 
     def settling(self) -> None:
-        if self._settlement is None:  # what is computed anew after a change is settled once
+        if self._settlement is None:  # an outcome that is computed again after a change is settled once
             self._settlement = self._child("settle")
 
     def ended(self, end: Settlement) -> None:

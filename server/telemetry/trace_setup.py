@@ -25,7 +25,8 @@ def configured_tracing(environment: Mapping[str, str] = os.environ) -> Tracing:
     """Return the tracing that the program has set up, or that the environment asks for; else one that is off.
 
     It is asked for by an OTLP endpoint, or by `OTEL_TRACES_EXPORTER=otlp` for the usual one. `OTEL_SDK_DISABLED=true`
-    and `OTEL_TRACES_EXPORTER=none` turn it off. What is asked for and cannot be had is logged, and stops nothing.
+    and `OTEL_TRACES_EXPORTER=none` turn it off. An exporter that is asked for and cannot be had is logged, and stops
+    nothing.
     """
     if environment.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
         return NO_TRACING

@@ -1,7 +1,7 @@
 """Sessions that died with an earlier process: answered with 404 first, and served without a session then.
 
-By the protocol, a client begins anew after a 404. Clients that cannot repeat their dead session for ever; they are
-served statelessly, which is all that a call needs.
+By the protocol, a client starts a new session after a 404. Clients that cannot repeat their dead session for ever; they
+are served statelessly, which is all that a call needs.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Reloads handlers when their files change, for `duetime serve --reload`: the server and its sessions stay.
 
-A reload imports the handlers anew, builds another application with them, lets it answer the calls from then on, ends
-the runner of the old one as a shutdown would, and starts the new one.
+A reload imports the handlers again and builds another application with them, which answers the calls from then on. The
+runner of the old one ends as in a shutdown, and the new one starts.
 """
 
 from __future__ import annotations

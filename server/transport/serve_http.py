@@ -89,7 +89,7 @@ def _offer(
 
 
 def surfaces(app: App | ReloadingApp, guard: Guard | None) -> list[BaseRoute]:
-    """Return the routes beside MCP."""
+    """Return the routes other than MCP."""
     return [route for routes in SURFACES for route in routes(app, guard)]
 
 

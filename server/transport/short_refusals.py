@@ -28,7 +28,7 @@ class ShortRefusals:
 
 
 class _ShortSend:
-    """Sends one answer; the head of a JSON document waits for its body, whose length it tells."""
+    """Sends one answer; the head of a JSON document waits for its body, whose length it states."""
 
     def __init__(self, send: Send) -> None:
         self._send = send

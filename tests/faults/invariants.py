@@ -148,7 +148,7 @@ def _gauge(record: Record, pool: str, capacity: float) -> Iterator[Problem]:
 def most_held(record: Record, pool: str) -> tuple[float, float]:
     """Return the most units that handlers really held at one time, and when, added up from the ledger.
 
-    One that is frozen is left out: what it goes on holding, nobody counts any more.
+    A frozen process is left out: nobody counts any more what it goes on holding.
     """
     frozen = {pid for fault in record.faults for pid in fault.frozen}
     held = (span for *span, pid in _held(record, pool) if pid not in frozen)

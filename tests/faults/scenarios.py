@@ -28,7 +28,7 @@ Play = Callable[[World], None]
 
 @dataclass(frozen=True)
 class Scenario:
-    """A fault and where it is played. Those that are `quick` are played with every test run."""
+    """A fault and where it is played. Scenarios that are `quick` are played with every test run."""
 
     name: str
     place: str

@@ -41,7 +41,8 @@ from tests.faults.recording import Ledger, record_of
 from tests.services import OwnPostgres, OwnValkey
 
 LEASE = 4.0
-"""Seconds: short, so that a matrix of faults takes minutes. What does not hang on it is as in production."""
+"""Seconds: short, so that a matrix of faults takes minutes. Everything that does not depend on it is as in
+production."""
 
 THREADS = 4
 POOLS = {"gpu": {"kind": "slots", "capacity": 3}}

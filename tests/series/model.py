@@ -31,7 +31,7 @@ class Refuses(Exception):
 class Run:
     """A run that is to come, is under way, or was the last. `counts`: it is one of the series', not asked for apart.
 
-    `id` is what the product calls it; `wake` when it is due, or was; `opened` since when it may start. One that is to
+    `id` is what the product calls it; `wake` when it is due, or was; `opened` since when it may start. A run that is to
     stop for the next one `gives_way`: that is no end of the series.
     """
 

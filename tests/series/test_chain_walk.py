@@ -1,7 +1,7 @@
 """Chains go through everything that a user may do and that time may bring, at random, and agree with the reference.
 
 300 sequences of 20 steps: groups of 50 chains on one clock, each with operations of its own. A few go over PostgreSQL.
-`.ci/run search` goes through 3,000. What is drawn depends on the seed alone. `SERIES_SEED` (a number, or `random`),
+`.ci/run search` goes through 3,000. The sequences depend on the seed alone. `SERIES_SEED` (a number, or `random`),
 `CHAIN_GROUPS` and `CHAIN_GROUPS_ON_POSTGRES` ask for other and more walks:
 
     SERIES_SEED=random CHAIN_GROUPS=60 pytest tests/series/test_chain_walk.py

@@ -1,6 +1,7 @@
 """Finds, or brings, what the card tests need beside Python: Node with the official AppBridge, and a Chromium.
 
-What cannot be brought either skips these tests on a laptop and says what would help; where CI is set it fails them.
+A tool that cannot be brought either skips these tests on a laptop and says what would help; where CI is set it fails
+them.
 """
 
 from __future__ import annotations

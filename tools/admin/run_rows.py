@@ -17,7 +17,7 @@ from duetime.tools.arguments.filters import parts_of
 
 RunJson = dict[str, Json]
 STANDINGS = ("paused", "cancel_requested", "blocked")
-"""Fields of a run that stand beside its state, as they do in the payload of a task."""
+"""Fields of a run that qualify its state, as they do in the payload of a task."""
 
 SPANS = ("min_duration", "max_duration", "min_lateness", "min_delay")
 

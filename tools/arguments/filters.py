@@ -16,7 +16,7 @@ STATES: dict[str, tuple[State, ...]] = {
 }
 """Values of the filter `state`: all that is still to come, all that is over, or one state.
 
-`waiting` is a state of its own: before the first start, for other tasks. What a pool or its turn holds is ready.
+`waiting` is a state of its own: before the first start, for other tasks. A run that a pool or its turn holds is ready.
 """
 
 MEANT_STATES = {
@@ -39,7 +39,7 @@ class StateParts(TypedDict):
 
 
 WORDS: Final = (*STATES, *Standing)
-"""Words of the filter `state`: states, groups of them, and how a run stands beside its state."""
+"""Words of the filter `state`: states, groups of them, and how a run stands apart from its state."""
 
 
 def parts_of(text: str | None, *, argument: str = "state") -> StateParts:

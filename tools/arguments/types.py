@@ -1,7 +1,7 @@
 """The kinds of values that tool arguments take: what the schema says of each, and how a given value is read.
 
-What models get wrong most, and what has only one meaning, is accepted: an object or a list written as JSON text, a
-whole number as text, one text where a list is expected, a choice in capitals or with other hyphens. Everything else is
+Common mistakes of models that have only one meaning are accepted: an object or a list written as JSON text, a whole
+number as text, one text where a list is expected, a choice in capitals or with other hyphens. Everything else is
 refused.
 """
 

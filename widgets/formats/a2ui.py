@@ -1,7 +1,7 @@
 """The payloads as A2UI messages (a2ui.org, version 0.9), for chats that draw their own components from a description.
 
-What users wrote stands in the data model, never among the components. A button sends an event that is a call of a tool:
-its name is the tool's, its context the arguments.
+Text that users wrote stands in the data model, never among the components. A button sends an event that is a call of a
+tool: its name is the tool's, its context the arguments.
 """
 
 from __future__ import annotations

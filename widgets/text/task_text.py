@@ -1,8 +1,9 @@
 """The text twin of the cards: the same content for a host that shows no card, and for a model that reads no JSON.
 
 The first two lines are for a person and can be read out; what follows is for a model: the title, the id, the calls.
-What users wrote stands in «quotes» and is labelled as theirs; it is never part of our own sentences. Where there is too
-much for the budget, the quotations get shorter and fewer coming occurrences are named; our own words are never cut.
+Text that users wrote stands in «quotes» and is labelled as theirs; it is never part of our own sentences. Where there
+is too much for the budget, the quotations get shorter and fewer coming occurrences are named; our own words are never
+cut.
 """
 
 from __future__ import annotations
@@ -127,7 +128,7 @@ def _given_line(task: TaskPayload, room: QuoteLimits) -> str:
     return sentences(
         f"Message {quoted(task.message, room.said)}." if task.message else "",
         f"Payload {quoted(as_text(task.payload), room.said)}." if task.payload else "",
-        f"Tells the user: {task.notify}." if task.notify else "",
+        f"Notifies the user: {task.notify}." if task.notify else "",
         f"Expects {quoted(as_text(task.expect), room.said)}." if task.expect else "",
         f"On failure {quoted(as_text(task.on_failure), room.said)}." if task.on_failure else "",
         _key(task, room),

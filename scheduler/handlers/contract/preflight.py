@@ -64,7 +64,7 @@ def is_blocked(reason: str | None) -> bool:
 
 
 def alert_of(claim: Claim, reason: str, now: datetime, deliver_to: tuple[str, ...]) -> NewTask:
-    """Return a reminder that tells the user of the blocked run; the key makes it one, however often it is stored."""
+    """Return a reminder that reports the blocked run to the user; the key makes it one, however often it is stored."""
     task, text = claim.task, reason.removeprefix(BLOCKED)
     message = f"{task.title} waits, and goes on by itself when this is mended: {text}"
     alert = secondary_task(

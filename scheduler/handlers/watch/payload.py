@@ -88,7 +88,7 @@ def _source_problems(
 ) -> Iterator[InvalidArgument]:
     known = f"; checks: {', '.join(sorted(checks))}" if checks else ""
     if (payload.url is None) == (payload.check is None):
-        said = "is required" if payload.url is None else "stands beside a check; one of them says where to look"
+        said = "is required" if payload.url is None else "cannot be combined with a check; give one of them"
         yield InvalidArgument("payload.url", said, accepted=f"a url or a check{known}", example=_example("url"))
     elif payload.url is not None:
         yield from payload.request.problems(options)
@@ -101,7 +101,7 @@ def _source_problems(
 
 def _end_problems(payload: WatchPayload) -> Iterator[InvalidArgument]:
     if (payload.condition is None) == (not payload.changed):
-        said = "is required, or `changed`" if payload.condition is None else "stands beside `changed`"
+        said = "is required, or `changed`" if payload.condition is None else "cannot be combined with `changed`"
         accepted = "one of the two: condition (JMESPath) or changed (true, or JMESPath)"
         yield InvalidArgument("payload.condition", said, accepted=accepted, example=EXAMPLE)
         return

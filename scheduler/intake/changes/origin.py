@@ -20,8 +20,8 @@ def sends_back(asked: Reschedule) -> bool:
 def with_origin(task: Task, asked: Reschedule) -> Task:
     """Return the task with the origin of a change that sends outcomes back, if it names one.
 
-    One that names a client alone, as a handshake does, leaves an origin of this client as it is. Raises InvalidArgument
-    for an origin that is none, or that nothing goes back to.
+    An origin that names a client alone, as a handshake does, leaves an origin of this client as it is. Raises
+    InvalidArgument for an origin that is none, or that nothing goes back to.
     """
     if asked.origin is None:
         return task

@@ -188,7 +188,7 @@ def _new_days(record: TaskRecord, change: Change, asked: Reschedule) -> bool:
 
 
 def _new_zone(task: Task, asked: Reschedule) -> bool:
-    """Whether `asked` moves the recurrence to its zone; the task's own beside `when` only says how to read that."""
+    """Whether `asked` moves the recurrence to its zone; the task's own with `when` only says how to read that."""
     if asked.timezone is None:
         return False
     return asked.when is None or zones.find(asked.timezone).key != task.timezone

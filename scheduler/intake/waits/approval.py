@@ -52,7 +52,7 @@ def check_length(given: Any) -> None:
 
 
 def asked_before_each(approval: Approval, *, in_chain: bool = False) -> dict[str, Json]:
-    """Return what a task keeps of its question, so that each of its runs asks anew; a step `in_chain` that recurs."""
+    """Return what a task keeps of its question, so that each of its runs asks again; a step `in_chain` that recurs."""
     span = approval.ends_at - approval.asked_at if approval.ends_at else None
     kept: dict[str, Json] = {"default": approval.default.value}
     kept |= {"question": approval.question} if approval.question else {}

@@ -1,7 +1,7 @@
 """Clashes: occurrences that need more of a pool at one time than it has. A pure estimate; the queue decides later.
 
-Each occurrence holds its units from when it is due for as long as it probably takes. One that would have to wait is not
-moved: the clash is what there is to say.
+Each occurrence holds its units from when it is due for as long as it probably takes. A run that would have to wait is
+not moved: the clash is what there is to say.
 """
 
 from __future__ import annotations

@@ -69,8 +69,8 @@ class Pool:
     `capacity` is the number of units: at once (slots, calendar outside of its hours), each `per` (rate), in each window
     `per` (budget). `burst` is the size of a rate's bucket: the units that can be taken at once. With `sliding`, no
     window of length `per`, wherever it begins, sees more than `capacity` starts. `headroom` is the part that only
-    critical and high may use. Calls longer than `latency` seconds slow the pool down; 0 disables this. What attempts
-    use of it costs its `price`.
+    critical and high may use. Calls longer than `latency` seconds slow the pool down; 0 disables this. Units that
+    attempts use cost its `price`.
     """
 
     name: str

@@ -21,7 +21,7 @@ def slot_of(at: float, window: float) -> int:
 
 
 def total(log: StartLog) -> float:
-    """Return the units in a log; added up anew each time, so that rounding does not build up."""
+    """Return the units in a log; added up again each time, so that rounding does not build up."""
     return sum((units for _, units in log), 0.0)
 
 

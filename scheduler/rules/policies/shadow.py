@@ -1,4 +1,4 @@
-"""A shadow policy: its choices in recorded decisions, beside those that were made. Nothing is run by it.
+"""A shadow policy: its choices in recorded decisions, compared with those that were made. Nothing is run by it.
 
 The comparison goes one step: each decision is replayed with the keys and shares of the shadow, but with the balance of
 the shares, and the runs that waited, as the policy in force had left them. Headroom and turns are those of the record.

@@ -1,6 +1,7 @@
 """Occurrences that fall due while the run before them is open: skipped, or run when it has ended.
 
-A run is open from when it may start. What passed before that was missed because nothing ran, not because of the run.
+A run is open from when it may start. Occurrences that passed before that were missed because nothing ran, not because
+of the run.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Occurrences that do not wait for the run before them: it is cancelled for them, or they run beside it.
+"""Occurrences that do not wait for the run before them: it is cancelled for them, or they run at the same time.
 
-A run is overtaken when the next occurrence after it was opened is due. What fell due while nothing ran was missed.
+A run is overtaken when the next occurrence after it was opened is due. Occurrences that fell due while nothing ran were
+missed.
 """
 
 from __future__ import annotations

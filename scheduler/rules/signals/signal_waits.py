@@ -65,7 +65,7 @@ def _any(given: Mapping[str, Any], now: datetime, when: datetime | None) -> Sign
         accepted = f"a list of 1 to {MAX_EVENTS_AWAITED} objects with event, match and lookback"
         raise _wrong("any", "is no such list", accepted, "[{'event': 'paid'}, {'event': 'waived'}]")
     if misplaced := [name for name in _OF_EACH if given.get(name) is not None]:
-        problem = "stands beside any, which has all events"
+        problem = "cannot be combined with any, which has all events"
         raise _wrong(misplaced[0], problem, "in each object of any", "{'any': [{'event': 'paid'}]}")
     whole = {name: value for name, value in given.items() if name != "any"}
     first, *others = (_one_of(place, each, whole, now, when) for place, each in enumerate(events))

@@ -68,7 +68,7 @@ def resolve(text: str, *, now: datetime, zone: str | None, argument: str = "when
         raise InvalidArgument(
             argument,
             f"{_shown(text)} is a wall-clock time, and no time zone is known",
-            accepted="a `timezone` (IANA name) beside it, a time with its offset, or a duration such as `in 2 hours`",
+            accepted="a `timezone` (IANA name) as well, a time with its offset, or a duration such as `in 2 hours`",
             example=f"{_example(now)}+00:00",
         ) from None
 

@@ -96,7 +96,7 @@ class Secrets:
         return value
 
     def rotate(self) -> Rotation:
-        """Encrypt every secret by the first key, one after the other; a value that is set meanwhile stays."""
+        """Encrypt every secret by the first key, one after the other; a value that is set during it stays."""
         kept, encrypted = list[Secret](), 0
         for secret in self.all():
             try:

@@ -44,7 +44,7 @@ class Progress(NamedTuple):
 
 
 class _Outrun(Exception):
-    """Another process has sealed meanwhile."""
+    """Another process has sealed first."""
 
 
 class _Read(NamedTuple):

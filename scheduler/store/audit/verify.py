@@ -42,7 +42,7 @@ class _Broken(Exception):
 
 
 class ChainVerification:
-    """One pass over the chain of one tenant, as it was when this began; others may write meanwhile."""
+    """One pass over the chain of one tenant, as it was when this began; others may write during it."""
 
     def __init__(
         self,

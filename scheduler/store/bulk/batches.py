@@ -40,7 +40,7 @@ _READ = read.TASK_AND_RUN.where(_THESE, CURRENT)
 
 
 class Batches:
-    """Many tasks of a tenant at once. What a transaction changes is stored together with how it is taken back."""
+    """Many tasks of a tenant at once. The changes of a transaction are stored together with how they are taken back."""
 
     def __init__(self, database: Database, now: Callable[[], datetime], dependencies: Dependencies) -> None:
         self._database = database

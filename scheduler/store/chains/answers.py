@@ -74,7 +74,7 @@ def is_repeat(connection: Connection, record: TaskRecord, answer: ApprovalAnswer
 
 
 def store_default(connection: Connection, record: TaskRecord, now: datetime) -> bool:
-    """Give the default answer to a question whose deadline has passed; False if it was answered meanwhile."""
+    """Give the default answer to a question whose deadline has passed; False if it was answered first."""
     approval = questions.newest(connection, record.run.id)
     if approval is None or not approval.is_open or approval.ends_at is None or approval.ends_at > now:
         return False

@@ -87,7 +87,7 @@ class Dependencies:
         def once(connection: Connection) -> T:
             freed.clear()  # it may run twice
             rescored.clear()
-            kept = connection.info  # asked for once: a connection that is lost meanwhile has none
+            kept = connection.info  # asked for once: a connection that was lost has none
             kept[follow_ups.FREED], kept[waiters.RESCORED] = freed, rescored
             try:
                 return work(connection)

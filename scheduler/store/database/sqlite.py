@@ -112,7 +112,7 @@ class Sqlite(Database):
 
     @contextmanager
     def alone(self, lock_id: int, name: str) -> Iterator[bool]:  # noqa: ARG002 - a server has numbers for locks
-        """Hold a lock on a file beside the database, as a transaction would keep others from writing."""
+        """Hold a lock on a file next to the database, as a transaction would keep others from writing."""
         if self.path is None:
             yield True
             return

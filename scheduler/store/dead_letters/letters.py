@@ -98,7 +98,7 @@ class DeadLetters:
         return int(self._database.read(lambda connection: connection.execute(statement).scalar_one()))
 
     def ids(self, tenant: str, where: DeadLetterFilter, *, replayed_below: int | None = None) -> Iterator[str]:
-        """Yield the runs of letters that match, oldest first, read in parts; a letter may be closed meanwhile."""
+        """Yield the runs of letters that match, oldest first, read in parts; a letter may be closed in between."""
         conditions = selection.matching(tenant, where)
         conditions += [] if replayed_below is None else [selection.replayed_below(replayed_below)]
         every = select(*selection.KEY).where(*conditions).order_by(*selection.KEY).limit(LETTERS_PER_READ)

@@ -23,7 +23,7 @@ REASON = "missed: nothing ran at its time"
 def without(connection: Connection, found: Sequence[Row[Any]], now: datetime, *, asked: list[str]) -> list[Row[Any]]:
     """Return the rows of runs that may run. Missed ones are skipped, and the occurrence that stands for them follows.
 
-    What is asked for first waits now; `asked` gets the tasks.
+    Runs that are asked for first wait now; `asked` gets their tasks.
     """
     left = [row for row in found if not _is_missed(row, now) or not _left_out(connection, row, now)]
     return occurrences.without_unasked(connection, left, now, asked)

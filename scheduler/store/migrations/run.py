@@ -18,7 +18,7 @@ def run(connection: Connection, target: str, reached: Callable[[str], None] = la
 
 
 def configuration(connection: Connection) -> Config:
-    """Return Alembic's settings without a file of them: the scripts lie beside this module, also in a wheel."""
+    """Return Alembic's settings without a file of them: the scripts lie next to this module, also in a wheel."""
     made = Config()
     made.set_main_option("script_location", str(Path(__file__).parent).replace("%", "%%"))
     made.attributes["connection"] = connection

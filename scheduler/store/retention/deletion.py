@@ -1,7 +1,7 @@
 """Deletes selected rows with all that goes with them, in one short transaction for each batch.
 
 A transaction looks again at what it deletes: what was changed since it was selected stays, and on PostgreSQL also what
-another transaction has locked. What a task or run of very many rows has is deleted in several transactions, children
+another transaction has locked. A task or run of very many rows is deleted in several transactions, children
 first, so that none of them is long.
 """
 

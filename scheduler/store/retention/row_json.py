@@ -50,7 +50,7 @@ ARCHIVED: dict[str, Table] = {table.name: table for table in (*(TABLES[kind] for
 
 MAX_ARCHIVED_JSON_BYTES = 4 * 1024 * 1024
 MAX_ARCHIVED_JSON_LEVELS = 64
-"""An event tells of a payload before and after a change: more than a payload may have itself."""
+"""An event holds a payload before and after a change: more than a payload may have itself."""
 
 _LEFT_OUT = frozenset({events.c.tx})
 """Columns that mean something to the running database alone."""

@@ -1,8 +1,8 @@
 """Selects the rows that a rule lets go, page by page. Reading them holds up no writer.
 
-What is needed is never selected: open tasks and runs, a task that a call could still repeat (its idempotency keys are
-kept for 30 days after its end), the last run of a task that recurs, pending deliveries and, unless the rule says so,
-unread messages.
+Needed rows are never selected: open tasks and runs, a task that a call could still repeat (its idempotency keys are
+kept for 30 days after its end), the last run of a task that recurs, and pending deliveries. Unread messages are
+selected only where the rule says so.
 """
 
 from __future__ import annotations

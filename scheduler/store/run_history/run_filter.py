@@ -1,7 +1,7 @@
 """The filter of the history of runs, as conditions on a run: some are a range of an index, the others are compared.
 
-What the run's task or attempts decide is a subquery for each run. A planner cannot turn that into a join, and so reads
-runs in the order of the list until the page is full.
+A condition on the run's task or attempts is a subquery for each run. A planner cannot turn that into a join, and so
+reads runs in the order of the list until the page is full.
 """
 
 from __future__ import annotations

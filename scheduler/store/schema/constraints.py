@@ -136,7 +136,7 @@ INVARIANTS = (
     Invariant(
         "events",
         LEGAL_MOVE,
-        "tells of a move that no run may make",
+        "reports a move that no run may make",
         f"Restore its run and this event from a backup, after a look at what wrote it. {_HISTORY}",
     ),
     Invariant(

@@ -15,7 +15,7 @@ from sqlalchemy import Connection
 
 
 class Signals:
-    """The signals. What goes on by one is told to the listener of `Dependencies`, after the commit."""
+    """The signals. The listener of `Dependencies` is notified of what goes on by one, after the commit."""
 
     def __init__(self, database: Database, now: Callable[[], datetime], dependencies: Dependencies) -> None:
         self._database = database

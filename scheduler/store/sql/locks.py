@@ -32,7 +32,7 @@ def lock_tasks_of(connection: Connection, run_ids: Sequence[str]) -> None:
 def exactly(expected: int, changed: int) -> None:
     """Raise, which rolls the transaction back, unless an update changed the expected number of rows."""
     if changed != expected:
-        raise IllegalMove(f"{expected} runs were to move, {changed} did: another transaction moved them meanwhile")
+        raise IllegalMove(f"{expected} runs were to move, {changed} did: another transaction moved them first")
 
 
 def check_epoch(connection: Connection, epoch: int | None) -> None:

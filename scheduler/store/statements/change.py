@@ -148,14 +148,14 @@ def _current(connection: Connection, task: Task, next_run: Run | None, restored:
 
 
 def _beginning_beside(connection: Connection, old: Run, change: Change, told: Fields) -> list[Run]:
-    """Return the runs that the change stores beside the current one."""
+    """Return the runs that the change stores in addition to the current one."""
     if told["kind"] is EventKind.CANCEL_UNDONE:
         return side_runs.to_revive(connection, old, told["at"])
     return [*filter(None, [change.extra_run]), *change.revived]
 
 
 def _begun(connection: Connection, run: Run, task: Task, told: Fields) -> event_log.EventValues:
-    """Store a run beside the current one, and return its event."""
+    """Store a run in addition to the current one, and return its event."""
     extra = _placed(connection, replace(run, current=False))
     connection.execute(insert(runs), [new_run_values(task, extra)])
     return _beginning(extra, task=task, **told)

@@ -41,7 +41,8 @@ ITSELF = "duetime"
 """The actor of changes that nobody requested."""
 
 TASK_DEADLINE, FOLLOWED = "task_deadline", "followed"
-"""Parts of an event for an undo alone: the deadline of the task beside that of its run, and the run before this one."""
+"""Parts of an event for an undo alone: the deadline of the task in addition to that of its run, and the run before this
+one."""
 
 _RUNS = select(*RUN).where(runs.c.id.in_(bindparam("run_ids", expanding=True)))
 

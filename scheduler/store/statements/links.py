@@ -97,7 +97,7 @@ _AGAIN = Batch(insert(runs), NEW_RUN_VALUES)
 def add(connection: Connection, new: Sequence[NewTask], now: datetime) -> dict[str, TaskRecord]:
     """Store what new tasks wait for, and return these tasks as they are: what has ended or come is not waited for.
 
-    The upstreams stay locked, so that none of them ends before it is known to be followed. Those that are new
+    The upstreams stay locked, so that none of them ends before it is known to be followed. Links that are new
     themselves were stored as followed, and nobody else sees them yet.
     """
     items = [each for each in new if isinstance(each, DependentTask) and (each.after or each.wait)]
@@ -201,7 +201,7 @@ def in_order(connection: Connection, task_ids: Sequence[str], *, last_first: boo
 
 
 def held_back(connection: Connection, old: Run, run: Run) -> Run:
-    """Return the run that follows a cancelled one as waiting, if that one waited: what has come meanwhile decides.
+    """Return the run that follows a cancelled one as waiting, if that one waited: events that have come since decide.
 
     Raises Refused for one that ended with what it comes after: it would end again at once.
     """
@@ -230,7 +230,7 @@ def follow_change(connection: Connection, old: Run, run: Run, current: Run, now:
 
 
 def _wait_on(connection: Connection, old: Run, current: Run, now: datetime) -> None:
-    """Let what has come and ended meanwhile decide about a run that waits again; a moved one has a new time."""
+    """Let events and ends since then decide about a run that waits again; a moved one has a new time."""
     if old.state is State.WAITING:
         kept_waits.move(connection, current.task_id, current.scheduled_for)
         return

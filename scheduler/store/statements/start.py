@@ -40,7 +40,7 @@ from sqlalchemy.sql.base import ReadOnlyColumnCollection
 Columns = ReadOnlyColumnCollection[str, Any]
 Conditions = Sequence[ColumnElement[bool]]
 Move = Callable[[Connection, Sequence[Row[Any]], datetime], None]
-"""Moves runs that are due to ready and tells it: the form of one kind of database."""
+"""Moves runs that are due to ready, with their events: the form of one kind of database."""
 
 LeaveOut = Callable[[Connection, Sequence[Row[Any]], datetime], list[Row[Any]]]
 """Returns those of the due runs that may run."""

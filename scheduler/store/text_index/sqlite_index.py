@@ -21,7 +21,7 @@ OLDEST = (3, 34)
 """The first SQLite whose full-text index has the trigram tokenizer."""
 
 _OPTIONS = "content='', columnsize=0, detail=none, tokenize='trigram case_sensitive 1'"
-_TABLES = (  # those of an index without the blanks go; the last one tells whether all are there
+_TABLES = (  # those of an index without the blanks go; the last one shows whether all are there
     *(f"DROP TABLE IF EXISTS {name}" for name in ("search_titles", "search_reasons", "search_position")),
     f"CREATE VIRTUAL TABLE IF NOT EXISTS search_titles USING {MODULE}(words, {_OPTIONS})",
     f"CREATE VIRTUAL TABLE IF NOT EXISTS search_reasons USING {MODULE}(words, {_OPTIONS})",

@@ -79,5 +79,5 @@ class RunLogWriter:
             raise
         for log, chunks in taken:
             log.stored(chunks)
-        if any(log.pending for log in logs):  # a line came meanwhile, to a log that had one already
+        if any(log.pending for log in logs):  # a line came during the write, to a log that had one already
             self.wake()

@@ -1,4 +1,4 @@
-"""The time line of runs: when each was at work, beside the others of its lane."""
+"""The time line of runs: when each was at work, in one lane with others."""
 
 from __future__ import annotations
 

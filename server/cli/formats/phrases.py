@@ -86,7 +86,7 @@ class CommandWords:
     def example(self, passed: str, of: str = "") -> str:
         """Return keyword arguments as options; what is none, such as two examples with `or`, stays as it is.
 
-        What is about a step, which stands in a file, is a member of JSON.
+        Arguments of a step, which stands in a file, are members of JSON.
         """
         given = _given(passed)
         if _OF_STEP.match(of):

@@ -243,8 +243,8 @@ def show_closed(done: dict[str, Any], how: str, *, as_json: bool, as_csv: bool) 
 
 
 def _replayed(letter: Mapping[str, Any]) -> str:
-    """Say as which run a letter is replayed; that of a recurring task runs beside its next occurrence."""
-    beside = f", beside the next run of {letter['task_id']}, due {letter['next']}" if letter.get("next") else ""
+    """Say as which run a letter is replayed; that of a recurring task runs in addition to its next occurrence."""
+    beside = f", in addition to the next run of {letter['task_id']}, due {letter['next']}" if letter.get("next") else ""
     return f"{letter['run_id']} is replayed as {letter['replayed_as']}{beside}."
 
 

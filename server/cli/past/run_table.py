@@ -30,7 +30,7 @@ COLUMNS = (
     *("scheduled_for", "started", "ended", "deadline", "seconds", "late_seconds", "attempts", "worker"),
     *("error", "why", "units", "cost"),
 )
-WHERE_LOGS_ARE = "What the handler of a run logged: duetime logs"
+WHERE_LOGS_ARE = "Lines that the handler of a run logged: duetime logs"
 
 
 class RunBounds(NamedTuple):

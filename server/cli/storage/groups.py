@@ -34,7 +34,7 @@ RETENTION = Verbs(
         DeferredVerb(
             "run",
             f"{_RETENTION}:run",
-            "Delete now what the rules of retention let go, in small batches beside everything else.",
+            "Delete now what the rules of retention let go, in small batches, while everything else goes on.",
             examples=("duetime retention run --dry-run", "duetime retention run --only events"),
         ),
     ),

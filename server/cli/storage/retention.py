@@ -56,7 +56,7 @@ def run(
     only: KindOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Delete now what the rules of retention let go, in small batches beside everything else."""
+    """Delete now what the rules of retention let go, in small batches, while everything else goes on."""
     opened = session(context)
     policy = retention_policy(opened.settings())
     kinds = ruled(policy, only or ())

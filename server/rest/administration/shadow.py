@@ -33,7 +33,7 @@ class TierDifferencePayload(RestPayload):
 
 
 class PolicyShadowPayload(RestPayload):
-    """The shadow policy beside the one in force: a line for each number that differs, and what it would have chosen.
+    """The shadow policy and the one in force: a line for each number that differs, and what it would have chosen.
 
     `switch_on` is what `PATCH /v1/policy` takes as `policy` to put it in force.
     """

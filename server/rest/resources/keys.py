@@ -163,7 +163,7 @@ OF_KEYS = (
         NewKeyPayload,
         Scope.ADMIN,
         body=(
-            Argument("name", Text(200), "What the key is for", "name='laptop'", required=True),
+            Argument("name", Text(200), "Purpose of the key", "name='laptop'", required=True),
             Argument("user", Text(200), "The user in whose name it acts; default: the caller", "user='ann'"),
             Argument("scopes", Choices(tuple(GRANTED)), "Default tasks", "scopes=['tasks']"),
             Argument("expires", Text(60), "After what time it ends; default 365 days", "expires='90 days'"),

@@ -77,7 +77,7 @@ class ChangeStream:
 
 
 class ChangeFeed:
-    """Tells open streams of events. Runs on one event loop; `wake` may be called on any thread."""
+    """Passes events to open streams. Runs on one event loop; `wake` may be called on any thread."""
 
     def __init__(self, events: Callable[[], EventLog], *, interval_s: float = CHANGE_POLL_INTERVAL_S) -> None:
         self._events = events

@@ -1,4 +1,4 @@
-"""A stream of server-sent events, whatever it tells: how it is asked for, opened, written and ended."""
+"""A stream of server-sent events of any kind: how it is asked for, opened, written and ended."""
 
 from __future__ import annotations
 

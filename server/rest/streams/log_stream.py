@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
 
 LOG_POLL_INTERVAL_S: Final = 1.0
-"""A handler's lines are stored in chunks, of which no event tells."""
+"""A handler's lines are stored in chunks, for which there is no event."""
 
 BEFORE_ALL: Final = "0.0"
 """The place before the first line."""

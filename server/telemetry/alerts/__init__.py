@@ -1,1 +1,1 @@
-"""Alerts of the installation itself and the report of the week: one process looks and tells the channels."""
+"""Alerts of the installation itself and the report of the week: one process looks and notifies the channels."""

@@ -1,4 +1,4 @@
-"""The monitor of alerts: evaluates the rules in turns with other processes, and tells the channels.
+"""The monitor of alerts: evaluates the rules in turns with other processes, and notifies the channels.
 
 Of all processes of an installation one evaluates at a time; any may. Each looks after the clock of its own host.
 """
@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 
 
 class AlertMonitor:
-    """Evaluates `rules` over what `observe` sees, and tells `channels`, again after `repeat` while an alert fires."""
+    """Evaluates `rules` over what `observe` sees, and notifies `channels`; again every `repeat` while one fires."""
 
     def __init__(
         self,

@@ -49,7 +49,7 @@ class _Instruments:
         self.preemptions = counter("preemptions", "Attempts that gave way to a more urgent run.", *OF_RUN)
         self.crashes = counter("crashes", "Attempts whose worker was lost, noticed by this process.")
         self.deadlines = counter("deadlines", "Runs with a deadline that succeeded, failed or expired.", *OF_RUN)
-        self.missed = counter("deadlines_missed", "Those of them that did not succeed in time.", *OF_RUN)
+        self.missed = counter("deadlines_missed", "Runs with a deadline that did not succeed in time.", *OF_RUN)
         lateness = "How long after its deadline a run ended that missed it."
         self.lateness = histogram("deadline_lateness", lateness, LONG_BUCKETS_S, *OF_RUN)
         self.duration = histogram("run_duration", "From the first start of a run to its end.", LONG_BUCKETS_S, *OF_RUN)

@@ -174,4 +174,4 @@ def test_the_replay_of_a_letter_of_a_series_says_when_the_series_goes_on(target:
     done = closed_json(target.scheduler.replay([letter.run_id]))
     following = utc(target.scheduler.get(task_id).record.run.scheduled_for)
     assert done["closed"][0]["next"] == following
-    assert closed_lines(done, "replayed")[1].endswith(f", beside the next run of {task_id}, due {following}.")
+    assert closed_lines(done, "replayed")[1].endswith(f", in addition to the next run of {task_id}, due {following}.")

@@ -339,7 +339,7 @@ def test_a_runner_that_was_replaced_ends_no_attempt_whose_lease_has_passed(store
 
 def test_an_update_that_misses_a_row_undoes_its_transaction() -> None:
     exactly(3, 3)
-    with pytest.raises(IllegalMove, match="another transaction moved them meanwhile"):
+    with pytest.raises(IllegalMove, match="another transaction moved them first"):
         exactly(3, 2)
 
 

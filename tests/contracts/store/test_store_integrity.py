@@ -192,5 +192,5 @@ def test_the_legal_moves_are_found_legal_and_no_others(clock: Clock) -> None:
     store._database.write(lambda connection: connection.execute(insert(events), values))
     [found] = store.integrity.examine().findings
     store.close()
-    assert found.broken == "tells of a move that no run may make"
+    assert found.broken == "reports a move that no run may make"
     assert found.count == len(moves) - sum(map(len, LEGAL.values()))

@@ -154,13 +154,13 @@ def test_a_damaged_queue_is_filled_anew_and_its_runs_start(
     damage(installation)
     with caplog.at_level(logging.WARNING):
         assert installation.work_for(MAX_STUCK_S + 4 * CHECK_INTERVAL_S) == [made]
-    (line,) = [record.getMessage() for record in caplog.records if "filled anew" in record.getMessage()]
+    (line,) = [record.getMessage() for record in caplog.records if "refilled" in record.getMessage()]
     assert line.startswith("the queue")
-    assert "filled anew at" in readyz(installation)
+    assert "refilled at" in readyz(installation)
     installation.clock.forward(minutes=5)
-    assert "filled anew" not in readyz(installation)
+    assert "refilled" not in readyz(installation)
     check = queue_check(installation.settings, installation.store)
-    assert (check.verdict, "was filled anew" in check.said) == (CheckVerdict.NOTE, True)
+    assert (check.verdict, "was refilled" in check.said) == (CheckVerdict.NOTE, True)
 
 
 def test_a_queue_is_not_filled_anew_while_its_runs_start_or_wait_for_something(installation: Installation) -> None:
@@ -196,7 +196,7 @@ def test_two_processes_that_find_the_same_damage_fill_the_queue_once(installatio
     other = installation.another_monitor("you", theirs)
     for queue in (theirs, installation.queue):
         queue.report(QueueDamaged("the queue is damaged"))
-    assert readyz(installation) == "ok, but the queue is damaged; it is being filled anew"
+    assert readyz(installation) == "ok, but the queue is damaged; it is being refilled"
     installation.monitor.step()
     other.step()
     assert (installation.monitor.damage is None, other.damage) == (False, None)

@@ -75,7 +75,8 @@ def test_the_members_that_models_may_fill_in_are_those_of_the_built_in_actions()
 
 def test_models_are_told_that_a_reminder_does_no_work_and_whose_zone_a_change_is_read_in() -> None:
     action = TOOLS[0].read().table["action"].about
-    assert action == "What to run: reminder, webhook, watch. Default reminder: it only tells the user, and does no work"
+    said = "Action to run: reminder, webhook, watch. Default reminder: it only notifies the user, and does no work"
+    assert action == said
     assert TOOLS[3].read().table["timezone"].about == "IANA name; default: the task's own zone"
 
 

@@ -127,7 +127,7 @@ def test_an_event_or_a_time_whichever_is_first(scheduler: Scheduler, clock: Cloc
         ({"event": "paid", "or_when": True}, "wait_for.or_when", "it needs `when`"),
         ({"any": []}, "wait_for.any", "is no such list"),
         ({"any": [{"event": "a"}] * 6}, "wait_for.any", "1 to 5 objects"),
-        ({"any": [{"event": "a"}], "match": {}}, "wait_for.match", "stands beside any"),
+        ({"any": [{"event": "a"}], "match": {}}, "wait_for.match", "cannot be combined with any"),
         ({"any": [{"event": "a"}, {"event": "b c"}]}, "wait_for.any[1].event", "is not a name"),
         ({"any": [{"event": "a"}, {"event": "b", "timeout": 9}]}, "wait_for.any[1]", "no member 'timeout'"),
         ({"any": [{"event": "a"}, "b"]}, "wait_for.any[1]", "expected an object"),

@@ -102,6 +102,6 @@ def test_the_list_of_tasks_says_how_many_were_left_out(store: Store, clock: Cloc
     assert "1 quiet outcome of the last 24 hours left out." in list_text(page)
     changed = scheduler.reschedule(view.record.task.id, notify="failure", when="in 1 hour")
     assert (changed.record.task.notify, task_payload(changed).notify) == (Notify.FAILURE, Notify.FAILURE)
-    assert "Tells the user: failure." in task_text(task_payload(changed))
+    assert "Notifies the user: failure." in task_text(task_payload(changed))
     with pytest.raises(InvalidArgument, match="always, failure, change, never"):
         scheduler.schedule("Check", when="now", notify="often")  # type: ignore[arg-type]  # that is what is refused

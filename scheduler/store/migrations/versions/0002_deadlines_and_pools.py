@@ -33,7 +33,7 @@ def _index(name: str, table: str, column: str, where: str) -> None:
 
 
 def _add_to_tasks() -> None:
-    """Add what existing tasks have by default: no row is written anew for a constant default."""
+    """Add what existing tasks have by default: no row is rewritten for a constant default."""
     for column in (
         _column("priority", sa.String(), server_default="normal"),
         _column("deadline", sa.Text(), null=True),

@@ -1,4 +1,4 @@
-"""Tasks keep what they ask, so that each run of a recurring one asks anew."""
+"""Tasks keep what they ask, so that each run of a recurring one asks again."""
 
 from __future__ import annotations
 

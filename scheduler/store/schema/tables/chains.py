@@ -40,7 +40,7 @@ class DependencyRow(Base):
 
 
 class ChainRow(Base):
-    """A chain. One that recurs has its rule as a task has, and the `number` and the time of its current generation."""
+    """A chain; a recurring one has its rule as a task has, and the `number` and time of its current generation."""
 
     __tablename__ = "chains"
 

@@ -91,7 +91,7 @@ class EstimateRow(Base):
 
 
 class ServerKeyRow(Base):
-    """A secret key that all processes of an installation share; a removed one is made anew when it is needed."""
+    """A secret key that all processes of an installation share; a removed one is created again when it is needed."""
 
     __tablename__ = "server_keys"
     __table_args__ = ({"sqlite_with_rowid": False},)

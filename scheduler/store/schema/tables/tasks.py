@@ -158,7 +158,7 @@ class RunRow(Base):
 
 
 class AttemptRow(Base):
-    """One try of a run. Those without an end find the running runs."""
+    """One try of a run. Attempts without an end find the running runs."""
 
     __tablename__ = "attempts"
     __table_args__ = (

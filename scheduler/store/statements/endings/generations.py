@@ -1,7 +1,7 @@
 """Chains that recur: when the last step of a generation has ended, all steps get their next runs together.
 
-A cancelled step ends the series, as a cancel does that of a task; its undo lets it go on. What a run spawned is a task
-of its own from then on.
+A cancelled step ends the series, as a cancel does that of a task; its undo lets it go on. A task that a run spawned is
+on its own from then on.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Lets the next occurrence overtake an open run: it is stopped, or goes on beside it."""
+"""Lets the next occurrence overtake an open run: it is stopped, or goes on at the same time."""
 
 from __future__ import annotations
 

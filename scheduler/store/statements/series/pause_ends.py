@@ -48,7 +48,7 @@ def end_due(connection: Connection, limit: int, now: datetime) -> list[str]:
 
 
 def _resumed(connection: Connection, tenant: str, task_id: str, now: datetime) -> bool:
-    """Resume one task. One that cannot be read is left alone for a while: a newer version may have written it."""
+    """Resume one task. A task that cannot be read is left alone for a while: a newer version may have written it."""
     record = read.record(connection, tenant, task_id, locking=True)
     try:
         if record.damage:

@@ -165,7 +165,7 @@ def first_id(waiter_id: str) -> str:
 
 
 def close(connection: Connection, waiter_ids: Iterable[str], signal: ReceivedSignal, name: str | None = None) -> None:
-    """End waits by a signal, under its name or another one, and all that they wait for beside it."""
+    """End waits by a signal, under its name or another one, and all else that they wait for."""
     ended = list(waiter_ids)
     CLOSE.run(connection, [closing(each, signal, signal.at) for each in ended])
     if ended:
@@ -219,7 +219,7 @@ def of_tenant(connection: Connection, tenant: str, task_id: str, waiter_id: str)
 
 
 def reopen(connection: Connection, tenant: str, task_id: str) -> bool:
-    """Let a task wait again for the signal that it has not had; a signal that came meanwhile ends the wait."""
+    """Let a task wait again for the signal that it has not had; a signal that came since ends the wait."""
     found = of_waiter(connection, task_id)
     if found is None or found.signal is not None:
         return False
