@@ -65,7 +65,16 @@ EXCUSE = re.compile(
     r"#\s*(?P<mark>noqa(?!:)|noqa:\s*(?P<codes>[A-Z0-9, ]+)|type:\s*ignore(?:\[[^\]]*\])?)(?P<reason>.*)"
 )
 LATE_IMPORT = re.compile(r'import_module\(\s*"(duetime[\w.]*)"\s*\)(?:\.(\w+))?')
-INDIRECT_OPENING = re.compile(r"\s*(?:What|Who|Whom|Whose|Which|Those|One (?:that|which|who))\b")
+INDIRECT_OPENING = re.compile(
+    r"(?:\A|(?<=[.!?]\s)|(?<=\n\n))\s*((?:What|Who|Whom|Whose|Which|Those|One (?:that|which|who))\b)"
+)
+"""At the start of any sentence of a docstring."""
+
+FIGURES_OF_SPEECH = re.compile(
+    r"(?<![`\w])(?:anew|meanwhile|beside|tells|hears|mourns|as soon as somebody)(?![`\w])", re.IGNORECASE
+)
+"""The field says again, during, next to, notifies, receives. A name in backticks may be such a word."""
+
 UNITS = [
     "S",
     "MS",
@@ -366,14 +375,42 @@ def word_files(root: Path) -> list[Path]:
 
 
 def indirect_openings(root: Path) -> list[str]:
-    """Docstrings, those below constants too, that open with a relative clause in place of a noun."""
+    """Sentences of docstrings, those below constants too, that open with a relative clause in place of a noun."""
     return [
-        f"{where(root, path, node.lineno)}: opens with {node.value.value.split()[0]}; name the thing"
+        f"{where(root, path, text.lineno)}: opens with {found[1].split()[0]}; name the thing"
         for path in kept_files(root)
         if path.suffix == ".py"
-        for node in nodes_of(parsed(path))
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
-        if INDIRECT_OPENING.match(node.value.value)
+        for text in docstrings(parsed(path))
+        for found in INDIRECT_OPENING.finditer(str(text.value))
+    ]
+
+
+def docstrings(tree: ast.Module) -> Iterator[ast.Constant]:
+    for node in nodes_of(tree):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            yield node.value
+
+
+def figures_of_speech(root: Path) -> list[str]:
+    """Strings of the product, docstrings too, with a word that its field does not use; a single word is a name."""
+    return [
+        f"{where(root, path, text.lineno)}: {found[0]}"
+        for path in product_files(root, ".py")
+        for text in nodes_of(parsed(path))
+        if isinstance(text, ast.Constant) and isinstance(text.value, str) and " " in text.value
+        for found in FIGURES_OF_SPEECH.finditer(text.value)
+    ]
+
+
+def figures_of_speech_in_pages(root: Path) -> list[str]:
+    """Lines of the pages that users read with such a word; code and quoted requests of people may have any."""
+    return [
+        f"{where(root, path, number)}: {found[0]}"
+        for path in kept_files(root)
+        if path.suffix == ".md" and path.relative_to(root).parts[0] in {"docs", "README.md"}
+        for number, line in enumerate(path.read_text("utf-8").splitlines(), 1)
+        if not line.startswith(">")
+        for found in FIGURES_OF_SPEECH.finditer(re.sub(r"`[^`]*`", "", line))
     ]
 
 
@@ -540,6 +577,8 @@ CHECKS: list[Callable[[Path], list[str]]] = [
     bare_imports,
     late_imports_of_nothing,
     indirect_openings,
+    figures_of_speech,
+    figures_of_speech_in_pages,
     numbers_without_a_unit,
     twins_with_two_names,
     circles_of_rooms,
@@ -619,6 +658,13 @@ SEEDS: list[tuple[Callable[[Path], list[str]], dict[str, str], str]] = [
     (indirect_openings, {"tools/a.py": 'class A:\n    """Those that wait."""'}, "tools/a.py:2: opens with Those"),
     (indirect_openings, {"tools/a.py": 'def f():\n    """\n    One that waits."""'}, "tools/a.py:2: opens with One"),
     (indirect_openings, {"tools/a.py": 'WAIT_S = 5\n"""Whose turn it is."""'}, "tools/a.py:2: opens with Whose"),
+    (indirect_openings, {"tools/a.py": '"""A tool. What it does."""'}, "tools/a.py:1: opens with What"),
+    (indirect_openings, {"tools/a.py": '"""A tool.\n\nThose that wait."""'}, "tools/a.py:1: opens with Those"),
+    (indirect_openings, {"tools/a.py": '"""A tool: it\nruns.\nOne that waits."""'}, "tools/a.py:1: opens with One"),
+    (figures_of_speech, {"tools/a.py": 'log("filled anew from the store")'}, "tools/a.py:1: anew"),
+    (figures_of_speech, {"tools/a.py": 'log(f"{count} runs started meanwhile")'}, "tools/a.py:1: meanwhile"),
+    (figures_of_speech, {"server/a.py": '"""A stream that tells changes."""'}, "server/a.py:1: tells"),
+    (figures_of_speech_in_pages, {"docs/a.md": "# A\n\nIt lies beside the file."}, "docs/a.md:3: beside"),
     (
         circles_of_rooms,
         {
@@ -714,6 +760,12 @@ def test_an_exemption_in_the_configuration_is_refused(tmp_path: Path, old: str, 
 )
 def test_a_number_with_its_unit_is_accepted(tmp_path: Path, text: str) -> None:
     assert not numbers_without_a_unit(bad_tree(tmp_path, {"tools/a.py": text}))
+
+
+def test_a_name_and_the_words_of_a_user_may_be_any(tmp_path: Path) -> None:
+    page = "Its `beside` is a time.\n\n> Pause it meanwhile."
+    tree = bad_tree(tmp_path, {"docs/a.md": page, "tools/a.py": '"""Its `beside` is a time."""\nx = "beside"'})
+    assert not figures_of_speech(tree) + figures_of_speech_in_pages(tree)
 
 
 def test_every_check_with_a_seed_judges_this_project() -> None:

@@ -116,7 +116,7 @@ def _redis_paused(seconds: float) -> Play:
             calls = len(world.acknowledged) - before
             _valkey(world).resume()
             evidence = (
-                f"Redis stood still for {seconds:g} s, {calls} schedule calls answered meanwhile" if calls else ""
+                f"Redis stood still for {seconds:g} s, {calls} schedule calls answered during it" if calls else ""
             )
             world.broke("SIGSTOP of Redis", evidence, began=began, anyone=True)
             time.sleep(SETTLING)
@@ -182,7 +182,7 @@ def partitioned(world: World) -> None:
             time.sleep(4)
             during = sum(world.effects().values()) - effects
             proxy.mode = "ok"
-            world.broke(f"network {mode}", f"{mode} for 4 s, {during} effects meanwhile", began=began, anyone=True)
+            world.broke(f"network {mode}", f"{mode} for 4 s, {during} effects during it", began=began, anyone=True)
             time.sleep(SETTLING)
     world.rest()
 

@@ -170,7 +170,7 @@ scenario("a handler that ends its process once: exit", EMBEDDED, SHARED)(_misbeh
 scenario("a handler that hangs", EMBEDDED, SHARED)(_misbehaving("hang", times=1, count=6))
 
 
-@scenario("a handler that hears nothing", EMBEDDED, SHARED)
+@scenario("a handler that ignores its interrupt", EMBEDDED, SHARED)
 def deaf(world: World) -> None:
     node = world.start()
     [stuck] = world.schedule(1, action="deaf", payload={"times": 9, "seconds": 8.0})

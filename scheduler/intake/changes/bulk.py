@@ -125,7 +125,7 @@ def undo_decision(tokens: dict[str, str], now: datetime, window: timedelta) -> B
 
 
 def _without_replay(record: TaskRecord, last: LastChange | None, now: datetime, run_ids: Collection[str]) -> Change:
-    """Take the replay of dead letters back, by the runs that it made; those beside a series are cancelled."""
+    """Take the replay of dead letters back, by the runs that it made; those in addition to a series are cancelled."""
     task_id, run = record.task.id, record.run
     if run.id in run_ids and last is not None and last.left is not None and last.current == run.id:
         return undo_change(record, last, now, change_token(record.task), BULK_UNDO_WINDOW)
