@@ -18,6 +18,7 @@ from types import CodeType, FrameType
 from typing import NamedTuple
 
 import pytest
+from duetime.scheduler import worker
 from duetime.scheduler.principal import LOCAL
 from duetime.scheduler.store import migrate_store
 from duetime.scheduler.store.database.sqlite import Sqlite
@@ -131,6 +132,7 @@ class Tracer:
     def __init__(self) -> None:
         self.threads: list[list[Entry]] = []
         self.written_on_the_side: set[str] = set()
+        self.called: list[str] = []
         self._look_ups = look_ups(PAGE.read_text("utf-8"))
         self._known: dict[CodeType, tuple[Entry | None, bool]] = {}
         self._local = threading.local()
@@ -146,6 +148,7 @@ class Tracer:
             self.threads.append(self._local.entries)
         stack: list[Frame] = self._local.stack
         if event == "call":
+            self.called.append(f"{entry.file.removesuffix('.py')}.{entry.function}")
             self._call(frame, entry, stack, is_look_up=is_look_up)
         elif stack and stack[-1].of is frame:
             stack.pop()
@@ -289,6 +292,14 @@ def called(app: App, writer: sqlite3.Connection | None = None) -> tuple[list[Ent
     return entered, tracer
 
 
+def steps_of_an_attempt() -> list[str]:
+    """Return the functions that the worker's docstring lists, as `scheduler/worker/broker.DispatchBroker.take`."""
+    lines = [line for line in (worker.__doc__ or "").splitlines() if line[:1].isdigit()]
+    steps = [re.fullmatch(r"\d+\. `([a-z_.]+)\.([A-Z]\w+\.\w+)`: .+", line) for line in lines]
+    assert all(steps), lines
+    return [f"scheduler/worker/{step[1].replace('.', '/')}.{step[2]}" for step in steps if step]
+
+
 def ran(app: App, writer: sqlite3.Connection | None = None) -> tuple[list[Entry], Tracer]:
     settled = threading.Event()
     with traced(writer) as tracer:
@@ -322,6 +333,8 @@ def test_a_due_run_takes_the_way_that_the_page_shows(app: App) -> None:
     assert not tracer.written_on_the_side
     ahead = iter(walk)
     assert [row for row in rows if row in ahead] == rows
+    called = iter(tracer.called)
+    assert [step for step in steps_of_an_attempt() if step in called] == steps_of_an_attempt()
 
 
 def test_with_servers_the_walks_are_those_that_the_page_shows(

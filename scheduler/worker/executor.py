@@ -1,4 +1,4 @@
-"""One attempt, from its claim to its result."""
+"""One attempt, from its claim to its result: a pipeline of named steps (`Executor.run`)."""
 
 from __future__ import annotations
 
@@ -57,18 +57,33 @@ class Executor:
         self._reached = reached
 
     def run(self, held: ActiveRun) -> AttemptResult:
-        """Run the handler on this thread and return its result. Never raises."""
-        handler = self._handler(held)
-        self._started(held, handler.time_limit)
-        if blocked := self._preflight(handler, held):
-            return StoppedByRequest() if held.cancelled else blocked
-        held.usage.begin()
+        """Take an attempt through its steps on this thread, and return its result. Never raises."""
+        handler = self._resolve_handler(held)
+        self._start_time_limit(handler, held)
         with secrets_masked():
-            outcome = self._attempted(handler, held)
-            outcome = self._verified(outcome, held) if isinstance(outcome, Done) else outcome
-        return outcome if isinstance(outcome, Done) or not held.cancelled else StoppedByRequest()
+            result = self._check_needs(handler, held) or self._call_handler(handler, held)
+            result = self._verify_result(result, held)
+        return self._heed_cancel(result, held)
 
-    def _attempted(self, handler: Handler, held: ActiveRun) -> AttemptResult:
+    def _resolve_handler(self, held: ActiveRun) -> Handler:
+        return self._handlers[held.claim.task.action]  # the claimer starts known actions only
+
+    def _start_time_limit(self, handler: Handler, held: ActiveRun) -> None:
+        self._started(held, handler.time_limit)
+
+    def _check_needs(self, handler: Handler, held: ActiveRun) -> Wait | None:
+        """Return a wait if what the run needs is missing; notify its user once if it is missing for good."""
+        run = held.claim.run
+        since = run.started_at or self._store.now()
+        wait = self._unreached(held.claim.task, since) or self._lacking(handler, held, since)
+        known = run.attempt > 1 and is_blocked(run.summary)  # before its first attempt the answer to a call said it
+        if wait is not None and is_blocked(wait.reason) and not known:
+            self._alert(held.claim, wait.reason)
+        return wait
+
+    def _call_handler(self, handler: Handler, held: ActiveRun) -> AttemptResult:
+        """Return the outcome of the handler, or the result that stands for its exception or interrupt."""
+        held.usage.begin()
         try:
             with held.handling(), attempt_context(held.name, held.log.keep):
                 return self._call(handler, held)
@@ -81,15 +96,17 @@ class Executor:
         finally:
             held.usage.end()
 
-    def _preflight(self, handler: Handler, held: ActiveRun) -> Wait | None:
-        """Check what the run needs; tell its user once if that is missing for good."""
-        run = held.claim.run
-        since = run.started_at or self._store.now()
-        wait = self._unreached(held.claim.task, since) or self._lacking(handler, held, since)
-        known = run.attempt > 1 and is_blocked(run.summary)  # before its first attempt the answer to a call said it
-        if wait is not None and is_blocked(wait.reason) and not known:
-            self._alert(held.claim, wait.reason)
-        return wait
+    def _verify_result(self, result: AttemptResult, held: ActiveRun) -> AttemptResult:
+        """Compare the result of a success with what its task expects."""
+        expect = held.claim.task.expect
+        if not isinstance(result, Done) or not expect:
+            return result
+        miss = self._expectations.unmet(expect, result.result)
+        return Unverified(result.summary, result.result, result.quiet, result.spawn, miss) if miss else result
+
+    def _heed_cancel(self, result: AttemptResult, held: ActiveRun) -> AttemptResult:
+        """Let a requested cancel stand before every result but a success."""
+        return StoppedByRequest() if held.cancelled and not isinstance(result, Done) else result
 
     def _unreached(self, task: Task, since: datetime) -> Wait | None:
         """Block a run whose outcome could not be told where its task says."""
@@ -102,7 +119,7 @@ class Executor:
         if handler.preflight is None:
             return None
         context = self._context(held, lambda call: call())
-        with secrets_masked(), attempt_context(held.name, held.log.keep):
+        with attempt_context(held.name, held.log.keep):
             return missing(handler, context, held.claim.task.payload, since)
 
     def _alert(self, claim: Claim, reason: str) -> None:
@@ -110,23 +127,14 @@ class Executor:
         try:
             self._store.tasks.add(alert.task, alert.run, actor=alert.actor, key=alert.key)
         except DuetimeError as error:
-            log.warning("run %s is blocked, and its user could not be told: %s", claim.run.id, error)
-
-    def _verified(self, done: Done, held: ActiveRun) -> Done:
-        """Compare a result with what its task expects."""
-        expect = held.claim.task.expect
-        miss = self._expectations.unmet(expect, done.result) if expect else ""
-        return Unverified(done.summary, done.result, done.quiet, done.spawn, miss) if miss else done
+            log.warning("run %s is blocked, and its user could not be notified: %s", claim.run.id, error)
 
     def unstopped(self, held: ActiveRun) -> AttemptResult:
         """Return the result of an attempt whose handler did not stop at its time limit."""
-        handler = self._handler(held)
+        handler = self._resolve_handler(held)
         limit, thread = handler.time_limit, held.thread
         held.traceback = tracebacks.of_thread(thread.ident if thread else None, handler.fn)
         return StoppedByRequest() if held.cancelled else Retry(f"{_over(limit)}, and its thread did not stop")
-
-    def _handler(self, held: ActiveRun) -> Handler:
-        return self._handlers[held.claim.task.action]  # the claimer starts known actions only
 
     def _call(self, handler: Handler, held: ActiveRun) -> Outcome:
         if handler.isolation == "process":

@@ -103,9 +103,7 @@ def event_doubled(world: World) -> None:
     assert world.effects()[world.app.scheduler.get(task_id, by=CALLER).record.run.id] == 1
 
 
-@scenario(
-    "kill -9 while a handler waits for an event, which comes while it is down", EMBEDDED, SHARED, quick=(EMBEDDED,)
-)
+@scenario("kill -9 while a handler waits for an event that comes while it is down", EMBEDDED, SHARED, quick=(EMBEDDED,))
 def killed_while_a_handler_waits(world: World) -> None:
     node = world.start()
     [task_id] = world.schedule(1, action="waits_for_event")
