@@ -29,7 +29,7 @@ def end_late(connection: Connection, limit: int, now: datetime) -> list[str]:
     """Close at most `limit` waits that are too late, and let their tasks go on or end; return these.
 
     A wait of a paused task is left until its resume. A run that its handler suspended goes on, unless it was moved
-    meanwhile: it has a time of its own then.
+    during the wait: it has a time of its own then.
     """
     found = unreadable.rows(connection, _LATE, {"now": now, "most": limit})
     kept_waits.CLOSE.run(connection, [kept_waits.closing(row.waiter_id, None, now) for row in found])
