@@ -93,6 +93,20 @@ def test_a_chart_fills_its_place_again_when_the_window_has_another_width(window:
         window.page.wait_for_function(FILLED)
 
 
+def test_the_charts_of_the_overview_say_values_in_their_unit_below_the_pointer(window: Window) -> None:
+    window.open("")
+    for title, value in (("Longest wait", r"normal [\d.,]+ (ms|s|min|h)$"), ("Missed deadlines", r"[a-z]+ \d+$")):
+        part = window.page.get_by_role("heading", name=title, exact=True).locator("xpath=..")
+        chart = part.locator(".u-over")
+        box = chart.bounding_box()
+        assert box is not None
+        legends = set()
+        for step in range(24):
+            chart.hover(position={"x": box["width"] * (step + 0.5) / 24, "y": 40})
+            legends |= {text.strip() for text in part.locator(".legend li").all_inner_texts()}
+        assert any(re.fullmatch(value, text) for text in legends), legends
+
+
 @pytest.mark.parametrize("state", ["failed", "ready", "to_come", "succeeded"])
 def test_anybody_can_use_the_page_of_a_run(window: Window, state: str) -> None:
     window.open(f"/runs?state={state}")
