@@ -3,53 +3,77 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, expect
+from duetime.scheduler.principal import Principal
+from duetime.scheduler.task import State
+from duetime.scheduler.views import TaskFilter
+from duetime.server.auth.issued_keys import new_key, validity_of
+from playwright.sync_api import Browser, Route, expect
 
+from tests.flow.admin.served import served
+from tests.widgets import provision
 from tests.widgets.browsers import opened
 from tests.widgets.react_card import CHATS, ORIGIN, Demo, build
-from tests.widgets.tooling import ROOT
+from tests.widgets.tooling import CACHE, ROOT
 
 pytestmark = pytest.mark.browser
 
-TASK = json.loads((ROOT / "docs" / "payloads" / "task.json").read_text("utf-8"))["examples"][0]
-RESULT = {"content": [{"type": "text", "text": "Scheduled."}], "structuredContent": TASK}
-NAMED = {"toolCallId": "call_1", "toolName": "schedule_task", "dynamic": True}
-TURN: list[dict[str, Any]] = [
-    {"type": "start"},
-    {"type": "tool-input-available", **NAMED, "input": {"title": "Call John"}},
-    {"type": "tool-output-available", "toolCallId": "call_1", "dynamic": True, "output": RESULT},
-    {"type": "text-start", "id": "t"},
-    {"type": "text-delta", "id": "t", "delta": "Done."},
-    {"type": "text-end", "id": "t"},
-    {"type": "finish"},
-]
-"""A turn of a model, as the SDK's `toUIMessageStreamResponse` sends it."""
+ANN = Principal("acme", "ann", frozenset({"tasks"}))
+OF_MODELS = {"schedule_task", "list_tasks", "get_task", "reschedule_task", "cancel_task", "change_tasks", "send_event"}
+SENT_BY_THE_SDK = {"content_type": "text/event-stream", "headers": {"x-vercel-ai-ui-message-stream": "v1"}}
 
 
-def test_both_chats_compile_and_show_the_card_of_a_call(
-    browser: Browser, tmp_path_factory: pytest.TempPathFactory
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build(tmp_path_factory.mktemp("chats"), CHATS)
+
+
+@pytest.fixture(scope="module")
+def turn(project: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Run a turn of the chat's server over a real Duetime: what it streams, and what a press is answered."""
+    with served(f"sqlite:///{tmp_path_factory.mktemp('server')}/duetime.db", auth=("keys",)) as site:
+        text, key = new_key(ANN, "chat", site.app.store.now(), validity_of("1 day"))
+        site.app.store.api_keys.add(key)
+        script = str(project / "dist" / "turn" / "turn.js")
+        said = provision.run([provision.node(CACHE), script, f"{site.url}/mcp", text.text, "Call John"], project)
+        (record,) = site.app.store.tasks.page("acme", TaskFilter(), limit=9)[0]
+        assert record.run.state is State.SCHEDULED, "the press has approved it"
+    found: dict[str, Any] = json.loads(said)
+    return found
+
+
+def test_a_turn_of_the_ai_sdk_schedules_over_mcp_and_a_press_approves_what_its_model_cannot(
+    turn: dict[str, Any],
 ) -> None:
-    project: Path = build(tmp_path_factory.mktemp("chats"), CHATS)
-    stream = "".join(f"data: {json.dumps(part)}\n\n" for part in TURN) + "data: [DONE]\n\n"
-    with opened(browser, viewport={"width": 600, "height": 900}, timezone_id="America/Denver") as page:
-        page.clock.set_fixed_time(TASK["now"])
+    assert set(turn["offered"]) == OF_MODELS, "the buttons' tool is the app's alone"
+    assert turn["approved"]["structuredContent"]["state"] == "scheduled"
+
+
+def test_both_chats_show_the_card_of_a_call_and_pass_its_buttons_on(
+    browser: Browser, project: Path, turn: dict[str, Any]
+) -> None:
+    example = json.loads((ROOT / "docs" / "payloads" / "task.json").read_text("utf-8"))["examples"][0]
+
+    def cancelled(route: Route) -> None:
+        [task_id] = re.findall(r"t_\w+", route.request.url)
+        route.fulfill(json={**example, "id": task_id, "revision": 9, "state": "cancelled"})
+
+    with opened(browser, viewport={"width": 600, "height": 900}) as page:
         demo = Demo(page, project / "dist")
         demo.open("Chats with the cards of Duetime")
-        page.route(
-            f"{ORIGIN}/api/chat",
-            lambda route: route.fulfill(
-                body=stream, content_type="text/event-stream", headers={"x-vercel-ai-ui-message-stream": "v1"}
-            ),
-        )
-        page.route(f"{ORIGIN}/v1/tasks/*/cancel", lambda route: route.fulfill(json={**TASK, "state": "cancelled"}))
+        page.route(f"{ORIGIN}/api/chat", lambda route: route.fulfill(body=turn["stream"], **SENT_BY_THE_SDK))
+        page.route(f"{ORIGIN}/v1/tasks/*/cancel", cancelled)
         page.get_by_role("button", name="Remind me to call John").click()
-        for chat in ("Vercel AI SDK", "CopilotKit"):
-            card = demo.card(chat).get_by_role("article", name="Call John")
+        ours, theirs = demo.card("Vercel AI SDK"), demo.card("CopilotKit")
+        expect(ours).to_contain_text("May I remind you?")
+        expect(ours.get_by_role("button", name="Approve")).to_be_visible()
+        expect(ours).to_contain_text("Done.")
+        for chat in (ours, theirs):
+            card = chat.get_by_role("article", name="Call John")
             card.get_by_role("button", name="Cancel").click()
             expect(card.get_by_role("status")).to_contain_text("Cancelled")
-        expect(demo.card("Vercel AI SDK")).to_contain_text("Done.")
         assert demo.problems == []
