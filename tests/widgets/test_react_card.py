@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from duetime.widgets.vocabulary import WORDS
 from playwright.sync_api import Browser, Route, expect
 
 from tests.flow.admin.served import Served, served
@@ -77,6 +78,11 @@ def test_the_types_admit_the_published_examples_and_no_unknown_state(project: Pa
     run("check", project)
 
 
+def test_the_card_has_the_words_of_the_vocabulary_for_how_a_task_stands() -> None:
+    written = (ROOT / "examples" / "react-card" / "src" / "words.ts").read_text("utf-8")
+    assert dict(re.findall(r'^  (\w+): \["([^"]+)", "\w+", "."\],$', written, re.MULTILINE)) == WORDS
+
+
 def test_an_example_is_shown_with_its_state_time_and_facts(demo: Demo) -> None:
     first, second = demo.card("Task 1"), demo.card("Task 2")
     expect(first.get_by_role("article", name="Call John")).to_be_visible()
@@ -96,6 +102,8 @@ def test_an_example_is_shown_with_its_state_time_and_facts(demo: Demo) -> None:
         ("CopilotKit, answered", "Call John"),
         ("Refused", "'25:00' is no time of day"),
         ("Damaged", "can only be cancelled"),
+        ("Overdue", "Overdue"),
+        ("Dry run", "Dry run"),
         ("Running", "400 of 1,000 rows"),
         ("Unknown state", "postponed"),
         ("List 1", "2 scheduled"),

@@ -29,6 +29,8 @@ function Demo() {
       <Example name="Refused" answer={read({ isError: true, content: [{ type: "text", text: "when: '25:00' is no time of day." }] })} />
       <Example name="Damaged" answer={read({ ...example, damaged: true })} />
       <Example name="Running" answer={read({ ...example, title: "Export", action: "export", state: "running", effect: undefined, progress: { part: 0.4, text: "400 of 1,000 rows" } })} />
+      <Example name="Overdue" answer={read({ ...example, when: { ...example?.when, utc: "2026-11-23T14:58:00Z" } })} />
+      <Example name="Dry run" answer={read({ ...example, id: "t_dryrun" })} />
       <Example name="Unknown state" answer={read({ ...example, state: "postponed", a_later_part: {} })} />
       <Example name="Hostile" answer={read({ ...example, title: HOSTILE, message: HOSTILE })} />
       <Example name="Empty list" answer={read({ schema: "duetime.list/1", tasks: [], counts: {} })} />

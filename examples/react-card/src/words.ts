@@ -19,12 +19,19 @@ const LOOKS: Record<string, readonly [string, Tone, string]> = {
   paused: ["Paused", "quiet", "‖"],
   damaged: ["Damaged", "danger", "!"],
   blocked: ["Blocked", "danger", "⊟"],
+  overdue: ["Overdue", "warning", "!"],
+  dry_run: ["Dry run", "quiet", "·"],
 };
 const ENDED = new Set(["succeeded", "failed", "cancelled", "expired", "skipped"]);
 const UNITS = [["day", 86_400], ["hour", 3_600], ["minute", 60], ["second", 1]] as const;
 
+const LATE_AFTER_MS = 60_000;
+const DRY_RUN_ID = "t_dryrun";
+
 interface Stateful {
   state: string;
+  id?: string;
+  when?: string | { utc: string };
   action?: string;
   reminder?: true;
   paused?: true;
@@ -44,12 +51,19 @@ export function lookOf(task: Stateful): { word: string; tone: Tone; sign: string
 }
 
 function nameOf(task: Stateful): string {
+  if (task.id === DRY_RUN_ID) return "dry_run";
   const reminds = task.reminder || task.action === "reminder";
   if (hasEnded(task.state)) return task.state === "succeeded" && reminds ? "reminded" : task.state;
   if (task.damaged) return "damaged";
   if (task.paused) return "paused";
   if (task.cancel_requested) return "stopping";
-  return task.blocked ? "blocked" : task.state;
+  if (task.blocked) return "blocked";
+  return task.state === "scheduled" && isLate(task.when) ? "overdue" : task.state;
+}
+
+/** Whether what was due has not left its timer. */
+function isLate(when: Stateful["when"]): boolean {
+  return when !== undefined && Date.now() - Date.parse(typeof when === "string" ? when : when.utc) > LATE_AFTER_MS;
 }
 
 /** An instant in the reader's zone and language. */
