@@ -210,6 +210,7 @@ def reschedule(
     notify: NotifyOption = None,
     expect: ExpectOption = None,
     on_failure: OnFailureOption = None,
+    origin: OriginOption = None,
     remove: Remove = None,
     pause: Annotated[bool | None, typer.Option("--pause/--resume", help="pause or resume it")] = None,
     pause_until: Annotated[str | None, typer.Option(help="pause it, and let it go on by itself then")] = None,
@@ -223,7 +224,8 @@ def reschedule(
     """Change a task: what is given changes, everything else stays."""
     times: Any = {"when": when, "repeat": repeat, "timezone": timezone, "until": until, "pause_until": pause_until}
     series: RescheduleArguments = {"max_runs": max_runs, "skip_next": skip_next, "all_following": all_following}
-    rest = changed_terms(repeat_policy, retry, notify, expect, on_failure, remove=remove, payload=payload, needs=needs)
+    terms: Any = {"origin": origin, "remove": remove, "payload": payload, "needs": needs}
+    rest = changed_terms(repeat_policy, retry, notify, expect, on_failure, **terms)
     rest |= _urgency(priority, deadline, deadline_type, title=title, pause=pause, labels=label, deliver_to=deliver_to)
     once: RescheduleCall = {"estimate": estimate, "revision": revision, "idempotency_key": key, "dry_run": dry_run}
     _reschedule(context, task_id, {**times, **series, **rest, **once}, as_json)

@@ -45,6 +45,7 @@ def changed_terms(
     expect: str | None,
     on_failure: str | None,
     *,
+    origin: str | None,
     remove: Sequence[str] | None,
     payload: str | None,
     needs: list[str] | None,
@@ -56,6 +57,7 @@ def changed_terms(
         "notify": notify,
         "expect": read_object(expect, "expect"),
         "on_failure": read_object(on_failure, "on_failure"),
+        "origin": read_object(origin, "origin"),  # type: ignore[typeddict-item]  # the service reads it
         "payload": read_object(payload),
         "needs": read_units(needs),
         "remove": [name.replace("-", "_") for name in remove or ()],

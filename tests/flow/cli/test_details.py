@@ -200,6 +200,16 @@ def test_show_names_the_conversation_that_asked(work: Work, cli: Say) -> None:
     assert json.loads(cli("show", made["id"], "--json"))["origin"] == origin
 
 
+def test_outcomes_go_back_to_the_conversation_that_a_reschedule_names(
+    work: Work, cli: Say, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DUETIME_ORIGINS", '{"b": {"command": ["true"]}}')
+    task_id = work.scheduler.schedule("Call", when="in 2 hours", origin={"client": "a"}).record.task.id
+    origin = {"client": "b", "thread": "8"}
+    cli("reschedule", task_id, "--deliver-to", "origin", "--origin", json.dumps(origin))
+    assert json.loads(cli("show", task_id, "--json"))["origin"] == origin
+
+
 def test_show_has_the_template_of_the_keys_and_the_key_of_the_run(work: Work, cli: Say) -> None:
     given = ("--repeat", "every day at 9:00", "--label", "account:acme", "--key", "{tenant}:{label.account}:{window}")
     task_id = json.loads(cli("schedule", "Invoice", *given, "--json"))["id"]
