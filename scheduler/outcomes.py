@@ -77,10 +77,14 @@ class Yielded:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """It cannot succeed; trying again would not help."""
+    """It cannot succeed; trying again would not help.
+
+    With `expired` what it waited for did not come in time: it ends as expired, and has no dead letter.
+    """
 
     reason: str
     result: Json = None
+    expired: bool = False
 
 
 Outcome = Done | Retry | Wait | Yielded | Failed

@@ -47,7 +47,8 @@ class Handler(Generic[P, ReturnT]):
     `verify` refuses payloads by rules beyond the model (options, for example); `secrets` yields the secrets that a
     payload names, so that a task that names a wrong one is refused. Neither does I/O. `preflight` is called
     before each attempt with the arguments of `fn`, and returns what is missing; when a task is scheduled too, unless
-    `verify` has found the same then, which `checked_early=False` says.
+    `verify` has found the same then, which `checked_early=False` says. `interval` returns the member of a payload that
+    says how long a run pauses between two attempts, and that time.
     """
 
     name: str
@@ -63,6 +64,7 @@ class Handler(Generic[P, ReturnT]):
     secrets: Callable[[Any], Iterable[SecretUse]] | None = None
     preflight: Preflight | None = None
     checked_early: bool = True
+    interval: Callable[[Any], tuple[str, timedelta]] | None = None
     takes_payload: bool = field(init=False, repr=False, compare=False)
     """Whether the function has a parameter for the payload; computed once, because every attempt needs it."""
 

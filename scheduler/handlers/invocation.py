@@ -104,7 +104,7 @@ def _checked(handler: Handler, outcome: object, began: datetime, now: Callable[[
             summary, result = _text(outcome.summary, MAX_SUMMARY_CHARS), _result(handler, outcome.result)
             return Done(summary, result, bool(outcome.quiet), _spawned(handler, outcome.spawn))
         case Failed():
-            return Failed(_reason(outcome.reason), _result(handler, outcome.result))
+            return Failed(_reason(outcome.reason), _result(handler, outcome.result), bool(outcome.expired))
         case Retry():
             return Retry(_reason(outcome.reason), _delay(handler, outcome.after), _result(handler, outcome.result))
         case Wait():

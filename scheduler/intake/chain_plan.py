@@ -76,7 +76,7 @@ class ChainPlan:
 
 def plan_chain(planner: Planner, request: Request, by: Principal, now: datetime) -> ChainPlan:
     """Return the chain that a request asks for; or raise InvalidArgument(s) with every problem of every step."""
-    problems = ProblemCollector()
+    problems, planner = ProblemCollector(), planner.asked_by(request.raw)
     problems.of(check_text, "title", request.title)
     for check in (check_key, check_labels, origin_of, refuse_arguments_of_steps):
         problems.of(check, request)

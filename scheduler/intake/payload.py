@@ -13,6 +13,7 @@ from duetime.scheduler.errors import InvalidArgument, InvalidArguments
 from duetime.scheduler.handlers import Handler
 from duetime.scheduler.handlers.reminder import ReminderPayload
 from duetime.scheduler.handlers.webhook import WebhookPayload
+from duetime.scheduler.intake.time_reader import USUAL_INTERVAL
 from duetime.scheduler.task import Json
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
@@ -63,6 +64,16 @@ def check_secrets(handler: Handler, payload: Mapping[str, Json], tenant: str, ho
     problems = [problem for use in uses for problem in _problems(use, known)]
     if problems:
         raise InvalidArguments(problems)
+
+
+def check_interval(handler: Handler, payload: Mapping[str, Json]) -> None:
+    """Raise InvalidArgument where an agent asks for attempts more often than each minute, as programs may."""
+    if handler.interval is None:
+        return
+    member, interval = handler.interval(handler.parse(payload))
+    if interval < USUAL_INTERVAL:
+        problem = f"{str(payload.get(member))[:40]!r} is shorter than a minute"
+        raise InvalidArgument(f"payload.{member}", problem, accepted="at least 1 minute", example="1 min")
 
 
 def _problems(use: SecretUse, known: Mapping[str, tuple[str, ...]]) -> Iterator[InvalidArgument]:

@@ -23,7 +23,7 @@ from duetime.scheduler.intake.demand import Demands, RunContext
 from duetime.scheduler.intake.idempotency import check_natural_key, key_of
 from duetime.scheduler.intake.instants import Timing
 from duetime.scheduler.intake.needs import PoolsByName
-from duetime.scheduler.intake.payload import SecretHosts, check_secrets, no_secrets, without_blanks
+from duetime.scheduler.intake.payload import SecretHosts, check_interval, check_secrets, no_secrets, without_blanks
 from duetime.scheduler.intake.repeat_policy import check_one_question
 from duetime.scheduler.intake.time_reader import TimeReader
 from duetime.scheduler.intake.validation import (
@@ -78,6 +78,7 @@ class Planner:
 
     `zone` is the default time zone; with None a wall time without a zone is an error. `pools` returns the current
     pools, `estimates` the duration of a run. `zone_named` is False for the machine's zone; `holidays` may be empty.
+    `of_agent` is set for calls of agents, whose work is attempted once a minute at most.
     """
 
     handlers: Handlers
@@ -93,6 +94,7 @@ class Planner:
     holidays: str = ""
     secrets: SecretHosts = no_secrets
     upstreams: UpstreamLookup = nothing_stored
+    of_agent: bool = False
 
     @property
     def times(self) -> TimeReader:
@@ -114,7 +116,7 @@ class Planner:
         problems = ProblemCollector()
         problems.of(check_text, "title", request.title)
         timing = problems.of(self.times.timing, request, now)
-        payload = problems.of(self.payload, request.action, request.payload, by.tenant)
+        payload = problems.of(self.asked_by(request.raw).payload, request.action, request.payload, by.tenant)
         demand = problems.of(self.demands.read, request, self._situation(request, timing, by, now))
         after = problems.of(dependencies_of, request, by.tenant, self.upstreams)
         approval = problems.of(approval_of, request, now, self.times.zone_of(request)) if request.approval else None
@@ -142,11 +144,17 @@ class Planner:
             return plan
         return replace(plan, run=_waiting(plan), after=after, approval=approval, wait=wait)
 
+    def asked_by(self, raw: Mapping[str, Json] | None) -> Planner:
+        """Return the planner for a caller: one who says what was sent (`raw`) is an agent, as all it asks for is."""
+        return self if raw is None or self.of_agent else replace(self, of_agent=True)
+
     def payload(self, action: str, payload: Mapping[str, Json], tenant: str) -> Mapping[str, Json]:
         """Check a payload by the bounds, the handler's schema and the tenant's secrets; return it with defaults."""
         handler = self.handlers.get_or_explain(action)
         checked = handler.check(without_blanks(handler, payload))
         check_secrets(handler, checked, tenant, self.secrets)
+        if self.of_agent:
+            check_interval(handler, checked)
         return checked
 
     def changed_payload(self, action: str, payload: Mapping[str, Json] | None) -> Mapping[str, Json] | None:
@@ -162,7 +170,7 @@ class Planner:
         )
 
     def _following(self, request: Request, by: Principal, now: datetime) -> Mapping[str, Json]:
-        return self.follow_ups(by, now, unread(request.origin)).read(request.on_failure)
+        return self.asked_by(request.raw).follow_ups(by, now, unread(request.origin)).read(request.on_failure)
 
     def _other_actions(self, action: str) -> tuple[str, ...]:
         return tuple(name for name in self.handlers if name != REMINDER_ACTION) if action == REMINDER_ACTION else ()

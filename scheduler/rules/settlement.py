@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import assert_never
@@ -16,6 +17,7 @@ from duetime.scheduler.rules.occurrences import delay_of
 from duetime.scheduler.rules.retry import next_attempt
 from duetime.scheduler.rules.series.continuation import continued
 from duetime.scheduler.rules.signals.suspension import suspended
+from duetime.scheduler.rules.states import FAILURES
 from duetime.scheduler.rules.time.times import describe
 from duetime.scheduler.run_records import Claim, Settlement
 from duetime.scheduler.task import Delivery, InboxMessage, Json, Notify, Run, State
@@ -42,6 +44,13 @@ class Unverified(Done):
 
 
 AttemptResult = Outcome | StoppedByRequest
+_ENDS: Mapping[State, tuple[EventKind, str]] = {
+    State.SUCCEEDED: (EventKind.SUCCEEDED, "done"),
+    State.FAILED: (EventKind.FAILED, "failed"),
+    State.EXPIRED: (EventKind.EXPIRED, "expired"),
+}
+"""The event of an end, and the outcome of its attempt."""
+
 _NOTES = re.compile(
     r"( \(paused: (a run|[0-9]+ runs in a row) failed; resume it to go on\))?"
     r"( \(late: was due \w{3} \d{1,2} \w{3} \d{4} \d\d:\d\d [\w/+-]{1,60}\))?( \(\d+ earlier occurrences? missed\))?$",
@@ -109,7 +118,8 @@ def _settled(claim: Claim, ending: AttemptResult, now: datetime, jitter: float) 
         case Wait() | Yielded():
             return suspended(claim, ending, now)
         case Failed():
-            return _ended(claim, now, State.FAILED, ending.reason, result=ending.result)
+            to = State.EXPIRED if ending.expired else State.FAILED
+            return _ended(claim, now, to, ending.reason, result=ending.result)
         case StoppedByRequest():
             return _cancelled(claim, ending.reason, now)
         case _:
@@ -183,7 +193,8 @@ def _ended(
     failures: int | None = None,
     miss: str = "",
 ) -> Settlement:
-    failed = to is State.FAILED
+    kind, attempt_outcome = _ENDS[to]
+    failed, in_vain = to is State.FAILED, to in FAILURES
     text = words or (f"{claim.task.title}: {to}")
     told = f"{text} (unverified: {miss})" if miss else text
     settlement = Settlement(
@@ -191,13 +202,13 @@ def _ended(
         claim.run.attempt,
         claim.task.revision,
         to=to,
-        kind=EventKind.FAILED if failed else EventKind.SUCCEEDED,
-        outcome=outcome or ("failed" if failed else "done"),
-        reason=words if failed else None,
+        kind=kind,
+        outcome=outcome or attempt_outcome,
+        reason=words if in_vain else None,
         failures=claim.run.failures + failed if failures is None else failures,
-        summary=None if failed else text,
+        summary=None if in_vain else text,
         result=result,
-        error=words if failed else miss or None,
+        error=words if in_vain else miss or None,
         deliveries=_deliveries(claim, now),
         dead_letter=failed,
         claim=claim,

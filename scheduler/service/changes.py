@@ -78,21 +78,21 @@ class ChangeService(ApprovalService):
         dry_run = arguments.pop("dry_run", False)
         call, wanted = apart(arguments)
         asked = Reschedule(**wanted)
-        now = self._store.now()
+        now, planner = self._store.now(), self._planner.asked_by(call.get("raw"))
         notes: list[str] = []
         if dry_run:
-            return self._tried(self._store.tasks.get(call.get("by", LOCAL).tenant, task_id), asked, now)
+            return self._tried(self._store.tasks.get(call.get("by", LOCAL).tenant, task_id), asked, planner, now)
 
         def decide(record: TaskRecord) -> Change:
-            change, notes[:] = decide_reschedule(record, asked, self._planner, now)
+            change, notes[:] = decide_reschedule(record, asked, planner, now)
             return change
 
         repeatable = Repeatable.of("reschedule", task_id, wanted, call)
         view = self._change(repeatable, call, kind=EventKind.RESCHEDULED, decide=decide)
         return replace(view, warnings=(*notes, *view.warnings))
 
-    def _tried(self, record: TaskRecord, asked: Reschedule, now: datetime) -> TaskView:
-        change, notes = decide_reschedule(record, asked, self._planner, now)
+    def _tried(self, record: TaskRecord, asked: Reschedule, planner: Planner, now: datetime) -> TaskView:
+        change, notes = decide_reschedule(record, asked, planner, now)
         return view_of(replace(record, task=change.task, run=change.next_run or change.run), now, warnings=notes)
 
     def cancel(self, task_id: str, *, reason: str | None = None, **call: Unpack[CallArguments]) -> TaskView:

@@ -121,13 +121,13 @@ def test_a_text_answer_is_the_document_of_the_condition(server: Server) -> None:
     assert end.result == {"outcome": "met", "value": "3 in stock", "looks": 2}
 
 
-def test_it_looks_a_last_time_when_its_time_is_over_and_then_has_expired_as_a_failure(server: Server) -> None:
+def test_it_looks_a_last_time_when_its_time_is_over_and_then_has_expired(server: Server) -> None:
     answers(server, *[{"status": "packed"}] * 4)
     watched = Watched({"url": server.url(), "condition": SHIPPED, "every": "4 min", "until": "10 min"})
     *waits, end = watched.looks()
     assert (len(waits), watched.clock()) == (3, NOON + timedelta(minutes=10))
     said = "expired after 10 min and 4 looks: not met yet: packed"
-    assert end == Failed(said, {"outcome": "expired", "value": "packed", "looks": 4})
+    assert end == Failed(said, {"outcome": "expired", "value": "packed", "looks": 4}, expired=True)
 
 
 def test_an_expiry_may_be_an_instant(server: Server) -> None:
@@ -246,7 +246,7 @@ def test_an_address_that_is_not_public_fails_it_at_once() -> None:
         ({}, "payload.condition: is required, or `changed`"),
         ({"changed": False}, "payload.condition: is required, or `changed`"),
         ({"condition": "a", "changed": True}, "payload.condition: cannot be combined with `changed`"),
-        ({"condition": "a", "every": "30 s"}, "payload.every: '30 s' is out of range. Accepted: 1 minute to 30 days"),
+        ({"condition": "a", "every": "0.5 s"}, "payload.every: '0.5 s' is out of range. Accepted: 1 second to 30 days"),
         ({"condition": "a", "every": "often"}, "payload.every: 'often' is not a duration"),
         ({"condition": "a", "until": "2 years"}, "payload.until: months and years have no fixed length"),
         ({"condition": "a", "until": "400 days"}, "payload.until: '400 days' is too long"),

@@ -32,7 +32,7 @@ FIRST_SENTENCES: Final = {
     "succeeded": "{title} was done {ended}",
     "reminded": "You were reminded of {title} {ended}",
     "failed": "{title} failed {ended}",
-    "expired": "{title} expired {ended}, because it could no longer be done in time",
+    "expired": "{title} expired {ended}, because its time was over",
     "cancelled": "{title} is cancelled",
     "skipped": "{title} was skipped",
 }

@@ -35,7 +35,7 @@ _COMES: Final = {
     "succeeded": "{it} {word} {ended}.",
     "reminded": "The user was {word} {ended}.",
     "failed": "{it} {word} {ended}.",
-    "expired": "{it} {word} {ended}: its deadline could no longer be met.",
+    "expired": "{it} {word} {ended}: its time was over.",
     "cancelled": "{it} is {word}; it was for {due}.",
     "skipped": "{it} was {word}; it was for {due}.",
 }

@@ -1,6 +1,6 @@
 """The action `watch`: a run that waits with a checkpoint between two looks, and ends when there is something to tell.
 
-It ends as met or changed (succeeded), and as failed or expired (failed, so that what comes after it does not go on).
+It ends as met or changed (succeeded), as failed, or as expired: what comes after it does not go on then.
 """
 
 from __future__ import annotations
@@ -61,6 +61,7 @@ def watch(
         retry=PATIENT,
         preflight=work.lacks,
         checked_early=False,
+        interval=lambda payload: ("every", payload.interval),
     )
 
 
@@ -162,7 +163,7 @@ class _Judgement:
             looks = f"{record.looks} look{'s' if record.looks > 1 else ''}"
             said = f"expired after {length(record.until - record.began)} and {looks}: {reason}"
             value = record.value.shown if record.value else None
-            return Failed(said, self._result(WatchOutcome.EXPIRED, record, value=value))
+            return Failed(said, self._result(WatchOutcome.EXPIRED, record, value=value), expired=True)
         self.ctx.progress(None, self._pace(record))
         return Wait(min(pause, record.until - now), reason, record.checkpoint())
 

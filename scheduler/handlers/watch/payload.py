@@ -15,7 +15,7 @@ from duetime.scheduler.outbound.url_policy import WebhookOptions
 from duetime.scheduler.rules.time import times
 from pydantic import BaseModel, Field, field_validator
 
-MIN_EVERY: Final = timedelta(minutes=1)
+MIN_EVERY: Final = timedelta(seconds=1)
 MAX_EVERY: Final = timedelta(days=30)
 MAX_UNTIL: Final = timedelta(days=366)
 DEFAULT_EVERY: Final = "5 min"
@@ -118,7 +118,7 @@ def _pace_problems(payload: WatchPayload) -> Iterator[InvalidArgument]:
         yield problem
         return
     if not MIN_EVERY <= every <= MAX_EVERY:
-        yield InvalidArgument("payload.every", f"{payload.every!r} is out of range", accepted="1 minute to 30 days")
+        yield InvalidArgument("payload.every", f"{payload.every!r} is out of range", accepted="1 second to 30 days")
     if isinstance(until, timedelta) and not every <= until <= MAX_UNTIL:
         said = f"{payload.until!r} is {'too long' if until > MAX_UNTIL else 'shorter than `every`'}"
         yield InvalidArgument("payload.until", said, accepted=_UNTIL_ACCEPTED, example=_UNTIL_EXAMPLE)
