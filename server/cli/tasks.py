@@ -11,7 +11,7 @@ from duetime.scheduler.events import EventFilter, EventPage
 from duetime.scheduler.intake.changes.reschedule import NOTHING_CHANGED
 from duetime.scheduler.intake.validation import wait_seconds
 from duetime.scheduler.request import Request, ScheduleArguments
-from duetime.scheduler.reschedule.reschedule import REMOVABLE, RescheduleArguments, RescheduleCall
+from duetime.scheduler.reschedule.reschedule import REMOVABLE, RescheduleCall
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.task import State
 from duetime.scheduler.views import TaskView
@@ -222,13 +222,15 @@ def reschedule(
     as_json: AsJson = False,
 ) -> None:
     """Change a task: what is given changes, everything else stays."""
-    times: Any = {"when": when, "repeat": repeat, "timezone": timezone, "until": until, "pause_until": pause_until}
-    series: RescheduleArguments = {"max_runs": max_runs, "skip_next": skip_next, "all_following": all_following}
-    terms: Any = {"origin": origin, "remove": remove, "payload": payload, "needs": needs}
-    rest = changed_terms(repeat_policy, retry, notify, expect, on_failure, **terms)
-    rest |= _urgency(priority, deadline, deadline_type, title=title, pause=pause, labels=label, deliver_to=deliver_to)
-    once: RescheduleCall = {"estimate": estimate, "revision": revision, "idempotency_key": key, "dry_run": dry_run}
-    _reschedule(context, task_id, {**times, **series, **rest, **once}, as_json)
+    at = _given(when=when, repeat=repeat, timezone=timezone, until=until, pause_until=pause_until, max_runs=max_runs)
+    by = _given(skip_next=skip_next, all_following=all_following, estimate=estimate, revision=revision, dry_run=dry_run)
+    new = changed_terms(repeat_policy, retry, notify, expect, on_failure, origin=origin, remove=remove, payload=payload)
+    new |= _urgency(priority, deadline, deadline_type, title=title, pause=pause, labels=label, deliver_to=deliver_to)
+    _reschedule(context, task_id, _given(**at, **by, **new, needs=read_units(needs), idempotency_key=key), as_json)
+
+
+def _given(**arguments: Any) -> Any:
+    return arguments
 
 
 def _reschedule(context: typer.Context, task_id: str, asked: RescheduleCall, as_json: bool) -> None:

@@ -10,7 +10,7 @@ from duetime.scheduler.request import ScheduleArguments
 from duetime.scheduler.reschedule.reschedule import RescheduleArguments
 from duetime.scheduler.rules.retry import retry_policy
 from duetime.scheduler.task import Notify, RetryPolicy
-from duetime.server.cli.formats.option_values import read_object, read_repeat_policy, read_retry, read_units
+from duetime.server.cli.formats.option_values import read_object, read_repeat_policy, read_retry
 
 NotifyOption = Annotated[
     Notify | None, typer.Option(help="which outcomes tell the user: always, failure, change or never")
@@ -48,7 +48,6 @@ def changed_terms(
     origin: str | None,
     remove: Sequence[str] | None,
     payload: str | None,
-    needs: list[str] | None,
 ) -> RescheduleArguments:
     """Return the arguments of a change that the options stand for; raises InvalidArgument."""
     return {
@@ -59,7 +58,6 @@ def changed_terms(
         "on_failure": read_object(on_failure, "on_failure"),
         "origin": read_object(origin, "origin"),  # type: ignore[typeddict-item]  # the service reads it
         "payload": read_object(payload),
-        "needs": read_units(needs),
         "remove": [name.replace("-", "_") for name in remove or ()],
     }
 
