@@ -39,7 +39,7 @@ async def site(tmp_path: Path) -> AsyncIterator[Site]:
 
 @dataclass(frozen=True, slots=True)
 class Foreign:
-    """What another tenant has that a caller could name; by default nothing that exists."""
+    """Names of another tenant that a caller could use; by default nothing has them."""
 
     task_id: str = "t_7k3m9qx2w4hb"
     waiting_id: str = "t_8k3m9qx2w4hb"
@@ -191,7 +191,7 @@ async def test_an_event_and_its_id_are_those_of_a_tenant(site: Site) -> None:
 
 
 async def test_every_tool_resource_and_prompt_is_asked_of_another_tenant(site: Site) -> None:
-    """What is added to the server has to be asked in `questions` too; pages of cards are the same for everybody."""
+    """A new tool of the server has to be asked in `questions` too; pages of cards are the same for everybody."""
     server = connect(site.app, Guard.of(site.app.settings, lambda: site.app.store))
     assert {tool.name for tool in server._tool_manager.list_tools()} == {tool for tool, _ in questions(Foreign())}
     kinds = [*server._resource_manager._resources, *server._resource_manager._templates]
