@@ -1,12 +1,14 @@
 """Packs style and script of a card into a text that the page itself unpacks: deflated, and 13 bits in two characters.
 
 The texts of all languages stand in the script; they are packed behind the rest of it, which is nearest to the style.
+A letter beyond ASCII is one byte or two, by the table of its language: UTF-8 spends as many on what is always the same.
 """
 
 from __future__ import annotations
 
 import re
 import zlib
+from collections import Counter
 from typing import Final
 
 _RAW_DEFLATE_BITS: Final = -15
@@ -18,22 +20,33 @@ _DIGITS: Final = "".join(chr(code) for code in range(0x21, 0x7F) if chr(code) no
 _PAIR_BITS: Final = 13
 _BASE: Final = len(_DIGITS)
 
-_UNPACK: Final = """(async () => {
-const digits = "%s", packed = "%s", bytes = [];
+_UNPACK: Final = r"""(async () => {
+const digits = "%s", packed = "%s", data = [];
 for (let at = 0, bits = 0, count = 0; at < packed.length; at += 2) {
 bits |= digits.indexOf(packed[at]) + digits.indexOf(packed[at + 1]) * 91 << count;
-for (count += 13; count > 7; count -= 8, bits >>= 8) bytes.push(bits);
+for (count += 13; count > 7; count -= 8, bits >>= 8) data.push(bits);
 }
-const deflated = new Blob([new Uint8Array(bytes.slice(0, %d))]).stream();
-const stream = deflated.pipeThrough(new DecompressionStream("deflate-raw"));
-const [style, rest, texts] = (await new Response(stream).text()).split("\\0");
-for (const [tag, text] of [["style", style], ["script", texts + rest]]) {
+const deflated = new Blob([new Uint8Array(data.slice(0, %d))]).stream();
+const inflated = new Response(deflated.pipeThrough(new DecompressionStream("deflate-raw")));
+const bytes = new Uint8Array(await inflated.arrayBuffer());
+const end = bytes.lastIndexOf(0), tables = new TextDecoder().decode(bytes.subarray(end + 1)).split("\n");
+const spelled = (part, at) => part.replace(/([\uf780-\uf783]?)([\uf784-\uf7ff])/g, (_, page, code) =>
+tables[at][(page && page.charCodeAt() - 0xf77f) * 124 + code.charCodeAt() - 0xf784]);
+const parts = new TextDecoder("x-user-defined").decode(bytes.subarray(0, end)).split("\0");
+const [style, rest, ...texts] = parts.map(spelled);
+for (const [tag, text] of [["style", style], ["script", texts.join("") + rest]]) {
 const part = document.createElement(tag);
 part.textContent = text;
 document.head.append(part);
 if (tag === "script") part.remove();
 }
 })();"""
+
+_MAX_PAGES: Final = 4
+_MAX_ASCII_CODES: Final = 0x80
+_FIRST_CODE: Final = _MAX_ASCII_CODES + _MAX_PAGES
+_MAX_PAGE_CODES: Final = 0x100 - _FIRST_CODE
+"""A letter beyond ASCII is a byte of this many: most by themselves, rare ones behind a byte for their page."""
 
 _LANGUAGE_END: Final = "\t`"
 """The end of the texts of a language in the script."""
@@ -52,17 +65,49 @@ def unpacked(html: str) -> tuple[str, str] | None:
     if packed is None or length is None:
         return None
     deflated = _decoded(packed[1])[: int(length[1])]
-    style, rest, texts = zlib.decompressobj(wbits=_RAW_DEFLATE_BITS).decompress(deflated).decode().split("\0")
-    return style, texts + rest
+    *parts, tables = zlib.decompressobj(wbits=_RAW_DEFLATE_BITS).decompress(deflated).split(b"\0")
+    style, rest, *texts = map(_spelled, parts, tables.decode().split("\n"))
+    return style, "".join(texts) + rest
 
 
 def _deflated(style: str, script: str) -> bytes:
-    """Return both as raw deflate; each language has a code for its own letters."""
+    """Return both as raw deflate; each language has a table and a code for its own letters."""
     texts, end, rest = script.rpartition(_LANGUAGE_END)
-    parts = [f"{style}\0", f"{rest}\0", *re.split(rf"(?<={_LANGUAGE_END})", f"{texts}{end}")]
+    parts = [style, rest, *re.split(rf"(?<={_LANGUAGE_END})", f"{texts}{end}")[: texts.count(_LANGUAGE_END) + 1]]
+    tables = [_table(part) for part in parts]
+    spelled = [b"%s\0" % _codes(part, table) for part, table in zip(parts, tables, strict=True)]
     squeezed = zlib.compressobj(9, zlib.DEFLATED, _RAW_DEFLATE_BITS, memLevel=7)  # blocks of 8,192 symbols suit best
-    packed = [squeezed.compress(part.encode()) + squeezed.flush(zlib.Z_BLOCK) for part in parts if part]
+    packed = [squeezed.compress(part) + squeezed.flush(zlib.Z_BLOCK) for part in (*spelled, "\n".join(tables).encode())]
     return b"".join(packed) + squeezed.flush()
+
+
+def _table(text: str) -> str:
+    """Return the letters of a text beyond ASCII: the most frequent ones first, then page by page."""
+    counted = Counter(letter for letter in text if not letter.isascii())
+    found = [letter for letter, _ in counted.most_common()]
+    return "".join(sorted(found[:_MAX_PAGE_CODES]) + sorted(found[_MAX_PAGE_CODES:]))
+
+
+def _codes(text: str, table: str) -> bytes:
+    """Return a text with a byte, or two, for each letter that is in the table."""
+    found = {letter: divmod(place, _MAX_PAGE_CODES) for place, letter in enumerate(table)}
+    codes = {
+        letter: bytes([*([_MAX_ASCII_CODES + page - 1] if page else []), _FIRST_CODE + code])
+        for letter, (page, code) in found.items()
+    }
+    return b"".join(codes.get(letter) or letter.encode("ascii") for letter in text)
+
+
+def _spelled(codes: bytes, table: str) -> str:
+    """Undo `_codes`."""
+    found, page = "", 0
+    for code in codes:
+        if _MAX_ASCII_CODES <= code < _FIRST_CODE:
+            page = code - _MAX_ASCII_CODES + 1
+            continue
+        found += chr(code) if code < _MAX_ASCII_CODES else table[page * _MAX_PAGE_CODES + code - _FIRST_CODE]
+        page = 0
+    return found
 
 
 def _encoded(data: bytes) -> str:

@@ -121,6 +121,10 @@ def refusal(sentence: str, code: str = "refused", plain: str | None = None) -> d
     return {"content": [{"type": "text", "text": sentence}], "isError": True, "_meta": meta}
 
 
+BULK_UNDO = "u_b7k3m9qx2w4h"
+BULK_UNDO_FOR = timedelta(minutes=10)
+
+
 class FakeServer:
     """Holds tasks and answers the calls of a card as the real tools do: revisions rise, and stale ones are refused."""
 
@@ -130,12 +134,28 @@ class FakeServer:
         self.refuse: str | None = None
         self.history: dict[str, Any] = {"attempts": [], "events": []}
         self.pages: list[dict[str, Any]] = []
+        self.letter: dict[str, Any] | None = None
 
     def serve(self, name: str, args: dict[str, Any]) -> dict[str, Any]:
         if self.refuse is not None:
             sentence, self.refuse = self.refuse, None
             return refusal(sentence)
+        if name == "change_tasks":
+            return self._many(args)
         return self._list(args) if name == "list_tasks" else self._one(name, args)
+
+    def _many(self, args: dict[str, Any]) -> dict[str, Any]:
+        """Change many tasks, or say how many there would be; a discard closes the letter, which its undo opens."""
+        if self.letter:
+            self.letter = {**self.letter, "state": "open" if args["change"] == "undo" else "discarded"}
+        tried, ids = args.get("dry_run"), args.get("task_ids", ["t_"])
+        undo = (
+            {}
+            if tried or args["change"] == "undo"
+            else {"undo": BULK_UNDO, "undo_until": stamp(self.now + BULK_UNDO_FOR)}
+        )
+        bulk = {"change": args["change"], "changed": len(ids), **({"dry_run": True} if tried else {}), **undo}
+        return result({"schema": "duetime.list/1", "tasks": [], "counts": {}, "now": stamp(self.now), "bulk": bulk})
 
     def change(self, task_id: str = CALL_JOHN, **parts: Any) -> dict[str, Any]:
         """Change a task as another client would; a part given as None goes away."""
@@ -151,7 +171,8 @@ class FakeServer:
         if task is None:
             return refusal(f"task_id: no task '{args['task_id']}'. list_tasks shows your tasks.", "not_found")
         if name == "get_task":
-            history = {"history": self.history} if args.get("history") else {}
+            letter = {"letter": self.letter} if self.letter else {}
+            history = {"history": self.history, **letter} if args.get("history") else {}
             return result(valid({**task, **self._laxity(task), **history, "now": stamp(self.now)}))
         if args.get("revision", task["revision"]) != task["revision"]:
             return refusal(f"revision: {task['id']} is at revision {task['revision']}.", "stale_revision")
@@ -179,6 +200,8 @@ class FakeServer:
         if args.get("dry_run"):
             text = "every Tuesday at 10:30" if args.get("all_following") else "every Tuesday at 09:00"
             return valid({**self.tasks[args["task_id"]], "id": DRY_RUN_ID, "repeat": {**weekly(), "text": text}})
+        if "payload" in args:
+            return self._undoable(args["task_id"], state="ready")
         told = {name: args[name] for name in ("title", "priority") if name in args}
         if told:
             return self.change(args["task_id"], **told)

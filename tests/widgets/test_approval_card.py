@@ -44,8 +44,8 @@ def test_one_press_answers(chat: Chat, button: str, action: str) -> None:
 def test_a_chain_is_answered_on_its_card_where_it_asks_one_question(chat: Chat) -> None:
     asked = {"kind": "approval", "title": QUESTION}
     for waits, buttons in (
-        ([asked, asked], ["Approve", "Reject", "Move", "Cancel", "Pause"]),
-        ([asked, {**asked, "title": "Another?"}], ["Move", "Cancel", "Pause"]),
+        ([asked, asked], ["Run again: clean", "Approve", "Reject", "Move", "Cancel", "Pause"]),
+        ([asked, {**asked, "title": "Another?"}], ["Run again: clean", "Move", "Cancel", "Pause"]),
     ):
         chat.show_task(a_chain(state="waiting", waits=waits, waiting_for=[SENTENCE, SENTENCE]))
         assert chat.card.get_by_role("group").get_by_role("button").all_inner_texts() == buttons

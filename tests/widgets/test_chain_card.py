@@ -53,7 +53,9 @@ def test_a_chain_shows_its_progress_and_each_step_with_its_state_and_why_one_fai
 
 def test_its_buttons_change_all_of_it(chat: Chat) -> None:
     chat.show_task(a_chain())
-    assert chat.card.get_by_role("group").get_by_role("button").all_inner_texts() == ["Move", "Cancel", "Pause"]
+    assert chat.card.get_by_role("group").get_by_role("button").all_inner_texts() == [
+        *("Run again: clean", "Move", "Cancel", "Pause"),
+    ]
     chat.press("Cancel")
     assert chat.calls()[-1] == ("cancel_task", {"task_id": CHAIN, "revision": 1})
 

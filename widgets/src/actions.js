@@ -1,8 +1,8 @@
 /* The buttons of a card: only those that its state allows, in one row that wraps. */
 
-import { isChain } from "./chain.js";
+import { failedSteps, isChain } from "./chain.js";
 import { h, icon } from "./dom.js";
-import { t } from "./language.js";
+import { listed, t } from "./language.js";
 import { hasEnded, isStored } from "./words.js";
 
 const SNOOZABLE = new Set(["succeeded", "failed", "expired"]);
@@ -23,12 +23,13 @@ export function actionsView(card) {
 function buttonsFor(card) {
   const { task } = card;
   const [ended, movable] = [hasEnded(task), MOVABLE.has(task.state)];
-  if (isChain(task)) return ended ? [] : [...(asksOnce(task) ? answerButtons(card) : []), opener(card, "change", "calendar", t("button.change")), cancelButton(card), pauseButton(card)];
+  if (isChain(task)) return ended ? chainAgain(card) : [...chainAgain(card), ...(asksOnce(task) ? answerButtons(card) : []), opener(card, "change", "calendar", t("button.change")), cancelButton(card), pauseButton(card)];
   if (isAsked(task)) return [...answerButtons(card), opener(card, "change", "calendar", t("button.change")), opener(card, "more", "dots", t("button.more"))];
   return [
     task.unread?.length ? doneButton(card) : "",
     SNOOZABLE.has(task.state) || (movable && isNear(card)) ? opener(card, "snooze", "moon", t("button.snooze")) : "",
     runsAgain(task) ? runAgainButton(card) : "",
+    runsAgain(task) && task.last_run?.state === "failed" && task.last_run.attempts ? opener(card, "letter", "lines", t("panel.letter")) : "",
     movable ? opener(card, "change", "calendar", t("button.change")) : "",
     ended ? "" : cancelButton(card),
     ended ? opener(card, "history", "history", t("button.history")) : opener(card, "more", "dots", t("button.more")),
@@ -101,9 +102,15 @@ function answerButtons(card) {
   ];
 }
 
-function runAgainButton(card) {
+function runAgainButton(card, of = "") {
   const run = () => card.act("run_now", "act_on_task", { action: "run_now", revision: card.task.revision });
-  return actButton(card, "run_again", "retry", t("button.run_again"), run);
+  return actButton(card, "run_again", "retry", of ? h("span", {}, t("button.run_again"), ": ", of) : t("button.run_again"), run);
+}
+
+/** What failed by itself in a chain, by its names, to be run again: the rest goes on after it. */
+function chainAgain(card) {
+  const names = failedSteps(card.task.chain);
+  return names.length ? [runAgainButton(card, h("bdi", {}, listed(names, "unit")))] : [];
 }
 
 function cancelButton(card) {

@@ -5,12 +5,12 @@ import { calendarOf } from "./calendar.js";
 import { deadlineLook } from "./deadline.js";
 import { relative } from "./format.js";
 import { MOVABLE } from "./actions.js";
-import { secondsLeft } from "./undo.js";
+import { MANY, secondsLeft } from "./undo.js";
 import { turns } from "./turns.js";
 import { taskView } from "./view.js";
 import { changesBetween } from "./changes.js";
 import { english, inside, number, t } from "./language.js";
-import { fenced, hasEnded, isStored, lookOf, wordsOf } from "./words.js";
+import { fenced, hasEnded, isStored, lookOf, withoutIds, wordsOf } from "./words.js";
 import { canCall } from "./host.js";
 
 const UNDO_FOR = 30_000;
@@ -18,6 +18,7 @@ const TYPED_FOR = 400;
 const SOON = 2_000;
 const LATER = 15_000;
 const CLOSED = { panel: "", typed: undefined, draft: undefined, following: false, tried: undefined, asked: undefined };
+const READING = new Set(["history", "letter"]);
 const FIRST = { change: "when", edit: "edit-title" };
 const LONG_AGO = 60_000;
 const QUIET = 60_000;
@@ -72,13 +73,13 @@ function looksOf({ task, env }) {
  */
 function show(card, task, { fresh = false, reread = false, name = "" } = {}) {
   if (fresh) card.env.clock.hear(task.now);
-  if (task.history) card.history = { ...task.history, log: task.log };
+  if (task.history) Object.assign(card, { history: { ...task.history, log: task.log }, letter: task.letter });
   card.readAt = card.env.clock.now();
   if (isOlder(task, card.task)) return card.draw();
   const [same, undo] = [reread && task.revision === card.task?.revision, task.created ? undefined : task.undo];
   if (!same) card.final = name && name !== "undo" && !undo ? (task.cancel_requested ? "stop" : name) : "";
   const did = name || (task.state === "cancelled" ? "cancel" : "edit");
-  if (undo || !same) card.undo = undo ? { token: undo, until: name === "approve" ? Infinity : Date.parse(task.now) + UNDO_FOR, name: (same && card.undo?.name) || did } : undefined;
+  if (undo || !same) card.undo = undo ? { token: undo, until: name === "approve" ? Infinity : Date.parse(task.undo_until) || Date.parse(task.now) + UNDO_FOR, name: (same && card.undo?.name) || did } : undefined;
   if (card.undo?.until === Infinity && !MOVABLE.has(task.state)) card.undo = undefined;
   if (reread) announceOutcome(card, task);
   Object.assign(card, { task, phase: "shown", away: false });
@@ -127,7 +128,7 @@ function open(card, host, panel) {
   const opened = card.panel === panel ? "" : panel;
   close(card);
   Object.assign(card, { opener: panel, panel: opened });
-  if (opened === "history") card.read({ history: true, keep_unread: true });
+  if (READING.has(opened)) card.read({ history: true, keep_unread: true });
   card.draw();
   find(host, FIRST[card.panel])?.focus();
 }
@@ -150,7 +151,7 @@ function type(card, text, args) {
 function edit(card, name, value, args) {
   Object.assign(card, { draft: { ...card.draft, [name]: value }, tried: undefined, asked: undefined });
   clearTimeout(card.asking);
-  card.asking = setTimeout(() => card.draft && preview(card, args()), TYPED_FOR);
+  card.asking = setTimeout(() => card.draft && args() && preview(card, args()), TYPED_FOR);
   card.draw();
 }
 
@@ -194,13 +195,21 @@ async function act(card, name, tool, args) {
     say(card, name);
   };
   try {
-    done(await card.env.bridge.call(tool, { task_id: before.id, ...args }));
+    done(await press(card.env.bridge, before.id, tool, args));
   } catch (error) {
-    error.later?.then((task) => (card.pending ? card.show(task, { fresh: true }) : done(task)), () => undefined);
+    if (tool !== MANY) error.later?.then((task) => (card.pending ? card.show(task, { fresh: true }) : done(task)), () => undefined);
     card.pending = undefined;
     if (error.away) Object.assign(card, { away: true, retry: () => act(card, name, tool, args) });
     await refused(card, before, error);
   }
+}
+
+/** Call a tool about the task; one about many answers with a list, and the task is read after it. */
+async function press(bridge, id, tool, args) {
+  if (tool !== MANY) return bridge.call(tool, { task_id: id, ...args });
+  const { bulk, tasks } = await bridge.call(tool, args);
+  if (bulk.refused) throw new Error(withoutIds(tasks[0].why));
+  return { ...(await bridge.call("get_task", { task_id: id })), undo: bulk.undo, undo_until: bulk.undo_until };
 }
 
 /** Offer the task as a calendar file. */

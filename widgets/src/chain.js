@@ -5,10 +5,19 @@ import { t } from "./language.js";
 import { wordsOf } from "./words.js";
 
 const MAX_SHOWN = 20;
+const MAX_NAMED = 3;
+const FAILED_STEP = new Set(["failed", "expired"]);
+const LOST = new Set([...FAILED_STEP, "cancelled", "skipped"]);
 
 /** Whether the answer is about a whole chain. */
 export function isChain({ chain }) {
   return Boolean(chain && !chain.step);
+}
+
+/** The names of the steps that failed, but for those that ended with what they come after. */
+export function failedSteps({ steps = [] }) {
+  const lost = new Set(steps.filter(({ state }) => LOST.has(state)).map(({ name }) => name));
+  return steps.filter(({ state, after = [] }) => FAILED_STEP.has(state) && !after.some((name) => lost.has(name))).slice(0, MAX_NAMED).map(({ name }) => name);
 }
 
 export function chainFact({ chain }) {

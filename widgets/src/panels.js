@@ -1,15 +1,16 @@
-/* What opens under the buttons, one at a time: snooze, change the time, edit, more, history. */
+/* What opens under the buttons, one at a time: snooze, change the time, edit, more, history, the payload of what failed. */
 
 import { find, h } from "./dom.js";
 import { city, moment, timeOfDay, wall } from "./format.js";
 import { named, parts, t } from "./language.js";
 import { actButton, moreButtons, snoozedFrom } from "./actions.js";
 import { editPanel } from "./edit.js";
+import { letterPanel } from "./letter.js";
 import { logLines } from "./outcome.js";
 import { previewView } from "./preview.js";
 import { wordsOf } from "./words.js";
 
-const PANELS = { snooze: snoozePanel, change: changePanel, edit: editPanel, more: morePanel, history: historyPanel };
+const PANELS = { snooze: snoozePanel, change: changePanel, edit: editPanel, more: morePanel, history: historyPanel, letter: letterPanel };
 
 /* No <form> here: a host may forbid forms in its sandbox, and then nothing would be submitted. */
 

@@ -1,0 +1,84 @@
+/* Several tasks of a list at once: chosen, what would change counted first, changed by one call, and taken back as one. */
+
+import { actButton } from "./actions.js";
+import { h } from "./dom.js";
+import { canCall } from "./host.js";
+import { english, number, parts, t } from "./language.js";
+import { MANY } from "./undo.js";
+import { hasEnded } from "./words.js";
+
+const DID = { move: "change", replay: "run_now" };
+const PICTURES = { cancel: "ban", pause: "pause", resume: "play", move: "calendar" };
+
+/** Whether a row is chosen; nothing of what cannot be changed with others, as an occurrence to come. */
+export function isChosen({ chosen }, row) {
+  return chosen && !row.expected && !hasEnded(row) ? chosen.has(row.id) : undefined;
+}
+
+/** Take a task to the others that are chosen, or away from them; what was counted counts no more. */
+export function choose(list, { id }) {
+  if (!list.chosen.delete(id)) list.chosen.add(id);
+  list.wish = undefined;
+  list.draw();
+}
+
+/** What one call did to many tasks, with its undo; of one that was only tried, for how many of all it would. */
+export function doneView(list) {
+  const { bulk, env } = list;
+  if (!bulk) return "";
+  const back = bulk.undo && canCall(env) && Date.parse(bulk.undo_until) > env.clock.now();
+  const said = bulk.dry_run ? countOf(bulk) : parts("undo.done", { did: `${wordOf("did", bulk)}: ${number(bulk.changed)}`, within: "" });
+  return h("div", { class: "undo" }, h("p", {}, said), back ? actButton(list, "undo", "undo", t("button.undo"), () => change(list, { change: "undo", undo: bulk.undo }), "strong") : "");
+}
+
+/** The buttons for what is chosen: one is pressed, for how many of all it would do something is counted, and then it is done. */
+export function chooserView(list) {
+  const { chosen, wish, rows, fixed, env } = list;
+  if (fixed || !canCall(env) || !rows.some((row) => isChosen({ chosen: new Set() }, row) === false)) return "";
+  const put = (found) => list.draw(Object.assign(list, found));
+  const bar = (...inside) => h("div", { class: "bar" }, inside);
+  if (!chosen) return bar(actButton(list, "select", "check", t("button.select"), () => put({ chosen: new Set(), bulk: undefined })));
+  const keep = actButton(list, "keep", "undo", t("button.keep"), () => put({ chosen: undefined, wish: undefined }));
+  const asks = (found) => {
+    put({ wish: { ...found, task_ids: [...chosen] } });
+    if (found.to || found.change !== "move") count(list);
+  };
+  const verb = (name) => actButton(list, name, PICTURES[name], wordOf("button", { change: name }), () => chosen.size && asks({ change: name }));
+  if (!wish) return bar(Object.keys(PICTURES).map(verb), keep);
+  const [text, { found, ...args }] = [wordOf("button", wish), wish];
+  return bar(
+    wish.change === "move" ? h("input", { type: "date", "data-key": "day", "aria-label": text, value: wish.to, onchange: (event) => asks({ change: "move", to: event.target.value }) }) : "",
+    found ? h("p", { role: "status" }, countOf(found)) : "",
+    found?.changed ? actButton(list, "do", PICTURES[wish.change], text, () => change(list, args), "strong") : "", keep);
+}
+
+function countOf({ changed, unchanged = 0, refused = 0, change: verb }) {
+  return `${wordOf("button", { change: verb })}: ${number(changed)} / ${number(changed + unchanged + refused)}`;
+}
+
+function wordOf(group, { change: verb }) {
+  return t(`${group}.${DID[verb] ?? verb}`);
+}
+
+async function count(list) {
+  const { wish } = list;
+  const page = await askMany(list, { ...wish, dry_run: true });
+  if (page) list.draw((wish.found = page.bulk));
+}
+
+async function change(list, args) {
+  const page = await askMany(list, args);
+  if (!page) return;
+  const { bulk } = page;
+  Object.assign(list, { bulk, chosen: undefined, wish: undefined });
+  list.env.announce(`${wordOf("did", bulk)}: ${number(bulk.changed)}`);
+  list.env.bridge.tellModel(english("model.many", { did: english(`did.${DID[bulk.change] ?? bulk.change}`), number: bulk.changed }), { action: bulk.change });
+  list.changed(page);
+}
+
+async function askMany(list, args) {
+  list.draw((list.pending = true));
+  const page = await list.env.bridge.call(MANY, args).catch((error) => list.fail(error.message, error.away));
+  list.draw((list.pending = undefined));
+  return page;
+}
