@@ -145,8 +145,11 @@ def planner_of(settings: Settings, handlers: Handlers, channels: Channels) -> Pl
 
 
 def spread_of(settings: Settings) -> timedelta:
-    """Return the window of starts on the hour: many tenants of an installation of many machines ask for the same."""
-    usual = SHARED_SPREAD_S if settings.distributed else 0
+    """Return the window of starts on the hour: where callers log in, many of them ask for the same.
+
+    Without a login there is one user, whose work comes at its time. Reminders do anywhere.
+    """
+    usual = SHARED_SPREAD_S if settings.distributed or settings.auth else 0
     return timedelta(seconds=usual if settings.spread_seconds is None else settings.spread_seconds)
 
 

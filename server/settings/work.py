@@ -79,7 +79,8 @@ class WorkSettings(BaseModel):
         ge=0,
         le=3600,
         description="the window within which work that recurs on the hour starts, each task at a second of its own "
-        "(default: 120 with Redis, else 0); `jitter` of a task goes before it",
+        "(default: 120 with Redis or `auth`, else 0); `jitter` of a task goes before it, and reminders come at their "
+        "time",
         examples=["120"],
         json_schema_extra={"unit": "seconds"},
     )

@@ -12,7 +12,7 @@ from duetime.scheduler.events import Event, EventFilter
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.outcomes import Done, Failed, Outcome, Retry
-from duetime.scheduler.queue import Finish
+from duetime.scheduler.queue import DispatchQueue, Finish
 from duetime.scheduler.queue.memory.queue import MemoryQueue
 from duetime.scheduler.rules.settlement import settle
 from duetime.scheduler.rules.states import OPEN
@@ -40,9 +40,9 @@ OUTCOMES: Mapping[str, Outcome] = {
 class House:
     """One runner of many tasks; whatever it starts ends as it is told to."""
 
-    def __init__(self, store: Store, clock: Clock) -> None:
+    def __init__(self, store: Store, clock: Clock, queue: DispatchQueue | None = None) -> None:
         self.store, self.clock = store, clock
-        self.queue = MemoryQueue(lambda: clock().timestamp() * 1000)
+        self.queue = queue or MemoryQueue(lambda: clock().timestamp() * 1000)
         self.dispatcher = Dispatcher(store, self.queue)
         self.planner = Planner(
             Handlers.load(entry_points=False),
@@ -105,6 +105,7 @@ class House:
 
     def place(self, run_id: str) -> float:
         """Return the place of a ready run in the queue."""
+        assert isinstance(self.queue, MemoryQueue)
         entry = self.queue._state._here(run_id)
         assert entry is not None, "it is ready, and not in the queue"
         return entry.key
