@@ -38,7 +38,7 @@ DELIVERY_LEASE: Final = timedelta(seconds=30)
 """Lease of a delivery, renewed at half of it; after a crash another process sends it when the lease expires."""
 
 MAX_ERROR_CHARS: Final = 500
-DELIVERY_RETRY: Final = RetryPolicy(max_attempts=6, backoff=timedelta(seconds=30), max_backoff=timedelta(hours=1))
+DELIVERY_RETRY: Final = RetryPolicy(max_attempts=6, backoff=timedelta(seconds=15), max_backoff=timedelta(hours=1))
 NEVER_QUIET: Final = QuietPlan()
 
 

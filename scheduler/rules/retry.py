@@ -58,8 +58,11 @@ def attempt_in_words(run: Run, policy: RetryPolicy) -> str:
 
 
 def ceiling(failures: int, policy: RetryPolicy) -> timedelta:
-    """Return the longest delay after this many failures: `backoff` times 1, 2, 4, 8 ..., at most `max_backoff`."""
-    doublings = min(max(failures - 1, 0), MAX_DOUBLINGS)
+    """Return the longest delay after this many failures: `backoff` times 2, 4, 8 ..., at most `max_backoff`.
+
+    With full jitter the mean pause after the first failure is `backoff` then.
+    """
+    doublings = min(max(failures, 1), MAX_DOUBLINGS)
     seconds = policy.backoff.total_seconds() * 2**doublings
     return timedelta(seconds=min(seconds, policy.max_backoff.total_seconds()))
 

@@ -187,7 +187,7 @@ def _is_last(record: WatchRecord, error: NoValue) -> bool:
 
 def _pause(record: WatchRecord, every: timedelta, error: NoValue, run_id: str) -> timedelta:
     """Return the time until the next look: it doubles with each error in a row, and is spread over runs."""
-    policy = RetryPolicy(backoff=every, max_backoff=max(every, MAX_PAUSE))
+    policy = RetryPolicy(backoff=every / 2, max_backoff=max(every, MAX_PAUSE))
     spread = zlib.crc32(f"{run_id} {record.looks}".encode()) / 0xFFFFFFFF
     longer = (ceiling(record.errors, policy) - every) * spread
     return max(every, error.after or timedelta(0)) + longer

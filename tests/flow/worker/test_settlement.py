@@ -40,7 +40,7 @@ def test_a_retry_waits_for_its_jittered_backoff_and_counts() -> None:
     claim = a_claim(run={"failures": 2}, retry=RetryPolicy(max_attempts=9, backoff=timedelta(seconds=2)))
     end = settled(claim, Retry("no answer"), jitter=0.25)
     assert (end.to, end.failures, end.reason, end.inbox) == (State.RETRYING, 3, "no answer", None)
-    assert end.wake_at == NOON + timedelta(seconds=8 * 0.25)
+    assert end.wake_at == NOON + timedelta(seconds=16 * 0.25)
 
 
 def test_the_last_retry_fails_and_leaves_a_dead_letter() -> None:
