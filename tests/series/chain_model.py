@@ -7,12 +7,16 @@ The reference that the walk compares the product with: docs/states.md ("Tasks th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import count
 
 UNDO = timedelta(seconds=35)
-ATTEMPTS = 3
+SAME_CLICK = timedelta(seconds=30)
+ATTEMPTS, ATTEMPTS_OF_SPAWNED = 3, 5
+PATIENCE = timedelta(hours=2)
+"""For how long an attempt waits for its event."""
+
 PAUSE_BETWEEN_ATTEMPTS = timedelta(minutes=5)
 ENDED = frozenset({"succeeded", "failed", "cancelled", "skipped"})
 BADLY = {"cancelled": "cancelled", "skipped": "skipped"}
@@ -45,16 +49,53 @@ class Edge:
         return "skipped" if self.policy == "skip" else BADLY.get(self.how or "", "failed")
 
 
+@dataclass(frozen=True)
+class Question:
+    """The question whether a step may run: for how long it is asked, and the answer then; None: without an end."""
+
+    text: str
+    default: str = "reject"
+    span: timedelta | None = None
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A question of one run: until when, and its `answer`; closed without one it was withdrawn."""
+
+    at: datetime
+    ends: datetime | None
+    open: bool = True
+    answer: str = ""
+
+    def for_longer(self, now: datetime) -> Asked:
+        """Return it with a time that is to come, if its own is over."""
+        return replace(self, ends=now + (self.ends - self.at)) if self.ends and self.ends <= now else self
+
+
 @dataclass(eq=False)
 class Step:
     """A step: `at` is when it is due, `wake` when its timer fires, which a retry, a pause or an undo puts off.
 
     `run` numbers its runs, `valid` is whether its last result meets a schema. `waited`: it did when it was cancelled.
+    `asked` is the question of its run, `opened` since when that is due of which each generation is asked. Its attempt
+    waits for an event `until` then. `wanted` is when somebody ran it again after its end. `failed` is the run that
+    failed, by its id, `letters` those whose dead letters are open.
     """
 
     name: str
     at: datetime
     wake: datetime
+    question: Question | None = None
+    place: int = 0
+    asked: Asked | None = None
+    opened: datetime | None = None
+    answered: tuple[tuple[str, datetime], ...] = ()
+    until: datetime | None = None
+    wanted: datetime | None = None
+    run_id: str = ""
+    failed: str = ""
+    letters: tuple[str, ...] = ()
+    payload: str | None = None
     after: list[Edge] = field(default_factory=list)
     task_id: str = ""
     state: str = "scheduled"
@@ -63,6 +104,7 @@ class Step:
     stop: bool = False
     waited: bool = False
     failures: int = 0
+    attempts: int = ATTEMPTS
     valid: bool = True
     ended_at: datetime | None = None
     run: int = field(default_factory=lambda: next(_serial))
@@ -76,19 +118,55 @@ class Step:
         return self.state not in ENDED
 
     @property
+    def asks(self) -> bool:
+        return self.asked is not None and self.asked.open
+
+    @property
     def due(self) -> datetime:
         return self.wake if self.state in ("scheduled", "retrying") else self.at
+
+    def is_wanted_after(self, edge: Edge) -> bool:
+        """Tell whether somebody ran it again in spite of that end."""
+        return self.wanted is not None and edge.at is not None and edge.at <= self.wanted
+
+    def is_held(self, now: datetime) -> bool:
+        """Tell whether it waits for an event, before which it cannot run."""
+        return self.until is not None and self.until > now
 
     def goes_on(self, now: datetime) -> datetime:
         """Return when it begins, or its next attempt does."""
         if not self.started:
             return self.at
-        return max(self.wake, now) if self.state in ("scheduled", "retrying") else now
+        return max(self.wake, now) if self.state in ("scheduled", "retrying", "suspended") else now
+
+    def begin(self, now: datetime, *, later: bool) -> None:
+        """Wait for other steps, and for an answer, unless that is asked for `later`, when it is due."""
+        if self.question and not later:
+            self.asked = Asked(now, now + self.question.span if self.question.span else None)
+        self.state = "waiting" if self.after or self.asks else "scheduled"
 
     def again(self, state: str, at: datetime, now: datetime) -> None:
-        """Begin another run."""
+        """Begin another run, of a new generation, which was not asked for yet."""
         self.state, self.at, self.wake, self.run = state, at, max(at, now), next(_serial)
         self.started, self.stop, self.failures, self.ended_at = False, False, 0, None
+        self.asked, self.opened, self.wanted, self.failed = None, None, None, ""
+
+    def once_more(self, state: str, at: datetime, now: datetime) -> None:
+        """Begin another run in place of one that ended: its yes stands if it never started, else it asks anew."""
+        asked, started, failed = self.asked, self.started, self.failed
+        self.letters = tuple(each for each in self.letters if each != failed)
+        self.again(state, at, now)
+        if asked is None:
+            return
+        if asked.answer == "approve" and not started:
+            self.asked = asked
+            return
+        self.asked = Asked(now, asked.for_longer(now).ends)
+        self.state = "waiting"
+
+    def withdraw(self) -> None:
+        if self.asked and self.asked.open:
+            self.asked = replace(self.asked, open=False)
 
 
 @dataclass
@@ -121,11 +199,12 @@ class ChainModel:
     def undo_cancel(self, step: Step, now: datetime) -> None:
         _refuse(step.state != "cancelled" or step.started or step.ended_at is None or now - step.ended_at > UNDO)
         _refuse(any(edge.ended == step.run for edge in step.after))
-        step.again("scheduled", step.at, now)
+        wanted = step.wanted
+        step.once_more("scheduled", step.at, now)
+        step.wanted = wanted
         self._reopen(step, now)
-        if step.waited:
-            step.state = "waiting"
-            self._judge([step], now)
+        step.state = "waiting" if step.waited else step.state
+        self._judge([step], now)
 
     def cancel_all(self, now: datetime) -> None:
         """Cancel what is open, the last steps first, so that none ends by another."""
@@ -146,25 +225,99 @@ class ChainModel:
 
     def move(self, step: Step, to: datetime, now: datetime) -> None:
         """Move it; one that has ended runs again then, and what has begun goes on with its next attempt then."""
-        _refuse(step.state in ("running", "cancelled"))
+        _refuse(step.state in ("running", "cancelled") or step.is_held(now))
         if not step.is_open:
-            step.again("scheduled", to, now)
+            step.once_more("scheduled", to, now)
             self._reopen(step, now)
+            step.wanted = now
             return
+        step.opened = step.opened if step.started else None
         step.at = step.at if step.started else to
         step.wake, step.state = max(to, now), "scheduled" if step.state == "ready" else step.state
 
     def run_now(self, step: Step, now: datetime) -> None:
-        """Run it whatever it comes after."""
+        """Run it whatever it comes after, but not without a yes."""
+        _refuse(step.asks)
+        ended = not step.is_open
         self.move(step, now, now)
-        step.state = "scheduled" if step.state == "waiting" else step.state
+        step.state = "scheduled" if step.state == "waiting" and not ended else step.state
         step.paused = False
+
+    def replay(self, step: Step, run_id: str, payload: str | None, now: datetime) -> None:
+        """Run a failed step again, by its dead letter."""
+        _refuse(run_id not in step.letters or step.is_open)
+        self.run_now(step, now)
+        step.letters = tuple(each for each in step.letters if each != run_id)
+        step.payload = step.payload if payload is None else payload
+
+    def discard(self, step: Step, run_id: str) -> None:
+        _refuse(run_id not in step.letters)
+        step.letters = tuple(each for each in step.letters if each != run_id)
+
+    def send(self, step: Step, now: datetime) -> None:
+        """Send the event for which an attempt of a step waits."""
+        step.until, step.wake = None, now
+
+    def answer(self, step: Step, how: str, now: datetime) -> None:
+        """Answer what a step asks; the same answer once more changes nothing."""
+        if not self._is_repeat(step, how, now):
+            self._give(step, how, now)
+
+    def answer_all(self, how: str, now: datetime) -> None:
+        """Answer what the steps of the chain ask, which has to be one question."""
+        asking = [step for step in self.in_place if step.asks]
+        _refuse(len({step.question for step in asking}) > 1)
+        for step in [each for each in asking or self.in_place[:1] if not self._is_repeat(each, how, now)]:
+            if step.asks:
+                self._give(step, how, now)
+
+    def undo_yes(self, back: Callable[[], None], now: datetime) -> None:
+        """Ask again what was just approved; a question whose time is over is asked for as long as before."""
+        back()
+        for step in [each for each in self.all if each.asks]:
+            step.asked = step.asked and step.asked.for_longer(now)
+
+    def undo_answers(self, now: datetime) -> None:
+        """Ask again what a no to the chain has just answered."""
+        for step in [each for each in self.in_place if each.state == "cancelled" and each.ended_at == now]:
+            if step.asked and step.asked.answer == "reject":
+                self.undo_cancel(step, now)
+
+    @property
+    def in_place(self) -> list[Step]:
+        return sorted(self.all, key=lambda step: step.place)
+
+    def _is_repeat(self, step: Step, how: str, now: datetime) -> bool:
+        if step.asked is None:
+            recent = any(what == how and now - at <= SAME_CLICK for what, at in step.answered)
+            _refuse(not (recent and self._asks_later(step)))
+            return True
+        if step.asked.open:
+            return False
+        _refuse(step.asked.answer != how)
+        return True
+
+    def _asks_later(self, step: Step) -> bool:
+        return self.recurs and step.question is not None
+
+    def _give(self, step: Step, how: str, now: datetime) -> None:
+        assert step.asked
+        step.asked = replace(step.asked, open=False, answer=how)
+        step.answered = (*step.answered, (how, now))
+        if how == "approve":
+            self._judge([step], now)
+        elif self._asks_later(step):
+            self._end(step, "skipped", now)
+        else:
+            step.waited = True
+            self._end(step, "cancelled", now)
 
     def move_all(self, to: datetime, now: datetime) -> None:
         """Move what is open; each keeps its distance from the first, and what has begun goes on then."""
         waiting = [step for step in self.all if step.is_open]
         _refuse(not waiting or all(step.state == "running" for step in waiting))
-        left = [step for step in waiting if step.state != "running"]
+        left = [step for step in waiting if step.state != "running" and not step.is_held(now)]
+        _refuse(not left)
         first = min(step.goes_on(now) for step in left)
         for step in left:
             self.move(step, to if step.started else max(step.at + (to - first), to), now)
@@ -177,7 +330,7 @@ class ChainModel:
                 step.state, step.wake = "scheduled", step.at
 
     def resume(self, step: Step, now: datetime) -> None:
-        if step.paused and step.state in ("scheduled", "retrying"):
+        if step.paused and step.state in ("scheduled", "retrying", "suspended"):
             step.wake = max(step.wake, now)
         step.paused = False
 
@@ -204,9 +357,18 @@ class ChainModel:
         return back
 
     def remember_run(self, step: Step, now: datetime) -> Callable[[], None]:
-        """Return what takes a run of a step back: one that had ended ends what comes after it once more."""
+        """Return what takes a run of a step back: one that had ended ends what comes after it once more.
+
+        A step that waited is judged again by all that has ended.
+        """
         if step.is_open:
-            return self.remember()
+            as_it_was = self.remember()
+
+            def waits_again() -> None:
+                as_it_was()
+                self._judge([step], now)
+
+            return waits_again
         was = dict(vars(step))
 
         def back() -> None:
@@ -218,25 +380,47 @@ class ChainModel:
     # -- what time brings
 
     def make_ready(self, now: datetime) -> None:
-        for step in self.all:
-            if step.state in ("scheduled", "retrying") and not step.paused and step.wake <= now:
-                step.state = "ready"
+        """Let what is due be ready, or be asked for; and what nobody answered have its default."""
+        while True:
+            for step in [] if self.renewed else self.all:
+                if step.state in ("scheduled", "retrying", "suspended") and not step.paused and step.wake <= now:
+                    self._begin(step, now)
+            late = [step for step in self.all if step.asks and not step.paused and _is_over(step.asked, now)]
+            if not late:
+                return
+            for step in sorted(late, key=_end_of):
+                if step.asks and step.question:
+                    self._give(step, step.question.default, now)
+
+    def _begin(self, step: Step, now: datetime) -> None:
+        approved = step.asked is not None and step.asked.answer == "approve"
+        if not self._asks_later(step) or step.started or approved or step.question is None:
+            step.state, step.until = "ready", None
+            return
+        step.opened = step.opened or now
+        step.state = "waiting"
+        step.asked = Asked(step.opened, step.opened + step.question.span if step.question.span else None)
 
     def startable(self) -> list[Step]:
         return [step for step in self.all if step.state == "ready" and not step.paused]
 
-    def start(self, step: Step) -> None:
-        step.state, step.started = "running", True
+    def start(self, step: Step, run_id: str) -> None:
+        step.state, step.started, step.run_id = "running", True, run_id
 
     def finish(self, step: Step, how: str, now: datetime, spawned: Mapping[str, tuple[str, ...]] | None = None) -> None:
         """End an attempt: done, odd (another result than a schema asks for), failed, or retry."""
-        if how == "retry" and not step.stop and step.failures + 1 < ATTEMPTS:
+        if how == "retry" and not step.stop and step.failures + 1 < step.attempts:
             step.failures += 1
             step.state, step.wake = "retrying", now + PAUSE_BETWEEN_ATTEMPTS
+            return
+        if how == "wait" and not step.stop:
+            step.state, step.wake, step.until = "suspended", now + PATIENCE, now + PATIENCE
             return
         well = how in ("done", "odd")
         step.valid = how == "done"
         self._spawn(step, spawned or {}, now)
+        if not well and not step.stop:
+            step.failed, step.letters = step.run_id, (*step.letters, step.run_id)
         self._end(step, "succeeded" if well else "cancelled" if step.stop else "failed", now)
 
     # -- what holds
@@ -264,14 +448,16 @@ class ChainModel:
         new: dict[str, Step] = {}
         for name, after in spawned.items():
             edges = [Edge(new[each]) for each in after]
-            new[name] = Step(f"{step.name}/{name}", now, now, edges, state="waiting" if edges else "scheduled")
+            new[name] = Step(f"{step.name}/{name}", now, now, after=edges, attempts=ATTEMPTS_OF_SPAWNED)
+            new[name].begin(now, later=False)
         for lower in self.all:
             policies = [edge.policy for edge in lower.waits_for if edge.upstream is step]
             lower.after += [Edge(each, policy) for policy in policies for each in new.values()]
         self.spawned += new.values()
 
     def _end(self, step: Step, how: str, now: datetime) -> None:
-        step.state, step.ended_at = how, now
+        step.state, step.ended_at, step.until = how, now, None
+        step.withdraw()
         self._follow([step], now)
 
     def _follow(self, ended: list[Step], now: datetime) -> None:
@@ -289,15 +475,16 @@ class ChainModel:
         """Let those go that wait for nothing more, or end them with what they came after."""
         ended = []
         for step in dict.fromkeys(each for each in touched if each.state == "waiting"):
-            bad = [edge for edge in step.after if edge.verdict]
+            bad = [edge for edge in step.after if edge.verdict and not step.is_wanted_after(edge)]
             if bad:
                 cause = min(bad, key=lambda edge: (edge.at or now, edge.upstream.task_id))
                 cause.ended = step.run
                 step.state, step.ended_at = cause.verdict or "", now
+                step.withdraw()
                 ended.append(step)
-            elif not step.waits_for:
-                step.state, step.at = "scheduled", max(step.at, now)
-                step.wake = step.at
+            elif not step.waits_for and not step.asks:
+                step.state, step.at = "scheduled", step.at if step.opened else max(step.at, now)
+                step.wake = max(step.at, now)
         if ended:
             self._follow(ended, now)
 
@@ -309,13 +496,14 @@ class ChainModel:
                     revived = edge.ended == lower.run and not lower.is_open
                     edge.how = edge.at = edge.ended = None
                     if revived:
-                        lower.again("waiting", lower.at, now)
+                        lower.once_more("waiting", lower.at, now)
                         self._reopen(lower, now)
 
     def _renew(self) -> None:
         """Begin the next generation when all steps have ended, unless one was cancelled."""
         if not self.recurs or any(step.is_open or step.stop or step.state == "cancelled" for step in self.all):
             return
+        ran = any(step.state != "skipped" for step in self.steps)
         inner = set(self.steps)
         for step in self.steps:
             step.after = [edge for edge in step.after if edge.upstream in inner]
@@ -323,7 +511,7 @@ class ChainModel:
                 edge.how = edge.at = edge.ended = None
             step.again("waiting" if step.after else "scheduled", step.at, step.at)
         self.spawned.clear()
-        self.generation, self.renewed = self.generation + 1, True
+        self.generation, self.renewed = self.generation + ran, True
 
     def _last_first(self) -> list[Step]:
         order: list[Step] = []
@@ -337,6 +525,16 @@ class ChainModel:
         for step in self.all:
             visit(step)
         return order[::-1]
+
+
+def _is_over(asked: Asked | None, now: datetime) -> bool:
+    return asked is not None and asked.ends is not None and asked.ends <= now
+
+
+def _end_of(step: Step) -> datetime:
+    assert step.asked
+    assert step.asked.ends
+    return step.asked.ends
 
 
 def _refuse(why: bool) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from duetime.scheduler.delivery import Channels
@@ -14,14 +14,18 @@ from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.outcomes import Done, Failed, Outcome, Retry
 from duetime.scheduler.queue import DispatchQueue, Finish
 from duetime.scheduler.queue.memory.queue import MemoryQueue
-from duetime.scheduler.rules.settlement import settle
+from duetime.scheduler.rules.settlement import Unverified, settle
 from duetime.scheduler.rules.states import OPEN
 from duetime.scheduler.run_records import Claim, ReadyRun, Start, Verdict
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store
-from duetime.scheduler.task import RetryPolicy
+from duetime.scheduler.store.schema.tables.approvals import approvals
+from duetime.scheduler.store.schema.tables.dead_letters import dead_letters
+from duetime.scheduler.store.schema.tables.tasks import runs
+from duetime.scheduler.task import InboxMessage, RetryPolicy
 from duetime.scheduler.views import TaskFilter, TaskRecord
 from duetime.scheduler.worker.completer import renewed
+from sqlalchemy import select
 
 from tests.builders import Clock
 from tests.series.model import ATTEMPTS, PAUSE_BETWEEN_ATTEMPTS
@@ -31,10 +35,23 @@ MOST_GRANTS = 1000
 MOST_EVENTS = 10_000
 RETRY = RetryPolicy(max_attempts=ATTEMPTS, backoff=timedelta(seconds=1))
 OUTCOMES: Mapping[str, Outcome] = {
-    "done": Done("done"),
+    "done": Done("done", {"order": 7}),
+    "odd": Done("done", {}),
     "failed": Failed("it cannot succeed"),
     "retry": Retry("no answer", after=PAUSE_BETWEEN_ATTEMPTS),
 }
+
+
+class Mail:
+    """A channel whose messages nobody sends: the walk has no deliverer."""
+
+    name = "mail"
+
+    def send(self, message: InboxMessage, *, key: str) -> None:
+        raise AssertionError((message, key))
+
+    def close(self) -> None:
+        pass
 
 
 class House:
@@ -45,9 +62,9 @@ class House:
         self.queue = queue or MemoryQueue(lambda: clock().timestamp() * 1000)
         self.dispatcher = Dispatcher(store, self.queue)
         self.planner = Planner(
-            Handlers.load(entry_points=False),
+            Handlers.load(["tests.faults.ledger"], entry_points=False),
             "UTC",
-            channels=Channels(),
+            channels=Channels([Mail()]),
             minimum_interval=timedelta(seconds=1),
             upstreams=store.dependencies.known,
         )
@@ -59,8 +76,8 @@ class House:
             self.queue.cancel(run_id)
 
     def dispatch(self) -> None:
-        """Make ready what is due."""
-        while self.dispatcher.step() == 0.0:
+        """Make ready what is due, and decide what nobody has answered in time."""
+        while self.dispatcher.step() == 0.0 or self.store.approvals.expire(limit=MOST_GRANTS):
             pass
 
     def start(self) -> list[Claim]:
@@ -88,7 +105,7 @@ class House:
 
     def _end(self, ended: Sequence[tuple[Claim, str]]) -> None:
         """End attempts; where a task was changed since the claim its end is decided anew, as a worker does."""
-        found = [settle(claim, OUTCOMES[how], now=self.clock(), jitter=0.0) for claim, how in ended]
+        found = [settle(claim, _result(claim, how), now=self.clock(), jitter=0.0) for claim, how in ended]
         verdicts = self.store.claims.settle(found) if found else []
         assert Verdict.FENCED not in verdicts
         stale = [each for each, verdict in zip(ended, verdicts, strict=True) if verdict is Verdict.STALE]
@@ -119,9 +136,37 @@ class House:
 
     def listed(self) -> dict[str, TaskRecord]:
         """Return every task that a user sees as open, by its id."""
-        page = self.scheduler.list(TaskFilter(states=tuple(OPEN)), limit=100)
-        assert page.cursor is None
-        return {view.record.task.id: view.record for view in page.views}
+        return {record.task.id: record for record in self.found(TaskFilter(states=tuple(OPEN)))}
+
+    def follow_ups(self) -> Counter[str]:
+        """Count the tasks that failures of each task have made."""
+        made = [record.task.id for record in self.found(TaskFilter(label="on_failure"))]
+        causes = [self.store.dependencies.failure("local", task_id) for task_id in made]
+        return Counter(cause.task_id for cause in causes if cause)
+
+    def found(self, where: TaskFilter) -> Iterator[TaskRecord]:
+        cursor: str | None = ""
+        while cursor is not None:
+            page = self.scheduler.list(where, limit=100, cursor=cursor or None)
+            yield from (view.record for view in page.views)
+            cursor = page.cursor
+
+    def open_questions(self) -> set[str]:
+        """Return the tasks whose users are asked something."""
+        asking = select(runs.c.task_id).join_from(approvals, runs, runs.c.id == approvals.c.run_id)
+        asking = asking.where(approvals.c.closed_at.is_(None))
+        return set(self.store._database.read(lambda connection: connection.execute(asking).scalars().all()))
+
+    def open_letters(self) -> set[str]:
+        """Return the runs whose dead letters are open."""
+        open_ones = select(dead_letters.c.run_id).where(dead_letters.c.closed_at.is_(None))
+        return set(self.store._database.read(lambda connection: connection.execute(open_ones).scalars().all()))
 
     def events(self, task_id: str) -> Sequence[Event]:
         return self.store.history.events("local", EventFilter(task_id=task_id), limit=MOST_EVENTS).events
+
+
+def _result(claim: Claim, how: str) -> Outcome:
+    """Return what an attempt gives, as a worker hands it in, which checks what was expected when the attempt began."""
+    odd = how == "odd" and claim.task.expect
+    return Unverified("done", {}, miss="it has no order") if odd else OUTCOMES[how]

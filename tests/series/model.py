@@ -7,9 +7,10 @@ promise, or raises `Refuses`. Times come from `calendar`, nothing from the produ
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import count
+from typing import Any
 from zoneinfo import ZoneInfo
 
 from tests.series.calendar import Rule, Words, begun, instant_of
@@ -27,12 +28,28 @@ class Refuses(Exception):
     """The user is told why not."""
 
 
+@dataclass(frozen=True)
+class Terms:
+    """The terms of a task, which hold for attempts that begin from now on: what counts as done, what follows if not."""
+
+    title: str = "Take the pill"
+    labels: tuple[str, ...] = ()
+    deliver_to: tuple[str, ...] = ()
+    attempts: int = ATTEMPTS
+    expects: bool = False
+    follows: bool = False
+    raises: bool = False
+    payload: float = 0.05
+    priority: str = "normal"
+
+
 @dataclass(eq=False)
 class Run:
     """A run that is to come, is under way, or was the last. `counts`: it is one of the series', not asked for apart.
 
     `id` is what the product calls it; `wake` when it is due, or was; `opened` since when it may start. A run that is to
-    stop for the next one `gives_way`: that is no end of the series.
+    stop for the next one `gives_way`: that is no end of the series. Where too many are open, it is `put_off` until when
+    the next one overtakes it. `first` is the run that this one does again.
     """
 
     at: datetime
@@ -48,6 +65,9 @@ class Run:
     gives_way: bool = False
     opened: datetime | None = None
     ended: datetime | None = None
+    put_off: datetime | None = None
+    first: str = ""
+    terms: Terms = Terms()
     serial: int = field(default_factory=lambda: next(_serial))
 
     @property
@@ -61,6 +81,11 @@ class Run:
     @property
     def ends_series(self) -> bool:
         return (self.stop or self.state == "cancelled") and not self.gives_way
+
+    @property
+    def left_undone(self) -> str:
+        """The run that one after this one completes, where this one did not."""
+        return (self.first or self.id) if self.state in ("failed", "cancelled") else ""
 
     def finish(self, state: str, now: datetime) -> None:
         self.state, self.ended = state, now
@@ -86,6 +111,10 @@ class Model:
     fired: Run | None = None
     taken: list[Run] = field(default_factory=list)
     counted: int = 0
+    terms: Terms = Terms()
+    letters: tuple[Run, ...] = ()
+    unread: int = 0
+    follow_ups: int = 0
 
     # -- what a user asks for
 
@@ -116,7 +145,8 @@ class Model:
         if isinstance(until, datetime) or until == "never":
             self.until = until if isinstance(until, datetime) else None
         if run.ended:
-            self.run = Run(first, run.number + 1, wake=first)
+            self._close(run)
+            self.run = Run(first, run.number + 1, wake=first, first=run.left_undone)
         elif not run.under_way:
             run.at, run.wake, run.slot, run.state, run.opened = first, first, None, "scheduled", None
 
@@ -132,11 +162,21 @@ class Model:
         _refuse(until is not None and until < coming)
         self.until = until
         if self.run.ended:
-            self.run = Run(coming, self.run.number + 1, wake=coming)
+            self._close(self.run)
+            self.run = Run(coming, self.run.number + 1, wake=coming, first=self.run.left_undone)
 
     def new_overlap(self, overlap: str) -> None:
         _refuse(self.rule is None)
         self.overlap = overlap
+
+    def new_terms(self, **terms: Any) -> None:
+        """Change the terms; the tier is that of a run which is to come, and orders it anew."""
+        run = self.run
+        if "priority" in terms:
+            _refuse(run.ended is not None or (self.rule is None and run.state in ("running", "retrying")))
+            run.wake = run.at if run.state == "ready" else run.wake
+            run.state = "scheduled" if run.state == "ready" else run.state
+        self.terms = replace(self.terms, **terms)
 
     def never(self) -> None:
         self.rule = self.until = self.max_runs = None
@@ -149,7 +189,8 @@ class Model:
         if run.ended:
             if run.ends_series:
                 self.never()
-            self.run = Run(to, run.number + 1, counts=False, slot=slot, wake=max(to, now))
+            self._close(run)
+            self.run = Run(to, run.number + 1, counts=False, slot=slot, wake=max(to, now), first=run.left_undone)
         elif run.under_way:
             run.wake, run.state = max(to, now), "scheduled" if run.state == "ready" else run.state
         else:
@@ -165,16 +206,50 @@ class Model:
             to = max(to, earlier.wake)
             self._drop(earlier, now)
         to += length
-        self.beside.append(Run(to, fired.number, counts=False, wake=to))
+        self._beside(fired, to)
 
     def run_now(self, now: datetime) -> None:
         _refuse(self.run.state == "running")
         if self.rule and not self.run.ended:
             _refuse(self.paused)
-            self.beside.append(Run(now, self.run.number, counts=False, wake=now))
+            failed = self.fired if self.fired and self.fired.state == "failed" else None
+            self._beside(failed, now)
             return
         self.move(now, now)
         self.paused, self.paused_until = False, None
+
+    def replay(self, failed: Run, payload: float | None, now: datetime) -> None:
+        """Run a failed run again, by its dead letter; a series keeps its payload."""
+        _refuse(failed not in self.letters)
+        _refuse(self.rule is None and not self.run.ended)
+        _refuse(payload is not None and self.rule is not None)
+        beside = [*self.beside]
+        letters = self.letters
+        self.run_now(now)
+        new = next((run for run in self.beside if run not in beside), self.run)
+        new.first = failed.first or failed.id
+        if new is not self.run and self.fired and self.fired.left_undone != new.first:
+            self.letters = letters
+        self._close(failed)
+        self.terms = replace(self.terms, payload=self.terms.payload if payload is None else payload)
+
+    def replay_last(self, now: datetime) -> None:
+        """Run again what failed last, as one call does to several tasks."""
+        failed = self.fired if self.rule and not self.run.ended else self.run
+        _refuse(failed is None or failed.state != "failed")
+        if failed and any(run.first == failed.left_undone for run in self.beside):
+            return
+        self.run_now(now)
+
+    def discard(self, failed: Run) -> None:
+        _refuse(failed not in self.letters)
+        self._close(failed)
+
+    def done(self) -> bool:
+        """Read what there is to read; returns whether there was anything."""
+        _refuse(self.fired is None)
+        read, self.unread = self.unread, 0
+        return bool(read)
 
     def skip(self, now: datetime) -> None:
         _refuse(self.rule is None or self.run.ended is not None or self.run.under_way)
@@ -216,8 +291,10 @@ class Model:
     def undo(self, now: datetime) -> None:
         run = self.run
         _refuse(run.state != "cancelled" or run.started or now - _ended(run) > UNDO)
-        self.run = Run(run.at, run.number, max(run.at, now), run.counts, run.slot)
-        self.beside += [Run(each.at, each.number, max(each.at, now), counts=False) for each in self.taken]
+        self.run = Run(run.at, run.number, max(run.at, now), run.counts, run.slot, first=run.left_undone)
+        self.beside += [
+            Run(each.at, each.number, max(each.at, now), counts=False, first=each.left_undone) for each in self.taken
+        ]
         self.taken = []
 
     def remember(self) -> Callable[[], None]:
@@ -256,7 +333,10 @@ class Model:
         if self.overlap not in OVERTAKING or self.paused or run.opened is None or run.ended or run.stop:
             return
         coming = self._newest_due(run.opened, now)
-        if coming is None or (self.overlap == "allow_all" and len(self.open()) >= MOST_AT_ONCE):
+        if coming is None or (run.put_off and now < run.put_off):
+            return
+        if self.overlap == "allow_all" and len(self.open()) >= MOST_AT_ONCE:
+            run.put_off = self._following(now, run.number + 1)
             return
         if self.overlap == "cancel_other" and run.state == "running":
             run.stop = run.gives_way = True
@@ -278,18 +358,21 @@ class Model:
 
     def start(self, run: Run) -> None:
         self.counted += run.counts and not run.started
-        run.state, run.started = "running", True
+        run.state, run.started, run.terms = "running", True, self.terms
 
     def end(self, run: Run, how: str, now: datetime) -> None:
-        """End an attempt as done, failed, or to be tried again."""
-        if run.stop and how != "done":
+        """End an attempt on the terms on which it began: done, odd (without what is expected), failed, or retry."""
+        well = how in ("done", "odd")
+        if run.stop and not well:
             run.finish("cancelled", now)
-        elif how == "retry" and run.failures + 1 < ATTEMPTS:
+        elif how == "retry" and run.failures + 1 < run.terms.attempts:
             run.failures += 1
             run.state, run.wake = "retrying", now + PAUSE_BETWEEN_ATTEMPTS
+            self._raise(run)
             return
         else:
-            run.finish("succeeded" if how == "done" else "failed", now)
+            run.finish("succeeded" if well else "failed", now)
+            self._tell(run, failed=not well or (how == "odd" and run.terms.expects))
         self.fired = self._later(run)
         if run is not self.run:
             self.beside.remove(run)
@@ -298,6 +381,18 @@ class Model:
             self.run = Run(following, run.number + 1, wake=following, opened=following if late else None)
         elif self.beside:
             self._promote(min(self.beside, key=lambda each: (each.wake, each.id)))
+
+    def _tell(self, run: Run, *, failed: bool) -> None:
+        """Tell of an end, and let follow what follows from a failure."""
+        self.unread += 1
+        self.letters = (*self.letters, run) if run.state == "failed" else self.letters
+        if failed and not run.stop:
+            self.follow_ups += run.terms.follows
+            self._raise(run)
+
+    def _raise(self, run: Run) -> None:
+        if run.terms.raises and not run.stop and self.terms.priority in ("normal", "low"):
+            self.terms = replace(self.terms, priority="high")
 
     # -- what holds
 
@@ -349,6 +444,18 @@ class Model:
         if following is None:
             raise Refuses
         self.run = Run(following, self.run.number, wake=following)
+
+    def _beside(self, done_again: Run | None, to: datetime) -> None:
+        """Begin a run beside the current one, which may do again what one has not completed."""
+        first = done_again.left_undone if done_again else ""
+        number = done_again.number if done_again else self.run.number
+        self.beside.append(Run(to, number, counts=False, wake=to, first=first))
+        if done_again:
+            self._close(done_again)
+
+    def _close(self, run: Run) -> None:
+        """Close the dead letter of a run that runs again."""
+        self.letters = tuple(each for each in self.letters if each is not run)
 
     def _promote(self, heir: Run) -> None:
         self.beside.remove(heir)

@@ -1,6 +1,7 @@
-"""Bring back one defect at a time in a copy of the code, and show that the walk of series finds it.
+"""Bring back one defect at a time in a copy of the code, and show that the walk of series, or of chains, finds it.
 
-Run from the top: `python tests/series/mutations.py`. Exits 1 when a mutation survives.
+Run from the top: `python tests/series/mutations.py [WORD ...]`, with words of those that are wanted. Exits 1 when a
+mutation survives.
 """
 
 from __future__ import annotations
@@ -16,16 +17,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-SUITE = "tests/series/test_series_walk.py"
+SERIES, CHAINS = "tests/series/test_series_walk.py", "tests/series/test_chain_walk.py"
 LONGEST_SHOWN = 110
 
 
 @dataclass(frozen=True)
 class Mutation:
-    """A defect: in each file what is replaced, and by what."""
+    """A defect: in each file what is replaced, and by what; and the walk that finds it."""
 
     what: str
     edits: Sequence[tuple[str, str, str]]
+    suite: str = SERIES
 
 
 MUTATIONS = (
@@ -173,6 +175,288 @@ MUTATIONS = (
             ),
         ),
     ),
+    Mutation(
+        "a replay leaves the dead letter open",
+        (
+            (
+                "dead_letters/letters.py",
+                "            _close(connection, run_id, now, replayed_as=replayed.id, replay_number=number)\n",
+                "            _ = number\n",
+            ),
+        ),
+    ),
+    Mutation(
+        "the undo of a replay leaves the dead letter closed",
+        (
+            (
+                "endings/letters.py",
+                "if change.kind is EventKind.UNDONE and change.cancelled_beside:",
+                "if change.kind is None:",
+            ),
+        ),
+    ),
+    Mutation(
+        "a discarded letter stays open",
+        (
+            (
+                "dead_letters/letters.py",
+                "            _close(connection, run_id, now)\n            entries",
+                "            entries",
+            ),
+        ),
+    ),
+    Mutation(
+        "a replay gives a series another payload",
+        (
+            (
+                "service/dead_letters.py",
+                "        if task.repeat is not None:\n",
+                "        if task.repeat is None and task.paused:\n",
+            ),
+        ),
+    ),
+    Mutation(
+        "a replay of many runs again what runs again already",
+        (
+            (
+                "changes/bulk.py",
+                "    if any(run.repeats == again for run in record.beside):",
+                "    if any(run.id == again for run in record.beside):",
+            ),
+        ),
+    ),
+    Mutation(
+        "a change of labels keeps the old ones",
+        (
+            (
+                "changes/reschedule.py",
+                "labels=task.labels if asked.labels is None else tuple(dict.fromkeys(asked.labels)),",
+                "labels=tuple(dict.fromkeys((*task.labels, *(asked.labels or ())))),",
+            ),
+        ),
+    ),
+    Mutation(
+        "a change of channels is lost",
+        (
+            (
+                "changes/reschedule.py",
+                "deliver_to=task.deliver_to if channels is None else channels,",
+                "deliver_to=task.deliver_to or channels or (),",
+            ),
+        ),
+    ),
+    Mutation(
+        "a change of retries is lost",
+        (("changes/reschedule.py", "else asked.retry or task.retry,", "else task.retry,"),),
+    ),
+    Mutation(
+        "a change of the title is lost",
+        (("changes/reschedule.py", "title=title or task.title,", 'title=task.title or title or "",'),),
+    ),
+    Mutation(
+        "what is expected can be changed and not removed",
+        (
+            (
+                "changes/terms.py",
+                "expect = task.expect if asked.expect is None else asked.expect",
+                "expect = asked.expect or task.expect",
+            ),
+        ),
+    ),
+    Mutation(
+        "the undo of a change keeps what follows from a failure",
+        (
+            (
+                "changes/actions.py",
+                "was, kind = replace(task, **last.task), EventKind.UNDONE",
+                'was, kind = replace(task, **{**last.task, "on_failure": task.on_failure}), EventKind.UNDONE',
+            ),
+        ),
+    ),
+    Mutation(
+        "an attempt ends on the terms of a change that came after its start",
+        (
+            (
+                "worker/completer.py",
+                "retry=began.retry, expect=began.expect, on_failure=began.on_failure)",
+                "retry=began.retry)",
+            ),
+        ),
+    ),
+    Mutation(
+        "done reads nothing",
+        (
+            (
+                "service/changes.py",
+                "read = self._store.inbox.mark_read(by.tenant, by.user, task_id=task_id)",
+                "read = self._store.inbox.mark_read(by.tenant, by.user, [], task_id=task_id)",
+            ),
+        ),
+    ),
+    Mutation(
+        "an attempt that is tried again lets a task follow",
+        (("failures/follow_up.py", "    if RUN in asked and failed:", "    if RUN in asked:"),),
+    ),
+    Mutation(
+        "nothing follows from a run without what it should give",
+        (
+            (
+                "failures/follow_up.py",
+                "    unverified = settlement.to is State.SUCCEEDED and settlement.error is not None\n",
+                "    unverified = False\n",
+            ),
+        ),
+    ),
+    Mutation(
+        "an attempt that is tried again raises no tier",
+        (("failures/follow_up.py", "(failed or settlement.kind is EventKind.RETRYING)", "failed"),),
+    ),
+    Mutation(
+        "a no to a chain that repeats ends it",
+        (("series/answered.py", "if coming.next_run or asks_each_generation(task) else", "if coming.next_run else"),),
+        CHAINS,
+    ),
+    Mutation(
+        "a generation that nobody wanted counts as one",
+        (
+            (
+                "endings/generations.py",
+                "counts=any(run.state is not State.SKIPPED for _, run in steps)",
+                "counts=bool(steps)",
+            ),
+        ),
+        CHAINS,
+    ),
+    Mutation(
+        "a step of a generation that was approved loses its time",
+        (("series/answered.py", " or (asks_each_generation(task) and run.first_ready_at is not None)", ""),),
+        CHAINS,
+    ),
+    Mutation(
+        "the next generation is not asked for",
+        (
+            (
+                "endings/generations.py",
+                "        missed=coming.missed,\n",
+                "        missed=coming.missed,\n        attempt=1,\n",
+            ),
+        ),
+        CHAINS,
+    ),
+    Mutation(
+        "run now goes around a question",
+        (("approvals/questions.py", "    if (started or resumed) and", "    if resumed and"),),
+        CHAINS,
+    ),
+    Mutation(
+        "an undone cancel asks once more for what was approved",
+        (
+            (
+                "approvals/approval.py",
+                "    stands = approval.answer is ApprovalAnswer.APPROVE and old.started_at is None\n",
+                "    stands = approval.answer is ApprovalAnswer.APPROVE and old.started_at is not None\n",
+            ),
+        ),
+        CHAINS,
+    ),
+    Mutation(
+        "what has run runs again without a question",
+        (
+            (
+                "approvals/approval.py",
+                "    stands = approval.answer is ApprovalAnswer.APPROVE and old.started_at is None\n",
+                "    stands = approval.answer is ApprovalAnswer.APPROVE\n",
+            ),
+        ),
+        CHAINS,
+    ),
+    Mutation(
+        "the default decides while a step is paused",
+        (
+            (
+                "chains/answers.py",
+                '.where(questions.OPEN, approvals.c.ends_at <= bindparam("now"), tasks.c.paused == false())',
+                '.where(questions.OPEN, approvals.c.ends_at <= bindparam("now"))',
+            ),
+        ),
+        CHAINS,
+    ),
+    Mutation(
+        "a question outlives its step",
+        (
+            (
+                "approvals/questions.py",
+                "    close(connection, [run_id for run_id, state in ending if state in _BEFORE_START], now)",
+                "    close(connection, [run_id for run_id, state in ending if state is State.SUSPENDED], now)",
+            ),
+        ),
+        CHAINS,
+    ),
+    Mutation(
+        "a no to a chain answers its first step alone",
+        (("chains/approvals.py", "            for each in unanswered:", "            for each in unanswered[:1]:"),),
+        CHAINS,
+    ),
+    Mutation(
+        "the undo of a no to a chain asks its first step alone",
+        (
+            (
+                "service/chain_answers.py",
+                "        return [each.task.id for each in together if each.run.id in rejected]",
+                "        return [each.task.id for each in together if each.run.id in rejected][:1]",
+            ),
+        ),
+        CHAINS,
+    ),
+    Mutation(
+        "what ended with another step ends again when somebody runs it",
+        (("statements/dependants.py", "if each.at is None or each.at > at]", "if each.at is None or at]"),),
+        CHAINS,
+    ),
+    Mutation(
+        "a step that waits for its event can be moved",
+        (
+            (
+                "signals/run_waits.py",
+                "    if found is not None and found.is_open and found.wait.until > now:",
+                "    if found is not None and found.is_open and found.wait.until < now:",
+            ),
+        ),
+        CHAINS,
+    ),
+    Mutation(
+        "an event wakes no attempt",
+        (
+            (
+                "signals/run_waits.py",
+                '    _WAKE.run(connection, [{"run_id": row.id, "at": now} for row in found])',
+                '    _WAKE.run(connection, [{"run_id": row.id, "at": now} for row in found[1:]])',
+            ),
+        ),
+        CHAINS,
+    ),
+    Mutation(
+        "the end of a wait takes a step back that was moved",
+        (
+            (
+                "signals/too_late.py",
+                "if row.waiter_id in ends.keys() - moved]",
+                "if row.waiter_id in ends or row.waiter_id in moved]",
+            ),
+        ),
+        CHAINS,
+    ),
+    Mutation(
+        "a step that waits for its event keeps the others of its chain from being moved",
+        (
+            (
+                "bulk/batches.py",
+                "    except (Refused, InvalidArgument, InvalidArguments, UnreadableTask) as refused:\n",
+                "    except (InvalidArgument, InvalidArguments, UnreadableTask) as refused:\n",
+            ),
+        ),
+        CHAINS,
+    ),
 )
 
 
@@ -202,7 +486,20 @@ def survives(mutation: Mutation | None) -> bool:
         code = copied(Path(folder))
         for file, source in planted(code, mutation).items() if mutation else ():
             file.write_text(source)
-        command = [sys.executable, "-m", "pytest", SUITE, "-q", "-x", "--tb=line", "-p", "no:cacheprovider"]
+        suite = mutation.suite if mutation else SERIES
+        command = [
+            sys.executable,
+            "-m",
+            "pytest",
+            suite,
+            "-k",
+            "whatever",
+            "-q",
+            "-x",
+            "--tb=line",
+            "-p",
+            "no:cacheprovider",
+        ]
         env = {**os.environ, "PYTHONPATH": folder}
         done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
     if done.returncode not in {0, 1}:
@@ -215,9 +512,14 @@ def survives(mutation: Mutation | None) -> bool:
 
 
 def main() -> int:
+    words = [word for word in sys.argv[1:] if not word.startswith("--")]
     if "--mutations-only" not in sys.argv and not survives(None):
         return 1
-    return int(bool([mutation for mutation in MUTATIONS if survives(mutation)]))
+    return int(bool([mutation for mutation in chosen(words) if survives(mutation)]))
+
+
+def chosen(words: Sequence[str]) -> Sequence[Mutation]:
+    return [each for each in MUTATIONS if all(word in each.what for word in words)]
 
 
 if __name__ == "__main__":

@@ -17,12 +17,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from duetime.scheduler.errors import InvalidArgument, Refused
-from duetime.scheduler.outcomes import Done, Failed, Outcome, Retry
+from duetime.scheduler.history.dead_letters import LettersClosed
+from duetime.scheduler.outcomes import Done, Failed, Outcome, Retry, Wait
 from duetime.scheduler.quotas import UNLIMITED
 from duetime.scheduler.rules.settlement import settle
 from duetime.scheduler.run_records import Claim, Verdict
@@ -33,7 +35,7 @@ from duetime.scheduler.worker.completer import renewed
 from duetime.widgets.payload import task_payload
 
 from tests.builders import NOON, Clock
-from tests.series.chain_model import PAUSE_BETWEEN_ATTEMPTS, ChainModel, Edge, Refuses, Step
+from tests.series.chain_model import PATIENCE, PAUSE_BETWEEN_ATTEMPTS, ChainModel, Edge, Question, Refuses, Step
 from tests.series.house import RETRY, House
 from tests.series.test_series_walk import SEED
 
@@ -50,6 +52,7 @@ OUTCOMES: dict[str, Outcome] = {
     "failed": Failed("it cannot succeed"),
     "retry": Retry("no answer", after=PAUSE_BETWEEN_ATTEMPTS),
 }
+ANSWERS: Sequence[Literal["approve", "reject"]] = ("approve", "approve", "reject")
 UNDONE = 0.4
 """The part of the changes that are taken back at once."""
 
@@ -66,23 +69,36 @@ class Walk:
     chain_id: str = ""
     model: ChainModel = field(init=False)
     held: list[tuple[Claim, Step]] = field(default_factory=list)
+    failed: list[tuple[Step, str]] = field(default_factory=list)
     told: list[str] = field(default_factory=list)
     names: int = 0
 
     def schedule(self) -> None:
-        now, recurs = self.house.clock(), self.draw.random() < 0.3
+        now, recurs = self.house.clock(), self.draw.random() < 0.4
         steps, asked = list[Step](), []
+        common = self.question("Go?") if self.draw.random() < 0.4 else None
         for number in range(self.draw.randint(1, 6)):
             name = f"s{number}"
             above = self.draw.sample(steps, min(len(steps), self.draw.choice([0, 1, 1, 2, 3])))
             policy, schema = self.draw.choice(["fail", "fail", "skip", "run_anyway"]), self.draw.random() < 0.2
             at = now if recurs else now + self.draw.choice(SPANS)
             edges = [Edge(each, policy, schema) for each in above]
-            steps.append(Step(name, at, at, edges, state="waiting" if above else "scheduled"))
+            own = self.question(f"Go on to {name}?") if self.draw.random() < 0.2 else None
+            step = Step(name, at, at, own or (None if above else common), after=edges)
+            step.begin(now, later=recurs)
+            steps.append(step)
             more: dict[str, Any] = {"after": [each.name for each in above], "after_failure": policy} if above else {}
             more |= {"valid_output": SCHEMA} if above and schema else {}
+            more |= {"approval": _argument(own)} if own else {}
             asked.append({"name": name, **more, **({} if recurs else {"when": at})})
+        asking = [step for step in steps if step.question is common]
+        if common and len(asking) > 1:  # no two decide by default at once
+            common = Question(common.text)
+            for step in asking:
+                step.question = common
+                step.begin(now, later=recurs)
         more = {"repeat": "every 2 hours"} if recurs else {}
+        more |= {"approval": _argument(common)} if common and any(step.question is common for step in steps) else {}
         self.tell(f"schedule {asked} {more}")
         self.model = ChainModel(steps, recurs)
         view = self.house.scheduler.schedule("Report", steps=asked, retry=RETRY, **more)  # type: ignore[arg-type]  # plain
@@ -93,7 +109,8 @@ class Walk:
     def operate(self) -> None:
         operations: Sequence[tuple[Callable[[], None], float]] = (
             (lambda: None, 8), (self.cancel, 3), (self.cancel_all, 1), (self.move, 3), (self.move_all, 2),
-            (self.run_now, 3), (self.pause, 3), (self.pause_all, 2), (self.late_undo, 2),
+            (self.run_now, 3), (self.pause, 3), (self.pause_all, 2), (self.late_undo, 2), (self.answer, 4),
+            (self.answer_all, 3), (self.replay, 3), (self.discard, 1), (self.send, 3),
         )  # fmt: skip
         self.draw.choices([each for each, _ in operations], [weight for _, weight in operations])[0]()
 
@@ -158,6 +175,76 @@ class Walk:
         asked = self.model.pause_all if hold else lambda: self.model.resume_all(now)
         self.change("pause all" if hold else "resume all", self.chain_id, asked, pause=hold)
 
+    def answer(self) -> None:
+        """Answer for a step, most often for one that asks."""
+        asking = [step for step in self.model.all if step.asks]
+        step = self.draw.choice(asking) if asking and self.draw.random() < 0.8 else self.a_step()
+        how, now, act = self.draw.choice(ANSWERS), self.house.clock(), self.house.scheduler.act
+        reference = lambda: self.model.answer(step, how, now)  # noqa: E731 - as above
+        asked, back = step.asks, self.model.remember()
+        view = self.ask(f"{how} {step.name}", lambda: act(step.task_id, how), reference)
+        if asked and how == "approve":
+            self.take_yes_back(step.task_id, back, view)
+        if view is not None and view.undo and step.state == "cancelled" and self.draw.random() < UNDONE:
+            self.undo_cancel(step)
+
+    def answer_all(self) -> None:
+        """Answer for the chain."""
+        how, now, act = self.draw.choice(ANSWERS), self.house.clock(), self.house.scheduler.act
+        alone = not any(at == now for step in self.model.all for _, at in step.answered)  # no clock tells them apart
+        asked, back = alone and any(step.asks for step in self.model.all), self.model.remember()
+        view = self.ask(f"{how} all", lambda: act(self.chain_id, how), lambda: self.model.answer_all(how, now))
+        if asked and how == "approve":
+            self.take_yes_back(self.chain_id, back, view)
+        if view is not None and view.undo and how == "reject" and self.draw.random() < UNDONE:
+            token = view.undo
+            undo = lambda: act(self.chain_id, "undo", undo=token)  # noqa: E731 - as above
+            self.ask("undo that no", undo, lambda: self.model.undo_answers(now))
+
+    def take_yes_back(self, task_id: str, back: Callable[[], None], view: TaskView | None) -> None:
+        """Ask again what was just approved, at times."""
+        if view is not None and view.undo and self.draw.random() < UNDONE:
+            token, now, act = view.undo, self.house.clock(), self.house.scheduler.act
+            reference = lambda: self.model.undo_yes(back, now)  # noqa: E731 - as above
+            self.ask("undo that yes", lambda: act(task_id, "undo", undo=token), reference)
+
+    def replay(self) -> None:
+        """Run a step again by its dead letter, which may be closed by now, at times with another payload."""
+        failed = [each for each in self.failed if each[0] in self.model.all]
+        if not failed:
+            return
+        step, run_id = self.draw.choice(failed)
+        now, scheduler = self.house.clock(), self.house.scheduler
+        payload = self.draw.choice([None, f"message {now}"])
+        given = None if payload is None else {"message": payload}
+        replay = lambda: self.closed(lambda: scheduler.replay([run_id], payload=given))  # noqa: E731 - as above
+        reference = lambda: self.model.replay(step, run_id, payload, now)  # noqa: E731 - as above
+        if self.ask(f"replay {step.name} with {payload}", replay, reference):
+            assert scheduler.get(step.task_id).record.task.payload["message"] == step.payload
+
+    def discard(self) -> None:
+        if self.failed:
+            step, run_id = self.draw.choice(self.failed)
+            discard = lambda: self.house.scheduler.discard([run_id], reason="too late")  # noqa: E731 - as above
+            reference = lambda: self.model.discard(step, run_id)  # noqa: E731 - as above
+            self.ask(f"discard {step.name}", lambda: self.closed(discard), reference)
+
+    def closed(self, close: Callable[[], LettersClosed]) -> TaskView:
+        """Close a dead letter; return the chain as it is then."""
+        close()
+        return self.house.scheduler.get(self.chain_id)
+
+    def send(self) -> None:
+        """Send the event for which a step waits, if one does."""
+        now = self.house.clock()
+        waiting = [step for step in self.model.all if step.is_held(now)]
+        if waiting:
+            step = self.draw.choice(waiting)
+            self.tell(f"send the event of {step.name}")
+            assert self.house.scheduler.send_event(_event_of(step)).freed == 1
+            self.model.send(step, now)
+            self.compare()
+
     def change(self, what: str, task_id: str, reference: Callable[[], None], **arguments: Any) -> None:
         back = self.model.remember()
         view = self.ask(what, lambda: self.house.scheduler.reschedule(task_id, **arguments), reference)
@@ -198,6 +285,9 @@ class Walk:
     def finish_all(self) -> None:
         """Let a chain go on to its end; one that recurs has none, and is cancelled."""
         now, scheduler = self.house.clock(), self.house.scheduler
+        for step in [] if self.model.recurs else [step for step in self.model.all if step.asks]:
+            yes = partial(self.model.answer, step, "approve", now)
+            self.ask(f"approve {step.name}", partial(scheduler.approve, step.task_id), yes)
         if self.model.recurs:
             self.ask("cancel all", lambda: scheduler.cancel(self.chain_id), lambda: self.model.cancel_all(now))
         elif any(step.is_open for step in self.model.all):
@@ -215,7 +305,7 @@ class Walk:
         expected = {step.task_id: step for step in self.model.startable()}
         assert started.keys() == expected.keys(), "other steps started than should"
         for task_id, step in expected.items():
-            self.model.start(step)
+            self.model.start(step, started[task_id].run.id)
             self.held.append((started[task_id], step))
             self.tell(f"{step.name} started")
 
@@ -223,11 +313,14 @@ class Walk:
         for claim, step in list(self.held):
             if self.draw.random() < chance:
                 self.held.remove((claim, step))
-                how = self.draw.choices(["done", "odd", "failed", "retry"], [6, 2, 2, 1])[0] if chance < 1 else "done"
+                ends = ["done", "odd", "failed", "retry", "wait"]
+                how = self.draw.choices(ends, [6, 2, 3, 1, 2])[0] if chance < 1 else "done"
                 spawned = self.spawned() if how == "done" and chance < 1 and self.draw.random() < 0.2 else {}
                 self.tell(f"{step.name} ends: {how} {spawned}")
-                self.finish(claim, OUTCOMES[how], spawned)
+                outcome = Wait(event=_event_of(step), timeout=PATIENCE) if how == "wait" else OUTCOMES[how]
+                self.finish(claim, outcome, spawned)
                 self.model.finish(step, how, self.house.clock(), spawned)
+                self.failed += [(step, claim.run.id)] if claim.run.id in step.letters else []
                 self.compare()
 
     def spawned(self) -> dict[str, tuple[str, ...]]:
@@ -260,8 +353,9 @@ class Walk:
         assert shown.keys() == {step.name for step in self.model.all}
         if self.model.renewed:
             self.learn(view)
-        for step in self.model.all:
-            step.task_id = shown[step.name].task_id
+        for place, seen in enumerate(view.chain.steps):
+            step = next(each for each in self.model.all if each.name == seen.name)
+            step.task_id, step.place = seen.task_id, place
         found = {name: self.seen(step) for name, step in shown.items()}
         assert found == {step.name: self.expected(step) for step in self.model.all}
         self.count(view)
@@ -294,6 +388,20 @@ class Walk:
             if step.state == "ready":
                 waiters = self.house.store.dependencies.waiters("local", step.task_id)
                 assert {(each.upstream_id, each.task_id) for each in waiters} == self.model.waiters(step), step.name
+
+    def question(self, text: str) -> Question:
+        """Draw a question, each with an end of its own, so that no two decide by default at once."""
+        self.names += 1
+        span = self.draw.choice([None, 20 * MINUTE, 200 * MINUTE])
+        default = "reject" if span is None else self.draw.choice(["approve", "reject"])
+        return Question(text, default, span and span + self.names * MINUTE / 60)
+
+    def check_letters(self, open_letters: set[str]) -> set[str]:
+        """Compare the runs of this chain whose dead letters are open; return them."""
+        mine = {run_id for _, run_id in self.failed}
+        expected = {run_id for step, _ in self.failed for run_id in step.letters}
+        assert mine & open_letters == expected, "other dead letters are open"
+        return expected
 
     def tell(self, what: str) -> None:
         self.told.append(f"{self.house.clock():%d %b %H:%M:%S} {what}")
@@ -332,8 +440,20 @@ class Group:
             walk.model.make_ready(self.house.clock())
         self.each(lambda walk: walk.compare())
         self.each(Walk.check_urgency)
+        self.check_letters()
         for ready in self.house.store.claims.ready(limit=MOST_RUNS):
             assert self.house.place(ready.run_id) == pytest.approx(self.house.place_of(ready)), ready
+
+    def check_letters(self) -> None:
+        """Whoever failed by itself has a dead letter, until it runs again or somebody discards it."""
+        found = self.house.open_letters()
+        self.each(lambda walk: found.difference_update(walk.check_letters(found)))
+        assert not found, "dead letters that nothing failed for"
+
+    def check_questions(self) -> None:
+        """Nobody is asked for a step that waits for no answer any more."""
+        asking = {step.task_id for walk in self.walks for step in walk.model.all if step.asks}
+        assert self.house.open_questions() == asking, "other questions are open"
 
     def advance(self) -> None:
         to = self.house.clock() + self.draw.choice(SPANS)
@@ -352,6 +472,8 @@ class Group:
         for walk in self.walks:
             walk.model.make_ready(self.house.clock())
             with _traced(walk):
+                if walk.model.renewed:
+                    walk.compare()
                 walk.start(claims.pop(walk.chain_id, []))
         assert not claims, "something started that is no step any more"
 
@@ -368,6 +490,16 @@ class Group:
             self.each(lambda walk: walk.end(1.0))
             self.advance()
         self.each(Walk.check_ended)
+
+
+def _argument(question: Question) -> dict[str, Any]:
+    """Return a question as the tools take it."""
+    asked: dict[str, Any] = {"question": question.text, "default": question.default}
+    return asked | ({"by": question.span} if question.span else {})
+
+
+def _event_of(step: Step) -> str:
+    return f"go-{step.run}"
 
 
 @contextmanager

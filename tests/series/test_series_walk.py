@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -24,18 +24,20 @@ from typing import Any
 import pytest
 from duetime.scheduler.bulk.change import Became, BulkVerb, TaskOutcome
 from duetime.scheduler.errors import InvalidArgument, Refused
+from duetime.scheduler.history.dead_letters import LettersClosed
 from duetime.scheduler.intake.changes.actions import is_change_token
 from duetime.scheduler.request import ActionOnTask
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.run_records import Claim
 from duetime.scheduler.store import open_store
 from duetime.scheduler.task import Run as StoredRun
+from duetime.scheduler.task import Task
 from duetime.scheduler.views import TaskRecord, TaskView
 
 from tests.builders import Clock
 from tests.series.calendar import DAY, HOUR, MINUTE, RULES, begun
 from tests.series.house import RETRY, House
-from tests.series.model import Model, Refuses, Run
+from tests.series.model import Model, Refuses, Run, Terms
 from tests.series.mutations import MUTATIONS, ROOT, planted
 
 GROUPS = int(os.environ.get("SERIES_GROUPS", "6"))
@@ -57,6 +59,26 @@ BULK = 0.5
 """The part of the steps in which one call changes several tasks, and of such calls those that stand."""
 
 OVERLAPS = ("skip", "buffer_one", "buffer_all", "cancel_other", "cancel_other", "allow_all", "allow_all")
+FOLLOW_UP, LABELS = "on_failure", ("home", "work")
+MOST_UNREAD = 1_000
+FOLLOWS: dict[str, Any] = {"run": {"action": "effect"}}
+TERMS: Mapping[str, Sequence[tuple[Any, Mapping[str, Any]]]] = {
+    "title": [(text, {"title": text}) for text in ("Take the pill", "Take two pills")],
+    "labels": [(list(labels), {"labels": labels}) for labels in ((), LABELS[:1], LABELS)],
+    "deliver_to": [(["inbox"], {"deliver_to": ()}), (["mail"], {"deliver_to": ("mail",)})],
+    "retry": [(replace(RETRY, max_attempts=most), {"attempts": most}) for most in (1, 2, 3)],
+    "expect": [({"field": "order"}, {"expects": True}), ({}, {"expects": False})],
+    "payload": [({"seconds": seconds}, {"payload": seconds}) for seconds in (0.05, 0.5, 1.5)],
+    "priority": [(tier, {"priority": tier}) for tier in ("critical", "normal", "low")],
+    "on_failure": [
+        ({}, {"follows": False, "raises": False}),
+        (FOLLOWS, {"follows": True, "raises": False}),
+        ({"tier": "high"}, {"follows": False, "raises": True}),
+        ({**FOLLOWS, "tier": "high"}, {"follows": True, "raises": True}),
+    ],
+}
+"""Values of the arguments of a change, each with what it makes of the terms."""
+
 SPANS = (timedelta(0), 5 * MINUTE, HOUR, 10 * HOUR, 2 * DAY, 9 * DAY)
 
 
@@ -71,6 +93,7 @@ class Walk:
     told: list[str] = field(default_factory=list)
     seen: set[str] = field(default_factory=set)
     held: list[tuple[Claim, Run]] = field(default_factory=list)
+    failed: list[Run] = field(default_factory=list)
 
     @property
     def now(self) -> datetime:
@@ -88,7 +111,7 @@ class Walk:
         asked: dict[str, Any] = {"repeat": words.text, "timezone": zone, "until": until, "max_runs": most}
         asked |= {} if overlap == "skip" else {"repeat_policy": {"overlap": overlap}}
         self.told.append(f"{now:%d %b %H:%M:%S} schedule {asked}")
-        view = self.house.scheduler.schedule("Take the pill", retry=RETRY, **asked)
+        view = self.house.scheduler.schedule("Take the pill", action="effect", retry=RETRY, **asked)
         self.task_id = view.record.task.id
         self.model = Model(rule, zone, Run(first, 1, wake=first), until, most, overlap)
         self.compare(view)
@@ -97,7 +120,8 @@ class Walk:
         operations: Sequence[tuple[Callable[[], object], float]] = (
             (lambda: None, 8), (self.skip, 2), (self.snooze, 4), (self.run_now, 2), (self.move, 2), (self.new_rule, 2),
             (self.new_until, 2), (self.pause, 3), (self.pause_until, 2), (self.cancel, 2), (self.undo, 1),
-            (self.never, 0.5), (self.new_zone, 1), (self.new_overlap, 1),
+            (self.never, 0.5), (self.new_zone, 1), (self.new_overlap, 1), (self.new_terms, 4), (self.replay, 2),
+            (self.discard, 0.5), (self.done, 1),
         )  # fmt: skip
         act = self.draw.choices([each for each, _ in operations], [weight for _, weight in operations])[0]
         act()
@@ -179,6 +203,57 @@ class Walk:
             lambda: self.model.new_overlap(overlap),
         )
 
+    def new_terms(self) -> None:
+        """Change one or two of the terms, at times while an attempt runs, which ends as it began."""
+        names = self.draw.sample(sorted(TERMS), self.draw.choice([1, 1, 2]))
+        drawn = {name: self.draw.choice(TERMS[name]) for name in names}
+        asked = {name: value for name, (value, _) in drawn.items()}
+        terms = {name: value for _, told in drawn.values() for name, value in told.items()}
+        self.ask(f"{asked}", lambda: self.change(**asked), lambda: self.model.new_terms(**terms))
+
+    def replay(self) -> None:
+        """Run something again by its dead letter, which may be closed by now, at times with another payload."""
+        if self.failed:
+            failed = self.draw.choice(self.failed[-3:])
+            payload = self.draw.choice([None, None, 0.5])
+            given = None if payload is None else {"seconds": payload}
+            self.ask(
+                f"replay what was for {failed.at} with {payload}",
+                lambda: self.closed(lambda: self.house.scheduler.replay([failed.id], payload=given)),
+                lambda: self.model.replay(failed, payload, self.now),
+            )
+
+    def discard(self) -> None:
+        if self.failed:
+            failed = self.draw.choice(self.failed[-3:])
+            self.ask(
+                f"discard what was for {failed.at}",
+                lambda: self.closed(lambda: self.house.scheduler.discard([failed.id], reason="too late")),
+                lambda: self.model.discard(failed),
+            )
+
+    def closed(self, close: Callable[[], LettersClosed]) -> TaskView:
+        close()
+        return self.house.scheduler.get(self.task_id)
+
+    def done(self) -> None:
+        """Read all outcomes; that can be taken back, which makes them unread again."""
+        unread = self.model.unread
+        views, said = list[TaskView](), list[bool]()
+
+        def product() -> TaskView:
+            views.append(self.act("done"))
+            return views[0]
+
+        if self.ask("done", product, lambda: said.append(self.model.done())):
+            assert (views[0].undo is not None) == said[0], "it says that there was something to read"
+            if views[0].undo and self.draw.random() < UNDONE:
+                self.told.append("undo of that")
+                self.act("undo", undo=views[0].undo)
+                self.model.unread = unread
+        unread_ones = self.house.store.inbox.unread("local", "local", of=self.task_id, limit=MOST_UNREAD)
+        assert len(unread_ones) == self.model.unread
+
     def act(self, action: ActionOnTask, **arguments: Any) -> TaskView:
         return self.house.scheduler.act(self.task_id, action, **arguments)
 
@@ -199,6 +274,7 @@ class Walk:
             assert view is None, "the reference refuses"
             return False
         assert view is not None, f"refused: {refused}"
+        self.model.run.put_off = None  # whatever changes a task, the dispatcher looks again
         self.compare(view)
         taken_back = view.undo is not None and is_change_token(view.undo) and self.draw.random() < UNDONE
         if view.undo and taken_back and self.model.run.ended != self.now:  # else no clock tells which came first
@@ -228,6 +304,7 @@ class Walk:
         self.told.append(f"{self.now:%d %b %H:%M:%S} {verb} with others: {outcome.became}")
         operations: dict[str, Callable[[datetime], None]] = {
             "cancel": self.model.cancel, "pause": self.model.pause, "resume": self.model.resume,
+            "replay": self.model.replay_last,
         }  # fmt: skip
         try:
             operations[verb](self.now)
@@ -259,7 +336,7 @@ class Walk:
         assert sorted(by_id) == sorted(run.id for run in expected), "other runs started than should"
         for run in sorted(expected, key=lambda run: run is self.model.run):  # what ends together: the current one last
             self.model.start(run)
-            how = self.draw.choices(["done", "failed", "retry", "goes on"], [6, 1, 2, 2])[0]
+            how = self.draw.choices(["done", "odd", "failed", "retry", "goes on"], [5, 1, 1, 2, 2])[0]
             self.told.append(f"{self.now:%d %b %H:%M:%S} started what is for {run.at}: {how}")
             if run.counts and self.model.until is not None and run.slot is None:
                 assert run.at <= self.model.until or run.started, "it runs after its end"
@@ -267,18 +344,22 @@ class Walk:
                 self.held.append((by_id[run.id], run))
             else:
                 yield by_id[run.id], how
-                self.model.end(run, how, self.now)
+                self.end(run, how)
         most = self.model.max_runs
         assert most is None or self.model.counted <= most, "it runs more often than it may"
 
     def end_held(self, chance: float) -> Iterator[tuple[Claim, str]]:
         for held in sorted(self.held, key=lambda each: each[1] is self.model.run):
             if self.draw.random() < chance:
-                how = self.draw.choice(["done", "failed", "retry"]) if chance < 1 else "done"
+                how = self.draw.choice(["done", "odd", "failed", "retry"]) if chance < 1 else "done"
                 self.told.append(f"{self.now:%d %b %H:%M:%S} what was for {held[1].at} ends: {how}")
                 self.held.remove(held)
                 yield held[0], how
-                self.model.end(held[1], how, self.now)
+                self.end(held[1], how)
+
+    def end(self, run: Run, how: str) -> None:
+        self.model.end(run, how, self.now)
+        self.failed += [run] if run.state == "failed" else []
 
     def cancel_for_good(self) -> None:
         """Cancel what is to come; the reference of it is not asked any more."""
@@ -298,6 +379,7 @@ class Walk:
         assert (record.task.paused, bool(record.task.repeat)) == (model.paused, model.rule is not None)
         assert record.task.paused_until == model.paused_until
         assert (record.task.until, record.task.max_runs) == (model.until, model.max_runs)
+        assert _terms_of(record.task) == model.terms
         assert record.run.number == model.run.number
         stored = [record.run, *sorted(record.beside, key=_told_of_stored)]
         runs = [model.run, *sorted(model.beside, key=_told)]
@@ -305,6 +387,20 @@ class Walk:
         for run, same in zip(stored, runs, strict=True):
             same.id = run.id
             self.seen.add(run.id)
+
+
+def _terms_of(task: Task) -> Terms:
+    return Terms(
+        title=task.title,
+        labels=tuple(task.labels),
+        deliver_to=tuple(task.deliver_to),
+        attempts=task.retry.max_attempts,
+        expects=bool(task.expect),
+        follows="run" in task.on_failure,
+        raises="tier" in task.on_failure,
+        payload=float(str(task.payload["seconds"])),
+        priority=task.priority.value,
+    )
 
 
 def _told(run: Run) -> tuple[object, ...]:
@@ -337,8 +433,8 @@ class Group:
         self._finish()
 
     def _change_many(self) -> None:
-        """Cancel, pause or resume several tasks by one call; take it back at times."""
-        verb = self.draw.choice([BulkVerb.CANCEL, BulkVerb.PAUSE, BulkVerb.RESUME])
+        """Cancel, pause, resume or replay several tasks by one call; take it back at times."""
+        verb = self.draw.choice([BulkVerb.CANCEL, BulkVerb.PAUSE, BulkVerb.RESUME, BulkVerb.REPLAY])
         chosen = {walk.task_id: walk for walk in self.draw.sample(self.walks, 4)}
         before = {task_id: walk.model.remember() for task_id, walk in chosen.items()}
         done = self.house.scheduler.change_many(verb, list(chosen))
@@ -364,6 +460,17 @@ class Group:
         self.house.clock.at = to
         self._fire(working=mode != "no worker")
         self._match()
+        self._match_letters()
+
+    def _match_letters(self) -> None:
+        """Whatever failed has a dead letter, until it runs again or somebody discards it."""
+        open_letters = self.house.open_letters()
+        for walk in self.walks:
+            expected = {run.id for run in walk.model.letters}
+            with _traced(walk):
+                assert expected == open_letters & {run.id for run in walk.failed}, "other dead letters are open"
+            open_letters -= expected
+        assert not open_letters
 
     def _fire(self, *, working: bool) -> None:
         self.house.dispatch()
@@ -377,9 +484,12 @@ class Group:
         if not working:
             return
         claims: dict[str, list[Claim]] = {}
-        for claim in self.house.start():
-            claims.setdefault(claim.task.id, []).append(claim)
         ended: list[tuple[Claim, str]] = []
+        for claim in self.house.start():
+            if FOLLOW_UP in claim.task.labels:
+                ended.append((claim, "done"))
+            else:
+                claims.setdefault(claim.task.id, []).append(claim)
         for walk in self.walks:
             mine = claims.pop(walk.task_id, [])
             with _traced(walk):
@@ -402,7 +512,7 @@ class Group:
             record = listed.pop(walk.task_id, None)
             with _traced(walk):
                 _same(walk, record)
-        assert not listed
+        assert all(FOLLOW_UP in record.task.labels for record in listed.values())
 
     def _finish(self) -> None:
         """Cancel whatever there is: nothing starts any more, and of every run an event says how it ended."""
@@ -413,8 +523,12 @@ class Group:
                     walk.cancel_for_good()
         self.house.clock.forward(days=10)  # every pause is over by then
         self.house.dispatch()
-        assert self.house.start() == []
+        assert {label for claim in self.house.start() for label in claim.task.labels} <= {FOLLOW_UP, *LABELS}
         assert self.house.next_wake() is None
+        made = self.house.follow_ups()
+        for walk in self.walks:
+            with _traced(walk):
+                assert made[walk.task_id] == walk.model.follow_ups, "one task follows from each failure"
         for walk in self.walks:
             ended = {event.run_id for event in self.house.events(walk.task_id) if event.to_state in TERMINAL}
             assert walk.seen <= ended, f"lost without a word: {walk.seen - ended}"
