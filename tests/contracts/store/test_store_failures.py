@@ -197,3 +197,21 @@ def test_a_run_on_the_side_that_ends_after_a_later_occurrence_does_not_hide_it(s
     run(store, clock, report, Failed("no"))
     store.claims.settle([settle(aside, Done("late"), now=clock.at, jitter=0.0)])
     assert listed(store) == [report.task.id]
+
+
+@pytest.mark.parametrize("repeat", [None, DAILY], ids=["once", "recurring"])
+def test_a_run_that_waited_in_vain_has_expired_and_may_run_again(
+    store: Store, clock: Clock, repeat: str | None
+) -> None:
+    record = added(store, NOON, repeat=repeat, timezone="UTC")
+    run(store, clock, record, Failed("nothing came", {"looks": 3}, expired=True))
+    [message] = store.inbox.unread(TENANT, "alice", limit=9)
+    assert (message.state, message.text) == (State.EXPIRED, "nothing came")
+    assert not store.dead_letters.page(TENANT, limit=9)[0]
+    [attempt] = store.history.attempts(TENANT, record.task.id)
+    assert (attempt.outcome, attempt.reason) == ("expired", "nothing came")
+    assert listed(store, TaskFilter((State.EXPIRED,))) == [record.task.id]
+    if repeat is None:
+        run_now(store, clock, record)
+    run(store, clock, record, Done("came"))
+    assert store.history.attempts(TENANT, record.task.id)[-1].outcome == "done"
