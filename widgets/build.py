@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import sys
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 from duetime.widgets import catalogue, packed_page
@@ -40,12 +41,13 @@ def page(name: str, sources: Path = SOURCES) -> str:
     """Return the whole HTML of one card."""
     script = _minified("application/javascript", join_modules(modules(f"{name}.js", sources)))
     style = _minified("text/css", "".join(_css(sources, name)))
+    unpacking = packed_page.unpacking(style, script, partial(_minified, "application/javascript"))
     html = (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{_NOTHING_BUT_ITSELF}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{CARDS[name]}</title>\n</head>\n<body>\n"
-        f"<script>\n{packed_page.unpacking(style, script)}\n</script>\n</body>\n</html>\n"
+        f"<script>\n{unpacking}\n</script>\n</body>\n</html>\n"
     )
     return _checked(name, html)
 

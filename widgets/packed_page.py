@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import zlib
 from collections import Counter
+from collections.abc import Callable
 from typing import Final
 
 _RAW_DEFLATE_BITS: Final = -15
@@ -21,12 +22,12 @@ _PAIR_BITS: Final = 13
 _BASE: Final = len(_DIGITS)
 
 _UNPACK: Final = r"""(async () => {
-const digits = "%s", packed = "%s", data = [];
+const digits = "DIGITS", packed = "PACKED", data = [];
 for (let at = 0, bits = 0, count = 0; at < packed.length; at += 2) {
 bits |= digits.indexOf(packed[at]) + digits.indexOf(packed[at + 1]) * 91 << count;
 for (count += 13; count > 7; count -= 8, bits >>= 8) data.push(bits);
 }
-const deflated = new Blob([new Uint8Array(data.slice(0, %d))]).stream();
+const deflated = new Blob([new Uint8Array(data.slice(0, LENGTH))]).stream();
 const inflated = new Response(deflated.pipeThrough(new DecompressionStream("deflate-raw")));
 const bytes = new Uint8Array(await inflated.arrayBuffer());
 const end = bytes.lastIndexOf(0), tables = new TextDecoder().decode(bytes.subarray(end + 1)).split("\n");
@@ -52,16 +53,17 @@ _LANGUAGE_END: Final = "\t`"
 """The end of the texts of a language in the script."""
 
 
-def unpacking(style: str, script: str) -> str:
+def unpacking(style: str, script: str, minified: Callable[[str], str]) -> str:
     """Return the script of a page that unpacks both."""
     deflated = _deflated(style, script)
-    return _UNPACK % (_DIGITS, _encoded(deflated), len(deflated))
+    text = minified(_UNPACK).replace("LENGTH", str(len(deflated))).replace("DIGITS", _DIGITS)
+    return text.replace("PACKED", _encoded(deflated))
 
 
 def unpacked(html: str) -> tuple[str, str] | None:
     """Return style and script of a page, None of one without."""
-    packed = re.search(r'packed = "([^"]*)"', html)
-    length = re.search(r"slice\(0, (\d+)\)", html)
+    packed = re.search(r'"([^"]{1000,})"', html)
+    length = re.search(r"slice\(0,(\d+)\)", html)
     if packed is None or length is None:
         return None
     deflated = _decoded(packed[1])[: int(length[1])]
@@ -71,14 +73,25 @@ def unpacked(html: str) -> tuple[str, str] | None:
 
 
 def _deflated(style: str, script: str) -> bytes:
-    """Return both as raw deflate; each language has a table and a code for its own letters."""
+    """Return both as raw deflate; each language has a table, and each script a code for its letters."""
     texts, end, rest = script.rpartition(_LANGUAGE_END)
     parts = [style, rest, *re.split(rf"(?<={_LANGUAGE_END})", f"{texts}{end}")[: texts.count(_LANGUAGE_END) + 1]]
     tables = [_table(part) for part in parts]
     spelled = [b"%s\0" % _codes(part, table) for part, table in zip(parts, tables, strict=True)]
     squeezed = zlib.compressobj(9, zlib.DEFLATED, _RAW_DEFLATE_BITS, memLevel=7)  # blocks of 8,192 symbols suit best
-    packed = [squeezed.compress(part) + squeezed.flush(zlib.Z_BLOCK) for part in (*spelled, "\n".join(tables).encode())]
-    return b"".join(packed) + squeezed.flush()
+    packed = []
+    for part, table, following in zip(spelled, tables, (*tables[1:], ""), strict=True):
+        packed.append(squeezed.compress(part))
+        if not (_is_latin(table) and _is_latin(following)):
+            packed.append(squeezed.flush(zlib.Z_BLOCK))
+    return b"".join((*packed, squeezed.compress("\n".join(tables).encode()), squeezed.flush()))
+
+
+def _is_latin(table: str) -> bool:
+    """Whether a language is written with letters that others share: they have one code together."""
+    return any(letter < "\u0180" for letter in table) and all(
+        letter < "\u0180" or letter > "\u2000" for letter in table
+    )
 
 
 def _table(text: str) -> str:

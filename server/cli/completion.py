@@ -104,8 +104,7 @@ RepeatPolicyOption = Annotated[
     ),
 ]
 AfterOption = Annotated[
-    list[str] | None,
-    typer.Option("--after", metavar="ID", help="wait until this task or chain has ended; repeatable"),
+    list[str] | None, typer.Option("--after", metavar="ID", help="wait until this task has ended; may be repeated")
 ]
 AfterFailureOption = Annotated[
     AfterFailure | None,

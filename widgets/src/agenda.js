@@ -27,18 +27,18 @@ function sectionOf(row, now, zone) {
 }
 
 /** One line: time, title, state; it opens the whole task under itself, where there is a `toggle`. In a list of failures, time and state of its last run. */
-export function rowView(row, env, opened, toggle, failure = false) {
+export function rowView(row, env, opened, toggle, failure = false, checked = undefined) {
   const [reader, now, due] = [env.reader(), env.clock.now(), Date.parse(row.when)];
   const { word, picture, tone } = wordsOf(failure ? row.last_run.state : lookOf(row, due, now));
   const time = failure && row.last_run.ended ? Date.parse(row.last_run.ended) : due;
-  const open = toggle ? { type: "button", "aria-expanded": String(opened), onclick: toggle } : {};
+  const open = toggle ? { type: "button", ...(checked === undefined ? { "aria-expanded": String(opened) } : { role: "checkbox", "aria-checked": String(checked) }), onclick: toggle } : {};
   return h(toggle ? "button" : "div", { class: `row tone-${tone}`, "data-key": `row-${keyOf(row)}`, ...open },
     h("span", { class: "mark" }, icon(picture), h("span", { class: "sr" }, t("row.state", { state: word }))),
     h("span", { class: "name" }, h("bdi", {}, row.title), row.repeat ? h("span", { class: "repeats" }, icon("repeat"), h("span", { class: "sr" }, t("row.repeats"))) : "",
       failure ? failureView(row, due, now, reader) : [urgencyView(row, now, reader), lastFailureView(row)]),
     h("span", { class: "due" }, dueText(time, now, reader)),
     h("span", { class: "word" }, failure || (row.state === "scheduled" && !row.paused && tone === "info") ? "" : word),
-    toggle ? icon("chevron") : "");
+    toggle ? icon(checked === undefined ? "chevron" : checked ? "check" : "ring") : "");
 }
 
 function urgencyView({ priority, deadline }, now, reader) {

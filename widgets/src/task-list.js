@@ -8,6 +8,7 @@ import { listed, number, t } from "./language.js";
 import { taskCard } from "./card.js";
 import { turns } from "./turns.js";
 import { agenda, clashView, countsView, emptyView, keyOf, rowView } from "./agenda.js";
+import { chooserView, choose, doneView, isChosen } from "./many.js";
 import { failuresHeading, lastFailureOf } from "./failures.js";
 import { hasEnded, lookOf, wordsOf } from "./words.js";
 
@@ -17,7 +18,12 @@ const QUIET_PAUSE = 60_000;
 const FILTERS = ["state", "label", "query", "before", "after"];
 
 start("duetime-task-list", (root, env) => {
-  const list = { root, env, phase: "loading", args: {}, rows: [], counts: {}, atLeast: [], failures: false, clashes: [], unread: [], cursor: undefined, failure: "", error: "", away: false, opened: undefined, readings: turns(), adding: false, pages: 1, touched: new Set(), readAt: 0 };
+  const list = { root, env, phase: "loading", args: {}, rows: [], counts: {}, atLeast: [], failures: false, clashes: [], unread: [], cursor: undefined, failure: "", error: "", away: false, opened: undefined, readings: turns(), adding: false, pages: 1, touched: new Set(), readAt: 0, bulk: undefined, chosen: undefined, wish: undefined, pending: undefined };
+  Object.assign(list, {
+    draw: () => drawList(list),
+    fail: (sentence, away) => failList(list, sentence, away),
+    changed: (page) => (list.fixed ? takePage(list, page) : reload(list)),
+  });
   return {
     draw: () => drawList(list),
     tick: () => tickList(list),
@@ -26,6 +32,7 @@ start("duetime-task-list", (root, env) => {
     failed: (sentence) => failList(list, sentence),
     input: (args) => (list.args = args),
     result(page) {
+      Object.assign(list, { bulk: page.bulk, fixed: Boolean(page.bulk) });
       takePage(list, page);
       if (canCall(env) && Date.now() - Date.parse(page.now) > OLD_LIST) reload(list);
     },
@@ -74,6 +81,7 @@ function failList(list, sentence, away = false) {
 
 /** Ask the server again, with the arguments of the call that this list came from, for all pages that are shown. */
 function reload(list) {
+  if (list.fixed) return undefined; // what one call changed is no list that can be asked for again
   return ask(list, "again", async () => {
     const pages = [await pageOf(list)];
     while (pages.length < list.pages && pages.at(-1).cursor) pages.push(await pageOf(list, pages.at(-1).cursor));
@@ -127,7 +135,7 @@ function insideOf(list) {
   const { env } = list;
   return [
     h("header", { class: "top" }, h("h1", {}, t("list.title")), countsView(list.counts, list.atLeast, list.failures)),
-    errorView(list), newsView(list), clashesView(list),
+    errorView(list), doneView(list), chooserView(list), newsView(list), clashesView(list),
     sectionsOf(list).map(([section, rows]) => sectionView(list, section, rows)),
     canCall(env) ? "" : h("p", { class: "quiet hint" }, t("actions.rows")),
     list.cursor && canCall(env) ? h("div", { class: "bar" }, h("button", { type: "button", class: "button", "data-key": "more-rows", onclick: () => more(list) }, icon("chevron"), t("button.show_more"))) : "",
@@ -172,7 +180,9 @@ function sectionView(list, section, rows) {
     h("h2", {}, section, " ", h("span", { class: "quiet" }, number(rows.length))),
     h("ul", {}, rows.map((row) => {
       const opened = list.opened?.key === keyOf(row);
-      const line = rowView(row, list.env, opened, canCall(list.env) ? () => toggle(list, row) : undefined, list.failures);
+      const checked = isChosen(list, row);
+      const press = list.chosen ? checked !== undefined && (() => choose(list, row)) : () => toggle(list, row);
+      const line = rowView(row, list.env, opened, canCall(list.env) && press, list.failures, checked);
       return h("li", { class: opened ? "opened" : "", "data-key": `item-${keyOf(row)}` }, line, opened ? placeOf(list.opened.host) : "");
     })));
 }

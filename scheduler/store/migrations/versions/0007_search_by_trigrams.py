@@ -12,5 +12,4 @@ depends_on = None
 
 
 def upgrade() -> None:
-    if not op.get_context().opts["held_tables"]:  # else they are built when the upgrade is over, while others write
-        trigrams.create(op.get_bind())
+    trigrams.create(op.get_bind())
