@@ -157,6 +157,11 @@ class House:
         asking = asking.where(approvals.c.closed_at.is_(None))
         return set(self.store._database.read(lambda connection: connection.execute(asking).scalars().all()))
 
+    def times(self, task_ids: Sequence[str]) -> dict[str, datetime]:
+        """Return the times of the current runs of tasks, whenever their timers fire."""
+        found = select(runs.c.task_id, runs.c.scheduled_for).where(runs.c.task_id.in_(task_ids), runs.c.current)
+        return dict(self.store._database.read(lambda connection: connection.execute(found).tuples().all()))
+
     def open_letters(self) -> set[str]:
         """Return the runs whose dead letters are open."""
         open_ones = select(dead_letters.c.run_id).where(dead_letters.c.closed_at.is_(None))

@@ -454,6 +454,8 @@ class Group:
         """Nobody is asked for a step that waits for no answer any more."""
         asking = {step.task_id for walk in self.walks for step in walk.model.all if step.asks}
         assert self.house.open_questions() == asking, "other questions are open"
+        kept = {step.task_id: step.at for walk in self.walks for step in walk.model.all if step.opened}
+        assert self.house.times(list(kept)) == kept, "what was asked for when it was due keeps its time"
 
     def advance(self) -> None:
         to = self.house.clock() + self.draw.choice(SPANS)
