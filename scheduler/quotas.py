@@ -42,6 +42,8 @@ class TaskCounts(Protocol):
 
     def payload_bytes(self) -> int: ...
 
+    def next_due(self) -> datetime | None: ...
+
 
 class NewPayload(Protocol):
     """A task that is about to be stored, as far as quotas go."""
@@ -106,20 +108,21 @@ class TenantQuotas:
         if new and self.daily_cost:
             self.daily_cost.check(cost, now)
         if new and self.open_tasks:
-            self._check_open(tasks, len(new))
+            self._check_open(tasks, len(new), now)
         if new and self.payload_bytes:
-            self._check_bytes(tasks, sum(json_bytes(each.task.payload) for each in new))
+            self._check_bytes(tasks, sum(json_bytes(each.task.payload) for each in new), now)
         if new and self.schedules_per_minute:
             self._check_rate(tasks, len(new), now)
 
-    def _check_open(self, tasks: TaskCounts, count: int) -> None:
-        if count > self.open_tasks or tasks.has_open(self.open_tasks - count + 1):
-            raise Refused(
-                f"tenant_open_tasks: this tenant may have {self.open_tasks:,} open tasks. Nothing was stored; there is "
-                "room when a task has ended or is cancelled."
-            )
+    def _check_open(self, tasks: TaskCounts, count: int, now: datetime) -> None:
+        most = self.open_tasks
+        said = f"tenant_open_tasks: this tenant may have {most:,} open tasks. Nothing was stored; "
+        if count > most:
+            raise Refused(f"{said}schedule fewer at once.")
+        if tasks.has_open(most - count + 1):
+            raise Refused(f"{said}{_room(tasks, now)}")
 
-    def _check_bytes(self, tasks: TaskCounts, wanted: int) -> None:
+    def _check_bytes(self, tasks: TaskCounts, wanted: int, now: datetime) -> None:
         most = self.payload_bytes
         said = f"tenant_payload_bytes: the payloads of this tenant's open tasks may have {most:,} bytes together. "
         if wanted > most:
@@ -127,8 +130,7 @@ class TenantQuotas:
         used = tasks.payload_bytes()
         if used + wanted > most:
             raise Refused(
-                f"{said}Nothing was stored: they have {used:,}, and this adds {wanted:,}. There is room "
-                "when a task has ended or is cancelled."
+                f"{said}They have {used:,}, and this adds {wanted:,}. Nothing was stored; {_room(tasks, now)}"
             )
 
     def _check_rate(self, tasks: TaskCounts, count: int, now: datetime) -> None:
@@ -140,6 +142,15 @@ class TenantQuotas:
         wait = last + SCHEDULE_WINDOW - now if last is not None else timedelta()
         if wait > timedelta():
             raise RateReached(f"{said}repeat the call in {times.about(wait)}.", wait_s=wait.total_seconds())
+
+
+def _room(tasks: TaskCounts, now: datetime) -> str:
+    """Say what makes room among the open tasks, and when the first of them is due to end."""
+    due = tasks.next_due()
+    if due is None:
+        return "no open task ends by itself at a known time, so cancel one."
+    when = "is due now" if due <= now else f"is due in {times.about(due - now)}"
+    return f"there is room when a task has ended or is cancelled, and the next one {when}."
 
 
 UNLIMITED = TenantQuotas()

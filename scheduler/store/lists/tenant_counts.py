@@ -12,6 +12,7 @@ from duetime.scheduler.store.database.dialects import dialect_of
 from duetime.scheduler.store.schema.rows import CURRENT
 from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.store.statements import idempotency
+from duetime.scheduler.task import State
 from sqlalchemy import Connection, bindparam, func, literal_column, select
 
 _FIRST_LOCK_ID = 0x71756F74 << 24  # "quot", and 24 bits of the tenant's name: tenants rarely wait for each other
@@ -31,6 +32,15 @@ _OPEN_BEHIND = (
     .limit(1)
     .offset(bindparam("behind"))
 )
+_NEXT_DUE = (
+    select(runs.c.listed_at)
+    .join_from(runs, tasks, tasks.c.id == runs.c.task_id)
+    .where(runs.c.tenant == bindparam("tenant"), _IS_OPEN, tasks.c.repeat.is_(None))
+    .where(runs.c.state != State.WAITING, ~runs.c.paused)
+    .order_by(runs.c.listed_at)
+    .limit(1)
+)
+"""Tasks that repeat stay open after a run, and those that are paused or wait for others have no time of their own."""
 
 
 class TenantCounts:
@@ -61,6 +71,11 @@ class TenantCounts:
         statement = select(func.coalesce(func.sum(size), 0)).join_from(runs, tasks, tasks.c.id == runs.c.task_id)
         found = self._connection.execute(statement.where(runs.c.tenant == self._tenant, _IS_OPEN))
         return int(found.scalar_one())
+
+    def next_due(self) -> datetime | None:
+        """Return when the open task is due that ends first; None when none ends by itself at a known time."""
+        found = self._connection.execute(_NEXT_DUE, {"tenant": self._tenant})
+        return cast("datetime | None", found.scalar())
 
 
 Admission = Callable[[TenantCounts], None]

@@ -114,7 +114,13 @@ def seen_by_quotas(store: Store, tenant: str) -> list[object]:
     store.tasks.check(
         tenant,
         lambda counts: seen.extend(
-            [counts.is_made(KEY), counts.created_before_last(1), counts.has_open(1), counts.payload_bytes()]
+            [
+                counts.is_made(KEY),
+                counts.created_before_last(1),
+                counts.has_open(1),
+                counts.payload_bytes(),
+                counts.next_due(),
+            ]
         ),
     )
     return seen

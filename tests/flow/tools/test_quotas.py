@@ -75,6 +75,41 @@ def test_an_open_task_makes_room_when_it_is_cancelled(store: Store) -> None:
     service.submit(request("three"), by=BOB)
 
 
+@pytest.mark.parametrize(
+    ("quota", "value"), [("open_tasks", 3), ("payload_bytes", 120)], ids=["open_tasks", "payload_bytes"]
+)
+def test_a_refusal_says_when_the_next_task_is_due_to_make_room(
+    store: Store, clock: Clock, quota: str, value: int
+) -> None:
+    service = scheduler(store, **{quota: value})
+    payload = {"message": "x" * 24}
+    service.submit(Request("daily", repeat="every day at 9:00", payload=payload), by=ANN)
+    service.submit(Request("waits", wait_for={"event": "paid"}, payload=payload), by=ANN)
+    third = service.submit(Request("third", when="in 90 minutes", payload=payload), by=ANN)
+    fourth = Request("fourth", when="in 2 hours", payload=payload)
+
+    def refusal() -> str:
+        with pytest.raises(Refused, match=f"^tenant_{quota}: ") as refused:
+            service.submit(fourth, by=ANN)
+        return str(refused.value)
+
+    assert refusal().endswith("when a task has ended or is cancelled, and the next one is due in 1 h 30 min.")
+    clock.forward(minutes=90)
+    assert refusal().endswith("and the next one is due now.")
+    service.reschedule(third.record.task.id, pause=True, by=ANN)
+    assert refusal().endswith("Nothing was stored; no open task ends by itself at a known time, so cancel one.")
+    service.cancel(third.record.task.id, by=ANN)
+    service.submit(fourth, by=ANN)
+
+
+def test_more_tasks_at_once_than_may_be_open_are_never_right(store: Store) -> None:
+    service = scheduler(store, open_tasks=2)
+    with pytest.raises(
+        Refused, match=r"^tenant_open_tasks: .* 2 open tasks\. Nothing was stored; schedule fewer at once"
+    ):
+        service.schedule_many([request(title) for title in ("one", "two", "three")], by=ANN)
+
+
 def test_a_repeated_call_is_never_refused(store: Store) -> None:
     service = scheduler(store, open_tasks=1, schedules_per_minute=1)
     first = service.submit(request("one", "key"), by=ANN)
