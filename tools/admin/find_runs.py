@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
-from duetime.scheduler.history.runs import RunCounts, RunFilter, RunGroup, RunPage, RunSummary
+from duetime.scheduler.history.runs import (
+    BucketWidth,
+    RunCounts,
+    RunFilter,
+    RunGroup,
+    RunPage,
+    RunSummary,
+    TimeBuckets,
+)
 from duetime.scheduler.principal import Scope
 from duetime.scheduler.rules.limits.price import money
-from duetime.scheduler.task import Json, Tier
-from duetime.tools.admin.run_rows import STANDINGS, counts_json, run_filter, run_row
+from duetime.scheduler.task import Json, State, Tier
+from duetime.tools.admin.run_rows import SPANS, STANDINGS, buckets_json, counts_json, run_filter, run_row
 from duetime.tools.arguments.arguments import Argument
 from duetime.tools.arguments.filters import MEANT_STATES, WORDS
 from duetime.tools.arguments.types import Choice, Length, Text, Whole
@@ -18,6 +27,7 @@ from mcp.types import CallToolResult
 
 MAX_ERROR_CHARS = 160
 MAX_GROUPS_SHOWN = 20
+MAX_BUCKETS_SHOWN = 48
 _SHOWN = (
     *("id", "task_id", "tenant", "title", "action", "state", *STANDINGS, "at", "attempts", "worker", "seconds"),
     *("cost", "error"),
@@ -26,7 +36,7 @@ _SHOWN = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FindRuns:
-    """A page of runs that all filters match, or their number by group."""
+    """A page of runs that all filters match, or their number by group or by time."""
 
     state: str | None = None
     since: str | None = None
@@ -39,8 +49,12 @@ class FindRuns:
     actor: str | None = None
     task_id: str | None = None
     min_duration: str | float | None = None
+    max_duration: str | float | None = None
+    min_delay: str | float | None = None
     min_lateness: str | float | None = None
     min_attempts: int | None = None
+    pool: str | None = None
+    min_units: int | None = None
     min_cost: str | float | None = None
     tenant: str | None = None
     count_by: str | None = None
@@ -49,13 +63,16 @@ class FindRuns:
 
     def where(self) -> RunFilter:
         """Return the filter."""
-        named = ("state", "text", "action", "tier", "label", "worker", "actor", "task_id")
-        spans = ("min_duration", "min_lateness", "min_attempts", "min_cost")
-        return run_filter(**{name: getattr(self, name) for name in (*named, *spans)})
+        named = ("state", "text", "action", "tier", "label", "worker", "actor", "task_id", "pool")
+        bounds = ("min_attempts", "min_units", "min_cost")
+        return run_filter(**{name: getattr(self, name) for name in (*named, *SPANS, *bounds)})
 
 
 def _answer(call: FindRuns, sender: Sender) -> CallToolResult:
     bounds = {"since": call.since, "until": call.until, "tenant": call.tenant}
+    if call.count_by in set(BucketWidth):
+        buckets = sender.scheduler.run_buckets(BucketWidth(call.count_by), call.where(), by=sender.by, **bounds)
+        return _buckets_answer(buckets)
     if call.count_by is not None:
         counts = sender.scheduler.run_counts(RunGroup(call.count_by), call.where(), by=sender.by, **bounds)
         return _counts_answer(counts)
@@ -78,6 +95,17 @@ def _counts_answer(found: RunCounts) -> CallToolResult:
     structured = {**counts_json(found), "counts": {name[:MAX_ERROR_CHARS]: count for name, count in first.items()}}
     lines = [f"{count} {name[:MAX_ERROR_CHARS]}" for name, count in first.items()]
     return answer(structured, "\n".join(lines) or "No run matches.")
+
+
+def _buckets_answer(found: TimeBuckets) -> CallToolResult:
+    newest = replace(found, buckets=found.buckets[-MAX_BUCKETS_SHOWN:])
+    lines = [f"{each.start:%Y-%m-%d %H:%M} {_counted(each.counts)}" for each in newest.buckets]
+    older = [f"The newest {MAX_BUCKETS_SHOWN} of {len(found.buckets)}, in {found.zone}:"] if newest != found else []
+    return answer(buckets_json(newest), "\n".join([*older, *lines]) or "No run matches.")
+
+
+def _counted(counts: Mapping[State, int]) -> str:
+    return ", ".join(f"{count} {state.value}" for state, count in counts.items())
 
 
 def _row(run: RunSummary) -> dict[str, Json]:
@@ -114,11 +142,15 @@ FIND_RUNS = Definition(
         Argument("actor", Text(200), "Owner of the task, or who changed it", "actor='ann'"),
         Argument("task_id", Text(40), "", "task_id='t_7k3m9qx2w4hb'"),
         Argument("min_duration", Length(), "Took so long at least", "min_duration='5 min'"),
+        Argument("max_duration", Length(), "", "max_duration='1 s'"),
+        Argument("min_delay", Length(), "Started so long after its time", "min_delay='1 min'"),
         Argument("min_lateness", Length(), "Ended so long after the deadline", "min_lateness='1 min'"),
         Argument("min_attempts", Whole(1), "", "min_attempts=2"),
+        Argument("pool", Text(100), "Used it", "pool='gpu'"),
+        Argument("min_units", Whole(1), "Of that pool", "min_units=100"),
         Argument("min_cost", Text(20), "", "min_cost='0.50'"),
         Argument("tenant", Text(200), "Operators: another tenant, or * for all", "tenant='*'"),
-        Argument("count_by", Choice(tuple(RunGroup)), "Counts in place of runs", "count_by='error'"),
+        Argument("count_by", Choice((*RunGroup, *BucketWidth)), "Counts in place of runs", "count_by='error'"),
         Argument("limit", Whole(1, 50), "Default 10", "limit=10"),
         Argument("cursor", Text(400), "From the previous answer"),
     ),

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from duetime.scheduler.history.runs import RunFilter
 from duetime.tools.admin.find_runs import FIND_RUNS
 
 from tests.flow.auth.conftest import Site, serving
@@ -79,6 +81,24 @@ async def test_an_answer_is_frugal_and_leads_on(site: Site) -> None:
     assert len(json.dumps(first)) < 1_600
     cursor = first["structuredContent"]["cursor"]
     assert await found(site, admin, limit=2, cursor=cursor) == ["Report 0"]
+
+
+async def test_every_filter_of_the_history_is_an_argument(site: Site) -> None:
+    of_other_names = {"states": "state", "standing": "state", "or_begun": "until"}
+    filters = {of_other_names.get(each.name, each.name) for each in dataclasses.fields(RunFilter)}
+    assert filters <= set(FIND_RUNS.read().table)
+    await cancelled(site, site.key(), "Report")
+    admin = site.key(scopes=ADMIN)
+    for given in ({"pool": "gpu"}, {"min_delay": "1 min"}, {"min_duration": 1}, {"pool": "gpu", "min_units": 5}):
+        assert await found(site, admin, **given) == []
+
+
+async def test_runs_are_counted_by_time(site: Site) -> None:
+    await cancelled(site, site.key(), "Report")
+    counted = await site.call(site.key(scopes=ADMIN), "find_runs", count_by="day", state="cancelled")
+    [bucket] = counted["structuredContent"]["buckets"]
+    assert bucket["counts"] == {"cancelled": 1}
+    assert counted["content"][0]["text"].endswith("1 cancelled")
 
 
 def test_its_definition_costs_an_administrator_at_most_600_tokens() -> None:
