@@ -83,6 +83,21 @@ class Target:
         if result.get("isError") and self.site.app.store.history.latest() != before:
             self.wrong.append(f"{said}: something was stored by a refused call")
 
+    async def ask(self, method: str, params: dict[str, Any], session: dict[str, str]) -> None:
+        """Send a request of the protocol that is no call of a tool, and judge its answer."""
+        said, before, began = f"{method} {str(params)[:160]}", self.site.app.store.history.latest(), time.process_time()
+        body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+        try:
+            if session:
+                answer = await self.site.post(self.key, body, **session)
+            else:
+                answer = await self.site.modern(self.key, method, **params)
+        except (UnicodeError, ValueError):
+            return  # the client cannot send it
+        self._judge(said, answer, time.process_time() - began, refused=False)
+        if "defect" in answer.text[:600] or self.site.app.store.history.latest() != before:
+            self.wrong.append(f"{said}: a defect, or something was stored: {answer.text[:300]}")
+
     async def survives(self) -> None:
         """Fail with all that was wrong, or unless the server still serves everybody."""
         assert not self.wrong, f"{len(self.wrong)} wrong:\n" + "\n".join(self.wrong[:40])
