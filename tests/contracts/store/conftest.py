@@ -13,6 +13,7 @@ from sqlalchemy import make_url
 
 from tests import services
 from tests.builders import Clock
+from tests.contracts.store import sessions
 
 
 @pytest.fixture
@@ -25,7 +26,9 @@ def postgres_tables(postgres_server: str) -> Iterator[str]:
     """Make one database with Duetime's tables, to be emptied for each test: much faster than making them anew."""
     with services.postgres_database(postgres_server) as url:
         open_store(url).close()
+        sessions.share(str(make_url(url).database))
         yield url
+        sessions.end()
 
 
 DELETIONS = "; ".join(

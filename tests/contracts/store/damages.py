@@ -6,11 +6,12 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 
-import psycopg
 from duetime.scheduler.store.schema.base import Base
 from duetime.scheduler.store.schema.json_types import JsonObject, JsonValue, Retrying, Strings, Units
 from duetime.scheduler.store.schema.types import ClosedSet, Instant, Interval, Plain, Truth, WholeNumber
 from sqlalchemy import make_url
+
+from tests.contracts.store.sessions import session
 
 IDENTITY = frozenset({"id", "run_id", "task_id", "tenant", "current", "seq", "number", "phase"})
 """Columns by which a row is found, and what the database computes: a test of them tells nothing about reading."""
@@ -60,9 +61,9 @@ def damage(url: str, table: str, column: str, value: str, **where: object) -> No
     statement = f'UPDATE {table} SET "{column}" = {value if sqlite else value.replace("%", "%%")} WHERE {conditions}'
     if sqlite:
         with closing(sqlite3.connect(str(make_url(url).database))) as file, file:
+            file.execute("PRAGMA synchronous = OFF")
             file.execute(statement, where)
     else:
-        with psycopg.connect(
-            make_url(url).set(drivername="postgresql").render_as_string(hide_password=False)
-        ) as server:
+        place = make_url(url)
+        with session(dbname=place.database, user=place.username, host=place.query["host"], autocommit=True) as server:
             server.execute(statement.encode(), where)

@@ -104,3 +104,12 @@ def signs_in(ctx: Context) -> Done:
     """Raise the value of a secret."""
     value = ctx.secret("crm")
     raise LookupError(f"{value} of {len(value)}")
+
+
+@handler("order", isolation="process")
+def order(ctx: Context) -> Outcome:
+    """Order something, wait for the payment, and send it; or give up."""
+    event = ctx.event
+    if ctx.checkpoint_state is None:
+        return Wait(event="order.paid", match={"order": 7}, timeout=timedelta(hours=1), checkpoint={"ordered": True})
+    return Done("paid", dict(event.data)) if event else Done(f"too late: {ctx.event_timed_out}")

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 from duetime.scheduler.handlers import Context, Handlers, handler
 from duetime.scheduler.intake.planner import Planner
-from duetime.scheduler.outcomes import Done, Outcome, Wait
+from duetime.scheduler.outcomes import Done, Outcome
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.queue import Entry
 from duetime.scheduler.queue.memory.queue import MemoryQueue
@@ -18,6 +18,7 @@ from duetime.scheduler.worker.worker import Worker, WorkerOptions
 
 from tests.builders import TENANT, Clock
 from tests.flow.waiting import eventually
+from tests.flow.worker import isolated_handlers
 
 ALICE = Principal(TENANT, "alice")
 
@@ -44,20 +45,11 @@ def test_a_handler_gets_the_event_that_its_run_waited_for(store: Store, clock: C
     assert scheduler.get(task.task.id, by=ALICE).record.run.result == ["order.paid", {"order": 7}]
 
 
-@handler("order", isolation="process")
-def order(ctx: Context) -> Outcome:
-    """Order something, wait for the payment, and send it; or give up."""
-    event = ctx.event
-    if ctx.checkpoint_state is None:
-        return Wait(event="order.paid", match={"order": 7}, timeout=timedelta(hours=1), checkpoint={"ordered": True})
-    return Done("paid", dict(event.data)) if event else Done(f"too late: {ctx.event_timed_out}")
-
-
 @pytest.mark.parametrize("comes", [True, False])
 def test_a_handler_waits_for_an_event_in_the_middle(store: Store, clock: Clock, comes: bool) -> None:
-    scheduler = Scheduler(store, Planner(Handlers([order]), "UTC"))
+    scheduler = Scheduler(store, Planner(Handlers([isolated_handlers.order]), "UTC"))
     queue = MemoryQueue(lambda: clock().timestamp() * 1000)
-    worker = Worker(store, queue, Handlers([order]), WorkerOptions("w", threads=1))
+    worker = Worker(store, queue, Handlers([isolated_handlers.order]), WorkerOptions("w", threads=1))
     task_id = scheduler.schedule("Order", action="order", by=ALICE).record.task.id
     worker.start()
 
