@@ -11,6 +11,7 @@ from __future__ import annotations
 import faulthandler
 import gc
 import os
+import signal
 import sys
 from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager
@@ -60,6 +61,9 @@ settings.register_profile(
 settings.load_profile("suite")
 
 compiled.share()
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # so a shell starts what runs beside it, and children inherit it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 # --- how the suite is spread over processes ---------------------------------------------------------------------------

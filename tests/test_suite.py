@@ -48,12 +48,23 @@ def test_a_test_that_its_limit_cannot_free_fails_alone(tmp_path: Path, hanging: 
     assert "failed" in said.splitlines()[-1]
 
 
-def test_a_random_test_is_the_same_each_time(tmp_path: Path) -> None:
-    drawing = (
-        "from hypothesis import given, strategies as st\n"
-        "@given(st.integers())\ndef test_draws(n): print('drew', n)\ndef test_fails(): assert False"
-    )
-    one, other = (inner(tmp_path, drawing, "-n", "0", "-s") for _ in range(2))
+DRAWING = """
+import random, threading
+from hypothesis import given, strategies as st
+@st.composite
+def numbers(draw):
+    beside = threading.Thread(target=random.random)
+    beside.start()
+    beside.join()
+    return draw(st.integers())
+@given(numbers())
+def test_draws(n): print('drew', n)
+def test_fails(): assert False
+"""
+
+
+def test_a_random_test_is_the_same_each_time_whatever_threads_of_others_draw(tmp_path: Path) -> None:
+    one, other = (inner(tmp_path, DRAWING, "-n", "0", "-s") for _ in range(2))
 
     drawn = [line for line in one.splitlines() if "drew" in line]
     assert len(drawn) > 50

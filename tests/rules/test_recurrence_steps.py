@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 
 import pytest
 from dateutil.rrule import rrulestr  # type: ignore[import-untyped]  # it has no stubs of its own
@@ -111,7 +112,7 @@ def test_a_hostile_rule_ends_after_a_bounded_number_of_steps(text: str, monkeypa
 
 
 @given(text=st.builds(str.__add__, rules(), COUNTS))
-@examples(150)
+@examples(100)
 def test_no_rule_takes_more_than_a_bounded_number_of_steps(text: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
         assert steps_of(text, patch) <= MAX_STEPS
@@ -147,7 +148,7 @@ def test_a_rule_falls_when_dateutil_says(text: str) -> None:
     end = START + timedelta(days=3 * 366)
     theirs: list[datetime] = []
     with suppress(ValueError):  # it never falls, and dateutil sees that at once
-        theirs = list(rrulestr(f"{text};UNTIL={end:%Y%m%dT%H%M%S}", dtstart=START.replace(tzinfo=None)))[:40]
+        theirs = list(islice(rrulestr(f"{text};UNTIL={end:%Y%m%dT%H%M%S}", dtstart=START.replace(tzinfo=None)), 40))
     ours: list[datetime] = []
     with suppress(InvalidArgument):
         upcoming = recurrence.parse(text, zone="UTC", anchor=START).upcoming(START - timedelta(seconds=1), 40)

@@ -135,7 +135,7 @@ class House:
         return self.store.claims.next_times().first()
 
     def listed(self) -> dict[str, TaskRecord]:
-        """Return every task that a user sees as open, by its id."""
+        """Return every task that is listed as open, by its id."""
         return {record.task.id: record for record in self.found(TaskFilter(states=tuple(OPEN)))}
 
     def follow_ups(self) -> Counter[str]:
@@ -147,9 +147,8 @@ class House:
     def found(self, where: TaskFilter) -> Iterator[TaskRecord]:
         cursor: str | None = ""
         while cursor is not None:
-            page = self.scheduler.list(where, limit=100, cursor=cursor or None)
-            yield from (view.record for view in page.views)
-            cursor = page.cursor
+            records, cursor = self.store.tasks.page("local", where, limit=100, cursor=cursor or None)
+            yield from records
 
     def open_questions(self) -> set[str]:
         """Return the tasks whose users are asked something."""

@@ -107,7 +107,7 @@ def signs_in(ctx: Context) -> Done:
 
 
 @handler("order", isolation="process")
-def order(ctx: Context) -> Outcome:
+def order(ctx: Context) -> Done | Wait:
     """Order something, wait for the payment, and send it; or give up."""
     event = ctx.event
     if ctx.checkpoint_state is None:
