@@ -36,6 +36,13 @@ def popen(command: list[str], **options: Any) -> subprocess.Popen[Any]:
     return (_Forked if sys.platform == "linux" else subprocess.Popen)(command, **options)
 
 
+def command(*arguments: str) -> list[str]:
+    """Return a command for somebody else to start: a program of Python as a fork, which it stands for and ends with."""
+    if sys.platform != "linux":
+        return [sys.executable, *arguments]
+    return [sys.executable, "-I", "-S", str(ROOT / "tests" / "fork_client.py"), _forker().address, *arguments]
+
+
 def wait_until_stopped(process: subprocess.Popen[Any]) -> None:
     """Return when every thread of a process that was sent SIGSTOP stands still."""
     if not isinstance(process, _Forked):
@@ -103,9 +110,9 @@ class _Forker:
 
     def __init__(self) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="duetime-forker-")
-        self._address = f"{self._folder.name}/socket"
+        self.address = f"{self._folder.name}/socket"
         kept = {name: value for name, value in os.environ.items() if not name.startswith("DUETIME_")}
-        command = [sys.executable, "-m", "tests.forker", self._address]
+        command = [sys.executable, "-m", "tests.forker", self.address]
         self._process = subprocess.Popen(
             command, cwd=ROOT, env=kept, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
@@ -115,7 +122,7 @@ class _Forker:
     def ask(self, request: dict[str, Any], streams: list[int]) -> socket.socket:
         """Ask for a process, and return the connection on which its pid and, at its end, its status come."""
         peer = socket.socket(socket.AF_UNIX)
-        peer.connect(self._address)
+        peer.connect(self.address)
         words = json.dumps(request).encode()
         socket.send_fds(peer, [NUMBER.pack(len(words))], streams)
         peer.sendall(words)

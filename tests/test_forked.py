@@ -44,3 +44,22 @@ def test_a_signal_ends_a_program_and_is_its_return_code(popen: Callable[..., Any
         process.send_signal(signal.SIGCONT)
         process.send_signal(number)
         assert process.wait(60) == -number
+
+
+def test_a_program_that_somebody_else_starts_has_all_that_and_ends_as_it_does(tmp_path: Path) -> None:
+    pipes: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    starting = forked.command("-c", PROGRAM, "a", "b")
+    with subprocess.Popen(starting, cwd=tmp_path, env={**os.environ, "WORD": "w"}, text=True, **pipes) as process:
+        said = process.communicate("in\n", timeout=60)
+    assert (said, process.returncode) == ((f"a b in w {tmp_path} 1 -c\n", "to stderr\n"), 3)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_to_what_somebody_else_started_ends_the_program(number: signal.Signals) -> None:
+    pipes: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    with subprocess.Popen(forked.command("-c", WAITS), **pipes) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"up\n"
+        process.send_signal(number)
+        assert process.stdout.read() == b"", "the program is gone"
+        assert process.wait(60) == -number

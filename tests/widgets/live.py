@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 import threading
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
@@ -13,6 +12,8 @@ from typing import Any, TypeVar
 
 from mcp import Client, StdioServerParameters
 from mcp.types import CallToolResult
+
+from tests import forked
 
 T = TypeVar("T")
 
@@ -60,9 +61,8 @@ class LiveServer:
             self._loop.close()
 
     async def _serve(self, ready: asyncio.Future[None], stop: asyncio.Event) -> None:
-        command = StdioServerParameters(
-            command=sys.executable, args=["-m", "duetime"], env={**os.environ, **self._settings}
-        )
+        program, *arguments = forked.command("-m", "duetime")
+        command = StdioServerParameters(command=program, args=arguments, env={**os.environ, **self._settings})
         try:
             async with Client(command) as self._client:
                 ready.set_result(None)

@@ -40,6 +40,7 @@ from tests.builders import (
     settlement,
     started,
 )
+from tests.contracts.store import sessions
 from tests.contracts.store.conftest import emptied
 
 pytestmark = pytest.mark.postgres
@@ -49,6 +50,7 @@ Counted = Callable[[Callable[[], object]], list[str]]
 
 @pytest.fixture
 def store(postgres_tables: str, clock: Clock) -> Iterator[Store]:
+    sessions.end()  # what a session counts, prepares and plans is looked at: it begins here
     opened = open_store(emptied(postgres_tables), clock=clock)
     yield opened
     opened.close()

@@ -65,7 +65,8 @@ def connect(request: pytest.FixtureRequest, database: str) -> Iterator[Connect]:
         yield lambda: make_server(lambda: scheduler, changes)
         store.close()
     elif request.param == "stdio":
-        yield lambda: StdioServerParameters(command=sys.executable, args=[str(PROGRAM), "stdio", database])
+        program, *arguments = forked.command(str(PROGRAM), "stdio", database)
+        yield lambda: StdioServerParameters(command=program, args=arguments)
     else:
         with forked.popen(
             [sys.executable, str(PROGRAM), "http", database], stdout=DEVNULL, stderr=PIPE, text=True
