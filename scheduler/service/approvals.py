@@ -20,6 +20,10 @@ from duetime.scheduler.translatable import NoteKind, Translatable
 from duetime.scheduler.views import TaskView
 
 SKIPPED = Translatable.of(NoteKind.ONE_SKIPPED, "this occurrence was skipped; the series goes on")
+GENERATION_SKIPPED = Translatable.of(
+    NoteKind.ONE_SKIPPED, "this generation was skipped, which cannot be undone; the chain goes on"
+)
+STEP_SKIPPED = "it was skipped in this generation of its chain, which cannot be undone"
 
 
 class ApprovalService(DeadLetterService):
@@ -49,10 +53,11 @@ class ApprovalService(DeadLetterService):
         view = view_of(record, self._store.now(), facts=self._facts(record))
         if answer is ApprovalAnswer.APPROVE:
             return replace(view, undo=self._undo_of_yes([record.run], by))
+        if asks_each_generation(record.task):
+            return replace(view, undo=None, warnings=(*view.warnings, STEP_SKIPPED))
         if record.run.state in TERMINAL:
             return view
-        undo = None if asks_each_generation(record.task) else change_token(record.task)
-        return replace(view, undo=undo, warnings=(*view.warnings, SKIPPED))
+        return replace(view, undo=change_token(record.task), warnings=(*view.warnings, SKIPPED))
 
     def _undo_of_yes(self, runs: Sequence[Run], by: Principal) -> str | None:
         """Return the token that takes a yes to these runs back; None where one of them has begun."""

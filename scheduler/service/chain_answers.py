@@ -16,7 +16,7 @@ from duetime.scheduler.intake.validation import check_reason
 from duetime.scheduler.principal import LOCAL, Principal
 from duetime.scheduler.reschedule.reschedule import CallArguments, Repeatable
 from duetime.scheduler.rules.changes import UNDO_GRACE, undo_token
-from duetime.scheduler.service.approvals import SKIPPED
+from duetime.scheduler.service.approvals import GENERATION_SKIPPED
 from duetime.scheduler.service.bulk import BulkService
 from duetime.scheduler.task import ApprovalAnswer
 from duetime.scheduler.views import TaskView
@@ -40,7 +40,7 @@ class ChainAnswerService(BulkService):
         if answer is ApprovalAnswer.APPROVE:
             return replace(self._chain_view(answered), undo=self._undo_of_yes(list(fresh), by))
         token = next((undo_token(run, self._store.now()) for run in fresh), None)
-        said = (SKIPPED,) if answered.chain.due_at != found.chain.due_at else ()
+        said = (GENERATION_SKIPPED,) if answered.chain.due_at != found.chain.due_at else ()
         return replace(self._chain_view(answered, warnings=said), undo=token)
 
     def _asked_again(self, chain_id: str, undo: str, call: CallArguments) -> TaskView:

@@ -100,7 +100,7 @@ def test_a_no_skips_that_generation_alone_and_uses_up_no_number(desk: Desk) -> N
         assert desk.start(hour) == []
         view = desk.scheduler.reject(chain_id, by=BOB, reason="no money")
         assert (view.record.run.state, due(view)) == (SCHEDULED, (hour + 1, 1))
-        assert view.warnings == ("this occurrence was skipped; the series goes on",)
+        assert view.warnings == ("this generation was skipped, which cannot be undone; the chain goes on",)
         assert (states(desk, chain_id), questions(desk)) == ([SCHEDULED, WAITING], [])
         assert desk.scheduler.reject(chain_id, by=BOB).record.run.scheduled_for == at(hour + 1), "the same click twice"
     assert desk.runs(step(desk, chain_id, "fetch")) == {9: SKIPPED, 10: SKIPPED, 11: SCHEDULED}

@@ -233,5 +233,5 @@ def test_a_tool_takes_the_question_of_a_chain_that_repeats_and_its_card_has_the_
     assert "Waiting for approval of «Mail it?» by the user." in task_text(card)
     assert scheduler.explain(chain_id)[1] == ["fetch: approval of «Mail it?» by the user"]
     rejected = scheduler.act(chain_id, "reject")
-    assert rejected.warnings == ("this occurrence was skipped; the series goes on",)
+    assert rejected.warnings == ("this generation was skipped, which cannot be undone; the chain goes on",)
     assert rejected.record.run.scheduled_for == clock() + timedelta(days=1)
