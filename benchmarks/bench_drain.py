@@ -37,14 +37,13 @@ from duetime.scheduler.nodes.member import Member
 from duetime.scheduler.nodes.runner import Runner, RunnerOptions
 from duetime.scheduler.outcomes import Done
 from duetime.scheduler.queue import DispatchQueue
-from duetime.scheduler.queue.redis.pubsub import RedisSignalBus
-from duetime.scheduler.queue.redis.queue import RedisQueue
 from duetime.scheduler.records import NewTask
 from duetime.scheduler.runtime.notifier import RunNotifier
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.task import RetryPolicy, Run, State, Task
 from duetime.scheduler.views import TaskFilter
 from duetime.scheduler.worker.worker import WorkerOptions
+from duetime.server.distributed import connected
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from tests import services
@@ -168,8 +167,7 @@ def crew_of(
 
     return Member(
         store,
-        RedisQueue(redis, namespace=new_id("n")),
-        RedisSignalBus(redis, namespace="bench"),
+        connected(redis, new_id("n"), ""),
         registry,
         placement=placement,
         name="bench",

@@ -42,7 +42,7 @@ from duetime.scheduler.queue import DispatchQueue, Entry, Finish, Grant, Kind, L
 from duetime.scheduler.queue.constants import MAX_CLASSES_PER_TAKE  # noqa: E402 - likewise
 from duetime.scheduler.queue.memory.queue import MemoryQueue  # noqa: E402 - likewise
 from duetime.scheduler.queue.redis.queue import RedisQueue  # noqa: E402 - likewise
-from duetime.scheduler.worker.broker import ACTOR, QUEUE, DispatchBroker  # noqa: E402 - likewise
+from duetime.scheduler.worker.broker import ACTOR, QUEUE, DispatchBroker, TakeOptions  # noqa: E402 - likewise
 
 from tests.services import valkey_server  # noqa: E402 - likewise
 
@@ -80,11 +80,18 @@ class Ends(Middleware):
         self._tokens: dict[str, str] = {}
         self._ended: deque[Finish] = deque()
         self._changed = Condition()
+        self.lost_threads = 0
         Thread(target=self._tell, daemon=True).start()
 
     def claim(self, grants: Sequence[Grant], _taken_at: float) -> list[str]:
         self._tokens.update((grant.run_id, grant.token) for grant in grants)
         return [grant.run_id for grant in grants]
+
+    def line_up(self, run_ids: Sequence[str]) -> Sequence[str]:
+        return run_ids
+
+    def let_go(self) -> None:
+        """Do nothing: no run was claimed ahead."""
 
     def after_process_message(self, broker: Any, message: Any, **_: Any) -> None:  # noqa: ARG002 - Dramatiq's signature
         self._ended.append(Finish(message.message_id, self._tokens.pop(message.message_id)))
@@ -141,9 +148,7 @@ def drain_plain(url: str, messages: int, *, bare: bool) -> Figures:
 def drain_ours(url: str, messages: int) -> Figures:
     queue = fresh_queue(url)
     ends = Ends(queue)
-    broker = DispatchBroker(
-        queue, worker="bench", threads=THREADS, lease=LEASE, claim=ends.claim, middleware=[ends], clock=now_ms
-    )
+    broker = DispatchBroker(queue, ends, TakeOptions("bench", THREADS, LEASE), middleware=[ends], clock=now_ms)
     countdown = Countdown(messages)
 
     @dramatiq.actor(broker=broker, actor_name=ACTOR, queue_name=QUEUE)

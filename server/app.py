@@ -212,22 +212,20 @@ class _Parts:
                 deliverer=deliverer,
                 notifier=self._notifier(exhausted),
             )
-        from duetime.scheduler.nodes.engine import DispatchOnly, Engine  # noqa: PLC0415 - the runner loads it later
+        from duetime.scheduler.nodes.engine import DispatchEngine, Engine  # noqa: PLC0415 - the runner loads it later
         from duetime.server.distributed import make_member  # noqa: PLC0415 - with the worker, like the engine
 
         def recruit(queue: DispatchQueue, options: WorkerOptions) -> EngineProtocol:
             if role is Role.SERVE:
-                return DispatchOnly(self.store, queue, placement=placement, notifier=self._notifier(exhausted))
+                return DispatchEngine(self.store, queue, placement=placement, notifier=self._notifier(exhausted))
             return Engine(
                 self.store,
                 queue,
                 self.handlers,
-                options,
+                replace(options, allowance=allowance(self.settings), hosted=hosted),
                 placement=placement,
                 deliverer=deliverer,
                 notifier=self._notifier(exhausted),
-                allowance=allowance(self.settings),
-                hosted=hosted,
             )
 
         return make_member(self.settings, self.store, self.registry, placement, recruit)

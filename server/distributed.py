@@ -6,6 +6,7 @@ import os
 import secrets
 import socket
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import timedelta
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -14,7 +15,6 @@ from duetime.scheduler.dispatch.placement import Placement
 from duetime.scheduler.dispatch.pool_registry import PoolRegistry
 from duetime.scheduler.errors import InvalidSetting
 from duetime.scheduler.nodes.member import EngineProtocol, Member, SignalBus
-from duetime.scheduler.queue import DispatchQueue
 from duetime.scheduler.queue.failsafe import FailsafeQueue
 from duetime.scheduler.store import Store
 from duetime.scheduler.worker.worker import WorkerOptions
@@ -46,18 +46,14 @@ def make_member(
     options = WorkerOptions(
         name, settings.threads, lease, kept, retention_policy(settings), grace, settings.decisions_per_minute
     )
-    queue, news, claim, close = connected(str(settings.redis_url), settings.redis_namespace, store.identity())
     return Member(
         store,
-        queue,
-        news,
+        connected(str(settings.redis_url), settings.redis_namespace, store.identity()),
         registry,
         placement=placement,
         name=name,
         recruit=lambda shared: recruit(shared, options),
         grace=grace,
-        claim=claim,
-        close=close,
     )
 
 
@@ -66,10 +62,27 @@ def _name() -> str:
     return f"{socket.gethostname()[:60]}-{os.getpid()}-{secrets.token_hex(3)}"
 
 
-def connected(
-    url: str, namespace: str, database: str
-) -> tuple[DispatchQueue, SignalBus, Callable[[], None], Callable[[], None]]:
-    """Return the queue, the signal bus, the namespace claim, and the function that closes all connections."""
+@dataclass(frozen=True, slots=True)
+class RedisConnections:
+    """The shared queue, the signals and the namespace of one process, in Redis."""
+
+    queue: RedisQueue
+    signals: SignalBus
+    owner: NamespaceClaim
+    has_database: bool
+
+    def claim(self) -> None:
+        """Claim the namespace for the database, where its name is known."""
+        if self.has_database:
+            self.owner.claim()
+
+    def close(self) -> None:
+        self.queue.close()
+        self.owner.close()
+
+
+def connected(url: str, namespace: str, database: str) -> RedisConnections:
+    """Return the connections of this process; `database` names its database, empty where no name is known."""
     try:
         redis_queue = import_module("duetime.scheduler.queue.redis.queue").RedisQueue
         redis_news = import_module("duetime.scheduler.queue.redis.pubsub").RedisSignalBus
@@ -79,11 +92,7 @@ def connected(
             "redis_url: the client for Redis is not installed. Install it with: pip install 'duetime[redis]', or in a "
             "checkout: pip install '.[redis]'."
         ) from error
-    queue: RedisQueue = redis_queue(url, namespace=namespace)
-    owner: NamespaceClaim = redis_owner(url, namespace=namespace, database=database)
-
-    def close() -> None:
-        queue.close()
-        owner.close()
-
-    return queue, redis_news(url, namespace=namespace), owner.claim if database else lambda: None, close
+    owner = redis_owner(url, namespace=namespace, database=database)
+    return RedisConnections(
+        redis_queue(url, namespace=namespace), redis_news(url, namespace=namespace), owner, bool(database)
+    )

@@ -50,7 +50,7 @@ class VirtualRunner:
             self.queue.set_pool(name, limits)
         declared = {name: pool for name, (pool, _) in pools.items()}
         self.dispatcher = Dispatcher(store, self.queue)
-        self.maintenance = Maintenance(store, self.queue, held=set, clock=lambda: clock().timestamp())
+        self.maintenance = Maintenance(store, self.queue, clock=lambda: clock().timestamp())
         planner = Planner(handlers, zone, pools=lambda: declared, upstreams=store.dependencies.known, **planning)
         explainer = Explainer(store, RemoteQueue(lambda question: answer(self.queue, question)), lambda: declared)
         self.scheduler = Scheduler(store, planner, explainer=explainer, recall=self._recall)

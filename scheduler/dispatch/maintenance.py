@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Callable, Collection, Mapping
 from datetime import datetime, timedelta
+from typing import Protocol
 
 from duetime.scheduler.dispatch.dispatcher import refill
 from duetime.scheduler.dispatch.new_keys import NewKeys
@@ -51,10 +52,43 @@ UNREADABLE = "their time or their state cannot be read, so they ended as failed"
 log = logging.getLogger(__name__)
 
 
+class MaintainedWorker(Protocol):
+    """The worker of the same process."""
+
+    def held(self) -> Collection[str]:
+        """Return the runs that it has claimed and not settled."""
+
+    def learn(self) -> None:
+        """Store the durations that it has measured."""
+
+
+class Wakeable(Protocol):
+    """The dispatcher of the same process."""
+
+    def wake(self) -> None:
+        """Look at once for runs that are due."""
+
+
+class NoNeighbours:
+    """Stands for the worker and the dispatcher of a process that has neither."""
+
+    def held(self) -> Collection[str]:
+        return ()
+
+    def learn(self) -> None:
+        """Do nothing: nothing was measured."""
+
+    def wake(self) -> None:
+        """Do nothing: another process looks for due runs."""
+
+
+ALONE = NoNeighbours()
+
+
 class Maintenance:
     """Puts ready runs that the queue has lost back into it, at the start and every 30 seconds.
 
-    Every 3 s: mark as crashed every attempt whose lease has expired and which this worker is not running (`held`). Its
+    Every 3 s: mark as crashed every attempt whose lease has expired and which `worker` does not hold. Its
     claim was stored although it seemed to fail, or its end could not be stored. The end releases its reservations.
     After an outage, wait one round so that other workers can renew first. After a jump of the database's clock, end
     only attempts whose lease nobody renews for half a minute, because other processes see the jump later.
@@ -68,21 +102,19 @@ class Maintenance:
         store: Store,
         queue: DispatchQueue,
         *,
-        held: Callable[[], Collection[str]],
+        worker: MaintainedWorker = ALONE,
+        dispatcher: Wakeable = ALONE,
         placement: Placement = Placement(),  # noqa: B008 - a frozen value
-        learn: Callable[[], None] = lambda: None,
-        recovered: Callable[[], None] = lambda: None,
         epoch: int | None = None,
         notifier: RunNotifier = RunNotifier(),  # noqa: B008 - a frozen value
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._store = store
         self._queue = queue
-        self._held = held
+        self._worker = worker
+        self._dispatcher = dispatcher
         self._placement = placement
         self._new_keys = NewKeys(store, queue, placement)
-        self._learn = learn
-        self._recovered = recovered
         self._epoch = epoch
         self._notifier = notifier
         self._clock = clock
@@ -110,7 +142,7 @@ class Maintenance:
         else:
             self._store.claims.next_times()  # raises while the database is away
         self._could_look = True
-        self._learn()
+        self._worker.learn()
         if self._queue.reap():
             self._look()
         self._ended_at = self._clock()
@@ -140,7 +172,7 @@ class Maintenance:
         self._notifier.happened([RunEvent(EventKind.DAMAGED, run_id, reason=UNREADABLE) for run_id in damaged])
         self._store.claims.note_paused(limit=_MAX_PAUSED_RUNS_NOTED)
         if self._store.dependencies.repair(limit=_MAX_ENDS_FOLLOWED):
-            self._recovered()
+            self._dispatcher.wake()
         self._looked = True
         now = self._clock()
         self._look_at = now + max(MAINTENANCE_INTERVAL_S, MAINTENANCE_PAUSE_RATIO * (now - began))
@@ -156,7 +188,7 @@ class Maintenance:
 
         ended = self._store.claims.recover_lapsed(
             epoch=self._epoch,
-            held=self._held(),
+            held=self._worker.held(),
             before=before,
             conclude=conclude,
             only=self._unchanged(before) if self._store.clock_leapt() else None,
@@ -167,7 +199,7 @@ class Maintenance:
                 [RunEvent(EventKind.CRASHED, run_id, LAPSED, end, claim) for run_id, (end, claim) in of_run.items()]
             )
             self._release(ended)
-            self._recovered()
+            self._dispatcher.wake()
 
     def _unchanged(self, before: datetime) -> list[str]:
         """Return the runs whose expired lease nobody has renewed while this process watched."""
@@ -195,7 +227,7 @@ class Maintenance:
         answered = self._store.approvals.expire(limit=_MAX_APPROVALS_ANSWERED)
         self._notifier.changed(answered)
         if answered:
-            self._recovered()
+            self._dispatcher.wake()
 
     def _forget(self) -> None:
         now = self._store.now()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 
@@ -23,7 +23,6 @@ from duetime.scheduler.runtime.loop import STEP_TIMEOUT_S, Loop
 from duetime.scheduler.runtime.notifier import RunNotifier
 from duetime.scheduler.store import Store
 from duetime.scheduler.store.audit.seal import MAX_ROWS_SEALED
-from duetime.scheduler.worker.machine_load import all_of_them
 from duetime.scheduler.worker.worker import Worker, WorkerOptions
 
 MAX_DELIVERY_SLEEP_S = 10.0
@@ -43,11 +42,48 @@ SEAL_PAUSE_RATIO = 9
 """While many rows are left to seal, it takes one part in so many and one of the time."""
 
 
-class Engine:
+class DispatchEngine:
+    """An engine without a worker: it makes due runs ready for other processes."""
+
+    def __init__(
+        self,
+        store: Store,
+        queue: DispatchQueue,
+        *,
+        placement: Placement = Placement(),  # noqa: B008 - a frozen value
+        epoch: int | None = None,
+        notifier: RunNotifier = RunNotifier(),  # noqa: B008 - a frozen value
+    ) -> None:
+        self._store = store
+        self._dispatcher = Dispatcher(store, queue, placement=placement, epoch=epoch, notifier=notifier)
+
+    def start(self) -> None:
+        self._store.dependencies.listen_for_urgency(self._dispatcher.rescore)
+        self._dispatcher.process.start()
+
+    def wake(self) -> None:
+        """Look at once for due runs. May be called from any thread."""
+        self._dispatcher.wake()
+
+    def place(self, run: ReadyRun) -> None:
+        """Put a run that was stored as READY into the queue. May be called from any thread."""
+        self._dispatcher.place(run)
+
+    def check(self) -> None:
+        """Do nothing: no run of this process could be cancelled."""
+
+    def hurry(self) -> None:
+        """Do nothing: no run of this process has to end."""
+
+    def end(self, grace: timedelta) -> None:  # noqa: ARG002 - the engine with a worker uses it
+        self._dispatcher.process.stop(STEP_TIMEOUT_S)
+
+
+class Engine(DispatchEngine):
     """Runs due tasks, as the runner of `epoch` or, without one, as one process of many.
 
     The constructor returns after everything already due has been queued. `notifier` is called with moved and settled
-    runs, on any thread, and when another process has raised the epoch. `allowance` and `hosted` are the worker's.
+    runs, on any thread, and when another process has raised the epoch.
     """
 
     def __init__(
@@ -61,13 +97,10 @@ class Engine:
         epoch: int | None = None,
         deliverer: Deliverer | None = None,
         notifier: RunNotifier = RunNotifier(),  # noqa: B008 - a frozen value
-        allowance: Callable[[int], int] = all_of_them,
-        hosted: Callable[[], None] | None = None,
     ) -> None:
-        self._store, self._deliverer, self._notifier = store, deliverer, notifier
-        self._dispatcher = Dispatcher(
-            store, queue, placement=placement, epoch=epoch, notifier=replace(notifier, on_stop_wanted=self.check)
-        )
+        stopping = replace(notifier, on_stop_wanted=self.check)
+        super().__init__(store, queue, placement=placement, epoch=epoch, notifier=stopping)
+        self._deliverer, self._notifier = deliverer, notifier
         channels = deliverer.channels if deliverer else Channels()
         self._decisions = DecisionLog(store, placement, options.name, options.decisions)
         self.worker = Worker(
@@ -77,8 +110,6 @@ class Engine:
             replace(options, recorder=self._decisions, reached=channels.reached),
             epoch=epoch,
             notifier=replace(notifier, on_settled=self._settled),
-            allowance=allowance,
-            hosted=hosted,
         )
         self._dispatcher.step()  # interrupted runs first, so that none stays half done
         self.maintenance = self._make_maintenance(queue, placement, epoch, notifier)
@@ -100,13 +131,9 @@ class Engine:
 
     def wake(self) -> None:
         """Look at once for runs that are due or cancelled, and for deliveries. May be called from any thread."""
-        self._dispatcher.wake()
+        super().wake()
         self.worker.check()
         self._delivery.wake()
-
-    def place(self, run: ReadyRun) -> None:
-        """Put a run that was stored as READY into the queue. May be called from any thread."""
-        self._dispatcher.place(run)
 
     def check(self) -> None:
         """Look soon for requested cancels of running runs."""
@@ -143,10 +170,9 @@ class Engine:
         return Maintenance(
             self._store,
             queue,
-            held=self.worker.held,
+            worker=self.worker,
+            dispatcher=self._dispatcher,
             placement=placement,
-            learn=self.worker.learn,
-            recovered=self._dispatcher.wake,
             epoch=epoch,
             notifier=notifier,
         ).process
@@ -203,39 +229,3 @@ class Engine:
         """Tell of runs that waited for others, and look for them at once: they may be due."""
         self._dispatcher.wake()
         self._notifier.changed(task_ids)
-
-
-class DispatchOnly:
-    """An engine without a worker: it makes due runs ready for other processes."""
-
-    def __init__(
-        self,
-        store: Store,
-        queue: DispatchQueue,
-        *,
-        placement: Placement = Placement(),  # noqa: B008 - a frozen value
-        notifier: RunNotifier = RunNotifier(),  # noqa: B008 - a frozen value
-    ) -> None:
-        self._store = store
-        self._dispatcher = Dispatcher(store, queue, placement=placement, notifier=notifier)
-
-    def start(self) -> None:
-        self._store.dependencies.listen_for_urgency(self._dispatcher.rescore)
-        self._dispatcher.process.start()
-
-    def wake(self) -> None:
-        """Look at once for due runs. May be called from any thread."""
-        self._dispatcher.wake()
-
-    def place(self, run: ReadyRun) -> None:
-        """Put a run that was stored as READY into the queue. May be called from any thread."""
-        self._dispatcher.place(run)
-
-    def check(self) -> None:
-        """Do nothing: no run of this process could be cancelled."""
-
-    def hurry(self) -> None:
-        """Do nothing: no run of this process has to end."""
-
-    def end(self, grace: timedelta) -> None:  # noqa: ARG002 - the engine with a worker uses it
-        self._dispatcher.process.stop(STEP_TIMEOUT_S)

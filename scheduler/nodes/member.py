@@ -50,6 +50,22 @@ class SignalBus(Protocol):
         """Stop sending and receiving."""
 
 
+class SharedQueue(Protocol):
+    """The queue that all members share, their signals, and the connections of both."""
+
+    @property
+    def queue(self) -> DispatchQueue: ...
+
+    @property
+    def signals(self) -> SignalBus: ...
+
+    def claim(self) -> None:
+        """Claim the queue for the database of this member. Raises QueueTaken when another database uses it."""
+
+    def close(self) -> None:
+        """Close the connections; nothing uses them any more."""
+
+
 class EngineProtocol(Protocol):
     """The engine of a member: a dispatcher alone, or a dispatcher with a worker."""
 
@@ -67,7 +83,7 @@ class EngineProtocol(Protocol):
 
 
 class Member:
-    """Works from `start` to `stop`. `recruit` makes the engine when there is a queue, `close` ends it.
+    """Works from `start` to `stop`. `recruit` makes the engine when there is a queue.
 
     A member that is never started, as in a command that only schedules a task, notifies the others with `wake`.
     """
@@ -75,25 +91,22 @@ class Member:
     def __init__(
         self,
         store: Store,
-        queue: DispatchQueue,
-        news: SignalBus,
+        shared: SharedQueue,
         registry: PoolRegistry,
         *,
         placement: Placement,
         name: str,
         recruit: Callable[[FailsafeQueue], EngineProtocol],
         grace: timedelta,
-        claim: Callable[[], None] = lambda: None,
-        close: Callable[[], None] = lambda: None,
     ) -> None:
-        self.queue = FailsafeQueue(queue)
-        self._news = news
+        self.queue = FailsafeQueue(shared.queue)
+        self._shared = shared
+        self._news = shared.signals
         self._recruit = recruit
         self._grace = grace
-        self._close = close
         publisher = PoolPublisher(registry, self.queue, now=store.now)
         self._monitor = QueueMonitor(
-            store, self.queue, fill=publisher.fill, placement=placement, owner=name, claim=claim
+            store, self.queue, fill=publisher.fill, placement=placement, owner=name, claim=shared.claim
         )
         stuck_runs = StuckRuns(store, self.queue, placement)
         self._processes = [self._monitor.process, publisher.process, stuck_runs.process, Loop("news", self._tell)]
@@ -159,7 +172,7 @@ class Member:
         self._news.close()
         for process in self._processes:
             process.stop(STEP_TIMEOUT_S)
-        self._close()
+        self._shared.close()
 
     def hurry(self) -> None:
         """Shorten the grace period of `stop`, also while it waits. May be called from any thread."""

@@ -109,7 +109,7 @@ class Runner:
         """Put a run that was stored as READY into the queue; the next runner finds any that this one did not put."""
         term = self._term
         if term is not None:
-            term.place(run)
+            term.engine.place(run)
 
     def ask(self, question: Question) -> Json:
         """Query the queue, here or in the runner's process; None when no runner can be reached."""
@@ -136,7 +136,7 @@ class Runner:
         self._hurried = True
         for term in (self._term, self._ending):
             if term is not None:
-                term.hurry()
+                term.engine.hurry()
 
     def _step(self) -> float | None:
         if self._term is not None and self._term.replaced:

@@ -18,7 +18,6 @@ from duetime.scheduler.nodes.options import RunnerOptions
 from duetime.scheduler.queue.memory.queue import MemoryQueue
 from duetime.scheduler.queue.remote import answer
 from duetime.scheduler.rules.settlement import concluded
-from duetime.scheduler.run_records import ReadyRun
 from duetime.scheduler.runtime.notifier import RunNotifier
 from duetime.scheduler.store import Store
 from duetime.scheduler.worker.worker import WorkerOptions
@@ -54,14 +53,13 @@ class RunnerTerm:
             self._publisher.fill()
             name = f"{socket.gethostname()[:60]}-{os.getpid()}-{epoch}"
             worker = WorkerOptions(name, options.threads, options.lease, options.headroom, options.retention)
-            self._engine = Engine(
+            self.engine = Engine(
                 store,
                 self.queue,
                 handlers,
-                replace(worker, decisions=options.decisions),
+                replace(worker, decisions=options.decisions, allowance=options.allowance),
                 placement=placement,
                 epoch=epoch,
-                allowance=options.allowance,
                 deliverer=deliverer,
                 notifier=replace(notifier, on_replaced=self._hear_of_the_next),
             )
@@ -71,7 +69,7 @@ class RunnerTerm:
 
     def start(self) -> None:
         """Start to run what is due."""
-        self._engine.start()
+        self.engine.start()
         self._publisher.process.start()
         self._endpoint.start()
 
@@ -81,22 +79,14 @@ class RunnerTerm:
 
     def wake(self) -> None:
         """Look at once for runs that are due or cancelled, and for deliveries. May be called from any thread."""
-        self._engine.wake()
+        self.engine.wake()
         self._publisher.process.wake()
-
-    def place(self, run: ReadyRun) -> None:
-        """Put a run that was stored as READY into the queue. May be called from any thread."""
-        self._engine.place(run)
 
     def end(self, grace: timedelta) -> None:
         """Stop all loops; running work finishes within `grace` or is handed back."""
         self._endpoint.close()
         self._publisher.process.stop(0)
-        self._engine.end(grace)
-
-    def hurry(self) -> None:
-        """Shorten the grace period of `end`, also while it waits."""
-        self._engine.hurry()
+        self.engine.end(grace)
 
     def _now_ms(self) -> float:
         """Return the time of the queue."""

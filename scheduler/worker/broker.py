@@ -11,6 +11,8 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
 
 import dramatiq
 from dramatiq import Message, MessageProxy
@@ -21,6 +23,7 @@ from duetime.scheduler.rules.headroom import DEFAULT_HEADROOM, Headroom, Headroo
 from duetime.scheduler.rules.shares import TIER_COUNT
 from duetime.scheduler.runtime import failpoints
 from duetime.scheduler.worker.capacity import ThreadCapacity
+from duetime.scheduler.worker.machine_load import all_of_them
 from duetime.scheduler.worker.threads.preemption import PREEMPTION_INTERVAL_S, Preemption
 from duetime.scheduler.worker.threads.records import NO_RECORDS, TakeRecorder
 
@@ -47,20 +50,50 @@ LOAD_CHECK_INTERVAL_S = 0.5
 log = logging.getLogger(__name__)
 
 
+class TakenRuns(Protocol):
+    """The worker, as its broker sees it: it claims runs that were taken, and decides which threads they get."""
+
+    @property
+    def lost_threads(self) -> int:
+        """The number of threads that do not return."""
+
+    def claim(self, grants: Sequence[Grant], taken_at: float) -> Iterable[str]:
+        """Start runs in the database, taken at a monotonic time, and return the ids of the started ones.
+
+        The others are dropped. When it raises, nothing has started, and all runs return to the queue with a delay.
+        """
+
+    def line_up(self, run_ids: Sequence[str]) -> Sequence[str]:
+        """Return the runs to call a thread for, of those that were claimed and those that waited before."""
+
+    def let_go(self) -> None:
+        """Hand back the runs that were claimed ahead, since their threads do not return."""
+
+
+@dataclass(frozen=True, slots=True)
+class TakeOptions:
+    """How `worker` takes runs: with so many `threads`, for a lease in milliseconds, those of `actions`, None for all.
+
+    `allowance` returns how many threads to use now, `headroom` how many of these are reserved for urgent runs.
+    """
+
+    worker: str
+    threads: int
+    lease_ms: float
+    actions: Collection[str] | None = None
+    headroom: HeadroomRule = DEFAULT_HEADROOM
+    allowance: Callable[[int], int] = all_of_them
+    recorder: TakeRecorder = NO_RECORDS
+
+
 class DispatchBroker(dramatiq.Broker):
     """Takes as many runs as threads are idle, and claims all of them before a thread gets one.
 
-    While runs are brief it claims a few more per thread, and calls `let_go` when their threads do not return. `line_up`
-    returns the runs to call a thread for, of those that were claimed and those that waited before.
-    `claim` starts runs in the database, taken at a monotonic time, and returns the ids of the started ones; the others
-    are dropped. When it raises, nothing has started, and all runs return to the queue with a delay. A thread that holds
-    the lock `claiming` sees every claim either in the database and in the worker, or in neither. `lease` and `clock`
-    are in milliseconds. Only runs of `actions` are taken, None for all. `allowance` returns how many threads to use
-    now, `headroom` how many of these are reserved for urgent runs. `preemption` frees threads for urgent runs, `lost`
-    counts lost threads, `recorder` records takes.
+    While runs are brief it claims a few more per thread. A thread that holds the lock `claiming` sees every claim
+    either in the database and in the worker, or in neither. `preemption` frees threads for urgent runs; `clock` is in
+    milliseconds.
     """
 
-    recorder: TakeRecorder = NO_RECORDS
     draining = False
     rushed = False
     """Whether more brief runs than were taken, which hold nothing, wait to be started now."""
@@ -74,38 +107,24 @@ class DispatchBroker(dramatiq.Broker):
     def __init__(
         self,
         queue: DispatchQueue,
+        runs: TakenRuns,
+        options: TakeOptions,
         *,
-        worker: str,
-        threads: int,
-        lease: float,
-        claim: Callable[[Sequence[Grant], float], Iterable[str]],
-        allowance: Callable[[int], int] = lambda threads: threads,
-        let_go: Callable[[], None] = lambda: None,
-        line_up: Callable[[Sequence[str]], Sequence[str]] = lambda run_ids: run_ids,
-        actions: Collection[str] | None = None,
-        headroom: HeadroomRule = DEFAULT_HEADROOM,
         preemption: Preemption | None = None,
-        lost: Callable[[], int] = lambda: 0,
         middleware: list[Middleware],
         clock: Callable[[], float],
     ) -> None:
         super().__init__(middleware=middleware)
         self.queue = queue
-        self.worker = worker
-        self.idle = ThreadCapacity(threads)
+        self.runs = runs
+        self.idle = ThreadCapacity(options.threads)
         self.claiming = threading.RLock()
         self._open = threading.Event()
         self._open.set()
         self._taking = threading.RLock()  # from a take, also while it waits, until its runs are claimed
-        self._lease = lease
-        self._claim = claim
-        self._allowance = allowance
-        self._let_go = let_go
-        self.line_up = line_up
-        self._actions = None if actions is None else frozenset(actions)
-        self._headroom = headroom
+        self._options = options
+        self._actions = None if options.actions is None else frozenset(options.actions)
         self._preemption = preemption
-        self._lost = lost
         self._clock = clock
 
     def declare_queue(self, queue_name: str) -> None:
@@ -185,12 +204,12 @@ class DispatchBroker(dramatiq.Broker):
 
     def headroom(self) -> Headroom:
         """Return how many idle threads each tier leaves to more urgent runs, of the threads to use now."""
-        return self._headroom.of(min(self.idle.total, self._allowance(self.idle.total)))
+        return self._options.headroom.of(min(self.idle.total, self._options.allowance(self.idle.total)))
 
     def _threads(self, idle: int) -> ThreadUse:
         """Return the thread report for the queue while `idle` places are reserved for a take."""
         preempted = self._preemption.count if self._preemption else 0
-        return ThreadUse(self.idle.total, self.idle.busy(idle), self.headroom(), preempted, self._lost())
+        return ThreadUse(self.idle.total, self.idle.busy(idle), self.headroom(), preempted, self.runs.lost_threads)
 
     def _await(self, taken: Take, wanted: int, idle: int) -> None:
         """Wait for a change of the queue, for urgent runs only if just the headroom is idle, or for another thread."""
@@ -216,14 +235,14 @@ class DispatchBroker(dramatiq.Broker):
             time.sleep(DRAINING_PAUSE_S)
         elif self.idle.behind:
             self.idle.forget()
-            self._let_go()
+            self.runs.let_go()
         elif not self.closed:
             self._make_room()
         self._open.wait(timeout)  # for a resume, where it is paused
 
     def _wanted(self, idle: int) -> int:
         """Return how many runs to take on this machine now; none ahead while its load limits the threads."""
-        allowed = self._allowance(self.idle.total)
+        allowed = self._options.allowance(self.idle.total)
         return idle if allowed >= self.idle.total else min(idle, allowed - (self.idle.out - idle))
 
     def _taken(self, n: int, threads: ThreadUse) -> Take | None:
@@ -231,18 +250,19 @@ class DispatchBroker(dramatiq.Broker):
         after, self._after = self._after if n > max(self.headroom()) else None, None
         if self.closed:
             return None
-        nonce, actions, record = new_id("n"), self._actions, self.recorder.wanted()
+        nonce, actions, options = new_id("n"), self._actions, self._options
+        worker, lease_ms, record = options.worker, options.lease_ms, options.recorder.wanted()
         taken = self.queue.take(
-            self.worker, n, self._lease, nonce=nonce, threads=threads, after=after, actions=actions, record=record
+            worker, n, lease_ms, nonce=nonce, threads=threads, after=after, actions=actions, record=record
         )
-        self.recorder.keep(taken.looks)
+        options.recorder.keep(taken.looks)
         return taken
 
     def _claimed(self, taken: Take, asked_at: float) -> list[str]:
         with self.claiming:
             if self.closed:
                 for grant in taken.grants:
-                    self.queue.give_back(self.worker, grant.run_id, grant.token)
+                    self.queue.give_back(self._options.worker, grant.run_id, grant.token)
                 return []
             grants, are_many = taken.grants, len(taken.grants) >= self.idle.total
             self.rushed = self.idle.brief and are_many and not any(grant.needs for grant in grants)
@@ -257,16 +277,16 @@ class DispatchBroker(dramatiq.Broker):
             return []
         try:
             failpoints.hit(failpoints.Step.TAKEN)
-            claimed = set(self._claim(grants, taken_at))
+            claimed = set(self.runs.claim(grants, taken_at))
         except Exception as error:  # noqa: BLE001 - whatever it is, nothing may run without a claim
             log.warning("returned %d runs to the queue, because the claim failed: %s", len(grants), error)
             for grant in grants:
-                self.queue.give_back(self.worker, grant.run_id, grant.token, delay=CLAIM_RETRY_DELAY_MS)
+                self.queue.give_back(self._options.worker, grant.run_id, grant.token, delay=CLAIM_RETRY_DELAY_MS)
             return []
         dropped = [grant for grant in grants if grant.run_id not in claimed]
         if dropped:  # they used nothing
             ends = [Finish(grant.run_id, grant.token, dict.fromkeys(grant.needs, 0.0)) for grant in dropped]
-            self.queue.finish(self.worker, ends)
+            self.queue.finish(self._options.worker, ends)
         return [grant.run_id for grant in grants if grant.run_id in claimed]
 
 
@@ -280,7 +300,7 @@ class RunConsumer(dramatiq.Consumer):
 
     def __next__(self) -> MessageProxy | None:
         if not self._started:
-            self._started.extend(self._broker.line_up(self._broker.take(self._timeout)))
+            self._started.extend(self._broker.runs.line_up(self._broker.take(self._timeout)))
         return MessageProxy(_message(self._started.popleft())) if self._started else None
 
     def ack(self, message: MessageProxy) -> None:  # noqa: ARG002 - Dramatiq's signature

@@ -12,7 +12,7 @@ from datetime import timedelta
 import dramatiq
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.history.retention import KEEP_ALL, RetentionPolicy
-from duetime.scheduler.queue import DispatchQueue, QueueLost, QueueUnavailable
+from duetime.scheduler.queue import DispatchQueue, Grant, QueueLost, QueueUnavailable
 from duetime.scheduler.rules.headroom import DEFAULT_HEADROOM, HeadroomRule
 from duetime.scheduler.rules.settlement import AttemptResult
 from duetime.scheduler.runtime import failpoints
@@ -20,7 +20,7 @@ from duetime.scheduler.runtime.attempt_context import keep_logs
 from duetime.scheduler.runtime.notifier import RunNotifier
 from duetime.scheduler.store import Store
 from duetime.scheduler.worker.active_runs import ActiveRun, ActiveRuns
-from duetime.scheduler.worker.broker import ACTOR, QUEUE, DispatchBroker
+from duetime.scheduler.worker.broker import ACTOR, QUEUE, DispatchBroker, TakeOptions
 from duetime.scheduler.worker.claimer import Claimer
 from duetime.scheduler.worker.completer import DRAW, BatchCompleter, CompletedRun
 from duetime.scheduler.worker.drain import INTERRUPT_GRACE_S, Drain
@@ -48,7 +48,11 @@ class WorkerOptions:
 
     `headroom` is how many of the threads are reserved for urgent runs, `retention` what the process deletes when it is
     old, `grace` how long runs may take to end when the worker hands them back and lives on, `decisions` how many takes
-    are recorded a minute, by the `recorder`; `reached` returns those of a task's channels that there are.
+    are recorded a minute, by the `recorder`; `reached` returns those of a task's channels that there are. `allowance`
+    returns how many of the threads to use now.
+
+    A `hosted` worker has no threads of its own: `start` gives its broker to Dramatiq's command line, which calls
+    `hosted` when it stops.
     """
 
     name: str
@@ -60,6 +64,8 @@ class WorkerOptions:
     decisions: int = 0
     recorder: TakeRecorder = NO_RECORDS
     reached: ReachedChannels = tuple
+    allowance: Callable[[int], int] = all_of_them
+    hosted: Callable[[], None] | None = None
 
 
 MAX_UNSTORED_PER_THREAD = 64
@@ -69,9 +75,8 @@ MAX_UNSTORED_PER_THREAD = 64
 class Worker:
     """Runs the runs that the queue grants.
 
-    `notifier` is called with started and settled runs after each commit, and when another runner has taken over. A
-    `hosted` worker has no threads of its own: `start` gives its broker to Dramatiq's command line, which calls `hosted`
-    when it stops. `allowance` returns how many of the threads to use now.
+    `notifier` is called with started and settled runs after each commit, and when another runner has taken over. Its
+    broker calls `claim`, `line_up` and `let_go`.
     """
 
     def __init__(
@@ -83,17 +88,12 @@ class Worker:
         *,
         epoch: int | None = None,
         notifier: RunNotifier = RunNotifier(),  # noqa: B008 - a frozen value
-        allowance: Callable[[int], int] = all_of_them,
-        jitter: Callable[[], float] = DRAW,
         monotonic: Callable[[], float] = time.monotonic,
-        hosted: Callable[[], None] | None = None,
     ) -> None:
         self._store, self._queue = store, queue
         self._options = options
         self._notifier = notifier
         self._clock = monotonic
-        self._jitter = jitter
-        self._allowance = allowance
         self._durations = Durations(store.estimates.add)
         self._logs = RunLogWriter(store, lambda: [held.log for held in self._active_runs.all()])
         self._active_runs = ActiveRuns(notifier.tracing, self._logs.wake)
@@ -103,9 +103,9 @@ class Worker:
         self._watchdog = self._make_watchdog()
         self._execution = Executor(store, handlers, self._loop, options.reached, started=self._watchdog.started)
         self._claimer = self._make_claimer(handlers, epoch)
-        self.threads = 0 if hosted else options.threads
+        self.threads = 0 if options.hosted else options.threads
         self._preemption = Preemption(queue, self._active_runs, worker=options.name, actions=handlers, clock=monotonic)
-        self._broker = self._make_broker(handlers, hosted)
+        self._broker = self._make_broker(handlers)
         name, grace, interrupt = options.name, options.grace, self._watchdog.interrupt
         self.drain = Drain(store, self._broker, self._active_runs, worker=name, grace=grace, interrupt=interrupt)
         self._gate = ThreadGate(self._broker.idle, self._broker.headroom)
@@ -113,7 +113,7 @@ class Worker:
         self._completer = BatchCompleter(
             store, on_settled=self._finish, starting=lambda: self._broker.rushed, limit=limit, spawns=notifier.spawns
         )
-        self._dramatiq = self._make_threads() if hosted is None else None
+        self._dramatiq = self._make_threads() if options.hosted is None else None
 
     @property
     def running(self) -> int:
@@ -213,24 +213,24 @@ class Worker:
         self.threads = threads
         self._broker.idle.add(threads)
 
-    def _make_broker(self, handlers: Handlers, hosted: Callable[[], None] | None) -> DispatchBroker:
+    def _make_broker(self, handlers: Handlers) -> DispatchBroker:
+        options = self._options
         broker = DispatchBroker(
             self._queue,
-            worker=self._options.name,
-            threads=self.threads,
-            lease=self._options.lease.total_seconds() * 1000,
-            claim=self._claimer.claim,
-            actions=handlers,
-            allowance=self._allowance,
-            let_go=self._let_go,
-            line_up=self._line_up,
-            headroom=self._options.headroom,
+            self,
+            TakeOptions(
+                options.name,
+                self.threads,
+                options.lease.total_seconds() * 1000,
+                actions=handlers,
+                headroom=options.headroom,
+                allowance=options.allowance,
+                recorder=options.recorder,
+            ),
             preemption=self._preemption,
-            lost=lambda: self.lost_threads,
-            middleware=[self._threads, *([Hosting(self._host, hosted)] if hosted else [])],
+            middleware=[self._threads, *([Hosting(self._host, options.hosted)] if options.hosted else [])],
             clock=lambda: self._store.now().timestamp() * 1000,
         )
-        broker.recorder = self._options.recorder
         dramatiq.actor(broker=broker, actor_name=ACTOR, queue_name=QUEUE)(self._run)
         return broker
 
@@ -238,7 +238,11 @@ class Worker:
         self._broker.drain()
         self._notifier.replaced()
 
-    def _let_go(self) -> None:
+    def claim(self, grants: Sequence[Grant], taken_at: float) -> Sequence[str]:
+        """Start granted runs in the database, and return the ids of those to run."""
+        return self._claimer.claim(grants, taken_at)
+
+    def let_go(self) -> None:
         """Hand back runs that were claimed ahead and have not begun, for an idle worker."""
         for held in self._active_runs.all():
             if held.begin():
@@ -249,7 +253,7 @@ class Worker:
         """Run one claim, and those in line: the generic actor."""
         self._gate.run(run_id, self._run_here)
 
-    def _line_up(self, run_ids: Sequence[str]) -> Sequence[str]:
+    def line_up(self, run_ids: Sequence[str]) -> Sequence[str]:
         """Return the runs to call a thread for; the others wait in line."""
         claimed = [self._active_runs.get(run_id) for run_id in run_ids]
         return self._gate.line_up(held for held in claimed if held is not None)
@@ -295,6 +299,6 @@ class Worker:
             ends.append(held.usage.finish(held.run_id, held.claim.token, settlement.outcome))
             self._durations.add(held.claim.run.tenant, held.claim.task.action, held.usage, settlement)
         try:
-            self._queue.finish(self._options.name, ends, jitter=self._jitter())
+            self._queue.finish(self._options.name, ends, jitter=DRAW())
         except (QueueLost, QueueUnavailable) as error:
             log.warning("cannot release %d leases in the queue, they expire on their own: %s", len(ends), error)

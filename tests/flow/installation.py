@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -42,6 +43,21 @@ class LocalNews:
         self._channel.ears.pop(id(self), None)
 
 
+@dataclass(frozen=True)
+class LocalQueue:
+    """The connections of one member."""
+
+    queue: Any
+    signals: LocalNews
+    installation: Installation
+
+    def claim(self) -> None:
+        self.installation.claim()
+
+    def close(self) -> None:
+        """Keep the queue: the other members use it."""
+
+
 class Installation:
     """Members that share `queue`; `settings` are those of all."""
 
@@ -60,9 +76,7 @@ class Installation:
         self.channel = Channel()
         self.claim: Callable[[], None] = lambda: None
         self._stack = ExitStack()
-        monkeypatch.setattr(
-            distributed, "connected", lambda *_: (queue, LocalNews(self.channel), self.claim, lambda: None)
-        )
+        monkeypatch.setattr(distributed, "connected", lambda *_: LocalQueue(queue, LocalNews(self.channel), self))
 
     def member(self, role: Role, *, start: bool = True, handlers: Sequence[Handler] = (), **parts: Any) -> App:
         app = self._stack.enter_context(build(self.settings, handlers=handlers, role=role, **parts))

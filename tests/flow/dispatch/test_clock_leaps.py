@@ -50,7 +50,7 @@ class Node:
         )
         self.store = open_store(self.url, clock=clock, synchronous="OFF")
         queue = MemoryQueue(lambda: self.server.passed_s * 1000)
-        self.maintenance = Maintenance(self.store, queue, held=set, clock=lambda: self.server.passed_s)
+        self.maintenance = Maintenance(self.store, queue, clock=lambda: self.server.passed_s)
 
     def learn(self) -> None:
         self.store.now()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 from unittest.mock import ANY
@@ -283,7 +284,7 @@ def test_maintenance_finds_what_the_queue_lost(store: Store, queue: MemoryQueue)
     record = added(store)
     Dispatcher(store, queue).step()
     queue.cancel(record.run.id)
-    Maintenance(store, queue, held=set).step()
+    Maintenance(store, queue).step()
     assert queued(queue) == [record.run.id]
 
 
@@ -293,7 +294,7 @@ def test_a_lease_of_a_dead_worker_ends_though_nothing_runs_and_what_it_never_sta
     record = added(store)
     Dispatcher(store, queue).step()
     assert queue.take("dead", 1, 30_000).run_ids == (record.run.id,)
-    maintenance = Maintenance(store, queue, held=set)
+    maintenance = Maintenance(store, queue)
     for _ in range(9):  # seconds in steps, since a queue that nobody asks for long lets leases be
         clock.forward(seconds=4)
         maintenance.step()
@@ -306,7 +307,7 @@ def test_maintenance_forgets_keys_that_are_past_their_time_once_an_hour(
     def key(name: str) -> IdempotencyKey:
         return IdempotencyKey(name, {}, clock.at + timedelta(minutes=1), derived=True)
 
-    maintenance = Maintenance(store, queue, held=set)
+    maintenance = Maintenance(store, queue)
     maintenance.step()
     store.tasks.add(*a_task(), actor="alice", key=key("first"))
     clock.forward(minutes=59)
@@ -318,13 +319,26 @@ def test_maintenance_forgets_keys_that_are_past_their_time_once_an_hour(
     assert store.tasks.forget_keys() == 0
 
 
+@dataclass(frozen=True)
+class Holding:
+    """A worker that holds these runs."""
+
+    run_ids: set[str]
+
+    def held(self) -> set[str]:
+        return self.run_ids
+
+    def learn(self) -> None:
+        """Do nothing: nothing was measured."""
+
+
 @pytest.mark.parametrize(("holds", "state"), [(False, State.RETRYING), (True, State.RUNNING)])
 def test_maintenance_ends_what_runs_past_its_lease_unless_it_is_in_hand(
     store: Store, queue: MemoryQueue, clock: Clock, caplog: pytest.LogCaptureFixture, *, holds: bool, state: State
 ) -> None:
     claim, told = started(store), list[RunEvent]()
     notifier = RunNotifier(subscribers=(told.extend, log_runs))
-    maintenance = Maintenance(store, queue, held=lambda: {claim.run.id} if holds else set(), notifier=notifier)
+    maintenance = Maintenance(store, queue, worker=Holding({claim.run.id} if holds else set()), notifier=notifier)
     maintenance.step()
     assert store.tasks.get(TENANT, claim.task.id).run.state is State.RUNNING
     clock.forward(seconds=31)
@@ -342,13 +356,13 @@ def test_a_retry_of_a_second_comes_in_seconds_though_the_clock_was_set_back_by_a
 ) -> None:
     epoch = store.runners.take_over(pid=1, endpoint="127.0.0.1:1", token="a")
     claim = started(store)
-    maintenance = Maintenance(store, queue, held=set, epoch=epoch)
+    maintenance = Maintenance(store, queue, epoch=epoch)
     maintenance.step()
     store.claims.settle([settlement(claim, State.RETRYING, wake_at=clock() + timedelta(seconds=1))])
     clock.forward(hours=-1)
     if restart:
         queue = MemoryQueue(lambda: clock().timestamp() * 1000)
-        maintenance = Maintenance(store, queue, held=set, epoch=epoch)
+        maintenance = Maintenance(store, queue, epoch=epoch)
     maintenance.step()
     Dispatcher(store, queue, epoch=epoch).step()
     clock.forward(seconds=1)
@@ -363,13 +377,13 @@ def test_a_wait_is_no_longer_for_a_clock_that_was_set_back_by_an_hour_unless_it_
 ) -> None:
     epoch = store.runners.take_over(pid=1, endpoint="127.0.0.1:1", token="a")
     claim = started(store)
-    maintenance = Maintenance(store, queue, held=set, epoch=epoch, clock=lambda: 7.0)
+    maintenance = Maintenance(store, queue, epoch=epoch, clock=lambda: 7.0)
     maintenance.step()
     store.claims.settle([settle(claim, Wait(until), now=clock(), jitter=0.0)])
     clock.forward(hours=-1)
     if restart:
         queue = MemoryQueue(lambda: clock().timestamp() * 1000)
-        maintenance = Maintenance(store, queue, held=set, epoch=epoch)
+        maintenance = Maintenance(store, queue, epoch=epoch)
     maintenance.step()
     clock.forward(minutes=minutes, seconds=-2)
     Dispatcher(store, queue, epoch=epoch).step()
@@ -402,7 +416,7 @@ def test_what_a_dead_attempt_had_reserved_is_free_as_soon_as_it_is_recovered(
     records = [added(store, NOON + timedelta(seconds=n), needs={"gpu": 1, "usd": 4}) for n in range(2)]
     clock.forward(seconds=1)
     Dispatcher(store, queue).step()
-    maintenance = Maintenance(store, queue, held=set)
+    maintenance = Maintenance(store, queue)
     (grant,) = queue.take("dead", 1, 300_000).grants  # by the queue, it lasts for minutes
     starts = [Start(grant.run_id, grant.token, grant.needs)]
     store.claims.start(starts, worker="dead", epoch=None, lease=timedelta(seconds=30))
@@ -416,7 +430,7 @@ def test_what_a_dead_attempt_had_reserved_is_free_as_soon_as_it_is_recovered(
 
 def test_who_could_not_look_for_a_while_lets_others_speak_first(store: Store, queue: MemoryQueue, clock: Clock) -> None:
     now = [100.0]
-    maintenance = Maintenance(store, queue, held=set, clock=lambda: now[0])
+    maintenance = Maintenance(store, queue, clock=lambda: now[0])
     maintenance.step()
     claim = started(store)
     for passed, state in [(40, State.RUNNING), (5, State.RETRYING)]:
@@ -432,7 +446,7 @@ def test_who_could_not_reach_the_database_lets_others_speak_first_however_short_
     def away() -> None:
         raise StoreUnavailable("the database is down")
 
-    maintenance = Maintenance(store, queue, held=set)
+    maintenance = Maintenance(store, queue)
     claim = started(store)
     clock.forward(seconds=40)
     with monkeypatch.context() as down:
@@ -450,7 +464,7 @@ def test_the_third_time_that_a_run_is_in_nobodys_hand_fails_it_with_a_message_an
     store: Store, queue: MemoryQueue, clock: Clock
 ) -> None:
     record = added(store, repeat="FREQ=HOURLY")
-    maintenance = Maintenance(store, queue, held=set)
+    maintenance = Maintenance(store, queue)
     for _ in range(3):
         restarted(store, record)
         clock.forward(seconds=31)
@@ -511,7 +525,7 @@ class Looks:
 
     def __init__(self, store: Store, queue: MemoryQueue, caplog: pytest.LogCaptureFixture) -> None:
         self._now = 100.0
-        self._maintenance = Maintenance(store, queue, held=set, clock=lambda: self._now)
+        self._maintenance = Maintenance(store, queue, clock=lambda: self._now)
         self._caplog = caplog
 
     def said(self) -> list[str]:
@@ -540,7 +554,7 @@ def test_maintenance_looks_at_leases_every_3_seconds_and_at_the_queue_every_30(
         return Refilled()
 
     monkeypatch.setattr("duetime.scheduler.dispatch.maintenance.refill", look)
-    maintenance = Maintenance(store, queue, held=set, clock=lambda: now[0])
+    maintenance = Maintenance(store, queue, clock=lambda: now[0])
     while now[0] < 131:
         now[0] += maintenance.step() or pytest.fail("it does not sleep")
     assert now[0] == 133

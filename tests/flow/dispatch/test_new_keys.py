@@ -30,7 +30,7 @@ class Site:
     def __post_init__(self) -> None:
         placement = Placement(estimates=self._estimate)
         self.dispatcher = Dispatcher(self.store, self.queue, placement=placement)
-        self.maintenance = Maintenance(self.store, self.queue, held=set, placement=placement, clock=lambda: self.at_s)
+        self.maintenance = Maintenance(self.store, self.queue, placement=placement, clock=lambda: self.at_s)
 
     def _estimate(self, _tenant: str, action: str, _declared: timedelta | None) -> Estimate:
         takes = timedelta(seconds=self.learned.get(action, 1.0))

@@ -38,7 +38,7 @@ class Site:
         self.publisher.fill()
         placement = Placement(policy=self.registry.policies.policy)
         self.dispatcher = Dispatcher(store, self.queue, placement=placement)
-        self.maintenance = Maintenance(store, self.queue, held=set, placement=placement, clock=lambda: 0.0)
+        self.maintenance = Maintenance(store, self.queue, placement=placement, clock=lambda: 0.0)
         self.admin = PolicyRegistry(store)
 
     def add(self, tier: Tier) -> str:

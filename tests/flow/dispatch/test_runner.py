@@ -532,7 +532,7 @@ def test_a_start_that_was_stored_though_it_seemed_to_fail_is_attempted_again(
 
     def succeeds() -> bool:
         assert runner._term is not None
-        runner._term._engine.maintenance.wake()  # it would look by itself, but only every 5 seconds
+        runner._term.engine.maintenance.wake()  # it would look by itself, but only every 5 seconds
         return house.record(task_id).run.state is State.SUCCEEDED
 
     eventually(succeeds, "the run to be started again")
@@ -554,7 +554,7 @@ def test_a_run_in_hand_is_left_alone_though_its_lease_could_not_be_renewed(
     over = house.store.now() + timedelta(seconds=0.1)
     eventually(lambda: house.store.now() > over, "the lease to pass")
     assert runner._term is not None
-    runner._term._engine.maintenance._step()
+    runner._term.engine.maintenance._step()
     assert house.record(task_id).run.state is State.RUNNING
     gate.go.set()
     record = house.reaches(task_id, State.SUCCEEDED)

@@ -84,7 +84,7 @@ def test_a_no_cancels_it_and_its_undo_asks_again(scheduler: Scheduler) -> None:
 
 
 def test_maintenance_decides_when_time_is_over(scheduler: Scheduler, store: Store, clock: Clock) -> None:
-    maintenance = Maintenance(store, MemoryQueue(), held=set)
+    maintenance = Maintenance(store, MemoryQueue())
     goes = scheduler.schedule("Go", when="in 5 hours", approval={**PAY, "default": "approve"}).record.task.id
     ends = scheduler.schedule("Stop", when="in 5 hours", approval=PAY).record.task.id
     maintenance.step()
@@ -179,7 +179,7 @@ def test_a_no_to_a_series_says_that_it_goes_on_and_how_to_take_it_back(
 
 def test_maintenance_skips_a_run_that_nobody_answers(scheduler: Scheduler, store: Store, clock: Clock) -> None:
     task_id = scheduler.schedule("Payroll", repeat="every day at 15:00", approval=PAYROLL).record.task.id
-    maintenance = Maintenance(store, MemoryQueue(), held=set)
+    maintenance = Maintenance(store, MemoryQueue())
     clock.forward(hours=3)
     store.claims.make_ready(limit=9)
     clock.forward(hours=2)

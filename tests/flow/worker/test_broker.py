@@ -14,7 +14,7 @@ from duetime.scheduler.errors import RunnerReplaced, StoreUnavailable
 from duetime.scheduler.queue import Entry, Grant, Kind, Limits, ThreadUse
 from duetime.scheduler.queue.memory.queue import MemoryQueue
 from duetime.scheduler.rules.headroom import HeadroomParts
-from duetime.scheduler.worker.broker import ACTOR, CLAIM_RETRY_DELAY_MS, QUEUE, DispatchBroker
+from duetime.scheduler.worker.broker import ACTOR, CLAIM_RETRY_DELAY_MS, QUEUE, DispatchBroker, TakeOptions
 from duetime.scheduler.worker.capacity import MIN_RUNS_JUDGED, ThreadCapacity
 from duetime.scheduler.worker.threads.preemption import Preemption
 
@@ -31,6 +31,13 @@ class Desk:
         self.batches: list[list[str]] = []
         self.refused: set[str] = set()
         self.down = False
+        self.lost_threads = 0
+
+    def line_up(self, run_ids: Sequence[str]) -> Sequence[str]:
+        return run_ids
+
+    def let_go(self) -> None:
+        """Do nothing: no run was claimed ahead."""
 
     def claim(self, grants: Sequence[Grant], _taken_at: float) -> list[str]:
         if self.down:
@@ -57,15 +64,7 @@ def target() -> Desk:
 
 @pytest.fixture
 def broker(queue: MemoryQueue, target: Desk, clock: Clock) -> DispatchBroker:
-    return DispatchBroker(
-        queue,
-        worker="w",
-        threads=THREADS,
-        lease=10_000,
-        claim=target.claim,
-        middleware=[],
-        clock=clock,
-    )
+    return DispatchBroker(queue, target, TakeOptions("w", THREADS, 10_000), middleware=[], clock=clock)
 
 
 def put(queue: MemoryQueue, clock: Clock, count: int) -> None:
@@ -138,13 +137,7 @@ def test_delays_are_kept_whatever_the_clock_of_the_database_says(
     queue: MemoryQueue, target: Desk, clock: Clock, minutes: int
 ) -> None:
     broker = DispatchBroker(
-        queue,
-        worker="w",
-        threads=1,
-        lease=1e4,
-        claim=target.claim,
-        middleware=[],
-        clock=lambda: clock.ms + 6e4 * minutes,
+        queue, target, TakeOptions("w", 1, 1e4), middleware=[], clock=lambda: clock.ms + 6e4 * minutes
     )
     put(queue, clock, 1)
     target.down = True
@@ -165,9 +158,7 @@ def test_dramatiq_runs_the_actor_after_any_other_error_in_a_hook() -> None:
 
     clock, target = Clock(), Desk()
     queue = MemoryQueue(clock)
-    broker = DispatchBroker(
-        queue, worker="w", threads=1, lease=1e4, claim=target.claim, middleware=[Broken()], clock=clock
-    )
+    broker = DispatchBroker(queue, target, TakeOptions("w", 1, 1e4), middleware=[Broken()], clock=clock)
     seen: list[str] = []
     queue.put([Entry("r", clock.ms)])
     with at_work(broker, seen.append):
@@ -217,7 +208,7 @@ def test_draining_waits_for_a_claim_that_is_under_way(
         return [grant.run_id for grant in grants]
 
     put(queue, clock, 1)
-    monkeypatch.setattr(broker, "_claim", claim)
+    monkeypatch.setattr(broker.runs, "claim", claim)
     taking = threading.Thread(target=broker.take, args=(0,))
     taking.start()
     assert claiming.wait(60)
@@ -239,7 +230,7 @@ def test_a_claim_that_finds_its_runner_replaced_may_drain(
         raise RunnerReplaced(1, 2)
 
     put(queue, clock, 1)
-    monkeypatch.setattr(broker, "_claim", claim)
+    monkeypatch.setattr(broker.runs, "claim", claim)
     assert broker.take(0) == []
     assert queue.stats().delayed == 1
     assert waited == [False]
@@ -255,14 +246,7 @@ def test_under_pressure_a_thread_that_comes_back_is_given_a_new_run_at_once(
     monkeypatch.setattr("duetime.scheduler.worker.broker.LOAD_CHECK_INTERVAL_S", 60)
     queue.put([Entry("a", 1), Entry("b", 2)])
     broker = DispatchBroker(
-        queue,
-        worker="w",
-        threads=THREADS,
-        lease=10_000,
-        claim=target.claim,
-        allowance=lambda _: 1,
-        middleware=[],
-        clock=clock,
+        queue, target, TakeOptions("w", THREADS, 10_000, allowance=lambda _: 1), middleware=[], clock=clock
     )
     assert broker.take(0) == ["a"]
     taken: list[str] = []
@@ -317,11 +301,8 @@ def kept(queue: MemoryQueue, target: Desk, clock: Clock, room: Room) -> Dispatch
     """Keep one of its three threads for critical and high runs."""
     return DispatchBroker(
         queue,
-        worker="w",
-        threads=THREADS,
-        lease=10_000,
-        claim=target.claim,
-        headroom=HeadroomParts(0, 0.34),
+        target,
+        TakeOptions("w", THREADS, 10_000, headroom=HeadroomParts(0, 0.34)),
         preemption=cast("Preemption", room),
         middleware=[],
         clock=clock,
@@ -361,12 +342,8 @@ def test_a_node_under_pressure_that_uses_one_thread_keeps_none(queue: MemoryQueu
     put(queue, clock, 2)
     broker = DispatchBroker(
         queue,
-        worker="w",
-        threads=THREADS,
-        lease=10_000,
-        claim=target.claim,
-        allowance=lambda _: 1,
-        headroom=HeadroomParts(0, 0.34),
+        target,
+        TakeOptions("w", THREADS, 10_000, headroom=HeadroomParts(0, 0.34), allowance=lambda _: 1),
         middleware=[],
         clock=clock,
     )

@@ -35,7 +35,7 @@ class Site:
         self.store, self.queue = store, queue
         placement = Placement(estimates=self._estimate)
         self.dispatcher = Dispatcher(store, queue, placement=placement)
-        self.maintenance = Maintenance(store, queue, held=set, placement=placement)
+        self.maintenance = Maintenance(store, queue, placement=placement)
         store.dependencies.listen_for_urgency(self.dispatcher.rescore)
 
     def _estimate(self, _tenant: str, _action: str, _declared: timedelta | None) -> Estimate:

@@ -45,8 +45,7 @@ class House:
             store,
             queue,
             Handlers([self.handler()]),
-            WorkerOptions("w", threads=4, lease=lease),
-            allowance=lambda threads: min(threads, self.allowed),
+            WorkerOptions("w", threads=4, lease=lease, allowance=lambda threads: min(threads, self.allowed)),
         )
 
     def stop(self) -> None:
@@ -296,7 +295,7 @@ def test_a_machine_under_pressure_takes_less_and_all_of_it_in_the_end(house: Hou
 
 
 def test_how_long_it_took_is_learned_by_maintenance_and_at_the_end(house: House) -> None:
-    maintenance = Maintenance(house.store, house.queue, held=set, learn=house.worker.learn)
+    maintenance = Maintenance(house.store, house.queue, worker=house.worker)
     record = house.schedule({})
     house.worker.start()
     house.await_(record, State.SUCCEEDED)
