@@ -42,7 +42,8 @@ from duetime.scheduler.queue import DispatchQueue, Entry, Finish, Grant, Kind, L
 from duetime.scheduler.queue.constants import MAX_CLASSES_PER_TAKE  # noqa: E402 - likewise
 from duetime.scheduler.queue.memory.queue import MemoryQueue  # noqa: E402 - likewise
 from duetime.scheduler.queue.redis.queue import RedisQueue  # noqa: E402 - likewise
-from duetime.scheduler.worker.broker import ACTOR, QUEUE, DispatchBroker, TakeOptions  # noqa: E402 - likewise
+from duetime.scheduler.worker.broker import ACTOR, QUEUE, DispatchBroker  # noqa: E402 - likewise
+from duetime.scheduler.worker.threads.takes import TakeOptions  # noqa: E402 - likewise
 
 from tests.services import valkey_server  # noqa: E402 - likewise
 

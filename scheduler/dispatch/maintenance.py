@@ -62,7 +62,7 @@ class MaintainedWorker(Protocol):
         """Store the durations that it has measured."""
 
 
-class Wakeable(Protocol):
+class RunFinder(Protocol):
     """The dispatcher of the same process."""
 
     def wake(self) -> None:
@@ -103,7 +103,7 @@ class Maintenance:
         queue: DispatchQueue,
         *,
         worker: MaintainedWorker = ALONE,
-        dispatcher: Wakeable = ALONE,
+        dispatcher: RunFinder = ALONE,
         placement: Placement = Placement(),  # noqa: B008 - a frozen value
         epoch: int | None = None,
         notifier: RunNotifier = RunNotifier(),  # noqa: B008 - a frozen value

@@ -20,7 +20,7 @@ from duetime.scheduler.runtime.attempt_context import keep_logs
 from duetime.scheduler.runtime.notifier import RunNotifier
 from duetime.scheduler.store import Store
 from duetime.scheduler.worker.active_runs import ActiveRun, ActiveRuns
-from duetime.scheduler.worker.broker import ACTOR, QUEUE, DispatchBroker, TakeOptions
+from duetime.scheduler.worker.broker import ACTOR, QUEUE, DispatchBroker
 from duetime.scheduler.worker.claimer import Claimer
 from duetime.scheduler.worker.completer import DRAW, BatchCompleter, CompletedRun
 from duetime.scheduler.worker.drain import INTERRUPT_GRACE_S, Drain
@@ -33,6 +33,7 @@ from duetime.scheduler.worker.threads.gate import ThreadGate
 from duetime.scheduler.worker.threads.lost_threads import LostThreads
 from duetime.scheduler.worker.threads.preemption import Preemption
 from duetime.scheduler.worker.threads.records import NO_RECORDS, TakeRecorder
+from duetime.scheduler.worker.threads.takes import TakeOptions
 from duetime.scheduler.worker.usage import Durations
 from duetime.scheduler.worker.watchdog import Watchdog
 
@@ -214,18 +215,12 @@ class Worker:
         self._broker.idle.add(threads)
 
     def _make_broker(self, handlers: Handlers) -> DispatchBroker:
-        options = self._options
+        options, lease_ms = self._options, self._options.lease.total_seconds() * 1000
         broker = DispatchBroker(
             self._queue,
             self,
             TakeOptions(
-                options.name,
-                self.threads,
-                options.lease.total_seconds() * 1000,
-                actions=handlers,
-                headroom=options.headroom,
-                allowance=options.allowance,
-                recorder=options.recorder,
+                options.name, self.threads, lease_ms, handlers, options.headroom, options.allowance, options.recorder
             ),
             preemption=self._preemption,
             middleware=[self._threads, *([Hosting(self._host, options.hosted)] if options.hosted else [])],

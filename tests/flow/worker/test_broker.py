@@ -14,9 +14,10 @@ from duetime.scheduler.errors import RunnerReplaced, StoreUnavailable
 from duetime.scheduler.queue import Entry, Grant, Kind, Limits, ThreadUse
 from duetime.scheduler.queue.memory.queue import MemoryQueue
 from duetime.scheduler.rules.headroom import HeadroomParts
-from duetime.scheduler.worker.broker import ACTOR, CLAIM_RETRY_DELAY_MS, QUEUE, DispatchBroker, TakeOptions
+from duetime.scheduler.worker.broker import ACTOR, CLAIM_RETRY_DELAY_MS, QUEUE, DispatchBroker
 from duetime.scheduler.worker.capacity import MIN_RUNS_JUDGED, ThreadCapacity
 from duetime.scheduler.worker.threads.preemption import Preemption
+from duetime.scheduler.worker.threads.takes import TakeOptions
 
 from tests.contracts.queue.suite import Clock
 from tests.flow.waiting import eventually
