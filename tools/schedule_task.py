@@ -101,7 +101,7 @@ _HANDLING = (
     EXPECT,
     ON_FAILURE,
     LABELS,
-    Argument("after", Texts(MAX_UPSTREAMS), "Task ids: wait until these have ended", "after=['t_7k3m9qx2w4hb']"),
+    Argument("after", Texts(MAX_UPSTREAMS), "Ids of tasks or chains: wait for their end", "after=['t_7k3m9qx2w4hb']"),
     Argument(
         "after_failure", Choice(tuple(AfterFailure)), "If one of them fails; default fail", "after_failure='run_anyway'"
     ),

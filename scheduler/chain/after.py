@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
-from duetime.scheduler.chain.dependency import MAX_UPSTREAMS, Dependency, Upstream, Upstreams
+from duetime.scheduler.chain.dependency import MAX_TASKS_FOLLOWED, MAX_UPSTREAMS, Dependency, Upstream, Upstreams
 from duetime.scheduler.chain.judgement import end_after
 from duetime.scheduler.chain.valid_output import check_schema
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.request import AfterFailure, Request
 
 UpstreamLookup = Callable[[str, Sequence[str]], Upstreams]
-"""Finds tasks of a tenant by their ids."""
+"""Finds tasks of a tenant by their ids, and the steps of chains by those of these."""
 
-_ACCEPTED = f"a list of at most {MAX_UPSTREAMS} ids of tasks"
+_ACCEPTED = f"a list of at most {MAX_UPSTREAMS} ids of tasks and chains"
 _EXAMPLE = "after=['t_7k3m9qx2w4hb']"
 
 
@@ -35,17 +36,24 @@ def dependencies_of(request: Request, tenant: str, upstreams: UpstreamLookup) ->
     if len(wanted) > MAX_UPSTREAMS:
         raise InvalidArgument("after", f"{len(wanted)} tasks are too many", accepted=_ACCEPTED, example=_EXAMPLE)
     found = upstreams(tenant, wanted)
-    unknown = [task_id for task_id in wanted if task_id not in found]
-    if unknown:
-        raise InvalidArgument(
-            "after",
-            f"there is no task {unknown[0][:40]!r}",
-            accepted="ids of tasks, as answers name them",
-            example=_EXAMPLE,
-        )
+    links = [link for name in wanted for link in _links(name, found, policy, request.valid_output)]
+    if len(links) > MAX_TASKS_FOLLOWED:
+        problem = f"with the steps of its chains these are {len(links)} tasks, which are too many"
+        raise InvalidArgument("after", problem, accepted=f"at most {MAX_TASKS_FOLLOWED}", example=_EXAMPLE)
     for each in found.values():
         _check_open(each, policy)
-    return tuple(Dependency(task_id, policy, request.valid_output) for task_id in wanted)
+    return tuple({link.upstream_id: link for link in reversed(links)}.values())[::-1]
+
+
+def _links(name: str, found: Upstreams, policy: AfterFailure, schema: Mapping[str, Any] | None) -> Sequence[Dependency]:
+    """Return the dependency on a task, or those on all steps of a chain; the schema is for results of its last ones."""
+    if name in found:
+        return [Dependency(name, policy, schema)]
+    steps = [each for each in found.values() if each.chain_id == name]
+    if not steps:
+        problem, accepted = f"there is no task {name[:40]!r}", "ids of tasks and chains, as answers name them"
+        raise InvalidArgument("after", problem, accepted=accepted, example=_EXAMPLE)
+    return [Dependency(each.task_id, policy, schema if each.is_last else None) for each in steps]
 
 
 def _refuse_schema_alone(request: Request) -> None:

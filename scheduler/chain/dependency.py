@@ -13,7 +13,10 @@ from duetime.scheduler.signal.signal import SignalWait
 from duetime.scheduler.task import Json, State
 
 MAX_UPSTREAMS: Final = 50
-"""Tasks that one task may come after."""
+"""Tasks and chains that one call names for a task to come after."""
+
+MAX_TASKS_FOLLOWED: Final = 500
+"""Tasks that one task comes after, with the steps of chains."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +43,17 @@ def followed_among(items: Iterable[NewTask]) -> set[str]:
 
 
 class Upstream(NamedTuple):
-    """A task that others come after: its title, the state of its run, and whether they still wait for it."""
+    """A task that others come after: its title, the state of its run, and whether they still wait for it.
+
+    Of a step that was found by the id of its chain: that, and whether no other step of it comes after this one.
+    """
 
     task_id: str
     title: str
     state: State
     is_open: bool = True
+    chain_id: str | None = None
+    is_last: bool = True
 
 
 Upstreams = Mapping[str, Upstream]

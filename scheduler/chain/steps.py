@@ -24,6 +24,7 @@ MAX_TASKS_SPAWNED: Final = 200
 MAX_STEP_NAME_CHARS: Final = 40
 _NAME: Final = re.compile(rf"(?!t_)[A-Za-z0-9][A-Za-z0-9_.-]{{0,{MAX_STEP_NAME_CHARS - 1}}}")
 _NAMES: Final = f"up to {MAX_STEP_NAME_CHARS} letters, digits, '_', '-' and '.', and no id of a task"
+_OUTSIDE: Final = re.compile(r"t_|c_[0-9a-z]{12}$")
 _EXAMPLE: Final = "steps=[{'name': 'fetch', 'action': 'webhook'}, {'name': 'report', 'after': ['fetch']}]"
 _MIN_SIMILARITY_RATIO: Final = 0.6
 _MAX_PATH_STEPS: Final = 12
@@ -179,7 +180,7 @@ def _problems_of_names(steps: Sequence[StepRequest]) -> list[InvalidArgument]:
     ]
     for step in steps:
         problems += [
-            _unknown(step, name, names) for name in step.after if name not in names and not name.startswith("t_")
+            _unknown(step, name, names) for name in step.after if name not in names and not _OUTSIDE.match(name)
         ]
     return problems
 
@@ -188,7 +189,7 @@ def _unknown(step: StepRequest, name: str, names: Sequence[str]) -> InvalidArgum
     near = get_close_matches(name[:MAX_STEP_NAME_CHARS], names, n=1, cutoff=_MIN_SIMILARITY_RATIO)
     guess = f"; did you mean {near[0]}" if near else ""
     problem = f"{step.name} -> {name[:MAX_STEP_NAME_CHARS]}: there is no such step{guess}"
-    accepted = f"names of steps ({', '.join(names[:_MAX_PATH_STEPS])}) or ids of tasks"
+    accepted = f"names of steps ({', '.join(names[:_MAX_PATH_STEPS])}) or ids of tasks and chains"
     return InvalidArgument(step.place("after"), problem, accepted=accepted, example=f"after=['{(near or names)[0]}']")
 
 

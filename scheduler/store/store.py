@@ -36,7 +36,7 @@ from duetime.scheduler.store.forms import forms_of
 from duetime.scheduler.store.history import History
 from duetime.scheduler.store.inbox import Inbox
 from duetime.scheduler.store.integrity import Integrity
-from duetime.scheduler.store.migrations import trigrams
+from duetime.scheduler.store.migrations import absent_indexes
 from duetime.scheduler.store.migrations.copy import copy_file
 from duetime.scheduler.store.migrations.upgrade import Upgrade, check, refuse_foreign, upgrade
 from duetime.scheduler.store.policies.decisions import Decisions
@@ -164,14 +164,14 @@ def _clock_of(database: Database) -> Callable[[], datetime]:
 
 
 def migrate_store(url: str, reached: Callable[[str], None] = lambda _version: None) -> Upgrade:
-    """Upgrade the schema at the URL to the newest, with the indexes for searches that a server can have by now.
+    """Upgrade the schema at the URL to the newest, then build the indexes that a server lacks or can have by now.
 
     `reached` is called with each version on the way.
     """
     database = connect(url)
     try:
         done = upgrade(database, reached)
-        return replace(done, indexes=tuple(trigrams.add(database))) if isinstance(database, Postgres) else done
+        return replace(done, indexes=tuple(absent_indexes.add(database))) if isinstance(database, Postgres) else done
     finally:
         database.close()
 

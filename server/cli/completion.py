@@ -104,7 +104,8 @@ RepeatPolicyOption = Annotated[
     ),
 ]
 AfterOption = Annotated[
-    list[str] | None, typer.Option("--after", metavar="ID", help="wait until this task has ended; may be repeated")
+    list[str] | None,
+    typer.Option("--after", metavar="ID", help="wait until this task or chain has ended; repeatable"),
 ]
 AfterFailureOption = Annotated[
     AfterFailure | None,

@@ -38,7 +38,7 @@ def migrate(context: typer.Context) -> None:
     elif done.before != done.now:
         output.say(f"Upgraded the database from schema {done.before} to {done.now}.")
     if done.indexes:
-        output.say(f"Created the indexes for searches: {', '.join(done.indexes)}.")
+        output.say(f"Built the indexes {', '.join(done.indexes)}.")
 
 
 PROGRESS_BAR_CHARS = 30

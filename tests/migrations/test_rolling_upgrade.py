@@ -8,10 +8,8 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import tarfile
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -19,19 +17,16 @@ import pytest
 from duetime.scheduler.errors import SchemaTooNew
 from duetime.scheduler.run_records import Start
 from duetime.scheduler.store import migrate_store, open_store
+from duetime.scheduler.store.migrations import absent_indexes, upgrade
 from duetime.scheduler.store.migrations import run as running
-from duetime.scheduler.store.migrations import upgrade
 from duetime.scheduler.store.store import connect
 from duetime.scheduler.task import State
 from duetime.server.cli import main as cli
 from sqlalchemy import Connection, Engine, event, update
 
 from tests.builders import LEASE, TENANT, added, settlement
+from tests.migrations.old_code import SCHEMA_14, unpack
 from tests.migrations.test_store_migrations import as_it_was
-
-ROOT = Path(__file__).parents[2]
-OLD_CODE = "4313883"
-"""The last commit of schema 0014."""
 
 KILLED_AT_STEPS = """
 import os, signal, sys
@@ -163,19 +158,10 @@ for line in sys.stdin:
 @pytest.fixture(scope="session")
 def old_code(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Put the code of an older version together from the history, as a package beside its tests."""
-    packed = subprocess.run(["git", "archive", OLD_CODE], cwd=ROOT, capture_output=True, check=False)
-    if packed.returncode != 0:
+    found = unpack(SCHEMA_14, tmp_path_factory.mktemp("old"))
+    if found is None:
         pytest.skip("the history of the repository is not here")
-    folder = tmp_path_factory.mktemp("old")
-    with tarfile.open(fileobj=BytesIO(packed.stdout)) as files:
-        files.extractall(folder / "source", filter="data")
-    package = folder / "path" / "duetime"
-    package.parent.mkdir()
-    (folder / "source" / "server" / "duetime").rename(package)
-    for name in ("server", "scheduler", "tools", "widgets"):
-        (folder / "source" / name).rename(package / name)
-    (folder / "source" / "tests").rename(package.parent / "tests")
-    return package.parent
+    return found
 
 
 def old_process(url: str, code: Path) -> subprocess.Popen[str]:
@@ -239,6 +225,41 @@ def test_no_transaction_that_an_upgrade_meets_is_the_victim_of_a_deadlock(postgr
         old.exec_driver_sql("LOCK TABLE events IN ROW EXCLUSIVE MODE")
         old.commit()
         assert upgraded.result(timeout=60).now == upgrade.HEAD
+    database.close()
+
+
+@pytest.mark.postgres
+def test_indexes_of_tables_that_hold_rows_are_built_when_the_upgrade_is_over_while_others_write(
+    postgres_url: str,
+) -> None:
+    as_it_was(postgres_url)
+    said: list[str] = []
+    event.listen(Engine, "before_cursor_execute", heard := lambda *args: said.append(args[2]))
+    try:
+        done = migrate_store(postgres_url)
+    finally:
+        event.remove(Engine, "before_cursor_execute", heard)
+    over = max(number for number, each in enumerate(said) if each.startswith("UPDATE duetime_version"))
+    locked = [each for each in said[:over] if each.startswith("CREATE INDEX") and " ON runs " in each]
+    assert locked == []
+    built = [each.split()[3] for each in said[over:] if each.startswith("CREATE INDEX CONCURRENTLY")]
+    assert set(built) == set(done.indexes)
+    assert {"runs_by_phase", "runs_blocked", "tasks_recurring"} <= set(built)
+    database = connect(postgres_url)
+    assert database.read(absent_indexes.absent) == []
+    database.close()
+
+
+@pytest.mark.postgres
+def test_an_index_whose_build_was_interrupted_is_built_by_the_next_migrate(postgres_url: str) -> None:
+    open_store(postgres_url).close()
+    database = connect(postgres_url)
+    unfinished = "UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'runs_blocked'::regclass"
+    database.write(lambda connection: connection.exec_driver_sql(unfinished))
+    database.write(lambda connection: connection.exec_driver_sql("DROP INDEX runs_by_phase"))
+    assert migrate_store(postgres_url).indexes == ("runs_blocked", "runs_by_phase")
+    assert migrate_store(postgres_url).indexes == ()
+    assert database.read(absent_indexes.absent) == []
     database.close()
 
 

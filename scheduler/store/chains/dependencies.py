@@ -10,8 +10,9 @@ from duetime.scheduler.chain.dependency import Upstream
 from duetime.scheduler.run_records import Failure, Waiter
 from duetime.scheduler.store.chains import overlooked
 from duetime.scheduler.store.database.database import Database, Stored
-from duetime.scheduler.store.statements import links, read, waiters
+from duetime.scheduler.store.statements import read, waiters
 from duetime.scheduler.store.statements.endings import follow_ups
+from duetime.scheduler.store.statements.graph import upstreams
 from duetime.scheduler.task import Json
 from duetime.scheduler.views import TaskRecord
 from sqlalchemy import Connection
@@ -46,16 +47,16 @@ class Dependencies:
         self._rescore = rescore
 
     def known(self, tenant: str, task_ids: Sequence[str]) -> Mapping[str, Upstream]:
-        """Return those of these tasks that the tenant has."""
-        return self._database.look(lambda connection: links.known(connection, tenant, task_ids))
+        """Return those of these tasks that the tenant has, and the steps of its chains among them."""
+        return self._database.look(lambda connection: upstreams.known(connection, tenant, task_ids))
 
     def upstreams(self, tenant: str, task_id: str) -> Sequence[Upstream]:
         """Return what a task comes after, the oldest first."""
-        return self._database.look(lambda connection: links.upstreams(connection, tenant, task_id))
+        return self._database.look(lambda connection: upstreams.upstreams(connection, tenant, task_id))
 
     def results(self, tenant: str, task_id: str) -> Mapping[str, Json]:
         """Return the last results of what a task comes after, by task and by the name of its step."""
-        return self._database.read(lambda connection: links.results(connection, tenant, task_id))
+        return self._database.read(lambda connection: upstreams.results(connection, tenant, task_id))
 
     def failure(self, tenant: str, task_id: str) -> Failure | None:
         """Return the failure that made a task, None for any other task."""

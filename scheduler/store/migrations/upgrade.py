@@ -64,8 +64,8 @@ Reached = Callable[[str], None]
 class Upgrade:
     """The upgrade of a schema: its version before (None for a new database), and its version now.
 
-    `copied` is the path of the copy of an older SQLite file, if one was made; `indexes` are those for searches that
-    were added to a PostgreSQL database.
+    `copied` is the path of the copy of an older SQLite file, if one was made; `indexes` are those that were built
+    afterwards, in a PostgreSQL database.
     """
 
     before: str | None

@@ -12,26 +12,26 @@ from graphlib import TopologicalSorter
 from typing import Any
 
 from duetime.scheduler import remedies
-from duetime.scheduler.chain.dependency import DependentTask, Upstream, followed_among
+from duetime.scheduler.chain.dependency import DependentTask, followed_among
 from duetime.scheduler.errors import Refused, TaskNotFound
 from duetime.scheduler.events import EventKind
-from duetime.scheduler.ids import is_id, new_id
+from duetime.scheduler.ids import new_id
 from duetime.scheduler.records import NewTask
 from duetime.scheduler.rules.occurrences import dated_like
 from duetime.scheduler.rules.states import TERMINAL, check_move
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.schema.rows import CURRENT, NEW_RUN_VALUES, new_run_values, task_and_run
-from duetime.scheduler.store.schema.tables.chains import chain_steps, dependencies
+from duetime.scheduler.store.schema.tables.chains import dependencies
 from duetime.scheduler.store.schema.tables.events import events
 from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.store.sql.batch import Batch
 from duetime.scheduler.store.statements import dependants, event_log, read, waiters
 from duetime.scheduler.store.statements.approvals import questions
-from duetime.scheduler.store.statements.endings import follow_ups, places
+from duetime.scheduler.store.statements.endings import places
 from duetime.scheduler.store.statements.read import TASK_AND_RUN
 from duetime.scheduler.store.statements.signals import kept_waits
 from duetime.scheduler.store.statements.waiters import OPEN
-from duetime.scheduler.task import Json, Run, State, Task
+from duetime.scheduler.task import Run, State, Task
 from duetime.scheduler.views import TaskRecord
 from sqlalchemy import BindParameter, Connection, bindparam, false, insert, null, select, true, update
 
@@ -45,28 +45,6 @@ _LOCK = (
 _FOLLOWED = update(tasks).where(tasks.c.id.in_(_IDS), tasks.c.followed == false()).values(followed=true())
 _ADD = Batch(insert(dependencies), ("task_id", "upstream_id", "tenant", "after_failure", "valid_output"))
 _WAIT_FOR = select(dependencies).where(dependencies.c.upstream_id.in_(_IDS), OPEN)
-_UPSTREAMS = (
-    select(tasks.c.id, tasks.c.title, runs.c.state, OPEN)
-    .join_from(dependencies, tasks, tasks.c.id == dependencies.c.upstream_id)
-    .join(runs, (runs.c.task_id == tasks.c.id) & CURRENT)
-    .where(dependencies.c.task_id == bindparam("of_task"), dependencies.c.tenant == bindparam("tenant"))
-    .order_by(tasks.c.created_at, tasks.c.id)
-)
-_KNOWN = (
-    select(tasks.c.id, tasks.c.title, runs.c.state)
-    .join_from(tasks, runs, (runs.c.task_id == tasks.c.id) & CURRENT)
-    .where(tasks.c.tenant == bindparam("tenant"), tasks.c.id.in_(_IDS))
-)
-_own, _before = chain_steps.alias("own"), chain_steps.alias("before")
-_RESULTS = (
-    select(runs.c.task_id, runs.c.result, _before.c.name)
-    .join_from(dependencies, runs, runs.c.task_id == dependencies.c.upstream_id)
-    .outerjoin(_own, _own.c.task_id == dependencies.c.task_id)
-    .outerjoin(_before, (_before.c.task_id == runs.c.task_id) & (_before.c.chain_id == _own.c.chain_id))
-    .where(dependencies.c.task_id == bindparam("of_task"), dependencies.c.tenant == bindparam("tenant"))
-    .where(runs.c.ended_at.is_not(None), runs.c.started_at.is_not(None))
-    .order_by(runs.c.ended_at)
-)
 _AMONG = select(dependencies.c.task_id, dependencies.c.upstream_id).where(
     dependencies.c.task_id.in_(_IDS), dependencies.c.upstream_id.in_(_IDS)
 )
@@ -165,29 +143,6 @@ def mark_followed(connection: Connection, task_ids: Iterable[str]) -> None:
     """Note that others come after these tasks: their ends are followed."""
     if wanted := sorted(task_ids):
         connection.execute(_FOLLOWED, {"task_ids": wanted})
-
-
-def known(connection: Connection, tenant: str, task_ids: Sequence[str]) -> dict[str, Upstream]:
-    """Return those of these tasks that the tenant has."""
-    rows = unreadable.rows(connection, _KNOWN, {"tenant": tenant, "task_ids": list(filter(is_id, task_ids))})
-    return {row.id: Upstream(row.id, row.title, row.state, row.state not in TERMINAL) for row in rows}
-
-
-def upstreams(connection: Connection, tenant: str, task_id: str) -> list[Upstream]:
-    """Return what a task comes after, the oldest first."""
-    rows = unreadable.rows(connection, _UPSTREAMS, {"tenant": tenant, "of_task": task_id})
-    return [Upstream(row[0], row[1], row[2], bool(row[3])) for row in rows]
-
-
-def results(connection: Connection, tenant: str, task_id: str) -> Mapping[str, Json]:
-    """Return the last results of what a task comes after: steps of its chain by names, others by ids.
-
-    A task that a failure made has that as `failure`.
-    """
-    rows = unreadable.rows(connection, _RESULTS, {"tenant": tenant, "of_task": task_id})
-    cause = follow_ups.failure(connection, tenant, task_id)
-    found = {row.name or row.task_id: row.result for row in rows}
-    return {**found, "failure": cause.as_input()} if cause else found
 
 
 def in_order(connection: Connection, task_ids: Sequence[str], *, last_first: bool = False) -> list[str]:

@@ -1,18 +1,17 @@
-"""A real Prometheus scrapes a real endpoint: each alert fires once, and none is left when all is well again."""
+"""A real Prometheus scrapes an endpoint that tells it of trouble, and then that all is well: what fires, and ends.
+
+That each state arises in an installation, and is told by its processes, is for test_prometheus_installation.py.
+"""
 
 from __future__ import annotations
 
-import subprocess
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import httpx2
 import pytest
-import yaml  # type: ignore[import-untyped]  # it has no stubs of its own
 from duetime.scheduler.foresight.lateness import TierLateness
 from duetime.scheduler.queue import PoolUse, Stats
 from duetime.scheduler.rules.alerts.alert_rules import RULES
@@ -26,10 +25,9 @@ from duetime.server.telemetry.installation import InstallationReader, Installati
 from duetime.server.workers.metrics_endpoint import answering_metrics
 
 from tests.builders import settlement
-from tests.flow.telemetry.test_prometheus_files import alerts
+from tests.flow.telemetry.scraper import scraping
 from tests.flow.test_app import settings
 from tests.flow.waiting import eventually
-from tests.services import reserved_port
 
 pytestmark = pytest.mark.faults
 
@@ -46,56 +44,6 @@ ILL = replace(
     lateness=[TierLateness(Tier.CRITICAL, 1, timedelta(seconds=40), timedelta(seconds=1))],
     workers={"running": 1, "draining": 0, "drained": 0, "silent": 1},
 )
-
-
-class Server:
-    """A Prometheus with the rules of the examples, whose `for` is a second here."""
-
-    def __init__(self, client: httpx2.Client) -> None:
-        self._client = client
-
-    def firing(self) -> set[str]:
-        found = self._asked("alerts", {})["alerts"]
-        return {alert["labels"]["alertname"] for alert in found if alert["state"] == "firing"}
-
-    def has(self, query: str) -> bool:
-        return bool(self._asked("query", {"query": query})["result"])
-
-    def _asked(self, what: str, params: dict[str, str]) -> dict[str, Any]:
-        try:
-            answer = self._client.get(f"/api/v1/{what}", params=params)
-            found: dict[str, Any] = answer.json()["data"]
-        except (httpx2.TransportError, ValueError):
-            return {"alerts": [], "result": []}  # it is starting
-        return found
-
-
-@contextmanager
-def scraping(program: str, folder: Path, address: str) -> Iterator[Server]:
-    target = address.removeprefix("http://").removesuffix("/metrics")
-    rules = [
-        {key: "1s" if key == "for" else value for key, value in rule.items() if key != "keep_firing_for"}
-        for rule in alerts().values()
-    ]
-    config = {
-        "global": {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"},
-        "rule_files": ["rules.yml"],
-        "scrape_configs": [{"job_name": "duetime", "static_configs": [{"targets": [target]}]}],
-    }
-    (folder / "rules.yml").write_text(yaml.safe_dump({"groups": [{"name": "duetime", "rules": rules}]}), "utf-8")
-    (folder / "prometheus.yml").write_text(yaml.safe_dump(config), "utf-8")
-    with reserved_port() as port:
-        options = [f"--web.listen-address=127.0.0.1:{port}", f"--storage.tsdb.path={folder / 'data'}"]
-        command = [program, f"--config.file={folder / 'prometheus.yml'}", *options]
-        with (
-            httpx2.Client(base_url=f"http://127.0.0.1:{port}", trust_env=False) as client,
-            (folder / "log").open("wb") as log,
-            subprocess.Popen(command, stdout=log, stderr=log) as process,
-        ):
-            try:
-                yield Server(client)
-            finally:
-                process.terminate()
 
 
 def work_goes_wrong(app: App) -> None:

@@ -1,0 +1,116 @@
+"""Tasks that others come after, as they are read: for plans, for explanations and for handlers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from duetime.scheduler.chain.dependency import Upstream
+from duetime.scheduler.ids import is_chain_id, is_id
+from duetime.scheduler.rules.states import TERMINAL
+from duetime.scheduler.store.database import unreadable
+from duetime.scheduler.store.schema.rows import CURRENT
+from duetime.scheduler.store.schema.tables.chains import chain_steps, dependencies
+from duetime.scheduler.store.schema.tables.tasks import runs, tasks
+from duetime.scheduler.store.statements.endings import follow_ups
+from duetime.scheduler.store.statements.waiters import OPEN
+from duetime.scheduler.task import Json
+from sqlalchemy import BindParameter, Connection, bindparam, func, select
+
+_IDS: BindParameter[str] = bindparam("task_ids", expanding=True)
+_UPSTREAMS = (
+    select(tasks.c.id, tasks.c.title, runs.c.state, OPEN)
+    .join_from(dependencies, tasks, tasks.c.id == dependencies.c.upstream_id)
+    .join(runs, (runs.c.task_id == tasks.c.id) & CURRENT)
+    .where(dependencies.c.task_id == bindparam("of_task"), dependencies.c.tenant == bindparam("tenant"))
+    .order_by(tasks.c.created_at, tasks.c.id)
+)
+_KNOWN = (
+    select(tasks.c.id, tasks.c.title, runs.c.state)
+    .join_from(tasks, runs, (runs.c.task_id == tasks.c.id) & CURRENT)
+    .where(tasks.c.tenant == bindparam("tenant"), tasks.c.id.in_(_IDS))
+)
+_own, _before, _theirs = (chain_steps.alias(name) for name in ("own", "before", "theirs"))
+_RESULTS = (
+    select(runs.c.task_id, runs.c.result, _before.c.name, _theirs.c.chain_id, _theirs.c.name.label("step"))
+    .join_from(dependencies, runs, runs.c.task_id == dependencies.c.upstream_id)
+    .outerjoin(_own, _own.c.task_id == dependencies.c.task_id)
+    .outerjoin(_theirs, _theirs.c.task_id == runs.c.task_id)
+    .outerjoin(_before, (_before.c.task_id == runs.c.task_id) & (_before.c.chain_id == _own.c.chain_id))
+    .where(dependencies.c.task_id == bindparam("of_task"), dependencies.c.tenant == bindparam("tenant"))
+    .where(runs.c.ended_at.is_not(None), runs.c.started_at.is_not(None))
+    .order_by(runs.c.ended_at)
+)
+_behind = chain_steps.alias("behind")
+_STEPS = (
+    select(
+        tasks.c.id,
+        tasks.c.title,
+        runs.c.state,
+        chain_steps.c.chain_id,
+        select(dependencies.c.task_id)
+        .join_from(dependencies, _behind, _behind.c.task_id == dependencies.c.task_id)
+        .where(dependencies.c.upstream_id == tasks.c.id, _behind.c.chain_id == chain_steps.c.chain_id)
+        .exists()
+        .label("followed"),
+    )
+    .join_from(chain_steps, tasks, tasks.c.id == chain_steps.c.task_id)
+    .join(runs, (runs.c.task_id == tasks.c.id) & CURRENT)
+    .where(chain_steps.c.tenant == bindparam("tenant"))
+    .where(chain_steps.c.chain_id.in_(bindparam("chain_ids", expanding=True)))
+    .order_by(chain_steps.c.place, tasks.c.id)
+)
+_WHOLE = (
+    select(chain_steps.c.chain_id)
+    .outerjoin_from(
+        chain_steps,
+        dependencies,
+        (dependencies.c.task_id == bindparam("of_task")) & (dependencies.c.upstream_id == chain_steps.c.task_id),
+    )
+    .where(chain_steps.c.chain_id.in_(bindparam("chain_ids", expanding=True)))
+    .group_by(chain_steps.c.chain_id)
+    .having(func.count() == func.count(dependencies.c.upstream_id))
+)
+
+
+def known(connection: Connection, tenant: str, task_ids: Sequence[str]) -> dict[str, Upstream]:
+    """Return those of these tasks that the tenant has, and the steps of those of these that are its chains."""
+    ids = list(filter(is_id, task_ids))
+    steps = _steps(connection, tenant, list(filter(is_chain_id, ids)))
+    rows = unreadable.rows(connection, _KNOWN, {"tenant": tenant, "task_ids": ids})
+    return steps | {row.id: Upstream(row.id, row.title, row.state, row.state not in TERMINAL) for row in rows}
+
+
+def _steps(connection: Connection, tenant: str, chain_ids: Sequence[str]) -> dict[str, Upstream]:
+    rows = unreadable.rows(connection, _STEPS, {"tenant": tenant, "chain_ids": chain_ids}) if chain_ids else []
+    return {
+        row.id: Upstream(row.id, row.title, row.state, row.state not in TERMINAL, row.chain_id, not row.followed)
+        for row in rows
+    }
+
+
+def upstreams(connection: Connection, tenant: str, task_id: str) -> list[Upstream]:
+    """Return what a task comes after, the oldest first."""
+    rows = unreadable.rows(connection, _UPSTREAMS, {"tenant": tenant, "of_task": task_id})
+    return [Upstream(row[0], row[1], row[2], bool(row[3])) for row in rows]
+
+
+def results(connection: Connection, tenant: str, task_id: str) -> Mapping[str, Json]:
+    """Return the last results of what a task comes after: steps of its chain by names, others by ids.
+
+    Results of a whole chain stand by its id, by names of steps. A task that a failure made has that as `failure`.
+    """
+    rows = unreadable.rows(connection, _RESULTS, {"tenant": tenant, "of_task": task_id})
+    cause = follow_ups.failure(connection, tenant, task_id)
+    whole = _whole(connection, task_id, {row.chain_id for row in rows if row.chain_id and not row.name})
+    found: dict[str, Any] = {row.name or row.task_id: row.result for row in rows if row.chain_id not in whole}
+    for row in rows:
+        if row.chain_id in whole:
+            found.setdefault(row.chain_id, {})[row.step] = row.result
+    return {**found, "failure": cause.as_input()} if cause else found
+
+
+def _whole(connection: Connection, task_id: str, chain_ids: Iterable[str]) -> set[str]:
+    """Return those of these chains all steps of which a task comes after."""
+    given = {"of_task": task_id, "chain_ids": sorted(chain_ids)}
+    return set(connection.execute(_WHOLE, given).scalars()) if given["chain_ids"] else set()
