@@ -76,7 +76,7 @@ class LastChange:
 
     `task` and `run` are the fields that it changed, as they were. It made `current` the current run, in place of `left`
     where that is another one, which had ended before unless the change `skipped` it; `began` and `cancelled` are side
-    runs.
+    runs. `links` is what the task waited for, where the change is of that.
     """
 
     at: datetime
@@ -87,6 +87,7 @@ class LastChange:
     began: tuple[str, ...] = ()
     cancelled: tuple[Run, ...] = ()
     skipped: bool = False
+    links: Mapping[str, Json] | None = None
 
 
 @dataclass(frozen=True, slots=True)

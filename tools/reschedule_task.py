@@ -6,10 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from duetime.scheduler.request import AfterFailure
 from duetime.scheduler.reschedule.reschedule import REMOVABLE, Reschedule
 from duetime.scheduler.rules.retry import retry_policy
+from duetime.tools.arguments.approval import ApprovalTerms
 from duetime.tools.arguments.arguments import Argument
-from duetime.tools.arguments.types import Choices, Flag, Text
+from duetime.tools.arguments.steps import VALID_OUTPUT
+from duetime.tools.arguments.types import Choice, Choices, Flag, Object, Text
+from duetime.tools.arguments.waits import AFTER, AFTER_FAILURE, APPROVAL, WAIT_FOR
 from duetime.tools.definition import (
     DEADLINE,
     DEADLINE_TYPE,
@@ -99,6 +103,11 @@ RESCHEDULE_TASK = Definition(
         replace(EXPECT, about=""),
         replace(ON_FAILURE, about=""),
         replace(LABELS, about="Replaces the labels"),
+        replace(AFTER, about="Replaces these, until it has started; so the next four"),
+        replace(AFTER_FAILURE, kind=Choice(tuple(AfterFailure), listed=False), about=""),
+        replace(VALID_OUTPUT, about=""),
+        replace(APPROVAL, kind=ApprovalTerms(listed=False), about="Adds it"),
+        replace(WAIT_FOR, kind=Object(listed=False), about=""),
         Argument("remove", Choices(REMOVABLE), "Empty these, or back to the default", "remove=['needs']"),
         Argument("pause", Flag(), "true pauses it, false resumes it", "pause=true"),
         Argument("pause_until", TIME, "Pause, and go on by itself then", "pause_until='monday 9am'"),

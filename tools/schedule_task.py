@@ -6,15 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from duetime.scheduler.chain.dependency import MAX_UPSTREAMS
 from duetime.scheduler.errors import DuetimeError, InvalidArgument, InvalidArguments
 from duetime.scheduler.handlers import Handler
-from duetime.scheduler.request import POOL_PREFIXES, AfterFailure, Request
+from duetime.scheduler.request import POOL_PREFIXES, Request
 from duetime.scheduler.rules.retry import retry_policy
-from duetime.tools.arguments.approval import ApprovalTerms
 from duetime.tools.arguments.arguments import Argument
 from duetime.tools.arguments.steps import STEPS, VALID_OUTPUT
-from duetime.tools.arguments.types import Choice, Flag, Object, Text, Texts
+from duetime.tools.arguments.types import Flag, Text
+from duetime.tools.arguments.waits import AFTER, AFTER_FAILURE, APPROVAL, WAIT_FOR
 from duetime.tools.definition import (
     DEADLINE,
     DEADLINE_TYPE,
@@ -101,22 +100,12 @@ _HANDLING = (
     EXPECT,
     ON_FAILURE,
     LABELS,
-    Argument("after", Texts(MAX_UPSTREAMS), "Ids of tasks or chains: wait for their end", "after=['t_7k3m9qx2w4hb']"),
-    Argument(
-        "after_failure", Choice(tuple(AfterFailure)), "If one of them fails; default fail", "after_failure='run_anyway'"
-    ),
+    AFTER,
+    AFTER_FAILURE,
     VALID_OUTPUT,
     STEPS,
-    Argument(
-        "approval", ApprovalTerms(), "Ask the user first", "approval={'question': 'Pay 90 EUR?', 'by': '2 hours'}"
-    ),
-    Argument(
-        "wait_for",
-        Object(),
-        "Wait for an event: {event or any: [{event, match}]; match: members of its data, {'order.id': 7}; timeout: "
-        "'2 days'; lookback; on_timeout: expire|run|skip; or_when: true = it or when}",
-        "wait_for={'event': 'paid', 'timeout': '2 days'}",
-    ),
+    APPROVAL,
+    WAIT_FOR,
     Argument("dry_run", Flag(), "Only show what would be scheduled", "dry_run=true"),
 )
 

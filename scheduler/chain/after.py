@@ -32,7 +32,11 @@ def dependencies_of(request: Request, tenant: str, upstreams: UpstreamLookup) ->
     policy = AfterFailure(request.after_failure or AfterFailure.FAIL)
     wanted = list(dict.fromkeys(request.after))
     if request.repeat is not None:
-        raise InvalidArgument("after", "a task that repeats cannot come after others", accepted="one of after, repeat")
+        accepted = "steps with repeat: they come after each other in each generation; or one of after, repeat"
+        example = "steps=[{'name': 'fetch'}, {'name': 'load', 'after': ['fetch']}], repeat='daily'"
+        raise InvalidArgument(
+            "after", "a task that repeats cannot come after others", accepted=accepted, example=example
+        )
     if len(wanted) > MAX_UPSTREAMS:
         raise InvalidArgument("after", f"{len(wanted)} tasks are too many", accepted=_ACCEPTED, example=_EXAMPLE)
     found = upstreams(tenant, wanted)

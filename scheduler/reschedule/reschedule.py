@@ -8,11 +8,19 @@ from datetime import timedelta
 from typing import Any, Final, TypedDict, cast
 
 from duetime.scheduler.principal import Principal
-from duetime.scheduler.request import DeadlineWord, Moment, NotifyWord, PriorityWord, TaskArguments, as_content
-from duetime.scheduler.task import Json, RetryPolicy
+from duetime.scheduler.request import (
+    AfterFailureWord,
+    DeadlineWord,
+    Moment,
+    NotifyWord,
+    PriorityWord,
+    TaskArguments,
+    as_content,
+)
+from duetime.scheduler.task import ApprovalRequest, Json, RetryPolicy
 
 _OF_WORK: Final = ("payload", "needs", "labels", "deliver_to", "retry", "max_runs")
-REMOVABLE: Final = (*_OF_WORK, "repeat_policy", "expect", "on_failure")
+REMOVABLE: Final = (*_OF_WORK, "repeat_policy", "expect", "on_failure", "after", "wait_for")
 """Values of `remove`: the parts of a task that an empty value cannot empty, as that stands for an absent one."""
 
 
@@ -23,6 +31,11 @@ class RescheduleArguments(TaskArguments, total=False):
     payload: Mapping[str, Json] | None
     deliver_to: Sequence[str] | None
     labels: Sequence[str] | None
+    after: Sequence[str] | None
+    after_failure: AfterFailureWord | None
+    valid_output: Mapping[str, Json] | None
+    approval: ApprovalRequest | bool | None
+    wait_for: Mapping[str, Any] | None
     remove: Sequence[str]
     pause: bool | None
     pause_until: Moment | None
@@ -54,7 +67,8 @@ class Reschedule:
     """The arguments of one reschedule call: what is given changes, what is None stays.
 
     With `all_following`, `when` moves the whole series of a recurring task there, else its next occurrence alone.
-    `remove` names what goes back to what it is for a task that was scheduled without it, of `REMOVABLE`.
+    Links of a task change until it has started. `remove` names what goes back to what it is for a task that was
+    scheduled without it, of `REMOVABLE`.
     """
 
     title: str | None = None
@@ -76,6 +90,11 @@ class Reschedule:
     expect: Mapping[str, Json] | None = None
     on_failure: Mapping[str, Json] | None = None
     repeat_policy: Mapping[str, Any] | None = None
+    after: Sequence[str] | None = None
+    after_failure: AfterFailureWord | None = None
+    valid_output: Mapping[str, Json] | None = None
+    approval: ApprovalRequest | bool | None = None
+    wait_for: Mapping[str, Any] | None = None
     remove: Sequence[str] = ()
     pause: bool | None = None
     pause_until: Moment | None = None

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Unpack
+from typing import Any, Unpack
 
 from duetime.scheduler import remedies
 from duetime.scheduler.approvals.approval import is_of_answer
+from duetime.scheduler.chain.relinked import LinkLocks
 from duetime.scheduler.errors import Refused
 from duetime.scheduler.events import UNDOABLE, EventKind
 from duetime.scheduler.foresight.explainer import Explainer
@@ -23,6 +24,7 @@ from duetime.scheduler.intake.changes.actions import (
     is_change_token,
     undo_change,
 )
+from duetime.scheduler.intake.changes.links import asks_for_links, locks_of, upstreams_read
 from duetime.scheduler.intake.changes.reschedule import decide_reschedule
 from duetime.scheduler.intake.idempotency import REPEATED, key_of
 from duetime.scheduler.intake.planner import Planner
@@ -80,16 +82,24 @@ class ChangeService(ApprovalService):
         asked = Reschedule(**wanted)
         now, planner = self._store.now(), self._planner.asked_by(call.get("raw"))
         notes: list[str] = []
+        tenant = call.get("by", LOCAL).tenant
+        planner = upstreams_read(planner, tenant, asked)
         if dry_run:
-            return self._tried(self._store.tasks.get(call.get("by", LOCAL).tenant, task_id), asked, planner, now)
+            self._store.dependencies.check_cycle(task_id, planner.upstreams(tenant, ()))
+            return self._tried(self._store.tasks.get(tenant, task_id), asked, planner, now)
 
         def decide(record: TaskRecord) -> Change:
             change, notes[:] = decide_reschedule(record, asked, planner, now)
             return change
 
         repeatable = Repeatable.of("reschedule", task_id, wanted, call)
-        view = self._change(repeatable, call, kind=EventKind.RESCHEDULED, decide=decide)
-        return replace(view, warnings=(*notes, *view.warnings))
+        locks = locks_of(task_id, asked, planner, now) if asks_for_links(asked) else None
+        view = self._change(repeatable, call, kind=EventKind.RESCHEDULED, decide=decide, locks=locks)
+        return replace(self._waiting(view) if locks else view, warnings=(*notes, *view.warnings))
+
+    def _waiting(self, view: TaskView) -> TaskView:
+        """Return a task with what it waits for now."""
+        return replace(view_of(view.record, view.now, facts=self._facts(view.record)), undo=view.undo)
 
     def _tried(self, record: TaskRecord, asked: Reschedule, planner: Planner, now: datetime) -> TaskView:
         change, notes = decide_reschedule(record, asked, planner, now)
@@ -199,6 +209,7 @@ class ChangeService(ApprovalService):
         kind: EventKind,
         decide: Callable[[TaskRecord], Change],
         reason: str | None = None,
+        locks: LinkLocks | None = None,
     ) -> TaskView:
         by, task_id, before = call.get("by", LOCAL), repeatable.task_id, list[int]()
 
@@ -209,9 +220,8 @@ class ChangeService(ApprovalService):
                 return change
 
             revision, told = call.get("revision"), by.acting(self._via)
-            return self._store.tasks.change_once(
-                by.tenant, task_id, key, kind=kind, decide=decided, revision=revision, reason=reason, **told
-            )
+            again: dict[str, Any] = {"kind": kind, "revision": revision, "reason": reason, "locks": locks}
+            return self._store.tasks.change_once(by.tenant, task_id, key, decide=decided, **again, **told)
 
         view = self._written(repeatable, call, write)
         task, run = view.record.task, view.record.run

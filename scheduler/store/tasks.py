@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from typing import Any
 
 from duetime.scheduler.approvals.approval import Approval
 from duetime.scheduler.chain.dependency import Dependency, DependentTask
+from duetime.scheduler.chain.relinked import LinkLocks
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.records import Added, Change, Changed, IdempotencyKey, LastChange, NewTask
 from duetime.scheduler.run_records import Known
@@ -22,6 +24,7 @@ from duetime.scheduler.store.sql import commit_check
 from duetime.scheduler.store.sql.cursors import Cursors, Position
 from duetime.scheduler.store.statements import add, damaged, event_log, idempotency, read
 from duetime.scheduler.store.statements import change as changing
+from duetime.scheduler.store.statements.graph import relink
 from duetime.scheduler.task import Run, State, Task
 from duetime.scheduler.views import TaskFilter, TaskRecord
 from sqlalchemy import Connection
@@ -219,8 +222,9 @@ class Tasks:
         revision: int | None = None,
         reason: str | None = None,
         via: str | None = None,
+        locks: LinkLocks | None = None,
     ) -> Changed:
-        """Change a task like `change`, unless the key names an earlier change.
+        """Change a task like `change`, unless the key names an earlier change; `locks` are taken first.
 
         Raises `IdempotencyConflict` when the key was used for another change.
         """
@@ -228,9 +232,8 @@ class Tasks:
         def decided(_connection: Connection, record: TaskRecord) -> Change:
             return decide(record)
 
-        return self._once(
-            tenant, task_id, key, decided, actor=actor, kind=kind, revision=revision, reason=reason, via=via
-        )
+        told: dict[str, Any] = {"actor": actor, "kind": kind, "revision": revision, "reason": reason, "via": via}
+        return self._once(tenant, task_id, key, decided, **told, locks=locks)
 
     def undo_once(
         self,
@@ -262,8 +265,11 @@ class Tasks:
         revision: int | None,
         via: str | None,
         reason: str | None = None,
+        locks: LinkLocks | None = None,
     ) -> Changed:
         def work(connection: Connection) -> Changed:
+            if locks:
+                relink.lock(connection, tenant, locks)
             record, now = read.record(connection, tenant, task_id, locking=True), self._now()
             if record.damage:
                 record = damaged.mended(connection, record, kind, {"actor": actor, "via": via}, now)

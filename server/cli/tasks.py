@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -28,7 +27,16 @@ from duetime.server.cli.formats.contract import (
     policy_of,
     terms_of,
 )
-from duetime.server.cli.formats.option_values import ApprovalOption, more_of, read_object, read_units
+from duetime.server.cli.formats.links import Key, Revision, with_links
+from duetime.server.cli.formats.option_values import (
+    ApprovalOption,
+    DeliverToOption,
+    RetryOption,
+    StepsOption,
+    more_of,
+    read_object,
+    read_units,
+)
 from duetime.server.cli.output import AsJson
 from duetime.server.session import session, someone_runs
 from duetime.widgets.formats.speech import with_speech
@@ -65,23 +73,6 @@ NeedsOption = Annotated[
     ),
 ]
 MaxRuns = Annotated[int | None, typer.Option(help="the maximum number of occurrences")]
-DeliverToOption = Annotated[
-    list[str] | None,
-    typer.Option("--deliver-to", metavar="CHANNEL", help="a channel in addition to the inbox; may be repeated"),
-]
-RetryOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--retry",
-        metavar="NAME=NUMBER",
-        help="how failures are tried again: a number of attempts, or `max_attempts`, `backoff_seconds` and "
-        "`max_backoff_seconds` with a number each; may be repeated",
-    ),
-]
-StepsOption = Annotated[
-    list[Path] | None,
-    typer.Option(metavar="FILE", help="a chain: a JSON file with a list of steps, each with a name; - reads it here"),
-]
 Remove = Annotated[
     list[str] | None,
     typer.Option(
@@ -90,12 +81,10 @@ Remove = Annotated[
     ),
 ]
 ReasonOption = Annotated[str | None, typer.Option(help="the reason, for the history")]
-Key = Annotated[str | None, typer.Option(help="idempotency key: repeating a call with the same key changes nothing")]
 NewKey = Annotated[
     str | None,
     typer.Option(help="idempotency key: the same key never creates a second task; or a template of keys"),
 ]
-Revision = Annotated[int | None, typer.Option(help="refuse if the task changed after this revision")]
 OnlyTried = Annotated[bool, typer.Option("--dry-run", help="show what would be stored, store nothing")]
 Given = ScheduleArguments
 
@@ -187,10 +176,11 @@ def show(
         output.say(f"Older events: duetime history {task_id} --cursor {page.cursor}")
 
 
-def reschedule(
+@with_links
+def reschedule(  # noqa: PLR0917 - Typer gives each by its name
     context: typer.Context,
-    *,
     task_id: Id,
+    links: dict[str, Any],
     title: Annotated[str | None, typer.Option(help="a new title")] = None,
     when: WhenOption = None,
     repeat: RepeatOption = None,
@@ -217,16 +207,14 @@ def reschedule(
     skip_next: Annotated[bool, typer.Option("--skip-next", help="skip the next occurrence")] = False,
     all_following: Annotated[bool, typer.Option("--all-following", help="with --when: move the whole series")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="show what would change, change nothing")] = False,
-    revision: Revision = None,
-    key: Key = None,
     as_json: AsJson = False,
 ) -> None:
     """Change a task: what is given changes, everything else stays."""
     at = _given(when=when, repeat=repeat, timezone=timezone, until=until, pause_until=pause_until, max_runs=max_runs)
-    by = _given(skip_next=skip_next, all_following=all_following, estimate=estimate, revision=revision, dry_run=dry_run)
+    by = _given(skip_next=skip_next, all_following=all_following, estimate=estimate, dry_run=dry_run)
     new = changed_terms(repeat_policy, retry, notify, expect, on_failure, origin=origin, remove=remove, payload=payload)
     new |= _urgency(priority, deadline, deadline_type, title=title, pause=pause, labels=label, deliver_to=deliver_to)
-    _reschedule(context, task_id, _given(**at, **by, **new, needs=read_units(needs), idempotency_key=key), as_json)
+    _reschedule(context, task_id, _given(**at, **by, **new, **links, needs=read_units(needs)), as_json)
 
 
 def _given(**arguments: Any) -> Any:

@@ -219,7 +219,7 @@ SPECIAL: dict[str, Argument] = {
     "run_log.after": Argument("after", Text(accepted="the `place` of a line"), example="after=line.place"),
     "run_log.newest": Argument("newest", Whole(1, MAX_LOG_LINES_READ), example="newest=20"),
     "run_log.limit": Argument("limit", Whole(1, MAX_LOG_LINES_READ), example="limit=200"),
-    **{f"{place}.after": _AFTER for place in ("Request", "schedule")},
+    **{f"{place}.after": _AFTER for place in ("Request", "schedule", "reschedule", "Reschedule")},
     "act.action": Argument("action", _ACTIONS, example="action='run_now'"),
     "act.until": Argument("until", _TIME, example="until='tomorrow 9am'"),
     **{f"TaskFilter.{name}": Argument(name, _INSTANT) for name in ("after", "before")},

@@ -11,12 +11,18 @@ from duetime.tools.arguments.types import ArgumentType, Choice, Text, from_json_
 
 @dataclass(frozen=True, slots=True)
 class ApprovalTerms:
-    """The question before a run, `by` when it is asked, and the `default` answer then; `time` is the kind of `by`."""
+    """The question before a run, `by` when it is asked, and the `default` answer then; `time` is the kind of `by`.
+
+    Members that models know from another tool need not be `listed` again.
+    """
 
     time: ArgumentType = field(default_factory=lambda: Text(200, "a time"))
     accepted: str = "an object with question, by and default, the question alone, or true"
+    listed: bool = True
 
     def schema(self) -> dict[str, Any]:
+        if not self.listed:
+            return {"type": "object"}
         members = {name: kind.schema() for name, kind in self._members().items()}
         return {"type": "object", "properties": members}
 

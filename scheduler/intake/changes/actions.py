@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from duetime.scheduler import remedies
+from duetime.scheduler.chain.relinked import RelinkedChange
 from duetime.scheduler.errors import InvalidArgument, Refused
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.intake.instants import snooze_by
@@ -104,6 +105,8 @@ def undo_change(
         again = tuple(side_run(was, each, each.scheduled_for) for each in last.cancelled)
         return Change(was, run, cancelled_beside=begun, revived=again, kind=kind)
     rests = run.state is not State.RUNNING and run.state not in TERMINAL
+    if last.links is not None:
+        return _links_back(record, was, last, now)
     if last.left is None and not last.run and not (rests and was.paused != task.paused):
         return _of_task_alone(record, was, last)
     if run.id != last.current or not rests:
@@ -138,6 +141,19 @@ def unscheduled(record: TaskRecord, now: datetime) -> Change:
         remedy = remedies.Inspect(task.id) if run.state in TERMINAL else remedies.Cancel(task.id)
         raise Refused(said, argument="undo", remedy=remedy)
     return changes.cancel(record, now)
+
+
+def _links_back(record: TaskRecord, was: Task, last: LastChange, now: datetime) -> Change:
+    """Let a task wait again for what it waited for, or for its time alone where it waited for nothing."""
+    task, run = record.task, record.run
+    if run.id != last.current or run.state in TERMINAL or changes.has_started(run):
+        raise _not_undone(task, f"{task.id} has run since, so that change stays.")
+    found = _as_before(run, last, was.created_at if was.paused else now)
+    if last.run.get("state", State.WAITING) is State.WAITING:
+        found = replace(found, state=State.WAITING, wake_at=None)
+    else:
+        found = replace(found, state=State.SCHEDULED)
+    return RelinkedChange(was, found, kind=EventKind.UNDONE, before=last.links)
 
 
 def _of_task_alone(record: TaskRecord, was: Task, last: LastChange) -> Change:

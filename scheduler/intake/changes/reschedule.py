@@ -10,6 +10,7 @@ from typing import Any
 from duetime.scheduler import remedies
 from duetime.scheduler.errors import InvalidArgument, Refused
 from duetime.scheduler.events import EventKind
+from duetime.scheduler.intake.changes.links import links_step
 from duetime.scheduler.intake.changes.origin import with_origin
 from duetime.scheduler.intake.changes.pause import Pause, pause_asked, pause_step
 from duetime.scheduler.intake.changes.terms import late_for_the_attempt, promised, unblocked
@@ -46,6 +47,8 @@ _EMPTY: Mapping[str, Any] = {
     "deliver_to": (),
     "expect": {},
     "on_failure": {},
+    "after": (),
+    "wait_for": {},
 }
 
 NOTHING_CHANGED = Translatable.of(NoteKind.UNCHANGED, "it already has these values; nothing was changed")
@@ -69,7 +72,7 @@ def decide_reschedule(
         raise InvalidArgument(
             "changes",
             "nothing to change was given",
-            accepted="a new title, time, recurrence, payload, urgency, delivery or label, a pause or a skip",
+            accepted="a new title, time, recurrence, payload, urgency, delivery, label or wait, a pause or a skip",
             example="when='tomorrow 9am'",
         )
     task = promised(_described(record.task, asked, planner), asked, planner, now)
@@ -80,6 +83,7 @@ def decide_reschedule(
     said = (*as_assumed((*timed, *pause.said)), *demanded, *late_for_the_attempt(record, task, asked))
     check_kept(record.task, change.task)
     change = _skip_step(record, _pause_step(record, change, pause, now), asked, now)
+    change = links_step(record, change, asked, planner, now)
     if change == Change(record.task, record.run, kind=EventKind.RESCHEDULED):
         return change, (*said, NOTHING_CHANGED)
     return change, said

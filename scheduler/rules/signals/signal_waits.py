@@ -26,6 +26,7 @@ MEMBERS: Final = ("event", "any", "match", "timeout", "lookback", "on_timeout", 
 _OF_EACH: Final = ("event", "match", "lookback")
 """Members that each event of `any` has; the others hold for all."""
 
+EACH_TIME: Final = "one of wait_for, repeat; each time that something happens, a fire address runs its task again"
 EXAMPLE: Final = "wait_for={'event': 'paid', 'match': {'order.id': 7}, 'timeout': '2 days'}"
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/-]{0,99}")
 EVENT_ID_PATTERN: Final = r"[A-Za-z0-9][A-Za-z0-9_.:/@=+~-]{0,199}"
@@ -39,7 +40,7 @@ def signal_wait_of(request: Request, when: datetime | None, now: datetime) -> Si
         return None
     if request.repeat is not None:
         problem = "a task that repeats cannot wait for an event"
-        raise InvalidArgument("wait_for", problem, accepted="one of wait_for, repeat")
+        raise InvalidArgument("wait_for", problem, accepted=EACH_TIME, example="wait_for={'event': 'paid'}")
     return read_wait(request.wait_for, now, when=when if request.when is not None else None)
 
 

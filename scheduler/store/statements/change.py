@@ -19,7 +19,8 @@ from duetime.scheduler.store.statements import add, event_log, links, read, read
 from duetime.scheduler.store.statements.approvals import occurrences, questions
 from duetime.scheduler.store.statements.endings import letters as dead_letters
 from duetime.scheduler.store.statements.endings import places
-from duetime.scheduler.store.statements.event_log import FOLLOWED, TASK_DEADLINE
+from duetime.scheduler.store.statements.event_log import FOLLOWED, LINKS, TASK_DEADLINE
+from duetime.scheduler.store.statements.graph import relink
 from duetime.scheduler.store.statements.signals import run_waits
 from duetime.scheduler.task import Json, RepeatPolicy, RetryPolicy, Run, State, Task
 from duetime.scheduler.views import TaskRecord
@@ -29,7 +30,7 @@ _UNTOLD = frozenset(
     {"id", "task_id", "tenant", "current", "revision", "updated_at", "failed_before", "repeats", "overtaken_at"}
 )
 _TIMES = frozenset({"wake_at", "first_ready_at", "started_at", "ended_at", "drop_at"})
-_OURS = frozenset({"generation", "anchor", "occurrence", "progress", TASK_DEADLINE, FOLLOWED}) | _TIMES
+_OURS = frozenset({"generation", "anchor", "occurrence", "progress", TASK_DEADLINE, FOLLOWED, LINKS}) | _TIMES
 """Fields of a change that the history keeps and that a stale caller does not need."""
 
 _MAX_CHANGES_TOLD = 5
@@ -73,15 +74,14 @@ def apply(
     now: datetime,
     via: str | None = None,
 ) -> TaskRecord:
-    """Write the change, or nothing when it is empty; return the task as it is now.
-
-    The order matters: the current run gives up its place before the next run is inserted, since an index allows one
-    current run per task. Side runs follow, then the events, which number themselves.
-    """
+    """Write the change, or nothing when it is empty; return the task as it is now."""
+    # The current run gives up its place before the next is inserted: an index allows one. Side runs and events follow.
     old, (run, next_run) = record.run, _runs_of(connection, record.run, change, change.kind or kind, now)
-    if not (change.next_run or change.restored or _beside(change)) and change.task == record.task and run == old:
+    alone = not (change.next_run or change.restored or _beside(change)) and change.task == record.task
+    if alone and relink.is_empty(connection, record, change, run):
         return record
     check_legal(old, run, next_run, beside=change.beside)
+    relinked = relink.write(connection, record, change, now)
     questions.check_change(connection, record, change, run)
     run_waits.check_change(connection, old, run, now)
     task = replace(change.task, revision=record.task.revision + 1, updated_at=now)
@@ -92,13 +92,15 @@ def apply(
     moves = side_runs.follow(connection, (record.task, old), (task, run))
     moves += side_runs.cancel(connection, change.cancelled_beside, now)
     told: Fields = {"kind": change.kind or kind, "at": now, "actor": actor, "reason": reason, "via": via}
-    told_of_it = run != old or next_run or not _beside(change)
+    told_of_it = run != old or next_run or relinked or not _beside(change)
     entries = _entries(record, task, run, current if next_run else None, **told) if told_of_it else []
+    entries = relink.told(entries, relinked)
     entries += [_begun(connection, each, task, told) for each in _beginning_beside(connection, old, change, told)]
     ready_runs.follow_pause(connection, record.task, task)
     event_log.append(connection, entries + side_runs.entries(moves, task, actor=actor, reason=reason, via=via))
     _follow_approval(connection, task, (old, run, next_run), told)
-    links.follow_change(connection, old, run, current, now)
+    if not relink.settle(connection, relinked, task.id, now):
+        links.follow_change(connection, old, run, current, now)
     dead_letters.follow_change(connection, record, current, change, now)
     return _as_it_is(connection, record, task, run, current)
 
@@ -117,7 +119,7 @@ def _runs_of(
     """Return the run and the next one as they are stored; what is taken back waits again for other tasks."""
     run, next_run = held(change.run, now), held(change.next_run, now) if change.next_run else None
     if run.scheduled_for != old.scheduled_for:
-        run = _placed(connection, run)
+        [run] = places.placed(connection, [run])
     if next_run:
         next_run = questions.held_back(connection, change.task, old, next_run, now)
     if kind not in _TAKEN_BACK:
@@ -142,7 +144,7 @@ def _current(connection: Connection, task: Task, next_run: Run | None, restored:
         connection.execute(update(runs).where(runs.c.id == restored.id).values(current=True))
         return replace(restored, current=True)
     if next_run:
-        next_run = overtakable(task, _placed(connection, next_run))
+        next_run = overtakable(task, places.placed(connection, [next_run])[0])
         connection.execute(insert(runs), [new_run_values(task, next_run)])
     return next_run
 
@@ -156,7 +158,7 @@ def _beginning_beside(connection: Connection, old: Run, change: Change, told: Fi
 
 def _begun(connection: Connection, run: Run, task: Task, told: Fields) -> event_log.EventValues:
     """Store a run in addition to the current one, and return its event."""
-    extra = _placed(connection, replace(run, current=False))
+    [extra] = places.placed(connection, [replace(run, current=False)])
     connection.execute(insert(runs), [new_run_values(task, extra)])
     return _beginning(extra, task=task, **told)
 
@@ -164,10 +166,6 @@ def _begun(connection: Connection, run: Run, task: Task, told: Fields) -> event_
 def _beside(change: Change) -> bool:
     """Whether the change affects side runs."""
     return bool(change.extra_run or change.cancelled_beside or change.revived)
-
-
-def _placed(connection: Connection, run: Run) -> Run:
-    return places.placed(connection, [run])[0]
 
 
 def check_legal(old: Run, run: Run, next_run: Run | None, *, beside: bool = False) -> None:
@@ -228,8 +226,8 @@ def _entries(
         entry = _entry(record, task, next_run, kind=kind, move=begun, **told)
         return [{**entry, "before": {**(entry["before"] or {}), FOLLOWED: old.id}}]
     first = [_entry(record, task, run, kind=kind, move=move, **told)] if move else []
-    after = {"scheduled_for": in_json(next_run.scheduled_for), "number": next_run.number}
     second = _entry(record, task, next_run, kind=EventKind.NEXT_OCCURRENCE, move=begun, **told)
+    after = {"scheduled_for": in_json(next_run.scheduled_for), "number": next_run.number}
     return [*first, {**second, "before": None, "after": after}]
 
 

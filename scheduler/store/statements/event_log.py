@@ -40,9 +40,9 @@ EventValues = dict[str, Any]
 ITSELF = "duetime"
 """The actor of changes that nobody requested."""
 
-TASK_DEADLINE, FOLLOWED = "task_deadline", "followed"
-"""Parts of an event for an undo alone: the deadline of the task in addition to that of its run, and the run before this
-one."""
+TASK_DEADLINE, FOLLOWED, LINKS = "task_deadline", "followed", "links"
+"""Parts of an event for an undo alone: the deadline of the task in addition to that of its run, the run before this
+one, and what the task waited for."""
 
 _RUNS = select(*RUN).where(runs.c.id.in_(bindparam("run_ids", expanding=True)))
 
@@ -185,6 +185,7 @@ def _change_of(found: Sequence[Event], before: Mapping[str, Any], touched: Mappi
         began=tuple(event.run_id or "" for event in beside if event.from_state is None),
         cancelled=tuple(touched[event.run_id or ""] for event in beside if event.to_state is State.CANCELLED),
         skipped=bool(following and touched[first].state is State.SKIPPED),
+        links=before.get(LINKS),
     )
 
 

@@ -24,6 +24,24 @@ ApprovalOption = Annotated[
     ),
 ]
 
+DeliverToOption = Annotated[
+    list[str] | None,
+    typer.Option("--deliver-to", metavar="CHANNEL", help="a channel in addition to the inbox; may be repeated"),
+]
+RetryOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--retry",
+        metavar="NAME=NUMBER",
+        help="how failures are tried again: a number of attempts, or `max_attempts`, `backoff_seconds` and "
+        "`max_backoff_seconds` with a number each; may be repeated",
+    ),
+]
+StepsOption = Annotated[
+    list[Path] | None,
+    typer.Option(metavar="FILE", help="a chain: a JSON file with a list of steps, each with a name; - reads it here"),
+]
+
 
 def read_object(text: str | None, name: str = "payload") -> Mapping[str, Json] | None:
     """Read a JSON object. Raises InvalidArgument for anything else."""
@@ -126,6 +144,7 @@ _EXAMPLES = {
     "origin": """origin='{"client": "my-app", "thread": "7"}'""",
     "on_failure": """on_failure='{"notify": "team"}'""",
     "wait_for": """wait_for='{"event": "order.paid", "timeout": "2 days"}'""",
+    "valid_output": """valid_output='{"type": "object"}'""",
     "data": """data='{"order": {"id": 7}}'""",
 }
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import typer
 from duetime.server.cli.completion import Id
+from duetime.server.cli.formats.links import Revision
 from duetime.server.cli.output import AsJson
-from duetime.server.cli.tasks import ReasonOption, Revision, show_change
+from duetime.server.cli.tasks import ReasonOption, show_change
 from duetime.server.session import session
 
 

@@ -132,3 +132,27 @@ def test_a_no_to_a_chain_names_an_undo_that_works_and_how_long(cli: Run, tmp_pat
     assert re.search("^state +waiting$", cli("show", chain["id"]).out, re.MULTILINE)
     cancelled = cli("cancel", chain["id"])
     assert re.search(rf"undo within 10 min: duetime undo {chain['id']} u_b", cancelled.out), cancelled.out
+
+
+def test_a_task_comes_after_a_whole_chain_and_gets_other_edges_later(cli: Run, steps: str) -> None:
+    chain = made(cli, steps)
+    mail = cli("schedule", "Mail it", "--when", "in 1 hour", "--json").json
+    changed = cli("reschedule", mail["id"], "--after", chain["id"], "--after-failure", "run_anyway")
+    assert (changed.code, cli("show", mail["id"], "--json").json["state"]) == (0, "waiting"), changed.err
+    cycle = cli("reschedule", chain["chain"]["steps"][0]["id"], "--after", mail["id"])
+    assert (cycle.code, "would come after itself" in cycle.err) == (WRONG_USAGE_CODE, True)
+    assert cli("reschedule", mail["id"], "--remove", "after", "--wait-for", "paid").code == 0
+    assert cli("event", "send", "paid").code == 0
+    assert cli("show", mail["id"], "--json").json["state"] == "scheduled"
+    asking = cli("reschedule", mail["id"], "--approval", "Mail it?", "--json")
+    assert asking.code == 0, asking.err
+    assert asking.json["state"] == "waiting"
+    broken = cli("reschedule", mail["id"], "--after", chain["id"], "--valid-output", "{")
+    assert (broken.code, "valid-output" in broken.err) == (WRONG_USAGE_CODE, True)
+
+
+def test_a_whole_chain_is_changed_by_its_id_alone_and_among_many_tasks(cli: Run, steps: str) -> None:
+    chain = made(cli, steps)
+    assert cli("reschedule", chain["id"], "--priority", "high", "--label", "q3").code == 0
+    assert {cli("show", step["id"], "--json").json["priority"] for step in chain["chain"]["steps"]} == {"high"}
+    assert len(cli("bulk", "cancel", chain["id"], "--json").json["tasks"]) == len(STEPS)

@@ -235,3 +235,20 @@ async def test_a_recurring_task_asks_over_rest_before_each_run(site: Site) -> No
     assert (rejected.json()["state"], rejected.json()["repeat"]["text"]) == ("scheduled", "every day at 09:00")
     assert "this occurrence was skipped; the series goes on" in rejected.json()["warnings"]
     assert (again.json()["state"], approved.json()["state"]) == ("waiting", "scheduled")
+
+
+async def test_what_a_task_waits_for_is_changed_until_it_has_started(site: Site) -> None:
+    steps = [{"name": "fetch", "wait_for": {"event": "paid"}}, {"name": "load", "after": ["fetch"]}]
+    chain = (await sent(site, "POST", "/tasks", body={"title": "Report", "when": "in 2 hours", "steps": steps})).json()
+    mail = (await sent(site, "POST", "/tasks", body={"title": "Mail", "when": "in 2 hours"})).json()["id"]
+    waits = await sent(site, "PATCH", f"/tasks/{mail}", body={"after": [chain["id"]]})
+    first = chain["chain"]["steps"][0]["id"]
+    cycle = await sent(site, "PATCH", f"/tasks/{first}", body={"after": [mail]})
+    goes = await sent(site, "PATCH", f"/tasks/{mail}", body={"remove": ["after"]})
+    urgent = await sent(site, "PATCH", f"/tasks/{chain['id']}", body={"priority": "high"})
+
+    assert (waits.status_code, waits.json()["state"]) == (200, "waiting")
+    assert cycle.status_code == 422
+    assert f"{first} -> {mail} -> {first}" in cycle.text
+    assert goes.json()["state"] == "scheduled"
+    assert (urgent.status_code, urgent.json()["priority"]) == (200, "high")

@@ -1,0 +1,43 @@
+"""A change of what a task waits for before its first start: dependencies, an event, and the question to the user."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import NamedTuple, Self
+
+from duetime.scheduler.approvals.approval import Approval
+from duetime.scheduler.chain.dependency import Dependency
+from duetime.scheduler.records import Change
+from duetime.scheduler.signal.signal import SignalWait
+from duetime.scheduler.task import Json
+
+
+@dataclass(frozen=True, slots=True)
+class NewLinks:
+    """The new things that a task waits for; what is None stays. `no_wait`: it waits for no event any more."""
+
+    after: tuple[Dependency, ...] | None = None
+    wait: SignalWait | None = None
+    no_wait: bool = False
+    approval: Approval | None = None
+
+
+class LinkLocks(NamedTuple):
+    """Rows and names that a change of links locks before any other: the tasks, and the events that are waited for."""
+
+    task_ids: tuple[str, ...]
+    events: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RelinkedChange(Change):
+    """A change by which a task waits for `links` from now on, or again for what it waited for `before`."""
+
+    links: NewLinks | None = None
+    before: Mapping[str, Json] | None = None
+
+    @classmethod
+    def of(cls, change: Change, links: NewLinks) -> Self:
+        """Return a change with new links."""
+        return cls(**{each.name: getattr(change, each.name) for each in fields(Change)}, links=links)

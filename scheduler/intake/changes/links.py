@@ -1,0 +1,114 @@
+"""Decides the part of a reschedule that changes what a task waits for before its first start."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, Final
+
+from duetime.scheduler import remedies
+from duetime.scheduler.chain.after import dependencies_of
+from duetime.scheduler.chain.dependency import Upstreams
+from duetime.scheduler.chain.relinked import LinkLocks, NewLinks, RelinkedChange
+from duetime.scheduler.errors import InvalidArgument, Refused
+from duetime.scheduler.intake.planner import Planner
+from duetime.scheduler.intake.validation import ProblemCollector
+from duetime.scheduler.intake.waits.approval import asked_before_each, read_approval
+from duetime.scheduler.records import Change
+from duetime.scheduler.request import Request
+from duetime.scheduler.reschedule.reschedule import Reschedule
+from duetime.scheduler.rules import changes
+from duetime.scheduler.rules.signals.signal_waits import read_wait
+from duetime.scheduler.rules.states import TERMINAL
+from duetime.scheduler.task import Run, State, Task
+from duetime.scheduler.views import TaskRecord
+
+LINKS: Final = ("after", "after_failure", "valid_output", "wait_for", "approval")
+"""Arguments of a reschedule that change what a task waits for."""
+
+
+def asks_for_links(asked: Reschedule) -> bool:
+    """Whether a reschedule changes what its task waits for."""
+    removed = set(LINKS) & set(asked.remove)
+    return bool(removed) or any(getattr(asked, name) is not None for name in LINKS)
+
+
+def upstreams_read(planner: Planner, tenant: str, asked: Reschedule) -> Planner:
+    """Return the planner with the tasks of `after` as they are: no decision reads them in its transaction."""
+    found = planner.upstreams(tenant, asked.after) if asked.after else {}
+
+    def known(_tenant: str, _task_ids: Sequence[str]) -> Upstreams:
+        return found
+
+    return replace(planner, upstreams=known)
+
+
+def locks_of(task_id: str, asked: Reschedule, planner: Planner, now: datetime) -> LinkLocks:
+    """Return what a change locks first. Raises InvalidArgument for a wait that is none."""
+    found = planner.upstreams("", ())
+    wait = read_wait(asked.wait_for, now, when=now) if asked.wait_for else None
+    return LinkLocks((task_id, *found), tuple(each.name for each in wait.all) if wait else ())
+
+
+def links_step(record: TaskRecord, change: Change, asked: Reschedule, planner: Planner, now: datetime) -> Change:
+    """Return `change` with what the task is to wait for; its run waits then, until it is judged by all of that."""
+    if all(getattr(asked, name) is None for name in LINKS):
+        return change
+    run = change.run
+    if change.task.repeat is not None and not (asked.after or asked.wait_for or asked.approval):
+        return change  # it waits for nothing that could be removed
+    _refuse_what_is_over(record, run)
+    links = _read(change.task, run, asked, planner, now)
+    task = replace(change.task, asks=asked_before_each(links.approval)) if links.approval else change.task
+    drop_at = None if task.deadline_after is not None else run.drop_at
+    waiting = replace(run, state=State.WAITING, wake_at=None, drop_at=drop_at, first_ready_at=None)
+    return RelinkedChange.of(replace(change, task=task, run=waiting), links)
+
+
+def _refuse_what_is_over(record: TaskRecord, run: Run) -> None:
+    task_id = record.task.id
+    if run.state in TERMINAL:
+        said = f"{task_id} has already ended ({run.state} {changes.when_words(run, record.task)})."
+        raise Refused(said, argument="after", remedy=remedies.ScheduleAnother())
+    if changes.has_started(run):
+        said = f"{task_id} has already started, and what it waited for before that stays."
+        raise Refused(said, argument="after", remedy=remedies.ScheduleAnother())
+
+
+def _read(task: Task, run: Run, asked: Reschedule, planner: Planner, now: datetime) -> NewLinks:
+    if task.repeat is not None:
+        name = next(name for name in LINKS if getattr(asked, name) is not None)
+        accepted = "a task that runs once, or steps of a chain with repeat, which come after each other each time"
+        raise InvalidArgument(name, "a task that repeats waits for its time alone", accepted=accepted)
+    problems = ProblemCollector()
+    request = Request(
+        task.title, after=asked.after or (), after_failure=asked.after_failure, valid_output=asked.valid_output
+    )
+    if asked.after is None and asked.after_failure is not None:
+        problems.of(_refuse_alone)
+    after = problems.of(dependencies_of, request, task.tenant, planner.upstreams)
+    wait = problems.of(read_wait, asked.wait_for, now, when=run.scheduled_for) if asked.wait_for else None
+    approval = problems.of(read_approval, _question(asked.approval), now, task.timezone) if asked.approval else None
+    if asked.after and task.id in asked.after:
+        problems.of(_refuse_itself, task.id)
+    if problems:
+        raise problems.error()
+    kept = None if asked.after is None else after
+    return NewLinks(
+        kept, wait, asked.wait_for is not None and not asked.wait_for, approval and replace(approval, run_id=run.id)
+    )
+
+
+def _question(given: Any) -> Mapping[str, Any]:
+    return {} if given is True else {"question": given} if isinstance(given, str) else given
+
+
+def _refuse_alone() -> None:
+    accepted, example = "after as well", "after=['t_7k3m9qx2w4hb'], after_failure='skip'"
+    raise InvalidArgument("after_failure", "it is for the tasks in after", accepted=accepted, example=example)
+
+
+def _refuse_itself(task_id: str) -> None:
+    problem, accepted = f"{task_id} would come after itself: {task_id} -> {task_id}", "other tasks"
+    raise InvalidArgument("after", problem, accepted=accepted)

@@ -1,0 +1,202 @@
+"""Changes what a task waits for; the event of the change keeps the rows as they were, by which an undo is exact."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+from duetime.scheduler import remedies
+from duetime.scheduler.chain.dependency import Dependency
+from duetime.scheduler.chain.relinked import LinkLocks, NewLinks, RelinkedChange
+from duetime.scheduler.errors import Refused
+from duetime.scheduler.records import Change
+from duetime.scheduler.store.database.dialects import dialect_of
+from duetime.scheduler.store.schema.tables.approvals import approvals
+from duetime.scheduler.store.schema.tables.chains import dependencies
+from duetime.scheduler.store.schema.tables.signals import signal_waits
+from duetime.scheduler.store.schema.tables.tasks import tasks
+from duetime.scheduler.store.schema.values import storable
+from duetime.scheduler.store.sql.batch import Batch
+from duetime.scheduler.store.statements import dependants, event_log, links, waiters
+from duetime.scheduler.store.statements.approvals import questions
+from duetime.scheduler.store.statements.graph import cycles
+from duetime.scheduler.store.statements.signals import kept_waits
+from duetime.scheduler.store.statements.signals.kept_waits import NewWait
+from duetime.scheduler.task import Json, Run, Task
+from duetime.scheduler.views import TaskRecord
+from sqlalchemy import BindParameter, Connection, Table, bindparam, delete, insert, select
+
+_INSTANTS = frozenset({"closed_at", "since", "until", "signal_at"})
+_IDS: BindParameter[str] = bindparam("task_ids", expanding=True)
+_LOCK = select(tasks.c.id).where(tasks.c.id.in_(_IDS)).order_by(tasks.c.id).with_for_update()
+_LINKS = select(dependencies).where(dependencies.c.task_id == bindparam("of_task")).order_by(dependencies.c.upstream_id)
+_UNLINK = delete(dependencies).where(dependencies.c.task_id == bindparam("of_task"))
+_LINK = Batch(insert(dependencies), [column.name for column in dependencies.c])
+_WAITERS: BindParameter[str] = bindparam("waiter_ids", expanding=True)
+_WAITS = select(signal_waits).where(signal_waits.c.waiter_id.in_(_WAITERS)).order_by(signal_waits.c.waiter_id)
+_NO_WAITS = delete(signal_waits).where(signal_waits.c.waiter_id.in_(_WAITERS))
+_WAIT = Batch(insert(signal_waits), [column.name for column in signal_waits.c])
+_NO_QUESTION = delete(approvals).where(approvals.c.run_id == bindparam("of_run"), approvals.c.attempt == 0)
+
+
+class Relinked(NamedTuple):
+    """The part of a change that is of links: the tasks above, before and after it, and both sides of its event."""
+
+    upstream_ids: Sequence[str]
+    before: Mapping[str, Json]
+    after: Mapping[str, Json]
+
+
+def lock(connection: Connection, tenant: str, locks: LinkLocks) -> None:
+    """Lock what a change of links touches. Two of one tenant take turns: each might close the other's cycle."""
+    digest = blake2b(storable(f"links\n{tenant}").encode(), digest_size=8).digest()
+    dialect_of(connection).wait_for_lock(connection, int.from_bytes(digest, signed=True))
+    for name in sorted(set(locks.events)):
+        kept_waits.lock_name(connection, tenant, name, shared=True)
+    dialect_of(connection).lock_rows(connection, _LOCK, {"task_ids": sorted(set(locks.task_ids))})
+
+
+def is_empty(connection: Connection, record: TaskRecord, change: Change, run: Run) -> bool:
+    """Whether a change, which leaves the task as it is, leaves `run` as it is or asks for links that there are."""
+    if not isinstance(change, RelinkedChange) or change.links is None:
+        return run == record.run and not isinstance(change, RelinkedChange)
+    found = change.links
+    if run.scheduled_for != record.run.scheduled_for:
+        return False
+    if found.after is None or found.wait or found.no_wait or found.approval:
+        return found == NewLinks() or (found.no_wait and _is_idle(connection, record, found))
+    stored = connection.execute(_LINKS, {"of_task": record.task.id}).all()
+    have = {(row.upstream_id, row.after_failure, _frozen(row.valid_output)) for row in stored}
+    return have == {(each.upstream_id, each.after_failure, _frozen(each.valid_output)) for each in found.after}
+
+
+def _is_idle(connection: Connection, record: TaskRecord, found: NewLinks) -> bool:
+    """Whether a task that is to wait for no event waits for none."""
+    return found == NewLinks(no_wait=True) and kept_waits.of_waiter(connection, record.task.id) is None
+
+
+def _frozen(schema: Mapping[str, Any] | None) -> str:
+    return repr(schema) if schema else ""
+
+
+def write(connection: Connection, record: TaskRecord, change: Change, now: datetime) -> Relinked | None:
+    """Store what a task waits for from now on; None for any other change. Raises InvalidArgument, and Refused."""
+    if not isinstance(change, RelinkedChange):
+        return None
+    task, run = change.task, record.run
+    had = _kept(connection, task, run)
+    if change.links is not None:
+        _relink(connection, task, change.run, change.links, now)
+    elif change.before is not None:
+        _restore(connection, task, run, change.before, now)
+    has = _kept(connection, task, run)
+    upstreams = {row["upstream_id"] for each in (had, has) for row in each["after"]}
+    before, after = _told(had, has)
+    return Relinked(sorted(upstreams), {**before, event_log.LINKS: had}, after)
+
+
+def told(entries: list[event_log.EventValues], relinked: Relinked | None) -> list[event_log.EventValues]:
+    """Return the events of a change, the first one with what the task waited for, and waits for."""
+    if relinked is None:
+        return entries
+    first, *rest = entries
+    sides = {"before": relinked.before, "after": relinked.after}
+    return [{**first, **{name: {**(first[name] or {}), **side} for name, side in sides.items()}}, *rest]
+
+
+def settle(connection: Connection, relinked: Relinked | None, task_id: str, now: datetime) -> bool:
+    """Judge the run by what it waits for now, and place those above it; False for a change of no link."""
+    if relinked is None:
+        return False
+    ended = waiters.note_above(connection, relinked.upstream_ids)
+    dependants.follow(connection, ended, now)
+    dependants.follow(connection, dependants.settle_waiting(connection, [task_id], now), now)
+    return True
+
+
+def _relink(connection: Connection, task: Task, run: Run, new: NewLinks, now: datetime) -> None:
+    if new.after is not None:
+        cycles.check(connection, task.id, [each.upstream_id for each in new.after])
+        _replace_links(connection, task, new.after)
+    if new.wait is not None or new.no_wait:
+        connection.execute(_NO_WAITS, {"waiter_ids": _waiter_ids(task.id)})
+    if new.wait is not None:
+        kept_waits.add(connection, [NewWait(task.tenant, task.id, task.id, new.wait)], now)
+    if new.approval is not None:
+        if questions.newest(connection, run.id) is not None:
+            said = f"{task.id} has its question already, which only the user answers."
+            raise Refused(said, argument="approval", remedy=remedies.Inspect(task.id))
+        questions.ask(connection, [(task, run, new.approval)])
+
+
+def _replace_links(connection: Connection, task: Task, after: Sequence[Dependency]) -> None:
+    """Store new dependencies; one that stays keeps how its upstream ended."""
+    stored = {row.upstream_id: row._asdict() for row in connection.execute(_LINKS, {"of_task": task.id})}
+    usual = dict.fromkeys(("closed_at", "outcome", "ended_run", "mismatch"))
+    rows = []
+    for each in after:
+        row = {"task_id": task.id, "upstream_id": each.upstream_id, "tenant": task.tenant, **usual}
+        row |= {"after_failure": each.after_failure, "valid_output": each.valid_output}
+        old = stored.get(each.upstream_id)
+        same = old and old["valid_output"] == each.valid_output
+        rows.append(row | ({name: old[name] for name in usual} if old and same else {}))
+    connection.execute(_UNLINK, {"of_task": task.id})
+    _LINK.run(connection, rows)
+    links.mark_followed(connection, [each.upstream_id for each in after])
+
+
+def _waiter_ids(task_id: str) -> list[str]:
+    return [task_id, *kept_waits.further([task_id])]
+
+
+def _kept(connection: Connection, task: Task, run: Run) -> dict[str, Any]:
+    """Return the rows of what a task waits for, as an event keeps them."""
+    after = connection.execute(_LINKS, {"of_task": task.id}).all()
+    waits = connection.execute(_WAITS, {"waiter_ids": _waiter_ids(task.id)}).all()
+    asked = questions.newest(connection, run.id)
+    return {
+        "after": [_to_json(row._asdict()) for row in after],
+        "waits": [_to_json(row._asdict()) for row in waits],
+        "asked": asked is not None,
+    }
+
+
+def _restore(connection: Connection, task: Task, run: Run, kept: Mapping[str, Any], now: datetime) -> None:
+    """Store the rows again that an event kept; what has ended or come since is found as it would have been."""
+    connection.execute(_UNLINK, {"of_task": task.id})
+    _LINK.run(connection, [_from_json(dependencies, row) for row in kept["after"]])
+    connection.execute(_NO_WAITS, {"waiter_ids": _waiter_ids(task.id)})
+    _WAIT.run(connection, [_from_json(signal_waits, row) for row in kept["waits"]])
+    if any(row["closed_at"] is None for row in kept["waits"]):
+        kept_waits.reopen(connection, task.tenant, task.id)
+    if not kept["asked"]:
+        questions.close(connection, [run.id], now)
+        connection.execute(_NO_QUESTION, {"of_run": run.id})
+
+
+def _to_json(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value.isoformat() if isinstance(value, datetime) else value for name, value in row.items()}
+
+
+def _from_json(of_table: Table, row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of a row; columns that came since are empty."""
+    values = {column.name: row.get(column.name) for column in of_table.c}
+    return {
+        name: datetime.fromisoformat(value) if name in _INSTANTS and value else value for name, value in values.items()
+    }
+
+
+def _told(had: Mapping[str, Any], has: Mapping[str, Any]) -> tuple[dict[str, Json], dict[str, Json]]:
+    """Return the parts of the event that people read."""
+    sides: list[dict[str, Json]] = [
+        {
+            "after": [row["upstream_id"] for row in each["after"]] or None,
+            "wait_for": ", ".join(row["name"] for row in each["waits"]) or None,
+        }
+        for each in (had, has)
+    ]
+    changed = [name for name in sides[0] if sides[0][name] != sides[1][name]]
+    before, after = ({name: side[name] for name in changed} for side in sides)
+    return before, after

@@ -1,0 +1,241 @@
+"""Tasks get other links until they have started: no cycle, an exact undo, and urgency at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from duetime.scheduler.errors import DuetimeError, InvalidArgument, InvalidArguments, Refused
+from duetime.scheduler.events import EventFilter
+from duetime.scheduler.handlers import Handlers
+from duetime.scheduler.intake.planner import Planner
+from duetime.scheduler.outcomes import Done, Failed
+from duetime.scheduler.service.scheduler import Scheduler
+from duetime.scheduler.store import Store
+from duetime.scheduler.task import State
+
+from tests.builders import Clock
+from tests.contracts.store.desk import MORNING, Desk, at
+
+SCHEDULED, WAITING, READY = State.SCHEDULED, State.WAITING, State.READY
+
+
+@pytest.fixture
+def desk(store: Store, clock: Clock) -> Desk:
+    clock.at = MORNING
+    planner = Planner(Handlers.load(entry_points=False), "UTC", upstreams=store.dependencies.known)
+    return Desk(Scheduler(store, planner), store, clock)
+
+
+def task(desk: Desk, title: str = "Fetch", **more: Any) -> str:
+    return desk.scheduler.schedule(title, **{"when": "in 1 hour", **more}).record.task.id
+
+
+def change(desk: Desk, task_id: str, **given: Any) -> str:
+    """Change a task, and return the token of the undo."""
+    undo = desk.scheduler.reschedule(task_id, **given).undo
+    assert undo
+    return undo
+
+
+def state(desk: Desk, task_id: str) -> State:
+    return desk.scheduler.get(task_id).record.run.state
+
+
+def undo(desk: Desk, task_id: str, token: str) -> None:
+    desk.scheduler.act(task_id, "undo", undo=token)
+
+
+def waits(desk: Desk, task_id: str) -> Any:
+    """Return all that a task waits for, and how its run stands."""
+    found, run = desk.store.dependencies.upstreams("local", task_id), desk.scheduler.get(task_id).record.run
+    wait = desk.store.signals.open_of("local", [task_id]).get(task_id)
+    known = (run.state, run.scheduled_for, run.wake_at, run.deadline, run.drop_at, wait and wait.wait.all)
+    asked = desk.store.approvals.open_of("local", [run.id])
+    return [each.task_id for each in found], desk.store.signals.wait_of("local", task_id), known, bool(asked)
+
+
+def test_an_edge_that_is_added_later_holds_the_task_until_the_other_has_succeeded(desk: Desk) -> None:
+    fetch, load = task(desk), task(desk, "Load")
+    view = desk.scheduler.reschedule(load, after=[fetch])
+    assert view.record.run.state is WAITING
+    assert view.waiting_for == (f"{fetch} «Fetch», which is scheduled",)
+    [claim] = desk.start(9)
+    assert claim.task.id == fetch
+    desk.end([claim], Done("done", result={"rows": 3}))
+    assert state(desk, load) is SCHEDULED
+    assert desk.store.dependencies.results("local", load) == {fetch: {"rows": 3}}
+
+
+def test_an_edge_that_is_removed_lets_the_task_go(desk: Desk) -> None:
+    first, second = task(desk), task(desk, "Look")
+    load = task(desk, "Load", after=[first, second])
+    change(desk, load, after=[second])
+    assert waits(desk, load)[0] == [second]
+    assert state(desk, load) is WAITING
+    change(desk, load, remove=["after"])
+    assert (state(desk, load), waits(desk, load)[0]) == (SCHEDULED, [])
+    assert {claim.task.id for claim in desk.start(9)} == {first, second, load}
+
+
+def test_an_edge_to_what_has_succeeded_holds_nothing_and_one_to_what_has_failed_is_refused(desk: Desk) -> None:
+    fetch, lost = task(desk), task(desk, "Lost")
+    load = task(desk, "Load", when="in 3 hours")
+    claims = {claim.task.id: claim for claim in desk.start(9)}
+    desk.end([claims[fetch]])
+    desk.end([claims[lost]], Failed("no rows"))
+    change(desk, load, after=[fetch])
+    assert desk.scheduler.get(load).record.run.scheduled_for == at(11)
+    assert state(desk, load) is SCHEDULED
+    with pytest.raises((InvalidArgument, InvalidArguments), match="has failed already, so this would never run"):
+        desk.scheduler.reschedule(load, after=[lost])
+    change(desk, load, after=[lost], after_failure="run_anyway")
+    assert state(desk, load) is SCHEDULED
+
+
+def test_a_cycle_is_refused_with_its_path_and_nothing_of_it_is_stored(desk: Desk) -> None:
+    first = task(desk, "First")
+    second = task(desk, "Second", after=[first])
+    third = task(desk, "Third", after=[second])
+    for dry_run in (True, False):
+        said = f"after: {first} would come after itself: {first} -> {third} -> {second} -> {first}"
+        with pytest.raises(InvalidArgument, match=said):
+            desk.scheduler.reschedule(first, after=[third], dry_run=dry_run)
+        with pytest.raises((InvalidArgument, InvalidArguments), match=f"{first} -> {first}"):
+            desk.scheduler.reschedule(first, after=[first], dry_run=dry_run)
+    assert waits(desk, first)[0] == []
+    change(desk, third, after=[first])
+    change(desk, second, remove=["after"])
+    change(desk, first, after=[second])
+    assert [state(desk, each) for each in (first, second, third)] == [WAITING, SCHEDULED, WAITING]
+
+
+CHANGES: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    ({}, {"after": True}),
+    ({}, {"wait_for": {"event": "paid", "timeout": "2 days"}}),
+    ({}, {"approval": {"question": "Go?", "by": "30 min"}}),
+    ({"after": True}, {"remove": ["after"]}),
+    ({"wait_for": {"event": "paid", "match": {"id": 7}}}, {"remove": ["wait_for"]}),
+    ({"wait_for": {"event": "paid"}}, {"wait_for": {"any": [{"event": "paid"}, {"event": "waived"}]}}),
+    ({"after": True}, {"wait_for": {"event": "paid"}, "approval": True, "priority": "high", "when": "in 3 hours"}),
+    ({"wait_for": {"any": [{"event": "paid"}, {"event": "waived"}]}, "after": True}, {"remove": ["wait_for", "after"]}),
+    ({"deadline": "2 hours"}, {"after": True}),
+    ({"wait_for": {"event": "paid", "or_when": True}}, {"after": True, "remove": ["wait_for"]}),
+]
+
+
+@pytest.mark.parametrize(("made", "given"), CHANGES, ids=lambda each: str(sorted(each)))
+def test_an_undo_brings_back_exactly_what_was_waited_for(desk: Desk, made: Any, given: Any) -> None:
+    fetch, other = task(desk), task(desk, "Other")
+    load = task(desk, "Load", **{**made, **({"after": [fetch]} if "after" in made else {})})
+    before = waits(desk, load)
+    token = change(desk, load, **{**given, **({"after": [other]} if "after" in given else {})})
+    assert waits(desk, load) != before
+    undo(desk, load, token)
+    assert waits(desk, load) == before
+    assert desk.scheduler.inbox() == []
+
+
+def test_what_ended_or_came_since_is_found_by_the_undo(desk: Desk) -> None:
+    fetch = task(desk, when="now")
+    load, ship = task(desk, "Load", after=[fetch]), task(desk, "Ship", wait_for={"event": "paid"})
+    of_load, of_ship = change(desk, load, remove=["after"]), change(desk, ship, remove=["wait_for"])
+    desk.end(desk.start(8))
+    desk.scheduler.send_event("paid", {"id": 7})
+    undo(desk, load, of_load)
+    undo(desk, ship, of_ship)
+    assert (state(desk, load), state(desk, ship)) == (SCHEDULED, SCHEDULED)
+    kept = desk.store.signals.wait_of("local", ship)
+    assert kept
+    assert kept.signal
+    assert kept.signal.data == {"id": 7}
+
+
+def test_a_change_of_what_has_started_or_ended_or_repeats_is_refused(desk: Desk) -> None:
+    fetch, other, series = task(desk), task(desk, "Other", when="in 5 hours"), task(desk, "Series", repeat="daily")
+    claims = desk.start(9)
+    with pytest.raises(Refused, match="has already started, and what it waited for before that stays"):
+        desk.scheduler.reschedule(fetch, after=[other])
+    desk.end(claims)
+    with pytest.raises(Refused, match="has already ended"):
+        desk.scheduler.reschedule(fetch, wait_for={"event": "paid"})
+    with pytest.raises(InvalidArgument, match="after: a task that repeats waits for its time alone"):
+        desk.scheduler.reschedule(series, after=[other])
+    with pytest.raises((InvalidArgument, InvalidArguments), match="after_failure: it is for the tasks in after"):
+        desk.scheduler.reschedule(other, after_failure="skip")
+
+
+def test_a_question_is_added_once_and_no_change_goes_around_it(desk: Desk) -> None:
+    mail = task(desk, "Mail")
+    change(desk, mail, approval={"question": "Mail it?"})
+    assert [message.text for message in desk.scheduler.inbox()] == ["Mail it?"]
+    with pytest.raises(Refused, match="has its question already, which only the user answers"):
+        desk.scheduler.reschedule(mail, approval={"question": "Mail it?", "by": "1 min", "default": "approve"})
+    with pytest.raises(DuetimeError, match="'approval' cannot be removed"):
+        desk.scheduler.reschedule(mail, remove=["approval"])
+    change(desk, mail, wait_for={"event": "paid"})
+    desk.scheduler.send_event("paid")
+    assert (state(desk, mail), desk.start(9)) == (WAITING, [])
+    desk.scheduler.approve(mail)
+    assert len(desk.start(9, 1)) == 1
+
+
+def test_a_ready_run_leaves_the_queue_and_waits(desk: Desk) -> None:
+    fetch, load = task(desk, when="in 2 hours"), task(desk, "Load")
+    desk.clock.at = at(9)
+    [ready] = desk.store.claims.make_ready(limit=9)
+    recalled: list[str] = []
+    scheduler = Scheduler(desk.store, desk.scheduler._planner, recall=recalled.extend)
+    token = scheduler.reschedule(load, after=[fetch]).undo
+    assert (state(desk, load), recalled) == (WAITING, [ready.run_id])
+    scheduler.act(load, "undo", undo=token)
+    assert state(desk, load) is SCHEDULED
+    assert [claim.task.id for claim in desk.start(9)] == [load]
+
+
+def test_urgency_is_inherited_at_once_and_given_up_with_the_edge(desk: Desk) -> None:
+    fetch, load = task(desk), task(desk, "Load", priority="critical", deadline="2 hours")
+    desk.scheduler.reschedule(fetch, when="in 30 min")
+    desk.clock.at = at(8, 30)
+    ready = {each.task_id: each.run_id for each in desk.store.claims.make_ready(limit=9)}
+    rescored: list[str] = []
+    desk.store.dependencies.listen_for_urgency(rescored.extend)
+    token = change(desk, load, after=[fetch])
+    assert rescored == [ready[fetch]]
+    assert {each.task_id for each in desk.store.dependencies.waiters("local", fetch)} == {load}
+    rescored.clear()
+    undo(desk, load, token)
+    assert rescored == [ready[fetch]]
+    assert not desk.store.dependencies.waiters("local", fetch)
+
+
+def test_the_same_edges_once_more_change_nothing_and_a_dry_run_stores_nothing(desk: Desk) -> None:
+    fetch = task(desk)
+    load = task(desk, "Load", after=[fetch])
+    assert desk.scheduler.reschedule(load, after=[fetch]).undo is None
+    before = waits(desk, load)
+    assert desk.scheduler.reschedule(load, remove=["after"], dry_run=True).record.run.state is WAITING
+    assert waits(desk, load) == before
+
+
+def test_the_history_says_what_was_waited_for_and_what_is(desk: Desk) -> None:
+    fetch, load = task(desk), task(desk, "Load")
+    change(desk, load, after=[fetch], wait_for={"event": "paid"})
+    [told] = [each for each in desk.scheduler.history(EventFilter(task_id=load)).events if each.after and each.before]
+    assert told.after is not None
+    assert told.before is not None
+    assert (told.before["after"], told.after["after"]) == (None, [fetch])
+    assert (told.before["wait_for"], told.after["wait_for"]) == (None, "paid")
+
+
+def test_a_step_of_a_chain_gets_another_edge_and_a_chain_may_stand_in_after(desk: Desk) -> None:
+    chain_id = task(desk, "Report", steps=[{"name": "a"}, {"name": "b"}])
+    first, second = desk.scheduler.tasks_of(chain_id)
+    change(desk, second, after=[first])
+    chain = desk.scheduler.get(chain_id).chain
+    assert chain
+    assert {step.name: step.after for step in chain.steps} == {"a": (), "b": ("a",)}
+    mail = task(desk, "Mail")
+    change(desk, mail, after=[chain_id])
+    with pytest.raises(InvalidArgument, match=f"{first} -> {mail} -> {first}"):
+        desk.scheduler.reschedule(first, after=[mail])

@@ -1,0 +1,52 @@
+"""Links that the tools change: the answer says what a task waits for now, and one call takes it back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from duetime.scheduler.handlers import Handlers
+from duetime.scheduler.intake.planner import Planner
+from duetime.scheduler.service.scheduler import Scheduler
+from duetime.scheduler.store import Store, open_store
+
+from tests.builders import Clock
+from tests.flow.tools.calls import Ask, asked_of
+
+
+@pytest.fixture
+def ask(tmp_path: Path) -> Iterator[Ask]:
+    store: Store = open_store(f"sqlite:///{tmp_path / 'duetime.db'}", clock=Clock())
+    yield asked_of(Scheduler(store, Planner(Handlers.load(), "UTC", upstreams=store.dependencies.known)))
+    store.close()
+
+
+def test_an_edge_is_added_by_the_tool_and_taken_back(ask: Ask) -> None:
+    fetch = ask("schedule_task", title="Fetch", when="in 1 hour")[1]["id"]
+    load = ask("schedule_task", title="Load", when="in 1 hour")[1]["id"]
+    text, found = ask("reschedule_task", task_id=load, after=[fetch], after_failure="run_anyway", remove=[])
+    assert found["state"] == "waiting"
+    assert f"{fetch} «Fetch», which is scheduled" in text
+    assert ask("act_on_task", task_id=load, action="undo", undo=found["undo"])[1]["state"] == "scheduled"
+
+
+def test_a_strict_client_that_fills_in_every_argument_changes_no_edge(ask: Ask) -> None:
+    fetch = ask("schedule_task", title="Fetch", when="in 1 hour")[1]["id"]
+    load = ask("schedule_task", title="Load", when="in 1 hour", after=[fetch])[1]["id"]
+    blank: dict[str, Any] = {"after": [], "wait_for": {}, "approval": {}, "valid_output": {}}
+    assert ask("reschedule_task", task_id=load, title="Load it", **blank)[1]["state"] == "waiting"
+
+
+def test_what_is_asked_first_can_be_added_by_the_tool(ask: Ask) -> None:
+    mail = ask("schedule_task", title="Mail", when="in 1 hour")[1]["id"]
+    text, found = ask("reschedule_task", task_id=mail, approval={"question": "Mail it?"})
+    assert (found["state"], "«Mail it?»" in text) == ("waiting", True)
+
+
+def test_a_whole_chain_is_cancelled_among_many_tasks(ask: Ask) -> None:
+    steps = [{"name": "fetch"}, {"name": "load", "after": ["fetch"]}]
+    chain = ask("schedule_task", title="Report", when="in 1 hour", steps=steps)[1]["id"]
+    done = ask("change_tasks", change="cancel", task_ids=[chain])[1]
+    assert len(done["tasks"]) == len(steps)

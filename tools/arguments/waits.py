@@ -1,0 +1,26 @@
+"""The arguments that say what a task waits for: other tasks, an event, and the user."""
+
+from __future__ import annotations
+
+from duetime.scheduler.chain.dependency import MAX_UPSTREAMS
+from duetime.scheduler.request import AfterFailure
+from duetime.tools.arguments.approval import ApprovalTerms
+from duetime.tools.arguments.arguments import Argument
+from duetime.tools.arguments.types import Choice, Object, Texts
+
+AFTER = Argument(
+    "after", Texts(MAX_UPSTREAMS), "Ids of tasks or chains: wait for their end", "after=['t_7k3m9qx2w4hb']"
+)
+AFTER_FAILURE = Argument(
+    "after_failure", Choice(tuple(AfterFailure)), "If one of them fails; default fail", "after_failure='run_anyway'"
+)
+APPROVAL = Argument(
+    "approval", ApprovalTerms(), "Ask the user first", "approval={'question': 'Pay 90 EUR?', 'by': '2 hours'}"
+)
+WAIT_FOR = Argument(
+    "wait_for",
+    Object(),
+    "Wait for an event: {event or any: [{event, match}]; match: members of its data, {'order.id': 7}; timeout: "
+    "'2 days'; lookback; on_timeout: expire|run|skip; or_when: true = it or when}",
+    "wait_for={'event': 'paid', 'timeout': '2 days'}",
+)
