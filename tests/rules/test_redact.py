@@ -88,3 +88,6 @@ def test_what_is_changed_keeps_what_it_still_has_as_it_was_shown() -> None:
     assert unmasked(changed, stored) == {**stored, "n": 2, "new": "***", "list": [{"password": "other"}, "plain"]}
     assert unmasked({"url": shown["url"]}, stored) == {"url": stored["url"]}
     assert unmasked([1], {"n": 1}) == [1]
+    assert unmasked({"keys": ["a", "Bearer ***"]}, {"keys": ["x", "Bearer abcdefgh1234"]}) == {
+        "keys": ["a", "Bearer abcdefgh1234"]
+    }
