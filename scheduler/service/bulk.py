@@ -235,9 +235,10 @@ class BulkService(ChangeService):
         return replace(result, paused_until=decision.paused_until)
 
     def _tell(self, done: Sequence[TaskOutcome]) -> None:
-        """Take what is to wait out of the queue, and say which tasks have changed."""
+        """Take what is to wait out of the queue, and say which tasks have changed; a run that is ready still stays."""
         changed = [each.record for each in done if each.became is Became.CHANGED]
-        self._recall([record.run.id for record in changed])
+        stays = [record for record in changed if record.run.state is State.READY and not record.task.paused]
+        self._recall([record.run.id for record in changed if record not in stays])
         self._on_change([record.task.id for record in changed])
 
     def _entry_of(

@@ -20,7 +20,7 @@ from duetime.widgets.bulk.payload import bulk_part, bulk_payload
 from duetime.widgets.bulk.text import bulk_text
 
 from tests.contracts.store.test_store_bulk import target as target  # noqa: PLC0414 - a fixture
-from tests.contracts.store.test_store_series import Desk
+from tests.contracts.store.test_store_series import Desk, day
 from tests.flow.tools.calls import settled
 
 HOOKS = TaskFilter(label="hooks")
@@ -175,3 +175,16 @@ def test_the_replay_of_a_letter_of_a_series_says_when_the_series_goes_on(target:
     following = utc(target.scheduler.get(task_id).record.run.scheduled_for)
     assert done["closed"][0]["next"] == following
     assert closed_lines(done, "replayed")[1].endswith(f", in addition to the next run of {task_id}, due {following}.")
+
+
+def test_a_run_that_is_ready_stays_in_the_queue_when_a_failure_is_replayed_beside_it(target: Desk) -> None:
+    task_id = target.schedule(repeat="daily at 9:00")
+    assert target.run(day(2, 8), Failed("the CRM is away")) == 1
+    target.clock.at = day(3, 8)
+    [ready] = target.store.claims.make_ready(limit=9)
+    recalled: list[str] = []
+    target.scheduler._recall = recalled.extend
+    assert counts(target.scheduler.change_many("replay", [task_id])) == {"changed": 1}
+    assert (recalled, target.get(task_id).record.run.id) == ([], ready.run_id)
+    target.scheduler.change_many("pause", [task_id])
+    assert recalled == [ready.run_id]
