@@ -1,9 +1,11 @@
 """Measure chains: storing a large graph, adding one edge to it, and from an upstream's end to the next run.
 
-    python benchmarks/bench_chains.py [--nodes 10000] [--chains 200] [--only graph edge unblock]
+    python benchmarks/bench_chains.py [--nodes 10000] [--chains 200] [--only graph edge link unblock]
 
 `graph`: so many tasks in one transaction, in layers of 100; each comes after two of the layer before. `edge`: the
-median of 200 calls of `schedule(after=[id])` beside that graph, less that of calls without it. `unblock`: chains of two
+median of 200 calls of `schedule(after=[id])` beside that graph, less that of calls without it. `link`: the median of
+200 calls of `reschedule(id, after=[other])` on tasks that stand beside it, whole, and less that of calls that change
+labels. `unblock`: chains of two
 steps on an idle installation, one at a time: from the settlement of the first to the moment when the second is ready,
 both as their events have it. SQLite, and PostgreSQL with Redis; servers are those of the tests, and nothing waits for a
 disk. Read README.md before quoting a number.
@@ -94,6 +96,19 @@ def edge(app: App, upstream: str) -> list[float]:
     return [timed(partial(schedule, f"Edge {n}", after=[upstream])) - alone for n in range(EDGES)]
 
 
+def link(app: App, upstream: str) -> tuple[float, float]:
+    """Return the milliseconds in which a standing task gets an edge: of the whole call, and more than other labels."""
+    calls: dict[str, list[float]] = {"labels": [], "after": []}
+    for number in range(EDGES):
+        task_id = app.scheduler.schedule(f"Standing {number}", when="in 9 days").record.task.id
+        for name, value in (("labels", [f"x{number}"]), ("after", [upstream])):
+            began = time.perf_counter()
+            app.scheduler.reschedule(task_id, **{name: value})  # type: ignore[arg-type]  # one of the two
+            calls[name].append(1000 * (time.perf_counter() - began))
+    whole = statistics.median(calls["after"])
+    return whole, whole - statistics.median(calls["labels"])
+
+
 def unblock(app: App, chains: int) -> list[float]:
     """Return the seconds from each settlement to the moment when what comes after is ready."""
     latencies = []
@@ -116,7 +131,7 @@ def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--nodes", type=int, default=10_000)
     arguments.add_argument("--chains", type=int, default=200)
-    arguments.add_argument("--only", nargs="*", default=["graph", "edge", "unblock"])
+    arguments.add_argument("--only", nargs="*", default=["graph", "edge", "link", "unblock"])
     options = arguments.parse_args()
     for kind in ("sqlite", "postgres and redis"):
         with application(kind) as app:
@@ -124,11 +139,14 @@ def main() -> None:
                 app.start()
                 found = unblock(app, options.chains)
                 print(f"{kind}: unblock p50 {quantile(found, 0.5)} ms, p99 {quantile(found, 0.99)} ms")
-            if {"graph", "edge"} & set(options.only):
+            if {"graph", "edge", "link"} & set(options.only):
                 seconds, last = graph(app.store, options.nodes)
                 print(f"{kind}: {options.nodes:,} nodes in {seconds:.2f} s")
                 if "edge" in options.only:
                     print(f"{kind}: an edge adds {statistics.median(edge(app, last)):.1f} ms (median)")
+                if "link" in options.only:
+                    whole, more = link(app, last)
+                    print(f"{kind}: an edge of a standing task takes {whole:.1f} ms, {more:.1f} ms more than labels")
 
 
 if __name__ == "__main__":
