@@ -85,8 +85,9 @@ class ChangeService(ApprovalService):
         tenant = call.get("by", LOCAL).tenant
         planner = upstreams_read(planner, tenant, asked)
         if dry_run:
+            record = self._store.tasks.get(tenant, task_id)
             self._store.dependencies.check_cycle(task_id, planner.upstreams(tenant, ()))
-            return self._tried(self._store.tasks.get(tenant, task_id), asked, planner, now)
+            return self._tried(record, asked, planner, now)
 
         def decide(record: TaskRecord) -> Change:
             change, notes[:] = decide_reschedule(record, asked, planner, now)

@@ -49,7 +49,7 @@ from tests.canary import KEY as SECRET_KEY
 CANARY = "canary7f3a"
 OURS, THEIRS = "globex", "acme"
 CHAIN, UPSTREAM = "c_7k3m9qx2w4hb", "t_7k3m9qx2w4hb"
-AWAITING = "t_8k3m9qx2w4hb"
+AWAITING, RUN_AWAITING = "t_8k3m9qx2w4hb", "r_8k3m9qx2w4hb"
 KEY = IdempotencyKey(f"key-{CANARY}", {"title": CANARY})
 
 FOR_ALL_TENANTS = {
@@ -63,6 +63,8 @@ OF_NO_TENANT = {
     "tasks.add", "tasks.add_many", "chains.add",  # the tenant is in what is stored
     "tasks.forget_keys",
     "batches.remember",  # stores what its caller did, and answers nothing
+    "batches.reopen",  # a batch that was read for the tenant
+    "dependencies.check_cycle",  # ids that were found for the tenant
     "dependencies.listen", "dependencies.listen_for_urgency", "dependencies.ending",  # of the processes that run tasks
     "dependencies.tell", "dependencies.repair", "approvals.expire",  # likewise
     "signals.end_late", "signals.forget", "series.overtake", "series.end_pauses",  # likewise
@@ -194,7 +196,9 @@ def calls(store: Store, task_id: str, run_id: str, tenant: str) -> dict[str, lis
         "approvals.answer_all": [
             partial(store.approvals.answer_all, tenant, [task_id], each, actor="m") for each in ApprovalAnswer
         ],
+        "approvals.approved": [lambda: store.approvals.approved(tenant, [run_id, RUN_AWAITING])],
         "approvals.rejected": [lambda: store.approvals.rejected(tenant, [run_id])],
+        "approvals.take_back": [lambda: store.approvals.take_back(tenant, [task_id], "a_1", None, actor="m")],
         "signals.wait_of": [lambda: store.signals.wait_of(tenant, task_id)],
         "signals.open_of": [lambda: store.signals.open_of(tenant, [task_id, AWAITING])],
         "signals.wait_of_run": [lambda: store.signals.wait_of_run(tenant, task_id, run_id)],
@@ -279,7 +283,7 @@ def fill(store: Store) -> tuple[str, str]:
     waiting = replace(run_behind, state=State.WAITING, wake_at=None)
     store.tasks.add(behind, waiting, actor="alice", after=[Dependency(task.id)])  # a replay lets it wait again
     awaiting, run_awaiting = a_task(**values, id=AWAITING)
-    waiting = replace(run_awaiting, state=State.WAITING, wake_at=None)
+    waiting = replace(run_awaiting, id=RUN_AWAITING, state=State.WAITING, wake_at=None)
     store.tasks.add(awaiting, waiting, actor="alice", wait=replace(wait, name="other"))
     address = an_address(THEIRS, task.id)
     store.fire_addresses.add(address, AuditEntry(THEIRS, AuditKind.FIRE_ADDRESS_MADE, CANARY), renew=False)
@@ -321,6 +325,7 @@ def fill(store: Store) -> tuple[str, str]:
             answered | {"attempt": 0, "answer": ApprovalAnswer.REJECT},
             dict.fromkeys(answered) | {"attempt": 1},
             answered,
+            answered | {"attempt": 0, "run_id": RUN_AWAITING},
         )
     ]
     store._database.write(lambda connection: connection.execute(insert(approvals), rows))
