@@ -135,7 +135,7 @@ class House:
         return self.store.claims.next_times().first()
 
     def listed(self) -> dict[str, TaskRecord]:
-        """Return every task that is listed as open, by its id."""
+        """Return every task that a user sees as open, by its id."""
         return {record.task.id: record for record in self.found(TaskFilter(states=tuple(OPEN)))}
 
     def follow_ups(self) -> Counter[str]:
@@ -147,8 +147,9 @@ class House:
     def found(self, where: TaskFilter) -> Iterator[TaskRecord]:
         cursor: str | None = ""
         while cursor is not None:
-            records, cursor = self.store.tasks.page("local", where, limit=100, cursor=cursor or None)
-            yield from records
+            page = self.scheduler.list(where, limit=100, cursor=cursor or None)
+            yield from (view.record for view in page.views)
+            cursor = page.cursor
 
     def open_questions(self) -> set[str]:
         """Return the tasks whose users are asked something."""
@@ -159,7 +160,8 @@ class House:
     def times(self, task_ids: Sequence[str]) -> dict[str, datetime]:
         """Return the times of the current runs of tasks, whenever their timers fire."""
         found = select(runs.c.task_id, runs.c.scheduled_for).where(runs.c.task_id.in_(task_ids), runs.c.current)
-        return dict(self.store._database.read(lambda connection: connection.execute(found).tuples().all()))
+        rows = self.store._database.read(lambda connection: connection.execute(found).all())
+        return {task_id: at for task_id, at in rows}  # noqa: C416 - rows are no pairs for mypy
 
     def open_letters(self) -> set[str]:
         """Return the runs whose dead letters are open."""

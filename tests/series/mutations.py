@@ -436,17 +436,6 @@ MUTATIONS = (
         CHAINS,
     ),
     Mutation(
-        "the end of a wait takes a step back that was moved",
-        (
-            (
-                "signals/too_late.py",
-                "if row.waiter_id in ends.keys() - moved]",
-                "if row.waiter_id in ends or row.waiter_id in moved]",
-            ),
-        ),
-        CHAINS,
-    ),
-    Mutation(
         "a step that waits for its event keeps the others of its chain from being moved",
         (
             (

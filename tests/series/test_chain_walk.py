@@ -441,6 +441,7 @@ class Group:
         self.each(lambda walk: walk.compare())
         self.each(Walk.check_urgency)
         self.check_letters()
+        self.check_questions()
         for ready in self.house.store.claims.ready(limit=MOST_RUNS):
             assert self.house.place(ready.run_id) == pytest.approx(self.house.place_of(ready)), ready
 
