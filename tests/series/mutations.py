@@ -33,7 +33,13 @@ class Mutation:
 MUTATIONS = (
     Mutation(
         "undo gives two runs of one time the same generation",
-        (("statements/change.py", "overtakable(task, _placed(connection, next_run))", "overtakable(task, next_run)"),),
+        (
+            (
+                "statements/change.py",
+                "overtakable(task, places.placed(connection, [next_run])[0])",
+                "overtakable(task, next_run)",
+            ),
+        ),
     ),
     Mutation(
         "a new rule with another end does not look at max_runs",
