@@ -84,8 +84,8 @@ def test_what_is_changed_keeps_what_it_still_has_as_it_was_shown() -> None:
     assert unmasked(shown, stored) == stored
     assert isinstance(shown, dict)
     assert isinstance(stored, dict)
-    changed = {**shown, "n": 2, "new": "***", "list": [{"password": "other"}, "plain"]}
-    assert unmasked(changed, stored) == {**stored, "n": 2, "new": "***", "list": [{"password": "other"}, "plain"]}
+    changed = {**shown, "n": 2, "new": "***", "list": [{"password": "hunter2"}, "plain"]}
+    assert unmasked(changed, stored) == {**stored, "n": 2, "new": "***", "list": [{"password": "hunter2"}, "plain"]}
     assert unmasked({"url": shown["url"]}, stored) == {"url": stored["url"]}
     assert unmasked([1], {"n": 1}) == [1]
     assert unmasked({"keys": ["a", "Bearer ***"]}, {"keys": ["x", "Bearer abcdefgh1234"]}) == {
