@@ -114,9 +114,9 @@ class Watchdog:
             held.ends_by = None
             self._abandon(held)
         else:
-            held.timed_out = True
             patience = TIME_LIMIT_GRACE_S if held.kill is None else 2 * TIME_LIMIT_GRACE_S  # the kill comes in between
             held.ends_by = self._clock() + patience
+            held.timed_out = True
             self.interrupt(held, TimeLimitReached)
 
     def interrupt(self, held: ActiveRun, why: type[Interrupt]) -> None:

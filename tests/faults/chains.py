@@ -100,6 +100,7 @@ def spawn_cut_off(world: World) -> None:
 def killed_around_a_failure(world: World) -> None:
     tasks = world.schedule(FAILING, **FAILS)
     for spec in (f"{Step.CLAIMED}:kill", f"{Step.SETTLED}:kill", f"{Step.MADE_READY}:kill"):
+        tasks += world.schedule(1, when="in 2 seconds", **FAILS)  # something to make ready, whatever has ended by now
         dying, step = world.start(failpoint=spec), spec.partition(":")[0]
         world.died(dying, f"kill -9 at {step}", signal.SIGKILL, f"fail point {step}: kill")
     world.start_again()

@@ -62,7 +62,7 @@ def _of_another(found: ChainRecord, name: str) -> InvalidArgument:
     """Return how to change what a whole chain has not."""
     if name in _OF_RULE:
         problem = "the rule of a chain, and which of its generations run, stay as they are"
-        accepted = "cancel_task with its id, and schedule_task with its steps and the new rule"
+        accepted = "a new chain with its steps and the new rule, once this one is cancelled"
         return InvalidArgument(name, problem, accepted=accepted)
     step = next((each for each in found.steps if each.record.run.state in OPEN), found.steps[0])
     accepted = f"{name} with the id of a step; of the whole chain {', '.join(OF_CHAINS)}"

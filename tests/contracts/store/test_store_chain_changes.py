@@ -154,7 +154,7 @@ def test_a_change_that_no_step_takes_is_refused_and_one_that_changes_nothing_say
         ({"needs": {"gpu": 1}}, "needs: each step has its own"),
         ({"estimate": "5 min"}, "estimate: each step has its own"),
         ({"remove": ["payload"]}, "payload: each step has its own"),
-        ({"repeat": "daily"}, "repeat: the rule of a chain.*cancel_task with its id, and schedule_task"),
+        ({"repeat": "daily"}, "repeat: the rule of a chain.*a new chain with its steps"),
         ({"skip_next": True}, "skip_next: the rule of a chain"),
         ({"pause": True, "labels": ["x"]}, "pause: a chain is paused or changed"),
         ({"timezone": "Asia/Tokyo"}, "when: it is missing"),

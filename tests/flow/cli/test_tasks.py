@@ -398,7 +398,7 @@ def test_a_reschedule_that_changes_nothing_says_so(cli: Run) -> None:
     same = cli("reschedule", task["id"], "--title", "Call John")
     assert same.out.startswith(f"Left as it was: {task['id']}")
     nothing = cli("reschedule", task["id"])
-    accepted = "a new title, time, recurrence, payload, urgency, delivery or label, a pause or a skip"
+    accepted = "a new title, time, recurrence, payload, urgency, delivery, label or wait, a pause or a skip"
     told = f"duetime: OPTIONS: nothing to change was given. Accepted: {accepted}. Example: --when 'tomorrow 9am'\n"
     assert (nothing.code, nothing.err) == (2, told)
 

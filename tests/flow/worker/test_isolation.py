@@ -183,7 +183,7 @@ def test_a_process_that_does_not_stop_at_its_time_limit_is_killed_with_all_that_
     pids = blocked.checkpoint()
     [held] = blocked.worker._active_runs.all()
     blocked.pass_time(2)
-    eventually(lambda: held.timed_out, "it is asked to stop")
+    eventually(lambda: held.timed_out and held.kill_at is not None, "it is asked to stop")
     assert not is_gone(pids[0])
     blocked.pass_time(TIME_LIMIT_GRACE_S)
     assert blocked.reaches(State.RETRYING) == "time limit of 2 s"
