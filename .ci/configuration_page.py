@@ -54,8 +54,9 @@ A channel delivers outcomes in addition to the inbox. A task names its channels 
 `deliver_to` applies to every other task. `inbox` always exists, and `desktop` exists where there is a desktop.
 
 A channel with `outcomes = ["failed", "expired"]` is told of failures only: runs that failed for good, and runs that
-expired because their hard deadline could no longer be met or what they waited for did not come. `desktop_outcomes` says the same of the desktop. The inbox
-has every outcome. A reminder that was shown has succeeded. A run that was cancelled or skipped has no message at all.
+expired because their hard deadline could no longer be met or what they waited for did not come. `desktop_outcomes` says
+the same of the desktop. The inbox has every outcome. A reminder that was shown has succeeded. A run that was cancelled
+or skipped has no message at all.
 """
 
 ORIGINS = """\
