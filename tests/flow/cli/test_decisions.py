@@ -34,17 +34,18 @@ def ran(title: str) -> str:
 def test_a_decision_is_listed_shown_in_words_and_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     task_id, other = ran("Call John"), ran("Call Mary")
     assert run(["decisions", "--json"]) == 0
-    both = json.loads(capsys.readouterr().out)["decisions"]
-    shown = dict.fromkeys(each["task_id"] for each in both)  # a take whose run was not there yet is recorded as well
+    found = json.loads(capsys.readouterr().out)["decisions"]
+    shown = dict.fromkeys(each["task_id"] for each in found)  # a take whose run was not there yet is recorded as well
     assert list(shown) == [other, task_id]
+    decisions = [each for each in found if each["task_id"] == task_id]
     assert run(["decisions", "--task", "call john"]) == 0
-    (_, row) = capsys.readouterr().out.splitlines()
-    assert row.split()[-2:] == [task_id, both[1]["id"]]
-    assert "only tier with a run that could start" in row
-    assert run(["decisions", "show", both[1]["id"]]) == 0
+    _, *rows = capsys.readouterr().out.splitlines()
+    assert [row.split()[-2:] for row in rows] == [[task_id, each["id"]] for each in decisions]
+    assert "only tier with a run that could start" in rows[0]
+    assert run(["decisions", "show", decisions[0]["id"]]) == 0
     first, taken, *_, policy = capsys.readouterr().out.splitlines()
     assert first.endswith(f"task {task_id}")
-    assert taken.startswith(f"  Run {both[1]['run_id']} of tier high was taken by worker ")
+    assert taken.startswith(f"  Run {decisions[0]['run_id']} of tier high was taken by worker ")
     assert policy == "  Version 0 of the policy was in force."
 
 
