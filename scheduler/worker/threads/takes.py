@@ -34,7 +34,7 @@ class TakenRuns(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TakeOptions:
-    """How `worker` takes runs: with so many `threads`, for a lease in milliseconds, those of `actions`, None for all.
+    """The terms on which `worker` takes runs: `threads`, a lease in milliseconds, and its `actions` (None: all).
 
     `allowance` returns how many threads to use now, `headroom` how many of these are reserved for urgent runs.
     """

@@ -32,7 +32,7 @@ class WorkerLine:
 
     @property
     def total(self) -> int | None:
-        """How many threads it has."""
+        """The number of its threads."""
         return self.threads.total if self.threads else self.process.threads if self.process else None
 
     @property
@@ -45,7 +45,7 @@ class WorkerLine:
 
     @property
     def lost(self) -> int | None:
-        """How many threads did not stop at their time limit."""
+        """The number of threads that did not stop at their time limit."""
         return self.threads.lost if self.threads else self.process.lost_threads if self.process else None
 
 
