@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
@@ -14,7 +15,7 @@ from duetime.server.cli import output
 from duetime.server.cli.output import AsJson
 from duetime.server.session import session
 from duetime.server.settings.layers import config_path, default_config_path
-from duetime.server.settings.source import effective
+from duetime.server.settings.source import config_json
 from duetime.server.setup import background_service, client_file, mcp_clients, service_alternatives
 from duetime.server.setup.client_file import FileChange, WriteResult
 from duetime.server.setup.invocation import Invocation
@@ -79,11 +80,17 @@ def doctor(
     else:
         invocation = opened.invocation()
         found = checks.examine(settings, invocation, config=opened.config, send_test=send_test, deep=deep)
+    show_doctor({"schema": "duetime.doctor/1", "checks": [check.as_json() for check in found]}, as_json=as_json)
+
+
+def show_doctor(found: Mapping[str, Any], *, as_json: bool) -> None:
+    """Write the checks. Raises Exit with code 1 where one found something wrong."""
+    checks = found["checks"]
     if as_json:
-        output.as_json({"schema": "duetime.doctor/1", "checks": [check.as_json() for check in found]})
+        output.as_json(dict(found))
     else:
-        output.verdicts([(check.verdict, check.name, check.said, check.advice) for check in found])
-    if any(check.verdict == "wrong" for check in found):
+        output.verdicts([(each["verdict"], each["name"], each["said"], each.get("advice", "")) for each in checks])
+    if any(each["verdict"] == "wrong" for each in checks):
         raise typer.Exit(1)
 
 
@@ -92,12 +99,17 @@ def config(context: typer.Context, *, as_json: AsJson = False) -> None:
     asked = session(context)
     settings = asked.settings()
     path = config_path(asked.config)
+    show_config(config_json(settings, path), f"none; {default_config_path()} would be read", as_json=as_json)
+
+
+def show_config(found: Mapping[str, Any], no_file: str, *, as_json: bool) -> None:
+    """Write the settings in force; `no_file` stands for a file that there is not."""
     if as_json:
-        rows = [{"name": each.name, "value": each.value, "from": each.origin} for each in effective(settings)]
-        output.as_json({"schema": "duetime.config/1", "file": str(path) if path else None, "settings": rows})
+        output.as_json(dict(found))
         return
-    output.say(f"file: {path}" if path else f"file: none; {default_config_path()} would be read")
-    output.table(("SETTING", "VALUE", "FROM"), ((each.name, each.value, each.origin) for each in effective(settings)))
+    output.say(f"file: {found.get('file') or no_file}")
+    rows = ((each["name"], each["value"], each["from"]) for each in found["settings"])
+    output.table(("SETTING", "VALUE", "FROM"), rows)
 
 
 ClientName = Annotated[Client, typer.Argument(metavar="CLIENT", help=f"one of {', '.join(Client)}")]

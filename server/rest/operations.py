@@ -7,6 +7,8 @@ from typing import Final
 from duetime.server.rest.administration.alerts import OF_ALERTS
 from duetime.server.rest.administration.audit import OF_AUDIT
 from duetime.server.rest.administration.decisions import OF_DECISIONS
+from duetime.server.rest.administration.doctor import OF_DOCTOR
+from duetime.server.rest.administration.imports import OF_IMPORT
 from duetime.server.rest.administration.policy import OF_POLICY
 from duetime.server.rest.administration.report import OF_REPORTS
 from duetime.server.rest.administration.retention import OF_RETENTION
@@ -52,4 +54,6 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     *OF_RETENTION,
     *OF_ALERTS,
     *OF_TOP,
+    *OF_IMPORT,
+    *OF_DOCTOR,
 )

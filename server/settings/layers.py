@@ -25,6 +25,9 @@ from pydantic_core import ErrorDetails
 
 PREFIX = "DUETIME_"
 CONFIG_VARIABLE = "DUETIME_CONFIG"
+FILE_ORIGIN = "file "
+"""The origin of a setting from a file begins with this; the path follows."""
+
 REMOTE_VARIABLES = ("DUETIME_SERVER", "DUETIME_KEY")
 """The options `--server` and `--key` of the command line; no process of an installation reads them."""
 
@@ -51,7 +54,8 @@ class Layers:
     def read(cls, fields: FieldsByName, config: Path | None, origin: str, given: Mapping[str, Any]) -> Layers:
         """Read the environment over the file; `given`, from `origin`, win over both. Raises InvalidSetting."""
         path = config_path(config)
-        layers = {f"file {path}": _from_file(fields, path), "environment": _from_environment(fields), origin: given}
+        of_file, of_environment = _from_file(fields, path), _from_environment(fields)
+        layers = {f"{FILE_ORIGIN}{path}": of_file, "environment": of_environment, origin: given}
         values: dict[str, Any] = {}
         origins: dict[str, str] = {}
         for source, layer in layers.items():

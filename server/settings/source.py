@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from duetime.server.settings.layers import Layers
+from duetime.server.settings.layers import FILE_ORIGIN, Layers
 from duetime.server.settings.masks import masked
 from duetime.server.settings.model import Settings
 
@@ -31,6 +31,18 @@ def load_settings(config: Path | None = None, **overrides: Any) -> Settings:
     layers = Layers.read(Settings.model_fields, config, "command line", given)
     with layers.explained():
         return Settings.model_validate(layers.values).remember_origins(layers.origins)
+
+
+def config_json(settings: Settings, file: Path | None) -> dict[str, Any]:
+    """Return every setting in force as JSON, secrets masked; `file` is the one that was read."""
+    rows = [{"name": each.name, "value": each.value, "from": each.origin} for each in effective(settings)]
+    return {"schema": "duetime.config/1", "file": str(file) if file else None, "settings": rows}
+
+
+def file_read(settings: Settings) -> Path | None:
+    """Return the file that a running process has settings from, None where no setting is from a file."""
+    names = (settings.origin(name) for name in type(settings).model_fields)
+    return next((Path(each.removeprefix(FILE_ORIGIN)) for each in names if each.startswith(FILE_ORIGIN)), None)
 
 
 def effective(settings: Settings) -> list[Effective]:

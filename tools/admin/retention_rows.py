@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from pathlib import Path
+from typing import Final
 
 from duetime.scheduler.audit.entry import AuditEntry, AuditKind
 from duetime.scheduler.dispatch.retention_run import RetentionRun
@@ -13,6 +14,9 @@ from duetime.scheduler.principal import Principal
 from duetime.scheduler.rules.time import times
 from duetime.scheduler.store.retention.retention import LastSweep
 from duetime.scheduler.task import Json
+
+MAX_NAME_CHARS: Final = 100
+"""Characters of a file's name in the audit log."""
 
 
 def status_json(policy: RetentionPolicy, sweeps: Iterable[LastSweep]) -> dict[str, Json]:
@@ -44,6 +48,16 @@ def run_entry(run: RetentionRun, by: Principal) -> AuditEntry:
     """Return the audit entry of a run."""
     counts: dict[str, Json] = {kind.value: of.total() for kind, of in run.by_kind.items()}
     return AuditEntry.by(by, AuditKind.RETENTION_RUN, detail={"deleted": counts, "complete": run.complete})
+
+
+def import_json(stored: Mapping[str, int], there: int) -> dict[str, Json]:
+    """Return how many rows of files were stored, by table, and how many were there already."""
+    return {"schema": "duetime.import/1", "stored": {**stored}, "there": there}
+
+
+def import_entry(name: str, stored: Mapping[str, int], by: Principal) -> AuditEntry:
+    """Return the audit entry of a file that was imported."""
+    return AuditEntry.by(by, AuditKind.ROWS_IMPORTED, name[:MAX_NAME_CHARS], detail={"stored": {**stored}})
 
 
 def _text(archive: Path | None) -> str | None:

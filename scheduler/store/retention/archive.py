@@ -6,6 +6,7 @@ The first line says what the file is, the last one how many rows it has; gzip's 
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import os
 import re
@@ -28,6 +29,8 @@ ARCHIVE_SCHEMA = "duetime.archive/1"
 MAX_LINE_CHARS = 64_000_000
 MAX_FILE_CHARS = 1_000_000_000
 """Characters of a file when it is unpacked: more than the rows of any batch have, and all of them are held at once."""
+MAX_SENT_CHARS = 50_000_000
+"""The same of a file that a request brings: it must not fill the memory of a server."""
 
 ArchivedRow = tuple[Table, TypedRow]
 
@@ -96,9 +99,12 @@ def _sync_folder(folder: Path) -> None:
             os.close(descriptor)
 
 
-def read(path: Path, newest_schema: str) -> ArchiveContent:
-    """Read and check a whole file. Raises DamagedArchive with the line, and OSError."""
-    lines = _lines(path)
+def read(path: Path, newest_schema: str, content: bytes | None = None) -> ArchiveContent:
+    """Read and check a whole file; `content` is what it has, where it lies on another machine.
+
+    Raises DamagedArchive with the line, and OSError.
+    """
+    lines = _lines(path, content)
     head = next(lines, (1, None))[1]
     kind = _kind_of(path, head, newest_schema)
     rows: list[ArchivedRow] = []
@@ -132,15 +138,16 @@ def _row(path: Path, number: int, line: Mapping[str, Any]) -> ArchivedRow:
         raise DamagedArchive(path, number, str(error)) from None
 
 
-def _lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+def _lines(path: Path, content: bytes | None) -> Iterator[tuple[int, dict[str, Any]]]:
     number = read_chars = 0
+    source, limit = (path, MAX_FILE_CHARS) if content is None else (io.BytesIO(content), MAX_SENT_CHARS)
     try:
-        with gzip.open(path, "rt", encoding="utf-8") as file:
-            while text := file.readline(MAX_LINE_CHARS):
+        with gzip.open(source, "rt", encoding="utf-8") as file:
+            while text := file.readline(min(MAX_LINE_CHARS, limit)):
                 number += 1
                 read_chars += len(text)
-                if read_chars > MAX_FILE_CHARS:
-                    raise DamagedArchive(path, number, f"it has more than {MAX_FILE_CHARS:,} characters unpacked")
+                if read_chars > limit:
+                    raise DamagedArchive(path, number, f"it has more than {limit:,} characters unpacked")
                 found = json.loads(text, object_pairs_hook=_once_each)
                 if not isinstance(found, dict):
                     raise DamagedArchive(path, number, "it is no JSON object")

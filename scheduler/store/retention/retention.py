@@ -111,16 +111,19 @@ class Retention:
             return False
         return True
 
-    def import_file(self, path: Path, *, tenant: str | None = None) -> tuple[RowCounts, int]:
+    def import_file(
+        self, path: Path, *, tenant: str | None = None, content: bytes | None = None
+    ) -> tuple[RowCounts, int]:
         """Store the rows of a file that are missing; return these by table, and how many were there already.
 
-        With a `tenant` a file that has rows of another one is refused. Raises Refused with the line, and OSError.
+        `content` is what the file has, where it lies on another machine. With a `tenant` a file that has rows of
+        another one is refused. Raises Refused with the line, and OSError.
         """
-        content = archive.read(path, HEAD)
-        others = content.tenants() - {tenant}
+        found = archive.read(path, HEAD, content)
+        others = found.tenants() - {tenant}
         if tenant is not None and others:
             raise Refused(f"{path} has rows of the tenant {min(others)!r}, not only of {tenant!r}. Nothing was stored.")
-        return self._database.write(lambda connection: imports.store(connection, content, tenant))
+        return self._database.write(lambda connection: imports.store(connection, found, tenant))
 
     def delete(self, rule: RetentionRule, before: datetime, rows: Sequence[Selected]) -> Deletion:
         """Delete these rows, as far as they are not needed even now, with all that goes with them."""

@@ -6,7 +6,18 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from duetime.scheduler.errors import InvalidArgument
-from duetime.server.cli.remote import administration, bulk, dead, decisions, installation, runs, signals, tasks, workers
+from duetime.server.cli.remote import (
+    administration,
+    bulk,
+    dead,
+    decisions,
+    installation,
+    machine,
+    runs,
+    signals,
+    tasks,
+    workers,
+)
 from duetime.server.cli.remote.client import RemoteServer
 from duetime.server.cli.remote.tables import ZONE
 
@@ -66,7 +77,23 @@ VERBS: Final[Mapping[str, Callable[[RemoteServer, Mapping[str, Any]], None]]] = 
     "retention run": administration.retention_run,
     "alerts": administration.alerts,
     "top": administration.top,
+    "import": machine.import_,
+    "doctor": machine.doctor,
+    "config": machine.config,
 }
+
+ON_THIS_MACHINE_ALONE: Final[Mapping[str, str]] = {
+    "serve": "it is the server",
+    "worker": "it is a process of the machine that it is started on",
+    "migrate": "a server starts on a migrated database alone, so none answers before",
+    "backup": "it writes a file next to the database",
+    "install": "it writes the file of a chat client here",
+    "uninstall": "it writes the file of a chat client here",
+    "service install": "the service runs on this machine",
+    "service status": "the service runs on this machine",
+    "service remove": "the service runs on this machine",
+}
+"""The verbs that work without a server alone, each with the reason."""
 
 
 def call(url: str, key: str | None, verb: str, params: Mapping[str, Any], zone: Callable[[], str]) -> None:
@@ -78,8 +105,8 @@ def call(url: str, key: str | None, verb: str, params: Mapping[str, Any], zone: 
     if function is None:
         raise InvalidArgument(
             "--server",
-            f"`{verb}` works with files and processes of the machine that it is run on: run it on the machine of the "
-            "installation, without --server and DUETIME_SERVER",
+            f"`{verb}` works on the machine that it is run on: {ON_THIS_MACHINE_ALONE[verb]}. Run it there, without "
+            "--server and DUETIME_SERVER",
             accepted=f"with --server: {', '.join(VERBS)}",
             example="duetime --server https://duetime.example.com list",
         )

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from duetime.scheduler.errors import Refused
 from duetime.scheduler.store import Store
 from duetime.server.cli import output
 from duetime.server.cli.output import AsJson
-from duetime.server.session import session
+from duetime.server.session import cli_caller, session
+from duetime.tools.admin.retention_rows import import_entry, import_json
 
 
 def import_(
@@ -24,12 +26,19 @@ def import_(
     """Store what retention archived and deleted again; what is there already stays as it is."""
     stored, known = Counter[str](), 0
     with session(context).store(create=True) as store:
-        for path in sorted(files, key=_parents_first):
+        for path in in_order(files):
             of_file, there = _imported(store, path, tenant)
             stored, known = stored + of_file, known + there
+            store.audit.record(import_entry(path.name, of_file, cli_caller()))
+    show_import(import_json(stored, known), as_json=as_json)
+
+
+def show_import(found: Mapping[str, Any], *, as_json: bool) -> None:
+    """Write how many rows were stored, and how many were there already."""
     if as_json:
-        output.as_json({"schema": "duetime.import/1", "stored": dict(stored), "there": known})
+        output.as_json(dict(found))
         return
+    stored, known = found["stored"], found["there"]
     if stored:
         output.table(("TABLE", "STORED"), ((name, f"{count:,}") for name, count in stored.items()))
         output.note("A rule of retention deletes them again at its next sweep, unless you change it.")
@@ -40,7 +49,17 @@ def _imported(store: Store, path: Path, tenant: str | None) -> tuple[Counter[str
     try:
         return store.retention.import_file(path, tenant=tenant)
     except OSError as error:
-        raise Refused(f"{path} cannot be read: {error.strerror}. Nothing of it was stored.") from None
+        raise unreadable(path, error) from None
+
+
+def unreadable(path: Path, error: OSError) -> Refused:
+    """Return the refusal of a file that cannot be read."""
+    return Refused(f"{path} cannot be read: {error.strerror}. Nothing of it was stored.")
+
+
+def in_order(files: Iterable[Path]) -> list[Path]:
+    """Return files in the order in which they are stored: what others belong to first."""
+    return sorted(files, key=_parents_first)
 
 
 def _parents_first(path: Path) -> tuple[bool, bool, bool, str]:

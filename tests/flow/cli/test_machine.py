@@ -135,7 +135,7 @@ def test_an_unexpected_error_is_one_sentence_without_a_traceback(cli: Run, monke
     def broken(*_arguments: object) -> None:
         raise RuntimeError("the sky fell")
 
-    monkeypatch.setattr("duetime.server.cli.installation.effective", broken)
+    monkeypatch.setattr("duetime.server.cli.installation.config_json", broken)
     ended = cli("config")
     assert ended.code == 1
     assert ended.err.startswith("duetime: RuntimeError: the sky fell. This is a defect of Duetime")
@@ -148,7 +148,7 @@ def test_an_interrupt_ends_with_130(cli: Run, monkeypatch: pytest.MonkeyPatch) -
     def interrupted(*_arguments: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("duetime.server.cli.installation.effective", interrupted)
+    monkeypatch.setattr("duetime.server.cli.installation.config_json", interrupted)
     assert cli("config").code == 130
 
 

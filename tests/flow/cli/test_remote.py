@@ -9,10 +9,12 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from duetime.scheduler.history.retention import RetentionKind, RetentionRule, ScopedRule
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.rules.policies.decision import Contender, Look
 from duetime.scheduler.rules.policies.recorded import Decision
@@ -20,11 +22,12 @@ from duetime.scheduler.store import open_store
 from duetime.scheduler.task import State
 from duetime.server.auth.issued_keys import new_key, validity_of
 from duetime.server.cli.main import run
-from duetime.server.cli.remote.verbs import VERBS
+from duetime.server.cli.remote.verbs import ON_THIS_MACHINE_ALONE, VERBS
 from duetime.server.cli.verbs import duetime_command
+from duetime.server.rest.administration.imports import MAX_CONTENT_BYTES
 
 from tests import forked
-from tests.builders import NOON, Clock, log_chunk, settlement, started
+from tests.builders import NOON, Clock, added, cancelled, log_chunk, settlement, started
 from tests.flow.protocol.serve_process import ServerLog
 
 Said = Callable[..., str]
@@ -32,11 +35,7 @@ LETTERS = "letters"
 """A tenant with dead letters."""
 SECRETS_KEY = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="
 
-ON_THIS_MACHINE_ALONE = {
-    *("serve", "worker", "migrate", "doctor", "config", "install", "uninstall", "service"),
-    *("import", "backup"),
-}
-"""Verbs of files and processes of a machine."""
+CHANNEL_SECRET = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"
 
 
 def issued(folder: Path, tenant: str, user: str, *scopes: str) -> str:
@@ -63,7 +62,10 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path
     """Run a server that asks for keys; gives its address and the folder of its database."""
     folder = tmp_path_factory.mktemp("server")
     settings = {"DATABASE_URL": f"sqlite:///{folder}/duetime.db", "AUTH": "keys", "PORT": "0", "TIMEZONE": "UTC"}
-    (folder / "duetime.toml").write_text('[[retention]]\nwhat = "tasks"\nage = "90 days"\n')
+    (folder / "duetime.toml").write_text(
+        '[[retention]]\nwhat = "tasks"\nage = "90 days"\n'
+        f'[channels.ops]\nwebhook = "https://example.com/hook"\nsecret = "{CHANNEL_SECRET}"\n'
+    )
     settings |= {"CONFIG": f"{folder}/duetime.toml", "SECRET_KEYS": SECRETS_KEY}
     given = {f"DUETIME_{name}": value for name, value in settings.items()} | {"DUETIME_DESKTOP_NOTIFICATIONS": "off"}
     kept = {name: value for name, value in os.environ.items() if not name.upper().startswith("DUETIME_")}
@@ -148,8 +150,10 @@ def test_the_same_key_schedules_once_and_a_wrong_revision_changes_nothing(said: 
         (("show", "no such title"), 3, "no task is called so"),
         (("schedule", "Late", "--when", "yesterday"), 2, "past"),
         (("schedule", "Odd", "--when", "someday", "--priority", "huge"), 2, "priority"),
-        (("doctor",), 2, "run it on the machine of the installation, without --server and DUETIME_SERVER"),
-        (("backup", "copy.db"), 2, "`backup` works with files and processes of the machine that it is run on"),
+        (("migrate",), 2, "so none answers before. Run it there, without --server and DUETIME_SERVER"),
+        (("backup", "copy.db"), 2, "`backup` works on the machine that it is run on: it writes a file"),
+        (("doctor",), 4, "operator"),
+        (("config",), 4, "operator"),
         (("pools", "list"), 4, "operator"),
     ],
     ids=lambda value: value if isinstance(value, str) else None,
@@ -325,6 +329,48 @@ def test_recorded_decisions_and_the_shadow_of_a_policy_are_shown_from_afar(
     assert "there is no shadow policy" in said("policy", "shadow", code=3)
 
 
+def test_an_operator_checks_an_installation_and_reads_its_settings_without_their_secrets(
+    said: Said, server: tuple[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DUETIME_KEY", issued(server[1], "local", "root", "admin:read"))
+    checks = {each["name"]: each for each in json.loads(said("doctor", "--json"))["checks"]}
+    assert f"{server[1]}/duetime.toml" in checks["configuration"]["said"]
+    assert checks["runner"]["verdict"] == "ok"
+    assert "integrity" in said("doctor", "--deep")
+    assert "Required scope: admin," in said("doctor", "--send-test", code=4)
+    lines = said("config").splitlines()
+    assert lines[0] == f"file: {server[1]}/duetime.toml"
+    assert any(line.split()[:2] == ["secret_keys", "***"] for line in lines)
+    shown = said("config", "--json") + said("doctor", "--json")
+    assert CHANNEL_SECRET not in shown
+    assert SECRETS_KEY not in shown
+
+
+def test_an_archive_of_this_machine_is_imported_over_there(
+    said: Said, server: tuple[str, Path], monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("archive")
+    store = open_store(f"sqlite:///{folder}/old.db", migrate=True, clock=Clock())
+    cancelled(store, added(store, NOON, title="Long gone"))
+    [rows] = store.retention.pages(
+        ScopedRule(RetentionRule(RetentionKind.TASKS, timedelta(0)), timedelta(0)), NOON + timedelta(days=1)
+    )
+    store.retention.archive(RetentionKind.TASKS, rows, folder)
+    store.close()
+    [file] = map(str, folder.rglob("*.jsonl.gz"))
+    assert "operator" in said("import", file, code=4)
+    monkeypatch.setenv("DUETIME_KEY", issued(server[1], "local", "root", "admin"))
+    assert "'acme', not only of 'bank'" in said("import", file, "--tenant", "bank", code=4)
+    assert json.loads(said("import", file, "--json"))["stored"] == {"tasks": 1, "runs": 1, "events": 2}
+    assert said("import", file) == "4 rows were there already.\n"
+    assert "rows_imported" in said("audit", "list", "--kind", "rows_imported")
+    damaged, large = folder / "damaged.gz", folder / "large.gz"
+    damaged.write_bytes(b"no archive")
+    large.write_bytes(bytes(MAX_CONTENT_BYTES + 1))
+    assert "damaged.gz, line 1: it cannot be read" in said("import", str(damaged), code=4)
+    assert "run there: duetime import large.gz" in said("import", str(large), code=4)
+
+
 def test_without_a_right_key_the_way_to_give_one_is_shown(said: Said, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DUETIME_KEY", "dt_wrong")
     assert "Give a key with --key or DUETIME_KEY" in said("list", code=4)
@@ -346,7 +392,8 @@ def test_every_verb_works_on_a_server_or_is_known_not_to() -> None:
             yield from verbs(each, inner) if hasattr(each, "commands") else [inner]
 
     others = set(verbs(duetime_command())) - set(VERBS)
-    assert {name.partition(" ")[0] for name in others} == ON_THIS_MACHINE_ALONE
+    assert others == set(ON_THIS_MACHINE_ALONE), "each with its reason"
+    assert all(ON_THIS_MACHINE_ALONE.values())
 
 
 def test_the_log_of_a_run_over_there(said: Said, server: tuple[str, Path], tmp_path: Path) -> None:

@@ -1,0 +1,108 @@
+"""The checks of an installation and its settings, for operators; secrets are never shown."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Literal
+
+from duetime.scheduler.principal import Scope
+from duetime.server.doctor.check import CheckVerdict
+from duetime.server.doctor.examine import examine
+from duetime.server.rest.operation import Operation, RestAnswer, RestCall
+from duetime.server.rest.resources.history import check_operator
+from duetime.server.rest.resources.payloads import RestPayload
+from duetime.server.settings.source import config_json, file_read
+from duetime.server.setup.invocation import this_invocation
+from duetime.tools.arguments.arguments import Argument
+from duetime.tools.arguments.types import Flag
+from pydantic import Field
+
+
+class CheckPayload(RestPayload):
+    """A check: what was found, and what to do about it."""
+
+    name: str
+    verdict: CheckVerdict
+    said: str
+    advice: str | None = None
+
+
+class DoctorPayload(RestPayload):
+    """The checks of an installation, as the process that answers sees it."""
+
+    schema_: Annotated[Literal["duetime.doctor/1"], Field(alias="schema")] = "duetime.doctor/1"
+    checks: tuple[CheckPayload, ...]
+
+
+class SettingPayload(RestPayload):
+    """A setting in force: its value, with secrets masked, and where it is from."""
+
+    name: str
+    value: str
+    from_: Annotated[str, Field(alias="from")]
+
+
+class ConfigPayload(RestPayload):
+    """The settings in force of the process that answers; `file` is the one that it has settings from."""
+
+    schema_: Annotated[Literal["duetime.config/1"], Field(alias="schema")] = "duetime.config/1"
+    file: str | None = None
+    settings: tuple[SettingPayload, ...]
+
+
+def doctor(call: RestCall) -> RestAnswer:
+    """Check the installation, and change nothing."""
+    check_operator(call, Scope.ADMIN_READ)
+    return _checked(call, send_test=False)
+
+
+def doctor_with_test(call: RestCall) -> RestAnswer:
+    """Check the installation, and send a test message to every channel."""
+    check_operator(call, Scope.ADMIN)
+    return _checked(call, send_test=True)
+
+
+def _checked(call: RestCall, *, send_test: bool) -> RestAnswer:
+    settings, deep = call.parts.settings, bool(call.values.get("deep"))
+    found = examine(settings, this_invocation(), config=file_read(settings), send_test=send_test, deep=deep)
+    return RestAnswer(DoctorPayload.model_validate({"checks": [check.as_json() for check in found]}))
+
+
+def config(call: RestCall) -> RestAnswer:
+    """Return every setting in force."""
+    check_operator(call, Scope.ADMIN_READ)
+    settings = call.parts.settings
+    return RestAnswer(ConfigPayload.model_validate(config_json(settings, file_read(settings))))
+
+
+_DEEP: Final = Argument("deep", Flag(), "Read the whole database too; it may take minutes", "deep=true")
+OF_DOCTOR = (
+    Operation(
+        "get_doctor",
+        "GET",
+        "/doctor",
+        "Check database, clock, zone, runner, handlers, channels and settings, with remedies",
+        doctor,
+        DoctorPayload,
+        Scope.ADMIN_READ,
+        in_query=(_DEEP,),
+    ),
+    Operation(
+        "send_doctor_test",
+        "POST",
+        "/doctor",
+        "Check the same, and send a test message to every channel",
+        doctor_with_test,
+        DoctorPayload,
+        Scope.ADMIN,
+        body=(_DEEP,),
+    ),
+    Operation(
+        "get_config",
+        "GET",
+        "/config",
+        "Show every setting in force and where it is from; secrets are masked",
+        config,
+        ConfigPayload,
+        Scope.ADMIN_READ,
+    ),
+)
