@@ -6,9 +6,11 @@ all processes. The cost of runs is read before: it grows when attempts end, and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from enum import StrEnum
 from functools import partial
 from typing import Protocol
 
@@ -21,6 +23,19 @@ from duetime.scheduler.rules.time import times, zones
 from duetime.scheduler.task import Task
 
 SCHEDULE_WINDOW = timedelta(minutes=1)
+
+
+class Quota(StrEnum):
+    """The name of a quota: that of its setting."""
+
+    DAILY_COST = "tenant_daily_cost"
+    OPEN_TASKS = "tenant_open_tasks"
+    PAYLOAD_BYTES = "tenant_payload_bytes"
+    SCHEDULES_PER_MINUTE = "tenant_schedules_per_minute"
+
+
+def uncounted(_quota: Quota) -> None:
+    """Count no refusal."""
 
 
 class RateReached(Refused):
@@ -86,12 +101,13 @@ class CostQuota:
 
 @dataclass(frozen=True, slots=True)
 class TenantQuotas:
-    """The quotas of every tenant; 0 or None sets none."""
+    """The quotas of every tenant; 0 or None sets none. `refused` is notified of each quota that refuses tasks."""
 
     schedules_per_minute: int = 0
     open_tasks: int = 0
     payload_bytes: int = 0
     daily_cost: CostQuota | None = None
+    refused: Callable[[Quota], None] = field(default=uncounted, compare=False)
 
     def admission(self, tenant: str, asked: Sequence[NewPayload], now: datetime) -> Callable[[TaskCounts], None] | None:
         """Return what raises Refused unless the tenant may store these tasks, None without any quota.
@@ -106,13 +122,25 @@ class TenantQuotas:
     def _check(self, asked: Sequence[NewPayload], now: datetime, cost: int, tasks: TaskCounts) -> None:
         new = [each for each in asked if each.key is None or not tasks.is_made(each.key)]
         if new and self.daily_cost:
-            self.daily_cost.check(cost, now)
+            with self._counted(Quota.DAILY_COST):
+                self.daily_cost.check(cost, now)
         if new and self.open_tasks:
-            self._check_open(tasks, len(new), now)
+            with self._counted(Quota.OPEN_TASKS):
+                self._check_open(tasks, len(new), now)
         if new and self.payload_bytes:
-            self._check_bytes(tasks, sum(json_bytes(each.task.payload) for each in new), now)
+            with self._counted(Quota.PAYLOAD_BYTES):
+                self._check_bytes(tasks, sum(json_bytes(each.task.payload) for each in new), now)
         if new and self.schedules_per_minute:
-            self._check_rate(tasks, len(new), now)
+            with self._counted(Quota.SCHEDULES_PER_MINUTE):
+                self._check_rate(tasks, len(new), now)
+
+    @contextmanager
+    def _counted(self, quota: Quota) -> Iterator[None]:
+        try:
+            yield
+        except Refused:
+            self.refused(quota)
+            raise
 
     def _check_open(self, tasks: TaskCounts, count: int, now: datetime) -> None:
         most = self.open_tasks

@@ -232,7 +232,8 @@ class _Parts:
 
     def _notifier(self, exhausted: Callable[[], None]) -> RunNotifier:
         runs = self.observers.runs
-        spawns = FanOut(self.store, self._planner(), tenant_quotas(self.settings, self.store.usage.cost_since)).plan
+        quotas = tenant_quotas(self.settings, self.store.usage.cost_since, self.observers.not_admitted)
+        spawns = FanOut(self.store, self._planner(), quotas).plan
         return RunNotifier(self._notify, on_exhausted=exhausted, subscribers=runs, tracing=self.tracing, spawns=spawns)
 
     def _planner(self) -> Planner:
@@ -258,7 +259,7 @@ class _Parts:
             recall=remote_queue.recall,
             on_change=RunNotifier(changed).changed,
             fast_path=FastPath(runner, self._notify),
-            quotas=tenant_quotas(self.settings, self.store.usage.cost_since),
+            quotas=tenant_quotas(self.settings, self.store.usage.cost_since, self.observers.not_admitted),
             via=via,
             tracing=self.tracing,
         )

@@ -15,6 +15,7 @@ from duetime.scheduler.errors import DuetimeError, IllegalMove
 from duetime.scheduler.principal import Principal
 from duetime.server.auth.access import requires
 from duetime.server.rest import openapi
+from duetime.server.rest.observed import observe
 from duetime.server.rest.operation import Installation, Operation, RestAnswer, RestCall
 from duetime.server.rest.operations import OPERATIONS
 from duetime.server.rest.problem import Malformed, defect, not_served, problem
@@ -160,7 +161,7 @@ def _observed(operation: Operation, parts: Callable[[], Installation], outcome: 
         with parts().tracing.serving(operation.method, route) as span:
             answer: Response = await outcome(request)
             span.answered(answer.status_code)
-        parts().observers.answered(operation.name, str(answer.status_code), time.perf_counter() - began)
+        observe(parts().observers, operation.name, answer, time.perf_counter() - began)
         return answer
 
     return endpoint

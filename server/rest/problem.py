@@ -75,6 +75,14 @@ class ProblemDetails(BaseModel):
     error_id: str | None = None
 
 
+class Problem(Response):
+    """The answer to a request that was refused; `code` is the stable name of the kind of problem."""
+
+    def __init__(self, code: str, content: bytes, status: HTTPStatus, headers: Mapping[str, str]) -> None:
+        super().__init__(content, status, headers, PROBLEM_TYPE)
+        self.code = code
+
+
 class Malformed(DuetimeError):
     """The request is not as the document says; `status` is more exact than the one of its code."""
 
@@ -151,7 +159,7 @@ def _answer(
         "code": code,
         **members,
     }
-    return Response(_bounded(body), status, {**(headers or {}), "Cache-Control": "no-store"}, PROBLEM_TYPE)
+    return Problem(code, _bounded(body), status, {**(headers or {}), "Cache-Control": "no-store"})
 
 
 def _bounded(body: dict[str, Any]) -> bytes:

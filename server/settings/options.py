@@ -14,7 +14,7 @@ from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.history.retention import RetentionPolicy, RetentionRule
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.nodes.options import RunnerOptions
-from duetime.scheduler.quotas import CostQuota, TenantQuotas
+from duetime.scheduler.quotas import CostQuota, Quota, TenantQuotas, uncounted
 from duetime.scheduler.rules.headroom import HeadroomParts
 from duetime.scheduler.rules.limits.price import micros_of
 from duetime.scheduler.rules.time import public_holidays
@@ -119,14 +119,20 @@ def holiday_calendar(settings: Settings) -> str:
         raise InvalidSetting(str(unknown)) from None
 
 
-def tenant_quotas(settings: Settings, spent: Callable[[str, datetime], int]) -> TenantQuotas:
-    """Return how much each tenant may store; `spent` returns what its runs cost since a time."""
+def tenant_quotas(
+    settings: Settings, spent: Callable[[str, datetime], int], refused: Callable[[Quota], None] = uncounted
+) -> TenantQuotas:
+    """Return how much each tenant may store; `spent` returns what its runs cost since a time.
+
+    `refused` is notified of each quota that refuses tasks.
+    """
     most, zone = micros_of(settings.tenant_daily_cost), settings.timezone or "UTC"
     return TenantQuotas(
         settings.tenant_schedules_per_minute,
         settings.tenant_open_tasks,
         settings.tenant_payload_bytes,
         CostQuota(most, settings.currency, zone, spent) if most else None,
+        refused,
     )
 
 

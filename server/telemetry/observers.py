@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ from duetime.scheduler.runtime.notifier import Subscriber
 from duetime.server.telemetry.run_log import log_runs
 
 if TYPE_CHECKING:
+    from duetime.scheduler.quotas import Quota
     from duetime.tools.definition import CallObserver  # with MCP, which a program that only schedules does not load
 
 
@@ -16,12 +18,15 @@ if TYPE_CHECKING:
 class Observers:
     """Quick functions: `runs` get the events of runs (see `RunNotifier`), `calls` each answered call of a tool.
 
-    `requests` get each answered request of the REST API.
+    `requests` get each answered request of the REST API, `refusals` the code of each one that was refused, and
+    `admissions` the quota that refused tasks, whoever scheduled them.
     """
 
     runs: list[Subscriber] = field(default_factory=lambda: [log_runs])
     calls: list[CallObserver] = field(default_factory=list)
     requests: list[CallObserver] = field(default_factory=list)
+    refusals: list[Callable[[str], None]] = field(default_factory=list)
+    admissions: list[Callable[[Quota], None]] = field(default_factory=list)
 
     def called(self, tool: str, outcome: str, seconds: float) -> None:
         """Notify of the outcome of a call."""
@@ -33,6 +38,17 @@ class Observers:
         for observe in self.requests:
             observe(operation, outcome, seconds)
 
+    def refused(self, code: str) -> None:
+        """Notify of a request of the REST API that was refused."""
+        for observe in self.refusals:
+            observe(code)
+
+    def not_admitted(self, quota: Quota) -> None:
+        """Notify of tasks that a quota refused."""
+        for observe in self.admissions:
+            observe(quota)
+
     def take_over(self, others: Observers) -> None:
         """Notify those that another application notified until now."""
         self.runs[:], self.calls[:], self.requests[:] = others.runs, others.calls, others.requests
+        self.refusals[:], self.admissions[:] = others.refusals, others.admissions

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 from duetime.scheduler.errors import DuetimeError, IllegalMove, Refused, UnreadableTask
 from duetime.scheduler.signal.fire_address import Fired, NoSuchAddress
 from duetime.server.auth.call_limits import CallLimits, TooManyCalls
+from duetime.server.rest.observed import observe
 from duetime.server.rest.openapi import problems, unserved
 from duetime.server.rest.operation import Installation
 from duetime.server.rest.problem import Malformed, defect, not_served, problem
@@ -64,7 +65,7 @@ class _Fire:
         with self._parts().tracing.serving("POST", _ROUTE) as span:
             answer = await self._answered(request)
             span.answered(answer.status_code)
-        self._parts().observers.answered(NAME, str(answer.status_code), time.perf_counter() - began)
+        observe(self._parts().observers, NAME, answer, time.perf_counter() - began)
         return answer
 
     async def _answered(self, request: Request) -> Response:

@@ -15,7 +15,13 @@ from duetime.server.telemetry.installation import InstallationReader
 from duetime.server.telemetry.kept_value import KeptValue
 from duetime.server.telemetry.metrics.installation_metrics import InstallationMetrics
 from duetime.server.telemetry.metrics.labels import BoundedNames, PoolNames
-from duetime.server.telemetry.metrics.process_metrics import CallMetrics, ProcessMetrics, RequestMetrics, RoundTrips
+from duetime.server.telemetry.metrics.process_metrics import (
+    CallMetrics,
+    ProcessMetrics,
+    RefusalMetrics,
+    RequestMetrics,
+    RoundTrips,
+)
 from duetime.server.telemetry.metrics.run_metrics import RunMetrics
 from duetime.server.telemetry.observers import Observers
 from prometheus_client import CollectorRegistry
@@ -62,7 +68,10 @@ class Metrics:
         runs = RunMetrics(self.registry, action=action, pool=pool, now=live.now)
         runs.expect(app.handlers)
         app.observers.runs.append(runs)
-        app.observers.calls.append(CallMetrics(self.registry))
+        refusals = RefusalMetrics(self.registry)
+        app.observers.refusals.append(refusals.refused)
+        app.observers.admissions.append(refusals.not_admitted)
+        app.observers.calls.append(CallMetrics(self.registry, refusals.refused))
         app.observers.requests.append(RequestMetrics(self.registry))
 
     def text(self, accept: str = "") -> tuple[bytes, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
+from duetime.scheduler.quotas import Quota
 from duetime.server.telemetry.installation import InstallationState
 from duetime.version import __version__
 from prometheus_client import CollectorRegistry, Counter, Histogram
@@ -37,15 +38,36 @@ class RoundTrips:
         return state
 
 
-class CallMetrics:
-    """Counts the calls of tools that this process answered."""
+class RefusalMetrics:
+    """Counts the calls and requests that this process refused, by code, and the tasks that quotas kept out."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._calls = Counter(
-            "duetime_tool_calls", "Calls of tools, by outcome: ok, or a code.", ("tool", "outcome"), registry=registry
+            "duetime_refusals", "Calls and requests that were refused, by reason.", ("reason",), registry=registry
         )
-        self._refused = Counter(
-            "duetime_refusals", "Calls that were refused, by reason.", ("reason",), registry=registry
+        self._admissions = Counter(
+            "duetime_refused_admissions",
+            "Times that a quota of a tenant refused to store tasks, by quota.",
+            ("reason",),
+            registry=registry,
+        )
+        for quota in Quota:
+            self._admissions.labels(quota)
+
+    def refused(self, code: str) -> None:
+        self._calls.labels(code).inc()
+
+    def not_admitted(self, quota: Quota) -> None:
+        self._admissions.labels(quota).inc()
+
+
+class CallMetrics:
+    """Counts the calls of tools that this process answered; `refused` is notified of the code of a refusal."""
+
+    def __init__(self, registry: CollectorRegistry, refused: Callable[[str], None]) -> None:
+        self._refused = refused
+        self._calls = Counter(
+            "duetime_tool_calls", "Calls of tools, by outcome: ok, or a code.", ("tool", "outcome"), registry=registry
         )
         self._seconds = Histogram(
             "duetime_tool_call_duration_seconds",
@@ -59,7 +81,7 @@ class CallMetrics:
         self._calls.labels(tool, outcome).inc()
         self._seconds.labels(tool).observe(seconds)
         if outcome != OK:
-            self._refused.labels(outcome).inc()
+            self._refused(outcome)
 
 
 class RequestMetrics:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from duetime.scheduler.principal import Principal
+from duetime.scheduler.quotas import Quota
 from duetime.scheduler.request import Request
 from duetime.scheduler.task import State
 from duetime.server.app import build
@@ -23,6 +24,7 @@ pytestmark = pytest.mark.anyio
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "metrics.md"
 CANARY = "canary4711"
+REFUSALS = "duetime_refusals_total"
 
 
 Samples = Mapping[tuple[str, frozenset[tuple[str, str]]], float]
@@ -62,6 +64,29 @@ async def test_every_request_of_the_rest_api_is_counted_with_its_status(serve: S
     assert value(found, "duetime_rest_requests_total", operation="schedule_task", status="201") == 1
     assert value(found, "duetime_rest_requests_total", operation="get_task", status="404") == 1
     assert value(found, "duetime_rest_request_duration_seconds_count", operation="schedule_task") == 1
+
+
+async def test_a_refused_request_of_the_rest_api_is_counted_by_the_code_of_its_problem(serve: Serve) -> None:
+    site = await serve()
+    await site.http.get("/v1/tasks/t_000000000000")
+    await site.http.post("/v1/tasks", json={"title": "Stretch", "when": f"{CANARY} o'clock"})
+    await site.http.post("/v1/tasks", content=b"{")
+    await site.http.post(f"/v1/fire/{CANARY}")
+    found = await scraped(site)
+    reasons = {dict(labels)["reason"]: count for (name, labels), count in found.items() if name == REFUSALS}
+    assert reasons == {"not_found": 2, "invalid_argument": 1, "malformed": 1}
+
+
+async def test_tasks_that_a_quota_keeps_out_are_counted_by_the_quota_whoever_schedules_them(serve: Serve) -> None:
+    site = await serve(tenant_open_tasks=1, tenant_schedules_per_minute=9)
+    task = {"title": "Stretch", "when": "in 2 hours"}
+    await site.call(None, "schedule_task", **task)
+    await site.call(None, "schedule_task", **{**task, "title": "Walk"})
+    await site.http.post("/v1/tasks", json=task)
+    found = await scraped(site)
+    counted = {quota: value(found, "duetime_refused_admissions_total", reason=quota) for quota in Quota}
+    assert counted == {**dict.fromkeys(Quota, 0), Quota.OPEN_TASKS: 2}
+    assert value(found, REFUSALS, reason="refused") == 2
 
 
 async def test_an_idle_server_says_that_its_database_answers_and_that_nobody_runs_tasks(serve: Serve) -> None:
