@@ -151,10 +151,8 @@ class Notify(StrEnum):
 class Task:
     """A scheduled task: the intent. `revision` rises by one with each change of it by an actor.
 
-    `deadline` is when each run must be finished, as said; `deadline_after` is that as a span from its `scheduled_for`.
-    `estimate` is the caller's; `needs` are units by pool; `traceparent` is that of the call, `origin` its conversation.
-    A result has to meet `expect`; `on_failure` follows one that does not. Before each run `asks` has the question, its
-    seconds and the default answer. By `key_template` each occurrence has a key; a pause ends at `paused_until`.
+    Runs end by `deadline`, as said; `deadline_after` is its span from `scheduled_for`. `traceparent`, `tracestate` and
+    `origin` are of the call. A result has to meet `expect`; `asks` has the question before a run, seconds and default.
     """
 
     id: str
@@ -192,6 +190,7 @@ class Task:
     asks: Mapping[str, Any] | None = None
     key_template: str | None = None
     paused_until: datetime | None = None
+    tracestate: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +259,7 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """Telling a user one outcome through one channel; `traceparent` is that of the attempt which had the outcome."""
+    """Telling a user one outcome through one channel; trace context is that of the attempt which had the outcome."""
 
     id: str
     tenant: str
@@ -273,6 +272,7 @@ class Delivery:
     delivered_at: datetime | None = None
     error: str | None = None
     traceparent: str | None = None
+    tracestate: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

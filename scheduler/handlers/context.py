@@ -86,9 +86,9 @@ class Context:
     `scheduled_for` and `deadline` are aware and in UTC; `deadline` is None where the task has none. `attempt` counts
     from 1. `needs` are the reserved units of each pool. `checkpoint_state` is the latest checkpoint of an earlier
     attempt, None at first. Progress is stored at most once in `pace`. `traceparent` is the trace of the attempt, for
-    requests to other services; None where nothing is traced. `timezone` is the task's, for times that users read. Work
-    that the run which it `repeats` did not complete is done again. `natural_key` is that of the task's template, None
-    without one.
+    requests to other services, with `tracestate` where it has one; None where nothing is traced. `timezone` is the
+    task's, for times that users read. Work that the run which it `repeats` did not complete is done again.
+    `natural_key` is that of the task's template, None without one.
     """
 
     task_id: str
@@ -104,6 +104,7 @@ class Context:
     link: Link = Link()
     pace: timedelta = timedelta(0)
     traceparent: str | None = None
+    tracestate: str | None = None
     repeats: str | None = None
     natural_key: str | None = None
     timezone: str = "UTC"

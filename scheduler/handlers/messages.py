@@ -42,6 +42,7 @@ class ContextFacts:
     checkpoint_state: Any
     pace: timedelta
     traceparent: str | None
+    tracestate: str | None
     timezone: str
 
     @classmethod

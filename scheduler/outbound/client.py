@@ -20,6 +20,7 @@ from duetime.scheduler.outbound.url_policy import WebhookOptions, check_url
 from duetime.scheduler.runtime.traces import request_span
 
 MAX_REDIRECTS: Final = 3
+TRACEPARENT: Final = "traceparent"
 MAX_RESPONSE_BYTES: Final = 64 * 1024
 CONNECT_TIMEOUT_S: Final = 5.0
 MAX_ADDRESSES: Final = 3
@@ -53,7 +54,8 @@ class GuardedClient:
         """
         target = self._checked(url)
         with request_span(method, target.host, target.port) as span:
-            reply = self._sent(method, target, {**span.headers, **headers}, body)
+            traced = {} if TRACEPARENT in headers else span.headers  # never one trace with the state of another
+            reply = self._sent(method, target, {**traced, **headers}, body)
             span.answered(reply.status)
             return reply
 

@@ -1,7 +1,7 @@
 """The port of tracing: the way of a task as spans of one trace. Off by default, and then nothing of it costs anything.
 
-A task keeps the `traceparent` (W3C Trace Context) of the call that scheduled it, so that another process, any time
-later, continues that trace.
+A task keeps `traceparent` and `tracestate` (W3C Trace Context) of the call that scheduled it, so that another process,
+any time later, continues that trace.
 """
 
 from __future__ import annotations
@@ -23,6 +23,10 @@ class SchedulingSpan(Protocol):
     def traceparent(self) -> str:
         """The context to store with the tasks; empty for none."""
 
+    @property
+    def tracestate(self) -> str:
+        """The values of other tracers that belong to it; empty for none."""
+
     def stored(self, task_ids: Sequence[str]) -> None:
         """Record which tasks are stored now, perhaps by an earlier call."""
 
@@ -33,6 +37,10 @@ class AttemptTrace(Protocol):
     @property
     def traceparent(self) -> str:
         """The context that continues this attempt elsewhere."""
+
+    @property
+    def tracestate(self) -> str:
+        """The values of other tracers that belong to it; empty for none."""
 
     def handling(self) -> AbstractContextManager[None]:
         """Make the span of the handler current for the block."""
@@ -87,7 +95,7 @@ class Tracing(Protocol):
 
 
 class _Untraced:
-    traceparent = ""
+    traceparent = tracestate = ""
     headers: Mapping[str, str] = MappingProxyType({})
 
     def stored(self, task_ids: Sequence[str]) -> None:

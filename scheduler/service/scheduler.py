@@ -193,4 +193,6 @@ def _answering(view: TaskView) -> TaskView:
 
 
 def _traced(task: Task, span: SchedulingSpan) -> Task:
-    return replace(task, traceparent=span.traceparent) if span.traceparent else task
+    if not span.traceparent:
+        return task
+    return replace(task, traceparent=span.traceparent, tracestate=span.tracestate or None)

@@ -88,7 +88,8 @@ class ActiveRun:
         if self.trace is None or not (traceparent := self.trace.traceparent):
             return end
         self.trace.settling()
-        deliveries = tuple(replace(delivery, traceparent=traceparent) for delivery in end.deliveries)
+        state = self.trace.tracestate or None
+        deliveries = tuple(replace(each, traceparent=traceparent, tracestate=state) for each in end.deliveries)
         return replace(end, traceparent=traceparent, deliveries=deliveries)
 
     @property

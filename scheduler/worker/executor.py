@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -164,10 +165,10 @@ class Executor:
 
     def _context(self, held: ActiveRun, guard: Callable[[Callable[[], bool]], bool]) -> Context:
         claim, link = held.claim, self._link(held, guard)
-        trace = held.trace.traceparent or None if held.trace else None
-        return Context.of(
-            claim.task, claim.run, worker=claim.worker, needs=claim.reserved, link=link, traceparent=trace
-        )
+        made = Context.of(claim.task, claim.run, worker=claim.worker, needs=claim.reserved, link=link)
+        if held.trace is None or not held.trace.traceparent:
+            return made
+        return replace(made, traceparent=held.trace.traceparent, tracestate=held.trace.tracestate or None)
 
     def _link(self, held: ActiveRun, guard: Callable[[Callable[[], bool]], bool]) -> Link:
         claims, run_id, attempt = self._store.claims, held.run_id, held.claim.run.attempt

@@ -27,6 +27,12 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 
 _W3C: Final = TraceContextTextMapPropagator()
 NANOSECONDS_PER_S: Final = 1_000_000_000
+MAX_TRACESTATE_CHARS: Final = 512
+"""Characters of a `tracestate` that is kept: as many as the W3C asks everyone to hand on."""
+
+MAX_MEMBER_CHARS: Final = 128
+"""A longer member of it goes first where all together are too long."""
+
 Attributes = Mapping[str, str | int]
 
 ROOT_RUN: Final[ContextVar[str | None]] = ContextVar("duetime_root_run", default=None)
@@ -78,7 +84,7 @@ class OtelTracing:
             "duetime.run.id": delivery.run_id,
             "duetime.delivery.attempt": delivery.attempts + 1,
         }
-        context = _remote(delivery.traceparent)
+        context = _remote(delivery)
         with (
             self._tracer.start_as_current_span(
                 f"deliver {kind}", context, SpanKind.PRODUCER, attributes, record_exception=False
@@ -113,7 +119,7 @@ class _Serving:
 class _Scheduling:
     def __init__(self, span: Span) -> None:
         self._span = span
-        self.traceparent = _traceparent(trace.set_span_in_context(span))
+        self.traceparent, self.tracestate = _carried(trace.set_span_in_context(span))
 
     def stored(self, task_ids: Sequence[str]) -> None:
         if len(task_ids) == 1:
@@ -131,13 +137,10 @@ class _Attempt:
         ready = min(_ready_at(claim.run, taken), taken)
         self._span = _started(tracer, claim, ready)
         self._context = trace.set_span_in_context(self._span, Context())
+        self.traceparent, self.tracestate = _carried(self._context)
         self._settlement: Span | None = None
         self._child("admit", ready).end(taken)
         self._child("claim", taken).end(now)
-
-    @property
-    def traceparent(self) -> str:
-        return _traceparent(self._context)
 
     @contextmanager
     def handling(self) -> Iterator[None]:
@@ -190,7 +193,9 @@ class _Requests:
 class _Request:
     def __init__(self, span: Span) -> None:
         self._span = span
-        self.headers: Mapping[str, str] = {"traceparent": _traceparent(trace.set_span_in_context(span))}
+        traceparent, tracestate = _carried(trace.set_span_in_context(span))
+        state = {"tracestate": tracestate} if tracestate else {}
+        self.headers: Mapping[str, str] = {"traceparent": traceparent, **state}
 
     def answered(self, status: int) -> None:
         self._span.set_attribute("http.response.status_code", status)
@@ -204,7 +209,7 @@ def _started(tracer: Tracer, claim: Claim, ready: int) -> Span:
     The first run of a task continues the trace of the call. Later ones and replays only link to it: a trace of months
     can be shown by nothing, and one sampling decision would hold for all of them.
     """
-    run, caller = claim.run, _remote(claim.task.traceparent)
+    run, caller = claim.run, _remote(claim.task)
     scheduled = trace.get_current_span(caller).get_span_context()
     continues = scheduled.is_valid and run.number == 1 and run.generation == 1
     links = [Link(scheduled)] if scheduled.is_valid and not continues else []
@@ -266,11 +271,24 @@ def _failed(span: Span, kind: str) -> None:
     span.set_status(StatusCode.ERROR)
 
 
-def _remote(traceparent: str | None) -> Context:
-    return _W3C.extract({"traceparent": traceparent} if traceparent else {}, Context())
+def _remote(kept: Task | Delivery) -> Context:
+    """Return the context that a task or a delivery keeps, an empty one where it keeps none."""
+    found = {"traceparent": kept.traceparent, "tracestate": kept.tracestate}
+    return _W3C.extract({name: value for name, value in found.items() if value}, Context())
 
 
-def _traceparent(context: Context) -> str:
+def _carried(context: Context) -> tuple[str, str]:
+    """Return `traceparent` and `tracestate` of a context, each empty where there is none."""
     carrier: dict[str, str] = {}
     _W3C.inject(carrier, context)
-    return carrier.get("traceparent", "")
+    return carrier.get("traceparent", ""), _shortened(carrier.get("tracestate", ""))
+
+
+def _shortened(tracestate: str) -> str:
+    """Leave out whole members until it is short enough: long ones first, then the oldest, as the W3C asks for."""
+    members = tracestate.split(",")
+    while len(tracestate) > MAX_TRACESTATE_CHARS:
+        long = [member for member in members if len(member) > MAX_MEMBER_CHARS]
+        members.remove(long[-1] if long else members[-1])
+        tracestate = ",".join(members)
+    return tracestate

@@ -51,12 +51,12 @@ WITH claimed AS (
         id, tenant, owner, title, title_folded, action, payload, timezone, "when", repeat, anchor, until, max_runs,
         paused, retry, deliver_to, labels, revision, created_at, updated_at, priority, deadline, deadline_after,
         deadline_type, penalty, estimate, needs, traceparent, notify, repeat_policy, expect,
-        on_failure, origin, asks, key_template)
+        on_failure, origin, asks, key_template, tracestate)
     SELECT
         :id, :tenant, :owner, :title, :title_folded, :action, :payload, :timezone, :when, :repeat, :anchor, :until,
         :max_runs, :paused, :retry, :deliver_to, :labels, :revision, :created_at, :updated_at, :priority, :deadline,
         :deadline_after, :deadline_type, :penalty, :estimate, :needs, :traceparent, :notify,
-        :repeat_policy, :expect, :on_failure, :origin, :asks, :key_template
+        :repeat_policy, :expect, :on_failure, :origin, :asks, :key_template, :tracestate
     WHERE :key::text IS NULL OR EXISTS (SELECT FROM claimed)
     RETURNING id
 ), run AS (

@@ -28,6 +28,7 @@ from duetime.server.settings.model import Settings
 from duetime.server.telemetry.otel_traces import OtelTracing
 from duetime.server.telemetry.otlp import make_provider
 from duetime.server.telemetry.trace_setup import configured_tracing
+from opentelemetry.context import attach, detach
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider, sampling
 from opentelemetry.sdk.trace.export import (
     BatchSpanProcessor,
@@ -36,6 +37,7 @@ from opentelemetry.sdk.trace.export import (
     SpanExportResult,
 )
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from tests.builders import a_task, settlement
 from tests.flow.auth.conftest import serving
@@ -44,6 +46,7 @@ from tests.flow.telemetry.receiver import Receiver, receiving
 from tests.flow.telemetry.span_tree import Seen, of_sdk, tree
 from tests.flow.waiting import eventually
 
+STATE = "vendor=t61rcWkgMzE,rojo=00f067aa0ba902b7"
 CALLER = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 TWICE = RetryPolicy(max_attempts=2, backoff=timedelta(milliseconds=1))
 SECRET = "whsec_" + "QUJD" * 10
@@ -179,6 +182,38 @@ def test_spans_of_a_handler_are_below_its_own_and_it_may_continue_the_trace_else
     assert counted.parent == handled.id
     (traceparent,) = house.seen
     assert traceparent.split("-")[1:3] == [handled.trace, handled.parent]
+
+
+@pytest.mark.parametrize("action", ["webhook", "tell_trace"])
+def test_the_state_of_other_tracers_goes_from_the_caller_to_the_handler_and_with_each_webhook(
+    house: House, action: str
+) -> None:
+    hook = {"url": house.receiver.url("/hook")} if action == "webhook" else {}
+    token = attach(TraceContextTextMapPropagator().extract({"traceparent": CALLER, "tracestate": STATE}))
+    view = house.schedule("Call the hook", action=action, payload=hook, deliver_to=["webhook:team"])
+    detach(token)
+    eventually(lambda: len(house.named("deliver webhook")) == 1, "it is delivered")
+    run = house.app.scheduler.get(view.record.task.id).record.run
+    sent = [request.headers["tracestate"] for request in house.receiver.received]
+    told = [] if action == "webhook" else [run.result["tracestate"]]
+    assert [*sent, *told] == [STATE] * 2
+
+
+def test_a_webhook_with_a_trace_of_its_own_gets_the_state_of_no_other(house: House) -> None:
+    own = {"url": house.receiver.url("/hook"), "headers": {"traceparent": CALLER}}
+    token = attach(TraceContextTextMapPropagator().extract({"traceparent": CALLER, "tracestate": STATE}))
+    house.ended(house.schedule("Call the hook", action="webhook", payload=own))
+    detach(token)
+    (request,) = house.receiver.at("/hook")
+    assert "tracestate" not in request.headers
+
+
+def test_of_a_long_state_the_long_members_go_first_and_then_the_last() -> None:
+    short = [f"v{number}={'x' * 96}" for number in range(6)]
+    given = ",".join([f"long={'y' * 150}", *short])
+    task, run = a_task(traceparent=CALLER, tracestate=given)
+    kept = OtelTracing(make_provider()).attempt(Claim(run, task, "w1"), None).tracestate
+    assert kept == ",".join(short[:5])
 
 
 def test_a_handler_in_a_process_of_its_own_knows_its_trace(house: House) -> None:

@@ -53,6 +53,7 @@ class DeliveryRow(Base):
     delivered_at: datetime | None
     error: Said | None
     traceparent: str | None
+    tracestate: str | None
 
 
 deliveries = table(DeliveryRow)

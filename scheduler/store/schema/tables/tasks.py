@@ -71,6 +71,7 @@ class TaskRow(Base):
     history_from: int | None
     followed: bool = column(server_default=false())
     paused_until: datetime | None
+    tracestate: str | None
 
 
 class LabelRow(Base):
