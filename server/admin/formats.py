@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -40,6 +41,18 @@ def wall(instant: datetime, zone: str, now: datetime) -> str:
         return local.strftime("%H:%M:%S")
     day = f"{local.day} {local.strftime('%b')}"
     return f"{day} {local.strftime('%H:%M')}" if local.year == today.year else f"{day} {local.year}"
+
+
+def ticks(instants: Sequence[datetime], zone: str, now: datetime, *, seconds: bool = False) -> list[str]:
+    """Write the ticks of a time line in one format: the time of each, and the day only where another one begins."""
+    clock, shown = ("%H:%M:%S" if seconds else "%H:%M"), now.astimezone(zones.load(zone)).date()
+    texts = []
+    for instant in instants:
+        local = instant.astimezone(zones.load(zone))
+        day = "" if local.date() == shown else f"{local.day} {local.strftime('%b')} "
+        texts.append(day + local.strftime(clock))
+        shown = local.date()
+    return texts
 
 
 def span(length: timedelta | float | None) -> str:

@@ -12,6 +12,7 @@ from duetime.scheduler.intake.bounds import resolve_bound
 from duetime.scheduler.task import State
 from duetime.server.admin.answers import Answer, Page, get
 from duetime.server.admin.export import exported
+from duetime.server.admin.formats import ticks
 from duetime.server.admin.pages.runs import run_row
 from duetime.server.admin.visit import Visit
 
@@ -26,6 +27,9 @@ DEFAULT_WINDOW = "1h"
 MAX_RUNS_SHOWN = 300
 PAGE_ROWS = 100
 TICK_COUNT = 6
+SECONDS_SHOWN_BELOW = timedelta(hours=1)
+"""Ticks of a shorter window have seconds: they are less than ten minutes apart."""
+
 ROW_HEIGHT_PX = 14
 MIN_WIDTH_RATIO = 0.003
 """A run of a moment is still wide enough to be seen and pointed at."""
@@ -72,9 +76,10 @@ def timeline(visit: Visit) -> Answer:
     found = _runs(visit, since, until)
     if visit.query.get("format"):
         return exported(visit.query["format"], "timeline", [run_row(run) for run in found])
+    at = [since + length * tick / TICK_COUNT for tick in range(TICK_COUNT)]
     values = {
         "lanes": lanes(found, by, since, until),
-        "ticks": [since + length * tick / TICK_COUNT for tick in range(TICK_COUNT)],
+        "ticks": ticks(at, visit.zone, visit.now, seconds=length < SECONDS_SHOWN_BELOW),
         "windows": [(None if name == DEFAULT_WINDOW else name, name, None) for name in WINDOWS],
         "kinds": LANES,
         "earlier": since.isoformat(timespec="seconds"),

@@ -7,7 +7,7 @@ import io
 import json
 import re
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 from html import unescape
 from pathlib import Path
@@ -18,7 +18,9 @@ from duetime.scheduler.principal import LOCAL, Principal
 from duetime.scheduler.rules.limits.price import money
 from duetime.scheduler.run_records import Start
 from duetime.scheduler.task import ApprovalRequest, State
+from duetime.server.admin.formats import ticks
 from duetime.server.admin.pages.overview import charts_of, hours_of, trends_of
+from duetime.server.admin.pages.timeline import TICK_COUNT
 from duetime.server.admin.visit import MAX_VALUES_KEPT, READ_PAUSE_RATIO, KeptReads, Visit
 from markupsafe import escape
 from starlette.datastructures import ImmutableMultiDict
@@ -343,8 +345,26 @@ async def test_the_time_line_shows_each_run_of_the_window_once(admin: Admin) -> 
     since = admin.site.app.store.now() - timedelta(days=1)
     ran = admin.site.app.scheduler.runs(since=since, limit=100).runs
     assert sorted(shown) == sorted(run.id for run in ran if run.started_at)
+    ticks = re.findall(r"<span>(?:\d+ \w{3} )?\d\d:\d\d</span>", page)
+    assert len(ticks) == TICK_COUNT, "all have one format"
     assert (await admin.get("/timeline?window=1y")).status_code == 400
     assert (await admin.get("/timeline?by=mood")).status_code == 400
+
+
+@pytest.mark.parametrize(
+    ("end", "hours", "shown"),
+    [
+        ("2026-11-24T15:00", 24, ["23 Nov 16:00", "20:00", "24 Nov 00:00", "04:00", "08:00", "12:00"]),
+        ("2026-11-24T15:00", 6, ["10:00", "11:00", "12:00", "13:00", "14:00", "15:00"]),
+        ("2026-11-23T15:00", 6, ["23 Nov 10:00", "11:00", "12:00", "13:00", "14:00", "15:00"]),
+    ],
+)
+def test_the_ticks_of_a_time_line_name_a_day_only_where_it_changes(end: str, hours: int, shown: list[str]) -> None:
+    until, length = datetime.fromisoformat(f"{end}+00:00"), timedelta(hours=hours)
+    at = [until - length + length * tick / TICK_COUNT for tick in range(TICK_COUNT)]
+    now = datetime.fromisoformat("2026-11-24T15:00+00:00")
+    assert ticks(at, "Europe/Berlin", now) == shown
+    assert ticks(at[:1], "Europe/Berlin", now, seconds=True) == [f"{shown[0]}:00"]
 
 
 # --- tenants
