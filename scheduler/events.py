@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
+from decimal import Decimal
 from enum import StrEnum
 
-from duetime.scheduler.task import Json, State
+from duetime.scheduler.task import Json, State, Tier
 
 
 class EventKind(StrEnum):
@@ -79,7 +80,9 @@ class Event:
 class EventFilter:
     """A filter for events; absent parts match everything. `since` is inclusive, `until` exclusive.
 
-    `actor` made the change, and `via` is the way it came by: a surface (`mcp`) or a surface and an address.
+    `actor` made the change, and `via` is the way it came by: a surface (`mcp`) or a surface and an address. `tier` is
+    of its task. `worker`, `min_attempts`, `min_lateness` and `min_cost` are of its run, as in `RunFilter`, and `error`
+    is a part of that run's error, in any case: an event without a run meets none of these.
     """
 
     task_id: str | None = None
@@ -92,6 +95,12 @@ class EventFilter:
     kind: EventKind | None = None
     actor: str | None = None
     via: str | None = None
+    tier: Tier | None = None
+    worker: str | None = None
+    min_attempts: int | None = None
+    min_lateness: timedelta | None = None
+    min_cost: Decimal | None = None
+    error: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

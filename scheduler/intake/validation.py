@@ -39,7 +39,10 @@ MAX_RUNS = 1_000_000
 
 ALL_TENANTS = "*"
 
-_FILTER_TEXTS = ("query", "text", "label", "action", "task_id", "worker", "actor", "via", "pool", "surface", "subject")
+_FILTER_TEXTS = (
+    *("query", "text", "error", "label", "action", "task_id", "worker", "actor", "via", "pool", "surface"),
+    "subject",
+)
 
 
 def check_key(request: Request) -> None:

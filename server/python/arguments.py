@@ -250,6 +250,7 @@ SPECIAL |= {
         "group", OneOf(f"one of {', '.join(EventGroup)}", EventGroup), example="group=EventGroup.ACTOR"
     ),
 }
+SPECIAL["EventFilter.error"] = Argument("error", Text(200), example="error='HTTP 503'")
 _OF_EVENT_FILTER = Argument("where", _fields_of(EventFilter), example="where=EventFilter(label='project')")
 SPECIAL |= {f"{name}.where": _OF_EVENT_FILTER for name in OF_EVENTS}
 _OF_RUN_FILTER = Argument("where", _fields_of(RunFilter), example="where=RunFilter(min_attempts=2)")

@@ -31,10 +31,10 @@ def run_filter(
     **others: str | int | None,
 ) -> RunFilter:
     """Return the filter that words ask for; lengths of time are words or seconds. Raises InvalidArgument."""
-    spans = {name: _span(name, others.pop(name)) for name in SPANS if others.get(name) is not None}
+    spans = {name: read_span(name, others.pop(name)) for name in SPANS if others.get(name) is not None}
     given: dict[str, object] = {name: value for name, value in others.items() if value is not None}
     numbers = {"min_units": min_units, "min_cost": None if min_cost is None else cost_given(min_cost)}
-    return RunFilter(**parts_of(state), tier=_tier(tier), **numbers, **given, **spans)  # type: ignore[arg-type]  # names of its fields
+    return RunFilter(**parts_of(state), tier=read_tier(tier), **numbers, **given, **spans)  # type: ignore[arg-type]  # names of its fields
 
 
 def cost_given(given: str | float) -> Decimal:
@@ -46,7 +46,8 @@ def cost_given(given: str | float) -> Decimal:
         raise InvalidArgument("min_cost", str(wrong), accepted=accepted, example="min_cost='0.50'") from None
 
 
-def _tier(word: str | None) -> Tier | None:
+def read_tier(word: str | None) -> Tier | None:
+    """Return the tier that a word names. Raises InvalidArgument."""
     if word is None:
         return None
     try:
@@ -57,7 +58,8 @@ def _tier(word: str | None) -> Tier | None:
         ) from None
 
 
-def _span(name: str, given: str | float | None) -> timedelta:
+def read_span(name: str, given: str | float | None) -> timedelta:
+    """Return the length of time that words, or a number of seconds, mean. Raises InvalidArgument."""
     try:
         return timedelta(seconds=float(given or 0)) if _is_number(given) else parse_exact(str(given))
     except (Misread, Unknown, OverflowError) as error:

@@ -78,7 +78,8 @@ class _EventCounter:
         return self._counted([minute, type_coerce(events.c.kind, NullType())])
 
     def _counted(self, keys: Sequence[Any], joined: Sequence[Condition] = ()) -> tuple[Counted, datetime | None]:
-        walk, conditions = EventWalk(self.connection, self.tenant, self.where), [*compared(self.tenant, self.where)]
+        walk = EventWalk(self.connection, self.tenant, self.where)
+        conditions = compared(self.tenant, self.where, dialect_of(self.connection))
         reached: EventKey | None = None
         if self.where.task_id is None:
             reached = walk.boundary(MAX_EVENTS_COUNTED)

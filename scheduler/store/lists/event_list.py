@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 from duetime.scheduler.events import Event, EventFilter
 from duetime.scheduler.ids import is_chain_id
 from duetime.scheduler.store.database import unreadable
+from duetime.scheduler.store.database.dialects import dialect_of
+from duetime.scheduler.store.lists.event_runs import of_run
 from duetime.scheduler.store.lists.event_walk import OWN, EventKey, EventWalk, of_task
 from duetime.scheduler.store.lists.tenants import tenants
 from duetime.scheduler.store.schema.rows import EVENT
@@ -114,7 +116,10 @@ class _EventReader:
 
     def _of_tenant(self, *conditions: Condition) -> EventRows:
         statement = _EVENTS.select_from(_WITH_TASK).where(events.c.tenant == self.tenant, *_conditions(self.where))
-        return self._read(statement.where(*conditions))
+        return self._read(statement.where(*conditions, *self._of_run()))
+
+    def _of_run(self) -> list[Condition]:
+        return of_run(self.tenant, self.where, dialect_of(self.connection))
 
     def _looked_up(self, titles: Matches, reasons: Matches) -> EventRows | None:
         """Read by ids alone, because a planner would choose the index of the tenant's events."""
@@ -130,9 +135,9 @@ class _EventReader:
     def _among(self, *conditions: Condition) -> EventRows:
         """Read events that have the text; their tasks only for other conditions, as that takes most of the time."""
         others = replace(self.where, text=None)
-        joined = others.action is not None or others.label is not None
+        joined = any(each is not None for each in (others.action, others.tier, others.label))
         ids = select(events.c.id).select_from(_WITH_TASK if joined else events).where(*conditions, *_conditions(others))
-        ids = self._first(ids.where(text_search.unindexed(events.c.tenant) == self.tenant))
+        ids = self._first(ids.where(*self._of_run(), text_search.unindexed(events.c.tenant) == self.tenant))
         return events_of(self.connection, _EVENTS.where(events.c.id.in_(ids)))
 
     def _soon(self) -> EventRows | None:
@@ -193,6 +198,7 @@ _MEANINGS: dict[str, Callable[[Any], Condition]] = {
     "until": lambda instant: events.c.at < instant,
     **OWN,
     "action": lambda action: tasks.c.action == action,
+    "tier": lambda tier: tasks.c.priority == tier,
     "text": _says,
 }
 

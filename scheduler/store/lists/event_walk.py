@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 from duetime.scheduler.events import EventFilter
 from duetime.scheduler.ids import is_chain_id
 from duetime.scheduler.store.database import unreadable
+from duetime.scheduler.store.database.dialects import StoreDialect, dialect_of
+from duetime.scheduler.store.lists.event_runs import of_run
 from duetime.scheduler.store.schema.damage import DamagedValue
 from duetime.scheduler.store.schema.tables.chains import chain_steps
 from duetime.scheduler.store.schema.tables.events import events
@@ -56,7 +58,7 @@ class EventWalk:
 
     def first(self, limit: int) -> FoundKeys:
         """Return the first events that meet the filter: of the newest thousand, or else of ten times as many."""
-        conditions = compared(self.tenant, self.where)
+        conditions = compared(self.tenant, self.where, dialect_of(self.connection))
         if not conditions:
             return FoundKeys(self._keys(self.rows(*_KEY), limit))
         soon = self._searched(conditions, limit, MAX_EVENTS_COMPARED_FIRST)
@@ -93,17 +95,19 @@ def _time(at: datetime | DamagedValue) -> datetime:
     return FIRST_INSTANT if at.stored.startswith("-") else LAST_INSTANT
 
 
-def compared(tenant: str, where: EventFilter) -> list[Condition]:
+def compared(tenant: str, where: EventFilter, dialect: StoreDialect) -> list[Condition]:
     """Return the conditions that each event is compared with."""
     found = [meaning(value) for name, meaning in OWN.items() if (value := getattr(where, name)) is not None]
     if where.action is not None:
         found.append(_of_task(tasks.c.action == where.action))
+    if where.tier is not None:
+        found.append(_of_task(tasks.c.priority == where.tier))
     if where.label is not None:
         of_task = (labels.c.tenant == tenant, labels.c.label == where.label, labels.c.task_id == events.c.task_id)
         found.append(_subquery(select(func.count()).where(*of_task)) > 0)
     if where.text is not None:
         found.append(or_(_of_task(titled_by_reading(where.text)), gives_reason(where.text)))
-    return found
+    return [*found, *of_run(tenant, where, dialect)]
 
 
 def _came_by(via: str) -> Condition:

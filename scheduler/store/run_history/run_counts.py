@@ -10,8 +10,8 @@ from typing import Any
 
 from duetime.scheduler.history.runs import BucketWidth, RunFilter, RunGroup, TimeBucket
 from duetime.scheduler.store.database.dialects import dialect_of
+from duetime.scheduler.store.lists import run_filter
 from duetime.scheduler.store.lists.time_buckets import Counted, minute_of, spread
-from duetime.scheduler.store.run_history import run_filter
 from duetime.scheduler.store.run_history.run_walk import RunWalk, together
 from duetime.scheduler.store.schema.tables.tasks import labels, runs, tasks
 from duetime.scheduler.store.text_index.text_search import Condition

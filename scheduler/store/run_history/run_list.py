@@ -16,8 +16,8 @@ from duetime.scheduler.rules.limits.price import amount_of
 from duetime.scheduler.rules.states import BLOCKABLE
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.dialects import dialect_of
+from duetime.scheduler.store.lists import run_filter
 from duetime.scheduler.store.lists.tenants import tenants
-from duetime.scheduler.store.run_history import run_filter
 from duetime.scheduler.store.run_history.reasons import cancels_in_words, misses_in_words
 from duetime.scheduler.store.run_history.run_walk import AT, RunKey, RunWalk, keys_of
 from duetime.scheduler.store.schema.tables.events import events

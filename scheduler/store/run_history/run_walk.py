@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from duetime.scheduler.history.runs import RunFilter
 from duetime.scheduler.store.database.dialects import dialect_of
-from duetime.scheduler.store.run_history import run_filter
+from duetime.scheduler.store.lists import run_filter
 from duetime.scheduler.store.schema.tables.tasks import runs
 from duetime.scheduler.store.schema.values import instant
 from duetime.scheduler.store.text_index.text_search import Condition

@@ -20,6 +20,7 @@ from duetime.server.cli.output import AsCsv, AsJson
 from duetime.server.cli.past import event_table
 from duetime.server.cli.past.run_table import MAX_SHORT_PAGES, RunPlace
 from duetime.server.session import session
+from duetime.tools.admin.event_filter import event_filter
 from duetime.tools.admin.event_rows import buckets_json, counts_json
 from duetime.widgets.history import NO_STEPS, history_payload, steps_of
 from duetime.widgets.schema.history_parts import HistoryPart
@@ -56,6 +57,12 @@ def history(
     via: Annotated[str | None, typer.Option(help="only changes that came this way: `mcp`, `mcp 10.0.0.7`")] = None,
     action: ActionOption = None,
     label: Label = None,
+    tier: Annotated[str | None, typer.Option(help="only tasks of this tier")] = None,
+    worker: Annotated[str | None, typer.Option(help="only runs with an attempt on this worker")] = None,
+    min_attempts: Annotated[int | None, typer.Option(help="only runs with so many attempts")] = None,
+    min_lateness: Annotated[str | None, typer.Option(help="only runs that ended so long after their deadline")] = None,
+    min_cost: Annotated[str | None, typer.Option(help="only runs that cost so much at least: '0.50'")] = None,
+    error: Annotated[str | None, typer.Option(help="only runs whose error contains this")] = None,
     text: Annotated[str | None, typer.Option(help="only events whose task or reason contains this")] = None,
     tenant: Annotated[str | None, typer.Option(help="the events of this tenant, or `*` for all")] = None,
     limit: Annotated[int, typer.Option(help="events per page, 1 to 100")] = 50,
@@ -67,17 +74,34 @@ def history(
 ) -> None:
     """Show what happened to tasks, newest first: who did what, when and why."""
     bounds = EventBounds(since, until, tenant)
+    of_task = {"state": state, "kind": kind, "actor": actor, "via": via, "action": action, "label": label, "tier": tier}
+    spans = {"min_attempts": min_attempts, "min_lateness": min_lateness, "min_cost": min_cost}
+    words = {**of_task, **spans, "worker": worker, "error": error, "text": text}
     with session(context).scheduler() as scheduler:
         task_id = scheduler.find(task_id) if task_id is not None else None
-        where = EventFilter(task_id, None, None, state, action, label, text, kind, actor, via)
-        if count_by is not None:
-            counts = scheduler.event_counts(count_by, where, **bounds._asdict())
-            event_table.show_counts(counts_json(counts), as_json=as_json, as_csv=as_csv)
-        elif bucket is not None:
-            found = scheduler.event_buckets(bucket, where, **bounds._asdict())
-            event_table.show_buckets(buckets_json(found), found.zone, as_json=as_json, as_csv=as_csv)
+        where = event_filter(task_id=task_id, **words)
+        if count_by is not None or bucket is not None:
+            _count(scheduler, where, bounds, (count_by, bucket), as_json=as_json, as_csv=as_csv)
         else:
             _show_page(context, scheduler, where, bounds, RunPlace(limit, cursor))
+
+
+def _count(
+    scheduler: Scheduler,
+    where: EventFilter,
+    bounds: EventBounds,
+    by: tuple[EventGroup | None, BucketWidth | None],
+    *,
+    as_json: bool,
+    as_csv: bool,
+) -> None:
+    group, width = by
+    if group is not None:
+        counts = scheduler.event_counts(group, where, **bounds._asdict())
+        event_table.show_counts(counts_json(counts), as_json=as_json, as_csv=as_csv)
+    elif width is not None:
+        found = scheduler.event_buckets(width, where, **bounds._asdict())
+        event_table.show_buckets(buckets_json(found), found.zone, as_json=as_json, as_csv=as_csv)
 
 
 def _show_page(

@@ -112,11 +112,15 @@ def show(server: RemoteServer, params: Params) -> None:
         show_rows(TASK_EVENTS, past, {ZONE: params[ZONE]}, nothing="No events.")
 
 
+_OF_RUNS = ("worker", "min_attempts", "min_lateness", "min_cost", "error")
+
+
 def history(server: RemoteServer, params: Params) -> None:
     """Show what happened to tasks."""
-    names = ("since", "until", "state", "kind", "actor", "via", "action", "label", "text", "tenant")
+    names = ("since", "until", "state", "kind", "actor", "via", "action", "label", "text", "tenant", *_OF_RUNS)
     task_id = found_id(server, params["task_id"]) if params["task_id"] else None
-    where, ways = {"task_id": task_id, **{name: params[name] for name in names}}, {"as_json", "as_csv"}
+    given = {name: params[name] for name in names} | {"priority": params["tier"]}
+    where, ways = {"task_id": task_id, **given}, {"as_json", "as_csv"}
     shown = {way: params[way] for way in ways}
     if params["count_by"]:
         event_table.show_counts(server.get("/events/counts", group=params["count_by"].value, **where), **shown)

@@ -14,10 +14,11 @@ from duetime.scheduler.history.runs import BucketWidth
 from duetime.scheduler.intake.validation import ALL_TENANTS
 from duetime.scheduler.principal import Principal, Scope
 from duetime.scheduler.rules.time.times import utc
-from duetime.scheduler.task import State
+from duetime.scheduler.task import State, Tier
 from duetime.server.auth.access import AccessRefused
 from duetime.server.rest.operation import Operation, RestAnswer, RestCall
 from duetime.server.rest.resources.payloads import RestPayload
+from duetime.tools.admin.event_filter import event_filter
 from duetime.tools.admin.event_rows import buckets_json, counts_json
 from duetime.tools.arguments.arguments import Argument
 from duetime.tools.arguments.types import Choice, Text, Whole
@@ -27,6 +28,7 @@ from duetime.widgets.schema.history_parts import AttemptPart
 from pydantic import Field
 
 MAX_CURSOR_CHARS: Final = 400
+MAX_ATTEMPT_COUNT: Final = 1_000_000
 TENANT = Argument("tenant", Text(200), "Another tenant than the caller's, `*` for all; for operators", "tenant='acme'")
 LIMIT = Argument("limit", Whole(1, 100), "Default 50", "limit=50")
 CURSOR = Argument("cursor", Text(MAX_CURSOR_CHARS), "From the previous answer, for the next page")
@@ -169,9 +171,8 @@ def event_buckets(call: RestCall) -> RestAnswer:
 
 
 def _event_filter(call: RestCall) -> EventFilter:
-    given = call.without("tenant", "since", "until", "limit", "cursor", "group", "width")
-    given |= {name: of(given[name]) for name, of in (("state", State), ("kind", EventKind)) if name in given}
-    return EventFilter(**given)
+    given = call.without("tenant", "since", "until", "limit", "cursor", "group", "width", "priority")
+    return event_filter(**given, tier=call.values.get("priority"))
 
 
 def _event_bounds(call: RestCall) -> dict[str, Any]:
@@ -217,6 +218,17 @@ _EVENT_FILTERS = (
     Argument("via", Text(200), "Only changes that came by this surface, or surface and address", "via='mcp'"),
     Argument("action", Text(100), "Only tasks with this action"),
     Argument("label", Text(60), "Only tasks with this label"),
+    Argument("priority", Choice(tuple(Tier)), "Only of tasks of this tier", "priority='high'"),
+    Argument("worker", Text(200), "Only of runs of which this worker had an attempt"),
+    Argument("min_attempts", Whole(1, MAX_ATTEMPT_COUNT), "Only of runs with so many attempts"),
+    Argument(
+        "min_lateness",
+        Text(60, "a length of time"),
+        "Only of runs that ended so long after the deadline",
+        "min_lateness='1 min'",
+    ),
+    Argument("min_cost", Text(20), "Only of runs that cost so much", "min_cost='0.50'"),
+    Argument("error", Text(200), "Only of runs whose error contains this", "error='HTTP 503'"),
     Argument("text", Text(200), "Only events whose task or reason contains this"),
     TENANT,
 )

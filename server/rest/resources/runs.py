@@ -16,7 +16,7 @@ from duetime.scheduler.rules.time.tokens import Misread, Unknown
 from duetime.scheduler.task import State, Tier
 from duetime.server.rest.operation import Operation, RestAnswer, RestCall
 from duetime.server.rest.query_words import WordList
-from duetime.server.rest.resources.history import CURSOR, LIMIT, TENANT, of_all_tenants, read_by
+from duetime.server.rest.resources.history import CURSOR, LIMIT, MAX_ATTEMPT_COUNT, TENANT, of_all_tenants, read_by
 from duetime.server.rest.resources.payloads import RestPayload
 from duetime.server.rest.resources.run_detail import RunDetailPayload, show
 from duetime.tools.admin.run_rows import cost_given
@@ -26,7 +26,6 @@ from duetime.tools.arguments.types import Choice, Text, Whole
 from duetime.tools.definition import TIME
 from pydantic import Field
 
-MAX_ATTEMPT_COUNT: Final = 1_000_000
 _LENGTHS: Final = ("min_duration", "max_duration", "min_lateness", "min_delay")
 _BOUNDS: Final = ("since", "until")
 

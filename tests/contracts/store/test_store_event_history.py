@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
+from decimal import Decimal
 
 import pytest
 from duetime.scheduler.events import Event, EventFilter, EventKind
+from duetime.scheduler.history.events import EventGroup
 from duetime.scheduler.rules.changes import pause
 from duetime.scheduler.store import Store
 from duetime.scheduler.store.lists import event_walk
 from duetime.scheduler.store.text_index import text_search
-from duetime.scheduler.task import State
+from duetime.scheduler.task import State, Tier
 
 from tests.builders import NOON, TENANT, Clock, a_task, added, cancelled, restarted, settlement
 
@@ -104,6 +107,45 @@ def test_what_the_task_of_an_event_says_is_found_on_any_way(store: Store, clock:
         for limit in (1, 50):
             found = every(store, tenant, where, limit=limit)
             assert len({event.id for event in found}) == len(found) == factor * count, where
+
+
+@pytest.mark.usefixtures("how")
+@pytest.mark.parametrize("tenant", [TENANT, None])
+def test_what_the_run_of_an_event_says_is_found_on_any_way_and_of_the_own_tenant(
+    store: Store, clock: Clock, tenant: str | None
+) -> None:
+    fill(store, clock, TENANT)
+    fill(store, clock, OTHER)
+    for of in (TENANT, OTHER):
+        due, deadline = clock.at, clock.at + timedelta(minutes=1)
+        task, run = a_task(due, tenant=of, title="Call the bank", priority=Tier.HIGH, labels=("rare",))
+        bound = replace(run, deadline=deadline)
+        claim = restarted(store, store.tasks.add(task, bound, actor="ann").record, worker="night-1")
+        clock.forward(minutes=6)
+        ended = settlement(claim, State.FAILED, error="HTTP 503 of the bank")
+        store.claims.settle([replace(ended, used={"tokens": 2.0}, costs={"tokens": 500_000})])
+    late = timedelta(minutes=5)
+    factor = 1 if tenant else 2
+    for where, count in (
+        (EventFilter(worker="night-1"), 5),
+        (EventFilter(tier=Tier.HIGH), 5),
+        (EventFilter(tier=Tier.HIGH, label="rare"), 5),
+        (EventFilter(error="http 503"), 5),
+        (EventFilter(error="HTTP%503"), 0),
+        (EventFilter(min_lateness=late), 5),
+        (EventFilter(min_lateness=late + timedelta(seconds=1)), 0),
+        (EventFilter(min_cost=Decimal("0.5")), 5),
+        (EventFilter(min_cost=Decimal("0.500001")), 0),
+        (EventFilter(worker="night-1", state=State.FAILED), 1),
+        (EventFilter(text="bank", worker="night-1"), 5),
+        (EventFilter(label="rare", min_cost=Decimal("0.1")), 5),
+        (EventFilter(min_attempts=2), 0),
+    ):
+        for limit in (1, 50):
+            found = every(store, tenant, where, limit=limit)
+            assert len({event.id for event in found}) == len(found) == factor * count, where
+        counted = store.history.event_counts(tenant, where, EventGroup.TENANT).counts
+        assert sum(counted.values()) == factor * count, where
 
 
 def test_a_page_of_what_is_rare_ends_where_it_stopped_comparing(

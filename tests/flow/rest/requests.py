@@ -88,7 +88,15 @@ def requests_about(task_id: str, key_id: str = "8k4n0ry3x5jc", run_id: str = UNK
         ],
         "list_events": [
             Asked("GET", f"/events?{text}")
-            for text in ("", f"task_id={task_id}", f"text={CANARY}", f"label={CANARY}", "since=yesterday", other)
+            for text in (
+                "",
+                f"task_id={task_id}",
+                f"text={CANARY}",
+                f"label={CANARY}",
+                "since=yesterday",
+                other,
+                f"error={CANARY}",
+            )
         ],
         "list_dead_letters": [
             Asked("GET", f"/dead_letters?{text}") for text in ("", f"text={CANARY}", f"task_id={task_id}", other)

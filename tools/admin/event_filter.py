@@ -1,0 +1,25 @@
+"""The filter for events that words ask for, on the command line, over REST and on the admin page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from duetime.scheduler.events import EventFilter, EventKind
+from duetime.scheduler.task import State
+from duetime.tools.admin.run_rows import cost_given, read_span, read_tier
+
+_READ: Final[Mapping[str, Callable[[Any], Any]]] = {
+    "state": State,
+    "kind": EventKind,
+    "tier": read_tier,
+    "min_cost": cost_given,
+    "min_lateness": lambda given: read_span("min_lateness", given),
+}
+
+
+def event_filter(**words: Any) -> EventFilter:
+    """Return the filter; None asks for nothing. Lengths of time are words or seconds. Raises InvalidArgument."""
+    given = {name: value for name, value in words.items() if value is not None}
+    read: dict[str, Any] = {name: _READ[name](given[name]) for name in _READ if name in given}
+    return EventFilter(**(given | read))
