@@ -5,17 +5,29 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.events import EventFilter, EventKind
 from duetime.scheduler.task import State
 from duetime.tools.admin.run_rows import cost_given, read_span, read_tier
+
+MAX_COUNT_DIGITS: Final = 9
 
 _READ: Final[Mapping[str, Callable[[Any], Any]]] = {
     "state": State,
     "kind": EventKind,
     "tier": read_tier,
     "min_cost": cost_given,
+    "min_attempts": lambda given: _count("min_attempts", given),
     "min_lateness": lambda given: read_span("min_lateness", given),
 }
+
+
+def _count(name: str, given: str | int) -> int:
+    """Return a number of attempts. Raises InvalidArgument."""
+    text = str(given).strip()
+    if not (text.isascii() and text.isdecimal() and len(text) <= MAX_COUNT_DIGITS):
+        raise InvalidArgument(name, "it is no number", accepted="a whole number from 1 on", example=f"{name}=2")
+    return int(text)
 
 
 def event_filter(**words: Any) -> EventFilter:

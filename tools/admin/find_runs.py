@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.history.runs import (
     BucketWidth,
     RunCounts,
-    RunFilter,
     RunGroup,
     RunPage,
     RunSummary,
@@ -17,7 +17,9 @@ from duetime.scheduler.history.runs import (
 from duetime.scheduler.principal import Scope
 from duetime.scheduler.rules.limits.price import money
 from duetime.scheduler.task import Json, State, Tier
-from duetime.tools.admin.run_rows import SPANS, STANDINGS, buckets_json, counts_json, run_filter, run_row
+from duetime.tools.admin.found_events import events_answer
+from duetime.tools.admin.run_rows import STANDINGS, buckets_json, counts_json, run_row
+from duetime.tools.admin.runs_asked import FindRuns
 from duetime.tools.arguments.arguments import Argument
 from duetime.tools.arguments.filters import MEANT_STATES, WORDS
 from duetime.tools.arguments.types import Choice, Length, Text, Whole
@@ -34,41 +36,11 @@ _SHOWN = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FindRuns:
-    """A page of runs that all filters match, or their number by group or by time."""
-
-    state: str | None = None
-    since: str | None = None
-    until: str | None = None
-    text: str | None = None
-    action: str | None = None
-    tier: str | None = None
-    label: str | None = None
-    worker: str | None = None
-    actor: str | None = None
-    task_id: str | None = None
-    min_duration: str | float | None = None
-    max_duration: str | float | None = None
-    min_delay: str | float | None = None
-    min_lateness: str | float | None = None
-    min_attempts: int | None = None
-    pool: str | None = None
-    min_units: int | None = None
-    min_cost: str | float | None = None
-    tenant: str | None = None
-    count_by: str | None = None
-    limit: int = 10
-    cursor: str | None = None
-
-    def where(self) -> RunFilter:
-        """Return the filter."""
-        named = ("state", "text", "action", "tier", "label", "worker", "actor", "task_id", "pool")
-        bounds = ("min_attempts", "min_units", "min_cost")
-        return run_filter(**{name: getattr(self, name) for name in (*named, *SPANS, *bounds)})
-
-
 def _answer(call: FindRuns, sender: Sender) -> CallToolResult:
+    if call.event is not None:
+        return events_answer(call, sender)
+    if call.error is not None:
+        raise InvalidArgument("error", "only a call by event takes it", accepted="text", example="text='HTTP 503'")
     bounds = {"since": call.since, "until": call.until, "tenant": call.tenant}
     if call.count_by in set(BucketWidth):
         buckets = sender.scheduler.run_buckets(BucketWidth(call.count_by), call.where(), by=sender.by, **bounds)
@@ -149,6 +121,8 @@ FIND_RUNS = Definition(
         Argument("pool", Text(100), "Used it", "pool='gpu'"),
         Argument("min_units", Whole(1), "Of that pool", "min_units=100"),
         Argument("min_cost", Text(20), "", "min_cost='0.50'"),
+        Argument("event", Text(20), "Events of this kind, or any, in place of runs", "event='any'"),
+        Argument("error", Text(200), "With event: part of the run's error"),
         Argument("tenant", Text(200), "Operators: another tenant, or * for all", "tenant='*'"),
         Argument("count_by", Choice((*RunGroup, *BucketWidth)), "Counts in place of runs", "count_by='error'"),
         Argument("limit", Whole(1, 50), "Default 10", "limit=10"),

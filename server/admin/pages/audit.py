@@ -5,17 +5,19 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from duetime.scheduler.audit.entry import AuditEntry, AuditFilter, AuditKind
 from duetime.scheduler.errors import InvalidArgument, Refused
-from duetime.scheduler.events import Event, EventFilter
+from duetime.scheduler.events import Event
 from duetime.scheduler.intake.bounds import Bounds
+from duetime.scheduler.task import Tier
 from duetime.server.admin.answers import Answer, Page, get
 from duetime.server.admin.export import ExportRow, exported
 from duetime.server.admin.visit import Visit
 from duetime.tools.admin.audit_rows import read_head
+from duetime.tools.admin.event_filter import event_filter
 
 PAGE_ROWS: Final = 50
 EXPORT_PAGE_ROWS: Final = 500
@@ -28,6 +30,15 @@ TABS: Final = ((None, "acts of callers", None), ("tasks", "changes of tasks", No
 
 _TEXTS = {"who": "actor", "surface": "surface", "subject": "subject"}
 """Parameters of the address, and the conditions of the filter that they set."""
+
+_OF_EVENTS = {
+    "q": "text",
+    **{
+        name: name
+        for name in ("action", "label", "tier", "worker", "error", "min_attempts", "min_lateness", "min_cost")
+    },
+}
+"""The same of the changes of tasks."""
 
 Following = Callable[[int, str | None], tuple[tuple[Any, ...], str | None]]
 """Reads so many rows behind a cursor, and returns them with the next cursor."""
@@ -78,6 +89,7 @@ def audit(visit: Visit) -> Answer:
         "tabs": TABS,
         "kinds": [*AuditKind],
         "surfaces": SURFACES,
+        "tiers": [*Tier],
         "shown_tenant": query.tenant,
         "head": next(iter(visit.store.audit_chain.heads(query.tenant)), None),
         "filtered": bool({*visit.query} - {"list", "tenant", "cursor"}),
@@ -106,7 +118,8 @@ def _kind(visit: Visit) -> str | None:
 
 
 def _events(visit: Visit, tenant: str, bounds: Bounds) -> Following:
-    where = EventFilter(text=visit.query.get("q", "").strip() or None, **bounds.instants)
+    given = {name: visit.query.get(key, "").strip() or None for key, name in _OF_EVENTS.items()}
+    where = replace(event_filter(**given), **bounds.instants)
 
     def read(limit: int, cursor: str | None) -> tuple[tuple[Event, ...], str | None]:
         page = visit.store.history.events(tenant, where, limit=limit, cursor=cursor)

@@ -10,7 +10,9 @@ from html import unescape
 import pytest
 from duetime.scheduler.audit.entry import AuditEntry, AuditKind
 from duetime.scheduler.principal import Principal
+from duetime.scheduler.task import State
 
+from tests.builders import settlement, started
 from tests.flow.admin.conftest import Admin, Open
 
 pytestmark = pytest.mark.anyio
@@ -83,6 +85,18 @@ async def test_changes_of_tasks_are_a_tab_with_actor_and_way(admin_page: Open) -
     admin.site.app.scheduler.cancel(task, reason="no longer needed", by=by)
     page = await text_of(admin, "/audit?list=tasks")
     assert all(word in page for word in ("Call John", "cancelled", "maria", "mcp 10.0.0.9", "no longer needed"))
+
+
+async def test_changes_of_tasks_are_found_by_what_their_runs_say(admin_page: Open) -> None:
+    admin = await admin_page()
+    store = admin.site.app.store
+    claim = started(store, store.now(), tenant="local", title="Push the orders")
+    store.claims.settle([settlement(claim, State.FAILED, error="502 Bad Gateway")])
+    for query in ("worker=w1", "error=bad+gateway", "min_attempts=1&tier=normal"):
+        assert "Push the orders" in await text_of(admin, f"/audit?list=tasks&{query}"), query
+    for query in ("worker=w2", "error=503", "min_attempts=2", "tier=high", "min_cost=0.01", "min_lateness=1+s"):
+        assert "Push the orders" not in await text_of(admin, f"/audit?list=tasks&{query}"), query
+    assert (await admin.get("/audit?list=tasks&min_attempts=many")).status_code == 400
 
 
 async def test_the_state_of_the_chain_is_shown_and_how_to_verify_it(admin_page: Open) -> None:

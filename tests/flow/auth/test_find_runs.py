@@ -93,6 +93,32 @@ async def test_every_filter_of_the_history_is_an_argument(site: Site) -> None:
         assert await found(site, admin, **given) == []
 
 
+async def test_it_answers_by_event_as_well_of_the_own_tenant_alone(site: Site) -> None:
+    for tenant in ("acme", "globex"):
+        await cancelled(site, site.key(tenant, "ann"), f"Report of {tenant}")
+    admin = site.key("acme", "boss", scopes=ADMIN)
+    answer = (await site.call(admin, "find_runs", event="any", actor="ann"))["structuredContent"]
+    assert [event["kind"] for event in answer["events"]] == ["cancelled", "created"]
+    assert {event["title"] for event in answer["events"]} == {"Report of acme"}
+    for given in (
+        {"event": "created", "tier": "high"},
+        {"event": "any", "worker": "w1"},
+        {"event": "any", "error": "x"},
+    ):
+        assert (await site.call(admin, "find_runs", **given))["structuredContent"]["events"] == []
+    counted = await site.call(admin, "find_runs", event="any", count_by="state", label="none")
+    assert counted["content"][0]["text"] == "No event matches."
+    by_day = await site.call(admin, "find_runs", event="created", count_by="day")
+    assert by_day["structuredContent"]["buckets"][0]["counts"] == {"created": 1}
+    for wrong in (
+        {"event": "none"},
+        {"event": "any", "pool": "gpu"},
+        {"error": "x"},
+        {"event": "any", "tenant": "globex"},
+    ):
+        assert (await site.call(admin, "find_runs", **wrong))["isError"], wrong
+
+
 async def test_runs_are_counted_by_time(site: Site) -> None:
     await cancelled(site, site.key(), "Report")
     counted = await site.call(site.key(scopes=ADMIN), "find_runs", count_by="day", state="cancelled")

@@ -31,6 +31,7 @@ from tests.builders import NOON, Clock, added, cancelled, log_chunk, settlement,
 from tests.flow.protocol.serve_process import ServerLog
 
 Said = Callable[..., str]
+BAD_GATEWAY = "502 Bad Gateway"
 LETTERS = "letters"
 """A tenant with dead letters."""
 SECRETS_KEY = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="
@@ -52,7 +53,7 @@ def _leave_letters(folder: Path) -> None:
     store = open_store(f"sqlite:///{folder}/duetime.db", migrate=True)
     for _ in range(2):
         claim = started(store, store.now(), tenant=LETTERS, title="Push", labels=("crm",))
-        ended = settlement(claim, State.FAILED, reason="502 Bad Gateway", dead_letter=True)
+        ended = settlement(claim, State.FAILED, reason=BAD_GATEWAY, error=BAD_GATEWAY, dead_letter=True)
         store.claims.settle([replace(ended, used={"tokens": 900.0}, costs={"tokens": 2_700})])
     store.close()
 
@@ -195,6 +196,19 @@ def test_runs_have_their_cost(said: Said, server: tuple[str, Path], monkeypatch:
     head, first, *_ = said("runs", "--since", "yesterday").splitlines()
     assert "COST" in head.split()
     assert "0.0027" in first
+
+
+def test_events_are_found_by_what_their_runs_say(
+    said: Said, server: tuple[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DUETIME_KEY", issued(server[1], LETTERS, "ann", "admin"))
+    of_runs = ("--error", "502 bad", "--min-cost", "0.0027", "--min-attempts", "1", "--tier", "normal")
+    found = json.loads(said("history", *of_runs, "--worker", "w1", "--state", "failed", "--json"))["events"]
+    assert [event["reason"] for event in found] == ["502 Bad Gateway"] * 2
+    for other in (("--worker", "w2"), ("--tier", "high"), ("--min-cost", "0.0028"), ("--min-lateness", "1 s")):
+        assert json.loads(said("history", *of_runs, *other, "--json"))["events"] == [], other
+    assert "failed" in said("history", "--error", "502", "--count-by", "kind")
+    assert "min_cost" in said("history", "--min-cost", "much", code=2)
 
 
 def test_a_report_is_that_of_the_own_tenant(
