@@ -16,6 +16,7 @@ import sys
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from functools import partial
 from pathlib import Path
 from statistics import quantiles
@@ -140,6 +141,15 @@ EVENT_FILTERS: dict[str, EventFilter] = {
     "text in one title": EventFilter(text="zebra"),
     "text of a rare error": EventFilter(text="giraffe"),
     "text of a common error": EventFilter(text="HTTP 503"),
+    "tier (1 of 10)": EventFilter(tier=Tier.HIGH),
+    "worker (1 of 40)": EventFilter(worker="w-3"),
+    "worker (30 runs, all old)": EventFilter(worker="w-rare"),
+    "attempts >= 2 (1 of 20)": EventFilter(min_attempts=2),
+    "late (runs of events)": EventFilter(min_lateness=MINUTE),
+    "cost (none)": EventFilter(min_cost=Decimal(1)),
+    "error of the run (1 of 20)": EventFilter(error="HTTP 503"),
+    "error of the run (30, all old)": EventFilter(error="giraffe"),
+    "moves to failed, worker, error": EventFilter(state=State.FAILED, worker="w-3", error="HTTP 503"),
 }
 
 Call = Callable[[Store], str]
@@ -159,7 +169,8 @@ def _runs(where: RunFilter, store: Store, tenant: str | None = TENANT) -> str:
 
 
 def _events(where: EventFilter, store: Store) -> str:
-    return str(len(store.history.events(TENANT, where, limit=PAGE).events))
+    page = store.history.events(TENANT, where, limit=PAGE)
+    return f"{len(page.events)}{' short' if page.searched_to else ''}"
 
 
 def _counted(group: RunGroup, store: Store) -> str:

@@ -6,10 +6,12 @@ SQLite says so without statistics, the same every time; the indexes are those of
 from __future__ import annotations
 
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
+from duetime.scheduler.events import EventFilter
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.task import State
 from duetime.scheduler.views import TaskFilter
@@ -39,6 +41,10 @@ QUESTIONS: dict[str, tuple[Ask, set[str]]] = {
     "usage": (lambda store: store.usage.since({"tokens": NOON}), {"usage_by_pool"}),
     "the look for a twin": (added, {"runs_by_twin"}),
     "counts": (lambda store: counted(store, TaskFilter(), 9), {"runs_by_phase", "attempts_open", "runs_failed"}),
+    "events by what their runs say": (
+        lambda store: store.history.events(TENANT, EventFilter(worker="w1", error="503", min_cost=Decimal(1)), limit=9),
+        {"events_by_time", "sqlite_autoindex_runs_1"},
+    ),
     "failures": (lambda store: store.tasks.page(TENANT, TaskFilter((State.FAILED,)), limit=9), {"runs_failed"}),
 }
 
