@@ -132,6 +132,9 @@ def test_no_line_breaks_anything(store: Store, clock: Clock, folder: Path, monke
     assert not imported(store, path, [head, *[row] * 3_000, {"rows": 3_000}])
     with pytest.raises(Refused, match="more than 1,000,000 characters unpacked"):
         store.retention.import_file(path)
+    monkeypatch.setattr(archive, "MAX_SENT_CHARS", 500_000)
+    with pytest.raises(Refused, match="more than 500,000 characters unpacked"):
+        store.retention.import_file(path, content=path.read_bytes())
 
 
 def test_no_file_adds_to_a_task_of_another_tenant_or_starts_anything(store: Store, clock: Clock, folder: Path) -> None:
