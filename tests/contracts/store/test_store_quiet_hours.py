@@ -128,6 +128,7 @@ def test_the_digest_of_a_user_is_by_their_own_hours(store: Store, clock: Clock) 
     for title in ("One", "Two"):
         fire(store, title)
         fire(store, f"{title} of bob", owner="bob")
+        clock.forward(seconds=1)
     tick(store, phone, plan=plan)
     clock.forward(hours=2)
     tick(store, phone, plan=plan)

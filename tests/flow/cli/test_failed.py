@@ -40,8 +40,9 @@ def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
 
 
 @pytest.fixture
-def failed(tmp_path: Path) -> list[str]:
+def failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Make two tasks that failed, the newer one first; one is scheduled again each day."""
+    monkeypatch.setattr("duetime.scheduler.store.store.utc_now", lambda: NOON + timedelta(hours=1))
     clock = Clock(NOON)
     store = open_store(f"sqlite:///{tmp_path}/duetime.db", clock=clock)
     scheduler = Scheduler(store, Planner(Handlers.load(entry_points=False), "UTC"))
