@@ -31,6 +31,8 @@ _WORDS: Final = {
 
 def misfit(value: Json, schema: JsonSchema) -> str | None:
     """Say in a few words why a value does not fit a schema, None when it does."""
+    if "anyOf" in schema:
+        return _misfit_of_all(value, schema["anyOf"])
     wanted = schema.get("type", "")
     if not _is_a(value, wanted):
         return f"{named(value)} is not {_WORDS[wanted]}"
@@ -39,6 +41,14 @@ def misfit(value: Json, schema: JsonSchema) -> str | None:
     if wanted == "integer" and not _within(value, schema):
         return "it is out of range"
     return _misfit_inside(value, schema)
+
+
+def _misfit_of_all(value: Json, forms: Sequence[JsonSchema]) -> str | None:
+    """Say why a value fits none of several schemas: by the one of its kind, or else by the first."""
+    if any(misfit(value, form) is None for form in forms):
+        return None
+    alike = (form for form in forms if _is_a(value, form.get("type", "")))
+    return misfit(value, next(alike, forms[0]))
 
 
 def _is_a(value: Json, wanted: str) -> bool:

@@ -13,18 +13,21 @@ from duetime.tools.arguments.types import ArgumentType, Choice, Text, from_json_
 class ApprovalTerms:
     """The question before a run, `by` when it is asked, and the `default` answer then; `time` is the kind of `by`.
 
-    Members that models know from another tool need not be `listed` again.
+    Members that models know from another tool need not be `listed` again. A schema for programs has `every_form`: they
+    are held to it, while models are only led.
     """
 
     time: ArgumentType = field(default_factory=lambda: Text(200, "a time"))
     accepted: str = "an object with question, by and default, the question alone, or true"
     listed: bool = True
+    every_form: bool = False
 
     def schema(self) -> dict[str, Any]:
         if not self.listed:
             return {"type": "object"}
         members = {name: kind.schema() for name, kind in self._members().items()}
-        return {"type": "object", "properties": members}
+        whole = {"type": "object", "properties": members}
+        return {"anyOf": [whole, {"type": "string"}, {"type": "boolean"}]} if self.every_form else whole
 
     def read(self, given: Json) -> Any:
         value = from_json_text(given) if isinstance(given, str) else given

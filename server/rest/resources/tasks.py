@@ -18,9 +18,11 @@ from duetime.scheduler.views import TaskFilter
 from duetime.server.rest.operation import Operation, RestAnswer, RestCall
 from duetime.server.rest.resources.payloads import ExplanationPayload
 from duetime.tools.act_on_task import ACT_ON_TASK
+from duetime.tools.arguments.approval import ApprovalTerms
 from duetime.tools.arguments.arguments import Argument
 from duetime.tools.arguments.filters import parts_of
 from duetime.tools.arguments.types import Flag, Object, Text
+from duetime.tools.arguments.waits import APPROVAL
 from duetime.tools.cancel_task import CANCEL_TASK
 from duetime.tools.definition import TASK_ID, Sender
 from duetime.tools.get_task import WAIT
@@ -59,6 +61,7 @@ _SAID_HERE: Mapping[str, Argument] = {
         "action", SCHEDULE_TASK.read().table["action"].kind, "Default reminder; GET /actions lists all", "webhook"
     ),
     "payload": Argument("payload", Object(), "The input of the action", "payload={'message': 'Bring the contract'}"),
+    "approval": replace(APPROVAL, kind=ApprovalTerms(every_form=True)),
     "needs": replace(SCHEDULE_TASK.read().table["needs"], about="Units held while it runs, by pool"),
 }
 

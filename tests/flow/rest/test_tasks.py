@@ -237,6 +237,34 @@ async def test_a_recurring_task_asks_over_rest_before_each_run(site: Site) -> No
     assert (again.json()["state"], approved.json()["state"]) == ("waiting", "scheduled")
 
 
+@pytest.mark.parametrize(
+    ("asked", "question"), [("Mail it?", "Mail it?"), (True, None), ({"question": "Mail it?"}, "Mail it?")]
+)
+async def test_the_question_before_a_run_is_a_text_over_rest_or_an_object_or_true(
+    site: Site, asked: Any, question: str | None
+) -> None:
+    new = await sent(site, "POST", "/tasks", body={"title": "Mail", "when": "in 2 hours", "approval": asked})
+    task = await sent(site, "POST", "/tasks", body={"title": "Mail it", "when": "in 2 hours"})
+    changed = await sent(site, "PATCH", f"/tasks/{task.json()['id']}", body={"approval": asked})
+
+    for answered in (new, changed):
+        [waits] = answered.json()["waits"]
+        assert (waits["kind"], (question or "") in answered.text) == ("approval", True)
+
+
+@pytest.mark.parametrize(
+    ("asked", "wrong"),
+    [(7, "a number"), (["Mail it?"], "a list"), ({"question": 7}, "'question'"), ({"by": 7}, "'by'")],
+)
+async def test_a_question_of_another_kind_is_refused_with_all_that_is_accepted(
+    site: Site, asked: Any, wrong: str
+) -> None:
+    refused = await sent(site, "POST", "/tasks", body={"title": "Mail", "when": "in 2 hours", "approval": asked})
+    assert refused.status_code == 400
+    assert f"approval: {wrong}" in refused.text
+    assert "the question alone, or true" in refused.text
+
+
 async def test_what_a_task_waits_for_is_changed_until_it_has_started(site: Site) -> None:
     steps = [{"name": "fetch", "wait_for": {"event": "paid"}}, {"name": "load", "after": ["fetch"]}]
     chain = (await sent(site, "POST", "/tasks", body={"title": "Report", "when": "in 2 hours", "steps": steps})).json()
