@@ -11,12 +11,14 @@ from duetime.scheduler import remedies
 from duetime.scheduler.bulk.change import BulkDecision, BulkVerb
 from duetime.scheduler.chain.chain import ChainRecord, StepRecord, failed_first, foremost
 from duetime.scheduler.errors import Refused, TaskNotFound
+from duetime.scheduler.foresight.explain import RunFacts
 from duetime.scheduler.ids import is_chain_id
 from duetime.scheduler.intake.changes.chain import ChainMove, moved_by, next_due
 from duetime.scheduler.request import Moment
 from duetime.scheduler.rules.states import FAILURES, OPEN
 from duetime.scheduler.service.bulk_call import BulkCall
 from duetime.scheduler.service.chain_answers import ChainAnswerService
+from duetime.scheduler.views import TaskRecord
 
 
 class ChainBulkService(ChainAnswerService):
@@ -52,10 +54,23 @@ class ChainBulkService(ChainAnswerService):
         """Return how a chain is moved. Raises Refused where all of it has ended, and InvalidArgument."""
         first = [step.record for step in foremost(found)]
         early = any(each.awaited and each.awaited.wait.at_once for each in self._open_waits(first).values())
-        due = next_due([record.run for record in first] if early else [step.record.run for step in found.steps], now)
+        due = self._due(found, now, only=first if early else None)
         if due is None:
             raise Refused(f"all steps of {found.chain.id} have ended.", remedy=remedies.Inspect(found.chain.id))
         return ChainMove.to(to, due, zone, self._planner, now, early=early)
+
+    def _due(self, found: ChainRecord, now: datetime, *, only: Sequence[TaskRecord] | None = None) -> datetime | None:
+        """Return when a chain, or `only` some of its steps, goes on or begins; None where all of it has ended."""
+        records = [step.record for step in found.steps] if only is None else only
+        ends = {run_id: end for run_id, each in self._open_waits(records).items() if (end := _end_of_wait(each))}
+        return next_due([record.run for record in records], now, ends)
+
+
+def _end_of_wait(facts: RunFacts) -> datetime | None:
+    """Return when the question or the event that a run waits for is over, whatever comes; None for no such wait."""
+    if facts.approval is not None:
+        return facts.approval.ends_at
+    return facts.awaited.wait.until if facts.awaited else None
 
 
 def _meant(found: ChainRecord, verb: BulkVerb) -> Sequence[StepRecord]:

@@ -154,7 +154,8 @@ class ChainService(ChainBulkService):
             pause = decision_of(BulkVerb.PAUSE if paused else BulkVerb.RESUME, self._planner, now, end, zone=zone)
             return replace(pause, decide=partial(_of_open, pause))
         move = self._move(found, given["when"], zone, now) if "when" in given else None
-        return chain_decision(found, given, move, self._planner, now)
+        due = None if move else self._due(found, now)
+        return chain_decision(found, given, move, self._planner, now, due=due)
 
     def _is_replay(self, found: ChainRecord, given: Mapping[str, Any], call: CallArguments) -> bool:
         """Whether a chain has ended and failed, or this repeats the call that let it go on."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
+from types import MappingProxyType
 from typing import Any, Final
 
 from duetime.scheduler.bulk.change import BulkDecision, BulkVerb
@@ -99,22 +100,36 @@ class ChainMove:
         return max(run.scheduled_for + (self.start - self.due), self.start)
 
 
-def next_due(runs: Collection[Run], now: datetime) -> datetime | None:
-    """Return when the first of the runs of a chain goes on, or begins; of those in progress only without others."""
+def next_due(
+    runs: Collection[Run], now: datetime, ends: Mapping[str, datetime] = MappingProxyType({})
+) -> datetime | None:
+    """Return when the first of the runs of a chain goes on, or begins; of those in progress only without others.
+
+    `ends` are those of the waits of runs that have begun: their own times lie behind them, for who ends them late.
+    """
     waiting = [run for run in runs if run.state in OPEN and run.state is not State.RUNNING]
-    times = [max(run.wake_at or now, now) if changes.has_started(run) else run.scheduled_for for run in waiting]
+    times = [
+        max(ends.get(run.id) or run.wake_at or now, now) if changes.has_started(run) else run.scheduled_for
+        for run in waiting
+    ]
     return min(times or [run.scheduled_for for run in runs if run.state in OPEN], default=None)
 
 
 def chain_decision(
-    found: ChainRecord, given: Mapping[str, Any], move: ChainMove | None, planner: Planner, now: datetime
+    found: ChainRecord,
+    given: Mapping[str, Any],
+    move: ChainMove | None,
+    planner: Planner,
+    now: datetime,
+    *,
+    due: datetime | None = None,
 ) -> BulkDecision:
-    """Return how the steps of a chain are changed, each by what the chain is to have and by its new time."""
+    """Return how the steps of a chain, `due` then, are changed: each by what the chain is to have and its new time."""
     followed = {name for step in found.steps if not is_spawned(step.name) for name in step.after}
     last = {step.record.task.id for step in found.steps if step.name not in followed and not is_spawned(step.name)}
     shared = {name: given[name] for name in (*_OF_ALL, *_OF_LAST) if name in given}
     if "deadline" in shared:
-        shared["deadline"] = _deadline(found, given, move, planner, now)
+        shared["deadline"] = _deadline(found, given, move.start if move else due or now, planner, now)
     decided = partial(_decided, planner=planner, now=now, recurs=found.chain.repeat is not None)
 
     def decide(record: TaskRecord, _last: LastChange | None) -> Change:
@@ -158,14 +173,11 @@ def _decided(record: TaskRecord, asked: Reschedule, *, planner: Planner, now: da
     return decide_reschedule(record, asked, planner, now)[0]
 
 
-def _deadline(
-    found: ChainRecord, given: Mapping[str, Any], move: ChainMove | None, planner: Planner, now: datetime
-) -> Moment:
+def _deadline(found: ChainRecord, given: Mapping[str, Any], due: datetime, planner: Planner, now: datetime) -> Moment:
     """Return a deadline as it is in the zone of the call, or the words for each step to read in its own."""
     said: Moment = given["deadline"]
     zone = given.get("timezone")
     if zone is None or str(said).strip().lower() in NONE:
         return said
     frame, recurring = planner.times.frame(zone), found.chain.repeat is not None
-    due = move.start if move else next_due([step.record.run for step in found.steps], now) or now
     return deadline_of(said, due=due, now=now, zone=zone, recurring=recurring, frame=frame).at or said

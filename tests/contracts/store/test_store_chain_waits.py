@@ -9,6 +9,7 @@ import pytest
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.planner import Planner
+from duetime.scheduler.outcomes import Wait
 from duetime.scheduler.request import StepArguments
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store
@@ -114,6 +115,20 @@ def test_a_moved_chain_that_its_event_starts_before_the_new_time_goes_on_at_once
     desk.end(desk.start(8, 1))
     desk.end(desk.start(8, 2))
     assert states(desk, chain_id) == [SUCCEEDED, SUCCEEDED]
+
+
+@pytest.mark.parametrize(
+    "waits", [Wait(event="paid", timeout=timedelta(hours=1)), Wait(approval="Pay?", by=timedelta(hours=1))]
+)
+def test_a_chain_that_is_moved_while_its_step_waits_counts_that_step_as_due_at_the_end_of_its_wait(
+    desk: Desk, waits: Wait
+) -> None:
+    chain_id = order(desk, TWO[0], {**TWO[1], "when": "today 14:00"})
+    desk.end(desk.start(9), waits)
+    moved = desk.scheduler.reschedule(chain_id, when="today 12:00")
+    assert [text.partition(" (")[0] for text in moved.warnings] == ["not changed: fetch"]
+    ship = desk.scheduler.get(tasks(desk, chain_id)[1]).record.run
+    assert ship.scheduled_for == at(16), "two hours later, as the end of the wait at 10:00 and 12:00 are apart"
 
 
 def test_a_cancelled_chain_waits_for_its_event_again_after_the_undo(desk: Desk) -> None:
