@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Final, Literal, Self
 
+from duetime.scheduler.chain.change import ChainChange
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.principal import Acting
 from duetime.scheduler.records import Change, LastChange
@@ -105,7 +106,7 @@ class BulkDecision:
     """The decision about each task of a call: a pure function, the kind of its event, and what takes the change back.
 
     `decide` gets the latest change of a task where an undo needs it. `undo_of` gets a task as it is afterwards. A pause
-    ends at `paused_until`, if it has an end.
+    ends at `paused_until`, if it has an end. Of a chain `chain` is what changes of its own.
     """
 
     verb: BulkVerb
@@ -113,6 +114,7 @@ class BulkDecision:
     decide: Callable[[TaskRecord, LastChange | None], Change]
     undo_of: Callable[[TaskRecord], str | None]
     paused_until: datetime | None = None
+    chain: ChainChange | None = None
 
     @property
     def takes_back(self) -> bool:
@@ -125,6 +127,7 @@ class StoredBatch:
     """One transaction of a call, as its repeat and its undo find it: tasks by id with what became of them.
 
     `undo` has the token that takes a task's change back. `left` are the tasks of later transactions, in the first one.
+    `chain` is what changed of a chain itself.
     """
 
     verb: BulkVerb
@@ -135,6 +138,12 @@ class StoredBatch:
     why: Mapping[str, str]
     undo: Mapping[str, str]
     left: tuple[str, ...] = ()
+    chain: ChainChange | None = None
+
+    @property
+    def is_undoable(self) -> bool:
+        """Whether something of it can be taken back."""
+        return bool(self.undo) or self.chain is not None
 
     def to_json(self) -> dict[str, Json]:
         """Return the batch as a row keeps it."""
@@ -147,6 +156,7 @@ class StoredBatch:
             "why": dict(self.why),
             "undo": dict(self.undo),
             "left": list(self.left),
+            **({"chain": self.chain.to_json()} if self.chain else {}),
         }
 
     @classmethod
@@ -162,11 +172,12 @@ class StoredBatch:
             stored["why"],
             stored["undo"],
             tuple(stored["left"]),
+            ChainChange.from_json(stored["chain"]) if stored.get("chain") else None,
         )
 
     def taken_back(self) -> Self:
         """Return the batch as it is after its undo: its call stays known, and nothing of it can be taken back."""
-        return replace(self, undo={})
+        return replace(self, undo={}, chain=None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from duetime.scheduler.bulk.change import (
     StoredBatch,
     TaskOutcome,
 )
+from duetime.scheduler.chain.change import ChainChange
 from duetime.scheduler.errors import InvalidArgument, Refused
 from duetime.scheduler.history.dead_letters import ClosedLetter
 from duetime.scheduler.intake.bounds import Bounds
@@ -170,7 +171,7 @@ class BulkService(ChangeService):
             return []
         found = self._store.batches.stored(call.of_tenant, call.token())
         if call.idempotency_key is None:  # by its arguments alone: within a minute, unless it was taken back
-            return [each for each in found if now - each.at <= REPEAT_WINDOW and each.undo]
+            return [each for each in found if now - each.at <= REPEAT_WINDOW and each.is_undoable]
         if any(each.asked != call.asked() for each in found):
             raise InvalidArgument(
                 "idempotency_key",
@@ -215,10 +216,14 @@ class BulkService(ChangeService):
         """Change the tasks, `MAX_TASKS_AT_ONCE` in a transaction, the last of which has the audit entry."""
         token, done = call.token(), list(before)
         keep = BULK_KEY_KEPT if call.idempotency_key else BULK_UNDO_WINDOW + changes.UNDO_GRACE
-        batch = StoredBatch(call.verb, call.asked(), token, now, {}, {}, {}, tuple(task_ids))
+        batch = StoredBatch(call.verb, call.asked(), token, now, {}, {}, {}, tuple(task_ids), decision.chain)
         parts = [task_ids[at : at + MAX_TASKS_AT_ONCE] for at in range(0, len(task_ids), MAX_TASKS_AT_ONCE)]
         for place, part in enumerate(parts):
-            entry = partial(self._entry_of, call, token, tuple(done)) if place == len(parts) - 1 else None
+            entry = (
+                partial(self._entry_of, call, token, tuple(done), chain=decision.chain)
+                if place == len(parts) - 1
+                else None
+            )
             write = BatchWrite(
                 replace(batch, left=batch.left if not number + place else ()),
                 number + place,
@@ -229,7 +234,8 @@ class BulkService(ChangeService):
             )
             done += self._store.batches.change(call.of_tenant, part, decision, write, entry=entry)
             self._tell(done[-len(part) :])
-        undoable = any(each.undo for each in done)
+        refused = all(each.became is Became.REFUSED for each in done)
+        undoable = any(each.undo for each in done) or (decision.chain is not None and not refused)
         until = now + BULK_UNDO_WINDOW if undoable else None
         result = BulkResult(call.verb, in_order(done), now, undo=token if undoable else None, undo_until=until)
         return replace(result, paused_until=decision.paused_until)
@@ -242,12 +248,19 @@ class BulkService(ChangeService):
         self._on_change([record.task.id for record in changed])
 
     def _entry_of(
-        self, call: BulkCall, token: str, before: Sequence[TaskOutcome], done: Sequence[TaskOutcome]
+        self,
+        call: BulkCall,
+        token: str,
+        before: Sequence[TaskOutcome],
+        done: Sequence[TaskOutcome],
+        *,
+        chain: ChainChange | None = None,
     ) -> AuditEntry:
         every = [*before, *done]
         counted = {word.value: sum(each.became is word for each in every) for word in Became}
         ids = [each.record.task.id for each in every if each.became is Became.CHANGED][:MAX_IDS_AUDITED]
         said: dict[str, Any] = {"change": call.said or call.verb.value, **counted, "tasks": ids, **told(call)}
+        said |= {"chain": chain.chain_id, **chain.told()} if chain else {}
         who = call.by if call.by.via else replace(call.by, via=self._via)
         kind, of_tenant = AuditKind.TASKS_CHANGED, call.of_tenant
         return AuditEntry.by(who, kind, token, tenant=of_tenant, reason=call.reason, detail=said)
@@ -258,7 +271,7 @@ class BulkService(ChangeService):
         if not found or now - found[0].at > BULK_UNDO_WINDOW + changes.UNDO_GRACE:
             raise Refused("no change of many tasks has this token, or it is older than 10 minutes.", argument="undo")
         tokens = {task_id: token for each in found for task_id, token in each.undo.items()}
-        if not tokens:
+        if not any(each.is_undoable for each in found):
             raise Refused("this change was taken back already.", argument="undo")
         if found[0].verb is BulkVerb.DISCARD:
             return self._opened_again(call, found, now)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import partial
 from itertools import chain
+from typing import Final
 
 from duetime.scheduler import remedies
 from duetime.scheduler.bulk.change import BulkDecision, BulkVerb
@@ -19,6 +20,8 @@ from duetime.scheduler.rules.states import FAILURES, OPEN
 from duetime.scheduler.service.bulk_call import BulkCall
 from duetime.scheduler.service.chain_answers import ChainAnswerService
 from duetime.scheduler.views import TaskRecord
+
+_NEVER: Final = datetime.max.replace(tzinfo=UTC)
 
 
 class ChainBulkService(ChainAnswerService):
@@ -67,9 +70,9 @@ class ChainBulkService(ChainAnswerService):
 
 
 def _end_of_wait(facts: RunFacts) -> datetime | None:
-    """Return when the question or the event that a run waits for is over, whatever comes; None for no such wait."""
+    """Return from when on a change moves a run that waits for an event or an answer; None for no such wait."""
     if facts.approval is not None:
-        return facts.approval.ends_at
+        return _NEVER  # only its user, or the default, lets it go on
     return facts.awaited.wait.until if facts.awaited else None
 
 

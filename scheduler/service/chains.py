@@ -19,6 +19,7 @@ from duetime.scheduler.ids import is_chain_id
 from duetime.scheduler.intake.changes.actions import RUN_NOW, UNDO, UNDOES_SCHEDULING, unscheduled
 from duetime.scheduler.intake.changes.bulk import decision_of, previewed
 from duetime.scheduler.intake.changes.chain import PAUSES, chain_decision, given_to_chain
+from duetime.scheduler.intake.changes.chain_rule import own_change
 from duetime.scheduler.intake.changes.reschedule import NOTHING_CHANGED
 from duetime.scheduler.intake.idempotency import REPEATED
 from duetime.scheduler.principal import LOCAL
@@ -128,6 +129,7 @@ class ChainService(ChainBulkService):
             return self.get(chain_id, by=by)
         result = self.change_many(BulkVerb.UNDO, undo=undo, by=by)
         view, found = self.get(chain_id, by=by), self._store.chains.get(by.tenant, chain_id)
+        self._on_change([step.record.task.id for step in found.steps])
         return replace(view, warnings=(*_not_taken_back(found, result), *_stopping(found), *view.warnings))
 
     def _unscheduled_chain(self, chain_id: str, call: CallArguments) -> TaskView:
@@ -153,9 +155,10 @@ class ChainService(ChainBulkService):
             paused, end = given.get("pause", True), given.get("pause_until")
             pause = decision_of(BulkVerb.PAUSE if paused else BulkVerb.RESUME, self._planner, now, end, zone=zone)
             return replace(pause, decide=partial(_of_open, pause))
-        move = self._move(found, given["when"], zone, now) if "when" in given else None
-        due = None if move else self._due(found, now)
-        return chain_decision(found, given, move, self._planner, now, due=due)
+        own, due = own_change(found, given, self._planner, now), self._due(found, now)
+        to = given.get("when") or (own.after.get("due_at") if own else None)
+        move = self._move(found, to, zone, now) if to else None
+        return replace(chain_decision(found, given, move, self._planner, now, due=due), chain=own)
 
     def _is_replay(self, found: ChainRecord, given: Mapping[str, Any], call: CallArguments) -> bool:
         """Whether a chain has ended and failed, or this repeats the call that let it go on."""
@@ -198,6 +201,8 @@ class ChainService(ChainBulkService):
             ]
             why = next(filter(None, whys), f"all steps of {found.chain.id} have ended.")
             raise Refused(why, argument="task_id", remedy=remedies.Inspect(found.chain.id))
+        if decision.chain:
+            self._on_change(bulk.task_ids)
         after = self._store.chains.get(bulk.of_tenant, found.chain.id)
         stopping = _stopping(after) if decision.verb is BulkVerb.CANCEL else ()
         return replace(self._chain_view(after), undo=result.undo, warnings=(*_said(found, result), *stopping))
@@ -205,7 +210,8 @@ class ChainService(ChainBulkService):
     def _tried_chain(self, found: ChainRecord, decision: BulkDecision) -> TaskView:
         """Return the chain as it would be after a change."""
         steps = tuple(step._replace(record=_would_be(step.record, decision)) for step in found.steps)
-        return chain_view(replace(found, steps=steps), self._store.now())
+        chain = decision.chain.applied(found.chain) if decision.chain else found.chain
+        return chain_view(replace(found, chain=chain, steps=steps), self._store.now())
 
 
 def _bulk_call(found: ChainRecord, verb: BulkVerb, given: Mapping[str, Any], call: CallArguments) -> BulkCall:
@@ -250,7 +256,7 @@ def _said(found: ChainRecord, result: BulkResult) -> tuple[str, ...]:
     """Say that nothing was changed, or which open steps were not, and why."""
     if result.repeated:
         return (REPEATED,)
-    if not result.counts[Became.CHANGED]:
+    if not result.counts[Became.CHANGED] and not result.undo:
         return (ALREADY_CANCELLED if result.verb is BulkVerb.CANCEL else NOTHING_CHANGED,)
     open_steps = {step.record.task.id: step.name for step in found.steps if step.record.run.state in OPEN}
     left = [each for each in result.outcomes if each.became is Became.REFUSED and each.record.task.id in open_steps]

@@ -14,10 +14,12 @@ from duetime.scheduler.chain.chain import ChainRecord, is_spawned
 from duetime.scheduler.errors import InvalidArgument, Refused
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.intake.changes.bulk import undo_of
+from duetime.scheduler.intake.changes.chain_rule import RULE
 from duetime.scheduler.intake.changes.reschedule import decide_reschedule
 from duetime.scheduler.intake.deadlines import NONE, deadline_of
 from duetime.scheduler.intake.instants import resolve_moment
 from duetime.scheduler.intake.planner import Planner
+from duetime.scheduler.intake.steps.step_request import titled
 from duetime.scheduler.records import Change, LastChange
 from duetime.scheduler.request import Moment
 from duetime.scheduler.reschedule.reschedule import Reschedule
@@ -31,11 +33,11 @@ _OF_ALL: Final = ("priority", "retry", "deliver_to", "notify", "on_failure", "la
 _OF_LAST: Final = ("deadline", "deadline_type", "expect")
 """Arguments that a chain has in its last steps, as when it is scheduled."""
 
-OF_CHAINS: Final = ("when", "timezone", *PAUSES, *_OF_ALL, *_OF_LAST, "remove")
+OF_CHAINS: Final = ("title", "when", "timezone", *RULE, *PAUSES, *_OF_ALL, *_OF_LAST, "remove")
 """Arguments of a reschedule that a whole chain has; the others are those of a step, or of its rule."""
 
-_REMOVED: Final = (*_OF_ALL, *_OF_LAST)
-_OF_RULE: Final = ("repeat", "until", "max_runs", "repeat_policy", "skip_next", "all_following")
+_REMOVED: Final = (*_OF_ALL, *_OF_LAST, "max_runs")
+_OF_SERIES: Final = ("repeat_policy", "skip_next", "all_following")
 
 
 def given_to_chain(found: ChainRecord, wanted: Mapping[str, Any]) -> dict[str, Any]:
@@ -46,6 +48,7 @@ def given_to_chain(found: ChainRecord, wanted: Mapping[str, Any]) -> dict[str, A
     wrong = wrong or next((name for name in given.get("remove", ()) if name not in _REMOVED), None)
     if wrong:
         raise _of_another(found, wrong)
+    _check_rule(found, given)
     if not given:
         accepted = ", ".join(OF_CHAINS)
         raise InvalidArgument(
@@ -61,13 +64,24 @@ def given_to_chain(found: ChainRecord, wanted: Mapping[str, Any]) -> dict[str, A
 
 def _of_another(found: ChainRecord, name: str) -> InvalidArgument:
     """Return how to change what a whole chain has not."""
-    if name in _OF_RULE:
-        problem = "the rule of a chain, and which of its generations run, stay as they are"
-        accepted = "a new chain with its steps and the new rule, once this one is cancelled"
-        return InvalidArgument(name, problem, accepted=accepted)
+    if name in _OF_SERIES:
+        problem = "a chain that recurs runs all generations of its rule"
+        accepted = "repeat, until or max_runs of the chain; or `when`, the time of its next generation"
+        return InvalidArgument(name, problem, accepted=accepted, example="repeat='every weekday at 9:00'")
     step = next((each for each in found.steps if each.record.run.state in OPEN), found.steps[0])
     accepted = f"{name} with the id of a step; of the whole chain {', '.join(OF_CHAINS)}"
     return InvalidArgument(name, "each step has its own", accepted=accepted, example=f"task_id='{step.record.task.id}'")
+
+
+def _check_rule(found: ChainRecord, given: Mapping[str, Any]) -> None:
+    """Refuse a rule for a chain that runs once: its steps may have waits and times that no generation could repeat."""
+    asked = [name for name in RULE if name in given or name in given.get("remove", ())]
+    if asked and found.chain.repeat is None:
+        accepted = "a new chain with its steps and a repeat, once this one is cancelled"
+        raise InvalidArgument(asked[0], "this chain runs once", accepted=accepted)
+    if "repeat" in given and "when" in given:
+        accepted = "the new rule, and the time of one generation in a call of its own"
+        raise InvalidArgument("when", "a new rule has its times", accepted=accepted, example="repeat='daily at 9:00'")
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +119,11 @@ def next_due(
 ) -> datetime | None:
     """Return when the first of the runs of a chain goes on, or begins; of those in progress only without others.
 
-    `ends` are those of the waits of runs that have begun: their own times lie behind them, for who ends them late.
+    `ends` are those of the waits of runs that have begun. Before that no change moves such a run, so it does not count;
+    then it is due, while its own time lies behind it, for who ends the wait late.
     """
-    waiting = [run for run in runs if run.state in OPEN and run.state is not State.RUNNING]
+    held = {run.id for run in runs if changes.has_started(run) and ends.get(run.id, now) > now}
+    waiting = [run for run in runs if run.state in OPEN and run.state is not State.RUNNING and run.id not in held]
     times = [
         max(ends.get(run.id) or run.wake_at or now, now) if changes.has_started(run) else run.scheduled_for
         for run in waiting
@@ -130,6 +146,7 @@ def chain_decision(
     shared = {name: given[name] for name in (*_OF_ALL, *_OF_LAST) if name in given}
     if "deadline" in shared:
         shared["deadline"] = _deadline(found, given, move.start if move else due or now, planner, now)
+    titles = _titles(found, given["title"]) if "title" in given else {}
     decided = partial(_decided, planner=planner, now=now, recurs=found.chain.repeat is not None)
 
     def decide(record: TaskRecord, _last: LastChange | None) -> Change:
@@ -137,6 +154,7 @@ def chain_decision(
         own = {name: value for name, value in shared.items() if name not in left_out}
         asked = Reschedule(
             **own,
+            title=titles.get(record.task.id),
             when=move.of(record.run) if move else None,
             remove=tuple(name for name in given.get("remove", ()) if name not in left_out),
         )
@@ -145,6 +163,15 @@ def chain_decision(
     return BulkDecision(
         BulkVerb.MOVE, EventKind.RESCHEDULED, decide, lambda changed: undo_of(BulkVerb.MOVE, changed, now)
     )
+
+
+def _titles(found: ChainRecord, title: str) -> dict[str, str]:
+    """Return the new titles of the steps that have theirs from the chain."""
+    return {
+        step.record.task.id: titled(title, step.name)
+        for step in found.steps
+        if step.record.task.title == titled(found.chain.title, step.name)
+    }
 
 
 def moved_by(

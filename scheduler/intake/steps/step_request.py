@@ -97,7 +97,7 @@ def request_of(request: Request, step: StepRequest, known: Mapping[str, Upstream
     if not is_first and "when" not in step.arguments and _starts_by_event(request):
         own["when"] = None  # the event may start the chain before its time
     return Request(
-        own.pop("title", None) or f"{request.title.strip()[:_MAX_TITLE_CHARS]}: {step.name}",
+        own.pop("title", None) or titled(request.title, step.name),
         deadline=own.pop("deadline", deadline),
         deadline_type=own.pop("deadline_type", kind),
         retry=_retry(own.pop("retry")),
@@ -110,6 +110,11 @@ def request_of(request: Request, step: StepRequest, known: Mapping[str, Upstream
         valid_output=own.pop("valid_output", request.valid_output if is_first and request.after else None),
         **own,
     )
+
+
+def titled(chain_title: str, name: str) -> str:
+    """Return the title of a step that has none of its own."""
+    return f"{chain_title.strip()[:_MAX_TITLE_CHARS]}: {name}"
 
 
 def _starts_by_event(request: Request) -> bool:

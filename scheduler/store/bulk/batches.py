@@ -19,7 +19,7 @@ from duetime.scheduler.bulk.change import (
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments, Refused, TaskNotFound, UnreadableTask
 from duetime.scheduler.ids import is_id
 from duetime.scheduler.store.audit import entries
-from duetime.scheduler.store.bulk import memory
+from duetime.scheduler.store.bulk import chain_rows, memory
 from duetime.scheduler.store.chains.dependencies import Dependencies
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.database import Database
@@ -108,6 +108,9 @@ class Batches:
             order = links.in_order(connection, list(found), last_first=decision.verb is BulkVerb.CANCEL)
             changed = {task_id: _one(connection, found[task_id], decision, write, now) for task_id in order}
             done = [changed[task_id] for task_id in task_ids if task_id in changed]
+            of_chain = takes_back.chain and takes_back.chain.reversed if takes_back else decision.chain
+            if of_chain and not (done and all(each.became is Became.REFUSED for each in done)):
+                chain_rows.write(connection, of_chain)
             if takes_back is None:
                 memory.store(connection, tenant, with_outcomes(write.batch, done), write)
             else:

@@ -50,7 +50,8 @@ def desk(store: Store, clock: Clock) -> Desk:
 
 
 def report(desk: Desk, **more: Any) -> str:
-    return desk.scheduler.schedule("Report", **{"when": "in 1 hour", "steps": THREE, **more}).record.task.id
+    title = more.pop("title", "Report")
+    return desk.scheduler.schedule(title, **{"when": "in 1 hour", "steps": THREE, **more}).record.task.id
 
 
 def tasks(desk: Desk, chain_id: str) -> dict[str, Task]:
@@ -149,13 +150,13 @@ def test_a_change_that_no_step_takes_is_refused_and_one_that_changes_nothing_say
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"title": "Other"}, r"title: each step has its own.*title with the id of a step.*task_id='t_"),
-        ({"payload": {"message": "x"}}, "payload: each step has its own"),
+        ({"payload": {"message": "x"}}, r"payload: each step has its own.*payload with the id of a step.*task_id='t_"),
         ({"needs": {"gpu": 1}}, "needs: each step has its own"),
         ({"estimate": "5 min"}, "estimate: each step has its own"),
         ({"remove": ["payload"]}, "payload: each step has its own"),
-        ({"repeat": "daily"}, "repeat: the rule of a chain.*a new chain with its steps"),
-        ({"skip_next": True}, "skip_next: the rule of a chain"),
+        ({"repeat": "daily"}, "repeat: this chain runs once.*a new chain with its steps"),
+        ({"remove": ["max_runs"]}, "max_runs: this chain runs once"),
+        ({"skip_next": True}, "skip_next: a chain that recurs runs all.*`when`"),
         ({"pause": True, "labels": ["x"]}, "pause: a chain is paused or changed"),
         ({"timezone": "Asia/Tokyo"}, "when: it is missing"),
         ({}, "nothing to change was given"),
@@ -241,3 +242,93 @@ def test_a_repeated_call_for_a_chain_changes_nothing_more(desk: Desk) -> None:
         done = desk.scheduler.change_many("move", [chain_id], to="1 day later", idempotency_key="later")
         assert (done.repeated, done.counts[Became.CHANGED]) == (repeated, 3)
     assert desk.scheduler.get(chain_id).record.run.scheduled_for == at(9) + timedelta(days=1)
+
+
+def test_a_chain_gets_another_title_with_the_steps_that_have_theirs_from_it(desk: Desk) -> None:
+    chain_id = report(desk, steps=[*THREE[:2], {**THREE[2], "title": "Mail it"}])
+    tried = desk.scheduler.reschedule(chain_id, title="Sales", dry_run=True)
+    before = [desk.scheduler.get(chain_id).record.task.title, *titles(desk, chain_id)]
+    changed = desk.scheduler.reschedule(chain_id, title="Sales")
+    assert tried.record.task.title == changed.record.task.title == "Sales"
+    assert titles(desk, chain_id) == ["Sales: fetch", "Sales: load", "Mail it"]
+    [entry] = desk.scheduler.audit(limit=1).entries
+    assert entry.detail
+    assert (entry.detail["chain"], entry.detail["title"]) == (chain_id, "Sales")
+    desk.scheduler.act(chain_id, "undo", undo=changed.undo)
+    assert [desk.scheduler.get(chain_id).record.task.title, *titles(desk, chain_id)] == before
+
+
+def test_a_title_that_no_step_has_is_changed_and_taken_back_too(desk: Desk) -> None:
+    chain_id = report(desk, steps=[{**step, "title": "Own"} for step in THREE])
+    changed = desk.scheduler.reschedule(chain_id, title="Sales")
+    assert (changed.record.task.title, changed.warnings) == ("Sales", ())
+    assert desk.scheduler.act(chain_id, "undo", undo=changed.undo).record.task.title == "Report"
+    with pytest.raises(Refused, match="taken back already"):
+        desk.scheduler.act(chain_id, "undo", undo=changed.undo)
+
+
+def test_the_undo_of_a_title_is_refused_where_the_chain_has_another_one_since(desk: Desk) -> None:
+    chain_id = report(desk, steps=[{**step, "title": "Own"} for step in THREE])
+    first = desk.scheduler.reschedule(chain_id, title="Sales")
+    desk.scheduler.reschedule(chain_id, title="Prices")
+    with pytest.raises(Refused, match="was changed again since"):
+        desk.scheduler.act(chain_id, "undo", undo=first.undo)
+    assert desk.scheduler.get(chain_id).record.task.title == "Prices"
+
+
+def test_a_generation_that_has_not_begun_moves_to_the_first_time_of_a_new_rule(desk: Desk) -> None:
+    chain_id = report(desk, when=None, repeat="every hour at :00")
+    changed = desk.scheduler.reschedule(chain_id, repeat="every hour at :30")
+    assert due(desk, chain_id) == [at(8, 30)] * 3
+    desk.scheduler.act(chain_id, "undo", undo=changed.undo)
+    assert due(desk, chain_id) == [at(9)] * 3
+    desk.scheduler.reschedule(chain_id, repeat="every hour at :30")
+    run_all(desk, 8, 30)
+    assert due(desk, chain_id) == [at(9, 30)] * 3
+
+
+def test_a_generation_in_progress_stays_and_the_next_one_follows_the_new_rule(desk: Desk) -> None:
+    chain_id = report(desk, when=None, repeat="every hour at :00")
+    desk.end(desk.start(9))
+    changed = desk.scheduler.reschedule(chain_id, repeat="every hour at :30")
+    assert (changed.warnings, due(desk, chain_id)) == ((), [at(9)] * 3)
+    run_all(desk, 9, 1, steps=2)
+    assert due(desk, chain_id) == [at(9, 30)] * 3
+
+
+@pytest.mark.parametrize("given", [{"repeat": "never"}, {"max_runs": 1}, {"until": "today 9:30"}])
+def test_a_chain_that_recurs_gets_an_end_and_its_undo_lets_it_go_on(desk: Desk, given: Any) -> None:
+    chain_id = report(desk, when=None, repeat="every hour at :00")
+    again = report(desk, title="Again", when=None, repeat="every hour at :00")
+    undo = [desk.scheduler.reschedule(each, **given).undo for each in (chain_id, again)][1]
+    desk.scheduler.act(again, "undo", undo=undo)
+    run_all(desk, 9, 0)
+    assert states(desk, chain_id) == [State.SUCCEEDED] * 3
+    assert due(desk, again) == [at(10)] * 3
+
+
+def test_an_end_that_no_generation_could_keep_is_refused(desk: Desk) -> None:
+    chain_id = report(desk, when=None, repeat="every hour at :00", max_runs=5)
+    run_all(desk, 9, 0)
+    for given, said in (
+        ({"max_runs": 1}, "max_runs: generation 2 is there already"),
+        ({"until": "today 9:59"}, "until: .* is before the next occurrence"),
+        ({"repeat": "sometimes"}, "repeat: "),
+        ({"repeat": "daily", "when": "tomorrow"}, "when: a new rule has its times"),
+    ):
+        with pytest.raises(InvalidArgument, match=said):
+            desk.scheduler.reschedule(chain_id, **given)
+    assert desk.scheduler.reschedule(chain_id, remove=["max_runs"]).record.task.max_runs is None
+
+
+def titles(desk: Desk, chain_id: str) -> list[str]:
+    return [task.title for task in tasks(desk, chain_id).values()]
+
+
+def due(desk: Desk, chain_id: str) -> list[Any]:
+    return [desk.scheduler.get(each).record.run.scheduled_for for each in desk.scheduler.tasks_of(chain_id)]
+
+
+def run_all(desk: Desk, hour: int, minute: int, steps: int = 3) -> None:
+    for later in range(steps):
+        desk.end(desk.start(hour, minute + later))

@@ -117,18 +117,27 @@ def test_a_moved_chain_that_its_event_starts_before_the_new_time_goes_on_at_once
     assert states(desk, chain_id) == [SUCCEEDED, SUCCEEDED]
 
 
-@pytest.mark.parametrize(
-    "waits", [Wait(event="paid", timeout=timedelta(hours=1)), Wait(approval="Pay?", by=timedelta(hours=1))]
-)
-def test_a_chain_that_is_moved_while_its_step_waits_counts_that_step_as_due_at_the_end_of_its_wait(
+ONE_HOUR = timedelta(hours=1)
+
+
+@pytest.mark.parametrize("waits", [Wait(event="paid", timeout=ONE_HOUR), Wait(approval="Pay?", by=ONE_HOUR)])
+def test_a_step_that_waits_in_its_handler_stays_and_does_not_count_when_its_chain_is_moved(
     desk: Desk, waits: Wait
 ) -> None:
-    chain_id = order(desk, TWO[0], {**TWO[1], "when": "today 14:00"})
+    chain_id = order(desk, TWO[0], {**TWO[1], "when": at(14) + timedelta(days=2)})
     desk.end(desk.start(9), waits)
-    moved = desk.scheduler.reschedule(chain_id, when="today 12:00")
+    moved = desk.scheduler.reschedule(chain_id, when="tomorrow 12:00")
     assert [text.partition(" (")[0] for text in moved.warnings] == ["not changed: fetch"]
-    ship = desk.scheduler.get(tasks(desk, chain_id)[1]).record.run
-    assert ship.scheduled_for == at(16), "two hours later, as the end of the wait at 10:00 and 12:00 are apart"
+    assert desk.scheduler.get(tasks(desk, chain_id)[1]).record.run.scheduled_for == at(12) + timedelta(days=1)
+
+
+def test_a_step_whose_wait_in_its_handler_is_over_is_due_when_its_chain_is_moved(desk: Desk) -> None:
+    chain_id = order(desk, TWO[0], {**TWO[1], "when": "today 14:00"})
+    desk.end(desk.start(9), Wait(event="paid", timeout=ONE_HOUR))
+    desk.clock.at = at(11)
+    desk.scheduler.reschedule(chain_id, when="today 12:00")
+    fetch, ship = (desk.scheduler.get(each).record.run for each in tasks(desk, chain_id))
+    assert (fetch.wake_at, ship.scheduled_for) == (at(12), at(15))
 
 
 def test_a_cancelled_chain_waits_for_its_event_again_after_the_undo(desk: Desk) -> None:

@@ -1,0 +1,78 @@
+"""Reads what a reschedule gives a chain of its own: its title, and the rule of one that recurs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final
+
+from duetime.scheduler.chain.chain import Chain, ChainRecord
+from duetime.scheduler.chain.change import ChainChange
+from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.intake.planner import Planner
+from duetime.scheduler.intake.series_end import ENDLESS, series_end
+from duetime.scheduler.intake.validation import check_max_runs
+from duetime.scheduler.reschedule.reschedule import Reschedule
+from duetime.scheduler.rules import changes
+from duetime.scheduler.rules.recurrence import recurrence
+from duetime.scheduler.rules.sanitize import check_text
+from duetime.scheduler.task import State
+
+RULE: Final = ("repeat", "until", "max_runs")
+"""Arguments that change the rule of a chain that recurs."""
+
+_WAITS: Final = (State.SCHEDULED, State.WAITING, State.READY)
+
+
+def own_change(found: ChainRecord, given: Mapping[str, Any], planner: Planner, now: datetime) -> ChainChange | None:
+    """Return the change of the chain itself, None where only its steps change. Raises InvalidArgument."""
+    fields: dict[str, Any] = {}
+    if "title" in given:
+        check_text("title", given["title"])
+        fields["title"] = given["title"].strip()
+    return ChainChange.of(found.chain, fields | _rule(found, given, planner, now))
+
+
+def _rule(found: ChainRecord, given: Mapping[str, Any], planner: Planner, now: datetime) -> dict[str, Any]:
+    """Return the new rule and its end; a generation of which no step has begun moves to its first time."""
+    chain, said = found.chain, given.get("repeat")
+    if said is not None and str(said).strip().lower() in ENDLESS:
+        return {"repeat": None, "until": None, "max_runs": None}
+    fields: dict[str, Any] = {}
+    if said is not None:
+        policy = found.steps[0].record.task.repeat_policy
+        rule, first, _ = planner.times.recurrence(said, chain.timezone, None, now, moved=chain.due_at, policy=policy)
+        fields = {"repeat": rule.rule, "anchor": rule.anchor}
+        fields |= {} if has_begun(found) else {"due_at": first.instant}
+    if "max_runs" in given.get("remove", ()):
+        fields["max_runs"] = None
+    elif given.get("max_runs") is not None:
+        fields["max_runs"] = _runs_left(chain, given["max_runs"])
+    if given.get("until") is not None:
+        fields["until"] = _end(chain, given["until"], fields, planner, now)
+    return fields
+
+
+def has_begun(found: ChainRecord) -> bool:
+    """Whether a step of the current generation has started or ended."""
+    runs = [step.record.run for step in found.steps]
+    return any(changes.has_started(run) or run.state not in _WAITS for run in runs)
+
+
+def _runs_left(chain: Chain, most: int) -> int:
+    check_max_runs(Reschedule(max_runs=most))
+    if most < chain.number:
+        problem = f"generation {chain.number} is there already"
+        raise InvalidArgument(
+            "max_runs", problem, accepted=f"{chain.number} or more", example=f"max_runs={chain.number}"
+        )
+    return most
+
+
+def _end(chain: Chain, said: Any, fields: Mapping[str, Any], planner: Planner, now: datetime) -> datetime | None:
+    if str(said).strip().lower() in ENDLESS:
+        return None
+    anchor, frame = fields.get("anchor", chain.anchor), planner.times.frame(chain.timezone)
+    rule = recurrence.parse(fields.get("repeat", chain.repeat), zone=chain.timezone, anchor=anchor)
+    due = fields.get("due_at") or chain.due_at or now
+    return series_end(said, rule, now=now, zone=chain.timezone, first=due, frame=frame)

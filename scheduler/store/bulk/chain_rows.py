@@ -1,0 +1,22 @@
+"""Changes what a chain has of its own, in the transaction that changes its steps."""
+
+from __future__ import annotations
+
+from duetime.scheduler import remedies
+from duetime.scheduler.chain.change import ChainChange
+from duetime.scheduler.errors import Refused
+from duetime.scheduler.store.database.dialects import dialect_of
+from duetime.scheduler.store.schema.tables.chains import chains
+from sqlalchemy import Connection, bindparam, select, update
+
+_LOCK = select(chains.c.id).where(chains.c.id == bindparam("chain_id")).with_for_update()
+
+
+def write(connection: Connection, change: ChainChange) -> None:
+    """Store the new values. Raises Refused, so that nothing is stored, where the old ones are others by now."""
+    dialect_of(connection).lock_rows(connection, _LOCK, {"chain_id": change.chain_id})
+    of_chain = chains.c.id == change.chain_id
+    row = connection.execute(select(*(chains.c[name] for name in change.before)).where(of_chain)).one_or_none()
+    if row is None or row._asdict() != dict(change.before):
+        raise Refused(f"{change.chain_id} was changed again since.", remedy=remedies.Inspect(change.chain_id))
+    connection.execute(update(chains).where(of_chain).values(**change.after))
