@@ -179,10 +179,22 @@ def _problems_of_names(steps: Sequence[StepRequest]) -> list[InvalidArgument]:
         if names.count(name) > 1
     ]
     for step in steps:
-        problems += [
-            _unknown(step, name, names) for name in step.after if name not in names and not _OUTSIDE.match(name)
-        ]
+        problems += [_unknown(step, name, names) for name in step.after if name not in names and not is_outside(name)]
     return problems
+
+
+def is_outside(name: str) -> bool:
+    """Whether what a step comes after is named by an id, and not as a step of its chain."""
+    return _OUTSIDE.match(name) is not None
+
+
+def no_such_step(name: str, names: Sequence[str]) -> InvalidArgument:
+    """Return how to name a step of a chain that has these."""
+    near = get_close_matches(name[:MAX_STEP_NAME_CHARS], names, n=1, cutoff=_MIN_SIMILARITY_RATIO)
+    guess = f"; did you mean {near[0]}" if near else ""
+    accepted = f"names of its steps ({', '.join(names[:_MAX_PATH_STEPS])}) or ids of tasks and chains"
+    problem = f"its chain has no step {name[:MAX_STEP_NAME_CHARS]!r}{guess}"
+    return InvalidArgument("after", problem, accepted=accepted, example=f"after=['{(near or names)[0]}']")
 
 
 def _unknown(step: StepRequest, name: str, names: Sequence[str]) -> InvalidArgument:

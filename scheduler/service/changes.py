@@ -24,7 +24,7 @@ from duetime.scheduler.intake.changes.actions import (
     is_change_token,
     undo_change,
 )
-from duetime.scheduler.intake.changes.links import asks_for_links, locks_of, upstreams_read
+from duetime.scheduler.intake.changes.links import asks_for_links, locks_of, names_steps, upstreams_read, with_step_ids
 from duetime.scheduler.intake.changes.reschedule import decide_reschedule
 from duetime.scheduler.intake.idempotency import REPEATED, key_of
 from duetime.scheduler.intake.planner import Planner
@@ -83,6 +83,7 @@ class ChangeService(ApprovalService):
         now, planner = self._store.now(), self._planner.asked_by(call.get("raw"))
         notes: list[str] = []
         tenant = call.get("by", LOCAL).tenant
+        asked = self._with_step_ids(tenant, task_id, asked)
         planner = upstreams_read(planner, tenant, asked)
         if dry_run:
             record = self._store.tasks.get(tenant, task_id)
@@ -97,6 +98,11 @@ class ChangeService(ApprovalService):
         locks = locks_of(task_id, asked, planner, now) if asks_for_links(asked) else None
         view = self._change(repeatable, call, kind=EventKind.RESCHEDULED, decide=decide, locks=locks)
         return replace(self._waiting(view) if locks else view, warnings=(*notes, *view.warnings))
+
+    def _with_step_ids(self, tenant: str, task_id: str, asked: Reschedule) -> Reschedule:
+        """Return a reschedule of a step with the ids of the steps of its chain that `after` names."""
+        of = self._store.chains.names(tenant, [task_id]).get(task_id) if names_steps(asked) else None
+        return with_step_ids(asked, self._store.chains.get(tenant, of.id)) if of else asked
 
     def _waiting(self, view: TaskView) -> TaskView:
         """Return a task with what it waits for now."""

@@ -9,8 +9,10 @@ from typing import Any, Final
 
 from duetime.scheduler import remedies
 from duetime.scheduler.chain.after import dependencies_of
+from duetime.scheduler.chain.chain import ChainRecord
 from duetime.scheduler.chain.dependency import Upstreams
 from duetime.scheduler.chain.relinked import LinkLocks, NewLinks, RelinkedChange
+from duetime.scheduler.chain.steps import is_outside, no_such_step
 from duetime.scheduler.errors import InvalidArgument, Refused
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.intake.validation import ProblemCollector
@@ -32,6 +34,21 @@ def asks_for_links(asked: Reschedule) -> bool:
     """Whether a reschedule changes what its task waits for."""
     removed = set(LINKS) & set(asked.remove)
     return bool(removed) or any(getattr(asked, name) is not None for name in LINKS)
+
+
+def names_steps(asked: Reschedule) -> bool:
+    """Whether `after` has names of steps among its ids."""
+    return not all(map(is_outside, asked.after or ()))
+
+
+def with_step_ids(asked: Reschedule, found: ChainRecord) -> Reschedule:
+    """Return `asked` with the ids of the steps that it names. Raises InvalidArgument for one that its chain has not."""
+    ids = {step.name: step.record.task.id for step in found.steps}
+    after = asked.after or ()
+    unknown = next((name for name in after if name not in ids and not is_outside(name)), None)
+    if unknown is not None:
+        raise no_such_step(unknown, list(ids))
+    return replace(asked, after=[ids.get(name, name) for name in after])
 
 
 def upstreams_read(planner: Planner, tenant: str, asked: Reschedule) -> Planner:

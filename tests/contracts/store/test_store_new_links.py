@@ -239,3 +239,27 @@ def test_a_step_of_a_chain_gets_another_edge_and_a_chain_may_stand_in_after(desk
     change(desk, mail, after=[chain_id])
     with pytest.raises(InvalidArgument, match=f"{first} -> {mail} -> {first}"):
         desk.scheduler.reschedule(first, after=[mail])
+
+
+def test_a_step_comes_after_others_of_its_chain_by_their_names(desk: Desk) -> None:
+    chain_id = task(desk, "Report", steps=[{"name": "a"}, {"name": "b"}, {"name": "c"}])
+    first, second, third = desk.scheduler.tasks_of(chain_id)
+    other = task(desk)
+    tried = desk.scheduler.reschedule(third, after=["a", "b", other], dry_run=True)
+    assert tried.record.run.state is WAITING
+    change(desk, third, after=["a", "b", other])
+    assert {each.task_id for each in desk.store.dependencies.upstreams("local", third)} == {first, second, other}
+    with pytest.raises(InvalidArgument, match=f"{first} -> {third} -> {first}"):
+        desk.scheduler.reschedule(first, after=["c"])
+    with pytest.raises(InvalidArgument, match="would come after itself"):
+        desk.scheduler.reschedule(third, after=["c"])
+
+
+def test_a_name_that_is_no_step_is_refused_with_those_that_are(desk: Desk) -> None:
+    chain_id, alone = task(desk, "Report", steps=[{"name": "fetch"}, {"name": "load"}]), task(desk)
+    load = desk.scheduler.tasks_of(chain_id)[1]
+    for dry_run in (True, False):
+        with pytest.raises(InvalidArgument, match=r"no step 'fecth'; did you mean fetch.*\(fetch, load\).*\['fetch'\]"):
+            desk.scheduler.reschedule(load, after=["fecth"], dry_run=dry_run)
+    with pytest.raises(InvalidArgument, match="there is no task 'fetch'"):
+        desk.scheduler.reschedule(alone, after=["fetch"])
