@@ -63,6 +63,7 @@ class NoteKind(StrEnum):
     ALSO_RUNS = "also_runs"
     STEPS_STOP = "steps_stop"
     NOT_TAKEN_BACK = "not_taken_back"
+    NOT_CHANGED = "not_changed"
     BLOCKED_NOW = "blocked_now"
     CHECKED_LATER = "checked_later"
     MADE_BY_FAILURE = "made_by_failure"

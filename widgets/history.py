@@ -266,6 +266,8 @@ _PARTS: Mapping[str, tuple[str, Callable[[Any, _Side], str]]] = {
     "follow_up": ("follow_up", _text),
     "labels": ("labels", _names),
     "repeat_policy": ("repeat_policy", _policy),
+    "after": ("after", _names),
+    "wait_for": ("wait_for", _text),
     "paused": ("paused", _text),
     "paused_until": ("paused_until", _wall),
 }

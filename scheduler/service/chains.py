@@ -261,7 +261,9 @@ def _said(found: ChainRecord, result: BulkResult) -> tuple[str, ...]:
     open_steps = {step.record.task.id: step.name for step in found.steps if step.record.run.state in OPEN}
     left = [each for each in result.outcomes if each.became is Became.REFUSED and each.record.task.id in open_steps]
     names = ", ".join(open_steps[each.record.task.id] for each in left)
-    return (f"not changed: {names} ({next(filter(None, (each.why for each in left)), '')})",) if left else ()
+    why = next(filter(None, (each.why for each in left)), "")
+    text = f"not changed: {names} ({why})"
+    return (Translatable.of(NoteKind.NOT_CHANGED, text, steps=names, why=why),) if left else ()
 
 
 def _check(found: ChainRecord, decision: BulkDecision) -> None:

@@ -17,6 +17,7 @@ from duetime.scheduler.request import StepArguments
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import InboxMessage, Notify, RetryPolicy, State, Task, Tier
+from duetime.scheduler.translatable import NoteKind, Translatable
 
 from tests.builders import Clock
 from tests.contracts.store.desk import MORNING, Desk, at
@@ -128,6 +129,8 @@ def test_the_steps_that_a_change_leaves_as_they_are_are_named_with_the_reason(de
     changed = desk.scheduler.reschedule(chain_id, priority="high")
     [said] = changed.warnings
     assert said.startswith("not changed: fetch (")
+    assert isinstance(said, Translatable)
+    assert (said.kind, said.values["steps"]) == (NoteKind.NOT_CHANGED, "fetch")
     assert "has already started" in said
     assert [task.priority for task in tasks(desk, chain_id).values()] == [Tier.NORMAL, Tier.HIGH, Tier.HIGH]
     assert desk.scheduler.reschedule(chain_id, labels=["x"]).warnings == (), "a label is for what runs, too"

@@ -50,3 +50,13 @@ def test_a_whole_chain_is_cancelled_among_many_tasks(ask: Ask) -> None:
     chain = ask("schedule_task", title="Report", when="in 1 hour", steps=steps)[1]["id"]
     done = ask("change_tasks", change="cancel", task_ids=[chain])[1]
     assert len(done["tasks"]) == len(steps)
+
+
+def test_the_history_says_in_words_what_a_task_waited_for_and_what_it_waits_for(ask: Ask) -> None:
+    fetch, clean = (ask("schedule_task", title=title, when="in 1 hour")[1]["id"] for title in ("Fetch", "Clean"))
+    load = ask("schedule_task", title="Load", when="in 1 hour", after=[fetch])[1]["id"]
+    ask("reschedule_task", task_id=load, after=[clean], wait_for={"event": "paid"})
+    ask("reschedule_task", task_id=load, remove=["after", "wait_for"])
+    text = ask("get_task", task_id=load, history=True)[0]
+    assert f"after {fetch} -> {clean}, wait_for paid" in text
+    assert f"after {clean} -> none, wait_for paid -> none" in text
