@@ -259,6 +259,7 @@ class _Parts:
             recall=remote_queue.recall,
             on_change=RunNotifier(changed).changed,
             fast_path=FastPath(runner, self._notify),
+            quiet=quiet_plan(self.settings),
             quotas=tenant_quotas(self.settings, self.store.usage.cost_since, self.observers.not_admitted),
             via=via,
             tracing=self.tracing,
@@ -282,7 +283,7 @@ class _Parts:
         )
 
     def _deliverer(self) -> Deliverer | None:
-        quiet = quiet_plan(self.settings)
+        quiet = replace(quiet_plan(self.settings), stored=self.store.quiet_hours.texts)
         found = Deliverer(self.store.deliveries, self.channels, quiet=quiet, tracing=self.tracing)
         return found if self.channels else None
 

@@ -38,6 +38,8 @@ class AuditKind(StrEnum):
     BACKUP_RESTORED = "backup_restored"
     DEAD_LETTER_REPLAYED = "dead_letter_replayed"
     DEAD_LETTER_DISCARDED = "dead_letter_discarded"
+    QUIET_HOURS_SET = "quiet_hours_set"
+    QUIET_HOURS_CLEARED = "quiet_hours_cleared"
     TASKS_CHANGED = "tasks_changed"
     WORKER_DRAINED = "worker_drained"
     WORKER_RESUMED = "worker_resumed"

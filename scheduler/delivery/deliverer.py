@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import Final, Protocol
 
 from duetime.scheduler.delivery import Channel, ChannelError, Channels
-from duetime.scheduler.delivery.digest import Told, is_read_by_people, message_of, of_one_reader
+from duetime.scheduler.delivery.digest import Told, message_of, of_one_reader, was_held
 from duetime.scheduler.delivery.quiet_hours import QuietPlan
 from duetime.scheduler.outcomes import Retry
 from duetime.scheduler.rules.retry import next_attempt
@@ -128,15 +128,16 @@ class Deliverer:
         """Return what is due and not being sent; what quiet hours held is gathered into one message."""
         on_the_way = {each.id for sending in self._sendings if not sending.settled for each in sending.deliveries}
         due = [pair for pair in self._outbox.due(limit=MAX_DUE_ROWS_PER_TICK) if pair[0].id not in on_the_way]
-        taken = self._put_off(self._taken(due), now)
-        return [_Sending(group, self.channels, self._answer, self._tracing) for group in self._gathered(taken)]
+        quiet = self._quiet.with_stored({(told.tenant, told.user) for _, told in due})
+        taken = self._gathered(self._put_off(self._taken(due), now, quiet), quiet)
+        return [_Sending(group, self.channels, self._answer, self._tracing) for group in taken]
 
-    def _put_off(self, due: list[Told], now: datetime) -> list[Told]:
+    def _put_off(self, due: list[Told], now: datetime, quiet: QuietPlan) -> list[Told]:
         """Return what may be sent now, and put off to the end of quiet hours what is not urgent."""
         ends = {
             delivery.id: end
             for delivery, told in due
-            if not delivery.attempts and (hours := self._quiet.of(told.tenant, told.user)) and (end := hours.until(now))
+            if not delivery.attempts and (hours := quiet.of(told.tenant, told.user)) and (end := hours.until(now))
         }
         urgent = self._outbox.urgent(list(ends)) if ends else set()
         held = {delivery_id: end for delivery_id, end in ends.items() if delivery_id not in urgent}
@@ -144,20 +145,12 @@ class Deliverer:
             self._outbox.postpone(held)
         return [pair for pair in due if pair[0].id not in held]
 
-    def _gathered(self, due: list[Told]) -> list[list[Told]]:
+    def _gathered(self, due: list[Told], quiet: QuietPlan) -> list[list[Told]]:
         """Return each delivery by itself, but those together that quiet hours held for one reader."""
         groups: dict[Hashable, list[Told]] = {}
         for pair in due:
-            groups.setdefault(of_one_reader(pair) if self._was_held(pair) else pair[0].id, []).append(pair)
+            groups.setdefault(of_one_reader(pair) if was_held(pair, quiet) else pair[0].id, []).append(pair)
         return list(groups.values())
-
-    def _was_held(self, pair: Told) -> bool:
-        delivery, told = pair
-        digested = self._quiet.digest and is_read_by_people(delivery.channel)
-        hours = self._quiet.of(told.tenant, told.user) if digested else None
-        if hours is None or delivery.attempts or delivery.next_at is None:
-            return False
-        return hours.end_at(delivery.next_at)
 
     def _taken(self, due: list[tuple[Delivery, InboxMessage]]) -> list[tuple[Delivery, InboxMessage]]:
         """Return the deliveries whose channels take their outcomes; drop the others, which only the inbox keeps."""

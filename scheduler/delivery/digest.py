@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
+from duetime.scheduler.delivery.quiet_hours import QuietPlan
 from duetime.scheduler.delivery.webhook import WEBHOOK_PREFIX
 from duetime.scheduler.origin.origin import CHANNEL_PREFIX
 from duetime.scheduler.rules.states import FAILURES
@@ -40,3 +41,13 @@ def message_of(messages: Sequence[InboxMessage]) -> InboxMessage:
     state = worst_first[0].state if worst_first[0].state in FAILURES else State.SUCCEEDED
     title = f"{len(messages)} outcomes of your quiet hours"
     return replace(worst_first[0], title=title, text="\n".join([*lines[:MAX_LINES], *more]), state=state)
+
+
+def was_held(pair: Told, quiet: QuietPlan) -> bool:
+    """Whether quiet hours held a delivery until now, so that it belongs into a digest."""
+    delivery, told = pair
+    digested = quiet.digest and is_read_by_people(delivery.channel)
+    hours = quiet.of(told.tenant, told.user) if digested else None
+    if hours is None or delivery.attempts or delivery.next_at is None:
+        return False
+    return hours.end_at(delivery.next_at)

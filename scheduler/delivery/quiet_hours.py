@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from datetime import datetime, time, timedelta
+from typing import Self
 
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.rules.time import zones
@@ -42,6 +44,9 @@ class QuietHours:
             raise InvalidArgument("quiet_hours", "they would never end", accepted=_ACCEPTED, example=_EXAMPLE)
         return cls(start, end, zones.find(found[5] or zone or "UTC", argument="quiet_hours").key)
 
+    def __str__(self) -> str:
+        return f"{self.start:%H:%M}-{self.end:%H:%M} {self.zone}"
+
     def until(self, now: datetime) -> datetime | None:
         """Return when the quiet hours of this moment end; None outside them."""
         zone = zones.load(self.zone)
@@ -63,17 +68,27 @@ class QuietHours:
 class QuietPlan:
     """The quiet hours of users: their own, or else those of their tenant, or else `usual`; None where there are none.
 
-    With `digest` what was held is one message. `by_user` is by tenant and user.
+    With `digest` what was held is one message. `by_user` is by tenant and user. `stored` returns what some users have
+    set for themselves, which goes before all that settings say.
     """
 
     usual: QuietHours | None = None
     by_tenant: Mapping[str, QuietHours | None] = field(default_factory=dict)
     digest: bool = True
     by_user: Mapping[tuple[str, str], QuietHours | None] = field(default_factory=dict)
+    stored: Callable[[Collection[tuple[str, str]]], Mapping[tuple[str, str], str]] = lambda _users: {}
 
     def of(self, tenant: str, user: str) -> QuietHours | None:
         """Return the quiet hours of a user."""
         return self.by_user.get((tenant, user), self.by_tenant.get(tenant, self.usual))
+
+    def with_stored(self, users: Collection[tuple[str, str]]) -> Self:
+        """Return the plan with what these users have set for themselves; a text that names no hours counts as unset."""
+        own: dict[tuple[str, str], QuietHours | None] = {}
+        for user, text in self.stored(users).items():
+            with suppress(InvalidArgument):
+                own[user] = QuietHours.read_own(text, None)
+        return replace(self, by_user={**self.by_user, **own}) if own else self
 
     def __bool__(self) -> bool:
         return self.usual is not None or bool(self.by_tenant) or bool(self.by_user)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Unpack
 
+from duetime.scheduler.delivery.quiet_hours import QuietPlan
 from duetime.scheduler.dispatch.fast_path import FastPath
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments
 from duetime.scheduler.foresight.explain import RunFacts
@@ -28,6 +29,7 @@ from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.runtime import failpoints
 from duetime.scheduler.runtime.traces import NO_TRACING, SchedulingSpan, Tracing
 from duetime.scheduler.service.early_check import EarlyChecks
+from duetime.scheduler.service.preferences.quiet_hours import NEVER_QUIET, QuietHoursDesk, QuietHoursView
 from duetime.scheduler.service.signals import SignalService
 from duetime.scheduler.signal.signal import KeptWait
 from duetime.scheduler.store import Store
@@ -53,6 +55,7 @@ class Scheduler(SignalService):
         on_change: Callable[[Sequence[str]], None] = lambda _task_ids: None,
         fast_path: FastPath | None = None,
         quotas: TenantQuotas = UNLIMITED,
+        quiet: QuietPlan = NEVER_QUIET,
         via: str | None = None,
         tracing: Tracing = NO_TRACING,
     ) -> None:
@@ -60,6 +63,8 @@ class Scheduler(SignalService):
         self._fast_path = fast_path
         self._early = EarlyChecks(store, planner)
         self._quotas = quotas
+        plan = replace(quiet, stored=store.quiet_hours.texts)
+        self._quiet_hours = QuietHoursDesk(store, plan, self.zone)
         self._tracing = tracing
 
     @property
@@ -111,6 +116,37 @@ class Scheduler(SignalService):
         if added.created and not (self._fast_path and self._fast_path.serves(added.record, now, timed=timed)):
             self._on_change([added.record.task.id])
         return self._view_of_added(added, planned, now)
+
+    def quiet_hours(
+        self, *, user: str | None = None, tenant: str | None = None, by: Principal = LOCAL
+    ) -> QuietHoursView:
+        """Return the quiet hours of the user: the own ones, or else those of the settings.
+
+        An administrator may name another `user`, an operator one of another `tenant`; so it is in the next two.
+        """
+        return self._quiet_hours.read(by, user, tenant)
+
+    def set_quiet_hours(
+        self, hours: str, *, user: str | None = None, tenant: str | None = None, by: Principal = LOCAL
+    ) -> QuietHoursView:
+        """Let deliveries to the user that can wait be held in these hours: `22:00-07:00 America/Denver`, or `none`.
+
+        They go before those of the settings. Deliveries that wait for the old end are looked at again at once.
+        """
+        return self._changed_hours(self._quiet_hours.set(self._acting(by), hours, user, tenant))
+
+    def clear_quiet_hours(
+        self, *, user: str | None = None, tenant: str | None = None, by: Principal = LOCAL
+    ) -> QuietHoursView:
+        """Forget the user's own quiet hours, so that those of the settings count again; return these."""
+        return self._changed_hours(self._quiet_hours.clear(self._acting(by), user, tenant))
+
+    def _changed_hours(self, view: QuietHoursView) -> QuietHoursView:
+        self._on_change([])  # wakes the process that delivers
+        return view
+
+    def _acting(self, by: Principal) -> Principal:
+        return by if by.via else replace(by, via=self._via)
 
     def _submit_chain(self, request: Request, by: Principal, now: datetime) -> TaskView:
         """Store all the steps of a chain, or none when one is wrong."""

@@ -42,6 +42,7 @@ from duetime.scheduler.store.migrations.upgrade import Upgrade, check, refuse_fo
 from duetime.scheduler.store.policies.decisions import Decisions
 from duetime.scheduler.store.policies.versions import PolicyVersions
 from duetime.scheduler.store.pools import Pools
+from duetime.scheduler.store.preferences.quiet_hours import UserQuietHours
 from duetime.scheduler.store.retention.retention import Retention
 from duetime.scheduler.store.run_history.run_history import RunHistory
 from duetime.scheduler.store.run_history.run_logs import RunLogs
@@ -89,7 +90,7 @@ class Store:
         self.run_history = RunHistory(database, cursors)
         self.run_logs = RunLogs(database)
         self.inbox = Inbox(database, clock)
-        self.deliveries = Deliveries(database, clock)
+        self.deliveries, self.quiet_hours = Deliveries(database, clock), UserQuietHours(database, clock)
         self.workers = Workers(database, clock)
         self.estimates = Estimates(database, clock)
         self.integrity = Integrity(database)

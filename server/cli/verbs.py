@@ -13,7 +13,8 @@ from typing import Annotated, Any
 
 import typer
 from duetime.server.cli.access.groups import AUDIT, KEYS, SECRETS
-from duetime.server.cli.help import DeferredVerb, Verbs, VerbsOf
+from duetime.server.cli.help import DeferredVerb, Verbs
+from duetime.server.cli.notices.groups import INBOX, QUIET_HOURS
 from duetime.server.cli.order.groups import DECISIONS, POLICY, POOLS, WORKERS
 from duetime.server.cli.past.groups import DEAD
 from duetime.server.cli.reports.groups import LIVE, REPORTS
@@ -185,31 +186,8 @@ VERBS = (
     ),
 )
 GROUPS = (
-    VerbsOf(
-        name="inbox",
-        help="The inbox, which has every outcome; without a verb it lists those that are unread.",
-        rich_markup_mode=None,
-        commands=(
-            DeferredVerb(
-                "list",
-                f"{_HERE}.inbox:list_",
-                "List the outcomes that are unread, newest first; reading a list marks none of them.",
-                examples=("duetime inbox list", "duetime inbox list --csv"),
-            ),
-            DeferredVerb(
-                "read",
-                f"{_HERE}.inbox:read",
-                "Show outcomes whole and mark them as read: those that are named, or the newest.",
-                examples=("duetime inbox read", "duetime inbox read 'nightly report'"),
-            ),
-            DeferredVerb(
-                "done",
-                f"{_HERE}.inbox:done",
-                "Mark outcomes as done without showing them: those that are named, or all.",
-                examples=("duetime inbox done --all", "duetime inbox done t_7k3m9qx2w4hb"),
-            ),
-        ),
-    ),
+    INBOX,
+    QUIET_HOURS,
     Verbs(
         name="service",
         help="The background service, which runs tasks while no chat is open.",

@@ -112,6 +112,8 @@ _OF_CALLS = (
     Argument("raw", Raw("the arguments as an agent sent them"), example="raw={'title': 'Call John'}"),
     Argument("by", Native("a Principal", (Principal,)), example="by=Principal(user='ann')"),
     Argument("reason", Text(), example="reason='it rains'"),
+    Argument("hours", Text(), example="hours='22:00-07:00 America/Denver'"),
+    Argument("user", Text(accepted="a user"), example="user='ann'"),
     Argument("minutes", Whole(1, 527_040), example="minutes=10"),
     Argument("undo", Text(), example="undo=view.undo"),
     Argument("text", Text(), example="text='Call John'"),

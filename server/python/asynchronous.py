@@ -138,6 +138,9 @@ class AsyncScheduler:
     unread_count = in_thread(ProgramScheduler.unread_count)
     quiet_count = in_thread(ProgramScheduler.quiet_count)
     held = in_thread(ProgramScheduler.held)
+    quiet_hours = in_thread(ProgramScheduler.quiet_hours)
+    set_quiet_hours = in_thread(ProgramScheduler.set_quiet_hours)
+    clear_quiet_hours = in_thread(ProgramScheduler.clear_quiet_hours)
     now = in_thread(ProgramScheduler.now)
 
     wait.__doc__ = Service.wait.__doc__  # no thread waits, but that is all the difference

@@ -101,4 +101,7 @@ class ProgramScheduler:
     unread_count = checked(Service.unread_count)
     quiet_count = checked(Service.quiet_count)
     held = checked(Service.held)
+    quiet_hours = checked(Service.quiet_hours)
+    set_quiet_hours = checked(Service.set_quiet_hours)
+    clear_quiet_hours = checked(Service.clear_quiet_hours)
     now = checked(Service.now)

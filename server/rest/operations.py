@@ -10,6 +10,7 @@ from duetime.server.rest.administration.decisions import OF_DECISIONS
 from duetime.server.rest.administration.doctor import OF_DOCTOR
 from duetime.server.rest.administration.imports import OF_IMPORT
 from duetime.server.rest.administration.policy import OF_POLICY
+from duetime.server.rest.administration.quiet_hours import OF_QUIET_HOURS
 from duetime.server.rest.administration.report import OF_REPORTS
 from duetime.server.rest.administration.retention import OF_RETENTION
 from duetime.server.rest.administration.secrets import OF_SECRETS
@@ -37,6 +38,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     *OF_EVENTS_SENT,
     *OF_FIRE_ADDRESSES,
     *OF_INBOX,
+    *OF_QUIET_HOURS,
     *OF_HISTORY,
     *OF_DEAD_LETTERS,
     *OF_RUNS,

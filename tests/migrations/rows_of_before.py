@@ -145,6 +145,9 @@ def _installation(n: int) -> Iterator[tuple[str, list[dict[str, Any]]]]:
     yield "secrets", [
         {"tenant": TENANT, "name": f"secret-{n}", "token": "gAAA", "hosts": [], "set_at": NOON, "set_by": USER},
     ]  # fmt: skip
+    yield "quiet_hours", [
+        {"tenant": TENANT, "user": f"{USER}-{n}", "hours": "22:00-07:00 UTC", "set_at": NOON, "set_by": USER},
+    ]  # fmt: skip
     yield "policies", [{"version": n, "content": {}, "at": NOON, "actor": USER}]
     yield "retention_sweeps", [{"kind": f"kind-{n}", "finished_at": NOON, "deleted": 3}]
     yield "alerts", [{"rule": "dead_letters", "key": f"k{n}", "phase": "firing", "since": NOON, "value": 1.0}]

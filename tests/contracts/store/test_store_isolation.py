@@ -78,6 +78,7 @@ OF_NO_TENANT = {
     "dead_letters.replays",  # a count, of runs that the call before it has read for the tenant
     "history.chains",  # names, of tasks whose changes subscribers are told of by their tenants
     "fire_addresses.find", "fire_addresses.fire",  # by the address itself
+    "quiet_hours.set",  # stores what its caller did, and answers no more
     "secrets.set", "secrets.rotate", "secrets.undecryptable",  # of operators
 }  # fmt: skip
 NEARLY = timedelta(days=9)
@@ -229,6 +230,10 @@ def calls(store: Store, task_id: str, run_id: str, tenant: str) -> dict[str, lis
             lambda: inbox.unread(tenant, "alice"), lambda: inbox.unread(tenant, "alice", run_id=run_id),
             lambda: inbox.unread(tenant, "alice", of=task_id),
         ],
+        "quiet_hours.get": [lambda: store.quiet_hours.get(tenant, CANARY)],
+        "quiet_hours.all": [lambda: store.quiet_hours.all(tenant)],
+        "quiet_hours.texts": [lambda: store.quiet_hours.texts([(tenant, CANARY)])],
+        "quiet_hours.clear": [lambda: store.quiet_hours.clear(tenant, CANARY, entry)],
         "audit_chain.heads": [lambda: store.audit_chain.heads(tenant)],
         "audit_chain.verify": [lambda: list(store.audit_chain.verify(tenant))],
         "audit.page": [lambda: store.audit.page(tenant, AuditFilter(), limit=9)],
@@ -266,8 +271,10 @@ def fill(store: Store) -> tuple[str, str]:
     values: dict[str, Any] = {
         "tenant": THEIRS, "title": f"{CANARY} report", "labels": (CANARY,), "payload": {"message": CANARY},
     }  # fmt: skip
-    secrets = Secrets(store._database, store.now, Cipher([read_key(SECRET_KEY)]))
-    secrets.set(THEIRS, "crm", f"{CANARY} value", by=CANARY, hosts=(CANARY,))
+    Secrets(store._database, store.now, Cipher([read_key(SECRET_KEY)])).set(
+        THEIRS, "crm", f"{CANARY} value", by=CANARY, hosts=(CANARY,)
+    )
+    store.quiet_hours.set(THEIRS, CANARY, CANARY, AuditEntry(THEIRS, AuditKind.QUIET_HOURS_SET, CANARY))
     task, run = a_task(**values)
     upstream = started(store, tenant=THEIRS, title=CANARY)
     store.claims.settle([settlement(upstream, result=CANARY)])

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, time, timedelta
+from functools import partial
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
+from duetime.scheduler.audit.entry import AuditEntry, AuditFilter, AuditKind
 from duetime.scheduler.delivery import Channels
 from duetime.scheduler.delivery.deliverer import Deliverer
 from duetime.scheduler.delivery.quiet_hours import QuietHours, QuietPlan
 from duetime.scheduler.errors import InvalidArgument, InvalidSetting
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.planner import Planner
-from duetime.scheduler.principal import Principal
+from duetime.scheduler.principal import Principal, Scope
+from duetime.scheduler.service.preferences.quiet_hours import QuietHoursView
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import InboxMessage, State, Tier
@@ -192,3 +196,125 @@ def test_the_settings_have_hours_of_tenants_and_of_users_and_none_of_either() ->
     assert found == [21, None, 20, 1, None, 22]
     with pytest.raises(InvalidSetting, match=r"acme\.ann"):
         Settings(user_quiet_hours={"acme": {"ann": "at night"}})
+
+
+NEVER = QuietPlan()
+
+
+def own(store: Store, plan: QuietPlan = NEVER) -> tuple[Scheduler, QuietPlan]:
+    scheduler = Scheduler(store, Planner(Handlers.load(entry_points=False), "Europe/Berlin"), quiet=plan)
+    return scheduler, replace(plan, stored=store.quiet_hours.texts)
+
+
+def test_what_a_user_has_set_goes_before_all_settings_until_it_is_cleared(store: Store, clock: Clock) -> None:
+    settings = QuietPlan(SIESTA, by_user={(TENANT, "alice"): SIESTA})
+    scheduler, plan = own(store, settings)
+    alice, phone = Principal(TENANT, "alice"), Reader()
+    assert scheduler.quiet_hours(by=alice) == QuietHoursView(TENANT, "alice", SIESTA, own=False, until=END)
+    set_ = scheduler.set_quiet_hours("None", by=alice)
+    assert set_ == scheduler.quiet_hours(by=alice) == QuietHoursView(TENANT, "alice", None, own=True)
+    for owner in ("alice", "bob"):
+        fire(store, f"Backup of {owner}", owner=owner)
+    tick(store, phone, plan=plan)
+    assert [each.title for each in phone.read] == ["Backup of alice"]
+    assert scheduler.clear_quiet_hours(by=alice).own is False
+    fire(store, "Import")
+    tick(store, phone, plan=plan)
+    assert len(phone.read) == 1
+
+
+def test_hours_without_a_zone_are_of_the_configured_one_and_others_keep_theirs(store: Store) -> None:
+    scheduler, plan = own(store)
+    alice = Principal(TENANT, "alice")
+    view = scheduler.set_quiet_hours("9:00 - 15:00", by=alice)
+    assert (str(view.hours), view.until) == ("09:00-15:00 Europe/Berlin", END)
+    for other in (Principal(TENANT, "bob"), Principal("globex", "alice")):
+        assert scheduler.quiet_hours(by=other).hours is None
+    assert plan.with_stored([(TENANT, "alice"), (TENANT, "bob")]).by_user == {(TENANT, "alice"): view.hours}
+
+
+def test_what_is_held_waits_for_the_new_end_or_comes_at_once(store: Store, clock: Clock) -> None:
+    scheduler, plan = own(store, QuietPlan(SIESTA))
+    alice, phone = Principal(TENANT, "alice"), Reader()
+    for title in ("One", "Two"):
+        fire(store, title)
+        fire(store, f"{title} of bob", owner="bob")
+    tick(store, phone, plan=plan)
+    scheduler.set_quiet_hours("11:00-13:00 UTC", by=alice)
+    tick(store, phone, plan=plan)
+    assert scheduler.held(by=alice) == HeldDeliveries(2, NOON + timedelta(hours=1))
+    assert scheduler.held(by=Principal(TENANT, "bob")) == HeldDeliveries(2, END)
+    clock.forward(hours=1)
+    tick(store, phone, plan=plan)
+    assert [each.title for each in phone.read] == ["2 outcomes of your quiet hours"]
+    fire(store, "Three")
+    scheduler.set_quiet_hours("11:00-15:00 UTC", by=alice)
+    tick(store, phone, plan=plan)
+    scheduler.set_quiet_hours("none", by=alice)
+    tick(store, phone, plan=plan)
+    assert [each.title for each in phone.read[1:]] == ["Three"]
+
+
+def test_each_change_of_quiet_hours_is_in_the_audit_log_and_a_clear_of_none_is_not(store: Store) -> None:
+    scheduler, _ = own(store)
+    alice = Principal(TENANT, "alice", via="rest 10.0.0.7")
+    scheduler.clear_quiet_hours(by=alice)
+    scheduler.set_quiet_hours("22:00-07:00 UTC", by=alice)
+    scheduler.clear_quiet_hours(by=alice)
+    scheduler.clear_quiet_hours(by=alice)
+    found = store.audit.page(TENANT, AuditFilter(), limit=9).entries
+    said = [(each.kind, each.actor, each.via, each.subject, each.detail) for each in found]
+    assert said == [
+        (AuditKind.QUIET_HOURS_CLEARED, "alice", "rest 10.0.0.7", "alice", None),
+        (AuditKind.QUIET_HOURS_SET, "alice", "rest 10.0.0.7", "alice", {"hours": "22:00-07:00 UTC"}),
+    ]
+
+
+def test_only_an_administrator_sets_the_hours_of_others_and_only_an_operator_those_of_other_tenants(
+    store: Store,
+) -> None:
+    scheduler, _ = own(store)
+    alice, admin = Principal(TENANT, "alice"), Principal(TENANT, "root", frozenset({Scope.ADMIN}))
+    for by, whose in ((alice, {"user": "bob"}), (alice, {"tenant": "globex"}), (admin, {"tenant": "globex"})):
+        for call in (scheduler.quiet_hours, partial(scheduler.set_quiet_hours, "none"), scheduler.clear_quiet_hours):
+            with pytest.raises(InvalidArgument, match=r"only an (administrator|operator) may"):
+                call(by=by, **whose)
+    assert store.quiet_hours.all() == []
+    scheduler.set_quiet_hours("1:00-2:00", user="bob", by=admin)
+    scheduler.set_quiet_hours("none", user="eve", tenant="globex", by=replace(admin, operator=True))
+    assert [(each.tenant, each.user, each.hours, each.set_by) for each in store.quiet_hours.all()] == [
+        (TENANT, "bob", "01:00-02:00 Europe/Berlin", "root"),
+        ("globex", "eve", "none", "root"),
+    ]
+    assert [each.user for each in store.quiet_hours.all("globex")] == ["eve"]
+
+
+@pytest.mark.parametrize(
+    ("text", "right"),
+    [
+        ("22-7", "22:00-07:00"),
+        ("10pm to 6:30 am", "22:00-06:30"),
+        ("12am - 12pm UTC", "00:00-12:00"),
+        ("24:00-07:00", "00:00-07:00"),
+        ("", "22:00-07:00 America/Denver"),
+        ("at night", "22:00-07:00 America/Denver"),
+        ("07:00-07:00", "22:00-07:00 America/Denver"),
+        ("22:00-99:00", "22:00-07:00 America/Denver"),
+        ("22:00-07:00 Mars/Base", "22:00-07:00"),
+    ],
+)
+def test_a_text_that_names_no_hours_is_refused_with_what_was_meant(store: Store, text: str, right: str) -> None:
+    scheduler, _ = own(store)
+    with pytest.raises(InvalidArgument) as refused:
+        scheduler.set_quiet_hours(text)
+    assert (refused.value.argument, refused.value.example) == ("hours", f"hours='{right}'")
+    assert store.quiet_hours.all() == []
+    assert scheduler.set_quiet_hours(right).own
+
+
+def test_a_stored_text_that_names_no_hours_leaves_those_of_the_settings(store: Store) -> None:
+    scheduler, plan = own(store, QuietPlan(SIESTA))
+    entry = AuditEntry(TENANT, AuditKind.QUIET_HOURS_SET, "alice")
+    store.quiet_hours.set(TENANT, "alice", "damaged", entry)
+    assert plan.with_stored([(TENANT, "alice")]).of(TENANT, "alice") == SIESTA
+    assert scheduler.quiet_hours(by=Principal(TENANT, "alice")).hours == SIESTA

@@ -291,6 +291,14 @@ def test_secrets_are_set_listed_and_removed_and_never_shown(
     assert "no secret 'stripe-key'" in said("secrets", "remove", "stripe-key", code=3)
 
 
+def test_quiet_hours_are_set_shown_and_cleared(said: Said, tmp_path: Path) -> None:
+    assert "no quiet hours, from the settings" in said("quiet-hours")
+    assert "22:00-07:00 America/Denver, set for this user" in said("quiet-hours", "set", "22:00-07:00 America/Denver")
+    assert "of " + tmp_path.name in said("quiet-hours", "show")
+    assert "no quiet hours, set for this user" in said("quiet-hours", "set", "none", "--user", "bob")
+    assert json.loads(said("quiet-hours", "clear", "--json"))["own"] is False
+
+
 def test_the_audit_log_is_listed_and_its_chain_verified(said: Said, tmp_path: Path) -> None:
     said("keys", "create", "laptop")
     assert "key_created" in said("audit", "list", "--surface", "rest", "--kind", "key_created")

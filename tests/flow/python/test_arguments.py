@@ -29,6 +29,7 @@ METHODS = [
     name for name in vars(Scheduler) if not name.startswith("_") and name not in {"open", "policies", "pools", "zone"}
 ]
 USED: dict[str, dict[str, Any]] = {
+    "set_quiet_hours": {"hours": "22:00-07:00 UTC"},
     "wait": {"task_id": "t_000000000000", "timeout": 0},
     "dead_letter": {"run_id": "r_7k3m9qx2w4hb00000000"},
     "decision": {"decision_id": "d_7k3m9qx2w4hb00000000"},

@@ -188,3 +188,29 @@ async def test_the_installation_at_one_moment_has_counts_and_runs_and_no_word_of
     assert "no process is running tasks" in top["silent"]
     assert "Canary" not in found.text
     assert store.audit.page("local", AuditFilter(), limit=1).entries == ()
+
+
+async def test_quiet_hours_are_set_shown_and_cleared(site: Site) -> None:
+    body = {"hours": "22:00-07:00 America/Denver"}
+    made = await answered(site, "PUT", "/quiet-hours", body=body)
+    assert made | {"until": None} == {
+        "schema": "duetime.quiet_hours/1",
+        "tenant": "local",
+        "user": "local",
+        "own": True,
+        "until": None,
+        **body,
+    }
+    assert await answered(site, "GET", "/quiet-hours") == made
+    refused = await answered(site, "PUT", "/quiet-hours", 422, body={"hours": "22-7"})
+    assert "22:00-07:00" in refused["detail"]
+    of_ann = await answered(site, "PUT", "/quiet-hours", body={"hours": "none", "user": "ann"})
+    assert (of_ann["user"], of_ann.get("hours"), of_ann["own"]) == ("ann", None, True)
+    cleared = await answered(site, "DELETE", "/quiet-hours")
+    assert (cleared.get("hours"), cleared["own"]) == (None, False)
+    entries = (await answered(site, "GET", "/audit"))["entries"]
+    assert [(entry["kind"], entry["subject"]) for entry in entries] == [
+        ("quiet_hours_cleared", "local"),
+        ("quiet_hours_set", "ann"),
+        ("quiet_hours_set", "local"),
+    ]

@@ -1,4 +1,4 @@
-"""The tables of what users are told: the inbox and deliveries."""
+"""The tables of what users are told: the inbox and deliveries; and when they are told nothing."""
 
 from __future__ import annotations
 
@@ -56,5 +56,19 @@ class DeliveryRow(Base):
     tracestate: str | None
 
 
+class QuietHoursRow(Base):
+    """The quiet hours of a user: two times of day with a zone, or `none`."""
+
+    __tablename__ = "quiet_hours"
+    __table_args__ = ({"sqlite_with_rowid": False},)
+
+    tenant: str = column(primary_key=True)
+    user: str = column(primary_key=True)
+    hours: str
+    set_at: datetime
+    set_by: Said
+
+
 deliveries = table(DeliveryRow)
 inbox = table(InboxRow)
+quiet_hours = table(QuietHoursRow)

@@ -1,0 +1,1 @@
+"""Preferences: what users set for themselves."""

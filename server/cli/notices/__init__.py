@@ -1,0 +1,1 @@
+"""The verbs that decide when users are told."""

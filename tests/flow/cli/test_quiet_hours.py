@@ -1,0 +1,57 @@
+"""`duetime quiet-hours`: the hours of a user are shown, set and cleared."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from duetime.server.cli.main import run
+
+Say = Callable[..., str]
+
+
+@pytest.fixture
+def say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Say:
+    for name in [name for name in os.environ if name.upper().startswith("DUETIME_")]:
+        monkeypatch.delenv(name)
+    for name in ("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"):
+        monkeypatch.setenv(name, str(tmp_path / name))
+    monkeypatch.setenv("DUETIME_DATABASE_URL", f"sqlite:///{tmp_path}/duetime.db")
+    monkeypatch.setenv("DUETIME_TIMEZONE", "UTC")
+
+    def answered(*arguments: str, code: int = 0) -> str:
+        capsys.readouterr()
+        assert run([*arguments]) == code
+        written = capsys.readouterr()
+        return written.out if code == 0 else written.err
+
+    return answered
+
+
+def test_hours_are_set_shown_and_cleared(say: Say) -> None:
+    assert say("quiet-hours") == "local of local has no quiet hours, from the settings.\n"
+    made = say("quiet-hours", "set", "22:00-07:00 America/Denver")
+    assert made.startswith("Quiet hours of local of local: 22:00-07:00 America/Denver, set for this user.")
+    found = json.loads(say("quiet-hours", "show", "--json"))
+    assert (found["schema"], found["hours"], found["own"]) == (
+        "duetime.quiet_hours/1",
+        "22:00-07:00 America/Denver",
+        True,
+    )
+    assert say("quiet-hours", "set", "none") == "local of local has no quiet hours, set for this user.\n"
+    assert json.loads(say("quiet-hours", "clear", "--json"))["own"] is False
+    kinds = [entry["kind"] for entry in json.loads(say("audit", "list", "--json"))["entries"]]
+    assert kinds == ["quiet_hours_cleared", "quiet_hours_set", "quiet_hours_set"]
+
+
+def test_hours_of_another_user_are_theirs_alone(say: Say) -> None:
+    say("quiet-hours", "set", "1:00-2:00", "--user", "ann", "--tenant", "acme")
+    assert "ann of acme: 01:00-02:00 UTC" in say("quiet-hours", "show", "--user", "ann", "--tenant", "acme")
+    assert "no quiet hours" in say("quiet-hours", "show", "--user", "ann")
+
+
+def test_what_names_no_hours_is_refused_with_what_was_meant(say: Say) -> None:
+    assert "22:00-07:00" in say("quiet-hours", "set", "10pm to 7am", code=2)
