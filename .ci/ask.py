@@ -23,8 +23,8 @@ import anyio
 from mcp import Client, StdioServerParameters
 
 TOOLS = {"schedule_task", "list_tasks", "get_task", "reschedule_task", "cancel_task"}
-INSTALL_SECONDS = 600
-DELIVERY_SECONDS = 30
+INSTALL_TIMEOUT_S = 600
+DELIVERY_TIMEOUT_S = 30
 
 
 def free_port() -> int:
@@ -59,7 +59,7 @@ def first_command(
 
 
 async def listening(port: int, process: subprocess.Popen[bytes]) -> None:
-    with anyio.fail_after(INSTALL_SECONDS):
+    with anyio.fail_after(INSTALL_TIMEOUT_S):
         while process.poll() is None:
             with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
                 return
@@ -81,7 +81,7 @@ async def main_job(server: str | StdioServerParameters, how: str) -> None:
         if not names >= TOOLS:
             raise SystemExit(f"{how}: lacks {sorted(TOOLS - names)}; lists {sorted(names)}")
         task = await call(client, "schedule_task", title=f"Asked over {how}", when="in 2 seconds")
-        with anyio.fail_after(DELIVERY_SECONDS):
+        with anyio.fail_after(DELIVERY_TIMEOUT_S):
             while task["state"] != "succeeded":
                 await anyio.sleep(0.2)
                 task = await call(client, "get_task", task_id=task["id"])

@@ -40,8 +40,8 @@ from sqlalchemy import create_engine, event, make_url, text
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from tests import services
 
-MANY = 200
-WARM_UP_CALLS = 100
+TASKS_PER_CALL = 200
+WARM_UP_COUNT = 100
 PAYLOAD = {"message": "Take the pill"}
 
 
@@ -103,8 +103,8 @@ class Bench:
         """Make calls for an instant at which so many tasks stand."""
         self._day += 1
         at = store_day(self._store, self._day)
-        for first in range(0, standing, MANY):
-            self._scheduler.schedule_many([self._request(at) for _ in range(min(MANY, standing - first))])
+        for first in range(0, standing, TASKS_PER_CALL):
+            self._scheduler.schedule_many([self._request(at) for _ in range(min(TASKS_PER_CALL, standing - first))])
         step = timedelta(0) if standing else timedelta(seconds=1)
         figures = self._timed([at + step * n for n in range(calls)])
         return {**figures, "plan": self._planning(at, calls)}
@@ -144,9 +144,9 @@ class Bench:
         self._day += 1
         at, took = store_day(self._store, self._day), list[int]()
         for _ in range(calls):
-            requests = [self._request(at) for _ in range(MANY)]
+            requests = [self._request(at) for _ in range(TASKS_PER_CALL)]
             timed(took, lambda requests=requests: self._scheduler.schedule_many(requests))  # type: ignore[misc] # as above
-        return MANY / statistics.median(took) * 1e9
+        return TASKS_PER_CALL / statistics.median(took) * 1e9
 
     def _request(self, at: datetime) -> Request:
         self._number += 1
@@ -206,11 +206,15 @@ def main() -> None:
     asked = parser.parse_args()
     with ExitStack() as stack:
         for name, each in benches(stack, asked.database, peer=asked.peer):
-            each.calls(0, WARM_UP_CALLS)
+            each.calls(0, WARM_UP_COUNT)
             for standing in asked.at:
                 figures = each.calls(standing, asked.calls)
                 print(json.dumps({"database": name, "at": standing, **{n: round(v, 3) for n, v in figures.items()}}))
-            print(json.dumps({"database": name, f"schedule_many of {MANY}, a second": round(each.many(asked.many))}))
+            print(
+                json.dumps(
+                    {"database": name, f"schedule_many of {TASKS_PER_CALL}, a second": round(each.many(asked.many))}
+                )
+            )
 
 
 if __name__ == "__main__":

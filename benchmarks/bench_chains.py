@@ -39,8 +39,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from benchmarks.bench_start import new_task, quantile
 from tests import services
 
-LAYER = 100
-EDGES = 200
+TASKS_PER_LAYER = 100
+EDGE_COUNT = 200
 PATIENCE_S = 30.0
 
 
@@ -70,10 +70,10 @@ def graph(store: Store, nodes: int) -> tuple[float, str]:
     items: list[NewTask] = []
     for number in range(nodes):
         new = new_task(store, due + timedelta(seconds=number))
-        if number >= LAYER:
+        if number >= TASKS_PER_LAYER:
             above = (
-                items[number - LAYER].task.id,
-                items[number - LAYER + (1 if number % LAYER + 1 < LAYER else -1)].task.id,
+                items[number - TASKS_PER_LAYER].task.id,
+                items[number - TASKS_PER_LAYER + (1 if number % TASKS_PER_LAYER + 1 < TASKS_PER_LAYER else -1)].task.id,
             )
             waiting = replace(new.run, state=State.WAITING, wake_at=None)
             new = DependentTask(new.task, waiting, new.actor, after=tuple(map(Dependency, above)))
@@ -92,14 +92,14 @@ def edge(app: App, upstream: str) -> list[float]:
         return 1000 * (time.perf_counter() - began)
 
     schedule = app.scheduler.schedule
-    alone = statistics.median(timed(partial(schedule, f"Alone {n}", when="in 9 days")) for n in range(EDGES))
-    return [timed(partial(schedule, f"Edge {n}", after=[upstream])) - alone for n in range(EDGES)]
+    alone = statistics.median(timed(partial(schedule, f"Alone {n}", when="in 9 days")) for n in range(EDGE_COUNT))
+    return [timed(partial(schedule, f"Edge {n}", after=[upstream])) - alone for n in range(EDGE_COUNT)]
 
 
 def link(app: App, upstream: str) -> tuple[float, float]:
     """Return the milliseconds in which a standing task gets an edge: of the whole call, and more than other labels."""
     calls: dict[str, list[float]] = {"labels": [], "after": []}
-    for number in range(EDGES):
+    for number in range(EDGE_COUNT):
         task_id = app.scheduler.schedule(f"Standing {number}", when="in 9 days").record.task.id
         for name, value in (("labels", [f"x{number}"]), ("after", [upstream])):
             began = time.perf_counter()

@@ -48,7 +48,7 @@ from duetime.server.distributed import connected
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from tests import services
 
-THREADS = 8
+THREAD_COUNT = 8
 plain_broker: Callable[..., dramatiq.Broker] = RedisBroker
 
 
@@ -96,7 +96,7 @@ def plain(options: argparse.Namespace) -> float:
 
     for _ in range(options.tasks):
         act.send()
-    worker = dramatiq.Worker(broker, worker_threads=THREADS)
+    worker = dramatiq.Worker(broker, worker_threads=THREAD_COUNT)
     began = time.perf_counter()
     worker.start()
     done.wait(120)
@@ -138,7 +138,7 @@ def embedded(options: argparse.Namespace) -> float:
         runner = Runner(
             store,
             Handlers([nothing]),
-            RunnerOptions(options.folder / "lock", threads=THREADS),
+            RunnerOptions(options.folder / "lock", threads=THREAD_COUNT),
             notifier=RunNotifier(changed),
         )
         runner.start()
@@ -155,7 +155,7 @@ def crew_of(
     changed: Callable[[Sequence[str]], None] = lambda _: None,
     *,
     handlers: Sequence[Handler] = (nothing,),
-    threads: int = THREADS,
+    threads: int = THREAD_COUNT,
 ) -> Member:
     """Return a worker process of many, as `duetime worker` puts it together; it runs tasks from `start` to `stop`."""
     registry = PoolRegistry(store)

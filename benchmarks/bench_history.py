@@ -32,9 +32,9 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from benchmarks.bench_million import DAY_US, opened
 
 TENANT = LOCAL.tenant
-PAGE = 50
+PAGE_ROWS = 50
 RUNS_OF_TASK_COUNT = 5
-FIRST_DAY = 20454  # 1 January 2026, in days since 1970
+FIRST_DAY_INDEX = 20454  # 1 January 2026, in days since 1970
 START = datetime(2026, 1, 1, tzinfo=UTC)
 SPAN_S = 30_000_000
 """Seconds between the first run and the last, however many there are: 347 days."""
@@ -164,12 +164,12 @@ def calls() -> dict[str, Call]:
 
 
 def _runs(where: RunFilter, store: Store, tenant: str | None = TENANT) -> str:
-    page = store.run_history.page(tenant, where, limit=PAGE)
+    page = store.run_history.page(tenant, where, limit=PAGE_ROWS)
     return f"{len(page.runs)}{' short' if page.searched_to else ''}"
 
 
 def _events(where: EventFilter, store: Store) -> str:
-    page = store.history.events(TENANT, where, limit=PAGE)
+    page = store.history.events(TENANT, where, limit=PAGE_ROWS)
     return f"{len(page.events)}{' short' if page.searched_to else ''}"
 
 
@@ -214,7 +214,7 @@ def _in_words_of(connection: Connection, statement: str, count: int) -> str:
         statement = statement.replace("FROM numbers", numbers).replace("AT(n)", f"({instant})")
         return _after(statement, f"({instant} + (", ") * interval '1 s')").replace("%", "%%")
     series = f"WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < {count}) SELECT"
-    instant = f"({FIRST_DAY * DAY_US} + n * {gap_us}"
+    instant = f"({FIRST_DAY_INDEX * DAY_US} + n * {gap_us}"
     statement = _after(statement.replace("AT(n)", f"{instant})"), f"{instant} + (", ") * 1000000)")
     return statement.replace("SELECT", series, 1)
 

@@ -26,7 +26,7 @@ from mcp import Client
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from benchmarks.bench_tool_call import command, http_process, surroundings
 
-PERCENTILES = 100
+PERCENTILE_COUNT = 100
 
 
 async def calls(client: Client, tool: str, count: int, arguments: dict[str, Any], took: list[float]) -> None:
@@ -68,7 +68,7 @@ async def measure(count: int, each: int, rounds: int) -> dict[str, list[float]]:
 
 
 def figures(took: list[float]) -> dict[str, float]:
-    return {"p50_ms": round(median(took), 1), "p99_ms": round(quantiles(took, n=PERCENTILES)[-1], 1)}
+    return {"p50_ms": round(median(took), 1), "p99_ms": round(quantiles(took, n=PERCENTILE_COUNT)[-1], 1)}
 
 
 def main() -> None:

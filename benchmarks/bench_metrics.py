@@ -25,14 +25,14 @@ from duetime.server.app import App, build
 from duetime.server.settings.model import Settings
 from duetime.server.telemetry.metrics.metrics import Metrics
 
-BATCH = 64
-BATCHES = 200
+CALLS_PER_BATCH = 64
+BATCH_COUNT = 200
 
 
 def claims(app: App) -> list[Claim]:
     """Return claims of runs of several tiers, with a deadline and a pool."""
     found = []
-    for number in range(BATCH):
+    for number in range(CALLS_PER_BATCH):
         tier = list(Tier)[number % 5]
         record = app.scheduler.schedule(f"Task {number}", when="in 1 hour", deadline="2 hours", priority=tier).record
         run = replace(record.run, attempt=1, started_at=record.run.scheduled_for)
@@ -44,10 +44,10 @@ def measured(subscribers: list[Subscriber], started: list[Claim], ended: list[Se
     """Return the microseconds that an event takes."""
     notifier = RunNotifier(subscribers=subscribers)
     began = time.perf_counter()
-    for _ in range(BATCHES):
+    for _ in range(BATCH_COUNT):
         notifier.started(started)
         notifier.settled(ended)
-    return (time.perf_counter() - began) / (2 * BATCH * BATCHES) * 1e6
+    return (time.perf_counter() - began) / (2 * CALLS_PER_BATCH * BATCH_COUNT) * 1e6
 
 
 def main(rounds: int) -> None:

@@ -39,8 +39,8 @@ SEVERAL, TOGETHER = "number 777", "number 77"
 SHORT, FOREIGN = "zz", "会議室"
 """Words without a trigram: the second on a PostgreSQL database with LC_CTYPE C, as the benchmark's own is."""
 
-PAGE = 50
-TICKS_A_SECOND = 100
+PAGE_ROWS = 50
+TICKS_PER_S = 100
 DAY_US = 86_400_000_000
 
 TITLE = (
@@ -82,7 +82,7 @@ CALLS: dict[str, Call] = {
     "list nothing": lambda store: page(store, TaskFilter(query="no such title")),
     f"list {SHORT} (no title)": lambda store: page(store, TaskFilter(query=SHORT)),
     f"list {FOREIGN} (no title)": lambda store: page(store, TaskFilter(query=FOREIGN)),
-    "history": lambda store: store.history.events(TENANT, EventFilter(), limit=PAGE),
+    "history": lambda store: store.history.events(TENANT, EventFilter(), limit=PAGE_ROWS),
     f"history {RARE} (title)": lambda store: said(store, RARE),
     "history giraffe (reason)": lambda store: said(store, "giraffe"),
     f"history {MIDDLING}": lambda store: said(store, MIDDLING),
@@ -97,11 +97,11 @@ CALLS: dict[str, Call] = {
 
 def page(store: Store, where: TaskFilter) -> None:
     """Read what `list_tasks` shows: a page and the counts."""
-    store.tasks.page_and_counts(TENANT, where, limit=PAGE, most=MAX_TASKS_COUNTED)
+    store.tasks.page_and_counts(TENANT, where, limit=PAGE_ROWS, most=MAX_TASKS_COUNTED)
 
 
 def said(store: Store, words: str) -> None:
-    store.history.events(TENANT, EventFilter(text=words), limit=PAGE)
+    store.history.events(TENANT, EventFilter(text=words), limit=PAGE_ROWS)
 
 
 def fill(store: Store, count: int) -> None:
@@ -157,7 +157,7 @@ def _cpu_s(pids: list[int]) -> float:
     for pid in pids:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         ticks += int(fields[11]) + int(fields[12])
-    return ticks / TICKS_A_SECOND
+    return ticks / TICKS_PER_S
 
 
 def main() -> None:

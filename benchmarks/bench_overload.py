@@ -43,12 +43,12 @@ from duetime.scheduler.rules.order import VALUE, drop_at, order_key
 from duetime.scheduler.rules.shares import Shares
 from duetime.scheduler.task import Tier
 
-THREADS = 8
-MINUTE = 60.0
-SPREAD = 0.4  # of the logarithm of a length
+THREAD_COUNT = 8
+MINUTE_S = 60.0
+SPREAD_RATIO = 0.4  # of the logarithm of a length
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
-TAIL = 3600.0
-FOREVER = 1e12  # milliseconds: no lease runs out
+TAIL_S = 3600.0
+FOREVER_MS = 1e12  # milliseconds: no lease runs out
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class Trace:
     rate: Callable[[float], float]
     kinds: tuple[Kind, ...] = KINDS
 
-    def jobs(self, seconds: float, seed: int, tail: float = TAIL) -> list[Job]:
+    def jobs(self, seconds: float, seed: int, tail: float = TAIL_S) -> list[Job]:
         """Draw the arrivals of `seconds`, which count, and of `tail` seconds more, which do not."""
         draw = random.Random(seed)
         found = [
@@ -111,8 +111,8 @@ class Trace:
     def _of(self, kind: Kind, load: float, draw: random.Random, seconds: float, tail: float) -> Iterator[Job]:
         """Poisson arrivals at the highest rate, thinned to the rate of the moment (Lewis & Shedler 1979)."""
         at = 0.0
-        while (at := at + draw.expovariate(load * THREADS / kind.length)) < seconds + tail:
-            length = kind.length * draw.lognormvariate(-(SPREAD**2) / 2, SPREAD)
+        while (at := at + draw.expovariate(load * THREAD_COUNT / kind.length)) < seconds + tail:
+            length = kind.length * draw.lognormvariate(-(SPREAD_RATIO**2) / 2, SPREAD_RATIO)
             deadline = at + kind.allowed * draw.uniform(0.7, 1.3)
             if draw.random() < self.rate(at):
                 yield Job(f"r_{kind.name}_{at:012.3f}", kind, at, length, deadline, at < seconds)
@@ -171,7 +171,7 @@ class Ours:
     def __init__(self, shares: Shares | None = None) -> None:
         self.now = 0.0
         self.queue = MemoryQueue(lambda: EPOCH.timestamp() * 1000 + self.now * 1000, shares=shares)
-        self.queue.set_pool("slots", Limits(PoolKind.SLOTS, THREADS))
+        self.queue.set_pool("slots", Limits(PoolKind.SLOTS, THREAD_COUNT))
         self.jobs: dict[str, Job] = {}
         self.tokens: dict[str, str] = {}
         self.drops: list[tuple[float, str]] = []
@@ -186,7 +186,7 @@ class Ours:
             tier=job.kind.tier,
             deadline=deadline,
             p90=takes.p90,
-            cost=1 / THREADS,
+            cost=1 / THREAD_COUNT,
             value=job.kind.value,
         )
         self.jobs[job.id] = job
@@ -197,7 +197,7 @@ class Ours:
         self.now = now
         while self.drops and self.drops[0][0] <= now:
             self.queue.cancel(heapq.heappop(self.drops)[1])
-        grants = self.queue.take("bench", threads, FOREVER).grants if threads else ()
+        grants = self.queue.take("bench", threads, FOREVER_MS).grants if threads else ()
         self.tokens.update((grant.run_id, grant.token) for grant in grants)
         return [self.jobs[grant.run_id] for grant in grants]
 
@@ -222,7 +222,7 @@ POLICIES: dict[str, Callable[[], Policy]] = {
 
 def in_time(jobs: Sequence[Job], policy: Policy) -> set[str]:
     """Run the trace to its end, and return what was finished by its deadline."""
-    coming, idle = iter(jobs), THREADS
+    coming, idle = iter(jobs), THREAD_COUNT
     job = next(coming, None)
     running: list[tuple[float, str, Job]] = []
     met: set[str] = set()
@@ -256,11 +256,11 @@ def bound(jobs: Sequence[Job]) -> float:
     arrives: only what is due by each minute has to fit into the time until then.
     """
     counted = [job for job in jobs if job.counted]
-    minutes = math.ceil(max(job.deadline for job in counted) / MINUTE)
-    room = [THREADS * MINUTE * (minute + 1) for minute in range(minutes)]
+    minutes = math.ceil(max(job.deadline for job in counted) / MINUTE_S)
+    room = [THREAD_COUNT * MINUTE_S * (minute + 1) for minute in range(minutes)]
     kept = 0.0
     for job in sorted(counted, key=lambda job: job.length / job.kind.value):
-        due = math.ceil(job.deadline / MINUTE) - 1
+        due = math.ceil(job.deadline / MINUTE_S) - 1
         fits = min(job.length, *room[due:], math.inf)
         kept += job.kind.value * fits / job.length
         room[due:] = [left - fits for left in room[due:]]

@@ -35,10 +35,10 @@ from duetime.server.settings.model import Settings
 from pydantic import BaseModel
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from benchmarks.bench_overload import KINDS, POLICIES, THREADS, Job, Kind, Trace, always, bound, in_time, value
+from benchmarks.bench_overload import KINDS, POLICIES, THREAD_COUNT, Job, Kind, Trace, always, bound, in_time, value
 from tests import services
 
-SCALE = 1 / 6
+SCALE_RATIO = 1 / 6
 BURST_S = 25.0
 TAIL_S = 20.0
 LEAD_S = 1.0
@@ -68,7 +68,7 @@ Note = Callable[[str, str, float], None]
 
 
 def short(kind: Kind, allowed: float) -> Kind:
-    return replace(kind, length=kind.length * SCALE, allowed=allowed * SCALE)
+    return replace(kind, length=kind.length * SCALE_RATIO, allowed=allowed * SCALE_RATIO)
 
 
 USUAL = tuple(short(kind, allowed) for kind, allowed in zip(KINDS, (15, 120, 180), strict=True))
@@ -104,7 +104,7 @@ def _handler(kind: Kind, note: Note) -> Handler:
 
 
 def settings(url: str, redis: str | None = None) -> Settings:
-    return Settings(database_url=url, redis_url=redis, timezone="UTC", threads=THREADS, yield_to_load=False)
+    return Settings(database_url=url, redis_url=redis, timezone="UTC", threads=THREAD_COUNT, yield_to_load=False)
 
 
 @contextmanager
@@ -198,7 +198,7 @@ def busy(jobs: Sequence[Job], outcome: Outcome) -> float:
     """Return the part of the threads' time that handlers had until the last arrival."""
     end = outcome.origin + max(job.arrives for job in jobs)
     spans = (min(outcome.ended.get(job, end), end) - min(at, end) for job, at in outcome.began.items())
-    return sum(spans) / (THREADS * (end - outcome.origin))
+    return sum(spans) / (THREAD_COUNT * (end - outcome.origin))
 
 
 def quantile(values: list[float], part: float) -> float:

@@ -31,10 +31,10 @@ from duetime.scheduler.views import TaskFilter
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from benchmarks.bench_drain import crew_of, new_task
-from benchmarks.peers.provider import CALLS_A_SECOND, CALLS_IN_FLIGHT, Provider
+from benchmarks.peers.provider import CALLS_PER_S, MAX_CALLS_IN_FLIGHT, Provider
 from tests import services
 
-THREADS = 16
+THREAD_COUNT = 16
 
 
 @contextmanager
@@ -42,7 +42,7 @@ def embedded(ask: Handler, _servers: ExitStack) -> Iterator[tuple[Store, Runner]
     with tempfile.TemporaryDirectory() as folder:
         store = open_store(f"sqlite:///{folder}/bench.db", synchronous="FULL")
         declare(store)
-        yield store, Runner(store, Handlers([ask]), RunnerOptions(Path(folder) / "lock", threads=THREADS))
+        yield store, Runner(store, Handlers([ask]), RunnerOptions(Path(folder) / "lock", threads=THREAD_COUNT))
         store.close()
 
 
@@ -52,7 +52,7 @@ def distributed(ask: Handler, servers: ExitStack) -> Iterator[tuple[Store, Membe
     server = servers.enter_context(services.postgres_server())
     store = open_store(servers.enter_context(services.postgres_database(server)))
     declare(store)
-    yield store, crew_of(store, redis, handlers=[ask], threads=THREADS)
+    yield store, crew_of(store, redis, handlers=[ask], threads=THREAD_COUNT)
     store.close()
 
 
@@ -62,8 +62,8 @@ WAYS: dict[str, Way] = {"embedded": embedded, "distributed": distributed}
 
 def declare(store: Store) -> None:
     registry = PoolRegistry(store)
-    registry.set("provider-slots", {"capacity": CALLS_IN_FLIGHT})
-    registry.set("provider-calls", {"kind": "rate", "capacity": CALLS_A_SECOND, "per": "second", "sliding": True})
+    registry.set("provider-slots", {"capacity": MAX_CALLS_IN_FLIGHT})
+    registry.set("provider-calls", {"kind": "rate", "capacity": CALLS_PER_S, "per": "second", "sliding": True})
 
 
 def measure(way: str, calls: int) -> str:

@@ -47,11 +47,11 @@ from duetime.scheduler.worker.threads.takes import TakeOptions  # noqa: E402 - l
 
 from tests.services import valkey_server  # noqa: E402 - likewise
 
-THREADS = 8
-LEASE = 600_000.0
-IN_TURN = 30
-TURNS = 9
-WORKERS = 20
+THREAD_COUNT = 8
+LEASE_MS = 600_000.0
+CALLS_PER_TURN = 30
+TURN_COUNT = 9
+WORKER_COUNT = 20
 
 
 def now_ms() -> float:
@@ -124,7 +124,7 @@ def figures(url: str) -> Figures:
 
 
 def run_worker(url: str, broker: dramatiq.Broker, countdown: Countdown) -> Figures:
-    worker = dramatiq.Worker(broker, worker_threads=THREADS)
+    worker = dramatiq.Worker(broker, worker_threads=THREAD_COUNT)
     before = figures(url)
     worker.start()
     countdown.done.wait(120)
@@ -149,7 +149,7 @@ def drain_plain(url: str, messages: int, *, bare: bool) -> Figures:
 def drain_ours(url: str, messages: int) -> Figures:
     queue = fresh_queue(url)
     ends = Ends(queue)
-    broker = DispatchBroker(queue, ends, TakeOptions("bench", THREADS, LEASE), middleware=[ends], clock=now_ms)
+    broker = DispatchBroker(queue, ends, TakeOptions("bench", THREAD_COUNT, LEASE_MS), middleware=[ends], clock=now_ms)
     countdown = Countdown(messages)
 
     @dramatiq.actor(broker=broker, actor_name=ACTOR, queue_name=QUEUE)
@@ -176,7 +176,7 @@ def drained(kind: str, url: str, messages: int) -> Figures:
 
 
 def drain(url: str, messages: int, rounds: int) -> None:
-    print(f"drain: {messages} no-op messages, {THREADS} threads, one process")
+    print(f"drain: {messages} no-op messages, {THREAD_COUNT} threads, one process")
     found: dict[str, list[Figures]] = {kind: [] for kind in DRAINS}
     for number in range(rounds):
         for kind, measured in found.items():
@@ -210,7 +210,7 @@ def microseconds(url: str, call: Callable[[], object]) -> float:
     """Return what one call costs the server: the median of its own count, as other work interrupts it."""
     client = redis.Redis.from_url(url)
     client.config_resetstat()
-    for _ in range(IN_TURN):
+    for _ in range(CALLS_PER_TURN):
         call()
     stats: Any = client.info("latencystats")
     return float(stats["latency_percentiles_usec_evalsha"]["p50"])
@@ -218,7 +218,7 @@ def microseconds(url: str, call: Callable[[], object]) -> float:
 
 def compared(url: str, calls: Sequence[Callable[[], object]]) -> list[float]:
     """Measure calls in turn, so that whatever else the machine does meets all of them; medians over the turns."""
-    found = [[microseconds(url, call) for call in calls] for _ in range(TURNS)]
+    found = [[microseconds(url, call) for call in calls] for _ in range(TURN_COUNT)]
     return [statistics.median(each) for each in zip(*found, strict=True)]
 
 
@@ -228,10 +228,10 @@ def fill(queue: RedisQueue, entries: Iterator[Entry]) -> None:
 
 
 def taking(queue: RedisQueue) -> Callable[[], None]:
-    workers = itertools.cycle(f"w{number}" for number in range(WORKERS))
+    workers = itertools.cycle(f"w{number}" for number in range(WORKER_COUNT))
 
     def take() -> None:
-        assert queue.take(next(workers), 1, LEASE, nonce="n" + str(time.perf_counter_ns())).grants
+        assert queue.take(next(workers), 1, LEASE_MS, nonce="n" + str(time.perf_counter_ns())).grants
 
     return take
 
@@ -255,7 +255,7 @@ def by_size(url: str, most: int) -> None:
     for queue, pool in itertools.product((small, large), range(20)):
         queue.set_pool(f"pool{pool}", Limits(Kind.SLOTS, 1e9))
     now = now_ms()
-    fill(small, (ready_run(n, now) for n in range(1000 + 6 * TURNS * IN_TURN)))
+    fill(small, (ready_run(n, now) for n in range(1000 + 6 * TURN_COUNT * CALLS_PER_TURN)))
     filled = 0
     for size in [step for step in (10_000, 100_000, 300_000, 1_000_000) if step <= most]:
         fill(large, (ready_run(n, now) for n in range(filled, size)))
@@ -274,9 +274,9 @@ def by_blocked(url: str) -> None:
         queue, now = fresh_queue(url, f"blocked-{blocked}"), now_ms()
         queue.set_pool("gpu", Limits(Kind.SLOTS, 1))
         queue.put([Entry("has-it", now - 1, needs={"gpu": 1}, created=now)])
-        queue.take("w", 1, LEASE)
+        queue.take("w", 1, LEASE_MS)
         fill(queue, (Entry(f"b{n:07}", now + n / 1000, needs={"gpu": 1}, created=now) for n in range(blocked)))
-        fill(queue, (Entry(f"f{n:07}", now + 10**6 + n, created=now) for n in range(2 * TURNS * IN_TURN)))
+        fill(queue, (Entry(f"f{n:07}", now + 10**6 + n, created=now) for n in range(2 * TURN_COUNT * CALLS_PER_TURN)))
         takes.append(taking(queue))
     none, many = compared(url, takes)
     print(f"  none {none:.0f} -> 100,000 {many:.0f} ({many / none:.2f} x)")
@@ -285,8 +285,8 @@ def by_blocked(url: str) -> None:
 def ending(queue: RedisQueue) -> Callable[[], None]:
     """Finish runs, each of which lets the next of its key start."""
     grants: list[Grant] = []
-    while len(grants) < TURNS * IN_TURN:
-        grants += queue.take("ends", 100, LEASE).grants
+    while len(grants) < TURN_COUNT * CALLS_PER_TURN:
+        grants += queue.take("ends", 100, LEASE_MS).grants
     left = iter(grants)
 
     def finish() -> None:
@@ -321,7 +321,7 @@ def by_tenants(url: str, runs: int) -> None:
         fill(queue, (tenant_run(n, tenants, now) for n in range(runs)))
         ready.append(queue)
         queue = fresh_queue(url, f"blocked-{tenants}")
-        queue.set_pool("gpu", Limits(Kind.SLOTS, TURNS * IN_TURN))
+        queue.set_pool("gpu", Limits(Kind.SLOTS, TURN_COUNT * CALLS_PER_TURN))
         fill(queue, (tenant_run(n, tenants, now, {"gpu": 1}) for n in range(runs)))
         blocked.append(queue)
     for name, calls in (("take", [taking(queue) for queue in ready]), ("finish", [ending(queue) for queue in blocked])):
@@ -347,11 +347,11 @@ def with_lanes(url: str, queue: RedisQueue, unknown: Sequence[str]) -> None:
     fill(queue, (Entry(f"m{n:05}", now + 10**6 + n, 3, created=now, action="mail") for n in range(999)))
 
     def take(*others: str) -> Callable[[], object]:
-        return lambda: queue.take("w", 1, LEASE, actions=frozenset({"mail", *others}))
+        return lambda: queue.take("w", 1, LEASE_MS, actions=frozenset({"mail", *others}))
 
     making = each_ms(url, -(-len(unknown) // MAX_CLASSES_PER_TAKE), take())
     calls = (take(), putting(queue, now), take(*unknown[:20]), take(*unknown))
-    old, put, some, every = (statistics.median(each_ms(url, IN_TURN, call)) for call in calls)
+    old, put, some, every = (statistics.median(each_ms(url, CALLS_PER_TURN, call)) for call in calls)
     print(f"  {len(unknown):>5,}: a take that makes lanes {statistics.median(making):.2f} ({max(making):.2f} at most), "
           f"the next ones {old:.3f}, put {put:.3f}; of a worker that knows 20 of the actions {some:.3f}, "
           f"all of them {every:.3f}")  # fmt: skip
@@ -373,7 +373,7 @@ def by_record(url: str) -> None:
     print("record: microseconds of a take of eight, of 20 sets of needs x 5 tiers, unrecorded and recorded in turn")
     redis.Redis.from_url(url).flushall()
     for name, queue in (("Redis (its own time)", fresh_queue(url, "record")), ("memory", MemoryQueue())):
-        now, calls = now_ms(), 2 * TURNS * IN_TURN
+        now, calls = now_ms(), 2 * TURN_COUNT * CALLS_PER_TURN
         for pool in range(20):
             queue.set_pool(f"pool{pool}", Limits(Kind.SLOTS, 1e9))
         queue.put([ready_run(n, now) for n in range(9 * calls)])
@@ -384,7 +384,7 @@ def by_record(url: str) -> None:
 
 def recording(queue: DispatchQueue, *, record: bool) -> Callable[[], None]:
     def take() -> None:
-        taken = queue.take("w", 8, LEASE, nonce="n" + str(time.perf_counter_ns()), record=record)
+        taken = queue.take("w", 8, LEASE_MS, nonce="n" + str(time.perf_counter_ns()), record=record)
         assert len(taken.grants) == 8
         assert len(taken.looks) == 8 * record
 
@@ -394,7 +394,7 @@ def recording(queue: DispatchQueue, *, record: bool) -> Callable[[], None]:
 def timed(calls: Sequence[Callable[[], object]]) -> list[float]:
     """Measure calls in turn by the clock of this process: medians in microseconds."""
     found: list[list[float]] = [[] for _ in calls]
-    for _, (call, times) in itertools.product(range(TURNS * IN_TURN), zip(calls, found, strict=True)):
+    for _, (call, times) in itertools.product(range(TURN_COUNT * CALLS_PER_TURN), zip(calls, found, strict=True)):
         began = time.perf_counter()
         call()
         times.append((time.perf_counter() - began) * 1e6)
@@ -407,7 +407,7 @@ def profile(url: str, messages: int) -> None:
     queue.put([Entry(f"run{n:07}", now + n, created=now) for n in range(messages)])
     profiler = cProfile.Profile()
     profiler.enable()
-    while grants := queue.take("w", THREADS, LEASE, nonce=str(time.perf_counter_ns())).grants:
+    while grants := queue.take("w", THREAD_COUNT, LEASE_MS, nonce=str(time.perf_counter_ns())).grants:
         queue.finish("w", [Finish(grant.run_id, grant.token) for grant in grants])
     profiler.disable()
     pstats.Stats(profiler).sort_stats("tottime").print_stats(18)

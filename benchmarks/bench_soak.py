@@ -30,12 +30,12 @@ from duetime.scheduler.task import State
 from duetime.scheduler.views import TaskFilter
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from benchmarks.bench_drain import THREADS, crew_of, new_task, nothing
+from benchmarks.bench_drain import THREAD_COUNT, crew_of, new_task, nothing
 from tests import services
 
-WARM_UP = 2000
-BATCH = 500
-PATIENCE = 120.0
+WARM_UP_COUNT = 2000
+TASKS_PER_BATCH = 500
+PATIENCE_S = 120.0
 
 
 class Ended:
@@ -56,7 +56,7 @@ class Ended:
         self._done.clear()
 
     def wait(self) -> None:
-        assert self._done.wait(PATIENCE), "the tasks did not end within two minutes"
+        assert self._done.wait(PATIENCE_S), "the tasks did not end within two minutes"
 
 
 @contextmanager
@@ -66,7 +66,7 @@ def embedded(_options: argparse.Namespace, ended: Ended) -> Iterator[tuple[Store
         runner = Runner(
             store,
             Handlers([nothing]),
-            RunnerOptions(Path(folder) / "lock", threads=THREADS),
+            RunnerOptions(Path(folder) / "lock", threads=THREAD_COUNT),
             notifier=RunNotifier(ended.tell),
         )
         runner.start()
@@ -92,7 +92,7 @@ def measure(options: argparse.Namespace) -> None:
     ended, me = Ended(), psutil.Process()
     with WAYS[options.way](options, ended) as (store, wake):
         first, ran = 0.0, 0
-        for tasks in (WARM_UP, options.tasks // 2, options.tasks // 2):
+        for tasks in (WARM_UP_COUNT, options.tasks // 2, options.tasks // 2):
             _run(store, wake, ended, tasks)
             ran += tasks
             memory, files, threads = _state(me)
@@ -103,10 +103,10 @@ def measure(options: argparse.Namespace) -> None:
 
 
 def _run(store: Store, wake: Callable[[], None], ended: Ended, tasks: int) -> None:
-    for _ in range(tasks // BATCH):
-        ended.expect(BATCH)
+    for _ in range(tasks // TASKS_PER_BATCH):
+        ended.expect(TASKS_PER_BATCH)
         now = store.now()
-        store.tasks.add_many([new_task(now) for _ in range(BATCH)])
+        store.tasks.add_many([new_task(now) for _ in range(TASKS_PER_BATCH)])
         wake()
         ended.wait()
 

@@ -45,7 +45,7 @@ from tests import services
 GAP = (0.3, 1.5)
 """Seconds between two calls, at random: idle workers of Dramatiq ask ever less often, up to once a second."""
 
-PATIENCE = 60.0
+PATIENCE_S = 60.0
 
 
 def said(name: str) -> None:
@@ -100,7 +100,7 @@ class Started:
             self.at[name] = float(at)
 
     def wait(self, condition: Callable[[], bool], pause: float = 0.0005) -> None:
-        give_up = time.monotonic() + PATIENCE
+        give_up = time.monotonic() + PATIENCE_S
         until(lambda: condition() or time.monotonic() > give_up or self.process.poll() is not None, pause)
         assert condition(), "nothing started within a minute"
 

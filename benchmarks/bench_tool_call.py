@@ -36,8 +36,8 @@ from mcp.server import MCPServer
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from benchmarks.tool_call_parts import parts, there_and_back_us
 
-BLOCK = 100
-WARM_UP_CALLS = 200
+BLOCK_COUNT = 100
+WARM_UP_COUNT = 200
 WHEN = "tomorrow at 9am"
 
 OURS, NOOP, NOOP_BY_OURS = "schedule_task", "noop", "noop by our transport"
@@ -165,11 +165,11 @@ async def measure(transport: str, calls: int, url: str | None) -> dict[str, Any]
                 await stack.enter_async_context(target(each, transport, folder, url)) for each in TARGETS[transport]
             ]
             for each in targets:
-                await each.block(WARM_UP_CALLS)
+                await each.block(WARM_UP_COUNT)
                 each.forget()
-            for _ in range(calls // BLOCK):
+            for _ in range(calls // BLOCK_COUNT):
                 for each in targets:
-                    await each.block(BLOCK)
+                    await each.block(BLOCK_COUNT)
             return {"transport": transport, "ms": {each.name: each.ms for each in targets}}
 
 

@@ -36,7 +36,7 @@ from duetime.server.transport.stdio_wire import Wire
 from mcp import Client, StdioServerParameters
 from mcp.server import MCPServer
 
-WARM_UP = 30
+WARM_UP_COUNT = 30
 ERAS = {"2026-07-28": "2026-07-28", "2025-11-25": "legacy"}
 
 
@@ -105,10 +105,10 @@ async def measure(transport: str, era: str, synchronous: str, calls: int) -> dic
             Client(found, mode=ERAS[era]) as client,
         ):
             times: dict[str, list[float]] = {"noop": [], "schedule_task": []}
-            for number in range(calls + WARM_UP):
+            for number in range(calls + WARM_UP_COUNT):
                 for tool, taken in times.items():
                     taken.append(await timed(client, tool, number))
-    figures = {tool: figure(taken[WARM_UP:]) for tool, taken in times.items()}
+    figures = {tool: figure(taken[WARM_UP_COUNT:]) for tool, taken in times.items()}
     ratio = figures["schedule_task"]["p50"] / figures["noop"]["p50"]
     return {"transport": transport, "era": era, "synchronous": synchronous, **figures, "ratio_p50": round(ratio, 2)}
 

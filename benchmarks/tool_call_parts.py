@@ -24,7 +24,7 @@ from duetime.widgets.payload import as_json, task_payload
 from duetime.widgets.text.task_text import task_text
 from mcp_types.methods import serialize_server_result
 
-WARM_UP_CALLS = 100
+WARM_UP_COUNT = 100
 
 
 class Stopwatch:
@@ -49,8 +49,8 @@ def parts(calls: int, when: str) -> dict[str, float]:
             planner = Planner(app.handlers, settings.timezone)
             arguments = Arguments("schedule_task", schedule_task({"reminder": ("message",)}, ()).arguments)
             watch = Stopwatch()
-            for number in range(WARM_UP_CALLS + calls):
-                if number == WARM_UP_CALLS:
+            for number in range(WARM_UP_COUNT + calls):
+                if number == WARM_UP_COUNT:
                     watch = Stopwatch()
                 given = {"title": f"Call John {number}", "when": when}
                 with watch.part("arguments read"):

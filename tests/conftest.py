@@ -23,7 +23,7 @@ from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]  
 from xdist.workermanage import WorkerController  # type: ignore[import-untyped]  # likewise
 
 from tests import compiled, forked, services
-from tests.search import SEARCH_FACTOR, USUAL_EXAMPLES
+from tests.search import SEARCH_RATIO, USUAL_EXAMPLE_COUNT
 
 FIRST = ("browser", "faults")
 """The marks of the files that begin the suite: they take longest."""
@@ -43,7 +43,7 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # How long an example takes is no promise of ours. What fails is told at once: shrinking it is for the search.
 settings.register_profile(
     "suite",
-    max_examples=USUAL_EXAMPLES,
+    max_examples=USUAL_EXAMPLE_COUNT,
     deadline=None,
     derandomize=True,
     database=None,
@@ -55,7 +55,7 @@ settings.register_profile(
     deadline=None,
     database=None,
     print_blob=True,
-    max_examples=SEARCH_FACTOR * USUAL_EXAMPLES,
+    max_examples=SEARCH_RATIO * USUAL_EXAMPLE_COUNT,
     suppress_health_check=list(HealthCheck),
 )
 settings.load_profile("suite")

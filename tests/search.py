@@ -6,13 +6,13 @@ from typing import Final
 
 from hypothesis import settings
 
-USUAL_EXAMPLES: Final = 100
+USUAL_EXAMPLE_COUNT: Final = 100
 """Parameters of a profile that draws as many examples as each test says."""
 
-SEARCH_FACTOR: Final = 20
+SEARCH_RATIO: Final = 20
 
 
 def examples(count: int) -> settings:
     """Draw `count` examples, times what the loaded profile has more than the usual."""
     drawn: int = settings().max_examples
-    return settings(max_examples=count * drawn // USUAL_EXAMPLES)
+    return settings(max_examples=count * drawn // USUAL_EXAMPLE_COUNT)

@@ -23,7 +23,7 @@ from uuid import uuid4
 import psycopg
 from sqlalchemy import URL, make_url
 
-_START_SECONDS = 120
+_START_TIMEOUT_S = 120
 _UNPRIVILEGED = "nobody"
 
 
@@ -117,7 +117,7 @@ class OwnServer:
         """End it by a signal, and return when it is gone."""
         assert self._process is not None
         self._process.send_signal(how)
-        self._process.wait(_START_SECONDS)
+        self._process.wait(_START_TIMEOUT_S)
 
     def pause(self) -> None:
         os.kill(self.pid, signal.SIGSTOP)
@@ -363,14 +363,14 @@ def _running(command: list[str], folder: Path, as_user: str | None = None) -> It
         finally:
             process.send_signal(signal.SIGINT)  # on SIGTERM PostgreSQL would wait for its clients to leave
             try:
-                process.wait(_START_SECONDS)
+                process.wait(_START_TIMEOUT_S)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
 
 
 def _until(ready: Callable[[], bool], alive: Callable[[], bool], folder: Path) -> None:
-    latest = time.monotonic() + _START_SECONDS
+    latest = time.monotonic() + _START_TIMEOUT_S
     while not ready():
         if not alive() or time.monotonic() > latest:
             log = (folder / "log").read_text(errors="replace").strip()

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-MANY = 6
+PASSED_COUNT = 6
 
 
 def inner(folder: Path, hanging: str, *options: str) -> str:
     """Run a few tests, one of which hangs, as the suite is run; return what was printed."""
     (folder / "test_inner.py").write_text(
         f"import signal, threading, time, pytest\npytestmark = pytest.mark.faults\n{hanging}\n"
-        f"@pytest.mark.parametrize('n', range({MANY}))\ndef test_fine(n): pass\n"
+        f"@pytest.mark.parametrize('n', range({PASSED_COUNT}))\ndef test_fine(n): pass\n"
     )
     configured = ["-c", str(ROOT / "pyproject.toml"), "--rootdir", str(ROOT), "-p", "tests.conftest", *options]
     command = [sys.executable, "-m", "pytest", *configured, str(folder)]
@@ -31,7 +31,7 @@ def test_a_test_that_hangs_fails_alone(tmp_path: Path, workers: str) -> None:
 
     assert "test_hangs" in said
     assert "Timeout (>1.0s)" in said
-    assert f"1 failed, {MANY} passed" in said.splitlines()[-1]
+    assert f"1 failed, {PASSED_COUNT} passed" in said.splitlines()[-1]
 
 
 BLOCKED = "def test_hangs():\n    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGALRM])\n    time.sleep(1000)\n"
@@ -44,7 +44,7 @@ def test_a_test_that_its_limit_cannot_free_fails_alone(tmp_path: Path, hanging: 
 
     assert "test_hangs" in said
     assert "crashed while running" in said
-    assert f"{MANY} passed" in said.splitlines()[-1]
+    assert f"{PASSED_COUNT} passed" in said.splitlines()[-1]
     assert "failed" in said.splitlines()[-1]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from benchmarks.peers.protocol import New, Peer, Place, mark
 
-THREADS = 16
+THREAD_COUNT = 16
 
 
 class APScheduler3(Peer):
@@ -18,7 +18,7 @@ class APScheduler3(Peer):
         engine = sqlalchemy.create_engine(f"sqlite:///{place.folder}/jobs.db")
         sqlalchemy.event.listen(engine, "connect", _without_disk)
         store = import_module("apscheduler.jobstores.sqlalchemy").SQLAlchemyJobStore(engine=engine)
-        pool = import_module("apscheduler.executors.pool").ThreadPoolExecutor(THREADS)
+        pool = import_module("apscheduler.executors.pool").ThreadPoolExecutor(THREAD_COUNT)
         background = import_module("apscheduler.schedulers.background").BackgroundScheduler
         self._scheduler: Any = background(
             jobstores={"default": store},

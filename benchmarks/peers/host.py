@@ -21,7 +21,7 @@ from typing import Any
 
 from benchmarks.peers.protocol import MARKS, PROVIDER, New, Peer, Place
 
-SCHEDULE_CHUNK = 1000
+SCHEDULE_CHUNK_ROWS = 1000
 POLL_S = 0.005
 
 Command = dict[str, Any]
@@ -31,7 +31,7 @@ def schedule(peer: Peer, asked: Command) -> Command:
     """Schedule `count` tasks, each batch due `step_s` after the one before; or as many as `limit_s` allows."""
     news = _news(asked)
     scheduled, began = 0, time.perf_counter()
-    while chunk := list(islice(news, SCHEDULE_CHUNK)):
+    while chunk := list(islice(news, SCHEDULE_CHUNK_ROWS)):
         peer.schedule(chunk, asked["batch"])
         scheduled += len(chunk)
         if time.perf_counter() - began > asked["limit_s"]:

@@ -8,13 +8,13 @@ from importlib import import_module
 from typing import Any
 
 from benchmarks.peers.protocol import New, Peer, Place, ask, mark
-from benchmarks.peers.provider import CALLS_A_SECOND
+from benchmarks.peers.provider import CALLS_PER_S
 
 
 class Huey(Peer):
     def set_up(self, place: Place) -> None:
         self._huey: Any = import_module("huey").RedisHuey("bench", url=place.redis, results=False)
-        limited = self._huey.rate_limit("provider", CALLS_A_SECOND, 1)(ask)
+        limited = self._huey.rate_limit("provider", CALLS_PER_S, 1)(ask)
         self._mark = self._huey.task(name="mark")(mark)
         self._ask = self._huey.task(name="ask", retries=1000)(limited)
 

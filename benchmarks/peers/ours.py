@@ -17,12 +17,12 @@ from duetime.server.runtime.garbage import collect_less
 from duetime.server.settings.model import Settings
 
 from benchmarks.peers.protocol import RETRY_DELAY_S, New, Peer, Place, Refused, ask, mark
-from benchmarks.peers.provider import CALLS_A_SECOND, CALLS_IN_FLIGHT
+from benchmarks.peers.provider import CALLS_PER_S, MAX_CALLS_IN_FLIGHT
 
 DRIVERS = ("psycopg", "duetime.scheduler.queue.redis.queue", "duetime.scheduler.queue.redis.pubsub")
 POOLS = {
-    "slots": {"capacity": CALLS_IN_FLIGHT},
-    "calls": {"kind": "rate", "capacity": CALLS_A_SECOND, "per": "second", "sliding": True},
+    "slots": {"capacity": MAX_CALLS_IN_FLIGHT},
+    "calls": {"kind": "rate", "capacity": CALLS_PER_S, "per": "second", "sliding": True},
 }
 
 

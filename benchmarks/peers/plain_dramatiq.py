@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import Any
 
 from benchmarks.peers.protocol import RETRY_DELAY_S, New, Peer, Place, ask, mark
-from benchmarks.peers.provider import CALLS_A_SECOND, CALLS_IN_FLIGHT
+from benchmarks.peers.provider import CALLS_PER_S, MAX_CALLS_IN_FLIGHT
 
 
 class PlainDramatiq(Peer):
@@ -17,8 +17,8 @@ class PlainDramatiq(Peer):
         self._broker = import_module("dramatiq.brokers.redis").RedisBroker(url=place.redis)
         limits = import_module("dramatiq.rate_limits")
         backend = import_module("dramatiq.rate_limits.backends").RedisBackend(url=place.redis)
-        window = limits.WindowRateLimiter(backend, "calls", limit=CALLS_A_SECOND, window=1)
-        slots = limits.ConcurrentRateLimiter(backend, "slots", limit=CALLS_IN_FLIGHT)
+        window = limits.WindowRateLimiter(backend, "calls", limit=CALLS_PER_S, window=1)
+        slots = limits.ConcurrentRateLimiter(backend, "slots", limit=MAX_CALLS_IN_FLIGHT)
 
         def limited(name: str) -> None:
             with slots.acquire(), window.acquire():

@@ -7,15 +7,15 @@ import time
 from collections import deque
 
 CALL_S = 0.06
-CALLS_A_SECOND = 50
-CALLS_IN_FLIGHT = 5
+CALLS_PER_S = 50
+MAX_CALLS_IN_FLIGHT = 5
 
 
 def least_seconds(calls: int) -> float:
     """Return the seconds from the first call to the last answer, if nothing but the two limits took time."""
-    first_second = min(calls, CALLS_A_SECOND)
-    within = ((first_second - 1) // CALLS_IN_FLIGHT + 1) * CALL_S
-    return (calls - first_second) // CALLS_A_SECOND + within
+    first_second = min(calls, CALLS_PER_S)
+    within = ((first_second - 1) // MAX_CALLS_IN_FLIGHT + 1) * CALL_S
+    return (calls - first_second) // CALLS_PER_S + within
 
 
 class Provider:
@@ -48,7 +48,7 @@ class Provider:
             self.first = self.first or now
             while self._calls and self._calls[0] <= now - 1:
                 self._calls.popleft()
-            if len(self._calls) >= CALLS_A_SECOND or self._now >= CALLS_IN_FLIGHT:
+            if len(self._calls) >= CALLS_PER_S or self._now >= MAX_CALLS_IN_FLIGHT:
                 self.refused += 1
                 return False
             self._calls.append(now)

@@ -21,7 +21,7 @@ from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
 TOOLS = ["schedule_task", "list_tasks", "get_task", "reschedule_task", "cancel_task"]
-SECONDS = 120
+TIMEOUT_S = 120
 
 
 async def use(session: Any) -> dict[str, Any]:
@@ -44,13 +44,13 @@ async def use(session: Any) -> dict[str, Any]:
 
 async def outcome(session: Any, task_id: str) -> dict[str, Any]:
     """Read the task until it has run."""
-    until = time.monotonic() + SECONDS
+    until = time.monotonic() + TIMEOUT_S
     while time.monotonic() < until:
         read = await session.call_tool("get_task", {"task_id": task_id})
         if "last_run" in read.structuredContent:
             return dict(read.structuredContent)
         await asyncio.sleep(0.2)
-    raise AssertionError(f"{task_id} did not run within {SECONDS} s")
+    raise AssertionError(f"{task_id} did not run within {TIMEOUT_S} s")
 
 
 async def main(command: str, arguments: list[str]) -> None:

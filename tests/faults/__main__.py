@@ -16,7 +16,7 @@ from pathlib import Path
 from tests.faults.matrix import Result, Servers, play
 from tests.faults.plays import PLAYS
 
-LONGEST = 45 * 60.0
+TIMEOUT_S = 45 * 60.0
 """Seconds after which the whole matrix gives up."""
 
 
@@ -39,8 +39,8 @@ def main() -> int:
     say("|---|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory(prefix="duetime-faults-") as temporary:
         for number, scenario in enumerate(chosen):
-            if time.monotonic() - began > LONGEST:
-                say(f"gave up after {LONGEST:g} s: {len(chosen) - number} scenarios were not played")
+            if time.monotonic() - began > TIMEOUT_S:
+                say(f"gave up after {TIMEOUT_S:g} s: {len(chosen) - number} scenarios were not played")
                 failed += 1
                 break
             result = play(scenario, servers, (given.keep or Path(temporary)) / f"{part}-{number}")

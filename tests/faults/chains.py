@@ -14,13 +14,13 @@ from tests.faults.caller import CALLER
 from tests.faults.scenarios import EMBEDDED, SHARED, Play, scenario, state_of
 from tests.faults.world import World
 
-STEPS = 4
+STEP_COUNT = 4
 LET_GO = {State.SCHEDULED, State.READY, State.RUNNING}
 FAILS: dict[str, Any] = {
     "expect": {"field": "order_id"},
     "on_failure": {"run": {"action": "effect", "payload": {}}, "tier": "high"},
 }
-FAILING = 3
+FAILING_TASK_COUNT = 3
 
 
 def a_chain(world: World, steps: Sequence[dict[str, Any]]) -> str:
@@ -44,7 +44,7 @@ def steps_of(world: World, chain_id: str) -> tuple[ChainStep, ...]:
 
 def one_after_the_other() -> list[dict[str, Any]]:
     """Return steps each of which comes after the one before it."""
-    after: list[dict[str, Any]] = [{"after": [f"s{number - 1}"]} if number else {} for number in range(STEPS)]
+    after: list[dict[str, Any]] = [{"after": [f"s{number - 1}"]} if number else {} for number in range(STEP_COUNT)]
     return [{"name": f"s{number}", "action": "effect", **each} for number, each in enumerate(after)]
 
 
@@ -98,7 +98,7 @@ def spawn_cut_off(world: World) -> None:
 
 @scenario("kill -9 around failures after which a task follows", EMBEDDED, SHARED, quick=(EMBEDDED,))
 def killed_around_a_failure(world: World) -> None:
-    tasks = world.schedule(FAILING, **FAILS)
+    tasks = world.schedule(FAILING_TASK_COUNT, **FAILS)
     for spec in (f"{Step.CLAIMED}:kill", f"{Step.SETTLED}:kill", f"{Step.MADE_READY}:kill"):
         tasks += world.schedule(1, when="in 2 seconds", **FAILS)  # something to make ready, whatever has ended by now
         dying, step = world.start(failpoint=spec), spec.partition(":")[0]

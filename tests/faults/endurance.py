@@ -34,11 +34,11 @@ from tests.faults.world import Node, World
 
 POOLS = {"gpu": {"kind": "slots", "capacity": 3}, "api": {"kind": "slots", "capacity": 5}}
 TIERS = ("critical", "high", "normal", "low", "background")
-LONGEST = 1800.0
+TIMEOUT_S = 1800.0
 """Seconds for all of it: so late may the last of 10,000 start, and a killed one of a low tier start again."""
 
-CALLS_AT_ONCE = 4
-WORKERS = 3
+MAX_CALLS_AT_ONCE = 4
+WORKER_COUNT = 3
 CONNECT = re.compile(r"http://127\.0\.0\.1:\d+/mcp")
 
 
@@ -71,7 +71,7 @@ async def schedule_all(world: World, urls: list[str], calls: list[dict[str, Any]
 
     async def through(url: str) -> None:
         async with Client(url) as client:
-            await asyncio.gather(*(caller(client) for _ in range(CALLS_AT_ONCE)))
+            await asyncio.gather(*(caller(client) for _ in range(MAX_CALLS_AT_ONCE)))
 
     await asyncio.gather(*map(through, urls))
 
@@ -80,7 +80,7 @@ async def schedule_all(world: World, urls: list[str], calls: list[dict[str, Any]
 def killing(world: World, every: float, dice: random.Random) -> Iterator[None]:
     """Kill one worker in the middle of its work every so many seconds, and start another in its place."""
     ended = threading.Event()
-    workers = [world.start() for _ in range(WORKERS)]
+    workers = [world.start() for _ in range(WORKER_COUNT)]
 
     def run() -> None:
         while not ended.wait(every):
@@ -103,7 +103,7 @@ def flush_in_the_middle(world: World, tasks: int) -> threading.Thread:
     """Empty Redis once, when half of the tasks have had their effect."""
 
     def run() -> None:
-        until(lambda: world.effects().total() >= tasks / 2, "half of the work", LONGEST)
+        until(lambda: world.effects().total() >= tasks / 2, "half of the work", TIMEOUT_S)
         assert world.ground.redis is not None
         with Valkey.from_url(world.ground.redis) as client:
             keys, busy = client.dbsize(), len(world.running())
@@ -132,7 +132,7 @@ def endure(world: World, given: argparse.Namespace) -> tuple[Record, float]:
         flush = flush_in_the_middle(world, given.tasks)
         asyncio.run(schedule_all(world, urls, calls))
         say(f"{len(world.acknowledged)} tasks scheduled over MCP in {time.monotonic() - began:.0f} s")
-        until(lambda: world.effects().total() >= 0.97 * given.tasks, "nearly all of the work", LONGEST)
+        until(lambda: world.effects().total() >= 0.97 * given.tasks, "nearly all of the work", TIMEOUT_S)
         flush.join()
     world.rest(180)
     return world.record(), time.monotonic() - began
@@ -177,7 +177,7 @@ def main() -> int:
         stack.callback(servers.close)
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="duetime-endurance-")))
         ground = stack.enter_context(shared_ground(servers, proxied=False))
-        world = World(folder, ground, lease=given.lease, pools=POOLS, backlog=LONGEST, turn=LONGEST)
+        world = World(folder, ground, lease=given.lease, pools=POOLS, backlog=TIMEOUT_S, turn=TIMEOUT_S)
         stack.callback(world.close)
         record, took = endure(world, given)
     summary(record, took, given)

@@ -16,14 +16,14 @@ from duetime.scheduler.task import State
 
 from tests.faults.record import AttemptFact, EventFact, Line, Record, RunFact
 
-RECOVERY = 35.0
+RECOVERY_S = 35.0
 """Seconds after the end of a fault in which work has to resume: a lease of 30 and one look of 5."""
 
-MOST_CRASHES = 3
+MAX_CRASHES = 3
 MISSED = "deadline_missed"
 EFFECTFUL = "effect"
 ANSWERED = frozenset({"done"})
-SLACK = 0.5
+SLACK_S = 0.5
 """Seconds by which the clocks of two observers of one moment may differ."""
 
 
@@ -110,11 +110,11 @@ def poison_is_stopped(record: Record) -> Iterator[Problem]:
     crashed = Counter(attempt.run_id for attempt in record.attempts if attempt.outcome == "crashed")
     letters = set(record.letters)
     for run in record.runs:
-        if run.crashes > MOST_CRASHES or run.crashes != crashed[run.id]:
+        if run.crashes > MAX_CRASHES or run.crashes != crashed[run.id]:
             yield Problem(
                 "poison", f"run {run.id} counts {run.crashes} crashes, and {crashed[run.id]} attempts crashed"
             )
-        if run.crashes >= MOST_CRASHES and run.state is State.SUCCEEDED:
+        if run.crashes >= MAX_CRASHES and run.state is State.SUCCEEDED:
             yield Problem("poison", f"run {run.id} was started again after {run.crashes} crashes")
         if (run.state is State.FAILED) != (run.id in letters):
             yield Problem(
@@ -190,9 +190,11 @@ def runs_start_in_time(record: Record) -> Iterator[Problem]:
         if started is None:
             continue
         allowed = (
-            run.due + record.backlog + (_broken_between(record, run.due, started) + RECOVERY if record.faults else 2.0)
+            run.due
+            + record.backlog
+            + (_broken_between(record, run.due, started) + RECOVERY_S if record.faults else 2.0)
         )
-        if started > allowed + SLACK:
+        if started > allowed + SLACK_S:
             yield Problem("I5", f"run {run.id} was due at {run.due:.1f} and started {started - run.due:.1f} s later")
 
 
@@ -204,7 +206,7 @@ def something_starts_while_anything_waits(record: Record) -> Iterator[Problem]:
     starts = sorted([min(run.due for run in record.runs), *(attempt.started for attempt in record.attempts)])
     for since, until in pairwise(starts):
         silent = until - since - _broken_between(record, since, until)
-        if silent <= RECOVERY + SLACK:
+        if silent <= RECOVERY_S + SLACK_S:
             continue
         if waiting := [run.id for run in record.runs if run.due <= since and first.get(run.id, 0.0) >= until]:
             yield Problem(
@@ -231,7 +233,7 @@ def the_killed_start_again_in_time(record: Record) -> Iterator[Problem]:
 
 def _allowed(record: Record, since: float, until: float) -> float:
     """Return the seconds that recovery may take, where more was broken meanwhile."""
-    return _broken_between(record, since, until) + RECOVERY + SLACK
+    return _broken_between(record, since, until) + RECOVERY_S + SLACK_S
 
 
 def recovered_in(record: Record) -> float | None:

@@ -18,8 +18,8 @@ from typing import Any
 from duetime import Context, Done, Spawn, Wait, handler, watch_check
 from pydantic import BaseModel
 
-TIME_LIMIT = 1.0
-MEMORY_STEP = 64 << 20
+TIME_LIMIT_S = 1.0
+MEMORY_STEP_BYTES = 64 << 20
 MISBEHAVING = ("poison", "segfault", "exit", "hang", "deaf", "greedy")
 
 
@@ -98,7 +98,7 @@ def exit_(ctx: Context, payload: Bad) -> Done:
     return _done(ctx)
 
 
-@handler("hang", payload=Bad, time_limit=TIME_LIMIT)
+@handler("hang", payload=Bad, time_limit=TIME_LIMIT_S)
 def hang(ctx: Context, payload: Bad) -> Done:
     """Never come back, a moment of Python at a time."""
     if _misbehaves(ctx, payload):
@@ -106,7 +106,7 @@ def hang(ctx: Context, payload: Bad) -> Done:
     return _done(ctx)
 
 
-@handler("deaf", payload=Bad, time_limit=TIME_LIMIT)
+@handler("deaf", payload=Bad, time_limit=TIME_LIMIT_S)
 def deaf(ctx: Context, payload: Bad) -> Done:
     """Catch whatever shall stop it, and go on for `seconds`."""
     _hear_nothing(payload.seconds * _misbehaves(ctx, payload))
@@ -118,7 +118,7 @@ def greedy(ctx: Context, payload: Bad) -> Done:
     """Take memory until there is none."""
     taken: list[bytearray] = []
     while _misbehaves(ctx, payload, noted=bool(taken)):
-        taken.append(bytearray(MEMORY_STEP))
+        taken.append(bytearray(MEMORY_STEP_BYTES))
     return _done(ctx)
 
 

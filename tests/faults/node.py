@@ -13,7 +13,7 @@ from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.nodes.runner import Runner, RunnerOptions
 from duetime.scheduler.store import open_store
 
-THREADS = 8
+THREAD_COUNT = 8
 GRACE = timedelta(seconds=2)
 
 
@@ -23,7 +23,7 @@ def main(folder: Path) -> None:
         signal.signal(each, lambda number, _: asked_to_end.append(number))
     os.environ["LEDGER"] = str(folder / "ledger")
     store = open_store(f"sqlite:///{folder}/duetime.db")
-    options = RunnerOptions(folder / "runner.lock", threads=THREADS, grace=GRACE)
+    options = RunnerOptions(folder / "runner.lock", threads=THREAD_COUNT, grace=GRACE)
     runner = Runner(store, Handlers.load(["tests.faults.ledger"], entry_points=False), options)
     runner.start()
     print("up", flush=True)  # noqa: T201 - the tests wait for this line

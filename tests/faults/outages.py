@@ -17,13 +17,13 @@ from valkey import Valkey
 from tests.faults.conftest import until
 from tests.faults.proxy import Proxy
 from tests.faults.scenarios import SHARED, Play, scenario
-from tests.faults.world import CALL, PATIENCE, Node, World, has_ended
+from tests.faults.world import CALL_S, PATIENCE_S, Node, World, has_ended
 from tests.services import OwnPostgres, OwnValkey
 
-SETTLING = 1.0
+SETTLING_S = 1.0
 """Seconds of undisturbed work before and after a fault."""
 
-MOST_CALLED = 4
+FREQUENT_SCRIPT_COUNT = 4
 """Scripts that are called again and again: put, take, finish and renew."""
 
 
@@ -47,7 +47,7 @@ def _both_work(world: World) -> None:
 
 
 def _calls_are_quick(world: World) -> None:
-    assert world.slowest_call < CALL, f"a schedule call took {world.slowest_call:.1f} s"
+    assert world.slowest_call < CALL_S, f"a schedule call took {world.slowest_call:.1f} s"
 
 
 # --- Redis ------------------------------------------------------------------------------------------------------------
@@ -68,7 +68,7 @@ def _flush(world: World) -> None:
         keys, busy = client.dbsize(), len(world.running())
         client.flushall()
     world.broke("FLUSHALL", f"{keys} keys gone, {busy} runs under way" if keys else "", anyone=True)
-    time.sleep(SETTLING)
+    time.sleep(SETTLING_S)
 
 
 @scenario("SCRIPT FLUSH in the middle of the work", SHARED)
@@ -84,7 +84,7 @@ def _flush_scripts(world: World) -> None:
         scripts = client.info("memory")["number_of_cached_scripts"]
         client.script_flush()
     world.broke("SCRIPT FLUSH", f"{scripts} scripts gone" if scripts else "")
-    time.sleep(SETTLING)
+    time.sleep(SETTLING_S)
 
 
 @scenario("Redis is killed and comes back empty", SHARED)
@@ -103,7 +103,7 @@ def _kill_redis(world: World) -> None:
     time.sleep(2)
     _valkey(world).start()
     world.broke("kill -9 of Redis", f"{keys} keys gone, away for 2 s" if keys else "", began=began, anyone=True)
-    time.sleep(SETTLING)
+    time.sleep(SETTLING_S)
 
 
 def _redis_paused(seconds: float) -> Play:
@@ -119,7 +119,7 @@ def _redis_paused(seconds: float) -> Play:
                 f"Redis stood still for {seconds:g} s, {calls} schedule calls answered during it" if calls else ""
             )
             world.broke("SIGSTOP of Redis", evidence, began=began, anyone=True)
-            time.sleep(SETTLING)
+            time.sleep(SETTLING_S)
         world.rest()
         _calls_are_quick(world)
 
@@ -152,7 +152,7 @@ def _lose_replies(world: World) -> None:
     with suppress(AssertionError):
         until(lambda: proxy.hits - hits == len(scripts), "every script to be called", world.lease)
     lost = proxy.hits - hits
-    evidence = f"replies of {lost} of {len(scripts)} scripts lost" if lost >= MOST_CALLED else ""
+    evidence = f"replies of {lost} of {len(scripts)} scripts lost" if lost >= FREQUENT_SCRIPT_COUNT else ""
     world.broke("lost replies of Redis", evidence, began=began, anyone=True)
 
 
@@ -183,7 +183,7 @@ def partitioned(world: World) -> None:
             during = sum(world.effects().values()) - effects
             proxy.mode = "ok"
             world.broke(f"network {mode}", f"{mode} for 4 s, {during} effects during it", began=began, anyone=True)
-            time.sleep(SETTLING)
+            time.sleep(SETTLING_S)
     world.rest()
 
 
@@ -204,7 +204,7 @@ def _restart_postgres(world: World) -> None:
     _postgres(world).restart_at_once()
     evidence = f"{sessions} sessions ended" if sessions else ""
     world.broke("restart of PostgreSQL", evidence, began=began, anyone=True)
-    time.sleep(SETTLING)
+    time.sleep(SETTLING_S)
 
 
 @scenario("PostgreSQL is away for 8 s", SHARED)
@@ -215,7 +215,7 @@ def postgres_away(world: World) -> None:
         _postgres(world).kill(signal.SIGQUIT)
         time.sleep(8)
         _postgres(world).start()
-        time.sleep(SETTLING)
+        time.sleep(SETTLING_S)
         evidence = f"{sessions} sessions ended, {world.repeated_calls} schedule calls were told to come again"
         world.broke("PostgreSQL away", evidence if world.repeated_calls else "", began=began, anyone=True)
     world.rest()
@@ -233,7 +233,7 @@ def backends_killed(world: World) -> None:
                 ended += gone
                 time.sleep(0.3)
         os.kill(_postgres(world).backends()[0], signal.SIGKILL)
-        time.sleep(SETTLING)
+        time.sleep(SETTLING_S)
         world.broke(
             "backends killed", f"{ended} sessions terminated, 1 killed" if ended else "", began=began, anyone=True
         )
@@ -287,7 +287,7 @@ def message_twice(world: World) -> None:
     world.start()
     world.start()
     [task_id] = world.schedule(1, payload={"seconds": 2.0})
-    until(world.running, "the run to start", PATIENCE)
+    until(world.running, "the run to start", PATIENCE_S)
     [run_id] = world.running()
     queue, seen = world.queue(), []
     again = Entry(run_id, key=0)
@@ -340,7 +340,7 @@ def rolling_restart(world: World) -> None:
             _until_working(world, nodes)
             oldest = nodes.pop(0)
             oldest.process.terminate()
-            codes.append(oldest.process.wait(PATIENCE))
+            codes.append(oldest.process.wait(PATIENCE_S))
     world.rest()
     evidence = f"{len(codes)} processes ended by SIGTERM under load, with the codes {sorted(set(codes))}"
     world.broke("SIGTERM", evidence if set(codes) == {0} else "")
@@ -350,12 +350,12 @@ def rolling_restart(world: World) -> None:
 def child_killed(world: World) -> None:
     parent = world.start(processes=2)
     with world.traffic():
-        until(lambda: len(_pids(world)) == 2, "both processes to work", PATIENCE)
+        until(lambda: len(_pids(world)) == 2, "both processes to work", PATIENCE_S)
         victim = min(_pids(world))
-        until(partial(world.stopped_in_the_middle, victim), "work in the middle of which to kill", PATIENCE)
+        until(partial(world.stopped_in_the_middle, victim), "work in the middle of which to kill", PATIENCE_S)
         began, cut = time.time(), len(world.in_the_middle(victim))
         os.kill(victim, signal.SIGKILL)
-        until(lambda: len(_pids(world)) == 3, "another process to work in its place", PATIENCE)
+        until(lambda: len(_pids(world)) == 3, "another process to work in its place", PATIENCE_S)
         replaced = parent.process.poll() is None
         evidence = f"process {victim} died in {cut} runs, and another took its place" if replaced else ""
         world.broke("kill -9", evidence, began=began, ended=began, deaths=(victim,))
@@ -367,4 +367,4 @@ def _pids(world: World) -> set[int]:
 
 
 def _until_working(world: World, nodes: Sequence[Node]) -> None:
-    until(lambda: {node.pid for node in nodes} <= _pids(world), "all to work", PATIENCE)
+    until(lambda: {node.pid for node in nodes} <= _pids(world), "all to work", PATIENCE_S)

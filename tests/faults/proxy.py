@@ -10,9 +10,9 @@ import time
 from collections import Counter
 from contextlib import suppress
 
-CHUNK = 65536
+CHUNK_BYTES = 65536
 SCRIPT = re.compile(rb"EVALSHA\r\n\$40\r\n([0-9a-f]{40})\r\n")
-LOOK = 0.02
+LOOK_INTERVAL_S = 0.02
 """Seconds between looks at the mode while something is held back."""
 
 
@@ -69,7 +69,7 @@ class Proxy:
     def delay(self) -> None:
         """Hold back what is to be forwarded for as long as the mode says."""
         while self._mode == "blackhole":
-            time.sleep(LOOK)
+            time.sleep(LOOK_INTERVAL_S)
         if self._mode.startswith("latency:"):
             time.sleep(float(self._mode.partition(":")[2]) / 1000)
 
@@ -136,7 +136,7 @@ class _Link:
     def _pump(self, source: socket.socket, target: socket.socket, asking: bool) -> None:
         before = b""
         with suppress(OSError):
-            while data := source.recv(CHUNK):
+            while data := source.recv(CHUNK_BYTES):
                 self._proxy.delay()
                 if asking and self._proxy.found(data, before):
                     self._cut = True

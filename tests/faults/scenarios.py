@@ -16,12 +16,12 @@ from duetime.scheduler.task import RetryPolicy, State
 from duetime.scheduler.worker.machine_load import Machine, allowance
 
 from tests.faults.conftest import until
-from tests.faults.world import PATIENCE, THREADS, Node, World, has_ended
+from tests.faults.world import PATIENCE_S, THREAD_COUNT, Node, World, has_ended
 from tests.faults.wrong_clock import CLOCK_SET
 
 EMBEDDED, SHARED = "embedded", "shared"
 SOON = RetryPolicy(max_attempts=4, backoff=timedelta(milliseconds=10))
-GIGABYTE = 1 << 30
+GIB_BYTES = 1 << 30
 
 Play = Callable[[World], None]
 
@@ -143,7 +143,7 @@ def killed_at_rest(world: World, node: Node, name: str, when: str) -> None:
     """Kill a process that runs nothing."""
     began = time.time()
     node.process.kill()
-    node.process.wait(PATIENCE)
+    node.process.wait(PATIENCE_S)
     world.broke(name, f"process {node.pid} died {when}", began=began, deaths=(node.pid,))
 
 
@@ -179,7 +179,9 @@ def deaf(world: World) -> None:
     began = time.time()
     others = world.schedule(20)
     until(lambda: all(has_ended(world, each) for each in others), "the others to end")
-    alone = allowance(THREADS, free_memory=1.0, load=Machine().load()) == 1  # so busy that one thread works at a time
+    alone = (
+        allowance(THREAD_COUNT, free_memory=1.0, load=Machine().load()) == 1
+    )  # so busy that one thread works at a time
     ahead = alone or not has_ended(world, stuck)
     world.rest()
     evidence = f"cancelled, and ended {time.time() - began:.1f} s later"
@@ -188,7 +190,7 @@ def deaf(world: World) -> None:
 
 @scenario("a handler that eats all memory", EMBEDDED, SHARED)
 def greedy(world: World) -> None:
-    node = world.start(memory=3 * GIGABYTE)
+    node = world.start(memory=3 * GIB_BYTES)
     [hungry] = world.schedule(1, action="greedy", payload={"times": 1}, retry=SOON)
     world.schedule(20)
     world.rest()

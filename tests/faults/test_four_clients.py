@@ -27,9 +27,9 @@ from tests.faults.host import MODERN
 pytestmark = pytest.mark.faults
 
 TENANT = "local"
-TASKS_EACH = 40
-KILLS = 3
-THREADS = 4
+TASKS_PER_CLIENT = 40
+KILL_COUNT = 3
+THREAD_COUNT = 4
 LIST_TOOLS = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": MODERN}}
 
 
@@ -45,7 +45,7 @@ class Table:
             "DUETIME_HANDLERS": "tests.faults.ledger",
             "DUETIME_DESKTOP_NOTIFICATIONS": "off",
             "DUETIME_LOG_LEVEL": "error",
-            "DUETIME_THREADS": str(THREADS),
+            "DUETIME_THREADS": str(THREAD_COUNT),
             "LEDGER": str(self.ledger),
         }
 
@@ -93,12 +93,12 @@ class Table:
     def _works(self, pid: int) -> bool:
         """Tell whether a process has had more effects than it has threads, and has begun something more."""
         steps = Counter(line[0] for line in self.lines() if line[3] == str(pid))
-        return THREADS < steps["effect"] < steps["start"]
+        return THREAD_COUNT < steps["effect"] < steps["start"]
 
 
 async def schedule(client: Client, name: str, acknowledged: list[str]) -> None:
     """Schedule until all is said or the server behind this client is killed; keep what was acknowledged."""
-    for number in range(TASKS_EACH):
+    for number in range(TASKS_PER_CLIENT):
         arguments = {"title": f"{name} {number}", "when": f"in {1 + number % 6} seconds", "action": "effect"}
         try:
             answer = await asyncio.wait_for(client.call_tool("schedule_task", arguments), 60)
@@ -112,7 +112,7 @@ async def schedule(client: Client, name: str, acknowledged: list[str]) -> None:
 async def kill_runners(table: Table) -> list[float]:
     """Kill the runner three times while it works; return how many seconds each take-over took."""
     taken, epoch = [], 0
-    for _ in range(KILLS):
+    for _ in range(KILL_COUNT):
         runner = await table.runner_after(epoch)
         os.kill(runner.pid, signal.SIGKILL)
         killed_at = time.time()
@@ -153,7 +153,7 @@ def test_whatever_three_clients_were_told_is_scheduled_runs_once_though_the_runn
 ) -> None:
     table = Table(tmp_path)
     acknowledged, taken = asyncio.run(four_clients(table))
-    assert len(acknowledged) >= TASKS_EACH, "the surviving clients said all they had to say"
+    assert len(acknowledged) >= TASKS_PER_CLIENT, "the surviving clients said all they had to say"
     assert_taken_over_at_once(taken)
     effects = Counter(line[1] for line in table.lines() if line[0] == "effect")
     crashed = 0

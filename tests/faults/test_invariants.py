@@ -13,7 +13,7 @@ from tests.faults.invariants import CHECKS, classes, problems, recovered_in
 from tests.faults.record import AttemptFact, EventFact, Fault, Line, Record, RunFact, Sample
 
 KILLED, ALIVE = 7, 8
-START = 1_000.0
+START_S = 1_000.0
 
 
 def story(run_id: str, *states: State, attempts: tuple[int | None, ...] = ()) -> tuple[EventFact, ...]:
@@ -21,14 +21,14 @@ def story(run_id: str, *states: State, attempts: tuple[int | None, ...] = ()) ->
     moves = zip((None, *states), states, strict=False)
     numbers = (*attempts, *[None] * len(states))
     return tuple(
-        EventFact(f"t{run_id}", run_id, seq, START, "moved", "someone", before, after, number)
+        EventFact(f"t{run_id}", run_id, seq, START_S, "moved", "someone", before, after, number)
         for seq, ((before, after), number) in enumerate(zip(moves, numbers, strict=False), 1)
     )
 
 
 def run(run_id: str, state: State, attempt: int, **values: Any) -> RunFact:
-    made = RunFact(f"{run_id}", f"t{run_id}", "effect", state, attempt, 0, 1, 1, START, needs={"gpu": 1})
-    return replace(made, ended=START + 40 if state is not State.READY else None, **values)
+    made = RunFact(f"{run_id}", f"t{run_id}", "effect", state, attempt, 0, 1, 1, START_S, needs={"gpu": 1})
+    return replace(made, ended=START_S + 40 if state is not State.READY else None, **values)
 
 
 S = State
@@ -38,13 +38,13 @@ HEALTHY = Record(
         run("a", S.SUCCEEDED, 1),
         run("b", S.SUCCEEDED, 2, crashes=1),
         run("c", S.FAILED, 1, action="broken"),
-        run("d", S.EXPIRED, 0, deadline=START + 30),
+        run("d", S.EXPIRED, 0, deadline=START_S + 30),
     ),
     attempts=(
-        AttemptFact("a", 1, "w", START + 1, START + 2, "done"),
-        AttemptFact("b", 1, "w", START + 2, START + 33, "crashed"),
-        AttemptFact("b", 2, "w", START + 35, START + 36, "done"),
-        AttemptFact("c", 1, "w", START + 1, START + 2, "failed"),
+        AttemptFact("a", 1, "w", START_S + 1, START_S + 2, "done"),
+        AttemptFact("b", 1, "w", START_S + 2, START_S + 33, "crashed"),
+        AttemptFact("b", 2, "w", START_S + 35, START_S + 36, "done"),
+        AttemptFact("c", 1, "w", START_S + 1, START_S + 2, "failed"),
     ),
     events=(
         *story("a", S.SCHEDULED, S.READY, S.RUNNING, S.SUCCEEDED, attempts=(None, None, 1, 1)),
@@ -55,21 +55,21 @@ HEALTHY = Record(
         ),
         *story("c", S.SCHEDULED, S.READY, S.RUNNING, S.FAILED, attempts=(None, None, 1, 1)),
         *story("d", S.SCHEDULED, S.READY, S.EXPIRED),
-        EventFact("td", "d", 4, START + 30, "deadline_missed", "duetime"),
+        EventFact("td", "d", 4, START_S + 30, "deadline_missed", "duetime"),
     ),
     ledger=(
-        Line("start", "a", 1, ALIVE, START + 1),
-        Line("effect", "a", 1, ALIVE, START + 2),
-        Line("start", "b", 1, KILLED, START + 2.1),
-        Line("effect", "b", 1, KILLED, START + 2.9),
-        Line("start", "b", 2, ALIVE, START + 35),
-        Line("effect", "b", 2, ALIVE, START + 36),
-        Line("start", "c", 1, ALIVE, START + 3.1),
+        Line("start", "a", 1, ALIVE, START_S + 1),
+        Line("effect", "a", 1, ALIVE, START_S + 2),
+        Line("start", "b", 1, KILLED, START_S + 2.1),
+        Line("effect", "b", 1, KILLED, START_S + 2.9),
+        Line("start", "b", 2, ALIVE, START_S + 35),
+        Line("effect", "b", 2, ALIVE, START_S + 36),
+        Line("start", "c", 1, ALIVE, START_S + 3.1),
     ),
-    faults=(Fault("a kill", START + 3, START + 3, "process 7 died in run b", deaths=(KILLED,)),),
+    faults=(Fault("a kill", START_S + 3, START_S + 3, "process 7 died in run b", deaths=(KILLED,)),),
     letters=("c",),
     messages=("a", "b", "c"),
-    samples=(Sample(START + 1, "gpu", 1, 1), Sample(START + 9, "gpu", 0, 1)),
+    samples=(Sample(START_S + 1, "gpu", 1, 1), Sample(START_S + 9, "gpu", 0, 1)),
     capacities={"gpu": 1},
     leftovers={"leases": 0, "reservations": 0},
 )
@@ -115,7 +115,7 @@ def more(record: Record, *lines: Line) -> Record:
 
 
 def settled_twice(record: Record) -> Record:
-    again = EventFact("ta", "a", 5, START + 3, "succeeded", "w", S.SUCCEEDED, S.SUCCEEDED, 1)
+    again = EventFact("ta", "a", 5, START_S + 3, "succeeded", "w", S.SUCCEEDED, S.SUCCEEDED, 1)
     return replace(record, events=(*record.events, replace(again, before=S.RUNNING)))
 
 
@@ -126,19 +126,19 @@ def fence_skipped(record: Record) -> Record:
 
 def silent_for_a_minute(record: Record) -> Record:
     """Let two runs wait for a minute in which nothing starts; the order of many may make one wait as long."""
-    late = attempt(attempt(record, "a", 1, started=START + 62), "b", 2, started=START + 63)
+    late = attempt(attempt(record, "a", 1, started=START_S + 62), "b", 2, started=START_S + 63)
     return replace(late, backlog=1_000.0, turn=1_000.0)
 
 
-SECOND_EFFECT = Line("effect", "a", 1, ALIVE, START + 2.5)
+SECOND_EFFECT = Line("effect", "a", 1, ALIVE, START_S + 2.5)
 
 BUGS: dict[str, tuple[str, Callable[[Record], Record]]] = {
     "a task is dropped": ("I1", lambda r: without_run(r, "c")),
     "a task is never run": ("I1", lambda r: runs(r, "a", state=S.READY)),
     "a task nobody scheduled is there": ("I1", lambda r: replace(r, acknowledged=r.acknowledged - {"ta"})),
     "an attempt has its effect twice": ("I2", lambda r: more(r, SECOND_EFFECT)),
-    "an effect has no cause": ("I2", lambda r: more(r, Line("effect", "x", 1, ALIVE, START))),
-    "an effect has no attempt": ("I2", lambda r: more(r, Line("effect", "a", 2, ALIVE, START))),
+    "an effect has no cause": ("I2", lambda r: more(r, Line("effect", "x", 1, ALIVE, START_S))),
+    "an effect has no attempt": ("I2", lambda r: more(r, Line("effect", "a", 2, ALIVE, START_S))),
     "a success has no effect": ("I2", lambda r: replace(r, ledger=tuple(x for x in r.ledger if x.run_id != "a"))),
     "an extra effect has no fault": ("I2", lambda r: replace(r, faults=())),
     "an extra effect is of a process that was not hit": (
@@ -147,34 +147,36 @@ BUGS: dict[str, tuple[str, Callable[[Record], Record]]] = {
     ),
     "both attempts say they are done": ("I2", lambda r: attempt(r, "b", 1, outcome="done")),
     "a user is told twice": ("I2", lambda r: replace(r, messages=("a", "a"))),
-    "a pool is over capacity": ("I3", lambda r: replace(r, samples=(Sample(START, "gpu", 2, 1),))),
-    "units are released twice": ("I3", lambda r: replace(r, samples=(Sample(START, "gpu", -1, 1),))),
+    "a pool is over capacity": ("I3", lambda r: replace(r, samples=(Sample(START_S, "gpu", 2, 1),))),
+    "units are released twice": ("I3", lambda r: replace(r, samples=(Sample(START_S, "gpu", -1, 1),))),
     "handlers hold more than there is": (
         "I3",
         lambda r: more(
-            runs(r, "c", attempt=2), Line("start", "c", 2, ALIVE, START + 1.5), Line("effect", "c", 2, ALIVE, START + 4)
+            runs(r, "c", attempt=2),
+            Line("start", "c", 2, ALIVE, START_S + 1.5),
+            Line("effect", "c", 2, ALIVE, START_S + 4),
         ),
     ),
     "a lease leaks": ("I4", lambda r: replace(r, leftovers={"leases": 1})),
     "a reservation leaks": ("I4", lambda r: replace(r, leftovers={"reservations": 2})),
-    "a run starts a minute late": ("I5", lambda r: attempt(r, "a", 1, started=START + 60)),
+    "a run starts a minute late": ("I5", lambda r: attempt(r, "a", 1, started=START_S + 60)),
     "a run starts late, and nothing was broken": (
         "I5",
-        lambda r: attempt(replace(r, faults=()), "a", 1, started=START + 9),
+        lambda r: attempt(replace(r, faults=()), "a", 1, started=START_S + 9),
     ),
     "nothing starts for a minute": ("I5", silent_for_a_minute),
-    "a killed run counts as running for a minute": ("I8", lambda r: attempt(r, "b", 1, ended=START + 63)),
+    "a killed run counts as running for a minute": ("I8", lambda r: attempt(r, "b", 1, ended=START_S + 63)),
     "a killed run waits a minute": (
         "I8",
-        lambda r: runs(attempt(r, "b", 2, started=START + 63), "b", ended=START + 64),
+        lambda r: runs(attempt(r, "b", 2, started=START_S + 63), "b", ended=START_S + 64),
     ),
     "a miss is not said": ("I6", lambda r: without_event(r, "d", 4)),
     "a miss is said twice": (
         "I6",
-        lambda r: replace(r, events=(*r.events, EventFact("td", "d", 5, START, "deadline_missed", "duetime"))),
+        lambda r: replace(r, events=(*r.events, EventFact("td", "d", 5, START_S, "deadline_missed", "duetime"))),
     ),
     "a miss is said that was none": ("I6", lambda r: runs(r, "d", state=S.CANCELLED)),
-    "a late success is not said": ("I6", lambda r: runs(r, "a", deadline=START + 39)),
+    "a late success is not said": ("I6", lambda r: runs(r, "a", deadline=START_S + 39)),
     "an event is lost": ("I7", lambda r: without_event(r, "a", 2)),
     "an event names nobody": ("I7", lambda r: event(r, "a", 2, actor="")),
     "an event makes an illegal move": (

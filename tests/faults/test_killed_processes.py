@@ -18,20 +18,20 @@ from duetime.scheduler.task import State
 
 from tests.builders import TENANT
 from tests.faults.conftest import PATIENCE_S, Site, assert_taken_over_at_once, until
-from tests.faults.node import THREADS
+from tests.faults.node import THREAD_COUNT
 
 pytestmark = pytest.mark.faults
 
-KILLS = 10
-TASKS = 200
+KILL_COUNT = 10
+TASK_COUNT = 200
 
 
 def test_killed_ten_times_in_the_middle_of_200_tasks_loses_none_and_settles_each_once(site: Site) -> None:
-    tasks = site.add(*["effect"] * TASKS)
+    tasks = site.add(*["effect"] * TASK_COUNT)
     killed = []
-    for kill in range(KILLS):
+    for kill in range(KILL_COUNT):
         node = site.start()
-        enough = TASKS - site.open_tasks() + THREADS + 4
+        enough = TASK_COUNT - site.open_tasks() + THREAD_COUNT + 4
         until(partial(site.have_ended, enough), f"work before kill {kill + 1}")
         site.kill_in_the_middle(node)
         killed.append(node.pid)

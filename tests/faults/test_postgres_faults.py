@@ -33,7 +33,7 @@ from tests.services import OwnPostgres
 
 pytestmark = pytest.mark.postgres
 
-PLENTY = 6
+THREAD_COUNT = 6
 
 COMMIT = b"Q\x00\x00\x00\x0bCOMMIT\x00"
 """As it is sent; BEGIN says READ COMMITTED, too."""
@@ -71,26 +71,26 @@ def store(server: OwnPostgres, proxy: Proxy) -> Iterator[Store]:
 
 
 def at_once(work: Callable[[], object]) -> None:
-    gate = threading.Barrier(PLENTY, timeout=120)
+    gate = threading.Barrier(THREAD_COUNT, timeout=120)
 
     def run(_number: int) -> None:
         gate.wait()
         work()
 
-    with ThreadPoolExecutor(PLENTY) as pool:
-        list(pool.map(run, range(PLENTY)))
+    with ThreadPoolExecutor(THREAD_COUNT) as pool:
+        list(pool.map(run, range(THREAD_COUNT)))
 
 
 def fill_the_pool(store: Store) -> None:
     """Leave several connections in the pool."""
-    gate = threading.Barrier(PLENTY, timeout=120)
+    gate = threading.Barrier(THREAD_COUNT, timeout=120)
 
     def hold(connection: Connection) -> None:
         connection.execute(text("SELECT 1"))
         gate.wait()
 
-    with ThreadPoolExecutor(PLENTY) as pool:
-        list(pool.map(lambda _: store._database.read(hold), range(PLENTY)))
+    with ThreadPoolExecutor(THREAD_COUNT) as pool:
+        list(pool.map(lambda _: store._database.read(hold), range(THREAD_COUNT)))
 
 
 def plain(server: OwnPostgres) -> str:
@@ -145,7 +145,7 @@ def test_one_try_more_is_enough_for_many_threads_with_dead_connections(store: St
     fill_the_pool(store)
     kill(server)
     at_once(lambda: added(store))
-    assert store.tasks.counts(TENANT, TaskFilter()) == {State.SCHEDULED: PLENTY}
+    assert store.tasks.counts(TENANT, TaskFilter()) == {State.SCHEDULED: THREAD_COUNT}
 
 
 def test_work_that_is_killed_before_its_commit_is_done_once(store: Store, server: OwnPostgres) -> None:

@@ -20,13 +20,13 @@ from tests import forked
 from tests.faults.caller import AFTER, BEFORE, CALLER, UNCUT
 from tests.faults.conftest import ROOT, until
 from tests.faults.scenarios import EMBEDDED, SHARED, killed_at_rest, scenario, state_of
-from tests.faults.world import PATIENCE, World, has_ended
+from tests.faults.world import PATIENCE_S, World, has_ended
 
 MOMENT = timedelta(seconds=3)
 """Until a pause or an approval ends: longer than a process takes to die."""
 
-SENDERS = 4
-MANY = 40
+SENDER_COUNT = 4
+TASK_COUNT = 40
 PAID = {"event": "paid", "match": {"order": 7}, "timeout": "1 day"}
 EVENT: dict[str, Any] = {"name": "paid", "data": {"order": 7}, "event_id": "pay-7"}
 
@@ -52,13 +52,13 @@ class Caller:
         self._process.stdin.flush()
 
     def answer(self) -> dict[str, Any]:
-        said, _ = self._process.communicate(timeout=PATIENCE)
+        said, _ = self._process.communicate(timeout=PATIENCE_S)
         assert self._process.returncode == 0
         found: dict[str, Any] = json.loads(said)
         return found
 
     def was_killed(self) -> bool:
-        said, _ = self._process.communicate(timeout=PATIENCE)
+        said, _ = self._process.communicate(timeout=PATIENCE_S)
         return (self._process.returncode, said) == (-signal.SIGKILL, "")
 
 
@@ -91,13 +91,16 @@ def event_cut_off(world: World) -> None:
 def event_doubled(world: World) -> None:
     world.start()
     [task_id] = world.schedule(1, wait_for=PAID)
-    senders = [Caller(world, UNCUT, "send_event") for _ in range(SENDERS)]
+    senders = [Caller(world, UNCUT, "send_event") for _ in range(SENDER_COUNT)]
     for each in senders:
         each.begin(**EVENT)
     answers = [each.answer() for each in senders]
-    once = [each["freed"] for each in answers] == [1] * SENDERS and sum(not each["repeated"] for each in answers) == 1
+    once = [each["freed"] for each in answers] == [1] * SENDER_COUNT and sum(
+        not each["repeated"] for each in answers
+    ) == 1
     world.broke(
-        "an event doubled", f"{SENDERS} answers, of which {SENDERS - 1} say that it was a repeat" if once else ""
+        "an event doubled",
+        f"{SENDER_COUNT} answers, of which {SENDER_COUNT - 1} say that it was a repeat" if once else "",
     )
     world.rest()
     assert world.effects()[world.app.scheduler.get(task_id, by=CALLER).record.run.id] == 1
@@ -107,7 +110,7 @@ def event_doubled(world: World) -> None:
 def killed_while_a_handler_waits(world: World) -> None:
     node = world.start()
     [task_id] = world.schedule(1, action="waits_for_event")
-    until(lambda: state_of(world, task_id) is State.SUSPENDED, "the handler to wait", PATIENCE)
+    until(lambda: state_of(world, task_id) is State.SUSPENDED, "the handler to wait", PATIENCE_S)
     killed_at_rest(world, node, "kill -9 while a handler waits", "while a handler waited")
     cut_off(world, AFTER, "send_event", **EVENT)
     world.start_again()
@@ -173,7 +176,7 @@ def fire_cut_off(world: World) -> None:
     repeat = Caller(world, UNCUT, "fire")
     repeat.begin(**call)
     assert repeat.answer()["repeated"], "the second call was stored"
-    until(lambda: has_ended(world, task_id), "the task to end", PATIENCE)
+    until(lambda: has_ended(world, task_id), "the task to end", PATIENCE_S)
     world.rest()
     assert sum(world.effects().values()) == 1
 
@@ -181,18 +184,20 @@ def fire_cut_off(world: World) -> None:
 @scenario("a change of many tasks is cut off, before and after it is stored", EMBEDDED, SHARED)
 def bulk_cut_off(world: World) -> None:
     world.start()
-    ids = world.schedule(MANY, when="in 30 days")
+    ids = world.schedule(TASK_COUNT, when="in 30 days")
     call: dict[str, Any] = {"task_ids": ids, "idempotency_key": "pause-all"}
-    for cut, held in ((BEFORE, 0), (AFTER, MANY)):
+    for cut, held in ((BEFORE, 0), (AFTER, TASK_COUNT)):
         cut_off(world, cut, "pause", **call)
         assert _paused(world) == held, "all or nothing"
     again = world.app.scheduler.change_many(BulkVerb.PAUSE, **call, by=CALLER)
-    assert (again.repeated, len(again.outcomes)) == (True, MANY), "whoever repeats it hears the answer that was lost"
+    assert (again.repeated, len(again.outcomes)) == (True, TASK_COUNT), (
+        "whoever repeats it hears the answer that was lost"
+    )
     world.app.scheduler.change_many(BulkVerb.UNDO, undo=again.undo, by=CALLER)
     assert _paused(world) == 0, "and can take all of it back"
     world.app.scheduler.change_many(BulkVerb.MOVE, ids, to="now", by=CALLER)
     world.rest()
-    assert sum(world.effects().values()) == MANY
+    assert sum(world.effects().values()) == TASK_COUNT
 
 
 def _paused(world: World) -> int:
@@ -216,7 +221,7 @@ def overtaken_run_killed(world: World) -> None:
         max_runs=2,
         repeat_policy={"overlap": "cancel_other"},
     )
-    until(lambda: _gives_way(world, task_id), "the run to be asked to give way", PATIENCE)
+    until(lambda: _gives_way(world, task_id), "the run to be asked to give way", PATIENCE_S)
     world.kill(node, "kill -9 of a run that gives way")
     assert _gives_way(world, task_id)
     world.start_again()

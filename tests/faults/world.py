@@ -34,30 +34,30 @@ from sqlalchemy import func, make_url, select
 
 from tests import forked
 from tests.faults.conftest import ROOT, until
-from tests.faults.invariants import RECOVERY, problems
+from tests.faults.invariants import RECOVERY_S, problems
 from tests.faults.proxy import Proxy
 from tests.faults.record import Fault, Line, Record, Sample
 from tests.faults.recording import Ledger, record_of
 from tests.services import OwnPostgres, OwnValkey
 
-LEASE = 4.0
+LEASE_S = 4.0
 """Seconds: short, so that a matrix of faults takes minutes. Everything that does not depend on it is as in
 production."""
 
-THREADS = 4
+THREAD_COUNT = 4
 POOLS = {"gpu": {"kind": "slots", "capacity": 3}}
 TIERS = ("critical", "high", "normal", "low")
-AT_ONCE = 12
+MAX_TASKS_AT_ONCE = 12
 """Tasks of the traffic that may wait for their effect."""
 
-LOWEST = 120.0
+LOWEST_TIER_WAIT_S = 120.0
 """Seconds that a run of the lowest tier may wait for its turn while a busy machine runs the traffic, one at a time."""
 
-SAMPLE = 0.05
-PATIENCE = 180.0
+SAMPLE_INTERVAL_S = 0.05
+PATIENCE_S = 180.0
 """Seconds that the tests wait for what has to come, on a machine that may be busy with other things."""
 
-CALL = 2.5
+CALL_S = 2.5
 """Seconds that a schedule call may take while the queue is away."""
 
 
@@ -105,7 +105,7 @@ class World:
 
     folder: Path
     ground: Ground
-    lease: float = LEASE
+    lease: float = LEASE_S
     pools: Mapping[str, Mapping[str, Any]] = field(default_factory=lambda: POOLS)
     backlog: float = 0.0
     turn: float = 0.0
@@ -148,7 +148,7 @@ class World:
         *,
         failpoint: str = "",
         processes: int = 1,
-        threads: int = THREADS,
+        threads: int = THREAD_COUNT,
         memory: int = 0,
         clock: float = 0,
         serve: bool = False,
@@ -170,7 +170,7 @@ class World:
             resource.prlimit(process.pid, resource.RLIMIT_AS, (memory, memory))
         node = Node(process, log)
         self.nodes.append(node)
-        until(lambda: node.is_up() or process.poll() is not None, "a process to be up", PATIENCE)
+        until(lambda: node.is_up() or process.poll() is not None, "a process to be up", PATIENCE_S)
         return node
 
     def start_again(self, **how: Any) -> Node:
@@ -179,7 +179,7 @@ class World:
         self.faults[-1] = replace(self.faults[-1], ended=time.time())
         return node
 
-    def environment(self, failpoint: str = "", threads: int = THREADS) -> dict[str, str]:
+    def environment(self, failpoint: str = "", threads: int = THREAD_COUNT) -> dict[str, str]:
         """Return the environment of its processes."""
         database, redis = self.ground.for_nodes()
         kept = {name: value for name, value in os.environ.items() if not name.startswith("DUETIME_")}
@@ -208,11 +208,11 @@ class World:
                 node.process.terminate()
         for node in self.nodes:
             try:
-                node.process.wait(PATIENCE)
+                node.process.wait(PATIENCE_S)
             except subprocess.TimeoutExpired:
                 node.process.kill()
                 node.process.wait()
-        self._sampler.join(PATIENCE)
+        self._sampler.join(PATIENCE_S)
         self.app.close()
 
     # -- what is scheduled
@@ -249,13 +249,13 @@ class World:
 
         Never more than a busy machine can do. While all tiers wait, the lowest may have to let many go first.
         """
-        self.backlog = max(self.backlog, LOWEST)
+        self.backlog = max(self.backlog, LOWEST_TIER_WAIT_S)
         ended = threading.Event()
 
         def run() -> None:
             number = 0
             while not ended.wait(every):
-                if len(self.acknowledged) - len(self.effects()) > AT_ONCE:
+                if len(self.acknowledged) - len(self.effects()) > MAX_TASKS_AT_ONCE:
                     continue
                 self._call("effect", f"tenant-{number % 3}", _mixed(number) | values)
                 number += 1
@@ -280,10 +280,10 @@ class World:
 
     def kill(self, node: Node, name: str = "kill -9") -> None:
         """Kill a process in the middle of what it runs."""
-        until(lambda: self.stopped_in_the_middle(node.pid), "work in the middle of which to kill", PATIENCE)
+        until(lambda: self.stopped_in_the_middle(node.pid), "work in the middle of which to kill", PATIENCE_S)
         now = time.time()
         node.process.kill()
-        node.process.wait(PATIENCE)
+        node.process.wait(PATIENCE_S)
         self.broke(name, self._cut_short(node.pid), began=now, ended=now, deaths=(node.pid,))
 
     def stopped_in_the_middle(self, pid: int) -> bool:
@@ -299,7 +299,7 @@ class World:
     def working(self, node: Node) -> Node:
         """Return the process that runs tasks now: of an embedded installation, the runner, whichever that is."""
         if not self.shared:
-            until(lambda: self.runner() is not None, "a runner", PATIENCE)
+            until(lambda: self.runner() is not None, "a runner", PATIENCE_S)
             return self.runner() or node
         return node
 
@@ -308,7 +308,7 @@ class World:
         alive = [node for node in self.nodes if node.process.poll() is None]
         return next((node for node in alive if current and node.pid == current.pid), None)
 
-    def run_until(self, condition: Callable[[], object], patience: float = PATIENCE) -> None:
+    def run_until(self, condition: Callable[[], object], patience: float = PATIENCE_S) -> None:
         """Keep a process running, by starting another whenever it has died, until the condition holds."""
         give_up = time.monotonic() + patience
         while not condition():
@@ -324,14 +324,14 @@ class World:
 
     def died(self, node: Node, name: str, number: signal.Signals, words: str) -> None:
         """Wait for a process to end itself by a signal, with these last words."""
-        until(lambda: node.process.poll() is not None, f"{name} to happen", PATIENCE)
+        until(lambda: node.process.poll() is not None, f"{name} to happen", PATIENCE_S)
         right = node.process.returncode == -number and node.said(words)
         self.broke(name, f"process {node.pid}: {words}" if right else "", deaths=(node.pid,))
 
     @contextmanager
     def frozen(self, node: Node) -> Iterator[None]:
         """Freeze a process that is in the middle of something for as long as the block takes."""
-        until(lambda: self.stopped_in_the_middle(node.pid), "work in the middle of which to freeze", PATIENCE)
+        until(lambda: self.stopped_in_the_middle(node.pid), "work in the middle of which to freeze", PATIENCE_S)
         began = time.time()
         held = len(self.in_the_middle(node.pid))
         try:
@@ -390,11 +390,11 @@ class World:
         waiting = sum(stats.waiting) + stats.delayed + stats.parked
         return found | {"leases": stats.leased, "pools in use": used, "runs in the queue": waiting}
 
-    def rest(self, patience: float = PATIENCE) -> None:
+    def rest(self, patience: float = PATIENCE_S) -> None:
         """Wait until everything has ended, and for as long as a promise allows until nothing is left over."""
         until(lambda: self.open_runs() == 0, "all runs to end", patience)
         with suppress(AssertionError):  # what is left over then is for the checker to name
-            until(lambda: not any(self.leftovers().values()), "nothing to be left over", RECOVERY + 5)
+            until(lambda: not any(self.leftovers().values()), "nothing to be left over", RECOVERY_S + 5)
 
     def record(self) -> Record:
         """Return all that happened, once everything has come to rest."""
@@ -439,7 +439,7 @@ class World:
         )
 
     def _sample(self) -> None:
-        while not self._ended.wait(SAMPLE):
+        while not self._ended.wait(SAMPLE_INTERVAL_S):
             try:
                 stats = self.app.remote_queue.stats()
             except Exception:  # noqa: BLE001 - a queue that is away has nothing to say

@@ -19,7 +19,7 @@ from sqlalchemy import Connection
 
 from tests.migrations import rows_of_before
 
-KILLED_EVERY = 8
+VERSIONS_PER_KILL = 8
 """Every so many versions an upgrade from there to the newest is killed in its middle."""
 
 
@@ -29,7 +29,7 @@ def main(url: str) -> None:
         database = connect(url)
         database.migrate(partial(_step, version=version))
         database.close()
-        if number % KILLED_EVERY == 0 and version != upgrade.HEAD:
+        if number % VERSIONS_PER_KILL == 0 and version != upgrade.HEAD:
             _killed_halfway(url, f"{(number + int(upgrade.HEAD) + 1) // 2:04d}")
             database = connect(url)
             assert database.read(upgrade.revision) == version

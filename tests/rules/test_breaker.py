@@ -17,9 +17,9 @@ from duetime.scheduler.rules.limits.breaker import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-NOW = 1_800_000_000_000.0
-COOLDOWN = 1000.0
-LIMITS = Limits(Kind.SLOTS, 10, failures=3, error_rate=0.5, samples=10, cooldown=COOLDOWN, latency=100)
+NOW_MS = 1_800_000_000_000.0
+COOLDOWN_MS = 1000.0
+LIMITS = Limits(Kind.SLOTS, 10, failures=3, error_rate=0.5, samples=10, cooldown=COOLDOWN_MS, latency=100)
 OK, FAILED, BUSY = Report("p"), Report("p", ok=False), Report("p", ok=False, throttled=True)
 
 REPORTS = st.lists(
@@ -35,12 +35,12 @@ REPORTS = st.lists(
 def taught(
     reports: Iterable[Report],
     state: PoolState | None = None,
-    now: float = NOW,
+    now: float = NOW_MS,
     jitter: float = 0,
     *,
     probed: bool = False,
 ) -> PoolState:
-    state = state or PoolState(at=NOW)
+    state = state or PoolState(at=NOW_MS)
     for report in reports:
         learn(LIMITS, state, report, now, jitter, probed=probed)
     return state
@@ -50,8 +50,8 @@ def taught(
 def test_whatever_is_reported_the_state_stays_sound(
     reports: list[tuple[float, Report]], jitter: float, probed: bool
 ) -> None:
-    state, now = PoolState(at=NOW), NOW
-    longest = COOLDOWN * 2**MAX_COOLDOWN_DOUBLINGS * 1.5
+    state, now = PoolState(at=NOW_MS), NOW_MS
+    longest = COOLDOWN_MS * 2**MAX_COOLDOWN_DOUBLINGS * 1.5
     for passed, report in reports:
         now += passed
         learn(LIMITS, state, report, now, jitter, probed=probed)
@@ -63,13 +63,13 @@ def test_whatever_is_reported_the_state_stays_sound(
 
 def test_failures_in_a_row_open_it_and_one_answer_starts_the_row_anew() -> None:
     assert taught([FAILED, FAILED, OK, FAILED, FAILED]).open_until == 0
-    assert taught([FAILED, FAILED, OK, FAILED, FAILED, FAILED]).open_until == NOW + COOLDOWN
+    assert taught([FAILED, FAILED, OK, FAILED, FAILED, FAILED]).open_until == NOW_MS + COOLDOWN_MS
 
 
 def test_a_part_of_failures_opens_it_only_when_enough_were_seen() -> None:
     half = [FAILED, OK] * 4
     assert taught(half).open_until == 0
-    assert taught([*half, FAILED, FAILED]).open_until == NOW + COOLDOWN
+    assert taught([*half, FAILED, FAILED]).open_until == NOW_MS + COOLDOWN_MS
 
 
 def test_few_failures_among_many_answers_do_not() -> None:
@@ -78,41 +78,41 @@ def test_few_failures_among_many_answers_do_not() -> None:
 
 @pytest.mark.parametrize("trips", range(8))
 def test_each_failing_probe_doubles_the_pause_up_to_a_limit(trips: int) -> None:
-    state = PoolState(at=NOW, open_until=NOW, trips=trips, probe="r")
-    learn(LIMITS, state, FAILED, NOW, 0.0, probed=True)
-    assert state.open_until == NOW + COOLDOWN * 2 ** min(trips, MAX_COOLDOWN_DOUBLINGS)
+    state = PoolState(at=NOW_MS, open_until=NOW_MS, trips=trips, probe="r")
+    learn(LIMITS, state, FAILED, NOW_MS, 0.0, probed=True)
+    assert state.open_until == NOW_MS + COOLDOWN_MS * 2 ** min(trips, MAX_COOLDOWN_DOUBLINGS)
     assert (state.trips, state.probe) == (trips + 1, "")
 
 
 def test_a_probe_that_is_answered_closes_it_and_the_next_pause_is_short_again() -> None:
-    state = taught([OK], PoolState(at=NOW, open_until=NOW, trips=4, probe="r"), probed=True)
+    state = taught([OK], PoolState(at=NOW_MS, open_until=NOW_MS, trips=4, probe="r"), probed=True)
     assert (state.open_until, state.trips, state.probe) == (0, 0, "")
-    assert taught([FAILED] * 3, state).open_until == NOW + COOLDOWN
+    assert taught([FAILED] * 3, state).open_until == NOW_MS + COOLDOWN_MS
 
 
 @pytest.mark.parametrize("report", [OK, FAILED])
 def test_an_answer_from_before_it_opened_says_nothing(report: Report) -> None:
     state = taught([FAILED] * 3)
     before = (state.open_until, state.trips, state.good, state.failing, state.seen)
-    taught([report], state, now=NOW + COOLDOWN - 1)
+    taught([report], state, now=NOW_MS + COOLDOWN_MS - 1)
     assert (state.open_until, state.trips, state.good, state.failing, state.seen) == before
 
 
 @pytest.mark.parametrize("report", [OK, FAILED])
 def test_while_one_probes_no_other_answer_says_anything(report: Report) -> None:
-    state = PoolState(at=NOW, open_until=NOW, trips=1, probe="r")
+    state = PoolState(at=NOW_MS, open_until=NOW_MS, trips=1, probe="r")
     taught([report] * 30, state)
-    assert state == PoolState(at=NOW, open_until=NOW, trips=1, probe="r")
+    assert state == PoolState(at=NOW_MS, open_until=NOW_MS, trips=1, probe="r")
 
 
 def test_jitter_prolongs_a_pause_by_half_at_most() -> None:
-    assert taught([FAILED] * 3, jitter=1.0).open_until == NOW + 1.5 * COOLDOWN
+    assert taught([FAILED] * 3, jitter=1.0).open_until == NOW_MS + 1.5 * COOLDOWN_MS
 
 
 def test_without_a_breaker_nothing_opens() -> None:
-    state = PoolState(at=NOW)
+    state = PoolState(at=NOW_MS)
     for _ in range(50):
-        learn(Limits(Kind.SLOTS, 1), state, FAILED, NOW, 0.0, probed=False)
+        learn(Limits(Kind.SLOTS, 1), state, FAILED, NOW_MS, 0.0, probed=False)
     assert state.open_until == 0
 
 
@@ -124,22 +124,22 @@ def test_a_cut_is_as_deep_as_the_part_that_was_refused_and_half_at_most(good: in
 def test_what_was_sent_before_a_cut_does_not_cut_again() -> None:
     state = taught([BUSY] * 30)
     assert state.factor == 0.5
-    taught([BUSY], state, now=NOW + CUT_INTERVAL_MS - 1)
+    taught([BUSY], state, now=NOW_MS + CUT_INTERVAL_MS - 1)
     assert state.factor == 0.5
-    taught([BUSY], state, now=NOW + CUT_INTERVAL_MS)
+    taught([BUSY], state, now=NOW_MS + CUT_INTERVAL_MS)
     assert state.factor == 0.25
 
 
 def test_it_never_cuts_to_nothing() -> None:
-    state = PoolState(at=NOW)
+    state = PoolState(at=NOW_MS)
     for second in range(100):
-        taught([BUSY], state, now=NOW + second * CUT_INTERVAL_MS)
+        taught([BUSY], state, now=NOW_MS + second * CUT_INTERVAL_MS)
     assert state.factor == MIN_THROTTLE_RATIO
 
 
 def test_the_longest_pause_that_a_provider_asked_for_counts() -> None:
     asked = [Report("p", throttled=True, retry_after=after) for after in (500, 9000, 100)]
-    assert taught(asked).stopped_until == NOW + 9000
+    assert taught(asked).stopped_until == NOW_MS + 9000
 
 
 def test_busy_is_not_broken() -> None:

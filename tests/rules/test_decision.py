@@ -7,12 +7,12 @@ from dataclasses import replace
 from duetime.scheduler.rules.policies.decision import Contender, Look, replayed
 from duetime.scheduler.rules.shares import Shares
 
-NOW = 1_800_000_000_000.0
+NOW_MS = 1_800_000_000_000.0
 USUAL = Shares()
 
 
 def contender(run_id: str, late_s: float, tenant: str = "", *, by_deadline: bool = False) -> Contender:
-    return Contender(run_id, NOW - late_s * 1000, tenant, by_deadline)
+    return Contender(run_id, NOW_MS - late_s * 1000, tenant, by_deadline)
 
 
 def look(*heads: Contender | None, owed: tuple[float, ...] = (0.0,) * 5, idle: int = 4) -> Look:
@@ -20,14 +20,14 @@ def look(*heads: Contender | None, owed: tuple[float, ...] = (0.0,) * 5, idle: i
     first = next(tier for tier, head in enumerate(heads) if head is not None)
     run = heads[first]
     assert run is not None
-    return Look(NOW, 0, idle, owed, (2.0,) * 5, heads, first + 1, run)
+    return Look(NOW_MS, 0, idle, owed, (2.0,) * 5, heads, first + 1, run)
 
 
 def test_the_smallest_key_goes_first_and_new_keys_change_it() -> None:
     high, low = contender("high", -60), contender("low", -30)
     seen = look(None, high, None, low, None)
     assert replayed(seen, USUAL) == (4, low)
-    assert replayed(seen, USUAL, keys={"low": NOW + 90_000}) == (2, high)
+    assert replayed(seen, USUAL, keys={"low": NOW_MS + 90_000}) == (2, high)
 
 
 def test_other_shares_choose_another_tier_of_those_that_are_owed() -> None:
@@ -51,5 +51,5 @@ def test_the_recorded_turn_counts_unless_a_deadline_can_still_be_kept() -> None:
     assert replayed(seen, USUAL) == (3, other)
     urgent = replace(head, by_deadline=True)
     assert replayed(replace(seen, heads=(None, None, urgent, None, None)), USUAL) == (3, urgent)
-    late = replace(urgent, key=NOW - 1)
+    late = replace(urgent, key=NOW_MS - 1)
     assert replayed(replace(seen, heads=(None, None, late, None, None)), USUAL) == (3, other)

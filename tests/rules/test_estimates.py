@@ -24,7 +24,7 @@ from duetime.scheduler.task import Json
 from hypothesis import given
 from hypothesis import strategies as st
 
-WIDTH = 2 ** (1 / BUCKETS_PER_OCTAVE)
+BUCKET_WIDTH_RATIO = 2 ** (1 / BUCKETS_PER_OCTAVE)
 DURATIONS = st.floats(MIN_DURATION_S, MAX_DURATION_S)
 SAMPLES = st.lists(DURATIONS, min_size=1, max_size=60)
 PARTS = st.floats(0, 1)
@@ -52,7 +52,7 @@ def test_a_quantile_is_off_by_the_width_of_a_bucket_at_most(samples: list[float]
     found = learned(*samples).quantile(p)
     lowest, highest = weighted_quantile(samples, p)
     assert found is not None
-    assert lowest / WIDTH * (1 - 1e-9) <= found <= highest * WIDTH * (1 + 1e-9)
+    assert lowest / BUCKET_WIDTH_RATIO * (1 - 1e-9) <= found <= highest * BUCKET_WIDTH_RATIO * (1 + 1e-9)
 
 
 @given(SAMPLES, PARTS, PARTS)
@@ -76,7 +76,7 @@ def test_the_estimate_follows_when_a_handler_becomes_slower_or_faster(slower: fl
     after = before.merged(draw.uniform(0.9, 1.1) * slower for _ in range(within))
     found = after.quantile(p)
     assert found is not None
-    assert 0.9 * slower / WIDTH <= found <= 1.1 * slower * WIDTH
+    assert 0.9 * slower / BUCKET_WIDTH_RATIO <= found <= 1.1 * slower * BUCKET_WIDTH_RATIO
 
 
 def test_one_outlier_does_not_move_the_p90_of_many() -> None:
@@ -175,7 +175,7 @@ def test_the_callers_own_word_comes_first() -> None:
 
 def test_what_was_learned_comes_before_what_the_handler_declares() -> None:
     found = estimate(None, LEARNED, 5 * SECOND)
-    assert 10 / WIDTH < found.p50.total_seconds() <= found.p90.total_seconds() < 10 * WIDTH
+    assert 10 / BUCKET_WIDTH_RATIO < found.p50.total_seconds() <= found.p90.total_seconds() < 10 * BUCKET_WIDTH_RATIO
 
 
 @pytest.mark.parametrize("history", [None, Histogram.empty(), learned(*[10.0] * (MIN_SAMPLES - 1))])

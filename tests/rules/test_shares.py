@@ -13,7 +13,7 @@ from tests.search import examples
 
 Heads = tuple[float | None, ...]
 
-NOW = 0.0
+NOW_MS = 0.0
 LATE, EARLY = -1.0, 1.0
 
 ARRIVALS = st.lists(
@@ -33,9 +33,9 @@ def any_shares(draw: st.DrawFn) -> Shares:
 
 def dispatched(shares: Shares, balance: ShareBalance, heads: Heads) -> int | None:
     """Choose a tier and serve it."""
-    tier = choose(shares, balance, heads, NOW)
+    tier = choose(shares, balance, heads, NOW_MS)
     if tier is not None:
-        served(shares, balance, overdue(heads, NOW), tier)
+        served(shares, balance, overdue(heads, NOW_MS), tier)
     return tier
 
 
@@ -46,7 +46,7 @@ def longest_waits(shares: Shares, arrivals: tuple[Heads, ...]) -> list[int]:
         tier = dispatched(shares, balance, heads)
         if tier is None:
             continue
-        late = overdue(heads, NOW)
+        late = overdue(heads, NOW_MS)
         waits = [waits[each] + 1 if each in late and each != tier else 0 for each in range(TIER_COUNT)]
         longest = [max(pair) for pair in zip(longest, waits, strict=True)]
     return longest
@@ -121,11 +121,11 @@ def test_a_ceiling_is_reached_and_not_passed_while_one_other_is_late(ceiling: fl
 
 def test_what_nobody_is_owed_goes_by_key() -> None:
     shares, balance = Shares(), ShareBalance()
-    assert choose(shares, balance, (5.0, 4.0, 3.0, 2.0, 1.0), NOW) == 4
-    assert choose(shares, balance, (1.0, 1.0, 1.0, 1.0, 1.0), NOW) == 0
-    assert choose(shares, balance, (None, None, 9.0, None, None), NOW) == 2
-    assert choose(shares, balance, (LATE, 5 * LATE, None, None, None), NOW) == 1
-    assert choose(shares, balance, (None,) * TIER_COUNT, NOW) is None
+    assert choose(shares, balance, (5.0, 4.0, 3.0, 2.0, 1.0), NOW_MS) == 4
+    assert choose(shares, balance, (1.0, 1.0, 1.0, 1.0, 1.0), NOW_MS) == 0
+    assert choose(shares, balance, (None, None, 9.0, None, None), NOW_MS) == 2
+    assert choose(shares, balance, (LATE, 5 * LATE, None, None, None), NOW_MS) == 1
+    assert choose(shares, balance, (None,) * TIER_COUNT, NOW_MS) is None
 
 
 def test_while_nobody_is_late_the_key_alone_decides_and_nothing_is_earned() -> None:
@@ -142,8 +142,8 @@ def test_a_late_tier_is_not_kept_waiting_for_what_others_are_owed_that_are_not_l
 
 def test_a_tier_at_its_ceiling_gives_way_to_late_ones_alone() -> None:
     shares, balance = Shares(), ShareBalance(room=[-2.0, 2.0, 2.0, 2.0, 2.0])
-    assert choose(shares, balance, (3 * LATE, EARLY, 2 * LATE, None, LATE), NOW) == 2
-    assert choose(shares, balance, (3 * LATE, EARLY, EARLY, None, None), NOW) == 0
+    assert choose(shares, balance, (3 * LATE, EARLY, 2 * LATE, None, LATE), NOW_MS) == 2
+    assert choose(shares, balance, (3 * LATE, EARLY, EARLY, None, None), NOW_MS) == 0
 
 
 def test_a_tier_alone_is_never_held_back() -> None:

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
-SECOND = 1000.0
+SECOND_MS = 1000.0
 
 
 def limits_of(capacity: int, **more: int) -> Limits:
@@ -75,9 +75,9 @@ def test_no_window_of_the_provider_sees_more_whatever_the_runs_do(seed: int, cap
             reserve(limits, state, f"r{number}", units)
             began, used = now + chance.choice([0, 3, chance.uniform(0, 900)]), chance.uniform(0, units)
             arrived.append((began, used))
-            heapq.heappush(ends, (chance.uniform(began, now + SECOND), f"r{number}", now, began, units, used))
+            heapq.heappush(ends, (chance.uniform(began, now + SECOND_MS), f"r{number}", now, began, units, used))
     for first, _ in arrived:
-        assert sum(used for at, used in arrived if first <= at < first + SECOND) <= capacity + 1e-6
+        assert sum(used for at, used in arrived if first <= at < first + SECOND_MS) <= capacity + 1e-6
 
 
 def finished_after(limits: Limits, calls: int, in_flight: int, call_ms: float, begin_ms: float) -> float:

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 VICTIM = "victim"
-NOW = 1_800_000_000_000.0
+NOW_MS = 1_800_000_000_000.0
 
 ADVERSARY = st.lists(
     st.tuples(st.lists(st.integers(0, 9), max_size=6), st.sampled_from([0.0, 0.0, 1.0, 5000.0, -3000.0])), max_size=60
@@ -28,7 +28,7 @@ def test_a_tenant_waits_for_at_most_one_run_of_each_other_whoever_comes_and_goes
     before: list[tuple[list[int], float]], after: list[tuple[list[int], float]]
 ) -> None:
     """The others have work when it pleases an adversary, who also sets the clock; the victim from a time on."""
-    turns, now, passed = Turns(), NOW, list[str]()
+    turns, now, passed = Turns(), NOW_MS, list[str]()
     for moment, (shown, leap) in enumerate([*before, *after]):
         now += leap
         waiting = [f"t{number}" for number in dict.fromkeys(shown)] + [VICTIM] * (moment >= len(before))
@@ -42,37 +42,37 @@ def test_a_tenant_waits_for_at_most_one_run_of_each_other_whoever_comes_and_goes
 def test_two_backlogs_alternate_though_one_of_them_is_older() -> None:
     turns = Turns()
     for tenant in ("old", "new"):
-        turns.entered(3, tenant, NOW)
-    assert [served(turns, ["old", "new"], NOW) for _ in range(6)] == ["old", "new"] * 3
+        turns.entered(3, tenant, NOW_MS)
+    assert [served(turns, ["old", "new"], NOW_MS) for _ in range(6)] == ["old", "new"] * 3
 
 
 def test_a_tenant_that_comes_back_at_once_does_not_pass_one_that_waits() -> None:
     turns = Turns()
-    turns.entered(3, "waits", NOW)
-    turns.entered(3, "quick", NOW)
-    assert served(turns, ["waits", "quick"], NOW) == "waits"
-    assert served(turns, ["waits", "quick"], NOW) == "quick"
-    turns.entered(3, "quick", NOW)
-    assert served(turns, ["waits", "quick"], NOW) == "waits"
+    turns.entered(3, "waits", NOW_MS)
+    turns.entered(3, "quick", NOW_MS)
+    assert served(turns, ["waits", "quick"], NOW_MS) == "waits"
+    assert served(turns, ["waits", "quick"], NOW_MS) == "quick"
+    turns.entered(3, "quick", NOW_MS)
+    assert served(turns, ["waits", "quick"], NOW_MS) == "waits"
 
 
 def test_new_tenants_without_end_keep_no_older_one_waiting() -> None:
     turns = Turns()
-    turns.entered(3, "first", NOW)
+    turns.entered(3, "first", NOW_MS)
     for number in range(100):
-        turns.entered(3, f"n{number}", NOW)
-    assert served(turns, ["first", *(f"n{number}" for number in range(100))], NOW) == "first"
+        turns.entered(3, f"n{number}", NOW_MS)
+    assert served(turns, ["first", *(f"n{number}" for number in range(100))], NOW_MS) == "first"
 
 
 def test_who_was_not_served_for_an_hour_is_forgotten() -> None:
     turns = Turns()
-    turns.entered(3, "gone", NOW)
-    turns.served(3, "stays", NOW + TENANT_FORGOTTEN_AFTER_MS)
+    turns.entered(3, "gone", NOW_MS)
+    turns.served(3, "stays", NOW_MS + TENANT_FORGOTTEN_AFTER_MS)
     assert set(turns.at[2]) == {"gone", "stays"}
-    turns.served(3, "stays", NOW + TENANT_FORGOTTEN_AFTER_MS + 1)
+    turns.served(3, "stays", NOW_MS + TENANT_FORGOTTEN_AFTER_MS + 1)
     assert set(turns.at[2]) == {"stays"}
 
 
 @pytest.mark.parametrize(("by_deadline", "key", "goes"), [(True, 0.0, True), (True, -1.0, False), (False, 9.0, False)])
 def test_a_deadline_goes_before_any_turn_while_it_can_be_kept(by_deadline: bool, key: float, goes: bool) -> None:
-    assert goes_out_of_turn(by_deadline, NOW + key, NOW) is goes
+    assert goes_out_of_turn(by_deadline, NOW_MS + key, NOW_MS) is goes

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 FIRST_DAY = datetime(1972, 1, 1, tzinfo=UTC)
-DAYS = 365 * 65
-WINDOWS = 40
+SPAN_DAYS = 365 * 65
+WINDOW_COUNT = 40
 ODD_ZONES = (
     "Africa/Monrovia",
     "America/Caracas",
@@ -31,13 +31,15 @@ ODD_ZONES = (
 """Their clocks change, or once changed, by something else than an hour."""
 
 INSTANTS = st.builds(
-    lambda day, minutes: FIRST_DAY + timedelta(days=day, minutes=minutes), st.integers(0, DAYS), st.integers(0, 1439)
+    lambda day, minutes: FIRST_DAY + timedelta(days=day, minutes=minutes),
+    st.integers(0, SPAN_DAYS),
+    st.integers(0, 1439),
 )
 
 
 def check(period: str, zone: ZoneInfo, now: datetime) -> None:
     """See that windows follow each other from `now` on, and that each begins where the one before it ends."""
-    ends = window_ends(period, zone, now, WINDOWS)
+    ends = window_ends(period, zone, now, WINDOW_COUNT)
     assert window_start(period, zone, now) <= now < ends[0]
     assert all(before < after for before, after in pairwise(ends))
     for before, after in pairwise(ends):
@@ -46,7 +48,7 @@ def check(period: str, zone: ZoneInfo, now: datetime) -> None:
 
 def changes(zone: ZoneInfo) -> Iterator[datetime]:
     """Give a day before each change of the clocks."""
-    days = [FIRST_DAY + timedelta(days=day) for day in range(DAYS)]
+    days = [FIRST_DAY + timedelta(days=day) for day in range(SPAN_DAYS)]
     for before, after in pairwise(days):
         if before.astimezone(zone).utcoffset() != after.astimezone(zone).utcoffset():
             yield before

@@ -28,12 +28,12 @@ from duetime.scheduler.worker.completer import renewed
 from sqlalchemy import select
 
 from tests.builders import Clock
-from tests.series.model import ATTEMPTS, PAUSE_BETWEEN_ATTEMPTS
+from tests.series.model import MAX_ATTEMPTS, PAUSE_BETWEEN_ATTEMPTS
 
 FOR_EVER_MS = 1e13
-MOST_GRANTS = 1000
-MOST_EVENTS = 10_000
-RETRY = RetryPolicy(max_attempts=ATTEMPTS, backoff=timedelta(seconds=1))
+MAX_GRANTS = 1000
+MAX_EVENTS = 10_000
+RETRY = RetryPolicy(max_attempts=MAX_ATTEMPTS, backoff=timedelta(seconds=1))
 OUTCOMES: Mapping[str, Outcome] = {
     "done": Done("done", {"order": 7}),
     "odd": Done("done", {}),
@@ -77,13 +77,13 @@ class House:
 
     def dispatch(self) -> None:
         """Make ready what is due, and decide what nobody has answered in time."""
-        while self.dispatcher.step() == 0.0 or self.store.approvals.expire(limit=MOST_GRANTS):
+        while self.dispatcher.step() == 0.0 or self.store.approvals.expire(limit=MAX_GRANTS):
             pass
 
     def start(self) -> list[Claim]:
         """Start all that is ready, by a worker with as many threads as it takes."""
         claims: list[Claim] = []
-        while grants := self.queue.take("w", MOST_GRANTS, FOR_EVER_MS).grants:
+        while grants := self.queue.take("w", MAX_GRANTS, FOR_EVER_MS).grants:
             starts = [Start(grant.run_id, grant.token, grant.needs) for grant in grants]
             found = self.store.claims.start(starts, worker="w", epoch=None, lease=timedelta(days=9999))
             started = {claim.run.id for claim in found}
@@ -169,7 +169,7 @@ class House:
         return set(self.store._database.read(lambda connection: connection.execute(open_ones).scalars().all()))
 
     def events(self, task_id: str) -> Sequence[Event]:
-        return self.store.history.events("local", EventFilter(task_id=task_id), limit=MOST_EVENTS).events
+        return self.store.history.events("local", EventFilter(task_id=task_id), limit=MAX_EVENTS).events
 
 
 def _result(claim: Claim, how: str) -> Outcome:

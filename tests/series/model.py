@@ -16,8 +16,8 @@ from zoneinfo import ZoneInfo
 from tests.series.calendar import Rule, Words, begun, instant_of
 
 UNDO = timedelta(seconds=35)
-ATTEMPTS = 3
-MOST_AT_ONCE = 20
+MAX_ATTEMPTS = 3
+MAX_RUNS_AT_ONCE = 20
 OVERTAKING = ("cancel_other", "allow_all")
 PAUSE_BETWEEN_ATTEMPTS = timedelta(minutes=5)
 TICK = timedelta(microseconds=1)
@@ -35,7 +35,7 @@ class Terms:
     title: str = "Take the pill"
     labels: tuple[str, ...] = ()
     deliver_to: tuple[str, ...] = ()
-    attempts: int = ATTEMPTS
+    attempts: int = MAX_ATTEMPTS
     expects: bool = False
     follows: bool = False
     raises: bool = False
@@ -335,7 +335,7 @@ class Model:
         coming = self._newest_due(run.opened, now)
         if coming is None or (run.put_off and now < run.put_off):
             return
-        if self.overlap == "allow_all" and len(self.open()) >= MOST_AT_ONCE:
+        if self.overlap == "allow_all" and len(self.open()) >= MAX_RUNS_AT_ONCE:
             run.put_off = self._following(now, run.number + 1)
             return
         if self.overlap == "cancel_other" and run.state == "running":

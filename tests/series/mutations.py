@@ -18,7 +18,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 SERIES, CHAINS = "tests/series/test_series_walk.py", "tests/series/test_chain_walk.py"
-LONGEST_SHOWN = 110
+MAX_SHOWN_CHARS = 110
 
 
 @dataclass(frozen=True)
@@ -500,7 +500,7 @@ def survives(mutation: Mutation | None) -> bool:
     if done.returncode not in {0, 1}:
         raise RuntimeError(done.stdout + done.stderr)
     found = re.search(r"^E +(?:\w+\.)*(.+)", done.stdout, re.MULTILINE)
-    said = "survives" if done.returncode == 0 else f"found: {found[1][:LONGEST_SHOWN] if found else ''}"
+    said = "survives" if done.returncode == 0 else f"found: {found[1][:MAX_SHOWN_CHARS] if found else ''}"
     sys.stdout.write(f"{mutation.what if mutation else 'unchanged'}: {said}\n")
     sys.stdout.flush()
     return done.returncode == 0

@@ -53,11 +53,11 @@ OUTCOMES: dict[str, Outcome] = {
     "retry": Retry("no answer", after=PAUSE_BETWEEN_ATTEMPTS),
 }
 ANSWERS: Sequence[Literal["approve", "reject"]] = ("approve", "approve", "reject")
-UNDONE = 0.4
+UNDONE_RATIO = 0.4
 """The part of the changes that are taken back at once."""
 
-MOST_RUNS = 10_000
-MOST_ROUNDS = 40
+MAX_RUNS = 10_000
+MAX_ROUNDS = 40
 
 
 @dataclass(eq=False)
@@ -120,7 +120,7 @@ class Walk:
         step, now, cancel = self.a_step(), self.house.clock(), self.house.scheduler.cancel
         was = step.state
         view = self.ask(f"cancel {step.name}", lambda: cancel(step.task_id), lambda: self.model.cancel(step, now))
-        if view is not None and view.undo and was != "cancelled" and self.draw.random() < UNDONE:
+        if view is not None and view.undo and was != "cancelled" and self.draw.random() < UNDONE_RATIO:
             self.undo_cancel(step)
 
     def late_undo(self) -> None:
@@ -137,7 +137,7 @@ class Walk:
         view = self.ask(
             "cancel all", lambda: self.house.scheduler.cancel(self.chain_id), lambda: self.model.cancel_all(now)
         )
-        if view is None or not view.undo or self.draw.random() > UNDONE or any(step.started for step in chosen):
+        if view is None or not view.undo or self.draw.random() > UNDONE_RATIO or any(step.started for step in chosen):
             return
         token = view.undo
         undo = lambda: self.house.scheduler.act(self.chain_id, "undo", undo=token)  # noqa: E731 - as above
@@ -185,7 +185,7 @@ class Walk:
         view = self.ask(f"{how} {step.name}", lambda: act(step.task_id, how), reference)
         if asked and how == "approve":
             self.take_yes_back(step.task_id, back, view)
-        if view is not None and view.undo and step.state == "cancelled" and self.draw.random() < UNDONE:
+        if view is not None and view.undo and step.state == "cancelled" and self.draw.random() < UNDONE_RATIO:
             self.undo_cancel(step)
 
     def answer_all(self) -> None:
@@ -196,14 +196,14 @@ class Walk:
         view = self.ask(f"{how} all", lambda: act(self.chain_id, how), lambda: self.model.answer_all(how, now))
         if asked and how == "approve":
             self.take_yes_back(self.chain_id, back, view)
-        if view is not None and view.undo and how == "reject" and self.draw.random() < UNDONE:
+        if view is not None and view.undo and how == "reject" and self.draw.random() < UNDONE_RATIO:
             token = view.undo
             undo = lambda: act(self.chain_id, "undo", undo=token)  # noqa: E731 - as above
             self.ask("undo that no", undo, lambda: self.model.undo_answers(now))
 
     def take_yes_back(self, task_id: str, back: Callable[[], None], view: TaskView | None) -> None:
         """Ask again what was just approved, at times."""
-        if view is not None and view.undo and self.draw.random() < UNDONE:
+        if view is not None and view.undo and self.draw.random() < UNDONE_RATIO:
             token, now, act = view.undo, self.house.clock(), self.house.scheduler.act
             reference = lambda: self.model.undo_yes(back, now)  # noqa: E731 - as above
             self.ask("undo that yes", lambda: act(task_id, "undo", undo=token), reference)
@@ -252,7 +252,7 @@ class Walk:
 
     def take_back(self, task_id: str, back: Callable[[], None], view: TaskView | None) -> None:
         """Undo a change at once, at times: everything is as it was, but that what was ready waits for its timer."""
-        if view is None or not view.undo or self.draw.random() > UNDONE:
+        if view is None or not view.undo or self.draw.random() > UNDONE_RATIO:
             return
         token = view.undo
 
@@ -434,7 +434,7 @@ class Group:
 
     def check(self) -> None:
         """Nothing was overlooked, and each run has the place that its urgency gives it."""
-        assert self.house.store.dependencies.repair(limit=MOST_RUNS) == 0, "an end was not followed"
+        assert self.house.store.dependencies.repair(limit=MAX_RUNS) == 0, "an end was not followed"
         self.house.dispatch()
         for walk in self.walks:
             walk.model.make_ready(self.house.clock())
@@ -442,7 +442,7 @@ class Group:
         self.each(Walk.check_urgency)
         self.check_letters()
         self.check_questions()
-        for ready in self.house.store.claims.ready(limit=MOST_RUNS):
+        for ready in self.house.store.claims.ready(limit=MAX_RUNS):
             assert self.house.place(ready.run_id) == pytest.approx(self.house.place_of(ready)), ready
 
     def check_letters(self) -> None:
@@ -489,7 +489,7 @@ class Group:
         for walk in self.walks:
             with _traced(walk):
                 walk.finish_all()
-        for _ in range(MOST_ROUNDS):
+        for _ in range(MAX_ROUNDS):
             self.each(lambda walk: walk.end(1.0))
             self.advance()
         self.each(Walk.check_ended)

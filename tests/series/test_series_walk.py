@@ -52,15 +52,15 @@ BEGINS = tuple(  # before clock changes and the ends of short months
     for day in ((2026, 1, 28), (2026, 3, 5), (2026, 9, 28), (2026, 10, 22), (2027, 2, 25), (2027, 3, 24))
 )
 STEP_LENGTHS = ((10 * MINUTE / 60, 2), (7 * MINUTE, 3), (HOUR, 4), (6 * HOUR, 4), (DAY, 4), (3 * DAY, 1))
-UNDONE = 0.2
+UNDONE_RATIO = 0.2
 """The part of the changes that are undone at once by their token."""
 
-BULK = 0.5
+BULK_RATIO = 0.5
 """The part of the steps in which one call changes several tasks, and of such calls those that stand."""
 
 OVERLAPS = ("skip", "buffer_one", "buffer_all", "cancel_other", "cancel_other", "allow_all", "allow_all")
 FOLLOW_UP, LABELS = "on_failure", ("home", "work")
-MOST_UNREAD = 1_000
+MAX_UNREAD_ROWS = 1_000
 FOLLOWS: dict[str, Any] = {"run": {"action": "effect"}}
 TERMS: Mapping[str, Sequence[tuple[Any, Mapping[str, Any]]]] = {
     "title": [(text, {"title": text}) for text in ("Take the pill", "Take two pills")],
@@ -247,11 +247,11 @@ class Walk:
 
         if self.ask("done", product, lambda: said.append(self.model.done())):
             assert (views[0].undo is not None) == said[0], "it says that there was something to read"
-            if views[0].undo and self.draw.random() < UNDONE:
+            if views[0].undo and self.draw.random() < UNDONE_RATIO:
                 self.told.append("undo of that")
                 self.act("undo", undo=views[0].undo)
                 self.model.unread = unread
-        unread_ones = self.house.store.inbox.unread("local", "local", of=self.task_id, limit=MOST_UNREAD)
+        unread_ones = self.house.store.inbox.unread("local", "local", of=self.task_id, limit=MAX_UNREAD_ROWS)
         assert len(unread_ones) == self.model.unread
 
     def act(self, action: ActionOnTask, **arguments: Any) -> TaskView:
@@ -276,7 +276,7 @@ class Walk:
         assert view is not None, f"refused: {refused}"
         self.model.run.put_off = None  # whatever changes a task, the dispatcher looks again
         self.compare(view)
-        taken_back = view.undo is not None and is_change_token(view.undo) and self.draw.random() < UNDONE
+        taken_back = view.undo is not None and is_change_token(view.undo) and self.draw.random() < UNDONE_RATIO
         if view.undo and taken_back and self.model.run.ended != self.now:  # else no clock tells which came first
             self.take_back(view.undo, before)
         return True
@@ -426,7 +426,7 @@ class Group:
             for walk in self.walks:
                 with _traced(walk):
                     walk.operate()
-            if self.draw.random() < BULK:
+            if self.draw.random() < BULK_RATIO:
                 self._change_many()
             self._end(0.5)
             self._advance()
@@ -442,7 +442,7 @@ class Group:
             walk = chosen[outcome.record.task.id]
             with _traced(walk):
                 walk.changed_with_others(outcome, verb.value)
-        if done.undo is None or self.draw.random() < BULK:
+        if done.undo is None or self.draw.random() < BULK_RATIO:
             return
         for outcome in self.house.scheduler.change_many(BulkVerb.UNDO, undo=done.undo).outcomes:
             walk = chosen[outcome.record.task.id]

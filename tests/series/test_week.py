@@ -22,7 +22,7 @@ from duetime.scheduler.views import TaskFilter
 from tests.builders import Clock
 from tests.series.week import Begun, Week, tenant
 
-TENANTS = 50
+TENANT_COUNT = 50
 BEGIN = datetime(2026, 3, 28, 18, tzinfo=UTC)
 END = BEGIN + timedelta(days=7, hours=6)
 """In between Berlin moves its clocks forward (29 March, 01:00 UTC), and Sydney back (4 April, 16:00 UTC)."""
@@ -30,7 +30,7 @@ END = BEGIN + timedelta(days=7, hours=6)
 ZONES = (ZoneInfo("Europe/Berlin"), ZoneInfo("Australia/Sydney"))
 NIGHT, MORNING = time(2, 30), time(9)
 OUTAGE = (datetime(2026, 4, 1, 12, tzinfo=UTC), datetime(2026, 4, 1, 13, tzinfo=UTC))
-ASKED_IN_OUTAGE = 200
+ASKED_IN_OUTAGE_COUNT = 200
 BRANCHES = ("eu", "us", "asia")
 MAX_ATTEMPTS_IN_OUTAGE = 20
 MAX_OF_MEAN_RATIO = 3
@@ -79,7 +79,7 @@ def past_runs(week: Week, by: Principal) -> list[RunSummary]:
 
 
 def schedule_series(week: Week) -> None:
-    for number in range(TENANTS):
+    for number in range(TENANT_COUNT):
         zone, by = zone_of(number).key, tenant(number)
         week.scheduler.schedule("Night", action="sync", repeat="every day at 2:30", timezone=zone, by=by)
         needs = {"model": 1}
@@ -113,15 +113,15 @@ def states_of_steps(week: Week) -> Counter[State]:
 def ask_in_the_outage(week: Week) -> None:
     """Schedule reports of all tiers for the hour in which the provider is away."""
     retry = RetryPolicy(max_attempts=10, backoff=MINUTE)
-    for number in range(ASKED_IN_OUTAGE):
+    for number in range(ASKED_IN_OUTAGE_COUNT):
         week.scheduler.schedule(
             "Urgent report",
             action="report",
-            when=OUTAGE[0] + MINUTE * (5 + number * 45 / ASKED_IN_OUTAGE),
+            when=OUTAGE[0] + MINUTE * (5 + number * 45 / ASKED_IN_OUTAGE_COUNT),
             priority=list(Tier)[number % len(Tier)],
             needs={"model": 1},
             retry=retry,
-            by=tenant(number % TENANTS),
+            by=tenant(number % TENANT_COUNT),
         )
 
 
@@ -130,7 +130,7 @@ def begun_of(week: Week, title: str) -> list[Begun]:
 
 
 def check_series(week: Week) -> None:
-    for number in range(TENANTS):
+    for number in range(TENANT_COUNT):
         runs = past_runs(week, tenant(number))
         for title, wall, weekdays in (("Night", NIGHT, False), ("Morning", MORNING, True)):
             ended = sorted(run.scheduled_for for run in runs if run.title == title and run.state in TERMINAL)
@@ -145,8 +145,8 @@ def check_outage(week: Week) -> None:
     during = [each for each in asked if each.at < OUTAGE[1]]
     after = [each for each in asked if each.at >= OUTAGE[1]]
     assert len(during) <= MAX_ATTEMPTS_IN_OUTAGE
-    assert len({each.claim.run.id for each in asked}) == ASKED_IN_OUTAGE
-    for number in range(TENANTS):
+    assert len({each.claim.run.id for each in asked}) == ASKED_IN_OUTAGE_COUNT
+    for number in range(TENANT_COUNT):
         runs = past_runs(week, tenant(number))
         assert {run.state for run in runs if run.title == "Urgent report"} == {State.SUCCEEDED}
     places = {tier: [place for place, each in enumerate(after) if each.tier is tier] for tier in Tier}

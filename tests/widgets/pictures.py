@@ -9,7 +9,7 @@ from collections import Counter
 
 from playwright.sync_api import Page
 
-COLOURS = 256
+COLOUR_COUNT = 256
 
 _PIXELS = """async (png) => {
   const image = new Image();
@@ -47,7 +47,7 @@ def _palette(pixels: list[bytes]) -> tuple[list[bytes], dict[bytes, int]]:
         for colour in common:
             if groups.setdefault(tuple(part // step for part in colour), len(palette)) == len(palette):
                 palette.append(colour)
-        if len(palette) <= COLOURS:
+        if len(palette) <= COLOUR_COUNT:
             return palette, {colour: groups[tuple(part // step for part in colour)] for colour in common}
     raise AssertionError(len(common))
 

@@ -15,7 +15,7 @@ CHROMIUM = "@sparticuz/chromium"
 DEBIANS = ("chromium-headless-shell", "chromium")
 """Packages and their programs; the first has no windows to show, and takes least."""
 
-PATIENCE = 600
+PATIENCE_S = 600
 
 
 class Unavailable(Exception):
@@ -57,7 +57,7 @@ def run(command: list[str], folder: Path, environment: Mapping[str, str] | None 
         capture_output=True,
         text=True,
         check=True,
-        timeout=PATIENCE,
+        timeout=PATIENCE_S,
         stdin=subprocess.DEVNULL,
     )
     return done.stdout

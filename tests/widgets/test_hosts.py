@@ -22,7 +22,7 @@ from tests.widgets.tooling import HOST, bundle
 pytestmark = pytest.mark.browser
 
 CHATS = ["official", "renderer"]
-SECONDS = 120
+TIMEOUT_S = 120
 MODERN = {"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}}
 
 
@@ -64,7 +64,7 @@ def call(server: str, tool: str, **arguments: Any) -> dict[str, Any]:
     headers = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2026-07-28"}
     named = {"Mcp-Method": "tools/call", "Mcp-Name": tool}
     body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
-    answer: dict[str, Any] = httpx2.post(server, json=body, headers={**headers, **named}, timeout=SECONDS).json()[
+    answer: dict[str, Any] = httpx2.post(server, json=body, headers={**headers, **named}, timeout=TIMEOUT_S).json()[
         "result"
     ]
     assert not answer.get("isError"), answer

@@ -16,7 +16,7 @@ from duetime.scheduler.queue.constants import (
 from duetime.scheduler.queue.lanes import LANE_CHECK_INTERVAL_MS
 from duetime.scheduler.rules.shares import TIER_COUNT
 
-from tests.contracts.queue.case import LEASE, Clock, QueueCase, slots
+from tests.contracts.queue.case import LEASE_MS, Clock, QueueCase, slots
 
 OLD, NEW = frozenset({"mail"}), frozenset({"mail", "crop"})
 
@@ -32,7 +32,7 @@ class ActionsContract(QueueCase):
         self, queue: DispatchQueue, actions: frozenset[str], n: int = 99, threads: ThreadUse | None = None
     ) -> list[str]:
         worker = "-".join(sorted(actions))
-        take = queue.take(worker, n, LEASE, actions=actions, threads=threads)
+        take = queue.take(worker, n, LEASE_MS, actions=actions, threads=threads)
         self.grants |= {grant.run_id: grant for grant in take.grants}
         return list(take.run_ids)
 
@@ -54,9 +54,9 @@ class ActionsContract(QueueCase):
 
     def test_what_a_worker_leaves_calls_for_no_other_take_of_it(self, queue: DispatchQueue, clock: Clock) -> None:
         queue.put([self.acting(clock, "crop.1"), self.acting(clock, "crop.2", tier=1)])
-        assert queue.take("old", 9, LEASE, actions=OLD).hint is None
-        generation = queue.take("old", 9, LEASE, actions=OLD).generation
-        assert queue.take("old", 9, LEASE, actions=OLD).generation == generation
+        assert queue.take("old", 9, LEASE_MS, actions=OLD).hint is None
+        generation = queue.take("old", 9, LEASE_MS, actions=OLD).generation
+        assert queue.take("old", 9, LEASE_MS, actions=OLD).generation == generation
 
     def test_a_run_without_an_action_goes_to_every_worker(self, queue: DispatchQueue, clock: Clock) -> None:
         queue.put([self.entry(clock, "any")])
@@ -97,7 +97,7 @@ class ActionsContract(QueueCase):
         tenants = [f"t{n:03}" for n in range(2 * MAX_CLASSES_PER_TAKE)]
         queue.put([self.acting(clock, f"crop.{tenant}", tenant=tenant) for tenant in tenants])
         queue.put([self.acting(clock, "mail.1", 1, tenant="z"), self.acting(clock, "mail.2", 2, tier=5)])
-        hints = [queue.take("old", 9, LEASE, actions=OLD, nonce=f"n{n}").hint for n in range(2)]
+        hints = [queue.take("old", 9, LEASE_MS, actions=OLD, nonce=f"n{n}").hint for n in range(2)]
         assert hints == [0, 0]
         assert self.by(queue, OLD) == ["mail.1", "mail.2"]
         assert len(self.by(queue, NEW, 999)) + len(self.by(queue, NEW, 999)) + len(self.by(queue, NEW, 999)) == len(
@@ -111,7 +111,7 @@ class ActionsContract(QueueCase):
         assert self.by(queue, frozenset({"mail", "a007", "a042"})) == ["a007.1", "a042.1"]
         rest = [run_id for run_id in ids if run_id not in {"a007.1", "a042.1"}]
         assert self.by(queue, frozenset(run_id[:4] for run_id in ids), 50) == rest[:50]
-        assert list(queue.take("every", 99, LEASE).run_ids) == rest[50:]
+        assert list(queue.take("every", 99, LEASE_MS).run_ids) == rest[50:]
 
     @pytest.mark.parametrize("known", [False, True])
     def test_a_release_wakes_a_run_of_each_worker(self, queue: DispatchQueue, clock: Clock, known: bool) -> None:
@@ -169,7 +169,7 @@ class ActionsContract(QueueCase):
     ) -> None:
         self.give_first_call(queue, clock)
         assert self.finish(queue, "mail.0")
-        hint = queue.take("old", 1, LEASE, actions=OLD, threads=ThreadUse(4)).hint
+        hint = queue.take("old", 1, LEASE_MS, actions=OLD, threads=ThreadUse(4)).hint
         assert hint is not None
         assert hint <= HOLD_CHECK_INTERVAL_MS / 1000
         clock.ms += THREADS_KNOWN_MS + 1
@@ -277,7 +277,7 @@ class ActionsContract(QueueCase):
             clock.ms += waiting_ms + 1
             assert self.by(queue, OLD) == []
             queue.put(crops)
-            hint = queue.take("old", 9, LEASE, actions=OLD).hint
+            hint = queue.take("old", 9, LEASE_MS, actions=OLD).hint
             assert (hint == 0) is looks_again, "only what is not in a lane is passed class by class"
             for crop in crops:
                 queue.cancel(crop.run_id)

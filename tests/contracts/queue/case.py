@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from duetime.scheduler.queue import DispatchQueue, Entry, Finish, Grant, Kind, Limits, PoolUse, Report, Take
 
-LEASE = 4000.0
+LEASE_MS = 4000.0
 """Milliseconds; less than CALM, so that a clock that jumps over it is not taken for an outage."""
-CALM = 5000.0
+CALM_MS = 5000.0
 
 
 class Clock:
@@ -53,10 +53,12 @@ class QueueCase:
     ) -> Entry:
         return Entry(run_id, clock.ms + key, tier, needs or {}, delay=after)
 
-    def taken(self, queue: DispatchQueue, n: int = 99, worker: str = "w", lease: float = LEASE) -> list[str]:
+    def taken(self, queue: DispatchQueue, n: int = 99, worker: str = "w", lease: float = LEASE_MS) -> list[str]:
         return list(self.take(queue, n, worker, lease).run_ids)
 
-    def take(self, queue: DispatchQueue, n: int = 99, worker: str = "w", lease: float = LEASE, nonce: str = "") -> Take:
+    def take(
+        self, queue: DispatchQueue, n: int = 99, worker: str = "w", lease: float = LEASE_MS, nonce: str = ""
+    ) -> Take:
         """Take, and keep the tokens for what comes."""
         take = queue.take(worker, n, lease, nonce=nonce)
         self.grants |= {grant.run_id: grant for grant in take.grants}
@@ -77,7 +79,7 @@ class QueueCase:
     def give_back(self, queue: DispatchQueue, run_id: str, delay: float = 0) -> bool:
         return queue.give_back("w", run_id, self.token(run_id), delay=delay)
 
-    def renew(self, queue: DispatchQueue, *run_ids: str, lease: float = LEASE) -> set[str]:
+    def renew(self, queue: DispatchQueue, *run_ids: str, lease: float = LEASE_MS) -> set[str]:
         return queue.renew("w", {run_id: self.token(run_id) for run_id in run_ids}, lease)
 
     def token(self, run_id: str) -> str:

@@ -9,14 +9,14 @@ from duetime.scheduler.queue.constants import MAX_LOOKS_RECORDED
 from duetime.scheduler.rules.policies.decision import Contender, Look, PoolSeen, replayed
 from duetime.scheduler.rules.shares import Shares
 
-from tests.contracts.queue.case import LEASE, Clock, QueueCase, slots
+from tests.contracts.queue.case import LEASE_MS, Clock, QueueCase, slots
 
 
 class DecisionsContract(QueueCase):
     """A take that is recorded says what it saw at each look; all others say nothing."""
 
     def looks(self, queue: DispatchQueue, n: int, threads: ThreadUse | None = None) -> tuple[Look, ...]:
-        return queue.take("w", n, LEASE, record=True, threads=threads).looks
+        return queue.take("w", n, LEASE_MS, record=True, threads=threads).looks
 
     def test_a_look_has_the_heads_the_balance_and_the_version_of_the_policy(
         self, queue: DispatchQueue, clock: Clock
@@ -70,8 +70,8 @@ class DecisionsContract(QueueCase):
 
     def test_only_a_recorded_take_has_looks_and_no_more_than_are_kept(self, queue: DispatchQueue, clock: Clock) -> None:
         queue.put([Entry(f"r{n:02}", clock.ms) for n in range(2 * MAX_LOOKS_RECORDED + 2)])
-        assert queue.take("w", 1, LEASE).looks == ()
-        taken = queue.take("w", 2 * MAX_LOOKS_RECORDED, LEASE, nonce="n", record=True)
+        assert queue.take("w", 1, LEASE_MS).looks == ()
+        taken = queue.take("w", 2 * MAX_LOOKS_RECORDED, LEASE_MS, nonce="n", record=True)
         assert (len(taken.grants), len(taken.looks)) == (2 * MAX_LOOKS_RECORDED, MAX_LOOKS_RECORDED)
-        again = queue.take("w", 2 * MAX_LOOKS_RECORDED, LEASE, nonce="n", record=True)
+        again = queue.take("w", 2 * MAX_LOOKS_RECORDED, LEASE_MS, nonce="n", record=True)
         assert (again.grants, again.looks) == (taken.grants, ())

@@ -18,7 +18,7 @@ from duetime.scheduler.queue import (
     Why,
 )
 
-from tests.contracts.queue.case import LEASE, Clock, QueueCase, slots
+from tests.contracts.queue.case import LEASE_MS, Clock, QueueCase, slots
 
 
 class TellingContract(QueueCase):
@@ -68,42 +68,42 @@ class TellingContract(QueueCase):
         assert queue.explain("unknown") is None
 
     def test_a_change_between_take_and_wait_is_not_slept_over(self, queue: DispatchQueue, clock: Clock) -> None:
-        generation = queue.take("w", 1, LEASE).generation
+        generation = queue.take("w", 1, LEASE_MS).generation
         queue.put([self.entry(clock, "a")])
         self.returns(lambda: queue.wait(generation, 60))
 
     def test_a_take_that_awaits_a_change_takes_what_came(self, queue: DispatchQueue, clock: Clock) -> None:
         began = time.monotonic()
-        generation = queue.take("w", 1, LEASE).generation
+        generation = queue.take("w", 1, LEASE_MS).generation
         taken: list[Take] = []
 
         def take() -> None:
             while not taken or not taken[-1].grants:
-                taken.append(queue.take("w", 1, LEASE, nonce=f"n{len(taken)}", after=QueueChange(generation, 60)))
+                taken.append(queue.take("w", 1, LEASE_MS, nonce=f"n{len(taken)}", after=QueueChange(generation, 60)))
 
         waiting = Thread(target=take, daemon=True)
         waiting.start()
         queue.put([self.entry(clock, "a"), self.entry(clock, "b", 1)])
         waiting.join(120)
         assert taken[-1].run_ids == ("a",)
-        assert queue.take("w", 1, LEASE, nonce=f"n{len(taken) - 1}").grants == taken[-1].grants
+        assert queue.take("w", 1, LEASE_MS, nonce=f"n{len(taken) - 1}").grants == taken[-1].grants
         assert began <= (taken[-1].asked_at or began) <= time.monotonic()
         self.returns(lambda: queue.wait(generation, 60))
-        assert queue.take("w", 9, LEASE).run_ids == ("b",)
+        assert queue.take("w", 9, LEASE_MS).run_ids == ("b",)
 
     def test_a_take_that_awaits_a_change_ends_without_one(self, queue: DispatchQueue, clock: Clock) -> None:
-        before = queue.take("w", 1, LEASE)
-        assert queue.take("w", 1, LEASE, nonce="n", after=QueueChange(before.generation, 0.05)).grants == ()
+        before = queue.take("w", 1, LEASE_MS)
+        assert queue.take("w", 1, LEASE_MS, nonce="n", after=QueueChange(before.generation, 0.05)).grants == ()
         queue.put([self.entry(clock, "a")])
-        assert queue.take("w", 1, LEASE, nonce="o", after=QueueChange(before.generation, 60)).run_ids == ("a",)
+        assert queue.take("w", 1, LEASE_MS, nonce="o", after=QueueChange(before.generation, 60)).run_ids == ("a",)
 
     def test_a_call_to_wake_ends_a_take_that_awaits_a_change(self, queue: DispatchQueue) -> None:
-        after = QueueChange(queue.take("w", 1, LEASE).generation, 60)
+        after = QueueChange(queue.take("w", 1, LEASE_MS).generation, 60)
         queue.wake()
-        self.returns(lambda: queue.take("w", 1, LEASE, nonce="n", after=after))
+        self.returns(lambda: queue.take("w", 1, LEASE_MS, nonce="n", after=after))
 
     def test_every_waiting_consumer_hears_of_a_put(self, queue: DispatchQueue, clock: Clock) -> None:
-        generations = [queue.take(f"w{i}", 1, LEASE).generation for i in range(3)]
+        generations = [queue.take(f"w{i}", 1, LEASE_MS).generation for i in range(3)]
         waiting = [Thread(target=queue.wait, args=(generation, 60), daemon=True) for generation in generations]
         for thread in waiting:
             thread.start()

@@ -8,15 +8,15 @@ import pytest
 from duetime.scheduler.queue import DispatchQueue, Finish, Report, Why
 from duetime.scheduler.rules.limits.admission import Kind, Limits
 
-from tests.contracts.queue.case import LEASE, Clock, QueueCase, slots
+from tests.contracts.queue.case import LEASE_MS, Clock, QueueCase, slots
 
-COOLDOWN = 1000.0
+COOLDOWN_MS = 1000.0
 FAILED = Report("api", ok=False)
 OK = Report("api")
 
 
 def breaking(capacity: float = 2, failures: int = 3, **more: Any) -> Limits:
-    return slots(capacity, failures=failures, cooldown=COOLDOWN, **more)
+    return slots(capacity, failures=failures, cooldown=COOLDOWN_MS, **more)
 
 
 class FeedbackContract(QueueCase):
@@ -50,7 +50,7 @@ class FeedbackContract(QueueCase):
         assert self.taken(queue) == []
         lacking = queue.can_admit(self.entry(clock, "next", 0, {"api": 1}))
         assert lacking is not None
-        assert (lacking.why, lacking.helped_at) == (Why.BREAKER, clock.ms + COOLDOWN)
+        assert (lacking.why, lacking.helped_at) == (Why.BREAKER, clock.ms + COOLDOWN_MS)
         assert queue.stats().parked == 54
 
     def test_a_rate_of_failures_opens_the_breaker(self, queue: DispatchQueue, clock: Clock) -> None:
@@ -69,7 +69,7 @@ class FeedbackContract(QueueCase):
         self.ends(queue, FAILED, 3)
         for doubling in range(1, 4):
             waited, probe = self.patiently(queue, clock)
-            assert (waited, probe) == (COOLDOWN * 2 ** (doubling - 1), [f"r{doubling + 2:02}"])
+            assert (waited, probe) == (COOLDOWN_MS * 2 ** (doubling - 1), [f"r{doubling + 2:02}"])
             assert self.state(queue) == "probing"
             assert self.taken(queue) == []
             self.finish(queue, probe[0], reports=(FAILED,))
@@ -86,7 +86,7 @@ class FeedbackContract(QueueCase):
         self.ends(queue, FAILED, 3)
         _, (probe,) = self.patiently(queue, clock)
         if way == "reaped":
-            clock.ms += LEASE
+            clock.ms += LEASE_MS
             assert queue.reap() == [probe]
         elif way == "given back":
             assert self.give_back(queue, probe)
@@ -102,7 +102,7 @@ class FeedbackContract(QueueCase):
         self.finish(queue, *others[:2], reports=(OK,))
         self.finish(queue, *others[2:], reports=(FAILED,))
         assert self.state(queue) == "tripped"
-        assert self.patiently(queue, clock)[0] == COOLDOWN
+        assert self.patiently(queue, clock)[0] == COOLDOWN_MS
 
     @pytest.mark.parametrize("late", [OK, FAILED])
     @pytest.mark.parametrize("found", [OK, FAILED])
@@ -119,7 +119,7 @@ class FeedbackContract(QueueCase):
         self.finish(queue, probe, reports=(found,))
         assert self.state(queue) == ("admitting" if found.ok else "tripped")
         if not found.ok:
-            assert self.patiently(queue, clock)[0] == 2 * COOLDOWN
+            assert self.patiently(queue, clock)[0] == 2 * COOLDOWN_MS
 
     def test_an_old_answer_counts_no_more_when_the_probe_has_left_without_one(
         self, queue: DispatchQueue, clock: Clock
@@ -128,7 +128,7 @@ class FeedbackContract(QueueCase):
         first, *others = self.taken(queue, lease=1e6)
         self.finish(queue, first, reports=(FAILED,))
         _, (probe,) = self.patiently(queue, clock)
-        assert self.give_back(queue, probe, delay=COOLDOWN)
+        assert self.give_back(queue, probe, delay=COOLDOWN_MS)
         self.finish(queue, *others[:2], reports=(OK,))
         self.finish(queue, *others[2:], reports=(FAILED,))
         assert self.state(queue) == "probing"
@@ -143,7 +143,7 @@ class FeedbackContract(QueueCase):
         _, (probe,) = self.patiently(queue, clock)
         self.finish(queue, probe, reports=(FAILED, OK, FAILED))
         assert self.state(queue) == "tripped"
-        assert self.patiently(queue, clock)[0] == 2 * COOLDOWN
+        assert self.patiently(queue, clock)[0] == 2 * COOLDOWN_MS
 
     def test_a_probe_that_is_told_to_wait_leaves_its_place_to_another(self, queue: DispatchQueue, clock: Clock) -> None:
         self.load(queue, clock, breaking(failures=1))
@@ -171,7 +171,7 @@ class FeedbackContract(QueueCase):
         self.load(queue, clock, breaking(failures=1))
         (run_id,) = self.taken(queue, 1)
         queue.finish("w", [Finish(run_id, self.token(run_id), reports=(FAILED,))], jitter=0.5)
-        assert self.patiently(queue, clock)[0] == 1.25 * COOLDOWN
+        assert self.patiently(queue, clock)[0] == 1.25 * COOLDOWN_MS
 
     def test_without_a_breaker_failures_hold_nobody(self, queue: DispatchQueue, clock: Clock) -> None:
         self.load(queue, clock, slots(1))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from duetime.scheduler.queue import Cancelled, DispatchQueue, Finish, Kind, Limits
 
-from tests.contracts.queue.case import LEASE, Clock, QueueCase, slots
+from tests.contracts.queue.case import LEASE_MS, Clock, QueueCase, slots
 
 
 class LeaseContract(QueueCase):
@@ -15,7 +15,7 @@ class LeaseContract(QueueCase):
         assert self.taken(queue) == ["a"]
         assert queue.finish("w", [Finish("a", "no token of it")]) == {"a"}
         assert not queue.give_back("w", "a", "no token of it")
-        assert queue.renew("w", {"a": "no token of it"}, LEASE) == {"a"}
+        assert queue.renew("w", {"a": "no token of it"}, LEASE_MS) == {"a"}
         assert self.finish(queue, "a")
         assert not self.finish(queue, "a")
         assert not self.give_back(queue, "a")
@@ -24,9 +24,9 @@ class LeaseContract(QueueCase):
     def test_a_renewed_lease_lasts_and_an_expired_one_is_reaped(self, queue: DispatchQueue, clock: Clock) -> None:
         queue.put([self.entry(clock, "a")])
         self.taken(queue)
-        clock.ms += LEASE - 1
+        clock.ms += LEASE_MS - 1
         assert self.renew(queue, "a") == set()
-        clock.ms += LEASE - 1
+        clock.ms += LEASE_MS - 1
         assert queue.reap() == []
         clock.ms += 1
         assert queue.reap() == ["a"]
@@ -38,7 +38,7 @@ class LeaseContract(QueueCase):
         queue.set_pool("gpu", slots(1))
         queue.put([self.entry(clock, f"r{i}", i, {"gpu": 1}) for i in range(2)])
         assert self.taken(queue) == ["r0"]
-        clock.ms += LEASE
+        clock.ms += LEASE_MS
         assert queue.reap() == ["r0"]
         assert self.taken(queue) == ["r1"]
 
@@ -73,7 +73,7 @@ class LeaseContract(QueueCase):
         assert self.taken(queue) == ["a", "b"]
         assert queue.put([self.entry(clock, "a"), self.entry(clock, "b", 1)]) == 0
         assert queue.cancel("b") is Cancelled.LEASED
-        clock.ms += LEASE
+        clock.ms += LEASE_MS
         assert queue.reap() == ["a", "b"]
         assert self.taken(queue) == ["a"]
 
@@ -81,9 +81,9 @@ class LeaseContract(QueueCase):
         self, queue: DispatchQueue, clock: Clock
     ) -> None:
         queue.put([self.entry(clock, f"r{i:03}", i) for i in range(120)])
-        self.taken(queue, 60, lease=LEASE)
-        self.taken(queue, 60, lease=LEASE - 1)
-        clock.ms += LEASE
+        self.taken(queue, 60, lease=LEASE_MS)
+        self.taken(queue, 60, lease=LEASE_MS - 1)
+        clock.ms += LEASE_MS
         first = queue.reap()
         assert first == [f"r{i:03}" for i in [*range(60, 120), *range(40)]]
         assert len(queue.reap()) == 20
@@ -93,10 +93,10 @@ class LeaseContract(QueueCase):
     def test_a_repeated_take_gives_the_same_again_and_nothing_more(self, queue: DispatchQueue, clock: Clock) -> None:
         queue.put([self.entry(clock, f"r{i}", i) for i in range(4)])
         first = self.take(queue, 2, nonce="n1")
-        assert queue.take("w", 2, LEASE, nonce="n1").grants == first.grants
-        assert queue.take("w", 2, LEASE, nonce="n1").hint == 0
+        assert queue.take("w", 2, LEASE_MS, nonce="n1").grants == first.grants
+        assert queue.take("w", 2, LEASE_MS, nonce="n1").hint == 0
         assert self.finish(queue, "r0")
-        assert queue.take("w", 2, LEASE, nonce="n1").grants == first.grants[1:]
+        assert queue.take("w", 2, LEASE_MS, nonce="n1").grants == first.grants[1:]
         assert self.take(queue, 1, nonce="n2").run_ids == ("r2",)
         assert self.take(queue, 1, nonce="n1").run_ids == ("r3",)
 
@@ -112,7 +112,7 @@ class LeaseContract(QueueCase):
         self.take(queue, 1, "w1", nonce="n")
         assert self.give_back(queue, "a")
         assert self.take(queue, 1, "w2", nonce="n").run_ids == ("a",)
-        assert queue.take("w1", 1, LEASE, nonce="n").grants == ()
+        assert queue.take("w1", 1, LEASE_MS, nonce="n").grants == ()
 
     def test_no_two_grants_have_the_same_token(self, queue: DispatchQueue, clock: Clock) -> None:
         tokens = set()

@@ -10,11 +10,11 @@ from duetime.scheduler.queue import DispatchQueue, Entry, Finish, Grant, Kind, L
 
 from tests.contracts.queue.case import Clock, QueueCase, slots
 
-LONG = 1e12
+LONG_MS = 1e12
 CAPACITY = {"a": 3, "b": 5, "c": 2, "rate": 20}
 HEADROOM = {"a": 0.0, "b": 0.4, "c": 0.0, "rate": 0.0}
-REFILL = 0.01
-ROUNDING = 1e-6
+REFILL_PER_MS = 0.01
+ROUNDING_COUNT = 1e-6
 
 
 @dataclass
@@ -28,7 +28,7 @@ class Oracle:
     leased: dict[str, tuple[Entry, Grant]] = field(default_factory=dict)
 
     def pass_time(self, now: float) -> None:
-        self.level = min(CAPACITY["rate"], self.level + (now - self.now) * REFILL)
+        self.level = min(CAPACITY["rate"], self.level + (now - self.now) * REFILL_PER_MS)
         self.now = now
 
     def put(self, entry: Entry) -> None:
@@ -49,7 +49,7 @@ class Oracle:
     def start(self, grant: Grant) -> None:
         """Start a run that was granted: it has to fit, and to be the first of those that need the same."""
         entry = self.runs.pop(grant.run_id)
-        assert self.fits(entry, ROUNDING)
+        assert self.fits(entry, ROUNDING_COUNT)
         same = [other for other in self.runs.values() if (other.tier, other.needs) == (entry.tier, entry.needs)]
         ready = [(other.key, other.run_id) for other in same if self.later[other.run_id] <= self.now]
         assert all((entry.key, entry.run_id) < other for other in ready)
@@ -72,7 +72,7 @@ class LoadContract(QueueCase):
         oracle = Oracle(clock.ms)
         for name in "abc":
             queue.set_pool(name, slots(CAPACITY[name], headroom=HEADROOM[name]))
-        queue.set_pool("rate", Limits(Kind.RATE, CAPACITY["rate"], refill=REFILL))
+        queue.set_pool("rate", Limits(Kind.RATE, CAPACITY["rate"], refill=REFILL_PER_MS))
         left = [self.any_run(chance, clock, f"r{i:03}") for i in range(320)]
         for _ in range(4000):
             if not left and not oracle.runs and not oracle.leased:
@@ -135,12 +135,12 @@ class LoadContract(QueueCase):
     def all_that_fits_starts(self, queue: DispatchQueue, clock: Clock, oracle: Oracle, n: int) -> None:
         """Take until nothing comes, at the times that the queue asks for, and look at every run that still waits."""
         while True:
-            take = queue.take("w", n, LONG)
+            take = queue.take("w", n, LONG_MS)
             for grant in take.grants:
                 oracle.start(grant)
             if not take.grants and take.hint != 0:
                 break
-        assert [entry.run_id for entry in oracle.runs.values() if oracle.fits(entry, -ROUNDING)] == []
+        assert [entry.run_id for entry in oracle.runs.values() if oracle.fits(entry, -ROUNDING_COUNT)] == []
         if oracle.runs and not oracle.leased:
             assert take.hint is not None, "only time can help, and the queue does not say when"
             clock.ms += take.hint * 1000

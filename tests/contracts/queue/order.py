@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from duetime.scheduler.queue import Cancelled, DispatchQueue
 
-from tests.contracts.queue.case import LEASE, Clock, QueueCase, slots
+from tests.contracts.queue.case import LEASE_MS, Clock, QueueCase, slots
 
 
 class OrderContract(QueueCase):
@@ -104,12 +104,12 @@ class OrderContract(QueueCase):
         self, queue: DispatchQueue, clock: Clock
     ) -> None:
         queue.put([self.entry(clock, "later", after=5000), self.entry(clock, "now")])
-        take = queue.take("w", 9, LEASE)
+        take = queue.take("w", 9, LEASE_MS)
         assert take.run_ids == ("now",)
         assert take.hint == pytest.approx(5.0)
         clock.ms += 5000
         assert self.taken(queue) == ["later"]
-        assert queue.take("w", 9, LEASE).hint is None
+        assert queue.take("w", 9, LEASE_MS).hint is None
 
     def test_a_cancelled_delayed_run_never_comes(self, queue: DispatchQueue, clock: Clock) -> None:
         queue.put([self.entry(clock, "later", after=5000)])

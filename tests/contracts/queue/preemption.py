@@ -9,10 +9,10 @@ import pytest
 from duetime.scheduler.queue import DispatchQueue, Entry, Explanation, Kind, Limits, Report, ThreadUse, Why
 from duetime.scheduler.queue.constants import PROMISE_MS, WILLING_KNOWN_MS
 
-from tests.contracts.queue.case import LEASE, Clock, QueueCase, slots
+from tests.contracts.queue.case import LEASE_MS, Clock, QueueCase, slots
 
-LONG = 60_000.0
-NOTICE = 1500.0
+LONG_MS = 60_000.0
+NOTICE_MS = 1500.0
 
 
 class PreemptionContract(QueueCase):
@@ -21,7 +21,7 @@ class PreemptionContract(QueueCase):
     def hold(self, queue: DispatchQueue, clock: Clock, run_id: str, needs: Mapping[str, int], *, tier: int = 5) -> None:
         """Lease a run that could wait for hours."""
         queue.put([self.entry(clock, run_id, 1e7, needs, tier=tier)])
-        assert self.taken(queue, lease=LONG) == [run_id]
+        assert self.taken(queue, lease=LONG_MS) == [run_id]
 
     def park(self, queue: DispatchQueue, *entries: Entry) -> None:
         queue.put(entries)
@@ -29,10 +29,10 @@ class PreemptionContract(QueueCase):
 
     def urgent(self, clock: Clock, run_id: str, needs: Mapping[str, int], *, tier: int = 1) -> Entry:
         """Return a run that is late within the notice."""
-        return self.entry(clock, run_id, NOTICE, needs, tier=tier)
+        return self.entry(clock, run_id, NOTICE_MS, needs, tier=tier)
 
     def asked(self, queue: DispatchQueue, *willing: str) -> list[str]:
-        return sorted(queue.runs_to_preempt(willing, NOTICE))
+        return sorted(queue.runs_to_preempt(willing, NOTICE_MS))
 
     def found(self, queue: DispatchQueue, run_id: str) -> Explanation:
         found = queue.explain(run_id)
@@ -55,7 +55,7 @@ class PreemptionContract(QueueCase):
     ) -> None:
         queue.set_pool("gpu", slots(1))
         self.hold(queue, clock, "long", {"gpu": 1})
-        self.park(queue, self.entry(clock, "later", NOTICE + 1, {"gpu": 1}, tier=1))
+        self.park(queue, self.entry(clock, "later", NOTICE_MS + 1, {"gpu": 1}, tier=1))
         assert self.asked(queue, "long") == []
         clock.ms += 1
         assert self.asked(queue, "long") == ["long"]
@@ -180,7 +180,7 @@ class PreemptionContract(QueueCase):
         self.hold(queue, clock, "long", {"gpu": 1})
         self.park(
             queue,
-            self.entry(clock, "first", NOTICE - 1, {"gpu": 1, "rate": 1}, tier=1),
+            self.entry(clock, "first", NOTICE_MS - 1, {"gpu": 1, "rate": 1}, tier=1),
             self.urgent(clock, "late", {"gpu": 1}),
         )
         assert self.asked(queue, "long") == ["long"]
@@ -242,7 +242,7 @@ class PreemptionContract(QueueCase):
             queue,
             self.entry(clock, "overdue", -9e6, {"gpu": 1}, tier=5),
             self.urgent(clock, "late", {"gpu": 1}),
-            self.entry(clock, "next", NOTICE - 1, {"gpu": 1}, tier=1),
+            self.entry(clock, "next", NOTICE_MS - 1, {"gpu": 1}, tier=1),
         )
         assert self.asked(queue, "long") == ["long"]
         if change == "cancel":
@@ -262,7 +262,7 @@ class PreemptionContract(QueueCase):
             queue,
             self.entry(clock, "overdue", -9e6, {"gpu": 1}, tier=5),
             self.urgent(clock, "late", {"gpu": 1}),
-            self.entry(clock, "later", NOTICE + 1, {"gpu": 1}, tier=1),
+            self.entry(clock, "later", NOTICE_MS + 1, {"gpu": 1}, tier=1),
         )
         assert self.asked(queue, "long") == ["long"]
         queue.cancel("late")
@@ -324,10 +324,10 @@ class PreemptionContract(QueueCase):
     ) -> None:
         queue.set_pool("gpu", slots(1))
         queue.put([self.entry(clock, "long", 1e7, {"gpu": 1}, tier=5)])
-        assert self.taken(queue, lease=LEASE) == ["long"]
+        assert self.taken(queue, lease=LEASE_MS) == ["long"]
         self.park(queue, self.urgent(clock, "late", {"gpu": 1}))
         assert self.asked(queue, "long") == ["long"]
-        clock.ms += LEASE
+        clock.ms += LEASE_MS
         assert queue.reap() == ["long"]
         assert self.taken(queue) == ["late"]
 
@@ -364,6 +364,6 @@ class PreemptionContract(QueueCase):
         queue.set_pool("gpu", slots(1))
         self.hold(queue, clock, "long", {"gpu": 1})
         queue.put([self.urgent(clock, "late", {"gpu": 1}), self.urgent(clock, "free", {}, tier=2)])
-        assert queue.preemptors("w", 9, (1, 5), NOTICE, threads=ThreadUse(1, 1)) == (2,)
+        assert queue.preemptors("w", 9, (1, 5), NOTICE_MS, threads=ThreadUse(1, 1)) == (2,)
         assert self.found(queue, "late").status == "parked"
         assert self.asked(queue, "long") == ["long"]

@@ -7,11 +7,11 @@ from duetime.scheduler.queue import DispatchQueue, Kind, Limits, Report, Why
 
 from tests.contracts.queue.case import Clock, QueueCase, slots
 
-SECOND = 1000.0
+SECOND_MS = 1000.0
 
 
 def per_second(units: float, burst: float, headroom: float = 0.0) -> Limits:
-    return Limits(Kind.RATE, burst, refill=units / SECOND, headroom=headroom)
+    return Limits(Kind.RATE, burst, refill=units / SECOND_MS, headroom=headroom)
 
 
 class RatesContract(QueueCase):
@@ -38,7 +38,7 @@ class RatesContract(QueueCase):
         assert self.taken(queue) == []
         assert self.finish(queue, second, used={"tokens": 10.0})
         assert self.pool(queue, "tokens").free == 40
-        assert self.patiently(queue, clock) == (10 * SECOND, ["tokens3.2"])
+        assert self.patiently(queue, clock) == (10 * SECOND_MS, ["tokens3.2"])
 
     def test_stats_tell_of_a_rate_as_it_is_now_though_nobody_has_touched_it_since(
         self, queue: DispatchQueue, clock: Clock
@@ -49,9 +49,9 @@ class RatesContract(QueueCase):
         self.finish(queue, *others)
         self.finish(queue, first, reports=(Report("api", throttled=True),))
         assert self.pool(queue, "api").used == 4
-        clock.ms += SECOND
+        clock.ms += SECOND_MS
         assert self.pool(queue, "api").used < 4
-        clock.ms += 60 * SECOND
+        clock.ms += 60 * SECOND_MS
         use = self.pool(queue, "api")
         assert (use.used, use.free, use.factor) == (0, 5, 1)
 
@@ -63,12 +63,12 @@ class RatesContract(QueueCase):
         assert len(self.taken(queue)) == 1
         assert self.finish(queue, "tokens3.0", used={"tokens": 150.0})
         assert self.pool(queue, "tokens").free == -50
-        assert self.patiently(queue, clock) == (15 * SECOND, ["tokens3.1"])
+        assert self.patiently(queue, clock) == (15 * SECOND_MS, ["tokens3.1"])
 
     def test_a_bucket_that_is_set_up_empty_starts_empty(self, queue: DispatchQueue, clock: Clock) -> None:
         queue.set_pool("api", per_second(1, burst=5), empty=True)
         self.many(queue, clock, "api", 1)
-        assert self.patiently(queue, clock) == (SECOND, ["api3.0"])
+        assert self.patiently(queue, clock) == (SECOND_MS, ["api3.0"])
 
     def test_changing_a_rate_keeps_what_was_taken(self, queue: DispatchQueue, clock: Clock) -> None:
         queue.set_pool("api", per_second(1, burst=10))
@@ -77,21 +77,23 @@ class RatesContract(QueueCase):
         queue.set_pool("api", per_second(1, burst=10), empty=False)
         assert self.taken(queue) == []
         queue.set_pool("api", per_second(100, burst=2))
-        clock.ms += SECOND
+        clock.ms += SECOND_MS
         assert len(self.taken(queue)) == 2
 
     def test_a_budget_is_spent_by_what_was_used_until_its_window_ends(self, queue: DispatchQueue, clock: Clock) -> None:
-        queue.set_pool("money", Limits(Kind.BUDGET, 100, resets=(clock.ms + 10 * SECOND, clock.ms + 20 * SECOND)))
+        queue.set_pool("money", Limits(Kind.BUDGET, 100, resets=(clock.ms + 10 * SECOND_MS, clock.ms + 20 * SECOND_MS)))
         self.many(queue, clock, "money", 40)
         assert len(self.taken(queue)) == 2
         assert self.finish(queue, "money3.0", used={"money": 10.0})
         assert len(self.taken(queue)) == 1
         assert self.finish(queue, "money3.1", "money3.2")
         assert self.pool(queue, "money").spent == 90
-        assert self.patiently(queue, clock) == (10 * SECOND, ["money3.3", "money3.4"])
+        assert self.patiently(queue, clock) == (10 * SECOND_MS, ["money3.3", "money3.4"])
 
     def test_a_template_gives_each_tenant_a_budget_of_its_own(self, queue: DispatchQueue, clock: Clock) -> None:
-        queue.set_pool("tenant:*", Limits(Kind.BUDGET, 2, resets=(clock.ms + 10 * SECOND, clock.ms + 20 * SECOND)))
+        queue.set_pool(
+            "tenant:*", Limits(Kind.BUDGET, 2, resets=(clock.ms + 10 * SECOND_MS, clock.ms + 20 * SECOND_MS))
+        )
         for tenant in ("acme", "globex"):
             runs = [self.entry(clock, f"{tenant}{number}", number, {f"tenant:{tenant}": 1}) for number in range(3)]
             queue.put(runs)
@@ -99,38 +101,38 @@ class RatesContract(QueueCase):
         assert sorted(taken) == ["acme0", "acme1", "globex0", "globex1"]
         self.finish(queue, *taken)
         assert self.taken(queue) == []
-        clock.ms += 10 * SECOND
+        clock.ms += 10 * SECOND_MS
         assert sorted(self.taken(queue)) == ["acme2", "globex2"]
 
     def test_what_a_budget_was_overdrawn_by_is_missing_in_the_next_window(
         self, queue: DispatchQueue, clock: Clock
     ) -> None:
-        queue.set_pool("money", Limits(Kind.BUDGET, 100, resets=(clock.ms + SECOND, clock.ms + 2 * SECOND)))
+        queue.set_pool("money", Limits(Kind.BUDGET, 100, resets=(clock.ms + SECOND_MS, clock.ms + 2 * SECOND_MS)))
         self.many(queue, clock, "money", 100, n=2)
         assert len(self.taken(queue)) == 1
         self.finish(queue, "money3.0", used={"money": 130.0})
-        clock.ms += SECOND
+        clock.ms += SECOND_MS
         assert self.taken(queue) == []
         assert self.pool(queue, "money").spent == 30
-        clock.ms += SECOND
+        clock.ms += SECOND_MS
         assert self.taken(queue) == ["money3.1"]
 
     def test_a_new_pool_knows_what_its_window_has_seen(self, queue: DispatchQueue, clock: Clock) -> None:
-        queue.set_pool("money", Limits(Kind.BUDGET, 100, resets=(clock.ms + SECOND,)), spent=70)
+        queue.set_pool("money", Limits(Kind.BUDGET, 100, resets=(clock.ms + SECOND_MS,)), spent=70)
         self.many(queue, clock, "money", 40)
         assert self.taken(queue) == []
-        clock.ms += SECOND
+        clock.ms += SECOND_MS
         assert len(self.taken(queue)) == 2
 
     def test_a_capacity_that_follows_the_calendar_opens_and_shuts_at_its_steps(
         self, queue: DispatchQueue, clock: Clock
     ) -> None:
-        steps = ((clock.ms + 10 * SECOND, 2.0), (clock.ms + 20 * SECOND, 0.0))
+        steps = ((clock.ms + 10 * SECOND_MS, 2.0), (clock.ms + 20 * SECOND_MS, 0.0))
         queue.set_pool("night", slots(0, steps=steps))
         self.many(queue, clock, "night", 1)
         waited, first = self.patiently(queue, clock)
-        assert (waited, len(first)) == (10 * SECOND, 2)
-        clock.ms += 10 * SECOND
+        assert (waited, len(first)) == (10 * SECOND_MS, 2)
+        clock.ms += 10 * SECOND_MS
         self.finish(queue, *first)
         assert self.taken(queue) == []
 

@@ -8,9 +8,9 @@ import pytest
 from duetime.scheduler.queue import DispatchQueue, Entry, Finish, QueueLost
 from duetime.scheduler.queue.constants import MIN_DAMAGE_INTERVAL_MS
 
-from tests.contracts.queue.case import CALM, LEASE, Clock, QueueCase, slots
+from tests.contracts.queue.case import CALM_MS, LEASE_MS, Clock, QueueCase, slots
 
-BUILDING = 30_000.0
+BUILDING_MS = 30_000.0
 
 
 class RebuildContract(QueueCase):
@@ -33,13 +33,13 @@ class RebuildContract(QueueCase):
     ) -> None:
         self.rebuilding(queue, clock)
         assert queue.put([self.entry(clock, "b", 1)]) == 1
-        take = queue.take("w", 9, LEASE)
+        take = queue.take("w", 9, LEASE_MS)
         assert (take.grants, take.hint) == ((), 0.05)
         refused: list[Callable[[], object]] = [
             lambda: self.renew(queue, "a"),
             lambda: self.finish(queue, "a"),
             lambda: self.give_back(queue, "a"),
-            lambda: queue.reserve("w", self.entry(clock, "c"), LEASE),
+            lambda: queue.reserve("w", self.entry(clock, "c"), LEASE_MS),
         ]
         for call in refused:
             with pytest.raises(QueueLost):
@@ -51,12 +51,12 @@ class RebuildContract(QueueCase):
         self.rebuilding(queue, clock)
         queue.set_pool("gpu", slots(2))
         running = Entry("a", clock.ms, needs={"gpu": 2})
-        assert queue.adopt("w", running, "from the store", LEASE)
-        assert not queue.adopt("w", running, "from the store", LEASE)
+        assert queue.adopt("w", running, "from the store", LEASE_MS)
+        assert not queue.adopt("w", running, "from the store", LEASE_MS)
         queue.put([self.entry(clock, "a"), self.entry(clock, "c", 1e9, {"gpu": 1})])
         assert queue.end_rebuild("me")
         assert self.taken(queue) == []
-        assert queue.renew("w", {"a": "from the store"}, LEASE) == set()
+        assert queue.renew("w", {"a": "from the store"}, LEASE_MS) == set()
         assert queue.finish("w", [Finish("a", "from the store")]) == set()
         assert self.taken(queue) == ["a", "c"]
         assert self.pool(queue, "gpu").used == 1
@@ -67,7 +67,7 @@ class RebuildContract(QueueCase):
         self.rebuilding(queue, clock)
         queue.set_pool("gpu", slots(1))
         for run_id in "xy":
-            assert queue.adopt("w", Entry(run_id, clock.ms, needs={"gpu": 1}), f"token of {run_id}", LEASE)
+            assert queue.adopt("w", Entry(run_id, clock.ms, needs={"gpu": 1}), f"token of {run_id}", LEASE_MS)
         queue.put([self.entry(clock, "c", 0, {"gpu": 1})])
         assert queue.end_rebuild("me")
         assert self.pool(queue, "gpu").free == -1
@@ -80,10 +80,10 @@ class RebuildContract(QueueCase):
         self.rebuilding(queue, clock)
         assert not queue.begin_rebuild("you")
         assert not queue.end_rebuild("you")
-        clock.ms += BUILDING
+        clock.ms += BUILDING_MS
         assert not queue.end_rebuild("me")
         with pytest.raises(QueueLost):
-            queue.take("w", 1, LEASE)
+            queue.take("w", 1, LEASE_MS)
         with pytest.raises(QueueLost):
             queue.put([self.entry(clock, "late")])
         assert queue.begin_rebuild("you")
@@ -119,7 +119,7 @@ class RebuildContract(QueueCase):
         assert queue.end_rebuild("me")
         assert self.taken(queue) == ["a"]
         assert self.token("a") != before
-        assert queue.renew("w", {"a": before}, LEASE) == {"a"}
+        assert queue.renew("w", {"a": before}, LEASE_MS) == {"a"}
         assert queue.finish("w", [Finish("a", before)]) == {"a"}
         assert not queue.give_back("w", "a", before)
         assert self.finish(queue, "a")
@@ -129,9 +129,9 @@ class RebuildContract(QueueCase):
     ) -> None:
         queue.put([self.entry(clock, "a")])
         self.taken(queue)
-        clock.ms += CALM + LEASE + 1
+        clock.ms += CALM_MS + LEASE_MS + 1
         assert queue.reap() == []
         for _ in range(6):
-            clock.ms += CALM
+            clock.ms += CALM_MS
             queue.stats()
         assert queue.reap() == ["a"]

@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 from duetime.scheduler.queue import DispatchQueue, Entry, Shares
 
-from tests.contracts.queue.case import LEASE, Clock, QueueCase, slots
+from tests.contracts.queue.case import LEASE_MS, Clock, QueueCase, slots
 
 TIERS = range(1, 6)
 
@@ -108,7 +108,7 @@ class SharesContract(QueueCase):
 
     def test_taking_out_of_turn_counts_for_no_tier(self, queue: DispatchQueue, clock: Clock) -> None:
         for n in range(20):
-            assert queue.reserve("w", Entry(f"x{n}", clock.ms, 1), LEASE) is not None
+            assert queue.reserve("w", Entry(f"x{n}", clock.ms, 1), LEASE_MS) is not None
         self.crowd(queue, clock, 1, each=50)
         fresh = self.tiers(queue, 10)
         assert fresh.count(1) >= 3

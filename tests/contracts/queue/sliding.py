@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 from duetime.scheduler.queue import DispatchQueue, Kind, Limits, Report, Why
 
-from tests.contracts.queue.case import LEASE, Clock, QueueCase, slots
+from tests.contracts.queue.case import LEASE_MS, Clock, QueueCase, slots
 
-WINDOW = 1000.0
+WINDOW_MS = 1000.0
 
 
 def sliding(units: float, burst: float | None = None, **more: Any) -> Limits:
     burst = units if burst is None else burst
-    return Limits(Kind.RATE, burst, refill=units / WINDOW, window=WINDOW, window_units=units, **more)
+    return Limits(Kind.RATE, burst, refill=units / WINDOW_MS, window=WINDOW_MS, window_units=units, **more)
 
 
 class SlidingContract(QueueCase):
@@ -38,7 +38,7 @@ class SlidingContract(QueueCase):
         queue.set_pool("api", sliding(2))
         self.some(queue, clock)
         assert self.finish(queue, *self.taken(queue))
-        clock.ms += WINDOW - 0.25
+        clock.ms += WINDOW_MS - 0.25
         assert self.taken(queue) == []
         assert self.patiently(queue, clock)[1] == ["r3.02", "r3.03"]
 
@@ -58,7 +58,7 @@ class SlidingContract(QueueCase):
         queue.set_pool("api", sliding(1))
         self.some(queue, clock)
         [first] = self.taken(queue)
-        clock.ms += WINDOW
+        clock.ms += WINDOW_MS
         assert self.finish(queue, first, began_after=900)
         assert self.patiently(queue, clock) == (900, ["r3.01"])
 
@@ -111,7 +111,7 @@ class SlidingContract(QueueCase):
         low = [run for run in self.taken(queue, 7) if run.startswith("r3")]
         assert len(low) <= 7
         assert self.pool(queue, "api").free == 3
-        clock.ms += WINDOW - 1
+        clock.ms += WINDOW_MS - 1
         assert all(run.startswith("r1") for run in self.taken(queue))
 
     @pytest.mark.parametrize(("units", "more"), [(3, 1), (2, 0), (10, 8)])
@@ -121,16 +121,16 @@ class SlidingContract(QueueCase):
         queue.set_pool("api", sliding(2, burst=2))
         self.some(queue, clock)
         assert len(self.taken(queue)) == 2
-        clock.ms += WINDOW / 2
-        queue.set_pool("api", Limits(Kind.RATE, 10, refill=1, window=WINDOW, window_units=units))
-        clock.ms += WINDOW / 2 - 1
+        clock.ms += WINDOW_MS / 2
+        queue.set_pool("api", Limits(Kind.RATE, 10, refill=1, window=WINDOW_MS, window_units=units))
+        clock.ms += WINDOW_MS / 2 - 1
         assert len(self.taken(queue)) == more
 
     def test_a_longer_window_counts_what_is_still_in_it(self, queue: DispatchQueue, clock: Clock) -> None:
         queue.set_pool("api", sliding(2))
         self.some(queue, clock)
         assert len(self.taken(queue)) == 2
-        queue.set_pool("api", Limits(Kind.RATE, 2, refill=1, window=5 * WINDOW, window_units=2))
+        queue.set_pool("api", Limits(Kind.RATE, 2, refill=1, window=5 * WINDOW_MS, window_units=2))
         assert self.patiently(queue, clock) == (5000, ["r3.02", "r3.03"])
 
     def test_a_pool_may_become_one_without_a_window_and_back(self, queue: DispatchQueue, clock: Clock) -> None:
@@ -140,7 +140,7 @@ class SlidingContract(QueueCase):
         queue.set_pool("api", slots(1))
         assert self.taken(queue) == ["r3.02"]
         queue.set_pool("api", sliding(2))
-        clock.ms += WINDOW
+        clock.ms += WINDOW_MS
         assert self.finish(queue, "r3.02")
         assert self.taken(queue) == ["r3.03", "r3.04"]
 
@@ -153,7 +153,7 @@ class SlidingContract(QueueCase):
     def test_what_runs_already_counts_from_now_after_a_rebuild(self, queue: DispatchQueue, clock: Clock) -> None:
         assert queue.begin_rebuild("me")
         queue.set_pool("api", sliding(2))
-        assert queue.adopt("w", self.entry(clock, "running", 0, {"api": 2}), "token", LEASE)
+        assert queue.adopt("w", self.entry(clock, "running", 0, {"api": 2}), "token", LEASE_MS)
         assert queue.end_rebuild("me")
         self.some(queue, clock)
         assert self.patiently(queue, clock) == (1000, ["r3.00", "r3.01"])
@@ -176,7 +176,7 @@ class SlidingContract(QueueCase):
         assert self.finish(queue, first, reports=(Report("api", throttled=True),))
         started = 0
         for _ in range(20):
-            clock.ms += WINDOW / 10
+            clock.ms += WINDOW_MS / 10
             started += len(self.taken(queue))
         assert started < 15
 
@@ -187,7 +187,7 @@ class SlidingContract(QueueCase):
             self.taken(queue, 40)
             clock.ms += 1
         assert self.pool(queue, "api").used == 3000
-        clock.ms += WINDOW - 101
+        clock.ms += WINDOW_MS - 101
         assert self.taken(queue, 9) == []
-        clock.ms += 1 + WINDOW / 256
+        clock.ms += 1 + WINDOW_MS / 256
         assert len(self.taken(queue, 9)) == 9

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.contracts.queue.actions import ActionsContract
 from tests.contracts.queue.admission import AdmissionContract
-from tests.contracts.queue.case import LEASE, Clock
+from tests.contracts.queue.case import LEASE_MS, Clock
 from tests.contracts.queue.clock_steps import ClockStepsContract
 from tests.contracts.queue.decisions import DecisionsContract
 from tests.contracts.queue.explain import TellingContract
@@ -22,7 +22,7 @@ from tests.contracts.queue.tenants import TenantsContract
 from tests.contracts.queue.threads import ThreadsContract
 from tests.contracts.queue.turns import TurnsContract
 
-__all__ = ["LEASE", "Clock", "QueueContract"]
+__all__ = ["LEASE_MS", "Clock", "QueueContract"]
 
 
 class QueueContract(

@@ -10,7 +10,7 @@ from duetime.scheduler.queue.memory.pool import LivePool
 from duetime.scheduler.queue.memory.queue import MemoryQueue
 
 from tests.contracts.queue.case import slots
-from tests.contracts.queue.suite import LEASE, Clock, QueueContract
+from tests.contracts.queue.suite import LEASE_MS, Clock, QueueContract
 
 
 class TestMemoryQueue(QueueContract):
@@ -39,17 +39,17 @@ def test_a_hundred_thousand_blocked_runs_cost_a_take_nothing(clock: Clock, monke
     queue.put([Entry(f"r{i:06}", clock.ms + 1e9 + i, needs={"gpu": 1, f"t{i % 500}": 1}) for i in range(100_000)])
     for i in range(500):
         queue.set_pool(f"t{i}", slots(1))
-    (first,) = queue.take("w", 1, LEASE).grants
-    while queue.take("w", 9, LEASE).hint == 0:
+    (first,) = queue.take("w", 1, LEASE_MS).grants
+    while queue.take("w", 9, LEASE_MS).hint == 0:
         pass
     assert queue.stats().parked == 99_999
     looks: list[str] = []
     count(monkeypatch, LivePool, "lacks", looks)
     count(monkeypatch, RunClasses, "class_of", looks)
-    queue.take("w", 9, LEASE)
+    queue.take("w", 9, LEASE_MS)
     assert looks == []
     queue.finish("w", [Finish(first.run_id, first.token)])
-    assert len(queue.take("w", 9, LEASE).grants) == 1
+    assert len(queue.take("w", 9, LEASE_MS).grants) == 1
     assert len(looks) < 200
 
 
@@ -77,7 +77,7 @@ def test_pools_made_on_use_are_forgotten(clock: Clock) -> None:
         queue.put(
             [Entry(f"r{i}", clock.ms, needs={f"key:{i}": 1}), Entry(f"x{i}", clock.ms + 1, needs={f"key:{i}": 1})]
         )
-        (grant,) = queue.take("w", 9, LEASE).grants
+        (grant,) = queue.take("w", 9, LEASE_MS).grants
         queue.finish("w", [Finish(grant.run_id, grant.token)])
         queue.cancel(f"x{i}")
     assert len(queue._state.pools.all()) == 0
@@ -87,9 +87,9 @@ def test_a_run_that_is_moved_often_leaves_nothing_behind(clock: Clock) -> None:
     queue = MemoryQueue(clock)
     queue.put([Entry("r", clock.ms, needs={"unknown": 1})])
     for i in range(1000):
-        queue.take("w", 1, LEASE)
+        queue.take("w", 1, LEASE_MS)
         queue.rescore("r", clock.ms - i)
-    queue.take("w", 1, LEASE)
+    queue.take("w", 1, LEASE_MS)
     (cls,) = queue._state._waiting.classes()
     (pool,) = queue._state.pools.all()
     (size,) = pool.sizes.values()

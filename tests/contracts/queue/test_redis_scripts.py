@@ -23,7 +23,7 @@ from duetime.scheduler.queue import (
 )
 from duetime.scheduler.queue.redis.queue import RedisQueue
 
-from tests.contracts.queue.suite import LEASE, Clock
+from tests.contracts.queue.suite import LEASE_MS, Clock
 from tests.contracts.queue.test_redis_queue import opened
 
 GPU = Limits(Kind.SLOTS, 1)
@@ -65,10 +65,10 @@ def keys_of(queue: RedisQueue, server: redis.Redis) -> list[str]:
 
 EVERY_CALL: dict[str, tuple[Any, ...]] = {
     "put": ([Entry("a", 1)],),
-    "take": ("w", 1, LEASE),
+    "take": ("w", 1, LEASE_MS),
     "preemptors": ("w", 1, (1, 4), 0.0),
     "runs_to_preempt": (["a"], 0.0),
-    "renew": ("w", {"a": "t"}, LEASE),
+    "renew": ("w", {"a": "t"}, LEASE_MS),
     "finish": ("w", [Finish("a", "t")]),
     "give_back": ("w", "a", "t"),
     "reap": (),
@@ -76,10 +76,10 @@ EVERY_CALL: dict[str, tuple[Any, ...]] = {
     "rescore": ("a", 1.0),
     "set_pool": ("gpu", GPU),
     "can_admit": (Entry("a", 1),),
-    "reserve": ("w", Entry("a", 1), LEASE),
+    "reserve": ("w", Entry("a", 1), LEASE_MS),
     "stats": (),
     "explain": ("a",),
-    "adopt": ("w", Entry("a", 1), "t", LEASE),
+    "adopt": ("w", Entry("a", 1), "t", LEASE_MS),
 }
 
 
@@ -98,12 +98,12 @@ def test_an_emptied_queue_is_filled_again_and_goes_on(queue: RedisQueue, server:
     server.flushall()
     assert not queue.end_rebuild("me")
     assert queue.begin_rebuild("me")
-    assert queue.adopt("w", Entry("runs", 1, needs={"key:1": 1}), "token-in-the-store", LEASE)
+    assert queue.adopt("w", Entry("runs", 1, needs={"key:1": 1}), "token-in-the-store", LEASE_MS)
     queue.put([Entry("waits", 1, needs={"key:1": 1})])
     assert queue.end_rebuild("me")
-    assert queue.take("w", 9, LEASE).run_ids == ()
+    assert queue.take("w", 9, LEASE_MS).run_ids == ()
     assert queue.finish("w", [Finish("runs", "token-in-the-store")]) == set()
-    assert queue.take("w", 9, LEASE).run_ids == ("waits",)
+    assert queue.take("w", 9, LEASE_MS).run_ids == ("waits",)
 
 
 @pytest.mark.parametrize("name", EVERY_CALL)
@@ -123,7 +123,7 @@ def test_scripts_that_the_server_forgot_are_sent_again(queue: RedisQueue, server
     queue.set_pool("gpu", GPU)
     queue.put(entries(clock, 6, lambda n: {"gpu": 1} if n % 2 else {}))
     done: list[str] = []
-    while grants := queue.take("w", 2, LEASE).grants:
+    while grants := queue.take("w", 2, LEASE_MS).grants:
         server.script_flush()
         assert queue.finish("w", [Finish(grant.run_id, grant.token) for grant in grants]) == set()
         server.script_flush()
@@ -160,46 +160,46 @@ def test_of_processes_that_want_to_fill_an_empty_queue_one_does(server: redis.Re
 
 
 def test_what_one_process_puts_wakes_another(queue: RedisQueue, other: RedisQueue) -> None:
-    generation = other.take("w2", 1, LEASE).generation
+    generation = other.take("w2", 1, LEASE_MS).generation
     waiting = Thread(target=other.wait, args=(generation, 60), daemon=True)
     waiting.start()
     queue.put([Entry("a", 1)])
     waiting.join(120)
     assert not waiting.is_alive()
-    assert other.take("w2", 1, LEASE).run_ids == ("a",)
+    assert other.take("w2", 1, LEASE_MS).run_ids == ("a",)
 
 
 def test_a_take_that_awaits_a_change_is_one_round_trip(
     queue: RedisQueue, other: RedisQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = queue.take("w", 1, LEASE)
+    before = queue.take("w", 1, LEASE_MS)
     other.put([Entry("a", 1)])
     monkeypatch.setattr(queue._scripts, "ask", None)
-    taken = queue.take("w", 1, LEASE, nonce="n", after=QueueChange(before.generation, 60))
+    taken = queue.take("w", 1, LEASE_MS, nonce="n", after=QueueChange(before.generation, 60))
     assert (taken.run_ids, taken.generation) == (("a",), before.generation + 1)
 
 
 def test_a_take_that_awaits_a_change_sends_a_script_that_the_server_forgot(
     queue: RedisQueue, other: RedisQueue, server: redis.Redis
 ) -> None:
-    before = queue.take("w", 1, LEASE)
+    before = queue.take("w", 1, LEASE_MS)
     other.put([Entry("a", 1)])
     server.script_flush()
-    assert queue.take("w", 1, LEASE, nonce="n", after=QueueChange(before.generation, 60)).run_ids == ("a",)
+    assert queue.take("w", 1, LEASE_MS, nonce="n", after=QueueChange(before.generation, 60)).run_ids == ("a",)
 
 
 def test_what_one_process_leaves_behind_wakes_the_next(queue: RedisQueue, other: RedisQueue, clock: Clock) -> None:
     """One token is passed on: the first taker is woken by the put, the second by what the first left."""
-    generation = other.take("w2", 1, LEASE).generation
+    generation = other.take("w2", 1, LEASE_MS).generation
     queue.put(entries(clock, 2))
-    queue.wait(queue.take("w1", 0, LEASE).generation, 60)
-    assert queue.take("w1", 1, LEASE).run_ids == ("r00000",)
+    queue.wait(queue.take("w1", 0, LEASE_MS).generation, 60)
+    assert queue.take("w1", 1, LEASE_MS).run_ids == ("r00000",)
     other.wait(generation, 60)
-    assert other.take("w2", 1, LEASE).run_ids == ("r00001",)
+    assert other.take("w2", 1, LEASE_MS).run_ids == ("r00001",)
 
 
 def test_a_wait_without_news_ends_by_itself(queue: RedisQueue) -> None:
-    waiting = Thread(target=queue.wait, args=(queue.take("w", 1, LEASE).generation, 0.2), daemon=True)
+    waiting = Thread(target=queue.wait, args=(queue.take("w", 1, LEASE_MS).generation, 0.2), daemon=True)
     waiting.start()
     waiting.join(120)
     assert not waiting.is_alive()
@@ -222,9 +222,9 @@ def test_waking_ends_the_waits_of_this_process_only(queue: RedisQueue, other: Re
 
 def test_what_was_finished_meanwhile_is_not_granted_again_by_a_repeated_take(queue: RedisQueue, clock: Clock) -> None:
     queue.put(entries(clock, 3))
-    first = queue.take("w", 2, LEASE, nonce="n")
+    first = queue.take("w", 2, LEASE_MS, nonce="n")
     queue.finish("w", [Finish("r00000", first.grants[0].token)])
-    assert queue.take("w", 2, LEASE, nonce="n").grants == first.grants[1:]
+    assert queue.take("w", 2, LEASE_MS, nonce="n").grants == first.grants[1:]
 
 
 # --- what is stored --------------------------------------------------------------------------------------------------
@@ -236,7 +236,7 @@ def busy(queue: RedisQueue, clock: Clock) -> None:
     queue.set_pool("tpm", Limits(Kind.RATE, 2, refill=0.001))
     queue.put(entries(clock, 20, lambda n: [{}, {"gpu": 1}, {"tpm": 2}, {"key:1": 1}, {"nobody": 1}][n % 5]))
     queue.put([Entry("later", clock.ms, delay=10**6)])
-    grants = queue.take("w", 8, LEASE, nonce="n").grants
+    grants = queue.take("w", 8, LEASE_MS, nonce="n").grants
     queue.finish("w", [Finish(grants[0].run_id, grants[0].token, reports=(Report("tpm", ok=False),))])
 
 
@@ -258,7 +258,7 @@ def test_emptying_leaves_nothing_of_what_was(queue: RedisQueue, server: redis.Re
 def test_finished_work_leaves_nothing_that_grows(queue: RedisQueue, server: redis.Redis, clock: Clock) -> None:
     def work() -> None:
         queue.put(entries(clock, 50, lambda n: {f"key:{n}": 1, "tenant:a": 1}))
-        while grants := queue.take("w", 8, LEASE).grants:
+        while grants := queue.take("w", 8, LEASE_MS).grants:
             queue.finish("w", [Finish(grant.run_id, grant.token) for grant in grants])
 
     queue.set_pool("tenant:*", Limits(Kind.SLOTS, 3))
@@ -280,7 +280,7 @@ def test_a_namespace_that_a_newer_version_filled_is_refused(queue: RedisQueue, s
 def test_what_an_older_version_filled_is_filled_again(queue: RedisQueue, server: redis.Redis) -> None:
     server.eval("redis.call('SET', KEYS[1], cmsgpack.pack({0}))", 1, queue._key)
     with pytest.raises(QueueLost):
-        queue.take("w", 1, LEASE)
+        queue.take("w", 1, LEASE_MS)
     assert queue.begin_rebuild("me")
     assert queue.end_rebuild("me")
 
@@ -311,11 +311,11 @@ def test_a_template_changes_thousands_of_pools_made_from_it(queue: RedisQueue, c
     """In pages: no script looks at all of them at once."""
     queue.put(entries(clock, 2600, lambda n: {f"key:{n % 1300}": 1}))
     took = 0
-    while grants := queue.take("w", 100, LEASE).grants:
+    while grants := queue.take("w", 100, LEASE_MS).grants:
         took += len(grants)
     assert took == 1300
     queue.set_pool("key:*", Limits(Kind.SLOTS, 2))
-    while grants := queue.take("w", 100, LEASE).grants:
+    while grants := queue.take("w", 100, LEASE_MS).grants:
         took += len(grants)
     assert took == 2600
     assert len(queue.stats().pools) == 1300
@@ -324,7 +324,7 @@ def test_a_template_changes_thousands_of_pools_made_from_it(queue: RedisQueue, c
 def test_a_batch_that_changes_thousands_of_pools_is_stored_whole(queue: RedisQueue, clock: Clock) -> None:
     """Lua passes at most 8,000 arguments to a command; a throttled pool is not forgotten when its run ends."""
     queue.put(entries(clock, 400, lambda n: {f"key:{n}-{pool}": 1 for pool in range(12)}))
-    grants = [grant for _ in range(8) for grant in queue.take("w", 100, LEASE).grants]
+    grants = [grant for _ in range(8) for grant in queue.take("w", 100, LEASE_MS).grants]
     ended = [
         Finish(grant.run_id, grant.token, reports=tuple(Report(name, throttled=True) for name in grant.needs))
         for grant in grants
@@ -339,7 +339,7 @@ def test_counting_adds_up_over_pages(queue: RedisQueue, clock: Clock) -> None:
     queue.set_pool("gpu", GPU)
     queue.put(entries(clock, 1200, lambda n: {"gpu": 1, f"key:{n}": 1}))
     for _ in range(20):
-        queue.take("w", 100, LEASE)
+        queue.take("w", 100, LEASE_MS)
     stats = queue.stats()
     assert (stats.parked, stats.leased, stats.pools["gpu"].parked) == (1199, 1, 1199)
 

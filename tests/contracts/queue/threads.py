@@ -7,7 +7,7 @@ from duetime.scheduler.queue import DispatchQueue, ThreadUse
 from duetime.scheduler.queue.constants import PREEMPTOR_HOLD_MS, THREADS_KNOWN_MS
 from duetime.scheduler.rules.headroom import Headroom
 
-from tests.contracts.queue.case import LEASE, Clock, QueueCase, slots
+from tests.contracts.queue.case import LEASE_MS, Clock, QueueCase, slots
 
 HEADROOM = (0, 1, 2, 2, 2)
 ALL = (1, 5)
@@ -23,7 +23,7 @@ class ThreadsContract(QueueCase):
 
     def on(self, queue: DispatchQueue, idle: int, headroom: Headroom = HEADROOM, worker: str = "w") -> list[str]:
         threads = ThreadUse(16, 16 - idle, headroom)
-        take = queue.take(worker, idle, LEASE, threads=threads)
+        take = queue.take(worker, idle, LEASE_MS, threads=threads)
         self.grants |= {grant.run_id: grant for grant in take.grants}
         return sorted(take.run_ids)
 
@@ -64,8 +64,8 @@ class ThreadsContract(QueueCase):
     ) -> None:
         queue.put([self.entry(clock, f"r{n}", n, tier=5) for n in range(3)])
         self.on(queue, 16)
-        queue.take("x", 0, LEASE, threads=ThreadUse(4, 4, preempted=2, lost=1))
-        queue.take("silent", 1, LEASE)
+        queue.take("x", 0, LEASE_MS, threads=ThreadUse(4, 4, preempted=2, lost=1))
+        queue.take("silent", 1, LEASE_MS)
         assert queue.stats().threads == {
             "w": ThreadUse(16, 3, HEADROOM),
             "x": ThreadUse(4, 4, preempted=2, lost=1),
@@ -79,7 +79,7 @@ class ThreadsContract(QueueCase):
         self, queue: DispatchQueue, clock: Clock
     ) -> None:
         queue.put([self.entry(clock, f"r{n}", n) for n in range(9)])
-        queue.take("w", 9, LEASE, threads=ThreadUse(4, 3))
+        queue.take("w", 9, LEASE_MS, threads=ThreadUse(4, 3))
         assert queue.stats().threads["w"].busy == 4
 
     def test_explain_adds_up_the_threads_for_a_run_that_waits_for_one(self, queue: DispatchQueue, clock: Clock) -> None:
@@ -135,16 +135,16 @@ class ThreadsContract(QueueCase):
         assert queue.preemptors("w", 9, ALL, 0) == ()
 
     def test_a_wait_for_urgent_runs_ends_when_one_is_there(self, queue: DispatchQueue, clock: Clock) -> None:
-        generation = queue.take("w", 1, LEASE, threads=ThreadUse(16, 15, HEADROOM)).generation
+        generation = queue.take("w", 1, LEASE_MS, threads=ThreadUse(16, 15, HEADROOM)).generation
         queue.put([self.entry(clock, "a", tier=1)])
         self.returns(lambda: queue.wait(generation, 60, tier=1))
         assert self.on(queue, 1) == ["a"]
 
     def test_a_wait_for_urgent_runs_ends_when_one_is_there_for_later(self, queue: DispatchQueue, clock: Clock) -> None:
-        generation = queue.take("w", 2, LEASE, threads=ThreadUse(16, 14, HEADROOM)).generation
+        generation = queue.take("w", 2, LEASE_MS, threads=ThreadUse(16, 14, HEADROOM)).generation
         queue.put([self.entry(clock, "a", tier=2, after=500)])
         self.returns(lambda: queue.wait(generation, 60, tier=2))
-        assert queue.take("w", 2, LEASE, threads=ThreadUse(16, 14, HEADROOM)).hint == pytest.approx(0.5)
+        assert queue.take("w", 2, LEASE_MS, threads=ThreadUse(16, 14, HEADROOM)).hint == pytest.approx(0.5)
 
     def test_a_wait_for_urgent_runs_ends_when_a_pool_lets_one_in(self, queue: DispatchQueue, clock: Clock) -> None:
         queue.set_pool("gpu", slots(1))
@@ -152,7 +152,7 @@ class ThreadsContract(QueueCase):
         assert self.taken(queue) == ["a"]
         queue.put([self.entry(clock, "b", needs={"gpu": 1}, tier=1)])
         assert self.on(queue, 1) == []
-        generation = queue.take("w", 1, LEASE, threads=ThreadUse(16, 15, HEADROOM)).generation
+        generation = queue.take("w", 1, LEASE_MS, threads=ThreadUse(16, 15, HEADROOM)).generation
         self.finish(queue, "a")
         self.returns(lambda: queue.wait(generation, 60, tier=1))
         assert self.on(queue, 1) == ["b"]

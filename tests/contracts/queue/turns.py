@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from duetime.scheduler.queue import MAX_RUNS_COUNTED_AHEAD, DispatchQueue, Entry, Shortage, Why
 
-from tests.contracts.queue.case import LEASE, Clock, QueueCase, slots
+from tests.contracts.queue.case import LEASE_MS, Clock, QueueCase, slots
 
 
 class TurnsContract(QueueCase):
@@ -14,14 +14,14 @@ class TurnsContract(QueueCase):
         queue.set_pool("a", slots(1))
         queue.set_pool("b", slots(1))
         both = self.entry(clock, "both", 0, {"a": 1, "b": 1})
-        granted = queue.reserve("w", self.entry(clock, "x", 0, {"b": 1}), LEASE)
+        granted = queue.reserve("w", self.entry(clock, "x", 0, {"b": 1}), LEASE_MS)
         assert granted is not None
         assert (granted.run_id, granted.needs) == ("x", {"b": 1})
         self.grants["x"] = granted
-        assert queue.reserve("w", both, LEASE) is None
+        assert queue.reserve("w", both, LEASE_MS) is None
         assert self.pool(queue, "a").used == 0
         assert self.finish(queue, "x")
-        assert queue.reserve("w", both, LEASE) is not None
+        assert queue.reserve("w", both, LEASE_MS) is not None
         assert queue.explain("both") is not None
 
     def test_it_leaves_its_place_and_its_class_goes_on(self, queue: DispatchQueue, clock: Clock) -> None:
@@ -31,8 +31,8 @@ class TurnsContract(QueueCase):
         queue.put([self.entry(clock, f"p{i}", 1e6 + i, {"gpu": 2}) for i in range(2)])
         queue.put([self.entry(clock, "later", after=9e6)])
         assert self.taken(queue) == []
-        assert queue.reserve("w", self.entry(clock, "p0", 1e6, {"gpu": 1}), LEASE) is not None
-        assert queue.reserve("w", self.entry(clock, "later"), LEASE) is not None
+        assert queue.reserve("w", self.entry(clock, "p0", 1e6, {"gpu": 1}), LEASE_MS) is not None
+        assert queue.reserve("w", self.entry(clock, "later"), LEASE_MS) is not None
         stats = queue.stats()
         assert (stats.delayed, stats.leased, sum(stats.waiting) + stats.parked) == (0, 3, 1)
         self.finish(queue, "r")
@@ -41,7 +41,7 @@ class TurnsContract(QueueCase):
     def test_a_run_that_is_leased_is_not_leased_again(self, queue: DispatchQueue, clock: Clock) -> None:
         queue.put([self.entry(clock, "a")])
         assert self.taken(queue) == ["a"]
-        assert queue.reserve("w", self.entry(clock, "a"), LEASE) is None
+        assert queue.reserve("w", self.entry(clock, "a"), LEASE_MS) is None
 
     def test_first_call_of_an_overdue_run_holds_out_of_turn_too(self, queue: DispatchQueue, clock: Clock) -> None:
         queue.set_pool("gpu", slots(2))
@@ -49,8 +49,8 @@ class TurnsContract(QueueCase):
         assert self.taken(queue) == ["r"]
         queue.put([self.entry(clock, "large", -1, {"gpu": 2})])
         assert self.taken(queue) == []
-        assert queue.reserve("w", self.entry(clock, "small", 0, {"gpu": 1}), LEASE) is None
-        assert queue.reserve("w", self.entry(clock, "older", -2, {"gpu": 1}), LEASE) is not None
+        assert queue.reserve("w", self.entry(clock, "small", 0, {"gpu": 1}), LEASE_MS) is None
+        assert queue.reserve("w", self.entry(clock, "older", -2, {"gpu": 1}), LEASE_MS) is not None
 
     def test_asking_changes_nothing(self, queue: DispatchQueue, clock: Clock) -> None:
         queue.set_pool("gpu", slots(2))

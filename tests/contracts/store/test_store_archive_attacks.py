@@ -20,7 +20,7 @@ from duetime.scheduler.task import State
 from hypothesis import settings
 
 from tests.builders import TENANT, Clock, added, cancelled, delivery, message, settlement, started
-from tests.search import USUAL_EXAMPLES
+from tests.search import USUAL_EXAMPLE_COUNT
 
 HOSTILE: tuple[Any, ...] = (
     None, "", "a\0b", "\ud800", "../../etc/passwd", "x" * 100_000, "9999-12-31T23:59:59.999999-23:59", "2026-02-30",
@@ -28,7 +28,7 @@ HOSTILE: tuple[Any, ...] = (
     {}, {"\0": 1}, {"a": {"\ud800": 2**70}}, {"x": "y"}, {"max_attempts": 10**9, "backoff": 1e300, "max_backoff": 0},
 )  # fmt: skip
 
-PARTS = 9
+PART_COUNT = 9
 
 
 @pytest.fixture
@@ -70,14 +70,14 @@ def imported(store: Store, path: Path, lines: list[Any], tenant: str | None = No
 
 def mutations(lines: list[dict[str, Any]]) -> Iterator[tuple[str, list[Any]]]:
     """Yield the file with each value of each table replaced by hostile values: a part of them, in a search by all."""
-    searching = settings().max_examples > USUAL_EXAMPLES
+    searching = settings().max_examples > USUAL_EXAMPLE_COUNT
     seen = set()
     for at, line in enumerate(lines):
         for name in line.get("row", {}):
             if (line["table"], name) in seen:
                 continue
             seen.add((line["table"], name))
-            for value in HOSTILE if searching else HOSTILE[crc32(name.encode()) % PARTS :: PARTS]:
+            for value in HOSTILE if searching else HOSTILE[crc32(name.encode()) % PART_COUNT :: PART_COUNT]:
                 changed = {**line, "row": {**line["row"], name: value}}
                 yield f"{line['table']}.{name} = {str(value)[:40]!r}", [*lines[:at], changed, *lines[at + 1 :]]
 

@@ -48,7 +48,7 @@ from tests.search import examples
 
 DAY = timedelta(days=1)
 ENDS = sorted(LEGAL[State.RUNNING])
-MOST_TASKS = 4
+MAX_TASKS = 4
 DEADLINES = (None, *DeadlineType)
 
 picks = st.integers(min_value=0, max_value=99)
@@ -85,7 +85,7 @@ class Machine(RuleBasedStateMachine):
 
     # --- what tools do
 
-    @precondition(lambda self: len(self.task_ids) < MOST_TASKS)
+    @precondition(lambda self: len(self.task_ids) < MAX_TASKS)
     @rule(hours=st.integers(min_value=0, max_value=30), recurring=st.booleans(), deadline=st.sampled_from(DEADLINES))
     def add(self, hours: int, recurring: bool, deadline: DeadlineType | None) -> None:
         task, run = a_task(self.clock.at + timedelta(hours=hours), repeat="FREQ=DAILY" if recurring else None)

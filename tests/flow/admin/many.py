@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Table, create_engine, text
 from tests.flow.admin.sample import fill
 
 SAMPLE_TASKS_COUNT = 250
-COPY_DIGITS = 3
+COPY_CHARS = 3
 NAMED = {"tasks": ("id",), "runs": ("id", "task_id")}
 OF_OTHERS = ("task_id", "run_id", "replayed_as")
 
@@ -45,4 +45,4 @@ def _copied(connection: Connection, table: Table, times: int) -> None:
 
 def _other(name: str) -> str:
     """Return the expression of another id: a letter that no id has and the number of the copy, then the random ones."""
-    return f"""substr(of."{name}", 1, 2) || printf('u%0{COPY_DIGITS}d', n) || substr(of."{name}", {4 + COPY_DIGITS})"""
+    return f"""substr(of."{name}", 1, 2) || printf('u%0{COPY_CHARS}d', n) || substr(of."{name}", {4 + COPY_CHARS})"""

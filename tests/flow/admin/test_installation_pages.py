@@ -19,7 +19,7 @@ from duetime.server.admin.pages.timeline import MIN_WIDTH_RATIO
 from duetime.server.app import App
 
 from tests.flow.admin.conftest import Admin, Open
-from tests.flow.waiting import PATIENCE, eventually
+from tests.flow.waiting import PATIENCE_S, eventually
 
 pytestmark = pytest.mark.anyio
 
@@ -33,7 +33,7 @@ def render() -> Iterator[Handler]:
 
     @handler("render", needs={"gpu": 1})
     def run(_: Context) -> Done:
-        ended.wait(PATIENCE)
+        ended.wait(PATIENCE_S)
         return Done("rendered")
 
     yield run

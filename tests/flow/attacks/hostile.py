@@ -8,9 +8,9 @@ from zlib import crc32
 from duetime.scheduler.task import Json
 from hypothesis import settings
 
-from tests.search import USUAL_EXAMPLES
+from tests.search import USUAL_EXAMPLE_COUNT
 
-PARTS: Final = 5
+PART_COUNT: Final = 5
 
 
 def nested(depth: int) -> Json:
@@ -298,8 +298,8 @@ def values(name: str) -> list[Any]:
     ]
     timed = ("when", "deadline", "until", "since", "before", "after", "at", "expires", "overlap", "zone")
     found: list[Any] = [*TEXTS, *NUMBERS, *SHAPES]
-    if settings().max_examples <= USUAL_EXAMPLES:
-        found = found[crc32(word.encode()) % PARTS :: PARTS]
+    if settings().max_examples <= USUAL_EXAMPLE_COUNT:
+        found = found[crc32(word.encode()) % PART_COUNT :: PART_COUNT]
     for part, more in kinds:
         if part in word:
             found += more

@@ -17,8 +17,8 @@ from mcp.client.streamable_http import streamable_http_client
 from tests.flow.auth.conftest import Site, bearer, serving
 from tests.flow.waiting import eventually
 
-THREADS = 4
-FLOOD = 500
+THREAD_COUNT = 4
+FLOOD_COUNT = 500
 
 
 class Turns:
@@ -69,13 +69,13 @@ async def test_one_task_of_a_tenant_starts_within_a_run_of_each_thread_of_anothe
 ) -> None:
     turns = Turns()
     takes_turns = handler("takes-turns", estimate=1)(turns.run)
-    async with serving(tmp_path, auth="keys", threads=THREADS, handlers=[takes_turns], grace_seconds=0) as site:
+    async with serving(tmp_path, auth="keys", threads=THREAD_COUNT, handlers=[takes_turns], grace_seconds=0) as site:
         flood, single = site.key("acme", "ann"), site.key("globex", "bob")
-        await schedule(site, flood, [f"A{number}" for number in range(FLOOD)])
+        await schedule(site, flood, [f"A{number}" for number in range(FLOOD_COUNT)])
         eventually(lambda: turns.started, "the flood to begin")
         await schedule(site, single, ["B"])
         before = len(turns.started)
-        for _ in range(THREADS):
+        for _ in range(THREAD_COUNT):
             turns.end_one()
         assert "B" in turns.started[before:]
-        assert len(turns.started) < FLOOD / 2
+        assert len(turns.started) < FLOOD_COUNT / 2

@@ -16,7 +16,7 @@ from tests.flow.auth.conftest import Site, serving
 
 pytestmark = pytest.mark.anyio
 ADMIN = ("tasks", "admin:read")
-CHARACTERS_A_TOKEN = 4
+CHARS_PER_TOKEN = 4
 
 
 @pytest.fixture
@@ -129,4 +129,4 @@ async def test_runs_are_counted_by_time(site: Site) -> None:
 
 def test_its_definition_costs_an_administrator_at_most_600_tokens() -> None:
     read = {"name": FIND_RUNS.name, "description": FIND_RUNS.about, "inputSchema": FIND_RUNS.read().schema()}
-    assert len(json.dumps(read, separators=(",", ":"))) / CHARACTERS_A_TOKEN <= 600
+    assert len(json.dumps(read, separators=(",", ":"))) / CHARS_PER_TOKEN <= 600

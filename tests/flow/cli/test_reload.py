@@ -16,7 +16,7 @@ from typing import Any
 import httpx2
 import pytest
 
-PATIENCE = 120
+PATIENCE_S = 120
 STAMP = """
 from duetime import Done, Yielded, handler
 import wording
@@ -39,7 +39,7 @@ UNTIL_ASKED = """
 
 
 def wait_until(true: Callable[[], bool], description: str) -> None:
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + PATIENCE_S
     while not true():
         assert time.monotonic() < end, f"waited in vain until {description}"
         time.sleep(0.05)
@@ -88,7 +88,7 @@ class Served:
         """Make a request in the one session that there is."""
         headers = {"accept": "application/json, text/event-stream", **self.session}
         message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
-        answer = httpx2.post(self.url, json=message, headers=headers, timeout=PATIENCE)
+        answer = httpx2.post(self.url, json=message, headers=headers, timeout=PATIENCE_S)
         assert answer.status_code == 200, answer.text
         self.session |= {key: value for key, value in answer.headers.items() if key == "mcp-session-id"}
         return answer.json()["result"]
@@ -113,7 +113,7 @@ def served(tmp_path: Path) -> Iterator[Served]:
     made = Served(tmp_path)
     yield made
     made.process.kill()
-    made.process.wait(PATIENCE)
+    made.process.wait(PATIENCE_S)
 
 
 def test_changed_handlers_are_reloaded_and_broken_ones_leave_the_last_good_ones(served: Served) -> None:
@@ -141,7 +141,7 @@ def test_changed_handlers_are_reloaded_and_broken_ones_leave_the_last_good_ones(
     served.ends_with(served.schedule("stamp"), "the third one")
 
     served.process.send_signal(signal.SIGTERM)
-    assert served.process.wait(PATIENCE) == 0
+    assert served.process.wait(PATIENCE_S) == 0
     assert "defect" not in served.told
 
 
@@ -149,6 +149,6 @@ def test_without_handlers_there_is_nothing_to_reload(tmp_path: Path) -> None:
     environment = {**os.environ, "HOME": str(tmp_path), "DUETIME_DATABASE_URL": f"sqlite:///{tmp_path}/duetime.db"}
     environment.pop("DUETIME_HANDLERS", None)
     command = [sys.executable, "-m", "duetime", "serve", "--port", "0", "--reload"]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=PATIENCE)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
     assert done.returncode == 2
     assert done.stderr.startswith("duetime: handlers: --reload looks at the files of your own handlers")

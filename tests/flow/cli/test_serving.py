@@ -20,7 +20,7 @@ from duetime.scheduler.store import open_store
 from duetime.scheduler.task import State
 
 DUETIME = [sys.executable, "-m", "duetime"]
-PATIENCE = 120
+PATIENCE_S = 120
 HELLO = {
     "jsonrpc": "2.0",
     "id": 1,
@@ -39,7 +39,7 @@ def surroundings(tmp_path: Path) -> dict[str, str]:
 
 def call(surroundings: Mapping[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [*DUETIME, *arguments], env=dict(surroundings), capture_output=True, text=True, check=False, timeout=PATIENCE
+        [*DUETIME, *arguments], env=dict(surroundings), capture_output=True, text=True, check=False, timeout=PATIENCE_S
     )
 
 
@@ -50,7 +50,7 @@ def answer(surroundings: Mapping[str, str], *arguments: str) -> Any:
 
 
 def wait_until(true: Callable[[], bool], description: str) -> None:
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + PATIENCE_S
     while not true():
         assert time.monotonic() < end, f"waited in vain until {description}"
         time.sleep(0.05)
@@ -67,7 +67,7 @@ def serving(surroundings: Mapping[str, str], log: Path) -> Iterator[subprocess.P
         yield process
     finally:
         process.kill()
-        process.wait(PATIENCE)
+        process.wait(PATIENCE_S)
 
 
 def test_what_the_command_line_schedules_is_run_by_the_process_that_serves(
@@ -85,7 +85,7 @@ def test_what_the_command_line_schedules_is_run_by_the_process_that_serves(
         history = answer(surroundings, "history", task["id"])
         assert [attempt["outcome"] for attempt in history["attempts"]] == ["done"]
         process.send_signal(signal.SIGTERM)
-        assert process.wait(PATIENCE) == 0
+        assert process.wait(PATIENCE_S) == 0
     lines = [json.loads(line) for line in (tmp_path / "log").read_text("utf-8").splitlines()]
     assert any(line["message"].startswith("duetime serves MCP at http://127.0.0.1:") for line in lines)
     assert {line["process"] for line in lines} == {f"{socket.gethostname()[:60]}-{process.pid}"}
@@ -126,7 +126,7 @@ def test_without_a_verb_it_speaks_nothing_but_the_protocol_until_its_input_ends(
         capture_output=True,
         text=True,
         check=False,
-        timeout=PATIENCE,
+        timeout=PATIENCE_S,
     )
     assert done.returncode == 0, done.stderr
     (line,) = done.stdout.splitlines()
@@ -168,7 +168,7 @@ def test_what_a_handler_prints_over_stdio_is_a_line_of_the_log_and_never_of_the_
         process.stdin.write("".join(f"{json.dumps(each)}\n" for each in (HELLO, ready, listing)).encode())
         process.stdin.flush()
         wait_until(lambda: '"shouted twice"' in log.read_text("utf-8"), "it ran")
-        out, _ = process.communicate(timeout=PATIENCE)
+        out, _ = process.communicate(timeout=PATIENCE_S)
     assert all(json.loads(line)["jsonrpc"] == "2.0" for line in out.splitlines())
     told = [json.loads(line) for line in log.read_text("utf-8").splitlines() if "shouted twice" in line]
     assert [(line["task"], line["action"], line["attempt"]) for line in told] == [(task["id"], "shout", 1)]

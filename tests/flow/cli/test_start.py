@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-PATIENCE = 120
+PATIENCE_S = 120
 PROGRAM = """
 import sys
 from duetime.server.cli.main import run
@@ -71,7 +71,7 @@ def ran_all(tmp_path: Path, program: str, *arguments: str) -> tuple[str, list[li
         capture_output=True,
         check=False,
         text=True,
-        timeout=PATIENCE,
+        timeout=PATIENCE_S,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout, [line.split()[1:] for line in done.stderr.splitlines() if line.startswith("loaded ")]

@@ -17,7 +17,7 @@ from duetime.scheduler.nodes.ipc import MAX_CALLERS, MAX_REQUEST_BYTES, WAKE_TIM
 from duetime.scheduler.runtime.file_lock import FileLock
 from duetime.scheduler.store import Store, open_store
 
-from tests.flow.waiting import PATIENCE, eventually
+from tests.flow.waiting import PATIENCE_S, eventually
 
 HOLDER = """
 import sys, time
@@ -145,14 +145,14 @@ def test_a_client_finds_the_runner_in_the_database_and_a_new_one_after_it_failed
     client = RunnerClient(store)
     assert not client.wake()
     store.runners.take_over(pid=1, endpoint=door.server.endpoint, token=door.server.token)
-    assert client.wake(PATIENCE)
-    assert client.wake(PATIENCE)
+    assert client.wake(PATIENCE_S)
+    assert client.wake(PATIENCE_S)
     assert door.woken == 2
     door.server.close()
     assert not client.wake()
     follower = Door()
     store.runners.take_over(pid=2, endpoint=follower.server.endpoint, token=follower.server.token)
-    assert client.wake(PATIENCE)
+    assert client.wake(PATIENCE_S)
     assert follower.woken == 1
     follower.server.close()
 
@@ -172,4 +172,4 @@ def test_a_runner_that_is_frozen_holds_nobody_up(store: Store) -> None:
 def test_only_this_machine_is_ever_called(store: Store, door: Door) -> None:
     port = door.server.endpoint.rpartition(":")[2]
     store.runners.take_over(pid=1, endpoint=f"192.0.2.1:{port}", token=door.server.token)
-    assert RunnerClient(store).wake(PATIENCE)
+    assert RunnerClient(store).wake(PATIENCE_S)

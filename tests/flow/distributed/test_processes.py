@@ -31,8 +31,8 @@ from tests.flow import waiting
 pytestmark = [pytest.mark.postgres, pytest.mark.faults]
 
 ROOT = Path(__file__).resolve().parents[3]
-PATIENCE = 120
-eventually = partial(waiting.eventually, patience=PATIENCE)  # processes start, on machines that do much else
+PATIENCE_S = 120
+eventually = partial(waiting.eventually, patience=PATIENCE_S)  # processes start, on machines that do much else
 DUETIME = [sys.executable, "-m", "duetime"]
 WORKER = (["worker"], "now runs tasks")
 SERVER = (["serve", "--port", "0"], "serves MCP at")
@@ -79,7 +79,7 @@ class Site:
     def end(self, process: subprocess.Popen[bytes], number: int = signal.SIGTERM) -> int:
         """Signal a process, and return its exit code."""
         process.send_signal(number)
-        return process.wait(PATIENCE)
+        return process.wait(PATIENCE_S)
 
     def schedule(self, count: int, **payload: Any) -> list[str]:
         views = [self.app.scheduler.schedule(f"Task {n}", action="effect", payload=payload) for n in range(count)]
@@ -141,7 +141,7 @@ def site(tmp_path: Path, postgres_url: str, valkey_url: str) -> Iterator[Site]:
     for process in site.processes:
         if process.poll() is None:
             process.kill()
-            process.wait(PATIENCE)
+            process.wait(PATIENCE_S)
     app.close()
 
 
@@ -228,7 +228,7 @@ def test_the_processes_of_a_parent_that_is_killed_end_by_themselves(site: Site) 
     eventually(lambda: site.workers_seen() == 2, "both run")
     mine = children(parent.pid)
     parent.kill()
-    parent.wait(PATIENCE)
+    parent.wait(PATIENCE_S)
     eventually(lambda: not any(alive(pid) for pid in mine), "they have ended")
     assert site.workers_seen() == 0, "in order"
     assert site.log(parent).count("stopping: its input ended") == 2
@@ -244,7 +244,7 @@ def alive(pid: int) -> bool:
 def test_a_worker_without_redis_says_what_it_needs(site: Site) -> None:
     del site.environment["DUETIME_REDIS_URL"]
     worker = site.start(*DUETIME, "worker")
-    assert worker.wait(PATIENCE) == 2
+    assert worker.wait(PATIENCE_S) == 2
     assert "redis_url: a worker takes its tasks from Redis" in site.log(worker)
 
 

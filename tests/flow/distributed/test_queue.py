@@ -27,7 +27,7 @@ from duetime.scheduler.task import State
 from tests.builders import LEASE, NOON, Clock, added, started
 from tests.flow.breaking import Breaking
 
-MINUTE = 60_000.0
+MINUTE_MS = 60_000.0
 
 
 @pytest.fixture
@@ -89,7 +89,7 @@ def ready(store: Store, queue: FailsafeQueue, n: int = 1) -> list[str]:
 def test_a_queue_that_is_away_hands_out_nothing_and_nobody_fails(queue: FailsafeQueue, inner: Breaking) -> None:
     inner.away = True
     assert queue.put([Entry("r_1", 1.0)]) == 0
-    assert queue.take("w", 1, MINUTE).grants == ()
+    assert queue.take("w", 1, MINUTE_MS).grants == ()
     assert queue.finish("w", [Finish("r_1", "t")]) == set()
     assert queue.give_back("w", "r_1", "t") is False
     assert queue.reap() == []
@@ -99,7 +99,7 @@ def test_a_queue_that_is_away_hands_out_nothing_and_nobody_fails(queue: Failsafe
 
 def test_questions_and_proofs_say_that_it_is_away(queue: FailsafeQueue, inner: Breaking) -> None:
     inner.away = True
-    renew = partial(queue.renew, "w", {"r_1": "t"}, MINUTE)
+    renew = partial(queue.renew, "w", {"r_1": "t"}, MINUTE_MS)
     for ask in (queue.stats, renew, partial(queue.explain, "r_1"), partial(queue.set_pool, "gpu", None)):
         with pytest.raises(QueueUnavailable):
             ask()
@@ -110,9 +110,9 @@ def test_once_it_is_known_to_be_away_nobody_waits_for_it_to_time_out(queue: Fail
     queue.reap()
     before = inner.asked.total()
     queue.put([Entry("r_1", 1.0)])
-    queue.take("w", 1, MINUTE)
+    queue.take("w", 1, MINUTE_MS)
     with pytest.raises(QueueUnavailable):
-        queue.renew("w", {}, MINUTE)
+        queue.renew("w", {}, MINUTE_MS)
     assert inner.asked.total() == before
 
 
@@ -153,31 +153,31 @@ def test_an_ending_that_could_not_be_told_is_told_when_it_is_back(
 ) -> None:
     queue.set_pool("gpu", Limits(Kind.SLOTS, 1))
     queue.put([Entry("r_1", 1.0, needs={"gpu": 1}), Entry("r_2", 2.0, needs={"gpu": 1})])
-    (grant,) = queue.take("w", 2, MINUTE).grants
+    (grant,) = queue.take("w", 2, MINUTE_MS).grants
     inner.away = True
     queue.finish("w", [Finish("r_1", grant.token)])
     inner.away = False
     queue.back()
-    assert queue.take("w", 2, MINUTE).run_ids == ("r_2",), "its pool is free again"
+    assert queue.take("w", 2, MINUTE_MS).run_ids == ("r_2",), "its pool is free again"
 
 
 def test_a_run_that_could_not_be_given_back_is_given_back_later(queue: FailsafeQueue, inner: Breaking) -> None:
     queue.put([Entry("r_1", 1.0)])
-    (grant,) = queue.take("w", 1, MINUTE).grants
+    (grant,) = queue.take("w", 1, MINUTE_MS).grants
     inner.away = True
     queue.give_back("w", "r_1", grant.token)
     inner.away = False
     queue.back()
-    assert queue.take("other", 1, MINUTE).run_ids == ("r_1",)
+    assert queue.take("other", 1, MINUTE_MS).run_ids == ("r_1",)
 
 
 def test_what_a_lost_answer_gave_is_asked_for_again(queue: FailsafeQueue, inner: Breaking) -> None:
     queue.put([Entry("r_1", 1.0), Entry("r_2", 2.0)])
     inner.deaf = 1
-    assert queue.take("w", 1, MINUTE, nonce="first").run_ids == ()
+    assert queue.take("w", 1, MINUTE_MS, nonce="first").run_ids == ()
     queue.back()
-    assert queue.take("w", 1, MINUTE, nonce="second").run_ids == ("r_1",), "not the next one"
-    assert queue.take("w", 1, MINUTE, nonce="third").run_ids == ("r_2",)
+    assert queue.take("w", 1, MINUTE_MS, nonce="second").run_ids == ("r_1",), "not the next one"
+    assert queue.take("w", 1, MINUTE_MS, nonce="third").run_ids == ("r_2",)
 
 
 # --- what looks after it ----------------------------------------------------------------------------------------------
@@ -191,7 +191,7 @@ def test_what_fell_due_while_it_was_away_is_put_when_it_is_back(
     assert monitor.step() == QUEUE_PROBE_INTERVAL_S
     inner.away = False
     assert monitor.step() == pytest.approx(IDLE_PROBE_DELAY_S)
-    assert sorted(queue.take("w", 9, MINUTE).run_ids) == sorted(made)
+    assert sorted(queue.take("w", 9, MINUTE_MS).run_ids) == sorted(made)
 
 
 def test_a_queue_that_is_well_is_looked_at_now_and_then(
@@ -210,7 +210,7 @@ def test_a_queue_that_answers_others_is_not_looked_at(
     monitor.step()
     while seconds.now < 1000 + QUEUE_CLAIM_INTERVAL_S - IDLE_PROBE_DELAY_S:
         seconds.now += IDLE_PROBE_DELAY_S / 2
-        queue.take("w", 1, MINUTE)
+        queue.take("w", 1, MINUTE_MS)
         assert monitor.step() == pytest.approx(min(IDLE_PROBE_DELAY_S, 1000 + QUEUE_CLAIM_INTERVAL_S - seconds.now))
     assert (inner.asked["explain"], len(claims)) == (1, 1)
 
@@ -220,7 +220,7 @@ def test_a_queue_is_claimed_again_though_it_answers_others(
 ) -> None:
     monitor.step()
     seconds.now += QUEUE_CLAIM_INTERVAL_S
-    queue.take("w", 1, MINUTE)
+    queue.take("w", 1, MINUTE_MS)
     assert monitor.step() == pytest.approx(IDLE_PROBE_DELAY_S)
     assert len(claims) == 2
 
@@ -230,7 +230,7 @@ def test_a_queue_that_was_away_is_claimed_before_it_is_used_again(
 ) -> None:
     monitor.step()
     inner.away = True
-    queue.take("w", 1, MINUTE)
+    queue.take("w", 1, MINUTE_MS)
     seconds.now += QUEUE_PROBE_INTERVAL_S
     assert monitor.step() == QUEUE_PROBE_INTERVAL_S
     inner.away = False
@@ -261,7 +261,7 @@ def test_an_outage_is_two_lines_in_the_log_however_long_it_is(
     with caplog.at_level(logging.INFO):
         for _ in range(50):
             ready(store, queue)
-            queue.take("w", 1, MINUTE)
+            queue.take("w", 1, MINUTE_MS)
             monitor.step()
         inner.away = False
         monitor.step()
@@ -278,11 +278,11 @@ def test_a_queue_that_lost_everything_is_rebuilt_with_what_runs_and_what_is_read
     queue.set_pool("gpu", Limits(Kind.SLOTS, 1))
     store.claims.start([Start(running, "t1", {"gpu": 1})], worker="w", epoch=None, lease=LEASE)
     inner.lose_everything()
-    assert queue.take("w", 9, MINUTE).run_ids == ()
+    assert queue.take("w", 9, MINUTE_MS).run_ids == ()
     assert monitor.step() == pytest.approx(IDLE_PROBE_DELAY_S)
     assert queue.stats().pools["gpu"].used == 1
-    assert queue.take("w", 9, MINUTE).run_ids == (waiting,)
-    assert queue.renew("w", {running: "t1", "r_none": "t2"}, MINUTE) == {"r_none"}, "its old token holds it"
+    assert queue.take("w", 9, MINUTE_MS).run_ids == (waiting,)
+    assert queue.renew("w", {running: "t1", "r_none": "t2"}, MINUTE_MS) == {"r_none"}, "its old token holds it"
     assert queue.finish("w", [Finish(running, "t1")]) == set()
     assert queue.stats().pools["gpu"].used == 0
 
@@ -294,7 +294,7 @@ def test_an_empty_queue_is_rebuilt_before_anything_starts(
     inner.lose_everything()
     with caplog.at_level(logging.INFO):
         monitor.open()
-    assert sorted(queue.take("w", 9, MINUTE).run_ids) == sorted(made)
+    assert sorted(queue.take("w", 9, MINUTE_MS).run_ids) == sorted(made)
     assert caplog.messages == ["rebuilt the empty queue from the database"], "it was never away"
 
 
@@ -310,7 +310,7 @@ def test_only_one_of_many_rebuilds_and_the_others_wait_for_it(
     inner.lost = False
     assert inner.end_rebuild("another")
     assert monitor.step() == pytest.approx(IDLE_PROBE_DELAY_S)
-    assert sorted(queue.take("w", 9, MINUTE).run_ids) == sorted(made)
+    assert sorted(queue.take("w", 9, MINUTE_MS).run_ids) == sorted(made)
 
 
 def test_while_another_fills_it_nobody_reads_all_that_is_ready_again_and_again(
@@ -319,13 +319,13 @@ def test_while_another_fills_it_nobody_reads_all_that_is_ready_again_and_again(
     made = ready(store, queue, 2)
     assert inner.begin_rebuild("another")
     with pytest.raises(QueueLost):
-        queue.renew("w", {"r_1": "t"}, MINUTE)
+        queue.renew("w", {"r_1": "t"}, MINUTE_MS)
     inner.asked.clear()
     assert [monitor.step() for _ in range(3)] == [QUEUE_PROBE_INTERVAL_S] * 3
     assert (inner.asked["put"], inner.asked["begin_rebuild"]) == (0, 0)
     assert inner.end_rebuild("another")
     assert monitor.step() == pytest.approx(IDLE_PROBE_DELAY_S)
-    assert sorted(queue.take("w", 9, MINUTE).run_ids) == sorted(made)
+    assert sorted(queue.take("w", 9, MINUTE_MS).run_ids) == sorted(made)
 
 
 def test_a_rebuild_that_was_lost_meanwhile_says_so(store: Store, queue: FailsafeQueue, inner: Breaking) -> None:
@@ -348,7 +348,7 @@ def test_more_than_a_rebuild_has_time_for_follows_while_runs_are_handed_out(
     inner.lose_everything()
     queue.reap()
     assert monitor.step() == pytest.approx(IDLE_PROBE_DELAY_S)
-    assert sorted(queue.take("w", 9, MINUTE).run_ids) == sorted(made)
+    assert sorted(queue.take("w", 9, MINUTE_MS).run_ids) == sorted(made)
 
 
 def test_a_rebuild_without_a_database_is_tried_again_by_the_same_process(
@@ -363,7 +363,7 @@ def test_a_rebuild_without_a_database_is_tried_again_by_the_same_process(
             monitor.step()
     assert queue.away is not None
     assert monitor.step() == pytest.approx(IDLE_PROBE_DELAY_S)
-    assert list(queue.take("w", 9, MINUTE).run_ids) == made
+    assert list(queue.take("w", 9, MINUTE_MS).run_ids) == made
 
 
 def test_a_run_whose_lease_is_over_is_adopted_and_left_to_the_database(

@@ -12,7 +12,7 @@ from duetime.server.settings.model import Settings
 
 from tests.flow.protocol.serve_process import serving
 
-SECONDS = 120
+TIMEOUT_S = 120
 CHAT = "https://chat.example.com"
 HELLO = {
     "jsonrpc": "2.0",
@@ -42,12 +42,12 @@ def preflight(url: str, origin: str, **headers: str) -> httpx2.Response:
         "Access-Control-Request-Headers": WANTED,
         **headers,
     }
-    return httpx2.options(url, headers=asked, timeout=SECONDS)
+    return httpx2.options(url, headers=asked, timeout=TIMEOUT_S)
 
 
 def post(url: str, origin: str, body: Any = HELLO, **headers: str) -> httpx2.Response:
     accepted = {"Accept": "application/json, text/event-stream", "Origin": origin}
-    return httpx2.post(url, json=body, headers=accepted | headers, timeout=SECONDS)
+    return httpx2.post(url, json=body, headers=accepted | headers, timeout=TIMEOUT_S)
 
 
 def read_by_pages(answer: httpx2.Response) -> str | None:
@@ -112,7 +112,7 @@ def test_a_public_page_may_ask_for_this_machine(opened: str) -> None:
 
 
 def test_only_the_endpoint_is_open_to_pages(opened: str) -> None:
-    answer = httpx2.get(opened.replace("/mcp", "/livez"), headers={"Origin": CHAT}, timeout=SECONDS)
+    answer = httpx2.get(opened.replace("/mcp", "/livez"), headers={"Origin": CHAT}, timeout=TIMEOUT_S)
     assert read_by_pages(answer) is None
 
 

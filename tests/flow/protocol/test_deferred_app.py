@@ -10,7 +10,7 @@ from duetime.scheduler.errors import StoreUnavailable
 from duetime.scheduler.nodes.candidacy import Candidacy, Sign
 from duetime.server.transport.deferred_app import DeferredApp
 
-PATIENCE = 60
+PATIENCE_S = 60
 
 
 class FakeApp:
@@ -57,7 +57,7 @@ def deferred(*apps: FakeApp | Exception, delay: float = 0) -> DeferredApp:
 def test_a_client_that_calls_or_reads_lists_opens_the_application_unasked(sign: Sign) -> None:
     app = FakeApp()
     deferred(app).note(sign)
-    assert app.started.wait(PATIENCE)
+    assert app.started.wait(PATIENCE_S)
 
 
 def test_a_handshake_opens_nothing() -> None:
@@ -72,7 +72,7 @@ def test_a_handshake_opens_nothing() -> None:
 
 def test_the_runner_learns_of_signs_from_before_and_after_the_opening() -> None:
     app = FakeApp()
-    one = deferred(app, delay=PATIENCE)
+    one = deferred(app, delay=PATIENCE_S)
     one.note(Sign.LISTED)
     assert one.open() is one.open()
     assert app.candidacy is not None

@@ -35,7 +35,7 @@ from tests import forked
 from tests.flow.protocol.serve_process import ADDRESS, ServerLog
 
 PROGRAM = Path(__file__).with_name("served_process.py")
-SECONDS = 120
+TIMEOUT_S = 120
 MODERN = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
     "io.modelcontextprotocol/clientCapabilities": {},
@@ -49,7 +49,7 @@ class Site:
         self.process = process
         self.log = ServerLog(process.stderr)
         self.url = self.log.address
-        self.http = httpx2.Client(timeout=SECONDS)
+        self.http = httpx2.Client(timeout=TIMEOUT_S)
 
     def post(self, body: Any, **headers: str) -> httpx2.Response:
         accepted = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
@@ -198,7 +198,7 @@ def test_a_signal_ends_the_server_although_a_client_listens(tmp_path: Path, stop
             site.process.send_signal(stop)
             last = [line for line in lines if line.startswith("data: {")][-1]
 
-        assert site.process.wait(SECONDS) == 0
+        assert site.process.wait(TIMEOUT_S) == 0
         assert '"level": "error"' not in site.log.rest()
 
     assert json.loads(last.removeprefix("data: "))["result"]["resultType"] == "complete"
@@ -267,7 +267,7 @@ def test_a_server_that_logs_more_than_a_pipe_holds_is_not_held_up_by_a_test() ->
     program = f"import sys; print('{ADDRESS}http://here', 'x' * 1_000_000, sep='\\n', file=sys.stderr)"
     with subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.PIPE, text=True) as process:
         log = ServerLog(process.stderr)
-        assert process.wait(SECONDS) == 0
+        assert process.wait(TIMEOUT_S) == 0
         assert (log.address, len(log.rest())) == ("http://here", 1_000_001)
 
 

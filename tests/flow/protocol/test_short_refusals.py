@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.flow.protocol.test_http import PROGRAM, SECONDS, Site, serving
+from tests.flow.protocol.test_http import PROGRAM, TIMEOUT_S, Site, serving
 
 LONG = "9" * 5_000
 NO_MESSAGES: dict[str, object] = {
@@ -37,7 +37,7 @@ def on_stdio(folder: Path, message: object) -> bytes:
     """Return the line that a fresh process answers to a message."""
     command = [sys.executable, str(PROGRAM), "stdio", f"sqlite:///{folder / 'duetime.db'}"]
     line = json.dumps(message).encode() + b"\n"
-    done = subprocess.run(command, input=line, capture_output=True, timeout=SECONDS, check=False)
+    done = subprocess.run(command, input=line, capture_output=True, timeout=TIMEOUT_S, check=False)
     return done.stdout
 
 

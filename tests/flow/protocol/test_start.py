@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-PATIENCE = 120
+PATIENCE_S = 120
 LOADED_LATER = {
     *("alembic", "apprise", "dramatiq", "fastapi", "httpcore2", "jwt", "psycopg", "redis", "rich", "sqlalchemy"),
     "prometheus_client",
@@ -68,7 +68,7 @@ def asked(environment: dict[str, str], method: str, params: dict[str, Any]) -> t
         process.stdin.write(f"{json.dumps(request)}\n")
         process.stdin.flush()
         line = process.stdout.readline()
-        rest, errors = process.communicate(timeout=PATIENCE)
+        rest, errors = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, rest) == (0, ""), errors
     return json.loads(line), errors
 

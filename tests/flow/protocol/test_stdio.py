@@ -22,7 +22,7 @@ MODERN = {
     "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
 }
 ERAS = ("2025-11-25", "2026-07-28")
-SECONDS = 120
+TIMEOUT_S = 120
 
 
 class Peer:
@@ -70,7 +70,7 @@ class Peer:
         return found
 
     def end(self) -> tuple[int, str, str]:
-        out, errors = self.process.communicate(timeout=SECONDS)
+        out, errors = self.process.communicate(timeout=TIMEOUT_S)
         return self.process.returncode, out.decode(), errors.decode()
 
 
@@ -280,7 +280,7 @@ def test_a_signal_ends_the_process_while_the_client_keeps_its_pipe_open(mortal: 
     mortal.call("list_tasks")
     mortal.process.send_signal(stop)
 
-    assert mortal.process.wait(SECONDS) == 0
+    assert mortal.process.wait(TIMEOUT_S) == 0
 
 
 @pytest.mark.parametrize("stop", [signal.SIGTERM, None], ids=["signal", "end of input"])
@@ -294,7 +294,7 @@ def test_a_call_that_hangs_does_not_keep_the_process(mortal: Peer, stop: signal.
     else:
         mortal.process.send_signal(stop)
 
-    assert mortal.process.wait(SECONDS) == 0
+    assert mortal.process.wait(TIMEOUT_S) == 0
     assert mortal.process.stderr is not None
     assert b"left behind" not in mortal.process.stderr.read()  # everything else was closed in good order
 
@@ -309,5 +309,5 @@ def test_a_second_signal_ends_it_without_waiting_for_answers(mortal: Peer, stop:
     assert any(b"stopping: SIG" in line for line in mortal.process.stderr)
     mortal.process.send_signal(signal.SIGTERM)
 
-    assert mortal.process.wait(SECONDS) == 0
+    assert mortal.process.wait(TIMEOUT_S) == 0
     assert b"stopping sooner: SIGTERM" in mortal.process.stderr.read()

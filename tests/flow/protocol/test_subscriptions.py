@@ -38,7 +38,7 @@ pytestmark = [
 ]
 
 PROGRAM = Path(__file__).with_name("served_process.py")
-SECONDS = 120
+TIMEOUT_S = 120
 Connect = Callable[[], MCPServer[None] | StdioServerParameters | str]
 
 
@@ -90,7 +90,7 @@ class Heard:
         self._news = anyio.Event()
 
     async def until(self, uri: str) -> None:
-        with anyio.fail_after(SECONDS):
+        with anyio.fail_after(TIMEOUT_S):
             while uri not in self.uris:
                 await self._news.wait()
 
@@ -200,10 +200,10 @@ async def test_a_new_and_an_ended_task_change_the_list_of_open_tasks(elsewhere: 
     async with Client(connect(), mode="2026-07-28") as client, client.listen(resources_list_changed=True) as events:
         news = events.__aiter__()
         task_id = elsewhere.schedule("Call John", when="in 2 hours").record.task.id
-        with anyio.fail_after(SECONDS):
+        with anyio.fail_after(TIMEOUT_S):
             assert isinstance(await news.__anext__(), ResourcesListChanged)
         elsewhere.cancel(task_id)
-        with anyio.fail_after(SECONDS):
+        with anyio.fail_after(TIMEOUT_S):
             assert isinstance(await news.__anext__(), ResourcesListChanged)
 
 

@@ -20,7 +20,7 @@ from tests.flow.requests.installation import Installation
 from tests.flow.requests.page import PAGE, requests
 from tests.flow.requests.start import START
 
-CHARACTERS_A_TOKEN: Final = 4
+CHARS_PER_TOKEN: Final = 4
 KINDS: Final[Mapping[str, Sequence[str]]] = {
     "reminder": ("Remind me", "Every weekday"),
     "list": ("What is on?", "What did I miss?"),
@@ -74,7 +74,7 @@ async def costs_of_page(folder: Path) -> list[AnswerCost]:
 
 def tokens(value: object) -> float:
     text = value if isinstance(value, str) else json.dumps(value, separators=(",", ":"), ensure_ascii=False)
-    return len(text) / CHARACTERS_A_TOKEN
+    return len(text) / CHARS_PER_TOKEN
 
 
 def most_by_kind(found: Sequence[AnswerCost]) -> dict[str, tuple[float, float]]:

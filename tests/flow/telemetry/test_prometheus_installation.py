@@ -42,7 +42,7 @@ POOLS: dict[str, dict[str, Any]] = {
     "tokens": {"kind": "budget", "capacity": 100, "per": "day"},
 }
 CLOCK_OFF_S = "-42"
-SECOND_ROUND = 30
+SECOND_ROUND_RUN_COUNT = 30
 
 
 class House:
@@ -170,6 +170,6 @@ def every_alert_fires(server: Server, app: App, lost: subprocess.Popen[bytes]) -
         eventually(partial(server.has, f"duetime_{name}_total > 0"), f"the first of {name}")
     lost.kill()
     limits_are_hit(app)
-    counted_work_goes_wrong(app, SECOND_ROUND)
+    counted_work_goes_wrong(app, SECOND_ROUND_RUN_COUNT)
     every = {rule.name for rule in RULES}
     eventually(lambda: server.firing() == every, "every alert")

@@ -24,8 +24,8 @@ from tests.flow.telemetry.span_tree import Seen, of_otlp, tree
 pytestmark = [pytest.mark.postgres, pytest.mark.faults]
 
 ROOT = Path(__file__).resolve().parents[3]
-PATIENCE = 60
-eventually = partial(waiting.eventually, patience=PATIENCE)
+PATIENCE_S = 60
+eventually = partial(waiting.eventually, patience=PATIENCE_S)
 DUETIME = [sys.executable, "-m", "duetime"]
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 CALLER = f"00-{TRACE}-00f067aa0ba902b7-01"
@@ -64,7 +64,7 @@ class Site:
         protocol = {"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call", "Mcp-Name": "schedule_task"}
         accepted = {"Accept": "application/json, text/event-stream"}
         body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
-        return httpx2.post(url, json=body, headers={**accepted, **protocol, **headers}, timeout=PATIENCE).json()
+        return httpx2.post(url, json=body, headers={**accepted, **protocol, **headers}, timeout=PATIENCE_S).json()
 
     def spans(self) -> list[Seen]:
         return [span for request in self.receiver.at("/v1/traces") for span in of_otlp(request.body)]
@@ -97,7 +97,7 @@ def site(tmp_path: Path, postgres_url: str, valkey_url: str) -> Iterator[Site]:
         yield site
         for process in site.processes:
             process.kill()
-            process.wait(PATIENCE)
+            process.wait(PATIENCE_S)
 
 
 @pytest.mark.parametrize("way", ["header", "_meta"])

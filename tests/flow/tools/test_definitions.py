@@ -25,7 +25,7 @@ from duetime.tools.registration import definitions, make_tools
 from duetime.tools.schedule_task import actions_of
 from duetime.widgets.cards import TASK_LIST, cards
 
-CHARACTERS_A_TOKEN = 4
+CHARS_PER_TOKEN = 4
 HANDLERS = Handlers.load(entry_points=False)
 TOOLS = definitions(actions_of(HANDLERS))
 
@@ -35,7 +35,7 @@ def test_the_definitions_cost_a_model_at_most_3200_tokens() -> None:
         {"name": tool.name, "description": tool.about, "inputSchema": tool.read().schema()} for tool in TOOLS
     ]
 
-    assert len(json.dumps(read_by_models, separators=(",", ":"))) / CHARACTERS_A_TOKEN <= 3_200
+    assert len(json.dumps(read_by_models, separators=(",", ":"))) / CHARS_PER_TOKEN <= 3_200
 
 
 def test_the_order_of_the_tools_never_changes() -> None:
@@ -85,7 +85,7 @@ def test_a_hundred_plug_ins_do_not_break_the_budget() -> None:
     schedule = definitions(many)[0]
 
     assert "plug_in_11" in schedule.read().table["action"].about
-    assert len(json.dumps(schedule.read().schema())) / CHARACTERS_A_TOKEN <= 1_650
+    assert len(json.dumps(schedule.read().schema())) / CHARS_PER_TOKEN <= 1_650
 
 
 def test_the_instructions_are_short() -> None:

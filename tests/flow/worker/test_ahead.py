@@ -27,22 +27,22 @@ from tests.builders import TENANT, Clock, added
 from tests.flow.waiting import eventually
 from tests.flow.worker.test_pools import House
 
-THREADS = 3
-NOTHING = BRIEF_RUN_S / 100
+THREAD_COUNT = 3
+NO_TIME_S = BRIEF_RUN_S / 100
 
 
 @pytest.fixture
 def idle() -> ThreadCapacity:
     """Threads that have only had brief runs, all of them busy."""
-    made = ThreadCapacity(THREADS)
+    made = ThreadCapacity(THREAD_COUNT)
     for _ in range(MIN_RUNS_JUDGED):
-        made.took(NOTHING, alone=True)
-    assert made.take_all(0) == THREADS
+        made.took(NO_TIME_S, alone=True)
+    assert made.take_all(0) == THREAD_COUNT
     return made
 
 
 def test_while_runs_are_brief_some_are_taken_ahead(idle: ThreadCapacity) -> None:
-    assert idle.take_all(0) == MAX_RUNS_AHEAD_PER_THREAD * THREADS
+    assert idle.take_all(0) == MAX_RUNS_AHEAD_PER_THREAD * THREAD_COUNT
     assert idle.behind
     assert idle.take_all(0) == 0
 
@@ -55,7 +55,7 @@ def test_more_are_taken_ahead_only_when_half_of_them_have_come_back(idle: Thread
     assert idle.take_all(0) == ahead // 2 + 1
 
 
-@pytest.mark.parametrize(("seconds", "alone"), [(NOTHING, False), (None, True)], ids=["with a pool", "never begun"])
+@pytest.mark.parametrize(("seconds", "alone"), [(NO_TIME_S, False), (None, True)], ids=["with a pool", "never begun"])
 def test_one_run_of_another_kind_ends_it(idle: ThreadCapacity, seconds: float | None, *, alone: bool) -> None:
     idle.took(seconds, alone=alone)
     assert idle.take_all(0) == 0
@@ -66,16 +66,16 @@ def test_one_run_of_another_kind_ends_it(idle: ThreadCapacity, seconds: float | 
 def test_a_quarter_of_long_runs_is_borne_and_one_more_ends_it(idle: ThreadCapacity) -> None:
     for _ in range(MAX_LONG_RUNS):
         idle.took(1.0, alone=True)
-    assert idle.take_all(0) == MAX_RUNS_AHEAD_PER_THREAD * THREADS
-    idle.give(MAX_RUNS_AHEAD_PER_THREAD * THREADS)
+    assert idle.take_all(0) == MAX_RUNS_AHEAD_PER_THREAD * THREAD_COUNT
+    idle.give(MAX_RUNS_AHEAD_PER_THREAD * THREAD_COUNT)
     idle.took(1.0, alone=True)
     assert idle.take_all(0) == 0
     assert not idle.brief
 
 
 def test_nothing_is_taken_ahead_of_threads_that_all_are_idle(idle: ThreadCapacity) -> None:
-    idle.give(THREADS)
-    assert idle.take_all(0) == THREADS
+    idle.give(THREAD_COUNT)
+    assert idle.take_all(0) == THREAD_COUNT
 
 
 def test_what_comes_after_a_time_without_work_is_judged_anew(idle: ThreadCapacity) -> None:

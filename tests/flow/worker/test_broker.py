@@ -22,7 +22,7 @@ from duetime.scheduler.worker.threads.takes import TakeOptions
 from tests.contracts.queue.suite import Clock
 from tests.flow.waiting import eventually
 
-THREADS = 3
+THREAD_COUNT = 3
 
 
 class Desk:
@@ -65,7 +65,7 @@ def target() -> Desk:
 
 @pytest.fixture
 def broker(queue: MemoryQueue, target: Desk, clock: Clock) -> DispatchBroker:
-    return DispatchBroker(queue, target, TakeOptions("w", THREADS, 10_000), middleware=[], clock=clock)
+    return DispatchBroker(queue, target, TakeOptions("w", THREAD_COUNT, 10_000), middleware=[], clock=clock)
 
 
 def put(queue: MemoryQueue, clock: Clock, count: int) -> None:
@@ -75,7 +75,7 @@ def put(queue: MemoryQueue, clock: Clock, count: int) -> None:
 @contextmanager
 def at_work(broker: DispatchBroker, run: Callable[[str], object]) -> Iterator[dramatiq.Worker]:
     dramatiq.actor(broker=broker, actor_name=ACTOR, queue_name=QUEUE)(run)
-    worker = dramatiq.Worker(broker, worker_threads=THREADS, worker_timeout=20)
+    worker = dramatiq.Worker(broker, worker_threads=THREAD_COUNT, worker_timeout=20)
     worker.start()
     yield worker
     broker.drain()
@@ -89,12 +89,12 @@ def test_no_more_is_taken_than_threads_are_idle(
     go = threading.Event()
     with at_work(broker, lambda _: not go.wait(60) or None):
         eventually(lambda: target.batches, "a claim")
-        eventually(lambda: len(target.batches[0]) == THREADS, "a batch as large as the threads")
-        assert queue.stats().leased == THREADS
-        assert queue.stats().waiting[2] == 10 - THREADS
+        eventually(lambda: len(target.batches[0]) == THREAD_COUNT, "a batch as large as the threads")
+        assert queue.stats().leased == THREAD_COUNT
+        assert queue.stats().waiting[2] == 10 - THREAD_COUNT
         go.set()
         eventually(lambda: sum(len(batch) for batch in target.batches) == 10, "all runs")
-    assert all(len(batch) <= THREADS for batch in target.batches)
+    assert all(len(batch) <= THREAD_COUNT for batch in target.batches)
 
 
 def test_runs_start_in_the_order_of_the_queue(
@@ -247,13 +247,13 @@ def test_under_pressure_a_thread_that_comes_back_is_given_a_new_run_at_once(
     monkeypatch.setattr("duetime.scheduler.worker.broker.LOAD_CHECK_INTERVAL_S", 60)
     queue.put([Entry("a", 1), Entry("b", 2)])
     broker = DispatchBroker(
-        queue, target, TakeOptions("w", THREADS, 10_000, allowance=lambda _: 1), middleware=[], clock=clock
+        queue, target, TakeOptions("w", THREAD_COUNT, 10_000, allowance=lambda _: 1), middleware=[], clock=clock
     )
     assert broker.take(0) == ["a"]
     taken: list[str] = []
     waiting = threading.Thread(target=lambda: taken.extend(broker.take(60) + broker.take(60)), daemon=True)
     waiting.start()
-    eventually(lambda: broker.idle._wake_above < THREADS, "it to wait for a thread")
+    eventually(lambda: broker.idle._wake_above < THREAD_COUNT, "it to wait for a thread")
     broker.idle.give(1)
     waiting.join(120)
     assert taken == ["b"]
@@ -271,12 +271,12 @@ def test_a_take_that_fills_every_thread_is_a_rush_of_brief_runs_that_hold_nothin
 ) -> None:
     monkeypatch.setattr(queue, "wait", lambda *_, **__: None)
     queue.set_pool("gpu", Limits(Kind.SLOTS, 99))
-    queue.put([Entry(f"r{n}", clock.ms + n, needs=needs) for n in range(3 * THREADS - 1)])
+    queue.put([Entry(f"r{n}", clock.ms + n, needs=needs) for n in range(3 * THREAD_COUNT - 1)])
     for _ in range(MIN_RUNS_JUDGED):
         broker.idle.took(0.0, alone=True)
-    assert (len(broker.take(0)), broker.rushed) == (THREADS, False)
-    assert (len(broker.take(0)), broker.rushed) == (2 * THREADS - 1, rushed)
-    broker.idle.give(3 * THREADS - 1)
+    assert (len(broker.take(0)), broker.rushed) == (THREAD_COUNT, False)
+    assert (len(broker.take(0)), broker.rushed) == (2 * THREAD_COUNT - 1, rushed)
+    broker.idle.give(3 * THREAD_COUNT - 1)
     assert (broker.take(0), broker.rushed) == ([], False)
 
 
@@ -303,7 +303,7 @@ def kept(queue: MemoryQueue, target: Desk, clock: Clock, room: Room) -> Dispatch
     return DispatchBroker(
         queue,
         target,
-        TakeOptions("w", THREADS, 10_000, headroom=HeadroomParts(0, 0.34)),
+        TakeOptions("w", THREAD_COUNT, 10_000, headroom=HeadroomParts(0, 0.34)),
         preemption=cast("Preemption", room),
         middleware=[],
         clock=clock,
@@ -333,7 +333,7 @@ def test_a_thread_that_comes_back_ends_the_wait_for_urgent_runs(
     taken: list[str] = []
     waiting = threading.Thread(target=lambda: taken.extend(kept.take(0) + kept.take(0)), daemon=True)
     waiting.start()
-    eventually(lambda: kept.idle._call_above < THREADS, "it to wait")
+    eventually(lambda: kept.idle._call_above < THREAD_COUNT, "it to wait")
     kept.idle.give(1)
     waiting.join(60)
     assert taken == ["r2"]
@@ -344,7 +344,7 @@ def test_a_node_under_pressure_that_uses_one_thread_keeps_none(queue: MemoryQueu
     broker = DispatchBroker(
         queue,
         target,
-        TakeOptions("w", THREADS, 10_000, headroom=HeadroomParts(0, 0.34), allowance=lambda _: 1),
+        TakeOptions("w", THREAD_COUNT, 10_000, headroom=HeadroomParts(0, 0.34), allowance=lambda _: 1),
         middleware=[],
         clock=clock,
     )

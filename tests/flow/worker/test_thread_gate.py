@@ -25,12 +25,12 @@ from tests.builders import TENANT, Clock, a_task, added
 from tests.flow.waiting import eventually
 from tests.flow.worker.test_pools import GRACE
 
-THREADS = 3
+THREAD_COUNT = 3
 
 
 @pytest.fixture
 def idle() -> ThreadCapacity:
-    made = ThreadCapacity(THREADS)
+    made = ThreadCapacity(THREAD_COUNT)
     made.out = 6
     return made
 

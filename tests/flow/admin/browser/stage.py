@@ -24,9 +24,9 @@ from duetime.server.app import App
 from tests.builders import a_task
 from tests.flow.admin.sample import fill
 from tests.flow.admin.served import Served, served
-from tests.flow.waiting import PATIENCE, eventually
+from tests.flow.waiting import PATIENCE_S, eventually
 
-SLOTS = 2
+SLOT_COUNT = 2
 TASKS_COUNT = 90
 AHEAD = timedelta(hours=6)
 """By so much the day of the sample ends after now: what has run in it fills the day until now."""
@@ -41,7 +41,7 @@ def renderer(ended: threading.Event) -> Plugin:
     def render(ctx: Context) -> Done:
         """Render a film."""
         ctx.progress(0.4, "frame 480 of 1,200")
-        ended.wait(PATIENCE)
+        ended.wait(PATIENCE_S)
         return Done("rendered")
 
     return render
@@ -61,9 +61,9 @@ def at_work(folder: Path) -> Iterator[Served]:
 
 
 def _work(app: App) -> None:
-    for number in range(SLOTS + 2):
+    for number in range(SLOT_COUNT + 2):
         app.scheduler.schedule(f"Render trailer {number + 1}", action="render", priority=Tier.HIGH)
-    eventually(lambda: len(list(app.store.claims.running(limit=9))) == SLOTS, "the slots to be held")
+    eventually(lambda: len(list(app.store.claims.running(limit=9))) == SLOT_COUNT, "the slots to be held")
     app.scheduler.schedule("Pay the invoice of Acme", when="in 3 hours", approval={"question": "Pay 90 EUR to Acme?"})
     store = app.store
     task, run = a_task(

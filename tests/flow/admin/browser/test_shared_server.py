@@ -32,7 +32,7 @@ from tests.widgets import provision, tooling
 pytestmark = pytest.mark.browser
 
 TENANTS = ("acme", "globex", "initech")
-TASKS_EACH = 15
+TASKS_PER_CLIENT = 15
 AGENT = Path(__file__).parent / "agent.mjs"
 
 
@@ -78,7 +78,9 @@ def by_python(url: str, key: str, tenant: str) -> set[str]:
             httpx2.AsyncClient(headers=bearer(key), trust_env=False, timeout=60) as http,
             Client(streamable_http_client(url, http_client=http)) as client,
         ):
-            made = [(await client.call_tool("schedule_task", new(tenant, number))) for number in range(TASKS_EACH)]
+            made = [
+                (await client.call_tool("schedule_task", new(tenant, number))) for number in range(TASKS_PER_CLIENT)
+            ]
             assert made[0].structured_content is not None
             await client.call_tool("cancel_task", unwanted(made[0].structured_content))
             return titles((await client.call_tool("list_tasks", {"limit": 100})).structured_content)
@@ -92,7 +94,7 @@ def by_typescript(url: str, key: str, tenant: str) -> set[str]:
     script = modules.parent / "agent.mjs"  # Node looks for packages beside a script
     script.write_text(AGENT.read_text("utf-8"), "utf-8")
     said = provision.run(
-        [provision.node(tooling.CACHE), str(script), url, key, tenant, str(TASKS_EACH)], modules.parent
+        [provision.node(tooling.CACHE), str(script), url, key, tenant, str(TASKS_PER_CLIENT)], modules.parent
     )
     return set(json.loads(said))
 
@@ -111,7 +113,7 @@ def by_hand(url: str, key: str, tenant: str) -> set[str]:
         welcome = asked("initialize", HELLO)
         http.headers |= {"Mcp-Session-Id": welcome.headers["mcp-session-id"], "MCP-Protocol-Version": "2025-11-25"}
         http.post(url, json={"jsonrpc": "2.0", "method": "notifications/initialized"}).raise_for_status()
-        made = [call("schedule_task", new(tenant, number)) for number in range(TASKS_EACH)]
+        made = [call("schedule_task", new(tenant, number)) for number in range(TASKS_PER_CLIENT)]
         call("cancel_task", unwanted(made[0]))
         return titles(call("list_tasks", {"limit": 100}))
 
@@ -157,14 +159,14 @@ def test_agents_by_three_clients_and_an_admin_work_at_once_and_each_sees_what_is
         expect(page.locator("tbody tr[data-row]").first).to_be_visible()  # by itself, while they schedule
         seen = {tenant: future.result(timeout=60) for tenant, future in work.items()}
 
-    assert seen == {tenant: {f"{tenant} task {number}" for number in range(TASKS_EACH)} for tenant in TENANTS}
-    expect(page.locator("tbody tr[data-row]")).to_have_count(len(TENANTS) * (TASKS_EACH - 1))
+    assert seen == {tenant: {f"{tenant} task {number}" for number in range(TASKS_PER_CLIENT)} for tenant in TENANTS}
+    expect(page.locator("tbody tr[data-row]")).to_have_count(len(TENANTS) * (TASKS_PER_CLIENT - 1))
     page.goto(f"{url}/admin/runs?state=cancelled&tenant=globex")
     expect(page.locator("tbody tr[data-row]")).to_have_count(1)
     page.context.clear_cookies()
     log_in(page, url, reader)
     page.goto(f"{url}/admin/runs?state=to_come&tenant=globex")  # an administrator of acme chooses in vain
-    expect(page.locator("tbody tr[data-row]")).to_have_count(TASKS_EACH - 1)
+    expect(page.locator("tbody tr[data-row]")).to_have_count(TASKS_PER_CLIENT - 1)
     expect(page.locator("body")).not_to_contain_text(re.compile("(globex|initech) task"))
     page.context.close()
     chains = json.loads(command(installation.environment, "audit", "verify", "--json"))["chains"]
