@@ -22,7 +22,7 @@ from duetime.scheduler.remedies import (
 )
 
 _CALL = re.compile(r"\w+=|@")
-"""How an example begins that is more than a value."""
+"""The beginning of an example that is more than a value."""
 
 _BARE = re.compile(r"[\[{].*|timedelta\(.*|[0-9]+(\.[0-9]+)?")
 """Values that are written without quotes."""

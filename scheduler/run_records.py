@@ -184,7 +184,7 @@ class MadeTask:
 
 @dataclass(frozen=True, slots=True)
 class Settlement:
-    """How an attempt ended and what follows; `outcome` and `reason` go into the attempt's row.
+    """The end of an attempt and what follows; `outcome` and `reason` go into the attempt's row.
 
     `next_run` was computed from `task_revision`, as were the runs that were `skipped` before it; why the task
     `pauses`, if it does. A `checkpoint` of None keeps the stored one. `deliveries` need the message of `inbox`, which

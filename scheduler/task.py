@@ -57,7 +57,7 @@ class ApprovalRequest(TypedDict, total=False):
 
 
 class Tier(StrEnum):
-    """How much a task matters; each tier has a guaranteed share of the starts, and a patience."""
+    """The weight of a task; each tier has a guaranteed share of the starts, and a patience."""
 
     CRITICAL = "critical"
     HIGH = "high"
@@ -82,7 +82,7 @@ class DeadlineType(StrEnum):
 
 
 class Penalty(StrEnum):
-    """How the cost of missing a soft deadline grows: not at all, with each second, or once."""
+    """The cost of missing a soft deadline: none, one that grows with each second, or one that is due once."""
 
     NONE = "none"
     LINEAR = "linear"
@@ -91,7 +91,7 @@ class Penalty(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """How a failing run is tried again: exponential backoff with full jitter, `max_attempts` tries in all."""
+    """The retries of a failing run: exponential backoff with full jitter, `max_attempts` tries in all."""
 
     max_attempts: int = 5
     backoff: timedelta = timedelta(seconds=1)

@@ -385,6 +385,16 @@ def indirect_openings(root: Path) -> list[str]:
     ]
 
 
+def openings_with_how(root: Path) -> list[str]:
+    """Docstrings of the product that open with How in place of a noun or a verb."""
+    return [
+        f"{where(root, path, text.lineno)}: opens with How; name the thing"
+        for path in product_files(root, ".py")
+        for text in docstrings(parsed(path))
+        if re.match(r"\s*How\b", str(text.value))
+    ]
+
+
 def docstrings(tree: ast.Module) -> Iterator[ast.Constant]:
     for node in nodes_of(tree):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
@@ -578,6 +588,7 @@ CHECKS: list[Callable[[Path], list[str]]] = [
     bare_imports,
     late_imports_of_nothing,
     indirect_openings,
+    openings_with_how,
     figures_of_speech,
     figures_of_speech_in_pages,
     numbers_without_a_unit,
@@ -662,6 +673,7 @@ SEEDS: list[tuple[Callable[[Path], list[str]], dict[str, str], str]] = [
     (indirect_openings, {"tools/a.py": '"""A tool. What it does."""'}, "tools/a.py:1: opens with What"),
     (indirect_openings, {"tools/a.py": '"""A tool.\n\nThose that wait."""'}, "tools/a.py:1: opens with Those"),
     (indirect_openings, {"tools/a.py": '"""A tool: it\nruns.\nOne that waits."""'}, "tools/a.py:1: opens with One"),
+    (openings_with_how, {"tools/a.py": '"""How a tool ends."""'}, "tools/a.py:1: opens with How"),
     (figures_of_speech, {"tools/a.py": 'log("filled anew from the store")'}, "tools/a.py:1: anew"),
     (figures_of_speech, {"tools/a.py": 'log(f"{count} runs started meanwhile")'}, "tools/a.py:1: meanwhile"),
     (figures_of_speech, {"server/a.py": '"""A stream that tells changes."""'}, "server/a.py:1: tells"),

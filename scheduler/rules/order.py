@@ -30,7 +30,7 @@ PATIENCE: Final[Mapping[Tier, timedelta]] = {
     Tier.LOW: timedelta(minutes=30),
     Tier.BACKGROUND: timedelta(hours=4),
 }
-"""How long a run of each tier may wait, from when it first could start, before it counts as urgent.
+"""The wait of a run of each tier, from when it first could start, before it counts as urgent.
 
 Longer than the deadlines that runs of a tier usually have, on purpose. A run that has used up its patience goes before
 every run of now, and under overload that is the one that has waited longest. With patience of a minute for normal runs

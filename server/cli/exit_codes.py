@@ -1,4 +1,4 @@
-"""How a command ends: its exit code, and what is said on stderr when it did not do what it was asked to."""
+"""The end of a command: its exit code, and what is said on stderr when it did not do what it was asked to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How help looks: plain text with a placeholder in capitals for each value, and none for a flag."""
+"""Plain text of help, with a placeholder in capitals for each value, and none for a flag."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the command line shows things: tables and lines for people, JSON for machines."""
+"""Output of the command line: tables and lines for people, JSON for machines."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from duetime.scheduler.task import Json
 
 
 class CheckVerdict(StrEnum):
-    """How a check ended; only `wrong` makes the command fail."""
+    """The result of a check; only `wrong` makes the command fail."""
 
     OK = "ok"
     NOTE = "note"

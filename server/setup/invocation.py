@@ -1,4 +1,4 @@
-"""How this very `duetime` is called again: by a chat client, or by the background service."""
+"""The command that starts this very `duetime` again: by a chat client, or by the background service."""
 
 from __future__ import annotations
 

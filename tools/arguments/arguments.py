@@ -50,7 +50,7 @@ MEANT = {
 """The words that models write for an argument whose name is not near it in letters."""
 
 MIN_SIMILARITY_RATIO = 0.75
-"""How alike two names have to be for one to be a slip of the other: `whem` and `when` are, `sort` and `cursor` not."""
+"""Least likeness of two names of which one is a slip of the other: `whem` of `when`, but not `sort` of `cursor`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,7 @@ class DeadlinePart(PayloadPart):
 
 
 class Repeat(PayloadPart):
-    """How a task repeats: the canonical rule, words, and the next five occurrences in the task's zone with offset.
+    """Repetition of a task: the canonical rule, words, and the next five occurrences in the task's zone with offset.
 
     `until` is the last moment at which it may run, in the same form; `runs_left` are those of `max_runs` to come, the
     one that waits or runs now included. `moved_from` is where the rule puts the next occurrence, if it was moved. The

@@ -15,7 +15,7 @@ Work = Callable[[Connection], T]
 Stored = Callable[[Connection, T], bool]
 
 BUSY_TIMEOUT_S = 5
-"""How long a database may be busy, or away, before a call gives up."""
+"""The time that a database may be busy, or away, before a call gives up."""
 
 
 @dataclass(frozen=True, slots=True)

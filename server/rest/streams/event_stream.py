@@ -67,7 +67,7 @@ def event_text(kind: str, place: str, data: str) -> str:
 
 
 class StreamTime:
-    """How long a stream has still to go on; without `seconds` it never ends by itself."""
+    """The time that is left to a stream; without `seconds` it never ends by itself."""
 
     def __init__(self, seconds: float | None) -> None:
         self._ends_at = None if seconds is None else asyncio.get_running_loop().time() + seconds
