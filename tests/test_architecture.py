@@ -417,7 +417,7 @@ def figures_of_speech_in_pages(root: Path) -> list[str]:
     return [
         f"{where(root, path, number)}: {found[0]}"
         for path in kept_files(root)
-        if path.suffix == ".md" and path.relative_to(root).parts[0] in {"docs", "README.md"}
+        if path.suffix == ".md" and path.relative_to(root).parts[0] in {"docs", "README.md", "benchmarks"}
         for number, line in enumerate(path.read_text("utf-8").splitlines(), 1)
         if not line.startswith(">")
         for found in FIGURES_OF_SPEECH.finditer(re.sub(r"`[^`]*`", "", line))
@@ -677,6 +677,7 @@ SEEDS: list[tuple[Callable[[Path], list[str]], dict[str, str], str]] = [
     (figures_of_speech, {"tools/a.py": 'log("filled anew from the store")'}, "tools/a.py:1: anew"),
     (figures_of_speech, {"tools/a.py": 'log(f"{count} runs started meanwhile")'}, "tools/a.py:1: meanwhile"),
     (figures_of_speech, {"server/a.py": '"""A stream that tells changes."""'}, "server/a.py:1: tells"),
+    (figures_of_speech_in_pages, {"benchmarks/README.md": "Run it meanwhile."}, "benchmarks/README.md:1: meanwhile"),
     (figures_of_speech_in_pages, {"docs/a.md": "# A\n\nIt lies beside the file."}, "docs/a.md:3: beside"),
     (
         circles_of_rooms,
