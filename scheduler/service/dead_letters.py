@@ -40,6 +40,7 @@ from duetime.scheduler.service.letter_call import (
     REPLAYED,
     Closing,
     ClosingCall,
+    check_none_current,
     check_one,
     require_reason,
     undo_tokens,
@@ -126,8 +127,9 @@ class DeadLetterService(DecisionReader):
         """Run dead letters once more, now: those that are named, or else the oldest of the filter, with a `reason`.
 
         Each becomes the next generation of its run, as by `run_now`, in a transaction of its own with its audit entry.
-        A run to which three replays led is left out unless it is named. A dry run only counts. A repeated call with the
-        same `idempotency_key` finishes the first one where it was cut off, and returns the letters of both. A `payload`
+        A run to which three replays led is left out unless it is named, and so is one whose recurring task has another
+        run that has begun, is due, or was started by a replay. A dry run only counts. A repeated call with the same
+        `idempotency_key` finishes the first one where it was cut off, and returns the letters of both. A `payload`
         replaces that of the one run that is named; the action checks it. A task that repeats keeps its own.
         """
         named = tuple(dict.fromkeys(run_ids))
@@ -173,7 +175,7 @@ class DeadLetterService(DecisionReader):
             numbered = replace(key, number=number) if key else None
             if call.kind is DISCARDED:
                 return self._store.dead_letters.discard(tenant, run_id, entry, numbered)
-            replayed = partial(self._replayed, call.payload)
+            replayed = partial(self._replayed, call)
             closed = self._store.dead_letters.replay(tenant, run_id, entry, replayed, numbered)
             self._on_change([closed.task_id])
             return closed
@@ -198,7 +200,10 @@ class DeadLetterService(DecisionReader):
             found = [*found, batch]
         return replace(done, undo=token, undo_until=found[0].at + BULK_UNDO_WINDOW) if found else done
 
-    def _replayed(self, payload: Mapping[str, Json] | None, record: TaskRecord) -> Change:
+    def _replayed(self, call: ClosingCall, record: TaskRecord) -> Change:
+        payload = call.payload
+        if not call.run_ids:
+            check_none_current(record)
         change = changes.replay(record, self._store.now())
         if payload is None:
             return change

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Final
 
+from duetime.scheduler import remedies
 from duetime.scheduler.audit.entry import AuditKind
 from duetime.scheduler.errors import InvalidArgument, Refused
 from duetime.scheduler.history.dead_letters import (
@@ -20,7 +21,9 @@ from duetime.scheduler.history.dead_letters import (
 )
 from duetime.scheduler.ids import new_id
 from duetime.scheduler.intake.bounds import Bound
-from duetime.scheduler.task import Json
+from duetime.scheduler.rules.states import TERMINAL
+from duetime.scheduler.task import Json, State
+from duetime.scheduler.views import TaskRecord
 
 MAX_LETTERS_SKIPPED: Final = 1_000
 """Letters that a call tries in vain before it ends."""
@@ -109,6 +112,21 @@ def check_one(call: ClosingCall) -> None:
             "it replaces the payload of one run",
             accepted="with the id of that run alone",
             example="run_ids=['r_7k3m9qx2w4hb00000000']",
+        )
+
+
+def check_none_current(record: TaskRecord) -> None:
+    """Refuse to start a run beside one of the same task that has begun, is due, or was started by an earlier replay."""
+    run = record.run
+    current = run if run.started_at is not None or run.state is State.READY else None
+    current = None if current and current.state in TERMINAL else current
+    beside = next(iter(record.beside), current)
+    if beside is not None:
+        raise Refused(
+            f"{record.task.id} has a run that is {beside.state} ({beside.id}); "
+            "a dead letter that is named runs beside it.",
+            argument="run_id",
+            remedy=remedies.Inspect(record.task.id),
         )
 
 

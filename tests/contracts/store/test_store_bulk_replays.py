@@ -8,7 +8,7 @@ import pytest
 from duetime.scheduler.bulk.change import Became, BulkResult
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.history.dead_letters import DeadLetterFilter, LetterState
-from duetime.scheduler.outcomes import Done, Failed, Outcome
+from duetime.scheduler.outcomes import Done, Failed, Outcome, Retry
 from duetime.scheduler.principal import LOCAL, Principal
 from duetime.scheduler.rules.time.times import describe, utc
 from duetime.scheduler.store import Store
@@ -188,3 +188,34 @@ def test_a_run_that_is_ready_stays_in_the_queue_when_a_failure_is_replayed_besid
     assert (recalled, target.get(task_id).record.run.id) == ([], ready.run_id)
     target.scheduler.change_many("pause", [task_id])
     assert recalled == [ready.run_id]
+
+
+def test_a_replay_of_letters_by_filter_starts_no_two_runs_of_one_series(target: Desk) -> None:
+    [task_id] = failed(target, "Import", repeat="every hour")
+    target.clock.forward(hours=1)
+    end(target, Failed("still away"))
+    done = target.scheduler.replay(reason="the CRM is back")
+    [closed], [left_out] = done.closed, done.skipped
+    assert (done.matched, done.left) == (2, 0)
+    assert left_out.why == (
+        f"run_id: {task_id} has a run that is scheduled ({closed.replayed_as}); "
+        "a dead letter that is named runs beside it. Read the task as it is now."
+    )
+    assert [run.id for run in target.store.tasks.get("local", task_id).beside] == [closed.replayed_as]
+    end(target, Done("sent"))
+    assert len(target.scheduler.replay(reason="and the other one").closed) == 1
+
+
+def test_a_replay_of_letters_by_filter_leaves_out_a_series_whose_run_has_begun_unless_it_is_named(
+    target: Desk,
+) -> None:
+    [task_id] = failed(target, "Import", repeat="every hour")
+    [letter] = target.scheduler.dead_letters()[0]
+    target.clock.forward(hours=1)
+    end(target, Retry("busy"))
+    assert states(target, [task_id]) == [State.RETRYING]
+    done = target.scheduler.replay(reason="the CRM is back")
+    assert (done.closed, [each.run_id for each in done.skipped]) == ((), [letter.run_id])
+    assert "has a run that is retrying" in done.skipped[0].why
+    assert letters(target) == [LetterState.OPEN]
+    assert len(target.scheduler.replay([letter.run_id]).closed) == 1
