@@ -117,16 +117,18 @@ class AdminSite:
     def _moved(self, found: Moved) -> Response:
         response = RedirectResponse(found.path, HTTPStatus.SEE_OTHER)
         if found.said:
-            self.set_cookie(response, SAID_COOKIE, self.seal.close("said", found.said), SAID_LIFETIME_S)
+            said = {"said": found.said, "undo": found.undo, "undo_at": found.undo_at}
+            self.set_cookie(response, SAID_COOKIE, self.seal.close("said", said), SAID_LIFETIME_S)
         return protected(response)
 
     def _page(self, page: Page, visit: Visit, session: AdminSession, request: Request) -> Response:
-        said = self.seal.open("said", request.cookies.get(SAID_COOKIE, ""))
+        kept = self.seal.open("said", request.cookies.get(SAID_COOKIE, ""))
+        said = kept if isinstance(kept, dict) else {}  # an older version kept the sentence alone
         frame = {
             **self._look(request),
             "visit": visit,
             "title": page.title,
-            "said": said,
+            **{name: said.get(name) for name in ("said", "undo", "undo_at")},
             "sections": sections(visit),
             "csrf_token": self.visitors.sessions.csrf_token(session),
             "guarded": self.guard is not None,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Final
 
+from duetime.scheduler.bulk.change import Became
 from duetime.scheduler.errors import InvalidArgument, Refused
 from duetime.scheduler.history.dead_letters import (
     MAX_LETTERS_COUNTED,
@@ -187,11 +188,21 @@ def close_letters(visit: Visit) -> Moved:
     """Replay or discard the letters that are named, or the oldest of a filter; say how many, and why not the others."""
     verb, picked = _verb(visit.form.get("close", "")), visit.form.getlist("pick")
     reason = visit.form.get("reason", "").strip() or None
-    done = _named(visit, verb, picked, reason) if picked else _matching(visit, verb, reason)
-    return Moved(path_of(visit.form, "after"), _said(verb, done))
+    parts = _named(visit, verb, picked, reason) if picked else _matching(visit, verb, reason)
+    done = _together([*parts.values()])
+    undo = tuple(f"{part.undo} {tenant}" for tenant, part in parts.items() if part.undo and part.closed)
+    return Moved(path_of(visit.form, "after"), _said(verb, done), undo, "/dead/undo")
 
 
-def _named(visit: Visit, verb: str, run_ids: Sequence[str], reason: str | None) -> LettersClosed:
+def _together(parts: Sequence[LettersClosed]) -> LettersClosed:
+    if len(parts) == 1:
+        return parts[0]
+    closed = tuple(each for part in parts for each in part.closed)
+    skipped = tuple(each for part in parts for each in part.skipped)
+    return LettersClosed(len(closed) + len(skipped), closed=closed, skipped=skipped)
+
+
+def _named(visit: Visit, verb: str, run_ids: Sequence[str], reason: str | None) -> dict[str, LettersClosed]:
     """Close letters that are named, those of each tenant in its own log."""
     letters = _letters(visit, run_ids)
     if not letters:
@@ -199,10 +210,7 @@ def _named(visit: Visit, verb: str, run_ids: Sequence[str], reason: str | None) 
     of_tenants: dict[str, list[str]] = {}
     for letter in letters:
         of_tenants.setdefault(letter.tenant, []).append(letter.run_id)
-    parts = [_of_tenant(visit, verb, named, reason, tenant) for tenant, named in of_tenants.items()]
-    closed = tuple(each for part in parts for each in part.closed)
-    skipped = tuple(each for part in parts for each in part.skipped)
-    return LettersClosed(len(closed) + len(skipped), closed=closed, skipped=skipped)
+    return {tenant: _of_tenant(visit, verb, named, reason, tenant) for tenant, named in of_tenants.items()}
 
 
 def _of_tenant(visit: Visit, verb: str, named: list[str], reason: str | None, tenant: str) -> LettersClosed:
@@ -213,12 +221,12 @@ def _of_tenant(visit: Visit, verb: str, named: list[str], reason: str | None, te
         return LettersClosed(1, skipped=(SkippedLetter(named[0], str(refused)),))
 
 
-def _matching(visit: Visit, verb: str, reason: str | None) -> LettersClosed:
+def _matching(visit: Visit, verb: str, reason: str | None) -> dict[str, LettersClosed]:
     tenant = _one_tenant(visit)
     if tenant is None:
         raise InvalidArgument("tenant", "it is missing", accepted="one tenant", example="acme")
     query = LetterQuery.of(visit, visit.form)
-    return _closer(visit, verb)(
+    done = _closer(visit, verb)(
         (),
         where=query.where,
         **query.bounds.instants,
@@ -227,6 +235,23 @@ def _matching(visit: Visit, verb: str, reason: str | None) -> LettersClosed:
         tenant=tenant,
         by=visit.principal,
     )
+    return {tenant: done}
+
+
+def take_back(visit: Visit) -> Moved:
+    """Undo what a form replayed or discarded, call by call; say how much, and why not the rest."""
+    changed, problems = 0, list[str]()
+    for each in visit.form.getlist("undo"):
+        token, _, tenant = each.partition(" ")
+        try:
+            done = visit.scheduler.change_many("undo", undo=token, tenant=tenant or None, by=visit.principal)
+        except Refused as refused:
+            problems.append(str(refused))
+            continue
+        changed += done.counts[Became.CHANGED]
+        problems += [one.why for one in done.outcomes if one.became is Became.REFUSED and one.why]
+    told = [f"Taken back for {changed} {'task' if changed == 1 else 'tasks'}.", *problems[:MAX_PROBLEMS_SHOWN]]
+    return Moved(path_of(visit.form, "after"), " ".join(told))
 
 
 def _most(text: str) -> int:
@@ -246,4 +271,4 @@ def _said(verb: str, done: LettersClosed) -> str:
     return " ".join(told)
 
 
-ROUTES = (get("/dead", dead_letters), post("/dead/close", close_letters))
+ROUTES = (get("/dead", dead_letters), post("/dead/close", close_letters), post("/dead/undo", take_back))

@@ -188,3 +188,45 @@ async def test_the_question_of_an_address_survives_any_text(admin_page: Open) ->
     assert "Discard 1 dead letter?" in page
     assert "<b>bold" not in page
     assert await answered(admin, query, reason="x") == "Discarded 1."
+
+
+async def undone(admin: Admin, page: str) -> str:
+    """Press the undo button of a page, and return the sentence of the page that follows."""
+    form = re.search(r'action="/admin/dead/undo[^"]*">(.*?)</form>', page, re.DOTALL)
+    assert form is not None, page
+    sent: dict[str, list[str]] = {}
+    for name, value in re.findall(r'<input[^>]*name="(\w+)"[^>]*value="([^"]*)"', form[1]):
+        sent.setdefault(name, []).append(unescape(value))
+    done = await admin.http.post("/admin/dead/undo", data=sent, headers={"Origin": ORIGIN})
+    assert done.status_code == 303, done.text
+    followed = (await admin.get(done.headers["location"][6:])).text
+    said = re.search(r'role="status">([^<]*)<', followed)
+    assert said is not None
+    assert "/admin/dead/undo" not in followed, "an undo has no undo"
+    return unescape(said[1])
+
+
+@pytest.mark.parametrize("verb", ["replay", "discard"])
+async def test_what_was_closed_is_taken_back_by_the_button_next_to_it_once(admin_page: Open, verb: str) -> None:
+    admin = await admin_page()
+    for title in ("One", "Two"):
+        dead(admin, title)
+    page = (await admin.get(f"/dead?close={verb}")).text
+    asked = {**fields_of(page), "reason": "they are needed"}
+    await admin.http.post("/admin/dead/close", data=asked, headers={"Origin": ORIGIN})
+    assert "open" not in states(admin).values()
+    shown = (await admin.get("/dead")).text
+    assert "/admin/dead/undo" not in (await admin.get("/dead")).text, "it is shown once"
+    assert await undone(admin, shown) == "Taken back for 2 tasks."
+    assert states(admin) == {"One": "open", "Two": "open"}
+    assert "taken back already" in await undone(admin, shown)
+
+
+async def test_what_was_picked_of_several_tenants_is_taken_back_in_each(admin_page: Open) -> None:
+    admin = await admin_page()
+    picked = [dead(admin, "Ours"), dead(admin, "Theirs", tenant="globex")]
+    bare = {"csrf_token": await admin.token(), "close": "discard", "pick": picked, "reason": "not needed"}
+    await admin.http.post("/admin/dead/close", data=bare, headers={"Origin": ORIGIN})
+    shown = (await admin.get("/dead")).text
+    assert await undone(admin, shown) == "Taken back for 2 tasks."
+    assert (states(admin), states(admin, "globex")) == ({"Ours": "open"}, {"Theirs": "open"})
