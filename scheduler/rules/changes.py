@@ -23,7 +23,7 @@ from duetime.scheduler.rules.occurrences import (
     recurrence_of,
     window_of,
 )
-from duetime.scheduler.rules.series.answered import asks_each_run, was_let_go
+from duetime.scheduler.rules.series.answered import asks_each_run, no_stays, was_let_go
 from duetime.scheduler.rules.series.catch_up import catches_up, caught_up
 from duetime.scheduler.rules.series.overtake import ends_series
 from duetime.scheduler.rules.series.run_again import again, extra_run, side_run
@@ -75,7 +75,9 @@ def undo_cancel(record: TaskRecord, now: datetime, token: str | None, window: ti
         said = f"{token} takes back a change of many tasks, not that of {record.task.id} alone."
         raise Refused(said, argument="undo", remedy=remedies.UndoMany(token))
     if run.state is not State.CANCELLED:
-        missing = f"{record.task.id} is not cancelled; other changes are undone with their token."
+        missing = (
+            f"{record.task.id} is not cancelled; other changes are undone with their token.{no_stays(record.task)}"
+        )
         raise Refused(missing, argument="undo", remedy=remedies.Inspect(record.task.id))
     if undo_token(run, now - UNDO_GRACE, window) is None:
         late = f"{record.task.id} was not cancelled in the last {length(window)}."

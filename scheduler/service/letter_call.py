@@ -116,7 +116,7 @@ def check_one(call: ClosingCall) -> None:
 
 
 def check_none_current(record: TaskRecord) -> None:
-    """Refuse to start a run beside one of the same task that has begun, is due, or was started by an earlier replay."""
+    """Refuse a second run of a task of which one has begun, is due, or was started by an earlier replay."""
     run = record.run
     current = run if run.started_at is not None or run.state is State.READY else None
     current = None if current and current.state in TERMINAL else current
@@ -124,7 +124,7 @@ def check_none_current(record: TaskRecord) -> None:
     if beside is not None:
         raise Refused(
             f"{record.task.id} has a run that is {beside.state} ({beside.id}); "
-            "a dead letter that is named runs beside it.",
+            "a dead letter that is named runs all the same.",
             argument="run_id",
             remedy=remedies.Inspect(record.task.id),
         )

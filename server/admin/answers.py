@@ -29,7 +29,7 @@ class Page:
 class Moved:
     """A redirect to another admin page after a change; that page shows the sentence `said` once.
 
-    With `undo` the page has a button beside it that takes the change back: a form of these values, sent to `undo_at`.
+    With `undo` the page has a button that takes the change back: a form of these values, sent to `undo_at`.
     """
 
     path: str

@@ -15,6 +15,7 @@ from duetime.scheduler.intake.instants import snooze_by
 from duetime.scheduler.records import Change, LastChange
 from duetime.scheduler.request import Moment
 from duetime.scheduler.rules import changes
+from duetime.scheduler.rules.series.answered import asks_each_generation, no_stays
 from duetime.scheduler.rules.series.run_again import side_run
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.rules.time.parser import Frame
@@ -110,7 +111,8 @@ def undo_change(
     if last.left is None and not last.run and not (rests and was.paused != task.paused):
         return _of_task_alone(record, was, last)
     if run.id != last.current or not rests:
-        raise _not_undone(task, f"{task.id} has run since, so that change stays.")
+        since = "is at another run" if asks_each_generation(task) else "has run"
+        raise _not_undone(task, f"{task.id} {since} since, so that change stays.{no_stays(task)}")
     if last.left is not None and not last.skipped:
         gone = replace(run, state=State.CANCELLED, wake_at=None, ended_at=now)
         return Change(was, gone, restored=last.left, kind=kind)

@@ -37,6 +37,11 @@ def asks_each_generation(task: Task) -> bool:
     return task.asks is not None and bool(task.asks.get(IN_CHAIN))
 
 
+def no_stays(task: Task) -> str:
+    """Return what an undo says of a step that a no may have skipped: the chain may be at its next generation since."""
+    return " A no to a step of a chain that recurs cannot be undone." if asks_each_generation(task) else ""
+
+
 def asks_when_due(task: Task) -> bool:
     """Whether a run is asked for when it is due, and one that is left out lets a series go on."""
     return asks_each_run(task) or asks_each_generation(task)

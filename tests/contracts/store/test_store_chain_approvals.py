@@ -9,6 +9,7 @@ import pytest
 from duetime.scheduler.errors import DuetimeError, Refused
 from duetime.scheduler.events import EventFilter, EventKind
 from duetime.scheduler.handlers import Handlers
+from duetime.scheduler.intake.changes.actions import change_token
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.request import StepArguments
@@ -258,3 +259,20 @@ def test_it_says_what_it_will_ask_before_it_is_due(desk: Desk) -> None:
         "fetch: its time: Mon 23 Nov 2026 09:00 UTC (in 1 h); then it asks the user"
     ]
     assert desk.scheduler.get(chain_id).record.run.scheduled_for - MORNING == timedelta(hours=1)
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_an_undo_of_a_no_to_a_step_of_a_series_is_refused_since_its_generation_is_over(desk: Desk, whole: bool) -> None:
+    chain_id = report(desk) if whole else report(desk, FIRST, ASKING_LAST)
+    desk.end(desk.start(9))
+    asked = step(desk, chain_id, "fetch" if whole else "mail")
+    desk.start(9, 1)
+    rejected = desk.scheduler.reject(chain_id if whole else asked)
+    assert rejected.undo is None
+    before = desk.store.tasks.get("local", asked)
+    for token in (None, change_token(before.task)):
+        with pytest.raises(Refused) as refused:
+            desk.scheduler.act(asked, "undo", undo=token)
+        assert "A no to a step of a chain that recurs cannot be undone." in str(refused.value)
+    assert desk.store.tasks.get("local", asked) == before
+    sound(desk)
