@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Sequence
+from contextlib import suppress
+from itertools import count
 from typing import Any
 
+from duetime.scheduler.errors import InvalidArgument, Refused
 from duetime.scheduler.runtime.failpoints import Step
 from duetime.scheduler.task import State
 from duetime.scheduler.views import ChainStep, TaskFilter
 
 from tests.faults.caller import CALLER
 from tests.faults.scenarios import EMBEDDED, SHARED, Play, scenario, state_of
-from tests.faults.world import World
+from tests.faults.world import Node, World
 
 STEP_COUNT = 4
 LET_GO = {State.SCHEDULED, State.READY, State.RUNNING}
@@ -112,3 +115,35 @@ def killed_around_a_failure(world: World) -> None:
     assert {each.run.state for each in made} == {State.SUCCEEDED}
     assert {world.app.scheduler.get(each, by=CALLER).record.task.priority for each in tasks} == {"high"}
     assert {state_of(world, each) for each in tasks} == {State.SUCCEEDED}
+
+
+# --- links that change ----------------------------------------------------------------------------------------------
+
+
+def _linked_while_it_ends(world: World, load: str, upstreams: Sequence[str], dying: Node) -> int:
+    """Change what a task comes after for as long as a process lives; return how often."""
+    for number in count():
+        if dying.process.poll() is not None:
+            return number
+        with suppress(Refused, InvalidArgument):  # it may have gone already
+            world.app.scheduler.reschedule(load, after=[upstreams[number % 2]], by=CALLER)
+    return 0
+
+
+@scenario("kill -9 of what settles a task, while links to it change", EMBEDDED, SHARED, quick=(EMBEDDED,))
+def killed_while_links_change(world: World) -> None:
+    upstreams = world.schedule(2)
+    [load] = world.schedule(1, after=upstreams)
+    for step in (Step.HANDLED, Step.SETTLED):
+        dying = world.start(failpoint=f"{step}:kill")
+        changed = _linked_while_it_ends(world, load, upstreams, dying)
+        world.died(dying, f"kill -9 at {step}", signal.SIGKILL, f"fail point {step}: kill")
+        assert changed, "no link was changed before it died"
+    world.start_again()
+    world.rest()
+    assert {state_of(world, each) for each in (*upstreams, load)} == {State.SUCCEEDED}
+    links = world.app.store.dependencies.upstreams(CALLER.tenant, load)
+    ended = [line.run_id for line in world.ledger() if line.step == "effect"]
+    runs = [world.app.scheduler.get(each.task_id, by=CALLER).record.run.id for each in links]
+    last = world.app.scheduler.get(load, by=CALLER).record.run.id
+    assert all(ended.index(run) < ended.index(last) for run in runs), "it came before what it comes after"

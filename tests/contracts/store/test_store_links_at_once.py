@@ -1,0 +1,101 @@
+"""Links that change at one moment with the end of an upstream, or with other links: each sees what the other stores."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.handlers import Handlers
+from duetime.scheduler.intake.planner import Planner
+from duetime.scheduler.outcomes import Done, Failed, Outcome
+from duetime.scheduler.service.scheduler import Scheduler
+from duetime.scheduler.store import Store, open_store
+from duetime.scheduler.store.statements.graph import cycles, relink
+from duetime.scheduler.task import RetryPolicy, State
+
+from tests.builders import Clock
+from tests.contracts.store.desk import MORNING, Desk
+
+ONCE = RetryPolicy(max_attempts=1)
+PATIENCE_SECONDS = 20
+
+
+def desk_of(store: Store, clock: Clock) -> Desk:
+    planner = Planner(Handlers.load(entry_points=False), "UTC", upstreams=store.dependencies.known)
+    return Desk(Scheduler(store, planner), store, clock)
+
+
+@pytest.fixture
+def desk(store: Store, clock: Clock) -> Desk:
+    clock.at = MORNING
+    return desk_of(store, clock)
+
+
+@pytest.fixture
+def beside(url: str, clock: Clock) -> Iterator[Desk]:
+    """Open the same database again, as another process has it."""
+    store = open_store(url, clock=clock, synchronous="OFF")
+    yield desk_of(store, clock)
+    store.close()
+
+
+def task(desk: Desk, title: str, when: str = "in 1 hour", **more: Any) -> str:
+    return desk.scheduler.schedule(title, when=when, retry=ONCE, **more).record.task.id
+
+
+@pytest.mark.parametrize(("outcome", "then"), [(Done("rows"), State.SCHEDULED), (Failed("no rows"), State.FAILED)])
+def test_an_end_sees_the_edge_that_is_being_stored(
+    desk: Desk, beside: Desk, monkeypatch: pytest.MonkeyPatch, outcome: Outcome, then: State
+) -> None:
+    fetch, load = task(desk, "Fetch"), task(desk, "Load", "in 3 hours")
+    claims = desk.start(9)
+    stored, go_on, settle = threading.Event(), threading.Event(), relink.settle
+
+    def pausing(*given: Any) -> bool:
+        done = settle(*given)
+        stored.set()
+        assert go_on.wait(PATIENCE_SECONDS)
+        return done
+
+    monkeypatch.setattr(relink, "settle", pausing)
+    linking = threading.Thread(target=lambda: beside.scheduler.reschedule(load, after=[fetch]))
+    ending = threading.Thread(target=lambda: desk.end(claims, outcome))
+    linking.start()
+    assert stored.wait(PATIENCE_SECONDS)
+    ending.start()
+    ending.join(0.2)
+    go_on.set()
+    for thread in (linking, ending):
+        thread.join(PATIENCE_SECONDS)
+    assert desk.scheduler.get(load).record.run.state is then
+
+
+def test_of_two_edges_that_would_close_a_cycle_together_one_is_refused(
+    desk: Desk, beside: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = task(desk, "One"), task(desk, "Other")
+    refused, both_look, check = list[InvalidArgument](), threading.Barrier(2), cycles.check
+
+    def looking(*given: Any) -> None:
+        check(*given)
+        with suppress(threading.BrokenBarrierError):
+            both_look.wait(0.3)
+
+    def link(at: Desk, below: str, above: str) -> None:
+        try:
+            at.scheduler.reschedule(below, after=[above])
+        except InvalidArgument as error:
+            refused.append(error)
+
+    monkeypatch.setattr(cycles, "check", looking)
+    threads = [threading.Thread(target=link, args=each) for each in ((desk, one, other), (beside, other, one))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE_SECONDS)
+    states = [desk.scheduler.get(each).record.run.state for each in (one, other)]
+    assert (len(refused), sorted(states)) == (1, [State.SCHEDULED, State.WAITING])
