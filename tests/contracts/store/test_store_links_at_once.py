@@ -21,7 +21,7 @@ from tests.builders import Clock
 from tests.contracts.store.desk import MORNING, Desk
 
 ONCE = RetryPolicy(max_attempts=1)
-PATIENCE_SECONDS = 20
+PATIENCE_S = 20
 
 
 def desk_of(store: Store, clock: Clock) -> Desk:
@@ -58,19 +58,19 @@ def test_an_end_sees_the_edge_that_is_being_stored(
     def pausing(*given: Any) -> bool:
         done = settle(*given)
         stored.set()
-        assert go_on.wait(PATIENCE_SECONDS)
+        assert go_on.wait(PATIENCE_S)
         return done
 
     monkeypatch.setattr(relink, "settle", pausing)
     linking = threading.Thread(target=lambda: beside.scheduler.reschedule(load, after=[fetch]))
     ending = threading.Thread(target=lambda: desk.end(claims, outcome))
     linking.start()
-    assert stored.wait(PATIENCE_SECONDS)
+    assert stored.wait(PATIENCE_S)
     ending.start()
     ending.join(0.2)
     go_on.set()
     for thread in (linking, ending):
-        thread.join(PATIENCE_SECONDS)
+        thread.join(PATIENCE_S)
     assert desk.scheduler.get(load).record.run.state is then
 
 
@@ -96,6 +96,6 @@ def test_of_two_edges_that_would_close_a_cycle_together_one_is_refused(
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(PATIENCE_SECONDS)
+        thread.join(PATIENCE_S)
     states = [desk.scheduler.get(each).record.run.state for each in (one, other)]
     assert (len(refused), sorted(states)) == (1, [State.SCHEDULED, State.WAITING])
