@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Callable, Iterator
 from datetime import timedelta
@@ -23,6 +22,7 @@ from duetime.scheduler.task import RetryPolicy
 from duetime.server.cli.main import run
 
 from tests.builders import LEASE, NOON, Clock
+from tests.flow.cli.environment import isolate
 from tests.flow.tools.calls import asked_of
 
 Say = Callable[..., str]
@@ -70,12 +70,7 @@ def work(tmp_path: Path) -> Iterator[Work]:
 
 @pytest.fixture
 def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Say:
-    for name in [name for name in os.environ if name.upper().startswith("DUETIME_")]:
-        monkeypatch.delenv(name)
-    for name in ("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"):
-        monkeypatch.setenv(name, str(tmp_path / name))
-    monkeypatch.setenv("DUETIME_DATABASE_URL", f"sqlite:///{tmp_path}/duetime.db")
-    monkeypatch.setenv("DUETIME_TIMEZONE", "UTC")
+    isolate(monkeypatch, tmp_path)
 
     def said(*arguments: str) -> str:
         capsys.readouterr()

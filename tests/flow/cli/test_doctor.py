@@ -24,6 +24,7 @@ from duetime.server.settings.source import load_settings
 from standardwebhooks import Webhook
 
 from tests.canary import CANARY, KEY, OTHER_KEY
+from tests.flow.cli.environment import isolate
 from tests.flow.waiting import eventually
 
 SECRET = "whsec_" + "Q" * 32
@@ -32,11 +33,7 @@ Doctor = Callable[..., tuple[int, dict[str, dict[str, str]]]]
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for name in [name for name in os.environ if name.upper().startswith("DUETIME_")]:
-        monkeypatch.delenv(name)
-    for name in ("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"):
-        monkeypatch.setenv(name, str(tmp_path / name))
-    monkeypatch.setenv("DUETIME_DATABASE_URL", f"sqlite:///{tmp_path}/duetime.db")
+    isolate(monkeypatch, tmp_path)
     monkeypatch.setenv("DUETIME_TIMEZONE", "America/Edmonton")
     monkeypatch.setenv("DUETIME_DESKTOP_NOTIFICATIONS", "off")
     return tmp_path

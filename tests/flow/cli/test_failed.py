@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -19,18 +18,14 @@ from duetime.scheduler.store import open_store
 from duetime.server.cli.main import run
 
 from tests.builders import LEASE, NOON, Clock
+from tests.flow.cli.environment import isolate
 
 Say = Callable[..., str]
 
 
 @pytest.fixture
 def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Say:
-    for name in [name for name in os.environ if name.upper().startswith("DUETIME_")]:
-        monkeypatch.delenv(name)
-    for name in ("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"):
-        monkeypatch.setenv(name, str(tmp_path / name))
-    monkeypatch.setenv("DUETIME_DATABASE_URL", f"sqlite:///{tmp_path}/duetime.db")
-    monkeypatch.setenv("DUETIME_TIMEZONE", "UTC")
+    isolate(monkeypatch, tmp_path)
 
     def said(*arguments: str) -> str:
         assert run(arguments) == 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shlex
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -14,6 +13,8 @@ import pytest
 import time_machine
 from duetime.server.cli.main import run
 
+from tests.flow.cli.environment import isolate
+
 Answer = Callable[..., Any]
 START = datetime(2026, 11, 2, 16, 0, tzinfo=UTC)
 
@@ -21,11 +22,7 @@ START = datetime(2026, 11, 2, 16, 0, tzinfo=UTC)
 @pytest.fixture
 def lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Answer:
     """Run `duetime history` and return its lines."""
-    for name in [name for name in os.environ if name.upper().startswith("DUETIME_")]:
-        monkeypatch.delenv(name)
-    for name in ("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"):
-        monkeypatch.setenv(name, str(tmp_path / name))
-    monkeypatch.setenv("DUETIME_DATABASE_URL", f"sqlite:///{tmp_path}/duetime.db")
+    isolate(monkeypatch, tmp_path)
     monkeypatch.setenv("DUETIME_TIMEZONE", "Europe/Berlin")
     monkeypatch.setenv("DUETIME_DESKTOP_NOTIFICATIONS", "off")
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from duetime.scheduler.store import open_store
 from duetime.server.cli.main import run
 
 from tests.builders import LEASE, NOON, Clock, delivery, message, settlement, started
+from tests.flow.cli.environment import isolate
 
 Say = Callable[..., str]
 REPORT = "312 rows exported\nto reports/november.csv"
@@ -50,12 +50,7 @@ def tasks(tmp_path: Path) -> dict[str, str]:
 
 @pytest.fixture
 def said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Say:
-    for name in [name for name in os.environ if name.upper().startswith("DUETIME_")]:
-        monkeypatch.delenv(name)
-    for name in ("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"):
-        monkeypatch.setenv(name, str(tmp_path / name))
-    monkeypatch.setenv("DUETIME_DATABASE_URL", f"sqlite:///{tmp_path}/duetime.db")
-    monkeypatch.setenv("DUETIME_TIMEZONE", "UTC")
+    isolate(monkeypatch, tmp_path)
 
     def answered(*arguments: str, code: int = 0) -> str:
         capsys.readouterr()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
 import re
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
@@ -23,6 +22,7 @@ from duetime.scheduler.store import open_store
 from duetime.server.cli.main import run
 
 from tests.builders import LEASE, NOON, Clock
+from tests.flow.cli.environment import isolate
 
 Say = Callable[..., str]
 LONG_TITLE = "Call John about the contract, and ask Jane whether she has seen it"
@@ -34,11 +34,7 @@ RFC_3339 = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(Z|[+-]\d{2}:\d{2})")
 
 @pytest.fixture
 def said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Say:
-    for name in [name for name in os.environ if name.upper().startswith("DUETIME_")]:
-        monkeypatch.delenv(name)
-    for name in ("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"):
-        monkeypatch.setenv(name, str(tmp_path / name))
-    monkeypatch.setenv("DUETIME_DATABASE_URL", f"sqlite:///{tmp_path}/duetime.db")
+    isolate(monkeypatch, tmp_path)
     monkeypatch.setenv("DUETIME_TIMEZONE", "Europe/Berlin")
 
     def answered(*arguments: str) -> str:

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from duetime.server.cli.main import run
 
+from tests.flow.cli.environment import isolate
+
 Say = Callable[..., str]
 
 
 @pytest.fixture
 def say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Say:
-    for name in [name for name in os.environ if name.upper().startswith("DUETIME_")]:
-        monkeypatch.delenv(name)
-    for name in ("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"):
-        monkeypatch.setenv(name, str(tmp_path / name))
-    monkeypatch.setenv("DUETIME_DATABASE_URL", f"sqlite:///{tmp_path}/duetime.db")
-    monkeypatch.setenv("DUETIME_TIMEZONE", "UTC")
+    isolate(monkeypatch, tmp_path)
 
     def answered(*arguments: str, code: int = 0) -> str:
         capsys.readouterr()

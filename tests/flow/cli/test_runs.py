@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -24,6 +23,7 @@ from duetime.scheduler.store.run_history import run_list
 from duetime.server.cli.main import run
 
 from tests.builders import LEASE, Clock
+from tests.flow.cli.environment import isolate
 
 Say = Callable[..., str]
 MORNING = datetime(2026, 11, 24, 8, tzinfo=UTC)
@@ -32,12 +32,7 @@ MORNING = datetime(2026, 11, 24, 8, tzinfo=UTC)
 @pytest.fixture
 def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Say:
     """Run a command at eight in the morning and return what it writes."""
-    for name in [name for name in os.environ if name.upper().startswith("DUETIME_")]:
-        monkeypatch.delenv(name)
-    for name in ("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"):
-        monkeypatch.setenv(name, str(tmp_path / name))
-    monkeypatch.setenv("DUETIME_DATABASE_URL", f"sqlite:///{tmp_path}/duetime.db")
-    monkeypatch.setenv("DUETIME_TIMEZONE", "UTC")
+    isolate(monkeypatch, tmp_path)
 
     def said(*arguments: str) -> str:
         with time_machine.travel(MORNING, tick=False):

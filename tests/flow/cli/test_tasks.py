@@ -22,6 +22,8 @@ from duetime.server.cli.formats.phrases import COMMAND_WORDS, in_options
 from duetime.server.cli.main import run
 from duetime.widgets.formats.terminal_text import plain
 
+from tests.flow.cli.environment import isolate
+
 Run = Callable[..., "Ended"]
 
 
@@ -41,11 +43,7 @@ class Ended:
 @pytest.fixture
 def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
     """Run `duetime` with a database, a home and a zone of the test's own."""
-    for name in [name for name in os.environ if name.upper().startswith("DUETIME_")]:
-        monkeypatch.delenv(name)
-    for name in ("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"):
-        monkeypatch.setenv(name, str(tmp_path / name))
-    monkeypatch.setenv("DUETIME_DATABASE_URL", f"sqlite:///{tmp_path}/duetime.db")
+    isolate(monkeypatch, tmp_path)
     monkeypatch.setenv("DUETIME_TIMEZONE", "America/Edmonton")
     monkeypatch.setenv("DUETIME_DESKTOP_NOTIFICATIONS", "off")
 

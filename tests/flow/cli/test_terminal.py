@@ -24,6 +24,7 @@ from duetime.scheduler.task import Json
 from duetime.server.cli.main import run
 
 from tests.builders import Clock
+from tests.flow.cli.environment import isolate
 
 PAGE = Path(__file__).parents[3] / "docs" / "terminal.md"
 NOW = datetime(2026, 11, 22, 16, 0, tzinfo=UTC)
@@ -71,13 +72,9 @@ class Screen:
 @pytest.fixture
 def said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Said:
     """Run a command on a database of the test's own and return what it wrote to stdout."""
-    for name in [name for name in os.environ if name.upper().startswith("DUETIME_")]:
-        monkeypatch.delenv(name)
-    for name in ("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"):
-        monkeypatch.setenv(name, str(tmp_path / name))
+    isolate(monkeypatch, tmp_path)
     for name, value in {"TERM": "xterm", "NO_COLOR": "1", "DUETIME_TIMEZONE": "Europe/Berlin"}.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setenv("DUETIME_DATABASE_URL", f"sqlite:///{tmp_path}/duetime.db")
     monkeypatch.setenv("DUETIME_DESKTOP_NOTIFICATIONS", "off")
     monkeypatch.setenv("DUETIME_POOLS", json.dumps({"gpu": {"kind": "slots", "capacity": 1}}))
     numbers = count(FIRST_ID_VALUE, 0x1234567)
