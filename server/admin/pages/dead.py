@@ -28,6 +28,9 @@ from duetime.server.admin.visit import Visit
 from duetime.tools.admin.letter_rows import letter_row
 
 PAGE_ROWS: Final = 50
+MAX_UNDO_CHARS: Final = 1_500
+"""Of what takes back acts on letters: with it a sealed cookie stays below the 4,096 bytes that browsers keep."""
+
 EXPORT_PAGE_ROWS: Final = 100
 MAX_EXPORTED_ROWS: Final = 10_000
 MAX_PROBLEMS_SHOWN: Final = 3
@@ -190,8 +193,13 @@ def close_letters(visit: Visit) -> Moved:
     reason = visit.form.get("reason", "").strip() or None
     parts = _named(visit, verb, picked, reason) if picked else _matching(visit, verb, reason)
     done = _together([*parts.values()])
+    return Moved(path_of(visit.form, "after"), _said(verb, done), _undo_of(parts), "/dead/undo")
+
+
+def _undo_of(parts: Mapping[str, LettersClosed]) -> tuple[str, ...]:
+    """Return what takes back all that was closed; nothing where a cookie has no room for all of it."""
     undo = tuple(f"{part.undo} {tenant}" for tenant, part in parts.items() if part.undo and part.closed)
-    return Moved(path_of(visit.form, "after"), _said(verb, done), undo, "/dead/undo")
+    return undo if sum(map(len, undo)) <= MAX_UNDO_CHARS else ()
 
 
 def _together(parts: Sequence[LettersClosed]) -> LettersClosed:

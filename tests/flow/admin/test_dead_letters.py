@@ -230,3 +230,14 @@ async def test_what_was_picked_of_several_tenants_is_taken_back_in_each(admin_pa
     shown = (await admin.get("/dead")).text
     assert await undone(admin, shown) == "Taken back for 2 tasks."
     assert (states(admin), states(admin, "globex")) == ({"Ours": "open"}, {"Theirs": "open"})
+
+
+async def test_what_was_done_is_said_also_where_a_cookie_has_no_room_for_its_undo(admin_page: Open) -> None:
+    admin = await admin_page()
+    picked = [dead(admin, "Theirs", tenant=f"{'subsidiary-' * 9}{number}") for number in range(40)]
+    bare = {"csrf_token": await admin.token(), "close": "discard", "pick": picked, "reason": "not needed"}
+    done = await admin.http.post("/admin/dead/close", data=bare, headers={"Origin": ORIGIN})
+    assert max(map(len, done.headers.get_list("set-cookie"))) < 4096, "browsers drop a larger one"
+    shown = (await admin.get("/dead")).text
+    assert "Discarded 40." in shown
+    assert "/admin/dead/undo" not in shown
