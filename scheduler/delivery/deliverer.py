@@ -12,7 +12,7 @@ from typing import Final, Protocol
 
 from duetime.scheduler.delivery import Channel, ChannelError, Channels
 from duetime.scheduler.delivery.digest import Told, message_of, of_one_reader, was_held
-from duetime.scheduler.delivery.quiet_hours import QuietPlan
+from duetime.scheduler.delivery.quiet_hours import NEVER_QUIET, QuietPlan
 from duetime.scheduler.outcomes import Retry
 from duetime.scheduler.rules.retry import next_attempt
 from duetime.scheduler.rules.sanitize import clean_text
@@ -39,7 +39,6 @@ DELIVERY_LEASE: Final = timedelta(seconds=30)
 
 MAX_ERROR_CHARS: Final = 500
 DELIVERY_RETRY: Final = RetryPolicy(max_attempts=6, backoff=timedelta(seconds=15), max_backoff=timedelta(hours=1))
-NEVER_QUIET: Final = QuietPlan()
 
 
 class Outbox(Protocol):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, time, timedelta
-from typing import Self
+from typing import Final, Self
 
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.rules.time import zones
@@ -90,5 +90,5 @@ class QuietPlan:
                 own[user] = QuietHours.read_own(text, None)
         return replace(self, by_user={**self.by_user, **own}) if own else self
 
-    def __bool__(self) -> bool:
-        return self.usual is not None or bool(self.by_tenant) or bool(self.by_user)
+
+NEVER_QUIET: Final = QuietPlan()

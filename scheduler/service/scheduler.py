@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Unpack
 
-from duetime.scheduler.delivery.quiet_hours import QuietPlan
+from duetime.scheduler.delivery.quiet_hours import NEVER_QUIET, QuietPlan
 from duetime.scheduler.dispatch.fast_path import FastPath
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments
 from duetime.scheduler.foresight.explain import RunFacts
@@ -29,7 +29,7 @@ from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.runtime import failpoints
 from duetime.scheduler.runtime.traces import NO_TRACING, SchedulingSpan, Tracing
 from duetime.scheduler.service.early_check import EarlyChecks
-from duetime.scheduler.service.preferences.quiet_hours import NEVER_QUIET, QuietHoursDesk, QuietHoursView
+from duetime.scheduler.service.preferences.quiet_hours import QuietHoursService, QuietHoursView
 from duetime.scheduler.service.signals import SignalService
 from duetime.scheduler.signal.signal import KeptWait
 from duetime.scheduler.store import Store
@@ -64,7 +64,7 @@ class Scheduler(SignalService):
         self._early = EarlyChecks(store, planner)
         self._quotas = quotas
         plan = replace(quiet, stored=store.quiet_hours.texts)
-        self._quiet_hours = QuietHoursDesk(store, plan, self.zone)
+        self._quiet_hours = QuietHoursService(store, plan, self.zone)
         self._tracing = tracing
 
     @property

@@ -14,7 +14,6 @@ from duetime.scheduler.intake.validation import tenant_changed
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.store import Store
 
-NEVER_QUIET: Final = QuietPlan()
 _EXAMPLE: Final = "22:00-07:00 America/Denver"
 _TIME_OF_DAY: Final = r"\b([01]?[0-9]|2[0-4])(?:[:.h]([0-5][0-9]))?(?: ?(am|pm))?\b"
 _TWO_TIMES: Final = re.compile(rf"[^0-9]*{_TIME_OF_DAY}[^0-9]+{_TIME_OF_DAY}[^0-9]*")
@@ -34,7 +33,7 @@ class QuietHoursView:
     until: datetime | None = None
 
 
-class QuietHoursDesk:
+class QuietHoursService:
     """Reads and changes the quiet hours of the caller, or for an administrator those of another user."""
 
     def __init__(self, store: Store, plan: QuietPlan, zone: str | None) -> None:
