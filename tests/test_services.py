@@ -74,7 +74,7 @@ def test_a_server_of_its_own_can_be_broken_and_keeps_what_it_answered() -> None:
 
 
 def test_servers_end_though_the_shell_lets_its_children_ignore_quitting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(services, "_START_SECONDS", 10.0)
+    monkeypatch.setattr(services, "_START_TIMEOUT_S", 10.0)
     before = signal.signal(signal.SIGQUIT, signal.SIG_IGN)
     try:
         with services.own_valkey() as server:

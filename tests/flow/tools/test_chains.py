@@ -308,10 +308,10 @@ def test_a_chain_that_has_ended_cannot_be_changed_and_no_other_task_is(
     assert scheduler.get(other).record.run.state is State.SCHEDULED
 
 
-@pytest.mark.parametrize("given", [{"title": "Other"}, {"payload": {"message": "x"}, "when": "tomorrow"}, {}])
+@pytest.mark.parametrize("given", [{"estimate": "2 min"}, {"payload": {"message": "x"}, "when": "tomorrow"}, {}])
 def test_what_only_a_step_has_is_refused_for_a_chain(scheduler: Scheduler, given: Any) -> None:
     chain_id = scheduler.schedule("Report", steps=DIAMOND).record.task.id
-    with pytest.raises(InvalidArgument, match="when, timezone, pause"):
+    with pytest.raises(InvalidArgument, match="title, when, timezone, repeat"):
         scheduler.reschedule(chain_id, **given)
 
 
