@@ -38,7 +38,7 @@ class QuietHours:
         """Read `22:00-07:00`, with a zone behind it or in `zone`. Raises InvalidArgument."""
         found = _FORM.fullmatch(text.strip())
         if found is None:
-            raise InvalidArgument("quiet_hours", f"{text[:40]!r} is none", accepted=_ACCEPTED, example=_EXAMPLE)
+            raise InvalidArgument("quiet_hours", f"{text[:40]!r} names no hours", accepted=_ACCEPTED, example=_EXAMPLE)
         start, end = time(int(found[1]), int(found[2])), time(int(found[3]), int(found[4]))
         if start == end:
             raise InvalidArgument("quiet_hours", "they would never end", accepted=_ACCEPTED, example=_EXAMPLE)

@@ -57,11 +57,11 @@ def show_hours(found: Mapping[str, Any], zone: str, *, as_json: bool) -> None:
         output.as_json(dict(found))
         return
     whose = f"{found['user']} of {found['tenant']}"
-    source = "set for this user" if found["own"] else "from the settings"
+    source = "set for this user" if found["own"] else "by the settings"
     said = (
         f"Quiet hours of {whose}: {found['hours']}, {source}."
         if found.get("hours")
-        else f"{whose} has no quiet hours, {source}."
+        else f"No quiet hours for {whose}, {source}."
     )
     now = f" They end {clock_time(found['until'], zone)}." if found.get("until") else ""
     output.say(said + now)

@@ -28,7 +28,7 @@ def say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
 
 
 def test_hours_are_set_shown_and_cleared(say: Say) -> None:
-    assert say("quiet-hours") == "local of local has no quiet hours, from the settings.\n"
+    assert say("quiet-hours") == "No quiet hours for local of local, by the settings.\n"
     made = say("quiet-hours", "set", "22:00-07:00 America/Denver")
     assert made.startswith("Quiet hours of local of local: 22:00-07:00 America/Denver, set for this user.")
     found = json.loads(say("quiet-hours", "show", "--json"))
@@ -37,7 +37,7 @@ def test_hours_are_set_shown_and_cleared(say: Say) -> None:
         "22:00-07:00 America/Denver",
         True,
     )
-    assert say("quiet-hours", "set", "none") == "local of local has no quiet hours, set for this user.\n"
+    assert say("quiet-hours", "set", "none") == "No quiet hours for local of local, set for this user.\n"
     assert json.loads(say("quiet-hours", "clear", "--json"))["own"] is False
     kinds = [entry["kind"] for entry in json.loads(say("audit", "list", "--json"))["entries"]]
     assert kinds == ["quiet_hours_cleared", "quiet_hours_set", "quiet_hours_set"]
@@ -46,7 +46,7 @@ def test_hours_are_set_shown_and_cleared(say: Say) -> None:
 def test_hours_of_another_user_are_theirs_alone(say: Say) -> None:
     say("quiet-hours", "set", "1:00-2:00", "--user", "ann", "--tenant", "acme")
     assert "ann of acme: 01:00-02:00 UTC" in say("quiet-hours", "show", "--user", "ann", "--tenant", "acme")
-    assert "no quiet hours" in say("quiet-hours", "show", "--user", "ann")
+    assert "No quiet hours for ann of local" in say("quiet-hours", "show", "--user", "ann")
 
 
 def test_what_names_no_hours_is_refused_with_what_was_meant(say: Say) -> None:
