@@ -292,10 +292,10 @@ def test_secrets_are_set_listed_and_removed_and_never_shown(
 
 
 def test_quiet_hours_are_set_shown_and_cleared(said: Said, tmp_path: Path) -> None:
-    assert "no quiet hours, from the settings" in said("quiet-hours")
+    assert said("quiet-hours").startswith("No quiet hours for ")
     assert "22:00-07:00 America/Denver, set for this user" in said("quiet-hours", "set", "22:00-07:00 America/Denver")
     assert "of " + tmp_path.name in said("quiet-hours", "show")
-    assert "no quiet hours, set for this user" in said("quiet-hours", "set", "none", "--user", "bob")
+    assert "No quiet hours for bob of " in said("quiet-hours", "set", "none", "--user", "bob")
     assert json.loads(said("quiet-hours", "clear", "--json"))["own"] is False
 
 
