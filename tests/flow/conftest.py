@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from duetime.scheduler.store import Store, open_store
 
+from tests import blank
 from tests.builders import Clock
 from tests.canary import leaks
 
@@ -19,6 +20,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def store(tmp_path: Path, clock: Clock) -> Iterator[Store]:
+    blank.make(tmp_path / "duetime.db")
     opened = open_store(f"sqlite:///{tmp_path}/duetime.db", clock=clock, synchronous="OFF")
     yield opened
     opened.close()

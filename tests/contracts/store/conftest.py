@@ -11,7 +11,7 @@ from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.store.schema.base import Base
 from sqlalchemy import make_url
 
-from tests import services
+from tests import blank, services
 from tests.builders import Clock
 from tests.contracts.store import sessions
 
@@ -59,6 +59,7 @@ def empty_postgres(postgres_tables: str, administrator: psycopg.Connection) -> s
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite":
+        blank.make(tmp_path / "duetime.db")
         return f"sqlite:///{tmp_path}/duetime.db"
     found: str = request.getfixturevalue("empty_postgres")
     return found

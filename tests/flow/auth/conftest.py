@@ -23,6 +23,8 @@ from duetime.server.transport.http import http_app
 from duetime.server.transport.serve_http import connect, surfaces
 from starlette.routing import BaseRoute
 
+from tests import blank
+
 MODERN = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
     "io.modelcontextprotocol/clientCapabilities": {},
@@ -94,6 +96,8 @@ async def serving(
 ) -> AsyncIterator[Site]:
     """Serve a database in this folder, with further routes; with handlers, what is due runs too."""
     given = {"database_url": f"sqlite:///{folder}/duetime.db", "desktop_notifications": "off", "timezone": "UTC"}
+    if "database_url" not in settings:
+        blank.make(folder / "duetime.db")
     made = Settings.model_validate({**given, "sqlite_synchronous": "OFF", **settings})
     with build(made, handlers=handlers, tracing=tracing) as app:
         if handlers:
