@@ -21,13 +21,26 @@ from duetime.scheduler.records import Change
 from duetime.scheduler.request import Request
 from duetime.scheduler.reschedule.reschedule import Reschedule
 from duetime.scheduler.rules import changes
-from duetime.scheduler.rules.signals.signal_waits import read_wait
+from duetime.scheduler.rules.signals.signal_waits import EACH_TIME, read_wait
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.task import Run, State, Task
 from duetime.scheduler.views import TaskRecord
 
 LINKS: Final = ("after", "after_failure", "valid_output", "wait_for", "approval")
 """Arguments of a reschedule that change what a task waits for."""
+
+_IN_CHAIN: Final = (
+    "a new chain with repeat, whose steps come after each other each time",
+    "steps=[{'name': 'fetch'}, {'name': 'load', 'after': ['fetch']}], repeat='daily at 9:00'",
+)
+_EACH_TIME: Final = {
+    "wait_for": (EACH_TIME, "wait_for={'event': 'paid'}"),
+    "approval": (
+        "a new task with approval and repeat, which asks before each run",
+        "approval={'question': 'Pay?', 'by': '2 hours'}, repeat='daily at 9:00'",
+    ),
+}
+"""Words on what to do in place of such a change of a task that repeats, and the example of a new task."""
 
 
 def asks_for_links(asked: Reschedule) -> bool:
@@ -96,8 +109,9 @@ def _refuse_what_is_over(record: TaskRecord, run: Run) -> None:
 def _read(task: Task, run: Run, asked: Reschedule, planner: Planner, now: datetime) -> NewLinks:
     if task.repeat is not None:
         name = next(name for name in LINKS if getattr(asked, name) is not None)
-        accepted = "a task that runs once, or steps of a chain with repeat, which come after each other each time"
-        raise InvalidArgument(name, "a task that repeats waits for its time alone", accepted=accepted)
+        accepted, example = _EACH_TIME.get(name, _IN_CHAIN)
+        problem = "what a task that repeats waits for cannot be changed"
+        raise InvalidArgument(name, problem, accepted=accepted, example=example)
     problems = ProblemCollector()
     request = Request(
         task.title, after=asked.after or (), after_failure=asked.after_failure, valid_output=asked.valid_output

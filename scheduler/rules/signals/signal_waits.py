@@ -26,7 +26,9 @@ MEMBERS: Final = ("event", "any", "match", "timeout", "lookback", "on_timeout", 
 _OF_EACH: Final = ("event", "match", "lookback")
 """Members that each event of `any` has; the others hold for all."""
 
-EACH_TIME: Final = "one of wait_for, repeat; each time that something happens, a fire address runs its task again"
+EACH_TIME: Final = (
+    "one of wait_for, repeat; its handler may wait for an event in each run, or a fire address runs it at each call"
+)
 EXAMPLE: Final = "wait_for={'event': 'paid', 'match': {'order.id': 7}, 'timeout': '2 days'}"
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/-]{0,99}")
 EVENT_ID_PATTERN: Final = r"[A-Za-z0-9][A-Za-z0-9_.:/@=+~-]{0,199}"

@@ -159,7 +159,7 @@ def test_a_change_of_what_has_started_or_ended_or_repeats_is_refused(desk: Desk)
     desk.end(claims)
     with pytest.raises(Refused, match="has already ended"):
         desk.scheduler.reschedule(fetch, wait_for={"event": "paid"})
-    with pytest.raises(InvalidArgument, match="after: a task that repeats waits for its time alone"):
+    with pytest.raises(InvalidArgument, match="after: what a task that repeats waits for cannot be changed"):
         desk.scheduler.reschedule(series, after=[other])
     with pytest.raises((InvalidArgument, InvalidArguments), match="after_failure: it is for the tasks in after"):
         desk.scheduler.reschedule(other, after_failure="skip")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from pathlib import Path
@@ -162,6 +163,28 @@ def test_a_wait_has_a_timeout_of_30_days_and_no_lookback_by_default() -> None:
 def test_a_task_that_repeats_cannot_wait_for_an_event(scheduler: Scheduler) -> None:
     with pytest.raises(InvalidArgument, match="a task that repeats cannot wait for an event"):
         scheduler.schedule("Ship", repeat="every day at 9:00", wait_for={"event": "paid"})
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ({"wait_for": {"event": "paid"}}, "its handler may wait for an event in each run, or a fire address"),
+        ({"approval": True}, "a new task with approval and repeat, which asks before each run"),
+        ({"after": ["t_7k3m9qx2w4hb"]}, "a new chain with repeat"),
+    ],
+)
+def test_a_refused_wait_of_a_task_that_repeats_names_what_is_accepted_and_its_example_is(
+    scheduler: Scheduler, asked: dict[str, Any], told: str
+) -> None:
+    task_id = scheduler.schedule("Ship", repeat="every day at 9:00").record.task.id
+    with pytest.raises(InvalidArgument, match="cannot be changed") as refused:
+        scheduler.reschedule(task_id, **asked)
+    assert refused.value.accepted
+    assert told in refused.value.accepted
+    example = ast.parse(f"f({refused.value.example})", mode="eval").body
+    assert isinstance(example, ast.Call)
+    accepted: dict[str, Any] = {str(each.arg): ast.literal_eval(each.value) for each in example.keywords}
+    scheduler.schedule("Ship", **accepted)
 
 
 @pytest.mark.parametrize(
