@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.history.runs import RunFilter, RunSummary
@@ -27,6 +28,9 @@ DEFAULT_WINDOW = "1h"
 MAX_RUNS_SHOWN = 300
 PAGE_ROWS = 100
 TICK_COUNT = 6
+NARROW_TICK_STEP = 3
+"""A narrow window has room for every third tick."""
+
 SECONDS_SHOWN_BELOW = timedelta(hours=1)
 """Ticks of a shorter window have seconds: they are less than ten minutes apart."""
 
@@ -76,10 +80,11 @@ def timeline(visit: Visit) -> Answer:
     found = _runs(visit, since, until)
     if visit.query.get("format"):
         return exported(visit.query["format"], "timeline", [run_row(run) for run in found])
-    at = [since + length * tick / TICK_COUNT for tick in range(TICK_COUNT)]
+    wide_ticks, few_ticks = tick_texts(since, length, visit.zone, visit.now)
     values = {
         "lanes": lanes(found, by, since, until),
-        "ticks": ticks(at, visit.zone, visit.now, seconds=length < SECONDS_SHOWN_BELOW),
+        "ticks": wide_ticks,
+        "few_ticks": few_ticks,
         "windows": [(None if name == DEFAULT_WINDOW else name, name, None) for name in WINDOWS],
         "kinds": LANES,
         "earlier": since.isoformat(timespec="seconds"),
@@ -92,6 +97,13 @@ def timeline(visit: Visit) -> Answer:
         "live": not given,
     }
     return Page("timeline.html", "Time line", values)
+
+
+def tick_texts(since: datetime, length: timedelta, zone: str, now: datetime) -> tuple[list[str], list[str]]:
+    """Write the ticks of a wide window, and the fewer ones of a narrow window, which name each new day themselves."""
+    write = partial(ticks, zone=zone, now=now, seconds=length < SECONDS_SHOWN_BELOW)
+    at = [since + length * tick / TICK_COUNT for tick in range(TICK_COUNT)]
+    return write(at), write(at[::NARROW_TICK_STEP])
 
 
 def _known(argument: str, given: str, accepted: Iterable[str]) -> str:

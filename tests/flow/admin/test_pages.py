@@ -20,7 +20,7 @@ from duetime.scheduler.run_records import Start
 from duetime.scheduler.task import ApprovalRequest, State
 from duetime.server.admin.formats import ticks
 from duetime.server.admin.pages.overview import charts_of, hours_of, trends_of
-from duetime.server.admin.pages.timeline import TICK_COUNT
+from duetime.server.admin.pages.timeline import NARROW_TICK_STEP, TICK_COUNT, tick_texts
 from duetime.server.admin.visit import MAX_VALUES_KEPT, READ_PAUSE_RATIO, KeptReads, Visit
 from markupsafe import escape
 from starlette.datastructures import ImmutableMultiDict
@@ -346,7 +346,8 @@ async def test_the_time_line_shows_each_run_of_the_window_once(admin: Admin) -> 
     ran = admin.site.app.scheduler.runs(since=since, limit=100).runs
     assert sorted(shown) == sorted(run.id for run in ran if run.started_at)
     ticks = re.findall(r"<span>(?:\d+ \w{3} )?\d\d:\d\d</span>", page)
-    assert len(ticks) == TICK_COUNT, "all have one format"
+    few = len(range(0, TICK_COUNT, NARROW_TICK_STEP))
+    assert len(ticks) == TICK_COUNT + few, "all have one format"
     assert (await admin.get("/timeline?window=1y")).status_code == 400
     assert (await admin.get("/timeline?by=mood")).status_code == 400
 
@@ -365,6 +366,13 @@ def test_the_ticks_of_a_time_line_name_a_day_only_where_it_changes(end: str, hou
     now = datetime.fromisoformat("2026-11-24T15:00+00:00")
     assert ticks(at, "Europe/Berlin", now) == shown
     assert ticks(at[:1], "Europe/Berlin", now, seconds=True) == [f"{shown[0]}:00"]
+
+
+def test_the_fewer_ticks_of_a_narrow_window_name_a_day_that_began_at_a_tick_between_them() -> None:
+    since, length = datetime.fromisoformat("2026-11-23T15:00+00:00"), timedelta(hours=24)
+    wide, few = tick_texts(since, length, "Europe/Berlin", since + length)
+    assert wide == ["23 Nov 16:00", "20:00", "24 Nov 00:00", "04:00", "08:00", "12:00"]
+    assert few == ["23 Nov 16:00", "24 Nov 04:00"]
 
 
 # --- tenants

@@ -12,6 +12,7 @@ import pytest
 from duetime.scheduler.rules.policies.decision import Contender, Look, PoolSeen
 from duetime.scheduler.rules.policies.recorded import Decision, KeyFacts
 from duetime.scheduler.task import State
+from duetime.server.admin.pages.timeline import TICK_COUNT
 from playwright.sync_api import Browser, expect
 
 from tests.builders import settlement, started
@@ -105,6 +106,13 @@ def test_the_charts_of_the_overview_say_values_in_their_unit_below_the_pointer(w
             chart.hover(position={"x": box["width"] * (step + 0.5) / 24, "y": 40})
             legends |= {text.strip() for text in part.locator(".legend li").all_inner_texts()}
         assert any(re.fullmatch(value, text) for text in legends), legends
+
+
+def test_a_narrow_time_line_shows_its_fewer_ticks_alone(window: Window) -> None:
+    window.open("/timeline?window=24h")
+    for width, shown in ((1280, TICK_COUNT), (320, 2)):
+        window.page.set_viewport_size({"width": width, "height": 800})
+        expect(window.page.locator(".line-ticks span:visible")).to_have_count(shown)
 
 
 @pytest.mark.parametrize("state", ["failed", "ready", "to_come", "succeeded"])
