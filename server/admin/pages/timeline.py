@@ -28,8 +28,8 @@ DEFAULT_WINDOW = "1h"
 MAX_RUNS_SHOWN = 300
 PAGE_ROWS = 100
 TICK_COUNT = 6
-NARROW_TICK_STEP = 3
-"""A narrow window has room for every third tick."""
+NARROW_TICK_COUNT = 2
+"""Ticks that a narrow window has room for."""
 
 SECONDS_SHOWN_BELOW = timedelta(hours=1)
 """Ticks of a shorter window have seconds: they are less than ten minutes apart."""
@@ -103,7 +103,7 @@ def tick_texts(since: datetime, length: timedelta, zone: str, now: datetime) -> 
     """Write the ticks of a wide window, and the fewer ones of a narrow window, which name each new day themselves."""
     write = partial(ticks, zone=zone, now=now, seconds=length < SECONDS_SHOWN_BELOW)
     at = [since + length * tick / TICK_COUNT for tick in range(TICK_COUNT)]
-    return write(at), write(at[::NARROW_TICK_STEP])
+    return write(at), write(at[:: TICK_COUNT // NARROW_TICK_COUNT])
 
 
 def _known(argument: str, given: str, accepted: Iterable[str]) -> str:

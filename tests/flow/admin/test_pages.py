@@ -20,7 +20,7 @@ from duetime.scheduler.run_records import Start
 from duetime.scheduler.task import ApprovalRequest, State
 from duetime.server.admin.formats import ticks
 from duetime.server.admin.pages.overview import charts_of, hours_of, trends_of
-from duetime.server.admin.pages.timeline import NARROW_TICK_STEP, TICK_COUNT, tick_texts
+from duetime.server.admin.pages.timeline import NARROW_TICK_COUNT, TICK_COUNT, tick_texts
 from duetime.server.admin.visit import MAX_VALUES_KEPT, READ_PAUSE_RATIO, KeptReads, Visit
 from markupsafe import escape
 from starlette.datastructures import ImmutableMultiDict
@@ -346,8 +346,7 @@ async def test_the_time_line_shows_each_run_of_the_window_once(admin: Admin) -> 
     ran = admin.site.app.scheduler.runs(since=since, limit=100).runs
     assert sorted(shown) == sorted(run.id for run in ran if run.started_at)
     ticks = re.findall(r"<span>(?:\d+ \w{3} )?\d\d:\d\d</span>", page)
-    few = len(range(0, TICK_COUNT, NARROW_TICK_STEP))
-    assert len(ticks) == TICK_COUNT + few, "all have one format"
+    assert len(ticks) == TICK_COUNT + NARROW_TICK_COUNT, "all have one format"
     assert (await admin.get("/timeline?window=1y")).status_code == 400
     assert (await admin.get("/timeline?by=mood")).status_code == 400
 
