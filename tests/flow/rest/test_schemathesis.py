@@ -1,14 +1,18 @@
 """Schemathesis holds the served API against its document: every check, over a real server with keys.
 
-The suite draws a few examples of a fixed seed; `.ci/run search` draws many, of another one.
+The suite sends the examples and the bounds of each argument; `.ci/run search` draws many random requests as well. Each
+argument of a query has to be answered at least once: one that is always refused is not tried at all.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
+from http import HTTPStatus
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
@@ -18,7 +22,11 @@ from tests.flow.rest.served import environment, new_key
 from tests.search import examples
 
 SEED = int(os.environ.get("WALK_FIRST_SEED", "1"))
-EXAMPLES = examples(3).max_examples
+USUAL_EXAMPLES = 3
+EXAMPLES = examples(USUAL_EXAMPLES).max_examples
+PHASES = "examples,coverage,fuzzing,stateful" if EXAMPLES > USUAL_EXAMPLES else "examples,coverage"
+DOCUMENT = Path(__file__).resolve().parents[3] / "docs/openapi.json"
+REPORT = "requests.har"
 PATIENCE_S = 3_600
 REST_PATH = "/v1/openapi.json"
 CONFIGURATION = """
@@ -50,8 +58,22 @@ def checked(folder: Path, address: str, key: str) -> subprocess.CompletedProcess
     command = [Path(sys.executable).with_name("st"), "--config-file", folder / "schemathesis.toml", "run"]
     options = [f"{address.removesuffix('/mcp')}{REST_PATH}", "--checks", "all", "--seed", SEED, "--no-color"]
     drawn = ["--max-examples", EXAMPLES, "-H", f"Authorization: Bearer {key}", "--continue-on-failure"]
-    words = [str(word) for word in (*command, *options, *drawn)]
+    told = ["--phases", PHASES, "--report", "har", "--report-har-path", folder / REPORT]
+    words = [str(word) for word in (*command, *options, *drawn, *told)]
     return subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
+
+
+def never_answered(report: Path) -> list[tuple[str, str]]:
+    """Return the arguments in queries of routes without an id that no answered request had."""
+    answered: set[tuple[str, str]] = set()
+    for entry in json.loads(report.read_text("utf-8"))["log"]["entries"]:
+        if HTTPStatus.OK <= entry["response"]["status"] < HTTPStatus.MULTIPLE_CHOICES:
+            url = urlsplit(entry["request"]["url"])
+            answered |= {(url.path.removeprefix("/v1"), name) for name in parse_qs(url.query, keep_blank_values=True)}
+    paths = json.loads(DOCUMENT.read_text("utf-8"))["paths"]
+    operations = [(path, each) for path, methods in paths.items() if "{" not in path for each in methods.values()]
+    given = [(path, one) for path, operation in operations for one in operation.get("parameters", ())]
+    return sorted({(path, one["name"]) for path, one in given if one["in"] == "query"} - answered)
 
 
 @pytest.mark.random_walk
@@ -69,3 +91,4 @@ def test_the_api_is_as_its_document_says(tmp_path: Path) -> None:
             told = log.rest()
     assert found.returncode == 0, found.stdout[-6000:] + found.stderr[-2000:]
     assert "defect" not in told
+    assert never_answered(tmp_path / REPORT) == []
