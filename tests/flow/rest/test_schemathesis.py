@@ -22,9 +22,9 @@ from tests.flow.rest.served import environment, new_key
 from tests.search import examples
 
 SEED = int(os.environ.get("WALK_FIRST_SEED", "1"))
-USUAL_EXAMPLES = 3
-EXAMPLES = examples(USUAL_EXAMPLES).max_examples
-PHASES = "examples,coverage,fuzzing,stateful" if EXAMPLES > USUAL_EXAMPLES else "examples,coverage"
+USUAL_EXAMPLE_COUNT = 3
+EXAMPLES = examples(USUAL_EXAMPLE_COUNT).max_examples
+PHASES = "examples,coverage,fuzzing,stateful" if EXAMPLES > USUAL_EXAMPLE_COUNT else "examples,coverage"
 DOCUMENT = Path(__file__).resolve().parents[3] / "docs/openapi.json"
 REPORT = "requests.har"
 PATIENCE_S = 3_600
