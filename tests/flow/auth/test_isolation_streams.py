@@ -79,6 +79,7 @@ def callers(tmp_path: Path, store: Store) -> Iterator[tuple[Caller, Caller]]:
             forked.popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, **settings})
         )
         log = ServerLog(process.stderr)
+        stack.callback(log.rest)
         stack.callback(process.terminate)
         http = stack.enter_context(httpx2.Client(trust_env=False, timeout=60))
         yield tuple(Caller(http, log.address, key(store, tenant)) for tenant in ("globex", "acme"))  # type: ignore[misc]  # two of them
