@@ -33,7 +33,7 @@ _IN_CHAIN: Final = (
     "a new chain with repeat, whose steps come after each other each time",
     "steps=[{'name': 'fetch'}, {'name': 'load', 'after': ['fetch']}], repeat='daily at 9:00'",
 )
-_EACH_TIME: Final = {
+_ALTERNATIVES: Final = {
     "wait_for": (EACH_TIME, "wait_for={'event': 'paid'}"),
     "approval": (
         "a new task with approval and repeat, which asks before each run",
@@ -109,7 +109,7 @@ def _refuse_what_is_over(record: TaskRecord, run: Run) -> None:
 def _read(task: Task, run: Run, asked: Reschedule, planner: Planner, now: datetime) -> NewLinks:
     if task.repeat is not None:
         name = next(name for name in LINKS if getattr(asked, name) is not None)
-        accepted, example = _EACH_TIME.get(name, _IN_CHAIN)
+        accepted, example = _ALTERNATIVES.get(name, _IN_CHAIN)
         problem = "what a task that repeats waits for cannot be changed"
         raise InvalidArgument(name, problem, accepted=accepted, example=example)
     problems = ProblemCollector()

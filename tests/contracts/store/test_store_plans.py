@@ -6,6 +6,7 @@ SQLite says so without statistics, the same every time; the indexes are those of
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 from duetime.scheduler.events import EventFilter
 from duetime.scheduler.store import Store, open_store
+from duetime.scheduler.store.text_index import sqlite_index, text_search
 from duetime.scheduler.task import State
 from duetime.scheduler.views import TaskFilter
 from sqlalchemy import event
@@ -79,3 +81,16 @@ def test_no_question_of_the_machinery_looks_at_every_run_or_sorts_them(name: str
     assert {index for index in indexes if any(f"INDEX {index}" in step for step in steps)} == indexes
     assert [step for step in steps if "TEMP B-TREE" in step] == []
     assert [step for step in steps if step.startswith("SCAN runs") and PARTIAL.isdisjoint(step.split())] == []
+
+
+def test_a_search_of_many_titles_begins_with_the_events_that_their_index_lacks(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/duetime.db"
+    with closing(open_store(url, clock=Clock())) as store, store._database.engine.begin() as connection:
+        sqlite_index.create(connection)
+        connection.exec_driver_sql("ANALYZE")
+        large = [("tasks", "tasks_by_age", "200000 200000 1"), ("events", "events_by_time", "4000000 4000000 4 1")]
+        connection.exec_driver_sql("INSERT INTO sqlite_stat1 VALUES (?, ?, ?)", large)
+    with closing(open_store(url, clock=Clock())) as store:
+        look = plans(store, lambda store: store._database.read(lambda each: text_search.rare_words(each, "seldom")))
+    assert any("SEARCH events" in step for step in look)
+    assert [step for step in look if step.startswith("SCAN tasks")] == []

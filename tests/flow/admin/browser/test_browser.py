@@ -12,7 +12,7 @@ import pytest
 from duetime.scheduler.rules.policies.decision import Contender, Look, PoolSeen
 from duetime.scheduler.rules.policies.recorded import Decision, KeyFacts
 from duetime.scheduler.task import State
-from duetime.server.admin.pages.timeline import TICK_COUNT
+from duetime.server.admin.pages.timeline import NARROW_TICK_COUNT, TICK_COUNT
 from playwright.sync_api import Browser, expect
 
 from tests.builders import settlement, started
@@ -110,7 +110,7 @@ def test_the_charts_of_the_overview_say_values_in_their_unit_below_the_pointer(w
 
 def test_a_narrow_time_line_shows_its_fewer_ticks_alone(window: Window) -> None:
     window.open("/timeline?window=24h")
-    for width, shown in ((1280, TICK_COUNT), (320, 2)):
+    for width, shown in ((1280, TICK_COUNT), (320, NARROW_TICK_COUNT)):
         window.page.set_viewport_size({"width": width, "height": 800})
         expect(window.page.locator(".line-ticks span:visible")).to_have_count(shown)
 
