@@ -22,23 +22,32 @@ SMALL_PART_RATIO = 0.1
 
 
 @pass_context
-def when(context: Context, instant: datetime | None, *, ago: bool = False) -> Markup | str:
-    """Write an instant in the viewer's zone, or relative to now; the exact time in UTC is its title."""
+def when(
+    context: Context, instant: datetime | None, *, ago: bool = False, since: datetime | None = None
+) -> Markup | str:
+    """Write an instant in the viewer's zone, or relative to now; the exact time in UTC is its title.
+
+    With `since` it is the end of a time that began then.
+    """
     if instant is None:
         return _DASH
     visit: Visit = context["visit"]
-    text = times.relative(instant, visit.now) if ago else wall(instant, visit.zone, visit.now)
+    text = times.relative(instant, visit.now) if ago else wall(instant, visit.zone, visit.now, since=since)
     exact = instant.astimezone(UTC)
     return Markup('<time datetime="{}" title="{} UTC">{}</time>').format(
         times.utc(instant), exact.strftime("%Y-%m-%d %H:%M:%S.%f")[:-3], text
     )
 
 
-def wall(instant: datetime, zone: str, now: datetime) -> str:
-    """Write an instant by the clock of a zone: `18:34:02` today, else with its day, and its year if another."""
+def wall(instant: datetime, zone: str, now: datetime, *, since: datetime | None = None) -> str:
+    """Write an instant by the clock of a zone: `18:34:02` today, else with its day, and its year if another.
+
+    Behind a `since` of another day today has its name: "27 Nov 18:34 to 18:34:02" would be two seconds.
+    """
     local, today = instant.astimezone(zones.load(zone)), now.astimezone(zones.load(zone))
     if local.date() == today.date():
-        return local.strftime("%H:%M:%S")
+        named = since is not None and since.astimezone(zones.load(zone)).date() != local.date()
+        return ("today " if named else "") + local.strftime("%H:%M:%S")
     day = f"{local.day} {local.strftime('%b')}"
     return f"{day} {local.strftime('%H:%M')}" if local.year == today.year else f"{day} {local.year}"
 

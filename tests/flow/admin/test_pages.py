@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from html import unescape
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import pytest
 from duetime.scheduler.history.runs import RunFilter
@@ -18,7 +19,7 @@ from duetime.scheduler.principal import LOCAL, Principal
 from duetime.scheduler.rules.limits.price import money
 from duetime.scheduler.run_records import Start
 from duetime.scheduler.task import ApprovalRequest, State
-from duetime.server.admin.formats import ticks
+from duetime.server.admin.formats import ticks, wall
 from duetime.server.admin.pages.overview import charts_of, hours_of, trends_of
 from duetime.server.admin.pages.timeline import NARROW_TICK_COUNT, TICK_COUNT, tick_texts
 from duetime.server.admin.visit import MAX_VALUES_KEPT, READ_PAUSE_RATIO, KeptReads, Visit
@@ -347,6 +348,7 @@ async def test_the_time_line_shows_each_run_of_the_window_once(admin: Admin) -> 
     assert sorted(shown) == sorted(run.id for run in ran if run.started_at)
     ticks = re.findall(r"<span>(?:\d+ \w{3} )?\d\d:\d\d</span>", page)
     assert len(ticks) == TICK_COUNT + NARROW_TICK_COUNT, "all have one format"
+    assert len(re.findall(r" to <time [^>]+>today \d\d:\d\d:\d\d<", page)) == 1, "its end, a day later"
     assert (await admin.get("/timeline?window=1y")).status_code == 400
     assert (await admin.get("/timeline?by=mood")).status_code == 400
 
@@ -365,6 +367,16 @@ def test_the_ticks_of_a_time_line_name_a_day_only_where_it_changes(end: str, hou
     now = datetime.fromisoformat("2026-11-24T15:00+00:00")
     assert ticks(at, "Europe/Berlin", now) == shown
     assert ticks(at[:1], "Europe/Berlin", now, seconds=True) == [f"{shown[0]}:00"]
+
+
+@pytest.mark.parametrize(
+    ("since", "text"), [(None, "18:34:02"), ("2026-11-24T00:00", "18:34:02"), ("2026-11-23T23:59", "today 18:34:02")]
+)
+def test_the_end_of_a_time_that_began_on_another_day_says_that_it_is_today(since: str | None, text: str) -> None:
+    berlin = ZoneInfo("Europe/Berlin")
+    now = datetime(2026, 11, 24, 18, 34, 2, tzinfo=berlin)
+    began = None if since is None else datetime.fromisoformat(since).replace(tzinfo=berlin)
+    assert wall(now, "Europe/Berlin", now, since=began) == text
 
 
 def test_the_fewer_ticks_of_a_narrow_window_name_a_day_that_began_at_a_tick_between_them() -> None:
