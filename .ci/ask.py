@@ -2,8 +2,8 @@
 
     ask.py COPY COMMAND
 
-Over HTTP, and over stdio with the `duetime` that the command installed: list the tools, schedule something in two
-seconds and read that it was delivered. Ends with 1 and the server's words when any of it does not happen.
+Over HTTP, and over stdio with the `duetime` that the command installed, it lists the tools. It schedules something in
+two seconds and reads that it was delivered. Ends with 1 and the server's words when any of it does not happen.
 """
 
 from __future__ import annotations

@@ -2,10 +2,10 @@
 
     python benchmarks/bench_call.py [--calls 1000] [--at 0 1000 4000] [--database all] [--peer]
 
-Each figure is for one call of `Scheduler.schedule` by one thread: milliseconds of CPU of this process (`plan` is that
-part of it which understands the request), of PostgreSQL's processes that serve it, and the median until it returns.
-`at` is how many open tasks of the same owner, each with a title of its own, stand at the instant already; the calls are
-for this one instant too, but 0 stands for an instant of its own for each call. Then 200 tasks at a time
+Each figure is for one call of `Scheduler.schedule` by one thread. It is milliseconds of CPU of this process (`plan` is
+the part that understands the request) and of PostgreSQL's processes that serve it. The last one is the median until it
+returns. `at` is how many open tasks of the same owner, each with a title of its own, stand at the instant already. The
+calls are for this one instant too; at 0 each call has an instant of its own. Then 200 tasks at a time
 (`schedule_many`), as tasks a second. With `--peer` every call is made in turn with `add_job` of APScheduler 3 on a
 database of its own: `pip install 'apscheduler>=3.11,<4'`.
 

@@ -1,13 +1,13 @@
-"""How fast is a backlog of no-op tasks worked off? The whole path against plain Dramatiq, in turn.
+"""Drain of a backlog of no-op tasks: the whole path against plain Dramatiq, in turn.
 
     python benchmarks/bench_drain.py [--tasks 4000] [--rounds 5] [--only embedded distributed]
 
 `plain` is Dramatiq as it comes: its RedisBroker, its default middleware, an actor that does nothing. `embedded` is
-Duetime with SQLite and the queue in memory, `distributed` with PostgreSQL and Redis: each task is made ready, ordered,
-taken, claimed as an attempt, run, settled with its event, its message and its history. Each is one process with 8
+Duetime with SQLite and the queue in memory, `distributed` with PostgreSQL and Redis. Each task is made ready, ordered,
+taken, claimed as an attempt, run, and settled with its event, its message and its history. Each is one process with 8
 threads; nothing waits for a disk (Redis without persistence, synchronous=OFF, fsync=off), and all stores lie on the
-same disk. A round measures each of them once, in a fresh process, from the start of the workers to the last end.
-Read README.md beside this file before quoting a number.
+same disk. A round measures each of them once, in a fresh process, from the start of the workers to the last end. Read
+README.md beside this file before quoting a number.
 """
 
 from __future__ import annotations

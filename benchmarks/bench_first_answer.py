@@ -3,9 +3,9 @@
     python benchmarks/bench_first_answer.py [--rounds 9]
 
 Both are started in turn, asked one question, and killed. The figure is the CPU time of all threads, in user and kernel
-mode, when the answer has arrived; the least of all rounds counts, because other work on a machine only ever adds to it.
+mode, when the answer has arrived. The least of all rounds counts, because other work on a machine only ever adds to it.
 
-Modules of both are compiled in the first round, as an installer does: a checkout whose environment forbids writing
+Modules of both are compiled in the first round, as an installer does. A checkout whose environment forbids writing
 bytecode would compile Duetime at each start, and the SDK never.
 """
 

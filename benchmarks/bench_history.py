@@ -2,9 +2,9 @@
 
     python benchmarks/bench_history.py [--runs 1000000] [--repeat 20] [--database all] [--only worker] [--keep DIR]
 
-The tables are filled by SQL of the database's own: one tenant, five runs for each task, a year of them, four events and
-an attempt for each run. Rare things are among the oldest runs, where a walk back in time comes last. A figure is
-milliseconds until the first page (50 rows) is here: the median, the 95th percentile, and how many rows it has; `short`
+The tables are filled by SQL of the database's own: one tenant, and a year of runs. Each task has five runs, each run
+four events and an attempt. Rare things are among the oldest runs, where a walk back in time comes last. A figure is
+milliseconds until the first page (50 rows) is here: the median, the 95th percentile, and how many rows it has. `short`
 stands for a page that goes on behind the runs that it compared. Read README.md here before quoting a number.
 """
 

@@ -2,10 +2,10 @@
 
     python benchmarks/bench_migrate.py [--runs 100000] [--from 0001] [--database postgres|sqlite]
 
-The tables are made as a version of before had them, and filled: a task, a run, an attempt, a key and a message for each
-run, and four events. Then `migrate_store` upgrades them, while a writer stores one task after the other as the old code
-did, each in a transaction of its own. Steps are the times between two versions; `after` is what follows the transaction
-of the upgrade (indexes that are built while others write). Read README.md beside this file before quoting a number.
+The tables are made as a version of before had them, and filled. Each run has a task, an attempt, a key, a message and
+four events. Then `migrate_store` upgrades them, while a writer stores one task after the other as the old code did,
+each in a transaction of its own. Steps are the times between two versions; `after` is what follows the transaction of
+the upgrade (indexes that are built while others write). Read README.md beside this file before quoting a number.
 """
 
 from __future__ import annotations

@@ -2,10 +2,10 @@
 
     python benchmarks/bench_million.py [--tasks 1000000] [--repeat 10] [--database all] [--only search] [--keep DIR]
 
-The tables are filled by SQL of the database's own: one tenant, a run for each task (three of five open), two events for
-each, one of a hundred with a reason. A figure is milliseconds of CPU for one call: of the server's processes on
-PostgreSQL, where the part of this process comes behind it, and of this process on SQLite. Read README.md beside this
-file before quoting a number.
+The tables are filled by SQL of the database's own: one tenant, and a run for each task (three of five open). Each run
+has two events, and one event of a hundred a reason. A figure is milliseconds of CPU for one call. On PostgreSQL it is
+that of the server's processes, with the part of this process behind it; on SQLite it is that of this process. Read
+README.md beside this file before quoting a number.
 """
 
 from __future__ import annotations

@@ -14,11 +14,11 @@ Eight threads and three classes of runs with hard deadlines, Poisson arrivals, l
 `overload`: 1.6 times the capacity throughout. `crossed`: both with deadlines of 21 to 39 minutes for normal runs and
 of 84 to 156 s for background ones. The last line of a trace bounds every order: a clairvoyant knapsack.
 
-Ours is the real queue in memory with its shares and a pool of eight slots, keys of `rules.order`, estimates learned on
-the way by `rules.estimates`, and hard runs dropped at `drop_at`. The others are plain sorts without any drop; `+ drop`
-gives them ours, to show which part of the gain is the order's. Arrivals go on for an hour after what is counted, so
-that no backlog is worked off for free. Nothing sleeps: a virtual clock jumps from event to event. Read README.md beside
-this file before quoting a number.
+Ours is the real queue in memory with its shares and a pool of eight slots. It has keys of `rules.order`, estimates
+learned on the way by `rules.estimates`, and hard runs dropped at `drop_at`. The others are plain sorts without any
+drop; `+ drop` gives them ours, to show which part of the gain is the order's. Arrivals go on for an hour after what is
+counted, so that no backlog is worked off for free. Nothing sleeps: a virtual clock jumps from event to event. Read
+README.md beside this file before quoting a number.
 """
 
 from __future__ import annotations
@@ -253,7 +253,7 @@ def bound(jobs: Sequence[Job]) -> float:
     """Return the part of the value that no order can exceed: runs cut in pieces, put into a knapsack by value a second.
 
     Whoever fills it knows all that will come, pays nothing for what does not count, and may start anything before it
-    arrives: only what is due by each minute has to fit into the time until then.
+    arrives. Only what is due by each minute has to fit into the time until then.
     """
     counted = [job for job in jobs if job.counted]
     minutes = math.ceil(max(job.deadline for job in counted) / MINUTE_S)

@@ -2,11 +2,11 @@
 
     python benchmarks/bench_overload_real.py [--way embedded shared] [--seconds 60] [--seed 1]
 
-The classes, loads and deadlines of `bench_overload.py` at a sixth of their lengths, with background deadlines of 20 to
-40 s and bursts of 25 s, so that a minute is enough. `embedded` is one process of eight threads with SQLite and the
-queue in memory; `shared` is a server, a worker process of eight threads, PostgreSQL and Redis. Handlers sleep. Each run
+The classes, loads and deadlines are those of `bench_overload.py` at a sixth of their lengths. Background deadlines are
+20 to 40 s and bursts 25 s, so that a minute is enough. `embedded` is one process of eight threads with SQLite and the
+queue in memory. `shared` is a server, a worker process of eight threads, PostgreSQL and Redis. Handlers sleep. Each run
 is scheduled when it arrives, with a hard deadline. `simulated` is the same trace through the queue in memory on a
-virtual clock, where nothing takes time but the handlers: the difference is what the real path loses, and a line below
+virtual clock, where nothing takes time but the handlers. The difference is what the real path loses, and a line below
 says where. Read README.md beside this file before quoting a number.
 """
 

@@ -3,7 +3,7 @@
     python benchmarks/bench_peers.py [--case schedule drain start timers provider] [--system NAME] [--rounds 3]
                                      [--folder FOLDER] [--pending 100000] [--small]
 
-Every system is measured in turn in each round, with servers, a database and processes of its own; `benchmarks/peers/`
+Every system is measured in turn in each round, with servers, a database and processes of its own. `benchmarks/peers/`
 has a module for each, and says how it is configured and what it does not do. `peers/cases.py` says what each case
 measures. The table has the medians of the rounds and the ratios ours / theirs. The peers are installed into `--folder`
 (a new temporary one without it) from PyPI and npm, so that they never lie beside Duetime. Nothing waits for a disk.

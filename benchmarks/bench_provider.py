@@ -1,4 +1,4 @@
-"""How close to a provider's limits do runs get without being refused? 400 calls of 60 ms, 50 a second, 5 in flight.
+"""Runs close to a provider's limits, none of them refused: 400 calls of 60 ms, 50 a second, 5 in flight.
 
     python benchmarks/bench_provider.py [--calls 400] [--rounds 3] [--only embedded distributed]
 

@@ -4,10 +4,11 @@
         [--rounds 5] [--most 1000000]
     python benchmarks/bench_queue.py --profile
 
-`drain`: no-op actors, 8 threads in one process: Dramatiq with its RedisBroker, as it comes (`plain`) and without its
-middleware (`bare`), and our broker over our queue, in turn, on the same Valkey, in a fresh process each time. Nothing
-is claimed in a database; ends are told to the queue in groups, as the worker does. `size`: a take of one with 1,000 to
-1,000,000 runs ready, in 100 classes. `blocked`: 0 and 100,000 runs that wait for a pool ahead of one that may start.
+`drain`: no-op actors, 8 threads in one process. Dramatiq with its RedisBroker, as it comes (`plain`) and without its
+middleware (`bare`), and our broker over our queue run in turn. All use the same Valkey, in a fresh process each time.
+Nothing is claimed in a database; ends are told to the queue in groups, as the worker does. `size`: a take of one with
+1,000 to 1,000,000 runs ready, in 100 classes. `blocked`: 0 and 100,000 runs that wait for a pool ahead of one that may
+start.
 `keys`: 500 and 100,000 concurrency keys. `lanes`: 20 to 2,000 actions that a worker does not know. `record`: takes
 that are recorded against others, in Redis and in memory. Times are the server's own medians, of `INFO latencystats`,
 and what is compared is measured in turn. It takes about three minutes.

@@ -3,9 +3,9 @@
     python benchmarks/bench_retention.py [--runs 1000000] [--seconds 20] [--whole] [--database sqlite] [--keep DIR]
 
 The database is that of bench_history.py: a year of runs, four events each. A writer schedules, makes ready, starts and
-settles one run after the other, as a server and a worker do, each step a transaction that waits for the disk.
-It does so for some seconds alone, then while a real `duetime retention run` deletes beside it. A figure is milliseconds
-of one step: the median, the 99th percentile, and the longest. Read README.md beside this file before quoting a number.
+settles one run after the other, as a server and a worker do. Each step is a transaction that waits for the disk. It
+does so for some seconds alone, then while a real `duetime retention run` deletes beside it. A figure is milliseconds of
+one step: the median, the 99th percentile, and the longest. Read README.md beside this file before quoting a number.
 """
 
 from __future__ import annotations

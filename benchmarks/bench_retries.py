@@ -1,8 +1,9 @@
 """Retried calls with full jitter against fixed intervals: how many meet a provider at once.
 
 500 calls fail together, as in an outage, which lasts 20 s. `rules/retry.py` says when each is tried again; the others
-wait a fixed interval (the mean of its first five pauses), or double it without jitter. Nothing runs here: the times of
-the attempts are computed, with a seeded random, and counted in each window of 100 ms and of 1 s, wherever it begins.
+wait a fixed interval (the mean of its first five pauses), or double it without jitter. Nothing runs here. The times of
+the attempts are computed with a seeded random. They are counted in each window of 100 ms and of 1 s, wherever it
+begins.
 
     python benchmarks/bench_retries.py
 """

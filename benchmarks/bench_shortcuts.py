@@ -2,7 +2,7 @@
 
     python benchmarks/bench_shortcuts.py [--tasks 4000] [--rounds 5]
 
-`bench_drain.py`'s ways of Duetime, in turn with the same without one shortcut, which is replaced in the process that
+`bench_drain.py`'s ways of Duetime, in turn with the same without one shortcut. That one is replaced in the process that
 is measured: no setting turns it off. A shortcut that does not pay by 10 % is not worth its code. Nothing waits for a
 disk.
 """

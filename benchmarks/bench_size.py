@@ -2,9 +2,9 @@
 
     python benchmarks/bench_size.py [--runs 100000] [--batch 500] [--database all]
 
-Each task is scheduled, made ready, started and settled by the statements of the store, and leaves a message.
-Then the bytes of each table with its indexes are read, from `dbstat` on SQLite, from `pg_total_relation_size` on
-PostgreSQL, where rows that were updated have not been vacuumed away. A figure is bytes for one run.
+Each task is scheduled, made ready, started and settled by the statements of the store, and leaves a message. Then the
+bytes of each table with its indexes are read, from `dbstat` on SQLite and from `pg_total_relation_size` on PostgreSQL.
+Rows that were updated there have not been vacuumed away. A figure is bytes for one run.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How late do runs start? Idle start, a burst of 1,000 among 100,000 pending, and what an idle process costs.
+"""Lateness of starts: idle start, a burst of 1,000 among 100,000 pending, and what an idle process costs.
 
     python benchmarks/bench_start.py [--pending 100000] [--burst 1000] [--synchronous FULL]
 

@@ -1,14 +1,15 @@
-"""How late do runs start with PostgreSQL and Redis? One process serves, another works; plain Dramatiq in turn.
+"""Lateness of starts with PostgreSQL and Redis: one process serves, another works; plain Dramatiq in turn.
 
     python benchmarks/bench_start_shared.py [--calls 50] [--rounds 3] [--pending 100000] [--burst 1000]
 
 `idle`: one task at a time on an idle installation, 0.3 to 1.5 s apart. This process is the server: it calls
-`schedule(...)`, stores, makes due and puts into the queue; a worker process of 16 threads hears of it and starts it.
+`schedule(...)`, stores, makes due and puts into the queue. A worker process of 16 threads hears of it and starts it.
 From the call, and from its return, to the first line of the handler in the worker. Plain Dramatiq is its RedisBroker
 with default settings: `send()` here, an actor in another process; from before the call and from its return as well.
 
-`burst`: many tasks due at one second, `--pending` others waiting: lateness of each handler's first line, the memory of
-the worker before and after, and what the idle worker and its database cost over ten seconds.
+`burst`: many tasks due at one second, `--pending` others waiting. It shows the lateness of each handler's first line,
+and the memory of the worker before and after. It also shows what the idle worker and its database cost over ten
+seconds.
 
 Both servers come from the wheels of the tests, without waiting for a disk. Read README.md before quoting a number.
 """

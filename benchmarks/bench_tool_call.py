@@ -4,7 +4,7 @@
 
 `duetime serve` (HTTP) and `duetime` (stdio) run as users run them: with their dispatcher, on a new SQLite file, every
 answer after its commit (synchronous=FULL). A second process serves one tool of the same SDK that does nothing, by the
-SDK's own transport. Over HTTP a third one serves that tool by our transport, which costs less: the difference to it is
+SDK's own transport. Over HTTP a third one serves that tool by our transport, which costs less. The difference to it is
 what our tool costs beyond the way there. One client calls all in turn, in blocks of a hundred; `calls` is how many each
 gets. The titles differ, the instants do not: `when` is "tomorrow at 9am" throughout.
 

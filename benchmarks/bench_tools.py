@@ -1,8 +1,8 @@
-"""How long `schedule_task` takes for a client, against a tool on the same server that does nothing.
+"""Time of `schedule_task` for a client, against a tool on the same server that does nothing.
 
 Run: python benchmarks/bench_tools.py [--calls 500] [--transport stdio] [--json]
 
-Real clients of mcp 2.3 call in turn, one call at a time, over stdio, HTTP and in memory, in both protocol eras; calls
+Real clients of mcp 2.3 call in turn, one call at a time, over stdio, HTTP and in memory, in both protocol eras. Calls
 of both tools alternate, so that a noisy moment hits both. FULL is SQLite as it is delivered (WAL, synchronous=FULL: a
 power cut loses nothing), OFF the same without waiting for the disk.
 """

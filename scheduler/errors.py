@@ -1,8 +1,8 @@
 """Every error that Duetime raises on purpose, as a tree.
 
-Messages are written for the caller who has to act on them, an agent or a person: one or two sentences that say what is
-wrong, what is accepted, and a corrected example, or a remedy as data, which each front end says in its own syntax.
-Whatever was sent and whoever says it, a message has at most `MAX_REFUSAL_BYTES`.
+Messages are written for the caller who has to act on them, an agent or a person. One or two sentences say what is wrong
+and what is accepted, and show a corrected example. Or a remedy comes as data, which each front end says in its own
+syntax. Whatever was sent and whoever says it, a message has at most `MAX_REFUSAL_BYTES`.
 """
 
 from __future__ import annotations
@@ -97,8 +97,8 @@ class DuetimeError(Exception):
 class InvalidArgument(DuetimeError):
     """One argument is wrong.
 
-    `argument` names it as the caller wrote it, `problem` says what is wrong, `accepted` what would be right, and
-    `example` is a corrected value, or a whole call; the sentence shows it as it is passed.
+    `argument` names it as the caller wrote it, `problem` says what is wrong, and `accepted` what would be right.
+    `example` is a corrected value or a whole call; the sentence shows it as it is passed.
     """
 
     code = "invalid_argument"

@@ -81,8 +81,8 @@ class EventFilter:
     """A filter for events; absent parts match everything. `since` is inclusive, `until` exclusive.
 
     `actor` made the change, and `via` is the way it came by: a surface (`mcp`) or a surface and an address. `tier` is
-    of its task. `worker`, `min_attempts`, `min_lateness` and `min_cost` are of its run, as in `RunFilter`, and `error`
-    is a part of that run's error, in any case: an event without a run meets none of these.
+    of its task. `worker`, `min_attempts`, `min_lateness` and `min_cost` are of its run, as in `RunFilter`. `error` is a
+    part of that run's error, in any case. An event without a run meets none of these.
     """
 
     task_id: str | None = None

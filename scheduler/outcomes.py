@@ -47,7 +47,7 @@ class Retry:
 class Wait:
     """Nothing to do until then; give the slot back and start again at `until` with `checkpoint`. Not a failure.
 
-    With an `approval`, the question to the task's owner, it starts again once that is answered; `ctx.approval` has the
+    With an `approval`, the question to the task's owner, it starts again once that is answered. `ctx.approval` has the
     answer, which is `default` when nobody has given one `by` then.
 
     With an `event`, the name of one, it starts again once that has been sent with the members of `match`; `ctx.event`

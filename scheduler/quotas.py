@@ -1,7 +1,7 @@
 """Quotas of each tenant: tasks scheduled in a minute, open tasks, their size, and the cost of a day.
 
-They are read in the transaction that stores a task, in which no other call of the tenant stores one, so they hold over
-all processes. The cost of runs is read before: it grows when attempts end, and not by calls.
+They are read in the transaction that stores a task. No other call of the tenant stores one in it, so they hold over all
+processes. The cost of runs is read before: it grows when attempts end, and not by calls.
 """
 
 from __future__ import annotations

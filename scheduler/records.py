@@ -17,7 +17,7 @@ class IdempotencyKey:
     """A caller's name for one request; `fingerprint` is the request's content, compared field by field.
 
     Without `expires_at` it ends 30 days after its task. A `derived` one, which no caller gave, ends when that is
-    cancelled; without `expires_at` it is that of a template, and ends a minute after its task.
+    cancelled. Without `expires_at` it is that of a template, and ends a minute after its task.
     """
 
     key: str
@@ -54,9 +54,9 @@ class Change:
     """The new values of a task and its current run.
 
     `next_run` takes over as the current run (undo, skip, snooze of what fired); then `run` must have ended, unless it
-    goes on `beside` it. `extra_run` is stored in addition to the current one (run now, snooze of a recurring task), as
-    are those `revived`, and those of `cancelled_beside` are cancelled. `restored` ended before, and is current again in
-    place of `run`. `kind` replaces the event's kind.
+    goes on `beside` it. `extra_run` is stored in addition to the current one (run now, snooze of a recurring task), and
+    so are those `revived`. The runs of `cancelled_beside` are cancelled. `restored` ended before, and is current again
+    in place of `run`. `kind` replaces the event's kind.
     """
 
     task: Task
@@ -74,8 +74,8 @@ class Change:
 class LastChange:
     """The change that made a task's present revision, as its events have it.
 
-    `task` and `run` are the fields that it changed, as they were. It made `current` the current run, in place of `left`
-    where that is another one, which had ended before unless the change `skipped` it; `began` and `cancelled` are side
+    `task` and `run` are the fields that it changed, as they were. It made `current` the current run in place of `left`,
+    where that is another one, which had ended before unless the change `skipped` it. `began` and `cancelled` are side
     runs. `links` is what the task waited for, where the change is of that.
     """
 

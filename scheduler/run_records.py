@@ -60,8 +60,9 @@ class ReadyRun:
 class NextTimes:
     """When the next run falls due, and when the next deadline's timer fires; None for never, as things stand.
 
-    `pools` is the revision of the pools and of the policy at that moment; `late_at` is when the next wait for a signal
-    is over, `series_at` when the next series goes on whatever its run does, `resume_at` when the next pause is over.
+    `pools` is the revision of the pools and of the policy at that moment. `late_at` is when the next wait for a signal
+    is over, and `resume_at` when the next pause is over. `series_at` is when the next series goes on whatever its run
+    does.
     """
 
     wake_at: datetime | None
@@ -186,12 +187,12 @@ class MadeTask:
 class Settlement:
     """The end of an attempt and what follows; `outcome` and `reason` go into the attempt's row.
 
-    `next_run` was computed from `task_revision`, as were the runs that were `skipped` before it; why the task
-    `pauses`, if it does. A `checkpoint` of None keeps the stored one. `deliveries` need the message of `inbox`, which
-    has the question of a run that `asks`. `used` and `costs`, in millionths, are by pool. With its `claim` it takes one
-    round trip. A suspended run `waits` so long, None for until an instant, or `awaits` an event; `spawned` are new
-    tasks by name; `traceback`, `traceparent`, `log` are of its attempt. `on_failure` leads to the task of `follow_up`,
-    and to the tier to which the task `raises`.
+    `next_run` was computed from `task_revision`, as were the runs that were `skipped` before it; why the task `pauses`,
+    if it does. A `checkpoint` of None keeps the stored one. `deliveries` need the message of `inbox`, which has the
+    question of a run that `asks`. `used` and `costs`, in millionths, are by pool. With its `claim` it takes one round
+    trip. A suspended run `waits` so long, None for until an instant, or `awaits` an event. `spawned` are new tasks by
+    name; `traceback`, `traceparent` and `log` are of its attempt. `on_failure` leads to the task of `follow_up`, and to
+    the tier to which the task `raises`.
     """
 
     run_id: str

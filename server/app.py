@@ -160,8 +160,8 @@ def build(
     is called when a worker has lost as many threads as it has. `via` is the way of calls whose principal names none.
     `tracing` is by default that of the environment.
 
-    Raises InvalidSetting for a handler module or channel that cannot be loaded, SchemaTooNew for the database of a
-    newer Duetime, and StoreUnavailable when it cannot be opened.
+    Raises InvalidSetting for a handler module or channel that cannot be loaded, and SchemaTooNew for the database of a
+    newer Duetime. Raises StoreUnavailable when the database cannot be opened.
     """
     settings.create_data_directory()
     named = SettingSecrets(settings.operator_tenant)

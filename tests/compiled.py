@@ -1,6 +1,6 @@
 """Engines of one test process share the statements that they compiled.
 
-Most tests open a store of their own, and SQLAlchemy compiles each statement once an engine: that was half of what a
+Most tests open a store of their own, and SQLAlchemy compiles each statement once an engine. That was half of what a
 test of the store took. The compiled text depends on the kind of a database only, as all engines are made alike.
 """
 

@@ -1,4 +1,4 @@
-"""How the suite runs, and the services that tests share.
+"""Settings of the whole suite, and the services that tests share.
 
 The suite is the same each time: random tests draw the same examples, and each worker process has servers of its own.
 A test that takes too long fails alone. `.ci/run search` draws other examples, many more of them.

@@ -1,4 +1,4 @@
-"""How many examples a random test draws: as many as it says in the suite, and more in `.ci/run search`."""
+"""The number of examples that a random test draws: as many as it says in the suite, and more in `.ci/run search`."""
 
 from __future__ import annotations
 

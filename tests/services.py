@@ -296,7 +296,7 @@ def reserved_port() -> Iterator[int]:
     """Yield a port that stays the caller's, also while its server is down: nobody else is given it meanwhile.
 
     Linux lets a server listen where a socket is bound that does not listen, if both allow it (SO_REUSEADDR), as
-    PostgreSQL and Valkey do; other systems do not, and there the port is only a free one.
+    PostgreSQL and Valkey do. Other systems do not, and there the port is only a free one.
     """
     with socket.socket() as holder:
         holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -1,12 +1,13 @@
 """The house keeps its shape: who may import whom, how long things may get, and what lies where.
 
-Every check is a function from a tree to its problems, run on this project and on a small bad tree that it must refuse:
-a check that cannot fail would be worth nothing. There is no list of exemptions anywhere in here.
+Every check is a function from a tree to its problems. It runs on this project and on a small bad tree that it must
+refuse: a check that cannot fail would be worth nothing. There is no list of exemptions anywhere in here.
 """
 
 from __future__ import annotations
 
 import ast
+import inspect
 import json
 import os
 import re
@@ -33,6 +34,7 @@ MAX_MODULE_LINES = 300
 MAX_FUNCTION_LINES = 40
 MAX_MEDIAN_FUNCTION_LINES = 8
 MAX_MODULES_PER_ROOM = 14
+MAX_SENTENCE_WORDS = 25
 NOUNS_IN_ING = {"string", "setting", "thing", "testing"}
 VAGUE = {"utils", "util", "common", "helpers", "helper", "misc"}
 WORDS = {
@@ -69,6 +71,10 @@ INDIRECT_OPENING = re.compile(
     r"(?:\A|(?<=[.!?]\s)|(?<=\n\n))\s*((?:What|Who|Whom|Whose|Which|Those|One (?:that|which|who))\b)"
 )
 """At the start of any sentence of a docstring."""
+
+PARAGRAPH_BREAK = re.compile(r"\n\s*\n|\n(?=[-*] |`[^`\n]+`:)")
+"""Behind an empty line, and before an item of a list or a name that is explained."""
+SENTENCE_BREAK = re.compile(r"(?<=[.!?])\s+(?=[^a-z0-9])")
 
 FIGURES_OF_SPEECH = re.compile(
     r"(?<![`\w])(?:anew|meanwhile|beside|tells|hears|mourns|as soon as somebody)(?![`\w])", re.IGNORECASE
@@ -386,12 +392,27 @@ def indirect_openings(root: Path) -> list[str]:
 
 
 def openings_with_how(root: Path) -> list[str]:
-    """Docstrings of the product that open with How in place of a noun or a verb."""
+    """Docstrings that open with How in place of a noun or a verb."""
     return [
         f"{where(root, path, text.lineno)}: opens with How; name the thing"
-        for path in product_files(root, ".py")
+        for path in kept_files(root)
+        if path.suffix == ".py"
         for text in docstrings(parsed(path))
         if re.match(r"\s*How\b", str(text.value))
+    ]
+
+
+def long_sentences(root: Path) -> list[str]:
+    """Sentences of docstrings with more words than a reader keeps in mind; tables and indented blocks are left out."""
+    return [
+        f"{where(root, path, text.lineno)}: {len(sentence.split())} words in one sentence: {sentence[:40]}"
+        for path in kept_files(root)
+        if path.suffix == ".py"
+        for text in docstrings(parsed(path))
+        for paragraph in PARAGRAPH_BREAK.split(inspect.cleandoc(str(text.value)))
+        if not paragraph.startswith(("    ", "|"))
+        for sentence in SENTENCE_BREAK.split(" ".join(paragraph.split()))
+        if len(sentence.split()) > MAX_SENTENCE_WORDS
     ]
 
 
@@ -589,6 +610,7 @@ CHECKS: list[Callable[[Path], list[str]]] = [
     late_imports_of_nothing,
     indirect_openings,
     openings_with_how,
+    long_sentences,
     figures_of_speech,
     figures_of_speech_in_pages,
     numbers_without_a_unit,
@@ -674,6 +696,11 @@ SEEDS: list[tuple[Callable[[Path], list[str]], dict[str, str], str]] = [
     (indirect_openings, {"tools/a.py": '"""A tool.\n\nThose that wait."""'}, "tools/a.py:1: opens with Those"),
     (indirect_openings, {"tools/a.py": '"""A tool: it\nruns.\nOne that waits."""'}, "tools/a.py:1: opens with One"),
     (openings_with_how, {"tools/a.py": '"""How a tool ends."""'}, "tools/a.py:1: opens with How"),
+    (
+        long_sentences,
+        {"tools/a.py": f'"""Ends.\n\n    {"code " * 40}\n\nAlso. {"A " * 25}.\n{"Word " * 25}end.\n"""'},
+        "tools/a.py:1: 26 words in one sentence: Word Word",
+    ),
     (figures_of_speech, {"tools/a.py": 'log("filled anew from the store")'}, "tools/a.py:1: anew"),
     (figures_of_speech, {"tools/a.py": 'log(f"{count} runs started meanwhile")'}, "tools/a.py:1: meanwhile"),
     (figures_of_speech, {"server/a.py": '"""A stream that tells changes."""'}, "server/a.py:1: tells"),

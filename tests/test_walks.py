@@ -1,7 +1,7 @@
 """The walks of docs/architecture.md are checked in a process of their own: `tests/traced_walks.py`.
 
-CPython 3.11 spins for ever at the first traced call of a process in which an exception was once sent to a thread that
-had already ended. Tests of lost threads do that.
+CPython 3.11 can spin for ever at the first traced call of a process. It does so where an exception was once sent to a
+thread that had already ended. Tests of lost threads do that.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The two walks of docs/architecture.md are those that the code takes: both calls run under a tracer.
 
-The page says what a stop is and what is only a look-up. A new room on the way, a return to one that was left, or a call
-between rooms that the page does not name fails here.
+The page says what a stop is and what is only a look-up. Three things fail here: a new room on the way, a return to an
+earlier one, a call between rooms that the page lacks.
 """
 
 from __future__ import annotations

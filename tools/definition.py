@@ -135,7 +135,7 @@ class Definition(Generic[CallT]):
 
     `first` is awaited before the answer. `also_wrong` finds further problems of a call that is refused anyway: a caller
     that corrects everything at once needs one more call, not two. `describes_output`: the schema of its answers is
-    listed; the answers of the others are as those of `get_task`, and five copies of one schema would only cost room.
+    listed. The answers of the others are as those of `get_task`, and five copies of one schema would only cost room.
     One without a `card` has none; callers without its `scope` are not shown it.
     """
 

@@ -1,8 +1,8 @@
 """Builds the cards: `python -m duetime.widgets.build` turns `src/` into one self-contained page a card in `html/`.
 
-No package manager is needed. ES modules are joined in the order in which they import each other, inside one function;
-top-level names therefore have to differ between modules, which is checked. Style and script, with the texts of all
-languages, are packed and unpacked by a few lines of the page (`packed_page.py`): six languages do not fit otherwise.
+No package manager is needed. ES modules are joined in the order in which they import each other, inside one function.
+Top-level names therefore have to differ between modules, which is checked. Style and script, with the texts of all
+languages, are packed and unpacked by a few lines of the page (`packed_page.py`). Six languages do not fit otherwise.
 """
 
 from __future__ import annotations

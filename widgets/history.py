@@ -62,8 +62,8 @@ def history_payload(
     """Say what happened to a task of `zone`: `attempts` are given oldest first, `events` newest first.
 
     With `limited` only the newest are kept, as many as an answer to a model has room for, and the end of the newest
-    traceback; reasons are cut. `older` says that there are events before those given. Of a chain, `steps` are
-    the names of its steps by task.
+    traceback. Reasons are cut. `older` says that there are events before those given. Of a chain, `steps` are the names
+    of its steps by task.
     """
     attempts = sorted(attempts, key=lambda each: each.started_at) if steps else attempts
     of_run = {event.run_id: steps.get(event.task_id) for event in events}

@@ -26,7 +26,7 @@ Figures = dict[str, float]
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """How much of everything a case does."""
+    """The size of a case."""
 
     tasks: int = 4000
     scheduled: int = 1000

@@ -25,7 +25,7 @@ MARKS: list[tuple[str, float]] = []
 PROVIDER = Provider()
 
 RETRY_DELAY_S = 0.1
-"""How long a peer that can say so waits before it repeats a refused call."""
+"""The wait before a peer that can say so repeats a refused call."""
 
 
 class Refused(Exception):

@@ -1,7 +1,7 @@
 """The text of a token that lets its bearer in: `<prefix><id>_<secret>`.
 
 The id is public: what a token stands for is found by it, and named by it in lists and logs. The secret is 256 random
-bits, so one round of SHA-256 protects it at rest; slow hashes are for passwords that people choose, and would cost each
+bits, so one round of SHA-256 protects it at rest. Slow hashes are for passwords that people choose, and would cost each
 call 0.1 s.
 """
 

@@ -1,8 +1,8 @@
 """The hash chain of a tenant: segments of entries, each with the hash of the segment before it.
 
 An entry of the chain is the number of an event or of an audit entry, and the digest of its content. A segment holds
-some hundred bytes however many columns its entries have, so that whoever changes, deletes, adds or moves one of them
-afterwards has to rebuild every later segment; with a key (HMAC) he cannot.
+some hundred bytes however many columns its entries have. Whoever later changes, deletes, adds or moves an entry has to
+rebuild every later segment; with a key (HMAC) he cannot.
 """
 
 from __future__ import annotations

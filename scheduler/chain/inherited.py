@@ -1,7 +1,7 @@
 """Urgency that a run inherits from the tasks that wait for it: their tiers, and their deadlines less their durations.
 
-A run that others come after has to finish in time for them: by the deadline of each, less how long that one takes and
-all that lies between (the latest finish of the critical path method, Kelley & Walker 1959).
+A run that others come after has to finish in time for them. Its deadline is that of each, less that one's duration and
+all that lies between. This is the latest finish of the critical path method (Kelley & Walker 1959).
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The form that the result of an upstream has to have: a JSON Schema within bounds, and how a result differs from it.
 
 A result is checked in the transaction that settles it, behind locks. So a schema has only keywords whose cost is
-bounded by its own size and that of the result: no pattern, no reference, no comparison of each item with every other.
+bounded by its own size and that of the result. It has no pattern, no reference, and no comparison of each item with
+every other.
 """
 
 from __future__ import annotations

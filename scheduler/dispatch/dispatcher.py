@@ -1,6 +1,6 @@
 """The dispatcher: moves due runs from the database into the queue, at their time, and ends those that are too late.
 
-It sleeps until the next run is due, two seconds at most, and then reads the wall clock again: after a laptop wakes up,
+It sleeps until the next run is due, two seconds at most, and then reads the wall clock again. After a laptop wakes up,
 all runs that fell due start at once. Runs are moved a second early and wait in the queue for their time. So a second
 for which thousands are scheduled needs no more database work than their starts.
 """

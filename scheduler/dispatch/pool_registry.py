@@ -147,8 +147,8 @@ class PoolRegistry:
     def spent(self, pools: Mapping[str, Pool], now: datetime) -> Mapping[str, float]:
         """Return the units used of budgets and sliding rates, as a queue must know them.
 
-        Of a budget these are the units since its window began, and the debt of earlier windows; of a sliding rate those
-        of the runs that ended in the window that ends now. Runs that are still running are not among them.
+        Of a budget these are the units since its window began, and the debt of earlier windows. Of a sliding rate they
+        are those of the runs that ended in the current window. Runs that are still running are not among them.
         """
         budgets = {name: pool for name, pool in pools.items() if pool.kind is PoolKind.BUDGET}
         starts = {name: now - pool.window for name, pool in pools.items() if pool.window}

@@ -36,8 +36,8 @@ Named = Callable[[str], str]
 class RunFacts:
     """The facts about a run: the queue's answer (None when it does not know the run), and the pools.
 
-    `silence` is why the queue did not answer; `working` whether any worker is up, `known` whether one has a handler for
-    the action; `upstreams` are what the task comes after, `approval` is what is asked, `awaited` an event.
+    `silence` is why the queue did not answer. `working` says whether any worker is up, `known` whether one has a
+    handler for the action. `upstreams` are what the task comes after, `approval` is what is asked, `awaited` an event.
     """
 
     queue: Explanation | None = None

@@ -44,9 +44,9 @@ class Handler(Generic[P, ReturnT]):
     a run holds; a task's own needs replace them.
 
     `isolation` says where an attempt runs: in a thread of the worker, or in a process of its own, which can be killed.
-    `verify` refuses payloads by rules beyond the model (options, for example); `secrets` yields the secrets that a
-    payload names, so that a task that names a wrong one is refused. Neither does I/O. `preflight` is called
-    before each attempt with the arguments of `fn`, and returns what is missing; when a task is scheduled too, unless
+    `verify` refuses payloads by rules beyond the model (options, for example). `secrets` yields the secrets that a
+    payload names, so that a task that names a wrong one is refused. Neither does I/O. `preflight` is called before each
+    attempt with the arguments of `fn`, and returns what is missing. It is called when a task is scheduled too, unless
     `verify` has found the same then, which `checked_early=False` says. `interval` returns the member of a payload that
     says how long a run pauses between two attempts, and that time.
     """

@@ -1,7 +1,7 @@
 """Messages between a worker and the process of one attempt: a JSON object a line, each with one key as its kind.
 
 From the worker: `run` (an `Assignment`, first), `interrupt` (why), `answer` (to a call). From the process: `call` (a
-method of `Link`), `log` (a log record), `traceback` (of what the handler raised), and in the end `outcome`, or
+method of `Link`), `log` (a log record), `traceback` (of what the handler raised). In the end comes `outcome`, or
 `interrupted` when an interrupt has stopped it.
 """
 

@@ -69,7 +69,7 @@ class RunFilter:
 class RunSummary:
     """A run as a list shows it, with what its task says. `at` is when it ended, or its next time while it is open.
 
-    `worker` had its newest attempt. `units` are what its attempts used of each pool, `cost` is what that cost in the
+    `worker` had its newest attempt. `units` are what its attempts used of each pool. `cost` is what that cost in the
     installation's currency: None where no pool with a price was used. `why` is by whom a cancelled one was cancelled,
     and the reason; of a `blocked` one, what it misses. `paused` is its task.
     """

@@ -1,6 +1,6 @@
 """The payload of a call: blanks are left out of it, and the secrets that it names are checked.
 
-Blanks are members that a strict client sent only because its schema names them: the schema of a tool names the members
+Blanks are members that a strict client sent only because its schema names them. The schema of a tool names the members
 of every built-in action, and a strict client fills in all of them.
 """
 

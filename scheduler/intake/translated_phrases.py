@@ -1,8 +1,8 @@
 """The long tail of time phrases, mostly in other languages: `demain à 9h`, `in 2 Stunden`.
 
 `rules.time.times` parses a phrase first. Unknown phrases go to the dateparser library, which guesses and skips words.
-Its result counts only under three conditions. Every number and word of the phrase contributed to it; all languages that
-know the phrase agree; and neither the order of day and month nor a part of the date was guessed.
+Its result counts only under three conditions. Every number and word of the phrase contributed to it, and all languages
+that know the phrase agree. Neither the order of day and month nor a part of the date was guessed.
 """
 
 from __future__ import annotations

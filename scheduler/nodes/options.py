@@ -16,10 +16,10 @@ from duetime.scheduler.worker.machine_load import all_of_them
 class RunnerOptions:
     """`lock` is the path of the lock file, in the folder of the database.
 
-    It is created when missing, and never removed. `threads` is how many runs may run at once, `lease` how long a claim
-    is valid without a renewal, `grace` how long running work may take to finish when the runner stops. `allowance`
-    returns how many of the threads to use now, `headroom` gives the parts that are reserved for urgent runs,
-    `retention` says what is deleted when it is old, `decisions` how many takes are recorded a minute.
+    It is created when missing, and never removed. `threads` is how many runs may run at once, and `lease` how long a
+    claim is valid without a renewal. `grace` is how long running work may take to finish when the runner stops.
+    `allowance` returns how many of the threads to use now, and `headroom` gives the parts that are reserved for urgent
+    runs. `retention` says what is deleted when it is old, `decisions` how many takes are recorded a minute.
     """
 
     lock: Path

@@ -41,8 +41,8 @@ class Entry:
 
     `delay` counts on the queue's own clock, which may differ from the database's. `needs` maps pools to units; all of
     them are reserved together, or none. Runs of one tier, tenant, action and needs form a class. Tenants of one tier
-    take turns, except for a run without a tenant and a run `by_deadline` whose key is not past: they go by their key
-    alone. Only workers that know its `action` take a run; without an action every worker may.
+    take turns. A run without a tenant, and a run `by_deadline` whose key is not past, go by their key alone. Only
+    workers that know its `action` take a run; without an action every worker may.
     """
 
     run_id: str
@@ -122,8 +122,8 @@ class DispatchQueue(Protocol):
         """Add runs and return how many were new; the first entry of a repeated run counts.
 
         A waiting run stays as it is, unless its needs have changed: then it moves to its new class. So a periodic put
-        of all ready runs is enough after a change of many. A leased run is kept aside and placed when its lease ends:
-        a run that is due again is not lost while its last result is still on its way.
+        of all ready runs is enough after a change of many. A leased run is kept aside and placed when its lease ends.
+        So a run that is due again is not lost while its last result is still on its way.
         """
 
     def take(
@@ -182,8 +182,8 @@ class DispatchQueue(Protocol):
     def wait(self, generation: int, timeout: float, *, tier: int = TIER_COUNT, actions: Collection[str] = ()) -> None:
         """Return when the queue has changed since the take that returned `generation`, or after `timeout` seconds.
 
-        It may ignore changes that concern only runs less urgent than `tier`, or only actions that some workers do not
-        know and that are not among `actions`.
+        It may ignore changes that concern only runs less urgent than `tier`. It may ignore those of only such actions
+        as some workers do not know and as are not among `actions`.
         """
 
     def wake(self) -> None:

@@ -1,6 +1,6 @@
 """Estimates of durations: a small histogram per action of its successful attempts, with decay.
 
-Buckets are spaced by powers (four to an octave), so that a millisecond and a day are both known to a fifth: the
+Buckets are spaced by powers (four to an octave), so that a millisecond and a day are both known to a fifth. This is the
 logarithmic histogram of DDSketch (Masson, Rim & Lee, VLDB 2019). Weights decay exponentially with each sample, as the
 round-trip estimates of TCP do (Jacobson 1988), and so follow a handler that becomes slower or faster. Histograms of
 separate samples add up to the histogram of all, so any number of processes can learn together.

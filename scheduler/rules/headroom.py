@@ -30,8 +30,8 @@ class HeadroomParts:
         """Return the headroom of this many threads, in whole threads, rounded down.
 
         A worker too small for a whole thread reserves none, and every worker leaves at least one thread to all tiers.
-        By default 16 threads reserve one for critical runs and one more for critical and high ones; 8 reserve one for
-        both; fewer than 8 reserve none, and rely on preemption.
+        By default 16 threads reserve one for critical runs and one more for critical and high ones. With 8 threads, one
+        is reserved for both; with fewer than 8 none is, and preemption has to do.
         """
         critical = _whole(threads, self.critical)
         urgent = max(critical, _whole(threads, self.high))

@@ -9,10 +9,10 @@
 | unblock bonus | milliseconds: urgency inherited from what waits, after Sha, Rajkumar & Lehoczky 1990 |
 | cost term | milliseconds: effort against value, Smith 1956 ("Various optimizers", Naval Res. Log. Q. 3) |
 
-Laxity, patience left, bonus and cost are all either constant or falling at one second a second while a run waits, so
-their order does not change with time: the key is computed once and stays right until an estimate, a deadline or what
-waits for the run changes. Runs of different tiers compare by the same number; `rules.shares` decides when a tier is
-owed a turn whatever the key says.
+While a run waits, laxity, patience left, bonus and cost are each constant or fall by one second a second. Their order
+does not change with time. The key is computed once and stays right until an estimate, a deadline or what waits for the
+run changes. Runs of different tiers compare by the same number; `rules.shares` decides when a tier is owed a turn
+whatever the key says.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ PATIENCE: Final[Mapping[Tier, timedelta]] = {
 
 Longer than the deadlines that runs of a tier usually have, on purpose. A run that has used up its patience goes before
 every run of now, and under overload that is the one that has waited longest. With patience of a minute for normal runs
-and an hour for background ones, `benchmarks/bench_overload.py` at 1.6 times the capacity keeps much less of the value
-in time.
+and an hour for background ones, much less of the value is kept in time. `benchmarks/bench_overload.py` shows it at 1.6
+times the capacity.
 """
 
 VALUE: Final[Mapping[Tier, float]] = {
@@ -82,11 +82,11 @@ def order_key(
     `first_ready` is when it first could start, and is kept over retries, so that an attempt more costs no age. `p90` is
     what it will take in nine cases of ten. `late` is a soft run past its `drop_at`: its deadline does not count any
     more, only its patience. `unblocks` counts the runs that wait for this one, by tier. `cost` is what it needs as the
-    largest part of any pool's capacity, 0 to 1; with `p90` it makes the effort that `value` is weighed against, what
+    largest part of any pool's capacity, 0 to 1. With `p90` it makes the effort that `value` is weighed against: what
     finishing it is worth, by default that of its tier. `patience` and `values` of the tiers are those of the policy.
 
-    The bonus is smaller than the time from first ready to latest start, so that no run goes before one that had to
-    start before this one was there; the cost term is at most half of that time.
+    The bonus is smaller than the time from first ready to latest start. So no run goes before one that had to start
+    before this one was there. The cost term is at most half of that time.
     """
     ready = _milliseconds(first_ready)
     latest = ready + patience[tier] / _MILLISECOND
@@ -123,7 +123,7 @@ def cost_term(effort: float, value: float) -> float:
     """Say how much later a run goes for what it takes from others: 0 to `MAX_COST_RATIO`, less the more it is worth.
 
     `effort` is in seconds of a whole pool. Without this term all share an overload alike and start so late that half of
-    them miss: least laxity first knows no value (Baruah & Rosier 1991, on overloaded real-time systems).
+    them miss. Least laxity first knows no value (Baruah & Rosier 1991, on overloaded real-time systems).
     """
     return MAX_COST_RATIO * effort / (effort + max(value, 0.0) / VALUE[Tier.CRITICAL]) if effort > 0 else 0.0
 
@@ -131,8 +131,8 @@ def cost_term(effort: float, value: float) -> float:
 def drop_at(deadline: datetime, p50: timedelta) -> datetime:
     """Give the moment after which a run will more likely miss its deadline than meet it.
 
-    A hard run expires then and a soft one is re-keyed as `late`; without this, the runs that are already lost hold the
-    head of the queue, and under overload nearly every deadline is missed (Locke 1986, "best-effort decision making").
+    A hard run expires then and a soft one is re-keyed as `late`. Without this, runs that are already lost hold the head
+    of the queue. Under overload nearly every deadline is missed then (Locke 1986, "best-effort decision making").
     """
     return deadline - p50
 

@@ -37,7 +37,7 @@ def next_attempt(
     """Return the time of the next attempt, or None when the run is out of attempts.
 
     `failures` counts the failed attempts, this one included. The delay is `jitter` (0.0 to 1.0, drawn by the caller)
-    times a ceiling that doubles with each failure: full jitter, which spreads runs that failed together.
+    times a ceiling that doubles with each failure. This is full jitter, which spreads runs that failed together.
     `outcome.after` is a minimum, and the jittered backoff is added to it for the same reason.
     """
     if failures >= policy.max_attempts:

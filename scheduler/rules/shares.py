@@ -1,10 +1,10 @@
 """The choice of the next tier: the smallest key, but late tiers first, by their shares and ceilings. Twin.
 
 Lua/shares.lua. While no tier is late, least laxity first keeps every deadline that can be kept, and a share would only
-put another run before it. A tier is late while its best run that may start is past its key; so every run that waits is
+put another run before it. A tier is late while its best run that may start is past its key. So every run that waits is
 late some time, and none starves. Late tiers divide the dispatches: each earns its share with every dispatch during
 which it is late. A tier that has earned a whole dispatch gets the next one; among several, the tier whose next
-guarantee would be broken first. This is earliest deadline first over unit jobs, which keeps every guarantee while the
+guarantee would be broken first. This is earliest deadline first over unit jobs. It keeps every guarantee while the
 shares add up to at most 1 (Liu and Layland 1973; Baruah et al., proportionate progress, 1996). A dispatch that no tier
 has earned goes by key.
 """
@@ -39,8 +39,9 @@ class Shares:
     def bound(self, rank: int) -> int:
         """Return the number of dispatches within which a tier is served after it becomes late, under any load.
 
-        The guarantee falls due when the tier would have saved a second dispatch: after 2 / share dispatches, and one
-        more because a dispatch cannot be divided. By then each other tier may be due one that it had saved before.
+        The guarantee falls due when the tier would have saved a second dispatch. That is after 2 / share dispatches,
+        and one more because a dispatch cannot be divided. By then each other tier may be due one that it had saved
+        before.
         """
         return math.ceil(MAX_DISPATCHES_SAVED / self.guaranteed[rank - 1]) + TIER_COUNT
 

@@ -1,12 +1,12 @@
 """Turns among the tenants of one tier: the tenant that was served longest ago is next. Twin: lua/turns.lua.
 
 `rules.shares` and the key decide when a tier is served. Within the tier, the run with the smallest key goes first if
-its deadline orders it and can still be kept. Else the tenants take turns, and each starts its own best run: a backlog
+its deadline orders it and can still be kept. Else the tenants take turns, and each starts its own best run. A backlog
 of 10,000 runs delays another tenant by one run, not by 10,000. This is start-time fair queueing (Goyal, Vin & Cheng
-1996) with runs of equal length, whose virtual start is a time in milliseconds: a tenant starts where it was served
+1996) with runs of equal length, whose virtual start is a time in milliseconds. A tenant starts where it was served
 last, a new one now. Keys are unchanged, so no turn makes a tier more or less urgent than its oldest run.
 
-While a tenant waits with a run that may start, each other tenant takes at most one turn: a served tenant goes behind
+While a tenant waits with a run that may start, each other tenant takes at most one turn. A served tenant goes behind
 it, and so does every later one. Runs that go by their deadline take no turn of another tenant; they count as the last
 turn of their own.
 """

@@ -132,7 +132,7 @@ def keep_record(record: logging.LogRecord) -> None:
 class _Keeping:
     """Makes log records as the factory before it did, and keeps those of handlers.
 
-    A factory sees what a logger's level lets through, whatever a program has configured; a handler of the root logger
+    A factory sees what a logger's level lets through, whatever a program has configured. A handler of the root logger
     would stop `logging.basicConfig` from configuring anything.
     """
 

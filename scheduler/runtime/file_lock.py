@@ -15,7 +15,7 @@ class FileLock:
     """An exclusive lock on a file of its own.
 
     It is a POSIX record lock: children do not inherit it. The system would grant it to the same process twice, and
-    release it when any descriptor of the file is closed, so holders in one process are kept apart here.
+    release it when any descriptor of the file is closed. So holders in one process are kept apart here.
     """
 
     def __init__(self, path: Path) -> None:

@@ -51,10 +51,10 @@ class RunNotifier:
     """Calls each listener on the thread on which something happened, after its commit; listeners must be quick.
 
     `on_change` gets the ids of tasks whose run moved, `on_settled` how attempts ended. `on_replaced` is called when
-    another process has raised the epoch, `on_exhausted` when a worker has lost as many threads as it has,
-    `on_stop_wanted` when running runs were asked to stop. Each of
-    `subscribers` gets the events that this process stores when runs start and end, whatever ends them. `tracing`
-    records attempts from within: what their handlers call belongs to them. `spawns` plans what a handler spawns.
+    another process has raised the epoch, `on_exhausted` when a worker has lost as many threads as it has.
+    `on_stop_wanted` is called when running runs were asked to stop. Each of `subscribers` gets the events that this
+    process stores when runs start and end, whatever ends them. `tracing` records attempts from within: what their
+    handlers call belongs to them. `spawns` plans what a handler spawns.
     """
 
     on_change: Callable[[Sequence[str]], None] = _ignore

@@ -73,11 +73,11 @@ class BulkService(ChangeService):
     ) -> BulkResult:
         """Cancel, pause, resume, move or replay many tasks, discard their dead letters, or `undo` a call by its token.
 
-        Without `task_ids` it means the open tasks of the filter (a replay or a discard those that failed and whose
-        dead letters are open), and changes nothing unless `expect` is how many of
-        them there are: else the result is that of a `dry_run`. A move is `to` a time, a day (each task keeps its time
-        of day) or so much later than each was (`1 day later`); a pause may end at the time `to`. Words in `after` and
-        `before` mean what is to come. An operator may undo in another `tenant`.
+        Without `task_ids` it means the open tasks of the filter. A replay or a discard means those that failed and
+        whose dead letters are open. It changes nothing unless `expect` is how many of them there are: else the result
+        is that of a `dry_run`. A move is `to` a time, a day (each task keeps its time of day) or so much later than
+        each was (`1 day later`). A pause may end at the time `to`. Words in `after` and `before` mean what is to come.
+        An operator may undo in another `tenant`.
 
         Up to 1,000 tasks are changed in one transaction: all or none. Tasks that refuse the change stay as they are,
         and the result says why. More than 10,000 are refused.

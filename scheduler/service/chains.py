@@ -64,7 +64,7 @@ class ChainService(ChainBulkService):
         """Change what is given (see `Reschedule`) and return the task; everything else stays.
 
         Like `cancel` and `act` it takes `CallArguments` as well: a repeat changes nothing and says so. Raises
-        IdempotencyConflict as `schedule` does. A chain is moved, paused, resumed and changed as a whole: `when` is the
+        IdempotencyConflict as `schedule` does. A chain is moved, paused, resumed and changed as a whole. `when` is the
         time of its next step, and the others keep their distance from it. Of one that has ended, `now` runs again what
         failed.
         """
@@ -95,7 +95,7 @@ class ChainService(ChainBulkService):
     ) -> TaskView:
         """Do what a card's button asks for: snooze, run_now, skip_next, undo, done, approve or reject.
 
-        Of a whole chain what failed is run now again, a change can be undone, and its question answered; the rest is
+        Of a whole chain what failed is run now again, a change can be undone, and its question answered. The rest is
         done to a step.
         """
         if not is_chain_id(task_id) or action in set(ApprovalAnswer):

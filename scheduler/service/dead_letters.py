@@ -127,8 +127,8 @@ class DeadLetterService(DecisionReader):
         """Run dead letters once more, now: those that are named, or else the oldest of the filter, with a `reason`.
 
         Each becomes the next generation of its run, as by `run_now`, in a transaction of its own with its audit entry.
-        A run to which three replays led is left out unless it is named, and so is one whose recurring task has another
-        run that has begun, is due, or was started by a replay. A dry run only counts. A repeated call with the same
+        A run to which three replays led is left out unless it is named. So is one whose recurring task has another run
+        that has begun, is due, or was started by a replay. A dry run only counts. A repeated call with the same
         `idempotency_key` finishes the first one where it was cut off, and returns the letters of both. A `payload`
         replaces that of the one run that is named; the action checks it. A task that repeats keeps its own.
         """

@@ -40,9 +40,9 @@ from duetime.scheduler.views import TaskRecord, TaskView
 class Scheduler(SignalService):
     """Schedule, read and change tasks. Thread-safe; every method is synchronous and returns what is stored.
 
-    Methods raise the errors of `duetime.scheduler.errors`: InvalidArgument(s) for what cannot be understood,
-    TaskNotFound, StaleRevision when the caller's revision is old, Refused when the task's state does not allow it,
-    and StoreUnavailable when nothing could be stored.
+    Methods raise the errors of `duetime.scheduler.errors`. InvalidArgument(s) is for what cannot be understood,
+    TaskNotFound for an unknown id, and StaleRevision for an old revision. Refused means that the task's state does not
+    allow it, StoreUnavailable that nothing could be stored.
     """
 
     def __init__(

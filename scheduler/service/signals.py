@@ -38,7 +38,7 @@ class SignalService(ChainService):
     ) -> SentSignal:
         """Send an event to the tasks of the caller's tenant; return how many go on by it.
 
-        A second event with the same `event_id` is the same one: nothing is done, and the first answer is returned, for
+        A second event with the same `event_id` is the same one. Nothing is done, and the first answer is returned, for
         a week or 10,000 further events. Without an id each call is an event of its own.
         """
         check_name("name", name)

@@ -146,9 +146,9 @@ class Claims:
     ) -> list[Claim]:
         """Start the runs that are still ready as their next attempts, for `worker`, and store their reservations.
 
-        A run is left out when it is no longer ready, its task is paused, it is to be cancelled, its hard deadline
-        cannot be met, the queue reserved less than its task needs now, or its action is not among `actions`. Raises
-        `RunnerReplaced` when `epoch` is not the newest.
+        A run is left out when it is no longer ready, its task is paused, or it is to be cancelled. It is left out too
+        when its hard deadline cannot be met, or its action is not among `actions`. The same holds when the queue
+        reserved less than its task needs now. Raises `RunnerReplaced` when `epoch` is not the newest.
         """
         how: dict[str, Any] = {"worker": worker, "epoch": epoch, "lease": lease, "actions": actions}
         tried = self._tried(starts, how)

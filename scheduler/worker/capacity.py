@@ -30,8 +30,8 @@ THREAD_GATHERING_S = 0.001
 class ThreadCapacity:
     """Counts the worker threads, `total`, and the places for runs: one per idle thread.
 
-    While runs are brief there are a few more places. A run waits in such a place for less time than its claim takes,
-    and a claim of many runs costs little more than one of few.
+    While runs are brief there are a few more places. A run waits in such a place for less time than its claim takes. A
+    claim of many runs costs little more than one of few.
     """
 
     def __init__(self, threads: int) -> None:

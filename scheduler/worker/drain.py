@@ -36,7 +36,7 @@ class Drain:
     """Drains one worker. `interrupt` stops a run and kills its own process, if it has one and does not stop.
 
     `mode` is how the worker drains, None while it works. The worker lives on, so a handler that ignores its interrupt
-    keeps its run until its time limit: nothing else ends a thread, and the run must not start twice.
+    keeps its run until its time limit. Nothing else ends a thread, and the run must not start twice.
     """
 
     def __init__(

@@ -28,7 +28,7 @@ READING_FRESH_S = 1.0
 class Machine:
     """Measures load under `root` (a folder with `proc` and `sys`); a system without such figures counts as idle.
 
-    Inside a container the limits of its control group (version 2, its own and its ancestors') count too: the kernel
+    Inside a container the limits of its control group (version 2, its own and its ancestors') count too. The kernel
     kills a process for these long before the machine itself is full.
     """
 
@@ -126,7 +126,7 @@ def allowance(threads: int, *, free_memory: float, load: float) -> int:
     """Return how many of its threads a node should use now.
 
     `free_memory` is the available part of memory, 0 to 1; `load` is runnable processes per core. With enough of both
-    all threads work; else fewer, in proportion to the scarcer one, but at least one, and none when memory is nearly
+    all threads work. Else fewer do, in proportion to the scarcer one, but at least one, and none when memory is nearly
     exhausted. The curve is linear, so that the result does not jump around a threshold.
     """
     if free_memory < MIN_MEMORY_RATIO:

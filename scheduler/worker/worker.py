@@ -48,8 +48,8 @@ class WorkerOptions:
     """`threads` is the number of runs at once; `lease` how long a claim is valid without a renewal.
 
     `headroom` is how many of the threads are reserved for urgent runs, `retention` what the process deletes when it is
-    old, `grace` how long runs may take to end when the worker hands them back and lives on, `decisions` how many takes
-    are recorded a minute, by the `recorder`; `reached` returns those of a task's channels that there are. `allowance`
+    old. `grace` is how long runs may take to end when the worker hands them back and lives on. `decisions` is how many
+    takes the `recorder` records a minute; `reached` returns those of a task's channels that there are. `allowance`
     returns how many of the threads to use now.
 
     A `hosted` worker has no threads of its own: `start` gives its broker to Dramatiq's command line, which calls
@@ -154,8 +154,8 @@ class Worker:
     def stop(self, grace: timedelta) -> bool:
         """Take no more runs, let running ones finish within `grace`, and hand the rest back for other workers.
 
-        Returns within `grace` and a few seconds, much sooner after `hurry`; False when the database took no result, so
-        that runs stay `running` until the next runner recovers them.
+        Returns within `grace` and a few seconds, much sooner after `hurry`. It returns False when the database took no
+        result, so that runs stay `running` until the next runner recovers them.
         """
         self.drain.end(grace, self._hand_in)
         stored = self._completer.close(timeout=2 * INTERRUPT_GRACE_S)

@@ -1,7 +1,7 @@
 """The verifier of bearer tokens: one port, and a provider for each kind of token.
 
-The form of a token decides which provider is asked, and no other is asked after it: what claims to be an API key is
-never read as a signed token, and an outage of one provider cannot be answered by the other.
+The form of a token decides which provider is asked, and no other is asked after it. A token that claims to be an API
+key is never read as a signed one. An outage of one provider cannot be answered by the other.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Completion of values in a shell, from the local file alone, and the arguments and options that have it.
 
-It runs at each press of a key: it reads an SQLite file that is there, without opening the store, and says nothing where
+It runs at each press of a key. It reads an SQLite file that is there, without opening the store, and says nothing where
 that does not succeed.
 """
 

@@ -1,7 +1,7 @@
 """Duetime: scheduling that LLM agents can trust.
 
-The names below are the public ones. They are imported when first used, so that a command that needs none of them - or a
-handler module that needs only `handler` and `Done` - does not wait for a database layer.
+The names below are the public ones. They are imported when first used. A command that needs none of them, or a handler
+module that needs only `handler` and `Done`, does not wait for a database layer.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Notifies subscribers of either protocol era that a task changed or fired, wherever it did.
 
-Changes of this process are told at once, those of another process that shares the database when the next look at the
-events finds them, half a second later. Nobody looks while nobody is subscribed.
+Changes of this process are told at once. Changes of another process that shares the database follow half a second
+later, when the next look at the events finds them. Nobody looks while nobody is subscribed.
 """
 
 from __future__ import annotations

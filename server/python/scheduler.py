@@ -18,9 +18,9 @@ from duetime.server.settings.source import load_settings
 class ProgramScheduler:
     """Schedule, read and change tasks. Thread-safe; `Scheduler.open()` is all the set-up there is.
 
-    Methods raise the errors of `duetime.errors`: InvalidArgument(s) for what cannot be understood, TaskNotFound,
-    StaleRevision when the caller's revision is old, Refused when the task's state does not allow it, and
-    StoreUnavailable when nothing could be stored.
+    Methods raise the errors of `duetime.errors`. InvalidArgument(s) is for what cannot be understood, TaskNotFound for
+    an unknown id, and StaleRevision for an old revision. Refused means that the task's state does not allow it,
+    StoreUnavailable that nothing could be stored.
     """
 
     def __init__(self, service: Service, *, owner: str = "Scheduler", policies: PolicyRegistry | None = None) -> None:
@@ -36,7 +36,7 @@ class ProgramScheduler:
         """Open the scheduler of `settings` (by default those of the environment) for the time of the block.
 
         With `run`, this process also runs what is due, unless another one does (of a shared installation it is one
-        worker of many); this process knows `handlers` in addition to the configured ones.
+        worker of many). It knows `handlers` in addition to the configured ones.
         """
         check_opening("Scheduler", settings=settings, handlers=handlers, run=run)
         role = Role.WORK if run else Role.SERVE

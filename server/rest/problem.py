@@ -59,8 +59,8 @@ log = logging.getLogger(__name__)
 class ProblemDetails(BaseModel):
     """Why a request failed: `detail` says what is wrong, what is accepted, and what to do.
 
-    `code` is the stable name of the kind of problem; `argument` names what is wrong, `revision` is the task's present
-    one where the request was based on an older one, `error_id` is that of a defect in the log of the server.
+    `code` is the stable name of the kind of problem, and `argument` names what is wrong. `revision` is the task's
+    present one where the request was based on an older one. `error_id` is that of a defect in the log of the server.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -11,7 +11,7 @@ NEW_OBJECTS_PER_COLLECTION = 10_000
 def collect_less() -> None:
     """Call this once everything is loaded and nothing runs yet.
 
-    Objects loaded so far live as long as the process. `gc.freeze` removes them from garbage collections, which would
+    Objects loaded so far live as long as the process. `gc.freeze` removes them from garbage collections. These would
     otherwise stop all threads for tens of milliseconds in a burst, and delay the end of the process by a second or
     more.
     """

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 class Observers:
     """Quick functions: `runs` get the events of runs (see `RunNotifier`), `calls` each answered call of a tool.
 
-    `requests` get each answered request of the REST API, `refusals` the code of each one that was refused, and
-    `admissions` the quota that refused tasks, whoever scheduled them.
+    `requests` get each answered request of the REST API, and `refusals` the code of each one that was refused.
+    `admissions` get the quota that refused tasks, whoever scheduled them.
     """
 
     runs: list[Subscriber] = field(default_factory=lambda: [log_runs])

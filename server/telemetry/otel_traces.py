@@ -206,7 +206,7 @@ class _Request:
 def _started(tracer: Tracer, claim: Claim, ready: int) -> Span:
     """Start the span of an attempt: in the trace of the call that scheduled its task, or in one of the run's own.
 
-    The first run of a task continues the trace of the call. Later ones and replays only link to it: a trace of months
+    The first run of a task continues the trace of the call. Later ones and replays only link to it. A trace of months
     can be shown by nothing, and one sampling decision would hold for all of them.
     """
     run, caller = claim.run, _remote(claim.task)

@@ -31,8 +31,8 @@ log.addFilter(RepeatFilter())
 class LimitedConnection(H11Protocol):
     """A connection whose head must arrive in 10 s and its body in 30 s.
 
-    When there are too many, the one that has waited longest for its head is closed, so that half heads keep nobody out;
-    without such a one the new connection is answered by 503.
+    When there are too many, the one that has waited longest for its head is closed, so that half heads keep nobody out.
+    Without such a one the new connection is answered by 503.
     """
 
     def __init__(

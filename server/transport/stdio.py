@@ -26,7 +26,7 @@ def run_stdio(
 
     The first of these signs starts the hand-back of what runs, while calls under way are still answered; it takes
     `grace` seconds. A further sign shortens both. Work that does not end by then (a handler that is stuck, a database
-    that does not answer) is left behind: all acknowledged changes are committed. `on_request` is called with the method
+    that does not answer) is left behind. All acknowledged changes are committed. `on_request` is called with the method
     of each request, before it is served.
     """
     with Shutdown(ANSWER_GRACE_S + grace) as ending:

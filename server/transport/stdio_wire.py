@@ -1,8 +1,8 @@
 """The wire of stdio: stdin and stdout of this process, reserved for the protocol.
 
-After the claim, file descriptor 0 is empty and 1 is stderr, for good: prints of a handler, a library or a child
+After the claim, file descriptor 0 is empty and 1 is stderr, for good. Prints of a handler, a library or a child
 process, at import or at exit, never reach the protocol. Reading and writing have threads of their own that may be
-abandoned, so that a client that neither writes nor reads cannot delay the end of the process.
+abandoned. A client that neither writes nor reads cannot delay the end of the process.
 """
 
 from __future__ import annotations

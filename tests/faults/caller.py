@@ -2,8 +2,8 @@
 
     python -m tests.faults.caller before|after|uncut send_event|fire|pause < ARGUMENTS
 
-It says `up`, reads the arguments, a line of JSON, when the test lets it go on, and prints the answer of a call that is
-not cut off. The installation is that of the environment.
+It says `up`, and reads the arguments, a line of JSON, when the test lets it go on. It prints the answer of a call that
+is not cut off. The installation is that of the environment.
 """
 
 from __future__ import annotations

@@ -169,7 +169,7 @@ def until(condition: Callable[[], object], what: str, patience: float = PATIENCE
 
 
 LEASE_S = 30
-"""How long a runner that is only silent, and holds its lock, is waited for."""
+"""The time that others wait for a runner that is only silent, and holds its lock."""
 
 
 def assert_taken_over_at_once(taken_s: list[float]) -> None:

@@ -1,7 +1,7 @@
 """The invariants that hold whatever breaks: one checker, which every scenario calls when all has come to rest.
 
-Their numbers are those of docs/reliability.md. Each check is a function from a `Record` to the problems it found, so
-that the checker itself can be tested on records with a bug planted in them.
+Their numbers are those of docs/reliability.md. Each check is a function from a `Record` to the problems it found. So
+the checker itself can be tested on records with a bug planted in them.
 """
 
 from __future__ import annotations

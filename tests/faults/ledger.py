@@ -1,7 +1,7 @@
 """Handlers as a plug-in module has them. Each notes its steps in the file that `LEDGER` names, and some misbehave.
 
-A line is on the disk before anything else happens: step, idempotency key, attempt, process, and when by the clock of
-the machine that nobody can set (seconds).
+A line is on the disk before anything else happens. It has the step, the idempotency key, the attempt, the process, and
+the time (seconds) by the clock of the machine that nobody can set.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Sample:
-    """How much of a pool was in use at one moment, by the word of the queue."""
+    """The units of a pool in use at one moment, by the word of the queue."""
 
     at: float
     pool: str
@@ -79,7 +79,7 @@ class Sample:
 class Fault:
     """A fault: its kind, from when to when, and what shows that it hit; no `evidence`: it did not.
 
-    `deaths` are the processes that it ended, `frozen` those that it stopped for a while; what else runs is untouched
+    `deaths` are the processes that it ended, `frozen` those that it stopped for a while. All other processes go on
     unless it may hit `anyone`, as the loss of a database does.
     """
 
@@ -96,10 +96,10 @@ class Fault:
 class Record:
     """All of it. `unknown` are tasks whose schedule call may or may not have been stored, as far as the caller knows.
 
-    `pending` are tasks that the scenario leaves open on purpose, `leftovers` what was found after everything had come
-    to rest (name: how many), `repaired` how many rows a second pass of recovery changed, `capacities` the pools as they
-    were declared. `backlog` is how late (seconds) a run may first start because others had to go first, `turn` how late
-    it may start again for that reason.
+    `pending` are tasks that the scenario leaves open on purpose. `leftovers` are what was found after everything had
+    come to rest (name: how many). `repaired` is how many rows a second pass of recovery changed. `capacities` are the
+    pools as they were declared. `backlog` is how late (seconds) a run may first start because others had to go first.
+    `turn` is how late it may start again for that reason.
     """
 
     acknowledged: frozenset[str]

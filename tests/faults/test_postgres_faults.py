@@ -40,10 +40,10 @@ COMMIT = b"Q\x00\x00\x00\x0bCOMMIT\x00"
 
 ADDED = b"WITH claimed"
 STARTING = b'[["r_'
-"""How the wishes begin of the statement that starts runs by itself; its text is sent once for each connection."""
+"""The first words of the wishes in the statement that starts runs by itself; its text is sent once a connection."""
 
 ENDING = b"WITH locked"
-"""How the statement begins that ends runs by itself."""
+"""The first words of the statement that ends runs by itself."""
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,7 @@
 """A steady load on the servers of an installation: writers schedule tasks, a reader lists them, over MCP.
 
-A call that a server refuses, cuts off or leaves without an answer is repeated with its key, at the next server in
-rotation, as a client behind a load balancer does.
+A call that a server refuses, cuts off or leaves without an answer is repeated with its key. It goes to the next server
+in rotation, as a client behind a load balancer does.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ LOOK_S = 0.05
 
 @dataclass(frozen=True)
 class Plan:
-    """How many processes of each kind, how many calls a second, and seconds of load before and after each step."""
+    """Processes of each kind, calls a second, and seconds of load before and after each step."""
 
     servers: int = 1
     workers: int = 1

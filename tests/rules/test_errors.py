@@ -1,4 +1,4 @@
-"""How long a refusal may be, whatever was sent: 12 problems and "and N more", and 1 KiB in all."""
+"""The longest refusal, whatever was sent: 12 problems and "and N more", and 1 KiB in all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How recurrences meet a change of the clocks, in cases small enough to check by hand."""
+"""Recurrences over a change of the clocks, in cases small enough to check by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much is looked at to read a rule, counted in steps; and rules of RFC 5545 equal dateutil's reading of them."""
+"""The work to read a rule, counted in steps; and rules of RFC 5545 equal dateutil's reading of them."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def test_no_late_tier_waits_longer_than_its_bound_whatever_arrives(shares: Share
 def spiteful(shares: Shares, victim: int, balance: ShareBalance) -> int:
     """Show, dispatch by dispatch, what keeps `victim` waiting and the others owed the most; return how long that works.
 
-    The best run of the victim is always overdue, those of the others only as it pleases this adversary: they are more
+    The best run of the victim is always overdue, those of the others only as it pleases this adversary. They are more
     overdue, or not there, or not yet late.
     """
     waited = 0

@@ -43,7 +43,7 @@ class Edge:
 
     @property
     def verdict(self) -> str | None:
-        """How the later step ends by this, None if it may run."""
+        """Give the end of the later step that follows from this, None if it may run."""
         if self.how in (None, "succeeded") or self.policy == "run_anyway":
             return None
         return "skipped" if self.policy == "skip" else BADLY.get(self.how or "", "failed")

@@ -1,6 +1,6 @@
 """Series go through everything that a user may do and that time may bring, at random, and agree with the reference.
 
-300 sequences of 40 steps: groups of 50 tasks on one clock, each with operations of its own, and some that one call does
+300 sequences of 40 steps: groups of 50 tasks on one clock. Each has operations of its own, and some that one call does
 to several. A few go over PostgreSQL. `.ci/run search` goes through 3,000. The sequences depend on the seed alone.
 `SERIES_SEED` (a number, or `random`), `SERIES_GROUPS` and `SERIES_GROUPS_ON_POSTGRES` ask for other and more walks:
 

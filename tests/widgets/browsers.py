@@ -43,8 +43,8 @@ def launched(*flags: str) -> Iterator[Browser]:
 def opened(browser: Browser, **options: Any) -> Iterator[Page]:
     """Open the one page of a context in which nothing is in motion; it is as patient with everything as elsewhere.
 
-    It is Playwright's own way to give each test a page without the price of a new process: what the test before left
-    is taken back, be it a document, a clock, a route, a handler, a cookie or what a site stored.
+    It is Playwright's own way to give each test a page without the price of a new process. All that the test before
+    left is taken back: documents, clocks, routes, handlers, cookies, and what sites stored.
     """
     options = {"locale": "en-US", "reduced_motion": "reduce", **options}
     inside = browser._impl_obj  # its runner for Node has this in public, the one for Python not yet

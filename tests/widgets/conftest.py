@@ -17,8 +17,9 @@ from tests.widgets.sample import NOW
 from tests.widgets.tooling import HOST, bundle
 
 ONE_PROCESS = ["--disable-site-isolation-trials"]
-"""A card's frame lives in its chat's process: between two processes a click is routed by the last *painted* size of
-the frame, and is lost when the frame has just grown."""
+"""A card's frame lives in its chat's process. Between two processes a click is routed by the last *painted* size of the
+frame, and is lost when the frame has just grown.
+"""
 
 
 @pytest.hookimpl(wrapper=True)

@@ -59,7 +59,7 @@ def soon(**parts: Any) -> dict[str, Any]:
 
 
 def weekly() -> dict[str, Any]:
-    """How a task repeats every Tuesday at nine in Denver."""
+    """Return a repetition: every Tuesday at nine in Denver."""
     following = [datetime(2026, 11, 24, 16, 0, tzinfo=UTC) + timedelta(weeks=week) for week in range(5)]
     upcoming = [instant.astimezone(ZoneInfo(DENVER)).isoformat(timespec="seconds") for instant in following]
     return {"rule": "FREQ=WEEKLY;BYDAY=TU", "text": "every Tuesday at 09:00", "next": upcoming}

@@ -1,8 +1,8 @@
 """The kinds of values that tool arguments take: what the schema says of each, and how a given value is read.
 
-Common mistakes of models that have only one meaning are accepted: an object or a list written as JSON text, a whole
-number as text, one text where a list is expected, a choice in capitals or with other hyphens. Everything else is
-refused.
+Common mistakes of models that have only one meaning are accepted. Such are an object or a list written as JSON text, a
+whole number as text, and one text where a list is expected. A choice in capitals or with other hyphens is accepted too.
+Everything else is refused.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A part of the structured content: frozen, and what is absent is left out, never null.
 
-A reader has to ignore fields that it does not know: parts that come later are added under the same schema, and the
+A reader has to ignore fields that it does not know. Parts that come later are added under the same schema, and the
 number rises only when a field changes its meaning.
 """
 

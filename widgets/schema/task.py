@@ -30,11 +30,11 @@ class TaskPayload(PayloadPart):
     """One task, or a whole chain, as `duetime.task/1`.
 
     `attempt` counts the attempts of the current run that have started, `max_attempts` how many it may have: from the
-    second on. `payload` (without the message) and `result`, which the latest attempt gave, are there where one task
-    was asked for: with secrets as `***`, and cut for a model; so are `log` and `idempotency_key`, if it is a template.
-    A `letter` is there with the history of a task that is out of attempts.
-    `speech` says how it stands in sentences for a voice; it is in what programs read (REST, `--json`, the resource of a
-    task), not in those of tools.
+    second on. `payload` (without the message) and `result`, which the latest attempt gave, are there where one task was
+    asked for. Secrets in them are `***`, and they are cut for a model. So are `log` and `idempotency_key`, if it is a
+    template. A `letter` is there with the history of a task that is out of attempts. `speech` says how it stands in
+    sentences for a voice. It is in what programs read (REST, `--json`, the resource of a task), not in answers of
+    tools.
     """
 
     schema_: Annotated[Literal["duetime.task/1"], Field(alias="schema")] = "duetime.task/1"

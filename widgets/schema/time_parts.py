@@ -23,9 +23,9 @@ class When(PayloadPart):
 class DeadlinePart(PayloadPart):
     """When the run must be finished, what happens past it (`type`, as the argument has it), and the time to spare.
 
-    `local` is its wall time in the task's zone with its offset, `text` the same in words.
-    `after` is the deadline as a span from when each run is due, where it was given so. `laxity_seconds` is what is left
-    after the work itself: at 0 it has to start now, below it will be missed; absent once the run has ended.
+    `local` is its wall time in the task's zone with its offset, `text` the same in words. `after` is the deadline as a
+    span from when each run is due, where it was given so. `laxity_seconds` is what is left after the work itself. At 0
+    it has to start now, below it will be missed; absent once the run has ended.
     """
 
     utc: str
@@ -40,7 +40,7 @@ class DeadlinePart(PayloadPart):
 class Repeat(PayloadPart):
     """Repetition of a task: the canonical rule, words, and the next five occurrences in the task's zone with offset.
 
-    `until` is the last moment at which it may run, in the same form; `runs_left` are those of `max_runs` to come, the
+    `until` is the last moment at which it may run, in the same form. `runs_left` are those of `max_runs` to come, the
     one that waits or runs now included. `moved_from` is where the rule puts the next occurrence, if it was moved. The
     `policy` has what is not as usual, `approval` what is asked before each run.
     """

@@ -119,8 +119,8 @@ def next_due(
 ) -> datetime | None:
     """Return when the first of the runs of a chain goes on, or begins; of those in progress only without others.
 
-    `ends` are those of the waits of runs that have begun. Before that no change moves such a run, so it does not count;
-    then it is due, while its own time lies behind it, for who ends the wait late.
+    `ends` are those of the waits of runs that have begun. Before that no change moves such a run, so it does not count.
+    Then it is due, while its own time lies behind it, for who ends the wait late.
     """
     held = {run.id for run in runs if changes.has_started(run) and ends.get(run.id, now) > now}
     waiting = [run for run in runs if run.state in OPEN and run.state is not State.RUNNING and run.id not in held]

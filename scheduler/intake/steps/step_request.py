@@ -86,7 +86,7 @@ def at_instants(times: TimeReader, request: Request, now: datetime) -> Request:
 def request_of(request: Request, step: StepRequest, known: Mapping[str, Upstream], *, is_last: bool) -> Request:
     """Return what is asked of one step: its own arguments, and for the rest those of the chain.
 
-    The chain comes after what its first steps come after, and waits for what they wait for; its deadline, and what its
+    The chain comes after what its first steps come after, and waits for what they wait for. Its deadline, and what its
     result has to meet, are those of its last steps.
     """
     own: dict[str, Any] = {**{name: getattr(request, name) for name in _OF_ALL_STEPS}, **step.arguments}

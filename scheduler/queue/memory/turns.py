@@ -25,8 +25,8 @@ def _quoted(tenant: str) -> str:
 class Ring:
     """Of each tenant the heads that are here: those for which `is_here` holds. `turn_of` gives the turn of a tenant.
 
-    A turn that has passed since is found out when its tenant comes up: a start has not to touch every place in which
-    its tenant waits.
+    A turn that has passed since is found when its tenant comes up. A start need not touch every place in which its
+    tenant waits.
     """
 
     def __init__(self, is_here: Callable[[str, Rank], bool], turn_of: Callable[[str], float]) -> None:

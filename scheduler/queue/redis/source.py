@@ -67,7 +67,7 @@ def assembled(names: Sequence[str], shares: Shares) -> str:
     """Return the script that these files make.
 
     Redis runs it whole at every call, so it is written to begin fast. Each file stands in a function inside that of the
-    file before: Lua finds outer names of an enclosing function faster than those of its own.
+    file before. Lua finds outer names of an enclosing function faster than those of its own.
     """
     return "\nreturn (function()\n".join([_tables(shares), *map(_source, names)]) + "\nend)()" * len(names)
 

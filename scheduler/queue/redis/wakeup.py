@@ -1,12 +1,12 @@
 """Waits for the queue in Redis: one thread of a process listens for all waiting threads of that process.
 
-The wakeup token lies in a list. A script that lets a run start puts it there unless it is there already; one process
+The wakeup token lies in a list. A script that lets a run start puts it there unless it is there already. One process
 takes it, calls take, and puts it back when it leaves runs behind. So no wakeup is lost between a take and a wait, and
 each token wakes one process only. If that process dies, others resume at the time-out of their waits.
 
 Redis ends a blocking command up to 0.1 s late. So the listener measures the time itself, and shortly before its end
-pushes to a list of its own on another connection: Redis then replies at once, without a command that an ACL may
-refuse. A token that arrived first is in that reply, so the listener never takes one unnoticed.
+pushes to a list of its own on another connection. Redis then replies at once, without a command that an ACL may refuse.
+A token that arrived first is in that reply, so the listener never takes one unnoticed.
 
 A command that is sent behind the blocking one runs as soon as that ends, without a round trip.
 """
@@ -85,8 +85,8 @@ class WakeupToken:
     def wait(self, generation: int, timeout: float, tier: int = TIER_COUNT, lanes: Sequence[str] = ()) -> None:
         """Return when a token arrived since `generation`, or after `timeout` seconds.
 
-        A process that may start critical or high runs only, up to `tier`, leaves the other tokens to others, and so
-        does one without the handlers of a lane. It listens for lanes that do not exist too: they may before it ends.
+        A process that may start only critical or high runs, up to `tier`, leaves the other tokens to others. So does
+        one without the handlers of a lane. It listens for lanes that do not exist too: they may before it ends.
         """
         until, before = time.monotonic() + timeout, self._before
         while self._shall_listen(generation, until, before):

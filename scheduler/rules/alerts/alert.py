@@ -1,7 +1,7 @@
 """An alert and its phases: pending until its state has lasted, firing until it is clearly over, then resolved.
 
-The threshold that ends an alert is below the one that begins it, so that a value around one of them does not come and
-go. A value that cannot be read changes nothing.
+The threshold that ends an alert is below the one that begins it. So a value around one of them does not come and go. A
+value that cannot be read changes nothing.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Observation:
     """The state of an installation. A part that could not be read is None.
 
     `starvation` is the oldest wait of a tier by its patience, `overrun` the units spent by the capacity of each pool
-    with a budget, `tripped` the pools whose breaker is open, `skew` the seconds by which a host's clock is off.
+    with a budget. `tripped` are the pools whose breaker is open, `skew` the seconds by which a host's clock is off.
     """
 
     starvation: Mapping[Tier, float] | None = None

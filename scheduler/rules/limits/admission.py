@@ -37,9 +37,9 @@ class Limits:
     `capacity` is the number of units that can be reserved at once: slots, the size of the bucket, the budget of a
     window. At each of `steps` (time, capacity) the capacity changes; at each of `resets` a window ends. `refill` is in
     units per millisecond. `headroom` is the part that only critical and high may use. A breaker opens for `cooldown` ms
-    after `failures` in a row, or when a part of `error_rate` of at least `samples` outcomes failed; 0 failures means no
-    breaker. Calls slower than `latency` ms count as overload; 0 disables this. A rate with a `window`, in ms, also
-    starts at most `window_units` in any window of that length; 0 means none.
+    after `failures` in a row, or when a part of `error_rate` of at least `samples` outcomes failed. With `failures` of
+    0 there is no breaker. Calls slower than `latency` ms count as overload; 0 disables this. A rate with a `window`, in
+    ms, also starts at most `window_units` in any window of that length; 0 means none.
     """
 
     kind: Kind
@@ -66,8 +66,8 @@ class Limits:
 class PoolState:
     """The state of a pool, as of `at`.
 
-    `used` are units in use or reserved, whatever the kind, so that a pool may change its kind; `spent` are the settled
-    units of the window, `level` is in the bucket, `started` are the units in the sliding `log`. `factor` is the part of
+    `used` are units in use or reserved, whatever the kind, so that a pool may change its kind. `spent` are the settled
+    units of the window, `level` is in the bucket. `started` are the units in the sliding `log`. `factor` is the part of
     the capacity that throttling left; since its last cut at `cut_at`, `good` calls were answered and `bad` refused.
 
     Nothing is admitted before `stopped_until` (set by a provider) and `open_until` (set by the breaker). After that

@@ -1,7 +1,7 @@
 """Declared pools: their limits, and the form in which a queue gets them.
 
-One concept for slots, requests and tokens a minute, budgets of a day, off-peak hours, tenants' quotas ("tenant:*") and
-one run at a time for a customer ("key:*").
+One concept for slots, requests and tokens a minute, budgets of a day and off-peak hours. It serves tenants' quotas
+("tenant:*") and one run at a time for a customer ("key:*") too.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The log of starts of a sliding rate: what started in the window that ends now. Twin: lua/start_log.lua.
 
-An entry is (time, units), the oldest first. Starts of one slot, a 256th of the window, share an
-entry that has the time of the last of them. So a log has at most `MAX_LOG_SLOTS` + 2 entries, no unit leaves it before
-its window has passed, and none stays for longer than a slot more: the limit always holds, and at most 1/256 of the rate
-is lost. While starts are further apart than a slot, the log is exact.
+An entry is (time, units), the oldest first. Starts of one slot, a 256th of the window, share an entry that has the time
+of the last of them. So a log has at most `MAX_LOG_SLOTS` + 2 entries. No unit leaves it before its window has passed,
+and none stays for longer than a slot more. The limit always holds, and at most 1/256 of the rate is lost. While starts
+are further apart than a slot, the log is exact.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The record of a decision of the queue, and its replay: from what a look saw, the run that a policy chooses.
 
-A take looks at one run after another, as `rules.shares` and `rules.turns` choose them, and starts each or parks it on
-the pool that it lacks. The record has all that the choice depends on, apart from the turns of tenants: it has the run
+A take looks at one run after another, as `rules.shares` and `rules.turns` choose them. It starts each, or parks it on
+the pool that it lacks. The record has all that the choice depends on, apart from the turns of tenants. It has the run
 of the tenant whose turn it was, in the tier that was chosen.
 """
 

@@ -1,7 +1,7 @@
 """A shadow policy: its choices in recorded decisions, compared with those that were made. Nothing is run by it.
 
-The comparison goes one step: each decision is replayed with the keys and shares of the shadow, but with the balance of
-the shares, and the runs that waited, as the policy in force had left them. Headroom and turns are those of the record.
+The comparison goes one step. Each decision is replayed with the keys and shares of the shadow. The balance of the
+shares and the waiting runs are as the policy in force had left them. Headroom and turns are those of the record.
 """
 
 from __future__ import annotations

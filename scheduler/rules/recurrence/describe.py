@@ -1,7 +1,7 @@
 """Rules as people say them: `every weekday at 09:00`. `plain_words` reads these sentences back.
 
-A rule is said in clauses, each of which knows its kind and values: the sentence is the clauses in English, one behind
-the other, and a card says the same clauses in the language of its reader.
+A rule is said in clauses, each of which knows its kind and values. The sentence is the clauses in English, one behind
+the other; a card says the same clauses in the language of its reader.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The instants of a rule: one plan keeps wall times, the other counts elapsed time.
 
-Rules with fixed hours keep their wall time: what falls into a gap moves to the first valid instant, what happens twice
-takes the first, and wall times that meet in one instant fire once. Sub-daily rules go by instants: they fire in both
-passes of an hour that happens twice, and not in one that is skipped.
+Rules with fixed hours keep their wall time. A time in a gap moves to the first valid instant, and of a time that
+happens twice the first counts. Wall times that meet in one instant fire once. Sub-daily rules go by instants: they fire
+in both passes of an hour that happens twice, and not in one that is skipped.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Recurrences: cron, RRULE and plain words to the instants at which a task fires.
 
-The first occurrence is the first match at or after the anchor; intervals count from the anchor's date; a rule that
+The first occurrence is the first match at or after the anchor, and intervals count from the anchor's date. A rule that
 names no time of day takes the anchor's. How clock changes are met is said in `plans`.
 """
 

@@ -1,6 +1,6 @@
 """The bounds of filters: `friday`, `last night`, `12h`. They point into the past, unless they say otherwise.
 
-A day is its start here, and so is a part of a day, a week or a month: `since yesterday evening` hides nothing that
+A day is its start here, and so is a part of a day, a week or a month. `since yesterday evening` hides nothing that
 happened that evening. An end that may lie ahead (`ahead`) is read forwards instead.
 """
 
@@ -45,7 +45,7 @@ def read_bound(
     """Return the instant (UTC) that bounds a filter; raise `Misread` or `Unknown`.
 
     `ahead` reads what names no direction as what is to come: `friday`, `20:00`, `12h`. A day or a time of day is also
-    read so where it then lies before the `end` of the filter: from 14:00 to 18:00 are hours of one day.
+    read so where it then lies before the `end` of the filter. From 14:00 to 18:00 are hours of one day.
     """
     if len(text) > MAX_PHRASE_CHARS:
         raise Misread(f"is longer than {MAX_PHRASE_CHARS} characters")

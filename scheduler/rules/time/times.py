@@ -49,9 +49,9 @@ def resolve(text: str, *, now: datetime, zone: str | None, argument: str = "when
     """Return the instant that `text` means at `now` (aware) in the IANA `zone`.
 
     Durations and times with an offset need no zone; without one their wall time is given in UTC. Raises
-    `InvalidArgument` for everything that is not understood, ambiguous, past, or more than 5 years ahead, and
-    `NotUnderstood`, a kind of it, when the text is in none of the accepted forms. An offset or a zone in the text must
-    be that of `zone` if `frame` says that somebody named it; else the text's stands.
+    `InvalidArgument` for everything that is ambiguous, past, or more than 5 years ahead. Text in none of the accepted
+    forms raises `NotUnderstood`, a kind of it. An offset or a zone in the text must be that of `zone` if `frame` says
+    that somebody named it; else the text's stands.
     """
     home = zones.find(zone) if zone else None
     _check_length(text, argument)

@@ -46,7 +46,7 @@ _Given = ParamSpec("_Given")
 class Misread(ValueError):
     """A text says something that cannot be right.
 
-    `examples` are corrected texts, one for each thing that could be meant; they belong to the IANA zone `zone` if that
+    `examples` are corrected texts, one for each thing that could be meant. They belong to the IANA zone `zone` if that
     is given, else to the zone that the text was read in.
     """
 

@@ -1,6 +1,6 @@
 """Time zones: names to rules, and wall times to instants where clocks jump.
 
-A wall time that does not exist (clocks go forward over it) becomes the first valid instant after the gap; one that
+A wall time that does not exist (clocks go forward over it) becomes the first valid instant after the gap. A time that
 happens twice (clocks go back) becomes the first of the two. Both are reported, never silent.
 """
 

@@ -1,8 +1,8 @@
 """Seals: adds the rows that are not yet in the chain of their tenant.
 
 This is apart from the writes: a hash that each write computed would make the writers of a tenant wait for one another.
-Rows are read without a lock. One short transaction then moves the progress and adds the segments, or finds that
-another process was first and adds nothing, so a crash between the two loses nothing and seals nothing twice.
+Rows are read without a lock. One short transaction then moves the progress and adds the segments, or finds that another
+process was first and adds nothing. So a crash between the two loses nothing and seals nothing twice.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The deciding clock: the database server's where there is one, because many machines must agree.
 
-The server is sampled when the store is opened and then periodically, never by a reader of the clock: between samples
+The server is sampled when the store is opened and then periodically, never by a reader of the clock. Between samples
 this process's monotonic clock carries it on. Cristian's algorithm: a reply was true halfway between request and
 arrival, give or take half of the round trip (F. Cristian, "Probabilistic clock synchronization", 1989).
 """

@@ -56,11 +56,11 @@ class Database(ABC):
         """Run `work` and commit; `work` must be pure, because it may run twice after a failure that stored nothing.
 
         A write that is not `durable` survives the crash of every process, but perhaps no power cut, and then only with
-        all later writes: use it for steps that are simply repeated.
+        all later writes. Use it for steps that are simply repeated.
 
         `stored` checks whether the result of `work` was committed, in a new transaction after the connection broke
         during the commit. Without it, or when it returns False, this raises `StoreUnavailable`. With `doubtful` an
-        earlier statement may be stored, and `work` finds out: it runs until the database replies, or has been away for
+        earlier statement may be stored, and `work` finds out. It runs until the database replies, or has been away for
         the busy timeout.
         """
 

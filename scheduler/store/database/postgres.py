@@ -68,7 +68,7 @@ class Postgres(Database):
 
     Statements that schedule, start and settle have connections of their own, because planner settings belong to a
     session. Their plans stay until the tables are analysed again. A plan made for an empty table must not scan one with
-    a million rows, so every row is found by an index (without: 15 times slower at 30,000 runs). Reads are planned for
+    a million rows. So every row is found by an index (without: 15 times slower at 30,000 runs). Reads are planned for
     their parameters, and end after `READ_TIMEOUT_S`.
     """
 

@@ -26,8 +26,8 @@ JOURNAL_PAUSE_S = 0.01
 class Sqlite(Database):
     """One file with one writer at a time: in this process by a lock, between processes by SQLite's own.
 
-    The driver begins no transactions by itself: writes begin IMMEDIATE, because an upgrade from reading to writing
-    fails at once, without waiting, when another process wrote in between.
+    The driver begins no transactions by itself, and writes begin IMMEDIATE. An upgrade from reading to writing fails at
+    once, without waiting, when another process wrote in between.
     """
 
     def __init__(self, url: URL, *, synchronous: str) -> None:

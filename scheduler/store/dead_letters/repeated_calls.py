@@ -1,6 +1,6 @@
 """Idempotency keys of calls that close dead letters: each letter that such a call closes is stored under its number.
 
-They are rows of the keys, so they end with their tasks, or after a month. The number is part of the name of the row: of
+They are rows of the keys, so they end with their tasks, or after a month. The number is part of the name of the row. Of
 two calls at the same moment with one key, one is refused where both would close a letter under one number.
 """
 

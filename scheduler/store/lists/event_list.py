@@ -1,7 +1,7 @@
 """Lists events, newest first: those of one task by number, which no clock affects; those of many tasks by time.
 
 A label of few tasks and rare words are looked up by their indexes. A short way back in time finds common words, and
-those that are all further back are looked up as well: no planner chooses among these for words in either of two tables.
+those that are all further back are looked up as well. No planner chooses among these for words in either of two tables.
 Other conditions are compared on a walk back in time.
 """
 

@@ -1,7 +1,7 @@
 """Walks back over the events of a tenant in the order of their times, as far as a page or a count needs.
 
 One index has the events of a tenant in order. A walk for conditions that it does not know stops after a number of
-events, so its cost has a bound. A condition on the task of an event is a subquery for each event: a planner cannot turn
+events, so its cost has a bound. A condition on the task of an event is a subquery for each event. A planner cannot turn
 that into a join that begins with the tasks.
 """
 

@@ -1,7 +1,7 @@
 """After a crash: attempts that a dead runner left running, or that no worker holds, end as crashed.
 
-After the clock was set back: delays of retries, waits and deliveries end as much earlier as it was set back, or restart
-where that is not known; else they would wait until the old time comes again.
+After the clock was set back, delays of retries, waits and deliveries end as much earlier, or restart where that is not
+known. Else they would wait until the old time comes again.
 """
 
 from __future__ import annotations

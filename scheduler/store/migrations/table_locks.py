@@ -1,8 +1,8 @@
 """All tables for an upgrade on PostgreSQL: their locks at once, or none.
 
-Migrations alter one table after another. A transaction of an old process that holds the second one and asks for the
-first would wait for the upgrade, and the upgrade for it: PostgreSQL ends one of the two, and nothing says that it is
-the upgrade.
+Migrations alter one table after another. A transaction of an old process may hold the second one and ask for the first.
+It would wait for the upgrade, and the upgrade for it. PostgreSQL ends one of the two, and nothing says that it is the
+upgrade.
 """
 
 from __future__ import annotations

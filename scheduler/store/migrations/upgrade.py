@@ -45,8 +45,8 @@ _UPGRADE_LOCK_ID = 0x64756574  # "duet": one process at a time looks after a Pos
 COMPATIBLE_FROM = "0025"
 """The oldest code, by its HEAD, that may work on a database of this one.
 
-Code and schema of two versions meet during a rolling upgrade. A migration that only adds what older code leaves alone
-(tables, indexes, columns that may be empty or have a default) keeps this as it is; any other one sets its own number.
+Code and schema of two versions meet during a rolling upgrade. A migration keeps this as it is if it only adds what
+older code leaves alone: tables, indexes, columns that may stay empty. Any other one sets its own number.
 """
 
 version = Table(
@@ -64,7 +64,7 @@ Reached = Callable[[str], None]
 class Upgrade:
     """The upgrade of a schema: its version before (None for a new database), and its version now.
 
-    `copied` is the path of the copy of an older SQLite file, if one was made; `indexes` are those that were built
+    `copied` is the path of the copy of an older SQLite file, if one was made. `indexes` are those that were built
     afterwards, in a PostgreSQL database.
     """
 

@@ -1,7 +1,7 @@
 """PostgreSQL: any number of new tasks by one prepared statement, whose one parameter is a JSON array of rows of text.
 
 Each row has everything of one task, and is read once. A table of rows for each table of the database had to be joined
-with every other one, which cost more the more tasks there were.
+with every other one. That cost more the more tasks there were.
 """
 
 from __future__ import annotations

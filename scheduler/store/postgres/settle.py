@@ -1,9 +1,8 @@
 """PostgreSQL: settle attempts by one statement, if their tasks are unchanged since the claim.
 
-The statement locks the tasks that still have the revision of the claim, ends those of their runs that still run this
+The statement locks the tasks that still have the revision of the claim. It ends those of their runs that still run this
 attempt, and writes the consequences of each end. All others are left to `statements.settle`, as are tasks that others
-come after. `postgres.start` explains
-why commits during its lock wait do no harm.
+come after. `postgres.start` explains why commits during its lock wait do no harm.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 It may be a transaction of its own, although its snapshot is older than the locks it waits for. PostgreSQL locks and
 updates the newest version of a row that still meets the conditions. Other writes of a concurrent transaction stay
-invisible: a taken event number then rolls everything back, and a run that became ready later is left out. In both cases
+invisible. A taken event number then rolls everything back, and a run that became ready later is left out. In both cases
 `statements.start` repeats the work behind the locks, where everything is visible.
 """
 

@@ -29,7 +29,7 @@ def store(connection: Connection, content: ArchiveContent, tenant: str | None = 
     """Store what is missing; return the rows that were stored by table, and how many were there.
 
     A task, or a run, that exists stays as it is, with all that it has. Raises Refused, for the whole file, where a row
-    belongs to a task or a run that does not exist or is another tenant's, has not ended, or breaks an invariant.
+    breaks an invariant. So it does where the row's task or run does not exist, is another tenant's, or has not ended.
     """
     wanted = _missing(connection, content)
     _check_ended(wanted.get(runs, []))

@@ -1,7 +1,7 @@
 """Selects the rows that a rule lets go, page by page. Reading them holds up no writer.
 
-Needed rows are never selected: open tasks and runs, a task that a call could still repeat (its idempotency keys are
-kept for 30 days after its end), the last run of a task that recurs, and pending deliveries. Unread messages are
+Needed rows are never selected: open tasks and runs, the last run of a task that recurs, and pending deliveries. Nor is
+a task that a call could still repeat: its idempotency keys are kept for 30 days after its end. Unread messages are
 selected only where the rule says so.
 """
 

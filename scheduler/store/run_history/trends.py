@@ -1,7 +1,7 @@
 """Adds up waits and missed deadlines by tier and part of time: over the newest runs of a tenant up to a number.
 
-The mean number of waiting runs is exact: each wait is spread over the parts that it reaches into. A group of waits that
-begin in one part and end in another one is added up by the database, which answers few rows for many runs.
+The mean number of waiting runs is exact: each wait is spread over the parts that it reaches into. The database adds up
+a group of waits that begin in one part and end in another. It answers few rows for many runs.
 """
 
 from __future__ import annotations

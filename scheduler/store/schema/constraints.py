@@ -1,7 +1,7 @@
 """Conditions that stored rows must meet, as SQL that both databases understand.
 
 The database enforces keys and most references itself. All else is guarded by the statements and their contract suites,
-because a CHECK costs each write more than the write of an index; `duetime doctor --deep` looks for rows that break it.
+because a CHECK costs each write more than the write of an index. `duetime doctor --deep` looks for rows that break it.
 """
 
 from __future__ import annotations

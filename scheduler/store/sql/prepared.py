@@ -1,7 +1,7 @@
 """PostgreSQL: a statement that stands as SQL, which each connection prepares once and the driver takes as it is.
 
 Its parameters are named in the text and numbered once. All are sent as text, so that the server sees the same types
-whichever of them are NULL: one prepared statement, not one for each pattern.
+whichever of them are NULL. That makes one prepared statement, not one for each pattern.
 """
 
 from __future__ import annotations

@@ -57,7 +57,8 @@ def parts(where: TaskFilter, section: str) -> Sequence[Sequence[Condition]]:
     """Return the conditions on the due time, as parts of a section that follow each other in its order.
 
     The first part is a range of the section's index. The second holds what is listed outside of the bound but due
-    within it: a run that waits for its next attempt, or one that ended before it was due. Few are in those states.
+    within it. That is a run that waits for its next attempt, or one that ended before it was due. Few are in those
+    states.
     """
     bound = where.before if section == OPEN_SECTION else where.after
     window = [where.after <= DUE] if where.after else []

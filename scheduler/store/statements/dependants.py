@@ -1,8 +1,8 @@
 """Runs that wait for other tasks or for signals: in the transaction in which one ends, those behind it go on or end.
 
 An end closes the dependencies on its task. Then each waiting run is judged by all of its own, behind the lock of its
-task, so that of two upstreams that end at once the second one sees the first. Runs that end by that are followed in
-turn. One transaction closes 1,000 dependencies at most; `overlooked` finds where more were left.
+task. So of two upstreams that end at once the second one sees the first. Runs that end by that are followed in turn.
+One transaction closes 1,000 dependencies at most; `overlooked` finds where more were left.
 """
 
 from __future__ import annotations

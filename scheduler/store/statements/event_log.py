@@ -41,8 +41,9 @@ ITSELF = "duetime"
 """The actor of changes that nobody requested."""
 
 TASK_DEADLINE, FOLLOWED, LINKS = "task_deadline", "followed", "links"
-"""Parts of an event for an undo alone: the deadline of the task in addition to that of its run, the run before this
-one, and what the task waited for."""
+"""Parts of an event for an undo alone. They are the deadline of the task in addition to that of its run, the run before
+this one, and what the task waited for.
+"""
 
 _RUNS = select(*RUN).where(runs.c.id.in_(bindparam("run_ids", expanding=True)))
 

@@ -1,7 +1,7 @@
 """Idempotency keys: a repeated request makes one task, and a repeated change is made once.
 
 A lookup decides whether a key still holds: by its own `expires_at`, or by how its task ended. A derived key of a change
-holds until the same actor changes the task in another way: pause, resume and pause within a minute is no repeat. That
+holds until the same actor changes the task in another way. Pause, resume and pause within a minute is no repeat. That
 of a template holds while its task is open, and a minute longer for a repeat of the call; a cancel ends it.
 """
 

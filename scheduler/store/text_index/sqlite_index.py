@@ -1,10 +1,10 @@
 """SQLite's index of texts: which events name a task's title, and which give a reason, by trigrams.
 
-It is derived from tasks and events, and filled behind them in batches: no write waits for it, and a file can be used
+It is derived from tasks and events, and filled behind them in batches. No write waits for it, and a file can be used
 without it. `search_position` is the last event in it; events after that one are read. Rows are never removed, since
 each match is compared with the text as it is now.
 
-Two blanks follow each text, so that each of its characters begins a trigram: words of one or two characters are looked
+Two blanks follow each text, so that each of its characters begins a trigram. Words of one or two characters are looked
 up by the trigrams that begin with them, which `search_title_terms` and `search_reason_terms` list.
 """
 

@@ -1,7 +1,7 @@
 """Gives claimed runs to threads, and keeps the headroom of threads free of them.
 
 A message of Dramatiq calls an idle thread for one run. Runs without an idle thread, most of them claimed ahead, wait in
-line: a thread whose run has ended takes the next one from there, without a message and without the consumer.
+line. A thread whose run has ended takes the next one from there, without a message and without the consumer.
 """
 
 from __future__ import annotations

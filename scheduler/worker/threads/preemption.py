@@ -24,8 +24,9 @@ from duetime.scheduler.worker.active_runs import ActiveRun, ActiveRuns
 GAVE_WAY = "gave way to a more urgent run"
 
 PREEMPTION_INTERVAL_S = 0.25
-"""Seconds between looks for urgent runs: those without a thread while no thread is idle except the headroom, and those
-that lack units while willing runs hold some."""
+"""Seconds between looks for urgent runs. These are those without a thread while no thread is idle except the headroom,
+and those that lack units while willing runs hold some.
+"""
 
 MAX_RUNS_REPORTED = 32
 """Willing runs that one look reports: the least urgent."""

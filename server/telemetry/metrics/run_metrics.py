@@ -1,6 +1,6 @@
 """Metrics of the runs of this process: a subscriber of their events.
 
-A batch of events has at most some hundred of them, and each costs a few microseconds: the counters of a tier and an
+A batch of events has at most some hundred of them, and each costs a few microseconds. The counters of a tier and an
 action are looked up together, once.
 """
 

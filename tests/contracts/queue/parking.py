@@ -1,4 +1,4 @@
-"""How a `DispatchQueue` keeps what cannot start now: parked, made from templates, and with a hold when overdue."""
+"""Runs that a `DispatchQueue` parks because they cannot start now, those made from templates, a hold when overdue."""
 
 from __future__ import annotations
 

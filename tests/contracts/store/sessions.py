@@ -1,7 +1,7 @@
 """Sessions of PostgreSQL that one test leaves to the next.
 
-A test of the store opens two, and to learn of all tables and plan its statements takes a new session longer than most
-tests take: half of their processor time.
+A test of the store opens two. To learn of all tables and plan its statements takes a new session longer than most tests
+take: half of their processor time.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How much SQLite is asked for one call, counted by its own trace: BEGIN and COMMIT too."""
+"""Statements of one call on SQLite, counted by its own trace: BEGIN and COMMIT too."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def stores(empty_postgres: str, clock: Clock) -> Iterator[list[Store]]:
 
 
 STARTING = "WITH wish"
-"""How the statement begins that starts runs."""
+"""The first words of the statement that starts runs."""
 
 
 def until_it_waits(store: Store, words: str) -> None:

@@ -1,4 +1,4 @@
-"""How a recurring task behaves, on each database: what overlaps, what fails in a row, the dates that it leaves out."""
+"""The policy of a recurring task, on each database: overlaps, failures in a row, and the dates that it leaves out."""
 
 from __future__ import annotations
 

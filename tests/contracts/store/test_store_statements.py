@@ -1,4 +1,4 @@
-"""How much is said to PostgreSQL for one call, counted on the wire by libpq's own trace: round trips are what costs."""
+"""Statements and round trips of one call on PostgreSQL, counted on the wire by libpq's own trace."""
 
 from __future__ import annotations
 

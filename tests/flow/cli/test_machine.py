@@ -30,7 +30,7 @@ SECRET = "whsec_" + "Q" * 32
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a command ended."""
+    """The exit code and output of a command."""
 
     code: int
     out: str

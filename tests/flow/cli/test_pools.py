@@ -33,7 +33,7 @@ def hold(ctx: Context) -> Done:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a command ended."""
+    """The exit code and output of a command."""
 
     code: int
     out: str

@@ -29,7 +29,7 @@ Run = Callable[..., "Ended"]
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a command ended."""
+    """The exit code and output of a command."""
 
     code: int
     out: str

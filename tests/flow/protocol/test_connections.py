@@ -1,4 +1,4 @@
-"""How long a request may take to arrive, and who is served when there are too many connections."""
+"""The time that a request may take to arrive, and who is served when there are too many connections."""
 
 from __future__ import annotations
 

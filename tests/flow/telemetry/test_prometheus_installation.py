@@ -1,7 +1,7 @@
 """A real Prometheus scrapes a whole installation that goes wrong: servers and workers, with the key of an operator.
 
-Nothing is put in the place of a part: PostgreSQL and Redis, `duetime serve` and three workers, of which one is killed
-and one has a wrong clock. Only the `for` of the rules is shorter.
+Every part is real: PostgreSQL and Redis, `duetime serve` and three workers. One worker is killed and one has a wrong
+clock. Only the `for` of the rules is shorter.
 """
 
 from __future__ import annotations

@@ -92,7 +92,7 @@ class RunRow(Base):
     removes a run of a paused task from the indexes of the timers. `twin_hash` finds tasks of the same owner and title;
     ended runs of older versions have none. `last_failure` marks a run that failed or expired, until a later run of its
     task has ended. `check_at` is when a blocked run is checked again before it is due. `phase` is the state, with
-    running ones as ready: no index names a column that a start, a renewal or a report changes, so PostgreSQL writes no
+    running ones as ready. No index names a column that a start, a renewal or a report changes, so PostgreSQL writes no
     index then. `runs_by_phase` is also the history of runs, by `listed_at`.
     """
 

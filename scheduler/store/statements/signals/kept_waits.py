@@ -1,6 +1,6 @@
 """Waits for signals: stored with what waits, read for decisions, closed by a signal or at their end.
 
-Of a wait that is stored and a signal that is sent at the same moment, one sees the other: both take the lock of the
+Of a wait that is stored and a signal that is sent at the same moment, one sees the other. Both take the lock of the
 name first, the signal for itself alone. So a signal meets all waits that were stored before it, whatever clocks say.
 """
 
