@@ -29,6 +29,7 @@ class EventKind(StrEnum):
     UNBLOCKED = "unblocked"
     REVIVED = "revived"
     ASKED = "asked"
+    WAIT_BEGAN = "wait_began"
     APPROVED = "approved"
     REJECTED = "rejected"
     READY = "ready"

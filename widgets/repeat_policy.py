@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from duetime.scheduler.approvals.approval import USUAL_QUESTION
+from duetime.scheduler.rules.series.answered import ANSWER
 from duetime.scheduler.rules.time import times
 from duetime.scheduler.task import RepeatPolicy
 
@@ -18,7 +19,7 @@ def policy_part(policy: RepeatPolicy | None) -> dict[str, Any] | None:
 
 def approval_part(asks: Mapping[str, Any] | None) -> dict[str, Any] | None:
     """Return what is asked before each run, by the names of the argument; `by` is counted from when a run is due."""
-    if asks is None:
+    if asks is None or ANSWER not in asks:
         return None
     by = times.length(timedelta(seconds=asks["seconds"])) if "seconds" in asks else None
     said = {"question": asks.get("question"), "by": by, "default": asks.get("default")}

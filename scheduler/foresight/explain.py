@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 from duetime.scheduler.approvals.approval import Approval
 from duetime.scheduler.chain.dependency import Upstream
-from duetime.scheduler.foresight.reasons.before_start import asked, behind, blocked, paused, until_event
+from duetime.scheduler.foresight.reasons.before_start import asked, behind, blocked, once_due, paused, until_event
 from duetime.scheduler.queue import MAX_RUNS_COUNTED_AHEAD, Explanation, Shortage, ThreadUse, Why
 from duetime.scheduler.queue.remote import NoAnswer
 from duetime.scheduler.remedies import OVERTAKEN
@@ -118,7 +118,7 @@ def _plainly(record: TaskRecord, now: datetime) -> str:
     if run.state is State.RUNNING:
         return f"nothing: it is running, {attempt_in_words(run, record.task.retry)}"
     due = run.wake_at or run.scheduled_for
-    then = "; then it asks the user" if asks_when_due(record.task) and run.first_ready_at is None else ""
+    then = once_due(record)
     return f"its time: {describe(due, zone)} {zone} ({relative(due, now)}){then}"
 
 

@@ -9,6 +9,7 @@ from datetime import datetime
 from duetime.scheduler.chain.chain import ChainRecord, view_of_chain
 from duetime.scheduler.errors import InvalidArgument, Refused
 from duetime.scheduler.foresight.explain import RunFacts, waits_of
+from duetime.scheduler.foresight.reasons.before_start import awaited_first
 from duetime.scheduler.records import Added
 from duetime.scheduler.rules.changes import end_pause, undo_token
 from duetime.scheduler.rules.occurrences import recurrence_of, upcoming
@@ -49,13 +50,18 @@ def view_of(
         upcoming=_upcoming(record) if live else (),
         repeat_text=rule.text if rule else None,
         repeat_clauses=rule.clauses if rule else (),
-        repeat_notes=rule.notes(now, MAX_UPCOMING_TIMES) if rule and live else (),
+        repeat_notes=(*rule.notes(now, MAX_UPCOMING_TIMES), *_awaited(record)) if rule and live else (),
         waits=waits_of(record, now, facts),
         created=created,
         warnings=(*damage, *warnings, *_also(record)),
         undo=undo_token(record.run, now),
         other_actions=other_actions,
     )
+
+
+def _awaited(record: TaskRecord) -> tuple[str, ...]:
+    awaited = awaited_first(record.task)
+    return (f"each run waits for {awaited}",) if awaited else ()
 
 
 def _upcoming(record: TaskRecord) -> tuple[Occurrence, ...]:

@@ -30,7 +30,7 @@ from duetime.scheduler.principal import Acting, Principal
 from duetime.scheduler.records import IdempotencyKey
 from duetime.scheduler.request import Request
 from duetime.scheduler.rules.sanitize import check_text
-from duetime.scheduler.rules.signals.signal_waits import EACH_TIME
+from duetime.scheduler.rules.signals.signal_waits import EACH_RUN, IN_CHAIN
 from duetime.scheduler.task import Json, RepeatPolicy, State, Task
 from duetime.scheduler.views import TaskRecord
 
@@ -130,7 +130,7 @@ def _series(planner: Planner, request: Request, steps: Sequence[StepRequest], no
 def _refuse_wait(given: Mapping[str, Any] | None) -> None:
     if given:
         problem = "a chain that repeats waits for no event"
-        raise InvalidArgument("wait_for", problem, accepted=EACH_TIME, example="wait_for={'event': 'paid'}")
+        raise InvalidArgument("wait_for", problem, accepted=IN_CHAIN, example=EACH_RUN)
 
 
 def _recurring(chain: Chain, series: Timing) -> Chain:

@@ -42,6 +42,7 @@ from duetime.scheduler.rules.estimates import EstimateLookup, declared_estimate
 from duetime.scheduler.rules.occurrences import dated, delay_of, planned_window
 from duetime.scheduler.rules.recurrence.recurrence import Recurrence
 from duetime.scheduler.rules.sanitize import check_text
+from duetime.scheduler.rules.series.awaited import awaited_by_each
 from duetime.scheduler.rules.series.natural_key import template_text
 from duetime.scheduler.rules.series.overtake import overtakable
 from duetime.scheduler.rules.signals.signal_waits import signal_wait_of
@@ -127,6 +128,8 @@ class Planner:
         for check in (check_key, check_retry, self._check_deliver_to, check_labels, check_notify):
             problems.of(check, request)
         asks = asked_before_each(approval, in_chain=recurs) if approval else None
+        if wait and request.repeat is not None:
+            asks, wait = awaited_by_each(wait, now), None
         if timing and asks:
             problems.of(check_one_question, timing.policy, asks)
         problems.of(check_natural_key, request, by)

@@ -12,6 +12,7 @@ from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.request import Request
 from duetime.scheduler.reschedule.reschedule import Reschedule
 from duetime.scheduler.rules.recurrence.recurrence import Recurrence
+from duetime.scheduler.rules.series.answered import ANSWER
 from duetime.scheduler.rules.time import times
 from duetime.scheduler.rules.time.durations import parse_exact
 from duetime.scheduler.rules.time.tokens import Misread, Unknown
@@ -44,11 +45,10 @@ def changed_policy(task: Task, asked: Reschedule) -> RepeatPolicy | None:
 
 
 def check_one_question(policy: RepeatPolicy | None, asks: Mapping[str, Any] | None) -> None:
-    """Refuse runs at once of a task that asks before each run: it asks one question at a time."""
+    """Refuse runs at once of a task that asks, or waits for an event, before each run: one waits at a time."""
     if asks is not None and policy is not None and policy.overlap is Overlap.ALLOW_ALL:
-        problem = (
-            "a task with approval asks before each run, one question at a time; with overlap allow_all runs overlap"
-        )
+        does = "approval asks before each run, one question" if ANSWER in asks else "wait_for waits for each run, one"
+        problem = f"a task with {does} at a time; with overlap allow_all runs overlap"
         raise _wrong(problem, accepted="another overlap", example="repeat_policy={'overlap': 'buffer_one'}")
 
 

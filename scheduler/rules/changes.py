@@ -23,7 +23,8 @@ from duetime.scheduler.rules.occurrences import (
     recurrence_of,
     window_of,
 )
-from duetime.scheduler.rules.series.answered import asks_each_run, no_stays, was_let_go
+from duetime.scheduler.rules.series.answered import holds_each_run, no_stays, was_let_go
+from duetime.scheduler.rules.series.awaited import awaits_each_run
 from duetime.scheduler.rules.series.catch_up import catches_up, caught_up
 from duetime.scheduler.rules.series.overtake import ends_series
 from duetime.scheduler.rules.series.run_again import again, extra_run, side_run
@@ -127,7 +128,8 @@ def move(
     if has_started(run):  # only its next attempt can move
         waits = State.SCHEDULED if run.state is State.READY else run.state
         return Change(task, replace(run, state=waits, wake_at=wake), kind=kind)
-    state = State.WAITING if run.state is State.WAITING and kind is not EventKind.RUN_NOW else State.SCHEDULED
+    waits_on = run.state is State.WAITING and kind is not EventKind.RUN_NOW and not awaits_each_run(task)
+    state = State.WAITING if waits_on else State.SCHEDULED
     moved = replace(run, state=state, scheduled_for=to, wake_at=wake, first_ready_at=None, slot=slot)
     return Change(task, dated_like(task, replace(moved, occurrence=belongs_to), run), kind=kind)
 
@@ -232,7 +234,7 @@ def resume(record: TaskRecord, now: datetime) -> Change:
         return Change(live, run, kind=EventKind.RESUMED)
     run = replace(run, failed_before=0)
     due = run.wake_at or run.scheduled_for
-    if asks_each_run(task) and run.state is State.WAITING:
+    if holds_each_run(task) and run.state is State.WAITING:
         return Change(live, run, kind=EventKind.RESUMED)
     if task.repeat is None or due >= now or has_started(run) or was_let_go(task, run):
         return Change(live, replace(run, wake_at=max(due, now)), kind=EventKind.RESUMED)

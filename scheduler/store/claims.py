@@ -21,7 +21,8 @@ from duetime.scheduler.store.lost_runs import expire, missed, recover
 from duetime.scheduler.store.schema.tables.tasks import attempts, runs
 from duetime.scheduler.store.sql import commit_check
 from duetime.scheduler.store.statements import damaged, ready_runs, settle, start
-from duetime.scheduler.store.statements.settle import Conclude
+from duetime.scheduler.store.statements.endings.conclusions import Conclude
+from duetime.scheduler.store.statements.series import due_waits
 from duetime.scheduler.task import Json, State
 from sqlalchemy import Connection, Update, bindparam, false, select, update
 
@@ -83,25 +84,25 @@ class Claims:
         """Make at most `limit` runs ready, in order of time: those due, and first attempts due within `ahead`.
 
         A run made ready early has its time as `first_ready_at` and must not start before that. Raises `RunnerReplaced`
-        when `epoch` is not the newest. A run that is asked for first waits for the answer instead.
+        when `epoch` is not the newest. A run that is asked for, or needs an event, waits for that instead.
         """
-        asked: list[str] = []
-        how: dict[str, Any] = {"move": self._forms.move_to_ready, "leave_out": partial(missed.without, asked=asked)}
+        held = missed.Held()
+        how: dict[str, Any] = {"move": self._forms.move_to_ready, "leave_out": partial(missed.without, held=held)}
 
         def work(connection: Connection) -> list[ReadyRun]:
-            asked.clear()  # it may run twice
+            held.clear()  # it may run twice
             now = self._now()
             return start.make_ready(connection, limit, epoch, now, now + ahead, **how)
 
         ready = self._database.write(work, durable=False, stored=commit_check.made_ready)
-        self._tell(asked)
+        self._tell(held.asked)
+        if held.awaited:
+            self._ending(lambda each: due_waits.begin(each, held.awaited, now := self._now(), now + ahead))
         return ready
 
     def note_paused(self, *, limit: int) -> int:
         """Remove at most `limit` overdue runs of paused tasks from the timers until a resume; return how many."""
-        return self._database.write(
-            lambda connection: ready_runs.note_paused(connection, limit, self._now()), durable=False
-        )
+        return self._database.write(lambda each: ready_runs.note_paused(each, limit, self._now()), durable=False)
 
     def ready(self, *, limit: int, after: str | None = None) -> list[ReadyRun]:
         """Return ready runs by id, after the id `after`, for a rebuild of the queue."""
@@ -241,10 +242,7 @@ class Claims:
         return self._database.write(lambda connection: connection.execute(statement, parameters).rowcount) == 1
 
     def announce_end(self, run_ids: Sequence[str], *, worker: str) -> None:
-        """Note that `worker` ends in order, before it hands back these runs.
-
-        If it is killed before that, whoever recovers them counts no crash.
-        """
+        """Note that `worker` ends in order, before it hands back these runs: whoever recovers them counts no crash."""
         if run_ids:
             mine = {"run_ids": list(run_ids), "of_worker": worker, "why": recover.ENDED_IN_ORDER}
             self._database.write(lambda connection: connection.execute(_ANNOUNCE_END, mine), durable=False)

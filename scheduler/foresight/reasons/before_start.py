@@ -10,11 +10,14 @@ from typing import Final
 from duetime.scheduler.approvals.approval import Approval
 from duetime.scheduler.chain.dependency import Upstream
 from duetime.scheduler.remedies import PAUSED, PAUSED_UNTIL
+from duetime.scheduler.rules.series.answered import asks_when_due
+from duetime.scheduler.rules.series.awaited import names_awaited, wait_of_each
 from duetime.scheduler.rules.states import BLOCKED, blocked_by
-from duetime.scheduler.rules.time.times import describe, relative
+from duetime.scheduler.rules.time.times import describe, length, relative
 from duetime.scheduler.signal.signal import OnTimeout, SignalWait
 from duetime.scheduler.task import ApprovalAnswer, Run, State, Task
 from duetime.scheduler.view_parts import AT_THE_LATEST, WaitKind, WaitReason
+from duetime.scheduler.views import TaskRecord
 
 MAX_UPSTREAMS_NAMED = 5
 _MAX_TITLE_CHARS = 40
@@ -65,6 +68,26 @@ def asked(approval: Approval, zone: str, now: datetime, *, goes_on: bool = False
         until = f" until {describe(approval.ends_at, zone)} ({relative(approval.ends_at, now)}), {then}"
     said = f"approval{of} by the user{until}"
     return WaitReason(WaitKind.APPROVAL, said, until=approval.ends_at, title=approval.question)
+
+
+def awaited_first(task: Task) -> str:
+    """Return for which event each run of a task waits before it starts, how long, and what follows without one."""
+    if not names_awaited(task.asks):
+        return ""
+    wait = wait_of_each(task, task.anchor, task.anchor)
+    back = max(task.anchor - each.since for each in wait.all)
+    also = f", also one of the {length(back)} before" if back else ""
+    named = " or ".join(dict.fromkeys(f"{each.name!r}{_matching(each)}" for each in wait.all))
+    return f"the event {named}{also}, for {length(wait.until - task.anchor)} at most, then {_THEN[wait.on_timeout]}"
+
+
+def once_due(record: TaskRecord) -> str:
+    """Say for what else a run will wait at its time."""
+    if record.run.first_ready_at is not None:
+        return ""
+    if asks_when_due(record.task):
+        return "; then it asks the user"
+    return f"; then for {awaited}" if (awaited := awaited_first(record.task)) else ""
 
 
 def until_event(run: Run, wait: SignalWait, zone: str, now: datetime) -> WaitReason:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from duetime.scheduler.approvals.approval import Approval
 from duetime.scheduler.foresight.reasons.before_start import asked, until_event
+from duetime.scheduler.rules.series import awaited as rules
 from duetime.scheduler.rules.series.answered import asks_when_due
 from duetime.scheduler.signal.signal import KeptWait
 from duetime.scheduler.store import Store
@@ -49,4 +50,4 @@ def open_waits(store: Store, records: Sequence[TaskRecord]) -> Mapping[str, Open
 
 def waiter_of(record: TaskRecord) -> str:
     """Return what waits for events: a task before its first start, then the run that its handler suspended."""
-    return record.task.id if record.run.state is State.WAITING else record.run.id
+    return rules.waiter_of(record.task, record.run) if record.run.state is State.WAITING else record.run.id

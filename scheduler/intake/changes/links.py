@@ -14,6 +14,7 @@ from duetime.scheduler.chain.dependency import Upstreams
 from duetime.scheduler.chain.relinked import LinkLocks, NewLinks, RelinkedChange
 from duetime.scheduler.chain.steps import is_outside, no_such_step
 from duetime.scheduler.errors import InvalidArgument, Refused
+from duetime.scheduler.intake.changes.each_wait import changes_each_wait, each_wait_step, waits_once
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.intake.validation import ProblemCollector
 from duetime.scheduler.intake.waits.approval import asked_before_each, read_approval
@@ -21,7 +22,7 @@ from duetime.scheduler.records import Change
 from duetime.scheduler.request import Request
 from duetime.scheduler.reschedule.reschedule import Reschedule
 from duetime.scheduler.rules import changes
-from duetime.scheduler.rules.signals.signal_waits import EACH_TIME, read_wait
+from duetime.scheduler.rules.signals.signal_waits import read_wait
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.task import Run, State, Task
 from duetime.scheduler.views import TaskRecord
@@ -34,7 +35,10 @@ _IN_CHAIN: Final = (
     "steps=[{'name': 'fetch'}, {'name': 'load', 'after': ['fetch']}], repeat='daily at 9:00'",
 )
 _ALTERNATIVES: Final = {
-    "wait_for": (EACH_TIME, "wait_for={'event': 'paid'}"),
+    "wait_for": (
+        "a new task with wait_for and repeat, which waits before each run",
+        "wait_for={'event': 'paid', 'timeout': '2 hours'}, repeat='daily at 9:00'",
+    ),
     "approval": (
         "a new task with approval and repeat, which asks before each run",
         "approval={'question': 'Pay?', 'by': '2 hours'}, repeat='daily at 9:00'",
@@ -83,10 +87,13 @@ def locks_of(task_id: str, asked: Reschedule, planner: Planner, now: datetime) -
 
 def links_step(record: TaskRecord, change: Change, asked: Reschedule, planner: Planner, now: datetime) -> Change:
     """Return `change` with what the task is to wait for; its run waits then, until it is judged by all of that."""
+    if asked.wait_for is not None and changes_each_wait(record, change):
+        change, asked = each_wait_step(record, change, asked.wait_for, now), replace(asked, wait_for=None)
     if all(getattr(asked, name) is None for name in LINKS):
         return change
     run = change.run
-    if change.task.repeat is not None and not (asked.after or asked.wait_for or asked.approval):
+    recurs, adds = change.task.repeat is not None, bool(asked.after or asked.wait_for or asked.approval)
+    if recurs and not adds and not waits_once(record, change):
         return change  # it waits for nothing that could be removed
     _refuse_what_is_over(record, run)
     links = _read(change.task, run, asked, planner, now)
@@ -107,8 +114,8 @@ def _refuse_what_is_over(record: TaskRecord, run: Run) -> None:
 
 
 def _read(task: Task, run: Run, asked: Reschedule, planner: Planner, now: datetime) -> NewLinks:
-    if task.repeat is not None:
-        name = next(name for name in LINKS if getattr(asked, name) is not None)
+    if task.repeat is not None and (asked.after or asked.wait_for or asked.approval):
+        name = next(name for name in LINKS if getattr(asked, name))
         accepted, example = _ALTERNATIVES.get(name, _IN_CHAIN)
         problem = "what a task that repeats waits for cannot be changed"
         raise InvalidArgument(name, problem, accepted=accepted, example=example)

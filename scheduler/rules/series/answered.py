@@ -12,9 +12,13 @@ from typing import Final, NamedTuple
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.records import Change
 from duetime.scheduler.rules.occurrences import delay_of
+from duetime.scheduler.rules.series.awaited import awaits_each_run
 from duetime.scheduler.rules.series.overlap import Continuation, after_end
 from duetime.scheduler.task import Run, State, Task
 from duetime.scheduler.views import TaskRecord
+
+ANSWER: Final = "default"
+"""Marks what a task keeps of its question: the answer if nobody gives one."""
 
 IN_CHAIN: Final = "in_chain"
 """Marks what a step of a chain that recurs asks."""
@@ -29,7 +33,12 @@ class Rejection(NamedTuple):
 
 def asks_each_run(task: Task) -> bool:
     """Whether each run of a series is asked for when it is due."""
-    return task.repeat is not None and task.asks is not None
+    return task.repeat is not None and task.asks is not None and ANSWER in task.asks
+
+
+def holds_each_run(task: Task) -> bool:
+    """Whether each run of a series waits when it is due, for an answer or for an event."""
+    return asks_each_run(task) or awaits_each_run(task)
 
 
 def asks_each_generation(task: Task) -> bool:
@@ -53,18 +62,18 @@ def asked(run: Run, at: datetime) -> Run:
 
 
 def let_go(task: Task, run: Run, now: datetime) -> Run:
-    """Return an occurrence that was approved: it keeps its time, and so its place in the series and its deadline."""
+    """Return an occurrence that waits no longer: it keeps its time, and so its place in the series and its deadline."""
     return replace(run, state=State.SCHEDULED, wake_at=max(run.scheduled_for + delay_of(task), now))
 
 
 def keeps_its_time(task: Task, run: Run) -> bool:
-    """Whether a run that goes on is one that was asked for when it was due."""
-    return asks_each_run(task) or (asks_each_generation(task) and run.first_ready_at is not None)
+    """Whether a run that goes on is one that waited from when it was due."""
+    return holds_each_run(task) or (asks_each_generation(task) and run.first_ready_at is not None)
 
 
 def was_let_go(task: Task, run: Run) -> bool:
-    """Whether a run that was asked for waits for no answer: it was approved."""
-    return asks_each_run(task) and run.state is State.SCHEDULED and run.first_ready_at is not None
+    """Whether a run that was due waits no longer: it was approved, or its event has come."""
+    return holds_each_run(task) and run.state is State.SCHEDULED and run.first_ready_at is not None
 
 
 def rejected(record: TaskRecord, why: str, now: datetime) -> Rejection:

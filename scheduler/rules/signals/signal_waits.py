@@ -26,9 +26,8 @@ MEMBERS: Final = ("event", "any", "match", "timeout", "lookback", "on_timeout", 
 _OF_EACH: Final = ("event", "match", "lookback")
 """Members that each event of `any` has; the others hold for all."""
 
-EACH_TIME: Final = (
-    "one of wait_for, repeat; its handler may wait for an event in each run, or a fire address runs it at each call"
-)
+IN_CHAIN: Final = "one of wait_for, repeat with steps; a single task with both waits for an event before each run"
+EACH_RUN: Final = "wait_for={'event': 'report.ready', 'timeout': '2 hours'}, repeat='weekdays at 9:00'"
 EXAMPLE: Final = "wait_for={'event': 'paid', 'match': {'order.id': 7}, 'timeout': '2 days'}"
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/-]{0,99}")
 EVENT_ID_PATTERN: Final = r"[A-Za-z0-9][A-Za-z0-9_.:/@=+~-]{0,199}"
@@ -37,13 +36,26 @@ NAMES: Final = "1 to 100 letters, digits and . _ : / -, beginning with a letter 
 
 
 def signal_wait_of(request: Request, when: datetime | None, now: datetime) -> SignalWait | None:
-    """Return what a new task waits for, which is due at `when`; None for one that waits for no event."""
+    """Return what a new task waits for, which is due at `when`; None for one that waits for no event.
+
+    A task that repeats waits as long before each of its runs.
+    """
     if not request.wait_for:
         return None
     if request.repeat is not None:
-        problem = "a task that repeats cannot wait for an event"
-        raise InvalidArgument("wait_for", problem, accepted=EACH_TIME, example="wait_for={'event': 'paid'}")
+        return read_each_wait(request.wait_for, now, asks=bool(request.approval))
     return read_wait(request.wait_for, now, when=when if request.when is not None else None)
+
+
+def read_each_wait(given: Mapping[str, Any], now: datetime, *, asks: bool) -> SignalWait:
+    """Return the wait of a run that is due `now`, of a task that repeats. Raises, also where it `asks` before each."""
+    if asks:
+        problem = "a task that repeats waits for an event before each run, or asks for approval, and not for both"
+        raise InvalidArgument("wait_for", problem, accepted="one of wait_for, approval with repeat", example=EACH_RUN)
+    if isinstance(given, dict) and given.get("or_when"):
+        problem = "a task that repeats starts each run at its time, and waits for the event from then on"
+        raise InvalidArgument("wait_for.or_when", problem, accepted="a wait without or_when", example=EACH_RUN)
+    return read_wait(given, now)
 
 
 def read_wait(given: Mapping[str, Any], now: datetime, *, when: datetime | None = None) -> SignalWait:

@@ -23,12 +23,18 @@ _OVERLOOKED = (
     .distinct()
     .limit(bindparam("most"))
 )
+_AWAITED = (
+    select(signal_waits.c.task_id)
+    .where(signal_waits.c.waiter_id.in_([runs.c.task_id, runs.c.id]), NO_SIGNAL)
+    .correlate(runs)
+    .exists()
+)
 _FREE_ALREADY = (
     select(runs.c.task_id)
     .where(ACTIVE, runs.c.state == State.WAITING, CURRENT)
     .where(~select(dependencies.c.task_id).where(dependencies.c.task_id == runs.c.task_id, OPEN).exists())
     .where(~questions.UNANSWERED)
-    .where(~select(signal_waits.c.task_id).where(signal_waits.c.waiter_id == runs.c.task_id, NO_SIGNAL).exists())
+    .where(~_AWAITED)
     .limit(bindparam("most"))
 )
 

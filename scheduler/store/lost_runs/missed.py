@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
 from duetime.scheduler.events import EventKind
+from duetime.scheduler.rules.series.awaited import EVENT
 from duetime.scheduler.rules.series.catch_up import catches_up, caught_up
 from duetime.scheduler.store.statements import change as changing
 from duetime.scheduler.store.statements import event_log, read
 from duetime.scheduler.store.statements.approvals import occurrences
+from duetime.scheduler.store.statements.signals import own_waits
 from duetime.scheduler.task import State
 from sqlalchemy import Connection, Row
 
@@ -20,13 +23,34 @@ ON_TIME = timedelta(seconds=30)
 REASON = "missed: nothing ran at its time"
 
 
-def without(connection: Connection, found: Sequence[Row[Any]], now: datetime, *, asked: list[str]) -> list[Row[Any]]:
+@dataclass
+class Held:
+    """Due runs that may not run yet: the tasks of those `asked` for, and the runs for which an event is `awaited`."""
+
+    asked: list[str] = field(default_factory=list)
+    awaited: list[str] = field(default_factory=list)
+
+    def clear(self) -> None:
+        """Forget them, before they are looked for once more."""
+        self.asked.clear()
+        self.awaited.clear()
+
+
+def without(connection: Connection, found: Sequence[Row[Any]], now: datetime, *, held: Held) -> list[Row[Any]]:
     """Return the rows of runs that may run. Missed ones are skipped, and the occurrence that stands for them follows.
 
-    Runs that are asked for first wait now; `asked` gets their tasks.
+    Runs that are asked for first wait now. Runs that need an event first are left as they are.
     """
     left = [row for row in found if not _is_missed(row, now) or not _left_out(connection, row, now)]
-    return occurrences.without_unasked(connection, left, now, asked)
+    if needing := [row.id for row in left if _needs_event(row)]:
+        held.awaited += own_waits.yet_to_wait(connection, needing)
+        left = [row for row in left if row.id not in held.awaited]
+    return occurrences.without_unasked(connection, left, now, held.asked)
+
+
+def _needs_event(row: Row[Any]) -> bool:
+    """Whether a run waits before its first start; one next to the current run waits for nothing: it was asked for."""
+    return row.asks is not None and EVENT in row.asks and row.current and row.attempt == 0
 
 
 def _is_missed(row: Row[Any], now: datetime) -> bool:

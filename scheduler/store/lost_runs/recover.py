@@ -30,10 +30,10 @@ from duetime.scheduler.store.sql.locks import check_epoch
 from duetime.scheduler.store.statements import damaged, dependants, settle
 from duetime.scheduler.store.statements.endings import endings
 from duetime.scheduler.store.statements.endings.claimed import AttemptEnd, Claimed
+from duetime.scheduler.store.statements.endings.conclusions import Conclude, concluding
 from duetime.scheduler.store.statements.endings.events import WAITS
 from duetime.scheduler.store.statements.read import TASK_AND_RUN
 from duetime.scheduler.store.statements.ready_runs import JOINED, RUNNING, STARTED
-from duetime.scheduler.store.statements.settle import Conclude, concluding
 from duetime.scheduler.task import State
 from sqlalchemy import Connection, Row, and_, bindparam, select, update
 

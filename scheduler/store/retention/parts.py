@@ -20,6 +20,7 @@ from duetime.scheduler.store.schema.tables.logs import run_logs
 from duetime.scheduler.store.schema.tables.pools import usage
 from duetime.scheduler.store.schema.tables.signals import fire_addresses, signal_waits
 from duetime.scheduler.store.schema.tables.tasks import attempts, runs, tracebacks
+from duetime.scheduler.store.statements.signals.kept_waits import further
 from sqlalchemy import ColumnElement, Table, exists, select, tuple_
 
 RowsOfTable = tuple[Table, RowCondition]
@@ -72,7 +73,9 @@ def _chains_of(task_ids: Sequence[str]) -> RowCondition:
 
 def _of_runs(keys: Sequence[RowKey]) -> list[RowsOfTable]:
     """Return what goes with runs; their events stay until they are old themselves, for they tell who did what."""
-    return [(table, table.c.run_id.in_([run_id for (run_id,) in keys])) for table in OF_RUNS]
+    ids = [run_id for (run_id,) in keys]
+    waits = signal_waits.c.waiter_id.in_([*ids, *further(ids)])
+    return [*((table, table.c.run_id.in_(ids)) for table in OF_RUNS), (signal_waits, waits)]
 
 
 def _of_attempts(keys: Sequence[RowKey]) -> list[RowsOfTable]:

@@ -73,7 +73,7 @@ _WAITS = (
     " AND ending.current AND ending.ended_at IS NULL)"
     " OR EXISTS (SELECT 1 FROM approvals WHERE approvals.run_id = runs.id AND approvals.closed_at IS NULL)"
     " OR EXISTS (SELECT 1 FROM signal_waits"
-    " WHERE signal_waits.waiter_id = runs.task_id AND signal_waits.closed_at IS NULL)"
+    " WHERE signal_waits.waiter_id IN (runs.task_id, runs.id) AND signal_waits.closed_at IS NULL)"
 )
 _RUN_OF_ATTEMPT = _in("runs", id="attempts.run_id", attempt="attempts.number", state=f"'{State.RUNNING}'")
 

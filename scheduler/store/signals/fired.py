@@ -10,6 +10,7 @@ from duetime.scheduler import remedies
 from duetime.scheduler.errors import Refused
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.rules import changes
+from duetime.scheduler.rules.series.awaited import waiter_of
 from duetime.scheduler.rules.series.run_again import of_its_own
 from duetime.scheduler.signal.fire_address import FireAddress, Fired, NoSuchAddress
 from duetime.scheduler.signal.signal import ReceivedSignal
@@ -66,13 +67,13 @@ def _check(record: TaskRecord) -> None:
 
 def _ends_wait(connection: Connection, record: TaskRecord, came: ReceivedSignal, why: str, now: datetime) -> bool:
     """End the open wait of a task before its first start, or of a suspended run; False where there is none."""
-    waiter = {State.WAITING: record.task.id, State.SUSPENDED: record.run.id}.get(record.run.state)
+    waiter = {State.WAITING: waiter_of(record.task, record.run), State.SUSPENDED: record.run.id}.get(record.run.state)
     found = kept_waits.of_waiter(connection, waiter) if waiter else None
     if waiter is None or found is None or not found.is_open:
         return False
     kept_waits.close(connection, [waiter], came, found.wait.name)
     if record.run.state is State.WAITING:
-        dependants.follow(connection, dependants.settle_waiting(connection, [waiter], now, why=why), now)
+        dependants.follow(connection, dependants.settle_waiting(connection, [record.task.id], now, why=why), now)
     else:
         connection.info.get(FREED, []).extend(run_waits.wake(connection, {waiter: why}, now))
     return True

@@ -7,13 +7,14 @@ from datetime import datetime
 from duetime.scheduler.chain.judgement import no_event_in_words
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.schema.tables.signals import signal_waits
-from duetime.scheduler.store.schema.tables.tasks import tasks
+from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.store.schema.types import Instant
 from duetime.scheduler.store.statements import dependants
 from duetime.scheduler.store.statements.endings.follow_ups import FREED
 from duetime.scheduler.store.statements.signals import kept_waits, run_waits
 from duetime.scheduler.store.statements.signals.kept_waits import OPEN
-from sqlalchemy import Connection, bindparam, false, select
+from duetime.scheduler.task import State
+from sqlalchemy import Connection, bindparam, false, select, true
 
 _LATE = (
     select(signal_waits.c.waiter_id, signal_waits.c.task_id, signal_waits.c.name, signal_waits.c.until)
@@ -23,6 +24,10 @@ _LATE = (
     .limit(bindparam("most"))
     .with_for_update(of=tasks, skip_locked=True)
 )
+_OWN = select(runs.c.task_id).where(
+    runs.c.id.in_(bindparam("run_ids", expanding=True)), (runs.c.state == State.WAITING).is_(true())
+)
+"""Tasks of occurrences that wait before their first start."""
 
 
 def end_late(connection: Connection, limit: int, now: datetime) -> list[str]:
@@ -34,10 +39,12 @@ def end_late(connection: Connection, limit: int, now: datetime) -> list[str]:
     found = unreadable.rows(connection, _LATE, {"now": now, "most": limit})
     kept_waits.CLOSE.run(connection, [kept_waits.closing(row.waiter_id, None, now) for row in found])
     waiting = [row.task_id for row in found if row.waiter_id == row.task_id]
+    begun = [row.waiter_id for row in found if row.waiter_id != row.task_id]
+    waiting += connection.execute(_OWN, {"run_ids": begun}).scalars() if begun else []
     dependants.follow(connection, dependants.settle_waiting(connection, waiting, now), now)
     ends = {row.waiter_id: row.until for row in found if row.waiter_id != row.task_id}
     moved = run_waits.moved(connection, ends, now)
-    runs = [row for row in found if row.waiter_id in ends.keys() - moved]
-    woken = run_waits.wake(connection, {row.waiter_id: no_event_in_words(row.name) for row in runs}, now)
+    going_on = [row for row in found if row.waiter_id in ends.keys() - moved]
+    woken = run_waits.wake(connection, {row.waiter_id: no_event_in_words(row.name) for row in going_on}, now)
     connection.info.get(FREED, []).extend(woken)
     return [*waiting, *woken]

@@ -9,6 +9,7 @@ from typing import Any
 from duetime.scheduler.errors import IllegalMove, StaleRevision
 from duetime.scheduler.events import Event, EventKind
 from duetime.scheduler.records import Change
+from duetime.scheduler.rules.series.awaited import due_again
 from duetime.scheduler.rules.series.overtake import overtakable
 from duetime.scheduler.rules.states import check_move
 from duetime.scheduler.store.schema.json_types import policy_to_json, repeat_policy_to_json
@@ -21,7 +22,7 @@ from duetime.scheduler.store.statements.endings import letters as dead_letters
 from duetime.scheduler.store.statements.endings import places
 from duetime.scheduler.store.statements.event_log import FOLLOWED, LINKS, TASK_DEADLINE
 from duetime.scheduler.store.statements.graph import relink
-from duetime.scheduler.store.statements.signals import run_waits
+from duetime.scheduler.store.statements.signals import own_waits, run_waits
 from duetime.scheduler.task import Json, RepeatPolicy, RetryPolicy, Run, State, Task
 from duetime.scheduler.views import TaskRecord
 from sqlalchemy import Connection, delete, insert, select, update
@@ -76,7 +77,7 @@ def apply(
 ) -> TaskRecord:
     """Write the change, or nothing when it is empty; return the task as it is now."""
     # The current run gives up its place before the next is inserted: an index allows one. Side runs and events follow.
-    old, (run, next_run) = record.run, _runs_of(connection, record.run, change, change.kind or kind, now)
+    old, (run, next_run) = record.run, _runs_of(connection, record, change, change.kind or kind, now)
     alone = not (change.next_run or change.restored or _beside(change)) and change.task == record.task
     if alone and relink.is_empty(connection, record, change, run):
         return record
@@ -98,7 +99,7 @@ def apply(
     entries += [_begun(connection, each, task, told) for each in _beginning_beside(connection, old, change, told)]
     ready_runs.follow_pause(connection, record.task, task)
     event_log.append(connection, entries + side_runs.entries(moves, task, actor=actor, reason=reason, via=via))
-    _follow_approval(connection, task, (old, run, next_run), told)
+    _follow_waits(connection, (record.task, task), (old, run, next_run, current), told)
     if not relink.settle(connection, relinked, task.id, now):
         links.follow_change(connection, old, run, current, now)
     dead_letters.follow_change(connection, record, current, change, now)
@@ -114,22 +115,26 @@ def _as_it_is(connection: Connection, record: TaskRecord, task: Task, run: Run, 
 
 
 def _runs_of(
-    connection: Connection, old: Run, change: Change, kind: EventKind, now: datetime
+    connection: Connection, record: TaskRecord, change: Change, kind: EventKind, now: datetime
 ) -> tuple[Run, Run | None]:
     """Return the run and the next one as they are stored; what is taken back waits again for other tasks."""
+    old, both = record.run, (record.task, change.task)
     run, next_run = held(change.run, now), held(change.next_run, now) if change.next_run else None
     if run.scheduled_for != old.scheduled_for:
         [run] = places.placed(connection, [run])
     if next_run:
         next_run = questions.held_back(connection, change.task, old, next_run, now)
-    if kind not in _TAKEN_BACK:
-        return run, next_run
-    return run, next_run and links.held_back(connection, old, next_run)
+        next_run = links.held_back(connection, old, next_run) if kind in _TAKEN_BACK else next_run
+        next_run = due_again(*both, old, next_run, now)
+    return due_again(*both, old, run, now), next_run
 
 
-def _follow_approval(connection: Connection, task: Task, change: tuple[Run, Run, Run | None], told: Fields) -> None:
-    """Withdraw the question of a run that a change ends, and ask for the one that takes its place."""
-    (old, run, next_run), now = change, told["at"]
+def _follow_waits(
+    connection: Connection, tasks_of: tuple[Task, Task], change: tuple[Run, Run, Run | None, Run], told: Fields
+) -> None:
+    """Withdraw the question of a run that a change ends, and ask for the one in its place; so with its event."""
+    (old, run, next_run, current), now, task = change, told["at"], tasks_of[1]
+    own_waits.follow_change(connection, tasks_of, (old, run, current), told["kind"], now)
     if run.ended_at and not old.ended_at:
         questions.withdraw(connection, [(run.id, old.state)], now)
     if next_run:
@@ -196,8 +201,7 @@ def _write_task(connection: Connection, old: Task, new: Task) -> None:
 
 
 def _write_run(connection: Connection, old: Run, new: Run) -> None:
-    values = _changed(old, new)
-    if values:
+    if values := _changed(old, new):
         values["listed_at"] = listed_at(new)
         unmoved = (runs.c.id == old.id, runs.c.state == old.state, runs.c.attempt == old.attempt)
         _exactly_one(connection.execute(update(runs).where(*unmoved).values(values)).rowcount, old.id)
@@ -209,8 +213,7 @@ def _exactly_one(count: int, what: str) -> None:
 
 
 def _changed(old: Task | Run, new: Task | Run) -> Fields:
-    names = (field.name for field in fields(old))
-    return {name: getattr(new, name) for name in names if getattr(new, name) != getattr(old, name)}
+    return {f.name: getattr(new, f.name) for f in fields(old) if getattr(new, f.name) != getattr(old, f.name)}
 
 
 def _entries(
@@ -281,8 +284,7 @@ def _entry(
 
 
 def _difference(record: TaskRecord, task: Task, run: Run) -> tuple[dict[str, Json], dict[str, Json]]:
-    before: dict[str, Json] = {}
-    after: dict[str, Json] = {}
+    before, after = dict[str, Json](), dict[str, Json]()
     for old, new in ((record.task, task), (record.run, run)):
         for name, value in _changed(old, new).items():
             if name not in _UNTOLD:

@@ -18,9 +18,8 @@ from duetime.scheduler.chain.valid_output import mismatch
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.rules.occurrences import dated_like
 from duetime.scheduler.rules.series.answered import keeps_its_time, let_go
-from duetime.scheduler.rules.settlement import concluded, without_series
+from duetime.scheduler.rules.series.awaited import waiter_of
 from duetime.scheduler.rules.states import FAILURES, TERMINAL, check_move
-from duetime.scheduler.run_records import Claim, Settlement
 from duetime.scheduler.signal.signal import KeptWait
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.dialects import dialect_of
@@ -32,7 +31,8 @@ from duetime.scheduler.store.sql.locks import exactly
 from duetime.scheduler.store.statements import event_log, read, waiters
 from duetime.scheduler.store.statements.approvals import questions
 from duetime.scheduler.store.statements.endings import endings, generations, places
-from duetime.scheduler.store.statements.endings.claimed import AttemptEnd, not_started
+from duetime.scheduler.store.statements.endings.claimed import AttemptEnd
+from duetime.scheduler.store.statements.endings.conclusions import in_vain
 from duetime.scheduler.store.statements.endings.follow_ups import FREED
 from duetime.scheduler.store.statements.read import TASK_AND_RUN
 from duetime.scheduler.store.statements.signals import kept_waits
@@ -91,6 +91,7 @@ _FREE = Batch(
         generation=bindparam("free"),
     )
 )
+_NONE: Mapping[str, str] = {}
 _FREED = ("run_id", "due", "wake", "by", "drop", "free")
 _END = Batch(
     update(runs)
@@ -109,6 +110,16 @@ _ENDED_BY = Batch(
     .where(dependencies.c.task_id == bindparam("of_task"), dependencies.c.upstream_id == bindparam("on_task"))
     .values(ended_run=bindparam("of_run"))
 )
+
+
+class _Waiting(NamedTuple):
+    task: Task
+    run: Run
+    followed: bool
+
+    @property
+    def waiter(self) -> str:
+        return waiter_of(self.task, self.run)
 
 
 class _Judged(NamedTuple):
@@ -140,30 +151,49 @@ def follow(connection: Connection, ends: Ends, now: datetime) -> None:
     connection.info.get(FREED, []).extend(generations.renew(connection, ended, now))
 
 
-def settle_waiting(connection: Connection, task_ids: Sequence[str], now: datetime, *, why: str | None = None) -> Ends:
+def settle_waiting(
+    connection: Connection,
+    task_ids: Sequence[str],
+    now: datetime,
+    *,
+    why: str | None = None,
+    failing: Mapping[str, str] = _NONE,
+) -> Ends:
     """Let those of the waiting runs go, or end them, for which that is decided; return what ended and is followed.
 
-    `why` they go is told where it is no end of another task.
+    `why` they go is told where it is no end of another task. The `failing` runs end, each with its reason.
     """
     if not task_ids:
         return {}
     wanted = {"task_ids": sorted(set(task_ids))}
     dialect_of(connection).lock_rows(connection, _LOCK, wanted)
     waiting = unreadable.rows(connection, _WAITING, wanted)
-    ids = [row[0] for row in waiting]
-    links, awaited = _deciding(connection, waiting), kept_waits.kept(connection, ids)
-    asked = questions.unanswered(connection, [task_and_run(row)[1].id for row in waiting])
-    judged = [_judged(row, links.get(row[0], ()), awaited.get(row[0]), asked=asked) for row in waiting]
+    found = [_Waiting(*task_and_run(row), row.followed) for row in waiting]
+    links, awaited = _deciding(connection, waiting), kept_waits.kept(connection, [each.waiter for each in found])
+    asked = questions.unanswered(connection, [each.run.id for each in found])
+    judged = [
+        _judged(each, links.get(each.task.id, ()), awaited.get(each.waiter), asked=asked, failing=failing)
+        for each in found
+    ]
     _free(connection, [each for each in judged if each.verdict.to is State.SCHEDULED], now, why)
     ended = [each for each in judged if each.verdict.to in TERMINAL]
     _end(connection, ended, now)
     return {each.task.id: each.verdict.to for each in ended if each.followed and each.verdict.to}
 
 
-def _judged(row: Any, links: Sequence[DependencyLink], awaited: KeptWait | None, *, asked: Collection[str]) -> _Judged:
-    task, run = task_and_run(row)
+def _judged(
+    each: _Waiting,
+    links: Sequence[DependencyLink],
+    awaited: KeptWait | None,
+    *,
+    asked: Collection[str],
+    failing: Mapping[str, str],
+) -> _Judged:
     early = awaited is not None and awaited.wait.at_once
-    return _Judged(task, run, row.followed, judge(links, awaited, asked=run.id in asked), early)
+    verdict = judge(links, awaited, asked=each.run.id in asked)
+    if each.run.id in failing:
+        verdict = LinkVerdict(State.FAILED, words=failing[each.run.id])
+    return _Judged(*each, verdict, early)
 
 
 def _close(connection: Connection, ends: Ends, now: datetime, most: int) -> list[dict[str, Any]]:
@@ -249,7 +279,7 @@ def _unblocked(each: _Judged, run: Run, now: datetime, why: str | None) -> event
 
 
 def _end(connection: Connection, ended: Sequence[_Judged], now: datetime) -> None:
-    ends = [_ending(each, now) for each in ended]
+    ends = [in_vain(each.task, each.run, each.verdict, now, followed=each.followed) for each in ended]
     exactly(len(ends), _END.run(connection, [_end_row(end, now) for end in ends]))
     causes = [
         {"of_task": each.task.id, "on_task": each.verdict.link.upstream_id, "of_run": each.run.id}
@@ -266,31 +296,3 @@ def _end_row(end: AttemptEnd, now: datetime) -> dict[str, Any]:
     to = end.settlement.to
     check_move(end.claim.state, to)
     return {"run_id": end.claim.run_id, "to": to, "at": now, "why": end.settlement.error, "lost": to in FAILURES}
-
-
-_KINDS = {
-    State.FAILED: EventKind.FAILED,
-    State.CANCELLED: EventKind.CANCELLED,
-    State.SKIPPED: EventKind.SKIPPED,
-    State.EXPIRED: EventKind.EXPIRED,
-}
-
-
-def _ending(each: _Judged, now: datetime) -> AttemptEnd:
-    task, run, to = each.task, each.run, each.verdict.to or State.CANCELLED
-    reason = f"it did not run: {each.verdict.reason}"
-    end = Settlement(
-        run.id,
-        run.attempt,
-        task.revision,
-        to=to,
-        kind=_KINDS[to],
-        outcome=to.value,
-        reason=reason,
-        failures=run.failures,
-        error=reason if to in FAILURES else None,
-    )
-    return AttemptEnd(
-        not_started(each.task, each.run, followed=each.followed),
-        concluded(without_series(Claim(run, task, "")), end, now=now, follows=False),
-    )

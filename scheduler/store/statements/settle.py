@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
 from duetime.scheduler.events import EventKind
-from duetime.scheduler.rules.settlement import without_series
 from duetime.scheduler.rules.states import TERMINAL
-from duetime.scheduler.run_records import Claim, Settlement, Verdict
+from duetime.scheduler.run_records import Settlement, Verdict
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.dialects import dialect_of
 from duetime.scheduler.store.schema.damage import salvaged
@@ -27,9 +26,6 @@ from duetime.scheduler.task import State
 from sqlalchemy import Connection, bindparam, insert, select
 
 log = logging.getLogger(__name__)
-
-Conclude = Callable[[Claim, Settlement], Settlement]
-"""Adds to an end what the store cannot derive: the message, the deliveries and the next occurrence."""
 
 _COLUMNS = ordered(
     Claimed,
@@ -91,18 +87,6 @@ def _spawn(connection: Connection, ended: Sequence[AttemptEnd], now: datetime) -
     _STEPS.run(connection, steps)
     links.mark_followed(connection, [step["task_id"] for step in steps])  # by the next generation of its chain
     connection.info.get(follow_ups.FREED, []).extend(task_id for new in ids.values() for task_id in new)
-
-
-def concluding(conclude: Conclude | None, claim: Claim, settlement: Settlement) -> Settlement:
-    """Add the consequences of an end; those that cannot be worked out are left out, and hold up no other run."""
-    if conclude is None:
-        return settlement
-    for known in (claim, without_series(claim)):
-        try:
-            return conclude(known, settlement)
-        except Exception:
-            log.exception("run %s: cannot work out what follows from its end", claim.run.id)
-    return settlement
 
 
 def claimed(connection: Connection, run_ids: Sequence[str]) -> dict[str, Claimed]:

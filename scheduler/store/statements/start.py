@@ -48,8 +48,9 @@ LeaveOut = Callable[[Connection, Sequence[Row[Any]], datetime], list[Row[Any]]]
 _NOW = bindparam("now", type_=Instant())
 _THESE = runs.c.id.in_(bindparam("run_ids", expanding=True))
 
+_OF_RUN = (runs.c.state, runs.c.attempt, runs.c.wake_at, runs.c.current)
 _DUE = (
-    select(*READY, runs.c.state, runs.c.attempt, runs.c.wake_at, tasks.c.repeat_policy, tasks.c.asks)
+    select(*READY, *_OF_RUN, tasks.c.repeat_policy, tasks.c.asks)
     .select_from(JOINED)
     .where(
         runs.c.wake_at <= bindparam("until", type_=Instant()),

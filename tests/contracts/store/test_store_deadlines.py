@@ -13,7 +13,7 @@ from duetime.scheduler.rules.settlement import concluded
 from duetime.scheduler.run_records import Claim, Settlement, Start
 from duetime.scheduler.store import Store
 from duetime.scheduler.store.schema.tables.tasks import runs
-from duetime.scheduler.store.statements.settle import Conclude
+from duetime.scheduler.store.statements.endings.conclusions import Conclude
 from duetime.scheduler.task import DeadlineType, Penalty, State, Tier
 from duetime.scheduler.views import TaskRecord
 from sqlalchemy import select

@@ -160,15 +160,58 @@ def test_a_wait_has_a_timeout_of_30_days_and_no_lookback_by_default() -> None:
     assert (wait.on_timeout, read_wait({"event": "paid"}, NOON).since) == (OnTimeout.RUN, NOON)
 
 
-def test_a_task_that_repeats_cannot_wait_for_an_event(scheduler: Scheduler) -> None:
-    with pytest.raises(InvalidArgument, match="a task that repeats cannot wait for an event"):
-        scheduler.schedule("Ship", repeat="every day at 9:00", wait_for={"event": "paid"})
+def test_a_task_that_repeats_says_for_which_event_each_of_its_runs_waits(scheduler: Scheduler) -> None:
+    wait = {"event": "paid", "match": {"by": "bank"}, "timeout": "2 hours", "lookback": "30 min"}
+    view = scheduler.schedule("Ship", repeat="every day at 9:00", wait_for=wait)
+    said = "the event 'paid' with «by = \"bank\"», also one of the 30 min before, for 2 h at most, then it expires"
+    card = task_payload(view)
+    assert card.repeat
+    assert card.repeat.notes == (f"each run waits for {said}",)
+    assert f"each run waits for {said}" in task_text(card)
+    _, why = scheduler.explain(view.record.task.id)
+    assert why == (f"its time: Wed 25 Nov 2026 09:00 Europe/Berlin (in 20 h); then for {said}",)
+    assert (view.record.run.state, view.waiting_for) == (State.SCHEDULED, ())
+
+
+def test_a_run_of_a_task_that_repeats_says_for_which_event_it_waits_now(
+    scheduler: Scheduler, store: Store, clock: Clock
+) -> None:
+    wait = {"event": "paid", "timeout": "2 hours", "on_timeout": "skip"}
+    task_id = scheduler.schedule("Ship", repeat="every day at 14:00", wait_for=wait).record.task.id
+    clock.forward(hours=1)
+    assert store.claims.make_ready(limit=9) == []
+    said = "the event 'paid', until Tue 24 Nov 2026 16:00 (in 2 h), then it is skipped"
+    assert scheduler.get(task_id).waiting_for == (said,)
+    assert scheduler.explain(task_id)[1] == (said,)
+    assert scheduler.list(TaskFilter(states=states_of("waiting"))).views[0].waiting_for == (said,)
+    card = task_payload(scheduler.get(task_id))
+    assert card.waits
+    assert (card.waits[0].kind, card.waits[0].event) == ("event", "paid")
+    assert scheduler.send_event("paid").freed == 1
+
+
+def test_a_dry_run_says_for_which_event_each_run_would_wait(scheduler: Scheduler) -> None:
+    view = scheduler.schedule("Ship", repeat="daily at 9:00", wait_for={"event": "paid"}, dry_run=True)
+    assert view.repeat_notes == ("each run waits for the event 'paid', for 30 d at most, then it expires",)
+
+
+def test_a_chain_that_repeats_waits_for_no_event_and_says_what_does(scheduler: Scheduler) -> None:
+    steps: Any = [{"name": "fetch"}, {"name": "load", "after": ["fetch"]}]
+    with pytest.raises(InvalidArgument, match="waits for no event") as refused:
+        scheduler.schedule("Ship", steps=steps, repeat="every day at 9:00", wait_for={"event": "paid"})
+    scheduler.schedule("Ship", **example_of(refused.value))
+
+
+def example_of(refused: InvalidArgument) -> dict[str, Any]:
+    """Return the arguments of the example that a refusal shows."""
+    example = ast.parse(f"f({refused.example})", mode="eval").body
+    assert isinstance(example, ast.Call)
+    return {str(each.arg): ast.literal_eval(each.value) for each in example.keywords}
 
 
 @pytest.mark.parametrize(
     ("asked", "told"),
     [
-        ({"wait_for": {"event": "paid"}}, "its handler may wait for an event in each run, or a fire address"),
         ({"approval": True}, "a new task with approval and repeat, which asks before each run"),
         ({"after": ["t_7k3m9qx2w4hb"]}, "a new chain with repeat"),
     ],
@@ -181,10 +224,23 @@ def test_a_refused_wait_of_a_task_that_repeats_names_what_is_accepted_and_its_ex
         scheduler.reschedule(task_id, **asked)
     assert refused.value.accepted
     assert told in refused.value.accepted
-    example = ast.parse(f"f({refused.value.example})", mode="eval").body
-    assert isinstance(example, ast.Call)
-    accepted: dict[str, Any] = {str(each.arg): ast.literal_eval(each.value) for each in example.keywords}
-    scheduler.schedule("Ship", **accepted)
+    scheduler.schedule("Ship", **example_of(refused.value))
+
+
+def test_a_refused_event_of_a_one_shot_that_waits_and_repeats_names_what_is_accepted(scheduler: Scheduler) -> None:
+    task_id = scheduler.schedule("Ship", wait_for={"event": "paid"}).record.task.id
+    scheduler.reschedule(task_id, repeat="every day at 9:00")
+    with pytest.raises(InvalidArgument, match="cannot be changed") as refused:
+        scheduler.reschedule(task_id, wait_for={"event": "sent"})
+    assert refused.value.accepted == "a new task with wait_for and repeat, which waits before each run"
+    scheduler.schedule("Ship", **example_of(refused.value))
+
+
+@pytest.mark.parametrize("more", [{"approval": True}, {"wait_for": {"event": "paid", "or_when": True}}])
+def test_a_refused_wait_of_each_run_shows_one_that_is_accepted(scheduler: Scheduler, more: dict[str, Any]) -> None:
+    with pytest.raises(InvalidArgument) as refused:
+        scheduler.schedule("Ship", **{"repeat": "daily at 9:00", "wait_for": {"event": "paid"}, **more})
+    scheduler.schedule("Ship", **example_of(refused.value))
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Any
 
 from duetime.scheduler.approvals.approval import Approval, asked_again
 from duetime.scheduler.events import EventKind
-from duetime.scheduler.rules.series.answered import asked, asks_each_run
+from duetime.scheduler.rules.series.answered import ANSWER, asked, asks_each_run
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.schema.rows import task_and_run
 from duetime.scheduler.store.schema.tables.approvals import approvals
@@ -56,7 +56,7 @@ def without_unasked(
     connection: Connection, found: Sequence[Row[Any]], now: datetime, told: list[str]
 ) -> list[Row[Any]]:
     """Return the rows of due runs that may run; the others wait for an answer now, and `told` gets their tasks."""
-    asking = [row.id for row in found if row.asks is not None and row.attempt == 0]
+    asking = [row.id for row in found if row.asks is not None and ANSWER in row.asks and row.attempt == 0]
     if not asking:
         return list(found)
     unasked = set(asking).difference(connection.execute(_APPROVED, {"run_ids": asking}).scalars())

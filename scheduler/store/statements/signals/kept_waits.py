@@ -119,7 +119,7 @@ def lock_name(connection: Connection, tenant: str, name: str, *, shared: bool) -
 
 def lock_names(connection: Connection, waits: Iterable[NewWait]) -> None:
     """Lock the names for which waits are to be stored, before any other row: a signal locks tasks after its name."""
-    for tenant, name in _names(waits):
+    for tenant, name in names(waits):
         lock_name(connection, tenant, name, shared=True)
 
 
@@ -128,7 +128,7 @@ def add(connection: Connection, waits: Sequence[NewWait], now: datetime) -> None
 
     Raises Refused where too many wait for a name.
     """
-    for tenant, name in _names(waits):
+    for tenant, name in names(waits):
         check_room(connection, tenant, name)
     store(connection, waits, now)
 
@@ -141,16 +141,16 @@ def store(connection: Connection, waits: Sequence[NewWait], now: datetime) -> No
     _ADD.run(connection, [row for each in waits for row in _rows(connection, each, now)])
 
 
-def _names(waits: Iterable[NewWait]) -> list[tuple[str, str]]:
+def names(waits: Iterable[NewWait]) -> list[tuple[str, str]]:
     return sorted({(each.tenant, one.name) for each in waits for one in each.wait.all})
 
 
 def _rows(connection: Connection, each: NewWait, now: datetime) -> Iterator[dict[str, Any]]:
     """Yield the row of a wait, and those of its others, which it closes with itself."""
     came = _first_of(connection, each)
-    yield _row(each, came, now) | ({"name": came.name} if came else {})
+    yield row_of(each, came, now) | ({"name": came.name} if came else {})
     for waiter, other in zip(further([each.waiter_id]), each.wait.others, strict=False):
-        row = _row(each._replace(waiter_id=waiter, wait=other), None, now)
+        row = row_of(each._replace(waiter_id=waiter, wait=other), None, now)
         yield row | ({"closed_at": now} if came else {})
 
 
@@ -190,7 +190,7 @@ def note(connection: Connection, tenant: str, task_id: str, run_id: str, signal:
     at = signal.at
     assert at is not None
     connection.execute(_FORGET, {"waiter_ids": [run_id]})
-    _ADD.run(connection, [_row(NewWait(tenant, task_id, run_id, SignalWait(signal.name, {}, at, at)), signal, at)])
+    _ADD.run(connection, [row_of(NewWait(tenant, task_id, run_id, SignalWait(signal.name, {}, at, at)), signal, at)])
 
 
 def kept(connection: Connection, waiter_ids: Sequence[str]) -> dict[str, KeptWait]:
@@ -275,7 +275,7 @@ def _came(connection: Connection, each: NewWait) -> ReceivedSignal | None:
     return next((ReceivedSignal(*row) for row in found if matches(each.wait.match, row.data)), None)
 
 
-def _row(each: NewWait, came: ReceivedSignal | None, now: datetime) -> dict[str, Any]:
+def row_of(each: NewWait, came: ReceivedSignal | None, now: datetime) -> dict[str, Any]:
     wait = each.wait
     return {
         "waiter_id": each.waiter_id,

@@ -1,0 +1,54 @@
+"""Decides the part of a reschedule that changes the event for which each run of a recurring task waits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from duetime.scheduler.intake.repeat_policy import check_one_question
+from duetime.scheduler.records import Change
+from duetime.scheduler.rules.occurrences import delay_of
+from duetime.scheduler.rules.series.answered import ANSWER
+from duetime.scheduler.rules.series.awaited import awaited_by_each, awaits_each_run
+from duetime.scheduler.rules.signals.signal_waits import read_each_wait
+from duetime.scheduler.rules.states import TERMINAL
+from duetime.scheduler.task import State, Task
+from duetime.scheduler.views import TaskRecord
+
+
+def changes_each_wait(record: TaskRecord, change: Change) -> bool:
+    """Whether the wait of a reschedule is for each run of the task, and not for one that waits for something once."""
+    if awaits_each_run(change.task):
+        return True
+    goes_on = change.task.repeat is not None and record.run.state not in TERMINAL
+    return goes_on and not waits_once(record, change)
+
+
+def waits_once(record: TaskRecord, change: Change) -> bool:
+    """Whether the current run waits for something that its task had before it recurred."""
+    return record.run.state is State.WAITING and change.task.asks is None
+
+
+def each_wait_step(record: TaskRecord, change: Change, given: Mapping[str, Any], now: datetime) -> Change:
+    """Return `change` with the event that each run waits for from now on, none for an empty one.
+
+    A run that waits by now waits again, from now on, or goes at its time. A run that had its event keeps it.
+    """
+    asks = _asks(change.task, given, now)
+    if asks == change.task.asks:
+        return change
+    check_one_question(change.task.repeat_policy, asks)
+    task, run = replace(change.task, asks=asks), change.run
+    if run.state is State.WAITING and awaits_each_run(record.task):
+        due = max(run.scheduled_for + delay_of(task), now)
+        run = replace(run, state=State.SCHEDULED, wake_at=due, first_ready_at=None)
+    return replace(change, task=task, run=run)
+
+
+def _asks(task: Task, given: Mapping[str, Any], now: datetime) -> Mapping[str, Any] | None:
+    has_question = task.asks is not None and ANSWER in task.asks
+    if not given:
+        return task.asks if has_question else None
+    return awaited_by_each(read_each_wait(given, now, asks=has_question), now)

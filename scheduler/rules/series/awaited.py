@@ -1,0 +1,99 @@
+"""Occurrences that wait for an event before they run: what their task keeps of the wait, and the wait of each one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from duetime.scheduler.rules.series.overlap import after_end
+from duetime.scheduler.rules.series.overtake import overtakable
+from duetime.scheduler.run_records import Settlement
+from duetime.scheduler.signal.signal import OnTimeout, SignalWait
+from duetime.scheduler.task import Json, Run, State, Task
+
+EVENT: Final = "event"
+"""Marks what a task keeps of an event that each of its runs waits for."""
+
+
+_EPOCH: Final = datetime(2000, 1, 1, tzinfo=UTC)
+
+
+def awaits_each_run(task: Task) -> bool:
+    """Whether each run of a task waits for an event of its own when it is due."""
+    return task.asks is not None and EVENT in task.asks
+
+
+def waiter_of(task: Task, run: Run) -> str:
+    """Return under which id the event is awaited that a run needs before its first start."""
+    return run.id if awaits_each_run(task) else task.id
+
+
+def awaited_by_each(wait: SignalWait, now: datetime) -> dict[str, Json]:
+    """Return what a task keeps of a wait that was read `now`: its lengths of time, and no instant."""
+    events: list[Json] = [
+        {"name": each.name, "match": dict(each.match), "lookback": (now - each.since).total_seconds()}
+        for each in wait.all
+    ]
+    return {EVENT: {"any": events, "timeout": (wait.until - now).total_seconds(), "on_timeout": wait.on_timeout.value}}
+
+
+def names_awaited(asks: Mapping[str, Any] | None) -> tuple[str, ...]:
+    """Return the names of the events of which each run awaits one; none where what a task keeps cannot be read."""
+    said: Any = (asks or {}).get(EVENT)
+    try:
+        _read(said, _EPOCH, _EPOCH)
+        return tuple(dict.fromkeys(each["name"] for each in said["any"]))
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError):
+        return ()
+
+
+def wait_of_each(task: Task, time: datetime, opened: datetime) -> SignalWait:
+    """Return the wait of the occurrence of a `time`, which has waited since it was `opened`."""
+    return _read((task.asks or {})[EVENT], time, opened)
+
+
+def _read(said: Mapping[str, Any], time: datetime, opened: datetime) -> SignalWait:
+    until, then = opened + timedelta(seconds=said["timeout"]), OnTimeout(said["on_timeout"])
+    first, *others = (
+        SignalWait(each["name"], each["match"], time - timedelta(seconds=each["lookback"]), until, then)
+        for each in said["any"]
+    )
+    return replace(first, others=tuple(others))
+
+
+def opened_at(run: Run, now: datetime) -> datetime:
+    """Return since when a due run waits; from then on it is open, so that the overlap policy applies."""
+    return run.first_ready_at or max(now, run.wake_at or now)
+
+
+def due_again(had: Task, task: Task, old: Run, run: Run, now: datetime) -> Run:
+    """Return the run of a changed task that is to wait as one that is due, unless it waits on as before.
+
+    It waits again at once, behind the lock of the name of its event, which no change of a task takes. As the same
+    occurrence it has waited since the same moment.
+    """
+    if not awaits_each_run(task):
+        return run
+    if is_same_occurrence(old, run):
+        run = replace(run, first_ready_at=old.first_ready_at)
+    same = run.id == old.id and run.scheduled_for == old.scheduled_for and task.asks == had.asks
+    if run.state is not State.WAITING or (same and old.state is State.WAITING):
+        return run
+    return replace(run, state=State.SCHEDULED, wake_at=max(run.wake_at or run.scheduled_for, now))
+
+
+def is_same_occurrence(old: Run, run: Run) -> bool:
+    """Whether a run is the next generation of another one, in its place."""
+    return run.id != old.id and run.number == old.number and run.generation == old.generation + 1
+
+
+def left_out(task: Task, run: Run, end: Settlement, now: datetime) -> Settlement:
+    """Return the end of an occurrence that is skipped as no event came: the series goes on.
+
+    As any skipped occurrence it uses up no number.
+    """
+    coming = after_end(task, replace(run, number=run.number - 1), now)
+    following = overtakable(task, coming.next_run) if coming.next_run else None
+    return replace(end, next_run=following, skipped=coming.skipped)

@@ -1,0 +1,66 @@
+"""The consequences of ends that no worker decides: of crashes, of expiries, and of runs that waited in vain."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from datetime import datetime
+from functools import partial
+
+from duetime.scheduler.chain.judgement import LinkVerdict
+from duetime.scheduler.events import EventKind
+from duetime.scheduler.rules.series.awaited import awaits_each_run, left_out
+from duetime.scheduler.rules.settlement import concluded, without_series
+from duetime.scheduler.rules.states import FAILURES
+from duetime.scheduler.run_records import Claim, Settlement
+from duetime.scheduler.store.statements.endings.claimed import AttemptEnd, not_started
+from duetime.scheduler.task import Run, State, Task
+
+log = logging.getLogger(__name__)
+
+Conclude = Callable[[Claim, Settlement], Settlement]
+"""Adds to an end what the store cannot derive: the message, the deliveries and the next occurrence."""
+
+_KINDS = {
+    State.FAILED: EventKind.FAILED,
+    State.CANCELLED: EventKind.CANCELLED,
+    State.SKIPPED: EventKind.SKIPPED,
+    State.EXPIRED: EventKind.EXPIRED,
+}
+
+
+def concluding(conclude: Conclude | None, claim: Claim, settlement: Settlement) -> Settlement:
+    """Add the consequences of an end; those that cannot be worked out are left out, and hold up no other run."""
+    if conclude is None:
+        return settlement
+    for known in (claim, without_series(claim)):
+        try:
+            return conclude(known, settlement)
+        except Exception:
+            log.exception("run %s: cannot work out what follows from its end", claim.run.id)
+    return settlement
+
+
+def in_vain(task: Task, run: Run, verdict: LinkVerdict, now: datetime, *, followed: bool) -> AttemptEnd:
+    """Return the end of a run that waited: it does not run. A series whose runs each wait goes on."""
+    to = verdict.to or State.CANCELLED
+    reason = f"it did not run: {verdict.reason}"
+    end = Settlement(
+        run.id,
+        run.attempt,
+        task.revision,
+        to=to,
+        kind=_KINDS[to],
+        outcome=to.value,
+        reason=reason,
+        failures=run.failures,
+        error=reason if to in FAILURES else None,
+    )
+    claim = Claim(run, task, "")
+    if not awaits_each_run(task):
+        ended = concluded(without_series(claim), end, now=now, follows=False)
+    elif to is State.SKIPPED:
+        ended = concluding(lambda known, end: left_out(known.task, run, end, now), claim, end)
+    else:
+        ended = concluding(partial(concluded, now=now), claim, end)
+    return AttemptEnd(not_started(task, run, followed=followed), ended)

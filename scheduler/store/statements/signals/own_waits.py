@@ -1,0 +1,108 @@
+"""Waits of occurrences for an event of their own: which due runs need one, and what a change leaves of it.
+
+A run has waited once its wait is closed. Where it ends before that, or is due again, no wait stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Final
+
+from duetime.scheduler.events import EventKind
+from duetime.scheduler.rules.series.awaited import awaits_each_run, is_same_occurrence, wait_of_each
+from duetime.scheduler.signal.signal import SignalWait
+from duetime.scheduler.store.schema.tables.signals import signal_waits
+from duetime.scheduler.store.schema.tables.tasks import runs
+from duetime.scheduler.store.statements.signals.kept_waits import OPEN, NewWait, further, row_of
+from duetime.scheduler.task import Run, State, Task
+from sqlalchemy import BindParameter, Connection, bindparam, delete, insert, select
+
+_JUST_BEHIND: Final = timedelta(microseconds=1)
+_IDS: BindParameter[str] = bindparam("waiter_ids", expanding=True)
+_CLOSED = signal_waits.c.closed_at.is_not(None)
+_WAITED = select(signal_waits.c.waiter_id).where(signal_waits.c.waiter_id.in_(_IDS), _CLOSED)
+_FORGET = delete(signal_waits).where(signal_waits.c.waiter_id.in_(_IDS))
+_FORGET_OPEN = _FORGET.where(OPEN)
+_OVER = select(signal_waits).where(signal_waits.c.waiter_id == bindparam("waiter"), _CLOSED)
+_ADD = insert(signal_waits)
+_LAST_HAD = (
+    select(signal_waits.c.signal_at)
+    .where(signal_waits.c.task_id == bindparam("of_task"), signal_waits.c.name == bindparam("of_name"))
+    .where(signal_waits.c.signal_at.is_not(None))
+    .order_by(signal_waits.c.signal_at.desc())
+    .limit(1)
+)
+_LEFT_OUT = (
+    select(runs.c.id)
+    .where(runs.c.task_id == bindparam("of_task"), runs.c.scheduled_for == bindparam("of_time"))
+    .where(runs.c.id != bindparam("but"), runs.c.state == State.SKIPPED)
+    .order_by(runs.c.ended_at.desc())
+    .limit(1)
+)
+
+
+def yet_to_wait(connection: Connection, run_ids: Iterable[str]) -> list[str]:
+    """Return those of the runs whose waits are not over."""
+    given = sorted(run_ids)
+    over = set(connection.execute(_WAITED, {"waiter_ids": given}).scalars())
+    return [run_id for run_id in given if run_id not in over]
+
+
+def new_wait(connection: Connection, task: Task, run: Run, opened: datetime) -> NewWait:
+    """Return the wait of a due run, for a newer event than the last one that let a run of this task go."""
+    wait = wait_of_each(task, run.scheduled_for, opened)
+    first, *others = (_behind_last(connection, task, each) for each in wait.all)
+    return NewWait(task.tenant, task.id, run.id, replace(first, others=tuple(others)))
+
+
+def _behind_last(connection: Connection, task: Task, wait: SignalWait) -> SignalWait:
+    had = connection.execute(_LAST_HAD, {"of_task": task.id, "of_name": wait.name}).scalar()
+    return wait if had is None else replace(wait, since=max(wait.since, had + _JUST_BEHIND))
+
+
+def forget_open(connection: Connection, run_ids: Sequence[str]) -> None:
+    """Delete the open waits of runs that wait no longer, although no event came."""
+    if run_ids:
+        connection.execute(_FORGET_OPEN, {"waiter_ids": [*run_ids, *further(run_ids)]})
+
+
+def follow_change(
+    connection: Connection, tasks: tuple[Task, Task], of: tuple[Run, Run, Run], kind: EventKind, now: datetime
+) -> None:
+    """Let the waits of a task follow its change: `tasks` before and after it, the run before and after it, the current.
+
+    The run that takes the place of another run has waited if that had. A run that is to start now waits for nothing.
+    """
+    old, run, current = of
+    if not any(map(awaits_each_run, tasks)):
+        return
+    if old.state is State.WAITING and run.state is not State.WAITING:
+        forget_open(connection, [old.id])
+    if is_same_occurrence(old, current):
+        _inherit(connection, old.id, current.id)
+    elif kind is EventKind.RUN_NOW and _place(current) != _place(old):
+        connection.execute(_FORGET, {"waiter_ids": [current.id]})
+        waits = row_of(new_wait(connection, tasks[1], current, now), None, now)
+        connection.execute(_ADD, {**waits, "closed_at": now})
+    elif kind is EventKind.UNDONE and current.id == old.id and current.scheduled_for != old.scheduled_for:
+        _take_place_again(connection, current)
+
+
+def _place(run: Run) -> tuple[str, State, datetime]:
+    return run.id, run.state, run.scheduled_for
+
+
+def _take_place_again(connection: Connection, run: Run) -> None:
+    """Give an occurrence that comes back, since what left it out was undone, what it had come by before that."""
+    given = {"of_task": run.task_id, "of_time": run.scheduled_for, "but": run.id}
+    left_out = connection.execute(_LEFT_OUT, given).scalar()
+    if left_out is not None:  # else it was moved, and is the same occurrence
+        connection.execute(_FORGET, {"waiter_ids": [run.id, *further([run.id])]})
+        _inherit(connection, left_out, run.id)
+
+
+def _inherit(connection: Connection, from_run: str, to_run: str) -> None:
+    for row in connection.execute(_OVER, {"waiter": from_run}).mappings().all():
+        connection.execute(_ADD, {**row, "waiter_id": to_run})
