@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import cache
 from typing import Any
 
 from duetime.scheduler.ids import is_id
@@ -11,8 +12,9 @@ from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.database import Database
 from duetime.scheduler.store.schema.rows import MESSAGE
 from duetime.scheduler.store.schema.tables.deliveries import inbox
+from duetime.scheduler.store.text_index.text_search import ESCAPE, escaped
 from duetime.scheduler.task import InboxMessage, State
-from sqlalchemy import Connection, Select, case, func, select, update
+from sqlalchemy import ColumnElement, Connection, Integer, Select, Text, bindparam, case, func, select, update
 
 QUIET_WINDOW = timedelta(days=1)
 _NEWEST_FIRST = (inbox.c.created_at.desc(), inbox.c.id.desc())
@@ -31,14 +33,13 @@ class Inbox:
         self, tenant: str, user: str, *, limit: int = 20, run_id: str | None = None, of: str | None = None
     ) -> list[InboxMessage]:
         """Return unread messages, newest first: of a run, or `of` a task, or those whose own ids begin so."""
-        statement = _of(_UNREAD, tenant, user).limit(limit)
-        if run_id is not None:
-            statement = statement.where(inbox.c.run_id == run_id)
         if of is not None and not is_id(of):
             return []
-        if of is not None:
-            statement = statement.where((inbox.c.task_id == of) | inbox.c.id.startswith(of, autoescape=True))
-        return self._database.read(lambda connection: _messages(connection, statement))
+        values: dict[str, object] = {"tenant": tenant, "user": user, "limit": limit}
+        values |= {"run_id": run_id} if run_id is not None else {}
+        values |= {"of": of, "beginning": f"{escaped(of)}%"} if of is not None else {}
+        statement = _unread(of_run=run_id is not None, of_task=of is not None)
+        return self._database.read(lambda connection: _messages(connection, statement, values))
 
     def mark_read(self, tenant: str, user: str, ids: Sequence[str] | None = None, *, task_id: str | None = None) -> int:
         """Mark these messages, or all (of a task), as read; return how many were unread."""
@@ -80,9 +81,25 @@ class Inbox:
         return self._database.read(work)
 
 
-def _of(statement: Select[Any], tenant: str, user: str) -> Select[Any]:
+def _of(statement: Select[Any], tenant: str | ColumnElement[str], user: str | ColumnElement[str]) -> Select[Any]:
     return statement.where(inbox.c.tenant == tenant, inbox.c.user == user)
 
 
-def _messages(connection: Connection, statement: Select[Any]) -> list[InboxMessage]:
-    return [message for message, _ in unreadable.values(connection, statement, InboxMessage, MESSAGE)]
+@cache
+def _unread(*, of_run: bool, of_task: bool) -> Select[Any]:
+    """Return a statement with parameters: to build one for each call took as long as to run it."""
+    statement = _of(_UNREAD, bindparam("tenant", type_=Text()), bindparam("user", type_=Text())).limit(
+        bindparam("limit", type_=Integer())
+    )
+    if of_run:
+        statement = statement.where(inbox.c.run_id == bindparam("run_id"))
+    if of_task:
+        begins = inbox.c.id.like(bindparam("beginning"), escape=ESCAPE)
+        statement = statement.where((inbox.c.task_id == bindparam("of")) | begins)
+    return statement
+
+
+def _messages(
+    connection: Connection, statement: Select[Any], values: Mapping[str, object] | None = None
+) -> list[InboxMessage]:
+    return [message for message, _ in unreadable.values(connection, statement, InboxMessage, MESSAGE, values)]

@@ -58,7 +58,7 @@ MAX_ROWS_SAMPLED = 20_000
 MAX_SAMPLE_MATCHES = 2_000
 """Matches among them from which such a word is common."""
 
-_ESCAPE = "/"
+ESCAPE = "/"
 _LAST_CHARACTER = "\U0010ffff"
 _WORD = re.compile(r"[^\W_]{3}")
 _ASCII_WORD = re.compile(r"[^\W_]{3}", re.ASCII)
@@ -118,8 +118,12 @@ def gives_reason(words: str) -> Condition:
 
 def has_text(column: ColumnElement[str], words: str) -> Condition:
     """Whether a column has these words; the database folds the case of both."""
-    escaped = "".join(_ESCAPE + each if each in "%_/" else each for each in words)
-    return func.lower(column).like(func.lower(literal(f"%{escaped}%")), escape=_ESCAPE)
+    return func.lower(column).like(func.lower(literal(f"%{escaped(words)}%")), escape=ESCAPE)
+
+
+def escaped(words: str) -> str:
+    """Return words as they stand in a pattern of LIKE with this `ESCAPE`."""
+    return "".join(ESCAPE + each if each in f"%_{ESCAPE}" else each for each in words)
 
 
 def among(connection: Connection, column: ColumnElement[Any], ids: Sequence[Any]) -> Condition:
