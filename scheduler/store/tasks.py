@@ -270,7 +270,8 @@ class Tasks:
         def work(connection: Connection) -> Changed:
             if locks:
                 relink.lock(connection, tenant, locks)
-            record, now = read.record(connection, tenant, task_id, locking=True), self._now()
+            locked = locks is not None and task_id in locks.task_ids
+            record, now = read.record(connection, tenant, task_id, locking=not locked), self._now()
             if record.damage:
                 record = damaged.mended(connection, record, kind, {"actor": actor, "via": via}, now)
             if key and idempotency.is_repeat(connection, record.task, key, actor, now):

@@ -79,10 +79,11 @@ def apply(
     # The current run gives up its place before the next is inserted: an index allows one. Side runs and events follow.
     old, (run, next_run) = record.run, _runs_of(connection, record, change, change.kind or kind, now)
     alone = not (change.next_run or change.restored or _beside(change)) and change.task == record.task
-    if alone and relink.is_empty(connection, record, change, run):
+    had = relink.kept(connection, record, change)
+    if alone and relink.is_empty(record, change, run, had):
         return record
     check_legal(old, run, next_run, beside=change.beside)
-    relinked = relink.write(connection, record, change, now)
+    relinked = relink.write(connection, record, change, had, now)
     questions.check_change(connection, record, change, run)
     run_waits.check_change(connection, old, run, now)
     task = replace(change.task, revision=record.task.revision + 1, updated_at=now)
@@ -100,15 +101,17 @@ def apply(
     ready_runs.follow_pause(connection, record.task, task)
     event_log.append(connection, entries + side_runs.entries(moves, task, actor=actor, reason=reason, via=via))
     _follow_waits(connection, (record.task, task), (old, run, next_run, current), told)
-    if not relink.settle(connection, relinked, task.id, now):
+    moved = relinked is None or relink.settle(connection, relinked, task.id, now)
+    if relinked is None:
         links.follow_change(connection, old, run, current, now)
     dead_letters.follow_change(connection, record, current, change, now)
-    return _as_it_is(connection, record, task, run, current)
+    return _as_it_is(connection, record, (task, run, current), moved=moved)
 
 
-def _as_it_is(connection: Connection, record: TaskRecord, task: Task, run: Run, current: Run) -> TaskRecord:
-    """Return the task after its change: what a run waits for may have let it go already, or ended it."""
-    if current.state is State.WAITING:
+def _as_it_is(connection: Connection, record: TaskRecord, new: tuple[Task, Run, Run], *, moved: bool) -> TaskRecord:
+    """Return the task after its change; a waiting run may have `moved`: what it waits for let it go, or ended it."""
+    task, run, current = new
+    if moved and current.state is State.WAITING:
         return read.record(connection, task.tenant, task.id)
     ended = run if read.ran(run) else record.last_run
     return TaskRecord(task, current, ended, record.deliveries, read.beside(connection, [task]).get(task.id, ()))
@@ -190,9 +193,8 @@ def _write_task(connection: Connection, old: Task, new: Task) -> None:
     if "title" in values:
         values["title_folded"] = folded(new.title)
         alike = twin_hash(new.tenant, new.owner, new.title)
-        connection.execute(
-            update(runs).where(runs.c.task_id == old.id, runs.c.ended_at.is_(None)), {"twin_hash": alike}
-        )
+        unended = (runs.c.task_id == old.id, runs.c.ended_at.is_(None))
+        connection.execute(update(runs).where(*unended), {"twin_hash": alike})
     statement = update(tasks).where(tasks.c.id == old.id, tasks.c.revision == old.revision).values(values)
     _exactly_one(connection.execute(statement).rowcount, old.id)
     if "labels" in values:

@@ -152,6 +152,18 @@ def test_a_task_that_comes_after_another_takes_eight(store: Store, trips: Counte
     assert len(trips(lambda: scheduler.schedule("Fourth", after=[first, second]))) == 8
 
 
+def test_a_standing_task_that_is_to_come_after_another_reads_each_row_once(store: Store, said: Counted) -> None:
+    upstreams = store.dependencies.known
+    scheduler = Scheduler(store, Planner(Handlers.load(entry_points=False), zone="UTC", upstreams=upstreams))
+    first = scheduler.schedule("First", when="in 2 hours").record.task.id
+    second = scheduler.schedule("Second", when="in 3 hours").record.task.id
+    views: list[TaskView] = []
+    told = said(lambda: views.append(scheduler.reschedule(second, after=[first])))
+    assert len(told) == 18
+    assert views[0].record == store.tasks.get(views[0].record.task.tenant, second)
+    assert views[0].record.run.state is State.WAITING
+
+
 def test_many_tasks_after_each_other_touch_no_row_twice(store: Store, said: Counted) -> None:
     new = [NewTask(*a_task(), "alice")]
     for _ in range(40):

@@ -41,12 +41,20 @@ _WAIT = Batch(insert(signal_waits), [column.name for column in signal_waits.c])
 _NO_QUESTION = delete(approvals).where(approvals.c.run_id == bindparam("of_run"), approvals.c.attempt == 0)
 
 
+Kept = Mapping[str, Any]
+"""The rows of what a task waits for, as an event keeps them: `after`, `waits`, and whether its run has a question."""
+
+
 class Relinked(NamedTuple):
-    """The part of a change that is of links: the tasks above, before and after it, and both sides of its event."""
+    """The part of a change that is of links: the tasks above, before and after it, and both sides of its event.
+
+    It is `undecided` while every task above is open and no event is awaited: the run can neither go nor end.
+    """
 
     upstream_ids: Sequence[str]
     before: Mapping[str, Json]
     after: Mapping[str, Json]
+    undecided: bool
 
 
 def lock(connection: Connection, tenant: str, locks: LinkLocks) -> None:
@@ -58,43 +66,48 @@ def lock(connection: Connection, tenant: str, locks: LinkLocks) -> None:
     dialect_of(connection).lock_rows(connection, _LOCK, {"task_ids": sorted(set(locks.task_ids))})
 
 
-def is_empty(connection: Connection, record: TaskRecord, change: Change, run: Run) -> bool:
+def kept(connection: Connection, record: TaskRecord, change: Change) -> Kept | None:
+    """Return what a task waits for before a change of that; None for any other change."""
+    return _kept(connection, record.task.id, record.run) if isinstance(change, RelinkedChange) else None
+
+
+def is_empty(record: TaskRecord, change: Change, run: Run, had: Kept | None) -> bool:
     """Whether a change, which leaves the task as it is, leaves `run` as it is or asks for links that there are."""
-    if not isinstance(change, RelinkedChange) or change.links is None:
-        return run == record.run and not isinstance(change, RelinkedChange)
+    if had is None or not isinstance(change, RelinkedChange) or change.links is None:
+        return run == record.run and had is None
     found = change.links
     if run.scheduled_for != record.run.scheduled_for:
         return False
     if found.after is None or found.wait or found.no_wait or found.approval:
-        return found == NewLinks() or (found.no_wait and _is_idle(connection, record, found))
-    stored = connection.execute(_LINKS, {"of_task": record.task.id}).all()
-    have = {(row.upstream_id, row.after_failure, _frozen(row.valid_output)) for row in stored}
+        return found == NewLinks() or (found == NewLinks(no_wait=True) and not had["waits"])
+    have = {(row["upstream_id"], row["after_failure"], _frozen(row["valid_output"])) for row in had["after"]}
     return have == {(each.upstream_id, each.after_failure, _frozen(each.valid_output)) for each in found.after}
-
-
-def _is_idle(connection: Connection, record: TaskRecord, found: NewLinks) -> bool:
-    """Whether a task that is to wait for no event waits for none."""
-    return found == NewLinks(no_wait=True) and kept_waits.of_waiter(connection, record.task.id) is None
 
 
 def _frozen(schema: Mapping[str, Any] | None) -> str:
     return repr(schema) if schema else ""
 
 
-def write(connection: Connection, record: TaskRecord, change: Change, now: datetime) -> Relinked | None:
+def write(
+    connection: Connection, record: TaskRecord, change: Change, had: Kept | None, now: datetime
+) -> Relinked | None:
     """Store what a task waits for from now on; None for any other change. Raises InvalidArgument, and Refused."""
-    if not isinstance(change, RelinkedChange):
+    if had is None or not isinstance(change, RelinkedChange):
         return None
-    task, run = change.task, record.run
-    had = _kept(connection, task, run)
+    has = had
     if change.links is not None:
-        _relink(connection, task, change.run, change.links, now)
+        has = {**had, **_relink(connection, change, change.links, had, now)}
     elif change.before is not None:
-        _restore(connection, task, run, change.before, now)
-    has = _kept(connection, task, run)
+        _restore(connection, change.task, record.run, change.before, now)
+        has = _kept(connection, change.task.id, record.run)
     upstreams = {row["upstream_id"] for each in (had, has) for row in each["after"]}
     before, after = _told(had, has)
-    return Relinked(sorted(upstreams), {**before, event_log.LINKS: had}, after)
+    return Relinked(sorted(upstreams), {**before, event_log.LINKS: had}, after, _is_undecided(has))
+
+
+def _is_undecided(has: Kept) -> bool:
+    outcomes = [row["outcome"] for row in has["after"]]
+    return bool(outcomes) and not any(outcomes) and not has["waits"]
 
 
 def told(entries: list[event_log.EventValues], relinked: Relinked | None) -> list[event_log.EventValues]:
@@ -106,61 +119,72 @@ def told(entries: list[event_log.EventValues], relinked: Relinked | None) -> lis
     return [{**first, **{name: {**(first[name] or {}), **side} for name, side in sides.items()}}, *rest]
 
 
-def settle(connection: Connection, relinked: Relinked | None, task_id: str, now: datetime) -> bool:
-    """Judge the run by what it waits for now, and place those above it; False for a change of no link."""
-    if relinked is None:
-        return False
+def settle(connection: Connection, relinked: Relinked, task_id: str, now: datetime) -> bool:
+    """Judge the run by what it waits for now, and place those above it; return whether the run may have moved."""
     ended = waiters.note_above(connection, relinked.upstream_ids)
+    if relinked.undecided and not ended:
+        return False
     dependants.follow(connection, ended, now)
     dependants.follow(connection, dependants.settle_waiting(connection, [task_id], now), now)
     return True
 
 
-def _relink(connection: Connection, task: Task, run: Run, new: NewLinks, now: datetime) -> None:
+def _relink(connection: Connection, change: Change, new: NewLinks, had: Kept, now: datetime) -> dict[str, Any]:
+    """Store the new links; return those rows of what the task waits for that differ from `had`."""
+    task, changed = change.task, dict[str, Any]()
     if new.after is not None:
         cycles.check(connection, task.id, [each.upstream_id for each in new.after])
-        _replace_links(connection, task, new.after)
+        changed["after"] = _replace_links(connection, task, had["after"], new.after)
     if new.wait is not None or new.no_wait:
         connection.execute(_NO_WAITS, {"waiter_ids": _waiter_ids(task.id)})
-    if new.wait is not None:
-        kept_waits.add(connection, [NewWait(task.tenant, task.id, task.id, new.wait)], now)
+        if new.wait is not None:
+            kept_waits.add(connection, [NewWait(task.tenant, task.id, task.id, new.wait)], now)
+        changed["waits"] = _waits_of(connection, task.id)
     if new.approval is not None:
-        if questions.newest(connection, run.id) is not None:
+        if had["asked"]:
             said = f"{task.id} has its question already, which only the user answers."
             raise Refused(said, argument="approval", remedy=remedies.Inspect(task.id))
-        questions.ask(connection, [(task, run, new.approval)])
+        questions.ask(connection, [(task, change.run, new.approval)])
+        changed["asked"] = True
+    return changed
 
 
-def _replace_links(connection: Connection, task: Task, after: Sequence[Dependency]) -> None:
-    """Store new dependencies; one that stays keeps how its upstream ended."""
-    stored = {row.upstream_id: row._asdict() for row in connection.execute(_LINKS, {"of_task": task.id})}
+def _replace_links(
+    connection: Connection, task: Task, old: Sequence[Mapping[str, Any]], after: Sequence[Dependency]
+) -> list[dict[str, Any]]:
+    """Store new dependencies, and return their rows; one that stays keeps how its upstream ended."""
+    stored = {row["upstream_id"]: row for row in old}
     usual = dict.fromkeys(("closed_at", "outcome", "ended_run", "mismatch"))
     rows = []
-    for each in after:
+    for each in sorted(after, key=lambda link: link.upstream_id):
         row = {"task_id": task.id, "upstream_id": each.upstream_id, "tenant": task.tenant, **usual}
         row |= {"after_failure": each.after_failure, "valid_output": each.valid_output}
-        old = stored.get(each.upstream_id)
-        same = old and old["valid_output"] == each.valid_output
-        rows.append(row | ({name: old[name] for name in usual} if old and same else {}))
-    connection.execute(_UNLINK, {"of_task": task.id})
-    _LINK.run(connection, rows)
+        before = stored.get(each.upstream_id)
+        same = before and before["valid_output"] == each.valid_output
+        rows.append(row | ({name: before[name] for name in usual} if before and same else {}))
+    if old:
+        connection.execute(_UNLINK, {"of_task": task.id})
+    _LINK.run(connection, [_from_json(dependencies, row) for row in rows])
     links.mark_followed(connection, [each.upstream_id for each in after])
+    return rows
 
 
 def _waiter_ids(task_id: str) -> list[str]:
     return [task_id, *kept_waits.further([task_id])]
 
 
-def _kept(connection: Connection, task: Task, run: Run) -> dict[str, Any]:
-    """Return the rows of what a task waits for, as an event keeps them."""
-    after = connection.execute(_LINKS, {"of_task": task.id}).all()
-    waits = connection.execute(_WAITS, {"waiter_ids": _waiter_ids(task.id)}).all()
-    asked = questions.newest(connection, run.id)
+def _kept(connection: Connection, task_id: str, run: Run) -> Kept:
+    after = connection.execute(_LINKS, {"of_task": task_id}).all()
     return {
         "after": [_to_json(row._asdict()) for row in after],
-        "waits": [_to_json(row._asdict()) for row in waits],
-        "asked": asked is not None,
+        "waits": _waits_of(connection, task_id),
+        "asked": questions.newest(connection, run.id) is not None,
     }
+
+
+def _waits_of(connection: Connection, task_id: str) -> list[dict[str, Any]]:
+    waits = connection.execute(_WAITS, {"waiter_ids": _waiter_ids(task_id)}).all()
+    return [_to_json(row._asdict()) for row in waits]
 
 
 def _restore(connection: Connection, task: Task, run: Run, kept: Mapping[str, Any], now: datetime) -> None:
