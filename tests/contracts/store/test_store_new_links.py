@@ -78,6 +78,15 @@ def test_an_edge_that_is_removed_lets_the_task_go(desk: Desk) -> None:
     assert {claim.task.id for claim in desk.start(9)} == {first, second, load}
 
 
+def test_an_edge_that_stays_keeps_its_end_while_the_other_task_goes_on(desk: Desk) -> None:
+    fetch, other = task(desk, when=None, repeat="every day at 9:00"), task(desk, "Other", when="in 9 hours")
+    load = task(desk, "Load", after=[fetch, other])
+    desk.end(desk.start(9))
+    assert state(desk, fetch) is SCHEDULED
+    change(desk, load, after=[fetch])
+    assert state(desk, load) is SCHEDULED
+
+
 def test_an_edge_to_what_has_succeeded_holds_nothing_and_one_to_what_has_failed_is_refused(desk: Desk) -> None:
     fetch, lost = task(desk), task(desk, "Lost")
     load = task(desk, "Load", when="in 3 hours")
