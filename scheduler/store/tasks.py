@@ -276,7 +276,7 @@ class Tasks:
                 record = damaged.mended(connection, record, kind, {"actor": actor, "via": via}, now)
             if key and idempotency.is_repeat(connection, record.task, key, actor, now):
                 return Changed(record, repeated=True)
-            changing.check_revision(connection, record, revision)
+            event_log.check_revision(connection, record.task, revision)
             change = decide(connection, record)
             found = changing.apply(connection, record, change, actor=actor, kind=kind, reason=reason, now=now, via=via)
             if key:

@@ -11,8 +11,7 @@ from duetime.scheduler.records import IdempotencyKey
 from duetime.scheduler.store.chains import answers, taken_back
 from duetime.scheduler.store.chains.dependencies import Dependencies
 from duetime.scheduler.store.database.database import Database
-from duetime.scheduler.store.statements import change as changing
-from duetime.scheduler.store.statements import idempotency, read
+from duetime.scheduler.store.statements import event_log, idempotency, read
 from duetime.scheduler.store.statements.approvals import questions
 from duetime.scheduler.task import ApprovalAnswer
 from duetime.scheduler.views import TaskRecord
@@ -56,7 +55,7 @@ class Approvals:
         def work(connection: Connection) -> TaskRecord:
             record = read.record(connection, tenant, task_id, locking=True)
             if not answers.is_repeat(connection, record, answer, self._now()):
-                changing.check_revision(connection, record, revision)
+                event_log.check_revision(connection, record.task, revision)
                 by = answers.Answered(answer, actor, reason, via)
                 answers.store(connection, record, by, self._now())
             return read.record(connection, tenant, task_id)
@@ -109,7 +108,7 @@ class Approvals:
             found, now = [read.record(connection, tenant, each, locking=True) for each in task_ids], self._now()
             if key and idempotency.is_repeat(connection, found[0].task, key, actor, now):
                 return []
-            changing.check_revision(connection, found[0], revision)
+            event_log.check_revision(connection, found[0].task, revision)
             tokens = [token, *(self._token(connection, each.run.id) for each in found[1:])]
             acting: Acting = {"actor": actor, "via": via}
             queued = [

@@ -6,62 +6,33 @@ from dataclasses import fields, replace
 from datetime import datetime
 from typing import Any
 
-from duetime.scheduler.errors import IllegalMove, StaleRevision
-from duetime.scheduler.events import Event, EventKind
+from duetime.scheduler.errors import IllegalMove
+from duetime.scheduler.events import EventKind
 from duetime.scheduler.records import Change
 from duetime.scheduler.rules.series.awaited import due_again
 from duetime.scheduler.rules.series.overtake import overtakable
 from duetime.scheduler.rules.states import check_move
 from duetime.scheduler.store.schema.json_types import policy_to_json, repeat_policy_to_json
-from duetime.scheduler.store.schema.rows import EVENT, folded, held, in_json, listed_at, new_run_values, twin_hash
-from duetime.scheduler.store.schema.tables.events import events
+from duetime.scheduler.store.schema.rows import folded, held, in_json, listed_at, new_run_values, twin_hash
 from duetime.scheduler.store.schema.tables.tasks import labels, runs, tasks
 from duetime.scheduler.store.statements import add, event_log, links, read, ready_runs, side_runs
 from duetime.scheduler.store.statements.approvals import occurrences, questions
 from duetime.scheduler.store.statements.endings import letters as dead_letters
 from duetime.scheduler.store.statements.endings import places
-from duetime.scheduler.store.statements.event_log import FOLLOWED, LINKS, TASK_DEADLINE
+from duetime.scheduler.store.statements.event_log import FOLLOWED, TASK_DEADLINE
 from duetime.scheduler.store.statements.graph import relink
+from duetime.scheduler.store.statements.graph.relink import Relinked
 from duetime.scheduler.store.statements.signals import own_waits, run_waits
 from duetime.scheduler.task import Json, RepeatPolicy, RetryPolicy, Run, State, Task
 from duetime.scheduler.views import TaskRecord
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import Connection, delete, insert, update
 
 _UNTOLD = frozenset(
     {"id", "task_id", "tenant", "current", "revision", "updated_at", "failed_before", "repeats", "overtaken_at"}
 )
-_TIMES = frozenset({"wake_at", "first_ready_at", "started_at", "ended_at", "drop_at"})
-_OURS = frozenset({"generation", "anchor", "occurrence", "progress", TASK_DEADLINE, FOLLOWED, LINKS}) | _TIMES
-"""Fields of a change that the history keeps and that a stale caller does not need."""
-
-_MAX_CHANGES_TOLD = 5
 _TAKEN_BACK = frozenset({EventKind.CANCEL_UNDONE, EventKind.UNDONE})
 
 Fields = dict[str, Any]
-
-
-def check_revision(connection: Connection, record: TaskRecord, revision: int | None) -> None:
-    """Raise `StaleRevision`, with the later events, when the caller has seen another revision."""
-    task = record.task
-    if revision is None or revision == task.revision:
-        return
-    later = (
-        select(*EVENT)
-        .where(events.c.task_id == task.id, events.c.revision > revision)
-        .order_by(events.c.seq)
-        .limit(_MAX_CHANGES_TOLD)
-    )
-    since = event_log.events_of(connection, later)
-    raise StaleRevision(
-        task.id, revision, task.revision, [_told(event) for event in since], events=since, zone=task.timezone
-    )
-
-
-def _told(event: Event) -> str:
-    before, after = event.before or {}, event.after or {}
-    seen = {name: value for name, value in after.items() if name not in _OURS}
-    changes = ", ".join(f"{name} {before.get(name)} -> {value}"[:100] for name, value in seen.items())
-    return f"{event.kind} by {event.actor}" + (f" ({changes})" if changes else "")
 
 
 def apply(
@@ -95,17 +66,25 @@ def apply(
     moves += side_runs.cancel(connection, change.cancelled_beside, now)
     told: Fields = {"kind": change.kind or kind, "at": now, "actor": actor, "reason": reason, "via": via}
     told_of_it = run != old or next_run or relinked or not _beside(change)
-    entries = _entries(record, task, run, current if next_run else None, **told) if told_of_it else []
+    entries = _entries(record, task, run, next_run and current, **told) if told_of_it else []
     entries = relink.told(entries, relinked)
     entries += [_begun(connection, each, task, told) for each in _beginning_beside(connection, old, change, told)]
     ready_runs.follow_pause(connection, record.task, task)
     event_log.append(connection, entries + side_runs.entries(moves, task, actor=actor, reason=reason, via=via))
     _follow_waits(connection, (record.task, task), (old, run, next_run, current), told)
-    moved = relinked is None or relink.settle(connection, relinked, task.id, now)
-    if relinked is None:
-        links.follow_change(connection, old, run, current, now)
+    moved = _follow_links(connection, relinked, (old, run, current), now)
     dead_letters.follow_change(connection, record, current, change, now)
     return _as_it_is(connection, record, (task, run, current), moved=moved)
+
+
+def _follow_links(
+    connection: Connection, relinked: Relinked | None, runs_of: tuple[Run, Run, Run], now: datetime
+) -> bool:
+    """Go on with what waits for the task, or with the task itself; return whether its run may have moved by that."""
+    old, run, current = runs_of
+    if relinked:
+        return relink.settle(connection, relinked, run.task_id, now)
+    return links.follow_change(connection, old, run, current, now)
 
 
 def _as_it_is(connection: Connection, record: TaskRecord, new: tuple[Task, Run, Run], *, moved: bool) -> TaskRecord:

@@ -1,4 +1,4 @@
-"""Writes events; no other module numbers them.
+"""Writes events, and reads them for a change; no other module numbers them.
 
 `seq` is computed inside the INSERT. On SQLite the write lock makes that safe; on PostgreSQL every writer has locked the
 task's row before.
@@ -12,6 +12,7 @@ from dataclasses import fields, replace
 from datetime import datetime
 from typing import Any
 
+from duetime.scheduler.errors import StaleRevision
 from duetime.scheduler.events import UNDOABLE, Event, EventKind
 from duetime.scheduler.records import LastChange
 from duetime.scheduler.store.database import unreadable
@@ -44,6 +45,11 @@ TASK_DEADLINE, FOLLOWED, LINKS = "task_deadline", "followed", "links"
 """Parts of an event for an undo alone. They are the deadline of the task in addition to that of its run, the run before
 this one, and what the task waited for.
 """
+
+_MAX_CHANGES_TOLD = 5
+_TIMES = frozenset({"wake_at", "first_ready_at", "started_at", "ended_at", "drop_at"})
+_OURS = frozenset({"generation", "anchor", "occurrence", "progress", TASK_DEADLINE, FOLLOWED, LINKS}) | _TIMES
+"""Fields of a change that the history keeps and that a stale caller does not need."""
 
 _RUNS = select(*RUN).where(runs.c.id.in_(bindparam("run_ids", expanding=True)))
 
@@ -236,6 +242,23 @@ def since(connection: Connection, event_id: int, limit: int) -> list[Event]:
         )
         statement = statement.order_by(events.c.tx, events.c.id)
     return events_of(connection, statement.limit(limit))
+
+
+def check_revision(connection: Connection, task: Task, revision: int | None) -> None:
+    """Raise `StaleRevision`, with the later events, when the caller has seen another revision."""
+    if revision is None or revision == task.revision:
+        return
+    later = select(*EVENT).where(events.c.task_id == task.id, events.c.revision > revision)
+    since = events_of(connection, later.order_by(events.c.seq).limit(_MAX_CHANGES_TOLD))
+    told = [_told(event) for event in since]
+    raise StaleRevision(task.id, revision, task.revision, told, events=since, zone=task.timezone)
+
+
+def _told(event: Event) -> str:
+    before, after = event.before or {}, event.after or {}
+    seen = {name: value for name, value in after.items() if name not in _OURS}
+    changes = ", ".join(f"{name} {before.get(name)} -> {value}"[:100] for name, value in seen.items())
+    return f"{event.kind} by {event.actor}" + (f" ({changes})" if changes else "")
 
 
 def events_of(connection: Connection, statement: Select[Any]) -> list[Event]:

@@ -170,8 +170,11 @@ def held_back(connection: Connection, old: Run, run: Run) -> Run:
     return replace(run, state=State.WAITING, wake_at=None)
 
 
-def follow_change(connection: Connection, old: Run, run: Run, current: Run, now: datetime) -> None:
-    """Go on after a change of a task: what comes after it ends or goes on with it, and waits when it runs again."""
+def follow_change(connection: Connection, old: Run, run: Run, current: Run, now: datetime) -> bool:
+    """Go on after a change of a task: what comes after it ends or goes on with it, and waits when it runs again.
+
+    Returns whether the current run waits again and was judged, so that it may have moved.
+    """
     if current.id == run.id and run.state in TERMINAL and not old.ended_at:
         dependants.follow(connection, {run.task_id: run.state}, now)
     elif current.id != run.id and current.ended_at:  # a change is taken back that had made an ended task run again
@@ -180,17 +183,17 @@ def follow_change(connection: Connection, old: Run, run: Run, current: Run, now:
         _reopen(connection, [run.task_id], now)
     if State.WAITING in (old.state, current.state):
         waiters.note(connection, [run.task_id])
-    if current.state is State.WAITING:
-        _wait_on(connection, old, current, now)
+    return current.state is State.WAITING and _wait_on(connection, old, current, now)
 
 
-def _wait_on(connection: Connection, old: Run, current: Run, now: datetime) -> None:
+def _wait_on(connection: Connection, old: Run, current: Run, now: datetime) -> bool:
     """Let events and ends since then decide about a run that waits again; a moved one has a new time."""
     if old.state is State.WAITING:
         kept_waits.move(connection, current.task_id, current.scheduled_for)
-        return
+        return False
     kept_waits.reopen(connection, current.tenant, current.task_id)
     dependants.follow(connection, dependants.settle_waiting(connection, [current.task_id], now), now)
+    return True
 
 
 def _reopen(connection: Connection, task_ids: Sequence[str], now: datetime) -> None:
