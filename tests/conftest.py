@@ -22,7 +22,7 @@ from xdist.remote import Producer  # type: ignore[import-untyped]  # it has no s
 from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]  # likewise
 from xdist.workermanage import WorkerController  # type: ignore[import-untyped]  # likewise
 
-from tests import compiled, forked, services
+from tests import blank, compiled, forked, services
 from tests.search import SEARCH_RATIO, USUAL_EXAMPLE_COUNT
 
 FIRST = ("browser", "faults")
@@ -184,6 +184,19 @@ def postgres_server() -> Iterator[str]:
 def postgres_url(postgres_server: str) -> Iterator[str]:
     """Make an empty database for one test."""
     with services.postgres_database(postgres_server) as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def postgres_template(postgres_server: str) -> Iterator[str]:
+    with blank.postgres_template(postgres_server) as name:
+        yield name
+
+
+@pytest.fixture
+def migrated_postgres_url(postgres_server: str, postgres_template: str) -> Iterator[str]:
+    """Make a database with Duetime's tables for one test."""
+    with services.postgres_database(postgres_server, options=f'TEMPLATE "{postgres_template}"') as url:
         yield url
 
 

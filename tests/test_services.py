@@ -10,6 +10,7 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import psycopg
 import pytest
@@ -102,3 +103,20 @@ def test_the_port_of_a_server_is_given_to_nobody_else_while_it_is_down() -> None
         with pytest.raises(OSError, match="in use"):
             other.bind(("127.0.0.1", server.port))
         server.start()
+
+
+@pytest.mark.parametrize(
+    ("free_bytes", "flags", "used"),
+    [(services._SERVER_BYTES, 0, True), (services._SERVER_BYTES - 1, 0, False), (1 << 40, os.ST_NOEXEC, False)],
+)
+def test_a_servers_files_lie_in_memory_where_there_is_room_and_its_programs_may_lie_beside_them(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, free_bytes: int, flags: int, used: bool
+) -> None:
+    monkeypatch.setattr(services, "_MEMORY", tmp_path)
+    monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(f_bavail=free_bytes, f_frsize=1, f_flag=flags))
+    assert services._memory() == (tmp_path if used else None)
+
+
+def test_without_a_folder_in_memory_a_servers_files_lie_on_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(services, "_MEMORY", Path("/no/such/folder"))
+    assert services._memory() is None

@@ -22,7 +22,7 @@ import pytest
 from duetime.scheduler.access.secret import read_key
 from duetime.scheduler.dispatch.retention import Sweep
 from duetime.scheduler.history.retention import RetentionKind, RetentionPolicy, RetentionRule
-from duetime.scheduler.store import Store, migrate_store, open_store
+from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.task import DeliveryState, State
 from duetime.server.app import Role, build
 from duetime.server.cli.main import run
@@ -302,11 +302,10 @@ def dump_of_queue(url: str) -> str:
 
 
 def test_a_shared_database_and_its_queue_never_hold_the_value(
-    postgres_url: str, valkey_url: str, receivers: dict[str, Server], tmp_path: Path
+    migrated_postgres_url: str, valkey_url: str, receivers: dict[str, Server], tmp_path: Path
 ) -> None:
-    migrate_store(postgres_url)
     settings = Settings(
-        database_url=postgres_url,
+        database_url=migrated_postgres_url,
         redis_url=valkey_url,
         redis_namespace=f"canary-{tmp_path.name[-20:].replace('_', '-')}",
         secret_keys=SecretStr(KEY),
@@ -327,7 +326,11 @@ def test_a_shared_database_and_its_queue_never_hold_the_value(
         waiting = dump_of_queue(valkey_url)
         worker.start()
         eventually(lambda: settled(server.store, tasks), "the runs to end")
-        dumps = [("queue", waiting), ("queue", dump_of_queue(valkey_url)), ("database", dump_of_postgres(postgres_url))]
+        dumps = [
+            ("queue", waiting),
+            ("queue", dump_of_queue(valkey_url)),
+            ("database", dump_of_postgres(migrated_postgres_url)),
+        ]
     assert [each.headers["authorization"] for each in receivers["failure"].received] == [f"Bearer {CANARY}"] * 3
     assert dumps[2][1].count("***") >= 3
     assert leaks(dumps, None) == []

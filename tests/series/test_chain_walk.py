@@ -531,9 +531,9 @@ def test_chains_agree_with_the_reference_whatever_is_done_to_them(house: House, 
 
 @pytest.mark.postgres
 @pytest.mark.parametrize("number", range(GROUPS_ON_POSTGRES), ids=lambda number: f"seed {SEED}, group {number}")
-def test_chains_agree_with_the_reference_on_postgresql_too(postgres_url: str, number: int) -> None:
+def test_chains_agree_with_the_reference_on_postgresql_too(migrated_postgres_url: str, number: int) -> None:
     clock = Clock(NOON)
-    store = open_store(postgres_url, clock=clock)
+    store = open_store(migrated_postgres_url, clock=clock)
     house = House(store, clock)
     walks = [Walk(house, random.Random(f"{SEED}/postgres/{number}/{chain}")) for chain in range(CHAINS_ON_POSTGRES)]
     Group(house, walks, random.Random(f"{SEED}/postgres/{number}")).run(STEPS_ON_POSTGRES)

@@ -567,10 +567,10 @@ def test_each_defect_of_which_the_walk_is_known_to_find_it_can_still_be_planted(
 
 @pytest.mark.postgres
 @pytest.mark.parametrize("number", range(GROUPS_ON_POSTGRES), ids=lambda number: f"seed {SEED}, group {number}")
-def test_series_agree_with_the_reference_on_postgresql_too(postgres_url: str, number: int) -> None:
+def test_series_agree_with_the_reference_on_postgresql_too(migrated_postgres_url: str, number: int) -> None:
     seed = f"{SEED}/postgres/{number}"
     clock = Clock(BEGINS[number % len(BEGINS)])
-    store = open_store(postgres_url, clock=clock)
+    store = open_store(migrated_postgres_url, clock=clock)
     house = House(store, clock)
     walks = [Walk(house, random.Random(f"{seed}/{task}")) for task in range(TASKS_ON_POSTGRES)]
     Group(house, walks, random.Random(seed)).run(STEPS_ON_POSTGRES)

@@ -207,8 +207,8 @@ def servers_time(store: Store) -> datetime:
 
 @pytest.mark.postgres
 @pytest.mark.usefixtures("an_hour_ahead")
-def test_a_process_an_hour_ahead_claims_renews_and_recovers_by_the_servers_time(postgres_url: str) -> None:
-    store = open_store(postgres_url)
+def test_a_process_an_hour_ahead_claims_renews_and_recovers_by_the_servers_time(migrated_postgres_url: str) -> None:
+    store = open_store(migrated_postgres_url)
     assert abs(store.now() - servers_time(store)) < timedelta(seconds=2)
     assert store.skew() == pytest.approx(3600, abs=2)
     due = added(store, store.now())
@@ -225,8 +225,8 @@ def test_a_process_an_hour_ahead_claims_renews_and_recovers_by_the_servers_time(
 
 @pytest.mark.postgres
 @pytest.mark.usefixtures("an_hour_ahead")
-def test_a_clock_that_is_given_is_the_one(postgres_url: str, clock: Clock) -> None:
-    store = open_store(postgres_url, clock=clock)
+def test_a_clock_that_is_given_is_the_one(migrated_postgres_url: str, clock: Clock) -> None:
+    store = open_store(migrated_postgres_url, clock=clock)
     assert store.now() == NOON
     assert store.skew() == 0
     store.close()

@@ -157,9 +157,9 @@ def test_each_delivery_is_taken_once_by_many_at_once(stores: list[Store]) -> Non
 
 
 @pytest.mark.postgres
-def test_what_another_is_just_taking_is_passed_over_without_waiting(postgres_url: str) -> None:
+def test_what_another_is_just_taking_is_passed_over_without_waiting(migrated_postgres_url: str) -> None:
     """Each transaction that is still open stands for a process that is slow, or frozen."""
-    store = open_store(postgres_url, clock=(clock := Clock()), synchronous="OFF")
+    store = open_store(migrated_postgres_url, clock=(clock := Clock()), synchronous="OFF")
     told, lost = started(store), started(store)
     store.claims.settle([settlement(told, inbox=message(told), deliveries=(delivery(told),))])
     store.tasks.add(*with_deadline(*a_task(), after=timedelta(minutes=1)), actor="alice")
@@ -250,12 +250,12 @@ def test_one_read_sees_one_moment_and_holds_up_no_writer(stores: list[Store]) ->
 
 
 @pytest.mark.postgres
-def test_followers_miss_no_event_of_a_slow_transaction(postgres_url: str) -> None:
+def test_followers_miss_no_event_of_a_slow_transaction(migrated_postgres_url: str) -> None:
     """Ids are given when a row is inserted, not when it is committed: the slow one must not be passed over."""
-    store = open_store(postgres_url, clock=Clock())
+    store = open_store(migrated_postgres_url, clock=Clock())
     slow, quick = added(store), added(store)
     start = store.history.latest()
-    other = create_engine(postgres_url, execution_options={DIALECT: POSTGRES})
+    other = create_engine(migrated_postgres_url, execution_options={DIALECT: POSTGRES})
     with other.connect() as connection:
         told = event_log.entry(
             TENANT, slow.task.id, None, NOON, kind=EventKind.RESCHEDULED, actor="a", revision=slow.task.revision
@@ -273,9 +273,11 @@ def test_followers_miss_no_event_of_a_slow_transaction(postgres_url: str) -> Non
 
 
 @pytest.mark.postgres
-def test_a_write_in_another_database_of_the_server_holds_up_no_news(postgres_url: str, postgres_server: str) -> None:
+def test_a_write_in_another_database_of_the_server_holds_up_no_news(
+    migrated_postgres_url: str, postgres_server: str
+) -> None:
     """Transactions are numbered for the whole server; another database's can write no event of this one."""
-    store = open_store(postgres_url, clock=Clock())
+    store = open_store(migrated_postgres_url, clock=Clock())
     with services.postgres_database(postgres_server) as elsewhere:
         other = create_engine(elsewhere)
         with other.begin() as connection:
@@ -376,12 +378,12 @@ def test_a_write_that_fails_halfway_leaves_nothing(store: Store) -> None:
 
 
 @pytest.mark.postgres
-def test_a_dropped_connection_is_made_again_and_the_transaction_tried_once_more(postgres_url: str) -> None:
-    store = open_store(postgres_url, clock=Clock())
+def test_a_dropped_connection_is_made_again_and_the_transaction_tried_once_more(migrated_postgres_url: str) -> None:
+    store = open_store(migrated_postgres_url, clock=Clock())
     added(store)
     kill = text("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'duetime'")
     engine = store._database.engine
-    other = open_store(postgres_url)
+    other = open_store(migrated_postgres_url)
     other._database.engine.dispose()
     with engine.connect() as connection:
         pid = connection.execute(text("SELECT pg_backend_pid()")).scalar()

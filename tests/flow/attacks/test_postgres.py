@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from duetime.scheduler.store import migrate_store
 
 from tests.flow.attacks.target import Target, under_attack
 from tests.flow.attacks.test_rest import members, operations, sent, with_parameter
@@ -19,9 +18,8 @@ VALUES = ("a\0b", "\udfff\ud800", -(2**63) - 1, {"\0": {"a": "\ud800"}}, [10**30
 
 
 @pytest.fixture
-async def target(tmp_path: Path, postgres_url: str) -> AsyncIterator[Target]:
-    migrate_store(postgres_url)
-    async with under_attack(tmp_path, database_url=postgres_url) as found:
+async def target(tmp_path: Path, migrated_postgres_url: str) -> AsyncIterator[Target]:
+    async with under_attack(tmp_path, database_url=migrated_postgres_url) as found:
         yield found
 
 

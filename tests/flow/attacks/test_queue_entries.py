@@ -15,7 +15,6 @@ from duetime.scheduler.principal import Principal
 from duetime.scheduler.queue import Entry, Finish
 from duetime.scheduler.queue.redis.codec import needs_of
 from duetime.scheduler.queue.redis.queue import RedisQueue
-from duetime.scheduler.store import migrate_store
 from duetime.scheduler.task import State
 from duetime.scheduler.views import TaskRecord
 from duetime.server.app import App, Role, build
@@ -48,12 +47,11 @@ class Attacked:
 
 
 @pytest.fixture
-def attacked(postgres_url: str, valkey_url: str, tmp_path: Path) -> Iterator[Attacked]:
+def attacked(migrated_postgres_url: str, valkey_url: str, tmp_path: Path) -> Iterator[Attacked]:
     RAN.clear()
-    migrate_store(postgres_url)
     name = f"attacked-{tmp_path.name[-20:].replace('_', '-')}"
     settings = Settings(
-        database_url=postgres_url,
+        database_url=migrated_postgres_url,
         redis_url=valkey_url,
         redis_namespace=name,
         desktop_notifications="off",

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from duetime.scheduler.store import migrate_store
 from sqlalchemy import Engine, event
 
 from tests.flow.auth.conftest import serving
@@ -38,8 +37,7 @@ async def test_a_foreign_key_and_an_unknown_one_take_the_same_statements(
 ) -> None:
     url = {}
     if database == "postgres":
-        url["database_url"] = request.getfixturevalue("postgres_url")
-        migrate_store(url["database_url"])
+        url["database_url"] = request.getfixturevalue("migrated_postgres_url")
     async with serving(tmp_path, auth="keys", **url) as site:
         ours, theirs = site.key("globex", "bob"), site.key("acme", "ann")
         await site.call(theirs, "schedule_task", **CALL, idempotency_key="foreign")

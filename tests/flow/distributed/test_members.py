@@ -55,8 +55,8 @@ def gate() -> Gate:
 
 
 @pytest.fixture
-def installation(postgres_url: str, monkeypatch: pytest.MonkeyPatch, gate: Gate) -> Iterator[Installation]:
-    with Installation(postgres_url, Breaking(), monkeypatch, threads=2, lease_seconds=300).closing() as made:
+def installation(migrated_postgres_url: str, monkeypatch: pytest.MonkeyPatch, gate: Gate) -> Iterator[Installation]:
+    with Installation(migrated_postgres_url, Breaking(), monkeypatch, threads=2, lease_seconds=300).closing() as made:
         yield made
         gate.open.set()
 

@@ -11,7 +11,7 @@ import pytest
 from duetime.scheduler.queue import QueueLost, QueueTaken
 from duetime.scheduler.queue.redis.ownership import NamespaceClaim
 from duetime.scheduler.queue.redis.queue import RedisQueue
-from duetime.scheduler.store import migrate_store, open_store
+from duetime.scheduler.store import open_store
 from duetime.server.doctor.distributed import namespace_check
 from duetime.server.settings.model import Settings
 
@@ -54,9 +54,8 @@ def test_who_may_not_ask_which_database_it_is_compares_nothing(valkey_url: str, 
     assert "GRANT EXECUTE ON FUNCTION pg_control_system()" in found.advice
 
 
-def test_each_database_of_a_server_has_a_name_of_its_own(postgres_url: str, tmp_path: Path) -> None:
-    migrate_store(postgres_url)
-    opened = open_store(postgres_url)
+def test_each_database_of_a_server_has_a_name_of_its_own(migrated_postgres_url: str, tmp_path: Path) -> None:
+    opened = open_store(migrated_postgres_url)
     assert re.fullmatch(r"\d+/\d+/public", opened.identity())
     opened.close()
     with closing(open_store(f"sqlite:///{tmp_path}/duetime.db")) as file:

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.postgres
 
 
 def test_a_critical_run_gets_the_pool_that_a_run_of_another_member_holds(
-    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+    migrated_postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     starts: list[tuple[str, str]] = []
     pause = threading.Event()
@@ -36,7 +36,7 @@ def test_a_critical_run_gets_the_pool_that_a_run_of_another_member_holds(
 
         return render
 
-    made = Installation(postgres_url, Breaking(), monkeypatch, threads=1, pools={"gpu": {"capacity": 1}})
+    made = Installation(migrated_postgres_url, Breaking(), monkeypatch, threads=1, pools={"gpu": {"capacity": 1}})
     with made.closing() as installation:
         first = installation.member(Role.WORK, handlers=[rendering("first")])
         long = first.scheduler.schedule("Long", action="render", priority="background").record

@@ -19,7 +19,6 @@ from typing import Any
 import pytest
 from duetime.scheduler.audit.entry import AuditEntry, AuditKind
 from duetime.scheduler.principal import LOCAL
-from duetime.scheduler.store import migrate_store
 from duetime.scheduler.store.workers import DrainMode
 from duetime.scheduler.task import State
 from duetime.server.app import App, build
@@ -119,10 +118,9 @@ class Site:
 
 
 @pytest.fixture
-def site(tmp_path: Path, postgres_url: str, valkey_url: str) -> Iterator[Site]:
-    migrate_store(postgres_url)
+def site(tmp_path: Path, migrated_postgres_url: str, valkey_url: str) -> Iterator[Site]:
     given: dict[str, Any] = {
-        "DATABASE_URL": postgres_url,
+        "DATABASE_URL": migrated_postgres_url,
         "REDIS_URL": valkey_url,
         "REDIS_NAMESPACE": tmp_path.name[:40],
         "HANDLERS": "tests.faults.ledger",

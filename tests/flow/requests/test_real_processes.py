@@ -133,17 +133,17 @@ async def test_clients_of_two_sdks_over_stdio_get_the_answers_of_the_page(tmp_pa
 
 @pytest.mark.postgres
 async def test_clients_of_two_sdks_over_http_get_the_answers_of_the_page(
-    tmp_path: Path, steps: Steps, postgres_url: str, valkey_url: str
+    tmp_path: Path, steps: Steps, migrated_postgres_url: str, valkey_url: str
 ) -> None:
     """A server and a worker share PostgreSQL and Redis."""
     shared = {"REDIS_URL": valkey_url, "REDIS_NAMESPACE": tmp_path.name[:40], "SPREAD_SECONDS": "0", "PORT": "0"}
-    given = environment(tmp_path, postgres_url, **shared)
+    given = environment(tmp_path, migrated_postgres_url, **shared)
     with running("worker", tmp_path, given), running("serve", tmp_path, given) as process:
         log = ServerLog(process.stderr)
         async with Client(log.address) as client:
             with (
                 by_node(tmp_path, [log.address], given) as node,
-                closing(TurnedProcesses(tmp_path, postgres_url, deque(steps))) as installation,
+                closing(TurnedProcesses(tmp_path, migrated_postgres_url, deque(steps))) as installation,
             ):
                 await converse([by_sdk(client), node], installation)
         process.terminate()

@@ -143,10 +143,10 @@ def limits_are_hit(app: App) -> None:
 
 
 def test_each_alert_fires_on_an_installation_in_which_its_state_arises(
-    prometheus: str, postgres_url: str, valkey_url: str, tmp_path: Path
+    prometheus: str, migrated_postgres_url: str, valkey_url: str, tmp_path: Path
 ) -> None:
     with (
-        installation(tmp_path, postgres_url, valkey_url) as (house, app),
+        installation(tmp_path, migrated_postgres_url, valkey_url) as (house, app),
         reserved_port() as web,
         reserved_port() as one,
         reserved_port() as two,

@@ -14,7 +14,6 @@ from typing import Any
 
 import httpx2
 import pytest
-from duetime.scheduler.store import migrate_store
 
 from tests import forked
 from tests.flow import waiting
@@ -71,8 +70,7 @@ class Site:
 
 
 @pytest.fixture
-def site(tmp_path: Path, postgres_url: str, valkey_url: str) -> Iterator[Site]:
-    migrate_store(postgres_url)
+def site(tmp_path: Path, migrated_postgres_url: str, valkey_url: str) -> Iterator[Site]:
     with receiving() as receiver:
         config = tmp_path / "duetime.toml"
         config.write_text(
@@ -80,7 +78,7 @@ def site(tmp_path: Path, postgres_url: str, valkey_url: str) -> Iterator[Site]:
         )
         ours = {
             "DUETIME_CONFIG": str(config),
-            "DUETIME_DATABASE_URL": postgres_url,
+            "DUETIME_DATABASE_URL": migrated_postgres_url,
             "DUETIME_REDIS_URL": valkey_url,
             "DUETIME_REDIS_NAMESPACE": tmp_path.name[:40],
             "DUETIME_TIMEZONE": "UTC",

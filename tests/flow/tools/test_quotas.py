@@ -162,8 +162,8 @@ def seen_bytes(store: Store, tenant: str) -> int:
     return seen[0]
 
 
-def test_payload_bytes_are_counted_on_each_database(postgres_url: str, store: Store) -> None:
-    shared = open_store(postgres_url)
+def test_payload_bytes_are_counted_on_each_database(migrated_postgres_url: str, store: Store) -> None:
+    shared = open_store(migrated_postgres_url)
     for each in (store, shared):
         service = scheduler(each, payload_bytes=1)
         scheduler(each).submit(large("one", "x" * 60), by=ANN)
@@ -179,9 +179,9 @@ def test_payload_bytes_are_counted_on_each_database(postgres_url: str, store: St
     ("quota", "most", "room"), [("open_tasks", 2, 2), ("schedules_per_minute", 2, 2), ("payload_bytes", 40, 1)]
 )
 def test_calls_at_once_store_no_more_than_the_quota(
-    postgres_url: str, store: Store, quota: str, most: int, room: int, *, many: bool
+    migrated_postgres_url: str, store: Store, quota: str, most: int, room: int, *, many: bool
 ) -> None:
-    shared = open_store(postgres_url)
+    shared = open_store(migrated_postgres_url)
     for each in (store, shared):
         service, ready = scheduler(each, **{quota: most}), threading.Barrier(8)
 

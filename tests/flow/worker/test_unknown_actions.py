@@ -31,7 +31,7 @@ MS = NOON.timestamp() * 1000
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
 def store(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> Iterator[Store]:
     sqlite = request.param == "sqlite"
-    url = f"sqlite:///{tmp_path}/duetime.db" if sqlite else request.getfixturevalue("postgres_url")
+    url = f"sqlite:///{tmp_path}/duetime.db" if sqlite else request.getfixturevalue("migrated_postgres_url")
     opened = open_store(url, clock=clock, synchronous="OFF")
     yield opened
     opened.close()
