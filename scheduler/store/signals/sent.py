@@ -34,7 +34,7 @@ _LOCK = select(tasks.c.id).where(tasks.c.id.in_(bindparam("task_ids", expanding=
 _LOCKED = _LOCK.with_for_update()
 _STILL_OPEN = select(signal_waits.c.waiter_id, signal_waits.c.task_id).where(signal_waits.c.waiter_id.in_(_IDS), OPEN)
 _WAITING_STILL = select(runs.c.task_id).where(
-    runs.c.task_id.in_(_IDS) | runs.c.id.in_(_IDS), runs.c.current == true(), runs.c.state == State.WAITING
+    runs.c.task_id.in_(_IDS), runs.c.current == true(), runs.c.state == State.WAITING
 )
 _COUNTED = (
     update(signals)
@@ -132,7 +132,7 @@ def _closed(connection: Connection, tenant: str, signal: ReceivedSignal) -> list
 
 def _go_on(connection: Connection, closed: Sequence[_Waiter], signal: ReceivedSignal, now: datetime) -> tuple[int, int]:
     """Let tasks go and wake runs; return how many that were, and how many tasks wait on for something else."""
-    waiters = [each.waiter_id for each in closed]
+    waiters = [each.waiter_id for each in closed if each.waiter_id == each.task_id]
     noted = connection.info.get(FREED, [])
     before = len(noted)
     ends = dependants.settle_waiting(connection, [each.task_id for each in closed], now)

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import threading
+from collections import Counter
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
+from duetime.scheduler.dispatch.retention import Sweep
 from duetime.scheduler.errors import DuetimeError, Refused
 from duetime.scheduler.events import Event, EventFilter, EventKind
 from duetime.scheduler.handlers import Handlers
+from duetime.scheduler.history.retention import RetentionKind, RetentionPolicy, RetentionRule
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.outcomes import Done, Failed, Wait
 from duetime.scheduler.service.scheduler import Scheduler
-from duetime.scheduler.signal.signal import KeptWait
-from duetime.scheduler.store import Store
+from duetime.scheduler.signal.signal import KeptWait, ReceivedSignal
+from duetime.scheduler.store import Store, open_store
+from duetime.scheduler.store.signals import sent
 from duetime.scheduler.store.statements.series import due_waits
 from duetime.scheduler.store.statements.signals import kept_waits
 from duetime.scheduler.task import Run, State
+from sqlalchemy import Connection
 
 from tests.builders import Clock
 from tests.contracts.store.desk import MORNING, Desk, at
@@ -675,3 +682,78 @@ def test_a_wait_that_did_not_begin_before_a_crash_begins_at_the_next_look(
     assert current(desk, task_id).state is State.SCHEDULED
     assert waits(desk, 9, 1)
     assert span(desk, task_id) == (at(9), at(9, 21))
+
+
+def test_a_run_that_is_not_due_any_more_when_its_wait_begins_waits_later(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task_id = report(desk)
+    original = due_waits.begin
+
+    def before_its_time(connection: Connection, run_ids: Sequence[str], now: datetime, until: datetime) -> None:
+        original(connection, run_ids, now - timedelta(minutes=1), until - timedelta(minutes=1))
+
+    desk.clock.at = at(9)
+    with monkeypatch.context() as patched:
+        patched.setattr(due_waits, "begin", before_its_time)
+        assert desk.store.claims.make_ready(limit=9) == []
+    assert current(desk, task_id).state is State.SCHEDULED, "it is not due at that time"
+    assert waits(desk, 9)
+
+
+def test_what_looks_for_overlooked_ends_leaves_a_run_that_waits_alone(desk: Desk) -> None:
+    task_id = report(desk)
+    assert waits(desk, 9)
+    assert desk.store.dependencies.repair(limit=9) == 0
+    assert current(desk, task_id).state is State.WAITING
+
+
+def test_waits_are_deleted_with_their_runs(desk: Desk) -> None:
+    report(desk)
+    for hour in (9, 10):
+        assert waits(desk, hour)
+        send(desk, f"e{hour}")
+        desk.end(desk.start(hour))
+    assert waits(desk, 11)
+    desk.scheduler.mark_read()
+    desk.clock.forward(days=91)
+    sweep = Sweep(desk.store, RetentionPolicy((RetentionRule(RetentionKind.RUNS, timedelta(days=90)),)))
+    assert list(sweep.run())
+    assert sweep.deleted == Counter(runs=1, attempts=1, inbox=1, signal_waits=1), "the last run that ended stays"
+
+
+@pytest.mark.parametrize("first", ["wait", "signal"])
+def test_a_wait_that_begins_and_an_event_at_the_same_moment_meet(
+    url: str, desk: Desk, first: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each runs on a connection of its own; the first has written, and commits when the second has come as far."""
+    task_id = report(desk)
+    desk.clock.at = at(9)
+    reached, go_on = threading.Event(), threading.Event()
+    place, name = (kept_waits, "store") if first == "wait" else (sent, "_closed")
+    original = getattr(place, name)
+
+    def pausing(*given: Any) -> Any:
+        done = original(*given)
+        reached.set()
+        assert go_on.wait(20)
+        return done
+
+    monkeypatch.setattr(place, name, pausing)
+    other = open_store(url, clock=desk.clock, synchronous="OFF")
+    calls: dict[str, Callable[[], object]] = {
+        "wait": lambda: desk.store.claims.make_ready(limit=9),
+        "signal": lambda: other.signals.send(TENANT, ReceivedSignal("ready", "e1"), actor="bob"),
+    }
+    threads = [threading.Thread(target=calls[which]) for which in sorted(calls, key=lambda which: which != first)]
+    threads[0].start()
+    assert reached.wait(20)
+    threads[1].start()
+    threads[1].join(0.2)
+    go_on.set()
+    for thread in threads:
+        thread.join(20)
+    other.close()
+    run = current(desk, task_id)
+    assert (run.state, run.first_ready_at) == (State.SCHEDULED, at(9))
+    assert starts(desk, 9) == [at(9)]
