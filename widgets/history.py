@@ -13,6 +13,7 @@ from duetime.scheduler.events import Event, EventKind
 from duetime.scheduler.rules.limits.pool import needs_in_words
 from duetime.scheduler.rules.recurrence import recurrence
 from duetime.scheduler.rules.redact import redacted_json
+from duetime.scheduler.rules.series.awaited import names_awaited
 from duetime.scheduler.rules.time import times
 from duetime.scheduler.rules.time.times import utc
 from duetime.scheduler.task import Attempt, Json
@@ -37,6 +38,9 @@ _SAID_BY_KIND = {
     EventKind.RESUMED: frozenset({"paused", "paused_until"}),
 }
 """Parts of a change that its kind says, or that the task itself shows."""
+
+_ASKS = "asks"
+"""The field of a task that has the event of each run, or its question."""
 
 HistoryEntry = TypeVar("HistoryEntry", AttemptPart, EventPart)
 FieldChanges = dict[str, tuple[str, ...]]
@@ -154,6 +158,8 @@ def changes_of(event: Event, zone: str) -> FieldChanges:
 def _telling(side: Mapping[str, Any], event: Event, after: Mapping[str, Any]) -> dict[str, Json]:
     """Leave out what says nothing to the reader; a run that has started is moved by the time of its next attempt."""
     kept = {name: value for name, value in side.items() if name not in _SAID_BY_KIND.get(event.kind, ())}
+    if not any(names_awaited(each.get(_ASKS)) for each in (event.before or {}, after)):
+        kept.pop(_ASKS, None)
     if event.kind is EventKind.DEADLINE_MISSED:
         return {name: value for name, value in kept.items() if value}
     if event.kind in _MOVES and "scheduled_for" not in after and _is_moved(event, after.get("wake_at")):
@@ -203,6 +209,10 @@ def _names(value: Any, _side: _Side) -> str:
 
 def _wall(value: Any, side: _Side) -> str:
     return times.describe(datetime.fromisoformat(value), side.zone)
+
+
+def _awaited(value: Any, _side: _Side) -> str:
+    return cut(", ".join(names_awaited(value)), MAX_VALUE_CHARS)
 
 
 def _policy(value: Any, _side: _Side) -> str:
@@ -258,6 +268,7 @@ _PARTS: Mapping[str, tuple[str, Callable[[Any, _Side], str]]] = {
     "penalty": ("penalty", _penalty),
     "estimate": ("estimate", _length),
     "needs": ("needs", _needs),
+    _ASKS: ("wait_for", _awaited),
     "retry": ("retry", _retry),
     "deliver_to": ("deliver_to", _names),
     "notify": ("notify", _text),

@@ -9,6 +9,7 @@ from typing import Any
 
 from duetime.scheduler.intake.repeat_policy import check_one_question
 from duetime.scheduler.records import Change
+from duetime.scheduler.rules.changes import to_be_ordered
 from duetime.scheduler.rules.occurrences import delay_of
 from duetime.scheduler.rules.series.answered import ANSWER
 from duetime.scheduler.rules.series.awaited import awaited_by_each, awaits_each_run
@@ -34,7 +35,8 @@ def waits_once(record: TaskRecord, change: Change) -> bool:
 def each_wait_step(record: TaskRecord, change: Change, given: Mapping[str, Any], now: datetime) -> Change:
     """Return `change` with the event that each run waits for from now on, none for an empty one.
 
-    A run that waits by now waits again, from now on, or goes at its time. A run that had its event keeps it.
+    A run that waits by now waits again, from now on, or goes at its time. A run that had its event keeps it. Where no
+    event was awaited before, a run that is ready leaves the queue and waits.
     """
     asks = _asks(change.task, given, now)
     if asks == change.task.asks:
@@ -44,6 +46,8 @@ def each_wait_step(record: TaskRecord, change: Change, given: Mapping[str, Any],
     if run.state is State.WAITING and awaits_each_run(record.task):
         due = max(run.scheduled_for + delay_of(task), now)
         run = replace(run, state=State.SCHEDULED, wake_at=due, first_ready_at=None)
+    elif not awaits_each_run(record.task):
+        run = to_be_ordered(run)
     return replace(change, task=task, run=run)
 
 

@@ -39,9 +39,9 @@ def awaited_by_each(wait: SignalWait, now: datetime) -> dict[str, Json]:
     return {EVENT: {"any": events, "timeout": (wait.until - now).total_seconds(), "on_timeout": wait.on_timeout.value}}
 
 
-def names_awaited(asks: Mapping[str, Any] | None) -> tuple[str, ...]:
+def names_awaited(asks: object) -> tuple[str, ...]:
     """Return the names of the events of which each run awaits one; none where what a task keeps cannot be read."""
-    said: Any = (asks or {}).get(EVENT)
+    said: Any = asks.get(EVENT) if isinstance(asks, Mapping) else None
     try:
         _read(said, _EPOCH, _EPOCH)
         return tuple(dict.fromkeys(each["name"] for each in said["any"]))

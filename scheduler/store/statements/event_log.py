@@ -79,6 +79,12 @@ _BEGINNINGS = (
     .where(events.c.to_state.is_not(None), events.c.kind != EventKind.CANCEL_UNDONE)
     .order_by(events.c.task_id, events.c.seq)
 )
+_BEGAN = (
+    select(events.c.id)
+    .where(events.c.task_id == bindparam("of_task"), events.c.run_id == bindparam("of_run"))
+    .where(events.c.revision == bindparam("before"), events.c.kind == EventKind.NEXT_OCCURRENCE)
+    .limit(1)
+)
 _WANTED = frozenset({EventKind.RUN_NOW, EventKind.RESCHEDULED, EventKind.SNOOZED})
 _NTH = bindparam("nth", type_=Integer())
 _APPEND = Batch(insert(events).values(seq=_LAST.scalar_subquery() + _NTH), VALUES)
@@ -165,6 +171,12 @@ OLDEST_OPEN = """(
 A transaction without a session has just ended, and counts as open. `pg_stat_activity` shows database and transaction of
 a session to every role.
 """
+
+
+def began_by_last_change(connection: Connection, task: Task, run: Run) -> bool:
+    """Whether a run took the place of another one by the change before the one that made this revision of its task."""
+    given = {"of_task": task.id, "of_run": run.id, "before": task.revision - 1}
+    return connection.execute(_BEGAN, given).first() is not None
 
 
 def last_change(connection: Connection, task: Task) -> LastChange | None:

@@ -277,6 +277,17 @@ def test_a_move_of_what_was_approved_keeps_its_yes_when_it_is_undone(desk: Desk)
     assert [claim.run.scheduled_for for claim in desk.start(9)] == [at(9)]
 
 
+def test_an_undone_move_keeps_the_yes_also_of_what_was_skipped_once_and_came_back(desk: Desk) -> None:
+    task_id = payroll(desk)
+    assert asked(desk, 9)
+    undo = desk.scheduler.act(task_id, "skip_next").undo
+    desk.scheduler.act(task_id, "undo", undo=undo)
+    answer(desk, task_id, APPROVE)
+    undo = desk.scheduler.reschedule(task_id, when="at 9:30").undo
+    desk.scheduler.act(task_id, "undo", undo=undo)
+    assert [claim.run.scheduled_for for claim in desk.start(9)] == [at(9)]
+
+
 def test_an_undone_no_asks_again_also_where_the_next_run_was_approved_meanwhile(desk: Desk) -> None:
     task_id = payroll(desk)
     assert asked(desk, 9)

@@ -1,6 +1,6 @@
 """Any sequence of events, timeouts, changes, undos and runs leaves a series that waits for events as a model says.
 
-6 walks on each database. `WAIT_WALKS=3000` asks for so many, `WALK_FIRST_SEED` for others.
+20 walks on each database. `WAIT_WALKS=3000` asks for so many, `WALK_FIRST_SEED` for others.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from duetime.scheduler.views import TaskRecord
 
 from tests.builders import LEASE, NOON, TENANT, Clock, a_task
 
-WALKS = int(os.environ.get("WAIT_WALKS", "6"))
+WALKS = int(os.environ.get("WAIT_WALKS", "20"))
 """Each has a store of its own, since its clock begins at noon."""
 
 FIRST_SEED = int(os.environ.get("WALK_FIRST_SEED", "0"))
@@ -48,15 +48,16 @@ STEPS = ("look", "send", "late", "skip", "move", "ask_other", "pause", "resume",
 class Model:
     """The expected state of an hourly task of which each run waits for an event.
 
-    `slot` is the time of its occurrence, `planned` the one by the rule. It has waited since it was `opened`, and is
-    `over` when it waits no longer: by the event that it `had`, or without one. `past` are those of earlier runs. `left`
-    is what the newest change has changed, at a time.
+    `slot` is the time of its occurrence, `planned` the one by the rule, `due` when it is looked at. It has waited since
+    it was `opened`, and is `over` when it waits no longer: by the event that it `had`, or without one. `past` are those
+    of earlier runs. `left` is what the newest change has changed, at a time.
     """
 
     on_timeout: OnTimeout
     lookback: timedelta
     slot: datetime = NOON
     planned: datetime = NOON
+    due: datetime = NOON
     state: State = State.SCHEDULED
     name: str = "go"
     over: bool = False
@@ -117,16 +118,19 @@ class Model:
     def move(self, now: datetime) -> bool:
         if self.state is State.CANCELLED:
             return False
+        if (self.slot, self.opened, self.state) == (now + PUT_OFF, None, State.SCHEDULED):
+            return True  # nothing changes
         self._keep(now, moved=True)
-        self.slot, self.opened, self.state = now + PUT_OFF, None, State.SCHEDULED
+        self.slot = self.due = now + PUT_OFF
+        self.opened, self.state = None, State.SCHEDULED
         return True
 
-    def ask_other(self, _now: datetime) -> bool:
+    def ask_other(self, now: datetime) -> bool:
         if self.state is State.CANCELLED:
             return False
         self.name, self.left = "stop" if self.name == "go" else "go", None
         if self.state is State.WAITING:
-            self.state, self.opened = State.SCHEDULED, None
+            self.state, self.opened, self.due = State.SCHEDULED, None, max(self.slot, now)
         return True
 
     def pause(self, _now: datetime) -> bool:
@@ -142,7 +146,7 @@ class Model:
         if self.state is State.CANCELLED:
             return True
         self.left = None
-        if self.state is State.SCHEDULED and self.opened is None and self.slot < now:
+        if self.state is State.SCHEDULED and self.opened is None and self.due < now:
             self._follow(now)
         return True
 
@@ -157,6 +161,8 @@ class Model:
         left = self.left
         if left is None or now - self.left_at > timedelta(seconds=UNDO_S):
             return False
+        held = self.paused and self.state is not State.CANCELLED
+        self.due = left.slot if held else max(left.slot, now)
         if self.moved:
             self.opened = left.opened or self.opened
         else:
@@ -170,7 +176,7 @@ class Model:
     def _follow(self, now: datetime) -> None:
         self.past += [self.had] if self.had else []
         self.slot = max(self.slot, self.planned, now).replace(minute=0, second=0) + HOUR
-        self.planned, self.state = self.slot, State.SCHEDULED
+        self.planned, self.due, self.state = self.slot, self.slot, State.SCHEDULED
         self.over, self.had, self.opened = False, None, None
 
 

@@ -6,7 +6,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from duetime.scheduler.dispatch.retention import Sweep
@@ -16,14 +16,16 @@ from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.history.retention import RetentionKind, RetentionPolicy, RetentionRule
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.outcomes import Done, Failed, Wait
+from duetime.scheduler.rules.occurrences import delay_of
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.signal.signal import KeptWait, ReceivedSignal
 from duetime.scheduler.store import Store, open_store
+from duetime.scheduler.store.schema.tables.tasks import tasks
 from duetime.scheduler.store.signals import sent
 from duetime.scheduler.store.statements.series import due_waits
 from duetime.scheduler.store.statements.signals import kept_waits
 from duetime.scheduler.task import Run, State
-from sqlalchemy import Connection
+from sqlalchemy import Connection, update
 
 from tests.builders import Clock
 from tests.contracts.store.desk import MORNING, Desk, at
@@ -508,9 +510,10 @@ def test_a_hard_deadline_ends_the_wait_and_the_series_goes_on(desk: Desk) -> Non
     task_id = report(desk, deadline="10 min", deadline_type="hard")
     assert waits(desk, 9)
     desk.clock.at = at(9, 11)
+    run_id = current(desk, task_id).id
     desk.expire()
     assert desk.runs(task_id) == {9: State.EXPIRED, 10: State.SCHEDULED}
-    assert send(desk, "e1") == 0
+    assert desk.store.signals.open_of(TENANT, [run_id]) == {}
     assert too_late(desk, 9, 20) == []
 
 
@@ -757,3 +760,74 @@ def test_a_wait_that_begins_and_an_event_at_the_same_moment_meet(
     run = current(desk, task_id)
     assert (run.state, run.first_ready_at) == (State.SCHEDULED, at(9))
     assert starts(desk, 9) == [at(9)]
+
+
+def test_a_run_that_is_ready_waits_once_an_event_is_asked_for(desk: Desk) -> None:
+    task_id = desk.hourly()
+    desk.clock.at = at(9)
+    [ready] = desk.store.claims.make_ready(limit=9)
+    recalled: list[str] = []
+    planner = Planner(Handlers.load(entry_points=False), "UTC")
+    Scheduler(desk.store, planner, recall=recalled.extend).reschedule(task_id, wait_for={"event": "ready"})
+    assert recalled == [ready.run_id], "it leaves the queue"
+    assert waits(desk, 9, 1)
+    assert span(desk, task_id) == (at(9), at(9) + timedelta(days=30))
+
+
+def test_overlapping_runs_get_no_event_for_each_of_them(desk: Desk) -> None:
+    task_id = desk.hourly(overlap="allow_all")
+    with pytest.raises(DuetimeError, match="waits for each run, one at a time"):
+        desk.scheduler.reschedule(task_id, wait_for={"event": "ready"})
+
+
+def test_a_run_that_a_new_rule_moves_keeps_the_jitter_of_its_task(desk: Desk) -> None:
+    task_id = report(desk, repeat_policy={"jitter": "20 min"})
+    assert waits(desk, 9, 20)
+    desk.scheduler.reschedule(task_id, repeat="every hour at :30")
+    run, task = current(desk, task_id), desk.scheduler.get(task_id).record.task
+    assert run.wake_at == at(9, 30) + delay_of(task) != at(9, 30)
+
+
+def test_an_event_that_cannot_be_read_fails_the_run_and_the_series_goes_on(desk: Desk) -> None:
+    task_id = report(desk)
+    broken = update(tasks).where(tasks.c.id == task_id).values(asks={"event": {"any": 5}})
+    desk.store._database.write(lambda connection: connection.execute(broken))
+    assert desk.scheduler.get(task_id).repeat_notes == ()
+    assert desk.start(9) == []
+    assert desk.runs(task_id) == {9: State.FAILED, 10: State.SCHEDULED}
+    assert [each.text for each in desk.scheduler.inbox()] == ["it did not run: what it waits for cannot be read"]
+
+
+@pytest.mark.parametrize(("verb", "to"), [("cancel", None), ("move", "at 9:30")])
+def test_a_change_of_many_tasks_ends_the_wait_and_its_undo_waits_until_the_same_time(
+    desk: Desk, verb: Literal["cancel", "move"], to: str | None
+) -> None:
+    task_id = report(desk)
+    assert waits(desk, 9)
+    done = desk.scheduler.change_many(verb, [task_id], to=to)
+    assert (current(desk, task_id).state is State.WAITING, span(desk, task_id)) == (False, None)
+    desk.clock.at = at(9, 1)
+    desk.scheduler.change_many("undo", undo=done.undo)
+    assert waits(desk, 9, 2)
+    assert span(desk, task_id) == (at(9), at(9, 20))
+
+
+def test_a_task_follows_from_an_occurrence_that_expires(desk: Desk) -> None:
+    look = {"action": "reminder", "payload": {"message": "No report came"}}
+    task_id = report(desk, on_failure={"run": look})
+    assert waits(desk, 9)
+    too_late(desk, 9, 20)
+    [made] = [each for each in desk.scheduler.list().views if each.record.task.id != task_id]
+    assert made.record.task.payload == look["payload"]
+
+
+def test_an_undone_move_keeps_the_event_also_of_an_occurrence_that_was_skipped_once_and_came_back(desk: Desk) -> None:
+    task_id = report(desk)
+    assert waits(desk, 9)
+    undo = desk.scheduler.act(task_id, "skip_next").undo
+    desk.scheduler.act(task_id, "undo", undo=undo)
+    assert waits(desk, 9, 1)
+    send(desk, "e1")
+    undo = desk.scheduler.reschedule(task_id, when="at 9:10").undo
+    desk.scheduler.act(task_id, "undo", undo=undo)
+    assert starts(desk, 9, 1) == [at(9)]

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.events import EventFilter
 from duetime.scheduler.handlers import Context, Handlers, Link
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.principal import Principal
@@ -23,6 +24,7 @@ from duetime.scheduler.views import TaskFilter
 from duetime.tools.arguments.filters import states_of
 from duetime.tools.registration import definitions
 from duetime.tools.send_event import SEND_EVENT
+from duetime.widgets.history import changes_of
 from duetime.widgets.outcome import MAX_SENTENCE_CHARS
 from duetime.widgets.payload import task_payload
 from duetime.widgets.sent_event import sent_event_payload, sent_event_text
@@ -188,6 +190,16 @@ def test_a_run_of_a_task_that_repeats_says_for_which_event_it_waits_now(
     assert card.waits
     assert (card.waits[0].kind, card.waits[0].event) == ("event", "paid")
     assert scheduler.send_event("paid").freed == 1
+
+
+def test_the_history_says_which_event_each_run_waited_for_before_a_change(scheduler: Scheduler) -> None:
+    asks: dict[str, Any] = {"repeat": "daily at 9:00", "wait_for": {"event": "paid"}}
+    task_id = scheduler.schedule("Ship", **asks).record.task.id
+    for wait in ({"any": [{"event": "sent"}, {"event": "lost"}]}, {}):
+        scheduler.reschedule(task_id, wait_for=wait)
+    removed, changed, _ = scheduler.history(EventFilter(task_id=task_id)).events
+    assert changes_of(changed, "UTC") == {"wait_for": ("paid", "sent, lost")}
+    assert changes_of(removed, "UTC") == {"wait_for": ("sent, lost", "")}
 
 
 def test_a_dry_run_says_for_which_event_each_run_would_wait(scheduler: Scheduler) -> None:

@@ -42,7 +42,6 @@ _SAME_TIME = (
     runs.c.scheduled_for == bindparam("of_time"),
     runs.c.id != bindparam("but"),
 )
-_LEFT_OUT = select(runs.c.id).where(*_SAME_TIME).limit(1)
 _BEFORE = (
     select(*APPROVAL)
     .join_from(approvals, runs, runs.c.id == approvals.c.run_id)
@@ -80,9 +79,9 @@ def taken_back(connection: Connection, task: Task, old: Run, run: Run, now: date
     """Give an occurrence that comes back, since what left it out was undone, its answer again, or its question."""
     if not asks_each_run(task) or run.scheduled_for == old.scheduled_for or questions.unanswered(connection, [run.id]):
         return
-    given = {"of_task": task.id, "of_time": run.scheduled_for, "but": run.id}
-    if connection.execute(_LEFT_OUT, given).first() is None:
+    if not event_log.began_by_last_change(connection, task, run):
         return  # it was moved, and is the same occurrence
+    given = {"of_task": task.id, "of_time": run.scheduled_for, "but": run.id}
     connection.execute(_FORGET, {"run_ids": [run.id]})  # of the occurrence whose place it leaves
     found = unreadable.values(connection, _BEFORE, Approval, APPROVAL, given)
     stands = bool(found) and found[0][0].answer is ApprovalAnswer.APPROVE

@@ -15,6 +15,7 @@ from duetime.scheduler.rules.series.awaited import awaits_each_run, is_same_occu
 from duetime.scheduler.signal.signal import SignalWait
 from duetime.scheduler.store.schema.tables.signals import signal_waits
 from duetime.scheduler.store.schema.tables.tasks import runs
+from duetime.scheduler.store.statements import event_log
 from duetime.scheduler.store.statements.signals.kept_waits import OPEN, NewWait, further, row_of
 from duetime.scheduler.task import Run, State, Task
 from sqlalchemy import BindParameter, Connection, bindparam, delete, insert, select
@@ -87,18 +88,18 @@ def follow_change(
         waits = row_of(new_wait(connection, tasks[1], current, now), None, now)
         connection.execute(_ADD, {**waits, "closed_at": now})
     elif kind is EventKind.UNDONE and current.id == old.id and current.scheduled_for != old.scheduled_for:
-        _take_place_again(connection, current)
+        _take_place_again(connection, tasks[1], current)
 
 
 def _place(run: Run) -> tuple[str, State, datetime]:
     return run.id, run.state, run.scheduled_for
 
 
-def _take_place_again(connection: Connection, run: Run) -> None:
+def _take_place_again(connection: Connection, task: Task, run: Run) -> None:
     """Give an occurrence that comes back, since what left it out was undone, what it had come by before that."""
     given = {"of_task": run.task_id, "of_time": run.scheduled_for, "but": run.id}
-    left_out = connection.execute(_LEFT_OUT, given).scalar()
-    if left_out is not None:  # else it was moved, and is the same occurrence
+    if event_log.began_by_last_change(connection, task, run):  # else it was moved, and is the same occurrence
+        left_out = connection.execute(_LEFT_OUT, given).scalar_one()
         connection.execute(_FORGET, {"waiter_ids": [run.id, *further([run.id])]})
         _inherit(connection, left_out, run.id)
 
