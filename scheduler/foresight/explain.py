@@ -80,7 +80,7 @@ def _unstarted(record: TaskRecord, now: datetime, facts: RunFacts | None) -> Ite
         return
     upstreams = [each for each in facts.upstreams if each.is_open] if facts else []
     if upstreams or facts is None or (facts.approval is None and awaited is None):
-        yield from behind(upstreams)
+        yield from behind(record, upstreams)
 
 
 def is_due(record: TaskRecord, now: datetime) -> bool:

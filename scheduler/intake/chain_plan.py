@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from duetime.scheduler.chain.chain import Chain, ChainRecord, NewChain, StepRecord
 from duetime.scheduler.chain.dependency import Upstream, Upstreams
@@ -30,7 +30,6 @@ from duetime.scheduler.principal import Acting, Principal
 from duetime.scheduler.records import IdempotencyKey
 from duetime.scheduler.request import Request
 from duetime.scheduler.rules.sanitize import check_text
-from duetime.scheduler.rules.signals.signal_waits import EACH_RUN, IN_CHAIN
 from duetime.scheduler.task import Json, RepeatPolicy, State, Task
 from duetime.scheduler.views import TaskRecord
 
@@ -114,10 +113,8 @@ def _series(planner: Planner, request: Request, steps: Sequence[StepRequest], no
         if "when" in step.arguments:
             problem = "a chain that repeats has one time for all of its steps"
             raise InvalidArgument(step.place("when"), problem, accepted="when of the chain")
-        _named_by(step, partial(_refuse_wait, step.arguments.get("wait_for")))
         _named_by(step, partial(check_length, step.arguments.get("approval")))
     check_length(request.approval)
-    _refuse_wait(request.wait_for)
     policy = policy_of(request)
     unheeded = [name for name in (policy.parts() if policy else {}) if name != "except"]
     if unheeded:
@@ -125,12 +122,6 @@ def _series(planner: Planner, request: Request, steps: Sequence[StepRequest], no
         example = "repeat_policy={'except': ['2026-12-24']}"
         raise InvalidArgument("repeat_policy", problem, accepted="except alone", example=example)
     return planner.times.timing(request, now)
-
-
-def _refuse_wait(given: Mapping[str, Any] | None) -> None:
-    if given:
-        problem = "a chain that repeats waits for no event"
-        raise InvalidArgument("wait_for", problem, accepted=IN_CHAIN, example=EACH_RUN)
 
 
 def _recurring(chain: Chain, series: Timing) -> Chain:

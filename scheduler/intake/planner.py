@@ -123,13 +123,13 @@ class Planner:
         approval = problems.of(approval_of, request, now, self.times.zone_of(request)) if request.approval else None
         problems.of(check_expected, request, self.handlers, request.action)
         on_failure = problems.of(self._following, request, by, now) if request.on_failure else {}
-        wait = problems.of(signal_wait_of, request, timing.first if timing else now, now)
+        wait = problems.of(signal_wait_of, request, timing.first if timing else now, now, recurs=recurs)
         origin = problems.of(origin_of, request)
         for check in (check_key, check_retry, self._check_deliver_to, check_labels, check_notify):
             problems.of(check, request)
         asks = asked_before_each(approval, in_chain=recurs) if approval else None
-        if wait and request.repeat is not None:
-            asks, wait = awaited_by_each(wait, now), None
+        if wait and (recurs or request.repeat is not None):
+            asks, wait = awaited_by_each(wait, now, in_chain=recurs), None
         if timing and asks:
             problems.of(check_one_question, timing.policy, asks)
         problems.of(check_natural_key, request, by)

@@ -39,14 +39,17 @@ def quoted(title: str, most: int = _MAX_TITLE_CHARS) -> str:
     return f"«{shown.translate(_QUOTES)}»"
 
 
-def behind(upstreams: Sequence[Upstream]) -> Iterator[WaitReason]:
-    """Return the tasks that a run comes after; without any, that it comes after some."""
+def behind(record: TaskRecord, upstreams: Sequence[Upstream]) -> Iterator[WaitReason]:
+    """Return the tasks that a run comes after, and its event after these; without any, that it comes after some."""
     for each in upstreams[:MAX_UPSTREAMS_NAMED]:
         said = f"{each.task_id} {quoted(each.title)}, which is {each.state}"
         yield WaitReason(WaitKind.TASK, said, task=each.task_id, title=each.title, state=each.state)
     more = len(upstreams) - MAX_UPSTREAMS_NAMED
     if more > 0 or not upstreams:
         yield WaitReason(WaitKind.TASK, f"{more} more tasks" if upstreams else "the tasks that it comes after")
+    if awaited := awaited_first(record.task):
+        events = ", ".join(names_awaited(record.task.asks))
+        yield WaitReason(WaitKind.EVENT, f"then {awaited}", event=events)
 
 
 def blocked(run: Run) -> Iterator[WaitReason]:

@@ -12,7 +12,7 @@ from duetime.scheduler.records import Change
 from duetime.scheduler.rules.changes import to_be_ordered
 from duetime.scheduler.rules.occurrences import delay_of
 from duetime.scheduler.rules.series.answered import ANSWER
-from duetime.scheduler.rules.series.awaited import awaited_by_each, awaits_each_run
+from duetime.scheduler.rules.series.awaited import awaited_by_each, awaits_each_generation, awaits_when_due
 from duetime.scheduler.rules.signals.signal_waits import read_each_wait
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.task import State, Task
@@ -21,7 +21,7 @@ from duetime.scheduler.views import TaskRecord
 
 def changes_each_wait(record: TaskRecord, change: Change) -> bool:
     """Whether the wait of a reschedule is for each run of the task, and not for one that waits for something once."""
-    if awaits_each_run(change.task):
+    if awaits_when_due(change.task):
         return True
     goes_on = change.task.repeat is not None and record.run.state not in TERMINAL
     return goes_on and not waits_once(record, change)
@@ -43,10 +43,10 @@ def each_wait_step(record: TaskRecord, change: Change, given: Mapping[str, Any],
         return change
     check_one_question(change.task.repeat_policy, asks)
     task, run = replace(change.task, asks=asks), change.run
-    if run.state is State.WAITING and awaits_each_run(record.task):
+    if run.state is State.WAITING and run.first_ready_at and awaits_when_due(record.task):
         due = max(run.scheduled_for + delay_of(task), now)
         run = replace(run, state=State.SCHEDULED, wake_at=due, first_ready_at=None)
-    elif not awaits_each_run(record.task):
+    elif not awaits_when_due(record.task):
         run = to_be_ordered(run)
     return replace(change, task=task, run=run)
 
@@ -55,4 +55,5 @@ def _asks(task: Task, given: Mapping[str, Any], now: datetime) -> Mapping[str, A
     has_question = task.asks is not None and ANSWER in task.asks
     if not given:
         return task.asks if has_question else None
-    return awaited_by_each(read_each_wait(given, now, asks=has_question), now)
+    wait = read_each_wait(given, now, asks=has_question)
+    return awaited_by_each(wait, now, in_chain=awaits_each_generation(task))

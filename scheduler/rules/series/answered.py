@@ -12,16 +12,13 @@ from typing import Final, NamedTuple
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.records import Change
 from duetime.scheduler.rules.occurrences import delay_of
-from duetime.scheduler.rules.series.awaited import awaits_each_run
+from duetime.scheduler.rules.series.awaited import IN_CHAIN, awaits_each_generation, awaits_each_run
 from duetime.scheduler.rules.series.overlap import Continuation, after_end
 from duetime.scheduler.task import Run, State, Task
 from duetime.scheduler.views import TaskRecord
 
 ANSWER: Final = "default"
 """Marks what a task keeps of its question: the answer if nobody gives one."""
-
-IN_CHAIN: Final = "in_chain"
-"""Marks what a step of a chain that recurs asks."""
 
 
 class Rejection(NamedTuple):
@@ -68,7 +65,8 @@ def let_go(task: Task, run: Run, now: datetime) -> Run:
 
 def keeps_its_time(task: Task, run: Run) -> bool:
     """Whether a run that goes on is one that waited from when it was due."""
-    return holds_each_run(task) or (asks_each_generation(task) and run.first_ready_at is not None)
+    in_chain = asks_each_generation(task) or awaits_each_generation(task)
+    return holds_each_run(task) or (in_chain and run.first_ready_at is not None)
 
 
 def was_let_go(task: Task, run: Run) -> bool:

@@ -16,27 +16,47 @@ from duetime.scheduler.task import Json, Run, State, Task
 EVENT: Final = "event"
 """Marks what a task keeps of an event that each of its runs waits for."""
 
+IN_CHAIN: Final = "in_chain"
+"""Marks what a step of a chain that recurs asks, or waits for."""
+
 
 _EPOCH: Final = datetime(2000, 1, 1, tzinfo=UTC)
 
 
-def awaits_each_run(task: Task) -> bool:
-    """Whether each run of a task waits for an event of its own when it is due."""
+def awaits_when_due(task: Task) -> bool:
+    """Whether a run waits for an event of its own when it is due."""
     return task.asks is not None and EVENT in task.asks
+
+
+def awaits_each_generation(task: Task) -> bool:
+    """Whether a step waits for an event of its own when its turn has come, in each generation of its chain."""
+    said: Any = (task.asks or {}).get(EVENT)
+    return isinstance(said, Mapping) and bool(said.get(IN_CHAIN))
+
+
+def awaits_each_run(task: Task) -> bool:
+    """Whether each run of a series waits for an event of its own when it is due."""
+    return awaits_when_due(task) and not awaits_each_generation(task)
 
 
 def waiter_of(task: Task, run: Run) -> str:
     """Return under which id the event is awaited that a run needs before its first start."""
-    return run.id if awaits_each_run(task) else task.id
+    return run.id if awaits_when_due(task) else task.id
 
 
-def awaited_by_each(wait: SignalWait, now: datetime) -> dict[str, Json]:
-    """Return what a task keeps of a wait that was read `now`: its lengths of time, and no instant."""
+def awaited_by_each(wait: SignalWait, now: datetime, *, in_chain: bool = False) -> dict[str, Json]:
+    """Return what a task keeps of a wait that was read `now`: its lengths of time, and no instant.
+
+    It is a task of its own, or a step `in_chain` that recurs.
+    """
     events: list[Json] = [
         {"name": each.name, "match": dict(each.match), "lookback": (now - each.since).total_seconds()}
         for each in wait.all
     ]
-    return {EVENT: {"any": events, "timeout": (wait.until - now).total_seconds(), "on_timeout": wait.on_timeout.value}}
+    kept: dict[str, Json] = {"any": events, "timeout": (wait.until - now).total_seconds()}
+    kept["on_timeout"] = wait.on_timeout.value
+    kept |= {IN_CHAIN: True} if in_chain else {}
+    return {EVENT: kept}
 
 
 def names_awaited(asks: object) -> tuple[str, ...]:
@@ -74,7 +94,8 @@ def due_again(had: Task, task: Task, old: Run, run: Run, now: datetime) -> Run:
     It waits again at once, behind the lock of the name of its event, which no change of a task takes. As the same
     occurrence it has waited since the same moment.
     """
-    if not awaits_each_run(task):
+    had_its_turn = run.id == old.id and run.first_ready_at is not None and awaits_each_generation(task)
+    if not (awaits_each_run(task) or had_its_turn):
         return run
     if is_same_occurrence(old, run):
         run = replace(run, first_ready_at=old.first_ready_at)

@@ -26,7 +26,6 @@ MEMBERS: Final = ("event", "any", "match", "timeout", "lookback", "on_timeout", 
 _OF_EACH: Final = ("event", "match", "lookback")
 """Members that each event of `any` has; the others hold for all."""
 
-IN_CHAIN: Final = "one of wait_for, repeat with steps; a single task with both waits for an event before each run"
 EACH_RUN: Final = "wait_for={'event': 'report.ready', 'timeout': '2 hours'}, repeat='weekdays at 9:00'"
 EXAMPLE: Final = "wait_for={'event': 'paid', 'match': {'order.id': 7}, 'timeout': '2 days'}"
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/-]{0,99}")
@@ -35,14 +34,16 @@ EVENT_IDS: Final = "1 to 200 letters, digits and _ . : / @ = + ~ -, beginning wi
 NAMES: Final = "1 to 100 letters, digits and . _ : / -, beginning with a letter or a digit"
 
 
-def signal_wait_of(request: Request, when: datetime | None, now: datetime) -> SignalWait | None:
+def signal_wait_of(
+    request: Request, when: datetime | None, now: datetime, *, recurs: bool = False
+) -> SignalWait | None:
     """Return what a new task waits for, which is due at `when`; None for one that waits for no event.
 
-    A task that repeats waits as long before each of its runs.
+    A task that repeats, or a step that `recurs` with its chain, waits as long before each of its runs.
     """
     if not request.wait_for:
         return None
-    if request.repeat is not None:
+    if recurs or request.repeat is not None:
         return read_each_wait(request.wait_for, now, asks=bool(request.approval))
     return read_wait(request.wait_for, now, when=when if request.when is not None else None)
 

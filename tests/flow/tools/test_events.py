@@ -207,11 +207,12 @@ def test_a_dry_run_says_for_which_event_each_run_would_wait(scheduler: Scheduler
     assert view.repeat_notes == ("each run waits for the event 'paid', for 30 d at most, then it expires",)
 
 
-def test_a_chain_that_repeats_waits_for_no_event_and_says_what_does(scheduler: Scheduler) -> None:
-    steps: Any = [{"name": "fetch"}, {"name": "load", "after": ["fetch"]}]
-    with pytest.raises(InvalidArgument, match="waits for no event") as refused:
-        scheduler.schedule("Ship", steps=steps, repeat="every day at 9:00", wait_for={"event": "paid"})
-    scheduler.schedule("Ship", **example_of(refused.value))
+def test_a_dry_run_of_a_chain_that_repeats_says_which_step_would_wait_for_an_event(scheduler: Scheduler) -> None:
+    steps: Any = [{"name": "fetch"}, {"name": "load", "after": ["fetch"], "wait_for": {"event": "paid"}}]
+    view = scheduler.schedule("Ship", steps=steps, repeat="every day at 9:00", dry_run=True)
+    assert view.chain
+    assert [step.state for step in view.chain.steps] == [State.SCHEDULED, State.WAITING]
+    assert view.waiting_for == ()
 
 
 def example_of(refused: InvalidArgument) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from duetime.scheduler.errors import Refused
 from duetime.scheduler.events import EventKind
-from duetime.scheduler.rules.series.awaited import awaits_each_run, names_awaited, opened_at
+from duetime.scheduler.rules.series.awaited import awaits_when_due, names_awaited, opened_at
 from duetime.scheduler.rules.states import check_move
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.schema.rows import CURRENT, NOT_PAUSED, task_and_run
@@ -86,7 +86,7 @@ def _lock_names(connection: Connection, run_ids: Sequence[str]) -> set[tuple[str
 
 def _due(connection: Connection, run_ids: Sequence[str], until: datetime) -> list[tuple[Task, Run]]:
     rows = unreadable.rows(connection, _DUE, {"run_ids": list(run_ids), "until": until})
-    found = {run.id: (task, run) for task, run in map(task_and_run, rows) if awaits_each_run(task)}
+    found = {run.id: (task, run) for task, run in map(task_and_run, rows) if awaits_when_due(task)}
     return [found[run_id] for run_id in own_waits.yet_to_wait(connection, found)] if found else []
 
 

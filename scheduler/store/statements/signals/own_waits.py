@@ -11,14 +11,21 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from duetime.scheduler.events import EventKind
-from duetime.scheduler.rules.series.awaited import awaits_each_run, is_same_occurrence, wait_of_each
+from duetime.scheduler.rules.series.awaited import (
+    awaits_each_generation,
+    awaits_when_due,
+    is_same_occurrence,
+    wait_of_each,
+)
 from duetime.scheduler.signal.signal import SignalWait
+from duetime.scheduler.store.schema.rows import CURRENT
+from duetime.scheduler.store.schema.tables.chains import chain_steps
 from duetime.scheduler.store.schema.tables.signals import signal_waits
 from duetime.scheduler.store.schema.tables.tasks import runs
 from duetime.scheduler.store.statements import event_log
 from duetime.scheduler.store.statements.signals.kept_waits import OPEN, NewWait, further, row_of
 from duetime.scheduler.task import Run, State, Task
-from sqlalchemy import BindParameter, Connection, bindparam, delete, insert, select
+from sqlalchemy import BindParameter, Connection, bindparam, delete, func, insert, select
 
 _JUST_BEHIND: Final = timedelta(microseconds=1)
 _IDS: BindParameter[str] = bindparam("waiter_ids", expanding=True)
@@ -34,6 +41,13 @@ _LAST_HAD = (
     .where(signal_waits.c.signal_at.is_not(None))
     .order_by(signal_waits.c.signal_at.desc())
     .limit(1)
+)
+_STEP = chain_steps.alias("step")
+_GENERATION = (
+    select(func.min(runs.c.scheduled_for))
+    .join_from(_STEP, chain_steps, chain_steps.c.chain_id == _STEP.c.chain_id)
+    .join(runs, (runs.c.task_id == chain_steps.c.task_id) & CURRENT)
+    .where(_STEP.c.task_id == bindparam("of_task"))
 )
 _LEFT_OUT = (
     select(runs.c.id)
@@ -53,9 +67,17 @@ def yet_to_wait(connection: Connection, run_ids: Iterable[str]) -> list[str]:
 
 def new_wait(connection: Connection, task: Task, run: Run, opened: datetime) -> NewWait:
     """Return the wait of a due run, for a newer event than the last one that let a run of this task go."""
-    wait = wait_of_each(task, run.scheduled_for, opened)
+    wait = wait_of_each(task, _time_of(connection, task, run), opened)
     first, *others = (_behind_last(connection, task, each) for each in wait.all)
     return NewWait(task.tenant, task.id, run.id, replace(first, others=tuple(others)))
+
+
+def _time_of(connection: Connection, task: Task, run: Run) -> datetime:
+    """Return the time of an occurrence; of a step, whose turn came later, that of its generation."""
+    if not awaits_each_generation(task):
+        return run.scheduled_for
+    first: datetime | None = connection.execute(_GENERATION, {"of_task": task.id}).scalar()
+    return first or run.scheduled_for
 
 
 def _behind_last(connection: Connection, task: Task, wait: SignalWait) -> SignalWait:
@@ -77,7 +99,7 @@ def follow_change(
     The run that takes the place of another run has waited if that had. A run that is to start now waits for nothing.
     """
     old, run, current = of
-    if not any(map(awaits_each_run, tasks)):
+    if not any(map(awaits_when_due, tasks)):
         return
     if old.state is State.WAITING and run.state is not State.WAITING:
         forget_open(connection, [old.id])

@@ -1,0 +1,291 @@
+"""Chains that recur and wait for events, on each database: a step waits for its own in each generation."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import pytest
+from duetime.scheduler.errors import DuetimeError
+from duetime.scheduler.events import EventFilter, EventKind
+from duetime.scheduler.handlers import Handlers
+from duetime.scheduler.intake.planner import Planner
+from duetime.scheduler.outcomes import Failed
+from duetime.scheduler.request import StepArguments
+from duetime.scheduler.service.scheduler import Scheduler
+from duetime.scheduler.store import Store
+from duetime.scheduler.task import Run, State
+
+from tests.builders import Clock
+from tests.contracts.store.desk import MORNING, Desk, at
+
+FETCH: StepArguments = {"name": "fetch"}
+MAIL: StepArguments = {"name": "mail", "after": ["fetch"]}
+READY = {"event": "ready", "timeout": "20 min"}
+SCHEDULED, WAITING, SUCCEEDED = State.SCHEDULED, State.WAITING, State.SUCCEEDED
+EXPIRED, SKIPPED, CANCELLED = State.EXPIRED, State.SKIPPED, State.CANCELLED
+
+
+@pytest.fixture
+def desk(store: Store, clock: Clock) -> Desk:
+    clock.at = MORNING
+    planner = Planner(Handlers.load(entry_points=False), "UTC", upstreams=store.dependencies.known)
+    return Desk(Scheduler(store, planner), store, clock)
+
+
+def report(desk: Desk, *steps: StepArguments, **more: Any) -> str:
+    """Schedule an hourly chain; its first generation is due at 9."""
+    return desk.scheduler.schedule("Report", repeat="every hour at :00", steps=list(steps), **more).record.task.id
+
+
+def waiting_mail(**more: Any) -> StepArguments:
+    return {**MAIL, "wait_for": {**READY, **more}}
+
+
+def states(desk: Desk, chain_id: str) -> list[State]:
+    chain = desk.scheduler.get(chain_id).chain
+    assert chain
+    return [step.state for step in chain.steps]
+
+
+def step(desk: Desk, chain_id: str, name: str) -> str:
+    chain = desk.scheduler.get(chain_id).chain
+    assert chain
+    return next(each.task_id for each in chain.steps if each.name == name)
+
+
+def current(desk: Desk, chain_id: str, name: str) -> Run:
+    return desk.scheduler.get(step(desk, chain_id, name)).record.run
+
+
+def starts(desk: Desk, hour: int, minute: int = 0) -> list[str]:
+    """Start and end what may run; return the titles of the steps."""
+    claims = desk.start(hour, minute)
+    desk.end(claims)
+    return [claim.task.title for claim in claims]
+
+
+def send(desk: Desk, hour: int, minute: int, **data: Any) -> int:
+    desk.clock.at = at(hour, minute)
+    return desk.scheduler.send_event("ready", data).freed
+
+
+def too_late(desk: Desk, hour: int, minute: int) -> list[str]:
+    desk.clock.at = at(hour, minute)
+    return desk.store.signals.end_late(limit=9)
+
+
+def span(desk: Desk, chain_id: str, name: str) -> tuple[datetime, datetime]:
+    """Return from when to when the event of a step is awaited."""
+    run = current(desk, chain_id, name)
+    kept = desk.store.signals.wait_of_run("local", run.task_id, run.id)
+    assert kept
+    assert kept.is_open
+    return kept.wait.since, kept.wait.until
+
+
+def sound(desk: Desk) -> None:
+    assert desk.store.integrity.examine().findings == ()
+    assert desk.store.dependencies.repair(limit=99) == 0
+
+
+def test_a_step_waits_for_an_event_of_its_own_in_each_generation(desk: Desk) -> None:
+    chain_id = report(desk, FETCH, waiting_mail())
+    for hour in (9, 10, 11):
+        assert states(desk, chain_id) == [SCHEDULED, WAITING]
+        assert starts(desk, hour) == ["Report: fetch"]
+        assert starts(desk, hour, 2) == [], "nothing goes before its event"
+        assert states(desk, chain_id) == [SUCCEEDED, WAITING]
+        assert span(desk, chain_id, "mail") == (at(hour), at(hour, 22)), "its time to wait begins with its turn"
+        [waits] = desk.scheduler.get(chain_id).waiting_for
+        assert "the event 'ready'" in waits
+        assert send(desk, hour, 5) == 1
+        assert starts(desk, hour, 5) == ["Report: mail"]
+        assert current(desk, chain_id, "fetch").number == hour - 7
+    sound(desk)
+
+
+def test_an_event_that_comes_while_the_step_before_it_runs_counts_in_that_generation_alone(desk: Desk) -> None:
+    chain_id = report(desk, FETCH, waiting_mail())
+    claims = desk.start(9)
+    assert send(desk, 9, 1) == 0, "nothing waits yet"
+    desk.clock.at = at(9, 10)
+    desk.end(claims)
+    assert current(desk, chain_id, "mail").scheduled_for == at(9, 10), "its turn has come"
+    assert starts(desk, 9, 12) == [], "it waits, and goes"
+    assert starts(desk, 9, 12) == ["Report: mail"]
+    assert starts(desk, 10) == ["Report: fetch"]
+    assert (starts(desk, 10, 1), starts(desk, 10, 1)) == ([], [])
+    assert states(desk, chain_id) == [SUCCEEDED, WAITING], "that event was of the generation before"
+    sound(desk)
+
+
+def test_the_first_steps_wait_for_the_event_of_the_chain_and_one_event_lets_all_of_them_go(desk: Desk) -> None:
+    look: StepArguments = {"name": "look"}
+    chain_id = report(desk, FETCH, look, {**MAIL, "after": ["fetch", "look"]}, wait_for=READY)
+    for hour in (9, 10):
+        assert starts(desk, hour) == []
+        assert states(desk, chain_id) == [WAITING] * 3
+        assert send(desk, hour, 3) == 2
+        assert set(starts(desk, hour, 3)) == {"Report: fetch", "Report: look"}
+        assert starts(desk, hour, 3) == ["Report: mail"]
+    sound(desk)
+
+
+@pytest.mark.parametrize(("then", "ends"), [(None, EXPIRED), ("skip", SKIPPED), ("run", SUCCEEDED)])
+def test_a_timeout_ends_that_generation_alone(desk: Desk, then: str | None, ends: State) -> None:
+    chain_id = report(desk, FETCH, waiting_mail(**({"on_timeout": then} if then else {})))
+    for hour in (9, 10):
+        starts(desk, hour)
+        assert starts(desk, hour, 2) == []
+        mail = step(desk, chain_id, "mail")
+        assert too_late(desk, hour, 21) == []
+        assert too_late(desk, hour, 22) == [mail]
+        assert starts(desk, hour, 22) == (["Report: mail"] if then == "run" else [])
+        assert states(desk, chain_id) == [SCHEDULED, WAITING], "the next generation is there"
+        assert desk.runs(mail)[hour] is ends
+    sound(desk)
+
+
+def test_a_step_that_comes_after_one_that_waited_in_vain_ends_with_it(desk: Desk) -> None:
+    chain_id = report(desk, {**FETCH, "wait_for": READY}, MAIL)
+    assert starts(desk, 9) == []
+    assert too_late(desk, 9, 20) == [step(desk, chain_id, "fetch")]
+    assert desk.runs(step(desk, chain_id, "mail")) == {9: State.FAILED, 10: WAITING}
+    assert states(desk, chain_id) == [SCHEDULED, WAITING]
+    sound(desk)
+
+
+def test_a_step_waits_for_no_event_once_the_step_before_it_has_failed(desk: Desk) -> None:
+    chain_id = report(desk, FETCH, waiting_mail())
+    desk.end(desk.start(9), Failed("no rows"))
+    assert desk.runs(step(desk, chain_id, "mail"))[9] is State.FAILED
+    assert send(desk, 9, 5) == 0
+    assert states(desk, chain_id) == [SCHEDULED, WAITING]
+    sound(desk)
+
+
+def test_a_cancel_ends_the_wait_and_the_series_and_its_undo_waits_again(desk: Desk) -> None:
+    chain_id = report(desk, FETCH, waiting_mail())
+    starts(desk, 9)
+    starts(desk, 9, 2)
+    view = desk.scheduler.cancel(chain_id)
+    assert states(desk, chain_id) == [SUCCEEDED, CANCELLED]
+    assert send(desk, 9, 3) == 0
+    assert view.undo
+    desk.scheduler.act(chain_id, "undo", undo=view.undo)
+    assert starts(desk, 9, 4) == []
+    assert starts(desk, 9, 4) == ["Report: mail"], "the event that has come since lets it go"
+    assert states(desk, chain_id) == [SCHEDULED, WAITING]
+    sound(desk)
+
+
+def test_run_now_starts_a_step_without_its_event(desk: Desk) -> None:
+    chain_id = report(desk, FETCH, waiting_mail())
+    starts(desk, 9)
+    starts(desk, 9, 2)
+    desk.scheduler.act(step(desk, chain_id, "mail"), "run_now")
+    assert starts(desk, 9, 3) == ["Report: mail"]
+    assert states(desk, chain_id) == [SCHEDULED, WAITING]
+    sound(desk)
+
+
+def test_a_pause_holds_the_wait_and_a_paused_chain_begins_none(desk: Desk) -> None:
+    chain_id = report(desk, FETCH, waiting_mail())
+    starts(desk, 9)
+    starts(desk, 9, 2)
+    desk.scheduler.reschedule(chain_id, pause=True)
+    assert send(desk, 9, 5) == 1
+    assert starts(desk, 9, 5) == []
+    desk.scheduler.reschedule(chain_id, pause=False)
+    assert starts(desk, 9, 6) == ["Report: mail"]
+    desk.scheduler.reschedule(chain_id, pause=True)
+    assert starts(desk, 10) == []
+    assert states(desk, chain_id) == [SCHEDULED, WAITING]
+    sound(desk)
+
+
+def test_another_event_of_a_step_holds_for_the_generation_that_waits_and_none_lets_it_go(desk: Desk) -> None:
+    chain_id = report(desk, FETCH, waiting_mail())
+    mail = step(desk, chain_id, "mail")
+    desk.scheduler.reschedule(mail, wait_for={"event": "done", "timeout": "1 hour"})
+    assert states(desk, chain_id) == [SCHEDULED, WAITING], "it waits for the step before it"
+    starts(desk, 9)
+    assert starts(desk, 9, 2) == []
+    assert span(desk, chain_id, "mail") == (at(9), at(10, 2))
+    desk.scheduler.reschedule(mail, wait_for={"event": "ready", "timeout": "1 hour"})
+    assert starts(desk, 9, 3) == []
+    assert send(desk, 9, 4) == 1
+    assert starts(desk, 9, 4) == ["Report: mail"]
+    desk.scheduler.reschedule(mail, remove=["wait_for"])
+    assert [starts(desk, 10), starts(desk, 10)] == [["Report: fetch"], ["Report: mail"]]
+    sound(desk)
+
+
+def test_a_moved_generation_waits_at_its_new_time(desk: Desk) -> None:
+    chain_id = report(desk, FETCH, waiting_mail())
+    desk.scheduler.reschedule(chain_id, when="9:30")
+    assert states(desk, chain_id) == [SCHEDULED, WAITING], "it waits for the step before it"
+    assert starts(desk, 9, 29) == []
+    assert send(desk, 9, 29) == 0
+    assert starts(desk, 9, 30) == ["Report: fetch"]
+    assert starts(desk, 9, 31) == []
+    assert send(desk, 9, 32) == 1
+    assert starts(desk, 9, 32) == ["Report: mail"]
+    assert current(desk, chain_id, "fetch").scheduled_for == at(10)
+    sound(desk)
+
+
+@pytest.mark.parametrize("looked", [False, True], ids=["at once", "when it waits for the other one"])
+def test_an_undone_change_of_the_event_of_a_step_waits_for_the_old_one_again(desk: Desk, *, looked: bool) -> None:
+    chain_id = report(desk, FETCH, waiting_mail())
+    mail = step(desk, chain_id, "mail")
+    starts(desk, 9)
+    starts(desk, 9, 2)
+    view = desk.scheduler.reschedule(mail, wait_for={"event": "done"})
+    if looked:
+        assert starts(desk, 9, 2) == []
+    assert view.undo
+    desk.scheduler.act(mail, "undo", undo=view.undo)
+    assert starts(desk, 9, 2) == []
+    assert states(desk, chain_id) == [SUCCEEDED, WAITING]
+    assert send(desk, 9, 5) == 1
+    assert starts(desk, 9, 5) == ["Report: mail"]
+    sound(desk)
+
+
+def test_a_failed_step_that_runs_again_lets_the_step_behind_it_wait(desk: Desk) -> None:
+    chain_id = report(desk, FETCH, waiting_mail(), max_runs=1)
+    desk.end(desk.start(9), Failed("no rows"))
+    assert states(desk, chain_id) == [State.FAILED, State.FAILED]
+    desk.scheduler.act(step(desk, chain_id, "fetch"), "run_now")
+    assert starts(desk, 9, 5) == ["Report: fetch"]
+    assert starts(desk, 9, 6) == []
+    assert send(desk, 9, 7) == 1
+    assert starts(desk, 9, 7) == ["Report: mail"]
+    assert states(desk, chain_id) == [SUCCEEDED, SUCCEEDED]
+    sound(desk)
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"approval": True}, "waits for an event before each run, or asks for approval, and not for both"),
+        ({"wait_for": {**READY, "or_when": True}}, "starts each run at its time, and waits for the event from then on"),
+    ],
+)
+def test_what_a_step_cannot_wait_for_each_time_is_refused_by_its_name(desk: Desk, more: Any, said: str) -> None:
+    mail: Any = {**waiting_mail(), **more}
+    with pytest.raises(DuetimeError, match=rf"steps\.mail\.wait_for.*{said}"):
+        report(desk, FETCH, mail)
+    assert desk.scheduler.list().views == ()
+
+
+def test_it_says_what_it_will_wait_for_before_it_is_due(desk: Desk) -> None:
+    chain_id = report(desk, FETCH, waiting_mail(on_timeout="skip"))
+    then = "for the event 'ready', for 20 min at most, then it is skipped"
+    assert desk.scheduler.get(step(desk, chain_id, "mail")).waiting_for[1:] == (f"then {then.removeprefix('for ')}",)
+    root = report(desk, FETCH, MAIL, wait_for={**READY, "on_timeout": "skip"})
+    assert desk.scheduler.explain(root)[1] == [f"fetch: its time: Mon 23 Nov 2026 09:00 UTC (in 1 h); then {then}"]
+    kinds = [each.kind for each in desk.scheduler.history(EventFilter(task_id=step(desk, chain_id, "mail"))).events]
+    assert kinds == [EventKind.CREATED]
