@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import datetime
 from typing import Any, Unpack
 
 from duetime.scheduler import remedies
 from duetime.scheduler.approvals.approval import is_of_answer
+from duetime.scheduler.chain.chain import ChainRecord
 from duetime.scheduler.chain.relinked import LinkLocks
 from duetime.scheduler.errors import Refused
 from duetime.scheduler.events import UNDOABLE, EventKind
@@ -83,15 +83,17 @@ class ChangeService(ApprovalService):
         now, planner = self._store.now(), self._planner.asked_by(call.get("raw"))
         notes: list[str] = []
         tenant = call.get("by", LOCAL).tenant
-        asked = self._with_step_ids(tenant, task_id, asked)
-        planner = upstreams_read(planner, tenant, asked)
+        chain = self._chain_of(tenant, task_id, asked)
+        asked = with_step_ids(asked, chain) if chain and names_steps(asked) else asked
+        planner, recurs = upstreams_read(planner, tenant, asked), bool(chain and chain.chain.repeat)
         if dry_run:
             record = self._store.tasks.get(tenant, task_id)
             self._store.dependencies.check_cycle(task_id, planner.upstreams(tenant, ()))
-            return self._tried(record, asked, planner, now)
+            change, said = decide_reschedule(record, asked, planner, now, recurs=recurs)
+            return view_of(replace(record, task=change.task, run=change.next_run or change.run), now, warnings=said)
 
         def decide(record: TaskRecord) -> Change:
-            change, notes[:] = decide_reschedule(record, asked, planner, now)
+            change, notes[:] = decide_reschedule(record, asked, planner, now, recurs=recurs)
             return change
 
         repeatable = Repeatable.of("reschedule", task_id, wanted, call)
@@ -99,18 +101,15 @@ class ChangeService(ApprovalService):
         view = self._change(repeatable, call, kind=EventKind.RESCHEDULED, decide=decide, locks=locks)
         return replace(self._waiting(view) if locks else view, warnings=(*notes, *view.warnings))
 
-    def _with_step_ids(self, tenant: str, task_id: str, asked: Reschedule) -> Reschedule:
-        """Return a reschedule of a step with the ids of the steps of its chain that `after` names."""
-        of = self._store.chains.names(tenant, [task_id]).get(task_id) if names_steps(asked) else None
-        return with_step_ids(asked, self._store.chains.get(tenant, of.id)) if of else asked
+    def _chain_of(self, tenant: str, task_id: str, asked: Reschedule) -> ChainRecord | None:
+        """Return the chain of a step, where the change depends on it."""
+        depends = names_steps(asked) or asked.wait_for
+        of = self._store.chains.names(tenant, [task_id]).get(task_id) if depends else None
+        return self._store.chains.get(tenant, of.id) if of else None
 
     def _waiting(self, view: TaskView) -> TaskView:
         """Return a task with what it waits for now."""
         return replace(view_of(view.record, view.now, facts=self._facts(view.record)), undo=view.undo)
-
-    def _tried(self, record: TaskRecord, asked: Reschedule, planner: Planner, now: datetime) -> TaskView:
-        change, notes = decide_reschedule(record, asked, planner, now)
-        return view_of(replace(record, task=change.task, run=change.next_run or change.run), now, warnings=notes)
 
     def cancel(self, task_id: str, *, reason: str | None = None, **call: Unpack[CallArguments]) -> TaskView:
         """Cancel a task; `undo` of the view takes it back for 30 s. Cancelling twice changes nothing."""

@@ -32,13 +32,15 @@ def waits_once(record: TaskRecord, change: Change) -> bool:
     return record.run.state is State.WAITING and change.task.asks is None
 
 
-def each_wait_step(record: TaskRecord, change: Change, given: Mapping[str, Any], now: datetime) -> Change:
+def each_wait_step(
+    record: TaskRecord, change: Change, given: Mapping[str, Any], now: datetime, *, in_chain: bool = False
+) -> Change:
     """Return `change` with the event that each run waits for from now on, none for an empty one.
 
     A run that waits by now waits again, from now on, or goes at its time. A run that had its event keeps it. Where no
     event was awaited before, a run that is ready leaves the queue and waits.
     """
-    asks = _asks(change.task, given, now)
+    asks = _asks(change.task, given, now, in_chain=in_chain)
     if asks == change.task.asks:
         return change
     check_one_question(change.task.repeat_policy, asks)
@@ -51,9 +53,9 @@ def each_wait_step(record: TaskRecord, change: Change, given: Mapping[str, Any],
     return replace(change, task=task, run=run)
 
 
-def _asks(task: Task, given: Mapping[str, Any], now: datetime) -> Mapping[str, Any] | None:
+def _asks(task: Task, given: Mapping[str, Any], now: datetime, *, in_chain: bool) -> Mapping[str, Any] | None:
     has_question = task.asks is not None and ANSWER in task.asks
     if not given:
         return task.asks if has_question else None
     wait = read_each_wait(given, now, asks=has_question)
-    return awaited_by_each(wait, now, in_chain=awaits_each_generation(task))
+    return awaited_by_each(wait, now, in_chain=in_chain or awaits_each_generation(task))

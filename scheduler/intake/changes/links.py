@@ -85,15 +85,22 @@ def locks_of(task_id: str, asked: Reschedule, planner: Planner, now: datetime) -
     return LinkLocks((task_id, *found), tuple(each.name for each in wait.all) if wait else ())
 
 
-def links_step(record: TaskRecord, change: Change, asked: Reschedule, planner: Planner, now: datetime) -> Change:
-    """Return `change` with what the task is to wait for; its run waits then, until it is judged by all of that."""
-    if asked.wait_for is not None and changes_each_wait(record, change):
-        change, asked = each_wait_step(record, change, asked.wait_for, now), replace(asked, wait_for=None)
+def links_step(
+    record: TaskRecord, change: Change, asked: Reschedule, planner: Planner, now: datetime, *, recurs: bool = False
+) -> Change:
+    """Return `change` with what the task is to wait for; its run waits then, until it is judged by all of that.
+
+    A step that `recurs` with its chain waits for an event in each generation.
+    """
+    in_chain = recurs and bool(asked.wait_for)
+    if asked.wait_for is not None and (in_chain or changes_each_wait(record, change)):
+        change = each_wait_step(record, change, asked.wait_for, now, in_chain=in_chain)
+        asked = replace(asked, wait_for=None)
     if all(getattr(asked, name) is None for name in LINKS):
         return change
     run = change.run
-    recurs, adds = change.task.repeat is not None, bool(asked.after or asked.wait_for or asked.approval)
-    if recurs and not adds and not waits_once(record, change):
+    adds = bool(asked.after or asked.wait_for or asked.approval)
+    if change.task.repeat is not None and not adds and not waits_once(record, change):
         return change  # it waits for nothing that could be removed
     _refuse_what_is_over(record, run)
     links = _read(change.task, run, asked, planner, now)

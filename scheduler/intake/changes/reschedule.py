@@ -61,11 +61,11 @@ ONE_OCCURRENCE = Translatable.of(
 
 
 def decide_reschedule(
-    record: TaskRecord, asked: Reschedule, planner: Planner, now: datetime
+    record: TaskRecord, asked: Reschedule, planner: Planner, now: datetime, *, recurs: bool = False
 ) -> tuple[Change, tuple[str, ...]]:
     """Return the change that `asked` makes to this task, with its assumptions and warnings.
 
-    The last part with an event of its own gives the change its kind.
+    The last part with an event of its own gives the change its kind. It `recurs` as a step with its chain.
     """
     asked = _with_removed(asked)
     if asked == Reschedule():
@@ -83,7 +83,7 @@ def decide_reschedule(
     said = (*as_assumed((*timed, *pause.said)), *demanded, *late_for_the_attempt(record, task, asked))
     check_kept(record.task, change.task)
     change = _skip_step(record, _pause_step(record, change, pause, now), asked, now)
-    change = links_step(record, change, asked, planner, now)
+    change = links_step(record, change, asked, planner, now, recurs=recurs)
     if change == Change(record.task, record.run, kind=EventKind.RESCHEDULED):
         return change, (*said, NOTHING_CHANGED)
     return change, said

@@ -222,6 +222,33 @@ def test_another_event_of_a_step_holds_for_the_generation_that_waits_and_none_le
     sound(desk)
 
 
+def test_a_step_that_is_to_wait_from_now_on_does_so_in_each_generation(desk: Desk) -> None:
+    chain_id = report(desk, FETCH, MAIL)
+    mail = step(desk, chain_id, "mail")
+    tried = desk.scheduler.reschedule(mail, wait_for=READY, dry_run=True)
+    assert tried.record.task.asks is not None
+    desk.scheduler.reschedule(mail, wait_for=READY)
+    for hour in (9, 10):
+        assert states(desk, chain_id) == [SCHEDULED, WAITING]
+        assert starts(desk, hour) == ["Report: fetch"]
+        assert starts(desk, hour, 2) == []
+        assert send(desk, hour, 5) == 1
+        assert starts(desk, hour, 5) == ["Report: mail"]
+    sound(desk)
+
+
+def test_a_step_whose_turn_has_come_waits_at_once_when_it_is_told_to(desk: Desk) -> None:
+    chain_id = report(desk, FETCH, MAIL)
+    starts(desk, 9)
+    assert [run.task_id for run in desk.store.claims.make_ready(limit=9)] == [step(desk, chain_id, "mail")]
+    desk.scheduler.reschedule(step(desk, chain_id, "mail"), wait_for=READY)
+    assert starts(desk, 9, 1) == []
+    assert states(desk, chain_id) == [SUCCEEDED, WAITING]
+    assert send(desk, 9, 2) == 1
+    assert starts(desk, 9, 2) == ["Report: mail"]
+    sound(desk)
+
+
 def test_a_moved_generation_waits_at_its_new_time(desk: Desk) -> None:
     chain_id = report(desk, FETCH, waiting_mail())
     desk.scheduler.reschedule(chain_id, when="9:30")
