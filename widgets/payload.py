@@ -34,7 +34,7 @@ from duetime.widgets.outcome import (
     unread_parts,
 )
 from duetime.widgets.quote import cut
-from duetime.widgets.repeat_policy import approval_part, policy_part
+from duetime.widgets.repeat_policy import approval_part, policy_part, wait_part
 from duetime.widgets.schema.history_parts import HistoryPart
 from duetime.widgets.schema.part import PayloadPart
 from duetime.widgets.schema.run_parts import LastRun, OriginPart, WaitPart
@@ -182,6 +182,7 @@ def _repeat(view: TaskView) -> Repeat | None:
         notes=_sentences(view.repeat_notes),
         policy=policy_part(task.repeat_policy),
         approval=approval_part(task.asks),
+        wait_for=wait_part(task.asks),
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from duetime.scheduler.approvals.approval import USUAL_QUESTION
 from duetime.scheduler.rules.series.answered import ANSWER
+from duetime.scheduler.rules.series.awaited import EVENT, names_awaited
 from duetime.scheduler.rules.time import times
 from duetime.scheduler.task import RepeatPolicy
 
@@ -21,9 +22,30 @@ def approval_part(asks: Mapping[str, Any] | None) -> dict[str, Any] | None:
     """Return what is asked before each run, by the names of the argument; `by` is counted from when a run is due."""
     if asks is None or ANSWER not in asks:
         return None
-    by = times.length(timedelta(seconds=asks["seconds"])) if "seconds" in asks else None
-    said = {"question": asks.get("question"), "by": by, "default": asks.get("default")}
-    return {name: value for name, value in said.items() if value is not None}
+    by = _span(asks["seconds"]) if "seconds" in asks else None
+    return _given({"question": asks.get("question"), "by": by, "default": asks.get("default")})
+
+
+def wait_part(asks: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Return the event that each run waits for, by the names of the argument; `timeout` begins when a run is due."""
+    if asks is None or not names_awaited(asks):
+        return None
+    said = asks[EVENT]
+    first, *others = [
+        {"event": each["name"], "match": each["match"] or None, "lookback": _span(each["lookback"])}
+        for each in said["any"]
+    ]
+    of_all = {"timeout": _span(said["timeout"]), "on_timeout": said["on_timeout"]}
+    events = {"any": [_given(each) for each in (first, *others)]} if others else _given(first)
+    return {**events, **of_all}
+
+
+def _given(members: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in members.items() if value is not None}
+
+
+def _span(seconds: float) -> str | None:
+    return times.length(timedelta(seconds=seconds)) if seconds else None
 
 
 def approval_in_words(part: Mapping[str, Any], quoted: Callable[[str], str] = str) -> str:

@@ -120,6 +120,30 @@ def killed_while_a_handler_waits(world: World) -> None:
     assert outcomes == ["wait", "done"], outcomes
 
 
+@scenario("kill -9 as a run of a series begins to wait for its event, and while it waits", EMBEDDED, SHARED)
+def killed_while_a_run_of_a_series_waits(world: World) -> None:
+    dying = world.start(failpoint=f"{Step.MADE_READY}:kill")
+    [task_id] = world.schedule(1, when=None, repeat="every 2 seconds", max_runs=2, wait_for=PAID)
+    world.died(dying, "kill -9 as a run begins to wait", signal.SIGKILL, f"fail point {Step.MADE_READY}: kill")
+    assert state_of(world, task_id) is State.WAITING
+    node = world.start_again()
+    cut_off(world, AFTER, "send_event", **EVENT)
+    until(lambda: State.SUCCEEDED in _states(world), "the first run to end", PATIENCE_S)
+    until(lambda: state_of(world, task_id) is State.WAITING, "the next run to wait", PATIENCE_S)
+    killed_at_rest(world, node, "kill -9 while a run waits", "while the next run waited")
+    cut_off(world, AFTER, "send_event", **{**EVENT, "event_id": "pay-8"})
+    world.start_again()
+    world.rest()
+    assert _states(world) == [State.SUCCEEDED] * 2
+    assert sorted(world.effects().values()) == [1, 1]
+
+
+def _states(world: World) -> list[str]:
+    """Return the states of the runs that were not skipped while another one waited."""
+    found = sorted(world.record().runs, key=lambda run: run.due)
+    return [run.state for run in found if run.state is not State.SKIPPED]
+
+
 # --- approvals, pauses ----------------------------------------------------------------------------------------------
 
 
@@ -226,9 +250,7 @@ def overtaken_run_killed(world: World) -> None:
     assert _gives_way(world, task_id)
     world.start_again()
     world.rest()
-    runs = sorted(world.record().runs, key=lambda run: run.due)
-    states = [run.state for run in runs if run.state is not State.SKIPPED]  # as is what the killed run held up
-    assert states == [State.CANCELLED, State.SUCCEEDED], states
+    assert _states(world) == [State.CANCELLED, State.SUCCEEDED]
 
 
 def _gives_way(world: World, task_id: str) -> bool:

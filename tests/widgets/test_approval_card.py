@@ -65,6 +65,15 @@ def test_a_series_says_that_it_asks_before_each_run(chat: Chat) -> None:
     expect(chat.card.locator(".facts")).not_to_contain_text("Asks you")
 
 
+def test_a_series_says_for_which_event_each_run_waits(chat: Chat) -> None:
+    for wait, said in (
+        ({"event": "report.ready", "timeout": "2 h", "on_timeout": "skip"}, "Waits for the event report.ready"),
+        ({"any": [{"event": "paid"}, {"event": "waived"}]}, "Waits for the event paid or waived"),
+    ):
+        chat.show_task(a_task(repeat={**weekly(), "wait_for": wait}))
+        expect(chat.card.locator(".facts")).to_contain_text(said)
+
+
 def test_several_events_of_which_one_is_enough_are_named_so(chat: Chat) -> None:
     until = stamp(NOW + timedelta(days=2))
     waits = [{"kind": "event", "event": "paid, waived", "until": until}]

@@ -207,6 +207,10 @@ SENTENCES: list[tuple[dict[str, Any], str]] = [
         f"{COMING} The result of its last run is not what was expected.",
     ),
     ({"repeat": {**weekly(), "approval": {}}}, f"{COMING} It repeats, and asks for approval before each run."),
+    (
+        {"repeat": {**weekly(), "wait_for": {"event": "paid"}}},
+        f"{COMING} It repeats, and waits for an event before each run.",
+    ),
     ({"deadline": deadline(IN_AN_HOUR), "repeat": weekly()}, f"{COMING} It has to be finished by {FIVE}."),
     (chain("scheduled", 0), f"{COMING} It has three steps."),
     (chain("running", 1), "Pay is running now. One of its three steps is done."),

@@ -183,4 +183,5 @@ def _terms(task: TaskPayload, times: _Times) -> Iterator[str]:
     if task.deadline is not None:
         yield f"It has to be finished by {times.by(task.deadline.utc)}"
     if task.repeat is not None:
-        yield "It repeats, and asks for approval before each run" if task.repeat.approval is not None else "It repeats"
+        before = ", and asks for approval before each run" if task.repeat.approval is not None else ""
+        yield f"It repeats{', and waits for an event before each run' if task.repeat.wait_for else before}"

@@ -42,7 +42,7 @@ class Repeat(PayloadPart):
 
     `until` is the last moment at which it may run, in the same form. `runs_left` are those of `max_runs` to come, the
     one that waits or runs now included. `moved_from` is where the rule puts the next occurrence, if it was moved. The
-    `policy` has what is not as usual, `approval` what is asked before each run.
+    `policy` has what is not as usual, `approval` what is asked before each run, `wait_for` the event that each awaits.
     """
 
     rule: str
@@ -55,3 +55,4 @@ class Repeat(PayloadPart):
     notes: tuple[str, ...] | None = None
     policy: dict[str, Any] | None = None
     approval: dict[str, Any] | None = None
+    wait_for: dict[str, Any] | None = None

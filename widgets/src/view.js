@@ -117,22 +117,22 @@ function factsView(card) {
 function repeatFact(card) {
   const { task, env } = card;
   if (!task.repeat) return "";
-  const [now, ends] = [env.clock.now(), untilWords(card)];
-  const shown = (text) => placed(Date.parse(text), text, task.when.timezone, env.reader());
-  const upcoming = (task.repeat.next ?? []).map(shown).map(({ ms, reader }) => h("li", {}, moment(ms, reader, now)));
+  const now = env.clock.now();
+  const more = [asksWords(task.repeat), movedWords(card), untilWords(card)].filter(Boolean);
+  const upcoming = (task.repeat.next ?? []).map((text) => placed(Date.parse(text), text, task.when.timezone, env.reader()))
+    .map(({ ms, reader }) => h("li", {}, moment(ms, reader, now)));
   return fact("repeat", t("repeats.name"),
     upcoming.length === 0 ? h("span", {}, ruleWords(task, env)) : h("details", { open: card.unfolded, ontoggle: (event) => (card.unfolded = event.target.open) },
       h("summary", { "data-key": "next" }, h("span", {}, ruleWords(task, env)), h("span", { class: "more" }, t("repeats.next", { count: upcoming.length }), icon("chevron"))),
       h("ol", {}, upcoming),
       (task.repeat.notes ?? []).map((note) => h("p", { class: "quiet" }, noteWords(note, task, env)))),
-    asksWords(task.repeat), movedWords(card), ends ? h("span", { class: "summary" }, ends) : "");
+    more.map((words) => h("span", { class: "summary" }, words)));
 }
 
-/** That its user is asked before each run, and what. */
-function asksWords({ approval }) {
-  if (!approval) return "";
-  const asks = approval.question ? parts("repeats.asks_this", { question: h("bdi", {}, approval.question) }) : t("repeats.asks");
-  return h("span", { class: "summary" }, asks);
+/** That its user is asked before each run, and what; or which event each run waits for. */
+function asksWords({ approval, wait_for: wait }) {
+  return wait ? t("wait.event", { event: listed((wait.any ?? [wait]).map(({ event }) => event), "disjunction") })
+    : approval?.question ? parts("repeats.asks_this", { question: h("bdi", {}, approval.question) }) : approval && t("repeats.asks");
 }
 
 /** That the next occurrence is an exception of its series, and where it would be. */
@@ -140,7 +140,7 @@ function movedWords({ task, env }) {
   const from = task.repeat.moved_from;
   if (!from) return "";
   const { ms, reader } = placed(Date.parse(from), from, task.when.timezone, env.reader());
-  return h("span", { class: "summary" }, t("repeats.moved", { time: moment(ms, reader, env.clock.now()) }));
+  return t("repeats.moved", { time: moment(ms, reader, env.clock.now()) });
 }
 
 function untilWords({ task, env }) {

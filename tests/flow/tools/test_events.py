@@ -169,6 +169,7 @@ def test_a_task_that_repeats_says_for_which_event_each_of_its_runs_waits(schedul
     card = task_payload(view)
     assert card.repeat
     assert card.repeat.notes == (f"each run waits for {said}",)
+    assert card.repeat.wait_for == {**wait, "timeout": "2 h", "on_timeout": "expire"}
     assert f"each run waits for {said}" in task_text(card)
     _, why = scheduler.explain(view.record.task.id)
     assert why == (f"its time: Wed 25 Nov 2026 09:00 Europe/Berlin (in 20 h); then for {said}",)
@@ -190,6 +191,15 @@ def test_a_run_of_a_task_that_repeats_says_for_which_event_it_waits_now(
     assert card.waits
     assert (card.waits[0].kind, card.waits[0].event) == ("event", "paid")
     assert scheduler.send_event("paid").freed == 1
+
+
+def test_the_structured_content_has_all_of_several_events_of_each_run(scheduler: Scheduler) -> None:
+    either: Any = {"any": [{"event": "paid"}, {"event": "waived", "lookback": "1 hour"}], "on_timeout": "skip"}
+    card = task_payload(scheduler.schedule("Ship", repeat="daily at 9:00", wait_for=either))
+    assert card.repeat
+    events = [{"event": "paid"}, {"event": "waived", "lookback": "1 h"}]
+    assert card.repeat.wait_for == {"any": events, "timeout": "30 d", "on_timeout": "skip"}
+    assert card.repeat.approval is None
 
 
 def test_the_history_says_which_event_each_run_waited_for_before_a_change(scheduler: Scheduler) -> None:
