@@ -36,6 +36,18 @@ def popen(command: list[str], **options: Any) -> subprocess.Popen[Any]:
     return (_Forked if sys.platform == "linux" else subprocess.Popen)(command, **options)
 
 
+def run(command: list[str], *, timeout: float, **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run a program of Python to its end, and return what it said."""
+    streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with popen(command, text=True, **streams, **options) as process:
+        try:
+            out, err = process.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise
+    return subprocess.CompletedProcess(command, process.returncode, out, err)
+
+
 def command(*arguments: str) -> list[str]:
     """Return a command for somebody else to start: a program of Python as a fork, which it stands for and ends with."""
     if sys.platform != "linux":

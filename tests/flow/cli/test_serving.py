@@ -19,6 +19,8 @@ from duetime.scheduler.principal import LOCAL
 from duetime.scheduler.store import open_store
 from duetime.scheduler.task import State
 
+from tests import forked
+
 DUETIME = [sys.executable, "-m", "duetime"]
 PATIENCE_S = 120
 HELLO = {
@@ -38,9 +40,8 @@ def surroundings(tmp_path: Path) -> dict[str, str]:
 
 
 def call(surroundings: Mapping[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*DUETIME, *arguments], env=dict(surroundings), capture_output=True, text=True, check=False, timeout=PATIENCE_S
-    )
+    """Run a verb in the home of the test, where modules are found as well."""
+    return forked.run([*DUETIME, *arguments], env=dict(surroundings), cwd=surroundings["HOME"], timeout=PATIENCE_S)
 
 
 def answer(surroundings: Mapping[str, str], *arguments: str) -> Any:
@@ -60,7 +61,7 @@ def wait_until(true: Callable[[], bool], description: str) -> None:
 def serving(surroundings: Mapping[str, str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
     """Run `duetime serve` until the end of the block, from the moment at which it runs tasks."""
     with log.open("wb") as errors:
-        process = subprocess.Popen([*DUETIME, "serve", "--port", "0"], env=dict(surroundings), stderr=errors)
+        process = forked.popen([*DUETIME, "serve", "--port", "0"], env=dict(surroundings), stderr=errors)
     try:
         said = ("serves MCP at", "is now the runner")
         wait_until(lambda: all(words in log.read_text("utf-8") for words in said), "it serves and runs tasks")

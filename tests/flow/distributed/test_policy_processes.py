@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -11,17 +10,17 @@ import pytest
 import redis
 from duetime.server.rest.resources.stats import read_stats, stats_json
 
-from tests.flow.distributed.test_processes import DUETIME, ROOT, Site, eventually
+from tests import forked
+from tests.flow.distributed.test_processes import DUETIME, PATIENCE_S, ROOT, Site, eventually
 from tests.flow.distributed.test_processes import site as site  # noqa: PLC0414 - the fixture
 
 pytestmark = [pytest.mark.postgres, pytest.mark.faults]
 
 
 def said(site: Site, *command: str) -> str:
-    options: dict[str, Any] = {"cwd": ROOT, "env": site.environment, "capture_output": True, "text": True}
-    done = subprocess.run([*DUETIME, *command], check=False, **options)
+    done = forked.run([*DUETIME, *command], cwd=ROOT, env=site.environment, timeout=PATIENCE_S)
     assert done.returncode == 0, done.stderr
-    return str(done.stdout)
+    return done.stdout
 
 
 def stats(site: Site) -> dict[str, Any]:

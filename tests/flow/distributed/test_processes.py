@@ -57,6 +57,10 @@ class Site:
         self.processes.append(process)
         return process
 
+    def run(self, *command: str) -> subprocess.CompletedProcess[str]:
+        """Run a verb to its end."""
+        return forked.run([*DUETIME, *command], cwd=ROOT, env=self.environment, timeout=PATIENCE_S)
+
     def worker(self, *options: str) -> subprocess.Popen[bytes]:
         """Start a worker, and return when it runs tasks."""
         process = self.start(*DUETIME, "worker", *options)
@@ -253,9 +257,7 @@ def test_runs_that_an_old_worker_does_not_know_wait_for_a_new_one(site: Site) ->
     known = [site.app.scheduler.schedule(f"Reminder {n}", when=timedelta(0)).record.task.id for n in range(5)]
     eventually(lambda: site.states(known) == {State.SUCCEEDED: 5}, "the old worker runs what it knows")
     assert site.states(task_ids) == {State.READY: 5}
-    command = [*DUETIME, "doctor"]
-    said = subprocess.run(command, cwd=ROOT, env=site.environment, capture_output=True, text=True, check=False).stdout
-    assert "no worker knows the action 'effect'" in said
+    assert "no worker knows the action 'effect'" in site.run("doctor").stdout
     site.environment["DUETIME_HANDLERS"] = handlers
     new = site.worker()
     eventually(lambda: site.states(task_ids) == {State.SUCCEEDED: 5}, "the new worker runs the others")
@@ -280,14 +282,10 @@ def test_the_command_line_of_dramatiq_runs_tasks_and_drains(site: Site) -> None:
 
 def test_doctor_and_workers_tell_how_a_shared_installation_fares(site: Site) -> None:
     def checks() -> dict[str, Any]:
-        done = subprocess.run(
-            [*DUETIME, "doctor", "--json"], cwd=ROOT, env=site.environment, capture_output=True, text=True, check=False
-        )
-        return {check["name"]: check for check in json.loads(done.stdout)["checks"]}
+        return {check["name"]: check for check in json.loads(site.run("doctor", "--json").stdout)["checks"]}
 
     def here() -> subprocess.CompletedProcess[str]:
-        command = [*DUETIME, "workers", "--here", "--json"]
-        return subprocess.run(command, cwd=ROOT, env=site.environment, capture_output=True, text=True, check=False)
+        return site.run("workers", "--here", "--json")
 
     before = checks()
     assert before["redis"]["said"].endswith(")"), before["redis"]
