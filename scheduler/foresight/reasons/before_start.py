@@ -47,9 +47,9 @@ def behind(record: TaskRecord, upstreams: Sequence[Upstream]) -> Iterator[WaitRe
     more = len(upstreams) - MAX_UPSTREAMS_NAMED
     if more > 0 or not upstreams:
         yield WaitReason(WaitKind.TASK, f"{more} more tasks" if upstreams else "the tasks that it comes after")
-    if awaited := awaited_first(record.task):
+    if awaited := awaited_first(record.task, since="from its turn on "):
         events = ", ".join(names_awaited(record.task.asks))
-        yield WaitReason(WaitKind.EVENT, f"then {awaited}", event=events)
+        yield WaitReason(WaitKind.EVENT, awaited, event=events)
 
 
 def blocked(run: Run) -> Iterator[WaitReason]:
@@ -73,7 +73,7 @@ def asked(approval: Approval, zone: str, now: datetime, *, goes_on: bool = False
     return WaitReason(WaitKind.APPROVAL, said, until=approval.ends_at, title=approval.question)
 
 
-def awaited_first(task: Task) -> str:
+def awaited_first(task: Task, *, since: str = "") -> str:
     """Return for which event each run of a task waits before it starts, how long, and what follows without one."""
     if not names_awaited(task.asks):
         return ""
@@ -81,7 +81,9 @@ def awaited_first(task: Task) -> str:
     back = max(task.anchor - each.since for each in wait.all)
     also = f", also one of the {length(back)} before" if back else ""
     named = " or ".join(dict.fromkeys(f"{each.name!r}{_matching(each)}" for each in wait.all))
-    return f"the event {named}{also}, for {length(wait.until - task.anchor)} at most, then {_THEN[wait.on_timeout]}"
+    return (
+        f"the event {named}{also}, {since}for {length(wait.until - task.anchor)} at most, then {_THEN[wait.on_timeout]}"
+    )
 
 
 def once_due(record: TaskRecord) -> str:

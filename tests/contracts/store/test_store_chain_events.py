@@ -311,7 +311,8 @@ def test_what_a_step_cannot_wait_for_each_time_is_refused_by_its_name(desk: Desk
 def test_it_says_what_it_will_wait_for_before_it_is_due(desk: Desk) -> None:
     chain_id = report(desk, FETCH, waiting_mail(on_timeout="skip"))
     then = "for the event 'ready', for 20 min at most, then it is skipped"
-    assert desk.scheduler.get(step(desk, chain_id, "mail")).waiting_for[1:] == (f"then {then.removeprefix('for ')}",)
+    said = "the event 'ready', from its turn on for 20 min at most, then it is skipped"
+    assert desk.scheduler.get(step(desk, chain_id, "mail")).waiting_for[1:] == (said,)
     root = report(desk, FETCH, MAIL, wait_for={**READY, "on_timeout": "skip"})
     assert desk.scheduler.explain(root)[1] == [f"fetch: its time: Mon 23 Nov 2026 09:00 UTC (in 1 h); then {then}"]
     kinds = [each.kind for each in desk.scheduler.history(EventFilter(task_id=step(desk, chain_id, "mail"))).events]
