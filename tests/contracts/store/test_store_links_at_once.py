@@ -15,6 +15,7 @@ from duetime.scheduler.outcomes import Done, Failed, Outcome
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.store.statements.graph import cycles, relink
+from duetime.scheduler.store.statements.signals import kept_waits
 from duetime.scheduler.task import RetryPolicy, State
 
 from tests.builders import Clock
@@ -52,6 +53,7 @@ def test_an_end_sees_the_edge_that_is_being_stored(
     desk: Desk, beside: Desk, monkeypatch: pytest.MonkeyPatch, outcome: Outcome, then: State
 ) -> None:
     fetch, load = task(desk, "Fetch"), task(desk, "Load", "in 3 hours")
+    task(desk, "Another", after=[fetch])  # from then on the row of the upstream says that it is followed
     claims = desk.start(9)
     stored, go_on, settle = threading.Event(), threading.Event(), relink.settle
 
@@ -74,10 +76,13 @@ def test_an_end_sees_the_edge_that_is_being_stored(
     assert desk.scheduler.get(load).record.run.state is then
 
 
+@pytest.mark.parametrize("length", [2, 4])
 def test_of_two_edges_that_would_close_a_cycle_together_one_is_refused(
-    desk: Desk, beside: Desk, monkeypatch: pytest.MonkeyPatch
+    desk: Desk, beside: Desk, monkeypatch: pytest.MonkeyPatch, length: int
 ) -> None:
+    """In a cycle of four, the two edges have no task in common."""
     one, other = task(desk, "One"), task(desk, "Other")
+    ends = (one, other) if length == 2 else (task(desk, "Behind one", after=[one]), task(desk, "Behind", after=[other]))
     refused, both_look, check = list[InvalidArgument](), threading.Barrier(2), cycles.check
 
     def looking(*given: Any) -> None:
@@ -92,10 +97,33 @@ def test_of_two_edges_that_would_close_a_cycle_together_one_is_refused(
             refused.append(error)
 
     monkeypatch.setattr(cycles, "check", looking)
-    threads = [threading.Thread(target=link, args=each) for each in ((desk, one, other), (beside, other, one))]
+    threads = [threading.Thread(target=link, args=each) for each in ((desk, one, ends[1]), (beside, other, ends[0]))]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(PATIENCE_S)
     states = [desk.scheduler.get(each).record.run.state for each in (one, other)]
     assert (len(refused), sorted(states)) == (1, [State.SCHEDULED, State.WAITING])
+
+
+def test_an_event_sees_the_wait_that_is_being_stored(desk: Desk, beside: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    load = task(desk, "Load")
+    stored, go_on, freed, add = threading.Event(), threading.Event(), list[int](), kept_waits.add
+
+    def pausing(*given: Any) -> None:
+        add(*given)
+        stored.set()
+        assert go_on.wait(PATIENCE_S)
+
+    monkeypatch.setattr(kept_waits, "add", pausing)
+    waiting = threading.Thread(target=lambda: beside.scheduler.reschedule(load, wait_for={"event": "paid"}))
+    sending = threading.Thread(target=lambda: freed.append(desk.scheduler.send_event("paid").freed))
+    waiting.start()
+    assert stored.wait(PATIENCE_S)
+    sending.start()
+    sending.join(0.3)
+    go_on.set()
+    for thread in (waiting, sending):
+        thread.join(PATIENCE_S)
+    assert freed == [1]
+    assert desk.scheduler.get(load).record.run.state is State.SCHEDULED
