@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from duetime.scheduler.errors import InvalidArgument
-from duetime.scheduler.events import Event, EventKind
+from duetime.scheduler.events import OF_CHAIN, Event, EventKind
 from duetime.scheduler.rules.limits.pool import needs_in_words
 from duetime.scheduler.rules.recurrence import recurrence
 from duetime.scheduler.rules.redact import redacted_json
@@ -133,7 +133,7 @@ def attempt_payload(
 def _event(event: Event, zone: str, said: int | None, step: str | None) -> EventPart:
     return EventPart(
         at=utc(event.at),
-        step=step,
+        step=None if OF_CHAIN in (event.after or {}) else step,
         kind=event.kind,
         actor=event.actor,
         via=event.via,

@@ -111,6 +111,9 @@ class Batches:
             of_chain = takes_back.chain and takes_back.chain.reversed if takes_back else decision.chain
             if of_chain and not (done and all(each.became is Became.REFUSED for each in done)):
                 chain_rows.write(connection, of_chain)
+                if found:
+                    step = found[order[0]].task
+                    chain_rows.tell(connection, of_chain, step, kind=decision.kind, write=write, now=now)
             if takes_back is None:
                 memory.store(connection, tenant, with_outcomes(write.batch, done), write)
             else:

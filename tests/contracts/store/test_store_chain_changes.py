@@ -10,6 +10,7 @@ from duetime.scheduler.audit.entry import AuditKind
 from duetime.scheduler.bulk.change import Became
 from duetime.scheduler.delivery import Channels
 from duetime.scheduler.errors import DuetimeError, InvalidArgument, Refused, TaskNotFound
+from duetime.scheduler.events import OF_CHAIN, EventFilter
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.outcomes import Failed
@@ -18,6 +19,7 @@ from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import InboxMessage, Notify, RetryPolicy, State, Task, Tier
 from duetime.scheduler.translatable import NoteKind, Translatable
+from duetime.widgets.history import changes_of, history_payload
 
 from tests.builders import Clock
 from tests.contracts.store.desk import MORNING, Desk, at
@@ -308,6 +310,24 @@ def test_a_chain_that_recurs_gets_an_end_and_its_undo_lets_it_go_on(desk: Desk, 
     run_all(desk, 9, 0)
     assert states(desk, chain_id) == [State.SUCCEEDED] * 3
     assert due(desk, again) == [at(10)] * 3
+
+
+def test_the_history_of_a_chain_has_what_changed_of_the_chain_itself(desk: Desk) -> None:
+    chain_id = report(desk, when=None, repeat="every hour at :00")
+    desk.scheduler.reschedule(chain_id, repeat="every hour at :30", max_runs=3)
+    view = desk.scheduler.reschedule(chain_id, title="Figures", max_runs=4)
+    assert view.undo
+    desk.scheduler.change_many("undo", undo=view.undo)
+    events = desk.scheduler.history(EventFilter(task_id=tasks(desk, chain_id)["fetch"].id)).events
+    told = [changes_of(event, "UTC") for event in reversed(events) if OF_CHAIN in (event.after or {})]
+    assert told == [
+        {"repeat": ("every hour at :00", "every hour at :30"), "max_runs": ("", "3")},
+        {"title": ("Report", "Figures"), "max_runs": ("3", "4")},
+        {"title": ("Figures", "Report"), "max_runs": ("4", "3")},
+    ]
+    past = history_payload([], events, "UTC", steps={events[0].task_id: "fetch"})
+    assert {part.step for part in past.events if part.changes and "max_runs" in part.changes} == {None}
+    assert desk.store.integrity.examine().findings == ()
 
 
 def test_an_end_that_no_generation_could_keep_is_refused(desk: Desk) -> None:
