@@ -335,7 +335,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a step of a generation that was approved loses its time",
-        (("series/answered.py", " or (asks_each_generation(task) and run.first_ready_at is not None)", ""),),
+        (("series/answered.py", " or (in_chain and run.first_ready_at is not None)", ""),),
         CHAINS,
     ),
     Mutation(
