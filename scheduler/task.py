@@ -152,7 +152,7 @@ class Task:
     """A scheduled task: the intent. `revision` rises by one with each change of it by an actor.
 
     Runs end by `deadline`, as said; `deadline_after` is its span from `scheduled_for`. `traceparent`, `tracestate` and
-    `origin` are of the call. A result has to meet `expect`; `asks` has the question before a run, seconds and default.
+    `origin` are of the call. A result has to meet `expect`; `asks` has what comes before a run: a question or an event.
     """
 
     id: str

@@ -13,7 +13,7 @@ from duetime.scheduler.events import OF_CHAIN, Event, EventKind
 from duetime.scheduler.rules.limits.pool import needs_in_words
 from duetime.scheduler.rules.recurrence import recurrence
 from duetime.scheduler.rules.redact import redacted_json
-from duetime.scheduler.rules.series.awaited import names_awaited
+from duetime.scheduler.rules.series.awaited import EVENT, names_awaited
 from duetime.scheduler.rules.time import times
 from duetime.scheduler.rules.time.times import utc
 from duetime.scheduler.task import Attempt, Json
@@ -211,8 +211,9 @@ def _wall(value: Any, side: _Side) -> str:
     return times.describe(datetime.fromisoformat(value), side.zone)
 
 
-def _awaited(value: Any, _side: _Side) -> str:
-    return cut(", ".join(names_awaited(value)), MAX_VALUE_CHARS)
+def _awaited(value: Any, side: _Side) -> str:
+    names = ", ".join(names_awaited(value))
+    return cut(f"{names} for {_length(value[EVENT]['timeout'], side)}", MAX_VALUE_CHARS) if names else ""
 
 
 def _policy(value: Any, _side: _Side) -> str:

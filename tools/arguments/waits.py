@@ -20,7 +20,7 @@ APPROVAL = Argument(
 WAIT_FOR = Argument(
     "wait_for",
     Object(),
-    "Wait for an event: {event or any: [{event, match}]; match: members of its data, {'order.id': 7}; timeout: "
+    "Each run waits for an event: {event or any: [{event, match}]; match: data members, {'order.id': 7}; timeout: "
     "'2 days'; lookback; on_timeout: expire|run|skip; or_when: true = it or when}",
     "wait_for={'event': 'paid', 'timeout': '2 days'}",
 )

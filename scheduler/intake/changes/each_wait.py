@@ -7,15 +7,17 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+from duetime.scheduler import remedies
+from duetime.scheduler.errors import Refused
 from duetime.scheduler.intake.repeat_policy import check_one_question
 from duetime.scheduler.records import Change
-from duetime.scheduler.rules.changes import to_be_ordered
+from duetime.scheduler.rules.changes import to_be_ordered, when_words
 from duetime.scheduler.rules.occurrences import delay_of
 from duetime.scheduler.rules.series.answered import ANSWER
 from duetime.scheduler.rules.series.awaited import awaited_by_each, awaits_each_generation, awaits_when_due
 from duetime.scheduler.rules.signals.signal_waits import read_each_wait
 from duetime.scheduler.rules.states import TERMINAL
-from duetime.scheduler.task import State, Task
+from duetime.scheduler.task import Run, State, Task
 from duetime.scheduler.views import TaskRecord
 
 
@@ -32,6 +34,13 @@ def waits_once(record: TaskRecord, change: Change) -> bool:
     return record.run.state is State.WAITING and change.task.asks is None
 
 
+def refuse_ended(record: TaskRecord, run: Run, argument: str) -> None:
+    """Refuse a change of what an ended run waits for."""
+    if run.state in TERMINAL:
+        said = f"{record.task.id} has already ended ({run.state} {when_words(run, record.task)})."
+        raise Refused(said, argument=argument, remedy=remedies.ScheduleAnother())
+
+
 def each_wait_step(
     record: TaskRecord, change: Change, given: Mapping[str, Any], now: datetime, *, in_chain: bool = False
 ) -> Change:
@@ -43,6 +52,8 @@ def each_wait_step(
     asks = _asks(change.task, given, now, in_chain=in_chain)
     if asks == change.task.asks:
         return change
+    if change.next_run is None:
+        refuse_ended(record, change.run, "wait_for")
     check_one_question(change.task.repeat_policy, asks)
     task, run = replace(change.task, asks=asks), change.run
     if run.state is State.WAITING and run.first_ready_at and awaits_when_due(record.task):

@@ -14,7 +14,7 @@ from duetime.scheduler.chain.dependency import Upstreams
 from duetime.scheduler.chain.relinked import LinkLocks, NewLinks, RelinkedChange
 from duetime.scheduler.chain.steps import is_outside, no_such_step
 from duetime.scheduler.errors import InvalidArgument, Refused
-from duetime.scheduler.intake.changes.each_wait import changes_each_wait, each_wait_step, waits_once
+from duetime.scheduler.intake.changes.each_wait import changes_each_wait, each_wait_step, refuse_ended, waits_once
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.intake.validation import ProblemCollector
 from duetime.scheduler.intake.waits.approval import asked_before_each, read_approval
@@ -23,7 +23,6 @@ from duetime.scheduler.request import Request
 from duetime.scheduler.reschedule.reschedule import Reschedule
 from duetime.scheduler.rules import changes
 from duetime.scheduler.rules.signals.signal_waits import read_wait
-from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.task import Run, State, Task
 from duetime.scheduler.views import TaskRecord
 
@@ -112,9 +111,7 @@ def links_step(
 
 def _refuse_what_is_over(record: TaskRecord, run: Run) -> None:
     task_id = record.task.id
-    if run.state in TERMINAL:
-        said = f"{task_id} has already ended ({run.state} {changes.when_words(run, record.task)})."
-        raise Refused(said, argument="after", remedy=remedies.ScheduleAnother())
+    refuse_ended(record, run, "after")
     if changes.has_started(run):
         said = f"{task_id} has already started, and what it waited for before that stays."
         raise Refused(said, argument="after", remedy=remedies.ScheduleAnother())

@@ -831,3 +831,15 @@ def test_an_undone_move_keeps_the_event_also_of_an_occurrence_that_was_skipped_o
     undo = desk.scheduler.reschedule(task_id, when="at 9:10").undo
     desk.scheduler.act(task_id, "undo", undo=undo)
     assert starts(desk, 9, 1) == [at(9)]
+
+
+@pytest.mark.parametrize("asked", [{"remove": ["wait_for"]}, {"wait_for": {"event": "signed"}}])
+def test_the_event_of_a_series_that_has_ended_stays_unless_it_goes_on(desk: Desk, asked: dict[str, Any]) -> None:
+    task_id = report(desk, max_runs=1)
+    assert waits(desk, 9)
+    too_late(desk, 9, 20)
+    with pytest.raises(Refused, match="has already ended"):
+        desk.scheduler.reschedule(task_id, **asked)
+    desk.scheduler.reschedule(task_id, when="at 10:00", **asked)
+    assert desk.start(9, 59) == []
+    assert waits(desk, 10) is True if "wait_for" in asked else len(desk.start(10)) == 1

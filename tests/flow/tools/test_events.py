@@ -208,8 +208,8 @@ def test_the_history_says_which_event_each_run_waited_for_before_a_change(schedu
     for wait in ({"any": [{"event": "sent"}, {"event": "lost"}]}, {}):
         scheduler.reschedule(task_id, wait_for=wait)
     removed, changed, _ = scheduler.history(EventFilter(task_id=task_id)).events
-    assert changes_of(changed, "UTC") == {"wait_for": ("paid", "sent, lost")}
-    assert changes_of(removed, "UTC") == {"wait_for": ("sent, lost", "")}
+    assert changes_of(changed, "UTC") == {"wait_for": ("paid for 30 d", "sent, lost for 30 d")}
+    assert changes_of(removed, "UTC") == {"wait_for": ("sent, lost for 30 d", "")}
 
 
 def test_a_dry_run_says_for_which_event_each_run_would_wait(scheduler: Scheduler) -> None:
