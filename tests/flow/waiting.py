@@ -9,9 +9,19 @@ PATIENCE_S = 120.0
 """Seconds after which something is taken to hang; no test depends on how long it takes."""
 
 
-def eventually(condition: Callable[[], object], what: str, patience: float = PATIENCE_S) -> None:
+MIN_PAUSE_S, MAX_PAUSE_S = 0.002, 0.02
+"""Seconds between two looks: a look may ask a server, and what is awaited needs the processors as well."""
+
+PAUSE_RATIO = 0.05
+"""The part of the time waited so far for which the next look waits."""
+
+
+def eventually(
+    condition: Callable[[], object], what: str, patience: float = PATIENCE_S, max_pause: float = MAX_PAUSE_S
+) -> None:
     """Wait until `condition` holds; fail with `what` was awaited."""
-    give_up = time.monotonic() + patience
+    began = time.monotonic()
     while not condition():
-        assert time.monotonic() < give_up, f"waited {patience:g} s for {what}"
-        time.sleep(0.002)
+        waited = time.monotonic() - began
+        assert waited < patience, f"waited {patience:g} s for {what}"
+        time.sleep(min(max(MIN_PAUSE_S, PAUSE_RATIO * waited), max_pause))

@@ -43,6 +43,8 @@ POOLS: dict[str, dict[str, Any]] = {
 }
 CLOCK_OFF_S = "-42"
 SECOND_ROUND_RUN_COUNT = 30
+SCRAPE_PAUSE_S = 0.25
+"""Seconds between two questions to Prometheus, which knows something new each second."""
 
 
 class House:
@@ -164,12 +166,16 @@ def test_each_alert_fires_on_an_installation_in_which_its_state_arises(
 
 
 def every_alert_fires(server: Server, app: App, lost: subprocess.Popen[bytes]) -> None:
-    eventually(lambda: server.firing() == {"DuetimeClockSkew"}, "a clock that is wrong from the start")
+    eventually(
+        lambda: server.firing() == {"DuetimeClockSkew"},
+        "a clock that is wrong from the start",
+        max_pause=SCRAPE_PAUSE_S,
+    )
     counted_work_goes_wrong(app, 1)  # Prometheus counts from when it first sees a number
     for name in ("dead_letters", "deadlines", "retries"):
-        eventually(partial(server.has, f"duetime_{name}_total > 0"), f"the first of {name}")
+        eventually(partial(server.has, f"duetime_{name}_total > 0"), f"the first of {name}", max_pause=SCRAPE_PAUSE_S)
     lost.kill()
     limits_are_hit(app)
     counted_work_goes_wrong(app, SECOND_ROUND_RUN_COUNT)
     every = {rule.name for rule in RULES}
-    eventually(lambda: server.firing() == every, "every alert")
+    eventually(lambda: server.firing() == every, "every alert", max_pause=SCRAPE_PAUSE_S)
