@@ -45,7 +45,7 @@ def exceptions_in_words(task: TaskPayload) -> str:
         return ""
     return sentences(
         f"Only the next one was moved, from {wall(repeat.moved_from)}." if repeat.moved_from else "",
-        f"{'; '.join(repeat.notes)}." if repeat.notes else "",
+        *(f"{note[:1].upper()}{note[1:]}." for note in repeat.notes or ()),
     )
 
 

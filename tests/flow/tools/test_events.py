@@ -170,7 +170,7 @@ def test_a_task_that_repeats_says_for_which_event_each_of_its_runs_waits(schedul
     assert card.repeat
     assert card.repeat.notes == (f"each run waits for {said}",)
     assert card.repeat.wait_for == {**wait, "timeout": "2 h", "on_timeout": "expire"}
-    assert f"each run waits for {said}" in task_text(card)
+    assert f"Each run waits for {said}" in task_text(card)
     _, why = scheduler.explain(view.record.task.id)
     assert why == (f"its time: Wed 25 Nov 2026 09:00 Europe/Berlin (in 20 h); then for {said}",)
     assert (view.record.run.state, view.waiting_for) == (State.SCHEDULED, ())
