@@ -215,6 +215,29 @@ def test_each_filter_finds_the_runs_that_meet_it_newest_first(how: str, store: S
             assert counted == Counter(run.action for run in of_one), name
 
 
+def test_the_bounds_of_time_and_length_are_met_to_the_microsecond(store: Store, clock: Clock) -> None:
+    fill(store, clock)
+    found = [run for run in every(store, TENANT, RunFilter()) if run.duration is not None]
+    assert len({run.duration for run in found}) > 1
+    for run in found:
+        at, long, one = run.at, took(run), timedelta(microseconds=1)
+        meeting = [
+            RunFilter(since=at),
+            RunFilter(until=at + one),
+            RunFilter(min_duration=long),
+            RunFilter(max_duration=long),
+        ]
+        missing = [
+            RunFilter(since=at + one),
+            RunFilter(until=at),
+            RunFilter(min_duration=long + one),
+            RunFilter(max_duration=long - one),
+        ]
+        assert [run.id in ids(every(store, TENANT, where)) for where in (*meeting, *missing)] == [True] * 4 + [
+            False
+        ] * 4
+
+
 def test_open_runs_are_no_part_of_a_search_for_durations(
     store: Store, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
