@@ -24,7 +24,7 @@ from duetime.scheduler.rules.occurrences import (
     window_of,
 )
 from duetime.scheduler.rules.series.answered import holds_each_run, no_stays, was_let_go
-from duetime.scheduler.rules.series.awaited import awaits_each_run
+from duetime.scheduler.rules.series.awaited import has_its_turn
 from duetime.scheduler.rules.series.catch_up import catches_up, caught_up
 from duetime.scheduler.rules.series.overtake import ends_series
 from duetime.scheduler.rules.series.run_again import again, extra_run, side_run
@@ -128,7 +128,7 @@ def move(
     if has_started(run):  # only its next attempt can move
         waits = State.SCHEDULED if run.state is State.READY else run.state
         return Change(task, replace(run, state=waits, wake_at=wake), kind=kind)
-    waits_on = run.state is State.WAITING and kind is not EventKind.RUN_NOW and not awaits_each_run(task)
+    waits_on = run.state is State.WAITING and kind is not EventKind.RUN_NOW and not has_its_turn(task, run)
     state = State.WAITING if waits_on else State.SCHEDULED
     moved = replace(run, state=state, scheduled_for=to, wake_at=wake, first_ready_at=None, slot=slot)
     return Change(task, dated_like(task, replace(moved, occurrence=belongs_to), run), kind=kind)

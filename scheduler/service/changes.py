@@ -24,6 +24,7 @@ from duetime.scheduler.intake.changes.actions import (
     is_change_token,
     undo_change,
 )
+from duetime.scheduler.intake.changes.chain_rule import changes_rule, refuse_rule_of_step
 from duetime.scheduler.intake.changes.links import asks_for_links, locks_of, names_steps, upstreams_read, with_step_ids
 from duetime.scheduler.intake.changes.reschedule import decide_reschedule
 from duetime.scheduler.intake.idempotency import REPEATED, key_of
@@ -86,6 +87,8 @@ class ChangeService(ApprovalService):
         chain = self._chain_of(tenant, task_id, asked)
         asked = with_step_ids(asked, chain) if chain and names_steps(asked) else asked
         planner, recurs = upstreams_read(planner, tenant, asked), bool(chain and chain.chain.repeat)
+        if chain and recurs:
+            refuse_rule_of_step(chain, asked)
         if dry_run:
             record = self._store.tasks.get(tenant, task_id)
             self._store.dependencies.check_cycle(task_id, planner.upstreams(tenant, ()))
@@ -99,17 +102,18 @@ class ChangeService(ApprovalService):
         repeatable = Repeatable.of("reschedule", task_id, wanted, call)
         locks = locks_of(task_id, asked, planner, now) if asks_for_links(asked) else None
         view = self._change(repeatable, call, kind=EventKind.RESCHEDULED, decide=decide, locks=locks)
-        return replace(self._waiting(view) if locks else view, warnings=(*notes, *view.warnings))
+        return replace(view, warnings=(*notes, *view.warnings))
 
     def _chain_of(self, tenant: str, task_id: str, asked: Reschedule) -> ChainRecord | None:
         """Return the chain of a step, where the change depends on it."""
-        depends = names_steps(asked) or asked.wait_for
+        depends = names_steps(asked) or asked.wait_for or changes_rule(asked)
         of = self._store.chains.names(tenant, [task_id]).get(task_id) if depends else None
         return self._store.chains.get(tenant, of.id) if of else None
 
     def _waiting(self, view: TaskView) -> TaskView:
         """Return a task with what it waits for now."""
-        return replace(view_of(view.record, view.now, facts=self._facts(view.record)), undo=view.undo)
+        known = view_of(view.record, view.now, facts=self._facts(view.record))
+        return replace(known, undo=view.undo, warnings=view.warnings)
 
     def cancel(self, task_id: str, *, reason: str | None = None, **call: Unpack[CallArguments]) -> TaskView:
         """Cancel a task; `undo` of the view takes it back for 30 s. Cancelling twice changes nothing."""
@@ -230,6 +234,7 @@ class ChangeService(ApprovalService):
             return self._store.tasks.change_once(by.tenant, task_id, key, decide=decided, **again, **told)
 
         view = self._written(repeatable, call, write)
+        view = self._waiting(view) if view.record.run.state is State.WAITING else view
         task, run = view.record.task, view.record.run
         stopped = run.cancel_requested or (kind is EventKind.CANCELLED and run.state is State.CANCELLED)
         undoable = before not in ([], [task.revision]) and kind in UNDOABLE and not stopped

@@ -53,6 +53,21 @@ def _rule(found: ChainRecord, given: Mapping[str, Any], planner: Planner, now: d
     return fields
 
 
+def changes_rule(asked: Reschedule) -> bool:
+    """Whether a reschedule changes when its task repeats."""
+    return any(getattr(asked, name) is not None for name in RULE)
+
+
+def refuse_rule_of_step(found: ChainRecord, asked: Reschedule) -> None:
+    """Raise InvalidArgument where a step of a chain that recurs would get a rule of its own."""
+    if changes_rule(asked):
+        name = next(name for name in RULE if getattr(asked, name) is not None)
+        problem = "a step repeats with its chain, which has the rule"
+        raise InvalidArgument(
+            name, problem, accepted=f"{name} with the id of the chain", example=f"task_id='{found.chain.id}'"
+        )
+
+
 def has_begun(found: ChainRecord) -> bool:
     """Whether a step of the current generation has started or ended."""
     runs = [step.record.run for step in found.steps]

@@ -92,17 +92,23 @@ def due_again(had: Task, task: Task, old: Run, run: Run, now: datetime) -> Run:
     """Return the run of a changed task that is to wait as one that is due, unless it waits on as before.
 
     It waits again at once, behind the lock of the name of its event, which no change of a task takes. As the same
-    occurrence it has waited since the same moment.
+    occurrence it has waited since the same moment. A run that is to wait no more is due as well.
     """
-    had_its_turn = run.id == old.id and run.first_ready_at is not None and awaits_each_generation(task)
-    if not (awaits_each_run(task) or had_its_turn):
-        return run
-    if is_same_occurrence(old, run):
+    if awaits_when_due(task) and is_same_occurrence(old, run):
         run = replace(run, first_ready_at=old.first_ready_at)
     same = run.id == old.id and run.scheduled_for == old.scheduled_for and task.asks == had.asks
     if run.state is not State.WAITING or (same and old.state is State.WAITING):
         return run
-    return replace(run, state=State.SCHEDULED, wake_at=max(run.wake_at or run.scheduled_for, now))
+    if not (awaits_each_run(task) or (run.id == old.id and (has_its_turn(task, run) or has_its_turn(had, old)))):
+        return run
+    opened = run.first_ready_at if awaits_when_due(task) else None
+    due = max(run.wake_at or run.scheduled_for, now)
+    return replace(run, state=State.SCHEDULED, wake_at=due, first_ready_at=opened)
+
+
+def has_its_turn(task: Task, run: Run) -> bool:
+    """Whether nothing but an event of its own may keep a run from its start: no step before it."""
+    return awaits_each_run(task) or (awaits_each_generation(task) and run.first_ready_at is not None)
 
 
 def is_same_occurrence(old: Run, run: Run) -> bool:

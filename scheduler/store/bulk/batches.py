@@ -105,15 +105,15 @@ class Batches:
             now = self._now()
             dialect_of(connection).lock_rows(connection, _LOCK, {"task_ids": list(task_ids), "tenant": tenant})
             found = {record.task.id: record for record in _records(connection, tenant, task_ids)}
-            order = links.in_order(connection, list(found), last_first=decision.verb is BulkVerb.CANCEL)
-            changed = {task_id: _one(connection, found[task_id], decision, write, now) for task_id in order}
+            order, behind = links.in_order(connection, list(found), last_first=decision.verb is BulkVerb.CANCEL)
+            changed: dict[str, TaskOutcome] = {}
+            for task_id in order:  # the change of an earlier one may have moved those that come after it
+                record = read.record(connection, tenant, task_id) if task_id in behind else found[task_id]
+                changed[task_id] = _one(connection, record, decision, write, now)
             done = [changed[task_id] for task_id in task_ids if task_id in changed]
             of_chain = takes_back.chain and takes_back.chain.reversed if takes_back else decision.chain
             if of_chain and not (done and all(each.became is Became.REFUSED for each in done)):
-                chain_rows.write(connection, of_chain)
-                if found:
-                    step = found[order[0]].task
-                    chain_rows.tell(connection, of_chain, step, kind=decision.kind, write=write, now=now)
+                chain_rows.follow(connection, of_chain, decision.kind, write, now)
             if takes_back is None:
                 memory.store(connection, tenant, with_outcomes(write.batch, done), write)
             else:

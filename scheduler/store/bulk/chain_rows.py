@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import NamedTuple
 
 from duetime.scheduler import remedies
 from duetime.scheduler.bulk.change import BatchWrite
@@ -10,15 +11,40 @@ from duetime.scheduler.chain.change import ChainChange
 from duetime.scheduler.errors import Refused
 from duetime.scheduler.events import OF_CHAIN, EventKind
 from duetime.scheduler.store.database.dialects import dialect_of
-from duetime.scheduler.store.schema.tables.chains import chains
+from duetime.scheduler.store.schema.tables.chains import chain_steps, chains
+from duetime.scheduler.store.schema.tables.tasks import tasks
 from duetime.scheduler.store.statements import event_log
-from duetime.scheduler.task import Task
+from duetime.scheduler.store.statements.endings import generations
+from duetime.scheduler.store.statements.endings.follow_ups import FREED
 from sqlalchemy import Connection, bindparam, select, update
 
+_FIRST = (
+    select(tasks.c.tenant, tasks.c.id)
+    .join_from(chain_steps, tasks, tasks.c.id == chain_steps.c.task_id)
+    .where(chain_steps.c.chain_id == bindparam("chain_id"))
+    .order_by(chain_steps.c.place, tasks.c.id)
+    .limit(1)
+    .with_for_update(of=tasks)
+)
 _LOCK = select(chains.c.id).where(chains.c.id == bindparam("chain_id")).with_for_update()
 
 
-def write(connection: Connection, change: ChainChange) -> None:
+class FirstStep(NamedTuple):
+    """The first step of a chain; its events tell what changed of the chain."""
+
+    tenant: str
+    task_id: str
+
+
+def follow(connection: Connection, change: ChainChange, kind: EventKind, write: BatchWrite, now: datetime) -> None:
+    """Store the new values, tell of them, and let a chain go on of which every step had ended."""
+    [step] = [FirstStep(*row) for row in connection.execute(_FIRST, {"chain_id": change.chain_id})]
+    _write(connection, change)
+    _tell(connection, change, step, kind=kind, write=write, now=now)
+    connection.info.get(FREED, []).extend(generations.renew(connection, [step.task_id], now))
+
+
+def _write(connection: Connection, change: ChainChange) -> None:
     """Store the new values. Raises Refused, so that nothing is stored, where the old ones are others by now."""
     dialect_of(connection).lock_rows(connection, _LOCK, {"chain_id": change.chain_id})
     of_chain = chains.c.id == change.chain_id
@@ -28,13 +54,21 @@ def write(connection: Connection, change: ChainChange) -> None:
     connection.execute(update(chains).where(of_chain).values(**change.after))
 
 
-def tell(
-    connection: Connection, change: ChainChange, step: Task, *, kind: EventKind, write: BatchWrite, now: datetime
+def _tell(
+    connection: Connection, change: ChainChange, step: FirstStep, *, kind: EventKind, write: BatchWrite, now: datetime
 ) -> None:
     """Tell of the change by an event of a step, whose row is locked; it makes no revision of it."""
     stored = change.to_json()
     sides = [{**dict(stored[side]), OF_CHAIN: change.chain_id} for side in ("before", "after")]  # type: ignore[arg-type]  # objects
     told = event_log.entry(
-        step.tenant, step.id, None, now, kind=kind, reason=write.reason, before=sides[0], after=sides[1], **write.acting
+        step.tenant,
+        step.task_id,
+        None,
+        now,
+        kind=kind,
+        reason=write.reason,
+        before=sides[0],
+        after=sides[1],
+        **write.acting,
     )
     event_log.append(connection, [told])

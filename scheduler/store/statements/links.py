@@ -145,14 +145,16 @@ def mark_followed(connection: Connection, task_ids: Iterable[str]) -> None:
         connection.execute(_FOLLOWED, {"task_ids": wanted})
 
 
-def in_order(connection: Connection, task_ids: Sequence[str], *, last_first: bool = False) -> list[str]:
-    """Return these tasks so that each follows those that it comes after, or the other way round."""
+def in_order(
+    connection: Connection, task_ids: Sequence[str], *, last_first: bool = False
+) -> tuple[list[str], set[str]]:
+    """Return these tasks so that each follows those that it comes after, or the other way round; and which do so."""
     rows = connection.execute(_AMONG, {"task_ids": list(task_ids)}).all() if len(task_ids) > 1 else []
     above: dict[str, list[str]] = {task_id: [] for task_id in task_ids}
     for row in rows:
         above[row.task_id].append(row.upstream_id)
     order = list(TopologicalSorter(above).static_order())
-    return order[::-1] if last_first else order
+    return order[::-1] if last_first else order, {row.task_id for row in rows}
 
 
 def held_back(connection: Connection, old: Run, run: Run) -> Run:

@@ -330,6 +330,37 @@ def test_the_history_of_a_chain_has_what_changed_of_the_chain_itself(desk: Desk)
     assert desk.store.integrity.examine().findings == ()
 
 
+def test_the_undo_of_a_change_of_the_chain_alone_is_in_its_history(desk: Desk) -> None:
+    chain_id = report(desk, when=None, repeat="every hour at :00")
+    view = desk.scheduler.reschedule(chain_id, max_runs=5)
+    assert view.undo
+    desk.scheduler.act(chain_id, "undo", undo=view.undo)
+    events = desk.scheduler.history(EventFilter(task_id=chain_id)).events
+    assert changes_of(events[0], "UTC") == {"max_runs": ("5", "")}
+
+
+def test_the_undo_of_the_end_of_a_series_lets_a_chain_go_on_that_has_ended_since(desk: Desk) -> None:
+    chain_id = report(desk, when=None, repeat="every hour at :00", steps=THREE[:1])
+    desk.clock.at = at(8, 55)
+    view = desk.scheduler.reschedule(chain_id, repeat="never")
+    desk.end(desk.start(9))
+    assert states(desk, chain_id) == [State.SUCCEEDED]
+    assert view.undo
+    desk.scheduler.act(chain_id, "undo", undo=view.undo)
+    assert states(desk, chain_id) == [SCHEDULED]
+    assert len(desk.start(10)) == 1
+
+
+@pytest.mark.parametrize(("change", "more"), [("replay", {}), ("move", {"to": "10:00"})])
+def test_what_failed_and_what_ended_with_it_go_on_together(desk: Desk, change: Any, more: Any) -> None:
+    first = desk.scheduler.schedule("First", when="9:00", retry=RetryPolicy(max_attempts=1)).record.task.id
+    second = desk.scheduler.schedule("Second", when="9:00", after=[first]).record.task.id
+    desk.end(desk.start(9), Failed("no rows"))
+    desk.scheduler.change_many(change, [first, second], **more)
+    assert [desk.scheduler.get(each).record.run.state for each in (first, second)] == [SCHEDULED, WAITING]
+    assert desk.store.integrity.examine().findings == ()
+
+
 def test_an_end_that_no_generation_could_keep_is_refused(desk: Desk) -> None:
     chain_id = report(desk, when=None, repeat="every hour at :00", max_runs=5)
     run_all(desk, 9, 0)

@@ -253,8 +253,8 @@ def test_a_moved_generation_waits_at_its_new_time(desk: Desk) -> None:
     chain_id = report(desk, FETCH, waiting_mail())
     desk.scheduler.reschedule(chain_id, when="9:30")
     assert states(desk, chain_id) == [SCHEDULED, WAITING], "it waits for the step before it"
+    assert send(desk, 8, 59) == 0, "before its generation was due"
     assert starts(desk, 9, 29) == []
-    assert send(desk, 9, 29) == 0
     assert starts(desk, 9, 30) == ["Report: fetch"]
     assert starts(desk, 9, 31) == []
     assert send(desk, 9, 32) == 1
@@ -292,6 +292,93 @@ def test_a_failed_step_that_runs_again_lets_the_step_behind_it_wait(desk: Desk) 
     assert starts(desk, 9, 7) == ["Report: mail"]
     assert states(desk, chain_id) == [SUCCEEDED, SUCCEEDED]
     sound(desk)
+
+
+def turn(desk: Desk, **wait: Any) -> tuple[str, str]:
+    """Return a chain whose step `mail` waits for its event since 9:01, and that step."""
+    chain_id = report(desk, FETCH, waiting_mail(**wait))
+    assert starts(desk, 9) == ["Report: fetch"]
+    assert starts(desk, 9, 1) == []
+    return chain_id, step(desk, chain_id, "mail")
+
+
+@pytest.mark.parametrize("repeats", [True, False], ids=["each run", "each generation"])
+def test_the_undo_of_a_wait_that_has_begun_lets_the_run_go(desk: Desk, *, repeats: bool) -> None:
+    if repeats:
+        task_id = desk.scheduler.schedule("Report: mail", repeat="every hour at :00").record.task.id
+        desk.clock.at = at(9)
+    else:
+        chain_id = report(desk, FETCH, MAIL)
+        task_id = step(desk, chain_id, "mail")
+        starts(desk, 9)
+    view = desk.scheduler.reschedule(task_id, wait_for=READY)
+    assert starts(desk, 9) == []
+    assert view.undo
+    desk.scheduler.act(task_id, "undo", undo=view.undo)
+    assert starts(desk, 9) == ["Report: mail"]
+    assert send(desk, 9, 2) == 0
+    sound(desk)
+
+
+def test_a_step_that_is_moved_while_it_waits_does_so_from_its_new_time(desk: Desk) -> None:
+    chain_id, mail = turn(desk)
+    assert desk.scheduler.act(mail, "snooze", minutes=30).record.run.state is SCHEDULED
+    assert too_late(desk, 9, 23) == []
+    assert starts(desk, 9, 32) == []
+    assert span(desk, chain_id, "mail")[1] == at(9, 52)
+    desk.scheduler.reschedule(mail, when="9:40", wait_for={"event": "done", "timeout": "1 hour"})
+    assert starts(desk, 9, 40) == []
+    assert span(desk, chain_id, "mail")[1] == at(10, 40)
+    desk.scheduler.reschedule(mail, when="9:45", remove=["wait_for"])
+    assert starts(desk, 9, 45) == ["Report: mail"]
+    sound(desk)
+
+
+def test_a_step_that_comes_after_another_task_since_waits_for_its_event_in_its_turn(desk: Desk) -> None:
+    chain_id, mail = turn(desk)
+    other = desk.scheduler.schedule("Other", when="9:30").record.task.id
+    desk.scheduler.reschedule(mail, after=[other])
+    assert too_late(desk, 9, 21) == [], "its turn has not come"
+    assert starts(desk, 9, 30) == ["Other"]
+    assert starts(desk, 9, 31) == []
+    assert span(desk, chain_id, "mail") == (at(9), at(9, 51))
+    sound(desk)
+
+
+def test_an_undone_cancel_waits_until_the_same_time(desk: Desk) -> None:
+    chain_id, mail = turn(desk)
+    desk.clock.at = at(9, 15)
+    view = desk.scheduler.cancel(mail)
+    assert view.undo
+    desk.scheduler.act(mail, "undo", undo=view.undo)
+    assert starts(desk, 9, 16) == []
+    assert span(desk, chain_id, "mail")[1] == at(9, 21)
+    sound(desk)
+
+
+def test_a_step_that_runs_again_waits_for_an_event_since_its_generation_was_due(desk: Desk) -> None:
+    chain_id = report(desk, FETCH, waiting_mail(), max_runs=1)
+    desk.end(desk.start(9), Failed("no rows"))
+    assert send(desk, 9, 10) == 0
+    desk.clock.at = at(9, 30)
+    desk.scheduler.act(step(desk, chain_id, "fetch"), "run_now")
+    assert starts(desk, 9, 30) == ["Report: fetch"]
+    assert starts(desk, 9, 31) == []
+    assert starts(desk, 9, 31) == ["Report: mail"]
+    sound(desk)
+
+
+def test_the_answer_to_a_change_says_until_when_the_event_is_awaited(desk: Desk) -> None:
+    _, mail = turn(desk)
+    said = "the event 'ready', until Mon 23 Nov 2026 09:21 (in 20 min), then it expires"
+    assert desk.scheduler.reschedule(mail, labels=["x"]).waiting_for == (said,)
+
+
+@pytest.mark.parametrize("given", [{"repeat": "every hour at :30"}, {"max_runs": 3}, {"until": "2026-12-01"}])
+def test_a_step_gets_no_rule_of_its_own(desk: Desk, given: Any) -> None:
+    chain_id = report(desk, FETCH, MAIL)
+    with pytest.raises(DuetimeError, match=f"with the id of the chain.*{chain_id}"):
+        desk.scheduler.reschedule(step(desk, chain_id, "mail"), **given)
 
 
 @pytest.mark.parametrize(

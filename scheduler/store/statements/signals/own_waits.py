@@ -18,14 +18,13 @@ from duetime.scheduler.rules.series.awaited import (
     wait_of_each,
 )
 from duetime.scheduler.signal.signal import SignalWait
-from duetime.scheduler.store.schema.rows import CURRENT
-from duetime.scheduler.store.schema.tables.chains import chain_steps
+from duetime.scheduler.store.schema.tables.chains import chain_steps, chains
 from duetime.scheduler.store.schema.tables.signals import signal_waits
 from duetime.scheduler.store.schema.tables.tasks import runs
 from duetime.scheduler.store.statements import event_log
 from duetime.scheduler.store.statements.signals.kept_waits import OPEN, NewWait, further, row_of
 from duetime.scheduler.task import Run, State, Task
-from sqlalchemy import BindParameter, Connection, bindparam, delete, func, insert, select
+from sqlalchemy import BindParameter, Connection, bindparam, delete, insert, select
 
 _JUST_BEHIND: Final = timedelta(microseconds=1)
 _IDS: BindParameter[str] = bindparam("waiter_ids", expanding=True)
@@ -42,12 +41,10 @@ _LAST_HAD = (
     .order_by(signal_waits.c.signal_at.desc())
     .limit(1)
 )
-_STEP = chain_steps.alias("step")
-_GENERATION = (
-    select(func.min(runs.c.scheduled_for))
-    .join_from(_STEP, chain_steps, chain_steps.c.chain_id == _STEP.c.chain_id)
-    .join(runs, (runs.c.task_id == chain_steps.c.task_id) & CURRENT)
-    .where(_STEP.c.task_id == bindparam("of_task"))
+_DUE = (
+    select(chains.c.due_at)
+    .join_from(chain_steps, chains, chains.c.id == chain_steps.c.chain_id)
+    .where(chain_steps.c.task_id == bindparam("of_task"))
 )
 _LEFT_OUT = (
     select(runs.c.id)
@@ -76,8 +73,8 @@ def _time_of(connection: Connection, task: Task, run: Run) -> datetime:
     """Return the time of an occurrence; of a step, whose turn came later, that of its generation."""
     if not awaits_each_generation(task):
         return run.scheduled_for
-    first: datetime | None = connection.execute(_GENERATION, {"of_task": task.id}).scalar()
-    return first or run.scheduled_for
+    due: datetime | None = connection.execute(_DUE, {"of_task": task.id}).scalar()
+    return min(run.scheduled_for, due or run.scheduled_for)
 
 
 def _behind_last(connection: Connection, task: Task, wait: SignalWait) -> SignalWait:
@@ -101,7 +98,9 @@ def follow_change(
     old, run, current = of
     if not any(map(awaits_when_due, tasks)):
         return
-    if old.state is State.WAITING and run.state is not State.WAITING:
+    if old.state is State.WAITING and (
+        run.state is not State.WAITING or (old.first_ready_at and not run.first_ready_at)
+    ):
         forget_open(connection, [old.id])
     if is_same_occurrence(old, current):
         _inherit(connection, old.id, current.id)
