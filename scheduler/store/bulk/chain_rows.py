@@ -38,8 +38,9 @@ class FirstStep(NamedTuple):
 
 def follow(connection: Connection, change: ChainChange, kind: EventKind, write: BatchWrite, now: datetime) -> None:
     """Store the new values, tell of them, and let a chain go on of which every step had ended."""
-    [step] = [FirstStep(*row) for row in connection.execute(_FIRST, {"chain_id": change.chain_id})]
+    steps = [FirstStep(*row) for row in connection.execute(_FIRST, {"chain_id": change.chain_id})]
     _write(connection, change)
+    [step] = steps  # a chain goes with its last step
     _tell(connection, change, step, kind=kind, write=write, now=now)
     connection.info.get(FREED, []).extend(generations.renew(connection, [step.task_id], now))
 
