@@ -314,11 +314,11 @@ class Walk:
             assert outcome.became is not Became.REFUSED, f"refused: {outcome.why}"
         self.match(outcome.record)
 
-    def taken_back_with_others(self, outcome: TaskOutcome, before: Callable[[], None]) -> None:
+    def taken_back_with_others(self, outcome: TaskOutcome, verb: str, before: Callable[[], None]) -> None:
         """Undo in the reference what one call did."""
         self.told.append(f"{self.now:%d %b %H:%M:%S} undo with others: {outcome.became}")
         assert outcome.became is Became.CHANGED, f"not taken back: {outcome.why}"
-        if self.model.run.state == "cancelled":
+        if verb == "cancel":
             self.model.undo(self.now)
         else:
             before()
@@ -447,7 +447,7 @@ class Group:
         for outcome in self.house.scheduler.change_many(BulkVerb.UNDO, undo=done.undo).outcomes:
             walk = chosen[outcome.record.task.id]
             with _traced(walk):
-                walk.taken_back_with_others(outcome, before[outcome.record.task.id])
+                walk.taken_back_with_others(outcome, verb.value, before[outcome.record.task.id])
 
     def _advance(self) -> None:
         """Let time pass: with a worker, with none, or while nothing is up at all."""

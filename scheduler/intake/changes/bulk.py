@@ -104,7 +104,7 @@ def _cancelled(record: TaskRecord, now: datetime) -> Change:
 
 def undo_of(verb: BulkVerb, found: TaskRecord, now: datetime) -> str | None:
     """Return what takes the change back that made a task what it is; None where it runs and is asked to stop."""
-    if found.run.state is State.CANCELLED:
+    if verb is BulkVerb.CANCEL and found.run.state is State.CANCELLED:
         return changes.undo_token(found.run, now)
     stops = verb is BulkVerb.CANCEL and found.run.cancel_requested
     return None if stops else change_token(found.task)

@@ -17,6 +17,7 @@ from duetime.scheduler.bulk.change import (
     replaced_times,
 )
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments, Refused, TaskNotFound, UnreadableTask
+from duetime.scheduler.events import EventKind
 from duetime.scheduler.ids import is_id
 from duetime.scheduler.store.audit import entries
 from duetime.scheduler.store.bulk import chain_rows, memory
@@ -174,7 +175,7 @@ def _one(
         return TaskOutcome(record, Became.REFUSED, str(refused))
     if found is record:
         return TaskOutcome(record, Became.UNCHANGED)
-    if decision.takes_back and record.run.state is found.run.state is State.CANCELLED:
+    if change.kind is EventKind.CANCEL_UNDONE and record.run.state is found.run.state is State.CANCELLED:
         return TaskOutcome(found, Became.REFUSED, ENDED_AGAIN)
     was, beside = replaced_times(record, found.run.scheduled_for, change)
     return TaskOutcome(found, Became.CHANGED, undo=decision.undo_of(found), was=was, beside=beside)

@@ -361,6 +361,18 @@ def test_what_failed_and_what_ended_with_it_go_on_together(desk: Desk, change: A
     assert desk.store.integrity.examine().findings == ()
 
 
+def test_the_undo_of_a_resume_leaves_what_was_cancelled_as_it_was(desk: Desk) -> None:
+    task_id = desk.scheduler.schedule("Report", when="10:00").record.task.id
+    desk.scheduler.reschedule(task_id, pause=True)
+    desk.scheduler.cancel(task_id)
+    done = desk.scheduler.change_many("resume", [task_id])
+    assert done.undo
+    taken_back = desk.scheduler.change_many("undo", undo=done.undo)
+    assert [each.became for each in taken_back.outcomes] == [Became.CHANGED]
+    found = desk.scheduler.get(task_id).record
+    assert (found.run.state, found.task.paused) == (State.CANCELLED, True)
+
+
 def test_an_end_that_no_generation_could_keep_is_refused(desk: Desk) -> None:
     chain_id = report(desk, when=None, repeat="every hour at :00", max_runs=5)
     run_all(desk, 9, 0)
