@@ -212,8 +212,16 @@ def _wall(value: Any, side: _Side) -> str:
 
 
 def _awaited(value: Any, side: _Side) -> str:
-    names = ", ".join(names_awaited(value))
-    return cut(f"{names} for {_length(value[EVENT]['timeout'], side)}", MAX_VALUE_CHARS) if names else ""
+    if not names_awaited(value):
+        return ""
+    said = value[EVENT]
+    events = ", ".join(dict.fromkeys(_event_awaited(each, side) for each in said["any"]))
+    return cut(f"{events} for {_length(said['timeout'], side)}, then {said['on_timeout']}", MAX_VALUE_CHARS)
+
+
+def _event_awaited(value: Mapping[str, Any], side: _Side) -> str:
+    wanted = f" with {json.dumps(value['match'], ensure_ascii=False)}" if value["match"] else ""
+    return f"{value['name']}{wanted}" + (f", {_length(value['lookback'], side)} back" if value["lookback"] else "")
 
 
 def _policy(value: Any, _side: _Side) -> str:

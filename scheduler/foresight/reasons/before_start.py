@@ -80,10 +80,8 @@ def awaited_first(task: Task, *, since: str = "") -> str:
     wait = wait_of_each(task, task.anchor, task.anchor)
     back = max(task.anchor - each.since for each in wait.all)
     also = f", also one of the {length(back)} before" if back else ""
-    named = " or ".join(dict.fromkeys(f"{each.name!r}{_matching(each)}" for each in wait.all))
-    return (
-        f"the event {named}{also}, {since}for {length(wait.until - task.anchor)} at most, then {_THEN[wait.on_timeout]}"
-    )
+    most = length(wait.until - task.anchor)
+    return f"the event {_named(wait)}{also}, {since}for {most} at most, then {_THEN[wait.on_timeout]}"
 
 
 def once_due(record: TaskRecord) -> str:
@@ -98,10 +96,9 @@ def once_due(record: TaskRecord) -> str:
 def until_event(run: Run, wait: SignalWait, zone: str, now: datetime) -> WaitReason:
     """Return the event that a run waits for, what its data have to be, until when, and what follows without one."""
     end = f"{describe(wait.until, zone)} ({relative(wait.until, now)})"
-    named = " or ".join(dict.fromkeys(f"{each.name!r}{_matching(each)}" for each in wait.all))
     then = "it goes on" if run.state is State.SUSPENDED else _THEN[wait.on_timeout]
     until = f"or {end} {AT_THE_LATEST}" if wait.at_once else f"until {end}, then {then}"
-    said = f"the event {named}, {until}"
+    said = f"the event {_named(wait)}, {until}"
     return WaitReason(WaitKind.EVENT, said, until=wait.until, event=", ".join(each.name for each in wait.all))
 
 
@@ -112,6 +109,10 @@ def paused(task: Task, now: datetime) -> WaitReason:
         return WaitReason(WaitKind.RESUME, PAUSED)
     said = f"{describe(until, task.timezone)} {task.timezone} ({relative(until, now)})"
     return WaitReason(WaitKind.RESUME, f"{PAUSED_UNTIL}{said}", until=until)
+
+
+def _named(wait: SignalWait) -> str:
+    return " or ".join(dict.fromkeys(f"{each.name!r}{_matching(each)}" for each in wait.all))
 
 
 def _matching(wait: SignalWait) -> str:

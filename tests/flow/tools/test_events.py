@@ -208,8 +208,20 @@ def test_the_history_says_which_event_each_run_waited_for_before_a_change(schedu
     for wait in ({"any": [{"event": "sent"}, {"event": "lost"}]}, {}):
         scheduler.reschedule(task_id, wait_for=wait)
     removed, changed, _ = scheduler.history(EventFilter(task_id=task_id)).events
-    assert changes_of(changed, "UTC") == {"wait_for": ("paid for 30 d", "sent, lost for 30 d")}
-    assert changes_of(removed, "UTC") == {"wait_for": ("sent, lost for 30 d", "")}
+    assert changes_of(changed, "UTC") == {
+        "wait_for": ("paid for 30 d, then expire", "sent, lost for 30 d, then expire")
+    }
+    assert changes_of(removed, "UTC") == {"wait_for": ("sent, lost for 30 d, then expire", "")}
+
+
+def test_the_history_says_what_changed_of_the_same_event(scheduler: Scheduler) -> None:
+    task_id = scheduler.schedule("Ship", repeat="every day at 9:00", wait_for={"event": "paid"}).record.task.id
+    scheduler.reschedule(
+        task_id, wait_for={"event": "paid", "match": {"id": 7}, "lookback": "2 h", "on_timeout": "run"}
+    )
+    [changed, _] = scheduler.history(EventFilter(task_id=task_id)).events
+    after = 'paid with {"id": 7}, 2 h back for 30 d, then run'
+    assert changes_of(changed, "UTC") == {"wait_for": ("paid for 30 d, then expire", after)}
 
 
 def test_a_dry_run_says_for_which_event_each_run_would_wait(scheduler: Scheduler) -> None:
