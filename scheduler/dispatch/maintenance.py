@@ -94,7 +94,8 @@ class Maintenance:
     only attempts whose lease nobody renews for half a minute, because other processes see the jump later.
 
     The same step gives approvals their default answers, and removes expired leases from the queue; a run that had not
-    started returns at once. Once an hour it removes expired idempotency keys and signals.
+    started returns at once. It refreshes outdated statistics of tables. Once an hour it removes expired idempotency
+    keys and signals.
     """
 
     def __init__(
@@ -143,6 +144,7 @@ class Maintenance:
             self._store.claims.next_times()  # raises while the database is away
         self._could_look = True
         self._worker.learn()
+        self._store.table_statistics.refresh()
         if self._queue.reap():
             self._look()
         self._ended_at = self._clock()

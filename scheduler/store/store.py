@@ -42,6 +42,7 @@ from duetime.scheduler.store.migrations.upgrade import Upgrade, check, refuse_fo
 from duetime.scheduler.store.policies.decisions import Decisions
 from duetime.scheduler.store.policies.versions import PolicyVersions
 from duetime.scheduler.store.pools import Pools
+from duetime.scheduler.store.postgres.table_statistics import TableStatistics
 from duetime.scheduler.store.preferences.quiet_hours import UserQuietHours
 from duetime.scheduler.store.retention.retention import Retention
 from duetime.scheduler.store.run_history.run_history import RunHistory
@@ -93,7 +94,7 @@ class Store:
         self.deliveries, self.quiet_hours = Deliveries(database, clock), UserQuietHours(database, clock)
         self.workers = Workers(database, clock)
         self.estimates = Estimates(database, clock)
-        self.integrity = Integrity(database)
+        self.integrity, self.table_statistics = Integrity(database), TableStatistics(database)
         self.search = Search(database)
         self.backlog = Backlog(database)
         self.api_keys, self.ended_sessions = ApiKeys(database, clock), EndedAdminSessions(database, clock)

@@ -344,30 +344,6 @@ def test_what_may_not_start_is_looked_at_once_more_behind_its_lock(store: Store,
     assert len(trips(lambda: store.claims.start(wishes, worker="w", epoch=None, lease=LEASE))) == 5
 
 
-def test_rows_are_found_by_their_ids_whatever_the_tables_were_like_when_it_was_planned(store: Store) -> None:
-    """Plans are kept: one that was made while there was next to nothing must not scan what has come since."""
-
-    def plans(connection: Connection) -> str:
-        found = connection.exec_driver_sql("SELECT statement FROM pg_prepared_statements").scalars().all()
-        explained = [
-            row
-            for statement in found
-            for row in connection.exec_driver_sql(f"EXPLAIN (GENERIC_PLAN) {statement.replace('%', '%%')}").scalars()
-        ]
-        return "\n".join(explained)
-
-    # Rows that are deleted leave what autovacuum has counted of them; a truncated table is as one that is new.
-    store._database.write(
-        lambda connection: connection.exec_driver_sql("TRUNCATE tasks, runs, events, attempts CASCADE")
-    )
-    for _ in range(8):
-        store.claims.settle([settlement(started(store))])
-    told = store._database.write(plans)  # on the connections that settle
-    assert "Update on runs" in told
-    assert not [line for line in told.splitlines() if "Seq Scan" in line or "Hash Join" in line or "Merge Join" in line]
-    assert "runs_by_phase" not in told
-
-
 def test_a_batch_of_a_backlog_is_made_ready_without_reading_and_sorting_all_of_it(store: Store) -> None:
     store.tasks.add_many([NewTask(*a_task(), "alice") for _ in range(1000)])
     asked: list[tuple[str, Any]] = []
