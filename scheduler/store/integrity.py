@@ -97,14 +97,14 @@ class Integrity:
         return self._database.read(lambda connection: unreadable.every(connection, statement))
 
     def _pages(self, of: _Table) -> Iterator[Sequence[Row[Any]]]:
-        after: Row[Any] | None = None
+        page: Sequence[Row[Any]] = ()
         while True:
-            statement = of.page(after, self._batch)
-            page = self._database.read(lambda connection, it=statement: connection.execute(it).all())  # type: ignore[misc] # bound now
-            if not page:
+            statement = of.page(page[-1] if page else None, self._batch)
+            page = self._database.look(lambda connection, it=statement: connection.execute(it).all())  # type: ignore[misc] # bound now
+            if page:
+                yield page
+            if len(page) < self._batch:
                 return
-            yield page
-            after = page[-1]
 
 
 @dataclass(frozen=True, slots=True)

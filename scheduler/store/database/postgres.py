@@ -228,6 +228,7 @@ def _engine(url: URL, planner: str, options: Mapping[str, Any], *, kept: int) ->
         pool_use_lifo=True,  # the last used connection has its statements prepared and planned
         json_serializer=encode,
         json_deserializer=decode,
+        use_native_hstore=False,  # else each process asks for its types
         connect_args={
             "connect_timeout": BUSY_TIMEOUT_S,
             "prepare_threshold": 1,  # most statements are large: planning takes longer than running
