@@ -129,7 +129,7 @@ class Planner:
             problems.of(check, request)
         asks = asked_before_each(approval, in_chain=recurs) if approval else None
         if wait and (recurs or request.repeat is not None):
-            asks, wait = awaited_by_each(wait, now, in_chain=recurs), None
+            asks, wait = {**(asks or {}), **awaited_by_each(wait, now, in_chain=recurs)}, None
         if timing and asks:
             problems.of(check_one_question, timing.policy, asks)
         problems.of(check_natural_key, request, by)

@@ -88,9 +88,10 @@ def once_due(record: TaskRecord) -> str:
     """Say for what else a run will wait at its time."""
     if record.run.first_ready_at is not None:
         return ""
+    awaited = awaited_first(record.task)
     if asks_when_due(record.task):
-        return "; then it asks the user"
-    return f"; then for {awaited}" if (awaited := awaited_first(record.task)) else ""
+        return "; then it asks the user" + (f", and waits for {awaited}" if awaited else "")
+    return f"; then for {awaited}" if awaited else ""
 
 
 def until_event(run: Run, wait: SignalWait, zone: str, now: datetime) -> WaitReason:

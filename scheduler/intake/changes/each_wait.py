@@ -13,8 +13,7 @@ from duetime.scheduler.intake.repeat_policy import check_one_question
 from duetime.scheduler.records import Change
 from duetime.scheduler.rules.changes import to_be_ordered, when_words
 from duetime.scheduler.rules.occurrences import delay_of
-from duetime.scheduler.rules.series.answered import ANSWER
-from duetime.scheduler.rules.series.awaited import awaited_by_each, awaits_each_generation, awaits_when_due
+from duetime.scheduler.rules.series.awaited import EVENT, awaited_by_each, awaits_each_generation, awaits_when_due
 from duetime.scheduler.rules.signals.signal_waits import read_each_wait
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.task import Run, State, Task
@@ -65,8 +64,8 @@ def each_wait_step(
 
 
 def _asks(task: Task, given: Mapping[str, Any], now: datetime, *, in_chain: bool) -> Mapping[str, Any] | None:
-    has_question = task.asks is not None and ANSWER in task.asks
+    question = {name: value for name, value in (task.asks or {}).items() if name != EVENT}
     if not given:
-        return task.asks if has_question else None
-    wait = read_each_wait(given, now, asks=has_question)
-    return awaited_by_each(wait, now, in_chain=in_chain or awaits_each_generation(task))
+        return question or None
+    wait = read_each_wait(given, now)
+    return {**question, **awaited_by_each(wait, now, in_chain=in_chain or awaits_each_generation(task))}

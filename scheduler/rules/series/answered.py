@@ -28,9 +28,14 @@ class Rejection(NamedTuple):
     left_out: tuple[Run, ...] = ()
 
 
+def asks_first(task: Task) -> bool:
+    """Whether a run that is due is asked for before its first start, unless it was approved."""
+    return task.asks is not None and ANSWER in task.asks
+
+
 def asks_each_run(task: Task) -> bool:
     """Whether each run of a series is asked for when it is due."""
-    return task.repeat is not None and task.asks is not None and ANSWER in task.asks
+    return task.repeat is not None and asks_first(task)
 
 
 def holds_each_run(task: Task) -> bool:

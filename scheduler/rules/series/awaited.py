@@ -91,15 +91,18 @@ def opened_at(run: Run, now: datetime) -> datetime:
 def due_again(had: Task, task: Task, old: Run, run: Run, now: datetime) -> Run:
     """Return the run of a changed task that is to wait as one that is due, unless it waits on as before.
 
-    It waits again at once, behind the lock of the name of its event, which no change of a task takes. As the same
-    occurrence it has waited since the same moment. A run that is to wait no more is due as well.
+    It waits again at once, behind the lock of the name of its event, which no change of a task takes. Where it asks as
+    well, it asks again then. As the same occurrence it has waited since the same moment. A run that is to wait no more
+    is due as well.
     """
     if awaits_when_due(task) and is_same_occurrence(old, run):
         run = replace(run, first_ready_at=old.first_ready_at)
     same = run.id == old.id and run.scheduled_for == old.scheduled_for and task.asks == had.asks
     if run.state is not State.WAITING or (same and old.state is State.WAITING):
         return run
-    if not (awaits_each_run(task) or (run.id == old.id and (has_its_turn(task, run) or has_its_turn(had, old)))):
+    changed = task.asks != had.asks and old.first_ready_at is not None
+    had_turn = run.id == old.id and (changed or has_its_turn(task, run) or has_its_turn(had, old))
+    if not (had_turn or awaits_each_run(task)):
         return run
     opened = run.first_ready_at if awaits_when_due(task) else None
     due = max(run.wake_at or run.scheduled_for, now)

@@ -44,15 +44,12 @@ def signal_wait_of(
     if not request.wait_for:
         return None
     if recurs or request.repeat is not None:
-        return read_each_wait(request.wait_for, now, asks=bool(request.approval))
+        return read_each_wait(request.wait_for, now)
     return read_wait(request.wait_for, now, when=when if request.when is not None else None)
 
 
-def read_each_wait(given: Mapping[str, Any], now: datetime, *, asks: bool) -> SignalWait:
-    """Return the wait of a run that is due `now`, of a task that repeats. Raises, also where it `asks` before each."""
-    if asks:
-        problem = "a task that repeats waits for an event before each run, or asks for approval, and not for both"
-        raise InvalidArgument("wait_for", problem, accepted="one of wait_for, approval with repeat", example=EACH_RUN)
+def read_each_wait(given: Mapping[str, Any], now: datetime) -> SignalWait:
+    """Return the wait of a run that is due `now`, of a task that repeats. Raises InvalidArgument."""
     if isinstance(given, dict) and given.get("or_when"):
         problem = "a task that repeats starts each run at its time, and waits for the event from then on"
         raise InvalidArgument("wait_for.or_when", problem, accepted="a wait without or_when", example=EACH_RUN)

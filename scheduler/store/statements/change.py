@@ -55,7 +55,7 @@ def apply(
         return record
     check_legal(old, run, next_run, beside=change.beside)
     relinked = relink.write(connection, record, change, had, now)
-    questions.check_change(connection, record, change, run)
+    questions.check_change(connection, record, change, run, change.kind or kind)
     run_waits.check_change(connection, old, run, now)
     task = replace(change.task, revision=record.task.revision + 1, updated_at=now)
     _write_task(connection, record.task, task)
@@ -117,7 +117,7 @@ def _follow_waits(
     """Withdraw the question of a run that a change ends, and ask for the one in its place; so with its event."""
     (old, run, next_run, current), now, task = change, told["at"], tasks_of[1]
     own_waits.follow_change(connection, tasks_of, (old, run, current), told["kind"], now)
-    if run.ended_at and not old.ended_at:
+    if (run.ended_at and not old.ended_at) or (old.state is State.WAITING and run.state is State.SCHEDULED):
         questions.withdraw(connection, [(run.id, old.state)], now)
     if next_run:
         questions.carry_over(connection, [(task, old, next_run)], now)

@@ -621,7 +621,6 @@ def test_a_one_shot_that_waits_and_recurs_from_now_on_can_be_let_go(desk: Desk) 
     ("more", "said"),
     [
         ({"repeat_policy": {"overlap": "allow_all"}}, "waits for each run, one at a time"),
-        ({"approval": True}, "before each run, or asks for approval, and not for both"),
         ({"wait_for": {"event": "ready", "or_when": True}}, "starts each run at its time"),
     ],
 )
@@ -630,11 +629,7 @@ def test_what_a_series_cannot_wait_for_is_refused_at_once_and_later(
 ) -> None:
     with pytest.raises(DuetimeError, match=said):
         desk.scheduler.schedule("Report", **{"repeat": "every hour at :00", "wait_for": {"event": "ready"}, **more})
-    if "approval" in more:
-        task_id = desk.scheduler.schedule("Report", repeat="every hour at :00", approval=True).record.task.id
-        more = {"wait_for": {"event": "ready"}}
-    else:
-        task_id = report(desk)
+    task_id = report(desk)
     with pytest.raises(DuetimeError, match=said):
         desk.scheduler.reschedule(task_id, **more)
 

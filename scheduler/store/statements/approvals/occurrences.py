@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from duetime.scheduler.approvals.approval import Approval, asked_again
+from duetime.scheduler.approvals.approval import Approval, asked_again, reopened
 from duetime.scheduler.events import EventKind
-from duetime.scheduler.rules.series.answered import ANSWER, asked, asks_each_run
+from duetime.scheduler.rules.series.answered import ANSWER, asked, asks_each_run, asks_first
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.schema.rows import task_and_run
 from duetime.scheduler.store.schema.tables.approvals import approvals
@@ -70,9 +70,22 @@ def _ask(connection: Connection, run_ids: Sequence[str], now: datetime) -> list[
     waiting = [(task, run, asked(run, max(now, run.wake_at or now))) for task, run in due]
     rows = [{"run_id": run.id, "opened": run.first_ready_at, "listed": run.scheduled_for} for _, _, run in waiting]
     exactly(len(rows), _WAIT.run(connection, rows))
-    questions.ask(connection, [(task, run, _new(task, run, run.first_ready_at or now)) for task, _, run in waiting])
+    questions.ask(connection, [(task, run, _new(task, run, now)) for task, _, run in waiting])
     event_log.append(connection, [_told(task, was, run, now) for task, was, run in waiting])
     return [task.id for task, _ in due]
+
+
+def ask_also(connection: Connection, begun: Sequence[tuple[Task, Run]], now: datetime) -> None:
+    """Ask for runs that have begun to wait for an event, unless they were approved or their tasks ask nothing."""
+    asking = {run.id: (task, run) for task, run in begun if asks_first(task)}
+    if not asking:
+        return
+    given = {"run_ids": list(asking)}
+    approved = set(connection.execute(_APPROVED, given).scalars())
+    found = [each for run_id, each in asking.items() if run_id not in approved]
+    connection.execute(_FORGET, {"run_ids": [run.id for _, run in found]})
+    questions.ask(connection, [(task, run, _new(task, run, now)) for task, run in found])
+    event_log.append(connection, [_told(task, run, run, now) for task, run in found])
 
 
 def taken_back(connection: Connection, task: Task, old: Run, run: Run, now: datetime) -> None:
@@ -86,11 +99,16 @@ def taken_back(connection: Connection, task: Task, old: Run, run: Run, now: date
     found = unreadable.values(connection, _BEFORE, Approval, APPROVAL, given)
     stands = bool(found) and found[0][0].answer is ApprovalAnswer.APPROVE
     if stands or run.state is State.WAITING:
-        new = asked_again(found[0][0], run, run, now) if found else _new(task, run, now)
+        new = asked_again(found[0][0], run, run, now) if found else _asked_at(task, run, now)
         questions.ask(connection, [(task, run, new)])
 
 
-def _new(task: Task, run: Run, at: datetime) -> Approval:
+def _new(task: Task, run: Run, now: datetime) -> Approval:
+    """Return the question of a run, as old as its wait; one whose time has passed is asked for as long once more."""
+    return reopened(_asked_at(task, run, run.first_ready_at or now), now)
+
+
+def _asked_at(task: Task, run: Run, at: datetime) -> Approval:
     said = task.asks or {}
     seconds, default = said.get("seconds"), said.get("default") or ApprovalAnswer.REJECT
     ends_at = None if seconds is None else at + timedelta(seconds=seconds)
@@ -106,5 +124,5 @@ def _told(task: Task, was: Run, run: Run, now: datetime) -> event_log.EventValue
         kind=EventKind.ASKED,
         actor=event_log.ITSELF,
         reason=ASKED,
-        move=(was.state, run.state),
+        move=None if was is run else (was.state, run.state),
     )

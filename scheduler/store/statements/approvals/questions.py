@@ -13,8 +13,10 @@ from typing import Any
 from duetime.scheduler import remedies
 from duetime.scheduler.approvals.approval import Approval, UserNotice, asked_again, question_of
 from duetime.scheduler.errors import Refused
+from duetime.scheduler.events import EventKind
 from duetime.scheduler.records import Change
-from duetime.scheduler.rules.series.answered import asks_each_run
+from duetime.scheduler.rules.series.answered import asks_each_run, asks_first
+from duetime.scheduler.rules.series.awaited import awaits_when_due
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.schema.rows import DELIVERY, MESSAGE, columns_of, delivery_values, message_values
 from duetime.scheduler.store.schema.tables.approvals import approvals
@@ -160,10 +162,15 @@ def withdraw(connection: Connection, ending: Iterable[tuple[str, State]], now: d
     close(connection, [run_id for run_id, state in ending if state in _BEFORE_START], now)
 
 
-def check_change(connection: Connection, record: TaskRecord, change: Change, run: Run) -> None:
-    """Refuse a change that would go around an approval: an earlier start, or other work than was approved."""
+def check_change(connection: Connection, record: TaskRecord, change: Change, run: Run, kind: EventKind) -> None:
+    """Refuse a change that would go around an approval: an earlier start, or other work than was approved.
+
+    A run that waits for an event as well asks again when it is due, unless it is to run now.
+    """
     old, task_id = record.run, record.task.id
+    asks_again = change.task.asks != record.task.asks or (awaits_when_due(change.task) and asks_first(change.task))
     started = old.state is State.WAITING and run.state is State.SCHEDULED
+    started = started and (kind is EventKind.RUN_NOW or not asks_again)
     resumed = old.state is State.SUSPENDED and run.state is State.SUSPENDED and run.wake_at != old.wake_at
     if (started or resumed) and unanswered(connection, [old.id]):
         raise Refused(f"{task_id} waits for an approval, which it needs first.", remedy=remedies.Inspect(task_id))
@@ -188,9 +195,13 @@ def held_back(connection: Connection, task: Task, old: Run, run: Run, now: datet
 
 
 def carry_over(connection: Connection, pairs: Iterable[tuple[Task, Run, Run]], now: datetime) -> None:
-    """Give the next generations of runs, which are stored, the approvals that these had or need again."""
+    """Give the next generations of runs, which are stored, the approvals that these had or need again.
+
+    A run that waits for an event as well is asked for when its wait begins.
+    """
     found = [(task, old, run, _of_task(connection, old)) for task, old, run in pairs if _is_again(task, old, run)]
-    ask(connection, [(task, run, asked_again(each, old, run, now)) for task, old, run, each in found if each])
+    asked = [(task, run, asked_again(each, old, run, now)) for task, old, run, each in found if each]
+    ask(connection, [each for each in asked if not (each[2].is_open and awaits_when_due(each[0]))])
 
 
 def _is_again(task: Task, old: Run, run: Run) -> bool:

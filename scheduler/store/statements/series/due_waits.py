@@ -1,11 +1,13 @@
 """Occurrences that are due and wait for an event first: their waits begin, in a transaction of their own.
 
+Where they are asked for as well, the question is asked in it.
 The lock of a name comes before those of tasks, as where a signal is sent; what makes runs ready locks tasks alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Final, NamedTuple
 
@@ -20,6 +22,7 @@ from duetime.scheduler.store.schema.types import Instant
 from duetime.scheduler.store.sql.batch import Batch
 from duetime.scheduler.store.sql.locks import exactly
 from duetime.scheduler.store.statements import dependants, event_log
+from duetime.scheduler.store.statements.approvals import occurrences
 from duetime.scheduler.store.statements.endings.follow_ups import FREED
 from duetime.scheduler.store.statements.read import TASK_AND_RUN
 from duetime.scheduler.store.statements.signals import kept_waits, own_waits
@@ -57,6 +60,11 @@ class _Beginning(NamedTuple):
     why: str = ""
     """Why it cannot wait."""
 
+    @property
+    def waiting(self) -> tuple[Task, Run]:
+        run = replace(self.run, state=State.WAITING, wake_at=None, first_ready_at=self.opened)
+        return self.task, run
+
 
 def begin(connection: Connection, run_ids: Sequence[str], now: datetime, until: datetime) -> None:
     """Let those of these runs wait that are due by `until` and have not waited; their events may have come already.
@@ -70,6 +78,7 @@ def begin(connection: Connection, run_ids: Sequence[str], now: datetime, until: 
     exactly(len(rows), _WAIT.run(connection, rows))
     event_log.append(connection, [_told(each, now) for each in found])
     kept_waits.store(connection, [each.wait for each in found if each.wait], now)
+    occurrences.ask_also(connection, [each.waiting for each in found if each.wait], now)
     failing = {each.run.id: each.why for each in found if each.why}
     begun = [each.task.id for each in found]
     dependants.follow(connection, dependants.settle_waiting(connection, begun, now, failing=failing), now)

@@ -17,7 +17,7 @@ from duetime.scheduler.rules.series.awaited import (
     is_same_occurrence,
     wait_of_each,
 )
-from duetime.scheduler.signal.signal import SignalWait
+from duetime.scheduler.signal.signal import OnTimeout, SignalWait
 from duetime.scheduler.store.schema.tables.chains import chain_steps, chains
 from duetime.scheduler.store.schema.tables.signals import signal_waits
 from duetime.scheduler.store.schema.tables.tasks import runs
@@ -107,7 +107,7 @@ def follow_change(
     elif kind is EventKind.RUN_NOW and _place(current) != _place(old):
         connection.execute(_FORGET, {"waiter_ids": [current.id]})
         waits = row_of(new_wait(connection, tasks[1], current, now), None, now)
-        connection.execute(_ADD, {**waits, "closed_at": now})
+        connection.execute(_ADD, {**waits, "closed_at": now, "on_timeout": OnTimeout.RUN})
     elif kind is EventKind.UNDONE and current.id == old.id and current.scheduled_for != old.scheduled_for:
         _take_place_again(connection, tasks[1], current)
 
