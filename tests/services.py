@@ -17,7 +17,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import IO, TypeVar
 from uuid import uuid4
@@ -28,6 +28,7 @@ from sqlalchemy import URL, make_url
 _START_TIMEOUT_S = 120
 _UNPRIVILEGED = "nobody"
 _MEMORY = Path("/dev/shm")
+OWNER_FILE = "owner"
 _SERVER_BYTES = 1 << 30
 """More than the files of one PostgreSQL server come to."""
 
@@ -341,13 +342,34 @@ def _memory() -> Path | None:
 @contextmanager
 def _folder(prefix: str, place: Path | None = None) -> Iterator[Path]:
     """Make a folder with a short path, because a socket's path may have about 100 characters."""
-    short = place or ("/tmp" if os.name == "posix" else None)
+    short = place or Path("/tmp" if os.name == "posix" else tempfile.gettempdir())
     folder = Path(tempfile.mkdtemp(prefix=prefix, dir=short))
     try:
-        yield folder
+        with _owned(folder) if os.name == "posix" else nullcontext():
+            yield folder
     finally:
-        for leftover in (folder, folder.with_name(f"{folder.name}-bin")):
-            shutil.rmtree(leftover, ignore_errors=True)
+        _remove(folder)
+
+
+@contextmanager
+def _owned(folder: Path) -> Iterator[None]:
+    """Lock a file in the folder, for as long as this process lives at most, and remove the folders of dead ones."""
+    import fcntl  # here: Windows has none
+
+    taken = folder / "taken"
+    with taken.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        taken.rename(folder / OWNER_FILE)  # others look at it only from now on
+        for other in folder.parent.glob(f"duetime-*/{OWNER_FILE}"):
+            with suppress(OSError), other.open() as theirs:
+                fcntl.flock(theirs, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                _remove(other.parent)
+        yield
+
+
+def _remove(folder: Path) -> None:
+    for leftover in (folder, folder.with_name(f"{folder.name}-bin")):
+        shutil.rmtree(leftover, ignore_errors=True)
 
 
 def _ending_with_parent(command: list[str]) -> list[str]:

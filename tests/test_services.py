@@ -45,6 +45,17 @@ def test_a_service_that_is_not_installed_says_what_to_install(monkeypatch: pytes
         pass
 
 
+def test_a_folder_of_a_killed_test_run_is_removed_and_that_of_a_living_one_is_not(tmp_path: Path) -> None:
+    killed, living = tmp_path / "duetime-killed", tmp_path / "duetime-living"
+    for folder in (killed, living):
+        folder.mkdir()
+        folder.with_name(f"{folder.name}-bin").mkdir()
+    with services._owned(killed):
+        pass
+    with services._owned(living), services._folder("duetime-", tmp_path) as made:
+        assert {*tmp_path.iterdir()} == {made, living, tmp_path / "duetime-living-bin"}
+
+
 def test_a_server_that_does_not_start_shows_its_log(tmp_path: Path) -> None:
     broken = services._running(["sh", "-c", "echo no such disk; exit 1"], tmp_path)
     with broken as alive, pytest.raises(services.Unavailable, match="no such disk"):
