@@ -28,12 +28,12 @@ Everything works without any configuration. A setting is an environment variable
 name: `DUETIME_THREADS=4` or `threads = 4`. A variable overrides the file; a command-line option overrides both.
 `duetime config` shows every value in force and its source.
 
-The file is the one that `--config` or `DUETIME_CONFIG` names, else `duetime.toml` in the user's configuration
-directory if it is there: `~/.config/duetime/` on Linux, `~/Library/Application Support/duetime/` on macOS,
+`--config` or `DUETIME_CONFIG` names the file. Without them it is `duetime.toml` in the user's configuration directory,
+if it is there. That directory is `~/.config/duetime/` on Linux, `~/Library/Application Support/duetime/` on macOS and
 `%LOCALAPPDATA%\\duetime\\` on Windows.
 
-A setting that does not exist or is wrong stops the start with exit code 2, and names the setting, its value and what is
-accepted. Variables that begin with `DUETIME_TEST_` belong to the test suite and are ignored.
+A setting that does not exist or is wrong stops the start with exit code 2. The error names the setting, its value and
+the accepted values. Variables that begin with `DUETIME_TEST_` belong to the test suite and are ignored.
 
 Separate several values by commas in a variable; write a list in the file. Secrets are never shown.
 
@@ -53,10 +53,10 @@ CHANNELS = """\
 A channel delivers outcomes in addition to the inbox. A task names its channels in `deliver_to`; the setting
 `deliver_to` applies to every other task. `inbox` always exists, and `desktop` exists where there is a desktop.
 
-A channel with `outcomes = ["failed", "expired"]` is told of failures only: runs that failed for good, and runs that
-expired because their hard deadline could no longer be met or what they waited for did not come. `desktop_outcomes` says
-the same of the desktop. The inbox has every outcome. A reminder that was shown has succeeded. A run that was cancelled
-or skipped has no message at all.
+A channel with `outcomes = ["failed", "expired"]` gets failures only: runs that failed for good, and runs that
+expired. A run expires when its hard deadline can no longer be met, or when an awaited event or condition does not
+come. `desktop_outcomes` limits the desktop in the same way. The inbox has every outcome. A reminder that was shown has
+succeeded. A run that was cancelled or skipped has no message at all.
 """
 
 ORIGINS = """\

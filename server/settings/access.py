@@ -43,14 +43,14 @@ class AccessSettings(RetentionSettings):
     )
     allowed_origins: Annotated[tuple[Origin, ...], BeforeValidator(comma_separated)] = Field(
         default=(),
-        description="origins of web pages that may call `duetime serve` from a browser (CORS), separated by commas; "
+        description="origins of web pages that may call `duetime serve` from a browser (CORS), separated by commas. "
         "`loopback` stands for the pages of this machine, on any port",
         examples=["https://chat.example.com,loopback"],
     )
     auth: Annotated[tuple[ProviderName, ...], BeforeValidator(comma_separated), BeforeValidator(lower_case)] = Field(
         default=(),
-        description="how callers of `duetime serve` prove who they are: `keys` (`duetime keys create`), `oauth` "
-        "(access tokens of `oauth_issuer`), or both; without it, everyone on this machine is the local user",
+        description="proofs of identity that `duetime serve` accepts: `keys` (`duetime keys create`), `oauth` "
+        "(access tokens of `oauth_issuer`), or both. Without it, everyone on this machine is the local user",
         examples=["keys,oauth"],
     )
     operator_tenant: str = Field(
@@ -155,8 +155,8 @@ class AccessSettings(RetentionSettings):
 
     audit_keys: SecretKeys | None = Field(
         default=None,
-        description="the keys that seal the audit chains, of the same form: the first one seals, each verifies; "
-        "without one, whoever can write the database can build a new chain",
+        description="the keys that seal the audit chains, of the same form: the first one seals, each verifies. "
+        "Without one, whoever can write the database can build a new chain",
         examples=["<32 bytes in base64>"],
     )
     audit_keys_file: str = Field(
@@ -199,8 +199,8 @@ class AccessSettings(RetentionSettings):
     )
     tenant_daily_cost: Annotated[Decimal, Field(ge=0, lt=10**9, max_digits=15, decimal_places=6)] = Field(
         default=Decimal(0),
-        description="how much the runs of a tenant may cost in a day of `timezone`, in `currency`, before it may "
-        "schedule no more until the day ends; 0 sets no limit",
+        description="the cost limit of a tenant's runs in a day of `timezone`, in `currency`. Beyond it, the tenant "
+        "may schedule no more until the day ends; 0 sets no limit",
         examples=["25.00"],
     )
 
@@ -213,8 +213,8 @@ class AccessSettings(RetentionSettings):
         default=None,
         ge=0,
         le=65_535,
-        description="the port on which `duetime worker` answers `/metrics`, and with `processes` the first of them; 0 "
-        "picks a free one; without it only `duetime serve` answers, on its own port",
+        description="the port on which `duetime worker` answers `/metrics`, and with `processes` the first of them. "
+        "The value 0 picks a free one. Without it only `duetime serve` answers, on its own port",
         examples=["9100"],
     )
     metrics_actions: int = Field(

@@ -37,8 +37,8 @@ class NoticeSettings(AccessSettings):
     user_quiet_hours: dict[str, dict[str, OwnQuietWords]] = Field(
         default_factory=dict,
         description="the quiet hours of users, by tenant and name, in place of those of their tenant, `none` for no "
-        "quiet ones; a TOML table for each tenant: `[user_quiet_hours.acme]`. What a user has set with "
-        "[`duetime quiet-hours set`](cli.md#your-quiet-hours) goes before them",
+        "quiet ones. Write a TOML table for each tenant: `[user_quiet_hours.acme]`. Hours that a user has set with "
+        "[`duetime quiet-hours set`](cli.md#your-quiet-hours) go before them",
         examples=['{"acme": {"ann": "21:00-09:00 Europe/Berlin", "bob": "none"}}'],
     )
     digest: bool = Field(

@@ -78,9 +78,9 @@ class WorkSettings(BaseModel):
         default=None,
         ge=0,
         le=3600,
-        description="the window within which work that recurs on the hour starts, each task at a second of its own "
-        "(default: 120 with Redis or `auth`, else 0); `jitter` of a task goes before it, and reminders come at their "
-        "time",
+        description="the window within which work that recurs on the hour starts, each task at a second of its own. "
+        "The default is 120 with Redis or `auth`, else 0. A task's `jitter` takes precedence, and reminders come at "
+        "their time",
         examples=["120"],
         json_schema_extra={"unit": "seconds"},
     )
@@ -179,8 +179,8 @@ class WorkSettings(BaseModel):
     )
     webhook_secret: SigningSecret | None = Field(
         default=None,
-        description="signs the calls of the `webhook` action (Standard Webhooks); to rotate it, put the new one and a "
-        "blank before the old one; without it, they are unsigned",
+        description="signs the calls of the `webhook` action (Standard Webhooks). To rotate it, put the new one and a "
+        "blank before the old one. Without it, the calls are unsigned",
         examples=["whsec_<32 bytes in base64>"],
     )
     webhook_timeout_seconds: float = Field(

@@ -51,9 +51,9 @@ def _named(names: Sequence[str]) -> str:
 
 
 # Tables: idempotency_keys, tasks, runs, task_labels, events; all are written, runs and tasks are read.
-# Parameters: `lines`, an array with an array of texts for each task, ordered by key: who locks keys in one order never
-#   waits for somebody who waits for him. `now`, and `cutoff`: keys of tasks that ended before it are free, and those of
-#   templates of tasks that ended before `natural_cutoff`. `twins`: whether to look for a twin.
+# Parameters: `lines`, an array with an array of texts for each task, ordered by key: locks taken in one order never
+#   deadlock. `now`. `cutoff`: keys of tasks that ended before it are free. `natural_cutoff`: the same for keys of
+#   templates. `twins`: whether to look for a twin.
 # Sees: what was committed when it began, and each key as it is once every other call with it has ended.
 # Returns: the id of each task whose key did not hold, and that of its twin.
 # Why: as `add_one`, its twin for a single task, which has the reasons.

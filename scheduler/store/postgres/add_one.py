@@ -25,9 +25,9 @@ from duetime.scheduler.views import TaskRecord
 from sqlalchemy import Connection
 
 # Tables: idempotency_keys, tasks, runs, task_labels, events; all are written, runs and tasks are read.
-# Parameters: the columns of the task and of its key by their names (`key` is NULL without one), `run_id` and what else
-#   a first run has, `actor`, `after`, `via` of the event, `now`, and `cutoff`: keys of tasks ended before it are free,
-#   and those of templates of tasks ended before `natural_cutoff`.
+# Parameters: the columns of the task and of its key by their names (`key` is NULL without one), and those of its first
+#   run (`run_id` is its id). `actor`, `after`, `via` of the event. `now`. `cutoff`: keys of tasks ended before it are
+#   free. `natural_cutoff`: the same for keys of templates.
 # Sees: what was committed when it began, and the key as it is once every other call with it has ended.
 # Returns: nothing when the key holds, else the task's id and that of its twin, if it has one.
 # Plan: OFFSET 0 leaves `runs_by_twin` as the one index that fits the look for a twin, also in an empty database.

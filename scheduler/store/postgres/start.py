@@ -37,8 +37,8 @@ def _columns(table: str, columns: Sequence[Column[Any]], prefix: str = "") -> st
 _NOW = bindparam("now", type_=Instant())
 
 # Tables: tasks are locked, always in the same order, which avoids deadlocks; runs, attempts and events are written.
-# Parameters: `wishes`, an array with [run id, what is reserved, token] for each run; `actions`, an array of those that
-#   may start, NULL for any; `worker`, `epoch`, `now` and `until`, the end of the lease.
+# Parameters: `wishes`, an array with [run id, reserved units, token] for each run. `actions`, an array of those that
+#   may start, NULL for any. `worker`, `epoch`, `now`, and `until`, the end of the lease.
 # Sees: what was committed when it began, and each run and task as it is behind the lock.
 # Returns: the columns TASK and RUN of each run that has started.
 # Plan: the LIMIT of `wish` makes the planner assume few rows; it takes an unknown limit for a tenth of the rows.

@@ -41,7 +41,7 @@ def fire(
     if stored is None or stored.id != address.id:
         raise NoSuchAddress
     now = clock()
-    # A blank is in no name and no id of an event: nothing can wait for this one, and no event that is sent repeats it.
+    # No name and no id of an event has a blank. So no run can wait for this event, and no sent event repeats it.
     noted = ReceivedSignal(f"{FIRED} {address.task_id}", f"{FIRED} {address.task_id} {signal.id}", signal.data, now)
     if not sent.stored(connection, address.tenant, noted, ACTOR, now):
         return Fired(address.task_id, signal.id, repeated=True)
