@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from duetime.scheduler.audit.chain import Head
 from duetime.scheduler.audit.entry import AuditEntry, AuditPage
@@ -42,19 +42,44 @@ def _verdict_json(verdict: ChainVerdict) -> dict[str, Json]:
     return {**{name: getattr(verdict, name) for name in _OF_VERDICT}, "broken": broken}
 
 
-def read_head(text: str) -> KeptHead:
+def read_heads(texts: Iterable[str], tenant: str | None) -> list[KeptHead]:
+    """Return the heads of texts, each with one or more lines of `duetime audit head`.
+
+    `tenant` is the one whose chain is verified, None for all of them. Raises InvalidArgument also for a head of a chain
+    that is not verified: left out, it would pass for one that holds.
+    """
+    lines = [line for text in texts for line in _lines(text)]
+    heads = [_read_head(line) for line in lines]
+    for line, head in zip(lines, heads, strict=True):
+        if tenant not in (None, head.tenant):
+            raise InvalidArgument(
+                "head",
+                f"{line[:_MAX_SHOWN_CHARS]!r} is of another tenant",
+                accepted=f"a head of {tenant}, whose chain is verified",
+                example=f"{tenant}:8:9f86d081...",
+            )
+    return heads
+
+
+def _lines(text: str) -> list[str]:
+    """Return the lines that are not blank; of a blank text itself, which is no head."""
+    return [line.strip() for line in text.splitlines() if line.strip()] or [text]
+
+
+def _read_head(text: str) -> KeptHead:
     """Return the head that a line of `duetime audit head` has. Raises InvalidArgument."""
     tenant, _, entries = text.rpartition(":")[0].rpartition(":")
     hash_ = text.rpartition(":")[2]
     if not (tenant and entries.isascii() and entries.isdecimal() and len(entries) < _MAX_DIGITS and hash_):
         raise InvalidArgument(
             "head",
-            f"{text[:80]!r} is no head",
+            f"{text[:_MAX_SHOWN_CHARS]!r} is no head",
             accepted="a line of `duetime audit head`",
             example="local:8:9f86d081...",
         )
     return KeptHead(tenant, int(entries), hash_)
 
 
+_MAX_SHOWN_CHARS = 80
 _MAX_DIGITS = 19
 """Digits of the number of entries of a chain: more are none."""

@@ -18,7 +18,7 @@ from duetime.server.cli.exit_codes import FAILED_CODE
 from duetime.server.cli.formats.csv_table import write_csv
 from duetime.server.cli.output import AsCsv, AsJson
 from duetime.server.session import session
-from duetime.tools.admin.audit_rows import AUDIT_COLUMNS, heads_json, page_json, read_head, verdicts_json
+from duetime.tools.admin.audit_rows import AUDIT_COLUMNS, heads_json, page_json, read_heads, verdicts_json
 from duetime.widgets.text.history_text import clock_time
 
 ChainTenant = Annotated[str | None, typer.Option(help="only the chain of this tenant")]
@@ -86,12 +86,13 @@ def verify(
     *,
     tenant: ChainTenant = None,
     head: Annotated[
-        list[str] | None, typer.Option(help="a head that `duetime audit head` showed before; may be repeated")
+        list[str] | None,
+        typer.Option(help="lines that `duetime audit head` wrote before, a head each; may be repeated"),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Verify the audit chains: nothing that was sealed is changed, deleted, added or moved; else exit with 1."""
-    kept = [read_head(text) for text in head or ()]
+    kept = read_heads(head or (), tenant)
     began = time.monotonic()
     with session(context).store(create=True) as store, _progress() as (seen, expect):
         expect(sum(each.entries for each in store.audit_chain.heads(tenant)))

@@ -17,7 +17,7 @@ from duetime.server.cli.remote.tasks import Params
 from duetime.server.cli.reports.alerts import show_alerts
 from duetime.server.cli.reports.top import watch
 from duetime.server.cli.storage import retention
-from duetime.tools.admin.audit_rows import read_head
+from duetime.tools.admin.audit_rows import read_heads
 from duetime.tools.admin.secret_rows import read_hosts
 
 PATIENCE_S: Final = 600.0
@@ -71,18 +71,21 @@ def audit_list(server: RemoteServer, params: Params) -> None:
     audit.show_page(page, zone_of(params), as_json=params["as_json"], as_csv=params["as_csv"])
 
 
+def _chain_tenant(params: Params) -> dict[str, str]:
+    """Return the tenant that is named, also where it is `local`: each chain is one of its own."""
+    return {"tenant": params["tenant"]} if params["tenant"] else {}
+
+
 def audit_head(server: RemoteServer, params: Params) -> None:
     """Show the ends of audit chains."""
-    audit.show_heads(server.get("/audit/heads", **_tenant(params)), as_json=params["as_json"])
+    audit.show_heads(server.get("/audit/heads", **_chain_tenant(params)), as_json=params["as_json"])
 
 
 def audit_verify(server: RemoteServer, params: Params) -> None:
     """Verify audit chains."""
-    heads = params["head"] or []
-    for text in heads:
-        read_head(text)
+    heads = [f"{head.tenant}:{head.entries}:{head.hash}" for head in read_heads(params["head"] or (), None)]
     began = time.monotonic()
-    body = {**({"heads": list(heads)} if heads else {}), **_tenant(params)}
+    body = {**({"heads": heads} if heads else {}), **_chain_tenant(params)}
     found = server.patiently(PATIENCE_S).post("/audit/verify", body)
     audit.show_verdicts(found, time.monotonic() - began, as_json=params["as_json"])
 

@@ -13,7 +13,7 @@ from duetime.scheduler.principal import Scope
 from duetime.server.rest.operation import Operation, RestAnswer, RestCall
 from duetime.server.rest.resources.history import CURSOR, LIMIT, TENANT, read_by, reader_of
 from duetime.server.rest.resources.payloads import RestPayload
-from duetime.tools.admin.audit_rows import heads_json, page_json, read_head, verdicts_json
+from duetime.tools.admin.audit_rows import heads_json, page_json, read_heads, verdicts_json
 from duetime.tools.arguments.arguments import Argument
 from duetime.tools.arguments.types import Choice, Text, Texts
 from duetime.tools.definition import TIME
@@ -110,13 +110,12 @@ def heads(call: RestCall) -> RestAnswer:
 
 def verify(call: RestCall) -> RestAnswer:
     """Verify the chain of a tenant, or each."""
-    kept = [read_head(text) for text in call.values.get("heads", ())]
     tenant = _tenant(call)
-    own = [head for head in kept if tenant in (None, head.tenant)]
+    kept = read_heads(call.values.get("heads", ()), tenant)
     if not _verification.acquire(blocking=False):
         raise Refused("another verification goes on; repeat the request when it is done.")
     try:
-        found = list(call.parts.store.audit_chain.verify(tenant, kept=own))
+        found = list(call.parts.store.audit_chain.verify(tenant, kept=kept))
     finally:
         _verification.release()
     return RestAnswer(VerdictsPayload.model_validate(verdicts_json(found)))
@@ -167,7 +166,7 @@ OF_AUDIT = (
         VerdictsPayload,
         Scope.ADMIN_READ,
         body=(
-            Argument("heads", Texts(MAX_HEADS), "Heads that were kept, each as TENANT:ENTRIES:HASH"),
+            Argument("heads", Texts(MAX_HEADS), "Heads that were kept of this tenant, each as TENANT:ENTRIES:HASH"),
             TENANT,
         ),
         statuses=(HTTPStatus.CONFLICT,),

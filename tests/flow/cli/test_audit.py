@@ -8,10 +8,13 @@ import json
 import os
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
+from duetime.scheduler.audit.entry import AuditEntry, AuditKind
+from duetime.scheduler.store import open_store
 from duetime.server.cli.main import run
 from duetime.server.session import cli_way
 
@@ -105,7 +108,26 @@ def test_a_deep_look_of_the_doctor_verifies_the_chains(said: Said, key: str) -> 
     assert (check["verdict"], check["said"]) == ("ok", "3 entries of 1 audit chains hold")
 
 
-@pytest.mark.parametrize("text", ["nonsense", "local:x:ab", ":8:ab", "local:8:"])
+def test_one_option_takes_the_heads_of_all_chains_a_line_each(said: Said, key: str, tmp_path: Path) -> None:
+    said("audit", "head")
+    with closing(open_store(f"sqlite:///{tmp_path}/duetime.db")) as store:
+        store.audit.record(AuditEntry("acme", AuditKind.POOL_SET, "ann", "mcp", "gpu"))
+    kept = said("audit", "head")
+    assert [line.rpartition(":")[0] for line in kept.splitlines()] == ["acme:1", "local:3"]
+    assert "acme: 1 entries hold.\nlocal: 3 entries hold.\n" in said("audit", "verify", "--head", kept)
+    forged = f"local:3:{'0' * 64}"
+    shown = said("audit", "verify", "--head", f"{kept.splitlines()[0]}\r\n\n{forged}\n", code=1)
+    assert ("acme: 1 entries hold." in shown, "local: BROKEN" in shown) == (True, True)
+
+
+def test_a_head_of_a_chain_that_is_not_verified_is_refused(said: Said, key: str) -> None:
+    head = said("audit", "head").strip()
+    shown = said("audit", "verify", "--tenant", "acme", "--head", head, code=2)
+    assert "is of another tenant. Accepted: a head of acme, whose chain is verified." in shown
+    assert "local: BROKEN" in said("audit", "verify", "--tenant", "local", "--head", f"local:3:{'0' * 64}", code=1)
+
+
+@pytest.mark.parametrize("text", ["nonsense", "local:x:ab", ":8:ab", "local:8:", "", "\n"])
 def test_what_is_no_head_is_refused(said: Said, text: str) -> None:
     assert "is no head" in said("audit", "verify", "--head", text, code=2)
 

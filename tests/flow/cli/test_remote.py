@@ -309,6 +309,16 @@ def test_the_audit_log_is_listed_and_its_chain_verified(said: Said, tmp_path: Pa
     assert "BROKEN" in _broken(said, f"{tmp_path.name}:1:{'0' * 64}")
 
 
+def test_a_head_of_another_tenant_is_refused_over_the_server_too(said: Said, tmp_path: Path) -> None:
+    said("keys", "create", "laptop")
+    own, forged = said("audit", "head").strip(), f"acme:8:{'0' * 64}"
+    refused = said("audit", "verify", "--head", forged, code=2)
+    assert "'acme:8:00000" in refused
+    assert f"is of another tenant. Accepted: a head of {tmp_path.name}, whose chain is verified." in refused
+    assert "is of another tenant" in said("audit", "verify", "--head", f"{own}\n{forged}\n", code=2)
+    assert "entries hold" in said("audit", "verify", "--head", f"{own}\n")
+
+
 def _broken(said: Said, head: str) -> str:
     return said("audit", "verify", "--head", head, code=1, out=True)
 

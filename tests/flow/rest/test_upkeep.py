@@ -106,6 +106,19 @@ async def test_an_audit_chain_that_was_changed_is_found(site: Site) -> None:
     assert "is no head" in (await answered(site, "POST", "/audit/verify", 422, body={"heads": ["x"]}))["detail"]
 
 
+async def test_a_head_of_a_chain_that_is_not_verified_is_refused(site: Site) -> None:
+    site.app.store.audit.record(AuditEntry("local", AuditKind.POOL_SET, "ann", "rest", "gpu"))
+    forged = f"acme:8:{'0' * 64}"
+    refused = await answered(site, "POST", "/audit/verify", 422, body={"heads": [forged]})
+    own = await answered(site, "POST", "/audit/verify", body={"heads": [forged], "tenant": "acme"})
+    every = await answered(site, "POST", "/audit/verify", body={"heads": [forged], "tenant": "*"})
+
+    assert "is of another tenant. Accepted: a head of local, whose chain is verified." in refused["detail"]
+    assert "local:8:9f86d081..." in refused["detail"]
+    assert "broken" in own["chains"][0]
+    assert [(each["tenant"], "broken" in each) for each in every["chains"]] == [("acme", True), ("local", False)]
+
+
 async def test_the_policy_is_changed_by_version_and_rolled_back(site: Site) -> None:
     assert (await answered(site, "GET", "/policy/versions"))["versions"] == []
     shown = await sent(site, "GET", "/policy")
