@@ -133,14 +133,44 @@ def resolve_end(
     """
     frame = replace(frame, end=True)
     with suppress(InvalidArgument):
-        home = zones.find(zone or "UTC")
-        midnight = datetime.combine(now.astimezone(home), time(), home)
-        day = resolve_moment(given, now=midnight, zone=zone, argument=argument, frame=frame)
+        day = resolve_moment(given, now=_midnight(now, zone), zone=zone, argument=argument, frame=frame)
         end = zones.place(datetime.combine(day.wall, _LAST), zones.load(day.zone)).instant
         if NO_TIME in day.assumptions and end >= now:
             said = tuple(WHOLE_DAY if note == NO_TIME else note for note in day.assumptions)
             return replace(day, instant=end, wall=datetime.combine(day.wall, _LAST), assumptions=said)
     return resolve_moment(given, now=now, zone=zone, argument=argument, frame=frame)
+
+
+def resolve_begin(given: Moment, repeat: str, *, now: datetime, zone: str | None, frame: Frame = NEW_TASK) -> Resolved:
+    """Resolve the begin of a recurrence like `resolve_moment`.
+
+    If the rule names its times of day, a day without a time, today included, is that day from its beginning.
+    """
+    if not recurrence.names_times(repeat, now=now, holidays=frame.holidays):
+        return resolve_moment(given, now=now, zone=zone, argument="when", frame=frame)
+    try:
+        found = resolve_moment(given, now=now, zone=zone, argument="when", frame=frame)
+    except InvalidArgument:
+        midnight = _midnight(now, zone)
+        with suppress(InvalidArgument):
+            found = resolve_moment(given, now=midnight, zone=zone, argument="when", frame=frame)
+            if found.is_day and found.wall.date() == midnight.date():
+                return found.whole_day()
+        raise
+    return found.whole_day() if found.is_day else found
+
+
+def names_no_day(given: Moment, at: datetime, *, zone: str, frame: Frame) -> bool:
+    """Whether `given` is a time of day alone, so that it would mean `at` on the day of that instant."""
+    with suppress(InvalidArgument):
+        found = resolve_moment(given, now=_midnight(at, zone), zone=zone, argument="when", frame=frame)
+        return found.instant == at
+    return False
+
+
+def _midnight(now: datetime, zone: str | None) -> datetime:
+    home = zones.find(zone or "UTC")
+    return datetime.combine(now.astimezone(home), time(), home)
 
 
 def _instant(instant: datetime, *, now: datetime, zone: str | None, argument: str) -> Resolved:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from duetime.scheduler.errors import InvalidArgument
-from duetime.scheduler.intake.instants import Recurring, Timing, resolve_moment
+from duetime.scheduler.intake.instants import Recurring, Timing, resolve_begin, resolve_moment
 from duetime.scheduler.intake.repeat_policy import left_out, policy_of, spread, spread_note
 from duetime.scheduler.intake.series_end import series_end
 from duetime.scheduler.intake.validation import ProblemCollector, check_max_runs, no_zone, refuse_ends_without_repeat
@@ -65,7 +65,10 @@ class TimeReader:
 
     def _start(self, request: Request, now: datetime, zone: str | None) -> Resolved | None:
         if request.when is not None:
-            return resolve_moment(request.when, now=now, zone=zone, argument="when", frame=self.frame(request.timezone))
+            frame = self.frame(request.timezone)
+            if request.repeat is not None:
+                return resolve_begin(request.when, request.repeat, now=now, zone=zone, frame=frame)
+            return resolve_moment(request.when, now=now, zone=zone, argument="when", frame=frame)
         if request.repeat is not None:
             return None
         waits = request.after or request.approval or request.wait_for

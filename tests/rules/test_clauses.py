@@ -39,8 +39,8 @@ EVERY_KIND: dict[str, list[tuple[str, dict[str, Any]]]] = {
         ("times_of_day", {"count": 7, "first": "01:00", "last": "12:00"}),
     ],
     "monthly on the 31st, 3 times": [
-        ("every", {"unit": "month", "count": 1}), ("on", {"monthdays": [31]}), ("at", {"times": ["10:00"]}),
-        ("count", {"count": 3}),
+        ("every", {"unit": "month", "count": 1}), ("on", {"monthdays": [31]}), ("rare", {}),
+        ("at", {"times": ["10:00"]}), ("count", {"count": 3}),
     ],
     "FREQ=MONTHLY": [
         ("every", {"unit": "month", "count": 1}), ("on", {"monthdays": [21]}), ("at", {"times": ["10:00"]}),

@@ -225,3 +225,31 @@ def test_a_recurrence_that_is_given_as_a_time_is_shown_where_it_belongs(when: st
     with pytest.raises(InvalidArgument, match="is a recurrence") as refused:
         timing({"when": when})
     assert refused.value.example == f"repeat={repeat!r}"
+
+
+@pytest.mark.parametrize(
+    ("when", "repeat", "first"),
+    [
+        ("tomorrow", "every day at 8:00", "2026-11-22 08:00"),
+        ("2026-12-01", "every day at 8:00", "2026-12-01 08:00"),
+        ("monday", "every weekday at 7:30", "2026-11-23 07:30"),
+        ("next month", "every month on the 1st at 8:00", "2026-12-01 08:00"),
+        ("tomorrow", "0 6 * * *", "2026-11-22 06:00"),
+        ("today", "every day at 17:00", "2026-11-21 17:00"),
+        ("2026-11-21", "every day at 17:00", "2026-11-21 17:00"),
+        ("today", "every day at 8:00", "2026-11-22 08:00"),
+        ("tomorrow", "every day", "2026-11-22 09:00"),
+        ("tomorrow", "every 2 hours", "2026-11-22 09:00"),
+        ("tomorrow at 9:00", "every day at 8:00", "2026-11-23 08:00"),
+    ],
+)
+def test_a_day_without_a_time_is_a_whole_day_for_a_rule_that_has_times(when: str, repeat: str, first: str) -> None:
+    found = timing({"when": when, "repeat": repeat})
+    assert f"{found.first.astimezone(ZoneInfo('America/New_York')):%Y-%m-%d %H:%M}" == first
+    assumed_nine = "no time given: 09:00 assumed" in found.assumptions
+    assert assumed_nine == (repeat in {"every day", "every 2 hours"})
+
+
+def test_a_day_that_has_passed_begins_no_recurrence() -> None:
+    [problem] = problems({"when": "2026-11-20", "repeat": "every day at 17:00"})
+    assert problem.argument == "when"

@@ -243,6 +243,31 @@ def test_an_anchor_with_seconds_keeps_them_where_the_rule_names_no_time() -> Non
     assert first.instant == START + timedelta(hours=1)
 
 
+@pytest.mark.parametrize(
+    ("rule", "skips"),
+    [
+        ("monthly on the 31st", True),
+        ("every month on the 1st and 30th", True),
+        ("0 9 29 * *", True),
+        ("FREQ=MONTHLY;BYMONTHDAY=-30", True),
+        ("every month on the 28th", False),
+        ("every month on the last day", False),
+        ("0 9 31 1,3 *", False),
+        ("0 9 31 * mon", False),
+    ],
+)
+def test_a_rule_whose_day_some_months_lack_says_so(rule: str, skips: bool) -> None:
+    assert ("(in months that have it)" in parse(rule).text) == skips
+
+
+@pytest.mark.parametrize("rule", ["monthly at 9:00 and 10:15", "monthly on the 31st at 9:00 and 10:15"])
+def test_a_rule_that_skips_months_reads_back_from_its_stored_form_and_from_its_text(rule: str) -> None:
+    anchor = datetime(2026, 12, 31, 15, tzinfo=UTC)
+    found = parse(rule, anchor)
+    assert "(in months that have it)" in found.text
+    assert parse(found.rule, anchor) == parse(found.text, anchor) == found
+
+
 def test_a_monthly_rule_on_the_31st_says_that_it_skips_months() -> None:
     rule = parse("monthly", datetime(2026, 12, 31, 15, tzinfo=UTC))
     assert rule.text == "every month on the 31st (in months that have it) at 10:00"

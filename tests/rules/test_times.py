@@ -269,6 +269,11 @@ def test_a_past_time_without_zone_keeps_an_offset_in_its_example() -> None:
     assert resolve(error.example, zone=None).instant > NOW
 
 
+@pytest.mark.parametrize("text", ["2026-11-24T09:00:00.000", "2026-11-24 09:00:00.123456", "2026-11-24T09:00:00.5"])
+def test_a_wall_time_with_a_part_of_a_second_is_that_of_its_whole_second(text: str) -> None:
+    assert resolve(text).wall == datetime.fromisoformat("2026-11-24T09:00")
+
+
 def test_five_years_ahead_is_the_last_that_is_accepted() -> None:
     assert resolve("2031-11-21T12:00").wall == datetime.fromisoformat("2031-11-21T12:00")
     refusal("2031-11-21T12:01")

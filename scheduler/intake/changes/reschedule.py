@@ -15,7 +15,7 @@ from duetime.scheduler.intake.changes.origin import with_origin
 from duetime.scheduler.intake.changes.pause import Pause, pause_asked, pause_step
 from duetime.scheduler.intake.changes.terms import late_for_the_attempt, promised, unblocked
 from duetime.scheduler.intake.changes.urgency import demand_step
-from duetime.scheduler.intake.instants import resolve_moment
+from duetime.scheduler.intake.instants import names_no_day, resolve_begin, resolve_moment
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.intake.repeat_policy import changed_policy, dates_of
 from duetime.scheduler.intake.series_end import ENDLESS, check_runs_left, end_step, refuse_cancelled, with_max_runs
@@ -176,7 +176,8 @@ def _all_following(
     whole = replace(asked, when=to.instant, repeat=moved, timezone=None, all_following=False)
     change, said = _new_recurrence(record, change, whole, planner, now)
     first = (change.next_run or change.run).scheduled_for
-    if first != to.instant and not changes.has_started(record.run):
+    on_its_day = first == to.instant or names_no_day(asked.when, first, zone=zone, frame=frame)
+    if not (on_its_day or changes.has_started(record.run)):
         raise InvalidArgument(
             "when",
             f"{describe(to.instant, task.timezone)} is not one of its days ({rule.text})",
@@ -205,13 +206,13 @@ def _new_recurrence(
     zone = asked.timezone or change.task.timezone
     had = record.run.scheduled_for
     frame = planner.times.frame(asked.timezone, moved=had, own=change.task.timezone)
+    repeat = asked.repeat or change.task.repeat or ""
     given = None
     if asked.when is not None:
-        given = resolve_moment(asked.when, now=now, zone=zone, argument="when", frame=frame)
+        given = resolve_begin(asked.when, repeat, now=now, zone=zone, frame=frame)
     start = given.instant if given else None
     if start is None and asked.repeat is None:
         start = _in_zone(change.task.anchor, record.task.timezone, zone)
-    repeat = asked.repeat or change.task.repeat or ""
     policy = changed_policy(replace(change.task, repeat=repeat), asked)
     reader = planner.times if asked.repeat else replace(planner.times, minimum_interval=recurrence.MIN_INTERVAL)
     rule, first, notes = reader.recurrence(repeat, zone, start, now, moved=had, policy=policy)

@@ -36,7 +36,8 @@ _MAX_MONTHS_LISTED = 6
 _MAX_TIMES_LISTED = 6
 _MINUTES_PER_HOUR = 60
 _MINUTES_PER_DAY = 24 * _MINUTES_PER_HOUR
-_MIN_MONTH_DAYS = 28
+RARE = " (in months that have it)"
+_LENGTHS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)  # days of each month, as February mostly has
 
 
 def sentence(rule: Rule, anchor: datetime) -> str:
@@ -46,7 +47,8 @@ def sentence(rule: Rule, anchor: datetime) -> str:
 
 def full_sentence(rule: Rule, anchor: datetime) -> str:
     """Write a rule in words that leave nothing out, so that they read back as the same rule."""
-    return "".join(clauses(rule, anchor, most_times=_MINUTES_PER_DAY))
+    every = clauses(rule, anchor, most_times=_MINUTES_PER_DAY)
+    return "".join(clause for clause in every if clause.kind != ClauseKind.RARE)
 
 
 def clauses(rule: Rule, anchor: datetime, *, most_times: int = _MAX_TIMES_LISTED) -> Clauses:
@@ -118,11 +120,19 @@ def _days(rule: Rule, anchor: date) -> Clauses:
     if rule.freq == YEARLY:
         return (_period(rule), *_yearly(rule, anchor))
     if rule.freq == MONTHLY and not rule.weekdays and not rule.monthdays:
-        rare = (Translatable.of(ClauseKind.RARE, " (in months that have it)"),) if anchor.day > _MIN_MONTH_DAYS else ()
-        return (_period(rule), _on_day(anchor.day), *rare, *_in(rule))
+        return (_period(rule), _on_day(anchor.day), *_in(rule), *_rare(frozenset({anchor.day}), rule.months))
     if rule.freq in {WEEKLY, DAILY} and not rule.monthdays:
         return _weekly(rule, anchor)
-    return (_period(rule) if rule.freq == MONTHLY else _every("month", 1), *_filter(rule))
+    rare = () if rule.weekdays else _rare(rule.monthdays, rule.months)
+    return (_period(rule) if rule.freq == MONTHLY else _every("month", 1), *_filter(rule), *rare)
+
+
+def _rare(days: frozenset[int], months: frozenset[int]) -> Clauses:
+    """Say that a month without the day is left out, where some of the months lack it."""
+    shortest = min(_LENGTHS[month - 1] for month in months or _EVERY_MONTH)
+    if max(map(abs, days)) <= shortest:
+        return ()
+    return (Translatable.of(ClauseKind.RARE, RARE),)
 
 
 def _on_day(day: int) -> Translatable:

@@ -6,6 +6,7 @@ from datetime import date, datetime
 
 from duetime.scheduler.rules.recurrence.daily_window import read_step, read_window, set_times
 from duetime.scheduler.rules.recurrence.day_lists import Draft, join, read_days
+from duetime.scheduler.rules.recurrence.describe import RARE
 from duetime.scheduler.rules.recurrence.exceptions import (
     leave_out,
     read_exception,
@@ -47,7 +48,7 @@ def parse(text: str, today: date, holidays: str = "") -> Rule:
     Raises `Misread` with what is wrong, or `Unknown` if it is in no known form.
     """
     refuse_occasions(normal(text))
-    row = tokens(text)
+    row = tokens(text.replace(RARE, ""))
     draft = Draft(calendar=holidays)
     row.attempt(_times, draft)
     _head(row, draft)

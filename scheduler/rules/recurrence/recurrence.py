@@ -156,6 +156,14 @@ def parse(
         raise InvalidArgument(argument, problem, accepted=ACCEPTED, example=_examples(error)) from None
 
 
+def names_times(text: str, *, now: datetime, holidays: str = "") -> bool:
+    """Whether the text is a rule that fires at times of day of its own; False for one that is not understood."""
+    with suppress(Misread, OverflowError):
+        rule = _read(" ".join(text.split()), now, holidays)
+        return not rule.elapsed and bool(rule.times or rule.hours)
+    return False
+
+
 def at_time(found: Recurrence, was: time, to: time) -> str | None:
     """Return the rule, in canonical form, that fires at `to` where `found` fires at `was`; None for cron's either-or.
 

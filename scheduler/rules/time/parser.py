@@ -13,7 +13,7 @@ from duetime.scheduler.rules.time.calendar_day import Day, add_months, day_text,
 from duetime.scheduler.rules.time.durations import Span
 from duetime.scheduler.rules.time.offsets import read_offset, refuse_bare_hour
 from duetime.scheduler.rules.time.periods import refuse_month_alone
-from duetime.scheduler.rules.time.time_of_day import ASSUMED, NO_TIME, PARTS, Clock, exact_time, read_clock, within
+from duetime.scheduler.rules.time.time_of_day import PARTS, Clock, exact_time, kept_or_usual, read_clock, within
 from duetime.scheduler.rules.time.tokens import MONTH_NAMES, Misread, Tokens, Unknown, normal, tokens
 from duetime.scheduler.translatable import NoteKind, Translatable
 
@@ -24,6 +24,7 @@ _RFC3339 = re.compile(
 _NUMERIC = re.compile(r"(?<![0-9])([0-9]{1,4})([-/.])([0-9]{1,2})(?:\2([0-9]{1,4}))?(?![0-9])")
 _YEAR = re.compile(r"[0-9]{4}")
 _HOUR_ALONE = re.compile(r"^([0-9]{4}-[0-9]{2}-[0-9]{2}t[0-9]{2})(?=$|[ z+-])")
+_FRACTION = re.compile(r"^([0-9]{4}-[0-9]{2}-[0-9]{2}[t ][0-9]{2}:[0-9]{2}:[0-9]{2})\.[0-9]{1,9}$")
 _OFFSET = re.compile(r"[+-](?:0[0-9]|1[0-5]):?[0-5][0-9]")
 
 
@@ -71,10 +72,8 @@ class Viewpoint:
     @property
     def usual(self) -> Clock:
         """The time of day of a date that names none: that of the task which is moved, else 09:00."""
-        if self.frame.moved is None:
-            return Clock(ASSUMED, NO_TIME)
-        kept = self.frame.moved.astimezone(self.known()).time()
-        return Clock(kept, f"no time given: {kept:%H:%M} is kept")
+        moved = self.frame.moved
+        return kept_or_usual(moved and moved.astimezone(self.known()).time())
 
     def known(self) -> ZoneInfo:
         if self.zone is None:
@@ -106,8 +105,8 @@ def read_exact(clean: str, view: Viewpoint) -> Reading | None:
 
 
 def _plain(clean: str) -> str:
-    """Leave out what adds nothing, and write the hour of `2026-11-24T09` as a time of day."""
-    return _HOUR_ALONE.sub(r"\1:00", clean.removeprefix("remind me "))
+    """Leave out what adds nothing, as a part of a second, and write the hour of `2026-11-24T09` as a time of day."""
+    return _FRACTION.sub(r"\1", _HOUR_ALONE.sub(r"\1:00", clean.removeprefix("remind me ")))
 
 
 def placed(wall: datetime, zone: ZoneInfo, notes: tuple[str, ...]) -> tuple[datetime, tuple[str, ...]]:

@@ -8,8 +8,9 @@ from datetime import time
 from duetime.scheduler.rules.time.tokens import Misread, Tokens
 
 ASSUMED = time(9)
-NO_TIME = f"no time given: {ASSUMED:%H:%M} assumed"
-"""The time of day of a date that names none."""
+UNTIMED = "no time given: "
+"""Beginning of the note on a date that names no time of day."""
+NO_TIME = f"{UNTIMED}{ASSUMED:%H:%M} assumed"
 
 _HALF_DAY_HOURS = 12
 _NAMED = {"noon": time(12), "midday": time(12), "midnight": time(0)}
@@ -29,6 +30,11 @@ class Clock:
     """Whether the words said which half of the day."""
     part: str | None = None
     """The part of the day that stands for the time, where the words give no other."""
+
+
+def kept_or_usual(kept: time | None) -> Clock:
+    """Return the time of day of a date that names none: the one to keep, else 09:00."""
+    return Clock(ASSUMED, NO_TIME) if kept is None else Clock(kept, f"{UNTIMED}{kept:%H:%M} is kept")
 
 
 def read_clock(row: Tokens, *, bare_hour: bool = False) -> Clock | None:

@@ -7,7 +7,7 @@ not understood is an error that lists the accepted forms.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from math import ceil
 from zoneinfo import ZoneInfo
 
@@ -16,6 +16,7 @@ from duetime.scheduler.rules.time import durations, parser, zones
 from duetime.scheduler.rules.time.ambiguity import Vague
 from duetime.scheduler.rules.time.calendar_day import add_months, day_text
 from duetime.scheduler.rules.time.parser import NEW_TASK, Frame, Reading, Viewpoint
+from duetime.scheduler.rules.time.time_of_day import UNTIMED
 from duetime.scheduler.rules.time.tokens import MAX_PHRASE_CHARS, Misread, Unknown
 
 ACCEPTED = (
@@ -39,6 +40,17 @@ class Resolved:
     wall: datetime
     zone: str
     assumptions: tuple[str, ...]
+
+    @property
+    def is_day(self) -> bool:
+        """Whether the phrase named a day and no time of day."""
+        return any(note.startswith(UNTIMED) for note in self.assumptions)
+
+    def whole_day(self) -> Resolved:
+        """Return the beginning of that day."""
+        wall = datetime.combine(self.wall, time())
+        timed = tuple(note for note in self.assumptions if not note.startswith(UNTIMED))
+        return Resolved(zones.place(wall, zones.load(self.zone)).instant, wall, self.zone, timed)
 
 
 class NotUnderstood(InvalidArgument):

@@ -462,6 +462,15 @@ def test_a_whole_series_moves_to_another_time_of_day(house: House, repeat: str, 
     assert task_payload(moved).repeat.moved_from is None  # type: ignore[union-attr]  # it repeats
 
 
+@pytest.mark.parametrize("when", ["17:30", "at 5:30 pm"])
+def test_a_time_of_day_alone_moves_a_series_also_on_a_day_that_it_does_not_have(house: House, when: str) -> None:
+    view = house.scheduler.schedule("Notes", repeat="every weekday at 17:00", timezone="America/Denver")
+    assert house.clock().strftime("%A") == "Saturday"
+    moved = house.scheduler.reschedule(view.record.task.id, when=when, all_following=True)
+    assert moved.repeat_text == "every weekday at 17:30"
+    assert moved.record.run.scheduled_for.isoformat() == "2026-11-24T00:30:00+00:00"
+
+
 def test_a_series_is_not_moved_to_a_day_that_it_does_not_have(house: House) -> None:
     view = house.scheduler.schedule("Notes", repeat="every weekday at 17:00")
     with pytest.raises(InvalidArgument, match="is not one of its days"):
