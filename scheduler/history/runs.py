@@ -118,7 +118,7 @@ class RunSummary:
 
     @property
     def duration(self) -> timedelta | None:
-        """From the start of the newest attempt to the end; None unless it started and ended."""
+        """From the start of the first attempt to the end, pauses between attempts too; None before its end."""
         return self.ended_at - self.started_at if self.ended_at and self.started_at else None
 
     @property
@@ -128,7 +128,7 @@ class RunSummary:
 
     @property
     def delay(self) -> timedelta | None:
-        """From when it was due to the start of the newest attempt; None when it never started."""
+        """From when it was due to the start of the first attempt; None when it never started."""
         return self.started_at - self.scheduled_for if self.started_at else None
 
 

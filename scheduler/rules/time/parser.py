@@ -73,7 +73,7 @@ class Viewpoint:
     def usual(self) -> Clock:
         """The time of day of a date that names none: that of the task which is moved, else 09:00."""
         moved = self.frame.moved
-        return kept_or_usual(moved and moved.astimezone(self.known()).time())
+        return kept_or_usual(moved.astimezone(self.known()).time() if moved else None)
 
     def known(self) -> ZoneInfo:
         if self.zone is None:

@@ -35,8 +35,8 @@ class RunPayload(RestPayload):
 
     `paused`, `cancel_requested` (it is stopping) and `blocked` stand before the state, as in a task. `why` is by whom a
     cancelled one was cancelled, and the reason, or what a blocked one misses. `delay_seconds` is from when it was due
-    to the start of the last attempt, `duration_seconds` from there to the end. `late_seconds` is from the deadline to
-    the end: negative when it was in time. `units` are what it used of each pool, `cost` is what that cost, in the
+    to the start of its first attempt. `duration_seconds` is from there to its end, with the pauses between attempts.
+    `late_seconds` is from the deadline to the end: negative when it was in time. `units` are what it used of each pool, `cost` is what that cost, in the
     installation's currency, where a pool has a price. Where all tenants were asked for, `tenant` is there too.
     """
 
