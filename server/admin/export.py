@@ -12,7 +12,7 @@ from typing import Any
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.rules.time.times import utc
 from duetime.server.admin.answers import Download
-from duetime.widgets.formats.spreadsheet import cell_text
+from duetime.widgets.formats.spreadsheet import cell
 
 ExportRow = Mapping[str, Any]
 
@@ -39,11 +39,7 @@ def _csv(rows: Iterable[ExportRow]) -> Iterator[str]:
 
 
 def _cell(value: Any) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, str):
-        return cell_text(value)
-    return utc(value) if isinstance(value, datetime) else _text(value)
+    return utc(value) if isinstance(value, datetime) else cell(value)
 
 
 def _text(value: Any) -> str:

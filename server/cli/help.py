@@ -37,9 +37,8 @@ class Verb(TyperCommand):
         opened = ctx.find_root().obj
         if opened is None or opened.server is None:
             return super().invoke(ctx)
-        verb = ctx.command_path.partition(" ")[2]
         remote: Any = import_module("duetime.server.cli.remote.verbs")
-        return remote.call(opened.server, opened.key, verb, ctx.params, opened.zone)
+        return remote.call(opened.server, opened.key, ctx, opened.zone)
 
     def get_help(self, ctx: Any) -> str:
         shown = "".join(f"\n  {each}" for each in self.examples)

@@ -21,7 +21,8 @@ from duetime.server.cli.formats import rows
 from duetime.server.cli.formats.csv_table import write_csv
 from duetime.server.cli.output import AsCsv, AsJson
 from duetime.server.cli.past import run_table
-from duetime.server.cli.past.run_table import RunBounds, RunPlace
+from duetime.server.cli.past.pages import PagePlace
+from duetime.server.cli.past.run_table import RunBounds
 from duetime.server.session import session
 from duetime.tools.arguments.filters import parts_of
 from duetime.widgets.payload import due, task_payload
@@ -85,7 +86,7 @@ def failed(
     with session(context).scheduler() as scheduler:
         if since is not None or until is not None:
             ended = RunFilter(states=tuple(sorted(FAILURES)), label=label, text=query)
-            run_table.page(context, scheduler, ended, RunBounds(since, until), RunPlace(limit, cursor))
+            run_table.page(context, scheduler, ended, RunBounds(since, until), PagePlace(limit, cursor))
             return
         where = TaskFilter((State.FAILED,), label=label, query=query)
         page = scheduler.list(where, limit=limit, cursor=cursor)

@@ -7,7 +7,7 @@ import shlex
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from duetime.scheduler.events import Event, EventPage
@@ -70,6 +70,12 @@ def state_word(
     looks = (("paused", paused and state is State.SCHEDULED), ("stopping", stopping), ("blocked", blocked))
     word = next((look for look, stands in looks if stands), state.value)
     return Text(word, style=_COLOURS.get(state, "") if word == state.value else "yellow")
+
+
+def state_of(state: State, known: Mapping[str, Any]) -> Text:
+    """Return the word for the state of a run or a task, by what stands before it in its payload."""
+    flags = {name: bool(known.get(name)) for name in ("paused", "damaged", "blocked")}
+    return state_word(state, **flags, stopping=bool(known.get("cancel_requested")))
 
 
 WHOLE_COLUMNS = frozenset({"ID", "TASK"})
@@ -219,9 +225,10 @@ def say_next(context: typer.Context, cursor: str | None) -> None:
     words = [str(context.params["task_id"])] if context.params.get("task_id") else []
     for name, value in {**context.params, "cursor": cursor}.items():
         if name not in _APART and value is not None:
-            words += [f"--{name}", str(value)]
+            words += [f"--{name.replace('_', '-')}", str(value)]
     as_csv = bool(context.params.get("as_csv"))
-    line = f"More: duetime {context.info_name} {shlex.join([*words, *(['--csv'] if as_csv else [])])}"
+    verb = context.command_path.partition(" ")[2]
+    line = f"More: duetime {verb} {shlex.join([*words, *(['--csv'] if as_csv else [])])}"
     (note if as_csv else say)(line)
 
 

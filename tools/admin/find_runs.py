@@ -14,6 +14,7 @@ from duetime.scheduler.history.runs import (
     RunSummary,
     TimeBuckets,
 )
+from duetime.scheduler.intake.validation import ALL_TENANTS
 from duetime.scheduler.principal import Scope
 from duetime.scheduler.rules.limits.price import money
 from duetime.scheduler.task import Json, State, Tier
@@ -31,8 +32,8 @@ MAX_ERROR_CHARS = 160
 MAX_GROUPS_SHOWN = 20
 MAX_BUCKETS_SHOWN = 48
 _SHOWN = (
-    *("id", "task_id", "tenant", "title", "action", "state", *STANDINGS, "at", "attempts", "worker", "seconds"),
-    *("cost", "error"),
+    *("id", "task_id", "tenant", "title", "action", "state", *STANDINGS, "at", "attempts", "worker"),
+    *("duration_seconds", "cost", "error"),
 )
 
 
@@ -49,11 +50,11 @@ def _answer(call: FindRuns, sender: Sender) -> CallToolResult:
         counts = sender.scheduler.run_counts(RunGroup(call.count_by), call.where(), by=sender.by, **bounds)
         return _counts_answer(counts)
     page = sender.scheduler.runs(call.where(), limit=call.limit, cursor=call.cursor, by=sender.by, **bounds)
-    return _page_answer(page)
+    return _page_answer(page, everywhere=call.tenant == ALL_TENANTS)
 
 
-def _page_answer(page: RunPage) -> CallToolResult:
-    rows: list[Json] = [_row(run) for run in page.runs]
+def _page_answer(page: RunPage, *, everywhere: bool) -> CallToolResult:
+    rows: list[Json] = [_row(run, everywhere=everywhere) for run in page.runs]
     structured: dict[str, Json] = {"schema": "duetime.runs/1", "runs": rows}
     lines = [_line(run) for run in page.runs] or ["No run matches so far." if page.cursor else "No run matches."]
     if page.cursor is not None:
@@ -80,8 +81,8 @@ def _counted(counts: Mapping[State, int]) -> str:
     return ", ".join(f"{count} {state.value}" for state, count in counts.items())
 
 
-def _row(run: RunSummary) -> dict[str, Json]:
-    row = run_row(run)
+def _row(run: RunSummary, *, everywhere: bool) -> dict[str, Json]:
+    row = run_row(run, everywhere=everywhere)
     return {name: row[name] for name in _SHOWN if name in row} | _error(run)
 
 

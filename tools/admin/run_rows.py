@@ -1,4 +1,4 @@
-"""Runs of the history as JSON: for the command line and for models."""
+"""Runs of the history as JSON: for the command line, REST, the admin page and models."""
 
 from __future__ import annotations
 
@@ -18,6 +18,13 @@ from duetime.tools.arguments.filters import parts_of
 RunJson = dict[str, Json]
 STANDINGS = ("paused", "cancel_requested", "blocked")
 """Fields of a run that qualify its state, as they do in the payload of a task."""
+
+RUN_COLUMNS = (
+    *("id", "task_id", "tenant", "title", "action", "priority", "labels", "state", *STANDINGS, "damaged", "at"),
+    *("scheduled_for", "started_at", "ended_at", "deadline", "timezone", "duration_seconds", "delay_seconds"),
+    *("late_seconds", "attempts", "worker", "error", "why", "units", "cost"),
+)
+"""Columns of a file of runs, in their order."""
 
 SPANS = ("min_duration", "max_duration", "min_lateness", "min_delay")
 
@@ -83,41 +90,53 @@ def _log_line(line: LogLine) -> RunJson:
     return said | {"level": line.level, "logger": line.logger, "text": line.text}
 
 
-def run_row(run: RunSummary) -> RunJson:
-    """Return what is known of a run; what it does not have is left out."""
-    row: RunJson = {
+def run_row(run: RunSummary, *, everywhere: bool = False) -> RunJson:
+    """Return what is known of a run, with its tenant among runs of `everywhere`; what it does not have is left out."""
+    return {name: value for name, value in _known(run, run.tenant if everywhere else None).items() if value is not None}
+
+
+def _known(run: RunSummary, tenant: str | None) -> RunJson:
+    return {
         "id": run.id,
         "task_id": run.task_id,
-        "tenant": run.tenant,
+        "tenant": tenant,
         "title": run.title,
         "action": run.action,
-        "tier": run.tier.value,
-        "labels": list(run.labels),
         "state": run.state.value,
         "paused": run.held or None,
         "cancel_requested": run.stopping or None,
         "blocked": run.blocked or None,
+        "damaged": bool(run.damage) or None,
+        "priority": run.tier.value,
+        "labels": list(run.labels) or None,
         "at": times.utc(run.at),
         "scheduled_for": times.utc(run.scheduled_for),
-        "started": _utc(run.started_at),
-        "ended": _utc(run.ended_at),
+        "started_at": _utc(run.started_at),
+        "ended_at": _utc(run.ended_at),
         "deadline": _utc(run.deadline),
-        "seconds": _seconds(run.duration),
-        "late_seconds": _seconds(run.lateness) if run.lateness and run.lateness > timedelta(0) else None,
+        "timezone": run.timezone,
+        "duration_seconds": _seconds(run.duration),
+        "delay_seconds": _seconds(run.delay),
+        "late_seconds": _seconds(run.lateness),
         "attempts": run.attempt,
         "worker": run.worker,
         "error": run.error,
-        "why": run.why,
+        "why": run.why or "; ".join(run.damage) or None,
         "units": dict(run.units) or None,
         "cost": None if run.cost is None else money(run.cost),
-        "damaged": list(run.damage) or None,
     }
-    return {name: value for name, value in row.items() if value is not None}
 
 
-def page_json(page: RunPage) -> RunJson:
+def file_row(run: RunSummary) -> RunJson:
+    """Return a run as the row of a file of many tenants, with every column."""
+    row = run_row(run, everywhere=True)
+    return {name: row.get(name) for name in RUN_COLUMNS}
+
+
+def page_json(page: RunPage, *, everywhere: bool = False) -> RunJson:
     """Return a page of runs."""
-    found: RunJson = {"schema": "duetime.runs/1", "runs": [run_row(run) for run in page.runs]}
+    rows: list[Json] = [run_row(run, everywhere=everywhere) for run in page.runs]
+    found: RunJson = {"schema": "duetime.runs/1", "runs": rows}
     more: RunJson = {"cursor": page.cursor, "searched_to": _utc(page.searched_to)}
     return found | {name: value for name, value in more.items() if value is not None}
 
@@ -134,7 +153,7 @@ def buckets_json(found: TimeBuckets) -> RunJson:
         {"start": times.utc(each.start), "counts": {state.value: count for state, count in each.counts.items()}}
         for each in found.buckets
     ]
-    known: RunJson = {"schema": "duetime.run_buckets/1", "width": found.width.value, "zone": found.zone}
+    known: RunJson = {"schema": "duetime.run_buckets/1", "width": found.width.value, "timezone": found.zone}
     return known | {"buckets": rows} | _counted_to(found.counted_to)
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from duetime.scheduler.task import Json
+from duetime.widgets.outcome import as_text
+
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 """First characters of a text that a spreadsheet evaluates; the last four are full-width forms of the first."""
 
@@ -13,3 +16,12 @@ def cell_text(text: str) -> str:
     """Return a text as a cell, with `'` in front of what would be a formula; control characters become visible."""
     lead = "'" if text.lstrip(" ").startswith(_FORMULA) else ""
     return lead + text.translate(_CONTROLS).replace("\r\n", "\n").replace("\r", "\n")
+
+
+def cell(value: Json) -> str:
+    """Return any value as a cell: of a list its values, of an object its JSON, and nothing for no or none."""
+    if value is None or isinstance(value, bool):
+        return "true" if value else ""
+    if isinstance(value, list | tuple):
+        value = "; ".join(map(as_text, value))
+    return cell_text(as_text(value))

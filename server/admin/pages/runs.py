@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from duetime.scheduler.errors import DuetimeError, InvalidArgument
 from duetime.scheduler.history.runs import RunSummary
 from duetime.scheduler.principal import Principal
-from duetime.scheduler.rules.limits.price import money
 from duetime.scheduler.task import Tier
 from duetime.scheduler.views import Standing
 from duetime.server.admin.answers import Answer, Download, Moved, Page, get, post
@@ -15,6 +14,7 @@ from duetime.server.admin.export import ExportRow, exported
 from duetime.server.admin.pages.run_query import KINDS, RunQuery
 from duetime.server.admin.site import path_of
 from duetime.server.admin.visit import Visit
+from duetime.tools.admin.run_rows import file_row
 
 MAX_EXPORTED_ROWS = 100_000
 EXPORT_PAGE_ROWS = 100
@@ -52,36 +52,9 @@ def _download(visit: Visit, query: RunQuery) -> Download:
             cursor = page.cursor
             if cursor is None:
                 break
-        return [run_row(run) for run in found]
+        return [file_row(run) for run in found]
 
     return exported(visit.query["format"], "runs", rows())
-
-
-def run_row(run: RunSummary) -> ExportRow:
-    """Return a run as the row of a file."""
-    return {
-        "run": run.id,
-        "task": run.task_id,
-        "tenant": run.tenant,
-        "title": run.title,
-        "state": run.state,
-        "paused": run.held,
-        "cancel_requested": run.stopping,
-        "blocked": run.blocked,
-        "action": run.action,
-        "tier": run.tier,
-        "labels": list(run.labels),
-        "at": run.at,
-        "scheduled_for": run.scheduled_for,
-        "started_at": run.started_at,
-        "ended_at": run.ended_at,
-        "deadline": run.deadline,
-        "attempts": run.attempt,
-        "worker": run.worker,
-        "error": run.error,
-        "units": dict(run.units),
-        "cost": None if run.cost is None else money(run.cost),
-    }
 
 
 # --- one change of many

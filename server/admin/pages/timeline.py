@@ -14,8 +14,8 @@ from duetime.scheduler.task import State
 from duetime.server.admin.answers import Answer, Page, get
 from duetime.server.admin.export import exported
 from duetime.server.admin.formats import ticks
-from duetime.server.admin.pages.runs import run_row
 from duetime.server.admin.visit import Visit
+from duetime.tools.admin.run_rows import file_row
 
 WINDOWS: Mapping[str, timedelta] = {
     "15m": timedelta(minutes=15),
@@ -79,7 +79,7 @@ def timeline(visit: Visit) -> Answer:
     since = until - length
     found = _runs(visit, since, until)
     if visit.query.get("format"):
-        return exported(visit.query["format"], "timeline", [run_row(run) for run in found])
+        return exported(visit.query["format"], "timeline", [file_row(run) for run in found])
     wide_ticks, few_ticks = tick_texts(since, length, visit.zone, visit.now)
     values = {
         "lanes": lanes(found, by, since, until),

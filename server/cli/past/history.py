@@ -17,8 +17,8 @@ from duetime.server.cli.completion import Label
 from duetime.server.cli.formats import rows
 from duetime.server.cli.formats.csv_table import write_csv
 from duetime.server.cli.output import AsCsv, AsJson
-from duetime.server.cli.past import event_table
-from duetime.server.cli.past.run_table import MAX_SHORT_PAGES, RunPlace
+from duetime.server.cli.past import count_tables
+from duetime.server.cli.past.pages import MAX_SHORT_PAGES, PagePlace
 from duetime.server.session import session
 from duetime.tools.admin.event_filter import event_filter
 from duetime.tools.admin.event_rows import buckets_json, counts_json
@@ -83,7 +83,7 @@ def history(
         if count_by is not None or bucket is not None:
             _count(scheduler, where, bounds, (count_by, bucket), as_json=as_json, as_csv=as_csv)
         else:
-            _show_page(context, scheduler, where, bounds, RunPlace(limit, cursor))
+            _show_page(context, scheduler, where, bounds, PagePlace(limit, cursor))
 
 
 def _count(
@@ -98,14 +98,14 @@ def _count(
     group, width = by
     if group is not None:
         counts = scheduler.event_counts(group, where, **bounds._asdict())
-        event_table.show_counts(counts_json(counts), as_json=as_json, as_csv=as_csv)
+        count_tables.show_counts(counts_json(counts), "events", as_json=as_json, as_csv=as_csv)
     elif width is not None:
         found = scheduler.event_buckets(width, where, **bounds._asdict())
-        event_table.show_buckets(buckets_json(found), found.zone, as_json=as_json, as_csv=as_csv)
+        count_tables.show_buckets(buckets_json(found), "events", as_json=as_json, as_csv=as_csv)
 
 
 def _show_page(
-    context: typer.Context, scheduler: Scheduler, where: EventFilter, bounds: EventBounds, at: RunPlace
+    context: typer.Context, scheduler: Scheduler, where: EventFilter, bounds: EventBounds, at: PagePlace
 ) -> None:
     task_id, (limit, cursor) = where.task_id, at
     view = scheduler.get(task_id) if task_id is not None else None

@@ -2,35 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
-from datetime import datetime
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any, NamedTuple
 
 import typer
-from duetime.scheduler.history.runs import RunFilter, RunPage, RunSummary
-from duetime.scheduler.rules.limits.price import money
+from duetime.scheduler.history.runs import RunFilter
+from duetime.scheduler.intake.validation import ALL_TENANTS
 from duetime.scheduler.rules.states import FAILURES
 from duetime.scheduler.rules.time import times
 from duetime.scheduler.service.scheduler import Scheduler
-from duetime.scheduler.task import Json
+from duetime.scheduler.task import State
 from duetime.server.cli import output
 from duetime.server.cli.formats.csv_table import write_csv
-from duetime.tools.admin import run_rows
+from duetime.server.cli.past.pages import PageJson, PagePlace, full_page
+from duetime.tools.admin.run_rows import RUN_COLUMNS, page_json
 from duetime.widgets.quote import cut
 from duetime.widgets.text.history_text import clock_time
 from rich.text import Text
 
-MAX_SHORT_PAGES = 200
-"""Pages that are read for one full one: two million runs are compared then, and the rest is another command."""
-
 MAX_WHY_CHARS = 200
-COLUMNS = (
-    *("id", "task_id", "tenant", "title", "action", "tier", "labels", "state", *run_rows.STANDINGS, "at"),
-    *("scheduled_for", "started", "ended", "deadline", "seconds", "late_seconds", "attempts", "worker"),
-    *("error", "why", "units", "cost"),
-)
 WHERE_LOGS_ARE = "Lines that the handler of a run logged: duetime logs"
+
+RunInList = Mapping[str, Any]
+"""A run, as `duetime.runs/1` has it."""
 
 
 class RunBounds(NamedTuple):
@@ -41,77 +36,55 @@ class RunBounds(NamedTuple):
     tenant: str | None = None
 
 
-class RunPlace(NamedTuple):
-    """A page of runs: how many, and behind which place."""
-
-    limit: int
-    cursor: str | None
-
-
-def full_page(scheduler: Scheduler, where: RunFilter, bounds: RunBounds, at: RunPlace) -> RunPage:
-    """Return a page that is short only at the end: whoever waits at a terminal wants rows, not cursors."""
-    found = scheduler.runs(where, **at._asdict(), **bounds._asdict())
-    for _ in range(MAX_SHORT_PAGES):
-        if found.cursor is None or len(found.runs) == at.limit:
-            break
-        room = at.limit - len(found.runs)
-        following = scheduler.runs(where, limit=room, cursor=found.cursor, **bounds._asdict())
-        found = replace(following, runs=(*found.runs, *following.runs))
-    return found
-
-
-def page(context: typer.Context, scheduler: Scheduler, where: RunFilter, bounds: RunBounds, at: RunPlace) -> None:
+def page(context: typer.Context, scheduler: Scheduler, where: RunFilter, bounds: RunBounds, at: PagePlace) -> None:
     """Write the page that a verb's options ask for, and how to get the next one."""
-    given = context.params
-    found = full_page(scheduler, where, bounds, at)
     zone = scheduler.zone or "UTC"
-    if given["as_json"]:
-        output.as_json(run_rows.page_json(found))
+
+    def read(limit: int, cursor: str | None) -> PageJson:
+        found = scheduler.runs(where, limit=limit, cursor=cursor, **bounds._asdict())
+        if cursor == at.cursor and not context.params["as_json"]:
+            output.say_window("Runs", found.where.since, found.where.until, zone)
+        return page_json(found, everywhere=bounds.tenant == ALL_TENANTS)
+
+    show_page(context, full_page(read, "runs", at), zone)
+
+
+def show_page(context: typer.Context, found: PageJson, zone: str) -> None:
+    """Write a page of runs as the options of a verb ask for, and how to get the next one."""
+    if context.params["as_json"]:
+        output.as_json(found)
         return
-    if given["as_csv"]:
-        write_csv(COLUMNS, map(_cells, found.runs))
-    elif found.runs:
-        _table(found.runs, zone)
+    if context.params["as_csv"]:
+        write_csv(RUN_COLUMNS, found["runs"])
+    elif found["runs"]:
+        _table(found["runs"], zone)
     else:
         output.say("No runs.")
-    output.say_window("Runs", found.where.since, found.where.until, zone)
-    output.say_next(context, found.cursor)
+    output.say_next(context, found.get("cursor"))
 
 
-def note_cut(counted_to: datetime | None) -> None:
-    """Say that a count does not have all runs."""
-    if counted_to is not None:
-        output.note(f"The newest runs alone, back to {times.utc(counted_to)}: give --since for all of a shorter time.")
-
-
-def _table(found: Sequence[RunSummary], zone: str) -> None:
-    cost = ("COST",) if any(run.cost is not None for run in found) else ()
+def _table(found: Sequence[RunInList], zone: str) -> None:
+    cost = ("COST",) if any("cost" in run for run in found) else ()
     columns = (f"AT ({zone})", "STATE", "TITLE", "ACTION", "TOOK", *cost, "ATTEMPTS", "WORKER", "WHY", "TASK", "RUN")
     rows = (_row(run, zone, with_cost=bool(cost)) for run in found)
     output.table(columns, rows, spare=("TOOK", "ACTION", "WORKER"))
-    failed = [run.id for run in found if run.state in FAILURES]
+    failed = [run["id"] for run in found if run["state"] in FAILURES]
     if failed:
         output.note(f"{WHERE_LOGS_ARE} {failed[0]}")
 
 
-def _row(run: RunSummary, zone: str, *, with_cost: bool) -> Sequence[str | Text]:
+def _row(run: RunInList, zone: str, *, with_cost: bool) -> Sequence[str | Text]:
+    took = run.get("duration_seconds")
     return (
-        clock_time(times.utc(run.at), zone),
-        output.state_word(
-            run.state, paused=run.paused, damaged=bool(run.damage), stopping=run.stopping, blocked=run.blocked
-        ),
-        run.title,
-        run.action,
-        "" if run.duration is None else times.length(run.duration),
-        *([money(run.cost) if run.cost is not None else ""] if with_cost else []),
-        str(run.attempt),
-        run.worker or "",
-        cut(run.error or run.why or "; ".join(run.damage), MAX_WHY_CHARS),
-        run.task_id,
-        run.id,
+        clock_time(run["at"], zone),
+        output.state_of(State(run["state"]), run),
+        run["title"],
+        run["action"],
+        "" if took is None else times.length(timedelta(seconds=took)),
+        *([run.get("cost", "")] if with_cost else []),
+        str(run["attempts"]),
+        run.get("worker", ""),
+        cut(run.get("error") or run.get("why") or "", MAX_WHY_CHARS),
+        run["task_id"],
+        run["id"],
     )
-
-
-def _cells(run: RunSummary) -> dict[str, Json]:
-    row = run_rows.run_row(run)
-    return {**row, "units": "; ".join(f"{pool}: {units:.12g}" for pool, units in run.units.items())}

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated, Any, TypeAlias
 
 import typer
-from duetime.scheduler.history.runs import BucketWidth, RunCounts, RunFilter, RunGroup, TimeBucket, TimeBuckets
-from duetime.scheduler.rules.time import times
+from duetime.scheduler.history.runs import BucketWidth, RunFilter, RunGroup
 from duetime.scheduler.service.scheduler import Scheduler
-from duetime.scheduler.task import Json, State
-from duetime.server.cli import completion, output
+from duetime.server.cli import completion
 from duetime.server.cli.completion import Label
-from duetime.server.cli.formats.csv_table import write_csv
 from duetime.server.cli.output import AsCsv, AsJson
 from duetime.server.cli.past import run_table
-from duetime.server.cli.past.run_table import RunBounds, RunPlace
+from duetime.server.cli.past.count_tables import show_buckets, show_counts
+from duetime.server.cli.past.pages import PagePlace
+from duetime.server.cli.past.run_table import RunBounds
 from duetime.server.session import session
 from duetime.tools.admin import run_rows
 
@@ -91,7 +89,7 @@ def runs(
         if count_by or bucket:
             _count(scheduler, where, bounds, count_by, bucket, as_json=as_json, as_csv=as_csv)
         else:
-            run_table.page(context, scheduler, where, bounds, RunPlace(limit, cursor))
+            run_table.page(context, scheduler, where, bounds, PagePlace(limit, cursor))
 
 
 def _where(scheduler: Scheduler, task: str | None, used: tuple[float | None, str | None], words: RunWords) -> RunFilter:
@@ -109,40 +107,8 @@ def _count(
     as_json: bool,
     as_csv: bool,
 ) -> None:
+    how = {"as_json": as_json, "as_csv": as_csv}
     if group is not None:
-        _show_counts(scheduler.run_counts(group, where, **bounds._asdict()), as_json=as_json, as_csv=as_csv)
+        show_counts(run_rows.counts_json(scheduler.run_counts(group, where, **bounds._asdict())), "runs", **how)
     elif width is not None:
-        _show_buckets(scheduler.run_buckets(width, where, **bounds._asdict()), as_json=as_json, as_csv=as_csv)
-
-
-def _show_counts(found: RunCounts, *, as_json: bool, as_csv: bool) -> None:
-    if as_json:
-        output.as_json(run_rows.counts_json(found))
-        return
-    rows: list[dict[str, Json]] = [{found.by.value: name, "runs": count} for name, count in found.counts.items()]
-    if as_csv:
-        write_csv((found.by.value, "runs"), rows)
-    else:
-        output.table((found.by.value.upper(), "RUNS"), ((name, str(count)) for name, count in found.counts.items()))
-    run_table.note_cut(found.counted_to)
-
-
-def _show_buckets(found: TimeBuckets, *, as_json: bool, as_csv: bool) -> None:
-    if as_json:
-        output.as_json(run_rows.buckets_json(found))
-        return
-    states = sorted({state for each in found.buckets for state in each.counts})
-    if as_csv:
-        write_csv(("start", *states), map(_cells, found.buckets))
-    else:
-        columns = (f"FROM ({found.zone})", *(state.value.upper() for state in states))
-        output.table(columns, (_bucket(each, found.zone, states) for each in found.buckets))
-    run_table.note_cut(found.counted_to)
-
-
-def _bucket(found: TimeBucket, zone: str, states: Sequence[State]) -> Sequence[str]:
-    return (times.describe(found.start, zone), *(str(found.counts.get(state, "")) for state in states))
-
-
-def _cells(found: TimeBucket) -> dict[str, Json]:
-    return {"start": times.utc(found.start), **{state.value: count for state, count in found.counts.items()}}
+        show_buckets(run_rows.buckets_json(scheduler.run_buckets(width, where, **bounds._asdict())), "runs", **how)

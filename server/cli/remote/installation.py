@@ -1,4 +1,4 @@
-"""The verbs of an installation on another machine: runs, inbox, pools, statistics and keys."""
+"""The verbs of an installation on another machine: inbox, pools, statistics and keys."""
 
 from __future__ import annotations
 
@@ -11,14 +11,12 @@ from duetime.server.auth.key_format import KeyText
 from duetime.server.cli import output
 from duetime.server.cli.formats.option_values import read_object
 from duetime.server.cli.remote.client import RemoteAnswer, RemoteServer
-from duetime.server.cli.remote.tables import RUNS, RemoteTable, show_rows
+from duetime.server.cli.remote.tables import RemoteTable, show_rows
 from duetime.server.cli.remote.tasks import Params, found_id
 from duetime.server.cli.reports.cost import COLUMNS as COST_COLUMNS
 from duetime.server.cli.reports.cost import NOTHING as NO_COSTS
 from duetime.server.cli.reports.cost import show_costs
 
-COUNTS: Final = RemoteTable("counts", ("group", "runs"), ("group", "runs"))
-BUCKETS: Final = RemoteTable("buckets", ("start", "state", "runs"), ("start", "state", "runs"))
 MESSAGES: Final = RemoteTable(
     "messages", ("at", "id", "task_id", "title", "state", "text"), ("at", "task_id", "title", "state", "text")
 )
@@ -33,34 +31,6 @@ KEYS: Final = RemoteTable(
     ("id", "name", "tenant", "user", "scopes", "state", "expires_at", "last_used_at"),
 )
 COSTS: Final = RemoteTable("costs", (*COST_COLUMNS, "currency"), COST_COLUMNS)
-_FILTERS: Final = (
-    *("state", "action", "label", "worker", "actor", "text", "since", "until", "min_duration", "max_duration"),
-    *("min_lateness", "min_delay", "min_attempts", "pool", "min_units", "min_cost", "tenant"),
-)
-
-
-def runs(server: RemoteServer, params: Params) -> None:
-    """List runs, or count them."""
-    where = {name: params[name] for name in _FILTERS} | {"priority": params["tier"]}
-    where["task_id"] = found_id(server, params["task"]) if params["task"] else None
-    if params["count_by"]:
-        found = server.get("/runs/counts", group=_word(params["count_by"]), **where)
-        rows = [{"group": group, "runs": count} for group, count in found["counts"].items()]
-        show_rows(COUNTS, found if params["as_json"] else {"counts": rows}, params, nothing="No runs.")
-    elif params["bucket"]:
-        found = server.get("/runs/buckets", width=_word(params["bucket"]), **where)
-        show_rows(BUCKETS, found if params["as_json"] else {"buckets": _buckets(found)}, params, nothing="No runs.")
-    else:
-        page = server.get("/runs", **where, limit=params["limit"], cursor=params["cursor"])
-        show_rows(RUNS, page, params, nothing="No runs.")
-
-
-def _buckets(found: RemoteAnswer) -> list[RemoteAnswer]:
-    return [
-        {"start": bucket["start"], "state": state, "runs": count}
-        for bucket in found["buckets"]
-        for state, count in bucket["counts"].items()
-    ]
 
 
 def cost(server: RemoteServer, params: Params) -> None:

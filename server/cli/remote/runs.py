@@ -2,10 +2,52 @@
 
 from __future__ import annotations
 
+from typing import Any, Final
+
+from duetime.scheduler.rules.states import FAILURES
 from duetime.server.cli.past import logs as here
+from duetime.server.cli.past import run_table
+from duetime.server.cli.past.count_tables import show_buckets, show_counts
+from duetime.server.cli.past.pages import PagePlace, full_page
+from duetime.server.cli.remote import tasks
 from duetime.server.cli.remote.client import RemoteAnswer, RemoteServer
-from duetime.server.cli.remote.tables import ZONE
+from duetime.server.cli.remote.tables import CONTEXT, ZONE, zone_of
 from duetime.server.cli.remote.tasks import Params, found_id
+
+_FILTERS: Final = (
+    *("state", "action", "label", "worker", "actor", "text", "since", "until", "min_duration", "max_duration"),
+    *("min_lateness", "min_delay", "min_attempts", "pool", "min_units", "min_cost", "tenant"),
+)
+
+
+def runs(server: RemoteServer, params: Params) -> None:
+    """List runs, or count them."""
+    where = {name: params[name] for name in _FILTERS} | {"priority": params["tier"]}
+    where["task_id"] = found_id(server, params["task"]) if params["task"] else None
+    how = {"as_json": params["as_json"], "as_csv": params["as_csv"]}
+    if params["count_by"]:
+        show_counts(server.get("/runs/counts", group=params["count_by"].value, **where), "runs", **how)
+    elif params["bucket"]:
+        show_buckets(server.get("/runs/buckets", width=params["bucket"].value, **where), "runs", **how)
+    else:
+        _page(server, params, where)
+
+
+def failed(server: RemoteServer, params: Params) -> None:
+    """List tasks whose last run failed; with a time, every run that failed or expired then."""
+    if not (params["since"] or params["until"]):
+        tasks.failed(server, params)
+        return
+    where = {name: params[name] for name in ("since", "until", "label")}
+    _page(server, params, {**where, "state": ",".join(sorted(FAILURES)), "text": params["query"]})
+
+
+def _page(server: RemoteServer, params: Params, where: dict[str, Any]) -> None:
+    def read(limit: int, cursor: str | None) -> RemoteAnswer:
+        return server.get("/runs", **where, limit=limit, cursor=cursor)
+
+    found = full_page(read, "runs", PagePlace(params["limit"], params["cursor"]))
+    run_table.show_page(params[CONTEXT], found, zone_of(params))
 
 
 def logs(server: RemoteServer, params: Params) -> None:

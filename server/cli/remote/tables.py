@@ -9,7 +9,6 @@ from typing import Any, Final
 from duetime.scheduler.task import Json
 from duetime.server.cli import output
 from duetime.server.cli.formats.csv_table import write_csv
-from duetime.server.cli.past.run_table import COLUMNS as RUN_COLUMNS
 from duetime.server.cli.remote.client import RemoteAnswer
 from duetime.widgets.outcome import as_text
 from duetime.widgets.quote import cut
@@ -19,6 +18,9 @@ MAX_CELL_CHARS = 200
 
 ZONE: Final = "zone"
 """Among the parameters of a verb: what gives the zone of the times in its tables, which needs the settings."""
+
+CONTEXT: Final = "context"
+"""Among the parameters of a verb: its command, by which the one for the next page is said."""
 
 _TIMES: Final = frozenset(
     {"at", "when", "start", "started", "ended", "started_at", "seen_at", "expires_at", "last_used_at"}
@@ -34,11 +36,6 @@ class RemoteTable:
     rows: str
     all: tuple[str, ...]
     shown: tuple[str, ...]
-
-
-RUNS: Final = RemoteTable(
-    "runs", RUN_COLUMNS, ("id", "at", "state", "title", "action", "cost", "attempts", "worker", "error", "why")
-)
 
 
 def show_rows(columns: RemoteTable, page: RemoteAnswer, params: Mapping[str, Any], *, nothing: str) -> None:

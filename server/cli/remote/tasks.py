@@ -9,7 +9,6 @@ from typing import Any, Final
 
 from duetime.scheduler.intake.validation import wait_seconds
 from duetime.scheduler.remedies import reason_in
-from duetime.scheduler.rules.states import FAILURES
 from duetime.server.cli import output
 from duetime.server.cli.exit_codes import NOT_FOUND_CODE
 from duetime.server.cli.formats import task_facts
@@ -23,9 +22,9 @@ from duetime.server.cli.formats.option_values import (
 )
 from duetime.server.cli.formats.phrases import COMMAND_WORDS
 from duetime.server.cli.formats.rows import TASK_COLUMNS, task_cells
-from duetime.server.cli.past import event_table
+from duetime.server.cli.past import count_tables
 from duetime.server.cli.remote.client import RemoteAnswer, RemoteProblem, RemoteServer
-from duetime.server.cli.remote.tables import RUNS, ZONE, RemoteTable, show_rows
+from duetime.server.cli.remote.tables import ZONE, RemoteTable, show_rows
 from duetime.server.cli.tasks import verb_of
 from duetime.widgets.schema.task import TaskPayload
 
@@ -78,12 +77,7 @@ def list_(server: RemoteServer, params: Params) -> None:
 
 
 def failed(server: RemoteServer, params: Params) -> None:
-    """List tasks whose last run failed; with a time, every run that failed or expired then."""
-    if params["since"] or params["until"]:
-        where = {name: params[name] for name in ("since", "until", "label", "limit", "cursor")}
-        page = server.get("/runs", state=",".join(sorted(FAILURES)), text=params["query"], **where)
-        show_rows(RUNS, page, params, nothing="No runs.")
-        return
+    """List tasks whose last run failed."""
     names = ("label", "query", "limit", "cursor")
     _show_tasks(server.get("/tasks", state="failed", **{name: params[name] for name in names}), params)
 
@@ -123,10 +117,12 @@ def history(server: RemoteServer, params: Params) -> None:
     where, ways = {"task_id": task_id, **given}, {"as_json", "as_csv"}
     shown = {way: params[way] for way in ways}
     if params["count_by"]:
-        event_table.show_counts(server.get("/events/counts", group=params["count_by"].value, **where), **shown)
+        count_tables.show_counts(
+            server.get("/events/counts", group=params["count_by"].value, **where), "events", **shown
+        )
     elif params["bucket"]:
         found = server.get("/events/buckets", width=params["bucket"].value, **where)
-        event_table.show_buckets(found, found["timezone"], **shown)
+        count_tables.show_buckets(found, "events", **shown)
     else:
         page = server.get("/events", **where, limit=params["limit"], cursor=params["cursor"])
         show_rows(EVENTS, page, params, nothing="No events.")

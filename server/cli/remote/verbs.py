@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+import typer
 from duetime.scheduler.errors import InvalidArgument
 from duetime.server.cli.remote import (
     administration,
@@ -20,12 +21,12 @@ from duetime.server.cli.remote import (
     workers,
 )
 from duetime.server.cli.remote.client import RemoteServer
-from duetime.server.cli.remote.tables import ZONE
+from duetime.server.cli.remote.tables import CONTEXT, ZONE
 
 VERBS: Final[Mapping[str, Callable[[RemoteServer, Mapping[str, Any]], None]]] = {
     "schedule": tasks.schedule,
     "list": tasks.list_,
-    "failed": tasks.failed,
+    "failed": runs.failed,
     "show": tasks.show,
     "reschedule": tasks.reschedule,
     "cancel": tasks.cancel,
@@ -37,7 +38,7 @@ VERBS: Final[Mapping[str, Callable[[RemoteServer, Mapping[str, Any]], None]]] = 
     "event address": signals.address,
     "explain": tasks.explain,
     "history": tasks.history,
-    "runs": installation.runs,
+    "runs": runs.runs,
     "cost": installation.cost,
     "report": installation.report,
     "logs": runs.logs,
@@ -100,11 +101,12 @@ ON_THIS_MACHINE_ALONE: Final[Mapping[str, str]] = {
 """The verbs that work without a server alone, each with the reason."""
 
 
-def call(url: str, key: str | None, verb: str, params: Mapping[str, Any], zone: Callable[[], str]) -> None:
-    """Call a verb on the server at `url`; tables show times in the `zone` of this machine's settings.
+def call(url: str, key: str | None, context: typer.Context, zone: Callable[[], str]) -> None:
+    """Call the verb of a command on the server at `url`; tables show times in the `zone` of this machine's settings.
 
     Raises InvalidArgument for a verb that works on this machine alone.
     """
+    verb = context.command_path.partition(" ")[2]
     function = VERBS.get(verb)
     if function is None:
         raise InvalidArgument(
@@ -114,4 +116,4 @@ def call(url: str, key: str | None, verb: str, params: Mapping[str, Any], zone: 
             accepted=f"with --server: {', '.join(VERBS)}",
             example="duetime --server https://duetime.example.com list",
         )
-    function(RemoteServer(url, key), {**params, ZONE: zone})
+    function(RemoteServer(url, key), {**context.params, ZONE: zone, CONTEXT: context})

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Annotated, Any, Final, Literal
 
 from duetime.scheduler.errors import InvalidArgument
-from duetime.scheduler.history.runs import BucketWidth, RunFilter, RunGroup, RunSummary
+from duetime.scheduler.history.runs import BucketWidth, RunFilter, RunGroup
 from duetime.scheduler.principal import Scope
-from duetime.scheduler.rules.limits.price import money
 from duetime.scheduler.rules.time.durations import parse_exact
-from duetime.scheduler.rules.time.times import utc
 from duetime.scheduler.rules.time.tokens import Misread, Unknown
 from duetime.scheduler.task import State, Tier
 from duetime.server.rest.operation import Operation, RestAnswer, RestCall
@@ -19,7 +17,7 @@ from duetime.server.rest.query_words import WordList
 from duetime.server.rest.resources.history import CURSOR, LIMIT, MAX_ATTEMPT_COUNT, TENANT, of_all_tenants, read_by
 from duetime.server.rest.resources.payloads import RestPayload
 from duetime.server.rest.resources.run_detail import RunDetailPayload, show
-from duetime.tools.admin.run_rows import cost_given
+from duetime.tools.admin.run_rows import buckets_json, cost_given, counts_json, page_json
 from duetime.tools.arguments.arguments import Argument
 from duetime.tools.arguments.filters import WORDS, parts_of
 from duetime.tools.arguments.types import Choice, Text, Whole
@@ -34,10 +32,11 @@ class RunPayload(RestPayload):
     """A run with what its task says. `at` is when it ended, or its next time while it is open.
 
     `paused`, `cancel_requested` (it is stopping) and `blocked` stand before the state, as in a task. `why` is by whom a
-    cancelled one was cancelled, and the reason, or what a blocked one misses. `delay_seconds` is from when it was due
-    to the start of its first attempt. `duration_seconds` is from there to its end, with the pauses between attempts.
-    `late_seconds` is from the deadline to the end: negative when it was in time. `units` are what it used of each pool, `cost` is what that cost, in the
-    installation's currency, where a pool has a price. Where all tenants were asked for, `tenant` is there too.
+    cancelled one was cancelled, and the reason, what a blocked one misses, or what is wrong with a damaged one.
+    `delay_seconds` is from when it was due to the start of its first attempt. `duration_seconds` is from there to its
+    end, with the pauses between attempts. `late_seconds` is from the deadline to the end: negative when it was in time.
+    `units` are what it used of each pool, `cost` is what that cost, in the installation's currency, where a pool has a
+    price. Where all tenants were asked for, `tenant` is there too.
     """
 
     id: str
@@ -108,8 +107,7 @@ def runs(call: RestCall) -> RestAnswer:
     """Return a page of runs."""
     who, limit, cursor = read_by(call), call.values.get("limit", 50), call.values.get("cursor")
     page = call.scheduler.runs(_filter(call.values), **_bounds(call.values), limit=limit, cursor=cursor, **who)
-    shown = tuple(run_payload(run, everywhere=of_all_tenants(call)) for run in page.runs)
-    payload = RunsPayload(runs=shown, cursor=page.cursor, searched_to=_utc(page.searched_to))
+    payload = RunsPayload.model_validate(page_json(page, everywhere=of_all_tenants(call)))
     return RestAnswer(payload, cursor=page.cursor)
 
 
@@ -117,51 +115,14 @@ def counts(call: RestCall) -> RestAnswer:
     """Return the number of runs by group."""
     who, group = read_by(call), RunGroup(call.values.get("group", RunGroup.STATE))
     found = call.scheduler.run_counts(group, _filter(call.values), **_bounds(call.values), **who)
-    return RestAnswer(RunCountsPayload(by=found.by, counts=dict(found.counts), counted_to=_utc(found.counted_to)))
+    return RestAnswer(RunCountsPayload.model_validate(counts_json(found)))
 
 
 def buckets(call: RestCall) -> RestAnswer:
     """Return the number of runs by time."""
     who, width = read_by(call), BucketWidth(call.values.get("width", BucketWidth.HOUR))
     found = call.scheduler.run_buckets(width, _filter(call.values), **_bounds(call.values), **who)
-    shown = tuple(BucketPayload(start=utc(each.start), counts=dict(each.counts)) for each in found.buckets)
-    payload = RunBucketsPayload(
-        width=found.width, timezone=found.zone, buckets=shown, counted_to=_utc(found.counted_to)
-    )
-    return RestAnswer(payload)
-
-
-def run_payload(run: RunSummary, *, everywhere: bool = False) -> RunPayload:
-    """Return a run as a list shows it; one of runs of `everywhere` names its tenant."""
-    return RunPayload(
-        id=run.id,
-        task_id=run.task_id,
-        tenant=run.tenant if everywhere else None,
-        title=run.title,
-        action=run.action,
-        state=run.state,
-        paused=run.held or None,
-        cancel_requested=run.stopping or None,
-        blocked=run.blocked or None,
-        priority=run.tier,
-        labels=run.labels or None,
-        at=utc(run.at),
-        scheduled_for=utc(run.scheduled_for),
-        started_at=_utc(run.started_at),
-        ended_at=_utc(run.ended_at),
-        deadline=_utc(run.deadline),
-        timezone=run.timezone,
-        attempts=run.attempt,
-        worker=run.worker,
-        error=run.error,
-        why=run.why,
-        duration_seconds=_seconds(run.duration),
-        delay_seconds=_seconds(run.delay),
-        late_seconds=_seconds(run.lateness),
-        units=dict(run.units) or None,
-        cost=None if run.cost is None else money(run.cost),
-        damaged=bool(run.damage) or None,
-    )
+    return RestAnswer(RunBucketsPayload.model_validate(buckets_json(found)))
 
 
 def _filter(values: Mapping[str, Any]) -> RunFilter:
@@ -189,14 +150,6 @@ def _length(argument: str, text: str) -> timedelta:
         raise InvalidArgument(
             argument, "it is no length of time", accepted="'90 s', '5 min'", example=example
         ) from None
-
-
-def _utc(instant: datetime | None) -> str | None:
-    return utc(instant) if instant else None
-
-
-def _seconds(span: timedelta | None) -> float | None:
-    return span.total_seconds() if span is not None else None
 
 
 _LENGTH = Text(60, "a length of time")

@@ -283,8 +283,8 @@ async def test_a_run_that_is_stopping_or_held_says_so_on_its_page_and_in_the_lis
         listed = (await admin.get("/runs?state=running,scheduled")).text
         assert shown in next(row for row in listed.split("<tr ") if run in row)
         sent = json.loads((await admin.get("/runs?state=running,scheduled&format=json")).text)["runs"]
-        [row] = [each for each in sent if each["run"] == run]
-        assert (row["paused"], row["cancel_requested"]) == (word == "paused", word == "stopping")
+        [row] = [each for each in sent if each["id"] == run]
+        assert (bool(row["paused"]), bool(row["cancel_requested"])) == (word == "paused", word == "stopping")
 
 
 async def test_what_failed_runs_again_as_its_next_generation(admin: Admin) -> None:
