@@ -162,4 +162,4 @@ class TaskPage:
     clashes: tuple[Clash, ...] = ()
     complete: bool = True
     chains: Mapping[str, ChainName] = field(default_factory=dict)  # of those tasks of the page that are steps
-    overdue: str = ""  # what due tasks of the page wait for, where no process starts them
+    overdue: str = ""  # what due and running tasks of the page wait for, where no process runs them

@@ -23,7 +23,7 @@ from duetime.scheduler.foresight.lateness import BacklogMonitor
 from duetime.scheduler.handlers import Handlers, Plugin
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.nodes.candidacy import Candidacy
-from duetime.scheduler.nodes.heartbeat import someone_knows, someone_works
+from duetime.scheduler.nodes.heartbeat import someone_drained, someone_knows, someone_works
 from duetime.scheduler.nodes.member import EngineProtocol, Member
 from duetime.scheduler.nodes.runner import Runner
 from duetime.scheduler.queue import DispatchQueue, QueueTaken
@@ -273,14 +273,13 @@ class _Parts:
             self.registry.pools,
             lambda tenant, action, own: self.estimates.estimate(tenant, action, declared.get(action), own),
             working=partial(someone_works, store) if shared else lambda: True,
+            drained=partial(someone_drained, store),
             known=partial(someone_knows, store) if shared else partial(_knows, runner, self.handlers),
         )
 
     def _placement(self) -> Placement:
-        learned = self.estimates
-        return Placement(
-            self.registry.known, learned.estimate, self._declared(), learned.prefetch, self.registry.policies.policy
-        )
+        registry, learned = self.registry, self.estimates
+        return Placement(registry.known, learned.estimate, self._declared(), learned.prefetch, registry.policies.policy)
 
     def _deliverer(self) -> Deliverer | None:
         quiet = replace(quiet_plan(self.settings), stored=self.store.quiet_hours.texts)

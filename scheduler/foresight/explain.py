@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from duetime.scheduler.approvals.approval import Approval
 from duetime.scheduler.chain.dependency import Upstream
+from duetime.scheduler.foresight.reasons import processes
 from duetime.scheduler.foresight.reasons.before_start import asked, behind, blocked, once_due, paused, until_event
 from duetime.scheduler.queue import MAX_RUNS_COUNTED_AHEAD, Explanation, Shortage, ThreadUse, Why
 from duetime.scheduler.queue.remote import NoAnswer
@@ -25,7 +26,6 @@ from duetime.scheduler.views import TaskRecord
 
 _APART = "it runs alone, because its last attempt crashed the worker"
 _THREAD = "a free worker thread"
-_NO_WORKER = "a worker: none is running, so start one with `duetime worker`"
 UNSTARTED = frozenset({State.SCHEDULED, State.READY, State.RETRYING, State.SUSPENDED})
 
 Named = Callable[[str], str]
@@ -36,8 +36,10 @@ Named = Callable[[str], str]
 class RunFacts:
     """The facts about a run: the queue's answer (None when it does not know the run), and the pools.
 
-    `silence` is why the queue did not answer. `working` says whether any worker is up, `known` whether one has a
-    handler for the action. `upstreams` are what the task comes after, `approval` is what is asked, `awaited` an event.
+    `silence` is why the queue did not answer. `working` says whether any worker takes runs, `drained` whether one would
+    after a resume, and `known` whether one has a handler for the action. `left_running` is a run that is stored as
+    running, while no process runs tasks.
+    `upstreams` are what the task comes after, `approval` is what is asked, `awaited` an event.
     """
 
     queue: Explanation | None = None
@@ -45,7 +47,9 @@ class RunFacts:
     named: Named = str
     silence: NoAnswer | None = None
     working: bool = True
+    drained: bool = False
     known: bool = True
+    left_running: bool = False
     upstreams: tuple[Upstream, ...] = ()
     approval: Approval | None = None
     awaited: KeptWait | None = None
@@ -64,7 +68,8 @@ def waits_of(record: TaskRecord, now: datetime, facts: RunFacts | None = None) -
     if record.run.state in TERMINAL:
         return ()
     approval = facts.approval if facts else None
-    found = list(_held(record, now))
+    left = facts is not None and facts.left_running and record.run.state is State.RUNNING
+    found = [*_held(record, now, left=left), *([processes.left_running(record)] if left else [])]
     if approval is not None:
         found.append(asked(approval, record.task.timezone, now, goes_on=asks_when_due(record.task)))
     found += _unstarted(record, now, facts) if approval is None or record.run.state is State.WAITING else ()
@@ -96,6 +101,23 @@ def explained(record: TaskRecord, now: datetime, facts: RunFacts) -> tuple[str, 
     return waiting_for(record, now, facts) or (_plainly(record, now),)
 
 
+def stalled(records: Sequence[TaskRecord], now: datetime, facts_of: Callable[[TaskRecord], RunFacts]) -> str:
+    """Say of due tasks and of those that are stored as running that no process runs them; empty where one does.
+
+    The facts of one of each stand for all.
+    """
+    due, said = [record for record in records if is_due(record, now)], []
+    running = [record for record in records if record.run.state is State.RUNNING]
+    facts = facts_of(due[0]) if due else RunFacts()
+    if not facts.working or facts.silence is not None:
+        reasons = waiting_for(due[0], now, facts)  # one that is to be tried again says that first
+        said.append(f"{len(due)} overdue, waiting for {reasons[0 if due[0].run.state is State.READY else -1]}")
+    if running and facts_of(running[0]).left_running:
+        verb, whose = ("is", "its") if len(running) == 1 else ("are", "their")
+        said.append(f"{len(running)} {verb} not running any more: {whose} process is gone, so {processes.START}")
+    return ". ".join(said)
+
+
 def last_waited_for(found: Explanation | None, record: TaskRecord, now: datetime) -> str:
     """Return what an expired run waited for, without names of other tasks; empty when it is unknown."""
     if found is None or found.status not in ("parked", "waiting"):
@@ -114,9 +136,9 @@ def _plainly(record: TaskRecord, now: datetime) -> str:
     run, zone = record.run, record.task.timezone
     if run.state in TERMINAL:
         when = f" {describe(run.ended_at, zone)}" if run.ended_at else ""
-        return f"nothing: it {_ENDED[run.state]}{when}" + (f" ({run.error})" if run.error else "")
+        return f"it waits for nothing: it {_ENDED[run.state]}{when}" + (f" ({run.error})" if run.error else "")
     if run.state is State.RUNNING:
-        return f"nothing: it is running, {attempt_in_words(run, record.task.retry)}"
+        return f"it waits for nothing: it is running, {attempt_in_words(run, record.task.retry)}"
     due = run.wake_at or run.scheduled_for
     then = once_due(record)
     return f"its time: {describe(due, zone)} {zone} ({relative(due, now)}){then}"
@@ -131,11 +153,11 @@ _ENDED = {
 }
 
 
-def _held(record: TaskRecord, now: datetime) -> Iterator[WaitReason]:
+def _held(record: TaskRecord, now: datetime, *, left: bool) -> Iterator[WaitReason]:
     run = record.run
     if record.task.paused:
         yield paused(record.task, now)
-    if run.state is State.RUNNING and run.cancel_requested:
+    if run.state is State.RUNNING and run.cancel_requested and not left:
         yield WaitReason(WaitKind.STOP, f"its handler to stop{f', as {OVERTAKEN}' if run.gives_way else ''}")
 
 
@@ -158,20 +180,16 @@ def _queued(record: TaskRecord, now: datetime, facts: RunFacts) -> Iterator[Wait
         yield WaitReason(WaitKind.START, f"worker {answer.worker}, which has taken it and is about to start it")
         return
     if not facts.working:
-        yield WaitReason(WaitKind.NOBODY, _NO_WORKER)
+        yield processes.no_worker(drained=facts.drained)
     elif not facts.known:
-        yield WaitReason(WaitKind.NOBODY, _no_handler(record.task.action))
+        yield processes.no_handler(record.task.action)
         return
     if answer is None:
-        yield _unknown(facts)
+        yield processes.no_answer(facts.silence)
     elif answer.status == "delayed" and answer.not_before is not None:
         yield _delayed(answer.not_before, record, now)
     else:
         yield from _in_line(answer, record, now, facts)
-
-
-def _no_handler(action: str) -> str:
-    return f"a worker with a handler for {action!r}: no running worker has one (setting `handlers`)"
 
 
 def _delayed(not_before_ms: float, record: TaskRecord, now: datetime) -> WaitReason:
@@ -191,13 +209,8 @@ def _in_line(answer: Explanation, record: TaskRecord, now: datetime, facts: RunF
 def _unqueued(record: TaskRecord, now: datetime, facts: RunFacts) -> WaitReason:
     """Describe what a run lacks that is due and was not queued."""
     if facts.working and facts.silence is not NoAnswer.NOBODY:
-        return _unknown(facts)
-    due = record.run.wake_at or record.run.scheduled_for
-    return WaitReason(
-        WaitKind.NOBODY,
-        f"a process to queue it (it was due {describe(due, record.task.timezone)}, {relative(due, now)}): "
-        "start `duetime serve` or a worker, or open a chat client",
-    )
+        return processes.no_answer(facts.silence)
+    return processes.not_queued(record, now)
 
 
 def _threads(threads: ThreadUse | None, tier: Tier) -> str:
@@ -208,30 +221,6 @@ def _threads(threads: ThreadUse | None, tier: Tier) -> str:
     whom = "critical" if kept == threads.headroom[Tier.HIGH.rank - 1] else "critical and high"
     keeping = f", {kept} {'is' if kept == 1 else 'are'} reserved for {whom} runs" if kept else ""
     return f"; {threads.busy} of {threads.total} threads are busy{keeping}"
-
-
-def _unknown(facts: RunFacts) -> WaitReason:
-    return WaitReason(*_SILENT[facts.silence])
-
-
-_SILENT = {
-    NoAnswer.NOBODY: (
-        WaitKind.NOBODY,
-        "a process that runs tasks: none is running, so start `duetime serve` or open a chat client",
-    ),
-    NoAnswer.AWAY: (
-        WaitKind.QUEUE,
-        "Redis, which is unreachable: no run starts until it is back, and no task is lost",
-    ),
-    NoAnswer.EMPTY: (
-        WaitKind.QUEUE,
-        "the queue in Redis to be rebuilt from the database: a running server or worker rebuilds it",
-    ),
-    None: (
-        WaitKind.QUEUE,
-        "a dispatcher to queue it: immediately if one is running, otherwise when `duetime serve` or a worker starts",
-    ),
-}
 
 
 def _turn(ahead: int, what: str) -> Iterator[WaitReason]:

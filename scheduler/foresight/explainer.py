@@ -10,12 +10,13 @@ from duetime.scheduler.chain.inherited import Inherited, inherited
 from duetime.scheduler.foresight.explain import Named, RunFacts, is_due
 from duetime.scheduler.foresight.reasons.before_start import quoted
 from duetime.scheduler.queue import Shortage
-from duetime.scheduler.queue.remote import RemoteQueue
+from duetime.scheduler.queue.remote import NoAnswer, RemoteQueue
 from duetime.scheduler.rules.estimates import UNKNOWN_ESTIMATE, Estimate
 from duetime.scheduler.rules.limits.pool import Pool
 from duetime.scheduler.rules.time.times import relative
 from duetime.scheduler.run_records import Known
 from duetime.scheduler.store import Store
+from duetime.scheduler.task import State
 from duetime.scheduler.views import TaskRecord
 
 Lengths = Callable[[str, str, timedelta | None], Estimate]
@@ -38,6 +39,7 @@ class Explainer:
         lengths: Lengths = nothing_known,
         *,
         working: Callable[[], bool] = lambda: True,
+        drained: Callable[[], bool] = lambda: False,
         known: Callable[[str], bool] = lambda _action: True,
     ) -> None:
         self._store = store
@@ -45,6 +47,7 @@ class Explainer:
         self._pools = pools
         self._lengths = lengths
         self._working = working
+        self._drained = drained
         self._known = known
 
     def pools(self) -> Mapping[str, Pool]:
@@ -63,13 +66,20 @@ class Explainer:
 
     def facts(self, record: TaskRecord) -> RunFacts:
         """Return the facts about a task that its tenant may see."""
+        if record.run.state is State.RUNNING:
+            return RunFacts(left_running=self._remote_queue.explain(record.run.id)[0] is NoAnswer.NOBODY)
         if not is_due(record, self._store.now()):
             return RunFacts()
         silence, found = self._remote_queue.explain(record.run.id)
-        base = RunFacts(found, silence=silence, working=self._working(), known=self._known(record.task.action))
+        base = replace(self._workers(record), queue=found, silence=silence)
         if found is None or found.shortage is None:
             return base
         return replace(base, pools=self._pools(), named=self._naming(record.task.tenant, found.shortage))
+
+    def _workers(self, record: TaskRecord) -> RunFacts:
+        working = self._working()
+        drained = not working and self._drained()
+        return RunFacts(working=working, drained=drained, known=self._known(record.task.action))
 
     def _naming(self, tenant: str, shortage: Shortage) -> Named:
         run_ids = [*shortage.holders, *([shortage.held_for] if shortage.held_for else [])]

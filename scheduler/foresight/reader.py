@@ -15,7 +15,7 @@ from duetime.scheduler.chain.inherited import Inherited
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.foresight.agenda import MAX_OCCURRENCES_AHEAD, Outlook, reaches_ahead
 from duetime.scheduler.foresight.early import goes_early
-from duetime.scheduler.foresight.explain import UNSTARTED, RunFacts, explained, is_due, waiting_for
+from duetime.scheduler.foresight.explain import UNSTARTED, RunFacts, explained, stalled
 from duetime.scheduler.foresight.explainer import Explainer
 from duetime.scheduler.foresight.reasons.open_waits import open_waits
 from duetime.scheduler.foresight.run_reader import RunReader
@@ -176,7 +176,7 @@ class Reader(RunReader):
             for step in foremost(found)
             for reason in explained(step.record, now, self._facts(step.record))
         ]
-        return self._chain_view(found), reasons or ["nothing: all its steps have ended"]
+        return self._chain_view(found), reasons or ["it waits for nothing: all its steps have ended"]
 
     def _facts(self, record: TaskRecord) -> RunFacts:
         task, run = record.task, record.run
@@ -221,7 +221,7 @@ class Reader(RunReader):
         page = self._page(by, where, now, limit, bounds.cursor) if ahead is None else ahead
         unread, unread_count = self._missed(by) if mention else ([], 0)
         page = replace(page, **self._left_out(by)) if mention else page
-        page = replace(page, overdue=self._overdue(page, now), chains=self._chains(page, by))
+        page = replace(page, overdue=self._stalled(page, now), chains=self._chains(page, by))
         page = replace(page, views=with_waits(page.views, self._open_waits([view.record for view in page.views]), now))
         return replace(page, cursor=bounds.following(page.cursor), unread=tuple(unread), unread_count=unread_count)
 
@@ -258,14 +258,8 @@ class Reader(RunReader):
         known = self._explainer
         return Outlook(now, known.pools(), known.length) if known else Outlook(now, {}, _unknown_length)
 
-    def _overdue(self, page: TaskPage, now: datetime) -> str:
-        """Say what the due tasks of a page wait for where no process starts them: one answers for all."""
-        due = [view.record for view in page.views if not view.expected and is_due(view.record, now)]
-        facts = self._facts(due[0]) if due else RunFacts()
-        if facts.working and facts.silence is None:
-            return ""
-        reasons = waiting_for(due[0], now, facts)  # one that is to be tried again says that first
-        return f"{len(due)} overdue, waiting for {reasons[0 if due[0].run.state is State.READY else -1]}"
+    def _stalled(self, page: TaskPage, now: datetime) -> str:
+        return stalled([view.record for view in page.views if not view.expected], now, self._facts)
 
     def _missed(self, by: Principal) -> tuple[Sequence[InboxMessage], int]:
         return self._store.inbox.missed(by.tenant, by.user, limit=MAX_OUTCOMES_MENTIONED, most=MAX_TASKS_COUNTED)

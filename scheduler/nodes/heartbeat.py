@@ -50,6 +50,12 @@ def someone_works(store: Store) -> bool:
     return any(state_of(worker, now) == RUNNING for worker in store.workers.all())
 
 
+def someone_drained(store: Store) -> bool:
+    """Whether any live worker, on any machine, takes no runs because it was asked to drain."""
+    now = store.now()
+    return any(worker.drain and is_alive(worker.seen_at, now) for worker in store.workers.all())
+
+
 def someone_knows(store: Store, action: str) -> bool:
     """Whether any live worker, on any machine, has a handler for an action."""
     now = store.now()

@@ -24,6 +24,11 @@ EMBEDDED = (
     "drain is for shared installations, with PostgreSQL and Redis. Here one process runs the tasks: "
     "stop `duetime serve`, or pause tasks with `duetime reschedule ID --pause`."
 )
+NO_WORKER = "No worker has reported lately. `duetime worker` starts one."
+NO_WORKER_HERE = (
+    "There are no workers: they are for shared installations, with PostgreSQL and Redis. Here one process runs the "
+    "tasks, that of `duetime serve` or of a chat client; `duetime doctor` says whether one does."
+)
 
 WorkerId = Annotated[str | None, typer.Argument(metavar="[ID]", help="the worker, as `duetime workers` shows it")]
 EveryWorker = Annotated[bool, typer.Option("--all", help="every worker that is listed now, on any machine")]
@@ -102,7 +107,8 @@ def _shared(context: typer.Context) -> Session:
 
 def _show(context: typer.Context, *, here: bool, as_json: bool) -> bool:
     """Show the workers, of this host alone with `here`; return whether any was heard of lately."""
-    with session(context).store() as store:
+    opened = session(context)
+    with opened.store(create=True) as store:
         now = store.now()
         left = store.workers.active_runs()
         found = [worker for worker in store.workers.all() if not here or worker.host == socket.gethostname()]
@@ -116,7 +122,7 @@ def _show(context: typer.Context, *, here: bool, as_json: bool) -> bool:
         columns = ("WORKER", "HOST", "PID", "STATE", "RUNNING", "THREADS", "LOST", "HEARD OF")
         output.table(columns, (_row(worker, state, now) for worker, state in zip(found, states, strict=True)))
     else:
-        output.say("No worker has reported lately. `duetime worker` starts one.")
+        output.say(NO_WORKER if opened.settings().distributed else NO_WORKER_HERE)
     return any(state != SILENT for state in states)
 
 

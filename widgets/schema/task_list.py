@@ -64,7 +64,7 @@ class TaskListPayload(PayloadPart):
     `counts` are of the whole filter; of the states that are `at_least` so many there may be more. `failed` and
     `expired` are tasks whose latest run ended so, also where they are scheduled again. `failures` come newest first.
     A list that ends in the future has a row for each occurrence; `incomplete` if recurring tasks were too many.
-    `overdue` says what due tasks of the page wait for where no process starts them.
+    `overdue` says what due and running tasks of the page wait for where no process runs them.
     """
 
     schema_: Annotated[Literal["duetime.list/1"], Field(alias="schema")] = "duetime.list/1"

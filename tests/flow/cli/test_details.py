@@ -162,6 +162,22 @@ def test_what_is_overdue_with_nobody_to_run_it_says_so_wherever_it_is_shown(
     assert page["overdue"] == f"1 overdue, waiting for {reasons[-1]}"
 
 
+def test_a_run_whose_process_was_killed_says_so_wherever_it_is_shown(work: Work, cli: Say) -> None:
+    task_id = work.hook()
+    ready = [Start(each.run_id) for each in work.store.claims.make_ready(limit=9)]
+    work.store.claims.start(ready, worker="w", epoch=None, lease=LEASE)
+    with work.now():
+        reasons = json.loads(cli("explain", task_id, "--json"))["waiting_for"]
+        shown, listed = cli("show", task_id), cli("list")
+        found = json.loads(cli("list", "--json")), json.loads(cli("show", task_id, "--json"))
+
+    gone = "1 is not running any more: its process is gone, so start `duetime serve` or open a chat client"
+    assert reasons[0].startswith("a process that runs tasks: the one that ran attempt 1 of 5 is gone, so start")
+    assert reasons[0] in " ".join(shown.split())
+    assert f"{gone}.\n" in listed
+    assert (found[0]["overdue"], found[1]["waiting_for"]) == (gone, reasons)
+
+
 def test_what_is_not_due_or_is_paused_is_not_overdue(work: Work, cli: Say) -> None:
     task_id = work.hook()
     work.scheduler.schedule("Later", when=NOON + timedelta(days=9))

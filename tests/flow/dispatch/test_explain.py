@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from duetime.scheduler.approvals.approval import Approval
-from duetime.scheduler.foresight.explain import RunFacts, explained, waiting_for, waits_of
+from duetime.scheduler.foresight.explain import RunFacts, explained, stalled, waiting_for, waits_of
 from duetime.scheduler.foresight.explainer import Explainer, Lengths, nothing_known
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.planner import Planner
@@ -29,7 +29,7 @@ from duetime.scheduler.task import ApprovalAnswer, Json, Run, State, Task
 from duetime.scheduler.view_parts import WaitKind, WaitReason
 from duetime.scheduler.views import TaskRecord
 
-from tests.builders import TENANT, a_task
+from tests.builders import TENANT, a_task, restarted
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 MS = NOW.timestamp() * 1000
@@ -122,6 +122,28 @@ def test_where_no_worker_is_up_that_is_said_before_anything_else(found: Explanat
     first, *rest = waiting_for(a_record(), NOW, RunFacts(found, working=False))
     assert first == "a worker: none is running, so start one with `duetime worker`"
     assert rest == [said for said in waiting_for(a_record(), NOW, RunFacts(found)) if "free worker thread" not in said]
+
+
+def test_where_all_workers_are_drained_the_resume_is_named() -> None:
+    (said, *_) = waiting_for(a_record(), NOW, RunFacts(Explanation("waiting"), working=False, drained=True))
+    assert said.startswith("a worker: all are drained, so resume them with `duetime workers resume --all`")
+
+
+def test_a_run_whose_process_is_gone_says_so_and_how_to_start_one(store: Store) -> None:
+    task, _ = stored(store, title="Build")
+    restarted(store, store.tasks.get(TENANT, task.id))
+    record = store.tasks.get(TENANT, task.id)
+    gone = Explainer(store, RemoteQueue(lambda _question: None), dict).facts(record)
+    unreachable = Explainer(store, RemoteQueue(lambda _question: None, lambda: NoAnswer.AWAY), dict).facts(record)
+    said = "a process that runs tasks: the one that ran attempt 1 of 4 is gone, so start `duetime serve`"
+    assert explained(record, NOW, gone)[0].startswith(said)
+    assert explained(record, NOW, unreachable) == ("it waits for nothing: it is running, attempt 1 of 4",)
+    stopping = replace(record, run=replace(record.run, cancel_requested=True))
+    assert [wait.kind for wait in waits_of(stopping, NOW, gone)] == [WaitKind.NOBODY]
+    assert stalled([record, record], NOW, lambda _: gone) == (
+        "2 are not running any more: their process is gone, so start `duetime serve` or open a chat client"
+    )
+    assert stalled([record], NOW, lambda _: unreachable) == ""
 
 
 def test_a_run_that_a_worker_has_names_the_worker() -> None:

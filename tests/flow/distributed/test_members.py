@@ -10,12 +10,14 @@ from datetime import timedelta
 import anyio
 import pytest
 from duetime import Scheduler
+from duetime.scheduler.audit.entry import AuditEntry, AuditKind
 from duetime.scheduler.errors import InvalidSetting
 from duetime.scheduler.handlers import Context, Handler, handler
 from duetime.scheduler.nodes import heartbeat
 from duetime.scheduler.outcomes import Done, Yielded
 from duetime.scheduler.queue import QueueTaken
 from duetime.scheduler.records import WorkerProcess
+from duetime.scheduler.store.workers import DrainMode
 from duetime.scheduler.task import State
 from duetime.scheduler.views import TaskView
 from duetime.scheduler.worker import watchdog
@@ -110,6 +112,8 @@ def test_what_is_due_while_no_worker_is_up_says_that_it_waits_for_one(installati
         WorkerProcess("w_1", "host", 1, 2, server.store.now(), state="draining", actions=("gate",))
     )
     assert "none is running" in waits()[0], "one that takes nothing more does not count"
+    server.store.workers.drain("w_1", DrainMode.FINISH, AuditEntry("local", AuditKind.WORKER_DRAINED, "ann", "cli"))
+    assert waits()[0].startswith("a worker: all are drained, so resume them with `duetime workers resume --all`")
 
 
 def test_a_command_that_only_schedules_lets_others_dispatch_it_at_once(

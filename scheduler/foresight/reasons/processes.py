@@ -1,0 +1,65 @@
+"""Reasons that lie with processes: none takes the run, none queues it, or the one that ran it is gone."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from duetime.scheduler.queue.remote import NoAnswer
+from duetime.scheduler.rules.retry import attempt_in_words
+from duetime.scheduler.rules.time.times import describe, relative
+from duetime.scheduler.view_parts import WaitKind, WaitReason
+from duetime.scheduler.views import TaskRecord
+
+START = "start `duetime serve` or open a chat client"
+
+
+def no_worker(*, drained: bool) -> WaitReason:
+    """Describe that no worker takes runs; `drained` ones live, and take none until they are resumed."""
+    if drained:
+        said = "a worker: all are drained, so resume them with `duetime workers resume --all`, or start another one"
+        return WaitReason(WaitKind.NOBODY, said)
+    return WaitReason(WaitKind.NOBODY, "a worker: none is running, so start one with `duetime worker`")
+
+
+def no_handler(action: str) -> WaitReason:
+    """Describe that no worker has a handler for an action."""
+    said = f"a worker with a handler for {action!r}: no running worker has one (setting `handlers`)"
+    return WaitReason(WaitKind.NOBODY, said)
+
+
+def left_running(record: TaskRecord) -> WaitReason:
+    """Describe a run that is stored as running while no process runs tasks: the next one ends the attempt."""
+    attempt = attempt_in_words(record.run, record.task.retry)
+    return WaitReason(WaitKind.NOBODY, f"a process that runs tasks: the one that ran {attempt} is gone, so {START}")
+
+
+def no_answer(silence: NoAnswer | None) -> WaitReason:
+    """Describe why the queue does not say where the run is; None where it answered, and does not know the run."""
+    return WaitReason(*_SILENT[silence])
+
+
+def not_queued(record: TaskRecord, now: datetime) -> WaitReason:
+    """Describe a due run that no process has put into the queue."""
+    due = record.run.wake_at or record.run.scheduled_for
+    return WaitReason(
+        WaitKind.NOBODY,
+        f"a process to queue it (it was due {describe(due, record.task.timezone)}, {relative(due, now)}): "
+        "start `duetime serve` or a worker, or open a chat client",
+    )
+
+
+_SILENT = {
+    NoAnswer.NOBODY: (WaitKind.NOBODY, f"a process that runs tasks: none is running, so {START}"),
+    NoAnswer.AWAY: (
+        WaitKind.QUEUE,
+        "Redis, which is unreachable: no run starts until it is back, and no task is lost",
+    ),
+    NoAnswer.EMPTY: (
+        WaitKind.QUEUE,
+        "the queue in Redis to be rebuilt from the database: a running server or worker rebuilds it",
+    ),
+    None: (
+        WaitKind.QUEUE,
+        "a dispatcher to queue it: immediately if one is running, otherwise when `duetime serve` or a worker starts",
+    ),
+}
