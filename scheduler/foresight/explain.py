@@ -38,8 +38,8 @@ class RunFacts:
 
     `silence` is why the queue did not answer. `working` says whether any worker takes runs, `drained` whether one would
     after a resume, and `known` whether one has a handler for the action. `left_running` is a run that is stored as
-    running, while no process runs tasks.
-    `upstreams` are what the task comes after, `approval` is what is asked, `awaited` an event.
+    running, while no process runs tasks. `upstreams` are what the task comes after, `approval` is what is asked,
+    `awaited` an event.
     """
 
     queue: Explanation | None = None
