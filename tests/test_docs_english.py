@@ -1,0 +1,84 @@
+"""The pages are written in sentences that a reader keeps in mind: of at most 25 words, in cells of tables too."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+MAX_SENTENCE_WORDS = 25
+FENCE = re.compile(r"^ *```.*?^ *```$", re.MULTILINE | re.DOTALL)
+CODE = re.compile(r"(`+)(?:.|\n(?!\n))+?\1")
+TARGET = re.compile(r"\]\([^)\s]+\)")
+BLOCK_START = re.compile(r"^ *(?:[-*]|\d+\.) |^#+ .*\n|^(?= *[|>])", re.MULTILINE)
+"""An item of a list, a heading, which is short, a row of a table, or a line of a quotation."""
+
+CELL_BREAK = re.compile(r"(?<!\\)\||;\s")
+"""A cell may list things, with a semicolon between two of them."""
+
+SENTENCE_BREAK = re.compile(r"(?:(?<=[.!?])|(?<=[.!?]\*\*))\s+(?=[^a-z0-9])")
+
+
+def prose(text: str) -> Iterator[str]:
+    """Yield the paragraphs, items and cells of a page; code in a line is one word, and quoted people are left out."""
+    for block in blocks(TARGET.sub("]", CODE.sub("`code`", FENCE.sub("", text)))):
+        if block.startswith("|"):
+            yield from (cell for cell in CELL_BREAK.split(block) if re.search(r"\w", cell.replace("`code`", "")))
+        elif not block.startswith(">"):
+            yield block
+
+
+def blocks(text: str) -> Iterator[str]:
+    """Yield paragraphs, items of lists, rows of tables and lines of quotations; no heading is a sentence."""
+    for paragraph in re.split(r"\n\s*\n", text):
+        yield from (block.strip() for block in BLOCK_START.split(paragraph))
+
+
+def long_sentences(text: str) -> list[str]:
+    """List the sentences of a page with more words than a reader keeps in mind."""
+    sentences = (sentence for block in prose(text) for sentence in SENTENCE_BREAK.split(" ".join(block.split())))
+    return [sentence for sentence in sentences if len(sentence.split()) > MAX_SENTENCE_WORDS]
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_no_sentence_of_a_page_is_long(path: Path) -> None:
+    assert long_sentences(path.read_text("utf-8")) == []
+
+
+LONG = f"A run {'word ' * 23}end"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"# One\n\nA run ends. {LONG}.\n",
+        f"It\n{LONG}\nwaits.",
+        f"* Short.\n* {LONG}\n* Short.",
+        f"| state | what |\n|---|---|\n| `ready` | it waits |\n| `running` | {LONG} |\n",
+        f"**Why.** {LONG}.",
+        f"{LONG} ([states](states.md)).",
+    ],
+)
+def test_a_long_sentence_is_noticed(text: str) -> None:
+    assert len(long_sentences(text)) == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"A run {'word ' * 22}end. A run {'word ' * 22}end.",
+        f"```\n{LONG}\n```",
+        f"> {LONG}",
+        f"A run has `{LONG}` and\n`{{\n{LONG}}}`.",
+        f"* {'word ' * 20}\n* {'word ' * 20}",
+        f"| {'word ' * 20} | {'word ' * 20}; {'word ' * 20} |\n| {'word ' * 20} |",
+        f"# {'word ' * 20}\n{'word ' * 20}",
+        f"{'word ' * 24}[states](states.md#a-b)",
+    ],
+)
+def test_short_sentences_code_and_quotations_are_left_alone(text: str) -> None:
+    assert long_sentences(text) == []
