@@ -174,6 +174,8 @@ def _differ(one: Task, other: Task, names: Iterable[str]) -> bool:
 def _as_before(run: Run, last: LastChange, earliest: datetime) -> Run:
     """Return the run at its time before the change, or at the time of the occurrence that the change skipped."""
     fields = {name: last.run[name] for name in _OF_ITS_TIME if name in last.run}
+    if "scheduled_for" in fields:
+        fields.setdefault("first_ready_at", None)  # what it has of that, it got at the time that it leaves
     if last.left is not None:
         fields = {name: getattr(last.left, name) for name in _OF_ITS_TIME}
     found = replace(run, **fields, summary=last.run.get("summary", run.summary))

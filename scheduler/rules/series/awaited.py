@@ -111,7 +111,8 @@ def due_again(had: Task, task: Task, old: Run, run: Run, now: datetime) -> Run:
 
 def has_its_turn(task: Task, run: Run) -> bool:
     """Whether nothing but an event of its own may keep a run from its start: no step before it."""
-    return awaits_each_run(task) or (awaits_each_generation(task) and run.first_ready_at is not None)
+    waits_since = run.first_ready_at if run.state is State.WAITING else None  # a ready run has one as well
+    return awaits_each_run(task) or (awaits_each_generation(task) and waits_since is not None)
 
 
 def is_same_occurrence(old: Run, run: Run) -> bool:

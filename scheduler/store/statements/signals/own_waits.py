@@ -19,6 +19,7 @@ from duetime.scheduler.rules.series.awaited import (
 )
 from duetime.scheduler.signal.signal import OnTimeout, SignalWait
 from duetime.scheduler.store.schema.tables.chains import chain_steps, chains
+from duetime.scheduler.store.schema.tables.events import events
 from duetime.scheduler.store.schema.tables.signals import signal_waits
 from duetime.scheduler.store.schema.tables.tasks import runs
 from duetime.scheduler.store.statements import event_log
@@ -32,6 +33,14 @@ _CLOSED = signal_waits.c.closed_at.is_not(None)
 _WAITED = select(signal_waits.c.waiter_id).where(signal_waits.c.waiter_id.in_(_IDS), _CLOSED)
 _FORGET = delete(signal_waits).where(signal_waits.c.waiter_id.in_(_IDS))
 _FORGET_OPEN = _FORGET.where(OPEN)
+_FORGET_CUT_OFF = _FORGET.where(
+    signal_waits.c.signal_id.is_(None),
+    signal_waits.c.closed_at.in_(
+        select(events.c.at)
+        .where(events.c.task_id == bindparam("of_task"), events.c.run_id == bindparam("of_run"))
+        .where(events.c.revision == bindparam("undone"), events.c.kind == EventKind.RUN_NOW)
+    ),
+)
 _OVER = select(signal_waits).where(signal_waits.c.waiter_id == bindparam("waiter"), _CLOSED)
 _ADD = insert(signal_waits)
 _LAST_HAD = (
@@ -105,11 +114,19 @@ def follow_change(
     if is_same_occurrence(old, current):
         _inherit(connection, old.id, current.id)
     elif kind is EventKind.RUN_NOW and _place(current) != _place(old):
-        connection.execute(_FORGET, {"waiter_ids": [current.id]})
-        waits = row_of(new_wait(connection, tasks[1], current, now), None, now)
-        connection.execute(_ADD, {**waits, "closed_at": now, "on_timeout": OnTimeout.RUN})
-    elif kind is EventKind.UNDONE and current.id == old.id and current.scheduled_for != old.scheduled_for:
-        _take_place_again(connection, tasks[1], current)
+        _cut_off(connection, tasks[1], current, now)
+    elif kind is EventKind.UNDONE and current.id == old.id:
+        given = {"of_task": current.task_id, "of_run": current.id, "undone": tasks[1].revision - 1}
+        connection.execute(_FORGET_CUT_OFF, {**given, "waiter_ids": [current.id]})
+        if current.scheduled_for != old.scheduled_for:
+            _take_place_again(connection, tasks[1], current)
+
+
+def _cut_off(connection: Connection, task: Task, run: Run, now: datetime) -> None:
+    """Let a run that is to start now have waited. One whose wait is over keeps the event that ended it."""
+    if yet_to_wait(connection, [run.id]):
+        wait = row_of(new_wait(connection, task, run, now), None, now)
+        connection.execute(_ADD, {**wait, "closed_at": now, "on_timeout": OnTimeout.RUN})
 
 
 def _place(run: Run) -> tuple[str, State, datetime]:

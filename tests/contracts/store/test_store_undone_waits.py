@@ -1,0 +1,110 @@
+"""A task that waits goes on waiting after an undo as if the change had not been, on each database."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from duetime.scheduler.handlers import Handlers
+from duetime.scheduler.intake.planner import Planner
+from duetime.scheduler.request import StepArguments
+from duetime.scheduler.service.scheduler import Scheduler
+from duetime.scheduler.signal.signal import KeptWait
+from duetime.scheduler.store import Store
+from duetime.scheduler.task import Run, State
+
+from tests.builders import Clock
+from tests.contracts.store.desk import MORNING, Desk, at
+
+TENANT = "local"
+SCHEDULED, WAITING, READY = State.SCHEDULED, State.WAITING, State.READY
+FETCH: StepArguments = {"name": "fetch"}
+
+
+@pytest.fixture
+def desk(store: Store, clock: Clock) -> Desk:
+    clock.at = MORNING
+    planner = Planner(Handlers.load(entry_points=False), "UTC", upstreams=store.dependencies.known)
+    return Desk(Scheduler(store, planner), store, clock)
+
+
+def chain(desk: Desk, *steps: StepArguments, **more: Any) -> list[str]:
+    """Schedule a chain, which is due at 9 and each hour from then on unless `more` has `when`; return its steps."""
+    rule: dict[str, Any] = {} if "when" in more else {"repeat": "every hour at :00"}
+    chain_id = desk.scheduler.schedule("Report", steps=list(steps), **rule, **more).record.task.id
+    return list(desk.scheduler.tasks_of(chain_id))
+
+
+def awaiting(**more: Any) -> Any:
+    return {"event": "go", "timeout": "2 hours", **more}
+
+
+def run_of(desk: Desk, task_id: str) -> Run:
+    return desk.scheduler.get(task_id).record.run
+
+
+def own_wait(desk: Desk, task_id: str) -> KeptWait | None:
+    return desk.store.signals.wait_of_run(TENANT, task_id, run_of(desk, task_id).id)
+
+
+def undone(desk: Desk, task_id: str, action: str, *, ready: bool) -> None:
+    """Make a change and take it back, where it is `ready` once the run is in the queue."""
+    changed: Any = desk.scheduler.act(task_id, action)  # type: ignore[arg-type]  # the name of an action
+    if ready:
+        assert desk.store.claims.make_ready(limit=9)
+        assert run_of(desk, task_id).state is READY
+    desk.scheduler.act(task_id, "undo", undo=changed.undo)
+
+
+@pytest.mark.parametrize("ready", [False, True])
+@pytest.mark.parametrize("minute", [0, 1])
+def test_a_step_that_waited_for_its_event_waits_on_after_an_undone_run_now(
+    desk: Desk, ready: bool, minute: int
+) -> None:
+    fetch, _ = chain(desk, {**FETCH, "wait_for": awaiting()}, {"name": "load", "after": ["fetch"]})
+    assert desk.start(9, minute) == []
+    before = own_wait(desk, fetch)
+    assert before
+    assert before.is_open
+
+    undone(desk, fetch, "run_now", ready=ready)
+
+    assert desk.start(9, 2) == []
+    assert (run_of(desk, fetch).state, own_wait(desk, fetch)) == (WAITING, before)
+    assert desk.scheduler.send_event("go").freed == 1
+    assert [claim.task.id for claim in desk.start(9, 3)] == [fetch]
+
+
+@pytest.mark.parametrize("lot", ["skip", "expire", "run"])
+@pytest.mark.parametrize("ready", [False, True])
+def test_a_step_before_its_turn_has_its_wait_to_come_after_an_undone_run_now(desk: Desk, ready: bool, lot: str) -> None:
+    _, load = chain(desk, FETCH, {"name": "load", "after": ["fetch"], "wait_for": awaiting(on_timeout=lot)})
+    before = run_of(desk, load)
+
+    undone(desk, load, "run_now", ready=ready)
+
+    assert (run_of(desk, load), own_wait(desk, load)) == (before, None)
+    desk.end(desk.start(9))
+    assert desk.start(9, 1) == []
+    found = own_wait(desk, load)
+    assert found
+    assert (found.is_open, found.wait.until, run_of(desk, load).state) == (True, at(11, 1), WAITING)
+    assert desk.scheduler.send_event("go").freed == 1
+    assert [claim.task.id for claim in desk.start(9, 2)] == [load]
+
+
+def test_a_step_whose_event_has_come_keeps_it_when_it_is_to_run_now_and_after_the_undo_of_that(desk: Desk) -> None:
+    (fetch,) = chain(desk, {**FETCH, "wait_for": awaiting()})
+    assert desk.start(9, 1) == []
+    desk.scheduler.send_event("go", {"rows": 3})
+    before = own_wait(desk, fetch)
+    assert before
+    assert before.signal
+
+    desk.clock.forward(seconds=1)
+    changed = desk.scheduler.act(fetch, "run_now")
+    assert own_wait(desk, fetch) == before
+    desk.scheduler.act(fetch, "undo", undo=changed.undo)
+    assert own_wait(desk, fetch) == before
+    [claim] = desk.start(9, 2)
+    assert claim.task.id == fetch
