@@ -16,6 +16,7 @@ ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 
 _PAIRS = [first + second for first in ALPHABET for second in ALPHABET]
 CHAIN_PREFIX = "c_"
+RUN_PREFIX = "r_"
 _TASK_ID_CHARS = 12
 _SHARED_CHARS = 2
 
@@ -44,6 +45,11 @@ def new_chain_id() -> str:
 def is_chain_id(text: str) -> bool:
     """Whether a text names a chain, if it names anything."""
     return text.startswith(CHAIN_PREFIX)
+
+
+def is_run_id(text: str) -> bool:
+    """Whether a text names a run, if it names anything."""
+    return text.startswith(RUN_PREFIX)
 
 
 def new_id(prefix: str) -> str:

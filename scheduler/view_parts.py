@@ -50,8 +50,8 @@ class WaitReason:
     """One reason why a run waits: the sentence, and the same as data for who speaks another language.
 
     `until` is when it ends, where that is known; `after` is what the handler said last, or the error. `task`, `title`
-    and `state` are those of a task that it comes after. `title` of an approval is the question, `event` the name of the
-    event that it waits for.
+    and `state` are those of a task that it comes after. `title` of an approval is the question, `run` what asks it.
+    `event` is the name of the event that it waits for.
     """
 
     kind: WaitKind
@@ -63,6 +63,7 @@ class WaitReason:
     title: str | None = None
     state: str | None = None
     event: str | None = None
+    run: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

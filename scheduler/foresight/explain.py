@@ -10,13 +10,12 @@ from datetime import UTC, datetime
 from duetime.scheduler.approvals.approval import Approval
 from duetime.scheduler.chain.dependency import Upstream
 from duetime.scheduler.foresight.reasons import processes
-from duetime.scheduler.foresight.reasons.before_start import asked, behind, blocked, once_due, paused, until_event
+from duetime.scheduler.foresight.reasons.before_start import behind, blocked, once_due, paused, questions, until_event
 from duetime.scheduler.queue import MAX_RUNS_COUNTED_AHEAD, Explanation, Shortage, ThreadUse, Why
 from duetime.scheduler.queue.remote import NoAnswer
 from duetime.scheduler.remedies import OVERTAKEN
 from duetime.scheduler.rules.limits.pool import Pool, in_full
 from duetime.scheduler.rules.retry import attempt_in_words
-from duetime.scheduler.rules.series.answered import asks_when_due
 from duetime.scheduler.rules.states import TERMINAL, blocked_by
 from duetime.scheduler.rules.time.times import describe, relative
 from duetime.scheduler.signal.signal import KeptWait
@@ -39,7 +38,7 @@ class RunFacts:
     `silence` is why the queue did not answer. `working` says whether any worker takes runs, `drained` whether one would
     after a resume, and `known` whether one has a handler for the action. `left_running` is a run that is stored as
     running, while no process runs tasks. `upstreams` are what the task comes after, `approval` is what is asked,
-    `awaited` an event.
+    `awaited` an event. `beside` is what runs next to it ask.
     """
 
     queue: Explanation | None = None
@@ -53,6 +52,7 @@ class RunFacts:
     upstreams: tuple[Upstream, ...] = ()
     approval: Approval | None = None
     awaited: KeptWait | None = None
+    beside: tuple[Approval, ...] = ()
 
 
 def waiting_for(record: TaskRecord, now: datetime, facts: RunFacts | None = None) -> tuple[str, ...]:
@@ -70,8 +70,8 @@ def waits_of(record: TaskRecord, now: datetime, facts: RunFacts | None = None) -
     approval = facts.approval if facts else None
     left = facts is not None and facts.left_running and record.run.state is State.RUNNING
     found = [*_held(record, now, left=left), *([processes.left_running(record)] if left else [])]
-    if approval is not None:
-        found.append(asked(approval, record.task.timezone, now, goes_on=asks_when_due(record.task)))
+    beside = facts.beside if facts else ()
+    found += questions(record, approval, beside, now) if approval or beside else ()
     found += _unstarted(record, now, facts) if approval is None or record.run.state is State.WAITING else ()
     if facts and is_due(record, now):
         found += _queued(record, now, facts) if record.run.state is State.READY else [_unqueued(record, now, facts)]

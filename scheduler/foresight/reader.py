@@ -184,16 +184,16 @@ class Reader(RunReader):
         if run.state is State.WAITING:
             upstreams = tuple(self._store.dependencies.upstreams(task.tenant, task.id))
             return replace(found or RunFacts(), upstreams=upstreams)
-        if found is not None:
+        if found is not None and (found.approval or found.awaited):
             return found
-        return self._explainer.facts(record) if self._explainer else RunFacts(silence=NoAnswer.NOBODY)
+        queued = self._explainer.facts(record) if self._explainer else RunFacts(silence=NoAnswer.NOBODY)
+        return replace(queued, beside=found.beside) if found else queued
 
     def _open_waits(self, records: Sequence[TaskRecord]) -> Mapping[str, RunFacts]:
         """Return the approvals and events for which the runs of these tasks of one tenant wait, by run."""
-        may = [each for each in records if each.run.state in (State.WAITING, State.SUSPENDED)]
         return {
-            run_id: RunFacts(approval=wait.approval, awaited=wait.awaited)
-            for run_id, wait in open_waits(self._store, may).items()
+            run_id: RunFacts(approval=wait.approval, awaited=wait.awaited, beside=wait.beside)
+            for run_id, wait in open_waits(self._store, records).items()
         }
 
     def list(

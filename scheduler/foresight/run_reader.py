@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
 from duetime.scheduler.chain.chain import ChainRecord, foremost
 from duetime.scheduler.errors import InvalidArgument
@@ -15,13 +15,12 @@ from duetime.scheduler.history.run_log import log_place
 from duetime.scheduler.intake.validation import MAX_TASKS_COUNTED, page_size, tenant_read
 from duetime.scheduler.principal import LOCAL, Principal
 from duetime.scheduler.rules.failures.follow_up import LABEL, RUN
-from duetime.scheduler.task import InboxMessage, State, Task
+from duetime.scheduler.task import InboxMessage, Task
 from duetime.scheduler.view_parts import RunLog
 from duetime.scheduler.views import HeldDeliveries, TaskView
 
 MAX_LOG_LINES_READ = 1_000
 TASK_PREFIX = "t_"
-_MAY_ASK: Final = frozenset({State.WAITING, State.SUSPENDED})
 
 
 class RunReader(PastReader):
@@ -31,7 +30,7 @@ class RunReader(PastReader):
         """Return the view of a chain, with the questions and events for which its next steps wait."""
         now = self._store.now()
         view = chain_view(found, now, created=created, warnings=warnings)
-        next_steps = [step.record for step in foremost(found) if step.record.run.state in _MAY_ASK]
+        next_steps = [step.record for step in foremost(found)]
         waits = [
             wait
             for each in open_waits(self._store, next_steps).values()

@@ -9,7 +9,7 @@ from datetime import datetime
 from duetime.scheduler.chain.chain import ChainRecord, view_of_chain
 from duetime.scheduler.errors import InvalidArgument, Refused
 from duetime.scheduler.foresight.explain import RunFacts, waits_of
-from duetime.scheduler.foresight.reasons.before_start import awaited_first
+from duetime.scheduler.foresight.reasons.before_start import awaited_first, questions
 from duetime.scheduler.records import Added
 from duetime.scheduler.rules.changes import end_pause, undo_token
 from duetime.scheduler.rules.occurrences import recurrence_of, upcoming
@@ -21,6 +21,7 @@ from duetime.scheduler.rules.time.times import describe
 from duetime.scheduler.run_records import Failure
 from duetime.scheduler.task import Occurrence
 from duetime.scheduler.translatable import NoteKind, Translatable
+from duetime.scheduler.view_parts import WaitReason
 from duetime.scheduler.views import TaskRecord, TaskView
 
 MAX_UPCOMING_TIMES = 5
@@ -98,10 +99,14 @@ def row_of(record: TaskRecord, now: datetime) -> TaskView:
 
 def with_waits(views: Sequence[TaskView], facts: Mapping[str, RunFacts], now: datetime) -> tuple[TaskView, ...]:
     """Return rows that say what their runs wait for, with the facts of some of these runs."""
-    return tuple(
-        replace(view, waits=waits_of(view.record, now, found)) if (found := facts.get(view.record.run.id)) else view
-        for view in views
-    )
+    known = ((view, facts.get(view.record.run.id)) for view in views)
+    return tuple(replace(view, waits=_waits_of_row(view, found, now)) if found else view for view, found in known)
+
+
+def _waits_of_row(view: TaskView, facts: RunFacts, now: datetime) -> tuple[WaitReason, ...]:
+    if facts.approval or facts.awaited:
+        return waits_of(view.record, now, facts)
+    return (*questions(view.record, None, facts.beside, now), *view.waits)
 
 
 def _readable(record: TaskRecord) -> tuple[TaskRecord, Recurrence | None, tuple[str, ...]]:

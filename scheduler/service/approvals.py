@@ -12,10 +12,10 @@ from duetime.scheduler.intake.changes.actions import change_token
 from duetime.scheduler.intake.validation import check_reason
 from duetime.scheduler.principal import LOCAL, Principal
 from duetime.scheduler.reschedule.reschedule import CallArguments
-from duetime.scheduler.rules.series.answered import asks_each_generation
+from duetime.scheduler.rules.series.answered import asks_each_generation, asks_each_run
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.service.dead_letters import DeadLetterService
-from duetime.scheduler.task import ApprovalAnswer, Run
+from duetime.scheduler.task import ApprovalAnswer, Run, State
 from duetime.scheduler.translatable import NoteKind, Translatable
 from duetime.scheduler.views import TaskView
 
@@ -27,7 +27,11 @@ STEP_SKIPPED = "it was skipped in this generation of its chain, which cannot be 
 
 
 class ApprovalService(DeadLetterService):
-    """Answers what is asked before a run. The first answer holds; the same one once more changes nothing."""
+    """Answers what is asked before a run, or by it. The first answer holds; the same one once more changes nothing.
+
+    The id of a run answers what that asks. That of a task which asks several questions answers the oldest one, at the
+    `revision` that was read.
+    """
 
     def approve(self, task_id: str, *, reason: str | None = None, **call: Unpack[CallArguments]) -> TaskView:
         """Let the run of a task go that waits for approval; it goes when it is due. `undo` asks again until it starts.
@@ -49,13 +53,13 @@ class ApprovalService(DeadLetterService):
         record = self._store.approvals.answer(
             by.tenant, task_id, answer, reason=reason, revision=call.get("revision"), **by.acting(self._via)
         )
-        self._on_change([task_id])
+        self._on_change([record.task.id])
         view = view_of(record, self._store.now(), facts=self._facts(record))
         if answer is ApprovalAnswer.APPROVE:
             return replace(view, undo=self._undo_of_yes([record.run], by))
         if asks_each_generation(record.task):
             return replace(view, undo=None, warnings=(*view.warnings, STEP_SKIPPED))
-        if record.run.state in TERMINAL:
+        if record.run.state in TERMINAL or not asks_each_run(record.task) or record.run.state is State.SUSPENDED:
             return view
         return replace(view, undo=change_token(record.task), warnings=(*view.warnings, SKIPPED))
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from duetime.scheduler import remedies
-from duetime.scheduler.approvals.approval import taken_back_by
+from duetime.scheduler.approvals.approval import Approval, taken_back_by
 from duetime.scheduler.chain.chain import ChainRecord, StepRecord
 from duetime.scheduler.errors import InvalidArgument, Refused
 from duetime.scheduler.foresight.explain import RunFacts
@@ -76,10 +76,15 @@ class ChainAnswerService(BulkService):
 
 def _asking_steps(found: ChainRecord, facts: Mapping[str, RunFacts]) -> Sequence[StepRecord]:
     """Return the steps of which the user is asked whether they may run. Raises Refused where the questions differ."""
-    asked = [(step, facts[step.record.run.id].approval) for step in found.steps if step.record.run.id in facts]
+    asked = [(step, _oldest(facts[step.record.run.id])) for step in found.steps if step.record.run.id in facts]
     asking = [(step, approval.question) for step, approval in asked if approval is not None]
     if len({question for _, question in asking}) > 1:
         several = ", ".join(f"{step.name} ({step.record.task.id})" for step, _ in asking)
         said = f"{found.chain.id} asks more than one question: answer each step by its id: {several}."
         raise Refused(said, argument="task_id", remedy=remedies.Inspect(found.chain.id))
     return [step for step, _ in asking]
+
+
+def _oldest(facts: RunFacts) -> Approval | None:
+    asked = [*facts.beside, *((facts.approval,) if facts.approval else ())]
+    return min(asked, key=lambda each: (each.asked_at, each.run_id), default=None)

@@ -17,7 +17,7 @@ from duetime.scheduler.store.chains.dependencies import Dependencies
 from duetime.scheduler.store.database.database import Database, Tried
 from duetime.scheduler.store.database.unreadable import DAMAGE, is_damage
 from duetime.scheduler.store.forms import Forms
-from duetime.scheduler.store.lost_runs import expire, missed, recover
+from duetime.scheduler.store.lost_runs import apart, expire, missed, recover
 from duetime.scheduler.store.schema.tables.tasks import attempts, runs
 from duetime.scheduler.store.sql import commit_check
 from duetime.scheduler.store.statements import damaged, ready_runs, settle, start
@@ -248,20 +248,23 @@ class Claims:
             self._database.write(lambda connection: connection.execute(_ANNOUNCE_END, mine), durable=False)
 
     def recover(self, *, epoch: int, conclude: Conclude | None = None) -> int:
-        """End the attempts that older runners left running; return how many.
+        """End the attempts that older runners left running; return how many. Each that fails holds up none.
 
         A run starts again at once, is cancelled if that was requested, and fails with a dead letter after its third
         crash. An attempt whose worker had announced its end is no crash. `conclude` may add what the store cannot
         derive: the message, the deliveries and the next occurrence.
         """
-        pools = self._pools()
-        return len(self._ending(lambda each: recover.recover(each, epoch, conclude, self._now(), pools)))
+        how: dict[str, Any] = {"epoch": epoch, "conclude": conclude, "pools": self._pools()}
+
+        def end(only: Collection[str] | None) -> dict[str, str]:
+            return self._ending(lambda each: recover.recover(each, only, now=self._now(), **how))
+
+        return len(apart.recovered(end, lambda: self._database.read(lambda each: recover.orphans(each, epoch))))
 
     def restart_delays(self, back: timedelta | None = None) -> list[str]:
         """Let retries, waits for a duration and deliveries end `back` earlier; return the runs that wait.
 
-        Without `back`, restart those of attempts that ended in the future. Only the process that starts runs may call
-        this, after the clock that all processes use was set back.
+        Without `back`, only those of attempts that ended in the future. Only a process that starts runs may call this.
         """
         return self._database.write(
             lambda connection: recover.restart_delays(connection, self._now(), back=back), durable=False
@@ -284,15 +287,14 @@ class Claims:
 
         With `only`, just these. Returns by run the token of its lease in the queue, '' without one. `held` are the runs
         of the caller, read after `before`: a later claim has a newer lease. Any number of processes may call this at
-        once; one of them recovers a run. Raises `RunnerReplaced` when `epoch` is not the newest and there is a run to
-        end.
+        once; one of them recovers a run. Raises `RunnerReplaced` for a run when `epoch` is not the newest.
         """
         orphans = set(self.lapsed(before) if only is None else only).difference(held)
         if not orphans:
             return {}
-        pools = self._pools()
-        return self._ending(
-            lambda connection: recover.recover_lapsed(
-                connection, orphans, epoch=epoch, before=before, conclude=conclude, now=self._now(), pools=pools
-            )
-        )
+        how: dict[str, Any] = {"epoch": epoch, "before": before, "conclude": conclude, "pools": self._pools()}
+
+        def end(only: Collection[str] | None) -> dict[str, str]:
+            return self._ending(lambda each: recover.recover_lapsed(each, only or orphans, now=self._now(), **how))
+
+        return apart.recovered(end, lambda: orphans)

@@ -58,10 +58,22 @@ def blocked(run: Run) -> Iterator[WaitReason]:
         yield WaitReason(WaitKind.BLOCKED, f"{BLOCKED}{missing}", until=run.wake_at, after=missing)
 
 
-def asked(approval: Approval, zone: str, now: datetime, *, goes_on: bool = False) -> WaitReason:
+def questions(
+    record: TaskRecord, own: Approval | None, beside: Sequence[Approval], now: datetime
+) -> Iterator[WaitReason]:
+    """Return what the current run asks (`own`), and what runs next to it ask: the oldest question first."""
+    of_run = {run.id: run for run in record.beside}
+    for each in sorted([*beside, *((own,) if own else ())], key=lambda found: (found.asked_at, found.run_id)):
+        goes_on = asks_when_due(record.task)
+        yield asked(each, record.task.timezone, now, goes_on=goes_on, beside=of_run.get(each.run_id))
+
+
+def asked(
+    approval: Approval, zone: str, now: datetime, *, goes_on: bool = False, beside: Run | None = None
+) -> WaitReason:
     """Return that a run waits for the user's approval: of what, until when, and what follows without an answer.
 
-    It `goes_on` in a series, of which it alone is left out.
+    It `goes_on` in a series, of which it alone is left out. The run is named where it is not the current one.
     """
     of = f" of {quoted(approval.question, _MAX_QUESTION_CHARS)}" if approval.question else ""
     until = ""
@@ -69,8 +81,9 @@ def asked(approval: Approval, zone: str, now: datetime, *, goes_on: bool = False
         then = _ELSE[approval.default] if approval.attempt == 0 else f"else the answer is {approval.default}"
         then = _SKIPPED if goes_on and approval.default is ApprovalAnswer.REJECT and approval.attempt == 0 else then
         until = f" until {describe(approval.ends_at, zone)} ({relative(approval.ends_at, now)}), {then}"
-    said = f"approval{of} by the user{until}"
-    return WaitReason(WaitKind.APPROVAL, said, until=approval.ends_at, title=approval.question)
+    whose = f" for its run of {describe(beside.scheduled_for, zone)} ({beside.id})" if beside else ""
+    said = f"approval{of} by the user{whose}{until}"
+    return WaitReason(WaitKind.APPROVAL, said, until=approval.ends_at, title=approval.question, run=approval.run_id)
 
 
 def awaited_first(task: Task, *, since: str = "") -> str:

@@ -4,48 +4,54 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from duetime.scheduler.approvals.approval import Approval
-from duetime.scheduler.foresight.reasons.before_start import asked, until_event
+from duetime.scheduler.foresight.reasons.before_start import questions, until_event
 from duetime.scheduler.rules.series import awaited as rules
-from duetime.scheduler.rules.series.answered import asks_when_due
 from duetime.scheduler.signal.signal import KeptWait
 from duetime.scheduler.store import Store
-from duetime.scheduler.task import Run, State, Task
+from duetime.scheduler.task import State
 from duetime.scheduler.view_parts import WaitReason
 from duetime.scheduler.views import TaskRecord
 
+_MAY_WAIT: Final = frozenset({State.WAITING, State.SUSPENDED})
+
 
 class OpenWait(NamedTuple):
-    """The question that is asked before a run, and the event that it waits for."""
+    """The question that is asked before a run, the event that it waits for, and what runs `beside` it ask."""
 
-    task: Task
-    run: Run
+    record: TaskRecord
     approval: Approval | None
     awaited: KeptWait | None
+    beside: tuple[Approval, ...] = ()
 
     def reasons(self, zone: str, now: datetime) -> Iterator[WaitReason]:
         """Say what has to be answered, and what has to come."""
-        if self.approval is not None:
-            yield asked(self.approval, zone, now, goes_on=asks_when_due(self.task))
+        yield from questions(self.record, self.approval, self.beside, now)
         if self.awaited is not None and self.awaited.is_open:
-            yield until_event(self.run, self.awaited.wait, zone, now)
+            yield until_event(self.record.run, self.awaited.wait, zone, now)
 
 
 def open_waits(store: Store, records: Sequence[TaskRecord]) -> Mapping[str, OpenWait]:
-    """Return the approvals and events for which the runs of these tasks of one tenant wait, by run."""
-    if not records:
+    """Return the approvals and events for which the runs of these tasks of one tenant wait, by current run."""
+    may = [each for each in records if each.run.state in _MAY_WAIT]
+    asking = [*may, *(each for each in records if each.beside and each not in may)]
+    if not asking:
         return {}
-    tenant, waiters = records[0].task.tenant, {each.run.id: waiter_of(each) for each in records}
-    found = {each.run.id: each for each in records}
-    questions = store.approvals.open_of(tenant, list(waiters))
+    tenant, waiters = asking[0].task.tenant, {each.run.id: waiter_of(each) for each in may}
+    asked = store.approvals.open_of(tenant, [*waiters, *(run.id for each in asking for run in each.beside)])
     awaited = store.signals.open_of(tenant, list(waiters.values()))
-    return {
-        run_id: OpenWait(found[run_id].task, found[run_id].run, questions.get(run_id), awaited.get(waiter))
-        for run_id, waiter in waiters.items()
-        if run_id in questions or waiter in awaited
-    }
+    found = (
+        OpenWait(
+            each,
+            asked.get(each.run.id),
+            awaited.get(waiters.get(each.run.id, "")),
+            tuple(asked[run.id] for run in each.beside if run.id in asked),
+        )
+        for each in asking
+    )
+    return {each.record.run.id: each for each in found if each.approval or each.awaited or each.beside}
 
 
 def waiter_of(record: TaskRecord) -> str:

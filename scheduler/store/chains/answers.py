@@ -10,38 +10,52 @@ from duetime.scheduler.approvals.approval import KINDS, notice
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.rules.changes import UNDO_WINDOW
 from duetime.scheduler.rules.series.answered import asks_when_due, rejected
-from duetime.scheduler.rules.time.times import describe
 from duetime.scheduler.store.chains import taken_back
 from duetime.scheduler.store.schema.rows import new_run_values
 from duetime.scheduler.store.schema.tables.approvals import approvals
 from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.store.statements import change as changing
 from duetime.scheduler.store.statements import dependants, event_log
-from duetime.scheduler.store.statements.approvals import questions
+from duetime.scheduler.store.statements.approvals import defaults, questions
+from duetime.scheduler.store.statements.approvals.open_questions import (
+    Asked,
+    only_one,
+    open_questions,
+    waits_before_start,
+)
 from duetime.scheduler.store.statements.endings import places
 from duetime.scheduler.task import ApprovalAnswer, Notify, Run, State
 from duetime.scheduler.views import TaskRecord
-from sqlalchemy import Connection, bindparam, false, insert, select, update
+from sqlalchemy import Connection, bindparam, false, insert, or_, select, update
 
 UNANSWERED = "run {} waited for an answer"
 """Why an occurrence was left out."""
 
 _DUE = (
-    select(runs.c.tenant, runs.c.task_id)
+    select(runs.c.tenant, runs.c.task_id, approvals.c.run_id, approvals.c.ends_at)
     .select_from(approvals.join(runs, runs.c.id == approvals.c.run_id).join(tasks, tasks.c.id == runs.c.task_id))
     .where(questions.OPEN, approvals.c.ends_at <= bindparam("now"), tasks.c.paused == false())
-    .order_by(approvals.c.ends_at)
+    .order_by(approvals.c.ends_at, approvals.c.run_id)
     .limit(bindparam("most"))
+)
+_DUE_AFTER = _DUE.where(
+    approvals.c.ends_at >= bindparam("last_end"),
+    or_(approvals.c.ends_at > bindparam("last_end"), approvals.c.run_id > bindparam("last_run")),
 )
 _JUST_ANSWERED = (
     select(approvals.c.run_id)
     .join_from(approvals, runs, runs.c.id == approvals.c.run_id)
-    .where(runs.c.task_id == bindparam("of_task"), approvals.c.attempt == 0)
+    .where(runs.c.task_id == bindparam("of_task"))
     .where(approvals.c.answer == bindparam("how"), approvals.c.closed_at >= bindparam("since"))
     .limit(1)
 )
-"""The same click twice: the first one has let the series go on to its next occurrence."""
+"""The same click twice: the run that asked may have ended since, and the series gone on to its next occurrence."""
 
+_NEXT_REVISION = (
+    update(tasks)
+    .where(tasks.c.id == bindparam("of_task"))
+    .values(revision=tasks.c.revision + 1, updated_at=bindparam("at"))
+)
 _GO_ON = (
     update(runs)
     .where(runs.c.id == bindparam("of_run"), runs.c.state == State.SUSPENDED)
@@ -58,49 +72,99 @@ class Answered(NamedTuple):
     via: str | None = None
 
 
-def due(connection: Connection, now: datetime, limit: int) -> list[tuple[str, str]]:
-    """Return tenant and task of the questions whose deadline has passed, the longest due first."""
-    return [(row.tenant, row.task_id) for row in connection.execute(_DUE, {"now": now, "most": limit})]
+class Due(NamedTuple):
+    """A question whose deadline has passed."""
+
+    tenant: str
+    task_id: str
+    run_id: str
+    ends_at: datetime
 
 
-def is_repeat(connection: Connection, record: TaskRecord, answer: ApprovalAnswer, now: datetime) -> bool:
-    """Whether the answer was given before. Raises `Refused` where nothing is asked, or the answer was another one."""
-    approval = questions.newest(connection, record.run.id)
-    if approval is None and asks_when_due(record.task):
+def due(connection: Connection, now: datetime, limit: int, after: Due | None = None) -> list[Due]:
+    """Return the questions whose deadline has passed, the longest due first; only those after one that is known."""
+    given: dict[str, Any] = {"now": now, "most": limit}
+    if after is None:
+        return [Due(*row) for row in connection.execute(_DUE, given)]
+    given |= {"last_end": after.ends_at, "last_run": after.run_id}
+    return [Due(*row) for row in connection.execute(_DUE_AFTER, given)]
+
+
+def find(
+    connection: Connection,
+    record: TaskRecord,
+    answer: ApprovalAnswer,
+    now: datetime,
+    *,
+    run_id: str | None = None,
+    revision: int | None = None,
+) -> Asked | None:
+    """Return the open question that an answer is for, None where the answer was given before.
+
+    Raises `Refused` where nothing is asked, the answer was another one, or it is not clear which question is meant.
+    """
+    found = open_questions(connection, record)
+    if run_id is not None:
+        found = [each for each in found if each.approval.run_id == run_id]
+    asked = only_one(found, revision=revision)
+    if asked is None:
+        _check_repeat(connection, record, run_id, answer, now)
+    return asked
+
+
+def _check_repeat(
+    connection: Connection, record: TaskRecord, run_id: str | None, answer: ApprovalAnswer, now: datetime
+) -> None:
+    approval = questions.newest(connection, run_id or record.run.id)
+    if approval is None and run_id is None:
         given = {"of_task": record.task.id, "how": answer, "since": now - UNDO_WINDOW}
         if connection.execute(_JUST_ANSWERED, given).first() is not None:
-            return True
-    return rules.is_repeat(record.task.id, approval, answer)
+            return
+    rules.is_repeat(run_id or record.task.id, approval, answer)
 
 
-def store_default(connection: Connection, record: TaskRecord, now: datetime) -> bool:
-    """Give the default answer to a question whose deadline has passed; False if it was answered first."""
-    approval = questions.newest(connection, record.run.id)
-    if approval is None or not approval.is_open or approval.ends_at is None or approval.ends_at > now:
+def store_default(connection: Connection, record: TaskRecord, run_id: str, now: datetime) -> bool:
+    """Give the default answer to a question whose deadline has passed; False if it was answered first.
+
+    That of a run that has ended is withdrawn.
+    """
+    asked = next((each for each in open_questions(connection, record) if each.approval.run_id == run_id), None)
+    if asked is None:
+        questions.close(connection, [run_id], now)
         return False
-    until = describe(approval.ends_at, record.task.timezone)
-    by = Answered(approval.default, event_log.ITSELF, f"nobody answered until {until} {record.task.timezone}")
-    store(connection, record, by, now)
+    record, approval, _ = asked
+    if approval.ends_at is None or approval.ends_at > now:
+        return False
+    reason = defaults.unanswered(approval.ends_at, record.task.timezone)
+    by = Answered(approval.default, event_log.ITSELF, reason)
+    store(connection, asked, by, now)
     wanted = record.task.notify is not Notify.NEVER
-    if wanted and approval.default is ApprovalAnswer.REJECT and record.run.state is State.WAITING:
+    if wanted and approval.default is ApprovalAnswer.REJECT and waits_before_start(record.run):
         _tell(connection, record, by, now)
     return True
 
 
-def store(connection: Connection, record: TaskRecord, by: Answered, now: datetime) -> None:
-    """Store an answer with its event: a run that waited goes or is left out, one that asked goes on to read it."""
-    run = record.run
+def store(connection: Connection, asked: Asked, by: Answered, now: datetime) -> None:
+    """Store an answer with its event: a run that waited goes or is left out, one that asked goes on to read it.
+
+    A task that asks more moves to its next revision. So a second click on the same card is refused, and does not answer
+    the next question.
+    """
+    record = asked.record
+    run, waits = record.run, waits_before_start(record.run)
     questions.close(connection, [run.id], now, answer=by.answer, by=by.actor, reason=by.reason)
-    if by.answer is ApprovalAnswer.REJECT and run.state is State.WAITING:
+    if by.answer is ApprovalAnswer.REJECT and waits:
         _leave_out(connection, record, by, now)
         return
     event_log.append(connection, [_entry(record, by, now)])
-    if run.state is State.WAITING:
+    if waits:
         why = f"{by.actor} approved it"
         ended = dependants.settle_waiting(connection, [record.task.id], now, why=why)
         dependants.follow(connection, ended, now)
     else:
         connection.execute(_GO_ON, {"of_run": run.id, "at": now})
+    if asked.more:
+        connection.execute(_NEXT_REVISION, {"of_task": record.task.id, "at": now})
 
 
 def _leave_out(connection: Connection, record: TaskRecord, by: Answered, now: datetime) -> None:
@@ -141,7 +205,7 @@ def _entry(record: TaskRecord, by: Answered, now: datetime) -> event_log.EventVa
         actor=by.actor,
         reason=by.reason,
         via=by.via,
-        before=taken_back.kept_of(record) if run.state is State.WAITING else None,
+        before=taken_back.kept_of(record) if waits_before_start(run) else None,
     )
 
 

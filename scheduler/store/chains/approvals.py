@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 
 from duetime.scheduler.approvals.approval import Approval, taken_back_by
+from duetime.scheduler.errors import StoreUnavailable
 from duetime.scheduler.principal import Acting
 from duetime.scheduler.records import IdempotencyKey
 from duetime.scheduler.store.chains import answers, taken_back
 from duetime.scheduler.store.chains.dependencies import Dependencies
 from duetime.scheduler.store.database.database import Database
 from duetime.scheduler.store.statements import event_log, idempotency, read
-from duetime.scheduler.store.statements.approvals import questions
+from duetime.scheduler.store.statements.approvals import open_questions, questions
 from duetime.scheduler.task import ApprovalAnswer
 from duetime.scheduler.views import TaskRecord
 from sqlalchemy import Connection
+
+log = logging.getLogger(__name__)
 
 
 class Approvals:
@@ -47,18 +51,21 @@ class Approvals:
         reason: str | None = None,
         revision: int | None = None,
     ) -> TaskRecord:
-        """Answer the open question of a task, and return the task; the same answer once more changes nothing.
+        """Answer the open question of a task, or that of the run that is named, and return the task.
 
-        Raises `Refused` where nothing is asked or the answer was another one, `StaleRevision`, and `TaskNotFound`.
+        Of several questions the oldest one is answered, at the `revision` that the caller read. Without that the run
+        has to be named. The same answer once more changes nothing. Raises `Refused` where nothing is asked
+        or the answer was another one, `StaleRevision`, and `TaskNotFound`.
         """
 
         def work(connection: Connection) -> TaskRecord:
-            record = read.record(connection, tenant, task_id, locking=True)
-            if not answers.is_repeat(connection, record, answer, self._now()):
+            found, run_id = open_questions.task_of(connection, tenant, task_id)
+            record, now = read.record(connection, tenant, found, locking=True), self._now()
+            asked = answers.find(connection, record, answer, now, run_id=run_id, revision=revision)
+            if asked is not None:
                 event_log.check_revision(connection, record.task, revision)
-                by = answers.Answered(answer, actor, reason, via)
-                answers.store(connection, record, by, self._now())
-            return read.record(connection, tenant, task_id)
+                answers.store(connection, asked, answers.Answered(answer, actor, reason, via), now)
+            return read.record(connection, tenant, found)
 
         return self._ending(work)
 
@@ -80,10 +87,11 @@ class Approvals:
 
         def work(connection: Connection) -> None:
             found = [read.record(connection, tenant, task_id, locking=True) for task_id in task_ids]
-            unanswered = [each for each in found if not answers.is_repeat(connection, each, answer, now)]
+            unanswered = [each for each in found if answers.find(connection, each, answer, now, revision=0)]
             for each in unanswered:
-                if questions.unanswered(connection, [each.run.id]):
-                    answers.store(connection, read.record(connection, tenant, each.task.id), by, now)
+                record = read.record(connection, tenant, each.task.id)
+                for asked in open_questions.open_questions(connection, record)[:1]:
+                    answers.store(connection, asked, by, now)
 
         self._ending(work)
 
@@ -140,13 +148,26 @@ class Approvals:
 
         Any number of processes may call this; one of them answers a question.
         """
-        now = self._now()
-        due = self._database.look(lambda connection: answers.due(connection, now, limit))
-        return [task_id for tenant, task_id in due if self._expire(tenant, task_id)]
+        now, last = self._now(), None
+        while True:
+            due = self._due(now, limit, last)
+            answered = [each.task_id for each in due if self._expired(each)]
+            if answered or len(due) < limit:
+                return answered
+            last = due[-1]  # a whole page of questions that cannot be answered holds up none behind it
 
-    def _expire(self, tenant: str, task_id: str) -> bool:
+    def _due(self, now: datetime, limit: int, last: answers.Due | None) -> list[answers.Due]:
+        return self._database.look(lambda connection: answers.due(connection, now, limit, last))
+
+    def _expired(self, due: answers.Due) -> bool:
         def work(connection: Connection) -> bool:
-            record = read.record(connection, tenant, task_id, locking=True)
-            return answers.store_default(connection, record, self._now())
+            record = read.record(connection, due.tenant, due.task_id, locking=True)
+            return answers.store_default(connection, record, due.run_id, self._now())
 
-        return self._ending(work)
+        try:
+            return self._ending(work)
+        except StoreUnavailable:
+            raise
+        except Exception:
+            log.exception("run %s: cannot give its question the default answer", due.run_id)
+            return False

@@ -90,11 +90,23 @@ _ENDED = Batch(
 )
 
 
+def orphans(connection: Connection, epoch: int) -> list[str]:
+    """Return the runs that older runners left running."""
+    return list(connection.execute(_ORPHANS, {"newest": epoch}).scalars())
+
+
 def recover(
-    connection: Connection, epoch: int, conclude: Conclude | None, now: datetime, pools: Mapping[str, Pool]
+    connection: Connection,
+    only: Collection[str] | None,
+    *,
+    epoch: int,
+    conclude: Conclude | None,
+    now: datetime,
+    pools: Mapping[str, Pool],
 ) -> dict[str, str]:
     check_epoch(connection, epoch)
-    return _crash(connection, list(connection.execute(_ORPHANS, {"newest": epoch}).scalars()), conclude, now, pools)
+    found = [run_id for run_id in orphans(connection, epoch) if only is None or run_id in only]
+    return _crash(connection, found, conclude, now, pools)
 
 
 def lapsed(connection: Connection, before: datetime) -> dict[str, datetime]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import fields, replace
 from datetime import datetime
 from typing import Any
@@ -62,8 +63,7 @@ def apply(
     run = overtakable(task, replace(run, current=not (next_run or change.restored)))
     _write_run(connection, old, run)
     current = _current(connection, task, next_run, change.restored) or run
-    moves = side_runs.follow(connection, (record.task, old), (task, run))
-    moves += side_runs.cancel(connection, change.cancelled_beside, now)
+    moves = _move_side_runs(connection, (record.task, old), (task, run), change.cancelled_beside, now)
     told: Fields = {"kind": change.kind or kind, "at": now, "actor": actor, "reason": reason, "via": via}
     told_of_it = run != old or next_run or relinked or not _beside(change)
     entries = _entries(record, task, run, next_run and current, **told) if told_of_it else []
@@ -75,6 +75,15 @@ def apply(
     moved = _follow_links(connection, relinked, (old, run, current), now)
     dead_letters.follow_change(connection, record, current, change, now)
     return _as_it_is(connection, record, (task, run, current), moved=moved)
+
+
+def _move_side_runs(
+    connection: Connection, before: tuple[Task, Run], after: tuple[Task, Run], cancelled: Sequence[Run], now: datetime
+) -> list[tuple[Run, Run]]:
+    """Move the side runs as a change requires, and withdraw the questions of those that it ends."""
+    moves = side_runs.follow(connection, before, after) + side_runs.cancel(connection, cancelled, now)
+    questions.withdraw(connection, [(old.id, old.state) for old, new in moves if new.ended_at], now)
+    return moves
 
 
 def _follow_links(

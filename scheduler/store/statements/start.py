@@ -16,6 +16,7 @@ from duetime.scheduler.store.schema.types import Instant
 from duetime.scheduler.store.sql.batch import Batch
 from duetime.scheduler.store.sql.locks import check_epoch, exactly, lock_tasks_of
 from duetime.scheduler.store.statements import damaged, event_log
+from duetime.scheduler.store.statements.approvals import defaults
 from duetime.scheduler.store.statements.read import TASK_AND_RUN
 from duetime.scheduler.store.statements.ready_runs import JOINED, READY, ready_run
 from duetime.scheduler.store.statements.waiters import with_waiters
@@ -123,6 +124,7 @@ def make_ready(
     found = leave_out(connection, found, now)
     if not found:
         return []
+    defaults.give(connection, found, now)
     move(connection, found, now)
     return with_waiters(connection, [ready_run(row, now, first_ready_at=max(now, row.wake_at)) for row in found], now)
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from duetime.scheduler import remedies
-from duetime.scheduler.errors import Refused
 from duetime.scheduler.foresight.decision_text import lines
 from duetime.scheduler.history.dead_letters import LetterState
 from duetime.scheduler.history.run_detail import RunDetail
@@ -46,7 +44,7 @@ def _found(visit: Visit) -> RunDetail:
 def _values(visit: Visit, found: RunDetail, view: TaskView, reasons: Any) -> dict[str, Any]:
     task, shown = found.record.task, found.run
     ended = shown.state in TERMINAL
-    asks = next((wait for wait in view.waits if wait.kind is WaitKind.APPROVAL), None) if found.is_current else None
+    asks = next((wait for wait in view.waits if wait.kind is WaitKind.APPROVAL and wait.run == shown.id), None)
     letter = found.dead_letter if found.dead_letter and found.dead_letter.state is LetterState.OPEN else None
     return {
         "detail": found,
@@ -122,25 +120,23 @@ def cancel(visit: Visit) -> Answer:
 
 def approve(visit: Visit) -> Answer:
     """Let the run go that waits for an answer."""
-    task_id, by = _asked(visit)
-    visit.scheduler.approve(task_id, reason=visit.form.get("reason") or None, by=by)
-    return _back(visit, task_id, "Approved.")
+    found, by = _asked(visit)
+    visit.scheduler.approve(found.run.id, reason=visit.form.get("reason") or None, by=by)
+    return _back(visit, found.record.task.id, "Approved.")
 
 
 def reject(visit: Visit) -> Answer:
     """Leave the run out that waits for an answer; a series goes on."""
-    task_id, by = _asked(visit)
-    view = visit.scheduler.reject(task_id, reason=visit.form.get("reason") or None, by=by)
-    return _back(visit, task_id, "Rejected." if view.record.run.ended_at else "Rejected: this is its next run.")
+    found, by = _asked(visit)
+    view = visit.scheduler.reject(found.run.id, reason=visit.form.get("reason") or None, by=by)
+    goes_on = view.record.run.id != found.run.id
+    return _back(visit, found.record.task.id, "Rejected: this is its next run." if goes_on else "Rejected.")
 
 
-def _asked(visit: Visit) -> tuple[str, Principal]:
-    """Return the task of the page and the caller. Raises Refused where the page shows an earlier run."""
+def _asked(visit: Visit) -> tuple[RunDetail, Principal]:
+    """Return the run of the page and the caller."""
     found = _found(visit)
-    if not found.is_current:
-        task_id = found.record.task.id
-        raise Refused(f"{task_id} waits for no approval of this run any more.", remedy=remedies.Inspect(task_id))
-    return found.record.task.id, visit.acting_in(found.run.tenant)
+    return found, visit.acting_in(found.run.tenant)
 
 
 def run_now(visit: Visit) -> Answer:

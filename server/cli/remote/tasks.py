@@ -58,7 +58,7 @@ EVENTS: Final = RemoteTable(
 )
 ATTEMPTS: Final = RemoteTable("attempts", (), ("run", "number", "started", "ended", "outcome", "reason"))
 TASK_EVENTS: Final = RemoteTable("events", (), ("at", "kind", "actor", "from", "to", "reason"))
-_ID: Final = re.compile(r"[ct]_[0-9a-z]{12}")
+_ID: Final = re.compile(r"[ct]_[0-9a-z]{12}|r_[0-9a-z]{20}")
 _NOT_GIVEN: Final[tuple[Any, ...]] = (None, False, [], ())
 MAX_NAMESAKES: Final = 20
 
@@ -184,7 +184,7 @@ def explain(server: RemoteServer, params: Params) -> None:
 
 
 def found_id(server: RemoteServer, text: str) -> str:
-    """Return the id of the task that a text stands for: an id, or a title that one task alone has."""
+    """Return the id of the task that a text stands for: an id, also of a run, or a title that one task alone has."""
     if _ID.fullmatch(text):
         return text
     rows = server.get("/tasks", query=text, limit=MAX_NAMESAKES)["tasks"]

@@ -15,10 +15,12 @@ from zoneinfo import ZoneInfo
 
 import pytest
 from duetime.scheduler.history.runs import RunFilter
+from duetime.scheduler.outcomes import Wait
 from duetime.scheduler.principal import LOCAL, Principal
 from duetime.scheduler.rules.limits.price import money
-from duetime.scheduler.run_records import Start
-from duetime.scheduler.task import ApprovalRequest, State
+from duetime.scheduler.rules.settlement import settle
+from duetime.scheduler.run_records import Start, Verdict
+from duetime.scheduler.task import ApprovalAnswer, ApprovalRequest, State
 from duetime.server.admin.formats import ticks, wall
 from duetime.server.admin.pages.overview import charts_of, hours_of, trends_of
 from duetime.server.admin.pages.timeline import NARROW_TICK_COUNT, TICK_COUNT, tick_texts
@@ -241,6 +243,25 @@ async def test_a_run_that_asks_is_answered_from_its_page_and_an_old_page_answers
     one = scheduler.schedule("Pay", when="in 2 hours", approval=True).record
     assert (await admin.post(f"/runs/{one.run.id}/approve")).status_code == 303
     assert scheduler.get(one.task.id).record.run.state is State.SCHEDULED
+
+
+async def test_what_a_run_out_of_turn_asks_is_answered_from_its_page(admin: Admin) -> None:
+    scheduler, store = admin.site.app.scheduler, admin.site.app.store
+    task = scheduler.schedule("Report", repeat="every day at 9:00").record.task.id
+    scheduler.act(task, "run_now")
+    store.claims.make_ready(limit=99)
+    [run] = scheduler.get(task).record.beside
+    [claim] = store.claims.start([Start(run.id)], worker="w", epoch=None, lease=timedelta(minutes=1))
+    now = store.now()
+    assert store.claims.settle([settle(claim, Wait(approval="Send it?"), now=now, jitter=0.0)]) == [Verdict.SETTLED]
+    page = unescape((await admin.get(f"/runs/{run.id}")).text)
+    assert "Send it?" in page
+    assert "Its handler reads the answer." in page
+    assert "/approve" not in (await admin.get(f"/runs/{scheduler.get(task).record.run.id}")).text
+    assert (await admin.post(f"/runs/{run.id}/approve")).status_code == 303
+    answered = store.approvals.answered("local", run.id)
+    assert answered is not None
+    assert answered.answer is ApprovalAnswer.APPROVE
 
 
 async def test_a_run_is_cancelled_moved_paused_and_run_again_from_its_page(admin: Admin) -> None:

@@ -225,7 +225,7 @@ REASONS: dict[WaitKind, tuple[dict[str, Any], dict[str, Any]]] = {
             "wake_at": None,
             "facts": RunFacts(approval=Approval("r1", 0, "Go?", ApprovalAnswer.REJECT, NOW, LATER)),
         },
-        {"until": LATER, "title": "Go?"},
+        {"until": LATER, "title": "Go?", "run": "r1"},
     ),
     WaitKind.EVENT: (
         {

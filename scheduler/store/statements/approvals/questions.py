@@ -165,13 +165,15 @@ def withdraw(connection: Connection, ending: Iterable[tuple[str, State]], now: d
 def check_change(connection: Connection, record: TaskRecord, change: Change, run: Run, kind: EventKind) -> None:
     """Refuse a change that would go around an approval: an earlier start, or other work than was approved.
 
-    A run that waits for an event as well asks again when it is due, unless it is to run now.
+    A run that waits for an event as well asks again when it is due, unless it is to run now. The resume of a task whose
+    question is over lets its run read the default answer.
     """
     old, task_id = record.run, record.task.id
     asks_again = change.task.asks != record.task.asks or (awaits_when_due(change.task) and asks_first(change.task))
     started = old.state is State.WAITING and run.state is State.SCHEDULED
     started = started and (kind is EventKind.RUN_NOW or not asks_again)
     resumed = old.state is State.SUSPENDED and run.state is State.SUSPENDED and run.wake_at != old.wake_at
+    resumed = resumed and kind is not EventKind.RESUMED
     if (started or resumed) and unanswered(connection, [old.id]):
         raise Refused(f"{task_id} waits for an approval, which it needs first.", remedy=remedies.Inspect(task_id))
     if change.task.payload != record.task.payload and old.ended_at is None and old.started_at is None:

@@ -1,0 +1,44 @@
+"""Default answers of runs that go on before anybody, or their deadline, has answered: a long pause hid the question."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from duetime.scheduler.approvals.approval import KINDS
+from duetime.scheduler.rules.time.times import describe
+from duetime.scheduler.store.schema.tables.approvals import approvals
+from duetime.scheduler.store.schema.tables.tasks import runs, tasks
+from duetime.scheduler.store.statements import event_log
+from duetime.scheduler.store.statements.approvals import questions
+from duetime.scheduler.task import State
+from sqlalchemy import Connection, Row, bindparam, select
+
+_STILL_OPEN = (
+    select(approvals.c.run_id, approvals.c.default, approvals.c.ends_at, runs.c.tenant, runs.c.task_id)
+    .add_columns(tasks.c.timezone)
+    .select_from(approvals.join(runs, runs.c.id == approvals.c.run_id).join(tasks, tasks.c.id == runs.c.task_id))
+    .where(approvals.c.run_id.in_(bindparam("run_ids", expanding=True)), questions.OPEN)
+)
+
+
+def unanswered(ends_at: datetime, timezone: str) -> str:
+    """Return the reason of a default answer."""
+    return f"nobody answered until {describe(ends_at, timezone)} {timezone}"
+
+
+def give(connection: Connection, due: Sequence[Row[Any]], now: datetime) -> None:
+    """Give the default answers to what those of the due runs ask that their handlers had suspended.
+
+    Their next attempts read them; a question that stayed open would be in the inbox in place of their outcome.
+    """
+    resumed = [row.id for row in due if row.state is State.SUSPENDED]
+    if not resumed:
+        return
+    for row in connection.execute(_STILL_OPEN, {"run_ids": resumed}).all():
+        reason = unanswered(row.ends_at or now, row.timezone)
+        questions.close(connection, [row.run_id], now, answer=row.default, by=event_log.ITSELF, reason=reason)
+        of_run, kind = (row.tenant, row.task_id, row.run_id), KINDS[row.default]
+        told = event_log.entry(*of_run, now, kind=kind, actor=event_log.ITSELF, reason=reason)
+        event_log.append(connection, [told])
