@@ -11,6 +11,7 @@ from typing import Any
 from duetime.scheduler.rules.limits.price import money
 from duetime.scheduler.rules.redact import redacted_json
 from duetime.scheduler.rules.time import times, zones
+from duetime.scheduler.views import TaskView
 from duetime.server.admin.visit import Visit
 from jinja2 import pass_context
 from jinja2.runtime import Context
@@ -19,6 +20,7 @@ from markupsafe import Markup
 _DASH = "-"
 _SECONDS_SHOWN_BELOW_S = 10
 SMALL_PART_RATIO = 0.1
+MAX_ENDS_SHOWN = 3
 
 
 @pass_context
@@ -50,6 +52,19 @@ def wall(instant: datetime, zone: str, now: datetime, *, since: datetime | None 
         return ("today " if named else "") + local.strftime("%H:%M:%S")
     day = f"{local.day} {local.strftime('%b')}"
     return f"{day} {local.strftime('%H:%M')}" if local.year == today.year else f"{day} {local.year}"
+
+
+def zoned(instant: datetime, zone: str) -> str:
+    """Write an instant by the clock of a zone that may not be the viewer's: `Tue 1 Dec 2026 09:00 Europe/Berlin`."""
+    return f"{times.describe(instant, zone)} {zone}"
+
+
+def until_when(paused: Sequence[TaskView]) -> str:
+    """Write until when tasks are paused, ` until ...` by the clock of each zone; empty where no pause has an end."""
+    tasks = [view.record.task for view in paused if view.record.task.paused]
+    ends = dict.fromkeys(zoned(task.paused_until, task.timezone) for task in tasks if task.paused_until)
+    more = f" and {len(ends) - MAX_ENDS_SHOWN} more times" if len(ends) > MAX_ENDS_SHOWN else ""
+    return f" until {', '.join([*ends][:MAX_ENDS_SHOWN])}{more}" if ends else ""
 
 
 def ticks(instants: Sequence[datetime], zone: str, now: datetime, *, seconds: bool = False) -> list[str]:

@@ -17,6 +17,7 @@ from duetime.scheduler.task import State
 from duetime.scheduler.view_parts import RunLog, WaitKind
 from duetime.scheduler.views import TaskView
 from duetime.server.admin.answers import Answer, Moved, Page, get, post
+from duetime.server.admin.formats import until_when, zoned
 from duetime.server.admin.visit import Visit
 from duetime.widgets.vocabulary import stands
 
@@ -151,7 +152,8 @@ def reschedule(visit: Visit) -> Answer:
     found = _found(visit)
     by = visit.acting_in(found.run.tenant)
     view = visit.scheduler.reschedule(found.record.task.id, when=visit.form.get("when", ""), by=by)
-    return _back(visit, view.record.task.id, "Moved.")
+    task, run = view.record.task, view.record.run
+    return _back(visit, task.id, f"Moved to {zoned(run.wake_at or run.scheduled_for, task.timezone)}.")
 
 
 def pause(visit: Visit) -> Answer:
@@ -159,8 +161,8 @@ def pause(visit: Visit) -> Answer:
     found = _found(visit)
     paused, until = visit.form.get("pause") == "true", visit.form.get("until") or None
     by = visit.acting_in(found.run.tenant)
-    visit.scheduler.reschedule(found.record.task.id, pause=paused, pause_until=until, by=by)
-    return _back(visit, found.record.task.id, "Paused." if paused else "Resumed.")
+    view = visit.scheduler.reschedule(found.record.task.id, pause=paused, pause_until=until, by=by)
+    return _back(visit, found.record.task.id, f"Paused{until_when([view])}." if paused else "Resumed.")
 
 
 def _back(visit: Visit, task_id: str, said: str) -> Moved:

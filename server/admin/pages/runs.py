@@ -8,9 +8,10 @@ from duetime.scheduler.errors import DuetimeError, InvalidArgument
 from duetime.scheduler.history.runs import RunSummary
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.task import Tier
-from duetime.scheduler.views import Standing
+from duetime.scheduler.views import Standing, TaskView
 from duetime.server.admin.answers import Answer, Download, Moved, Page, get, post
 from duetime.server.admin.export import ExportRow, exported
+from duetime.server.admin.formats import until_when
 from duetime.server.admin.pages.run_query import KINDS, RunQuery
 from duetime.server.admin.site import path_of
 from duetime.server.admin.visit import Visit
@@ -20,7 +21,7 @@ MAX_EXPORTED_ROWS = 100_000
 EXPORT_PAGE_ROWS = 100
 MAX_PROBLEMS_SHOWN = 3
 
-OneChange = Callable[[str, Principal], object]
+OneChange = Callable[[str, Principal], TaskView]
 
 
 def runs(visit: Visit) -> Answer:
@@ -65,21 +66,24 @@ def change_many(visit: Visit) -> Moved:
     picked = list(dict.fromkeys(visit.form.getlist("pick")))
     change, done = _change(visit)
     owners = visit.store.history.tenants(picked)
-    problems = _each(visit, picked, owners, change)
-    said = f"{done} {len(picked) - len(problems)}."
+    changed, problems = _each(visit, picked, owners, change)
+    said = f"{done} {len(changed)}{until_when(changed) if visit.form['change'] == 'pause' else ''}."
     if problems:
         said += f" {len(problems)} refused: {' '.join(problems[:MAX_PROBLEMS_SHOWN])}"
     return Moved(path_of(visit.form, "after"), said)
 
 
-def _each(visit: Visit, picked: Sequence[str], owners: Mapping[str, str], change: OneChange) -> list[str]:
-    problems = []
+def _each(
+    visit: Visit, picked: Sequence[str], owners: Mapping[str, str], change: OneChange
+) -> tuple[list[TaskView], list[str]]:
+    """Return the tasks that were changed, and why others were not."""
+    changed, problems = [], []
     for task_id in picked:
         try:
-            change(task_id, visit.acting_in(owners.get(task_id, visit.principal.tenant)))
+            changed.append(change(task_id, visit.acting_in(owners.get(task_id, visit.principal.tenant))))
         except DuetimeError as error:
             problems.append(str(error))
-    return problems
+    return changed, problems
 
 
 def _change(visit: Visit) -> tuple[OneChange, str]:

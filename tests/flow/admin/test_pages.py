@@ -345,6 +345,32 @@ async def test_many_tasks_are_paused_until_a_time_and_resumed(admin: Admin) -> N
     assert not any(scheduler.get(task).record.task.paused for task in tasks)
 
 
+async def test_an_end_of_a_pause_counts_in_the_zone_of_the_task_and_is_said_with_it(admin: Admin) -> None:
+    scheduler = admin.site.app.scheduler
+    berlin, other, third = (
+        scheduler.schedule(f"In {zone}", when="in 3 hours", timezone=zone).record
+        for zone in ("Europe/Berlin", "America/New_York", "Europe/Berlin")
+    )
+    form = (await admin.get(f"/runs/{berlin.run.id}")).text.partition("<summary>Pause")[2].partition("</form>")[0]
+    assert "In Europe/Berlin, the zone of the task." in form
+    year = scheduler.get(berlin.task.id).record.run.scheduled_for.year + 1
+    await admin.post(f"/runs/{berlin.run.id}/pause", pause="true", until=f"{year}-03-02 09:00")
+    paused = scheduler.get(berlin.task.id).record.task.paused_until
+    assert paused == datetime(year, 3, 2, 9, tzinfo=ZoneInfo("Europe/Berlin"))
+    said = unescape((await admin.get("/runs")).text)
+    assert re.search(rf"Paused until \w+ 2 Mar {year} 09:00 Europe/Berlin\.", said)
+    assert "by the clock of each task's zone" in said
+    picked = [each.task.id for each in (berlin, other, third)]
+    await admin.post("/runs/change", pick=picked, change="pause", until=f"{year}-03-03 09:00", after="/admin/runs")
+    said = unescape((await admin.get("/runs")).text)
+    day = rf"\w+ 3 Mar {year} 09:00"
+    assert re.search(rf"Paused 3 until {day} Europe/Berlin, {day} America/New_York\.", said)
+    await admin.post("/runs/change", pick=picked, change="resume", after="/admin/runs")
+    assert "Resumed 3." in (await admin.get("/runs")).text
+    await admin.post(f"/runs/{other.run.id}/reschedule", when=f"{year}-03-04 08:00")
+    assert re.search(rf"Moved to \w+ 4 Mar {year} 08:00 America/New_York\.", (await admin.get("/runs")).text)
+
+
 async def test_a_schedule_is_listed_with_its_next_times_and_paused(admin: Admin) -> None:
     scheduler = admin.site.app.scheduler
     task = scheduler.schedule("Water the plants", when="tomorrow 9am", repeat="every weekday at 9:00").record.task.id
