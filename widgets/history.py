@@ -175,15 +175,16 @@ def _is_moved(event: Event, wake_at: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Side:
-    """Before a change or after it: what times and rules have to be read with."""
+    """Before a change or after it: what rules have to be read with, and the zone in which all times are shown."""
 
     zone: str
     anchor: datetime
+    shown: str
 
     @classmethod
     def of(cls, side: Mapping[str, Any], event: Event, zone: str) -> _Side:
         start: str | None = side.get("anchor") or side.get("scheduled_for")
-        return cls(side.get("timezone") or zone, datetime.fromisoformat(start) if start else event.at)
+        return cls(side.get("timezone") or zone, datetime.fromisoformat(start) if start else event.at, zone)
 
 
 def _words(values: Mapping[str, Any], side: _Side) -> dict[str, str]:
@@ -208,7 +209,7 @@ def _names(value: Any, _side: _Side) -> str:
 
 
 def _wall(value: Any, side: _Side) -> str:
-    return times.describe(datetime.fromisoformat(value), side.zone)
+    return times.describe(datetime.fromisoformat(value), side.shown)
 
 
 def _awaited(value: Any, side: _Side) -> str:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Annotated, Any
 
 import typer
+from duetime.scheduler.rules.time.times import describe
 from duetime.server.cli import output
 from duetime.server.cli.output import AsJson
 from duetime.server.session import cli_caller, session
 from duetime.tools.admin.quiet_hours_rows import quiet_hours_json
-from duetime.widgets.text.history_text import clock_time
 
 OtherUser = Annotated[str | None, typer.Option(help="of this user; by default yours")]
 OtherTenant = Annotated[str | None, typer.Option(help="of a user of this tenant")]
@@ -22,8 +23,7 @@ def show(
     """Show the quiet hours in force, and whether they are the user's own."""
     with session(context).scheduler() as scheduler:
         found = quiet_hours_json(scheduler.quiet_hours(user=user, tenant=tenant, by=cli_caller()))
-        zone = scheduler.zone or "UTC"
-    show_hours(found, zone, as_json=as_json)
+    show_hours(found, as_json=as_json)
 
 
 def set_(
@@ -37,8 +37,7 @@ def set_(
     """Set quiet hours that go before those of the settings; `none` for no quiet ones."""
     with session(context).scheduler() as scheduler:
         found = quiet_hours_json(scheduler.set_quiet_hours(hours, user=user, tenant=tenant, by=cli_caller()))
-        zone = scheduler.zone or "UTC"
-    show_hours(found, zone, as_json=as_json)
+    show_hours(found, as_json=as_json)
 
 
 def clear(
@@ -47,21 +46,25 @@ def clear(
     """Forget the quiet hours that were set, so that those of the settings count again."""
     with session(context).scheduler() as scheduler:
         found = quiet_hours_json(scheduler.clear_quiet_hours(user=user, tenant=tenant, by=cli_caller()))
-        zone = scheduler.zone or "UTC"
-    show_hours(found, zone, as_json=as_json)
+    show_hours(found, as_json=as_json)
 
 
-def show_hours(found: Mapping[str, Any], zone: str, *, as_json: bool) -> None:
+def show_hours(found: Mapping[str, Any], *, as_json: bool) -> None:
     """Write the quiet hours in force."""
     if as_json:
         output.as_json(dict(found))
         return
-    whose = f"{found['user']} of {found['tenant']}"
+    whose = " of ".join(dict.fromkeys((found["user"], found["tenant"])))
     source = "set for this user" if found["own"] else "by the settings"
     said = (
         f"Quiet hours of {whose}: {found['hours']}, {source}."
         if found.get("hours")
         else f"No quiet hours for {whose}, {source}."
     )
-    now = f" They end {clock_time(found['until'], zone)}." if found.get("until") else ""
-    output.say(said + now)
+    output.say(said + (_end(found) if found.get("until") else ""))
+
+
+def _end(found: Mapping[str, Any]) -> str:
+    """Say when the hours of this moment end, by their own clock."""
+    zone = str(found["hours"]).split()[-1]
+    return f" They end {describe(datetime.fromisoformat(found['until']), zone)} {zone}."

@@ -18,6 +18,7 @@ from duetime.server.cli import output
 from duetime.server.cli.output import AsJson
 from duetime.server.session import cli_way, session
 from duetime.tools.admin.policy_rows import change_json, history_json, policy_json
+from duetime.widgets.text.history_text import clock_time
 
 Reason = Annotated[str | None, typer.Option(help="why, for the history and the audit log")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="only say what would change")]
@@ -27,18 +28,19 @@ CHANGE_EXAMPLE = "patience.normal='2 minutes'"
 
 def show(context: typer.Context, *, as_json: AsJson = False) -> None:
     """Show the policy in force: its numbers by tier."""
-    with session(context).app() as app:
+    opened = session(context)
+    with opened.app() as app:
         policies = app.registry.policies
         found = policy_json(policies.refresh(), next(iter(policies.history(1)), None))
-    show_policy(found, as_json=as_json)
+    show_policy(found, opened.zone(), as_json=as_json)
 
 
-def show_policy(found: Mapping[str, Any], *, as_json: bool) -> None:
+def show_policy(found: Mapping[str, Any], zone: str, *, as_json: bool) -> None:
     """Write the policy in force."""
     if as_json:
         output.as_json(dict(found))
         return
-    output.say(_version_text(found) if found["version"] else "version 0: the default, which nobody has changed")
+    output.say(_version_text(found, zone) if found["version"] else "version 0: the default, which nobody has changed")
     output.table(("TIER", "PATIENCE", "VALUE", "SHARE", "CEILING", "HEADROOM"), _rows(read_policy(found["policy"])))
 
 
@@ -64,12 +66,13 @@ def set_(
 
 def history(context: typer.Context, *, as_json: AsJson = False) -> None:
     """List the versions of the policy, newest first: who set each, when, why and what it changed."""
-    with session(context).app() as app:
+    opened = session(context)
+    with opened.app() as app:
         found = history_json(app.registry.policies.history())
-    show_history(found, as_json=as_json)
+    show_history(found, opened.zone(), as_json=as_json)
 
 
-def show_history(found: Mapping[str, Any], *, as_json: bool) -> None:
+def show_history(found: Mapping[str, Any], zone: str, *, as_json: bool) -> None:
     """Write versions of the policy."""
     if as_json:
         output.as_json(dict(found))
@@ -77,7 +80,7 @@ def show_history(found: Mapping[str, Any], *, as_json: bool) -> None:
     if not found["versions"]:
         output.say("nobody has changed the policy: the default is in force")
     for each in found["versions"]:
-        output.say(_version_text(each))
+        output.say(_version_text(each, zone))
         _say_lines(each["changes"])
 
 
@@ -152,9 +155,9 @@ def _say_lines(lines: Iterable[str]) -> None:
         output.say(f"  {line}")
 
 
-def _version_text(found: Mapping[str, Any]) -> str:
+def _version_text(found: Mapping[str, Any], zone: str) -> str:
     why = f": {found['reason']}" if found.get("reason") else ""
-    return f"version {found['version']}, set by {found['actor']} at {found['at']}{why}"
+    return f"version {found['version']}, set by {found['actor']} at {clock_time(found['at'], zone)} {zone}{why}"
 
 
 def _rows(policy: OrderPolicy) -> Iterator[tuple[str, ...]]:

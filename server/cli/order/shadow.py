@@ -14,6 +14,7 @@ from duetime.server.cli.order.policy import Reason, read_changes
 from duetime.server.cli.output import AsJson
 from duetime.server.session import cli_caller, session
 from duetime.tools.admin.shadow_rows import report_json
+from duetime.widgets.text.history_text import clock_time
 
 
 def shadow(
@@ -32,7 +33,8 @@ def shadow(
 ) -> None:
     """Compare a policy with recorded decisions before it is switched on; without arguments, show the result."""
     body = read_shadow(changes or (), off=off)
-    with session(context).app() as app:
+    opened = session(context)
+    with opened.app() as app:
         registry, by = app.registry.policies.shadow, cli_caller()
         if off:
             registry.remove(by=by, reason=reason)
@@ -42,7 +44,7 @@ def shadow(
             found = registry.set_version(body["version"], by=by, reason=reason)
         else:
             found = registry.set(body["policy"], by=by, reason=reason) if body else registry.report()
-    show_shadow(report_json(found), as_json=as_json)
+    show_shadow(report_json(found), opened.zone(), as_json=as_json)
 
 
 def read_shadow(changes: Sequence[str], *, off: bool) -> dict[str, Any]:
@@ -77,13 +79,15 @@ def say_off(*, as_json: bool) -> None:
         output.say("The shadow policy has ended.")
 
 
-def show_shadow(found: Mapping[str, Any], *, as_json: bool) -> None:
+def show_shadow(found: Mapping[str, Any], zone: str, *, as_json: bool) -> None:
     """Write a shadow and what it would have chosen."""
     if as_json:
         output.as_json(dict(found))
         return
     why = f": {found['reason']}" if found.get("reason") else ""
-    output.say(f"shadow of version {found['in_force']}, set by {found['actor']} at {found['at']}{why}")
+    output.say(
+        f"shadow of version {found['in_force']}, set by {found['actor']} at {clock_time(found['at'], zone)} {zone}{why}"
+    )
     for line in found["changes"]:
         output.say(f"  {line}")
     output.say(found["summary"])

@@ -92,7 +92,7 @@ def audit_verify(server: RemoteServer, params: Params) -> None:
 
 def policy_show(server: RemoteServer, params: Params) -> None:
     """Show the policy in force."""
-    policy.show_policy(server.get("/policy"), as_json=params["as_json"])
+    policy.show_policy(server.get("/policy"), zone_of(params), as_json=params["as_json"])
 
 
 def policy_set(server: RemoteServer, params: Params) -> None:
@@ -103,7 +103,7 @@ def policy_set(server: RemoteServer, params: Params) -> None:
 
 def policy_history(server: RemoteServer, params: Params) -> None:
     """List the versions of the policy."""
-    policy.show_history(server.get("/policy/versions"), as_json=params["as_json"])
+    policy.show_history(server.get("/policy/versions"), zone_of(params), as_json=params["as_json"])
 
 
 def policy_rollback(server: RemoteServer, params: Params) -> None:

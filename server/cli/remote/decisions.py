@@ -8,7 +8,7 @@ from urllib.parse import quote
 from duetime.server.cli import output
 from duetime.server.cli.order.shadow import read_shadow, say_off, show_shadow
 from duetime.server.cli.remote.client import RemoteServer
-from duetime.server.cli.remote.tables import RemoteTable, show_rows
+from duetime.server.cli.remote.tables import RemoteTable, show_rows, zone_of
 from duetime.server.cli.remote.tasks import Params, found_id
 
 _SHOWN: Final = ("at", "tier", "outcome", "reason", "task_id", "id")
@@ -41,6 +41,6 @@ def policy_shadow(server: RemoteServer, params: Params) -> None:
         say_off(as_json=as_json)
     elif body:
         reason = {"reason": params["reason"]} if params["reason"] else {}
-        show_shadow(server.send("PUT", "/policy/shadow", {**body, **reason}), as_json=as_json)
+        show_shadow(server.send("PUT", "/policy/shadow", {**body, **reason}), zone_of(params), as_json=as_json)
     else:
-        show_shadow(server.get("/policy/shadow"), as_json=as_json)
+        show_shadow(server.get("/policy/shadow"), zone_of(params), as_json=as_json)

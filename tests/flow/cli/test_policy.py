@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from tests.builders import added
 @pytest.fixture(autouse=True)
 def _database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DUETIME_DATABASE_URL", f"sqlite:///{tmp_path / 'duetime.db'}")
-    monkeypatch.setenv("DUETIME_TIMEZONE", "UTC")
+    monkeypatch.setenv("DUETIME_TIMEZONE", "Asia/Tokyo")
     monkeypatch.setenv("HOME", str(tmp_path))
 
 
@@ -31,7 +32,7 @@ def test_a_change_is_tried_made_listed_and_taken_back(capsys: pytest.CaptureFixt
     run(["policy", "history"])
     told, *rest = capsys.readouterr().out.splitlines()
     assert told.startswith("version 1, set by local at ")
-    assert told.endswith(": chats wait")
+    assert re.search(r" at \d{4}-\d\d-\d\d \d\d:\d\d:\d\d Asia/Tokyo: chats wait$", told)
     assert rest == lines
     assert run(["policy", "rollback", "0"]) == 0
     assert capsys.readouterr().out.splitlines()[0] == "version 2 is in force:"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -13,13 +14,14 @@ from duetime.server.cli.main import run
 def _database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DUETIME_DATABASE_URL", f"sqlite:///{tmp_path / 'duetime.db'}")
     monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("DUETIME_TIMEZONE", "Asia/Tokyo")
 
 
 def test_a_shadow_is_set_shown_and_ended(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert run(["policy", "shadow", "patience.low=2 minutes", "shares.low=0.12", "--reason", "late"]) == 0
     first, *lines, compared, how, end = capsys.readouterr().out.splitlines()
     assert first.startswith("shadow of version 0, set by local at ")
-    assert first.endswith(": late")
+    assert re.search(r" at \d{4}-\d\d-\d\d \d\d:\d\d:\d\d Asia/Tokyo: late$", first)
     assert lines == ["  patience.low: 1800 -> 120", "  shares.low: 0.1 -> 0.12"]
     assert compared.startswith("No decision under the policy in force is recorded yet")
     assert how == """Put it in force: duetime policy set '{"patience": {"low": 120.0}, "shares": {"low": 0.12}}'"""

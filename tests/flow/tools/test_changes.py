@@ -219,6 +219,9 @@ def test_a_new_zone_alone_keeps_the_wall_time(house: House) -> None:
     assert any(said.startswith("its wall time is kept: it was due Sun 22 Nov 2026 17:00 in") for said in moved.warnings)
     again = house.scheduler.reschedule(view.record.task.id, timezone="Europe/Berlin", title="Call Jane")
     assert again.warnings == ()
+    told, _ = asked_of(house.scheduler)("get_task", task_id=view.record.task.id, history=True)
+    assert "times in Europe/Berlin:" in told
+    assert "when Sun 22 Nov 2026 17:00 -> Sun 22 Nov 2026 09:00" in told, "both by the clock that the history names"
 
 
 def test_a_reschedule_that_changes_nothing_is_refused(house: House) -> None:
