@@ -25,6 +25,8 @@ from duetime.scheduler.task import InboxMessage, State
 from duetime.scheduler.views import TaskRecord, TaskView
 from duetime.widgets.payload import task_payload
 
+from tests.flow.tools.calls import asked_of
+
 START = datetime(2026, 11, 21, 16, 0, tzinfo=UTC)  # a Saturday, 09:00 in Denver
 
 
