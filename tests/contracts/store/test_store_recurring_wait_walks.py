@@ -1,4 +1,6 @@
-"""Any sequence of events, timeouts, changes, undos and runs leaves a series that waits for events as a model says.
+"""Any sequence of events, timeouts, answers, changes, undos and runs leaves a series that waits as a model says.
+
+Each run waits for an event, and in every other walk for an answer as well.
 
 20 walks on each database. `WAIT_WALKS=3000` asks for so many, `WALK_FIRST_SEED` for others.
 """
@@ -13,10 +15,12 @@ from datetime import datetime, timedelta
 from functools import partial
 
 import pytest
+from duetime.scheduler.approvals.approval import Approval, taken_back_by
 from duetime.scheduler.errors import Refused
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.intake.changes.actions import change_token, undo_change
 from duetime.scheduler.intake.changes.each_wait import each_wait_step
+from duetime.scheduler.intake.waits.approval import asked_before_each
 from duetime.scheduler.outcomes import Done
 from duetime.scheduler.records import Change
 from duetime.scheduler.rules import changes
@@ -25,7 +29,7 @@ from duetime.scheduler.rules.settlement import settle
 from duetime.scheduler.run_records import Start
 from duetime.scheduler.signal.signal import OnTimeout, ReceivedSignal, SignalWait
 from duetime.scheduler.store import Store
-from duetime.scheduler.task import State
+from duetime.scheduler.task import ApprovalAnswer, State
 from duetime.scheduler.views import TaskRecord
 
 from tests.builders import LEASE, NOON, TENANT, Clock, a_task
@@ -41,7 +45,9 @@ UNDO_S = 35
 WAITED, LOOKBACK, PUT_OFF = timedelta(minutes=10), timedelta(minutes=30), timedelta(minutes=7)
 TICK = timedelta(microseconds=1)
 HOUR = timedelta(hours=1)
+ASKED_FOR = timedelta(minutes=6)
 STEPS = ("look", "send", "late", "skip", "move", "ask_other", "pause", "resume", "cancel", "undo")
+ANSWERS = ("approve", "approve", "reject", "expire", "take_back")
 
 
 @dataclass
@@ -50,11 +56,18 @@ class Model:
 
     `slot` is the time of its occurrence, `planned` the one by the rule, `due` when it is looked at. It has waited since
     it was `opened`, and is `over` when it waits no longer: by the event that it `had`, or without one. `past` are those
-    of earlier runs. `left` is what the newest change has changed, at a time.
+    of earlier runs. `left` is what the newest change has changed, at a time. Where it `asks` as well, its question was
+    asked at a time and `ends` at another; its wait has `begun` with it.
     """
 
     on_timeout: OnTimeout
     lookback: timedelta
+    asks: bool = False
+    default: ApprovalAnswer = ApprovalAnswer.REJECT
+    approved: bool = False
+    asked: datetime = NOON
+    ends: datetime = NOON
+    begun: bool = False
     slot: datetime = NOON
     planned: datetime = NOON
     due: datetime = NOON
@@ -77,32 +90,83 @@ class Model:
         """Run what waits no longer, let wait what is due."""
         if self.state is not State.SCHEDULED or self.paused or self.slot > now:
             return True
-        if self.over:
+        if self.over and self.is_answered:
             self.runs, self.left = self.runs + 1, None
             self._follow(now)
             return True
         self.opened = self.opened or now
+        if not self.over:
+            self._begin()
+        if not self.is_answered:
+            self.asked, self.ends = self.opened, self.opened + ASKED_FOR
+            self.ends = self.ends if self.ends > now else now + ASKED_FOR
+        self._judge()
+        return True
+
+    @property
+    def is_answered(self) -> bool:
+        return self.approved or not self.asks
+
+    def _judge(self) -> None:
+        waits = not self.is_answered or (self.begun and not self.over)
+        self.state = State.WAITING if waits else State.SCHEDULED
+
+    def _begin(self) -> None:
+        """Wait from the moment it was opened; an event may have come before."""
+        assert self.opened
         taken = [at for name, at in [*self.past, *([self.had] if self.had else [])] if name == self.name]
         self.since = max([self.slot - self.lookback, *(at + TICK for at in taken)])
         self.until = self.opened + WAITED
         came = [at for name, at in self.sent if name == self.name and at >= self.since]
-        self.state = State.SCHEDULED if came else State.WAITING
+        self.begun = True
         if came:
             self.over, self.had = True, (self.name, max(came))
-        return True
 
     def send(self, now: datetime, name: str) -> int:
         """Return how many runs go on by an event."""
         self.sent.append((name, now))
-        if self.state is not State.WAITING or name != self.name:
+        if not self.is_awaited or name != self.name:
             return 0
-        self.state, self.over, self.had = State.SCHEDULED, True, (name, now)
-        return 1
+        self.over, self.had = True, (name, now)
+        self._judge()
+        return int(self.state is State.SCHEDULED)
+
+    @property
+    def is_awaited(self) -> bool:
+        return self.state is State.WAITING and self.begun and not self.over
+
+    @property
+    def is_asked(self) -> bool:
+        return self.state is State.WAITING and not self.is_answered
+
+    def approve(self, now: datetime) -> bool:
+        if not self.is_asked:
+            return False
+        self.approved, self.due = True, max(self.slot, now)
+        self._judge()
+        return True
+
+    def reject(self, now: datetime) -> bool:
+        return self.is_asked and self.skip(now)
+
+    def expire(self, now: datetime) -> bool:
+        if self.is_asked and not self.paused and self.ends <= now:
+            _ = self.approve(now) if self.default is ApprovalAnswer.APPROVE else self.skip(now)
+        return True
+
+    def take_back(self, now: datetime) -> bool:
+        if not self.approved or self.state is State.CANCELLED:
+            return False
+        if self.ends <= now:
+            self.ends = now + (self.ends - self.asked)
+        self.approved, self.state = False, State.WAITING
+        return True
 
     def late(self, now: datetime) -> bool:
-        if self.state is State.WAITING and not self.paused and self.until <= now:
+        if self.is_awaited and not self.paused and self.until <= now:
             if self.on_timeout is OnTimeout.RUN:
-                self.state, self.over = State.SCHEDULED, True
+                self.over = True
+                self._judge()
             else:
                 self.left = None
                 self._follow(now)
@@ -122,7 +186,7 @@ class Model:
             return True  # nothing changes
         self._keep(now, moved=True)
         self.slot = self.due = now + PUT_OFF
-        self.opened, self.state = None, State.SCHEDULED
+        self.opened, self.state, self.begun = None, State.SCHEDULED, False
         return True
 
     def ask_other(self, now: datetime) -> bool:
@@ -130,7 +194,7 @@ class Model:
             return False
         self.name, self.left = "stop" if self.name == "go" else "go", None
         if self.state is State.WAITING:
-            self.state, self.opened, self.due = State.SCHEDULED, None, max(self.slot, now)
+            self.state, self.opened, self.begun, self.due = State.SCHEDULED, None, False, max(self.slot, now)
         return True
 
     def pause(self, _now: datetime) -> bool:
@@ -167,6 +231,8 @@ class Model:
             self.opened = left.opened or self.opened
         else:
             self.opened, self.over, self.had = left.opened, left.over, left.had
+            self.approved, self.asked, self.ends = left.approved, left.asked, left.ends
+        self.begun = False
         self.slot, self.planned, self.state, self.left = left.slot, left.planned, State.SCHEDULED, None
         return True
 
@@ -177,7 +243,7 @@ class Model:
         self.past += [self.had] if self.had else []
         self.slot = max(self.slot, self.planned, now).replace(minute=0, second=0) + HOUR
         self.planned, self.due, self.state = self.slot, self.slot, State.SCHEDULED
-        self.over, self.had, self.opened = False, None, None
+        self.over, self.had, self.opened, self.approved, self.begun = False, None, None, False, False
 
 
 class Walk:
@@ -185,7 +251,8 @@ class Walk:
 
     def __init__(self, store: Store, clock: Clock, model: Model) -> None:
         wait = SignalWait("go", {}, NOON - model.lookback, NOON + WAITED, model.on_timeout)
-        asks = awaited_by_each(wait, NOON)
+        question = Approval("", 0, "Go?", model.default, NOON, NOON + ASKED_FOR)
+        asks = awaited_by_each(wait, NOON) | (asked_before_each(question) if model.asks else {})
         task, run = a_task(repeat="FREQ=HOURLY;BYMINUTE=0", anchor=NOON, timezone="UTC", asks=asks)
         self.store, self.clock, self.task_id, self.model = store, clock, task.id, model
         self.runs, self.undoable, self.sent = 0, 0, 0
@@ -211,6 +278,39 @@ class Walk:
 
     def late(self) -> None:
         self.store.signals.end_late(limit=9)
+
+    def approve(self) -> None:
+        self._answer(ApprovalAnswer.APPROVE)
+
+    def reject(self) -> None:
+        self._answer(ApprovalAnswer.REJECT)
+
+    def _answer(self, answer: ApprovalAnswer) -> None:
+        if not self.questions():
+            raise Refused("a second click is not what this walk is about")
+        self._leaving_out(partial(self.store.approvals.answer, TENANT, self.task_id, answer, actor="bob"))
+
+    def expire(self) -> None:
+        self._leaving_out(partial(self.store.approvals.expire, limit=9))
+
+    def _leaving_out(self, step: Callable[[], object]) -> None:
+        before = self.record().task.revision
+        step()
+        if self.record().task.revision > before:
+            self.undoable = self.record().task.revision
+
+    def take_back(self) -> None:
+        run_id = self.record().run.id
+        answered = self.store.approvals.approved(TENANT, [run_id])
+        if run_id not in answered:
+            raise Refused("nothing was approved")
+        self.store.approvals.take_back(TENANT, [self.task_id], taken_back_by(answered[run_id]), None, actor="bob")
+
+    def questions(self) -> list[Approval]:
+        found = list(self.store.approvals.open_of(TENANT, [self.record().run.id]).values())
+        unread = self.store.inbox.unread(TENANT, "alice", of=self.task_id, limit=STEPS_COUNT)
+        assert len([each for each in unread if each.state is State.WAITING]) == len(found)
+        return found
 
     def skip(self) -> None:
         self.change(EventKind.SKIPPED, partial(changes.skip_next, now=self.clock()))
@@ -262,7 +362,8 @@ class Walk:
         assert (record.run.state, record.task.paused, self.runs) == (model.state, model.paused, model.runs)
         assert (record.run.scheduled_for, record.run.first_ready_at) == (model.slot, model.opened)
         found = self.store.signals.wait_of_run(TENANT, self.task_id, record.run.id)
-        assert (found is not None and found.is_open) == (model.state is State.WAITING)
+        assert (found is not None and found.is_open) == model.is_awaited
+        assert [each.ends_at for each in self.questions()] == ([model.ends] if model.is_asked else [])
         if found and found.is_open:
             assert (found.wait.name, found.wait.since, found.wait.until) == (model.name, model.since, model.until)
         if model.over and model.state is not State.CANCELLED:
@@ -281,12 +382,14 @@ def _accepted(step: Callable[[], None]) -> bool:
 @pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + WALKS))
 def test_a_walk_ends_where_the_model_says(store: Store, clock: Clock, seed: int) -> None:
     draw = random.Random(seed)
-    model = Model(draw.choice(list(OnTimeout)), draw.choice([timedelta(0), LOOKBACK]))
+    model = Model(draw.choice(list(OnTimeout)), draw.choice([timedelta(0), LOOKBACK]), asks=seed % 2 == 1)
+    model.default = draw.choice(list(ApprovalAnswer))
     walk = Walk(store, clock, model)
-    said = [f"seed {seed}, on_timeout {model.on_timeout}, lookback {model.lookback}"]
+    said = [f"seed {seed}, on_timeout {model.on_timeout}, lookback {model.lookback}, asks {model.asks}"]
+    steps = [*STEPS, "look", "look", "look", "send", "undo", "undo", *(ANSWERS if model.asks else ())]
     for _ in range(STEPS_COUNT):
         clock.forward(seconds=draw.choice([0, 1, 20, 34, 61, 700, 2900]))
-        name = draw.choice([*STEPS, "look", "look", "look", "send", "undo", "undo"])
+        name = draw.choice(steps)
         event = draw.choice(["go", "stop", model.name])
         said.append(f"{name} {event if name == 'send' else ''} at {clock():%H:%M:%S}")
         try:
