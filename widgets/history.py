@@ -13,14 +13,13 @@ from duetime.scheduler.events import OF_CHAIN, Event, EventKind
 from duetime.scheduler.rules.limits.pool import needs_in_words
 from duetime.scheduler.rules.recurrence import recurrence
 from duetime.scheduler.rules.redact import redacted_json
-from duetime.scheduler.rules.series.awaited import EVENT, names_awaited
 from duetime.scheduler.rules.time import times
 from duetime.scheduler.rules.time.times import utc
 from duetime.scheduler.task import Attempt, Json
 from duetime.scheduler.views import TaskView
 from duetime.widgets.outcome import MAX_SAID_CHARS
 from duetime.widgets.quote import cut
-from duetime.widgets.repeat_policy import policy_in_words
+from duetime.widgets.repeat_policy import policy_in_words, question_in_words, wait_in_words
 from duetime.widgets.schema.history_parts import AttemptPart, EventPart, HistoryPart
 
 MAX_VALUE_CHARS = 60
@@ -41,6 +40,9 @@ _SAID_BY_KIND = {
 
 _ASKS = "asks"
 """The field of a task that has the event of each run, or its question."""
+
+_EACH_RUN: Mapping[str, Callable[[Any], str]] = {"wait_for": wait_in_words, "approval": question_in_words}
+"""The words for the parts of that field, each by the name of its argument."""
 
 HistoryEntry = TypeVar("HistoryEntry", AttemptPart, EventPart)
 FieldChanges = dict[str, tuple[str, ...]]
@@ -157,9 +159,12 @@ def changes_of(event: Event, zone: str) -> FieldChanges:
 
 def _telling(side: Mapping[str, Any], event: Event, after: Mapping[str, Any]) -> dict[str, Json]:
     """Leave out what says nothing to the reader; a run that has started is moved by the time of its next attempt."""
-    kept = {name: value for name, value in side.items() if name not in _SAID_BY_KIND.get(event.kind, ())}
-    if not any(names_awaited(each.get(_ASKS)) for each in (event.before or {}, after)):
-        kept.pop(_ASKS, None)
+    unsaid = {_ASKS, *_SAID_BY_KIND.get(event.kind, ())}
+    kept = {name: value for name, value in side.items() if name not in unsaid}
+    sides = [each.get(_ASKS) for each in (event.before or {}, after)]
+    for shown, said in _EACH_RUN.items():
+        if said(sides[0]) != said(sides[1]):
+            kept[shown] = said(side.get(_ASKS))
     if event.kind is EventKind.DEADLINE_MISSED:
         return {name: value for name, value in kept.items() if value}
     if event.kind in _MOVES and "scheduled_for" not in after and _is_moved(event, after.get("wake_at")):
@@ -210,19 +215,6 @@ def _names(value: Any, _side: _Side) -> str:
 
 def _wall(value: Any, side: _Side) -> str:
     return times.describe(datetime.fromisoformat(value), side.shown)
-
-
-def _awaited(value: Any, side: _Side) -> str:
-    if not names_awaited(value):
-        return ""
-    said = value[EVENT]
-    events = ", ".join(dict.fromkeys(_event_awaited(each, side) for each in said["any"]))
-    return cut(f"{events} for {_length(said['timeout'], side)}, then {said['on_timeout']}", MAX_VALUE_CHARS)
-
-
-def _event_awaited(value: Mapping[str, Any], side: _Side) -> str:
-    wanted = f" with {json.dumps(value['match'], ensure_ascii=False)}" if value["match"] else ""
-    return f"{value['name']}{wanted}" + (f", {_length(value['lookback'], side)} back" if value["lookback"] else "")
 
 
 def _policy(value: Any, _side: _Side) -> str:
@@ -278,7 +270,6 @@ _PARTS: Mapping[str, tuple[str, Callable[[Any, _Side], str]]] = {
     "penalty": ("penalty", _penalty),
     "estimate": ("estimate", _length),
     "needs": ("needs", _needs),
-    _ASKS: ("wait_for", _awaited),
     "retry": ("retry", _retry),
     "deliver_to": ("deliver_to", _names),
     "notify": ("notify", _text),
@@ -289,6 +280,7 @@ _PARTS: Mapping[str, tuple[str, Callable[[Any, _Side], str]]] = {
     "repeat_policy": ("repeat_policy", _policy),
     "after": ("after", _names),
     "wait_for": ("wait_for", _text),
+    "approval": ("approval", _text),
     "paused": ("paused", _text),
     "paused_until": ("paused_until", _wall),
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any
@@ -54,6 +55,28 @@ def approval_in_words(part: Mapping[str, Any], quoted: Callable[[str], str] = st
     if "by" not in part:
         return question
     return f"{question}, for {part['by']}, else it {'goes' if part['default'] == 'approve' else 'is skipped'}"
+
+
+def question_in_words(asks: Mapping[str, Any] | None) -> str:
+    """Say what is asked before each run, in the words of the history: `Pay? for 2 hours, then reject`."""
+    part = approval_part(asks)
+    if part is None:
+        return ""
+    until = f" for {part['by']}, then {part['default']}" if "by" in part else ""
+    return f"{part.get('question') or USUAL_QUESTION}{until}"
+
+
+def wait_in_words(asks: Mapping[str, Any] | None) -> str:
+    """Say for what each run waits, in the words of the history: `paid with {"id": 7} for 2 hours, then expire`."""
+    if asks is None or not names_awaited(asks):
+        return ""
+    events = ", ".join(dict.fromkeys(map(_event_in_words, asks[EVENT]["any"])))
+    return f"{events} for {_span(asks[EVENT]['timeout'])}, then {asks[EVENT]['on_timeout']}"
+
+
+def _event_in_words(event: Mapping[str, Any]) -> str:
+    wanted = f" with {json.dumps(event['match'], ensure_ascii=False)}" if event["match"] else ""
+    return f"{event['name']}{wanted}" + (f", {_span(event['lookback'])} back" if event["lookback"] else "")
 
 
 def _plain(part: Any) -> Any:

@@ -106,7 +106,7 @@ class ChangeService(ApprovalService):
 
     def _chain_of(self, tenant: str, task_id: str, asked: Reschedule) -> ChainRecord | None:
         """Return the chain of a step, where the change depends on it."""
-        depends = names_steps(asked) or asked.wait_for or changes_rule(asked)
+        depends = names_steps(asked) or asked.wait_for or asked.approval or changes_rule(asked)
         of = self._store.chains.names(tenant, [task_id]).get(task_id) if depends else None
         return self._store.chains.get(tenant, of.id) if of else None
 

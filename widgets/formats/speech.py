@@ -91,14 +91,17 @@ def _for_what(task: TaskPayload, times: _Times) -> str:
     """Say what keeps a task that waits: an answer, an event, other tasks; or that it goes on by itself, and when."""
     kind = next((kind for kind in _WAIT_KINDS if _waits(task, kind)), None)
     if kind is WaitKind.EVENT:
-        named = spoken_title((_waits(task, kind)[0].event or "").replace(", ", " or "))
-        return f" for the event {named}"
+        return f" for {_event_of(_waits(task, kind)[0])}"
     if kind is WaitKind.APPROVAL:
-        return " for approval"
+        return " for approval" + "".join(f" and for {_event_of(each)}" for each in _waits(task, WaitKind.EVENT))
     if kind is WaitKind.TASK:
         return f" for {_upstreams(_waits(task, kind))}"
     goes_on = next((wait.until for wait in task.waits or () if wait.until), None)
     return f", and goes on by itself{f' {times.at(goes_on)}' if times.is_to_come(goes_on) and goes_on else ''}"
+
+
+def _event_of(wait: WaitPart) -> str:
+    return f"the event {spoken_title((wait.event or '').replace(', ', ' or '))}"
 
 
 def _upstreams(waits: list[WaitPart]) -> str:
@@ -170,6 +173,14 @@ def _lost(failed: Sequence[str]) -> str:
     return f"{number(len(failed))} failed" if failed else ""
 
 
+_BEFORE_EACH_RUN: Final = {
+    (False, False): "",
+    (True, False): ", and asks for approval before each run",
+    (False, True): ", and waits for an event before each run",
+    (True, True): ", and before each run asks for approval and waits for an event",
+}
+
+
 def _of_the_last_run(task: TaskPayload, times: _Times) -> Iterator[str]:
     if task.progress and task.progress.part and not task.progress.unknown and task.state is State.RUNNING:
         yield f"It is {number(round(task.progress.part * 100))} percent done"
@@ -183,5 +194,5 @@ def _terms(task: TaskPayload, times: _Times) -> Iterator[str]:
     if task.deadline is not None:
         yield f"It has to be finished by {times.by(task.deadline.utc)}"
     if task.repeat is not None:
-        before = ", and asks for approval before each run" if task.repeat.approval is not None else ""
-        yield f"It repeats{', and waits for an event before each run' if task.repeat.wait_for else before}"
+        asks, waits = task.repeat.approval is not None, bool(task.repeat.wait_for)
+        yield f"It repeats{_BEFORE_EACH_RUN[asks, waits]}"

@@ -1,4 +1,4 @@
-"""Decides the part of a reschedule that changes the event for which each run of a recurring task waits."""
+"""Decides the part of a reschedule that changes for what each run of a recurring task waits: event, and answer."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ from datetime import datetime
 from typing import Any
 
 from duetime.scheduler import remedies
+from duetime.scheduler.approvals.approval import Approval
 from duetime.scheduler.errors import Refused
 from duetime.scheduler.intake.repeat_policy import check_one_question
+from duetime.scheduler.intake.waits.approval import asked_before_each
 from duetime.scheduler.records import Change
 from duetime.scheduler.rules.changes import to_be_ordered, when_words
 from duetime.scheduler.rules.occurrences import delay_of
+from duetime.scheduler.rules.series.answered import asks_first
 from duetime.scheduler.rules.series.awaited import EVENT, awaited_by_each, awaits_each_generation, awaits_when_due
 from duetime.scheduler.rules.signals.signal_waits import read_each_wait
 from duetime.scheduler.rules.states import TERMINAL
@@ -61,6 +64,23 @@ def each_wait_step(
     elif not awaits_when_due(record.task):
         run = to_be_ordered(run)
     return replace(change, task=task, run=run)
+
+
+def each_question_step(record: TaskRecord, change: Change, approval: Approval, *, in_chain: bool = False) -> Change:
+    """Return `change` with the question that is asked before each run from now on. Raises Refused where it has one.
+
+    A run that is ready leaves the queue, and one that waits for its event by now is asked for as well.
+    """
+    task = change.task
+    if asks_first(task):
+        said = f"{task.id} has its question already, which only the user answers."
+        raise Refused(said, argument="approval", remedy=remedies.Inspect(task.id))
+    if change.next_run is None:
+        refuse_ended(record, change.run, "approval")
+    kept = asked_before_each(approval, in_chain=in_chain or awaits_each_generation(task))
+    asks = {**(task.asks or {}), **kept}
+    check_one_question(task.repeat_policy, asks)
+    return replace(change, task=replace(task, asks=asks), run=to_be_ordered(change.run))
 
 
 def _asks(task: Task, given: Mapping[str, Any], now: datetime, *, in_chain: bool) -> Mapping[str, Any] | None:

@@ -14,10 +14,16 @@ from duetime.scheduler.chain.dependency import Upstreams
 from duetime.scheduler.chain.relinked import LinkLocks, NewLinks, RelinkedChange
 from duetime.scheduler.chain.steps import is_outside, no_such_step
 from duetime.scheduler.errors import InvalidArgument, Refused
-from duetime.scheduler.intake.changes.each_wait import changes_each_wait, each_wait_step, refuse_ended, waits_once
+from duetime.scheduler.intake.changes.each_wait import (
+    changes_each_wait,
+    each_question_step,
+    each_wait_step,
+    refuse_ended,
+    waits_once,
+)
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.intake.validation import ProblemCollector
-from duetime.scheduler.intake.waits.approval import asked_before_each, read_approval
+from duetime.scheduler.intake.waits.approval import asked_before_each, check_length, read_approval
 from duetime.scheduler.records import Change
 from duetime.scheduler.request import Request
 from duetime.scheduler.reschedule.reschedule import Reschedule
@@ -89,12 +95,9 @@ def links_step(
 ) -> Change:
     """Return `change` with what the task is to wait for; its run waits then, until it is judged by all of that.
 
-    A step that `recurs` with its chain waits for an event in each generation.
+    A step that `recurs` with its chain waits for an event, and for an answer, in each generation.
     """
-    in_chain = recurs and bool(asked.wait_for)
-    if asked.wait_for is not None and (in_chain or changes_each_wait(record, change)):
-        change = each_wait_step(record, change, asked.wait_for, now, in_chain=in_chain)
-        asked = replace(asked, wait_for=None)
+    change, asked = _each_run(record, change, asked, now, recurs=recurs)
     if all(getattr(asked, name) is None for name in LINKS):
         return change
     run = change.run
@@ -107,6 +110,22 @@ def links_step(
     drop_at = None if task.deadline_after is not None else run.drop_at
     waiting = replace(run, state=State.WAITING, wake_at=None, drop_at=drop_at, first_ready_at=None)
     return RelinkedChange.of(replace(change, task=task, run=waiting), links)
+
+
+def _each_run(
+    record: TaskRecord, change: Change, asked: Reschedule, now: datetime, *, recurs: bool
+) -> tuple[Change, Reschedule]:
+    """Return `change` with what each run waits for, and what is asked besides that."""
+    each = changes_each_wait(record, change)
+    if asked.wait_for is not None and (each or (recurs and asked.wait_for)):
+        change = each_wait_step(record, change, asked.wait_for, now, in_chain=recurs)
+        asked = replace(asked, wait_for=None)
+    if asked.approval and (each or recurs):
+        check_length(asked.approval)
+        approval = read_approval(_question(asked.approval), now, change.task.timezone)
+        change = each_question_step(record, change, approval, in_chain=recurs)
+        asked = replace(asked, approval=None)
+    return change, asked
 
 
 def _refuse_what_is_over(record: TaskRecord, run: Run) -> None:

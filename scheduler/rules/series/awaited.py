@@ -100,7 +100,7 @@ def due_again(had: Task, task: Task, old: Run, run: Run, now: datetime) -> Run:
     same = run.id == old.id and run.scheduled_for == old.scheduled_for and task.asks == had.asks
     if run.state is not State.WAITING or (same and old.state is State.WAITING):
         return run
-    changed = task.asks != had.asks and old.first_ready_at is not None
+    changed = task.asks != had.asks and old.state is State.WAITING and old.first_ready_at is not None
     had_turn = run.id == old.id and (changed or has_its_turn(task, run) or has_its_turn(had, old))
     if not (had_turn or awaits_each_run(task)):
         return run

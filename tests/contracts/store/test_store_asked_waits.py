@@ -10,7 +10,7 @@ from duetime.scheduler.errors import DuetimeError, Refused
 from duetime.scheduler.events import EventFilter, EventKind
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.planner import Planner
-from duetime.scheduler.outcomes import Failed
+from duetime.scheduler.outcomes import Done, Failed
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import Run, State
@@ -437,3 +437,33 @@ def test_it_says_before_it_is_due_that_it_will_ask_and_wait(desk: Desk) -> None:
     task_id = payroll(desk)
     said = "then it asks the user, and waits for the event 'ready', for 20 min at most, then it expires"
     assert desk.scheduler.explain(task_id)[1] == (f"its time: Mon 23 Nov 2026 09:00 UTC (in 1 h); {said}",)
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_a_question_that_is_added_to_a_series_is_asked_before_each_run_from_now_on(desk: Desk, *, waits: bool) -> None:
+    task_id = payroll(desk, approval=None, **({} if waits else {"wait_for": None}))
+    assert desk.start(9) == [] if waits else len(desk.store.claims.make_ready(limit=9)) == 0
+    desk.clock.at = at(9, 1)
+    undo = desk.scheduler.reschedule(task_id, approval={"question": "Pay?", "by": "10 min"}).undo
+    assert due(desk, task_id, 9, 1) == (BOTH if waits else ASKED)
+    assert asked_until(desk, task_id) == at(9, 11), "it counts from when it is asked"
+    desk.scheduler.act(task_id, "undo", undo=undo)
+    assert open_waits(desk, task_id) == NOTHING
+    if waits:
+        assert due(desk, task_id, 9, 1) == AWAITED
+        assert send(desk, "e1") == 1
+    assert starts(desk, 9, 2) == [9], "nothing is asked any more"
+    sound(desk)
+
+
+def test_a_question_that_is_added_while_a_run_goes_is_asked_before_the_next_one(desk: Desk) -> None:
+    task_id = payroll(desk, approval=None, wait_for=None)
+    claims = desk.start(9)
+    desk.scheduler.reschedule(task_id, approval={"question": "Pay?"})
+    desk.end_anew(claims, Done("paid"))
+    assert due(desk, task_id, 10) == ASKED
+    with pytest.raises(Refused, match="has its question already, which only the user answers"):
+        desk.scheduler.reschedule(task_id, approval={"question": "Other?"})
+    desk.scheduler.reject(task_id)
+    assert desk.runs(task_id) == {9: State.SUCCEEDED, 10: SKIPPED, 11: SCHEDULED}
+    sound(desk)

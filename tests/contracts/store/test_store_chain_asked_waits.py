@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 import pytest
-from duetime.scheduler.errors import Refused
+from duetime.scheduler.errors import InvalidArgument, Refused
 from duetime.scheduler.events import EventFilter, EventKind
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.planner import Planner
@@ -353,4 +353,81 @@ def test_a_step_that_asks_may_wait_for_an_event_later_and_asks_on_without_it(des
     assert waited_for(desk, chain_id)[1] is None
     desk.scheduler.reject(chain_id)
     assert desk.runs(step(desk, chain_id)) == {9: SKIPPED, 10: WAITING}
+    sound(desk)
+
+
+ASKS: Any = {"question": "Mail it?", "by": "10 min"}
+
+
+@pytest.mark.parametrize("answer", ["approve", "reject"])
+def test_a_question_that_is_added_to_a_step_holds_for_each_later_generation(desk: Desk, answer: str) -> None:
+    chain_id = report(desk, FETCH, MAIL)
+    mail = step(desk, chain_id)
+    view = desk.scheduler.reschedule(mail, approval=ASKS)
+    assert (view.record.run.state, waited_for(desk, chain_id)) == (WAITING, (None, None)), "it is asked at its turn"
+    for hour in (9, 10, 11):
+        assert starts(desk, hour, 0) == ["Report: fetch"]
+        assert starts(desk, hour, 1) == []
+        assert waited_for(desk, chain_id) == (at(hour, 11), None)
+        if answer == "approve":
+            desk.scheduler.approve(mail)
+            assert starts(desk, hour, 2) == ["Report: mail"]
+        else:
+            desk.scheduler.reject(mail)
+        assert desk.runs(mail)[hour] is (SUCCEEDED if answer == "approve" else SKIPPED)
+    sound(desk)
+
+
+def test_a_step_that_is_ready_leaves_the_queue_and_asks(desk: Desk) -> None:
+    chain_id = report(desk, FETCH, MAIL)
+    starts(desk, 9, 0)
+    assert [run.task_id for run in desk.store.claims.make_ready(limit=9)] == [step(desk, chain_id)]
+    desk.scheduler.reschedule(step(desk, chain_id), approval=ASKS)
+    assert starts(desk, 9, 1) == []
+    assert waited_for(desk, chain_id) == (at(9, 11), None)
+    sound(desk)
+
+
+def test_a_step_that_waits_for_its_event_is_asked_for_as_well(desk: Desk) -> None:
+    mail: Any = {name: value for name, value in mailing().items() if name != "approval"}
+    chain_id = report(desk, FETCH, mail)
+    assert (starts(desk, 9, 0), starts(desk, 9, 1)) == (["Report: fetch"], [])
+    desk.clock.at = at(9, 2)
+    undo = desk.scheduler.reschedule(step(desk, chain_id), approval=ASKS).undo
+    assert starts(desk, 9, 2) == []
+    assert waited_for(desk, chain_id) == (at(9, 12), at(9, 21)), "the question counts from when it is asked"
+    desk.scheduler.act(step(desk, chain_id), "undo", undo=undo)
+    assert starts(desk, 9, 2) == []
+    assert waited_for(desk, chain_id) == (None, at(9, 21))
+    sound(desk)
+
+
+@pytest.mark.parametrize("asked", [True, False])
+def test_the_undo_of_an_added_question_withdraws_it_and_lets_the_step_go(desk: Desk, *, asked: bool) -> None:
+    chain_id = report(desk, FETCH, MAIL)
+    starts(desk, 9, 0)
+    undo = desk.scheduler.reschedule(step(desk, chain_id), approval=ASKS).undo
+    if asked:
+        assert starts(desk, 9, 0) == []
+        assert waited_for(desk, chain_id) == (at(9, 10), None)
+    desk.scheduler.act(step(desk, chain_id), "undo", undo=undo)
+    assert waited_for(desk, chain_id) == (None, None)
+    assert starts(desk, 9, 1) == ["Report: mail"]
+    assert (starts(desk, 10, 0), starts(desk, 10, 1)) == (["Report: fetch"], ["Report: mail"])
+    sound(desk)
+
+
+def test_a_step_gets_an_event_and_a_question_by_one_change_and_keeps_what_it_has(desk: Desk) -> None:
+    chain_id = report(desk, FETCH, MAIL)
+    mail = step(desk, chain_id)
+    desk.scheduler.reschedule(mail, approval=ASKS, wait_for={"event": "ready", "timeout": "20 min"})
+    for hour in (9, 10):
+        turn(desk, chain_id, hour)
+        desk.scheduler.approve(mail)
+        assert send(desk, f"e{hour}") == 1
+        assert starts(desk, hour, 2) == ["Report: mail"]
+    with pytest.raises(Refused, match="has its question already, which only the user answers"):
+        desk.scheduler.reschedule(mail, approval={"question": "Other?"})
+    with pytest.raises(InvalidArgument, match=r"approval\.by: a task that repeats asks before each"):
+        desk.scheduler.reschedule(step(desk, chain_id, "fetch"), approval={"by": "17:00"})
     sound(desk)

@@ -189,6 +189,16 @@ def test_a_question_is_added_once_and_no_change_goes_around_it(desk: Desk) -> No
     assert len(desk.start(9, 1)) == 1
 
 
+def test_a_ready_run_that_gets_a_question_is_asked_for_once(desk: Desk) -> None:
+    mail = task(desk, "Mail")
+    desk.clock.at = at(9)
+    assert len(desk.store.claims.make_ready(limit=9)) == 1
+    change(desk, mail, approval={"question": "Mail it?"})
+    assert (state(desk, mail), desk.start(9, 1)) == (WAITING, [])
+    desk.scheduler.approve(mail)
+    assert len(desk.start(9, 2)) == 1
+
+
 def test_a_ready_run_leaves_the_queue_and_waits(desk: Desk) -> None:
     fetch, load = task(desk, when="in 2 hours"), task(desk, "Load")
     desk.clock.at = at(9)

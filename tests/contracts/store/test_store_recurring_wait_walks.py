@@ -94,12 +94,14 @@ class Model:
             self.runs, self.left = self.runs + 1, None
             self._follow(now)
             return True
+        in_this_wait = self.opened is not None and self.asked >= self.opened
         self.opened = self.opened or now
         if not self.over:
             self._begin()
-        if not self.is_answered:
-            self.asked, self.ends = self.opened, self.opened + ASKED_FOR
-            self.ends = self.ends if self.ends > now else now + ASKED_FOR
+        if not self.is_answered and not in_this_wait:
+            self.asked, self.ends = now, now + ASKED_FOR
+        elif not self.is_answered and self.ends <= now:
+            self.ends = now + (self.ends - self.asked)
         self._judge()
         return True
 

@@ -42,6 +42,24 @@ def test_a_yes_lets_this_run_go(cli: Run, tmp_path: Path, task_id: str) -> None:
     assert "scheduled" in cli("show", task_id).out
 
 
+def test_a_run_that_waits_for_an_event_as_well_shows_both_and_then_what_is_left(cli: Run, tmp_path: Path) -> None:
+    given = ("--repeat", "every day at 9:00", "--approval", "Pay?", "--wait-for", "ready")
+    made = cli("schedule", "Payroll", *given)
+    assert "\n  asks before each run: Pay?\n" in made.out
+    assert "note: each run waits for the event 'ready', for 30 d at most, then it expires" in made.out
+    task_id = re.findall(r"t_[0-9a-z]+", made.out)[0]
+    due(cli, tmp_path, task_id)
+    for said in (cli("explain", task_id).out, cli("show", task_id).out):
+        assert "approval of «Pay?» by the user" in said
+        assert "the event 'ready', until" in said
+    assert cli("approve", task_id).code == 0
+    explained = cli("explain", task_id).out
+    assert ("approval" in explained, "the event 'ready'" in explained) == (False, True)
+    assert cli("event", "send", "ready").out.endswith("1 task went on. An event cannot be taken back.\n")
+    assert re.search(r"wait_began.*\n(.*\n)*.*created", cli("history", task_id).out)
+    assert "scheduled" in cli("show", task_id).out
+
+
 def test_a_no_skips_this_run_and_names_what_asks_again(cli: Run, tmp_path: Path, task_id: str) -> None:
     due(cli, tmp_path, task_id)
     rejected = cli("reject", task_id, "--reason", "no money")

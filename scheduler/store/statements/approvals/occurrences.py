@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -20,7 +21,7 @@ from duetime.scheduler.store.statements.approvals import questions
 from duetime.scheduler.store.statements.approvals.questions import APPROVAL
 from duetime.scheduler.store.statements.read import TASK_AND_RUN
 from duetime.scheduler.task import ApprovalAnswer, Run, State, Task
-from sqlalchemy import BindParameter, Connection, Row, bindparam, delete, null, select, update
+from sqlalchemy import BindParameter, Connection, Row, bindparam, delete, null, or_, select, update
 
 ASKED = "it is asked for before each of its runs"
 """Why a due run waits."""
@@ -49,6 +50,14 @@ _BEFORE = (
     .order_by(approvals.c.asked_at.desc())
     .limit(1)
 )
+_IN_THIS_WAIT = (
+    select(*APPROVAL)
+    .join_from(approvals, runs, runs.c.id == approvals.c.run_id)
+    .where(runs.c.task_id == bindparam("of_task"), _FIRST, approvals.c.asked_at >= bindparam("since"))
+    .where(or_(runs.c.scheduled_for == bindparam("of_time"), runs.c.id == bindparam("of_run")))
+    .order_by(approvals.c.asked_at.desc())
+    .limit(1)
+)
 
 
 def without_unasked(
@@ -65,27 +74,32 @@ def without_unasked(
 
 
 def _ask(connection: Connection, run_ids: Sequence[str], now: datetime) -> list[str]:
-    connection.execute(_FORGET, {"run_ids": list(run_ids)})
     due = [task_and_run(row) for row in unreadable.rows(connection, _WHOLE, {"run_ids": list(run_ids)})]
     waiting = [(task, run, asked(run, max(now, run.wake_at or now))) for task, run in due]
     rows = [{"run_id": run.id, "opened": run.first_ready_at, "listed": run.scheduled_for} for _, _, run in waiting]
     exactly(len(rows), _WAIT.run(connection, rows))
-    questions.ask(connection, [(task, run, _new(task, run, now)) for task, _, run in waiting])
+    new = [(task, run, _new(connection, task, was, run, now)) for task, was, run in waiting]
+    connection.execute(_FORGET, {"run_ids": list(run_ids)})
+    questions.ask(connection, new)
     event_log.append(connection, [_told(task, was, run, now) for task, was, run in waiting])
     return [task.id for task, _ in due]
 
 
-def ask_also(connection: Connection, begun: Sequence[tuple[Task, Run]], now: datetime) -> None:
-    """Ask for runs that have begun to wait for an event, unless they were approved or their tasks ask nothing."""
-    asking = {run.id: (task, run) for task, run in begun if asks_first(task)}
+def ask_also(connection: Connection, begun: Sequence[tuple[Task, Run, Run]], now: datetime) -> None:
+    """Ask for runs that have begun to wait for an event, unless they were approved or their tasks ask nothing.
+
+    Each is given as it was, and as it waits.
+    """
+    asking = {run.id: (task, was, run) for task, was, run in begun if asks_first(task)}
     if not asking:
         return
     given = {"run_ids": list(asking)}
     approved = set(connection.execute(_APPROVED, given).scalars())
     found = [each for run_id, each in asking.items() if run_id not in approved]
-    connection.execute(_FORGET, {"run_ids": [run.id for _, run in found]})
-    questions.ask(connection, [(task, run, _new(task, run, now)) for task, run in found])
-    event_log.append(connection, [_told(task, run, run, now) for task, run in found])
+    asked = [(task, run, _new(connection, task, was, run, now)) for task, was, run in found]
+    connection.execute(_FORGET, {"run_ids": [run.id for _, run, _ in asked]})
+    questions.ask(connection, asked)
+    event_log.append(connection, [_told(task, run, run, now) for task, run, _ in asked])
 
 
 def taken_back(connection: Connection, task: Task, old: Run, run: Run, now: datetime) -> None:
@@ -103,9 +117,16 @@ def taken_back(connection: Connection, task: Task, old: Run, run: Run, now: date
         questions.ask(connection, [(task, run, new)])
 
 
-def _new(task: Task, run: Run, now: datetime) -> Approval:
-    """Return the question of a run, as old as its wait; one whose time has passed is asked for as long once more."""
-    return reopened(_asked_at(task, run, run.first_ready_at or now), now)
+def _new(connection: Connection, task: Task, was: Run, run: Run, now: datetime) -> Approval:
+    """Return the question of a run that waits from now on; what it was asked in this wait before ends when that did.
+
+    A question whose time has passed is asked for as long once more.
+    """
+    if was.first_ready_at is not None:
+        given = {"of_task": task.id, "of_time": run.scheduled_for, "of_run": run.id, "since": was.first_ready_at}
+        if found := unreadable.values(connection, _IN_THIS_WAIT, Approval, APPROVAL, given):
+            return replace(reopened(found[0][0], now), run_id=run.id)
+    return _asked_at(task, run, max(now, run.first_ready_at or now))
 
 
 def _asked_at(task: Task, run: Run, at: datetime) -> Approval:

@@ -61,9 +61,9 @@ class _Beginning(NamedTuple):
     """Why it cannot wait."""
 
     @property
-    def waiting(self) -> tuple[Task, Run]:
+    def waiting(self) -> tuple[Task, Run, Run]:
         run = replace(self.run, state=State.WAITING, wake_at=None, first_ready_at=self.opened)
-        return self.task, run
+        return self.task, self.run, run
 
 
 def begin(connection: Connection, run_ids: Sequence[str], now: datetime, until: datetime) -> None:
