@@ -179,7 +179,7 @@ def _problems_of_names(steps: Sequence[StepRequest]) -> list[InvalidArgument]:
         if names.count(name) > 1
     ]
     for step in steps:
-        problems += [_unknown(step, name, names) for name in step.after if name not in names and not is_outside(name)]
+        problems += [_unknown(step, name, steps) for name in step.after if name not in names and not is_outside(name)]
     return problems
 
 
@@ -197,12 +197,23 @@ def no_such_step(name: str, names: Sequence[str]) -> InvalidArgument:
     return InvalidArgument("after", problem, accepted=accepted, example=f"after=['{(near or names)[0]}']")
 
 
-def _unknown(step: StepRequest, name: str, names: Sequence[str]) -> InvalidArgument:
+def _unknown(step: StepRequest, name: str, steps: Sequence[StepRequest]) -> InvalidArgument:
+    names = list(dict.fromkeys(other.name for other in steps if other.name not in _downstream(step.name, steps)))
     near = get_close_matches(name[:MAX_STEP_NAME_CHARS], names, n=1, cutoff=_MIN_SIMILARITY_RATIO)
     guess = f"; did you mean {near[0]}" if near else ""
     problem = f"{step.name} -> {name[:MAX_STEP_NAME_CHARS]}: there is no such step{guess}"
-    accepted = f"names of steps ({', '.join(names[:_MAX_PATH_STEPS])}) or ids of tasks and chains"
-    return InvalidArgument(step.place("after"), problem, accepted=accepted, example=f"after=['{(near or names)[0]}']")
+    among = f"names of steps ({', '.join(names[:_MAX_PATH_STEPS])}) or " if names else ""
+    example = f"after=['{(near or names)[0]}']" if names else "after=[]"
+    return InvalidArgument(step.place("after"), problem, accepted=f"{among}ids of tasks and chains", example=example)
+
+
+def _downstream(name: str, steps: Sequence[StepRequest]) -> set[str]:
+    """Return the step and all that come after it, which it cannot come after."""
+    found, reached = {name}, 0
+    while len(found) > reached:
+        reached = len(found)
+        found |= {step.name for step in steps if found & set(step.after)}
+    return found
 
 
 def _ordered(steps: Sequence[StepRequest]) -> list[StepRequest]:

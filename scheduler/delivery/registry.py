@@ -72,6 +72,10 @@ class Channels(Mapping[str, Channel]):
         """Return the channels of a task that names none, without the inbox."""
         return tuple(name for name in self._by_name if name == DesktopChannel.name)
 
+    def besides_inbox(self) -> tuple[str, ...]:
+        """Return the names of all channels, as tasks name them."""
+        return tuple(dict.fromkeys(_as_named(name) for name in self._by_name))
+
     def check(self, deliver_to: Sequence[str], origin: Mapping[str, str] = NO_ORIGIN) -> tuple[str, ...]:
         """Return the named channels, without the inbox and repeats; `origin` is that of the task.
 
@@ -83,11 +87,10 @@ class Channels(Mapping[str, Channel]):
         named = [channel_of(origin, self._by_name) if name in {ORIGIN, own} else name for name in deliver_to]
         unknown = next((name for name in named if name not in {"inbox", own} and not self._is_open(name)), None)
         if unknown is not None:
-            known = ", ".join(dict.fromkeys(("inbox", *(_as_named(name) for name in self._by_name))))
             raise InvalidArgument(
                 "deliver_to",
                 f"no channel {unknown[:60]!r} is configured",
-                accepted=known,
+                accepted=", ".join(("inbox", *self.besides_inbox())),
                 example="deliver_to=['inbox']",
             )
         return tuple(dict.fromkeys(self[name].name for name in named if name != "inbox"))

@@ -8,7 +8,7 @@ from functools import cached_property
 from http import HTTPStatus
 from http.client import responses
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from duetime.scheduler.access.secret import SecretUse
 from duetime.scheduler.errors import InvalidArgument
@@ -24,7 +24,7 @@ from duetime.scheduler.rules.retry import retry_after
 from duetime.scheduler.rules.sanitize import clean_text
 from duetime.scheduler.runtime.secret_mask import masked
 from duetime.scheduler.task import Json, RetryPolicy
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, BeforeValidator, Field
 
 if TYPE_CHECKING:
     from duetime.scheduler.outbound.client import GuardedClient
@@ -34,11 +34,17 @@ PATIENT: Final = RetryPolicy(max_attempts=10)
 """Default retry policy: tries for about a quarter of an hour, because a server may be down for minutes."""
 
 
+def _in_capitals(given: object) -> object:
+    return given.upper() if isinstance(given, str) else given
+
+
 class WebhookPayload(BaseModel):
     """The request: an object or list as `body` is sent as JSON, a text unchanged, and as JSON if it is an object's."""
 
     url: str = Field(description="a public https URL", examples=["https://example.com/hook"])
-    method: Literal["POST", "GET", "PUT"] = Field(default="POST", description="POST, GET or PUT")
+    method: Annotated[Literal["POST", "GET", "PUT"], BeforeValidator(_in_capitals)] = Field(
+        default="POST", description="POST, GET or PUT"
+    )
     body: Any = Field(default=None, description="JSON, or text; not with GET")
     headers: dict[str, str] = Field(
         default_factory=dict,

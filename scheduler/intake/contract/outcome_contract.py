@@ -29,7 +29,6 @@ class ContractParts(TypedDict):
 
 
 MAX_CONTRACT_BYTES: Final = 16 * 1024
-_EXAMPLE: Final = '{"notify": "team"}'
 _RUN_EXAMPLE: Final = '{"run": {"action": "reminder", "payload": {"message": "The import failed"}}}'
 _RUN_PARTS: Final = ("action", "payload", "title", "needs")
 _MAX_NAMES_BYTES: Final = 200
@@ -62,9 +61,9 @@ class FollowUpReader:
     def read(self, asked: Mapping[str, Json] | None) -> Mapping[str, Json]:
         """Return `on_failure` as a task has it; raises InvalidArgument(s) for what cannot follow."""
         asked = asked or {}
-        _check_object("on_failure", asked, _EXAMPLE)
+        _check_object("on_failure", asked, self._example)
         problems = ProblemCollector()
-        problems.of(_check_members, "on_failure", asked, MEMBERS, _EXAMPLE)
+        problems.of(_check_members, "on_failure", asked, MEMBERS, self._example)
         readers: Mapping[str, Callable[[Any], Json]] = {NOTIFY: self._channel, RUN: self._run, TIER: _tier}
         known = {name: value for name, value in asked.items() if name in readers}
         read = {name: problems.of(readers[name], value) for name, value in known.items()}
@@ -74,14 +73,24 @@ class FollowUpReader:
 
     def _channel(self, name: Json) -> str:
         if not isinstance(name, str):
-            raise InvalidArgument("on_failure.notify", "is not a text", accepted="a channel", example=_EXAMPLE)
+            raise InvalidArgument("on_failure.notify", "is not a text", accepted="a channel", example=self._example)
         try:
             found = self.channels.check((name,), self.origin)
         except InvalidArgument as error:
-            raise InvalidArgument("on_failure.notify", error.problem, accepted=error.accepted) from None
+            raise self._no_channel(error.problem) from None
         if not found:
-            raise InvalidArgument("on_failure.notify", "the inbox has every outcome", accepted="another channel")
+            raise self._no_channel("the inbox has every outcome")
         return found[0]
+
+    def _no_channel(self, problem: str) -> InvalidArgument:
+        others = ", ".join(self.channels.besides_inbox())
+        accepted = others or "no channel, since only the inbox is configured, which has every outcome"
+        return InvalidArgument("on_failure.notify", problem, accepted=accepted, example=self._example)
+
+    @property
+    def _example(self) -> str:
+        others = self.channels.besides_inbox()
+        return f'{{"notify": "{others[0]}"}}' if others else _RUN_EXAMPLE
 
     def _run(self, asked: Json) -> Mapping[str, Json]:
         """Return the action that is to run, with the payload, the needs and the retry policy of its task."""

@@ -112,7 +112,7 @@ def test_a_secret_that_is_none_is_refused_without_showing_it(secret: str) -> Non
 
 def test_put_sends_text_as_it_is_and_the_users_own_headers(server: Server) -> None:
     headers = {"X-Source": "chat", "CONTENT-TYPE": "text/csv"}
-    call({"url": server.url(), "method": "PUT", "body": "a,b", "headers": headers})
+    call({"url": server.url(), "method": "put", "body": "a,b", "headers": headers})
     (received,) = server.received
     assert (received.method, received.body) == ("PUT", b"a,b")
     assert received.headers["x-source"] == "chat"

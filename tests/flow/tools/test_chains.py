@@ -95,6 +95,24 @@ def test_a_chain_that_could_not_run_is_refused_and_nothing_of_it_is_stored(
     assert not scheduler.list().views
 
 
+@pytest.mark.parametrize(
+    ("steps", "accepted", "example"),
+    [
+        ([("a", "zz"), ("b", "")], "names of steps (b) or ids of tasks and chains", "after=['b']"),
+        ([("a", "bb"), ("b", "a"), ("c", "")], "names of steps (c) or ids of tasks and chains", "after=['c']"),
+        ([("a", "zz"), ("b", "a")], "ids of tasks and chains", "after=[]"),
+        ([("a", ""), ("b", "zz")], "names of steps (a) or ids of tasks and chains", "after=['a']"),
+    ],
+)
+def test_the_steps_that_an_unknown_one_is_mended_with_are_those_it_can_come_after(
+    scheduler: Scheduler, steps: list[tuple[str, str]], accepted: str, example: str
+) -> None:
+    given = [StepArguments(name=name, after=[after] if after else []) for name, after in steps]
+    with pytest.raises(InvalidArgument, match="there is no such step") as refused:
+        scheduler.schedule("Report", steps=given)
+    assert (refused.value.accepted, refused.value.example) == (accepted, example)
+
+
 def test_what_is_wrong_with_several_steps_is_said_at_once(scheduler: Scheduler) -> None:
     steps: list[StepArguments] = [
         {"name": "fetch", "action": "no_such_action"},

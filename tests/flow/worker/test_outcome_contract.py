@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from typing import Any
@@ -187,3 +188,22 @@ def test_a_contract_that_cannot_be_kept_is_refused_when_it_is_made(
     with pytest.raises(InvalidArgument) as refused:
         scheduler.schedule("Order", when="now", action="webhook", payload=hook, **arguments)
     assert str(refused.value).startswith(problem)
+
+
+@pytest.mark.parametrize(
+    ("channels", "name", "accepted"),
+    [
+        (Channels([Team()]), "sales", "team"),
+        (Channels([Team()]), "inbox", "team"),
+        (Channels(), "team", "no channel, since only the inbox is configured, which has every outcome"),
+        (Channels(), "inbox", "no channel, since only the inbox is configured, which has every outcome"),
+    ],
+)
+def test_a_channel_that_cannot_be_told_of_a_failure_is_refused_with_those_that_can(
+    store: Store, channels: Channels, name: str, accepted: str
+) -> None:
+    scheduler = Scheduler(store, Planner(Handlers.load(entry_points=False), "UTC", channels))
+    with pytest.raises(InvalidArgument) as refused:
+        scheduler.schedule("Call", when="in 2 hours", on_failure={"notify": name})
+    assert refused.value.accepted == accepted
+    assert scheduler.schedule("Call", when="in 2 hours", on_failure=json.loads(refused.value.example)).created
