@@ -131,7 +131,8 @@ def test_the_leaf_and_the_day_are_of_one_calendar(chat: Chat, locale: str, month
 
 
 @pytest.mark.parametrize(("minutes", "said"), [
-    (179, "in 3 Stunden"), (181, "in 3 Stunden"), (89, "in 1 Stunde"), (91, "in 2 Stunden"), (2, "in 2 Minuten"),
+    (179, "in 3 Stunden"), (181, "in 3 Stunden"), (91, "in 91 Minuten"), (119, "in 119 Minuten"), (121, "in 2 Stunden"),
+    (2, "in 2 Minuten"),
 ])  # fmt: skip
 def test_a_distance_is_rounded(chat: Chat, minutes: int, said: str) -> None:
     chat.show_task(a_task(due=NOW + timedelta(minutes=minutes)), locale="de-DE")

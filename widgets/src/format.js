@@ -121,6 +121,8 @@ export function city(zone) {
 const STEPS = [
   [59_500, "second", 1_000],
   [59.5 * 60_000, "minute", 60_000],
+  [60.5 * 60_000, "hour", 3_600_000],
+  [119.5 * 60_000, "minute", 60_000],
   [36 * 3_600_000, "hour", 3_600_000],
   [60 * DAY, "day", DAY],
   [Infinity, "month", 30.44 * DAY],

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
+from math import floor
 from typing import Final
 
 from duetime.scheduler.chain.chain import CHAIN_ACTION
@@ -18,6 +19,15 @@ from duetime.widgets.vocabulary import WORDS, look_of, word_of
 
 _DAY: Final = timedelta(days=1)
 _DAYS_FROM: Final = timedelta(hours=36)
+_STEPS: Final = (
+    (timedelta(seconds=59.5), "second", timedelta(seconds=1)),
+    (timedelta(minutes=59.5), "minute", timedelta(minutes=1)),
+    (timedelta(minutes=60.5), "hour", timedelta(hours=1)),
+    (timedelta(minutes=119.5), "minute", timedelta(minutes=1)),
+    (_DAYS_FROM, "hour", timedelta(hours=1)),
+)
+"""Spans of time below each limit are said in its unit, as on a card."""
+
 _COMES: Final = {
     "dry_run": f"{WORDS['dry_run']}, nothing was stored: {{it}} would come {{due}}.",
     "overdue": "{it} is {word}: it was due {due}.",
@@ -121,11 +131,10 @@ def away(instant: datetime, now: datetime, zone: str) -> str:
     if span >= _DAYS_FROM:
         home = zones.load(zone)
         count, unit = abs(instant.astimezone(home).date() - now.astimezone(home).date()) // _DAY, "day"
-    elif span >= timedelta(minutes=59.5):
-        count, unit = round(span / timedelta(hours=1)), "hour"
-    elif span >= timedelta(seconds=59.5):
-        count, unit = round(span / timedelta(minutes=1)), "minute"
+        if count == 1:
+            return "tomorrow" if instant > now else "yesterday"
     else:
-        count, unit = round(span.total_seconds()), "second"
+        unit, length = next((unit, length) for limit, unit, length in _STEPS if span < limit)
+        count = floor(span / length + 0.5)
     words = f"{count} {unit}{'' if count == 1 else 's'}"
     return f"in {words}" if instant > now else f"{words} ago"

@@ -136,7 +136,12 @@ def test_a_look_is_the_state_unless_something_stands_before_it() -> None:
         (timedelta(0), "now"),
         (timedelta(seconds=1), "in 1 second"),
         (timedelta(minutes=59, seconds=29), "in 59 minutes"),
-        (timedelta(hours=2, minutes=40), "in 3 hours"),
+        (timedelta(minutes=60), "in 1 hour"),
+        (timedelta(minutes=90), "in 90 minutes"),
+        (timedelta(minutes=119, seconds=29), "in 119 minutes"),
+        (timedelta(hours=2, minutes=30), "in 3 hours"),
+        (timedelta(hours=2, minutes=29), "in 2 hours"),
+        (timedelta(hours=-40), "yesterday"),
         (timedelta(hours=35), "in 35 hours"),
         (timedelta(hours=64), "in 3 days"),
         (timedelta(minutes=-5), "5 minutes ago"),
@@ -144,6 +149,11 @@ def test_a_look_is_the_state_unless_something_stands_before_it() -> None:
 )
 def test_distances_are_one_rounded_number(span: timedelta, said: str) -> None:
     assert away(NOW + span, NOW, "America/Denver") == said
+
+
+def test_a_time_on_the_next_day_is_tomorrow() -> None:
+    morning = NOW - timedelta(hours=9)
+    assert away(morning + timedelta(hours=36), morning, "America/Denver") == "tomorrow"
 
 
 # --- outcomes ---------------------------------------------------------------------------------------------------------
