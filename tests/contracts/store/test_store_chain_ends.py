@@ -20,6 +20,8 @@ from duetime.scheduler.service.fan_out import FanOut
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import State
+from duetime.scheduler.view_parts import Occurrence
+from duetime.scheduler.views import TaskView
 
 from tests.builders import TENANT, Clock, restarted, settlement
 
@@ -60,6 +62,19 @@ class House:
         claim = self.started(name)
         spawned = tuple(self.fan_out.plan(claim.task, spawn)) if spawn else ()
         self.store.claims.settle([settlement(claim, to, spawned=spawned)])
+
+    def settle(self, claim: Claim, to: State = State.SUCCEEDED) -> None:
+        self.store.claims.settle([settlement(claim, to)])
+
+    def cancel(self) -> TaskView:
+        return self.scheduler.cancel(self.chain_id, by=ALICE)
+
+    def take_back(self, view: TaskView) -> TaskView:
+        return self.scheduler.act(self.chain_id, "undo", undo=view.undo, by=ALICE)
+
+    def coming(self) -> tuple[Occurrence, ...]:
+        """Return the next times that the chain has."""
+        return self.scheduler.get(self.chain_id, by=ALICE).upcoming
 
     def undone(self, name: str, change: Callable[[str], Any]) -> dict[str, State]:
         """Return the states after a change of a step and its undo."""
@@ -146,9 +161,46 @@ def test_a_chain_that_is_cancelled_while_its_last_step_runs_recurs_no_more(house
     house.schedule([{"name": "fetch"}], repeat="every hour")
     house.clock.forward(hours=1)
     claim = house.started("fetch")
-    house.scheduler.cancel(house.chain_id, by=ALICE)
-    house.store.claims.settle([settlement(claim)])
+    assert house.cancel().undo is None, "nothing of it can be taken back"
+    house.settle(claim)
     assert house.steps() == {"fetch": State.SUCCEEDED}
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_chain_goes_on_whose_cancel_was_taken_back_while_a_step_ran_that_succeeds(house: House, times: int) -> None:
+    house.schedule(TWO, repeat="every hour at :00")
+    house.clock.forward(hours=1)
+    claim = house.started("fetch")
+    for _ in range(times):
+        house.take_back(house.cancel())
+        house.clock.forward(seconds=1)
+    house.settle(claim)
+    house.end("load")
+    assert house.steps() == {"fetch": State.SCHEDULED, "load": State.WAITING}, "the next generation"
+
+
+def test_a_chain_ends_whose_cancel_was_taken_back_after_its_running_step_had_stopped(house: House) -> None:
+    house.schedule(TWO, repeat="every hour at :00")
+    house.clock.forward(hours=1)
+    claim = house.started("fetch")
+    house.take_back(house.cancel())
+    house.settle(claim, State.CANCELLED)
+    assert house.steps() == {"fetch": State.CANCELLED, "load": State.CANCELLED}
+    assert house.coming() == ()
+
+
+def test_a_second_cancel_ends_a_chain_whose_first_one_was_taken_back(house: House) -> None:
+    house.schedule(TWO, repeat="every hour at :00")
+    house.clock.forward(hours=1)
+    claim = house.started("fetch")
+    house.take_back(house.cancel())
+    house.settle(claim)
+    house.clock.forward(seconds=1)
+    last = house.started("load")
+    house.cancel()
+    house.settle(last)
+    assert house.steps() == {"fetch": State.SUCCEEDED, "load": State.SUCCEEDED}
+    assert house.coming() == ()
 
 
 def test_the_next_generation_may_have_the_time_to_which_a_step_was_moved(house: House) -> None:

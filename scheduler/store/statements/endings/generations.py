@@ -1,7 +1,7 @@
 """Chains that recur: when the last step of a generation has ended, all steps get their next runs together.
 
-A cancelled step ends the series, as a cancel does that of a task; its undo lets it go on. A task that a run spawned is
-on its own from then on.
+A cancelled step ends the series, as a cancel does that of a task; its undo lets it go on. So does that of a cancel
+while a step ran that succeeds. A task that a run spawned is on its own from then on.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from duetime.scheduler.store.schema.rows import (
     task_and_run,
 )
 from duetime.scheduler.store.schema.tables.chains import chain_steps, chains, dependencies
+from duetime.scheduler.store.schema.tables.events import events
 from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.store.sql.batch import Batch
 from duetime.scheduler.store.statements import event_log
@@ -60,6 +61,18 @@ _FORGET = delete(chain_steps).where(chain_steps.c.task_id.in_(_IDS))
 _FORGET_ENDS = delete(dependencies).where(
     dependencies.c.task_id.in_(_IDS), dependencies.c.upstream_id.in_(bindparam("spawned", expanding=True))
 )
+_ASKED, _CANCEL, _UNDO = events.alias("asked"), events.alias("cancel"), events.alias("undo")
+_TAKEN_BACK = (
+    select(_ASKED.c.run_id)
+    .join_from(_ASKED, _CANCEL, (_CANCEL.c.at == _ASKED.c.at) & (_CANCEL.c.kind == EventKind.CANCELLED))
+    .join(_UNDO, (_UNDO.c.task_id == _CANCEL.c.task_id) & (_UNDO.c.seq > _CANCEL.c.seq))
+    .where(_ASKED.c.task_id == bindparam("of_task"), _ASKED.c.run_id == bindparam("of_run"))
+    .where(_ASKED.c.kind == EventKind.CANCEL_REQUESTED, _CANCEL.c.task_id.in_(_IDS))
+    .where(_UNDO.c.kind == EventKind.CANCEL_UNDONE, _UNDO.c.run_id.in_(bindparam("run_ids", expanding=True)))
+    .limit(1)
+)
+"""The call that asked a run to stop cancelled another step, and the undo of that brought its current run."""
+
 _MOVE_ON = (
     update(chains)
     .where(chains.c.id == bindparam("chain_id"))
@@ -81,7 +94,7 @@ def _renewed(connection: Connection, chain_id: str, now: datetime) -> list[str]:
     [chain] = [Chain(*row) for row in unreadable.rows(connection, _ONE, given)]
     rows = unreadable.rows(connection, _STEPS, given)
     steps = [task_and_run(row) for row in rows if not is_spawned(row.name)]
-    if not all(_lets_go_on(run) for _, run in map(task_and_run, rows)):
+    if not _let_go_on(connection, [run for _, run in map(task_and_run, rows)]):
         return []
     coming = following(chain, steps[0][0], now, counts=any(run.state is not State.SKIPPED for _, run in steps))
     if coming is None:
@@ -100,9 +113,16 @@ def _renewed(connection: Connection, chain_id: str, now: datetime) -> list[str]:
     return ids["task_ids"]
 
 
-def _lets_go_on(run: Run) -> bool:
-    """Whether the next generation may come after this run, also of a handler that succeeded in spite of a cancel."""
-    return run.ended_at is not None and run.state is not State.CANCELLED and not run.cancel_requested
+def _let_go_on(connection: Connection, latest: Sequence[Run]) -> bool:
+    """Whether the next generation may come after these runs.
+
+    A handler that succeeds in spite of a cancel ends the series, unless that cancel was taken back.
+    """
+    if any(run.ended_at is None or run.state is State.CANCELLED for run in latest):
+        return False
+    given = {"task_ids": [run.task_id for run in latest], "run_ids": [run.id for run in latest]}
+    stopping = [{**given, "of_task": run.task_id, "of_run": run.id} for run in latest if run.cancel_requested]
+    return all(connection.execute(_TAKEN_BACK, each).first() is not None for each in stopping)
 
 
 def _forget(connection: Connection, spawned: Sequence[str], steps: Sequence[str]) -> None:
