@@ -41,6 +41,9 @@ _OF_SERIES = ("repeat", "anchor", "timezone", "until", "max_runs")
 _OF_ORDER = ("priority", "estimate", "needs")
 """Fields of a task by which a ready run has its place in the queue; a deadline is one of the run, too."""
 
+_OF_DEADLINE = frozenset({"deadline", "drop_at"})
+"""Fields of a run that change while it runs, too."""
+
 _OF_ITS_TIME = ("scheduled_for", "slot", "number", "missed", "deadline", "drop_at", "first_ready_at", "occurrence")
 
 
@@ -110,7 +113,15 @@ def undo_change(
         return _links_back(record, was, last, now)
     if last.left is None and not last.run and not (rests and was.paused != task.paused):
         return _of_task_alone(record, was, last)
-    if run.id != last.current or not rests:
+    return _of_run_too(record, was, last, now)
+
+
+def _of_run_too(record: TaskRecord, was: Task, last: LastChange, now: datetime) -> Change:
+    """Take back what changed the current run: its deadline also while it runs, anything else before it has ended."""
+    task, run, kind = record.task, record.run, EventKind.UNDONE
+    if run.state is State.RUNNING and run.id == last.current and last.left is None and last.run.keys() <= _OF_DEADLINE:
+        return Change(was, replace(run, **last.run), kind=kind)
+    if run.id != last.current or run.state is State.RUNNING or run.state in TERMINAL:
         since = "is at another run" if asks_each_generation(task) else "has run"
         raise _not_undone(task, f"{task.id} {since} since, so that change stays.{no_stays(task)}")
     if last.left is not None and not last.skipped:

@@ -12,11 +12,13 @@ from duetime.scheduler.errors import Refused
 from duetime.scheduler.events import EventFilter, EventKind
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.planner import Planner
-from duetime.scheduler.outcomes import Retry
+from duetime.scheduler.outcomes import Done, Retry
+from duetime.scheduler.run_records import Verdict
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import RetryPolicy, State, Tier
 from duetime.scheduler.views import TaskView
+from duetime.scheduler.worker.completer import renewed
 
 from tests.builders import Clock
 from tests.contracts.store.test_store_series import MORNING, Desk, day
@@ -290,3 +292,29 @@ def test_the_skip_of_an_occurrence_that_was_due_is_undone_to_run_at_once(target:
     back = target.scheduler.act(task_id, "undo", undo=skipped.undo).record.run
     assert (back.scheduled_for, back.state) == (due, State.SCHEDULED)
     assert back.wake_at == target.clock.at
+
+
+@pytest.mark.parametrize("kind", ["hard", "soft"])
+@pytest.mark.parametrize("words", ["3 hours", "none"])
+def test_the_undo_of_a_deadline_reaches_a_run_that_is_running(target: Desk, words: str, kind: str) -> None:
+    task_id = target.schedule(**DAILY, deadline="2 hours", deadline_type=kind)
+    target.clock.at = day(1)
+    [claim] = target.start()
+    before = shown(target.scheduler.get(task_id))
+    changed = target.scheduler.reschedule(task_id, deadline=words)
+    assert shown(changed) != before
+
+    assert shown(target.scheduler.act(task_id, "undo", undo=changed.undo)) == before
+    found = target.store.tasks.get("local", task_id)
+    assert target.settle(renewed(claim, found), Done("taken")) is Verdict.SETTLED
+
+
+def test_the_undo_of_a_deadline_is_refused_once_its_run_has_ended(target: Desk) -> None:
+    task_id = target.schedule(**DAILY)
+    target.clock.at = day(1)
+    [claim] = target.start()
+    changed = target.scheduler.reschedule(task_id, deadline="3 hours")
+    target.settle(renewed(claim, target.store.tasks.get("local", task_id)), Done("taken"))
+
+    assert changed.undo is not None
+    assert "has run since" in refused(target, task_id, changed.undo)
