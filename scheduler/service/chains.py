@@ -11,7 +11,7 @@ from typing import Any, Final, Unpack
 
 from duetime.scheduler import remedies
 from duetime.scheduler.approvals.approval import is_of_answer
-from duetime.scheduler.bulk.change import Became, BulkDecision, BulkResult, BulkVerb
+from duetime.scheduler.bulk.change import Became, BulkDecision, BulkVerb
 from duetime.scheduler.chain.chain import ChainRecord, failed_first, foremost
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments, Refused
 from duetime.scheduler.foresight.task_view import chain_view
@@ -19,19 +19,16 @@ from duetime.scheduler.ids import is_chain_id
 from duetime.scheduler.intake.changes.actions import RUN_NOW, UNDO, UNDOES_SCHEDULING, unscheduled
 from duetime.scheduler.intake.changes.bulk import decision_of, previewed
 from duetime.scheduler.intake.changes.chain import PAUSES, chain_decision, given_to_chain
+from duetime.scheduler.intake.changes.chain_notes import asked_to_stop, not_taken_back, said, stays_cancelled
 from duetime.scheduler.intake.changes.chain_rule import own_change
-from duetime.scheduler.intake.changes.reschedule import NOTHING_CHANGED
-from duetime.scheduler.intake.idempotency import REPEATED
 from duetime.scheduler.principal import LOCAL
 from duetime.scheduler.records import Change, LastChange
 from duetime.scheduler.request import ActionOnTask, Moment
 from duetime.scheduler.reschedule.reschedule import CallArguments, RescheduleCall, apart
-from duetime.scheduler.rules.changes import ALREADY_CANCELLED
 from duetime.scheduler.rules.states import OPEN
 from duetime.scheduler.service.bulk_call import EVERYTHING, BulkArguments, BulkCall
 from duetime.scheduler.service.chain_bulk import ChainBulkService
 from duetime.scheduler.task import ApprovalAnswer
-from duetime.scheduler.translatable import NoteKind, Translatable
 from duetime.scheduler.views import TaskRecord, TaskView
 
 StepDecision = Callable[[TaskRecord, LastChange | None], Change]
@@ -127,10 +124,12 @@ class ChainService(ChainBulkService):
             super().act(step, "undo", **(keyless if number else call))
         if rejected:
             return self.get(chain_id, by=by)
+        stored = self._store.batches.stored(by.tenant, undo)
+        changed = {task_id for each in stored for task_id, word in each.became.items() if word is Became.CHANGED}
         result = self.change_many(BulkVerb.UNDO, undo=undo, by=by)
         view, found = self.get(chain_id, by=by), self._store.chains.get(by.tenant, chain_id)
         self._on_change([step.record.task.id for step in found.steps])
-        return replace(view, warnings=(*_not_taken_back(found, result), *_stopping(found), *view.warnings))
+        return replace(view, warnings=(*not_taken_back(found, result, changed), *asked_to_stop(found), *view.warnings))
 
     def _unscheduled_chain(self, chain_id: str, call: CallArguments) -> TaskView:
         """Cancel all of a chain that was just made. Raises Refused where a step has begun, or was changed."""
@@ -204,8 +203,8 @@ class ChainService(ChainBulkService):
         if decision.chain:
             self._on_change(bulk.task_ids)
         after = self._store.chains.get(bulk.of_tenant, found.chain.id)
-        stopping = _stopping(after) if decision.verb is BulkVerb.CANCEL else ()
-        return replace(self._chain_view(after), undo=result.undo, warnings=(*_said(found, result), *stopping))
+        cancelled = (*stays_cancelled(after, result), *asked_to_stop(after)) if decision.verb is BulkVerb.CANCEL else ()
+        return replace(self._chain_view(after), undo=result.undo, warnings=(*said(found, result), *cancelled))
 
     def _tried_chain(self, found: ChainRecord, decision: BulkDecision) -> TaskView:
         """Return the chain as it would be after a change."""
@@ -231,39 +230,6 @@ def _of_open(decision: BulkDecision, record: TaskRecord, last: LastChange | None
     if record.run.state not in OPEN and decision.verb is not BulkVerb.CANCEL:
         raise Refused(f"{record.task.id} has ended.")
     return decision.decide(record, last)
-
-
-def _stopping(found: ChainRecord) -> tuple[str, ...]:
-    """Name the steps that run and were asked to stop: no undo takes that back."""
-    runs = [(step.name, step.record.run) for step in found.steps]
-    names = ", ".join(name for name, run in runs if run.cancel_requested and run.state in OPEN)
-    said = (
-        f"asked to stop: {names}; an undo does not take that back, and what comes after ends with it unless it succeeds"
-    )
-    return (Translatable.of(NoteKind.STEPS_STOP, said, steps=names),) if names else ()
-
-
-def _not_taken_back(found: ChainRecord, result: BulkResult) -> tuple[str, ...]:
-    """Name the steps that an undo left as they were, and why."""
-    left = {each.record.task.id: each.why for each in result.outcomes if each.became is Became.REFUSED}
-    names = ", ".join(step.name for step in found.steps if step.record.task.id in left)
-    why = next(filter(None, left.values()), "")
-    text = f"not taken back: {names} ({why})"
-    return (Translatable.of(NoteKind.NOT_TAKEN_BACK, text, steps=names, why=why),) if names else ()
-
-
-def _said(found: ChainRecord, result: BulkResult) -> tuple[str, ...]:
-    """Say that nothing was changed, or which open steps were not, and why."""
-    if result.repeated:
-        return (REPEATED,)
-    if not result.counts[Became.CHANGED] and not result.undo:
-        return (ALREADY_CANCELLED if result.verb is BulkVerb.CANCEL else NOTHING_CHANGED,)
-    open_steps = {step.record.task.id: step.name for step in found.steps if step.record.run.state in OPEN}
-    left = [each for each in result.outcomes if each.became is Became.REFUSED and each.record.task.id in open_steps]
-    names = ", ".join(open_steps[each.record.task.id] for each in left)
-    why = next(filter(None, (each.why for each in left)), "")
-    text = f"not changed: {names} ({why})"
-    return (Translatable.of(NoteKind.NOT_CHANGED, text, steps=names, why=why),) if left else ()
 
 
 def _check(found: ChainRecord, decision: BulkDecision) -> None:

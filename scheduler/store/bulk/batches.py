@@ -20,7 +20,7 @@ from duetime.scheduler.errors import InvalidArgument, InvalidArguments, Refused,
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.ids import is_id
 from duetime.scheduler.store.audit import entries
-from duetime.scheduler.store.bulk import chain_rows, memory
+from duetime.scheduler.store.bulk import chain_rows, memory, vain_undo
 from duetime.scheduler.store.chains.dependencies import Dependencies
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.database import Database
@@ -98,8 +98,7 @@ class Batches:
 
         A task whose decision is refused stays as it is. The batch of `write` is stored with what became of each.
         Of tasks that come after one another the last is cancelled first, and any other change begins with the first.
-        `entry` makes the audit entry of the call. `takes_back` is the batch that this one takes back; nothing
-        takes an undo back.
+        `entry` makes the audit entry of the call. `takes_back` is the batch that this one takes back.
         """
 
         def work(connection: Connection) -> list[TaskOutcome]:
@@ -111,6 +110,7 @@ class Batches:
             for task_id in order:  # the change of an earlier one may have moved those that come after it
                 record = read.record(connection, tenant, task_id) if task_id in behind else found[task_id]
                 changed[task_id] = _one(connection, record, decision, write, now)
+            changed = vain_undo.left_out(connection, changed) if decision.verb is BulkVerb.CANCEL else changed
             done = [changed[task_id] for task_id in task_ids if task_id in changed]
             of_chain = takes_back.chain and takes_back.chain.reversed if takes_back else decision.chain
             if of_chain and not (done and all(each.became is Became.REFUSED for each in done)):

@@ -63,7 +63,7 @@ def test_an_undo_after_the_running_step_has_stopped_says_that_nothing_comes_back
     view = cancelled(scheduler, store, State.CANCELLED)
     undone = scheduler.act(view.record.task.id, "undo", undo=view.undo)
     assert states(undone) == [State.CANCELLED] * 3
-    assert undone.warnings == ("not taken back: check, tell (what it comes after was cancelled, so it is again)",)
+    assert undone.warnings == ("not taken back: load, check, tell (what it comes after was cancelled, so it is again)",)
 
 
 def test_the_undo_of_the_call_for_many_tasks_says_the_same(scheduler: Scheduler, store: Store) -> None:
@@ -78,3 +78,36 @@ def test_an_undo_after_the_running_step_has_succeeded_lets_the_others_go_on(sche
     undone = scheduler.act(view.record.task.id, "undo", undo=view.undo)
     assert states(undone) == [State.SUCCEEDED, State.SCHEDULED, State.WAITING]
     assert undone.warnings == ()
+
+
+def begun(scheduler: Scheduler, store: Store, steps: list[StepArguments]) -> str:
+    """Return a chain whose first step failed once, and is tried again later."""
+    view = scheduler.schedule("Report", when="now", steps=steps)
+    assert view.chain
+    claim = restarted(store, store.tasks.get("local", view.chain.steps[0].task_id))
+    store.claims.settle([settlement(claim, State.RETRYING)])
+    return view.chain.id
+
+
+def test_the_cancel_of_a_chain_of_which_nothing_comes_back_offers_no_undo(scheduler: Scheduler, store: Store) -> None:
+    chain_id = begun(scheduler, store, STEPS)
+    cancelled = scheduler.cancel(chain_id)
+    assert (states(cancelled), cancelled.undo) == ([State.CANCELLED] * 3, None)
+    assert cancelled.warnings == ()
+
+
+@pytest.mark.parametrize(
+    "last",
+    [{"name": "clean"}, {"name": "clean", "after": ["tell"], "after_failure": "run_anyway"}],
+    ids=["apart", "in spite of a cancel"],
+)
+def test_the_cancel_of_a_chain_names_what_its_undo_does_not_bring_back(
+    scheduler: Scheduler, store: Store, last: StepArguments
+) -> None:
+    left, chain_id = "load, check, tell", begun(scheduler, store, [*STEPS, last])
+    cancelled = scheduler.cancel(chain_id)
+    assert cancelled.warnings == (f"an undo does not bring back: {left} (a step had begun)",)
+    undone = scheduler.act(chain_id, "undo", undo=cancelled.undo)
+    assert undone.chain
+    assert {step.name for step in undone.chain.steps if step.state is State.CANCELLED} == set(left.split(", "))
+    assert undone.warnings == (f"not taken back: {left} (a step had begun)",)

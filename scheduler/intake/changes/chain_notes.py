@@ -1,0 +1,65 @@
+"""Notes on the answer to a change of a chain: which steps are asked to stop, stay as they are, or were not changed."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Final
+
+from duetime.scheduler.bulk.change import Became, BulkResult, BulkVerb
+from duetime.scheduler.chain.chain import ChainRecord
+from duetime.scheduler.intake.changes.reschedule import NOTHING_CHANGED
+from duetime.scheduler.intake.idempotency import REPEATED
+from duetime.scheduler.rules.changes import ALREADY_CANCELLED
+from duetime.scheduler.rules.states import OPEN
+from duetime.scheduler.task import State
+from duetime.scheduler.translatable import NoteKind, Translatable
+from duetime.scheduler.views import TaskRecord
+
+HAD_BEGUN: Final = "a step had begun"
+"""Why a step stays cancelled: what has been attempted is not brought back, and neither is what comes after it."""
+
+
+def asked_to_stop(found: ChainRecord) -> tuple[str, ...]:
+    """Name the steps that run and were asked to stop: no undo takes that back."""
+    runs = [(step.name, step.record.run) for step in found.steps]
+    names = ", ".join(name for name, run in runs if run.cancel_requested and run.state in OPEN)
+    sentence = (
+        f"asked to stop: {names}; an undo does not take that back, and what comes after ends with it unless it succeeds"
+    )
+    return (Translatable.of(NoteKind.STEPS_STOP, sentence, steps=names),) if names else ()
+
+
+def not_taken_back(found: ChainRecord, result: BulkResult, changed: Collection[str]) -> tuple[str, ...]:
+    """Name the steps that an undo left as they were, and why: it was refused, or the step had begun."""
+    refused = {each.record.task.id: each.why for each in result.outcomes if each.became is Became.REFUSED}
+    left = {step.record.task.id: step.name for step in found.steps if _stays(step.record, refused, changed)}
+    names, why = ", ".join(left.values()), next(filter(None, refused.values()), HAD_BEGUN)
+    text = f"not taken back: {names} ({why})"
+    return (Translatable.of(NoteKind.NOT_TAKEN_BACK, text, steps=names, why=why),) if names else ()
+
+
+def _stays(record: TaskRecord, refused: Collection[str], changed: Collection[str]) -> bool:
+    cancelled = record.run.state is State.CANCELLED and record.task.id in changed
+    return record.task.id in refused or cancelled
+
+
+def stays_cancelled(found: ChainRecord, result: BulkResult) -> tuple[str, ...]:
+    """Name the steps that stay cancelled when the rest of the cancel is taken back."""
+    ended = [each.record for each in result.outcomes if each.became is Became.CHANGED and not each.undo]
+    ids = {record.task.id for record in ended if record.run.state is State.CANCELLED}
+    names = ", ".join(step.name for step in found.steps if step.record.task.id in ids)
+    return (f"an undo does not bring back: {names} ({HAD_BEGUN})",) if names and result.undo else ()
+
+
+def said(found: ChainRecord, result: BulkResult) -> tuple[str, ...]:
+    """Say that nothing was changed, or which open steps were not, and why."""
+    if result.repeated:
+        return (REPEATED,)
+    if not result.counts[Became.CHANGED] and not result.undo:
+        return (ALREADY_CANCELLED if result.verb is BulkVerb.CANCEL else NOTHING_CHANGED,)
+    open_steps = {step.record.task.id: step.name for step in found.steps if step.record.run.state in OPEN}
+    left = [each for each in result.outcomes if each.became is Became.REFUSED and each.record.task.id in open_steps]
+    names = ", ".join(open_steps[each.record.task.id] for each in left)
+    why = next(filter(None, (each.why for each in left)), "")
+    text = f"not changed: {names} ({why})"
+    return (Translatable.of(NoteKind.NOT_CHANGED, text, steps=names, why=why),) if left else ()
