@@ -101,7 +101,9 @@ class Step:
     state: str = "scheduled"
     paused: bool = False
     started: bool = False
-    stop: bool = False
+    stop: datetime | None = None
+    cancels: frozenset[datetime] = frozenset()
+    undone: bool = False
     waited: bool = False
     failures: int = 0
     attempts: int = ATTEMPTS
@@ -148,7 +150,8 @@ class Step:
     def again(self, state: str, at: datetime, now: datetime) -> None:
         """Begin another run, of a new generation, which was not asked for yet."""
         self.state, self.at, self.wake, self.run = state, at, max(at, now), next(_serial)
-        self.started, self.stop, self.failures, self.ended_at = False, False, 0, None
+        self.started, self.stop, self.failures, self.ended_at = False, None, 0, None
+        self.undone = False
         self.asked, self.opened, self.wanted, self.failed = None, None, None, ""
 
     def once_more(self, state: str, at: datetime, now: datetime) -> None:
@@ -191,7 +194,7 @@ class ChainModel:
             return
         _refuse(not step.is_open)
         if step.state == "running":
-            step.stop = True
+            step.stop = step.stop or now
             return
         step.waited = step.state == "waiting"
         self._end(step, "cancelled", now)
@@ -201,7 +204,7 @@ class ChainModel:
         _refuse(any(edge.ended == step.run for edge in step.after))
         wanted = step.wanted
         step.once_more("scheduled", step.at, now)
-        step.wanted = wanted
+        step.wanted, step.undone = wanted, True
         self._reopen(step, now)
         step.state = "waiting" if step.waited else step.state
         self._judge([step], now)
@@ -457,6 +460,7 @@ class ChainModel:
 
     def _end(self, step: Step, how: str, now: datetime) -> None:
         step.state, step.ended_at, step.until = how, now, None
+        step.cancels |= {now} if how == "cancelled" else set()
         step.withdraw()
         self._follow([step], now)
 
@@ -500,8 +504,10 @@ class ChainModel:
                         self._reopen(lower, now)
 
     def _renew(self) -> None:
-        """Begin the next generation when all steps have ended, unless one was cancelled."""
-        if not self.recurs or any(step.is_open or step.stop or step.state == "cancelled" for step in self.all):
+        """Begin the next generation when all steps have ended, unless one was cancelled, or asked to stop for good."""
+        if not self.recurs or any(step.is_open or step.state == "cancelled" for step in self.all):
+            return
+        if any(step.stop and not self._was_taken_back(step.stop) for step in self.all):
             return
         ran = any(step.state != "skipped" for step in self.steps)
         inner = set(self.steps)
@@ -512,6 +518,9 @@ class ChainModel:
             step.again("waiting" if step.after else "scheduled", step.at, step.at)
         self.spawned.clear()
         self.generation, self.renewed = self.generation + ran, True
+
+    def _was_taken_back(self, cancel: datetime) -> bool:
+        return any(step.undone and cancel in step.cancels for step in self.all)
 
     def _last_first(self) -> list[Step]:
         order: list[Step] = []
