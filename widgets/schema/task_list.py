@@ -84,3 +84,36 @@ class TaskListPayload(PayloadPart):
     after: str | None = None
     before: str | None = None
     now: str | None = None
+
+
+class WholeListRow(ListRow):
+    """A row with what a program or a terminal has room for: the whole `title`, the wall time `local` in its `timezone`.
+
+    `relative` says how far `when` is from now. A run with `cancel_requested` is stopping. `chain_id` is the `chain` of
+    a step.
+    """
+
+    local: str
+    timezone: str
+    relative: str
+    action: str
+    labels: tuple[str, ...]
+    cancel_requested: Literal[True] | None = None
+    chain_id: str | None = None
+
+
+class WholeClash(ClashPart):
+    """A clash, and the same in words as `text`."""
+
+    text: str
+
+
+class WholeListPayload(TaskListPayload):
+    """One page of tasks, as `duetime.list/1`, with nothing cut: the answer of the REST API, and of `list --json`.
+
+    It has what the answer of the tool has, and a row has more. `counts` are of the whole filter; of the states that are
+    `at_least` so many there may be more. `cursor` fetches the next page.
+    """
+
+    tasks: tuple[WholeListRow, ...]
+    clashes: tuple[WholeClash, ...] | None = None

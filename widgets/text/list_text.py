@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Mapping
 from datetime import datetime
 
 from duetime.scheduler.rules.retry import attempt_in_words
@@ -54,7 +54,7 @@ def clash_line(clash: Clash, now: datetime) -> str:
 
 def _headlines(page: TaskPage, zone: str) -> list[str]:
     """Return two lines for a person, how many there are and what comes next, and those for a model."""
-    counts = counts_in_words(page)
+    counts = counts_in_words(page.counts, page.at_least, failures=only_failures(page.where.states))
     now = page.now or page.views[0].now
     window = window_in_words(page.where.after, page.where.before, zone)
     newest = ", by their last run, newest first" if only_failures(page.where.states) else ""
@@ -66,21 +66,22 @@ def _headlines(page: TaskPage, zone: str) -> list[str]:
     ]
 
 
-def counts_in_words(page: TaskPage, *, spoken: bool = True) -> str:
+def counts_in_words(
+    counts: Mapping[State, int], at_least: Container[State], *, failures: bool, spoken: bool = True
+) -> str:
     """Say how many tasks there are in each state, and apart from them whose last run failed.
 
-    A recurring task that failed and is scheduled again is one of both. The names of the states are not `spoken`.
+    A recurring task that failed and is scheduled again is one of both. With `failures` none is counted as anything
+    else. The names of the states are not `spoken`.
     """
-    counted = [
-        (state, page.counts[state], "+" if state in page.at_least else "") for state in State if page.counts.get(state)
-    ]
+    counted = [(state, counts[state], "+" if state in at_least else "") for state in State if counts.get(state)]
     said = {state: f"{n}{more} {word_of(state) if spoken else state}" for state, n, more in counted}
     states = ", ".join(text for state, text in said.items() if state not in FAILURES)
-    failures = ", ".join(text for state, text in said.items() if state in FAILURES)
-    if only_failures(page.where.states) or not states:  # none of them is counted as anything else
-        return failures
+    failed = ", ".join(text for state, text in said.items() if state in FAILURES)
+    if failures or not states:
+        return failed
     total = sum(n + bool(more) for state, n, more in counted if state in FAILURES)
-    return f"{states}; {failures} when {'it' if total == 1 else 'they'} last ran" if failures else states
+    return f"{states}; {failed} when {'it' if total == 1 else 'they'} last ran" if failed else states
 
 
 def _next_words(page: TaskPage, now: datetime) -> str:

@@ -21,10 +21,10 @@ from duetime.server.cli.formats.option_values import (
     read_units,
 )
 from duetime.server.cli.formats.phrases import COMMAND_WORDS
-from duetime.server.cli.formats.rows import TASK_COLUMNS, task_cells
+from duetime.server.cli.formats.task_list import show_list
 from duetime.server.cli.past import count_tables
 from duetime.server.cli.remote.client import RemoteAnswer, RemoteProblem, RemoteServer
-from duetime.server.cli.remote.tables import ZONE, RemoteTable, show_rows
+from duetime.server.cli.remote.tables import CONTEXT, ZONE, RemoteTable, show_rows, zone_of
 from duetime.server.cli.tasks import verb_of
 from duetime.widgets.schema.task import TaskPayload
 
@@ -48,9 +48,6 @@ SAME_NAMES: Final = (
 )
 """Options whose names are those of the arguments."""
 
-TASKS: Final = RemoteTable(
-    "tasks", TASK_COLUMNS, ("id", "when", "state", "title", "why", "action", "repeat", "labels", "chain", "step")
-)
 EVENTS: Final = RemoteTable(
     "events",
     ("at", "task_id", "title", "kind", "actor", "via", "from", "to", "reason"),
@@ -73,18 +70,20 @@ def schedule(server: RemoteServer, params: Params) -> None:
 def list_(server: RemoteServer, params: Params) -> None:
     """List tasks."""
     names = ("state", "label", "query", "after", "before", "limit", "cursor")
-    _show_tasks(server.get("/tasks", **{name: params[name] for name in names}), params)
+    _show_tasks(server.get("/tasks", **{name: params[name] for name in names}), server, params)
 
 
 def failed(server: RemoteServer, params: Params) -> None:
     """List tasks whose last run failed."""
     names = ("label", "query", "limit", "cursor")
-    _show_tasks(server.get("/tasks", state="failed", **{name: params[name] for name in names}), params)
+    _show_tasks(server.get("/tasks", state="failed", **{name: params[name] for name in names}), server, params)
 
 
-def _show_tasks(page: RemoteAnswer, params: Params) -> None:
-    shown = {**page, "tasks": [task_cells(row) for row in page["tasks"]]}
-    show_rows(TASKS, page if params["as_json"] else shown, params, nothing="No tasks.")
+def _show_tasks(page: RemoteAnswer, server: RemoteServer, params: Params) -> None:
+    def chain_of(chain_id: str) -> TaskPayload:
+        return TaskPayload.model_validate(server.get(f"/tasks/{chain_id}"))
+
+    show_list(params[CONTEXT], page, zone_of(params), chain_of)
 
 
 def show(server: RemoteServer, params: Params) -> None:

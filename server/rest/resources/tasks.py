@@ -33,10 +33,11 @@ from duetime.tools.threads import wait_for_end
 from duetime.widgets.formats.speech import with_speech
 from duetime.widgets.history import history_payload, steps_of
 from duetime.widgets.outcome import with_details
-from duetime.widgets.payload import as_dry_run, list_payload, task_payload
+from duetime.widgets.payload import as_dry_run, task_payload
 from duetime.widgets.schema.task import TaskPayload
-from duetime.widgets.schema.task_list import TaskListPayload
+from duetime.widgets.schema.task_list import WholeListPayload
 from duetime.widgets.vocabulary import stands
+from duetime.widgets.whole_list import whole_list_payload
 
 if TYPE_CHECKING:
     from duetime.scheduler.views import TaskView
@@ -107,7 +108,7 @@ def list_(call: RestCall) -> RestAnswer:
     label, query = call.values.get("label"), call.values.get("query")
     where = TaskFilter(**parts_of(call.values.get("state")), label=label, query=query)
     page = call.scheduler.list(where, **given, by=call.by)
-    return RestAnswer(list_payload(page), cursor=page.cursor)
+    return RestAnswer(whole_list_payload(page), cursor=page.cursor)
 
 
 async def _until_it_ended(call: RestCall) -> None:
@@ -217,7 +218,7 @@ OF_TASKS = (
         "/tasks",
         "List tasks: open ones by time, then those that ended",
         list_,
-        TaskListPayload,
+        WholeListPayload,
         in_query=LIST_TASKS.arguments,
         paged=True,
     ),

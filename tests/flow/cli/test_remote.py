@@ -111,7 +111,7 @@ def test_a_task_is_scheduled_shown_changed_cancelled_and_brought_back(said: Said
     assert "Scheduled t_" in said("schedule", "Call John", "--when", "tomorrow 9am", "--label", "crm")
     (row,) = json.loads(said("list", "--label", "crm", "--json"))["tasks"]
     heads = said("list").splitlines()[0].split()
-    assert (heads[:2], heads[3:]) == (["ID", "WHEN"], ["STATE", "TITLE"])
+    assert heads == ["ID", "WHEN", "STATE", "TITLE", "ACTION", "REPEATS", "LABELS"]
     assert "Call John" in said("show", row["id"], "--history")
     assert "Changed" in said("reschedule", "call john", "--when", "tomorrow 11am", "--priority", "high")
     assert json.loads(said("show", row["id"], "--json"))["priority"] == "high"
@@ -131,8 +131,8 @@ def test_a_chain_is_named_in_lists_and_found_by_its_title(said: Said, tmp_path_f
     steps = tmp_path_factory.mktemp("steps") / "steps.json"
     steps.write_text('[{"name": "fetch"}, {"name": "send", "after": ["fetch"]}]', "utf-8")
     chain = scheduled(said, "Monday report", "--steps", str(steps))["chain"]
-    heads = said("list").splitlines()[0].split()
-    assert heads[-2:] == ["CHAIN", "STEP"]
+    assert said("list").splitlines()[1].startswith(chain["id"]), "above its steps"
+    assert ",Monday report,fetch" in said("list", "--csv")
     assert json.loads(said("show", "monday report", "--json"))["id"] == chain["id"]
     assert "is a chain, which has no address" in said("event", "address", chain["id"], code=4)
 

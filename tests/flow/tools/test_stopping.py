@@ -12,14 +12,14 @@ from duetime.scheduler.run_records import Start
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store
 from duetime.scheduler.views import TaskFilter
-from duetime.server.cli import lists
-from duetime.server.cli.formats import task_facts
+from duetime.server.cli.formats import task_facts, task_list
 from duetime.server.cli.past import run_table
 from duetime.tools.admin import find_runs
 from duetime.tools.admin.run_rows import run_row
-from duetime.widgets.payload import task_payload
+from duetime.widgets.payload import as_json, task_payload
 from duetime.widgets.text.task_text import task_text
 from duetime.widgets.vocabulary import stands
+from duetime.widgets.whole_list import whole_list_payload
 
 from tests.builders import Clock
 
@@ -52,7 +52,8 @@ def test_a_stopping_series_is_stopping_everywhere_and_names_no_next_run(
     assert "Next" not in task_text(payload)
     found = scheduler.get(task_id).record
     assert stands(found.task, found.run) == "stopping"
-    lists._show_page(None, scheduler.list(TaskFilter()), {})  # type: ignore[arg-type]  # there is no further page
+    rows = as_json(whole_list_payload(scheduler.list(TaskFilter())))["tasks"]
+    task_list._show_tasks(rows, lambda chain_id: task_payload(scheduler.get(chain_id)))
     task_facts.task_facts(payload)
     said = capsys.readouterr().out
     assert said.count(" stopping") == 2
