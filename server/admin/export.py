@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.rules.time.times import utc
 from duetime.server.admin.answers import Download
+from duetime.server.admin.failures import unknown
 from duetime.widgets.formats.spreadsheet import cell
 
 ExportRow = Mapping[str, Any]
@@ -23,7 +23,7 @@ def exported(wanted: str, name: str, rows: Sequence[ExportRow]) -> Download:
         return Download(f"{name}.csv", "text/csv; charset=utf-8", _csv(rows))
     if wanted == "json":
         return Download(f"{name}.json", "application/json", _json(name, rows))
-    raise InvalidArgument("format", "is not known", accepted="csv, json", example="csv")
+    raise unknown("format", wanted, ("csv", "json"))
 
 
 def _csv(rows: Iterable[ExportRow]) -> Iterator[str]:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
 from html import escape
 from http import HTTPStatus
 
-from duetime.scheduler.errors import DuetimeError
+from duetime.scheduler.errors import DuetimeError, InvalidArgument
 from duetime.server.admin.answers import Page
 from duetime.server.admin.assets import asset_url
-from duetime.server.admin.protection import protected
+from duetime.server.admin.protection import TOKEN_FIELD, protected
+from duetime.server.admin.visit import Visit
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
@@ -22,6 +24,13 @@ _STATUS = {
     "invalid_arguments": HTTPStatus.BAD_REQUEST,
     "store_unavailable": HTTPStatus.SERVICE_UNAVAILABLE,
 }
+_TITLES = {
+    HTTPStatus.BAD_REQUEST: "A value is wrong",
+    HTTPStatus.NOT_FOUND: "Not found",
+    HTTPStatus.FORBIDDEN: "Not allowed",
+    HTTPStatus.CONFLICT: "Not possible now",
+}
+_MAX_WORD_CHARS = 60
 _DEFECT = "This page could not be made. The log of the server says why."
 
 log = logging.getLogger(__name__)
@@ -29,10 +38,60 @@ log = logging.getLogger(__name__)
 AdminEndpoint = Callable[[Request], Awaitable[Response]]
 
 
-def problem(error: DuetimeError) -> Page:
-    """Return the page that says what is wrong."""
+@dataclass(frozen=True, slots=True)
+class SentField:
+    """A field of a form as it was sent; a `wrong` one is what the problem is about."""
+
+    name: str
+    label: str
+    value: str
+    wrong: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Correction:
+    """A form with what was sent, to be corrected and sent again to `path`; `hidden` has what no person typed."""
+
+    method: str
+    path: str
+    fields: Sequence[SentField]
+    hidden: Sequence[tuple[str, str]]
+
+    @classmethod
+    def of(cls, error: DuetimeError, visit: Visit, method: str) -> Correction | None:
+        """Return the form for a wrong value, None where nothing that was typed can be wrong."""
+        if status_of(error) is not HTTPStatus.BAD_REQUEST:
+            return None
+        sent = (visit.form if method == "POST" else visit.query).multi_items()
+        about = _FIELDS.get(error.argument, error.argument)
+        typed = [(name, value) for name, value in sent if name == about or (value.strip() and name not in _UNTYPED)]
+        fields = [SentField(name, _LABELS.get(name, name), value, name == about) for name, value in typed]
+        hidden = [each for each in sent if each[0] in _UNTYPED - {TOKEN_FIELD, "cursor", about}]
+        path = visit.here() if method == "POST" else visit.url(visit.path, tenant=None)
+        return cls(method.lower(), path, fields, hidden) if fields else None
+
+
+_FIELDS = {"pause_until": "until", "declaration": "spec", "actor": "who"}
+"""Fields of forms by the argument that a problem names, where the names differ."""
+
+_LABELS = {"spec": "declaration", "q": "search"}
+_UNTYPED = frozenset(
+    {TOKEN_FIELD, "after", "change", "close", "cursor", "do", "format", "list", "pause", "pick", "tenant", "version"}
+)
+
+
+def problem(error: DuetimeError, correction: Correction | None = None, back: str = "") -> Page:
+    """Return the page that says what is wrong, with the form to correct it, and the way back."""
     status = status_of(error)
-    return Page("problem.html", status.phrase, {"sentence": str(error), "status": status.value}, status)
+    values = {"sentence": str(error), "status": status.value, "correction": correction, "back": back}
+    return Page("problem.html", _TITLES.get(status, status.phrase), values, status)
+
+
+def unknown(argument: str, word: str, accepted: Iterable[str], example: str = "") -> InvalidArgument:
+    """Return the error for a word that is none of those accepted; the first of them is the example."""
+    names = list(dict.fromkeys(accepted))
+    said = f"{word[:_MAX_WORD_CHARS]!r} is not known"
+    return InvalidArgument(argument, said, accepted=", ".join(names), example=example or names[0])
 
 
 def status_of(error: DuetimeError) -> HTTPStatus:

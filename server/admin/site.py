@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qsl, quote
+from urllib.parse import parse_qsl, quote, urlsplit
 
 from duetime.scheduler.errors import DuetimeError, InvalidArgument
 from duetime.scheduler.rules.time import zones
@@ -14,7 +14,7 @@ from duetime.server.admin.access.access_audit import AccessAudit
 from duetime.server.admin.access.sessions import AdminSession, Seal, Sessions
 from duetime.server.admin.access.visitors import NotLoggedIn, Visitors, check_scope
 from duetime.server.admin.answers import AdminRoute, Answer, Download, Moved, Page
-from duetime.server.admin.failures import problem
+from duetime.server.admin.failures import Correction, problem
 from duetime.server.admin.navigation import sections
 from duetime.server.admin.protection import TOKEN_FIELD, TOKEN_HEADER, ForeignForm, check_own_page, protected
 from duetime.server.admin.renderer import render
@@ -79,7 +79,7 @@ class AdminSite:
             found = route.handle(visit)
             self._audit_read(found, visit, session, request)
         except DuetimeError as error:
-            found = problem(error)
+            found = problem(error, Correction.of(error, visit, route.method), _way_back(request, form))
         return self._with_session(self._response(found, visit, session, request), session, request)
 
     def _audit_read(self, found: Answer, visit: Visit, session: AdminSession, request: Request) -> None:
@@ -188,6 +188,14 @@ def _to_login(request: Request) -> Response:
     wanted = request.url.path + (f"?{request.url.query}" if request.url.query else "")
     after = f"?next={quote(wanted)}" if wanted != ROOT else ""
     return protected(RedirectResponse(f"{LOGIN}{after}", HTTPStatus.SEE_OTHER))
+
+
+def _way_back(request: Request, form: Form) -> str:
+    """Return the address of the page that sent a request, empty where it is unknown."""
+    before = urlsplit(request.headers.get("referer", ""))
+    shown = f"{before.path}?{before.query}" if before.query else before.path
+    found = path_of({"after": form.get("after") or shown}, "after")
+    return "" if found == ROOT else found
 
 
 def endpoint(site: AdminSite, route: AdminRoute) -> Callable[[Request], Any]:

@@ -9,12 +9,13 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from duetime.scheduler.audit.entry import AuditEntry, AuditFilter, AuditKind
-from duetime.scheduler.errors import InvalidArgument, Refused
+from duetime.scheduler.errors import Refused
 from duetime.scheduler.events import Event
 from duetime.scheduler.intake.bounds import Bounds
 from duetime.scheduler.task import Tier
 from duetime.server.admin.answers import Answer, Page, get
 from duetime.server.admin.export import ExportRow, exported
+from duetime.server.admin.failures import unknown
 from duetime.server.admin.visit import Visit
 from duetime.tools.admin.audit_rows import read_heads
 from duetime.tools.admin.event_filter import event_filter
@@ -113,7 +114,7 @@ def _entries(visit: Visit, tenant: str, bounds: Bounds) -> Following:
 def _kind(visit: Visit) -> str | None:
     word = visit.query.get("kind", "")
     if word and word not in {*AuditKind}:
-        raise InvalidArgument("kind", "is not known", accepted=", ".join(AuditKind), example=AuditKind.LOGGED_IN)
+        raise unknown("kind", word, AuditKind, example=AuditKind.LOGGED_IN)
     return word or None
 
 

@@ -17,6 +17,7 @@ from duetime.scheduler.rules.limits.price import amount_of, money
 from duetime.scheduler.rules.time import zones
 from duetime.server.admin.answers import Answer, Page, get
 from duetime.server.admin.export import exported
+from duetime.server.admin.failures import unknown
 from duetime.server.admin.visit import Visit
 
 MAX_STACKED_COUNT = 4
@@ -137,7 +138,7 @@ def _group(word: str, groups: Sequence[CostGroup]) -> CostGroup:
     if not word:
         return CostGroup.ACTION
     if word not in groups:
-        raise InvalidArgument("by", "is not known", accepted=", ".join(groups), example=groups[0])
+        raise unknown("by", word, groups)
     return CostGroup(word)
 
 

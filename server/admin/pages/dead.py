@@ -23,6 +23,7 @@ from duetime.scheduler.intake.bounds import Bounds
 from duetime.scheduler.service.dead_letters import MAX_LETTERS_CLOSED, USUAL_LETTERS_COUNT
 from duetime.server.admin.answers import Answer, Moved, Page, get, post
 from duetime.server.admin.export import exported
+from duetime.server.admin.failures import unknown
 from duetime.server.admin.site import path_of
 from duetime.server.admin.visit import Visit
 from duetime.tools.admin.letter_rows import letter_row
@@ -73,7 +74,7 @@ def _state(word: str) -> LetterState:
     try:
         return LetterState(word or LetterState.OPEN)
     except ValueError:
-        raise InvalidArgument("state", "is not known", accepted=", ".join(LetterState), example="open") from None
+        raise unknown("state", word, LetterState) from None
 
 
 def dead_letters(visit: Visit) -> Answer:
@@ -159,7 +160,7 @@ def _closing(visit: Visit, query: LetterQuery) -> ClosingQuestion:
 
 def _verb(word: str) -> str:
     if word not in DONE:
-        raise InvalidArgument("close", "is not known", accepted=", ".join(DONE), example="replay")
+        raise unknown("close", word, DONE)
     return word
 
 

@@ -116,7 +116,9 @@ def _done(visit: Visit, made: PolicyChange) -> Moved:
 
 def _version(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 10):  # noqa: PLR2004 - digits of an integer column
-        raise InvalidArgument("version", "is no version", accepted="a number of the history, or 0", example="0")
+        raise InvalidArgument(
+            "version", f"{text[:60]!r} is no version", accepted="a number of the history, or 0", example="0"
+        )
     return int(text)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.errors import DuetimeError, InvalidArgument
 from duetime.scheduler.history.runs import RunFilter, RunSummary
 from duetime.scheduler.queue import PoolUse
 from duetime.scheduler.rules.limits.pool import Pool
@@ -23,6 +23,15 @@ MAX_HOLDERS_READ = 500
 
 OWN_PREFIX = "duetime:"
 """Begins the names of Duetime's own pools, which nobody declares."""
+
+
+class PoolNotFound(DuetimeError):
+    """No pool of this name is declared or used."""
+
+    code = "not_found"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"no pool {name[:100]!r}. The list of pools has all that there are.", argument="name")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +93,7 @@ def pool(visit: Visit) -> Page:
     name = visit.parts["name"]
     found = next((line for line in _lines(visit, _uses(visit)) if line.name == name), None)
     if found is None:
-        raise InvalidArgument("name", f"no pool {name[:100]!r}", accepted="a pool of the list", example="gpu")
+        raise PoolNotFound(name)
     return Page("pool.html", name, {"line": found, "holders": _holders(visit, name), "live": True})
 
 

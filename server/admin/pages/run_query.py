@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.history.runs import RunFilter, RunPage
 from duetime.scheduler.intake.bounds import Bounds
 from duetime.scheduler.task import State, Tier
 from duetime.scheduler.views import Standing
+from duetime.server.admin.failures import unknown
 from duetime.server.admin.visit import Visit
 from duetime.tools.admin.run_rows import cost_given
 
@@ -78,15 +78,11 @@ def _states(kind: str) -> tuple[State, ...]:
     try:
         return tuple(State(each) for each in kind.split(","))
     except ValueError:
-        raise _unknown("state", [*filter(None, KINDS), *State, *Standing]) from None
+        raise unknown("state", kind, [*filter(None, KINDS), *State, *Standing]) from None
 
 
 def _tier(word: str) -> Tier | None:
     try:
         return Tier(word) if word else None
     except ValueError:
-        raise _unknown("tier", [*Tier]) from None
-
-
-def _unknown(argument: str, accepted: list[str]) -> InvalidArgument:
-    return InvalidArgument(argument, "is not known", accepted=", ".join(accepted), example=accepted[0])
+        raise unknown("tier", word, Tier) from None

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from duetime.scheduler.errors import DuetimeError, InvalidArgument
+from duetime.scheduler.errors import DuetimeError
 from duetime.scheduler.history.runs import RunSummary
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.task import Tier
 from duetime.scheduler.views import Standing, TaskView
 from duetime.server.admin.answers import Answer, Download, Moved, Page, get, post
 from duetime.server.admin.export import ExportRow, exported
+from duetime.server.admin.failures import unknown
 from duetime.server.admin.formats import until_when
 from duetime.server.admin.pages.run_query import KINDS, RunQuery
 from duetime.server.admin.site import path_of
@@ -96,7 +97,7 @@ def _change(visit: Visit) -> tuple[OneChange, str]:
     }
     wanted = visit.form.get("change", "")
     if wanted not in changes:
-        raise InvalidArgument("change", "is not known", accepted=", ".join(changes), example="cancel")
+        raise unknown("change", wanted, changes)
     return changes[wanted]
 
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
 
-from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.history.runs import RunFilter, RunSummary
 from duetime.scheduler.intake.bounds import resolve_bound
 from duetime.scheduler.task import State
 from duetime.server.admin.answers import Answer, Page, get
 from duetime.server.admin.export import exported
+from duetime.server.admin.failures import unknown
 from duetime.server.admin.formats import ticks
 from duetime.server.admin.visit import Visit
 from duetime.tools.admin.run_rows import file_row
@@ -109,7 +109,7 @@ def tick_texts(since: datetime, length: timedelta, zone: str, now: datetime) -> 
 def _known(argument: str, given: str, accepted: Iterable[str]) -> str:
     names = list(accepted)
     if given not in names:
-        raise InvalidArgument(argument, "is not known", accepted=", ".join(names), example=names[0])
+        raise unknown(argument, given, names)
     return given
 
 

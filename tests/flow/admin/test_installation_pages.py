@@ -8,6 +8,7 @@ import json
 import re
 import threading
 from collections.abc import Iterator
+from html import unescape
 
 import pytest
 from duetime import Context, Done, handler
@@ -127,8 +128,19 @@ async def test_without_a_process_that_runs_tasks_the_use_is_said_to_be_unknown(a
     assert "No worker has reported lately" in (await admin.get("/workers")).text
 
 
-async def test_an_unknown_pool_is_refused(admin_page: Open) -> None:
-    assert (await (await admin_page()).get("/pools/nothing")).status_code == 400
+async def test_an_unknown_pool_is_not_found(admin_page: Open) -> None:
+    answer = await (await admin_page()).get("/pools/nothing")
+    assert answer.status_code == 404
+    assert "no pool 'nothing'" in unescape(answer.text)
+
+
+async def test_a_wrong_declaration_comes_back_with_what_was_typed(admin_page: Open) -> None:
+    answer = await (await admin_page()).post("/pools", name="gpu", spec='{"capacity": }')
+    page = unescape(answer.text)
+    assert answer.status_code == 400
+    assert '<form method="post" action="/admin/pools"' in page
+    assert '<input name="name" value="gpu"' in page
+    assert 'aria-describedby="problem">{"capacity": }</textarea>' in page
 
 
 async def _status(admin: Admin, path: str) -> tuple[int, bool]:

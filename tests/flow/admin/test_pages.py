@@ -29,7 +29,7 @@ from markupsafe import escape
 from starlette.datastructures import ImmutableMultiDict
 
 from tests.builders import restarted, settlement
-from tests.flow.admin.conftest import Admin, Open
+from tests.flow.admin.conftest import ORIGIN, Admin, Open
 from tests.flow.admin.sample import CANARY, fill
 
 pytestmark = pytest.mark.anyio
@@ -323,7 +323,27 @@ async def test_a_refusal_is_said_on_the_page(admin: Admin) -> None:
     run = run_of(admin, State.SCHEDULED)
     refused = await admin.post(f"/runs/{run}/reschedule", when="yesterday")
     assert refused.status_code == 400
-    assert "when" in refused.text
+    page = unescape(refused.text)
+    assert "<h1>A value is wrong</h1>" in page
+    assert f'<form method="post" action="/admin/runs/{run}/reschedule"' in page
+    assert '<input name="when" value="yesterday" size="40" autocomplete="off" aria-invalid="true"' in page
+
+
+async def test_a_wrong_filter_is_named_with_what_is_accepted_and_comes_back_to_be_corrected(admin: Admin) -> None:
+    answer = await admin.get(
+        "/runs?state=bogus&q=plants&since=friday&cursor=x", Referer=f"{ORIGIN}/admin/runs?q=plants"
+    )
+    page, accepted = unescape(answer.text), re.search(r"Accepted: ([a-z_, ]+)\.", unescape(answer.text))
+    assert answer.status_code == 400
+    assert "state: 'bogus' is not known." in page
+    assert accepted is not None
+    words = accepted[1].split(", ")
+    assert ("running" in words, len(words) - len({*words})) == (True, 0)
+    assert '<form method="get" action="/admin/runs"' in page
+    assert '<input name="state" value="bogus" size="40" autocomplete="off" aria-invalid="true"' in page
+    assert '<input name="q" value="plants"' in page
+    assert 'name="cursor"' not in page
+    assert '<a href="/admin/runs?q=plants">Back</a>' in page
 
 
 async def test_many_runs_are_changed_at_once_and_refusals_are_told(admin: Admin) -> None:
