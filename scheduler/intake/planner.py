@@ -42,6 +42,7 @@ from duetime.scheduler.rules.estimates import EstimateLookup, declared_estimate
 from duetime.scheduler.rules.occurrences import dated, delay_of, planned_window
 from duetime.scheduler.rules.recurrence.recurrence import Recurrence
 from duetime.scheduler.rules.sanitize import check_text
+from duetime.scheduler.rules.series.answered import without_early_deadline
 from duetime.scheduler.rules.series.awaited import awaited_by_each
 from duetime.scheduler.rules.series.natural_key import template_text
 from duetime.scheduler.rules.series.overtake import overtakable
@@ -254,6 +255,5 @@ def first_run(task: Task, scheduled_for: datetime) -> Run:
 
 
 def _waiting(plan: Plan) -> Run:
-    """Return the run as it waits for what comes first; a relative deadline counts from when it goes on."""
-    drop_at = None if plan.task.deadline_after is not None else plan.run.drop_at
-    return replace(plan.run, state=State.WAITING, wake_at=None, drop_at=drop_at)
+    """Return the run as it waits for what comes first."""
+    return without_early_deadline(plan.task, replace(plan.run, state=State.WAITING, wake_at=None))

@@ -28,6 +28,7 @@ from duetime.scheduler.records import Change
 from duetime.scheduler.request import Request
 from duetime.scheduler.reschedule.reschedule import Reschedule
 from duetime.scheduler.rules import changes
+from duetime.scheduler.rules.series.answered import without_early_deadline
 from duetime.scheduler.rules.signals.signal_waits import read_wait
 from duetime.scheduler.task import Run, State, Task
 from duetime.scheduler.views import TaskRecord
@@ -107,9 +108,8 @@ def links_step(
     _refuse_what_is_over(record, run)
     links = _read(change.task, run, asked, planner, now)
     task = replace(change.task, asks=asked_before_each(links.approval)) if links.approval else change.task
-    drop_at = None if task.deadline_after is not None else run.drop_at
-    waiting = replace(run, state=State.WAITING, wake_at=None, drop_at=drop_at, first_ready_at=None)
-    return RelinkedChange.of(replace(change, task=task, run=waiting), links)
+    waiting = replace(run, state=State.WAITING, wake_at=None, first_ready_at=None)
+    return RelinkedChange.of(replace(change, task=task, run=without_early_deadline(task, waiting)), links)
 
 
 def _each_run(

@@ -74,6 +74,12 @@ def keeps_its_time(task: Task, run: Run) -> bool:
     return holds_each_run(task) or (in_chain and run.first_ready_at is not None)
 
 
+def without_early_deadline(task: Task, run: Run) -> Run:
+    """Return a run whose relative deadline does not end it while it waits for its turn: that counts from then on."""
+    early = run.state is State.WAITING and task.deadline_after is not None and not keeps_its_time(task, run)
+    return replace(run, drop_at=None) if early else run
+
+
 def was_let_go(task: Task, run: Run) -> bool:
     """Whether a run that was due waits no longer: it was approved, or its event has come."""
     return holds_each_run(task) and run.state is State.SCHEDULED and run.first_ready_at is not None

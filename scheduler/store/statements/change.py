@@ -10,6 +10,7 @@ from typing import Any
 from duetime.scheduler.errors import IllegalMove
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.records import Change
+from duetime.scheduler.rules.series.answered import without_early_deadline
 from duetime.scheduler.rules.series.awaited import due_again
 from duetime.scheduler.rules.series.overtake import overtakable
 from duetime.scheduler.rules.states import check_move
@@ -116,8 +117,8 @@ def _runs_of(
     if next_run:
         next_run = questions.held_back(connection, change.task, old, next_run, now)
         next_run = links.held_back(connection, old, next_run) if kind in _TAKEN_BACK else next_run
-        next_run = due_again(*both, old, next_run, now)
-    return due_again(*both, old, run, now), next_run
+        next_run = without_early_deadline(change.task, due_again(*both, old, next_run, now))
+    return without_early_deadline(change.task, due_again(*both, old, run, now)), next_run
 
 
 def _follow_waits(

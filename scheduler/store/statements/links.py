@@ -18,6 +18,7 @@ from duetime.scheduler.events import EventKind
 from duetime.scheduler.ids import new_id
 from duetime.scheduler.records import NewTask
 from duetime.scheduler.rules.occurrences import dated_like
+from duetime.scheduler.rules.series.answered import without_early_deadline
 from duetime.scheduler.rules.states import TERMINAL, check_move
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.schema.rows import CURRENT, NEW_RUN_VALUES, new_run_values, task_and_run
@@ -236,7 +237,7 @@ def _again(task: Task, run: Run) -> Run:
         slot=run.slot,
         occurrence=run.occurrence,
     )
-    return dated_like(task, again, run)
+    return without_early_deadline(task, dated_like(task, again, run))
 
 
 def _told(run: Run, now: datetime) -> event_log.EventValues:

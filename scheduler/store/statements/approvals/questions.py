@@ -15,8 +15,8 @@ from duetime.scheduler.approvals.approval import Approval, UserNotice, asked_aga
 from duetime.scheduler.errors import Refused
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.records import Change
-from duetime.scheduler.rules.series.answered import asks_each_run, asks_first
-from duetime.scheduler.rules.series.awaited import awaits_when_due
+from duetime.scheduler.rules.series.answered import asks_each_run, asks_first, asks_when_due
+from duetime.scheduler.rules.series.awaited import awaits_when_due, is_same_occurrence
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.schema.rows import DELIVERY, MESSAGE, columns_of, delivery_values, message_values
 from duetime.scheduler.store.schema.tables.approvals import approvals
@@ -191,7 +191,8 @@ def held_back(connection: Connection, task: Task, old: Run, run: Run, now: datet
     approval = _of_task(connection, old) if _is_again(task, old, run) else None
     if approval is None:
         return run
-    run = replace(run, first_ready_at=old.first_ready_at) if asks_each_run(task) else run
+    if asks_when_due(task) and is_same_occurrence(old, run):
+        run = replace(run, first_ready_at=old.first_ready_at)
     waits = asked_again(approval, old, run, now).is_open
     return replace(run, state=State.WAITING, wake_at=None) if waits else run
 

@@ -14,6 +14,7 @@ from duetime.scheduler.chain.chain import Chain, is_spawned
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.ids import new_id
 from duetime.scheduler.rules.occurrences import dated_like, next_run
+from duetime.scheduler.rules.series.answered import without_early_deadline
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.dialects import dialect_of
 from duetime.scheduler.store.schema.rows import (
@@ -168,7 +169,7 @@ def _again(task: Task, run: Run, coming: Run, *, waits: bool) -> Run:
         wake_at=None if waits else due,
         missed=coming.missed,
     )
-    return dated_like(task, again, run)
+    return without_early_deadline(task, dated_like(task, again, run))
 
 
 def _told(run: Run, now: datetime) -> event_log.EventValues:
