@@ -46,6 +46,9 @@ TASK_DEADLINE, FOLLOWED, LINKS = "task_deadline", "followed", "links"
 this one, and what the task waited for.
 """
 
+TIMES = "times"
+"""The part of `LINKS` that has the times of the run."""
+
 _MAX_CHANGES_TOLD = 5
 _TIMES = frozenset({"wake_at", "first_ready_at", "started_at", "ended_at", "drop_at"})
 _OURS = frozenset({"generation", "anchor", "occurrence", "progress", TASK_DEADLINE, FOLLOWED, LINKS}) | _TIMES
@@ -195,16 +198,18 @@ def _change_of(found: Sequence[Event], before: Mapping[str, Any], touched: Mappi
     first = found[0].run_id or ""
     following = next((event.run_id for event in found if event.kind is EventKind.NEXT_OCCURRENCE), None)
     beside = [event for event in found if event.before is None and event.kind is not EventKind.NEXT_OCCURRENCE]
+    links: Mapping[str, Any] | None = before.get(LINKS)
+    times = (links or {}).get(TIMES, {})
     return LastChange(
         found[0].at,
         task=_fields_of(Task, before),
-        run=_fields_of(Run, before),
+        run=_fields_of(Run, {**times, **before}),
         current=following or first,
         left=touched.get(first if following else before.get(FOLLOWED, "")),
         began=tuple(event.run_id or "" for event in beside if event.from_state is None),
         cancelled=tuple(touched[event.run_id or ""] for event in beside if event.to_state is State.CANCELLED),
         skipped=bool(following and touched[first].state is State.SKIPPED),
-        links=before.get(LINKS),
+        links=links,
     )
 
 

@@ -282,3 +282,30 @@ def test_a_name_that_is_no_step_is_refused_with_those_that_are(desk: Desk) -> No
             desk.scheduler.reschedule(load, after=["fecth"], dry_run=dry_run)
     with pytest.raises(InvalidArgument, match="there is no task 'fetch'"):
         desk.scheduler.reschedule(alone, after=["fetch"])
+
+
+@pytest.mark.parametrize("ready", [False, True])
+def test_an_undone_removal_brings_back_the_due_time_and_no_deadline_ends_what_waits(desk: Desk, ready: bool) -> None:
+    fetch = task(desk, when="in 3 hours")
+    load = task(desk, "Load", when="in 5 minutes", after=[fetch], deadline="1 hour", deadline_type="hard")
+    before = desk.scheduler.get(load).record.run
+    desk.clock.at = at(8, 30)
+    token = change(desk, load, remove=["after"])
+    assert desk.scheduler.get(load).record.run.scheduled_for == at(8, 30)
+    if ready:
+        assert desk.store.claims.make_ready(limit=9)
+    undo(desk, load, token)
+    assert desk.scheduler.get(load).record.run == before
+
+
+def test_an_undone_edge_to_what_has_ended_brings_back_the_due_time(desk: Desk) -> None:
+    fetch, load = task(desk), task(desk, "Load", when="in 5 minutes", deadline="2 hours", deadline_type="hard")
+    desk.scheduler.reschedule(load, pause=True)
+    desk.end(desk.start(9))
+    before = desk.scheduler.get(load).record.run
+    token = change(desk, load, after=[fetch])
+    assert desk.scheduler.get(load).record.run.scheduled_for == at(9)
+    undo(desk, load, token)
+    found = desk.scheduler.get(load).record.run
+    times = [(run.scheduled_for, run.deadline, run.drop_at) for run in (before, found)]
+    assert (times[0], found.state) == (times[1], SCHEDULED)

@@ -13,6 +13,7 @@ from duetime.scheduler.chain.relinked import LinkLocks, NewLinks, RelinkedChange
 from duetime.scheduler.errors import Refused
 from duetime.scheduler.records import Change
 from duetime.scheduler.store.database.dialects import dialect_of
+from duetime.scheduler.store.schema.rows import in_json
 from duetime.scheduler.store.schema.tables.approvals import approvals
 from duetime.scheduler.store.schema.tables.chains import dependencies
 from duetime.scheduler.store.schema.tables.signals import signal_waits
@@ -29,6 +30,9 @@ from duetime.scheduler.views import TaskRecord
 from sqlalchemy import BindParameter, Connection, Table, bindparam, delete, insert, select
 
 _INSTANTS = frozenset({"closed_at", "since", "until", "signal_at"})
+_TIMES = ("scheduled_for", "deadline", "drop_at", "first_ready_at")
+"""Fields of a run that change once more where the new links let it go in the transaction of their change."""
+
 _IDS: BindParameter[str] = bindparam("task_ids", expanding=True)
 _LOCK = select(tasks.c.id).where(tasks.c.id.in_(_IDS)).order_by(tasks.c.id).with_for_update()
 _LINKS = select(dependencies).where(dependencies.c.task_id == bindparam("of_task")).order_by(dependencies.c.upstream_id)
@@ -42,7 +46,7 @@ _NO_QUESTION = delete(approvals).where(approvals.c.run_id == bindparam("of_run")
 
 
 Kept = Mapping[str, Any]
-"""The rows of what a task waits for, as an event keeps them: `after`, `waits`, and whether its run has a question."""
+"""Rows of `after` and `waits` as an event keeps them, whether the run was asked for, and its times."""
 
 
 class Relinked(NamedTuple):
@@ -179,6 +183,7 @@ def _kept(connection: Connection, task_id: str, run: Run) -> Kept:
         "after": [_to_json(row._asdict()) for row in after],
         "waits": _waits_of(connection, task_id),
         "asked": questions.newest(connection, run.id) is not None,
+        event_log.TIMES: {name: in_json(getattr(run, name)) for name in _TIMES},
     }
 
 
