@@ -110,10 +110,11 @@ class ChangeService(ApprovalService):
         of = self._store.chains.names(tenant, [task_id]).get(task_id) if depends else None
         return self._store.chains.get(tenant, of.id) if of else None
 
-    def _waiting(self, view: TaskView) -> TaskView:
-        """Return a task with what it waits for now."""
-        known = view_of(view.record, view.now, facts=self._facts(view.record))
-        return replace(known, undo=view.undo, warnings=view.warnings)
+    def _seen(self, record: TaskRecord, warnings: tuple[str, ...] = ()) -> TaskView:
+        """Return a task with what it waits for now; the queue is not asked, which does not know of a change yet."""
+        waits = record.run.state is State.WAITING
+        facts = self._facts(record) if waits else self._open_waits([record]).get(record.run.id)
+        return view_of(record, self._store.now(), facts=facts, warnings=warnings)
 
     def cancel(self, task_id: str, *, reason: str | None = None, **call: Unpack[CallArguments]) -> TaskView:
         """Cancel a task; `undo` of the view takes it back for 30 s. Cancelling twice changes nothing."""
@@ -121,7 +122,7 @@ class ChangeService(ApprovalService):
         now = self._store.now()
         record = self._store.tasks.get(call.get("by", LOCAL).tenant, task_id)
         if record.run.state is State.CANCELLED:
-            return view_of(record, now, warnings=(changes.ALREADY_CANCELLED,))
+            return self._seen(record, (changes.ALREADY_CANCELLED,))
         return self._change(
             Repeatable.of("cancel", task_id, {"reason": reason}, call),
             call,
@@ -161,7 +162,7 @@ class ChangeService(ApprovalService):
         if action == UNDO and undo is not None and is_of_answer(undo):
             self._ask_again([task_id], undo, repeatable, call)
             record = self._store.tasks.get(call.get("by", LOCAL).tenant, task_id)
-            return view_of(record, self._store.now(), facts=self._facts(record))
+            return self._seen(record)
         return self._change(repeatable, call, kind=kind, decide=decide)
 
     def _undo(self, repeatable: Repeatable, call: CallArguments, token: str) -> TaskView:
@@ -198,7 +199,7 @@ class ChangeService(ApprovalService):
             )
         read = self._store.inbox.mark_read(by.tenant, by.user, task_id=task_id)
         self._on_change([task_id])
-        return replace(view_of(record, self._store.now()), undo=UNDOES_DONE if read else None)
+        return replace(self._seen(record), undo=UNDOES_DONE if read else None)
 
     def _not_done(self, task_id: str, by: Principal) -> TaskView:
         since = self._store.now() - changes.UNDO_WINDOW - changes.UNDO_GRACE
@@ -234,7 +235,6 @@ class ChangeService(ApprovalService):
             return self._store.tasks.change_once(by.tenant, task_id, key, decide=decided, **again, **told)
 
         view = self._written(repeatable, call, write)
-        view = self._waiting(view) if view.record.run.state is State.WAITING else view
         task, run = view.record.task, view.record.run
         stopped = run.cancel_requested or (kind is EventKind.CANCELLED and run.state is State.CANCELLED)
         undoable = before not in ([], [task.revision]) and kind in UNDOABLE and not stopped
@@ -253,4 +253,4 @@ class ChangeService(ApprovalService):
         if not changed.repeated:
             self._recall(waited)
             self._on_change([repeatable.task_id])
-        return view_of(changed.record, self._store.now(), warnings=(REPEATED,) if changed.repeated else ())
+        return self._seen(changed.record, (REPEATED,) if changed.repeated else ())

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.planner import Planner
+from duetime.scheduler.outcomes import Wait
 from duetime.scheduler.request import StepArguments
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.signal.signal import KeptWait
@@ -18,6 +20,7 @@ from tests.contracts.store.desk import MORNING, Desk, at
 
 TENANT = "local"
 SCHEDULED, WAITING, READY = State.SCHEDULED, State.WAITING, State.READY
+SPAN = timedelta(minutes=20)
 FETCH: StepArguments = {"name": "fetch"}
 
 
@@ -108,3 +111,41 @@ def test_a_step_whose_event_has_come_keeps_it_when_it_is_to_run_now_and_after_th
     assert own_wait(desk, fetch) == before
     [claim] = desk.start(9, 2)
     assert claim.task.id == fetch
+
+
+def waits_as_told(desk: Desk, task_id: str) -> tuple[str, ...]:
+    """Rename a task and take that back; return what the answers say that it waits for, which is what `get` says."""
+    shown = desk.scheduler.get(task_id).waiting_for
+    renamed = desk.scheduler.reschedule(task_id, title="Other")
+    undone = desk.scheduler.act(task_id, "undo", undo=renamed.undo)
+    assert renamed.waiting_for == undone.waiting_for == shown
+    return shown
+
+
+def test_the_answers_of_a_change_and_its_undo_name_what_a_task_waits_for(desk: Desk) -> None:
+    asks = desk.scheduler.schedule("Pay", when="in 5 minutes", approval=True).record.task.id
+    assert waits_as_told(desk, asks) == ("approval by the user",)
+    follows = desk.scheduler.schedule("Load", when="in 5 minutes", after=[asks]).record.task.id
+    assert waits_as_told(desk, follows) == (f"{asks} «Pay», which is waiting",)
+    awaits = desk.scheduler.schedule("Ship", wait_for=awaiting()).record.task.id
+    assert waits_as_told(desk, awaits) == ("the event 'go', until Mon 23 Nov 2026 10:00 (in 2 h), then it expires",)
+
+
+@pytest.mark.parametrize(
+    ("step", "said"),
+    [
+        (
+            Wait(event="go", timeout=timedelta(minutes=20)),
+            "the event 'go', until Mon 23 Nov 2026 09:20 (in 20 min), then it goes on",
+        ),
+        (
+            Wait(approval="Pay?", by=timedelta(minutes=20)),
+            "approval of «Pay?» by the user until Mon 23 Nov 2026 09:20 (in 20 min)",
+        ),
+    ],
+)
+def test_the_answers_of_a_change_and_its_undo_name_what_a_handler_waits_for(desk: Desk, step: Wait, said: str) -> None:
+    task_id = desk.scheduler.schedule("Ship", when="at 9:00").record.task.id
+    desk.end(desk.start(9), step)
+    [found] = waits_as_told(desk, task_id)
+    assert found.startswith(said)
