@@ -78,7 +78,8 @@ def _check_rule(found: ChainRecord, given: Mapping[str, Any]) -> None:
     asked = [name for name in RULE if name in given or name in given.get("remove", ())]
     if asked and found.chain.repeat is None:
         accepted = "a new chain with its steps and a repeat, once this one is cancelled"
-        raise InvalidArgument(asked[0], "this chain runs once", accepted=accepted)
+        example = "steps=[{'name': 'fetch'}], repeat='daily at 9:00'"
+        raise InvalidArgument(asked[0], "this chain runs once", accepted=accepted, example=example)
     if "repeat" in given and "when" in given:
         accepted = "the new rule, and the time of one generation in a call of its own"
         raise InvalidArgument("when", "a new rule has its times", accepted=accepted, example="repeat='daily at 9:00'")
