@@ -132,11 +132,12 @@ class _Judged(NamedTuple):
 
 def follow_ends(connection: Connection, ended: Sequence[AttemptEnd], now: datetime) -> None:
     """Go on after these ends; costs nothing where no task comes after theirs."""
-    ends = {
-        end.claim.task_id: end.settlement.to for end in ended if end.claim.followed and end.settlement.to in TERMINAL
-    }
-    if ends:
+    if ends := _followed(ended):
         follow(connection, ends, now)
+
+
+def _followed(ended: Sequence[AttemptEnd]) -> Ends:
+    return {end.claim.task_id: to for end in ended if (to := end.followed_as())}
 
 
 def follow(connection: Connection, ends: Ends, now: datetime) -> None:
@@ -176,9 +177,7 @@ def settle_waiting(
         for each in found
     ]
     _free(connection, [each for each in judged if each.verdict.to is State.SCHEDULED], now, why)
-    ended = [each for each in judged if each.verdict.to in TERMINAL]
-    _end(connection, ended, now)
-    return {each.task.id: each.verdict.to for each in ended if each.followed and each.verdict.to}
+    return _end(connection, [each for each in judged if each.verdict.to in TERMINAL], now)
 
 
 def _judged(
@@ -278,7 +277,7 @@ def _unblocked(each: _Judged, run: Run, now: datetime, why: str | None) -> event
     )
 
 
-def _end(connection: Connection, ended: Sequence[_Judged], now: datetime) -> None:
+def _end(connection: Connection, ended: Sequence[_Judged], now: datetime) -> Ends:
     ends = [in_vain(each.task, each.run, each.verdict, now, followed=each.followed) for each in ended]
     exactly(len(ends), _END.run(connection, [_end_row(end, now) for end in ends]))
     causes = [
@@ -290,6 +289,7 @@ def _end(connection: Connection, ended: Sequence[_Judged], now: datetime) -> Non
     if ends:
         endings.follow(connection, ends, now)
         waiters.note(connection, [each.task.id for each in ended])
+    return _followed(ends)
 
 
 def _end_row(end: AttemptEnd, now: datetime) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
+from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.run_records import Settlement
 from duetime.scheduler.store.schema.rows import (
     held,
@@ -39,6 +40,15 @@ class AttemptEnd:
     claim: Claimed
     settlement: Settlement
     crashed: bool = False
+
+    def followed_as(self) -> State | None:
+        """Return the end that counts for what comes after the task; none for an occurrence that its series leaves out.
+
+        The next run to end counts then.
+        """
+        to, goes_on = self.settlement.to, self.settlement.next_run is not None
+        left_out = to is State.SKIPPED and goes_on
+        return to if self.claim.followed and to in TERMINAL and not left_out else None
 
     def next_run(self) -> Run | None:
         return held(run, run.scheduled_for) if (run := self.settlement.next_run) else None
