@@ -329,7 +329,7 @@ def test_a_locked_file_is_an_error_that_says_so_and_nothing_is_stored(tmp_path: 
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     pragma(store, "busy_timeout=10")
-    with pytest.raises(StoreUnavailable, match="busy: another process locked it"):
+    with pytest.raises(StoreUnavailable, match="busy: others have been writing for 5 seconds"):
         added(store)
     assert store.tasks.counts(TENANT, TaskFilter()) == {}  # reading goes on
     other.execute("COMMIT")
