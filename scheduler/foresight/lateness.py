@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -63,15 +63,17 @@ class BacklogReport:
 
     def lines(self) -> tuple[str, ...]:
         """Return a sentence for each tier that has ready runs, and one for the throughput."""
-        return (*(tier.text() for tier in self.tiers if tier.waiting), self.throughput_text())
+        return (*(tier.text() for tier in self.tiers if tier.waiting), throughput_text(self.throughput))
 
-    def throughput_text(self) -> str:
-        windows = ", ".join(_whole(found.window) for found in self.throughput)
-        ready, started, ended = (
-            " / ".join(per_minute(count, found.window) for found, count in zip(self.throughput, counts, strict=True))
-            for counts in zip(*((found.ready, found.started, found.ended) for found in self.throughput), strict=True)
-        )
-        return f"per minute, in the last {windows}: {ready} became ready, {started} started, {ended} ended"
+
+def throughput_text(throughput: Sequence[Throughput]) -> str:
+    """Say how many runs a minute became ready, started and ended, in each of the windows."""
+    windows = ", ".join(_whole(found.window) for found in throughput)
+    ready, started, ended = (
+        " / ".join(per_minute(count, found.window) for found, count in zip(throughput, counts, strict=True))
+        for counts in zip(*((found.ready, found.started, found.ended) for found in throughput), strict=True)
+    )
+    return f"per minute, in the last {windows}: {ready} became ready, {started} started, {ended} ended"
 
 
 def per_minute(count: int, window: timedelta) -> str:

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated
+from datetime import datetime
+from typing import Annotated, Any
 
 import typer
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.rules.time import times
 from duetime.scheduler.service.scheduler import Scheduler
-from duetime.scheduler.task import InboxMessage, Json
-from duetime.scheduler.views import NOTHING_HELD, HeldDeliveries
+from duetime.scheduler.task import InboxMessage, State
+from duetime.scheduler.views import HeldDeliveries
 from duetime.server.cli import completion, output
 from duetime.server.cli.formats.csv_table import write_csv
 from duetime.server.cli.output import AsCsv, AsJson
+from duetime.server.rest.rows.inbox import done_json, inbox_json
 from duetime.server.session import session
 from duetime.widgets.quote import cut
 from duetime.widgets.text.history_text import clock_time
 from duetime.widgets.text.list_text import held_in_words, quiet_in_words
+from rich.text import Text
 
 MAX_TEXT_CHARS = 200
 MESSAGE_ID_PREFIX = "m_"
@@ -41,31 +44,39 @@ def list_(context: typer.Context, *, limit: OutcomeLimit = 20, as_json: AsJson =
         found, count = scheduler.inbox(limit=limit), scheduler.unread_count()
         now, zone = scheduler.now(), scheduler.zone or "UTC"
         quiet, held = scheduler.quiet_count(), scheduler.held()
+    show_inbox(inbox_json(found, count, quiet=quiet, held=held), zone, now, as_json=as_json, as_csv=as_csv)
+
+
+def show_inbox(found: Mapping[str, Any], zone: str, now: datetime, *, as_json: bool, as_csv: bool) -> None:
+    """Write the outcomes that are unread, and how many."""
+    messages = found["messages"]
     if as_json:
-        output.as_json(_json(found, count, quiet, held))
-    elif as_csv:
-        write_csv(COLUMNS, map(_row, found))
-    elif found:
+        output.as_json(dict(found))
+        return
+    if as_csv:
+        write_csv(COLUMNS, messages)
+    elif messages:
         columns = (f"AT ({zone})", "", "TASK", "TITLE", "STATE", "TEXT")
-        shown = (
-            (
-                clock_time(times.utc(each.created_at), zone),
-                times.relative(each.created_at, now),
-                each.task_id,
-                each.title,
-                output.state_word(each.state),
-                "" if each.text == each.title else cut(each.text, MAX_TEXT_CHARS),
-            )
-            for each in found
-        )
-        output.table(columns, shown, spare=("", f"AT ({zone})"))
-        output.say(_counted(count, len(found)))
+        output.table(columns, (_row(each, zone, now) for each in messages), spare=("", f"AT ({zone})"))
+        output.say(_counted(found["unread_count"], len(messages)))
     else:
         output.say(NOTHING)
-    if quiet and not as_json:
-        output.note(f"{quiet_in_words(quiet)} `duetime runs --since 24h` lists every run.")
-    if held.until and not as_json:
+    if found.get("quiet_count"):
+        output.note(f"{quiet_in_words(found['quiet_count'])} `duetime runs --since 24h` lists every run.")
+    if found.get("held_until"):
+        held = HeldDeliveries(found["held_count"], datetime.fromisoformat(found["held_until"]))
         output.note(held_in_words(held, zone))
+
+
+def _row(message: Mapping[str, Any], zone: str, now: datetime) -> Sequence[str | Text]:
+    return (
+        clock_time(message["at"], zone),
+        times.relative(datetime.fromisoformat(message["at"]), now),
+        message["task_id"],
+        message["title"],
+        output.state_word(State(message["state"])),
+        "" if message["text"] == message["title"] else cut(message["text"], MAX_TEXT_CHARS),
+    )
 
 
 def read(
@@ -77,17 +88,23 @@ def read(
         zone = scheduler.zone or "UTC"
         scheduler.mark_read([each.id for each in found])
         count = scheduler.unread_count()
+    show_read(inbox_json(found, count), zone, as_json=as_json, as_csv=as_csv)
+
+
+def show_read(found: Mapping[str, Any], zone: str, *, as_json: bool, as_csv: bool) -> None:
+    """Write outcomes whole, which are marked as read now."""
     if as_json:
-        output.as_json(_json(found, count))
+        output.as_json(dict(found))
         return
     if as_csv:
-        write_csv(COLUMNS, map(_row, found))
+        write_csv(COLUMNS, found["messages"])
         return
-    for each in found:
-        output.say(f"{clock_time(times.utc(each.created_at), zone)}  {each.task_id}  {each.title}: {each.state}")
-        for line in () if each.text == each.title else each.text.splitlines():
+    for each in found["messages"]:
+        output.say(f"{clock_time(each['at'], zone)}  {each['task_id']}  {each['title']}: {each['state']}")
+        for line in () if each["text"] == each["title"] else each["text"].splitlines():
             output.say(f"  {line}")
-    output.say(_counted(count, 0) if found or count else NOTHING)
+    count = found["unread_count"]
+    output.say(_counted(count, 0) if found["messages"] or count else NOTHING)
 
 
 def done(
@@ -98,16 +115,27 @@ def done(
     as_json: AsJson = False,
 ) -> None:
     """Mark outcomes as done without showing them: those that are named, or all."""
-    if bool(ids) is every:
-        problem = "name outcomes or say --all, not both" if every else "name outcomes, or say --all"
-        raise InvalidArgument("ID", problem, accepted="ids of tasks or of outcomes")
+    check_choice(ids, every=every)
     with session(context).scheduler() as scheduler:
         marked = scheduler.mark_read() if every else _mark(scheduler, ids or ())
         count = scheduler.unread_count()
+    show_done(done_json(marked, count), as_json=as_json)
+
+
+def check_choice(ids: Sequence[str] | None, *, every: bool) -> None:
+    """Refuse a command that does not say which outcomes it means. Raises InvalidArgument."""
+    if bool(ids) is every:
+        problem = "name outcomes or say --all, not both" if every else "name outcomes, or say --all"
+        raise InvalidArgument("ID", problem, accepted="ids of tasks or of outcomes")
+
+
+def show_done(found: Mapping[str, Any], *, as_json: bool) -> None:
+    """Write how many outcomes were marked, and how many are left."""
     if as_json:
-        output.as_json({"schema": "duetime.inbox/1", "done": marked, "unread_count": count})
+        output.as_json(dict(found))
     else:
-        output.say(f"{marked} outcome{'' if marked == 1 else 's'} done. {_counted(count, 0)}")
+        marked = found["done"]
+        output.say(f"{marked} outcome{'' if marked == 1 else 's'} done. {_counted(found['unread_count'], 0)}")
 
 
 def _mark(scheduler: Scheduler, ids: Sequence[str]) -> int:
@@ -132,28 +160,6 @@ def _named(scheduler: Scheduler, text: str) -> str:
     if len(found) > 1:
         raise InvalidArgument("ID", f"{text!r} may be {', '.join(found[:5])}", accepted="the beginning of one id")
     return found[0] if found else text
-
-
-def _row(message: InboxMessage) -> Mapping[str, Json]:
-    return {
-        "at": times.utc(message.created_at),
-        "id": message.id,
-        "task_id": message.task_id,
-        "title": message.title,
-        "state": message.state.value,
-        "text": message.text,
-    }
-
-
-def _json(found: Sequence[InboxMessage], count: int, quiet: int = 0, held: HeldDeliveries = NOTHING_HELD) -> Json:
-    left_out = {"quiet_count": quiet} if quiet else {}
-    kept: dict[str, Json] = {"held_count": held.count, "held_until": times.utc(held.until)} if held.until else {}
-    messages = [{**_row(each), **_held(each)} for each in found]
-    return {"schema": "duetime.inbox/1", "messages": messages, "unread_count": count, **left_out, **kept}
-
-
-def _held(message: InboxMessage) -> Mapping[str, Json]:
-    return {"held_until": times.utc(message.held_until)} if message.held_until else {}
 
 
 def _counted(count: int, shown: int) -> str:

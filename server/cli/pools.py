@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from importlib import import_module
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from duetime.scheduler.audit.entry import AuditEntry, AuditKind
 from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.foresight.lateness import throughput_text
+from duetime.scheduler.history.work_report import Throughput
 from duetime.scheduler.remedies import reason_in
 from duetime.scheduler.rules.limits.pool import in_full
+from duetime.scheduler.rules.limits.pool_spec import read_pool
 from duetime.scheduler.rules.time import times
 from duetime.server.cli import completion, output
 from duetime.server.cli.completion import Id
 from duetime.server.cli.formats.phrases import COMMAND_WORDS
 from duetime.server.cli.output import AsJson
-from duetime.server.rest.resources.stats import read_stats, shown_pools, stats_json, tier_rows, until_of
+from duetime.server.rest.resources.stats import read_stats, stats_json
+from duetime.server.rest.rows.pools import pools_json
 from duetime.server.session import cli_caller, session
 from duetime.widgets.vocabulary import stands
-
-if TYPE_CHECKING:
-    from duetime.scheduler.queue import PoolUse, ThreadUse
 
 
 def explain(
@@ -49,70 +50,79 @@ def stats(context: typer.Context, *, as_json: AsJson = False) -> None:
     """Count waiting runs by tier, with the share of each tier, and show the use of pools and threads."""
     with session(context).app() as app:
         now, zone = app.store.now(), app.scheduler.zone or "UTC"
-        found, backlog = read_stats(app.remote_queue, app.backlog)
+        found = stats_json(*read_stats(app.remote_queue, app.backlog))
+    show_stats(found, zone, now, as_json=as_json)
+
+
+def show_stats(found: Mapping[str, Any], zone: str, now: datetime, *, as_json: bool) -> None:
+    """Write what waits by tier, and the use of pools and threads."""
     if as_json:
-        output.as_json(stats_json(found, backlog))
+        output.as_json(dict(found))
         return
-    output.table(
-        ("TIER", "WAITING", "SHARE", "CEILING", "SERVED WITHIN", "OLDEST", "PATIENCE"),
-        (
-            (
-                row["tier"],
-                str(row["waiting"]),
-                f"{row['share']:.0%}",
-                f"{row['ceiling']:.0%}",
-                f"{row['bound']} dispatches",
-                _oldest(row),
-                times.length(timedelta(seconds=row["patience_seconds"])),
-            )
-            for row in tier_rows(found, backlog)
-        ),
-        spare=("CEILING",),
-    )
-    output.say(backlog.throughput_text())
-    output.say(f"{found.leased} running or about to start, {found.parked} held by a pool, {found.delayed} delayed")
-    pools = [_use(name, use, now, zone) for name, use in shown_pools(found)]
-    if pools:
+    columns = ("TIER", "WAITING", "SHARE", "CEILING", "SERVED WITHIN", "OLDEST", "PATIENCE")
+    output.table(columns, map(_tier, found["tiers"]), spare=("CEILING",))
+    output.say(throughput_text([*map(_window, found["throughput"]["windows"])]))
+    counts = f"{found['parked']} held by a pool, {found['delayed']} delayed"
+    output.say(f"{found['leased']} running or about to start, {counts}")
+    if found["pools"]:
+        pools = (_use(name, use, now, zone) for name, use in found["pools"].items())
         output.table(("POOL", "STATE", "USED", "SPENT", "FREE", "CAPACITY", "HELD"), pools)
     output.table(
         ("WORKER", "THREADS", "BUSY", "FOR CRITICAL", "AND FOR HIGH", "GAVE WAY", "LOST"),
-        (_threads(name, threads) for name, threads in sorted(found.threads.items())),
+        (_threads(name, threads) for name, threads in sorted(found["threads"].items())),
     )
 
 
-def _oldest(row: dict[str, Any]) -> str:
+def _tier(row: Mapping[str, Any]) -> Sequence[str]:
+    return (
+        row["tier"],
+        str(row["waiting"]),
+        f"{row['share']:.0%}",
+        f"{row['ceiling']:.0%}",
+        f"{row['bound']} dispatches",
+        _oldest(row),
+        times.length(timedelta(seconds=row["patience_seconds"])),
+    )
+
+
+def _window(found: Mapping[str, Any]) -> Throughput:
+    return Throughput(timedelta(seconds=found["seconds"]), found["ready"], found["started"], found["ended"])
+
+
+def _oldest(row: Mapping[str, Any]) -> str:
     if not row["ready"]:
         return "-"
     return times.length(timedelta(seconds=int(row["oldest_seconds"]))) + (" (late)" if row["late"] else "")
 
 
-def _use(name: str, use: PoolUse, now: datetime, zone: str) -> tuple[str, ...]:
-    slowed = f" at {use.factor:.0%}" if use.factor < 1 else ""
-    until = until_of(use)
+def _use(name: str, use: Mapping[str, Any], now: datetime, zone: str) -> tuple[str, ...]:
+    slowed = f" at {use['factor']:.0%}" if use["factor"] < 1 else ""
+    until = datetime.fromisoformat(use["until"]) if use.get("until") else None
     ends = f" until {times.describe(until, zone)} ({times.relative(until, now)})" if until else ""
-    numbers = (use.used, use.spent, use.free, use.capacity)
-    return (name, use.state + slowed + ends, *(in_full(round(number, 2)) for number in numbers), str(use.parked))
+    numbers = (use[part] for part in ("used", "spent", "free", "capacity"))
+    return (name, use["state"] + slowed + ends, *(in_full(round(number, 2)) for number in numbers), str(use["parked"]))
 
 
-def _threads(name: str, threads: ThreadUse) -> tuple[str, ...]:
-    _, critical, urgent, *_ = threads.headroom
-    counts = (threads.total, threads.busy, critical, urgent - critical, threads.preempted, threads.lost)
-    return (name, *map(str, counts))
+def _threads(name: str, threads: Mapping[str, Any]) -> tuple[str, ...]:
+    _, critical, urgent, *_ = threads["headroom"]
+    kept = (critical, urgent - critical)
+    return (name, *map(str, (threads["total"], threads["busy"], *kept, threads["preempted"], threads["lost"])))
 
 
 def pools_list(context: typer.Context, *, as_json: AsJson = False) -> None:
     """List the declared pools."""
-    declarations: Any = import_module("duetime.scheduler.rules.limits.pool_spec")
     with session(context).app() as app:
-        pools = app.registry.read()
+        found = pools_json(app.registry.read())
+    show_pools(found, as_json=as_json)
+
+
+def show_pools(found: Mapping[str, Any], *, as_json: bool) -> None:
+    """Write the declared pools."""
     if as_json:
-        specs = {name: declarations.spec_of(pool) for name, pool in sorted(pools.items())}
-        output.as_json({"schema": "duetime.pools/1", "pools": specs})
-    elif pools:
-        output.table(
-            ("POOL", "KIND", "HOW MUCH"),
-            ((name, pool.kind, pool.text_with_price()) for name, pool in sorted(pools.items())),
-        )
+        output.as_json(dict(found))
+    elif found["pools"]:
+        pools = [read_pool(name, spec) for name, spec in found["pools"].items()]
+        output.table(("POOL", "KIND", "HOW MUCH"), ((pool.name, pool.kind, pool.text_with_price()) for pool in pools))
     else:
         output.say("No pool is declared. `duetime pools set gpu '{\"capacity\": 2}'` declares one.")
 
@@ -126,9 +136,16 @@ def pools_set(
 ) -> None:
     """Create or change a pool at run time; existing reservations stay."""
     with session(context).app() as app:
-        pool = app.registry.set(name, _object(spec))
-        app.store.audit.record(AuditEntry.by(cli_caller(), AuditKind.POOL_SET, name, detail=_object(spec)))
+        app.registry.set(name, read_spec(spec))
+        app.store.audit.record(AuditEntry.by(cli_caller(), AuditKind.POOL_SET, name, detail=read_spec(spec)))
         app.runner.wake()
+        found = pools_json(app.registry.read())
+    say_set(name, found)
+
+
+def say_set(name: str, found: Mapping[str, Any]) -> None:
+    """Write a pool as it is declared now."""
+    pool = read_pool(name, found["pools"][name])
     output.say(f"{name}: {pool.kind}, {pool.text_with_price()}")
 
 
@@ -141,10 +158,14 @@ def pools_remove(
         app.registry.remove(name)
         app.store.audit.record(AuditEntry.by(cli_caller(), AuditKind.POOL_REMOVED, name))
         app.runner.wake()
+    say_removed(name)
+
+
+def say_removed(name: str) -> None:
     output.say(f"Removed {name}. Tasks that need it are held until it is declared again.")
 
 
-def _object(text: str) -> dict[str, Any]:
+def read_spec(text: str) -> dict[str, Any]:
     example = '\'{"kind": "slots", "capacity": 2}\''
     try:
         found = json.loads(text)

@@ -3,32 +3,19 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Sequence
-from dataclasses import asdict, replace
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from duetime.scheduler.audit.entry import AuditEntry, AuditKind
 from duetime.scheduler.errors import InvalidArgument, Refused
-from duetime.scheduler.nodes.heartbeat import SILENT, is_alive, state_of
-from duetime.scheduler.records import WorkerProcess
-from duetime.scheduler.rules.time import times
+from duetime.scheduler.nodes.heartbeat import SILENT
 from duetime.scheduler.store.workers import DrainMode
-from duetime.scheduler.task import Json
 from duetime.server.cli import output
 from duetime.server.cli.output import AsJson
+from duetime.server.rest.rows.workers import EMBEDDED, workers_json
 from duetime.server.session import Session, cli_caller, session
-
-EMBEDDED = (
-    "drain is for shared installations, with PostgreSQL and Redis. Here one process runs the tasks: "
-    "stop `duetime serve`, or pause tasks with `duetime reschedule ID --pause`."
-)
-NO_WORKER = "No worker has reported lately. `duetime worker` starts one."
-NO_WORKER_HERE = (
-    "There are no workers: they are for shared installations, with PostgreSQL and Redis. Here one process runs the "
-    "tasks, that of `duetime serve` or of a chat client; `duetime doctor` says whether one does."
-)
 
 WorkerId = Annotated[str | None, typer.Argument(metavar="[ID]", help="the worker, as `duetime workers` shows it")]
 EveryWorker = Annotated[bool, typer.Option("--all", help="every worker that is listed now, on any machine")]
@@ -44,8 +31,29 @@ def list_(
     as_json: AsJson = False,
 ) -> None:
     """List the worker processes of a shared installation, on any machine."""
-    if not _show(context, here=here, as_json=as_json) and here:
+    with session(context).store() as store:
+        found, now = workers_json(store), store.now()
+    show_workers(found, now, here=here, as_json=as_json)
+
+
+def show_workers(found: Mapping[str, Any], now: datetime, *, here: bool, as_json: bool) -> None:
+    """Write the workers, with `here` those of this host. Raises Exit where none of these has reported lately."""
+    shown = [each for each in found["workers"] if not here or each["host"] == socket.gethostname()]
+    if as_json:
+        output.as_json({**found, "workers": shown})
+    elif shown:
+        columns = ("WORKER", "HOST", "PID", "STATE", "RUNNING", "THREADS", "LOST", "HEARD OF")
+        output.table(columns, (_row(worker, now) for worker in shown))
+    else:
+        output.say("No worker has reported lately. `duetime worker` starts one.")
+    if here and all(worker["state"] == SILENT for worker in shown):
         raise typer.Exit(1)
+
+
+def _row(worker: Mapping[str, Any], now: datetime) -> tuple[str, ...]:
+    ago = f"{(now - datetime.fromisoformat(worker['seen_at'])).total_seconds():.0f} s ago"
+    names = ("id", "host", "pid", "state", "running", "threads", "lost_threads")
+    return (*(str(worker[name]) for name in names), ago)
 
 
 def drain(
@@ -103,39 +111,3 @@ def _shared(context: typer.Context) -> Session:
     if not opened.settings().distributed:
         raise Refused(EMBEDDED)
     return opened
-
-
-def _show(context: typer.Context, *, here: bool, as_json: bool) -> bool:
-    """Show the workers, of this host alone with `here`; return whether any was heard of lately."""
-    opened = session(context)
-    with opened.store(create=True) as store:
-        now = store.now()
-        left = store.workers.active_runs()
-        found = [worker for worker in store.workers.all() if not here or worker.host == socket.gethostname()]
-    # What a worker said before it fell silent is long untrue: its runs start again elsewhere when their leases end.
-    found = [each if is_alive(each.seen_at, now) else replace(each, running=left.get(each.id, 0)) for each in found]
-    states = [state_of(worker, now) for worker in found]
-    if as_json:
-        rows = [_json(worker, state) for worker, state in zip(found, states, strict=True)]
-        output.as_json({"schema": "duetime.workers/1", "workers": rows})
-    elif found:
-        columns = ("WORKER", "HOST", "PID", "STATE", "RUNNING", "THREADS", "LOST", "HEARD OF")
-        output.table(columns, (_row(worker, state, now) for worker, state in zip(found, states, strict=True)))
-    else:
-        output.say(NO_WORKER if opened.settings().distributed else NO_WORKER_HERE)
-    return any(state != SILENT for state in states)
-
-
-def _row(worker: WorkerProcess, state: str, now: datetime) -> tuple[str, ...]:
-    ago = f"{(now - _seen_at(worker)).total_seconds():.0f} s ago"
-    counts = (worker.running, worker.threads, worker.lost_threads)
-    return (worker.id, worker.host, str(worker.pid), state, *map(str, counts), ago)
-
-
-def _json(worker: WorkerProcess, state: str) -> dict[str, Json]:
-    shown = {"started_at": times.utc(worker.started_at), "seen_at": times.utc(_seen_at(worker))}
-    return {**asdict(worker), **shown, "state": state}
-
-
-def _seen_at(worker: WorkerProcess) -> datetime:
-    return worker.seen_at or worker.started_at

@@ -10,6 +10,7 @@ from duetime.scheduler.audit.verdict import ChainVerdict, KeptHead
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.rules.time import times
 from duetime.scheduler.task import Json
+from duetime.widgets.schema.part import present
 
 AUDIT_COLUMNS = ("id", "at", "tenant", "kind", "actor", "actor_tenant", "via", "subject", "reason", "detail")
 _OF_VERDICT = ("tenant", "entries", "hash", "checked", "removed", "pending", "unkeyed")
@@ -18,12 +19,12 @@ _OF_VERDICT = ("tenant", "entries", "hash", "checked", "removed", "pending", "un
 def entry_json(entry: AuditEntry) -> dict[str, Json]:
     """Return an audit entry."""
     values: dict[str, Json] = {name: getattr(entry, name) for name in AUDIT_COLUMNS}
-    return {**values, "at": times.utc(entry.at) if entry.at else None, "kind": entry.kind.value}
+    return present({**values, "at": times.utc(entry.at) if entry.at else None, "kind": entry.kind.value})
 
 
 def page_json(page: AuditPage) -> dict[str, Json]:
     """Return a page of audit entries."""
-    return {"schema": "duetime.audit/1", "entries": [*map(entry_json, page.entries)], "cursor": page.cursor}
+    return present({"schema": "duetime.audit/1", "entries": [*map(entry_json, page.entries)], "cursor": page.cursor})
 
 
 def heads_json(found: Sequence[Head]) -> dict[str, Json]:
@@ -39,7 +40,7 @@ def verdicts_json(found: Sequence[ChainVerdict]) -> dict[str, Json]:
 
 def _verdict_json(verdict: ChainVerdict) -> dict[str, Json]:
     broken: Json = {"entry": verdict.broken.entry, "wrong": verdict.broken.wrong} if verdict.broken else None
-    return {**{name: getattr(verdict, name) for name in _OF_VERDICT}, "broken": broken}
+    return present({**{name: getattr(verdict, name) for name in _OF_VERDICT}, "broken": broken})
 
 
 def read_heads(texts: Iterable[str], tenant: str | None) -> list[KeptHead]:

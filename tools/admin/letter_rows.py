@@ -10,6 +10,7 @@ from duetime.scheduler.rules.redact import redacted_json
 from duetime.scheduler.rules.time.times import utc
 from duetime.scheduler.task import Json
 from duetime.widgets.history import attempt_payload
+from duetime.widgets.schema.part import present
 
 COLUMNS = (
     *("run_id", "task_id", "tenant", "title", "action", "at", "reason", "state", "closed_at", "replayed_as"),
@@ -41,7 +42,7 @@ def letter_json(letter: DeadLetter) -> dict[str, Any]:
     """Return a letter with its payload and its attempts, the newest first."""
     tried = [attempt_payload(each) for each in reversed(letter.attempts[-MAX_ATTEMPTS_SHOWN:])]
     attempts = [each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in tried]
-    return {**letter_row(letter), "payload": redacted_json(letter.payload) or None, "attempts": attempts}
+    return present({**letter_row(letter), "payload": redacted_json(letter.payload) or None, "attempts": attempts})
 
 
 def page_json(letters: Sequence[DeadLetter], cursor: str | None) -> dict[str, Any]:
@@ -65,8 +66,9 @@ def closed_json(done: LettersClosed) -> dict[str, Any]:
 
 
 def _closed(letter: ClosedLetter) -> dict[str, Json]:
-    row: dict[str, Json] = {"run_id": letter.run_id, "task_id": letter.task_id, "replayed_as": letter.replayed_as}
-    return row | ({"next": utc(letter.next_at)} if letter.next_at else {})
+    following = utc(letter.next_at) if letter.next_at else None
+    names = {"run_id": letter.run_id, "task_id": letter.task_id, "replayed_as": letter.replayed_as}
+    return present({**names, "next": following})
 
 
 def closed_rows(done: LettersClosed) -> list[dict[str, Json]]:

@@ -15,6 +15,7 @@ from duetime.scheduler.rules.policies.policy import (
 )
 from duetime.scheduler.rules.time import times
 from duetime.scheduler.task import Json
+from duetime.widgets.schema.part import present
 
 ORDERING_PARTS = ("patience", "value")
 """Parts of a policy that give waiting runs new places in the order."""
@@ -33,7 +34,7 @@ def _numbers(policy: OrderPolicy) -> dict[str, Json]:
 
 def version_json(found: PolicyVersion) -> dict[str, Json]:
     """Return a version of the policy."""
-    return {
+    made: dict[str, Json] = {
         "version": found.version,
         "at": times.utc(found.at),
         "actor": found.actor,
@@ -41,6 +42,7 @@ def version_json(found: PolicyVersion) -> dict[str, Json]:
         "reason": found.reason,
         "policy": dict(found.content),
     }
+    return present(made)
 
 
 def history_json(found: Sequence[PolicyVersion]) -> dict[str, Json]:
@@ -56,9 +58,10 @@ def history_json(found: Sequence[PolicyVersion]) -> dict[str, Json]:
 def change_json(change: PolicyChange, waiting: int) -> dict[str, Json]:
     """Return a change of the policy, done or only tried, while so many runs wait."""
     moved = any(line.startswith(ORDERING_PARTS) for line in change.differences)
-    return {
+    made: dict[str, Json] = {
         "schema": "duetime.policy_change/1",
         "version": change.version,
         "changes": list(change.differences),
         "waiting_runs_with_new_keys": waiting if moved else 0,
     }
+    return present(made)

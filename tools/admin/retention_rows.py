@@ -14,6 +14,7 @@ from duetime.scheduler.principal import Principal
 from duetime.scheduler.rules.time import times
 from duetime.scheduler.store.retention.retention import LastSweep
 from duetime.scheduler.task import Json
+from duetime.widgets.schema.part import present
 
 MAX_NAME_CHARS: Final = 100
 """Characters of a file's name in the audit log."""
@@ -22,12 +23,8 @@ MAX_NAME_CHARS: Final = 100
 def status_json(policy: RetentionPolicy, sweeps: Iterable[LastSweep]) -> dict[str, Json]:
     """Return the rules, and when each kind of rows was last looked through."""
     rules: list[Json] = [_rule(rule) for rule in policy.rules]
-    return {
-        "schema": "duetime.retention/1",
-        "rules": rules,
-        "archive": _text(policy.archive),
-        "sweeps": [*map(_sweep, sweeps)],
-    }
+    known: dict[str, Json] = {"schema": "duetime.retention/1", "rules": rules, "archive": _text(policy.archive)}
+    return present({**known, "sweeps": [*map(_sweep, sweeps)]})
 
 
 def run_json(run: RetentionRun) -> dict[str, Json]:
@@ -67,9 +64,11 @@ def _text(archive: Path | None) -> str | None:
 def _rule(rule: RetentionRule) -> dict[str, Json]:
     days = rule.age / timedelta(days=1) if rule.age is not None else None
     states: list[Json] = [state.value for state in rule.states]
-    return {"what": rule.kind.value, "age_days": days, "states": states, "tenant": rule.tenant, "unread": rule.unread}
+    known: dict[str, Json] = {"what": rule.kind.value, "age_days": days, "states": states}
+    return present({**known, "tenant": rule.tenant, "unread": rule.unread})
 
 
 def _sweep(sweep: LastSweep) -> dict[str, Json]:
     at = times.utc(sweep.finished_at)
-    return {"what": sweep.kind.value, "finished_at": at, "deleted": sweep.deleted, "problem": sweep.problem}
+    known: dict[str, Json] = {"what": sweep.kind.value, "finished_at": at, "deleted": sweep.deleted}
+    return present({**known, "problem": sweep.problem})

@@ -9,6 +9,7 @@ from duetime.scheduler.access.secret import Secret
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.rules.time import times
 from duetime.scheduler.task import Json
+from duetime.widgets.schema.part import present
 
 _HOST = re.compile(r"[a-z0-9_.:\[\]-]{1,253}")
 
@@ -20,7 +21,7 @@ def secrets_json(found: Iterable[Secret]) -> dict[str, Json]:
 
 def secret_json(secret: Secret) -> dict[str, Json]:
     """Return a secret without its value."""
-    return {
+    known: dict[str, Json] = {
         "name": secret.name,
         "tenant": secret.tenant,
         "hosts": list(secret.hosts),
@@ -28,6 +29,7 @@ def secret_json(secret: Secret) -> dict[str, Json]:
         "set_by": secret.set_by,
         "last_used_at": times.utc(secret.last_used_at) if secret.last_used_at else None,
     }
+    return present(known)
 
 
 def read_hosts(given: Sequence[str]) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from typing import Any
 from duetime.scheduler.dispatch.shadow_registry import ShadowReport
 from duetime.scheduler.rules.policies.shadow import ShadowDifference, TierDifference
 from duetime.scheduler.rules.time.times import length, utc
+from duetime.widgets.schema.part import present
 
 ONE_STEP = (
     "Each decision is replayed alone: what would have followed from another choice is not simulated, and headroom and "
@@ -19,23 +20,25 @@ ONE_STEP = (
 def report_json(report: ShadowReport) -> dict[str, Any]:
     """Return the comparison; `summary` is the same in words."""
     shadow, found = report.shadow, report.difference
-    return {
-        "schema": "duetime.policy_shadow/1",
-        "at": utc(shadow.at),
-        "actor": shadow.actor,
-        "via": shadow.via,
-        "reason": shadow.reason,
-        "policy": dict(shadow.content),
-        "in_force": report.in_force,
-        "changes": list(report.changes),
-        "switch_on": dict(report.switch_on),
-        "decisions": found.decisions,
-        "since": utc(found.since) if found.since else None,
-        "other_tier": found.other_tier,
-        "other_run": found.other_run,
-        "tiers": [_tier_json(tier, found.decisions) for tier in found.tiers],
-        "summary": summary(found),
-    }
+    return present(
+        {
+            "schema": "duetime.policy_shadow/1",
+            "at": utc(shadow.at),
+            "actor": shadow.actor,
+            "via": shadow.via,
+            "reason": shadow.reason,
+            "policy": dict(shadow.content),
+            "in_force": report.in_force,
+            "changes": list(report.changes),
+            "switch_on": dict(report.switch_on),
+            "decisions": found.decisions,
+            "since": utc(found.since) if found.since else None,
+            "other_tier": found.other_tier,
+            "other_run": found.other_run,
+            "tiers": [_tier_json(tier, found.decisions) for tier in found.tiers],
+            "summary": summary(found),
+        }
+    )
 
 
 def summary(found: ShadowDifference) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
-from duetime.scheduler.access.api_key import ApiKey
 from duetime.scheduler.audit.entry import AuditEntry, AuditKind
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.principal import LOCAL, Principal, Scope
@@ -18,6 +18,7 @@ from duetime.server.auth.issued_keys import NEVER, new_key, overlap_of, successo
 from duetime.server.auth.key_format import KeyText
 from duetime.server.cli import output
 from duetime.server.cli.output import AsJson
+from duetime.server.rest.rows.keys import keys_json, new_key_json
 from duetime.server.session import cli_caller, session
 
 KeyId = Annotated[str, typer.Argument(metavar="ID", help="the id of the key, as `duetime keys list` shows it")]
@@ -44,7 +45,7 @@ def create(
         store.api_keys.add(key)
         said: dict[str, Json] = {"name": key.name, "user": key.user, "scopes": list(key.scopes)}
         _record(store, AuditKind.KEY_CREATED, key.tenant, key.id, said)
-    _show(text, key, now, as_json=as_json)
+    show_new(new_key_json(key, text.text, now), now, as_json=as_json)
 
 
 def list_(
@@ -55,12 +56,17 @@ def list_(
 ) -> None:
     """List the API keys: whose each is, what it may do, when it ends and when it was last used."""
     with session(context).store(create=True) as store:
-        now, keys = store.now(), store.api_keys.all(tenant)
+        now, found = store.now(), store.api_keys.all(tenant)
+    show_keys(keys_json(found, now), now, as_json=as_json)
+
+
+def show_keys(found: Mapping[str, Any], now: datetime, *, as_json: bool) -> None:
+    """Write a list of keys."""
     if as_json:
-        output.as_json({"schema": "duetime.keys/1", "keys": [_json(key, now) for key in keys]})
-    elif keys:
+        output.as_json(dict(found))
+    elif found["keys"]:
         columns = ("ID", "NAME", "TENANT", "USER", "SCOPES", "STATE", "EXPIRES", "LAST USED")
-        output.table(columns, (_row(key, now) for key in keys), spare=("LAST USED",))
+        output.table(columns, (_row(key, now) for key in found["keys"]), spare=("LAST USED",))
     else:
         output.say("There is no API key. `duetime keys create laptop` creates one.")
 
@@ -82,9 +88,13 @@ def revoke(
             _record(store, AuditKind.KEY_REVOKED, tenant, None, {"keys": count})
             output.say(f"Revoked {count} key{'s' if count != 1 else ''} of {tenant}.")
             return
-        key = store.api_keys.revoke(_id_in(key_id or ""))
+        key = store.api_keys.revoke(id_in(key_id or ""))
         _record(store, AuditKind.KEY_REVOKED, key.tenant, key.id)
-    output.say(f"Revoked {key.id} ({key.name}). The next call with it is refused.")
+    say_revoked(key.id, key.name)
+
+
+def say_revoked(key_id: str, name: str) -> None:
+    output.say(f"Revoked {key_id} ({name}). The next call with it is refused.")
 
 
 def rotate(
@@ -99,10 +109,9 @@ def rotate(
     text = KeyText.new()
     with session(context).store(create=True) as store:
         now = store.now()
-        old, new = store.api_keys.replace(_id_in(key_id), partial(successor, text, now), overlap=length)
+        old, new = store.api_keys.replace(id_in(key_id), partial(successor, text, now), overlap=length)
         _record(store, AuditKind.KEY_ROTATED, old.tenant, old.id, {"successor": new.id})
-    _show(text, new, now, as_json=as_json)
-    output.note(f"The old key {old.id} ends {_ends(old, now)}.")
+    show_new(new_key_json(new, text.text, now, replaced=old), now, as_json=as_json)
 
 
 def _record(
@@ -111,46 +120,35 @@ def _record(
     store.audit.record(AuditEntry.by(cli_caller(), kind, key_id, tenant=tenant, detail=detail))
 
 
-def _id_in(text: str) -> str:
+def id_in(text: str) -> str:
     """Return the id in the text of a whole key: it is meant, and an error must not repeat its secret."""
     key = KeyText.parse(text.strip())
     return key.id if key else text
 
 
-def _show(text: KeyText, key: ApiKey, now: datetime, *, as_json: bool) -> None:
+def show_new(key: Mapping[str, Any], now: datetime, *, as_json: bool) -> None:
+    """Write a new key, which is the only time, and when the one ends that it replaces."""
     if as_json:
-        output.as_json({"schema": "duetime.key/1", **_json(key, now), "key": text.text})
+        output.as_json(dict(key))
         return
-    output.say(text.text)
+    output.say(key["key"])
     output.note(
-        f"This is shown only once: store it now. Key {key.id} ({key.name}) of {key.user}, tenant {key.tenant}, may use "
-        f"{', '.join(key.scopes)} and ends {_ends(key, now)}. Send it as `Authorization: Bearer <key>`."
+        f"This is shown only once: store it now. Key {key['id']} ({key['name']}) of {key['user']}, tenant "
+        f"{key['tenant']}, may use {', '.join(key['scopes'])} and ends {_ends(key.get('expires_at'), now)}. Send it as "
+        "`Authorization: Bearer <key>`."
     )
+    if key.get("replaces"):
+        output.note(f"The old key {key['replaces']} ends {_ends(key.get('overlap_until'), now)}.")
 
 
-def _ends(key: ApiKey, now: datetime) -> str:
-    if key.expires_at is None:
+def _ends(at: str | None, now: datetime) -> str:
+    if at is None:
         return NEVER
-    return times.relative(key.expires_at, now) if key.expires_at > now else "now"
+    instant = datetime.fromisoformat(at)
+    return times.relative(instant, now) if instant > now else "now"
 
 
-def _row(key: ApiKey, now: datetime) -> tuple[str, ...]:
-    used = times.relative(key.last_used_at, now) if key.last_used_at else NEVER
-    facts = (key.id, key.name, key.tenant, key.user, ",".join(key.scopes), key.state(now))
-    return (*facts, _ends(key, now) if key.state(now) == "active" else "-", used)
-
-
-def _json(key: ApiKey, now: datetime) -> dict[str, Json]:
-    """Return a key without its digest."""
-    said = {name: times.utc(at) if at else None for name, at in _times(key).items()}
-    facts = {"id": key.id, "name": key.name, "tenant": key.tenant, "user": key.user, "scopes": list(key.scopes)}
-    return {**facts, "state": key.state(now), **said}
-
-
-def _times(key: ApiKey) -> dict[str, datetime | None]:
-    return {
-        "created_at": key.created_at,
-        "expires_at": key.expires_at,
-        "revoked_at": key.revoked_at,
-        "last_used_at": key.last_used_at,
-    }
+def _row(key: Mapping[str, Any], now: datetime) -> tuple[str, ...]:
+    used = times.relative(datetime.fromisoformat(key["last_used_at"]), now) if key.get("last_used_at") else NEVER
+    facts = (key["id"], key["name"], key["tenant"], key["user"], ",".join(key["scopes"]), key["state"])
+    return (*facts, _ends(key.get("expires_at"), now) if key["state"] == "active" else "-", used)

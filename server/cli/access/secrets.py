@@ -79,11 +79,11 @@ def remove(context: typer.Context, name: SecretName, *, tenant: Tenant = LOCAL.t
     with session(context).store(create=True) as store:
         store.secrets.remove(tenant, name)
         store.audit.record(AuditEntry.by(cli_caller(), AuditKind.SECRET_REMOVED, name, tenant=tenant))
-    say_removed(name, tenant)
+    say_removed(name)
 
 
-def say_removed(name: str, tenant: str) -> None:
-    output.say(f"Removed {name} of {tenant}. Runs that need it fail from now on.")
+def say_removed(name: str) -> None:
+    output.say(f"Removed {name}. Runs that need it fail from now on.")
 
 
 def rotate(context: typer.Context) -> None:

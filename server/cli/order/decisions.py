@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any, Final
 
 import typer
-from duetime.scheduler.foresight.decision_text import lines, outcome, reason
-from duetime.scheduler.rules.policies.recorded import Decision
-from duetime.scheduler.rules.time import times
 from duetime.scheduler.task import Json
 from duetime.server.cli import output
 from duetime.server.cli.output import AsJson
@@ -15,6 +13,8 @@ from duetime.server.rest.administration.decisions import DecisionsPayload, decis
 from duetime.server.rest.resources.payloads import RestPayload
 from duetime.server.session import cli_caller, session
 from duetime.widgets.text.history_text import clock_time
+
+NONE_RECORDED: Final = "a few takes a minute are recorded, and none where decisions_per_minute is 0"
 
 OfTenant = Annotated[str | None, typer.Option(help="the decisions on runs of this tenant, or `*` for all")]
 
@@ -33,19 +33,22 @@ def list_(
         task_id = app.scheduler.find(task) if task else None
         page = app.scheduler.decisions(task_id=task_id, limit=limit, cursor=cursor, tenant=tenant, by=cli_caller())
         zone = app.scheduler.zone or "UTC"
-        recorded = app.settings.decisions_per_minute
+    shown = DecisionsPayload(decisions=tuple(map(decision_payload, page.decisions)), cursor=page.cursor)
+    show_decisions(json_of(shown), zone, as_json=as_json)
+
+
+def show_decisions(page: Any, zone: str, *, as_json: bool) -> None:
+    """Write a page of decisions."""
     if as_json:
-        shown = tuple(map(decision_payload, page.decisions))
-        output.as_json(json_of(DecisionsPayload(decisions=shown, cursor=page.cursor)))
+        output.as_json(page)
         return
-    if page.decisions:
+    if page["decisions"]:
         columns = (f"AT ({zone})", "TIER", "OUTCOME", "WHY ITS TIER", "TASK", "DECISION")
-        output.table(columns, (_row(each, zone) for each in page.decisions), spare=("TIER", "TASK"))
+        output.table(columns, (_row(each, zone) for each in page["decisions"]), spare=("TIER", "TASK"))
     else:
-        told = "decisions_per_minute is 0, so none is recorded" if not recorded else "a few takes a minute are recorded"
-        output.say(f"No decisions: {told}.")
-    if page.cursor:
-        output.note(f"More: the same command with --cursor {page.cursor}")
+        output.say(f"No decisions: {NONE_RECORDED}.")
+    if page.get("cursor"):
+        output.note(f"More: the same command with --cursor {page['cursor']}")
 
 
 def show(
@@ -59,11 +62,16 @@ def show(
     with session(context).app() as app:
         found = app.scheduler.decision(decision_id, tenant=tenant, by=cli_caller())
         zone = app.scheduler.zone or "UTC"
+    show_decision(json_of(decision_payload(found)), zone, as_json=as_json)
+
+
+def show_decision(found: Any, zone: str, *, as_json: bool) -> None:
+    """Write one decision in words."""
     if as_json:
-        output.as_json(json_of(decision_payload(found)))
+        output.as_json(found)
         return
-    output.say(f"{found.id}, {clock_time(times.utc(found.at), zone)}, task {found.task_id}")
-    for line in lines(found):
+    output.say(f"{found['id']}, {clock_time(found['at'], zone)}, task {found['task_id']}")
+    for line in found["why"]:
         output.say(f"  {line}")
 
 
@@ -73,12 +81,6 @@ def json_of(payload: RestPayload) -> Json:
     return found
 
 
-def _row(decision: Decision, zone: str) -> tuple[str, ...]:
-    return (
-        clock_time(times.utc(decision.at), zone),
-        decision.tier.value,
-        outcome(decision),
-        reason(decision.look),
-        decision.task_id,
-        decision.id,
-    )
+def _row(decision: Mapping[str, Any], zone: str) -> tuple[str, ...]:
+    told = (decision[name] for name in ("tier", "outcome", "reason", "task_id", "id"))
+    return (clock_time(decision["at"], zone), *told)

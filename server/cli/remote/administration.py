@@ -49,7 +49,7 @@ def secrets_list(server: RemoteServer, params: Params) -> None:
 def secrets_remove(server: RemoteServer, params: Params) -> None:
     """Remove a secret."""
     server.delete(_secret(params["name"]), **_tenant(params))
-    secrets.say_removed(params["name"], params["tenant"] if _tenant(params) else "your tenant")
+    secrets.say_removed(params["name"])
 
 
 def secrets_rotate(server: RemoteServer, params: Params) -> None:  # noqa: ARG001 - the signature of all

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Final
+from datetime import UTC, datetime
 
 from duetime.server.cli.remote.client import RemoteServer
-from duetime.server.cli.remote.tables import RemoteTable, show_rows
 from duetime.server.cli.remote.tasks import Params
-from duetime.server.cli.workers import chosen, say_drained, say_resumed
-
-WORKERS: Final = RemoteTable(
-    "workers",
-    ("id", "host", "pid", "state", "running", "threads", "lost_threads", "seen_at"),
-    ("id", "host", "pid", "state", "running", "threads", "lost_threads", "seen_at"),
-)
+from duetime.server.cli.workers import chosen, say_drained, say_resumed, show_workers
 
 
 def workers_list(server: RemoteServer, params: Params) -> None:
     """List the worker processes."""
-    show_rows(WORKERS, server.get("/workers"), params, nothing="No worker has reported lately.")
+    show_workers(server.get("/workers"), datetime.now(UTC), here=params["here"], as_json=params["as_json"])
 
 
 def drain(server: RemoteServer, params: Params) -> None:

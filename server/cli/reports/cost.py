@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated
+from datetime import datetime
+from typing import Annotated, Any
 
 import typer
-from duetime.scheduler.history.costs import CostGroup, CostLine, Costs
-from duetime.scheduler.rules.limits.price import money
-from duetime.scheduler.rules.time import times
-from duetime.scheduler.task import Json
+from duetime.scheduler.history.costs import CostGroup
 from duetime.server.cli import output
 from duetime.server.cli.formats.csv_table import write_csv
 from duetime.server.cli.output import AsCsv, AsJson
+from duetime.server.rest.rows.costs import costs_json
 from duetime.server.session import session
 
-COLUMNS = ("key", "title", "cost")
+COLUMNS = ("key", "title", "cost", "currency")
 NOTHING = (
     "Nothing cost anything in this time. A pool with a price makes runs cost something: "
     """`duetime pools set tokens '{"kind": "budget", "capacity": 1000000, "price": "3.00 per 1000000"}'`."""
@@ -35,40 +34,26 @@ def cost(
     """Add up what runs cost, by the prices of the pools that they used."""
     with session(context).scheduler() as scheduler:
         found = scheduler.costs(by, since=since, until=until, tenant=tenant)
-    rows = [_row(line) for line in found.lines]
+    show_costs(costs_json(found), as_json=as_json, as_csv=as_csv)
+
+
+def show_costs(found: Mapping[str, Any], *, as_json: bool, as_csv: bool) -> None:
+    """Write costs by group, and their sum."""
+    rows: Sequence[Mapping[str, Any]] = found["costs"]
     if as_json:
-        output.as_json(_json(found, rows))
+        output.as_json(dict(found))
     elif as_csv:
-        write_csv((*COLUMNS, "currency"), [{**row, "currency": found.currency} for row in rows])
+        write_csv(COLUMNS, [{**row, "currency": found["currency"]} for row in rows])
     elif rows:
-        show_costs(by, rows, f"{money(found.total)} {found.currency}")
-        output.say_window("Costs", found.since, found.until, found.zone)
+        _table(found["group"], rows)
+        output.say(f"Total: {found['total']} {found['currency']}")
+        since, until = (datetime.fromisoformat(found[name]) for name in ("since", "until"))
+        output.say_window("Costs", since, until, found["timezone"])
     else:
         output.say(NOTHING)
 
 
-def show_costs(by: CostGroup, rows: Sequence[Mapping[str, Json]], total: str) -> None:
-    """Write the table of costs, and their sum."""
-    titled = by is CostGroup.TASK
-    columns = (by.value.upper(), "TITLE", "COST") if titled else (by.value.upper(), "COST")
-    shown = [(str(row["key"]), *([str(row.get("title") or "")] if titled else []), str(row["cost"])) for row in rows]
-    output.table(columns, shown)
-    output.say(f"Total: {total}")
-
-
-def _row(line: CostLine) -> dict[str, Json]:
-    title: dict[str, Json] = {"title": line.title} if line.title is not None else {}
-    return {"key": line.key, **title, "cost": money(line.cost)}
-
-
-def _json(found: Costs, rows: list[dict[str, Json]]) -> Json:
-    return {
-        "schema": "duetime.costs/1",
-        "group": found.group.value,
-        "currency": found.currency,
-        "timezone": found.zone,
-        "since": times.utc(found.since),
-        "until": times.utc(found.until),
-        "total": money(found.total),
-        "costs": list(rows),
-    }
+def _table(by: str, rows: Sequence[Mapping[str, Any]]) -> None:
+    names = ("key", "title", "cost") if by == CostGroup.TASK else ("key", "cost")
+    columns = (by.upper(), *(name.upper() for name in names[1:]))
+    output.table(columns, ([row.get(name) or "" for name in names] for row in rows))

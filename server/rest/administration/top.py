@@ -20,6 +20,7 @@ from duetime.server.rest.operation import Operation, RestAnswer, RestCall
 from duetime.server.rest.resources.history import check_operator
 from duetime.server.rest.resources.payloads import RestPayload
 from duetime.server.rest.resources.stats import SILENT, PoolUsePayload, WindowPayload, shown_pools, until_of
+from duetime.widgets.schema.part import present
 from pydantic import Field
 
 if TYPE_CHECKING:
@@ -139,13 +140,13 @@ def _tiers(lateness: Iterable[Any], open_runs: Mapping[tuple[State, Tier], int])
 
 def _of_queue(stats: Stats | None, silent: str) -> dict[str, Any]:
     if stats is None:
-        return {"queue": None, "silent": silent, "pools": {}}
+        return {"silent": silent, "pools": {}}
     pools = {
-        name: {**asdict(use), "until": utc(until) if (until := until_of(use)) else None}
+        name: present({**asdict(use), "until": utc(until) if (until := until_of(use)) else None})
         for name, use in shown_pools(stats)
     }
     queue = {"leased": stats.leased, "parked": stats.parked, "delayed": stats.delayed}
-    return {"queue": queue, "silent": None, "pools": pools}
+    return {"queue": queue, "pools": pools}
 
 
 def _workers(found: Iterable[WorkerProcess], runs: Iterable[WorkerRun], now: datetime) -> list[dict[str, Any]]:

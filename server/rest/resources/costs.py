@@ -6,11 +6,10 @@ from typing import Annotated, Literal
 
 from duetime.scheduler.history.costs import CostGroup
 from duetime.scheduler.principal import Scope
-from duetime.scheduler.rules.limits.price import money
-from duetime.scheduler.rules.time.times import utc
 from duetime.server.rest.operation import Operation, RestAnswer, RestCall
 from duetime.server.rest.resources.history import TENANT, read_by
 from duetime.server.rest.resources.payloads import RestPayload
+from duetime.server.rest.rows.costs import costs_json
 from duetime.tools.arguments.arguments import Argument
 from duetime.tools.arguments.types import Choice
 from duetime.tools.definition import TIME
@@ -45,17 +44,7 @@ def costs(call: RestCall) -> RestAnswer:
     """Return the costs of a tenant."""
     who, group = read_by(call), CostGroup(call.values.get("group", CostGroup.DAY))
     found = call.scheduler.costs(group, since=call.values.get("since"), until=call.values.get("until"), **who)
-    return RestAnswer(
-        CostsPayload(
-            group=found.group,
-            currency=found.currency,
-            timezone=found.zone,
-            since=utc(found.since),
-            until=utc(found.until),
-            total=money(found.total),
-            costs=tuple(CostPayload(key=each.key, title=each.title, cost=money(each.cost)) for each in found.lines),
-        )
-    )
+    return RestAnswer(CostsPayload.model_validate(costs_json(found)))
 
 
 OF_COSTS = (

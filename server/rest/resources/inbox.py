@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Annotated, Final, Literal
 
 from duetime.scheduler.errors import InvalidArgument
-from duetime.scheduler.rules.time.times import utc
-from duetime.scheduler.task import InboxMessage, State
+from duetime.scheduler.task import State
 from duetime.server.rest.operation import Operation, RestAnswer, RestCall
 from duetime.server.rest.resources.payloads import RestPayload
+from duetime.server.rest.rows.inbox import done_json, inbox_json
 from duetime.tools.arguments.arguments import Argument
 from duetime.tools.arguments.types import Flag, Text, Texts, Whole
 from pydantic import Field
@@ -47,17 +47,8 @@ def list_(call: RestCall) -> RestAnswer:
     """Return unread outcomes; this marks none of them."""
     limit, of = call.values.get("limit", 20), call.values.get("task_id")
     found = call.scheduler.inbox(limit=limit, of=of, by=call.by)
-    quiet = call.scheduler.quiet_count(by=call.by) or None
-    shown = tuple(map(_message, found))
-    held = call.scheduler.held(by=call.by)
-    left_out = InboxPayload(
-        messages=shown,
-        unread_count=_unread(call),
-        quiet_count=quiet,
-        held_count=held.count or None,
-        held_until=utc(held.until) if held.until else None,
-    )
-    return RestAnswer(left_out)
+    quiet, held = call.scheduler.quiet_count(by=call.by), call.scheduler.held(by=call.by)
+    return RestAnswer(InboxPayload.model_validate(inbox_json(found, _unread(call), quiet=quiet, held=held)))
 
 
 def mark_read(call: RestCall) -> RestAnswer:
@@ -66,23 +57,11 @@ def mark_read(call: RestCall) -> RestAnswer:
     if sum((ids is not None, task_id is not None, bool(every))) != 1:
         raise InvalidArgument("ids", "name outcomes, or a task, or all", example="ids=['m_7k3m9qx2w4hb']")
     done = call.scheduler.mark_read(ids, task_id=task_id, by=call.by)
-    return RestAnswer(InboxPayload(done=done, unread_count=_unread(call)))
+    return RestAnswer(InboxPayload.model_validate(done_json(done, _unread(call))))
 
 
 def _unread(call: RestCall) -> int:
     return call.scheduler.unread_count(by=call.by)
-
-
-def _message(message: InboxMessage) -> InboxMessagePayload:
-    return InboxMessagePayload(
-        id=message.id,
-        task_id=message.task_id,
-        title=message.title,
-        text=message.text,
-        state=message.state,
-        at=utc(message.created_at),
-        held_until=utc(message.held_until) if message.held_until else None,
-    )
 
 
 _OF_TASK = Argument("task_id", Text(40), "Only those of this task")

@@ -6,12 +6,12 @@ from typing import Annotated, Any, Literal
 
 from duetime.scheduler.handlers import Handler
 from duetime.scheduler.principal import Scope
-from duetime.scheduler.rules.limits.pool_spec import spec_of
 from duetime.scheduler.rules.time.times import length
 from duetime.server.rest.operation import Operation, RestAnswer, RestCall
 from duetime.server.rest.resources.history import check_operator
 from duetime.server.rest.resources.payloads import RestPayload
 from duetime.server.rest.resources.stats import StatsPayload, read_stats, stats_payload
+from duetime.server.rest.rows.pools import pools_json
 from duetime.tools.arguments.arguments import Argument
 from duetime.tools.arguments.types import Object, Text
 from pydantic import Field
@@ -60,8 +60,7 @@ def _action(handler: Handler) -> ActionPayload:
 def pools(call: RestCall) -> RestAnswer:
     """Return the declared pools."""
     check_operator(call, Scope.ADMIN_READ)
-    found = call.parts.registry.read()
-    return RestAnswer(PoolsPayload(pools={name: spec_of(pool) for name, pool in sorted(found.items())}))
+    return RestAnswer(PoolsPayload.model_validate(pools_json(call.parts.registry.read())))
 
 
 def set_pool(call: RestCall) -> RestAnswer:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from functools import partial
 from http import HTTPStatus
 from typing import Annotated, Final, Literal
@@ -10,7 +9,6 @@ from typing import Annotated, Final, Literal
 from duetime.scheduler.access.api_key import ApiKey, KeyNotFound
 from duetime.scheduler.audit.entry import AuditEntry, AuditKind
 from duetime.scheduler.principal import Principal, Scope
-from duetime.scheduler.rules.time.times import utc
 from duetime.server.auth.issued_keys import (
     USUAL_OVERLAP,
     USUAL_VALIDITY,
@@ -23,6 +21,7 @@ from duetime.server.auth.key_format import KeyText
 from duetime.server.rest.operation import Operation, RestAnswer, RestCall
 from duetime.server.rest.resources.history import TENANT, only_operators, reader_of
 from duetime.server.rest.resources.payloads import RestPayload
+from duetime.server.rest.rows.keys import keys_json, new_key_json
 from duetime.tools.arguments.arguments import Argument
 from duetime.tools.arguments.types import Choices, Text
 from pydantic import Field
@@ -69,8 +68,7 @@ def keys(call: RestCall) -> RestAnswer:
 
 def _listed(call: RestCall, tenant: str) -> RestAnswer:
     store = call.parts.store
-    now = store.now()
-    return RestAnswer(KeysPayload(keys=tuple(_key(key, now) for key in store.api_keys.all(tenant))))
+    return RestAnswer(KeysPayload.model_validate(keys_json(store.api_keys.all(tenant), store.now())))
 
 
 def create(call: RestCall) -> RestAnswer:
@@ -83,8 +81,7 @@ def create(call: RestCall) -> RestAnswer:
     text, key = new_key(owner, given["name"], now, validity_of(given.get("expires", USUAL_VALIDITY)))
     store.api_keys.add(key)
     _audit(call, AuditKind.KEY_CREATED, key)
-    payload = NewKeyPayload(**_key(key, now).model_dump(), key=text.text)
-    return RestAnswer(payload, HTTPStatus.CREATED)
+    return RestAnswer(NewKeyPayload.model_validate(new_key_json(key, text.text, now)), HTTPStatus.CREATED)
 
 
 def revoke(call: RestCall) -> RestAnswer:
@@ -100,8 +97,7 @@ def rotate(call: RestCall) -> RestAnswer:
     now, key_id = store.now(), _own(call).id
     old, new = store.api_keys.replace(key_id, partial(successor, text, now), overlap=length)
     _audit(call, AuditKind.KEY_ROTATED, old)
-    ends = utc(old.expires_at) if old.expires_at else None
-    payload = NewKeyPayload(**_key(new, now).model_dump(), key=text.text, replaces=old.id, overlap_until=ends)
+    payload = NewKeyPayload.model_validate(new_key_json(new, text.text, now, replaced=old))
     return RestAnswer(payload, HTTPStatus.CREATED)
 
 
@@ -121,25 +117,6 @@ def _check_may_change(call: RestCall, tenant: str) -> None:
 
 def _audit(call: RestCall, kind: AuditKind, key: ApiKey) -> None:
     call.parts.store.audit.record(AuditEntry.by(call.by, kind, key.id, tenant=key.tenant))
-
-
-def _key(key: ApiKey, now: datetime) -> KeyPayload:
-    return KeyPayload(
-        id=key.id,
-        name=key.name,
-        tenant=key.tenant,
-        user=key.user,
-        scopes=key.scopes,
-        state=key.state(now),
-        created_at=utc(key.created_at),
-        expires_at=_utc(key.expires_at),
-        revoked_at=_utc(key.revoked_at),
-        last_used_at=_utc(key.last_used_at),
-    )
-
-
-def _utc(instant: datetime | None) -> str | None:
-    return utc(instant) if instant else None
 
 
 _KEY_ID = Argument("key_id", Text(40), "The public id of a key, as the list shows it", required=True)

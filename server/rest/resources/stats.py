@@ -11,6 +11,7 @@ from duetime.scheduler.errors import StoreUnavailable
 from duetime.scheduler.rules.time import times
 from duetime.scheduler.task import Tier
 from duetime.server.rest.resources.payloads import RestPayload
+from duetime.widgets.schema.part import present
 from pydantic import Field
 
 if TYPE_CHECKING:
@@ -115,7 +116,7 @@ def stats_json(found: Stats, backlog: BacklogReport) -> dict[str, Any]:
         "schema": "duetime.stats/1",
         **asdict(found),
         "waiting": dict(zip((tier.value for tier in Tier), found.waiting, strict=True)),
-        "pools": {name: {**asdict(use), "until": _utc(use)} for name, use in shown_pools(found)},
+        "pools": {name: present({**asdict(use), "until": _utc(use)}) for name, use in shown_pools(found)},
         "tiers": list(tier_rows(found, backlog)),
         "throughput": {
             **_counts(backlog.throughput[:2][-1]),  # five minutes

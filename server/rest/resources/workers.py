@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict
-from datetime import datetime
+from http import HTTPStatus
 from typing import Annotated, Literal
 
 from duetime.scheduler.audit.entry import AuditEntry, AuditKind
-from duetime.scheduler.nodes.heartbeat import is_alive, state_of
+from duetime.scheduler.errors import Refused
 from duetime.scheduler.principal import Scope
-from duetime.scheduler.records import WorkerProcess
-from duetime.scheduler.rules.time.times import utc
 from duetime.scheduler.store.workers import DrainMode
 from duetime.server.rest.operation import Operation, RestAnswer, RestCall
 from duetime.server.rest.resources.history import check_operator
 from duetime.server.rest.resources.payloads import RestPayload
+from duetime.server.rest.rows.workers import EMBEDDED, workers_json
 from duetime.tools.arguments.arguments import Argument
 from duetime.tools.arguments.types import Flag, Text
 from pydantic import Field
@@ -49,23 +46,12 @@ class WorkersPayload(RestPayload):
 def workers(call: RestCall) -> RestAnswer:
     """Return the worker processes."""
     check_operator(call, Scope.ADMIN_READ)
-    store = call.parts.store
-    now, left = store.now(), store.workers.active_runs()
-    found = store.workers.all()
-    shown = (_worker(each, left, now) for each in found)
-    return RestAnswer(WorkersPayload(workers=tuple(shown)))
-
-
-def _worker(worker: WorkerProcess, left: Mapping[str, int], now: datetime) -> WorkerPayload:
-    """Return a worker; what one said before it fell silent is long untrue, so its runs are counted."""
-    times = {"started_at": utc(worker.started_at), "seen_at": utc(worker.seen_at or worker.started_at)}
-    running = worker.running if is_alive(worker.seen_at, now) else left.get(worker.id, 0)
-    return WorkerPayload(**{**asdict(worker), **times, "state": state_of(worker, now), "running": running})
+    return RestAnswer(WorkersPayload.model_validate(workers_json(call.parts.store)))
 
 
 def drain(call: RestCall) -> RestAnswer:
     """Let a worker take no more runs."""
-    check_operator(call, Scope.ADMIN)
+    _check_shared(call)
     mode = DrainMode.NOW if call.values.get("now") else DrainMode.FINISH
     act = AuditEntry.by(
         call.by, AuditKind.WORKER_DRAINED, reason=call.values.get("reason"), detail={"mode": mode.value}
@@ -76,10 +62,17 @@ def drain(call: RestCall) -> RestAnswer:
 
 def resume(call: RestCall) -> RestAnswer:
     """Let a drained worker take runs again."""
-    check_operator(call, Scope.ADMIN)
+    _check_shared(call)
     act = AuditEntry.by(call.by, AuditKind.WORKER_RESUMED, reason=call.values.get("reason"))
     call.parts.store.workers.resume(call.values["worker_id"], act)
     return workers(call)
+
+
+def _check_shared(call: RestCall) -> None:
+    """Refuse a caller who may not, and an installation that has no workers of its own."""
+    check_operator(call, Scope.ADMIN)
+    if not call.parts.settings.distributed:
+        raise Refused(EMBEDDED)
 
 
 _WORKER_ID = Argument("worker_id", Text(MAX_WORKER_ID_CHARS), "A worker, as the list shows it", required=True)
@@ -96,6 +89,7 @@ OF_WORKERS = (
         drain,
         WorkersPayload,
         Scope.ADMIN,
+        statuses=(HTTPStatus.CONFLICT,),
         in_path=(_WORKER_ID,),
         body=(
             Argument("now", Flag(), "Hand back what still runs after grace_seconds; default false", "now=true"),
@@ -110,6 +104,7 @@ OF_WORKERS = (
         resume,
         WorkersPayload,
         Scope.ADMIN,
+        statuses=(HTTPStatus.CONFLICT,),
         in_path=(_WORKER_ID,),
         body=(_REASON,),
     ),

@@ -135,5 +135,5 @@ def test_what_is_no_head_is_refused(said: Said, text: str) -> None:
 def test_changes_of_pools_are_listed(said: Said) -> None:
     said("pools", "set", "gpu", '{"capacity": 2}')
     said("pools", "remove", "gpu")
-    found = [(entry["kind"], entry["subject"], entry["detail"]) for entry in entries(said)]
+    found = [(entry["kind"], entry["subject"], entry.get("detail")) for entry in entries(said)]
     assert found == [("pool_removed", "gpu", None), ("pool_set", "gpu", {"capacity": 2})]

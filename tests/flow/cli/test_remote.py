@@ -268,13 +268,13 @@ def test_an_operator_sets_pools_and_reads_statistics(
     said: Said, server: tuple[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DUETIME_KEY", issued(server[1], "local", "root", "admin"))
-    said("pools", "set", "gpu", '{"capacity": 2}')
-    assert "gpu" in said("pools", "list")
+    assert said("pools", "set", "gpu", '{"capacity": 2}') == "gpu: slots, 2 slots\n"
+    assert said("pools", "list").splitlines()[1].split() == ["gpu", "slots", "2", "slots"]
     assert "critical" in said("stats")
     assert "critical" in said("top", "--once")
     assert json.loads(said("workers", "--json"))["schema"] == "duetime.workers/1"
     said("pools", "remove", "gpu")
-    assert said("pools", "list") == "No pool is declared.\n"
+    assert said("pools", "list").startswith("No pool is declared. ")
 
 
 def test_secrets_are_set_listed_and_removed_and_never_shown(

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from duetime.scheduler.audit.entry import AuditFilter
 from duetime.scheduler.records import WorkerProcess
+from duetime.server.settings.model import Settings
 
 from tests.builders import delivery, message, restarted, settlement
 from tests.flow.auth.conftest import Site
@@ -174,9 +175,14 @@ async def test_an_operator_sets_and_removes_a_pool(site: Site) -> None:
     assert "no pool 'team/gpu'" in unknown.json()["detail"]
 
 
-async def test_an_operator_drains_and_resumes_a_worker_and_the_audit_log_says_so(site: Site) -> None:
+async def test_an_operator_drains_and_resumes_a_worker_and_the_audit_log_says_so(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store = site.app.store
     store.workers.beat(WorkerProcess("rack/w 1", "host-a", 4711, threads=4, started_at=store.now()))
+    embedded = await sent(site, "POST", "/workers/rack/w%201/drain")
+    assert (embedded.status_code, "shared installations" in embedded.json()["detail"]) == (409, True)
+    monkeypatch.setattr(Settings, "distributed", True)
     drained = await sent(site, "POST", "/workers/rack/w%201/drain", body={"now": True, "reason": "upgrade"})
     (row,) = drained.json()["workers"]
     assert (row["state"], row["drain"]) == ("draining", "now")

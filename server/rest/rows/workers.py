@@ -1,0 +1,34 @@
+"""The worker processes of a shared installation as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from datetime import datetime
+from typing import Final
+
+from duetime.scheduler.nodes.heartbeat import is_alive, state_of
+from duetime.scheduler.records import WorkerProcess
+from duetime.scheduler.rules.time.times import utc
+from duetime.scheduler.store import Store
+from duetime.scheduler.task import Json
+from duetime.widgets.schema.part import present
+
+EMBEDDED: Final = (
+    "drain is for shared installations, with PostgreSQL and Redis. Here one process runs the tasks: "
+    "stop `duetime serve`, or pause tasks with `duetime reschedule ID --pause`."
+)
+
+
+def workers_json(store: Store) -> dict[str, Json]:
+    """Return the workers, as each reported itself."""
+    now, left = store.now(), store.workers.active_runs()
+    return {"schema": "duetime.workers/1", "workers": [_worker(each, left, now) for each in store.workers.all()]}
+
+
+def _worker(worker: WorkerProcess, left: Mapping[str, int], now: datetime) -> dict[str, Json]:
+    """Return a worker; what one said before it fell silent is long untrue, so its runs are counted."""
+    running = worker.running if is_alive(worker.seen_at, now) else left.get(worker.id, 0)
+    seen = {"started_at": utc(worker.started_at), "seen_at": utc(worker.seen_at or worker.started_at)}
+    known = {**asdict(worker), **seen, "state": state_of(worker, now), "running": running}
+    return present({**known, "actions": list(worker.actions)})
