@@ -70,7 +70,7 @@ AFTER_ORIGINS = """\
 Both get the body of a channel's webhook, with `data.origin`, `data.tenant` and `data.user`; a command also gets
 `idempotency_key`. A command runs once for each try, as the user of the process that delivers and without its `DUETIME_`
 variables. It has delivered when it ends with 0 within `webhook_timeout_seconds`; when its time is over it is killed
-with all that it started. What failed is tried again like any delivery.
+with all that it started. A failed try is repeated like any delivery.
 """
 
 RETENTION = """\

@@ -1,4 +1,4 @@
-"""The pages are written in sentences that a reader keeps in mind: of at most 25 words, in cells of tables too."""
+"""The pages are written in sentences that a reader keeps in mind: of at most 25 words, with a noun as their subject."""
 
 from __future__ import annotations
 
@@ -14,13 +14,17 @@ MAX_SENTENCE_WORDS = 25
 FENCE = re.compile(r"^ *```.*?^ *```$", re.MULTILINE | re.DOTALL)
 CODE = re.compile(r"(`+)(?:.|\n(?!\n))+?\1")
 TARGET = re.compile(r"\]\([^)\s]+\)")
-BLOCK_START = re.compile(r"^ *(?:[-*]|\d+\.) |^#+ .*\n|^(?= *[|>])", re.MULTILINE)
-"""An item of a list, a heading, which is short, a row of a table, or a line of a quotation."""
+HEADING = re.compile(r"^#+ .*$", re.MULTILINE)
+BLOCK_START = re.compile(r"^ *(?:[-*]|\d+\.) |^(?= *[|>])", re.MULTILINE)
+"""An item of a list, a row of a table, or a line of a quotation."""
 
 CELL_BREAK = re.compile(r"(?<!\\)\||;\s")
 """A cell may list things, with a semicolon between two of them."""
 
 SENTENCE_BREAK = re.compile(r"(?:(?<=[.!?])|(?<=[.!?]\*\*))\s+(?=[^a-z0-9])")
+
+INDIRECT_OPENING = re.compile(r"(?:What|Who|Whom|Whose|Which|Whoever|Whatever|Those|One (?:of )?(?:that|which|who))\b")
+"""A relative clause in place of a noun; a cell of a table is no sentence where it begins with a small letter."""
 
 
 def prose(text: str) -> Iterator[str]:
@@ -33,20 +37,33 @@ def prose(text: str) -> Iterator[str]:
 
 
 def blocks(text: str) -> Iterator[str]:
-    """Yield paragraphs, items of lists, rows of tables and lines of quotations; no heading is a sentence."""
-    for paragraph in re.split(r"\n\s*\n", text):
+    """Yield paragraphs, items of lists, rows of tables and lines of quotations; headings are no sentences."""
+    for paragraph in re.split(r"\n\s*\n", HEADING.sub("\n", text)):
         yield from (block.strip() for block in BLOCK_START.split(paragraph))
+
+
+def sentences(text: str) -> Iterator[str]:
+    return (sentence for block in prose(text) for sentence in SENTENCE_BREAK.split(" ".join(block.split())))
 
 
 def long_sentences(text: str) -> list[str]:
     """List the sentences of a page with more words than a reader keeps in mind."""
-    sentences = (sentence for block in prose(text) for sentence in SENTENCE_BREAK.split(" ".join(block.split())))
-    return [sentence for sentence in sentences if len(sentence.split()) > MAX_SENTENCE_WORDS]
+    return [sentence for sentence in sentences(text) if len(sentence.split()) > MAX_SENTENCE_WORDS]
+
+
+def indirect_openings(text: str) -> list[str]:
+    """List the sentences of a page that open with a relative clause; a question may."""
+    return [found for found in sentences(text) if INDIRECT_OPENING.match(found) and not found.endswith("?")]
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
 def test_no_sentence_of_a_page_is_long(path: Path) -> None:
     assert long_sentences(path.read_text("utf-8")) == []
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_no_sentence_of_a_page_opens_with_a_relative_clause(path: Path) -> None:
+    assert indirect_openings(path.read_text("utf-8")) == []
 
 
 LONG = f"A run {'word ' * 23}end"
@@ -82,3 +99,32 @@ def test_a_long_sentence_is_noticed(text: str) -> None:
 )
 def test_short_sentences_code_and_quotations_are_left_alone(text: str) -> None:
     assert long_sentences(text) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "What is due starts.",
+        "A run is due. Those that wait stay.",
+        "* One that waits stays.",
+        "A | cell.\n\n| a | it waits. What is due starts |",
+        "One of which each step ended is over.",
+    ],
+)
+def test_a_relative_clause_at_the_start_is_noticed(text: str) -> None:
+    assert len(indirect_openings(text)) == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "**What to do.** Wait.",
+        "What runs?",
+        "> What runs now",
+        "# What runs\nRuns.",
+        "| what it does |",
+        "One run waits. Whole days.",
+    ],
+)
+def test_labels_questions_and_cells_may_open_so(text: str) -> None:
+    assert indirect_openings(text) == []

@@ -87,7 +87,7 @@ class AccessSettings(RetentionSettings):
     oauth_audience: str = Field(
         default="",
         max_length=500,
-        description="what a token has to name in `aud` (default: `public_url` with `/mcp`)",
+        description="the audience that a token has to name in `aud` (default: `public_url` with `/mcp`)",
         examples=["https://duetime.example.com/mcp"],
     )
     oauth_jwks_url: IssuerUrl | None = Field(

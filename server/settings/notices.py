@@ -13,7 +13,7 @@ class NoticeSettings(AccessSettings):
 
     alert_channels: Names = Field(
         default=(),
-        description="the channels (names of `channels`, or `desktop`) that are told of [alerts](runbook.md); without "
+        description="the channels (names of `channels`, or `desktop`) that get [alerts](runbook.md); without "
         "one, no process watches for them",
         examples=["team"],
     )
@@ -24,7 +24,7 @@ class NoticeSettings(AccessSettings):
     )
     quiet_hours: QuietWords | None = Field(
         default=None,
-        description="when users are told nothing that can wait: two times of day in `timezone`, or in a zone behind "
+        description="when users get no notification that can wait: two times of day in `timezone`, or in a zone behind "
         "them. Deliveries of tasks with a tier below high are [held until they end](operations.md#quiet-hours); the "
         "inbox has each outcome at once",
         examples=["22:00-07:00"],
@@ -50,7 +50,7 @@ class NoticeSettings(AccessSettings):
         default=4,
         ge=0.1,
         le=168,
-        description="how long an alert fires until its channels are told again",
+        description="how long an alert fires until its channels are notified again",
         examples=["4"],
         json_schema_extra={"unit": "hours"},
     )

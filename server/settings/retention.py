@@ -92,8 +92,8 @@ class RetentionSettings(WorkSettings):
 
     retention: list[RetentionRuleSettings] = Field(
         default_factory=list,
-        description="what is deleted when it is old, one TOML table `[[retention]]` each: see "
-        "[Retention](operations.md#retention); without one, tasks and their history are kept for ever",
+        description="rules by which old rows are deleted, one TOML table `[[retention]]` each: see "
+        "[Retention](operations.md#retention). Without one, tasks and their history are kept for ever",
         examples=['[{"what": "tasks", "age": "90 days"}]'],
     )
     archive_directory: Annotated[Path, AfterValidator(_folder)] | None = Field(
