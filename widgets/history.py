@@ -56,6 +56,11 @@ def steps_of(view: TaskView) -> StepNames:
     return {step.task_id: step.name for step in view.chain.steps} if view.chain and not view.chain.step else NO_STEPS
 
 
+def step_of(event: Event, steps: StepNames) -> str | None:
+    """Return which of the steps of a chain an event is of; None for one of the whole chain."""
+    return None if OF_CHAIN in (event.after or {}) else steps.get(event.task_id)
+
+
 def history_payload(
     attempts: Sequence[Attempt],
     events: Sequence[Event],
@@ -79,7 +84,7 @@ def history_payload(
         attempt_payload(attempt, None if steps else runs[attempt.run_id], said, of_run.get(attempt.run_id))
         for attempt in reversed(attempts)
     ]
-    happened = [_event(event, zone, said, steps.get(event.task_id)) for event in events]
+    happened = [_event(event, zone, said, step_of(event, steps)) for event in events]
     if limited:
         brief = [part.model_copy(update={"traceback": None}) for part in tries]
         kept = _newest(brief, _MAX_ATTEMPTS_CHARS), _newest(happened, MAX_HISTORY_CHARS - _MAX_ATTEMPTS_CHARS)
@@ -135,7 +140,7 @@ def attempt_payload(
 def _event(event: Event, zone: str, said: int | None, step: str | None) -> EventPart:
     return EventPart(
         at=utc(event.at),
-        step=None if OF_CHAIN in (event.after or {}) else step,
+        step=step,
         kind=event.kind,
         actor=event.actor,
         via=event.via,

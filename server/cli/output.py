@@ -10,12 +10,9 @@ from datetime import datetime
 from typing import Annotated, Any
 
 import typer
-from duetime.scheduler.events import Event, EventPage
 from duetime.scheduler.rules.states import OPEN
 from duetime.scheduler.task import Json, State
 from duetime.widgets.formats.terminal_text import plain, plain_json, plain_lines
-from duetime.widgets.schema.history_parts import AttemptPart, EventPart, HistoryPart
-from duetime.widgets.text.history_text import actor_in_words, changes_in_words, clock_time
 from duetime.widgets.text.list_text import window_in_words
 from rich.console import Console
 from rich.table import Table
@@ -146,76 +143,11 @@ def say_window(what: str, start: datetime | None, end: datetime | None, zone: st
         note(f"{what} {window} {zone}.")
 
 
-def events_window(page: EventPage, zone: str) -> None:
-    """Say between which times a page of events lies, if it was bounded."""
-    say_window("Events", page.where.since, page.where.until, zone)
-
-
-def history_tables(
-    history: HistoryPart, events: Sequence[Event], zone: str, titles: Mapping[str, str] | None = None
-) -> None:
-    """Show attempts and events at their wall times in `zone`; `events` say of which task each of the history's is.
-
-    Without `titles` they are all of one task.
-    """
-    if history.attempts:
-        columns = ("RUN", "ATTEMPT", f"STARTED ({zone})", "ENDED", "OUTCOME", "WHY")
-        table(columns, (_attempt(attempt, zone) for attempt in history.attempts))
-        say("")
-        traceback_of(next((attempt for attempt in history.attempts if attempt.traceback), None), zone)
-    if not events:
-        say("No events.")
-        return
-    rows = (_event(part, event, zone, titles) for part, event in zip(history.events, events, strict=True))
-    named = ("TASK",) if titles is None else ("TASK", "TITLE")
-    table((f"AT ({zone})", *named, "EVENT", "STATE", "BY", "CHANGED", "WHY"), rows, spare=("BY", "CHANGED", "STATE"))
-
-
-def traceback_of(attempt: AttemptPart | None, zone: str) -> None:
-    """Show the traceback of a failed attempt, and an empty line below."""
-    if attempt is not None and attempt.traceback:
-        say(f"Traceback of attempt {attempt.number}, started {clock_time(attempt.started, zone)}:")
-        for line in (*attempt.traceback.splitlines(), ""):
-            say(line)
-
-
-def _event(part: EventPart, event: Event, zone: str, titles: Mapping[str, str] | None) -> Sequence[str]:
-    title = () if titles is None else (titles.get(event.task_id, ""),)
-    return (
-        clock_time(part.at, zone),
-        part.step or event.task_id,
-        *title,
-        part.kind,
-        _move(event),
-        actor_in_words(part),
-        changes_in_words(part.changes, fence=False),
-        event.reason or "",
-    )
-
-
 def _write(shown: Table) -> None:
     target = console()
     with target.capture() as captured:
         target.print(shown, soft_wrap=False)
     sys.stdout.write("".join(f"{line.rstrip()}\n" for line in captured.get().splitlines()))
-
-
-def _attempt(attempt: AttemptPart, zone: str) -> Sequence[str]:
-    return (
-        attempt.step or str(attempt.run or ""),
-        str(attempt.number),
-        clock_time(attempt.started, zone),
-        clock_time(attempt.ended, zone) if attempt.ended else "",
-        attempt.outcome or "running",
-        attempt.reason or "",
-    )
-
-
-def _move(event: Event) -> str:
-    if event.to_state is None:
-        return ""
-    before = f"{event.from_state.value} -> " if event.from_state else ""
-    return f"{before}{event.to_state.value}"
 
 
 def say_next(context: typer.Context, cursor: str | None) -> None:

@@ -37,13 +37,19 @@ def explain(
         task_id = scheduler.find(task_id)
         view, reasons = scheduler.explain(task_id)
     task, run = view.record.task, view.record.run
+    known = {"task": task_id, "title": task.title, "state": run.state.value, "stands": stands(task, run)}
+    found = {"schema": "duetime.explanation/1", **known, "waiting_for": list(reasons)}
+    show_explanation(found, as_json=as_json)
+
+
+def show_explanation(found: Mapping[str, Any], *, as_json: bool) -> None:
+    """Write why a task is not running."""
     if as_json:
-        found = {"task": task_id, "title": task.title, "state": run.state, "stands": stands(task, run)}
-        output.as_json({"schema": "duetime.explanation/1", **found, "waiting_for": list(reasons)})
+        output.as_json(dict(found))
         return
-    output.say(f"{task.title}: {stands(task, run)}")
-    for reason in reasons:
-        output.say(f"  {reason_in(COMMAND_WORDS, reason, task_id)}")
+    output.say(f"{found['title']}: {found['stands']}")
+    for reason in found["waiting_for"]:
+        output.say(f"  {reason_in(COMMAND_WORDS, reason, found['task'])}")
 
 
 def stats(context: typer.Context, *, as_json: AsJson = False) -> None:

@@ -6,7 +6,6 @@ from datetime import timedelta
 from typing import Annotated, Any
 
 import typer
-from duetime.scheduler.events import EventFilter, EventPage
 from duetime.scheduler.intake.changes.reschedule import NOTHING_CHANGED
 from duetime.scheduler.intake.validation import wait_seconds
 from duetime.scheduler.request import Request, ScheduleArguments
@@ -38,13 +37,13 @@ from duetime.server.cli.formats.option_values import (
     read_units,
 )
 from duetime.server.cli.output import AsJson
+from duetime.server.cli.past.history_table import show_history, traceback_of
+from duetime.server.rest.rows.tasks import ShownTaskPayload, changed_task, history_of, shown_task
 from duetime.server.session import session, someone_runs
-from duetime.widgets.formats.speech import with_speech
-from duetime.widgets.history import NO_CHANGES, FieldChanges, attempt_payload, history_payload, steps_of
-from duetime.widgets.outcome import with_details
-from duetime.widgets.payload import as_dry_run, as_json, task_payload
+from duetime.widgets.history import NO_CHANGES, FieldChanges
+from duetime.widgets.payload import as_dry_run, as_json
+from duetime.widgets.schema.task import TaskPayload
 
-MAX_EVENTS_SHOWN = 100
 UNCHANGED_VERB = "Left as it was:"
 RESCHEDULE_VERBS = {None: "Changed", True: "Paused", False: "Resumed"}
 NOBODY_RUNS = (
@@ -154,26 +153,27 @@ def show(
         task_id = scheduler.find(task_id)
         longest = None if wait is None else timedelta(seconds=wait_seconds(wait))
         view = scheduler.get(task_id) if longest is None else scheduler.wait(task_id, timeout=longest)
-        attempts = scheduler.attempts(task_id) if history else []
-        page = scheduler.history(EventFilter(task_id=task_id), limit=MAX_EVENTS_SHOWN) if history else EventPage(())
-    zone = view.record.task.timezone
-    older, steps = page.cursor is not None, steps_of(view)
-    past = history_payload(attempts, page.events, zone, older=older, steps=steps) if history else None
-    failed = attempt_payload(view.failed_attempt) if view.failed_attempt else None
-    task = with_speech(with_details(task_payload(view, past), view, whole=True))
+        past = history_of(scheduler, view) if history else None
+    show_task(_dump(shown_task(view, past)), as_json=as_json)
+
+
+def show_task(found: dict[str, Any], *, as_json: bool) -> None:
+    """Write everything about one task."""
     if as_json:
-        shown = {"failed_attempt": failed.model_dump(mode="json", exclude_none=True)} if failed else {}
-        output.as_json(_dump(task) | shown)
+        output.as_json(found)
         return
+    task = ShownTaskPayload.model_validate(found)
     task_facts.task_facts(task)
-    if failed is not None and past is None:
-        output.say("")
-        output.traceback_of(failed, zone)
+    zone, past = task.when.timezone, task.history
     if past is not None:
         output.say("")
-        output.history_tables(past, page.events, zone)
-    if page.cursor:
-        output.say(f"Older events: duetime history {task_id} --cursor {page.cursor}")
+        events = [{"task_id": task.id, **_dump(event)} for event in past.events]
+        show_history(past.attempts, events, zone)
+    elif task.failed_attempt is not None:
+        output.say("")
+        traceback_of(task.failed_attempt, zone)
+    if past is not None and past.older:
+        output.say(f"Older events: duetime history {task.id}")
 
 
 @with_links
@@ -271,10 +271,15 @@ def undo(
 
 
 def show_change(verb: str, view: TaskView, as_json: bool, changes: FieldChanges = NO_CHANGES) -> None:
+    show_changed(verb, _dump(changed_task(view)), changes, as_json=as_json)
+
+
+def show_changed(verb: str, found: dict[str, Any], changes: FieldChanges = NO_CHANGES, *, as_json: bool) -> None:
+    """Write what was done to a task, and the `changes` that its line does not show."""
     if as_json:
-        output.as_json(_dump(task_payload(view)))
+        output.as_json(found)
     else:
-        task_facts.task_line(verb, task_payload(view), changes)
+        task_facts.task_line(verb, TaskPayload.model_validate(found), changes)
 
 
 _dump = as_json

@@ -14,12 +14,13 @@ from duetime.server.cli.completion import Label
 from duetime.server.cli.formats.csv_table import write_csv
 from duetime.server.cli.formats.option_values import read_object
 from duetime.server.cli.output import AsCsv, AsJson
+from duetime.server.cli.past.history_table import show_history
 from duetime.server.session import cli_caller, session
 from duetime.tools.admin import letter_rows
 from duetime.widgets.bulk.payload import bulk_payload
 from duetime.widgets.outcome import as_text
 from duetime.widgets.quote import cut
-from duetime.widgets.schema.history_parts import AttemptPart, HistoryPart
+from duetime.widgets.schema.history_parts import AttemptPart
 from duetime.widgets.text.history_text import clock_time
 
 MAX_WHY_CHARS = 200
@@ -128,7 +129,7 @@ def show_letter(letter: Mapping[str, Any], zone: str, *, as_json: bool) -> None:
         )
     )
     attempts = [AttemptPart.model_validate(each) for each in reversed(letter["attempts"])]
-    output.history_tables(HistoryPart(attempts=tuple(attempts), events=()), (), zone)
+    show_history(attempts, (), zone)
 
 
 def replay(

@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
 from typing import Annotated, NamedTuple
 
 import typer
-from duetime.scheduler.events import EventFilter, EventKind, EventPage
+from duetime.scheduler.events import EventFilter, EventKind
 from duetime.scheduler.history.events import EventGroup
 from duetime.scheduler.history.runs import BucketWidth
 from duetime.scheduler.service.scheduler import Scheduler
-from duetime.scheduler.task import Json, State
+from duetime.scheduler.task import State
 from duetime.server.cli import completion, output
 from duetime.server.cli.completion import Label
-from duetime.server.cli.formats import rows
-from duetime.server.cli.formats.csv_table import write_csv
 from duetime.server.cli.output import AsCsv, AsJson
 from duetime.server.cli.past import count_tables
-from duetime.server.cli.past.pages import MAX_SHORT_PAGES, PagePlace
+from duetime.server.cli.past.history_table import show_history, write_events
+from duetime.server.cli.past.pages import PageJson, PagePlace, full_page
+from duetime.server.rest.rows.events import events_json
 from duetime.server.session import session
 from duetime.tools.admin.event_filter import event_filter
 from duetime.tools.admin.event_rows import buckets_json, counts_json
-from duetime.widgets.history import NO_STEPS, history_payload, steps_of
-from duetime.widgets.schema.history_parts import HistoryPart
+from duetime.widgets.schema.history_parts import AttemptPart
 
 TaskArgument = Annotated[
     str | None,
@@ -107,41 +104,27 @@ def _count(
 def _show_page(
     context: typer.Context, scheduler: Scheduler, where: EventFilter, bounds: EventBounds, at: PagePlace
 ) -> None:
-    task_id, (limit, cursor) = where.task_id, at
-    view = scheduler.get(task_id) if task_id is not None else None
-    page = full_page(scheduler, where, bounds, limit, cursor)
-    attempts = scheduler.attempts(task_id) if task_id is not None and cursor is None else []
-    titles = scheduler.titles([event.task_id for event in page.events], tenant=bounds.tenant)
-    zone = (view.record.task.timezone if view else scheduler.zone) or "UTC"
-    past = history_payload(attempts, page.events, zone, steps=steps_of(view) if view else NO_STEPS)
+    view = scheduler.get(where.task_id) if where.task_id is not None else None
+
+    def read(limit: int, cursor: str | None) -> PageJson:
+        page = scheduler.history(where, limit=limit, cursor=cursor, **bounds._asdict())
+        found = events_json(scheduler, page, view, first=cursor is None, tenant=bounds.tenant)
+        if cursor == at.cursor and not (context.params["as_json"] or context.params["as_csv"]):
+            output.say_window("Events", page.where.since, page.where.until, str(found["timezone"]))
+        return found
+
+    show_page(context, full_page(read, "events", at), scheduler.zone or "UTC")
+
+
+def show_page(context: typer.Context, page: PageJson, zone: str) -> None:
+    """Write a page of events as the options of the verb ask for: of one task in its own zone, of many in `zone`."""
     if context.params["as_json"]:
-        output.as_json(_json(past, page, titles))
+        output.as_json(page)
         return
     if context.params["as_csv"]:
-        write_csv(rows.EVENT_COLUMNS, map(rows.event_cells, rows.events(past, page.events, titles)))
-        output.say_next(context, page.cursor)
-        return
-    output.history_tables(past, page.events, zone, titles if task_id is None else None)
-    output.events_window(page, zone)
-    output.say_next(context, page.cursor)
-
-
-def full_page(
-    scheduler: Scheduler, where: EventFilter, bounds: EventBounds, limit: int, cursor: str | None
-) -> EventPage:
-    """Return a page that is short only at the end: whoever waits at a terminal wants rows, not cursors."""
-    found = scheduler.history(where, limit=limit, cursor=cursor, **bounds._asdict())
-    for _ in range(MAX_SHORT_PAGES):
-        if found.cursor is None or len(found.events) == limit:
-            break
-        room = limit - len(found.events)
-        following = scheduler.history(where, limit=room, cursor=found.cursor, **bounds._asdict())
-        found = replace(following, events=(*found.events, *following.events))
-    return found
-
-
-def _json(past: HistoryPart, page: EventPage, titles: Mapping[str, str]) -> Json:
-    attempts = past.model_dump(mode="json", by_alias=True, exclude_none=True)["attempts"]
-    following = {"cursor": page.cursor} if page.cursor else {}
-    events = rows.events(past, page.events, titles)
-    return {"schema": "duetime.history/1", "attempts": attempts, "events": events, **following}
+        write_events(page["events"])
+    else:
+        tried = [AttemptPart.model_validate(each) for each in page.get("attempts", ())]
+        of_one = context.params["task_id"] is not None
+        show_history(tried, page["events"], page["timezone"] if of_one else zone, titled=not of_one)
+    output.say_next(context, page.get("cursor"))

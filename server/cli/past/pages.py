@@ -8,6 +8,9 @@ from typing import Any, Final, NamedTuple
 MAX_SHORT_PAGES: Final = 200
 """Pages that are read for one full one: two million runs are compared then, and the rest is another command."""
 
+_OF_END: Final = ("cursor", "searched_to")
+"""Values of a page that say where it ends."""
+
 PageJson = dict[str, Any]
 ReadPage = Callable[[int, str | None], PageJson]
 """Reads a page of so many rows at most, behind a cursor or from the beginning."""
@@ -27,5 +30,6 @@ def full_page(read: ReadPage, rows: str, at: PagePlace) -> PageJson:
         if found.get("cursor") is None or len(found[rows]) >= at.limit:
             break
         following = read(at.limit - len(found[rows]), found["cursor"])
-        found = {**following, rows: [*found[rows], *following[rows]]}
+        known = {name: value for name, value in found.items() if name not in _OF_END}
+        found = {**known, **following, rows: [*found[rows], *following[rows]]}
     return found

@@ -7,11 +7,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
+from duetime.scheduler.intake.changes.reschedule import NOTHING_CHANGED
 from duetime.scheduler.intake.validation import wait_seconds
-from duetime.scheduler.remedies import reason_in
-from duetime.server.cli import output
 from duetime.server.cli.exit_codes import NOT_FOUND_CODE
-from duetime.server.cli.formats import task_facts
 from duetime.server.cli.formats.option_values import (
     read_approval,
     read_object,
@@ -20,12 +18,15 @@ from duetime.server.cli.formats.option_values import (
     read_steps,
     read_units,
 )
-from duetime.server.cli.formats.phrases import COMMAND_WORDS
 from duetime.server.cli.formats.task_list import show_list
 from duetime.server.cli.past import count_tables
+from duetime.server.cli.past.history import show_page
+from duetime.server.cli.past.pages import PagePlace, full_page
+from duetime.server.cli.pools import show_explanation
 from duetime.server.cli.remote.client import RemoteAnswer, RemoteProblem, RemoteServer
-from duetime.server.cli.remote.tables import CONTEXT, ZONE, RemoteTable, show_rows, zone_of
-from duetime.server.cli.tasks import verb_of
+from duetime.server.cli.remote.tables import CONTEXT, zone_of
+from duetime.server.cli.tasks import UNCHANGED_VERB, show_changed, show_task, verb_of
+from duetime.widgets.history import NO_CHANGES
 from duetime.widgets.schema.task import TaskPayload
 
 Params = Mapping[str, Any]
@@ -48,13 +49,6 @@ SAME_NAMES: Final = (
 )
 """Options whose names are those of the arguments."""
 
-EVENTS: Final = RemoteTable(
-    "events",
-    ("at", "task_id", "title", "kind", "actor", "via", "from", "to", "reason"),
-    ("at", "task_id", "title", "kind", "actor", "to", "reason"),
-)
-ATTEMPTS: Final = RemoteTable("attempts", (), ("run", "number", "started", "ended", "outcome", "reason"))
-TASK_EVENTS: Final = RemoteTable("events", (), ("at", "kind", "actor", "from", "to", "reason"))
 _ID: Final = re.compile(r"[ct]_[0-9a-z]{12}|r_[0-9a-z]{20}")
 _NOT_GIVEN: Final[tuple[Any, ...]] = (None, False, [], ())
 MAX_NAMESAKES: Final = 20
@@ -92,17 +86,7 @@ def show(server: RemoteServer, params: Params) -> None:
     if params["wait"] is not None:
         server = replace(server, timeout_s=server.timeout_s + wait_seconds(params["wait"]))
     task = server.get(f"/tasks/{task_id}", history="true" if params["history"] else None, wait=params["wait"])
-    if params["as_json"]:
-        output.as_json(task)
-        return
-    task_facts.task_facts(TaskPayload.model_validate(task))
-    if params["history"]:
-        output.say("")
-        past = task.get("history") or {}
-        if past.get("attempts"):
-            show_rows(ATTEMPTS, past, {ZONE: params[ZONE]}, nothing="")
-            output.say("")
-        show_rows(TASK_EVENTS, past, {ZONE: params[ZONE]}, nothing="No events.")
+    show_task(task, as_json=params["as_json"])
 
 
 _OF_RUNS = ("worker", "min_attempts", "min_lateness", "min_cost", "error")
@@ -123,8 +107,15 @@ def history(server: RemoteServer, params: Params) -> None:
         found = server.get("/events/buckets", width=params["bucket"].value, **where)
         count_tables.show_buckets(found, "events", **shown)
     else:
-        page = server.get("/events", **where, limit=params["limit"], cursor=params["cursor"])
-        show_rows(EVENTS, page, params, nothing="No events.")
+        _events(server, params, where)
+
+
+def _events(server: RemoteServer, params: Params, where: dict[str, Any]) -> None:
+    def read(limit: int, cursor: str | None) -> RemoteAnswer:
+        return server.get("/events", **where, limit=limit, cursor=cursor)
+
+    page = full_page(read, "events", PagePlace(params["limit"], params["cursor"]))
+    show_page(params[CONTEXT], page, zone_of(params))
 
 
 def reschedule(server: RemoteServer, params: Params) -> None:
@@ -133,7 +124,13 @@ def reschedule(server: RemoteServer, params: Params) -> None:
     body = {**_body(params), **({"remove": params["remove"]} if params["remove"] else {})}
     headers = {"Idempotency_Key": params["key"], "If_Match": _etag(params)}
     task = server.send("PATCH", f"/tasks/{task_id}", body, **headers)
-    _show_change("Would change" if params["dry_run"] else verb_of(params), task, params)
+    if params["dry_run"]:
+        _show_change("Would change", task, params)
+    elif NOTHING_CHANGED in task.get("warnings", ()):
+        _show_change(UNCHANGED_VERB, task, params)
+    else:
+        newest = {} if params["as_json"] else server.get(f"/tasks/{task_id}", history="true")["history"]["events"][0]
+        show_changed(verb_of(params), task, newest.get("changes", NO_CHANGES), as_json=params["as_json"])
 
 
 def cancel(server: RemoteServer, params: Params) -> None:
@@ -174,12 +171,7 @@ def explain(server: RemoteServer, params: Params) -> None:
     """Explain why a task is not running."""
     task_id = found_id(server, params["task_id"])
     found = server.get(f"/tasks/{task_id}/explain")
-    if params["as_json"]:
-        output.as_json(found)
-        return
-    output.say(f"{found['title']}: {found.get('stands', found['state'])}")
-    for reason in found["waiting_for"]:
-        output.say(f"  {reason_in(COMMAND_WORDS, reason, task_id)}")
+    show_explanation(found, as_json=params["as_json"])
 
 
 def found_id(server: RemoteServer, text: str) -> str:
@@ -200,10 +192,7 @@ def found_id(server: RemoteServer, text: str) -> str:
 
 
 def _show_change(verb: str, task: RemoteAnswer, params: Params) -> None:
-    if params["as_json"]:
-        output.as_json(task)
-    else:
-        task_facts.task_line(verb, TaskPayload.model_validate(task))
+    show_changed(verb, task, as_json=params["as_json"])
 
 
 def _body(params: Params) -> dict[str, Any]:

@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from http import HTTPStatus
 from typing import Annotated, Any, Final, Literal
 
 from duetime.scheduler.audit.entry import AuditEntry, AuditKind
-from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.errors import InvalidArgument, TaskNotFound
 from duetime.scheduler.events import Event, EventFilter, EventKind
 from duetime.scheduler.history.events import EventGroup
 from duetime.scheduler.history.runs import BucketWidth
 from duetime.scheduler.intake.validation import ALL_TENANTS
 from duetime.scheduler.principal import Principal, Scope
-from duetime.scheduler.rules.time.times import utc
 from duetime.scheduler.task import State, Tier
+from duetime.scheduler.views import TaskView
 from duetime.server.auth.access import AccessRefused
 from duetime.server.rest.operation import Operation, RestAnswer, RestCall
 from duetime.server.rest.resources.payloads import RestPayload
+from duetime.server.rest.rows.events import events_json
 from duetime.tools.admin.event_filter import event_filter
-from duetime.tools.admin.event_rows import buckets_json, counts_json
+from duetime.tools.admin.event_rows import buckets_json, counts_json, event_json
 from duetime.tools.arguments.arguments import Argument
 from duetime.tools.arguments.types import Choice, Text, Whole
 from duetime.tools.definition import TASK_ID, TIME
-from duetime.widgets.history import attempt_payload, changes_of
+from duetime.widgets.history import attempt_payload
 from duetime.widgets.schema.history_parts import AttemptPart
 from pydantic import Field
 
@@ -37,7 +39,8 @@ CURSOR = Argument("cursor", Text(MAX_CURSOR_CHARS), "From the previous answer, f
 class EventPayload(RestPayload):
     """A change of a task: who, by which way, when, what and why; `seq` counts the changes of the task.
 
-    `changes` maps a part to [before, after] in words. Where all tenants were asked for, `tenant` is there too.
+    `changes` maps a part to [before, after] in words. Where all tenants were asked for, `tenant` is there too; of a
+    chain that was asked for, `step` is the step that changed.
     """
 
     task_id: str
@@ -45,6 +48,7 @@ class EventPayload(RestPayload):
     seq: int
     run_id: str | None = None
     title: str | None = None
+    step: str | None = None
     at: str
     kind: str
     actor: str
@@ -57,9 +61,14 @@ class EventPayload(RestPayload):
 
 
 class EventsPayload(RestPayload):
-    """One page of events, newest first. It may be short where few match: `cursor` goes on behind `searched_to`."""
+    """One page of events, newest first. It may be short where few match: `cursor` goes on behind `searched_to`.
+
+    `timezone` is that of times in `changes`. Where one task was asked for, the first page has its newest `attempts`.
+    """
 
     schema_: Annotated[Literal["duetime.events/1"], Field(alias="schema")] = "duetime.events/1"
+    timezone: str
+    attempts: tuple[AttemptPart, ...] | None = None
     events: tuple[EventPayload, ...]
     cursor: str | None = None
     searched_to: str | None = None
@@ -144,16 +153,17 @@ def events(call: RestCall) -> RestAnswer:
     """Return a page of the events of a tenant, or of all."""
     who, limit, cursor = read_by(call), call.values.get("limit", 50), call.values.get("cursor")
     page = call.scheduler.history(_event_filter(call), **_event_bounds(call), limit=limit, cursor=cursor, **who)
-    titles = call.scheduler.titles([event.task_id for event in page.events], **who)
-    zone, everywhere = call.scheduler.zone or "UTC", of_all_tenants(call)
-    shown = [event_payload(event, zone, titles.get(event.task_id)) for event in page.events]
-    named = [
-        payload.model_copy(update={"tenant": event.tenant}) if everywhere else payload
-        for payload, event in zip(shown, page.events, strict=True)
-    ]
-    searched_to = utc(page.searched_to) if page.searched_to else None
-    payload = EventsPayload(events=tuple(named), cursor=page.cursor, searched_to=searched_to)
-    return RestAnswer(payload, cursor=page.cursor)
+    view = None if of_all_tenants(call) else _asked_task(call, who["by"])
+    found = events_json(call.scheduler, page, view, first=cursor is None, **who)
+    return RestAnswer(EventsPayload.model_validate(found), cursor=page.cursor)
+
+
+def _asked_task(call: RestCall, by: Principal) -> TaskView | None:
+    """Return the task of which events are asked for, if there is one."""
+    if "task_id" in call.values:
+        with suppress(TaskNotFound):
+            return call.scheduler.get(call.task_id, by=by)
+    return None
 
 
 def event_counts(call: RestCall) -> RestAnswer:
@@ -179,23 +189,9 @@ def _event_bounds(call: RestCall) -> dict[str, Any]:
     return {name: call.values.get(name) for name in ("since", "until")}
 
 
-def event_payload(event: Event, zone: str, title: str | None = None) -> EventPayload:
+def event_payload(event: Event, zone: str) -> EventPayload:
     """Return an event; times that it changed are wall times of `zone`."""
-    return EventPayload(
-        task_id=event.task_id,
-        seq=event.seq,
-        run_id=event.run_id,
-        title=title,
-        at=utc(event.at),
-        kind=event.kind,
-        actor=event.actor,
-        via=event.via,
-        reason=event.reason,
-        from_state=event.from_state,
-        to_state=event.to_state,
-        attempt=event.attempt,
-        changes=changes_of(event, zone) or None,
-    )
+    return EventPayload.model_validate(event_json(event, zone))
 
 
 def attempts(call: RestCall) -> RestAnswer:

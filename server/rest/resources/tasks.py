@@ -9,7 +9,6 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
 from duetime.scheduler.errors import InvalidArgument
-from duetime.scheduler.events import EventFilter
 from duetime.scheduler.intake.validation import wait_seconds
 from duetime.scheduler.origin.origin import MAX_ID_CHARS, MEMBERS
 from duetime.scheduler.request import Request
@@ -17,6 +16,7 @@ from duetime.scheduler.rules.retry import retry_policy
 from duetime.scheduler.views import TaskFilter
 from duetime.server.rest.operation import Operation, RestAnswer, RestCall
 from duetime.server.rest.resources.payloads import ExplanationPayload
+from duetime.server.rest.rows.tasks import ShownTaskPayload, changed_task, history_of, shown_task
 from duetime.tools.act_on_task import ACT_ON_TASK
 from duetime.tools.arguments.approval import ApprovalTerms
 from duetime.tools.arguments.arguments import Argument
@@ -30,9 +30,6 @@ from duetime.tools.list_tasks import LIST_TASKS
 from duetime.tools.reschedule_task import RESCHEDULE_TASK
 from duetime.tools.schedule_task import REMINDER, schedule_task
 from duetime.tools.threads import wait_for_end
-from duetime.widgets.formats.speech import with_speech
-from duetime.widgets.history import history_payload, steps_of
-from duetime.widgets.outcome import with_details
 from duetime.widgets.payload import as_dry_run, task_payload
 from duetime.widgets.schema.task import TaskPayload
 from duetime.widgets.schema.task_list import WholeListPayload
@@ -42,7 +39,6 @@ from duetime.widgets.whole_list import whole_list_payload
 if TYPE_CHECKING:
     from duetime.scheduler.views import TaskView
 
-MAX_EVENTS_SHOWN: Final = 100
 SCHEDULE_TASK = schedule_task(REMINDER, ())
 """The tool whose arguments a request has; which actions there are, the scheduler decides."""
 
@@ -93,8 +89,7 @@ def _created(view: TaskView) -> RestAnswer:
 
 def answer(view: TaskView) -> RestAnswer:
     """Answer with one task, whole."""
-    payload = with_details(task_payload(view), view, whole=True)
-    return RestAnswer(payload, revision=view.record.task.revision)
+    return RestAnswer(changed_task(view), revision=view.record.task.revision)
 
 
 def also_wrong(call: RestCall, given: Mapping[str, Any]) -> Sequence[InvalidArgument]:
@@ -119,15 +114,8 @@ async def _until_it_ended(call: RestCall) -> None:
 def show(call: RestCall) -> RestAnswer:
     """Return one task; reading marks nothing as read."""
     view = call.scheduler.get(call.task_id, by=call.by)
-    payload = task_payload(view, _history(call, view) if call.values.get("history") else None)
-    return RestAnswer(with_speech(with_details(payload, view, whole=True)), revision=view.record.task.revision)
-
-
-def _history(call: RestCall, view: TaskView) -> Any:
-    page = call.scheduler.history(EventFilter(task_id=call.task_id), limit=MAX_EVENTS_SHOWN, by=call.by)
-    attempts = call.scheduler.attempts(call.task_id, by=call.by)[-MAX_EVENTS_SHOWN:]
-    zone, older = view.record.task.timezone, page.cursor is not None
-    return history_payload(attempts, page.events, zone, older=older, steps=steps_of(view))
+    history = history_of(call.scheduler, view, by=call.by) if call.values.get("history") else None
+    return RestAnswer(shown_task(view, history), revision=view.record.task.revision)
 
 
 def change(call: RestCall, **fixed: Any) -> RestAnswer:
@@ -228,6 +216,7 @@ OF_TASKS = (
         "/tasks/{task_id}",
         "Show everything about one task",
         show,
+        model=ShownTaskPayload,
         in_query=(Argument("history", Flag(), "With attempts and the newest events", "history=true"), WAIT),
         first=_until_it_ended,
     ),

@@ -72,7 +72,7 @@ def test_events_are_counted_by_group_and_by_day(lines: Answer, past: dict[str, s
 
 def test_the_newest_event_comes_first_with_its_task(answer: Answer, past: dict[str, str]) -> None:
     found = answer()
-    assert found["schema"] == "duetime.history/1"
+    assert found["schema"] == "duetime.events/1"
     expected = [("Old", "cancelled"), ("Old", "created"), ("Call John", "created"), ("Report", "created")]
     assert kinds(found, past) == expected
     assert "cursor" not in found

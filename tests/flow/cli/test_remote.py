@@ -205,6 +205,7 @@ def test_events_are_found_by_what_their_runs_say(
     of_runs = ("--error", "502 bad", "--min-cost", "0.0027", "--min-attempts", "1", "--tier", "normal")
     found = json.loads(said("history", *of_runs, "--worker", "w1", "--state", "failed", "--json"))["events"]
     assert [event["reason"] for event in found] == ["502 Bad Gateway"] * 2
+    assert said("history", found[0]["task_id"]).startswith("RUN  ATTEMPT  STARTED"), "in the scope of events alone"
     for other in (("--worker", "w2"), ("--tier", "high"), ("--min-cost", "0.0028"), ("--min-lateness", "1 s")):
         assert json.loads(said("history", *of_runs, *other, "--json"))["events"] == [], other
     assert "failed" in said("history", "--error", "502", "--count-by", "kind")

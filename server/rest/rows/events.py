@@ -1,0 +1,50 @@
+"""A page of the history as JSON."""
+
+from __future__ import annotations
+
+from duetime.scheduler.events import Event, EventPage
+from duetime.scheduler.intake.validation import ALL_TENANTS
+from duetime.scheduler.principal import LOCAL, Principal
+from duetime.scheduler.rules.time.times import utc
+from duetime.scheduler.service.scheduler import Scheduler
+from duetime.scheduler.task import Json
+from duetime.scheduler.views import TaskView
+from duetime.server.rest.rows.tasks import history_of
+from duetime.tools.admin.event_rows import event_json
+from duetime.widgets.history import NO_STEPS, step_of, steps_of
+from duetime.widgets.payload import as_json
+from duetime.widgets.schema.part import present
+
+
+def events_json(
+    scheduler: Scheduler,
+    page: EventPage,
+    view: TaskView | None,
+    *,
+    first: bool,
+    tenant: str | None = None,
+    by: Principal = LOCAL,
+) -> dict[str, Json]:
+    """Return a page of events, of one task if there is a `view` of it: in its zone, the `first` page with its attempts.
+
+    Of a chain, events name their steps; of all tenants, their tenants.
+    """
+    titles = scheduler.titles([event.task_id for event in page.events], tenant=tenant, by=by)
+    zone = (view.record.task.timezone if view else scheduler.zone) or "UTC"
+    steps = steps_of(view) if view else NO_STEPS
+    tried = history_of(scheduler, view, by=by).attempts if view and first else ()
+
+    def row(event: Event) -> Json:
+        named: dict[str, Json] = {"title": titles.get(event.task_id), "step": step_of(event, steps)}
+        of_all = {"tenant": event.tenant if tenant == ALL_TENANTS else None}
+        return present({**event_json(event, zone), **named, **of_all})
+
+    found: dict[str, Json] = {
+        "schema": "duetime.events/1",
+        "timezone": zone,
+        "attempts": [as_json(each) for each in tried] or None,
+        "events": [row(event) for event in page.events],
+        "cursor": page.cursor,
+        "searched_to": utc(page.searched_to) if page.searched_to else None,
+    }
+    return present(found)
