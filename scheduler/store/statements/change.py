@@ -10,7 +10,7 @@ from typing import Any
 from duetime.scheduler.errors import IllegalMove
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.records import Change
-from duetime.scheduler.rules.series.answered import without_early_deadline
+from duetime.scheduler.rules.series.answered import asks_first, without_early_deadline
 from duetime.scheduler.rules.series.awaited import due_again
 from duetime.scheduler.rules.series.overtake import overtakable
 from duetime.scheduler.rules.states import check_move
@@ -129,6 +129,8 @@ def _follow_waits(
     own_waits.follow_change(connection, tasks_of, (old, run, current), told["kind"], now)
     if (run.ended_at and not old.ended_at) or (old.state is State.WAITING and run.state is State.SCHEDULED):
         questions.withdraw(connection, [(run.id, old.state)], now)
+    if asks_first(tasks_of[0]) and not asks_first(task):
+        occurrences.forget(connection, run, now)
     if next_run:
         questions.carry_over(connection, [(task, old, next_run)], now)
     elif told["kind"] is EventKind.UNDONE:

@@ -86,8 +86,11 @@ def awaited_until(desk: Desk, task_id: str) -> Any:
 
 
 def kinds(desk: Desk, task_id: str, run_id: str) -> list[EventKind]:
-    events = desk.scheduler.history(EventFilter(task_id=task_id)).events
-    return [event.kind for event in reversed(events) if event.run_id == run_id]
+    """Return the kinds of the events of a run, each of which begins where the one before it has left the run."""
+    events = [each for each in desk.scheduler.history(EventFilter(task_id=task_id)).events if each.run_id == run_id]
+    moves = [(each.from_state, each.to_state) for each in reversed(events) if each.to_state]
+    assert [begins for begins, _ in moves[1:]] == [ends for _, ends in moves[:-1]]
+    return [event.kind for event in reversed(events)]
 
 
 def sound(desk: Desk) -> None:

@@ -399,6 +399,11 @@ def test_a_step_that_waits_for_its_event_is_asked_for_as_well(desk: Desk) -> Non
     desk.scheduler.act(step(desk, chain_id), "undo", undo=undo)
     assert starts(desk, 9, 2) == []
     assert waited_for(desk, chain_id) == (None, at(9, 21))
+    desk.scheduler.reschedule(step(desk, chain_id), approval={"question": "Sure?", "by": "1 hour"})
+    assert starts(desk, 9, 3) == []
+    assert waited_for(desk, chain_id) == (at(10, 3), at(9, 21)), "nothing is left of the first question"
+    [message] = [each for each in desk.scheduler.inbox() if each.state is WAITING]
+    assert message.text == "Sure?"
     sound(desk)
 
 

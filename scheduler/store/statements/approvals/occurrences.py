@@ -53,7 +53,7 @@ _BEFORE = (
 _IN_THIS_WAIT = (
     select(*APPROVAL)
     .join_from(approvals, runs, runs.c.id == approvals.c.run_id)
-    .where(runs.c.task_id == bindparam("of_task"), _FIRST, approvals.c.asked_at >= bindparam("since"))
+    .where(runs.c.task_id == bindparam("of_task"), _FIRST)
     .where(or_(runs.c.scheduled_for == bindparam("of_time"), runs.c.id == bindparam("of_run")))
     .order_by(approvals.c.asked_at.desc())
     .limit(1)
@@ -102,6 +102,12 @@ def ask_also(connection: Connection, begun: Sequence[tuple[Task, Run, Run]], now
     event_log.append(connection, [_told(task, run, run, now) for task, run, _ in asked])
 
 
+def forget(connection: Connection, run: Run, now: datetime) -> None:
+    """Take back what was asked for a run whose task asks no longer."""
+    questions.close(connection, [run.id], now)
+    connection.execute(_FORGET, {"run_ids": [run.id]})
+
+
 def taken_back(connection: Connection, task: Task, old: Run, run: Run, now: datetime) -> None:
     """Give an occurrence that comes back, since what left it out was undone, its answer again, or its question."""
     if not asks_each_run(task) or run.scheduled_for == old.scheduled_for or questions.unanswered(connection, [run.id]):
@@ -123,7 +129,7 @@ def _new(connection: Connection, task: Task, was: Run, run: Run, now: datetime) 
     A question whose time has passed is asked for as long once more.
     """
     if was.first_ready_at is not None:
-        given = {"of_task": task.id, "of_time": run.scheduled_for, "of_run": run.id, "since": was.first_ready_at}
+        given = {"of_task": task.id, "of_time": run.scheduled_for, "of_run": run.id}
         if found := unreadable.values(connection, _IN_THIS_WAIT, Approval, APPROVAL, given):
             return replace(reopened(found[0][0], now), run_id=run.id)
     return _asked_at(task, run, max(now, run.first_ready_at or now))
