@@ -46,7 +46,8 @@ def sent_event_text(sent: SentEventPayload) -> str:
     )
     said = f"{began} {_tasks(sent.freed)} went on." if sent.freed else f"{began} no task went on by it."
     if sent.still_waiting:
-        said += f" {_tasks(sent.still_waiting).capitalize()} had waited for it and still waits for others."
+        waits = "waits" if sent.still_waiting == 1 else "wait"
+        said += f" {_tasks(sent.still_waiting).capitalize()} had waited for it and still {waits} for something else."
     return f"{said} An event cannot be taken back."
 
 

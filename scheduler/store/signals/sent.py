@@ -33,8 +33,8 @@ _WAITING = (
 _LOCK = select(tasks.c.id).where(tasks.c.id.in_(bindparam("task_ids", expanding=True))).order_by(tasks.c.id)
 _LOCKED = _LOCK.with_for_update()
 _STILL_OPEN = select(signal_waits.c.waiter_id, signal_waits.c.task_id).where(signal_waits.c.waiter_id.in_(_IDS), OPEN)
-_WAITING_STILL = select(runs.c.task_id).where(
-    runs.c.task_id.in_(_IDS), runs.c.current == true(), runs.c.state == State.WAITING
+_WAITING_STILL = select(runs.c.id, runs.c.task_id).where(
+    runs.c.task_id.in_(bindparam("task_ids", expanding=True)), runs.c.current == true(), runs.c.state == State.WAITING
 )
 _COUNTED = (
     update(signals)
@@ -132,12 +132,13 @@ def _closed(connection: Connection, tenant: str, signal: ReceivedSignal) -> list
 
 def _go_on(connection: Connection, closed: Sequence[_Waiter], signal: ReceivedSignal, now: datetime) -> tuple[int, int]:
     """Let tasks go and wake runs; return how many that were, and how many tasks wait on for something else."""
-    waiters = [each.waiter_id for each in closed if each.waiter_id == each.task_id]
+    waiters = {each.waiter_id for each in closed}
     noted = connection.info.get(FREED, [])
     before = len(noted)
     ends = dependants.settle_waiting(connection, [each.task_id for each in closed], now)
     dependants.follow(connection, ends, now)
     said = came_in_words(signal)
     noted.extend(run_waits.wake(connection, {e.waiter_id: said for e in closed if e.waiter_id != e.task_id}, now))
-    still = connection.execute(_WAITING_STILL, {"waiter_ids": waiters}).all() if waiters else []
-    return len(noted) - before, len(still)
+    wanted = {"task_ids": [each.task_id for each in closed]}
+    waiting = connection.execute(_WAITING_STILL, wanted).all() if closed else []
+    return len(noted) - before, sum(not waiters.isdisjoint((row.id, row.task_id)) for row in waiting)

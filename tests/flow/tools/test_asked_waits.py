@@ -80,7 +80,8 @@ def test_an_agent_schedules_a_task_that_repeats_and_reads_at_each_point_what_is_
         assert says(ask, task_id) == (True, True)
         card = task_payload(runner.scheduler.get(task_id))
         assert [each.kind for each in card.waits or ()] == ["approval", "event"]
-        assert ask("send_event", name="ready")[1]["freed"] == 0
+        sent = ask("send_event", name="ready")[1]
+        assert (sent["freed"], sent["still_waiting"]) == (0, 1), "it waits for the answer still"
         assert says(ask, task_id) == (True, False)
         runner.scheduler.act(task_id, "approve", by=ANN)
         assert ran(runner) == ["Payroll"]
@@ -122,6 +123,23 @@ def test_a_question_that_is_added_by_the_tool_is_told_by_the_history_and_so_is_i
     clock.forward(hours=2)
     assert (ran(runner), ran(runner)) == (["Wages: fetch"], [])
     assert says(ask, pay) == (False, True)
+
+
+@pytest.mark.parametrize(
+    ("count", "said"),
+    [
+        (1, "1 task had waited for it and still waits for something else."),
+        (2, "2 tasks had waited for it and still wait for something else."),
+    ],
+)
+def test_the_answer_to_an_event_says_how_many_runs_wait_for_an_answer_still(
+    ask: Ask, runner: VirtualRunner, clock: Clock, count: int, said: str
+) -> None:
+    for number in range(count):
+        ask("schedule_task", title=f"Payroll {number}", repeat="every day at 14:00", **BOTH)
+    clock.forward(hours=2)
+    assert ran(runner) == []
+    assert said in ask("send_event", name="ready")[0]
 
 
 def test_a_voice_says_that_each_run_asks_and_waits_and_what_is_waited_for(

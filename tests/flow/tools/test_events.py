@@ -71,7 +71,9 @@ def test_the_answer_to_an_event_says_what_it_did(scheduler: Scheduler) -> None:
     scheduler.schedule("Report", after=[first], wait_for={"event": "order.paid"})
     sent = [scheduler.send_event("order.paid", {"order": {"id": 7}}, event_id="pay-7") for _ in range(2)]
     sent.append(scheduler.send_event("order.paid", {"order": {"id": 8}}, event_id="pay-8"))
-    first_time = "1 task went on. 1 task had waited for it and still waits for others. An event cannot be taken back."
+    first_time = (
+        "1 task went on. 1 task had waited for it and still waits for something else. An event cannot be taken back."
+    )
     assert [sent_event_text(sent_event_payload(each)) for each in sent] == [
         f"The event 'order.paid' (pay-7) was sent: {first_time}",
         f"The event 'order.paid' (pay-7) was sent before, so nothing was done now; when it first came, {first_time}",
