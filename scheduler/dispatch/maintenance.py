@@ -46,8 +46,8 @@ LOST = "were missing from the queue; queued them again"
 NOBODY = "nobody"
 """The worker name under which attempts of dead workers are settled."""
 
-LAPSED = "their lease expired without a live worker"
-UNREADABLE = "their time or their state cannot be read, so they ended as failed"
+LAPSED = "the lease expired without a live worker"
+UNREADABLE = "the time or the state cannot be read, which ended as failed"
 
 log = logging.getLogger(__name__)
 

@@ -18,6 +18,7 @@ from jinja2.runtime import Context
 from markupsafe import Markup
 
 _DASH = "-"
+_ONE_DAY = timedelta(days=1)
 _SECONDS_SHOWN_BELOW_S = 10
 SMALL_PART_RATIO = 0.1
 MAX_ENDS_SHOWN = 3
@@ -44,6 +45,8 @@ def when(
 def wall(instant: datetime, zone: str, now: datetime, *, since: datetime | None = None) -> str:
     """Write an instant by the clock of a zone: `18:34:02` today, else with its day, and its year if another.
 
+    Yesterday has seconds too: an attempt that ended before midnight is compared with one that ended after it.
+
     Behind a `since` of another day today has its name: "27 Nov 18:34 to 18:34:02" would be two seconds.
     """
     local, today = instant.astimezone(zones.load(zone)), now.astimezone(zones.load(zone))
@@ -51,7 +54,8 @@ def wall(instant: datetime, zone: str, now: datetime, *, since: datetime | None 
         named = since is not None and since.astimezone(zones.load(zone)).date() != local.date()
         return ("today " if named else "") + local.strftime("%H:%M:%S")
     day = f"{local.day} {local.strftime('%b')}"
-    return f"{day} {local.strftime('%H:%M')}" if local.year == today.year else f"{day} {local.year}"
+    clock = "%H:%M:%S" if today.date() - local.date() == _ONE_DAY else "%H:%M"
+    return f"{day} {local.strftime(clock)}" if local.year == today.year else f"{day} {local.year}"
 
 
 def zoned(instant: datetime, zone: str) -> str:

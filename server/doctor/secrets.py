@@ -16,9 +16,10 @@ def secrets_check(store: Store) -> Check:
         return Check("secrets", CheckVerdict.OK, said)
     names = [f"{secret.name} of {secret.tenant}" for secret in closed[:MAX_NAMES_SHOWN]]
     more = f" and {len(closed) - len(names)} more" if len(closed) > len(names) else ""
+    they, them = ("it was", "it") if len(closed) == 1 else ("they were", "them")
     return Check(
         "secrets",
         CheckVerdict.WRONG,
-        f"no key decrypts {', '.join(names)}{more}: runs that need them fail.",
-        "Add the key that they were set with to DUETIME_SECRET_KEYS, or `duetime secrets set` them again.",
+        f"no key decrypts {', '.join(names)}{more}: runs that need {them} fail.",
+        f"Add the key that {they} set with to DUETIME_SECRET_KEYS, or `duetime secrets set` {them} again.",
     )

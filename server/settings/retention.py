@@ -34,9 +34,12 @@ def _age(value: Any) -> Any:
     from duetime.scheduler.rules.time.tokens import Misread, Unknown  # noqa: PLC0415 - as above
 
     try:
-        return parse_exact(value)
+        age = parse_exact(value)
     except (Misread, Unknown):
         raise ValueError(f"{value[:40]!r} is no length of days or weeks, as '90 days'") from None
+    if not MIN_AGE <= age <= MAX_AGE:
+        raise ValueError(f"{value[:40]!r} is not between 1 day and {MAX_AGE.days:,} days; for example '90 days'")
+    return age
 
 
 def _ended(state: State) -> State:

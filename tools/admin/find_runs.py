@@ -9,6 +9,7 @@ from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.history.runs import (
     BucketWidth,
     RunCounts,
+    RunFilter,
     RunGroup,
     RunPage,
     RunSummary,
@@ -56,7 +57,7 @@ def _answer(call: FindRuns, sender: Sender) -> CallToolResult:
 def _page_answer(page: RunPage, *, everywhere: bool) -> CallToolResult:
     rows: list[Json] = [_row(run, everywhere=everywhere) for run in page.runs]
     structured: dict[str, Json] = {"schema": "duetime.runs/1", "runs": rows}
-    lines = [_line(run) for run in page.runs] or ["No run matches so far." if page.cursor else "No run matches."]
+    lines = [_line(run) for run in page.runs] or ["No run matches so far." if page.cursor else _nothing(page.where)]
     if page.cursor is not None:
         structured["cursor"] = page.cursor
         lines.append("There may be more: repeat the call with the cursor.")
@@ -67,14 +68,20 @@ def _counts_answer(found: RunCounts) -> CallToolResult:
     first = dict(list(found.counts.items())[:MAX_GROUPS_SHOWN])
     structured = {**counts_json(found), "counts": {name[:MAX_ERROR_CHARS]: count for name, count in first.items()}}
     lines = [f"{count} {name[:MAX_ERROR_CHARS]}" for name, count in first.items()]
-    return answer(structured, "\n".join(lines) or "No run matches.")
+    return answer(structured, "\n".join(lines) or _nothing(found.where))
 
 
 def _buckets_answer(found: TimeBuckets) -> CallToolResult:
     newest = replace(found, buckets=found.buckets[-MAX_BUCKETS_SHOWN:])
     lines = [f"{each.start:%Y-%m-%d %H:%M} {_counted(each.counts)}" for each in newest.buckets]
     older = [f"The newest {MAX_BUCKETS_SHOWN} of {len(found.buckets)}, in {found.zone}:"] if newest != found else []
-    return answer(buckets_json(newest), "\n".join([*older, *lines]) or "No run matches.")
+    return answer(buckets_json(newest), "\n".join([*older, *lines]) or _nothing(found.where))
+
+
+def _nothing(where: RunFilter) -> str:
+    """Say that there is none, and where those are that a filter without states and an end leaves out."""
+    left_out = " Runs that are to come are left out: state='scheduled' finds them." if where.or_begun else ""
+    return f"No run matches.{left_out}"
 
 
 def _counted(counts: Mapping[State, int]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from functools import partial
 from typing import Annotated, Any
@@ -21,7 +21,11 @@ from duetime.server.cli.output import AsJson
 from duetime.server.rest.rows.keys import keys_json, new_key_json
 from duetime.server.session import cli_caller, session
 
-KeyId = Annotated[str, typer.Argument(metavar="ID", help="the id of the key, as `duetime keys list` shows it")]
+MAX_NAMESAKES_SHOWN = 5
+
+KeyId = Annotated[
+    str, typer.Argument(metavar="ID", help="the key, by its id or its name, as `duetime keys list` shows them")
+]
 
 
 def create(
@@ -73,7 +77,7 @@ def show_keys(found: Mapping[str, Any], now: datetime, *, as_json: bool) -> None
 
 def revoke(
     context: typer.Context,
-    key_id: Annotated[str | None, typer.Argument(metavar="[ID]", help="the id of the key")] = None,
+    key_id: Annotated[str | None, typer.Argument(metavar="[ID]", help="the key, by its id or its name")] = None,
     *,
     tenant: Annotated[str | None, typer.Option(help="revoke every key of this tenant instead")] = None,
 ) -> None:
@@ -88,7 +92,7 @@ def revoke(
             _record(store, AuditKind.KEY_REVOKED, tenant, None, {"keys": count})
             output.say(f"Revoked {count} key{'s' if count != 1 else ''} of {tenant}.")
             return
-        key = store.api_keys.revoke(id_in(key_id or ""))
+        key = store.api_keys.revoke(_id_of(store, key_id or ""))
         _record(store, AuditKind.KEY_REVOKED, key.tenant, key.id)
     say_revoked(key.id, key.name)
 
@@ -109,7 +113,7 @@ def rotate(
     text = KeyText.new()
     with session(context).store(create=True) as store:
         now = store.now()
-        old, new = store.api_keys.replace(id_in(key_id), partial(successor, text, now), overlap=length)
+        old, new = store.api_keys.replace(_id_of(store, key_id), partial(successor, text, now), overlap=length)
         _record(store, AuditKind.KEY_ROTATED, old.tenant, old.id, {"successor": new.id})
     show_new(new_key_json(new, text.text, now, replaced=old), now, as_json=as_json)
 
@@ -120,10 +124,29 @@ def _record(
     store.audit.record(AuditEntry.by(cli_caller(), kind, key_id, tenant=tenant, detail=detail))
 
 
-def id_in(text: str) -> str:
-    """Return the id in the text of a whole key: it is meant, and an error must not repeat its secret."""
-    key = KeyText.parse(text.strip())
-    return key.id if key else text
+def _id_of(store: Store, text: str) -> str:
+    now = store.now()
+    return meant_key(text, lambda: [(key.id, key.name, key.state(now)) for key in store.api_keys.all()])
+
+
+def meant_key(text: str, keys: Callable[[], Iterable[tuple[str, str, str]]]) -> str:
+    """Return the id of the key that a text means: an id, a whole key, or a name that one key alone has.
+
+    `keys` gives id, name and state of each; an active key goes before others of its name. An error must not repeat the
+    secret of a whole key. Raises InvalidArgument for a name of several.
+    """
+    whole = KeyText.parse(text.strip())
+    if whole:
+        return whole.id
+    known = list(keys())
+    named = [(key_id, state) for key_id, name, state in known if name == text]
+    if not named or any(key_id == text for key_id, _, _ in known):
+        return text
+    found = [key_id for key_id, state in named if state == "active"] or [key_id for key_id, _ in named]
+    if len(found) > 1:
+        many = f"{len(found)} keys have the name {text[:40]!r}: {', '.join(found[:MAX_NAMESAKES_SHOWN])}"
+        raise InvalidArgument("key_id", many, accepted="the id of one of them", example=found[0])
+    return found[0]
 
 
 def show_new(key: Mapping[str, Any], now: datetime, *, as_json: bool) -> None:

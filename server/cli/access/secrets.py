@@ -99,8 +99,9 @@ def say_rotated(encrypted: int, unreadable: Sequence[str]) -> None:
     """Say what a rotation did; raises Exit where no key decrypts a secret."""
     output.say(f"{encrypted} secret{'s' if encrypted != 1 else ''} encrypted by the first key.")
     if unreadable:
+        they, them = ("it was", "it") if len(unreadable) == 1 else ("they were", "them")
         names = ", ".join(unreadable)
-        output.note(f"No key decrypts {names}: add the key that it was set with, or set it again.")
+        output.note(f"No key decrypts {names}: add the key that {they} set with, or set {them} again.")
         raise typer.Exit(FAILED_CODE)
 
 

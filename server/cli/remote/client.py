@@ -26,7 +26,7 @@ _EXIT_CODES: Final[Mapping[int, int]] = {
     HTTPStatus.PRECONDITION_FAILED: REFUSED_CODE,
 }
 _WAYS: Final[Mapping[int, str]] = {
-    HTTPStatus.UNAUTHORIZED: " Give a key with --key or DUETIME_KEY.",
+    HTTPStatus.UNAUTHORIZED: ". Give a key with --key or DUETIME_KEY.",
     HTTPStatus.FORBIDDEN: ", which this key lacks. `duetime keys create NAME --scope SCOPE` makes one that has it.",
 }
 """The remedy that follows the words of the server, by its status."""
@@ -114,7 +114,8 @@ def _problem(status: int, found: Any) -> RemoteProblem:
         return RemoteProblem(f"the server answered {status}.")
     code = REFUSED_CODE if found.get("code") == _KEY_REUSED else _EXIT_CODES.get(status, FAILED_CODE)
     said = found.get("detail") or found.get("error_description") or f"the server answered {status}."
-    return RemoteProblem(f"{said}{_WAYS.get(status, '')}", code)
+    way = _WAYS.get(status, "")
+    return RemoteProblem(f"{said.rstrip('.') if way else said}{way}", code)
 
 
 def _said(error: Exception) -> str:

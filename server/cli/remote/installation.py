@@ -121,12 +121,17 @@ def keys_revoke(server: RemoteServer, params: Params) -> None:
     """Revoke an API key."""
     if not params["key_id"] or params["tenant"]:
         raise InvalidArgument("key_id", "expected the id of one key", example="duetime keys revoke 7k3m9qx2w4hb")
-    key_id = keys.id_in(params["key_id"])
+    key_id = _key_id(server, params["key_id"])
     left = server.post(f"/keys/{key_id}/revoke", {})["keys"]
     keys.say_revoked(key_id, next(key["name"] for key in left if key["id"] == key_id))
 
 
 def keys_rotate(server: RemoteServer, params: Params) -> None:
     """Replace an API key."""
-    new = server.post(f"/keys/{keys.id_in(params['key_id'])}/rotate", {"overlap": params["overlap"]})
+    new = server.post(f"/keys/{_key_id(server, params['key_id'])}/rotate", {"overlap": params["overlap"]})
     keys.show_new(new, _now(), as_json=params["as_json"])
+
+
+def _key_id(server: RemoteServer, text: str) -> str:
+    """Return the id of the key that a text means; the secret of a whole key must not be part of an address."""
+    return keys.meant_key(text, lambda: [(it["id"], it["name"], it["state"]) for it in server.get("/keys")["keys"]])

@@ -98,4 +98,4 @@ def _row(rule: Mapping[str, Any], last: Mapping[str, Any] | None, now: datetime)
 
 
 def _age(days: float | None) -> str:
-    return "for ever" if days is None else f"{days:g} days"
+    return "for ever" if days is None else f"{days:g} day{'' if days == 1 else 's'}"

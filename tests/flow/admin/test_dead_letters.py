@@ -186,6 +186,7 @@ async def test_the_question_of_an_address_survives_any_text(admin_page: Open) ->
     query = "close=discard&q=" + quote('"quoted" & <b>')
     page = (await admin.get(f"/dead?{query}")).text
     assert "Discard 1 dead letter?" in page
+    assert "It stays in the history and does not run again." in page
     assert "<b>bold" not in page
     assert await answered(admin, query, reason="x") == "Discarded 1."
 

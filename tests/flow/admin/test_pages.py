@@ -446,6 +446,12 @@ def test_the_end_of_a_time_that_began_on_another_day_says_that_it_is_today(since
     assert wall(now, "Europe/Berlin", now, since=began) == text
 
 
+@pytest.mark.parametrize(("hours", "text"), [(20, "23 Nov 22:34:02"), (43, "22 Nov 23:34"), (-6, "25 Nov 00:34")])
+def test_a_time_of_yesterday_has_its_seconds(hours: int, text: str) -> None:
+    now = datetime(2026, 11, 24, 18, 34, 2, tzinfo=ZoneInfo("Europe/Berlin"))
+    assert wall(now - timedelta(hours=hours), "Europe/Berlin", now) == text
+
+
 def test_the_fewer_ticks_of_a_narrow_window_name_a_day_that_began_at_a_tick_between_them() -> None:
     since, length = datetime.fromisoformat("2026-11-23T15:00+00:00"), timedelta(hours=24)
     wide, few = tick_texts(since, length, "Europe/Berlin", since + length)

@@ -83,6 +83,14 @@ async def test_an_answer_is_frugal_and_leads_on(site: Site) -> None:
     assert await found(site, admin, limit=2, cursor=cursor) == ["Report 0"]
 
 
+async def test_an_answer_without_a_run_says_that_those_to_come_are_left_out(site: Site) -> None:
+    admin = site.key(scopes=ADMIN)
+    left_out = "No run matches. Runs that are to come are left out: state='scheduled' finds them."
+    for given, said in (({}, left_out), ({"count_by": "state"}, left_out), ({"state": "failed"}, "No run matches.")):
+        answer = await site.call(admin, "find_runs", **given)
+        assert answer["content"][0]["text"] == said
+
+
 async def test_every_filter_of_the_history_is_an_argument(site: Site) -> None:
     of_other_names = {"states": "state", "standing": "state", "or_begun": "until"}
     filters = {of_other_names.get(each.name, each.name) for each in dataclasses.fields(RunFilter)}

@@ -71,6 +71,7 @@ def test_the_copy_is_its_users_alone_and_nothing_is_overwritten(
     assert run(["backup", f"{tmp_path}/copy.db"]) == 0
     assert (tmp_path / "copy.db").stat().st_mode & 0o077 == 0
     assert run(["backup", f"{tmp_path}/copy.db"]) == 2
+    assert "Example: duetime backup /mnt/backup/duetime.db" in capsys.readouterr().err
     assert run(["backup", f"{tmp_path}/gone/copy.db"]) == 2
     assert "does not exist" in capsys.readouterr().err
     assert not list(tmp_path.glob("*.partial*"))

@@ -265,4 +265,4 @@ def test_secrets_that_no_key_decrypts_are_wrong_and_named(doctor: Doctor, monkey
     monkeypatch.setenv("DUETIME_SECRET_KEYS", OTHER_KEY)
     code, checks = doctor()
     assert (code, checks["secrets"]["verdict"]) == (1, "wrong")
-    assert checks["secrets"]["said"] == "no key decrypts crm of acme: runs that need them fail."
+    assert checks["secrets"]["said"] == "no key decrypts crm of acme: runs that need it fail."

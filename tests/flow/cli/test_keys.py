@@ -123,6 +123,18 @@ def test_a_rotated_key_has_a_successor_of_the_same_principal(said: Said) -> None
     assert ends[old["id"]] < ends[new["id"]]
 
 
+def test_a_key_is_meant_by_its_name_where_one_active_key_has_it(said: Said) -> None:
+    old = created(said)
+    new = json.loads(said("keys", "rotate", old["name"], "--overlap", "2 hours", "--json"))
+    refused = said("keys", "revoke", old["name"], code=2)
+    assert f"2 keys have the name {old['name']!r}" in refused
+    assert old["id"] in refused
+    assert new["id"] in refused
+    said("keys", "revoke", old["id"])
+    assert new["id"] in said("keys", "revoke", old["name"])
+    assert "no API key 'nothing'" in said("keys", "rotate", "nothing", code=3)
+
+
 def test_a_rotation_without_an_overlap_ends_the_old_key_at_once(said: Said) -> None:
     old = created(said)
     said("keys", "rotate", old["id"], "--overlap", "0 s")

@@ -177,6 +177,13 @@ def test_runs_inbox_and_keys_are_those_of_the_caller(said: Said, server: tuple[s
     assert new["key"].startswith("dt_")
     assert "laptop" in said("keys", "list")
     assert f"Revoked {new['id']}" in said("keys", "revoke", new["key"]), "a whole key is meant by its id"
+    named = json.loads(said("keys", "create", f"phone of {new['id']}", "--json"))
+    assert f"Revoked {named['id']}" in said("keys", "revoke", named["name"])
+
+
+def test_a_call_without_a_right_key_says_how_to_give_one(said: Said, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DUETIME_KEY")
+    assert "Authentication required. Give a key with --key or DUETIME_KEY." in said("list", code=4)
 
 
 def test_a_key_of_an_agent_shows_what_happened_to_its_task_and_is_told_what_it_lacks(

@@ -54,6 +54,11 @@ def test_a_dry_run_counts_by_table_and_deletes_nothing(said: Said) -> None:
     assert said("retention", "run", "--dry-run").splitlines()[0].split() == ["RULE", "TABLE", "WOULD", "GO"]
 
 
+def test_an_age_of_one_day_is_one_day(said: Said, tmp_path: Path) -> None:
+    (tmp_path / "duetime.toml").write_text('[[retention]]\nwhat = "tasks"\nage = "1 day"\n')
+    assert said("retention", "status").splitlines()[1].split()[:3] == ["tasks", "1", "day"]
+
+
 def test_a_run_deletes_and_says_what_and_the_status_knows(said: Said) -> None:
     assert said("retention", "status").splitlines()[1].split()[:6] == ["tasks", "30", "days", "all", "all", "never"]
     assert [line.split() for line in said("retention", "run").splitlines()[1:]] == [

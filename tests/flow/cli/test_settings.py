@@ -119,6 +119,7 @@ def test_a_named_file_that_is_missing_stops_the_start(home: Path, monkeypatch: p
         ("[channels.crm]\napprise = 'json://x'\noutcomes = []", "channels.crm.outcomes"),
         ("desktop_outcomes = 'failure'", "'succeeded', 'failed' or 'expired'"),
         ("[[retention]]\nwhat = 'jobs'\nage = '9 days'", "retention.0.what"),
+        ("[[retention]]\nwhat = 'tasks'\nage = '1 s'", "'1 s' is not between 1 day and 36,500 days"),
         ("[[retention]]\nwhat = 'tasks'\nage = 'old'", "'old' is no length of days or weeks, as '90 days'"),
         ("[[retention]]\nwhat = 'tasks'\nage = '1 hour'", "retention.0.age"),
         ("[[retention]]\nwhat = 'usage'\nage = '9 days'", "need the usage of 40 days"),

@@ -346,7 +346,7 @@ def test_maintenance_ends_what_runs_past_its_lease_unless_it_is_in_hand(
     run = store.tasks.get(TENANT, claim.task.id).run
     assert (run.state, run.crashes) == (state, int(not holds))
     assert [(event.kind, event.run_id) for event in told] == ([] if holds else [(EventKind.CRASHED, claim.run.id)])
-    line = f"crashed: 1 run ({claim.run.id}): their lease expired without a live worker"
+    line = f"crashed: 1 run ({claim.run.id}): the lease expired without a live worker"
     assert (line in caplog.text) is not holds
 
 
