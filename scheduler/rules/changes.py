@@ -130,7 +130,8 @@ def move(
         return Change(task, replace(run, state=waits, wake_at=wake), kind=kind)
     waits_on = run.state is State.WAITING and kind is not EventKind.RUN_NOW and not has_its_turn(task, run)
     state = State.WAITING if waits_on else State.SCHEDULED
-    moved = replace(run, state=state, scheduled_for=to, wake_at=wake, first_ready_at=None, slot=slot)
+    wakes = None if waits_on else wake
+    moved = replace(run, state=state, scheduled_for=to, wake_at=wakes, first_ready_at=None, slot=slot)
     return Change(task, dated_like(task, replace(moved, occurrence=belongs_to), run), kind=kind)
 
 

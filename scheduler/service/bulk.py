@@ -100,7 +100,7 @@ class BulkService(ChangeService):
         spent = replayed_too_often(self._store, call, self._meant(call)) if call.verb is BulkVerb.REPLAY else ()
         decision = self._decided_many(call, decision_of(call.verb, self._planner, now, call.to, spent=spent), now)
         if dry_run or (by_filter and call.expect is None and not self._earlier(call, now)):
-            return previewed_result(self._meant(call, decision), decision, now, by_filter=by_filter)
+            return previewed_result(self._store, call, self._meant(call, decision), decision, now, via=self._via)
         return self._change_named(call, decision, now)
 
     def _discarded(self, call: BulkCall, now: datetime, *, dry_run: bool) -> BulkResult:

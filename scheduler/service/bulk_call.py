@@ -12,6 +12,7 @@ from typing import Any, Self, TypedDict
 from duetime.scheduler.bulk.change import (
     BULK_UNDO_WINDOW,
     MAX_TASKS_CHANGED,
+    BatchWrite,
     Became,
     BulkDecision,
     BulkResult,
@@ -29,10 +30,14 @@ from duetime.scheduler.intake.validation import check_filter, check_key_text, ch
 from duetime.scheduler.principal import LOCAL, Principal
 from duetime.scheduler.records import Change
 from duetime.scheduler.request import Moment, as_content
+from duetime.scheduler.store import Store
 from duetime.scheduler.task import Json, Task
 from duetime.scheduler.views import TaskFilter, TaskRecord
 
 MAX_TITLES_SAID = 3
+MAX_TASKS_REHEARSED = 100
+"""Tasks whose change is tried by a dry run: it locks them as the change would, and on SQLite every other writer."""
+
 EVERYTHING = TaskFilter()
 
 
@@ -160,11 +165,53 @@ def told(call: BulkCall) -> dict[str, Any]:
 
 
 def previewed_result(
-    records: Sequence[TaskRecord], decision: BulkDecision, now: datetime, *, by_filter: bool
+    store: Store,
+    call: BulkCall,
+    records: Sequence[TaskRecord],
+    decision: BulkDecision,
+    now: datetime,
+    *,
+    via: str | None = None,
 ) -> BulkResult:
-    outcomes = [_would(record, decision) for record in records]
-    until = decision.paused_until
+    """Return what a call would do; to more than `MAX_TASKS_REHEARSED` tasks as far as each decides that alone."""
+    if len(records) > MAX_TASKS_REHEARSED:
+        outcomes = [_would(record, decision) for record in records]
+    else:
+        outcomes = rehearsed(store, call, records, decision, now, via=via)
+    if decision.verb is not BulkVerb.MOVE:  # only a move shows what is to be
+        outcomes = [_as_now(each, record) for each, record in zip(outcomes, records, strict=True)]
+    until, by_filter = decision.paused_until, not call.task_ids
     return BulkResult(decision.verb, in_order(outcomes), now, dry_run=True, by_filter=by_filter, paused_until=until)
+
+
+def rehearsed(
+    store: Store,
+    call: BulkCall,
+    records: Sequence[TaskRecord],
+    decision: BulkDecision,
+    now: datetime,
+    *,
+    via: str | None = None,
+) -> list[TaskOutcome]:
+    """Return what becomes of tasks in a transaction that is rolled back: as they would be, at their revisions now."""
+    token, ids = replace(call, idempotency_key=None, raw=None).token(), [each.task.id for each in records]
+    batch = StoredBatch(call.verb, call.asked(), token, now, {}, {}, {}, tuple(ids), decision.chain)
+    write = BatchWrite(batch, 0, now, now, call.by.acting(via), call.reason)
+    done = {
+        each.record.task.id: each for each in store.batches.change(call.of_tenant, ids, decision, write, dry_run=True)
+    }
+    gone = (TaskOutcome(each, Became.UNCHANGED) for each in records)
+    return [_shown(each, done.get(each.task.id, left)) for each, left in zip(records, gone, strict=True)]
+
+
+def _as_now(outcome: TaskOutcome, record: TaskRecord) -> TaskOutcome:
+    return replace(outcome, record=record, was=outcome.was if outcome.beside else None)
+
+
+def _shown(record: TaskRecord, outcome: TaskOutcome) -> TaskOutcome:
+    after, task = outcome.record, record.task
+    shown = replace(after.task, revision=task.revision, updated_at=task.updated_at)
+    return replace(outcome, record=replace(after, task=shown), undo=None)
 
 
 def _would(record: TaskRecord, decision: BulkDecision) -> TaskOutcome:
@@ -173,7 +220,7 @@ def _would(record: TaskRecord, decision: BulkDecision) -> TaskOutcome:
     except (Refused, InvalidArgument, InvalidArguments) as refused:
         return TaskOutcome(record, Became.REFUSED, str(refused))
     after = previewed(record, change) if decision.verb is BulkVerb.MOVE else record
-    if change == Change(record.task, record.run):
+    if replace(change, kind=None) == Change(record.task, record.run):
         return TaskOutcome(record, Became.UNCHANGED)
     was, beside = replaced_times(record, after.run.scheduled_for, change)
     return TaskOutcome(after, Became.CHANGED, was=was, beside=beside)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
@@ -11,13 +11,13 @@ from typing import Any, Final, Unpack
 
 from duetime.scheduler import remedies
 from duetime.scheduler.approvals.approval import is_of_answer
-from duetime.scheduler.bulk.change import Became, BulkDecision, BulkVerb
+from duetime.scheduler.bulk.change import Became, BulkDecision, BulkVerb, TaskOutcome
 from duetime.scheduler.chain.chain import ChainRecord, failed_first, foremost
-from duetime.scheduler.errors import InvalidArgument, InvalidArguments, Refused
+from duetime.scheduler.errors import InvalidArgument, Refused
 from duetime.scheduler.foresight.task_view import chain_view
 from duetime.scheduler.ids import is_chain_id
 from duetime.scheduler.intake.changes.actions import RUN_NOW, UNDO, UNDOES_SCHEDULING, unscheduled
-from duetime.scheduler.intake.changes.bulk import decision_of, previewed
+from duetime.scheduler.intake.changes.bulk import decision_of
 from duetime.scheduler.intake.changes.chain import PAUSES, chain_decision, given_to_chain
 from duetime.scheduler.intake.changes.chain_notes import asked_to_stop, not_taken_back, said, stays_cancelled
 from duetime.scheduler.intake.changes.chain_rule import own_change
@@ -26,7 +26,7 @@ from duetime.scheduler.records import Change, LastChange
 from duetime.scheduler.request import ActionOnTask, Moment
 from duetime.scheduler.reschedule.reschedule import CallArguments, RescheduleCall, apart
 from duetime.scheduler.rules.states import OPEN
-from duetime.scheduler.service.bulk_call import EVERYTHING, BulkArguments, BulkCall
+from duetime.scheduler.service.bulk_call import EVERYTHING, BulkArguments, BulkCall, rehearsed
 from duetime.scheduler.service.chain_bulk import ChainBulkService
 from duetime.scheduler.task import ApprovalAnswer
 from duetime.scheduler.views import TaskRecord, TaskView
@@ -76,7 +76,7 @@ class ChainService(ChainBulkService):
         decision = self._decision(found, given, self._store.now())
         _check(found, decision)
         if dry_run:
-            return self._tried_chain(found, decision)
+            return self._tried_chain(found, decision, given, call)
         return self._change_chain(found, decision, given, call, decision.decide)
 
     def act(
@@ -192,25 +192,24 @@ class ChainService(ChainBulkService):
         bulk = _bulk_call(found, decision.verb, given, call)
         each_step = replace(decision, decide=decide or partial(_of_open, decision))
         result = self._change_named(bulk, each_step, self._store.now())
-        if result.counts[Became.REFUSED] == len(bulk.task_ids):
-            whys = [
-                each.why
-                for each in result.outcomes
-                if each.record.run.state in OPEN or decision.verb is BulkVerb.REPLAY
-            ]
-            why = next(filter(None, whys), f"all steps of {found.chain.id} have ended.")
-            raise Refused(why, argument="task_id", remedy=remedies.Inspect(found.chain.id))
+        _check_changed(found, result.outcomes, decision)
         if decision.chain:
             self._on_change(bulk.task_ids)
         after = self._store.chains.get(bulk.of_tenant, found.chain.id)
         cancelled = (*stays_cancelled(after, result), *asked_to_stop(after)) if decision.verb is BulkVerb.CANCEL else ()
         return replace(self._chain_view(after), undo=result.undo, warnings=(*said(found, result), *cancelled))
 
-    def _tried_chain(self, found: ChainRecord, decision: BulkDecision) -> TaskView:
-        """Return the chain as it would be after a change."""
-        steps = tuple(step._replace(record=_would_be(step.record, decision)) for step in found.steps)
+    def _tried_chain(
+        self, found: ChainRecord, decision: BulkDecision, given: Mapping[str, Any], call: CallArguments
+    ) -> TaskView:
+        """Return the chain as it would be after a change. Raises Refused where no step can be changed."""
+        bulk, now = _bulk_call(found, decision.verb, given, call), self._store.now()
+        done = rehearsed(self._store, bulk, [step.record for step in found.steps], decision, now, via=self._via)
+        _check_changed(found, done, decision)
+        after = {each.record.task.id: each.record for each in done}
+        steps = tuple(step._replace(record=after[step.record.task.id]) for step in found.steps)
         chain = decision.chain.applied(found.chain) if decision.chain else found.chain
-        return chain_view(replace(found, chain=chain, steps=steps), self._store.now())
+        return chain_view(replace(found, chain=chain, steps=steps), now)
 
 
 def _bulk_call(found: ChainRecord, verb: BulkVerb, given: Mapping[str, Any], call: CallArguments) -> BulkCall:
@@ -239,12 +238,14 @@ def _check(found: ChainRecord, decision: BulkDecision) -> None:
             decision.decide(step.record, None)
 
 
-def _would_be(record: TaskRecord, decision: BulkDecision) -> TaskRecord:
-    """Return a step as a change would leave it."""
-    try:
-        return previewed(record, decision.decide(record, None))
-    except (Refused, InvalidArgument, InvalidArguments):
-        return record
+def _check_changed(found: ChainRecord, outcomes: Sequence[TaskOutcome], decision: BulkDecision) -> None:
+    """Raise Refused, with the reason of an open step, where no step was changed."""
+    if not outcomes or any(each.became is not Became.REFUSED for each in outcomes):
+        return
+    of_ended = decision.verb is BulkVerb.REPLAY
+    whys = [each.why for each in outcomes if each.record.run.state in OPEN or of_ended]
+    why = next(filter(None, whys), f"all steps of {found.chain.id} have ended.")
+    raise Refused(why, argument="task_id", remedy=remedies.Inspect(found.chain.id))
 
 
 def _is_now(given: Mapping[str, Any]) -> bool:

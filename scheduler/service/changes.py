@@ -37,7 +37,7 @@ from duetime.scheduler.reschedule.reschedule import CallArguments, Repeatable, R
 from duetime.scheduler.rules import changes
 from duetime.scheduler.service.approvals import ApprovalService
 from duetime.scheduler.store import Store
-from duetime.scheduler.task import ApprovalAnswer, State
+from duetime.scheduler.task import ApprovalAnswer, State, Task
 from duetime.scheduler.views import TaskRecord, TaskView
 
 
@@ -89,11 +89,6 @@ class ChangeService(ApprovalService):
         planner, recurs = upstreams_read(planner, tenant, asked), bool(chain and chain.chain.repeat)
         if chain and recurs:
             refuse_rule_of_step(chain, asked)
-        if dry_run:
-            record = self._store.tasks.get(tenant, task_id)
-            self._store.dependencies.check_cycle(task_id, planner.upstreams(tenant, ()))
-            change, said = decide_reschedule(record, asked, planner, now, recurs=recurs)
-            return view_of(replace(record, task=change.task, run=change.next_run or change.run), now, warnings=said)
 
         def decide(record: TaskRecord) -> Change:
             change, notes[:] = decide_reschedule(record, asked, planner, now, recurs=recurs)
@@ -101,8 +96,32 @@ class ChangeService(ApprovalService):
 
         repeatable = Repeatable.of("reschedule", task_id, wanted, call)
         locks = locks_of(task_id, asked, planner, now) if asks_for_links(asked) else None
+        if dry_run:
+            return replace(self._rehearsed(repeatable, call, decide, locks), warnings=tuple(notes))
         view = self._change(repeatable, call, kind=EventKind.RESCHEDULED, decide=decide, locks=locks)
         return replace(view, warnings=(*notes, *view.warnings))
+
+    def _rehearsed(
+        self,
+        repeatable: Repeatable,
+        call: CallArguments,
+        decide: Callable[[TaskRecord], Change],
+        locks: LinkLocks | None,
+    ) -> TaskView:
+        """Return a task as a reschedule would leave it, at its present revision."""
+        by, before = call.get("by", LOCAL), list[Task]()
+
+        def decided(found: TaskRecord) -> Change:
+            before[:] = [found.task]
+            return decide(found)
+
+        told: dict[str, Any] = {"kind": EventKind.RESCHEDULED, "revision": call.get("revision"), **by.acting(self._via)}
+        record = self._store.tasks.change_once(
+            by.tenant, repeatable.task_id, None, decide=decided, locks=locks, dry_run=True, **told
+        ).record
+        [task] = before
+        record = replace(record, task=replace(record.task, revision=task.revision, updated_at=task.updated_at))
+        return self._seen(record) if locks is None else view_of(record, self._store.now())
 
     def _chain_of(self, tenant: str, task_id: str, asked: Reschedule) -> ChainRecord | None:
         """Return the chain of a step, where the change depends on it."""

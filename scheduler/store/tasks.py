@@ -10,6 +10,7 @@ from duetime.scheduler.approvals.approval import Approval
 from duetime.scheduler.chain.dependency import Dependency, DependentTask
 from duetime.scheduler.chain.relinked import LinkLocks
 from duetime.scheduler.events import EventKind
+from duetime.scheduler.principal import Acting
 from duetime.scheduler.records import Added, Change, Changed, IdempotencyKey, LastChange, NewTask
 from duetime.scheduler.run_records import Known
 from duetime.scheduler.signal.signal import SignalWait
@@ -42,7 +43,7 @@ class Tasks:
         dependencies: Dependencies,
     ) -> None:
         self._database = database
-        self._ending = dependencies.ending
+        self._dependencies = dependencies
         self._cursors = cursors
         self._now = now
         self._forms = forms
@@ -86,7 +87,7 @@ class Tasks:
         if tried.result is not None:
             return tried.result
         dependent = any(isinstance(item, DependentTask) for item in items)
-        write = self._ending if dependent else self._database.write
+        write = self._dependencies.ending if dependent else self._database.write
         return write(work, stored=commit_check.added, doubtful=tried.unanswered)
 
     def made_by(self, tenant: str, key: IdempotencyKey) -> TaskRecord | None:
@@ -223,17 +224,14 @@ class Tasks:
         reason: str | None = None,
         via: str | None = None,
         locks: LinkLocks | None = None,
+        dry_run: bool = False,
     ) -> Changed:
         """Change a task like `change`, unless the key names an earlier change; `locks` are taken first.
 
-        Raises `IdempotencyConflict` when the key was used for another change.
+        A `dry_run` stores nothing. Raises `IdempotencyConflict` when the key was used for another change.
         """
-
-        def decided(_connection: Connection, record: TaskRecord) -> Change:
-            return decide(record)
-
-        told: dict[str, Any] = {"actor": actor, "kind": kind, "revision": revision, "reason": reason, "via": via}
-        return self._once(tenant, task_id, key, decided, **told, locks=locks)
+        told: dict[str, Any] = {"actor": actor, "kind": kind, "reason": reason, "via": via, "revision": revision}
+        return self._once(tenant, task_id, key, lambda _, record: decide(record), locks=locks, dry_run=dry_run, **told)
 
     def undo_once(
         self,
@@ -251,7 +249,7 @@ class Tasks:
         def decided(connection: Connection, record: TaskRecord) -> Change:
             return decide(record, event_log.last_change(connection, record.task))
 
-        return self._once(tenant, task_id, key, decided, actor=actor, kind=EventKind.UNDONE, revision=revision, via=via)
+        return self._once(tenant, task_id, key, decided, revision=revision, actor=actor, kind=EventKind.UNDONE, via=via)
 
     def _once(
         self,
@@ -260,12 +258,10 @@ class Tasks:
         key: IdempotencyKey | None,
         decide: Callable[[Connection, TaskRecord], Change],
         *,
-        actor: str,
-        kind: EventKind,
         revision: int | None,
-        via: str | None,
-        reason: str | None = None,
         locks: LinkLocks | None = None,
+        dry_run: bool = False,
+        **told: Any,  # actor, kind, reason, via
     ) -> Changed:
         def work(connection: Connection) -> Changed:
             if locks:
@@ -273,17 +269,18 @@ class Tasks:
             locked = locks is not None and task_id in locks.task_ids
             record, now = read.record(connection, tenant, task_id, locking=not locked), self._now()
             if record.damage:
-                record = damaged.mended(connection, record, kind, {"actor": actor, "via": via}, now)
-            if key and idempotency.is_repeat(connection, record.task, key, actor, now):
+                acting = Acting(actor=told["actor"], via=told["via"])
+                record = damaged.mended(connection, record, told["kind"], acting, now)
+            if key and idempotency.is_repeat(connection, record.task, key, told["actor"], now):
                 return Changed(record, repeated=True)
             event_log.check_revision(connection, record.task, revision)
             change = decide(connection, record)
-            found = changing.apply(connection, record, change, actor=actor, kind=kind, reason=reason, now=now, via=via)
+            found = changing.apply(connection, record, change, now=now, **told)
             if key:
                 idempotency.store_change(connection, found.task, key)
             return Changed(found)
 
-        return self._ending(work)
+        return self._dependencies.rehearsal(work) if dry_run else self._dependencies.ending(work)
 
     def forget_keys(self, *, limit: int = 500) -> int:
         """Examine `limit` idempotency keys that may have expired, and remove those that have; return how many."""

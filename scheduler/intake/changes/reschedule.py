@@ -250,7 +250,7 @@ def _new_time(
     argument = "when" if asked.when is not None else "timezone"
     resolved = resolve_moment(given, now=now, zone=zone, argument=argument, frame=frame)
     stays = resolved.instant == record.run.scheduled_for and zone == change.task.timezone
-    if stays and record.run.state is State.SCHEDULED:
+    if stays and record.run.state in {State.SCHEDULED, State.WAITING}:
         return change, resolved.assumptions
     when = str(asked.when) if asked.when is not None else change.task.when
     task = replace(change.task, timezone=resolved.zone if asked.timezone else zone, when=when)

@@ -45,7 +45,7 @@ class Batches:
 
     def __init__(self, database: Database, now: Callable[[], datetime], dependencies: Dependencies) -> None:
         self._database = database
-        self._ending = dependencies.ending
+        self._dependencies = dependencies
         self._now = now
 
     def matching(self, tenant: str, where: TaskFilter, most: int) -> list[TaskRecord]:
@@ -93,12 +93,13 @@ class Batches:
         *,
         entry: Callable[[Sequence[TaskOutcome]], AuditEntry] | None = None,
         takes_back: StoredBatch | None = None,
+        dry_run: bool = False,
     ) -> list[TaskOutcome]:
         """Change these tasks in one transaction: each is decided by what it is then, and its change has its event.
 
         A task whose decision is refused stays as it is. The batch of `write` is stored with what became of each.
         Of tasks that come after one another the last is cancelled first, and any other change begins with the first.
-        `entry` makes the audit entry of the call. `takes_back` is the batch that this one takes back.
+        `entry` makes the audit entry. `takes_back` is the batch that an undo takes back. A `dry_run` stores nothing.
         """
 
         def work(connection: Connection) -> list[TaskOutcome]:
@@ -115,15 +116,12 @@ class Batches:
             of_chain = takes_back.chain and takes_back.chain.reversed if takes_back else decision.chain
             if of_chain and not (done and all(each.became is Became.REFUSED for each in done)):
                 chain_rows.follow(connection, of_chain, decision.kind, write, now)
-            if takes_back is None:
-                memory.store(connection, tenant, with_outcomes(write.batch, done), write)
-            else:
-                memory.replace_with(connection, tenant, takes_back.taken_back(), write.number)
+            _remember(connection, tenant, write, done, takes_back)
             if entry is not None:
                 entries.store(connection, entry(done), now)
             return done
 
-        return self._ending(work)
+        return self._dependencies.rehearsal(work) if dry_run else self._dependencies.ending(work)
 
     def reopen(self, tenant: str, batch: StoredBatch, number: int, entry: AuditEntry) -> dict[str, str]:
         """Open the dead letters again that a discard closed; return why those of a task stay closed.
@@ -145,6 +143,20 @@ class Batches:
 
 ENDED_AGAIN = "what it comes after was cancelled, so it is again"
 """Why the undo of a cancel changed nothing: another step had started, which no undo brings back."""
+
+
+def _remember(
+    connection: Connection,
+    tenant: str,
+    write: BatchWrite,
+    done: Sequence[TaskOutcome],
+    takes_back: StoredBatch | None,
+) -> None:
+    """Store what became of the tasks, or that a batch was taken back."""
+    if takes_back is None:
+        memory.store(connection, tenant, with_outcomes(write.batch, done), write)
+    else:
+        memory.replace_with(connection, tenant, takes_back.taken_back(), write.number)
 
 
 def with_outcomes(batch: StoredBatch, done: Sequence[TaskOutcome]) -> StoredBatch:

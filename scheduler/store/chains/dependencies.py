@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import TypeVar
 
@@ -18,6 +19,10 @@ from duetime.scheduler.views import TaskRecord
 from sqlalchemy import Connection
 
 T = TypeVar("T")
+
+
+class _RolledBack(Exception):
+    """Ends the transaction of a rehearsal."""
 
 
 def _nobody(_task_ids: Sequence[str]) -> None:
@@ -84,6 +89,18 @@ class Dependencies:
     def repair(self, *, limit: int) -> int:
         """Go on after ends of at most `limit` tasks that were not followed up; return how many there were."""
         return self.ending(lambda connection: overlooked.repair(connection, limit, self._now()))
+
+    def rehearsal(self, work: Callable[[Connection], T]) -> T:
+        """Run `work` as `ending` does and return its result; the transaction is rolled back, and nobody is told."""
+        found: list[T] = []
+
+        def once(connection: Connection) -> None:
+            found[:] = [work(connection)]
+            raise _RolledBack
+
+        with suppress(_RolledBack):
+            self.ending(once)
+        return found[0]
 
     def ending(self, work: Callable[[Connection], T], *, doubtful: bool = False, stored: Stored[T] | None = None) -> T:
         """Run `work`, which ends runs or changes who waits, in one transaction, and tell what follows from it."""

@@ -44,8 +44,8 @@ def apply(
     *,
     actor: str,
     kind: EventKind,
-    reason: str | None,
     now: datetime,
+    reason: str | None = None,
     via: str | None = None,
 ) -> TaskRecord:
     """Write the change, or nothing when it is empty; return the task as it is now."""

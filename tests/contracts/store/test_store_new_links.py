@@ -233,7 +233,7 @@ def test_the_same_edges_once_more_change_nothing_and_a_dry_run_stores_nothing(de
     load = task(desk, "Load", after=[fetch])
     assert desk.scheduler.reschedule(load, after=[fetch]).undo is None
     before = waits(desk, load)
-    assert desk.scheduler.reschedule(load, remove=["after"], dry_run=True).record.run.state is WAITING
+    assert desk.scheduler.reschedule(load, remove=["after"], dry_run=True).record.run.state is SCHEDULED
     assert waits(desk, load) == before
 
 

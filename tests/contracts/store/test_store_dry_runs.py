@@ -1,0 +1,192 @@
+"""A dry run does what the change does and stores nothing, so its answer is that of the change, on each database."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any, NamedTuple
+
+import pytest
+from duetime.scheduler.errors import DuetimeError, Refused, StaleRevision
+from duetime.scheduler.events import EventFilter
+from duetime.scheduler.handlers import Handlers
+from duetime.scheduler.intake.planner import Planner
+from duetime.scheduler.outcomes import Failed, Wait
+from duetime.scheduler.service import bulk_call
+from duetime.scheduler.service.scheduler import Scheduler
+from duetime.scheduler.store import Store
+from duetime.scheduler.task import Run, State
+from duetime.scheduler.views import TaskFilter
+
+from tests.builders import Clock
+from tests.contracts.store.desk import MORNING, Desk, at
+
+SOON = "in 5 minutes"
+Made = Callable[[Desk], str]
+STEPS: Any = [{"name": "fetch"}, {"name": "load", "after": ["fetch"]}]
+
+
+@pytest.fixture
+def desk(store: Store, clock: Clock) -> Desk:
+    clock.at = MORNING
+    planner = Planner(Handlers.load(entry_points=False), "UTC", upstreams=store.dependencies.known)
+    return Desk(Scheduler(store, planner), store, clock)
+
+
+def scheduled(desk: Desk, **given: Any) -> str:
+    return desk.scheduler.schedule("Report", **given).record.task.id
+
+
+def run_of(desk: Desk, task_id: str) -> Run:
+    return desk.scheduler.get(task_id).record.run
+
+
+def awaits(desk: Desk) -> str:
+    return scheduled(desk, when=SOON, wait_for={"event": "go", "timeout": "2 hours"})
+
+
+def asks(desk: Desk) -> str:
+    return scheduled(desk, when=SOON, approval=True)
+
+
+def follows(desk: Desk) -> str:
+    return scheduled(desk, when=SOON, after=[scheduled(desk, when="in 3 hours")])
+
+
+def asks_again(desk: Desk) -> str:
+    """Return a task that expired after it was approved: it asks once more before it runs."""
+    task_id = asks(desk)
+    desk.scheduler.approve(task_id)
+    desk.end(desk.start(8, 5), Failed("late", expired=True))
+    return task_id
+
+
+def ended_chain(desk: Desk) -> str:
+    chain_id = scheduled(desk, when=SOON, steps=STEPS)
+    desk.end(desk.start(8, 5))
+    desk.end(desk.start(8, 6))
+    return chain_id
+
+
+class Told(NamedTuple):
+    """An answer, as far as both calls can have the same: a new run has another id each time."""
+
+    state: State | None
+    due: Any = None
+    paused: Any = None
+    refused: str = ""
+
+
+def told(call: Callable[[], Any]) -> Told:
+    try:
+        view = call()
+    except DuetimeError as refused:
+        return Told(None, refused=str(refused))
+    return Told(view.record.run.state, view.record.run.scheduled_for, view.record.task.paused)
+
+
+CASES: list[tuple[Made, dict[str, Any], State | None]] = [
+    (awaits, {"remove": ["wait_for"]}, State.SCHEDULED),
+    (awaits, {"title": "Other"}, State.WAITING),
+    (asks, {"when": "now"}, State.WAITING),
+    (asks, {"when": "now", "title": "Other"}, State.WAITING),
+    (follows, {"remove": ["after"]}, State.SCHEDULED),
+    (asks_again, {"when": "now"}, State.WAITING),
+    (asks_again, {"when": "in 1 hour"}, State.WAITING),
+    (ended_chain, {"pause": False}, None),
+    (ended_chain, {"labels": ["x"]}, None),
+]
+
+
+@pytest.mark.parametrize(("made", "given", "state"), CASES)
+def test_a_dry_run_of_a_reschedule_answers_what_the_reschedule_does(
+    desk: Desk, made: Made, given: dict[str, Any], state: State | None
+) -> None:
+    task_id = made(desk)
+    tried = told(lambda: desk.scheduler.reschedule(task_id, **given, dry_run=True))
+    assert (tried.state, bool(tried.refused)) == (state, state is None)
+    assert tried == told(lambda: desk.scheduler.reschedule(task_id, **given))
+
+
+def test_a_dry_run_stores_nothing_tells_nobody_and_shows_the_present_revision(desk: Desk) -> None:
+    task_id, heard = awaits(desk), list[str]()
+    desk.store.dependencies.listen(heard.extend)
+    before = desk.scheduler.get(task_id).record
+    tried = desk.scheduler.reschedule(task_id, remove=["wait_for"], title="Other", dry_run=True)
+    assert (tried.record.task.title, tried.record.task.revision, tried.undo) == ("Other", before.task.revision, None)
+    assert desk.scheduler.get(task_id).record == before
+    assert len(desk.scheduler.history(EventFilter(task_id=task_id)).events) == 1
+    assert heard == []
+    assert desk.scheduler.send_event("go").freed == 1
+
+
+def test_a_dry_run_at_an_older_revision_is_refused_as_the_change_would_be(desk: Desk) -> None:
+    task_id = awaits(desk)
+    desk.scheduler.reschedule(task_id, title="Other")
+    for dry_run in (True, False):
+        with pytest.raises(StaleRevision):
+            desk.scheduler.reschedule(task_id, title="Third", revision=1, dry_run=dry_run)
+
+
+def handler_waits(desk: Desk) -> str:
+    task_id = scheduled(desk, when=SOON)
+    desk.end(desk.start(8, 5), Wait(event="go", timeout=timedelta(minutes=20)))
+    return task_id
+
+
+def recurring_chain(desk: Desk) -> str:
+    return scheduled(desk, repeat="every 2 hours at :00", steps=STEPS)
+
+
+MOVES: list[tuple[Made, str, dict[str, int]]] = [
+    (handler_waits, "in 2 hours", {"refused": 1}),
+    (recurring_chain, "at 10:00", {"unchanged": 2}),
+    (recurring_chain, "at 10:30", {"changed": 2}),
+    (awaits, "at 8:05", {"unchanged": 1}),
+    (asks, "now", {"changed": 1}),
+]
+
+
+@pytest.mark.parametrize("most", [100, 0], ids=["rehearsed", "decided"])
+@pytest.mark.parametrize(("made", "to", "counts"), MOVES)
+def test_a_dry_run_of_a_move_of_many_counts_what_the_move_does(
+    desk: Desk,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    made: Made,
+    to: str,
+    counts: dict[str, int],
+    most: int,
+) -> None:
+    monkeypatch.setattr(bulk_call, "MAX_TASKS_REHEARSED", most)
+    made(desk)
+    where = TaskFilter(states=(State.SCHEDULED, State.WAITING, State.SUSPENDED))
+    tried = desk.scheduler.change_many("move", where=where, to=to, dry_run=True)
+    real = desk.scheduler.change_many("move", where=where, to=to, expect=len(tried.outcomes))
+    if most or "refused" not in counts:
+        assert {word.value: count for word, count in tried.counts.items() if count} == counts
+        due = [[each.record.run.scheduled_for for each in result.outcomes] for result in (tried, real)]
+        assert due[0] == due[1]
+    assert {word.value: count for word, count in real.counts.items() if count} == counts
+
+
+def test_a_dry_run_of_a_cancel_of_many_shows_the_tasks_as_they_are(desk: Desk) -> None:
+    task_id = awaits(desk)
+    [tried] = desk.scheduler.change_many("cancel", [task_id], dry_run=True).outcomes
+    assert (tried.record, tried.became.value, tried.undo) == (desk.scheduler.get(task_id).record, "changed", None)
+
+
+def test_a_chain_that_is_paused_dry_is_shown_paused_and_stays_as_it_is(desk: Desk) -> None:
+    chain_id = recurring_chain(desk)
+    assert desk.scheduler.reschedule(chain_id, pause=True, dry_run=True).record.task.paused
+    assert not desk.scheduler.get(chain_id).record.task.paused
+    with pytest.raises(Refused):
+        desk.scheduler.act(chain_id, "undo", undo="u_bxxxxxxxxxx")
+
+
+def test_what_is_due_stays_due_after_a_dry_run(desk: Desk) -> None:
+    task_id = scheduled(desk, when=SOON)
+    desk.clock.at = at(8, 5)
+    assert desk.store.claims.make_ready(limit=9)
+    desk.scheduler.reschedule(task_id, when="in 1 hour", dry_run=True)
+    assert run_of(desk, task_id).state is State.READY
