@@ -88,6 +88,7 @@ def undo_cancel(record: TaskRecord, now: datetime, token: str | None, window: ti
             f"{token[:40]!r} belongs to an earlier cancel.", argument="undo", remedy=remedies.Inspect(record.task.id)
         )
     once_more = again(record.task, run, run.scheduled_for, wake_at=max(run.scheduled_for, now))
+    once_more = replace(once_more, missed=run.missed)
     return Change(record.task, run, next_run=once_more, kind=EventKind.CANCEL_UNDONE)
 
 

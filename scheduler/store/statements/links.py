@@ -235,6 +235,7 @@ def _again(task: Task, run: Run) -> Run:
         generation=run.generation + 1,
         number=run.number,
         slot=run.slot,
+        missed=run.missed,
         occurrence=run.occurrence,
     )
     return without_early_deadline(task, dated_like(task, again, run))

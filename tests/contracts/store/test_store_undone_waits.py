@@ -149,3 +149,17 @@ def test_the_answers_of_a_change_and_its_undo_name_what_a_handler_waits_for(desk
     desk.end(desk.start(9), step)
     [found] = waits_as_told(desk, task_id)
     assert found.startswith(said)
+
+
+def test_an_undone_cancel_and_a_revival_keep_how_many_occurrences_were_missed(desk: Desk) -> None:
+    fetch, load = chain(desk, FETCH, {"name": "load", "after": ["fetch"]})
+    desk.end(desk.start(9))
+    desk.end(desk.start(12, 30))
+    assert [run_of(desk, each).missed for each in (fetch, load)] == [3, 3]
+    undo = desk.scheduler.cancel(load).undo
+    desk.scheduler.act(load, "undo", undo=undo)
+    assert run_of(desk, load).missed == 3
+    undo = desk.scheduler.cancel(fetch).undo
+    assert run_of(desk, load).state is State.CANCELLED
+    desk.scheduler.act(fetch, "undo", undo=undo)
+    assert [run_of(desk, each).missed for each in (fetch, load)] == [3, 3]
