@@ -25,6 +25,7 @@ from duetime.server.admin.formats import ticks, wall
 from duetime.server.admin.pages.overview import charts_of, hours_of, trends_of
 from duetime.server.admin.pages.timeline import NARROW_TICK_COUNT, TICK_COUNT, tick_texts
 from duetime.server.admin.visit import MAX_VALUES_KEPT, READ_PAUSE_RATIO, KeptReads, Visit
+from duetime.tools.admin.run_rows import RUN_COLUMNS
 from markupsafe import escape
 from starlette.datastructures import ImmutableMultiDict
 
@@ -126,10 +127,11 @@ async def test_a_wrong_filter_is_said_in_words(admin: Admin, query: str) -> None
 
 
 async def test_a_list_is_exported_with_its_filter_and_without_formulas(admin: Admin) -> None:
-    admin.site.app.scheduler.schedule("=HYPERLINK(1)", when="in 1 hour")
+    admin.site.app.scheduler.schedule("=HYPERLINK(1)", when="in 1 hour", labels=["crm", "eu"])
     rows = list(csv.DictReader(io.StringIO((await admin.get("/runs?state=to_come&format=csv")).text)))
     assert {row["state"] for row in rows} == {"scheduled"}
-    assert "'=HYPERLINK(1)" in {row["title"] for row in rows}
+    assert {"'=HYPERLINK(1)": "crm; eu"}.items() <= {row["title"]: row["labels"] for row in rows}.items()
+    assert tuple(rows[0]) == RUN_COLUMNS, "as `duetime runs --csv` writes them"
     sent = await admin.get("/runs?q=invoice&format=json")
     assert sent.headers["content-disposition"] == 'attachment; filename="runs.json"'
     assert {row["action"] for row in json.loads(sent.text)["runs"]} == {"webhook"}

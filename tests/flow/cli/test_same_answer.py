@@ -154,7 +154,7 @@ _VOLATILE: Final = {
     "TIME": r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d(?::\d\d)?(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)?"
     r"|(?:\w{3} )?\d{1,2} \w{3} \d{4} \d\d:\d\d(?::\d\d)?",
     "SPAN": r"(?:in )?\d+(?:\.\d+)? (?:s|min|h|hours?|d|days?|weeks?)(?: \d+ (?:s|min|h))*(?: ago)?\b|\bnow\b",
-    "COUNT": r"\d+(?= unread| rows compared)|(?<=\()[\d,]+(?= a second)",
+    "COUNT": r"\d+(?= unread| rows compared)|(?<=\()[\d,]+(?= a second)|[\d./ ]+(?=became ready|started, |ended$)",
 }
 """Words for what differs from one moment, or one task, to the next."""
 
@@ -223,7 +223,7 @@ def _fails(store: Store, place: Place) -> Claim:
     task, run = claim.task, claim.run
     told = (task.tenant, task.owner, task.id, run.id, task.title, REASON, State.FAILED, store.now())
     message = InboxMessage(ids.new_id("m"), *told)
-    ended = settlement(claim, State.FAILED, reason=REASON, error=REASON, dead_letter=True, inbox=message)
+    ended = settlement(claim, State.FAILED, reason=REASON, error=REASON, failures=1, dead_letter=True, inbox=message)
     spent = replace(ended, used={"tokens": 900.0}, costs={"tokens": 2_700}, traceback="Traceback: ...\nOSError")
     store.claims.settle([replace(spent, log=(log_chunk(claim, 1, "begun", "done", last=True),))])
     place.letters.append(run.id)
