@@ -19,8 +19,9 @@ from duetime.scheduler.store.statements import dependants, event_log
 from duetime.scheduler.store.statements.approvals import defaults, questions
 from duetime.scheduler.store.statements.approvals.open_questions import (
     Asked,
-    only_one,
+    latest,
     open_questions,
+    the_one,
     waits_before_start,
 )
 from duetime.scheduler.store.statements.endings import places
@@ -97,16 +98,16 @@ def find(
     now: datetime,
     *,
     run_id: str | None = None,
-    revision: int | None = None,
+    oldest: bool = False,
 ) -> Asked | None:
-    """Return the open question that an answer is for, None where the answer was given before.
+    """Return the open question that an answer is for (of several the `oldest`), None where it was given before.
 
     Raises `Refused` where nothing is asked, the answer was another one, or it is not clear which question is meant.
     """
     found = open_questions(connection, record)
     if run_id is not None:
         found = [each for each in found if each.approval.run_id == run_id]
-    asked = only_one(found, revision=revision)
+    asked = the_one(found, oldest=oldest)
     if asked is None:
         _check_repeat(connection, record, run_id, answer, now)
     return asked
@@ -115,7 +116,7 @@ def find(
 def _check_repeat(
     connection: Connection, record: TaskRecord, run_id: str | None, answer: ApprovalAnswer, now: datetime
 ) -> None:
-    approval = questions.newest(connection, run_id or record.run.id)
+    approval = questions.newest(connection, run_id) if run_id else latest(connection, record)
     if approval is None and run_id is None:
         given = {"of_task": record.task.id, "how": answer, "since": now - UNDO_WINDOW}
         if connection.execute(_JUST_ANSWERED, given).first() is not None:

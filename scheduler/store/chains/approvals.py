@@ -61,7 +61,7 @@ class Approvals:
         def work(connection: Connection) -> TaskRecord:
             found, run_id = open_questions.task_of(connection, tenant, task_id)
             record, now = read.record(connection, tenant, found, locking=True), self._now()
-            asked = answers.find(connection, record, answer, now, run_id=run_id, revision=revision)
+            asked = answers.find(connection, record, answer, now, run_id=run_id, oldest=revision is not None)
             if asked is not None:
                 event_log.check_revision(connection, record.task, revision)
                 answers.store(connection, asked, answers.Answered(answer, actor, reason, via), now)
@@ -87,7 +87,7 @@ class Approvals:
 
         def work(connection: Connection) -> None:
             found = [read.record(connection, tenant, task_id, locking=True) for task_id in task_ids]
-            unanswered = [each for each in found if answers.find(connection, each, answer, now, revision=0)]
+            unanswered = [each for each in found if answers.find(connection, each, answer, now, oldest=True)]
             for each in unanswered:
                 record = read.record(connection, tenant, each.task.id)
                 for asked in open_questions.open_questions(connection, record)[:1]:

@@ -53,18 +53,25 @@ def open_questions(connection: Connection, record: TaskRecord) -> list[Asked]:
     return [Asked(replace(record, run=of_run[each.run_id]), each, len(oldest) > 1) for each in oldest]
 
 
-def only_one(found: Sequence[Asked], *, revision: int | None) -> Asked | None:
-    """Return the question that is meant where a task is named: the oldest one at the `revision` that the caller read.
+def the_one(found: Sequence[Asked], *, oldest: bool) -> Asked | None:
+    """Return the question that is meant where a task is named: its only one, or the `oldest`.
 
-    Raises Refused where there are several and no revision is given: a repeated call would answer the next one.
+    Raises Refused where there are several otherwise: a repeated call would answer the next one.
     """
-    if len(found) > 1 and revision is None:
+    if len(found) > 1 and not oldest:
         task_id = found[0].record.task.id
         named = "; ".join(_named(each) for each in found[:MAX_QUESTIONS_NAMED])
         more = f"; and {len(found) - MAX_QUESTIONS_NAMED} more" if len(found) > MAX_QUESTIONS_NAMED else ""
         said = f"{task_id} asks {len(found)} questions: answer each by the id of its run: {named}{more}."
         raise Refused(said, argument="task_id", remedy=remedies.Inspect(task_id))
     return found[0] if found else None
+
+
+def latest(connection: Connection, record: TaskRecord) -> Approval | None:
+    """Return what was answered last of all that the current run, and those next to it, have asked."""
+    asked = (questions.newest(connection, run.id) for run in (record.run, *record.beside))
+    closed = [each for each in asked if each is not None and each.closed_at is not None]
+    return max(closed, key=lambda each: each.closed_at or each.asked_at, default=None)
 
 
 def _open(record: TaskRecord) -> Iterator[Run]:
