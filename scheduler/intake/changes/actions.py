@@ -41,8 +41,8 @@ _OF_SERIES = ("repeat", "anchor", "timezone", "until", "max_runs")
 _OF_ORDER = ("priority", "estimate", "needs")
 """Fields of a task by which a ready run has its place in the queue; a deadline is one of the run, too."""
 
-_OF_DEADLINE = frozenset({"deadline", "drop_at"})
-"""Fields of a run that change while it runs, too."""
+_OF_NEXT_RUN = (*_OF_SERIES, "deadline", "deadline_after", "deadline_type")
+"""Those, and what a run that follows is dated by."""
 
 _OF_ITS_TIME = ("scheduled_for", "slot", "number", "missed", "deadline", "drop_at", "first_ready_at", "occurrence")
 
@@ -117,10 +117,8 @@ def undo_change(
 
 
 def _of_run_too(record: TaskRecord, was: Task, last: LastChange, now: datetime) -> Change:
-    """Take back what changed the current run: its deadline also while it runs, anything else before it has ended."""
+    """Take back what changed the current run, before it runs or has ended."""
     task, run, kind = record.task, record.run, EventKind.UNDONE
-    if run.state is State.RUNNING and run.id == last.current and last.left is None and last.run.keys() <= _OF_DEADLINE:
-        return Change(was, replace(run, **last.run), kind=kind)
     if run.id != last.current or run.state is State.RUNNING or run.state in TERMINAL:
         since = "is at another run" if asks_each_generation(task) else "has run"
         raise _not_undone(task, f"{task.id} {since} since, so that change stays.{no_stays(task)}")
@@ -173,7 +171,8 @@ def _of_task_alone(record: TaskRecord, was: Task, last: LastChange) -> Change:
     """Take back what changed no run; one that followed by the changed series would not be there without it."""
     task, run = record.task, record.run
     ended_since = run.ended_at is not None and run.ended_at >= last.at
-    if (run.id != last.current or ended_since) and _differ(was, task, _OF_SERIES):
+    follows = run.id != last.current
+    if (follows and _differ(was, task, _OF_NEXT_RUN)) or (ended_since and _differ(was, task, _OF_SERIES)):
         raise _not_undone(task, f"{task.id} has run since, so that change stays.")
     return Change(was, changes.to_be_ordered(run) if _differ(was, task, _OF_ORDER) else run, kind=EventKind.UNDONE)
 

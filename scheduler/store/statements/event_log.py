@@ -195,15 +195,15 @@ def last_change(connection: Connection, task: Task) -> LastChange | None:
 
 
 def _change_of(found: Sequence[Event], before: Mapping[str, Any], touched: Mapping[str, Run]) -> LastChange:
-    first = found[0].run_id or ""
+    first, after = found[0].run_id or "", found[0].after or {}
     following = next((event.run_id for event in found if event.kind is EventKind.NEXT_OCCURRENCE), None)
     beside = [event for event in found if event.before is None and event.kind is not EventKind.NEXT_OCCURRENCE]
     links: Mapping[str, Any] | None = before.get(LINKS)
     times = (links or {}).get(TIMES, {})
     return LastChange(
         found[0].at,
-        task=_fields_of(Task, before),
-        run=_fields_of(Run, {**times, **before}),
+        task=_fields_of(Task, before, after),
+        run={**_fields_of(Run, times, after), **_fields_of(Run, before, after)},
         current=following or first,
         left=touched.get(first if following else before.get(FOLLOWED, "")),
         began=tuple(event.run_id or "" for event in beside if event.from_state is None),
@@ -213,23 +213,23 @@ def _change_of(found: Sequence[Event], before: Mapping[str, Any], touched: Mappi
     )
 
 
-def _fields_of(kind: type[Any], before: Mapping[str, Any]) -> dict[str, Any]:
+def _fields_of(kind: type[Any], before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a task or of a run among the values of an event; both have a deadline."""
     values = {name: value for name, value in before.items() if name in {field.name for field in fields(kind)}}
     if kind is Task:
         values.pop("deadline", None)
         values |= {"deadline": before[TASK_DEADLINE]} if TASK_DEADLINE in before else {}
-    elif TASK_DEADLINE in before and not _is_instant(values.get("deadline")):
+    elif TASK_DEADLINE in before and not _is_of_run(before, after):
         values.pop("deadline", None)
     return {name: from_json(kind, name, value) for name, value in values.items()}
 
 
-def _is_instant(text: str | None) -> bool:
-    """Whether it is the deadline of a run, which has an offset: that of a task is in words, `2026-12-01` say."""
-    try:
-        return text is None or datetime.fromisoformat(text).tzinfo is not None
-    except ValueError:
-        return False
+def _is_of_run(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
+    """Whether the deadline in an event is that of the run, which is an instant; that of its task is in words.
+
+    Words may be an instant, too; but what changes the deadline of a run changes when it is too late to start.
+    """
+    return "drop_at" in before or any(each.get("deadline") != each.get(TASK_DEADLINE) for each in (before, after))
 
 
 def latest(connection: Connection) -> int:

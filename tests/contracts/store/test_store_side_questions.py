@@ -191,7 +191,7 @@ def test_a_question_is_answered_by_the_id_of_its_run(desk: Desk) -> None:
     with pytest.raises(Refused, match=r"bob rejected it already \(late\)"):
         desk.scheduler.approve(second)
     for unknown, by in (("r_none", Principal(TENANT, "bob")), (second, Principal("another", "bob"))):
-        with pytest.raises(TaskNotFound):
+        with pytest.raises(TaskNotFound, match=unknown):
             desk.scheduler.approve(unknown, by=by)
 
 

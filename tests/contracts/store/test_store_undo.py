@@ -68,6 +68,10 @@ CHANGES: dict[str, tuple[dict[str, Any], Act]] = {
         ),
     ),
     "deadline": (DAILY, lambda s, i: s.reschedule(i, deadline="2 hours")),
+    "a deadline as the history writes it": (
+        {"when": "tomorrow 9am"},
+        lambda s, i: s.reschedule(i, deadline="2026-11-25T12:00:00+00:00"),
+    ),
     "no deadline": ({**DAILY, "deadline": "2 hours"}, lambda s, i: s.reschedule(i, deadline="none")),
     "delivery and retries": (
         {**DAILY, "labels": ["a", "b"], "max_runs": 5},
@@ -294,23 +298,37 @@ def test_the_skip_of_an_occurrence_that_was_due_is_undone_to_run_at_once(target:
     assert back.wake_at == target.clock.at
 
 
-@pytest.mark.parametrize("kind", ["hard", "soft"])
-@pytest.mark.parametrize("words", ["3 hours", "none"])
-def test_the_undo_of_a_deadline_reaches_a_run_that_is_running(target: Desk, words: str, kind: str) -> None:
-    task_id = target.schedule(**DAILY, deadline="2 hours", deadline_type=kind)
+@pytest.mark.parametrize(("was", "words"), [(None, "3 hours"), ("2 hours", "3 hours"), ("2 hours", "none")])
+def test_the_undo_of_a_deadline_is_possible_while_the_task_runs(target: Desk, was: str | None, words: str) -> None:
+    task_id = target.schedule(**DAILY, deadline=was)
     target.clock.at = day(1)
     [claim] = target.start()
     before = shown(target.scheduler.get(task_id))
     changed = target.scheduler.reschedule(task_id, deadline=words)
     assert shown(changed) != before
-
     assert shown(target.scheduler.act(task_id, "undo", undo=changed.undo)) == before
     found = target.store.tasks.get("local", task_id)
     assert target.settle(renewed(claim, found), Done("taken")) is Verdict.SETTLED
 
 
-def test_the_undo_of_a_deadline_is_refused_once_its_run_has_ended(target: Desk) -> None:
-    task_id = target.schedule(**DAILY)
+@pytest.mark.parametrize(
+    ("more", "words"), [(DAILY, "3 hours"), ({"when": "2026-11-23 9:00"}, "2026-11-23T18:00:00+00:00")]
+)
+def test_the_undo_of_a_deadline_is_refused_once_the_run_that_has_it_has_begun(
+    target: Desk, more: dict[str, str], words: str
+) -> None:
+    task_id = target.schedule(**more)
+    target.clock.at = day(1)
+    changed = target.scheduler.reschedule(task_id, deadline=words)
+    target.start()
+
+    assert changed.undo is not None
+    assert "has run since" in refused(target, task_id, changed.undo)
+
+
+@pytest.mark.parametrize("was", [None, "2 hours"])
+def test_the_undo_of_a_deadline_is_refused_once_the_next_run_has_it(target: Desk, was: str | None) -> None:
+    task_id = target.schedule(**DAILY, deadline=was)
     target.clock.at = day(1)
     [claim] = target.start()
     changed = target.scheduler.reschedule(task_id, deadline="3 hours")
