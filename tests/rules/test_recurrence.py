@@ -278,6 +278,12 @@ def test_a_monthly_rule_on_the_31st_says_that_it_skips_months() -> None:
     ]
 
 
+@pytest.mark.parametrize("text", ["", " ", "once"])
+def test_a_text_without_a_rule_is_refused_with_what_is_accepted(text: str) -> None:
+    assert "`every weekday at 9:00`" in refusal(text).accepted
+    assert not recurrence.names_times(text, now=START)
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -42,7 +42,7 @@ _OF_ORDER = ("priority", "estimate", "needs")
 """Fields of a task by which a ready run has its place in the queue; a deadline is one of the run, too."""
 
 _OF_NEXT_RUN = (*_OF_SERIES, "deadline", "deadline_after", "deadline_type")
-"""Those, and what a run that follows is dated by."""
+"""Fields of a task that decide whether a run follows, and how it is dated."""
 
 _OF_ITS_TIME = ("scheduled_for", "slot", "number", "missed", "deadline", "drop_at", "first_ready_at", "occurrence")
 

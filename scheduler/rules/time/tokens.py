@@ -90,7 +90,7 @@ class Tokens:
     def peek(self, ahead: int = 0) -> str:
         """Return a token without reading it, empty past the end."""
         index = self.position + ahead
-        return self._tokens[index] if index < len(self._tokens) else ""
+        return self._tokens[index] if 0 <= index < len(self._tokens) else ""
 
     def take(self) -> str:
         token = self.peek()
