@@ -489,3 +489,8 @@ def test_the_search_ends_at_the_end_of_the_calendar() -> None:
 def test_days_that_are_named_twice_are_refused_since_one_of_them_was_not_meant(text: str) -> None:
     with pytest.raises(InvalidArgument, match="names its days twice"):
         recurrence.parse(text, zone="UTC", anchor=datetime(2026, 11, 21, tzinfo=UTC))
+
+
+@pytest.mark.parametrize("text", ["", " ", "once"])
+def test_a_text_without_a_rule_names_no_times(text: str) -> None:
+    assert not recurrence.names_times(text, now=START)

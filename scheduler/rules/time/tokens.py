@@ -88,7 +88,7 @@ class Tokens:
         return " ".join(self._tokens[self.position :]).replace(" ,", ",")
 
     def peek(self, ahead: int = 0) -> str:
-        """Return a token without reading it, empty past the end."""
+        """Return a token without reading it, empty before the first and past the last one."""
         index = self.position + ahead
         return self._tokens[index] if 0 <= index < len(self._tokens) else ""
 
