@@ -120,9 +120,12 @@ def test_a_step_of_a_later_generation_has_its_deadline_from_when_it_goes_on(desk
         desk.end([claim])
 
 
-def test_a_step_whose_yes_is_taken_back_has_its_deadline_from_when_it_goes_on(desk: Desk) -> None:
+@pytest.mark.parametrize("moves", [False, True])
+def test_a_step_whose_yes_is_taken_back_has_its_deadline_from_when_it_goes_on(desk: Desk, moves: bool) -> None:
     _, [load] = chain(desk, {**ASKS, **SOON})
     undo = desk.scheduler.approve(load).undo
+    if moves:
+        desk.scheduler.reschedule(load, when="at 9:30")
     assert run_of(desk, load).drop_at is not None
     desk.scheduler.act(load, "undo", undo=undo)
     assert run_of(desk, load).drop_at is None
