@@ -17,6 +17,11 @@ from duetime.server.cli.output import AsJson
 from duetime.server.rest.rows.workers import EMBEDDED, workers_json
 from duetime.server.session import Session, cli_caller, session
 
+NO_WORKER = (
+    "No worker has reported lately. With PostgreSQL and Redis `duetime worker` starts one; without Redis there are none, "
+    "and one process runs the tasks: `duetime serve`, or a chat client."
+)
+
 WorkerId = Annotated[str | None, typer.Argument(metavar="[ID]", help="the worker, as `duetime workers` shows it")]
 EveryWorker = Annotated[bool, typer.Option("--all", help="every worker that is listed now, on any machine")]
 DrainReason = Annotated[str | None, typer.Option(help="why, for the audit log")]
@@ -31,7 +36,7 @@ def list_(
     as_json: AsJson = False,
 ) -> None:
     """List the worker processes of a shared installation, on any machine."""
-    with session(context).store() as store:
+    with session(context).store(create=True) as store:
         found, now = workers_json(store), store.now()
     show_workers(found, now, here=here, as_json=as_json)
 
@@ -45,7 +50,7 @@ def show_workers(found: Mapping[str, Any], now: datetime, *, here: bool, as_json
         columns = ("WORKER", "HOST", "PID", "STATE", "RUNNING", "THREADS", "LOST", "HEARD OF")
         output.table(columns, (_row(worker, now) for worker in shown))
     else:
-        output.say("No worker has reported lately. `duetime worker` starts one.")
+        output.say(NO_WORKER)
     if here and all(worker["state"] == SILENT for worker in shown):
         raise typer.Exit(1)
 

@@ -321,7 +321,7 @@ def test_workers_are_drained_and_resumed_by_their_ids_or_all_at_once(
 
 
 def test_without_redis_there_is_no_worker_to_drain(home: Path, cli: Run) -> None:
-    assert cli("workers").out.startswith("There are no workers: they are for shared installations")
+    assert "without Redis there are none, and one process runs the tasks: `duetime serve`" in cli("workers").out
     refused = cli("workers", "drain", "--all")
     assert (refused.code, "shared installations" in refused.err) == (4, True)
 
