@@ -29,6 +29,7 @@ from duetime.scheduler.store.database.clock import ServerClock, utc_now
 from duetime.scheduler.store.database.database import Database
 from duetime.scheduler.store.database.postgres import Postgres
 from duetime.scheduler.store.database.sqlite import Sqlite
+from duetime.scheduler.store.database.table_statistics import TableStatistics
 from duetime.scheduler.store.dead_letters.letters import DeadLetters
 from duetime.scheduler.store.deliveries import Deliveries
 from duetime.scheduler.store.estimates import Estimates
@@ -42,7 +43,6 @@ from duetime.scheduler.store.migrations.upgrade import Upgrade, check, refuse_fo
 from duetime.scheduler.store.policies.decisions import Decisions
 from duetime.scheduler.store.policies.versions import PolicyVersions
 from duetime.scheduler.store.pools import Pools
-from duetime.scheduler.store.postgres.table_statistics import TableStatistics
 from duetime.scheduler.store.preferences.quiet_hours import UserQuietHours
 from duetime.scheduler.store.retention.retention import Retention
 from duetime.scheduler.store.run_history.run_history import RunHistory

@@ -9,7 +9,7 @@ from duetime.scheduler.dispatch.maintenance import Maintenance
 from duetime.scheduler.queue.memory.queue import MemoryQueue
 from duetime.scheduler.records import NewTask
 from duetime.scheduler.store import Store, open_store
-from duetime.scheduler.store.postgres.table_statistics import MIN_CHANGES
+from duetime.scheduler.store.database.table_statistics import MIN_CHANGES
 from sqlalchemy import Connection
 
 from tests import services
