@@ -61,11 +61,12 @@ FOR_ALL_TENANTS = {
 
 OF_NO_TENANT = {
     "tasks.add", "tasks.add_many", "chains.add",  # the tenant is in what is stored
-    "tasks.forget_keys",
+    "tasks.forget_keys", "table_statistics.refresh",  # of the whole database
     "batches.remember",  # stores what its caller did, and answers nothing
     "batches.reopen",  # a batch that was read for the tenant
     "dependencies.check_cycle",  # ids that were found for the tenant
     "dependencies.listen", "dependencies.listen_for_urgency", "dependencies.ending",  # of the processes that run tasks
+    "dependencies.rehearsal",  # runs what its caller gives
     "dependencies.tell", "dependencies.repair", "approvals.expire",  # likewise
     "signals.end_late", "signals.forget", "series.overtake", "series.end_pauses",  # likewise
     "history.latest", "history.since", "history.tenants",  # subscriptions, which tell each tenant apart
