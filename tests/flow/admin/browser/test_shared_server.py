@@ -170,4 +170,5 @@ def test_agents_by_three_clients_and_an_admin_work_at_once_and_each_sees_what_is
     expect(page.locator("body")).not_to_contain_text(re.compile("(globex|initech) task"))
     page.context.close()
     chains = json.loads(command(installation.environment, "audit", "verify", "--json"))["chains"]
-    assert [chain["broken"] for chain in chains] == [None] * len(chains)
+    assert len(chains) > 1
+    assert [chain for chain in chains if "broken" in chain] == []
