@@ -10,7 +10,7 @@ from duetime.scheduler.audit.verdict import ChainVerdict, KeptHead
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.rules.time import times
 from duetime.scheduler.task import Json
-from duetime.widgets.schema.part import present
+from duetime.widgets.formats.rows import present
 
 AUDIT_COLUMNS = ("id", "at", "tenant", "kind", "actor", "actor_tenant", "via", "subject", "reason", "detail")
 _OF_VERDICT = ("tenant", "entries", "hash", "checked", "removed", "pending", "unkeyed")

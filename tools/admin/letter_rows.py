@@ -9,8 +9,8 @@ from duetime.scheduler.history.dead_letters import ClosedLetter, DeadLetter, Let
 from duetime.scheduler.rules.redact import redacted_json
 from duetime.scheduler.rules.time.times import utc
 from duetime.scheduler.task import Json
+from duetime.widgets.formats.rows import present
 from duetime.widgets.history import attempt_payload
-from duetime.widgets.schema.part import present
 
 COLUMNS = (
     *("run_id", "task_id", "tenant", "title", "action", "at", "reason", "state", "closed_at", "replayed_as"),

@@ -15,7 +15,7 @@ from duetime.scheduler.rules.policies.policy import (
 )
 from duetime.scheduler.rules.time import times
 from duetime.scheduler.task import Json
-from duetime.widgets.schema.part import present
+from duetime.widgets.formats.rows import present
 
 ORDERING_PARTS = ("patience", "value")
 """Parts of a policy that give waiting runs new places in the order."""

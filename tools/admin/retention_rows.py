@@ -14,7 +14,7 @@ from duetime.scheduler.principal import Principal
 from duetime.scheduler.rules.time import times
 from duetime.scheduler.store.retention.retention import LastSweep
 from duetime.scheduler.task import Json
-from duetime.widgets.schema.part import present
+from duetime.widgets.formats.rows import present
 
 MAX_NAME_CHARS: Final = 100
 """Characters of a file's name in the audit log."""

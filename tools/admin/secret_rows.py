@@ -9,7 +9,7 @@ from duetime.scheduler.access.secret import Secret
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.rules.time import times
 from duetime.scheduler.task import Json
-from duetime.widgets.schema.part import present
+from duetime.widgets.formats.rows import present
 
 _HOST = re.compile(r"[a-z0-9_.:\[\]-]{1,253}")
 

@@ -8,7 +8,7 @@ from typing import Any
 from duetime.scheduler.dispatch.shadow_registry import ShadowReport
 from duetime.scheduler.rules.policies.shadow import ShadowDifference, TierDifference
 from duetime.scheduler.rules.time.times import length, utc
-from duetime.widgets.schema.part import present
+from duetime.widgets.formats.rows import present
 
 ONE_STEP = (
     "Each decision is replayed alone: what would have followed from another choice is not simulated, and headroom and "

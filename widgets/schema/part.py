@@ -6,16 +6,8 @@ number rises only when a field changes its meaning.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from duetime.scheduler.task import Json
 from pydantic import BaseModel, ConfigDict
 
 
 class PayloadPart(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, defer_build=True)
-
-
-def present(row: Mapping[str, Json]) -> dict[str, Json]:
-    """Return what there is of a row, as of a part: what is absent is left out."""
-    return {name: value for name, value in row.items() if value is not None}

@@ -20,7 +20,7 @@ from duetime.server.rest.operation import Operation, RestAnswer, RestCall
 from duetime.server.rest.resources.history import check_operator
 from duetime.server.rest.resources.payloads import RestPayload
 from duetime.server.rest.resources.stats import SILENT, PoolUsePayload, WindowPayload, shown_pools, until_of
-from duetime.widgets.schema.part import present
+from duetime.widgets.formats.rows import present
 from pydantic import Field
 
 if TYPE_CHECKING:

@@ -19,9 +19,9 @@ from duetime.scheduler.views import TaskView
 from duetime.server.auth.access import AccessRefused
 from duetime.server.rest.operation import Operation, RestAnswer, RestCall
 from duetime.server.rest.resources.payloads import RestPayload
-from duetime.server.rest.rows.events import events_json
+from duetime.server.rest.rows.events import event_json, events_json
 from duetime.tools.admin.event_filter import event_filter
-from duetime.tools.admin.event_rows import buckets_json, counts_json, event_json
+from duetime.tools.admin.event_rows import buckets_json, counts_json
 from duetime.tools.arguments.arguments import Argument
 from duetime.tools.arguments.types import Choice, Text, Whole
 from duetime.tools.definition import TASK_ID, TIME

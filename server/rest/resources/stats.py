@@ -11,7 +11,7 @@ from duetime.scheduler.errors import StoreUnavailable
 from duetime.scheduler.rules.time import times
 from duetime.scheduler.task import Tier
 from duetime.server.rest.resources.payloads import RestPayload
-from duetime.widgets.schema.part import present
+from duetime.widgets.formats.rows import present
 from pydantic import Field
 
 if TYPE_CHECKING:

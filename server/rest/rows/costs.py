@@ -6,7 +6,7 @@ from duetime.scheduler.history.costs import CostLine, Costs
 from duetime.scheduler.rules.limits.price import money
 from duetime.scheduler.rules.time.times import utc
 from duetime.scheduler.task import Json
-from duetime.widgets.schema.part import present
+from duetime.widgets.formats.rows import present
 
 
 def costs_json(found: Costs) -> dict[str, Json]:

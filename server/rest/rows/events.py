@@ -1,4 +1,4 @@
-"""A page of the history as JSON."""
+"""Events of the history as JSON, alone and as a page."""
 
 from __future__ import annotations
 
@@ -10,10 +10,29 @@ from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.task import Json
 from duetime.scheduler.views import TaskView
 from duetime.server.rest.rows.tasks import history_of
-from duetime.tools.admin.event_rows import event_json
-from duetime.widgets.history import NO_STEPS, step_of, steps_of
+from duetime.widgets.formats.rows import present
+from duetime.widgets.history import NO_STEPS, changes_of, step_of, steps_of
 from duetime.widgets.payload import as_json
-from duetime.widgets.schema.part import present
+
+
+def event_json(event: Event, zone: str) -> dict[str, Json]:
+    """Return an event."""
+    changes: dict[str, Json] = {name: list(values) for name, values in changes_of(event, zone).items()}
+    known: dict[str, Json] = {
+        "task_id": event.task_id,
+        "seq": event.seq,
+        "run_id": event.run_id,
+        "at": utc(event.at),
+        "kind": event.kind.value,
+        "actor": event.actor,
+        "via": event.via,
+        "reason": event.reason or None,
+        "from": event.from_state.value if event.from_state else None,
+        "to": event.to_state.value if event.to_state else None,
+        "attempt": event.attempt,
+        "changes": changes or None,
+    }
+    return present(known)
 
 
 def events_json(

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from duetime.scheduler.rules.time.times import utc
 from duetime.scheduler.task import InboxMessage, Json
 from duetime.scheduler.views import NOTHING_HELD, HeldDeliveries
-from duetime.widgets.schema.part import present
+from duetime.widgets.formats.rows import present
 
 
 def inbox_json(

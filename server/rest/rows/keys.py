@@ -8,7 +8,7 @@ from datetime import datetime
 from duetime.scheduler.access.api_key import ApiKey
 from duetime.scheduler.rules.time.times import utc
 from duetime.scheduler.task import Json
-from duetime.widgets.schema.part import present
+from duetime.widgets.formats.rows import present
 
 
 def keys_json(found: Iterable[ApiKey], now: datetime) -> dict[str, Json]:

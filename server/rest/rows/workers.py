@@ -12,7 +12,7 @@ from duetime.scheduler.records import WorkerProcess
 from duetime.scheduler.rules.time.times import utc
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import Json
-from duetime.widgets.schema.part import present
+from duetime.widgets.formats.rows import present
 
 EMBEDDED: Final = (
     "drain is for shared installations, with PostgreSQL and Redis. Here one process runs the tasks: "

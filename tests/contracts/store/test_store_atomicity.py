@@ -16,6 +16,7 @@ from duetime.scheduler.events import EventKind
 from duetime.scheduler.records import Change, IdempotencyKey
 from duetime.scheduler.run_records import Start
 from duetime.scheduler.store import Store
+from duetime.scheduler.store.lost_runs.recover import recover
 from duetime.scheduler.store.schema.base import Base
 from duetime.scheduler.task import State
 from duetime.scheduler.views import TaskRecord
@@ -126,7 +127,9 @@ def recovering(store: Store) -> Operation:
     restarted(store, added(store), epoch=first)
     restarted(store, added(store), epoch=first)
     newer = store.runners.take_over(pid=2, endpoint="", token="")
-    return lambda: store.claims.recover(epoch=newer)
+    how: dict[str, Any] = {"epoch": newer, "conclude": None, "now": NOON, "pools": {}}
+    # The transaction itself: where it fails, the store recovers each run in one of its own.
+    return lambda: store.claims._ending(lambda connection: recover(connection, None, **how))
 
 
 @pytest.mark.parametrize(
