@@ -43,11 +43,15 @@ class Sqlite(Database):
         )
         event.listen(self.engine, "connect", _configure(synchronous))
         self._lock = threading.RLock()
-        self._level = self._durable_level = synchronous.upper()
+        self._durable_level = synchronous.upper()
         self._make_private()
         with translated():
-            self._writer = self.engine.connect()
-            self._writer.begin()  # SQLAlchemy sees one endless transaction; the real ones are below
+            self._open_writer()
+
+    def _open_writer(self) -> None:
+        self._level = self._durable_level
+        self._writer = self.engine.connect()
+        self._writer.begin()  # SQLAlchemy sees one endless transaction; the real ones are below
         self._raw: Any = self._writer.connection.dbapi_connection
         self._writer.exec_driver_sql("PRAGMA cache_size=-8000")  # KiB; readers keep SQLite's 2 MB each
 
@@ -84,9 +88,16 @@ class Sqlite(Database):
                 result = work(self._writer)
                 self._raw.execute("COMMIT")
             except BaseException:
-                self._raw.rollback()
+                self._roll_back()
                 raise
             return result
+
+    def _roll_back(self) -> None:
+        """Roll back. After an interrupt within a statement SQLAlchemy has closed the connection, so open another."""
+        if self._writer.invalidated:
+            self._open_writer()
+        else:
+            self._raw.rollback()
 
     def _synchronise(self, *, durable: bool) -> None:
         """Sync the disk at the next commit, or leave that to a later one: the sync is most of a small write."""

@@ -44,14 +44,14 @@ class Failure(Exception):
 
 
 @contextmanager
-def failing(store: Store, at: int) -> Iterator[list[str]]:
+def failing(store: Store, at: int, failure: type[BaseException]) -> Iterator[list[str]]:
     """Let the `at`-th statement from now on fail; yields the statements that were tried."""
     tried: list[str] = []
 
     def count(_connection: Any, _cursor: Any, statement: str, *_rest: Any) -> None:
         tried.append(statement)
         if len(tried) == at:
-            raise Failure
+            raise failure
 
     engine = store._database.engine
     event.listen(engine, "before_cursor_execute", count)
@@ -135,16 +135,19 @@ def recovering(store: Store) -> Operation:
 @pytest.mark.parametrize(
     "prepare", [adding, changing, cancelling, making_ready, starting, settling, recovering], ids=lambda it: it.__name__
 )
-def test_a_failure_at_any_statement_leaves_nothing_behind(store: Store, prepare: Callable[[Store], Operation]) -> None:
+@pytest.mark.parametrize("failure", [Failure, KeyboardInterrupt])
+def test_a_failure_at_any_statement_leaves_nothing_behind_and_a_store_that_works(
+    store: Store, prepare: Callable[[Store], Operation], failure: type[BaseException]
+) -> None:
     operation = prepare(store)
     before = everything(store)
     statement = 0
     while True:
         statement += 1
-        with failing(store, statement) as tried:
+        with failing(store, statement, failure) as tried:
             try:
                 operation()
-            except Failure:
+            except failure:
                 pass
             else:
                 break
