@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from duetime.scheduler.chain.dependency import MAX_TASKS_FOLLOWED, MAX_UPSTREAMS, Dependency, Upstream, Upstreams
 from duetime.scheduler.chain.judgement import end_after
@@ -16,6 +16,8 @@ UpstreamLookup = Callable[[str, Sequence[str]], Upstreams]
 
 _ACCEPTED = f"a list of at most {MAX_UPSTREAMS} ids of tasks and chains"
 _EXAMPLE = "after=['t_7k3m9qx2w4hb']"
+FOR_A_SERIES: Final = "a chain with repeat: its after holds back its first generation, after of a step each one"
+"""Where `after` and `repeat` go together."""
 
 
 def nothing_stored(_tenant: str, _task_ids: Sequence[str]) -> Upstreams:
@@ -32,11 +34,7 @@ def dependencies_of(request: Request, tenant: str, upstreams: UpstreamLookup) ->
     policy = AfterFailure(request.after_failure or AfterFailure.FAIL)
     wanted = list(dict.fromkeys(request.after))
     if request.repeat is not None:
-        accepted = "steps with repeat: they come after each other in each generation; or one of after, repeat"
-        example = "steps=[{'name': 'fetch'}, {'name': 'load', 'after': ['fetch']}], repeat='daily'"
-        raise InvalidArgument(
-            "after", "a task that repeats cannot come after others", accepted=accepted, example=example
-        )
+        raise _as_a_chain(request, wanted)
     if len(wanted) > MAX_UPSTREAMS:
         raise InvalidArgument("after", f"{len(wanted)} tasks are too many", accepted=_ACCEPTED, example=_EXAMPLE)
     found = upstreams(tenant, wanted)
@@ -47,6 +45,13 @@ def dependencies_of(request: Request, tenant: str, upstreams: UpstreamLookup) ->
     for each in found.values():
         _check_open(each, policy)
     return tuple({link.upstream_id: link for link in reversed(links)}.values())[::-1]
+
+
+def _as_a_chain(request: Request, wanted: Sequence[str]) -> InvalidArgument:
+    """Return how a series begins after others: as a chain, of which one step is enough."""
+    example = f"steps=[{{'name': 'run', 'action': '{request.action}'}}], after={wanted[:1]}, repeat={request.repeat!r}"
+    problem = "a task that repeats cannot come after others"
+    return InvalidArgument("after", problem, accepted=FOR_A_SERIES, example=example)
 
 
 def _links(name: str, found: Upstreams, policy: AfterFailure, schema: Mapping[str, Any] | None) -> Sequence[Dependency]:

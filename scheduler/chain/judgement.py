@@ -53,6 +53,11 @@ def end_after(outcome: State, after_failure: AfterFailure) -> State | None:
     return State.SKIPPED if after_failure is AfterFailure.SKIP else _INHERITED.get(outcome, State.FAILED)
 
 
+def keeps_from_running(link: DependencyLink) -> bool:
+    """Whether the upstream ended so that what comes after it does not run."""
+    return link.outcome is not None and end_after(link.outcome, link.after_failure) is not None
+
+
 def judge(links: Iterable[DependencyLink], awaited: KeptWait | None = None, *, asked: bool = False) -> LinkVerdict:
     """Return what follows from all that a run waits for: a bad end decides, the last good one or the signal frees.
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from duetime.scheduler import remedies
-from duetime.scheduler.chain.after import dependencies_of
+from duetime.scheduler.chain.after import FOR_A_SERIES, dependencies_of
 from duetime.scheduler.chain.chain import ChainRecord
 from duetime.scheduler.chain.dependency import Upstreams
 from duetime.scheduler.chain.relinked import LinkLocks, NewLinks, RelinkedChange
@@ -37,8 +37,8 @@ LINKS: Final = ("after", "after_failure", "valid_output", "wait_for", "approval"
 """Arguments of a reschedule that change what a task waits for."""
 
 _IN_CHAIN: Final = (
-    "a new chain with repeat, whose steps come after each other each time",
-    "steps=[{'name': 'fetch'}, {'name': 'load', 'after': ['fetch']}], repeat='daily at 9:00'",
+    f"a new call: {FOR_A_SERIES}",
+    "steps=[{'name': 'load'}, {'name': 'mail', 'after': ['load']}], after=['t_7k3m9qx2w4hb'], repeat='daily at 9:00'",
 )
 _ALTERNATIVES: Final = {
     "wait_for": (

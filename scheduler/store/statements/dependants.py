@@ -13,7 +13,7 @@ from datetime import datetime
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from duetime.scheduler.chain.judgement import DependencyLink, LinkVerdict, judge
+from duetime.scheduler.chain.judgement import DependencyLink, LinkVerdict, judge, keeps_from_running
 from duetime.scheduler.chain.valid_output import mismatch
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.rules.occurrences import dated_like
@@ -218,10 +218,10 @@ def _closed(row: Any, ends: Ends, results: Mapping[str, Json], now: datetime) ->
 
 
 def _deciding(connection: Connection, waiting: Sequence[Any]) -> Mapping[str, Sequence[DependencyLink]]:
-    """Return the dependencies of waiting runs by task, without ends in spite of which somebody ran the task again."""
+    """Return the dependencies of waiting runs by task, without bad ends before their generation or a call to run."""
     links = _links(connection, [row[0] for row in waiting])
-    again = [task.id for task, run in map(task_and_run, waiting) if run.generation > 1 and task.id in links]
-    for task_id, at in event_log.wanted_again_at(connection, again).items():
+    again = [task_id for task_id, found in links.items() if any(map(keeps_from_running, found))]
+    for task_id, at in event_log.begun_again_at(connection, again).items():
         links[task_id] = [each for each in links[task_id] if each.at is None or each.at > at]
     return links
 

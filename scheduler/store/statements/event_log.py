@@ -131,11 +131,15 @@ def entry(
     }
 
 
-def wanted_again_at(connection: Connection, task_ids: Sequence[str]) -> dict[str, datetime]:
-    """Return when somebody wanted those of the tasks to run again whose newest run is for that reason."""
+def begun_again_at(connection: Connection, task_ids: Sequence[str]) -> dict[str, datetime]:
+    """Return since when ends count for the newest runs of those tasks that have run before.
+
+    That is the beginning of their generation, or a later call of somebody who wanted them to run again.
+    """
     found = unreadable.rows(connection, _BEGINNINGS, {"task_ids": list(task_ids)}) if task_ids else []
     newest = {row.task_id: row for row in found}
-    return {task_id: row.at for task_id, row in newest.items() if row.kind in _WANTED}
+    generations = {row.task_id: row.at for row in found if row.kind is EventKind.NEXT_OCCURRENCE}
+    return generations | {task_id: row.at for task_id, row in newest.items() if row.kind in _WANTED}
 
 
 def append(connection: Connection, entries: Sequence[EventValues]) -> None:

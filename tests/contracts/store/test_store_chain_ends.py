@@ -250,3 +250,29 @@ def test_the_undo_of_a_step_that_ended_with_another_one_is_refused_and_names_tha
     assert house.steps() == {"fetch": State.SCHEDULED, "load": State.WAITING}
     house.scheduler.cancel(house.id("load"), by=ALICE)
     assert house.scheduler.act(house.id("load"), "undo", by=ALICE).record.run.state is State.WAITING
+
+
+def test_tasks_outside_hold_back_the_first_generation_alone(house: House) -> None:
+    first = house.scheduler.schedule("Import", when="in 1 hour", by=ALICE).record.task.id
+    house.schedule([{"name": "run"}], after=[first], repeat="every day at 12:30")
+    house.clock.forward(hours=3)
+    assert house.steps() == {"run": State.WAITING}
+    house.settle(restarted(house.store, house.store.tasks.get(TENANT, first)))
+    for _ in range(2):
+        house.end("run")
+        assert house.steps() == {"run": State.SCHEDULED}, "the next generation waits for its time alone"
+        house.clock.forward(days=1)
+
+
+def test_a_failure_outside_ends_the_steps_of_one_generation_not_of_each(house: House) -> None:
+    first = house.scheduler.schedule("Import", when="in 1 hour", by=ALICE).record.task.id
+    steps: list[StepArguments] = [{"name": "fetch"}, {"name": "load", "after": ["fetch", first]}]
+    house.schedule(steps, after=[first], repeat="every day at 13:00")
+    house.clock.forward(hours=1)
+    house.settle(restarted(house.store, house.store.tasks.get(TENANT, first)), State.FAILED)
+    for _ in range(2):
+        assert house.steps() == {"fetch": State.SCHEDULED, "load": State.WAITING}, "the next generation stands"
+        house.clock.forward(days=1)
+        house.end("fetch")
+        assert house.steps()["load"] is State.SCHEDULED
+        house.end("load")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -163,3 +164,19 @@ def test_every_generation_leaves_out_the_dates_of_the_policy(scheduler: Schedule
 def test_what_a_chain_would_not_heed_of_a_policy_is_refused(scheduler: Scheduler, name: str, value: object) -> None:
     with pytest.raises(InvalidArgument, match=f"a chain has no {name}"):
         scheduler.schedule("Report", repeat="every day at 13:00", repeat_policy={name: value}, steps=STEPS)
+
+
+def test_the_refusal_of_a_series_after_other_tasks_shows_a_call_that_does_it(
+    scheduler: Scheduler, store: Store, clock: Clock
+) -> None:
+    first = scheduler.schedule("Import", when="in 1 hour").record.task.id
+    with pytest.raises(InvalidArgument, match="a task that repeats cannot come after others") as refused:
+        scheduler.schedule("Report", repeat="every day at 13:00", after=[first])
+    shown = str(refused.value).partition("Example: ")[2]
+    asked = ast.parse(f"call({shown})", mode="eval").body
+    assert isinstance(asked, ast.Call)
+    chain_id = scheduler.schedule("Report", **{str(each.arg): ast.literal_eval(each.value) for each in asked.keywords})
+    assert states(scheduler, chain_id.record.task.id) == [State.WAITING]
+    clock.forward(hours=1)
+    store.claims.settle([settlement(restarted(store, store.tasks.get("local", first)), State.SUCCEEDED)])
+    assert states(scheduler, chain_id.record.task.id) == [State.SCHEDULED]
