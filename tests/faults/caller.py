@@ -1,9 +1,10 @@
 """A process that makes one call, and is killed in the middle of it: before it is stored, or before it is answered.
 
-    python -m tests.faults.caller before|after|uncut send_event|fire|pause < ARGUMENTS
+    python -m tests.faults.caller before|after|uncut send_event|fire|pause|approve|make_ready < ARGUMENTS
 
-It says `up`, and reads the arguments, a line of JSON, when the test lets it go on. It prints the answer of a call that
-is not cut off. The installation is that of the environment.
+It says `up`, and reads the arguments, a line of JSON, when the test lets it go on. `write` among them is the number of
+the transaction in which it dies, of a call that has several. It prints the answer of a call that is not cut off. The
+installation is that of the environment.
 """
 
 from __future__ import annotations
@@ -41,26 +42,41 @@ def pause(scheduler: Scheduler, arguments: dict[str, Any]) -> dict[str, Any]:
     return {"changed": len(done.outcomes), "undo": done.undo, "repeated": done.repeated}
 
 
+def approve(scheduler: Scheduler, arguments: dict[str, Any]) -> dict[str, Any]:
+    return {"state": scheduler.approve(**arguments, by=CALLER).record.run.state}
+
+
+def make_ready(scheduler: Scheduler, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Do what a dispatcher does with runs that are due."""
+    return {"ready": [run.run_id for run in scheduler._store.claims.make_ready(**arguments)]}
+
+
 CALLS: dict[str, Callable[[Scheduler, dict[str, Any]], dict[str, Any]]] = {
     "send_event": send_event,
     "fire": fire,
     "pause": pause,
+    "approve": approve,
+    "make_ready": make_ready,
 }
 
 
-def die_around_the_next_write(store: Store, cut: str) -> None:
-    """Let this process die at its next transaction: when all is done but the commit, or right behind that."""
-    write = store._database.write
+def die_around_a_write(store: Store, cut: str, number: int) -> None:
+    """Let this process die at a transaction of its call: when all is done but the commit, or right behind that."""
+    write, left = store._database.write, iter(range(number - 1))
 
     def cut_off(work: Callable[[Any], Any], **how: Any) -> Any:
+        if next(left, None) is not None:
+            return write(work, **how)
+
         def stored(connection: Any) -> Any:
             found = work(connection)
             if cut == BEFORE:
                 _die()
             return found
 
-        write(stored, **how)
+        found = write(stored, **how)
         _die()
+        return found
 
     store._database.write = cut_off  # type: ignore[method-assign]  # that is the fault
 
@@ -74,7 +90,7 @@ def main(cut: str, name: str) -> None:
     print("up", flush=True)  # noqa: T201 - the tests wait for this line
     arguments = json.loads(sys.stdin.readline())
     if cut != UNCUT:
-        die_around_the_next_write(app.store, cut)
+        die_around_a_write(app.store, cut, arguments.pop("write", 1))
     print(json.dumps(CALLS[name](app.scheduler, arguments), default=str), flush=True)  # noqa: T201 - as above
     app.close()
 

@@ -28,6 +28,7 @@ MOMENT = timedelta(seconds=3)
 SENDER_COUNT = 4
 TASK_COUNT = 40
 PAID = {"event": "paid", "match": {"order": 7}, "timeout": "1 day"}
+ASKED = {"question": "Pay?", "by": "1 day"}
 EVENT: dict[str, Any] = {"name": "paid", "data": {"order": 7}, "event_id": "pay-7"}
 
 
@@ -142,6 +143,50 @@ def _states(world: World) -> list[str]:
     """Return the states of the runs that were not skipped while another one waited."""
     found = sorted(world.record().runs, key=lambda run: run.due)
     return [run.state for run in found if run.state is not State.SKIPPED]
+
+
+# --- an event and an approval ---------------------------------------------------------------------------------------
+
+
+@scenario(
+    "kill -9 as a due run begins to wait and to ask, and between its yes and its start",
+    EMBEDDED,
+    SHARED,
+    quick=(EMBEDDED,),
+)
+def killed_between_an_event_and_an_answer(world: World) -> None:
+    [task_id] = world.schedule(1, when=None, repeat="every 2 seconds", max_runs=1, wait_for=PAID, approval=ASKED)
+    until(lambda: _due(world, task_id) < datetime.now(UTC), "it to be due")
+    cut_off(world, AFTER, "make_ready", limit=9)
+    cut_off(world, AFTER, "send_event", **EVENT)
+    assert (state_of(world, task_id), _asked(world)) == (State.SCHEDULED, 0), "the event came before the wait"
+    cut_off(world, BEFORE, "make_ready", limit=9, write=2)
+    assert (state_of(world, task_id), _asked(world)) == (State.SCHEDULED, 0), (
+        "neither the wait nor the question is kept"
+    )
+    cut_off(world, AFTER, "make_ready", limit=9, write=2)
+    assert (state_of(world, task_id), _asked(world)) == (State.WAITING, 1), "it has its event, and asks"
+    cut_off(world, BEFORE, "approve", task_id=task_id)
+    assert (state_of(world, task_id), _asked(world)) == (State.WAITING, 1)
+    cut_off(world, AFTER, "approve", task_id=task_id)
+    assert (state_of(world, task_id), _asked(world)) == (State.SCHEDULED, 0)
+    dying = world.start(failpoint=f"{Step.MADE_READY}:kill")
+    world.died(dying, "kill -9 after a yes", signal.SIGKILL, f"fail point {Step.MADE_READY}: kill")
+    assert state_of(world, task_id) is State.READY
+    world.start_again()
+    world.rest()
+    kinds = [each.kind for each in world.record().events]
+    once = [kinds.count(kind) for kind in ("wait_began", "asked", "approved", "ready", "succeeded")]
+    assert (once, list(world.effects().values())) == ([1] * 5, [1]), kinds
+
+
+def _due(world: World, task_id: str) -> datetime:
+    return world.app.scheduler.get(task_id, by=CALLER).record.run.scheduled_for
+
+
+def _asked(world: World) -> int:
+    """Return how many questions the user finds."""
+    return len([each for each in world.app.scheduler.inbox(by=CALLER) if each.state is State.WAITING])
 
 
 # --- approvals, pauses ----------------------------------------------------------------------------------------------
