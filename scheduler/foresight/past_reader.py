@@ -98,7 +98,7 @@ class PastReader:
         tenant: str | None = None,
         by: Principal = LOCAL,
     ) -> RunPage:
-        """Return a page of runs, newest first; `since` and `until` as in `history`. A page may be short: see `RunPage`.
+        """Return a page of runs in the order of the filter, as `RunPage` says; `since` and `until` as in `history`.
 
         Without states and an end, runs are left out that are due later and have not begun. `tenant` is the caller's
         own by default; an operator may name another one, or `*` for all.

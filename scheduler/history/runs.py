@@ -41,6 +41,7 @@ class RunFilter:
     of an attempt, in any case. `worker` ran an attempt of it. `actor` owns its task, or changed it. `min_lateness` is
     from the deadline to the end, `min_delay` from `scheduled_for` to the start.
     `min_units` are units that its attempts used of `pool`, or of all pools together; `min_cost` is what that cost.
+    With `oldest_first` pages begin with the earliest time: what is to come is listed in the order in which it is due.
     """
 
     task_id: str | None = None
@@ -63,6 +64,7 @@ class RunFilter:
     min_units: float | None = None
     min_cost: Decimal | None = None
     standing: Standing | None = None
+    oldest_first: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,9 +136,9 @@ class RunSummary:
 
 @dataclass(frozen=True, slots=True)
 class RunPage:
-    """One page of runs, newest first. It may be short, or empty, where few of many runs match.
+    """One page of runs, newest first unless the filter turns that round. It may be short where few of many match.
 
-    `cursor` goes on behind it, None at the end. All runs down to `searched_to` were looked at; None when all were.
+    `cursor` goes on behind it, None at the end. All runs as far as `searched_to` were looked at; None when all were.
     """
 
     runs: tuple[RunSummary, ...] = ()

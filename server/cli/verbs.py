@@ -140,7 +140,7 @@ VERBS = (
     DeferredVerb(
         "runs",
         f"{_HERE}.past.runs:runs",
-        "List runs, newest first, or count them: when, what, on which worker, how long and why.",
+        "List runs, newest first by default, or count them: when, what, on which worker, how long and why.",
         examples=(
             'duetime runs --state failed --since "last night"',
             "duetime runs --since 7d --count-by action",

@@ -24,7 +24,7 @@ from duetime.tools.admin.run_rows import STANDINGS, buckets_json, counts_json, r
 from duetime.tools.admin.runs_asked import FindRuns
 from duetime.tools.arguments.arguments import Argument
 from duetime.tools.arguments.filters import MEANT_STATES, WORDS
-from duetime.tools.arguments.types import Choice, Length, Text, Whole
+from duetime.tools.arguments.types import Choice, Flag, Length, Text, Whole
 from duetime.tools.definition import TIME, Definition, Sender, hints
 from duetime.tools.results import answer
 from mcp.types import CallToolResult
@@ -133,6 +133,7 @@ FIND_RUNS = Definition(
         Argument("error", Text(200), "With event: part of the run's error"),
         Argument("tenant", Text(200), "Operators: another tenant, or * for all", "tenant='*'"),
         Argument("count_by", Choice((*RunGroup, *BucketWidth)), "Counts in place of runs", "count_by='error'"),
+        Argument("oldest_first", Flag(), "What is to come: as it is due"),
         Argument("limit", Whole(1, 50), "Default 10", "limit=10"),
         Argument("cursor", Text(400), "From the previous answer"),
     ),

@@ -34,11 +34,12 @@ class FindRuns:
     event: str | None = None
     error: str | None = None
     count_by: str | None = None
+    oldest_first: bool | None = None
     limit: int = 10
     cursor: str | None = None
 
     def where(self) -> RunFilter:
         """Return the filter."""
         named = ("state", "text", "action", "tier", "label", "worker", "actor", "task_id", "pool")
-        bounds = ("min_attempts", "min_units", "min_cost")
+        bounds = ("min_attempts", "min_units", "min_cost", "oldest_first")
         return run_filter(**{name: getattr(self, name) for name in (*named, *SPANS, *bounds)})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -43,7 +43,7 @@ class RunCounter:
         return self._counted([minute, type_coerce(runs.c.state, NullType())])
 
     def _counted(self, keys: Sequence[Any], joined: Sequence[Condition] = ()) -> tuple[Counted, datetime | None]:
-        walk = RunWalk(self.connection, self.tenant, self.where)
+        walk = RunWalk(self.connection, self.tenant, replace(self.where, oldest_first=False))
         reached = walk.boundary(MAX_RUNS_COUNTED)
         compared = run_filter.compared(self.tenant, self.where, dialect_of(self.connection))
         conditions = [*compared, *joined]

@@ -35,7 +35,7 @@ class RunHistory:
         self._cursors = cursors
 
     def page(self, tenant: str | None, where: RunFilter, *, limit: int, cursor: str | None = None) -> RunPage:
-        """Return a page of runs, newest first. Raises `InvalidArgument` for a cursor of another list."""
+        """Return a page of runs in the order of the filter. Raises `InvalidArgument` for a cursor of another list."""
         of = ("runs", tenant, where)
         position = self._cursors.read(cursor, of=of)
         behind = RunKey(from_microseconds(int(position[0])), str(position[1])) if position else None

@@ -1,6 +1,6 @@
-"""Lists runs, newest first: a page of one tenant's, or of all tenants' together.
+"""Lists runs, newest or oldest first: a page of one tenant's, or of all tenants' together.
 
-Rare words, a label of few tasks, and the runs of one task are looked up. All else is found on a walk back in time.
+Rare words, a label of few tasks, and the runs of one task are looked up. All else is found on a walk in time.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ PoolUses = Mapping[str, tuple[float, int | None]]
 
 
 class FoundRuns(NamedTuple):
-    """Keys of runs, newest first. All down to `searched_to` were compared; None when all were, or the page is full."""
+    """Keys of runs in order. All as far as `searched_to` were compared; None when all were, or the page is full."""
 
     keys: Sequence[RunKey]
     searched_to: RunKey | None = None
@@ -69,14 +69,16 @@ def _found(
 ) -> FoundRuns:
     if tenant is not None:
         return RunSearch(connection, tenant, where, behind).first(limit)
-    return merged([RunSearch(connection, each, where, behind).first(limit) for each in tenants(connection)], limit)
+    found = [RunSearch(connection, each, where, behind).first(limit) for each in tenants(connection)]
+    return merged(found, limit, oldest_first=where.oldest_first)
 
 
-def merged(found: Sequence[FoundRuns], limit: int) -> FoundRuns:
-    """Return the newest runs of several tenants: those down to where all of them were searched."""
-    newest = list(islice(heapq.merge(*(each.keys for each in found), reverse=True), limit))
-    reached = max((each.searched_to for each in found if each.searched_to), default=None)
-    inside = newest if reached is None else [key for key in newest if key >= reached]
+def merged(found: Sequence[FoundRuns], limit: int, *, oldest_first: bool = False) -> FoundRuns:
+    """Return the first runs of several tenants: those as far as all of them were searched."""
+    first = list(islice(heapq.merge(*(each.keys for each in found), reverse=not oldest_first), limit))
+    nearest = min if oldest_first else max
+    reached = nearest((each.searched_to for each in found if each.searched_to), default=None)
+    inside = [key for key in first if reached is None or nearest(key, reached) == key]
     return FoundRuns(inside) if len(inside) == limit else FoundRuns(inside, reached)
 
 
@@ -90,7 +92,7 @@ class RunSearch:
     behind: RunKey | None
 
     def first(self, limit: int) -> FoundRuns:
-        """Return the first runs: by the index of a label, else of the newest ones, else by the index of texts."""
+        """Return the first runs: by the index of a label, else on a short walk, else by the index of texts."""
         walk = RunWalk(self.connection, self.tenant, self.where, self.behind)
         compared = run_filter.compared(self.tenant, self.where, dialect_of(self.connection))
         known = self._of_few_tasks()
@@ -108,13 +110,14 @@ class RunSearch:
     def _looked_up(self, known: Sequence[Condition], conditions: Sequence[Condition], limit: int) -> FoundRuns:
         """Read runs by their ids or tasks: those that meet one of the known conditions, and all others."""
         found = {key for each in known for key in self._by_ids(each, conditions, limit)}
-        return FoundRuns(sorted(found, reverse=True)[:limit])
+        return FoundRuns(sorted(found, reverse=not self.where.oldest_first)[:limit])
 
     def _by_ids(self, known: Condition, conditions: Sequence[Condition], limit: int) -> list[RunKey]:
         """Read runs in a form where no other condition can lead a plan."""
         owned = text_search.unindexed(runs.c.tenant) == self.tenant
         states = [runs.c.state.in_(self.where.states)] if self.where.states else []
-        return keys_of(self.connection, select(AT, runs.c.id).where(known, owned, *states, *conditions), limit)
+        found = select(AT, runs.c.id).where(known, owned, *states, *conditions)
+        return keys_of(self.connection, found, limit, oldest_first=self.where.oldest_first)
 
     def _of_few_tasks(self) -> Condition | None:
         """Return a condition for the runs of one task, or of the few tasks with a label."""
@@ -153,7 +156,7 @@ class RunSearch:
 def _searched(walk: RunWalk, compared: Sequence[Condition], limit: int, most: int) -> FoundRuns:
     """Compare up to `most` runs."""
     reached = walk.boundary(most)
-    found = walk.keys(compared, limit, down_to=reached)
+    found = walk.keys(compared, limit, as_far_as=reached)
     return FoundRuns(found, None if len(found) == limit else reached)
 
 

@@ -1,4 +1,4 @@
-"""Walks back over the runs of a tenant in the order of their times, as far as a page or a count needs.
+"""Walks over the runs of a tenant in the order of their times, back or on, as far as a page or a count needs.
 
 Each phase has its runs in order (`runs_by_phase`), those that are current apart from the others. The database merges
 these ranges. A walk for conditions that no range knows stops after a number of runs, so its cost has a bound.
@@ -24,6 +24,7 @@ from sqlalchemy import (
     Connection,
     Select,
     and_,
+    asc,
     desc,
     false,
     select,
@@ -40,6 +41,7 @@ AT: Any = type_coerce(runs.c.listed_at, NullType()).label("at")
 """The time of a run as the driver gives it: a damaged one hides no other run."""
 
 _KEY = (runs.c.listed_at, runs.c.id)
+_OLDEST_FIRST = [column.asc() for column in _KEY]
 _NEWEST_FIRST = [column.desc() for column in _KEY]
 _CURRENT, _FORMER = (runs.c.current == one for one in (true(), false()))
 _IN_PHASE: Mapping[State, Condition] = {phase: runs.c.phase == phase for phase in State}
@@ -61,25 +63,28 @@ class RunWalk:
     where: RunFilter
     behind: RunKey | None = None
 
-    def keys(self, conditions: Sequence[Condition], limit: int, *, down_to: RunKey | None = None) -> list[RunKey]:
-        """Return the first keys that meet the conditions, down to a place."""
-        return keys_of(self.connection, self._first(self.parts((AT, runs.c.id), conditions, down_to), limit), limit)
+    def keys(self, conditions: Sequence[Condition], limit: int, *, as_far_as: RunKey | None = None) -> list[RunKey]:
+        """Return the first keys that meet the conditions, as far as a place."""
+        found = self._first(self.parts((AT, runs.c.id), conditions, as_far_as), limit)
+        return keys_of(self.connection, found, limit, oldest_first=self.where.oldest_first)
 
     def boundary(self, count: int) -> RunKey | None:
         """Return the key of the run with this number, counted from 1; None when there are not as many."""
         found = self._first(self.parts((AT, runs.c.id), ()), count)
-        return next(iter(keys_of(self.connection, found, 1, offset=count - 1)), None)
+        order = self.where.oldest_first
+        return next(iter(keys_of(self.connection, found, 1, oldest_first=order, offset=count - 1)), None)
 
     def parts(
-        self, columns: Sequence[Any], conditions: Sequence[Condition], down_to: RunKey | None = None
+        self, columns: Sequence[Any], conditions: Sequence[Condition], as_far_as: RunKey | None = None
     ) -> list[Select[Any]]:
         """Return a statement for each range: these columns of the runs that meet the conditions.
 
         All ranges share one object for what is the same in them: a page has up to 18, each of a dozen conditions.
         """
         inside = [runs.c.tenant == self.tenant, *run_filter.since(self.where), *self._behind(), *conditions]
-        if down_to is not None:
-            inside.append(tuple_(*_KEY) >= tuple_(*down_to, types=_TYPES))
+        if as_far_as is not None:
+            place = tuple_(*as_far_as, types=_TYPES)
+            inside.append(tuple_(*_KEY) <= place if self.where.oldest_first else tuple_(*_KEY) >= place)
         found, shared = select(*columns), and_(*inside)
         ranges = product(run_filter.phases(self.where), (_CURRENT, _FORMER))
         return [found.where(when, *self._of_phase(phase), shared) for phase, when in ranges]
@@ -91,14 +96,18 @@ class RunWalk:
         """
         if dialect_of(self.connection).merges_ranges:
             return together(parts)
-        return together([part.order_by(*_NEWEST_FIRST).limit(most) for part in parts])
+        order = _OLDEST_FIRST if self.where.oldest_first else _NEWEST_FIRST
+        return together([part.order_by(*order).limit(most) for part in parts])
 
     def bounds(self) -> list[Condition]:
         """Return the conditions on the time of a run, and on its place."""
         return [*run_filter.in_time(self.where), *self._behind()]
 
     def _behind(self) -> list[Condition]:
-        return [] if self.behind is None else [tuple_(*_KEY) < tuple_(*self.behind, types=_TYPES)]
+        if self.behind is None:
+            return []
+        place = tuple_(*self.behind, types=_TYPES)
+        return [tuple_(*_KEY) > place if self.where.oldest_first else tuple_(*_KEY) < place]
 
     def _of_phase(self, phase: State) -> list[Condition]:
         until = run_filter.until(self.where, phase)
@@ -112,8 +121,11 @@ def together(parts: Sequence[Select[Any]]) -> Ranges:
     return parts[0] if len(parts) == 1 else union_all(*parts)
 
 
-def keys_of(connection: Connection, found: Ranges, limit: int, *, offset: int = 0) -> list[RunKey]:
-    """Return the first keys of a statement for times and ids, newest first."""
-    newest = found.order_by(desc("at"), desc("id")).limit(limit)
-    rows: Iterable[Any] = connection.execute(newest.offset(offset) if offset else newest)
+def keys_of(
+    connection: Connection, found: Ranges, limit: int, *, oldest_first: bool = False, offset: int = 0
+) -> list[RunKey]:
+    """Return the first keys of a statement for times and ids."""
+    order = asc if oldest_first else desc
+    first = found.order_by(order("at"), order("id")).limit(limit)
+    rows: Iterable[Any] = connection.execute(first.offset(offset) if offset else first)
     return [RunKey(instant(at), run_id) for at, run_id in rows]

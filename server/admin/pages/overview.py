@@ -30,8 +30,6 @@ TIER_COLOURS: Final[Mapping[Tier, str]] = {
 OVERDUE_GRACE = timedelta(minutes=1)
 MAX_ROWS_SHOWN = 8
 MAX_ROWS_READ = 100
-SOON = (timedelta(minutes=2), timedelta(hours=1), timedelta(days=1), timedelta(days=30))
-"""Lengths of time ahead that are due soon: the first one in which something is due is shown."""
 
 DUE_STATES = (State.SCHEDULED, State.READY, State.RETRYING, State.SUSPENDED)
 OPEN_STATES = (*DUE_STATES, State.RUNNING, State.WAITING)
@@ -181,13 +179,12 @@ class Overview:
 
     def _soon(self) -> Sequence[RunSummary]:
         """Return what is due next, the first one first."""
-        for ahead in SOON:
-            found = self._page(
-                (State.SCHEDULED, State.RETRYING, State.SUSPENDED), since=self._now, until=self._now + ahead
-            )
-            if found.runs:
-                return found.runs[::-1][:MAX_ROWS_SHOWN]
-        return ()
+        visit = self._visit
+        where = RunFilter(states=(State.SCHEDULED, State.RETRYING, State.SUSPENDED), oldest_first=True)
+        found = visit.scheduler.runs(
+            where, since=self._now, limit=MAX_ROWS_SHOWN, tenant=visit.reach, by=visit.principal
+        )
+        return found.runs
 
     def _tiers(self) -> dict[str, Any]:
         """Return a line for each tier; how long the oldest waits is known of all tenants together alone."""

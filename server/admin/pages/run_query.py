@@ -16,10 +16,12 @@ from duetime.server.admin.visit import Visit
 from duetime.tools.admin.run_rows import cost_given
 
 PAGE_ROWS = 50
+TO_COME = "to_come"
+"""The kind of runs of which the first one due comes first."""
 
 KINDS: Mapping[str, tuple[State, ...]] = {
     "": (),
-    "to_come": (State.SCHEDULED, State.WAITING),
+    TO_COME: (State.SCHEDULED, State.WAITING),
     "ready": (State.READY,),
     "running": (State.RUNNING,),
     "trying_again": (State.RETRYING, State.SUSPENDED),
@@ -51,6 +53,7 @@ class RunQuery:
         standing = Standing(kind) if kind in set(Standing) else None
         where = RunFilter(states=() if standing else _states(kind), standing=standing, tier=_tier(tier), **given)
         since, until = query.get("since", "").strip() or None, query.get("until", "").strip() or None
+        where = replace(where, oldest_first=kind == TO_COME)
         if until is None and not (where.states or where.standing):
             until, where = "now", replace(where, or_begun=True)
         return cls(where, Bounds.of(query.get("cursor"), visit.now, visit.zone, since=since, until=until))

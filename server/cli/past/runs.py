@@ -44,6 +44,7 @@ MinCost = Annotated[str | None, typer.Option(help="only those of which that cost
 TenantFilter = Annotated[str | None, typer.Option(help="the runs of this tenant, or `*` for all")]
 CountBy = Annotated[RunGroup | None, typer.Option(help="count them by this, instead")]
 BucketOption = Annotated[BucketWidth | None, typer.Option(help="count them by time and state, instead")]
+OldestFirst = Annotated[bool, typer.Option("--oldest-first", help="begin with the earliest time")]
 RunLimit = Annotated[int, typer.Option(help="runs per page, 1 to 100")]
 RunCursor = Annotated[str | None, typer.Option(help="the cursor that the previous page printed")]
 
@@ -74,18 +75,20 @@ def runs(
     tenant: TenantFilter = None,
     count_by: CountBy = None,
     bucket: BucketOption = None,
+    oldest_first: OldestFirst = False,
     limit: RunLimit = 20,
     cursor: RunCursor = None,
     as_json: AsJson = False,
     as_csv: AsCsv = False,
 ) -> None:
-    """List runs, newest first, or count them: when, what, on which worker, how long and why."""
+    """List runs, newest first by default, or count them: when, what, on which worker, how long and why."""
     of_task: RunWords = {"action": action, "tier": tier, "label": label, "actor": actor, "text": text, "state": state}
     spans: RunWords = {"min_duration": min_duration, "max_duration": max_duration, "min_lateness": min_lateness}
     of_run: RunWords = {"worker": worker, "pool": pool, "min_attempts": min_attempts, "min_delay": min_delay}
+    order: RunWords = {"oldest_first": oldest_first}
     bounds = RunBounds(since, until, tenant)
     with session(context).scheduler() as scheduler:
-        where = _where(scheduler, task, (min_units, min_cost), of_task | of_run | spans)
+        where = _where(scheduler, task, (min_units, min_cost), of_task | of_run | spans | order)
         if count_by or bucket:
             _count(scheduler, where, bounds, count_by, bucket, as_json=as_json, as_csv=as_csv)
         else:

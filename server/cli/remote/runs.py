@@ -30,7 +30,7 @@ def runs(server: RemoteServer, params: Params) -> None:
     elif params["bucket"]:
         show_buckets(server.get("/runs/buckets", width=params["bucket"].value, **where), "runs", **how)
     else:
-        _page(server, params, where)
+        _page(server, params, where | {"oldest_first": params["oldest_first"] or None})
 
 
 def failed(server: RemoteServer, params: Params) -> None:

@@ -20,7 +20,7 @@ from duetime.server.rest.resources.run_detail import RunDetailPayload, show
 from duetime.tools.admin.run_rows import buckets_json, cost_given, counts_json, page_json
 from duetime.tools.arguments.arguments import Argument
 from duetime.tools.arguments.filters import WORDS, parts_of
-from duetime.tools.arguments.types import Choice, Text, Whole
+from duetime.tools.arguments.types import Choice, Flag, Text, Whole
 from duetime.tools.definition import TIME
 from pydantic import Field
 
@@ -69,7 +69,7 @@ class RunPayload(RestPayload):
 
 
 class RunsPayload(RestPayload):
-    """One page of runs, newest first. It may be short where few match: `cursor` goes on behind `searched_to`."""
+    """One page of runs, newest first by default. It may be short: `cursor` goes on behind `searched_to`."""
 
     schema_: Annotated[Literal["duetime.runs/1"], Field(alias="schema")] = "duetime.runs/1"
     runs: tuple[RunPayload, ...]
@@ -126,7 +126,7 @@ def buckets(call: RestCall) -> RestAnswer:
 
 
 def _filter(values: Mapping[str, Any]) -> RunFilter:
-    plain = ("task_id", "action", "label", "worker", "actor", "text", "min_attempts", "pool")
+    plain = ("task_id", "action", "label", "worker", "actor", "text", "min_attempts", "pool", "oldest_first")
     given: dict[str, Any] = {name: values[name] for name in plain if name in values}
     given |= {name: _length(name, values[name]) for name in _LENGTHS if name in values}
     if "priority" in values:
@@ -174,17 +174,18 @@ _FILTERS = (
     Argument("min_cost", Text(20), "Of which that cost so much, in the installation's currency", "min_cost='0.50'"),
     TENANT,
 )
+_ORDER = Argument("oldest_first", Flag(), "Begin with the earliest time", "oldest_first=true")
 _RUN_ID = Argument("run_id", Text(40), "The id of a run", "run_id='r_7k3m9qx2w4hb'", required=True)
 OF_RUNS = (
     Operation(
         "list_runs",
         "GET",
         "/runs",
-        "List runs of a tenant, newest first",
+        "List runs of a tenant, newest first by default",
         runs,
         RunsPayload,
         Scope.ADMIN_READ,
-        in_query=(*_FILTERS, LIMIT, CURSOR),
+        in_query=(*_FILTERS, _ORDER, LIMIT, CURSOR),
         paged=True,
     ),
     Operation(

@@ -22,7 +22,7 @@ from duetime.scheduler.rules.settlement import settle
 from duetime.scheduler.run_records import Start, Verdict
 from duetime.scheduler.task import ApprovalAnswer, ApprovalRequest, State
 from duetime.server.admin.formats import ticks, wall
-from duetime.server.admin.pages.overview import charts_of, hours_of, trends_of
+from duetime.server.admin.pages.overview import MAX_ROWS_READ, charts_of, hours_of, trends_of
 from duetime.server.admin.pages.timeline import NARROW_TICK_COUNT, TICK_COUNT, tick_texts
 from duetime.server.admin.visit import MAX_VALUES_KEPT, READ_PAUSE_RATIO, KeptReads, Visit
 from duetime.tools.admin.run_rows import RUN_COLUMNS
@@ -194,6 +194,27 @@ async def test_every_run_has_its_page(admin: Admin) -> None:
     for state in ("", "to_come", "ready", "failed"):
         for run in set(re.findall(r"/runs/(r_\w+)", (await admin.get(f"/runs?state={state}")).text)):
             assert (await admin.get(f"/runs/{run}")).status_code == 200
+
+
+async def test_what_is_due_next_stands_first_among_what_is_to_come(admin: Admin) -> None:
+    async def listed(state: str) -> list[dict[str, str]]:
+        sent = await admin.get(f"/runs?state={state}&format=json")
+        runs: list[dict[str, str]] = json.loads(sent.text)["runs"]
+        return runs
+
+    to_come, ended = ([run["at"] for run in runs] for runs in (await listed("to_come"), await listed("succeeded")))
+    assert len(set(to_come)) > 2
+    assert to_come == sorted(to_come)
+    assert ended == sorted(ended, reverse=True)
+
+
+async def test_the_overview_shows_what_is_due_next_however_much_is_due_at_once(admin: Admin) -> None:
+    scheduler = admin.site.app.scheduler
+    for number in range(MAX_ROWS_READ + 1):
+        scheduler.schedule(f"Later {number}", when=timedelta(seconds=90, milliseconds=number))
+    scheduler.schedule("The very next", when=timedelta(seconds=60))
+    soon = (await admin.get("")).text.split("Due soon", 1)[1]
+    assert "The very next" in soon
 
 
 async def test_a_run_that_waits_says_why(admin: Admin) -> None:

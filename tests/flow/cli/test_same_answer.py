@@ -94,6 +94,7 @@ CASES: Final[Mapping[str, tuple[str, ...]]] = {
     "runs": (
         "runs",
         "runs --limit 1",
+        "runs --state open,ended --oldest-first --limit 2",
         "runs --until 'in 90 days' --tenant '*'",
         "runs --count-by state",
         "runs --bucket day",
