@@ -26,7 +26,7 @@ from duetime.scheduler.store.schema.tables.tasks import labels, runs, tasks
 from duetime.scheduler.store.text_index import text_search
 from duetime.scheduler.store.text_index.text_search import Condition, Matches
 from duetime.scheduler.task import State
-from sqlalchemy import Connection, func, or_, select
+from sqlalchemy import Connection, false, func, or_, select
 
 MAX_RUNS_SEARCHED_FIRST = 1_250
 MAX_RUNS_SEARCHED = 10_000
@@ -140,7 +140,8 @@ class RunSearch:
         if self._are_few(titles):
             known = [text_search.among(self.connection, column, ids) for column, ids in places]
             return self._looked_up(known, [*walk.bounds(), *compared], limit)
-        matched = or_(*(text_search.in_set_of(self.connection, column, ids) for column, ids in places))
+        sets = [text_search.in_set_of(self.connection, column, ids) for column, ids in places if ids]
+        matched = or_(false(), *sets)
         return _searched(walk, [matched, *compared], limit, MAX_RUNS_SEARCHED)
 
     def _runs_of_events(self, reasons: Matches) -> list[str]:
@@ -149,8 +150,8 @@ class RunSearch:
 
     def _are_few(self, found: Matches) -> bool:
         """Whether these tasks are all, and have few runs."""
-        of_tasks = select(runs.c.id).where(text_search.among(self.connection, runs.c.task_id, found.ids))
-        return found.complete and text_search.first(self.connection, of_tasks, MAX_RUNS_LOOKED_UP).complete
+        of_tasks = text_search.among(self.connection, runs.c.task_id, found.ids)
+        return found.complete and text_search.has_at_most(self.connection, of_tasks, MAX_RUNS_LOOKED_UP)
 
 
 def _searched(walk: RunWalk, compared: Sequence[Condition], limit: int, most: int) -> FoundRuns:

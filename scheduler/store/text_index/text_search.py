@@ -167,8 +167,8 @@ def rare_matches(connection: Connection, words: str) -> tuple[Matches, Matches]:
     titles, reasons = rare_words(connection, words)
     if not (titles.complete and reasons.complete):
         return titles, reasons
-    of_tasks = select(events.c.seq).where(among(connection, events.c.task_id, titles.ids))
-    return Matches(titles.ids, first(connection, of_tasks, MAX_EVENTS_OF_MATCHES).complete), reasons
+    of_tasks = among(connection, events.c.task_id, titles.ids)
+    return Matches(titles.ids, has_at_most(connection, of_tasks, MAX_EVENTS_OF_MATCHES)), reasons
 
 
 def common_matches(connection: Connection, tenant: str, words: str) -> tuple[Matches, Matches]:
@@ -205,6 +205,12 @@ def first(connection: Connection, statement: Select[Any], most: int) -> Matches:
     """Return the first ids that a statement finds, up to `most`."""
     found = connection.execute(statement.limit(most + 1)).scalars().all()
     return Matches(found, len(found) <= most)
+
+
+def has_at_most(connection: Connection, condition: Condition, most: int) -> bool:
+    """Whether at most so many rows meet a condition; an index that has its columns is all that is read."""
+    counted = select(func.count()).select_from(select(literal(1)).where(condition).limit(most + 1).subquery())
+    return connection.execute(counted).scalar_one() <= most
 
 
 def _by_trigrams(connection: Connection, index: str, statement: Select[Any], words: str, most: int) -> Matches | None:

@@ -89,9 +89,7 @@ def runs(
     bounds = RunBounds(since, until, tenant)
     with session(context).scheduler() as scheduler:
         where = _where(scheduler, task, (min_units, min_cost), of_task | of_run | spans | order)
-        if count_by or bucket:
-            _count(scheduler, where, bounds, count_by, bucket, as_json=as_json, as_csv=as_csv)
-        else:
+        if not _counted(scheduler, where, bounds, count_by, bucket, as_json=as_json, as_csv=as_csv):
             run_table.page(context, scheduler, where, bounds, PagePlace(limit, cursor))
 
 
@@ -100,7 +98,7 @@ def _where(scheduler: Scheduler, task: str | None, used: tuple[float | None, str
     return run_rows.run_filter(task_id=task_id, min_units=min_units, min_cost=min_cost, **words)
 
 
-def _count(
+def _counted(
     scheduler: Scheduler,
     where: RunFilter,
     bounds: RunBounds,
@@ -109,9 +107,11 @@ def _count(
     *,
     as_json: bool,
     as_csv: bool,
-) -> None:
+) -> bool:
+    """Write the counts that are asked for; return whether any are."""
     how = {"as_json": as_json, "as_csv": as_csv}
     if group is not None:
         show_counts(run_rows.counts_json(scheduler.run_counts(group, where, **bounds._asdict())), "runs", **how)
     elif width is not None:
         show_buckets(run_rows.buckets_json(scheduler.run_buckets(width, where, **bounds._asdict())), "runs", **how)
+    return bool(group or width)
