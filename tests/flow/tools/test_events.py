@@ -251,7 +251,7 @@ def test_a_refused_wait_of_a_task_that_repeats_names_what_is_accepted_and_its_ex
     with pytest.raises(InvalidArgument, match="cannot be changed") as refused:
         scheduler.reschedule(task_id, after=["t_7k3m9qx2w4hb"])
     assert refused.value.accepted
-    assert "a new chain with repeat" in refused.value.accepted
+    assert "a chain with repeat" in refused.value.accepted
     scheduler.schedule("Ship", **example_of(refused.value))
 
 
