@@ -252,7 +252,10 @@ def test_a_refused_wait_of_a_task_that_repeats_names_what_is_accepted_and_its_ex
         scheduler.reschedule(task_id, after=["t_7k3m9qx2w4hb"])
     assert refused.value.accepted
     assert "a chain with repeat" in refused.value.accepted
-    scheduler.schedule("Ship", **example_of(refused.value))
+    upstream = scheduler.schedule("Load", when="in 1 hour").record.task.id
+    made = scheduler.schedule("Ship", **example_of(refused.value) | {"after": [upstream]})
+    assert made.chain
+    assert [step.state for step in made.chain.steps] == [State.WAITING, State.WAITING]
 
 
 @pytest.mark.parametrize(
