@@ -31,7 +31,7 @@ from duetime.scheduler.store.statements.endings.conclusions import Conclude, con
 from duetime.scheduler.store.statements.read import TASK_AND_RUN
 from duetime.scheduler.store.statements.ready_runs import JOINED, READY, ready_run
 from duetime.scheduler.store.statements.series import pause_ends, timers
-from duetime.scheduler.store.statements.signals import kept_waits, own_waits
+from duetime.scheduler.store.statements.signals import ended_waits, kept_waits
 from duetime.scheduler.store.statements.waiters import with_waiters
 from duetime.scheduler.task import DeadlineType, Run, State, Task
 from sqlalchemy import Connection, Select, bindparam, false, null, or_, select, true, update
@@ -137,7 +137,7 @@ def _expire(
     found = [_ending(claimed[run.id], task, run, conclude) for task, run in pairs]
     exactly(len(found), _EXPIRE.run(connection, [_row(ending, now) for ending in found]))
     endings.follow(connection, found, now)
-    own_waits.forget_open(connection, [run.id for _, run in pairs if run.state is State.WAITING])
+    ended_waits.end(connection, [(run.id, task.id, run.state) for task, run in pairs], now)
     dependants.follow_ends(connection, found, now)
     return [Expired(ending.claim.run_id, ending.claim.task_id) for ending in found]
 

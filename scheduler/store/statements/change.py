@@ -24,7 +24,7 @@ from duetime.scheduler.store.statements.endings import places
 from duetime.scheduler.store.statements.event_log import FOLLOWED, TASK_DEADLINE
 from duetime.scheduler.store.statements.graph import relink
 from duetime.scheduler.store.statements.graph.relink import Relinked
-from duetime.scheduler.store.statements.signals import own_waits, run_waits
+from duetime.scheduler.store.statements.signals import ended_waits, own_waits, run_waits
 from duetime.scheduler.task import Json, RepeatPolicy, RetryPolicy, Run, State, Task
 from duetime.scheduler.views import TaskRecord
 from sqlalchemy import Connection, delete, insert, update
@@ -81,10 +81,16 @@ def apply(
 def _move_side_runs(
     connection: Connection, before: tuple[Task, Run], after: tuple[Task, Run], cancelled: Sequence[Run], now: datetime
 ) -> list[tuple[Run, Run]]:
-    """Move the side runs as a change requires, and withdraw the questions of those that it ends."""
+    """Move the side runs as a change requires, and end what those wait for that it ends."""
     moves = side_runs.follow(connection, before, after) + side_runs.cancel(connection, cancelled, now)
-    questions.withdraw(connection, [(old.id, old.state) for old, new in moves if new.ended_at], now)
+    _end_waits(connection, [old for old, new in moves if new.ended_at], now)
     return moves
+
+
+def _end_waits(connection: Connection, before: Sequence[Run], now: datetime) -> None:
+    """Withdraw the questions of runs that wait no longer, and end their waits for events."""
+    questions.withdraw(connection, [(run.id, run.state) for run in before], now)
+    ended_waits.end(connection, [(run.id, run.task_id, run.state) for run in before], now)
 
 
 def _follow_links(
@@ -126,9 +132,9 @@ def _follow_waits(
 ) -> None:
     """Withdraw the question of a run that a change ends, and ask for the one in its place; so with its event."""
     (old, run, next_run, current), now, task = change, told["at"], tasks_of[1]
-    own_waits.follow_change(connection, tasks_of, (old, run, current), told["kind"], now)
     if (run.ended_at and not old.ended_at) or (old.state is State.WAITING and run.state is State.SCHEDULED):
-        questions.withdraw(connection, [(run.id, old.state)], now)
+        _end_waits(connection, [old], now)
+    own_waits.follow_change(connection, tasks_of, (old, run, current), told["kind"], now)
     if asks_first(tasks_of[0]) and not asks_first(task):
         occurrences.forget(connection, run, now)
     if next_run:

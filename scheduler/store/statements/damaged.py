@@ -32,7 +32,7 @@ from duetime.scheduler.store.statements.endings.claimed import AttemptEnd, Claim
 from duetime.scheduler.store.statements.endings.conclusions import concluding
 from duetime.scheduler.store.statements.read import TASK_AND_RUN
 from duetime.scheduler.store.statements.ready_runs import ACTIVE
-from duetime.scheduler.store.statements.signals import own_waits
+from duetime.scheduler.store.statements.signals import ended_waits
 from duetime.scheduler.task import Run, State, Task
 from duetime.scheduler.views import TaskRecord
 from sqlalchemy import Connection, bindparam, null, select, true, union, update
@@ -115,7 +115,7 @@ def end(
     for pair in ending:
         _mend(connection, pair, {"actor": event_log.ITSELF, "via": None}, now)
         _fail(connection, pair, now)
-    own_waits.forget_open(connection, [pair.run.id for pair in ending])
+    ended_waits.end(connection, [(pair.run.id, pair.task.id, pair.run.state) for pair in ending], now)
     return [Expired(pair.run.id, pair.task.id) for pair in ending]
 
 

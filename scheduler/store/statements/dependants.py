@@ -13,7 +13,7 @@ from datetime import datetime
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from duetime.scheduler.chain.judgement import DependencyLink, LinkVerdict, judge, keeps_from_running
+from duetime.scheduler.chain.judgement import DependencyLink, LinkVerdict, judge
 from duetime.scheduler.chain.valid_output import mismatch
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.rules.occurrences import dated_like
@@ -30,12 +30,12 @@ from duetime.scheduler.store.sql.batch import Batch
 from duetime.scheduler.store.sql.locks import exactly
 from duetime.scheduler.store.statements import event_log, read, waiters
 from duetime.scheduler.store.statements.approvals import questions
-from duetime.scheduler.store.statements.endings import endings, generations, places
+from duetime.scheduler.store.statements.endings import endings, generations, past_ends, places
 from duetime.scheduler.store.statements.endings.claimed import AttemptEnd
 from duetime.scheduler.store.statements.endings.conclusions import in_vain
 from duetime.scheduler.store.statements.endings.follow_ups import FREED
 from duetime.scheduler.store.statements.read import TASK_AND_RUN
-from duetime.scheduler.store.statements.signals import kept_waits
+from duetime.scheduler.store.statements.signals import ended_waits, kept_waits
 from duetime.scheduler.store.statements.waiters import OPEN
 from duetime.scheduler.task import Json, Run, State, Task
 from sqlalchemy import BindParameter, Connection, bindparam, null, select, true, update
@@ -218,12 +218,7 @@ def _closed(row: Any, ends: Ends, results: Mapping[str, Json], now: datetime) ->
 
 
 def _deciding(connection: Connection, waiting: Sequence[Any]) -> Mapping[str, Sequence[DependencyLink]]:
-    """Return the dependencies of waiting runs by task, without bad ends before their generation or a call to run."""
-    links = _links(connection, [row[0] for row in waiting])
-    again = [task_id for task_id, found in links.items() if any(map(keeps_from_running, found))]
-    for task_id, at in event_log.begun_again_at(connection, again).items():
-        links[task_id] = [each for each in links[task_id] if each.at is None or each.at > at]
-    return links
+    return past_ends.without(connection, _links(connection, [row[0] for row in waiting]))
 
 
 def _links(connection: Connection, task_ids: Sequence[str]) -> dict[str, list[DependencyLink]]:
@@ -288,6 +283,7 @@ def _end(connection: Connection, ended: Sequence[_Judged], now: datetime) -> End
     _ENDED_BY.run(connection, causes)
     if ends:
         endings.follow(connection, ends, now)
+        ended_waits.end(connection, [(each.run.id, each.task.id, each.run.state) for each in ended], now)
         waiters.note(connection, [each.task.id for each in ended])
     return _followed(ends)
 

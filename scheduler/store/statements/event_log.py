@@ -76,6 +76,9 @@ VALUES = (
     "revision",
     "via",
 )
+Times = Mapping[str, datetime]
+"""When something was, by task."""
+
 _BEGINNINGS = (
     select(events.c.task_id, events.c.kind, events.c.at)
     .where(events.c.task_id.in_(bindparam("task_ids", expanding=True)), events.c.from_state.is_(None))
@@ -131,15 +134,12 @@ def entry(
     }
 
 
-def begun_again_at(connection: Connection, task_ids: Sequence[str]) -> dict[str, datetime]:
-    """Return since when ends count for the newest runs of those tasks that have run before.
-
-    That is the beginning of their generation, or a later call of somebody who wanted them to run again.
-    """
+def begun_again_at(connection: Connection, task_ids: Sequence[str]) -> tuple[Times, Times]:
+    """Return when somebody wanted tasks again whose newest run is for that reason, and when generations began."""
     found = unreadable.rows(connection, _BEGINNINGS, {"task_ids": list(task_ids)}) if task_ids else []
     newest = {row.task_id: row for row in found}
-    generations = {row.task_id: row.at for row in found if row.kind is EventKind.NEXT_OCCURRENCE}
-    return generations | {task_id: row.at for task_id, row in newest.items() if row.kind in _WANTED}
+    wanted = {task_id: row.at for task_id, row in newest.items() if row.kind in _WANTED}
+    return wanted, {row.task_id: row.at for row in found if row.kind is EventKind.NEXT_OCCURRENCE}
 
 
 def append(connection: Connection, entries: Sequence[EventValues]) -> None:

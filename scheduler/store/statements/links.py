@@ -222,6 +222,8 @@ def _revived(connection: Connection, run_ids: Sequence[str], now: datetime) -> l
         _AGAIN.run(connection, [new_run_values(task, again) for task, _, again in pairs])
         event_log.append(connection, [_told(again, now) for _, _, again in pairs])
         questions.carry_over(connection, pairs, now)
+    for task, _, _ in pairs:
+        kept_waits.reopen(connection, task.tenant, task.id)
     return [task.id for task, _, _ in pairs]
 
 

@@ -148,12 +148,13 @@ class Walk:
         each = self.draw.choice(open_ones)
         self.told.append(f"cancel {each.task_id}")
         self.change(each, EventKind.CANCELLED, changes.cancel)
-        each.state = State.CANCELLED
+        each.state, was, each.closed = State.CANCELLED, each.closed, each.closed or "ended"
         for _ in range(self.draw.randrange(3)):
             self.send()
         if self.draw.random() < 0.7:
             self.told.append(f"undo {each.task_id}")
             self.change(each, EventKind.CANCEL_UNDONE, partial(changes.undo_cancel, token=None))
+            each.closed = was
             each.state = State.WAITING if each.holds() else State.SCHEDULED
             if each.closed != "came":
                 each.closed = "came" if self.came(each.wait) else ""
