@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from datetime import datetime
+from dataclasses import replace
+from datetime import datetime, timedelta
 from typing import Final
 
 from duetime.scheduler.approvals.approval import Approval
 from duetime.scheduler.chain.dependency import Upstream
 from duetime.scheduler.remedies import PAUSED, PAUSED_UNTIL
-from duetime.scheduler.rules.series.answered import asks_when_due
+from duetime.scheduler.rules.series.answered import ANSWER, asks_each_generation, asks_when_due
 from duetime.scheduler.rules.series.awaited import names_awaited, wait_of_each
 from duetime.scheduler.rules.states import BLOCKED, blocked_by
 from duetime.scheduler.rules.time.times import describe, length, relative
@@ -40,16 +41,37 @@ def quoted(title: str, most: int = _MAX_TITLE_CHARS) -> str:
 
 
 def behind(record: TaskRecord, upstreams: Sequence[Upstream]) -> Iterator[WaitReason]:
-    """Return the tasks that a run comes after, and its event after these; without any, that it comes after some."""
+    """Return the tasks that a run comes after; without any, that it comes after some. Then its question and its event.
+
+    The question has no reason of its own: front ends would offer to answer it.
+    """
+    *first, last = _upstreams(upstreams)
+    yield from first
+    yield replace(last, sentence=f"{last.sentence}{_asked_then(record.task)}")
+    if awaited := awaited_first(record.task, since="from its turn on "):
+        events = ", ".join(names_awaited(record.task.asks))
+        yield WaitReason(WaitKind.EVENT, awaited, event=events)
+
+
+def _upstreams(upstreams: Sequence[Upstream]) -> Iterator[WaitReason]:
     for each in upstreams[:MAX_UPSTREAMS_NAMED]:
         said = f"{each.task_id} {quoted(each.title)}, which is {each.state}"
         yield WaitReason(WaitKind.TASK, said, task=each.task_id, title=each.title, state=each.state)
     more = len(upstreams) - MAX_UPSTREAMS_NAMED
     if more > 0 or not upstreams:
         yield WaitReason(WaitKind.TASK, f"{more} more tasks" if upstreams else "the tasks that it comes after")
-    if awaited := awaited_first(record.task, since="from its turn on "):
-        events = ", ".join(names_awaited(record.task.asks))
-        yield WaitReason(WaitKind.EVENT, awaited, event=events)
+
+
+def _asked_then(task: Task) -> str:
+    """Say what a step that recurs asks when its turn has come, for how long, and what follows without an answer."""
+    if not asks_each_generation(task):
+        return ""
+    asks = task.asks or {}
+    question, seconds = asks.get("question"), asks.get("seconds")
+    of = f" of {quoted(str(question), _MAX_QUESTION_CHARS)}" if question else ""
+    then = "else it goes" if asks.get(ANSWER) == ApprovalAnswer.APPROVE else _SKIPPED
+    until = f", for {length(timedelta(seconds=seconds))} at most, {then}" if isinstance(seconds, int | float) else ""
+    return f"; then approval{of} by the user{until}"
 
 
 def blocked(run: Run) -> Iterator[WaitReason]:

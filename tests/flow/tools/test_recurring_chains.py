@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from duetime.scheduler.errors import InvalidArgument
@@ -180,3 +181,38 @@ def test_the_refusal_of_a_series_after_other_tasks_shows_a_call_that_does_it(
     clock.forward(hours=1)
     store.claims.settle([settlement(restarted(store, store.tasks.get("local", first)), State.SUCCEEDED)])
     assert states(scheduler, chain_id.record.task.id) == [State.SCHEDULED]
+
+
+@pytest.mark.parametrize(
+    ("asks", "said"),
+    [
+        (
+            {"question": "Mail?", "by": "10 min"},
+            " of «Mail?» by the user, for 10 min at most, else this run is skipped",
+        ),
+        (
+            {"question": "Mail?", "by": "1 hour", "default": "approve"},
+            " of «Mail?» by the user, for 1 h at most, else it goes",
+        ),
+        (True, " by the user"),
+    ],
+)
+def test_a_later_step_says_what_it_will_ask_and_wait_for_before_its_turn(
+    scheduler: Scheduler, store: Store, clock: Clock, asks: Any, said: str
+) -> None:
+    steps: Any = [
+        {"name": "fetch"},
+        {"name": "mail", "after": ["fetch"], "approval": asks, "wait_for": {"event": "ready"}},
+    ]
+    chain = scheduler.schedule("Report", repeat="every day at 13:00", steps=steps).chain
+    assert chain
+    fetch, mail = (step.task_id for step in chain.steps)
+    behind, awaited = scheduler.explain(mail)[1]
+    assert behind == f"{fetch} «Report: fetch», which is scheduled; then approval{said}"
+    assert awaited.startswith("the event 'ready', from its turn on for ")
+    assert [wait.kind for wait in scheduler.get(mail).waits] == ["task", "event"], "there is nothing to be answered yet"
+    clock.forward(hours=1)
+    store.claims.settle([settlement(restarted(store, store.tasks.get("local", fetch)), State.SUCCEEDED)])
+    store.claims.make_ready(limit=9)
+    approval, event = scheduler.explain(mail)[1]
+    assert (approval[:8], event[:17]) == ("approval", "the event 'ready'")
