@@ -259,7 +259,7 @@ class Claims:
         def end(only: Collection[str] | None) -> dict[str, str]:
             return self._ending(lambda each: recover.recover(each, only, now=self._now(), **how))
 
-        return len(apart.recovered(end, lambda: self._database.read(lambda each: recover.orphans(each, epoch))))
+        return len(apart.recovered(self._database, end, lambda each: recover.orphans(each, epoch)))
 
     def restart_delays(self, back: timedelta | None = None) -> list[str]:
         """Let retries, waits for a duration and deliveries end `back` earlier; return the runs that wait.
@@ -297,4 +297,4 @@ class Claims:
         def end(only: Collection[str] | None) -> dict[str, str]:
             return self._ending(lambda each: recover.recover_lapsed(each, only or orphans, now=self._now(), **how))
 
-        return apart.recovered(end, lambda: orphans)
+        return apart.recovered(self._database, end, lambda _: orphans)

@@ -109,6 +109,10 @@ class Store:
         """Return the time (UTC) by the deciding clock: the server's, for a file the system's."""
         return self._clock()
 
+    def unwritable_rows(self) -> int:
+        """Return how many rows this process has lately tried in vain to write."""
+        return self._database.unwritable.count()
+
     def server_key(self, name: str) -> bytes:
         """Return the secret key of this name, which all processes on this database share; made at first use."""
         return self._server_keys.setdefault(name, ServerKey(self._database, name)).get()

@@ -6,8 +6,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Generic, TypeVar
 
+from duetime.scheduler.store.database.unwritable import UnwritableRows
 from sqlalchemy import Connection, Engine
 
 T = TypeVar("T")
@@ -33,6 +35,11 @@ class Database(ABC):
     """Runs a piece of work in one transaction, all or nothing."""
 
     engine: Engine
+
+    @cached_property
+    def unwritable(self) -> UnwritableRows:
+        """The rows that this process tries in vain to write."""
+        return UnwritableRows()
 
     @abstractmethod
     def read(self, work: Work[T]) -> T:

@@ -64,7 +64,9 @@ class Metrics:
         reader = InstallationReader(live.store, live.stats)
         self._state = state = KeptValue(RoundTrips(self.registry, reader.read))
         self.registry.register(InstallationMetrics(state, pool))
-        self.registry.register(ProcessMetrics(state, live.skew, role=role, registry=self.registry))
+        self.registry.register(
+            ProcessMetrics(state, live.skew, live.unwritable_rows, role=role, registry=self.registry)
+        )
         runs = RunMetrics(self.registry, action=action, pool=pool, now=live.now)
         runs.expect(app.handlers)
         app.observers.runs.append(runs)
@@ -95,6 +97,9 @@ class _Live:
 
     def skew(self) -> float:
         return self._app.store.skew()
+
+    def unwritable_rows(self) -> int:
+        return self._app.store.unwritable_rows()
 
     def stats(self) -> Stats | None:
         return self._app.remote_queue.stats()

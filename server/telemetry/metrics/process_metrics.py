@@ -111,12 +111,14 @@ class ProcessMetrics(Collector):
         self,
         state: Callable[[], InstallationState],
         skew: Callable[[], float],
+        unwritable: Callable[[], int],
         *,
         role: str,
         registry: CollectorRegistry,
     ) -> None:
         self._state = state
         self._skew = skew
+        self._unwritable = unwritable
         self._role = role
         ProcessCollector(registry=registry)
         GCCollector(registry=registry)
@@ -130,10 +132,11 @@ class ProcessMetrics(Collector):
         yield _gauge("clock_skew_seconds", "How far this machine's clock is ahead of the database's.", {}, self._skew())
         yield _gauge("database_up", "Whether the database answers this process.", {}, state.database_s is not None)
         yield _gauge("queue_up", "Whether the queue answers this process.", {}, state.stats is not None)
+        yield _gauge("unwritable_rows", "Rows that this process tries in vain to write.", {}, self._unwritable())
 
     def describe(self) -> Iterable[GaugeMetricFamily]:
         """Return the metrics for the registry; asks nobody."""
-        names = ("build_info", "clock_skew_seconds", "database_up", "queue_up")
+        names = ("build_info", "clock_skew_seconds", "database_up", "queue_up", "unwritable_rows")
         return [GaugeMetricFamily(f"duetime_{name}", "") for name in names]
 
 

@@ -100,6 +100,14 @@ async def test_an_idle_server_says_that_its_database_answers_and_that_nobody_run
     assert value(found, "duetime_database_round_trip_seconds_count") == 1
 
 
+async def test_rows_that_a_process_tries_in_vain_to_write_are_counted(serve: Serve) -> None:
+    site = await serve()
+    unwritable = site.app.store._database.unwritable
+    for row_id in ("r_1", "r_2", "r_1"):
+        unwritable.is_news(row_id)
+    assert value(await scraped(site), "duetime_unwritable_rows") == 2
+
+
 async def test_metrics_are_for_operators_where_callers_prove_who_they_are(serve: Serve) -> None:
     site = await serve(auth="keys", operator_tenant="ops")
     keys = {
