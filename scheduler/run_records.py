@@ -227,6 +227,11 @@ class Settlement:
     log: tuple[LogChunk, ...] = ()
     claim: Claim | None = field(default=None, repr=False, compare=False)
 
+    @property
+    def unverified(self) -> bool:
+        """Whether the run succeeded without what its task expects, which stands as its error."""
+        return self.to is State.SUCCEEDED and self.error is not None
+
 
 class Verdict(StrEnum):
     """The result of a settlement; only SETTLED wrote anything.

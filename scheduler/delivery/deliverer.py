@@ -8,10 +8,11 @@ import time
 from collections import Counter
 from collections.abc import Callable, Container, Hashable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Final, Protocol
+from typing import Final
 
 from duetime.scheduler.delivery import Channel, ChannelError, Channels
 from duetime.scheduler.delivery.digest import Told, message_of, of_one_reader, was_held
+from duetime.scheduler.delivery.outbox import Outbox
 from duetime.scheduler.delivery.quiet_hours import NEVER_QUIET, QuietPlan
 from duetime.scheduler.outcomes import Retry
 from duetime.scheduler.rules.retry import next_attempt
@@ -39,36 +40,6 @@ DELIVERY_LEASE: Final = timedelta(seconds=30)
 
 MAX_ERROR_CHARS: Final = 500
 DELIVERY_RETRY: Final = RetryPolicy(max_attempts=6, backoff=timedelta(seconds=15), max_backoff=timedelta(hours=1))
-
-
-class Outbox(Protocol):
-    """The part of the store that a deliverer needs."""
-
-    def due(self, *, limit: int) -> list[tuple[Delivery, InboxMessage]]:
-        """Return pending deliveries that are due."""
-
-    def take(self, ids: Sequence[str], *, lease: timedelta) -> set[str]:
-        """Lease due deliveries, and return those that no other process has leased."""
-
-    def drop(self, ids: Sequence[str]) -> None:
-        """Forget pending deliveries that nobody wants."""
-
-    def urgent(self, ids: Sequence[str]) -> set[str]:
-        """Return the deliveries of tasks with the tier critical or high."""
-
-    def postpone(self, until: Mapping[str, datetime]) -> None:
-        """Put deliveries off that were not tried yet."""
-
-    def hold(self, ids: Sequence[str], *, lease: timedelta) -> None:
-        """Extend leases."""
-
-    def settle(
-        self, delivery_id: str, attempts: int, *, delivered: bool, error: str | None, next_at: datetime | None
-    ) -> bool:
-        """Store the result of one try, unless the delivery has had more than `attempts` tries."""
-
-    def next_wake(self) -> datetime | None:
-        """Return the time of the next due delivery."""
 
 
 class Deliverer:
@@ -152,12 +123,20 @@ class Deliverer:
         return list(groups.values())
 
     def _taken(self, due: list[tuple[Delivery, InboxMessage]]) -> list[tuple[Delivery, InboxMessage]]:
-        """Return the deliveries whose channels take their outcomes; drop the others, which only the inbox keeps."""
-        taken = [pair for pair in due if self.channels.takes(pair[0].channel, pair[1].state)]
-        if len(taken) < len(due):
-            kept = {delivery.id for delivery, _ in taken}
-            self._outbox.drop([delivery.id for delivery, _ in due if delivery.id not in kept])
-        return taken
+        """Return the deliveries whose channels take their outcomes; drop the others, which only the inbox keeps.
+
+        A run that succeeded unverified is a failure to a channel that takes no success.
+        """
+        left = [delivery for delivery, message in due if not self.channels.takes(delivery.channel, message.state)]
+        if not left:
+            return due
+        failures = self._outbox.unverified(
+            [each.id for each in left if self.channels.takes(each.channel, State.FAILED)]
+        )
+        dropped = [each.id for each in left if each.id not in failures]
+        if dropped:
+            self._outbox.drop(dropped)
+        return [pair for pair in due if pair[0].id not in dropped]
 
     def _start(self, waiting: list[_Sending], most: int, ends_by: float) -> int:
         """Start sends on free threads, `most` of them; return how many."""

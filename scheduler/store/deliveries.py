@@ -11,9 +11,10 @@ from duetime.scheduler.store.database.database import Database
 from duetime.scheduler.store.schema.damage import is_damaged, next_time
 from duetime.scheduler.store.schema.rows import DELIVERY, MESSAGE
 from duetime.scheduler.store.schema.tables.deliveries import deliveries, inbox
-from duetime.scheduler.store.schema.tables.tasks import tasks
+from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.store.schema.types import Instant
 from duetime.scheduler.store.sql.batch import Batch
+from duetime.scheduler.store.sql.task_filter import UNVERIFIED_RUN
 from duetime.scheduler.task import Delivery, DeliveryState, InboxMessage, OutgoingMessage, Tier
 from sqlalchemy import bindparam, delete, func, null, select, update
 
@@ -56,6 +57,11 @@ _URGENT = (
     select(deliveries.c.id)
     .join_from(deliveries, tasks, tasks.c.id == deliveries.c.task_id)
     .where(deliveries.c.id.in_(bindparam("ids", expanding=True)), tasks.c.priority.in_((Tier.CRITICAL, Tier.HIGH)))
+)
+_UNVERIFIED = (
+    select(deliveries.c.id)
+    .join_from(deliveries, runs, runs.c.id == deliveries.c.run_id)
+    .where(deliveries.c.id.in_(bindparam("ids", expanding=True)), UNVERIFIED_RUN)
 )
 _POSTPONE = Batch(
     update(deliveries)
@@ -121,6 +127,11 @@ class Deliveries:
     def drop(self, ids: Sequence[str]) -> None:
         """Remove deliveries that are pending: their channel does not take the outcome, which the inbox has."""
         self._database.write(lambda connection: connection.execute(_DROP, {"ids": list(ids)}), durable=False)
+
+    def unverified(self, ids: Sequence[str]) -> set[str]:
+        """Return those of the deliveries whose runs succeeded without what their tasks expect."""
+        values = {"ids": list(ids)}
+        return self._database.read(lambda connection: set(connection.execute(_UNVERIFIED, values).scalars()))
 
     def urgent(self, ids: Sequence[str]) -> set[str]:
         """Return those of the deliveries whose tasks have the tier critical or high."""

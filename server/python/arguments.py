@@ -125,7 +125,6 @@ _OF_CALLS = (
     Argument("since", _BOUND, example="since='yesterday'"),
     Argument("limit", Whole(1, 100), example="limit=20"),
     Argument("to", _TIME, example="to='tomorrow'"),
-    Argument("expect", Whole(0, MAX_TASKS_CHANGED), example="expect=12"),
     Argument("run_id", Text(accepted="the id of a run"), example="run_id='r_7k3m9qx2w4hb00000000'"),
     Argument("decision_id", Text(accepted="the id of a decision"), example="decision_id=page.decisions[0].id"),
     Argument("run_ids", Items("a list of ids", Texts(MAX_IDS)), example="run_ids=[letter.run_id]"),
@@ -164,7 +163,8 @@ _OF_RUNS = (
     Argument("group", OneOf(f"one of {', '.join(RunGroup)}", RunGroup), example="group=RunGroup.ACTION"),
     Argument("width", OneOf(f"one of {', '.join(BucketWidth)}", BucketWidth), example="width=BucketWidth.DAY"),
 )
-USUAL = {argument.name: argument for argument in (*_OF_TASKS, *_OF_CALLS, *_OF_FILTERS, *_OF_RUNS)}
+_EVERYWHERE = (*_OF_TASKS, *_OF_CALLS, *_OF_FILTERS, *_OF_RUNS)
+USUAL = {argument.name: argument for argument in _EVERYWHERE}
 """The argument of each name, wherever a method has no other meaning for it."""
 
 _TEXT, _MOMENT = frozenset({str}), frozenset({str, datetime, timedelta})
@@ -211,6 +211,7 @@ SPECIAL: dict[str, Argument] = {
     "change_many.change": Argument(
         "change", OneOf(f"one of {', '.join(BulkVerb)}", BulkVerb), example="change='cancel'"
     ),
+    "change_many.expect": Argument("expect", Whole(0, MAX_TASKS_CHANGED), example="expect=12"),
     "send_event.name": Argument("name", Text(accepted="the name of an event"), example="name='order.paid'"),
     "send_event.data": Argument("data", Members("a mapping of JSON values by text"), example="data={'id': 7}"),
     "send_event.event_id": Argument("event_id", Text(), example="event_id='pay-7'"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any, Final, NoReturn
@@ -138,15 +138,20 @@ def read_body(operation: Operation, headers: Headers, body: bytes) -> Mapping[st
         return {}
     if headers.get("content-type", "").partition(";")[0].strip().lower() != JSON_TYPE:
         raise Malformed(f"the body has to be {JSON_TYPE}.", HTTPStatus.UNSUPPORTED_MEDIA_TYPE, argument="Content-Type")
+    found = json_of(body, parse_constant=_no_number)
+    if not isinstance(found, dict):
+        raise Malformed("the body is not a JSON object.")
+    return found
+
+
+def json_of(body: bytes, *, parse_constant: Callable[[str], Any] | None = None) -> Any:
+    """Return the JSON of a body. Raises Malformed for what is none, and for an object that names a member twice."""
     try:
-        found = json.loads(body, parse_constant=_no_number, object_pairs_hook=_of_pairs)
+        return json.loads(body, parse_constant=parse_constant, object_pairs_hook=_of_pairs)
     except _GivenTwice as twice:
         raise Malformed(f"the body names {twice.args[0][:60]!r} twice.") from None
     except (ValueError, RecursionError):
         raise Malformed("the body is not JSON.") from None
-    if not isinstance(found, dict):
-        raise Malformed("the body is not a JSON object.")
-    return found
 
 
 def _no_number(word: str) -> NoReturn:

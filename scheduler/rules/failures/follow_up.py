@@ -30,9 +30,8 @@ ACTOR: Final = "duetime"
 
 
 def has_failed(settlement: Settlement) -> bool:
-    """Whether a run failed, expired, or succeeded without what its task expects, which stands as its error."""
-    unverified = settlement.to is State.SUCCEEDED and settlement.error is not None
-    return unverified or settlement.to in {State.FAILED, State.EXPIRED}
+    """Whether a run failed, expired, or succeeded without what its task expects."""
+    return settlement.unverified or settlement.to in {State.FAILED, State.EXPIRED}
 
 
 def with_follow_up(settlement: Settlement, claim: Claim, now: datetime) -> Settlement:

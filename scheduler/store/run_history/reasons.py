@@ -1,4 +1,4 @@
-"""Says why runs stand as they do: by whom they were cancelled, with the reason, and what blocked ones miss."""
+"""Says why runs stand as they do: who cancelled them and why, why others were skipped, what blocked ones miss."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from duetime.scheduler.task import State
 from sqlalchemy import Connection, and_, bindparam, or_, select
 
 _DECIDED = or_(
-    events.c.kind.in_((EventKind.CANCEL_REQUESTED, EventKind.REJECTED)),
+    events.c.kind.in_((EventKind.CANCEL_REQUESTED, EventKind.REJECTED, EventKind.SKIPPED)),
     and_(
         events.c.kind == EventKind.CANCELLED, or_(events.c.from_state != State.RUNNING, events.c.from_state.is_(None))
     ),
@@ -30,7 +30,7 @@ _NEWEST = (
     .scalar_subquery()
 )
 _OF_RUNS = (
-    select(runs.c.id, events.c.actor, events.c.reason)
+    select(runs.c.id, runs.c.state, events.c.actor, events.c.reason)
     .join_from(runs, events, and_(events.c.task_id == runs.c.task_id, events.c.seq == _NEWEST))
     .where(runs.c.id.in_(bindparam("run_ids", expanding=True)))
 )
@@ -38,12 +38,16 @@ _OF_RUNS = (
 _BLOCKED = select(runs.c.id, runs.c.summary).where(runs.c.id.in_(bindparam("run_ids", expanding=True)), BLOCKED_RUN)
 
 
-def cancels_in_words(connection: Connection, run_ids: Sequence[str]) -> Mapping[str, str]:
-    """Return by whom these cancelled runs were cancelled, with the reason; one whose event is gone is left out."""
+def stops_in_words(connection: Connection, run_ids: Sequence[str]) -> Mapping[str, str]:
+    """Return who cancelled or skipped these runs, with the reason; one whose event is gone is left out."""
     if not run_ids:
         return {}
     found = unreadable.rows(connection, _OF_RUNS, {"run_ids": list(run_ids)})
-    return {run_id: f"cancelled by {actor}{f': {reason}' if reason else ''}" for run_id, actor, reason in found}
+    return {run_id: _stopped(state, actor, reason) for run_id, state, actor, reason in found}
+
+
+def _stopped(state: str, actor: str, reason: str | None) -> str:
+    return f"{state} by {actor}{f': {reason}' if reason else ''}"
 
 
 def misses_in_words(connection: Connection, run_ids: Sequence[str]) -> Mapping[str, str]:

@@ -44,11 +44,14 @@ class RunCounter:
 
     def _counted(self, keys: Sequence[Any], joined: Sequence[Condition] = ()) -> tuple[Counted, datetime | None]:
         walk = RunWalk(self.connection, self.tenant, replace(self.where, oldest_first=False))
-        reached = walk.boundary(MAX_RUNS_COUNTED)
-        compared = run_filter.compared(self.tenant, self.where, dialect_of(self.connection))
-        conditions = [*compared, *joined]
+        conditions = [*run_filter.compared(self.tenant, self.where, dialect_of(self.connection)), *joined]
         named = [key.label(f"key_{place}") for place, key in enumerate(keys)]
-        parts = walk.parts((*named, func.count()), conditions, reached)
+        columns = (*named, func.count())
+        if self.where.task_id is None:
+            reached = walk.boundary(MAX_RUNS_COUNTED)
+            parts = walk.parts(columns, conditions, reached)
+        else:
+            reached, parts = None, [walk.of_task(columns, self.where.task_id, conditions)]
         found: Counted = Counter()
         for row in self.connection.execute(together([part.group_by(*named) for part in parts])):
             found[tuple(row[:-1])] += row[-1]

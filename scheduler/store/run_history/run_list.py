@@ -18,7 +18,7 @@ from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.dialects import dialect_of
 from duetime.scheduler.store.lists import run_filter
 from duetime.scheduler.store.lists.tenants import tenants
-from duetime.scheduler.store.run_history.reasons import cancels_in_words, misses_in_words
+from duetime.scheduler.store.run_history.reasons import misses_in_words, stops_in_words
 from duetime.scheduler.store.run_history.run_walk import AT, RunKey, RunWalk, keys_of
 from duetime.scheduler.store.schema.tables.events import events
 from duetime.scheduler.store.schema.tables.pools import usage
@@ -41,6 +41,7 @@ _COLUMNS = [
     *(runs.c.deadline, runs.c.attempt, runs.c.worker, runs.c.error),
     *(runs.c.cancel_requested, runs.c.overtaken_at, runs.c.paused),
 ]
+_STOPPED = frozenset({State.CANCELLED, State.SKIPPED})
 _SHOWN = select(*_COLUMNS).select_from(runs.join(tasks, tasks.c.id == runs.c.task_id))
 
 
@@ -167,9 +168,9 @@ def summaries(connection: Connection, keys: Sequence[RunKey]) -> list[RunSummary
     read = unreadable.values(connection, _SHOWN.where(runs.c.id.in_(ids)), RunSummary, _COLUMNS)
     shown = {run.id: replace(run, damage=damage) for run, damage in read}
     used = _used(connection, ids)
-    cancelled = cancels_in_words(connection, [run.id for run in shown.values() if run.state is State.CANCELLED])
+    stopped = stops_in_words(connection, [run.id for run in shown.values() if run.state in _STOPPED])
     missed = misses_in_words(connection, [run.id for run in shown.values() if run.state in BLOCKABLE])
-    why = {**cancelled, **missed}
+    why = {**stopped, **missed}
     found = [replace(shown[each], blocked=each in missed, why=why.get(each)) for each in ids if each in shown]
     return [_with_use(run, used.get(run.id, {})) for run in found]
 

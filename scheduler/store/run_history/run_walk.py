@@ -17,6 +17,7 @@ from duetime.scheduler.store.database.dialects import dialect_of
 from duetime.scheduler.store.lists import run_filter
 from duetime.scheduler.store.schema.tables.tasks import runs
 from duetime.scheduler.store.schema.values import instant
+from duetime.scheduler.store.text_index import text_search
 from duetime.scheduler.store.text_index.text_search import Condition
 from duetime.scheduler.task import State
 from sqlalchemy import (
@@ -88,6 +89,12 @@ class RunWalk:
         found, shared = select(*columns), and_(*inside)
         ranges = product(run_filter.phases(self.where), (_CURRENT, _FORMER))
         return [found.where(when, *self._of_phase(phase), shared) for phase, when in ranges]
+
+    def of_task(self, columns: Sequence[Any], task_id: str, conditions: Sequence[Condition]) -> Select[Any]:
+        """Return a statement for these columns of one task's runs, in a form where no other condition leads a plan."""
+        owned = text_search.unindexed(runs.c.tenant) == self.tenant
+        states = [runs.c.state.in_(self.where.states)] if self.where.states else []
+        return select(*columns).where(runs.c.task_id == task_id, owned, *states, *self.bounds(), *conditions)
 
     def _first(self, parts: Sequence[Select[Any]], most: int) -> Ranges:
         """Put ranges together of which the first runs are wanted.

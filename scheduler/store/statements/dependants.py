@@ -102,6 +102,7 @@ _END = Batch(
         listed_at=bindparam("at"),
         wake_at=null(),
         error=bindparam("why"),
+        summary=bindparam("said"),
         last_failure=bindparam("lost"),
     )
 )
@@ -289,6 +290,6 @@ def _end(connection: Connection, ended: Sequence[_Judged], now: datetime) -> End
 
 
 def _end_row(end: AttemptEnd, now: datetime) -> dict[str, Any]:
-    to = end.settlement.to
+    to, why, said = end.settlement.to, end.settlement.error, end.settlement.summary
     check_move(end.claim.state, to)
-    return {"run_id": end.claim.run_id, "to": to, "at": now, "why": end.settlement.error, "lost": to in FAILURES}
+    return {"run_id": end.claim.run_id, "to": to, "at": now, "why": why, "said": said, "lost": to in FAILURES}

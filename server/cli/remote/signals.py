@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from duetime.server.cli.formats.option_values import read_object
 from duetime.server.cli.remote.client import RemoteServer
-from duetime.server.cli.remote.tasks import Params
+from duetime.server.cli.remote.tasks import Params, found_id
 from duetime.server.cli.waits.addresses import check_options, show_address, show_revoked
 from duetime.server.cli.waits.events import show
 from duetime.widgets.sent_event import SentEventPayload
@@ -20,7 +20,7 @@ def send(server: RemoteServer, params: Params) -> None:
 def address(server: RemoteServer, params: Params) -> None:
     """Make or revoke the address of a task."""
     check_options(renew=params["renew"], revoke=params["revoke"])
-    task_id, as_json = params["task_id"], params["as_json"]
+    task_id, as_json = found_id(server, params["task_id"]), params["as_json"]
     if params["revoke"]:
         found = server.post(f"/tasks/{task_id}/address/revoke", {})
         show_revoked(found["task_id"], revoked=found["revoked"], as_json=as_json)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import time
 from collections.abc import Callable
@@ -16,7 +15,7 @@ from duetime.server.rest.observed import observe
 from duetime.server.rest.openapi import problems, unserved
 from duetime.server.rest.operation import Installation
 from duetime.server.rest.problem import Malformed, defect, not_served, problem
-from duetime.server.rest.request_arguments import JSON_TYPE, KEY_HEADER
+from duetime.server.rest.request_arguments import JSON_TYPE, KEY_HEADER, json_of
 from duetime.server.rest.resources.payloads import RestPayload
 from duetime.tools.threads import cross
 from pydantic import Field
@@ -114,12 +113,7 @@ async def _body(request: Request) -> bytes:
 
 def _read(body: bytes) -> Any:
     """Return the data of a call, whatever the type that its sender gives it; none without a body."""
-    if not body.strip():
-        return {}
-    try:
-        return json.loads(body)
-    except (ValueError, RecursionError):
-        raise Malformed("The body is no JSON. Accepted: an object, or no body.") from None
+    return json_of(body) if body.strip() else {}
 
 
 def _refusal(error: DuetimeError) -> Response:

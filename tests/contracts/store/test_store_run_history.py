@@ -321,6 +321,20 @@ def test_runs_are_counted_by_group(store: Store, clock: Clock, group: RunGroup, 
     assert found.counted_to is None
 
 
+def test_the_runs_of_one_task_are_counted_without_the_others(store: Store, clock: Clock) -> None:
+    fill(store, clock)
+    for run in every(store, TENANT, RunFilter()):
+        of_task = RunFilter(run.task_id)
+        expected = Counter(each.state for each in every(store, TENANT, of_task))
+        assert store.run_history.counts(TENANT, of_task, RunGroup.STATE).counts == expected
+        [*found] = store.run_history.buckets(TENANT, of_task, BucketWidth.DAY).buckets
+        assert sum(sum(bucket.counts.values()) for bucket in found) == expected.total()
+        assert store.run_history.counts(OTHER, of_task, RunGroup.STATE).counts == {}
+    narrow = RunFilter(run.task_id, states=(State.FAILED,))
+    assert store.run_history.counts(TENANT, narrow, RunGroup.STATE).counts.keys() <= {State.FAILED}
+    assert store.run_history.counts(TENANT, RunFilter("t_none"), RunGroup.STATE).counts == {}
+
+
 def test_an_operator_counts_the_runs_of_each_tenant(store: Store, clock: Clock) -> None:
     fill(store, clock)
     assert store.run_history.counts(None, RunFilter(), RunGroup.TENANT).counts == {TENANT: 12, OTHER: 12}

@@ -13,6 +13,7 @@ import pytest
 from duetime.scheduler.chain.dependency import Dependency
 from duetime.scheduler.errors import Refused
 from duetime.scheduler.events import EventFilter, EventKind
+from duetime.scheduler.history.runs import RunFilter
 from duetime.scheduler.rules import changes
 from duetime.scheduler.signal.signal import OnTimeout, ReceivedSignal, SentSignal, SignalWait
 from duetime.scheduler.store import Store, open_store
@@ -142,6 +143,10 @@ def test_a_wait_that_is_over_ends_as_its_caller_said(store: Store, clock: Clock,
     assert store.signals.end_late(limit=9) == [task.task.id]
     assert state(store, task) is to
     assert "no event 'paid' came in time" in (last_reason(store, task)[1] or "")
+    if to is State.SKIPPED:
+        assert store.tasks.get(TENANT, task.task.id).run.summary == "it did not run: no event 'paid' came in time"
+        [ended] = store.run_history.page(TENANT, RunFilter(task_id=task.task.id), limit=9).runs
+        assert ended.why == "skipped by duetime: it did not run: no event 'paid' came in time"
     followed = {State.EXPIRED: State.FAILED, State.SKIPPED: State.SKIPPED, State.SCHEDULED: State.WAITING}
     assert state(store, behind) is followed[to]
     assert send(store).freed == 0

@@ -77,7 +77,7 @@ CASES: Final[Mapping[str, tuple[str, ...]]] = {
     "reject": ("reject {asks} --reason 'too much'",),
     "bulk": ("bulk pause --about Standing", "bulk pause --about nobody"),
     "event send": ("""event send paid --data '{{"order": 7}}'""",),
-    "event address": ("event address {fresh}", "event address {fresh} --revoke"),
+    "event address": ("event address {fresh}", "event address {called}", "event address {fresh} --revoke"),
     "explain": ("explain {daily}", "explain {asks}"),
     "history": (
         "history",
@@ -275,6 +275,11 @@ class Side:
 
     def _fresh(self) -> str:
         return self._scheduled("Call John", "--when", "in 20 days", "--label", "crm")
+
+    def _called(self) -> str:
+        title = f"Ship {ids.new_id('x')}"
+        self._scheduled(title, "--when", "in 20 days")
+        return f"'{title}'"
 
     def _asks(self) -> str:
         return self._scheduled("Pay the rent", "--when", "in 20 days", "--approval", "Pay 900?")

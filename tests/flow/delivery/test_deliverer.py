@@ -74,7 +74,9 @@ def store(tmp_path: Path, clock: Clock) -> Iterator[Store]:
     opened.close()
 
 
-def fire(store: Store, *channels: str, text: str = "done", outcome: State = State.SUCCEEDED) -> str:
+def fire(
+    store: Store, *channels: str, text: str = "done", outcome: State = State.SUCCEEDED, error: str | None = None
+) -> str:
     """Store a task, run it to its end with deliveries to `channels`, and give the id of its run."""
     task = Task(
         id=new_task_id(),
@@ -109,6 +111,7 @@ def fire(store: Store, *channels: str, text: str = "done", outcome: State = Stat
         to=outcome,
         kind=EventKind(outcome),
         outcome="done",
+        error=error,
         inbox=message,
         deliveries=tuple(
             Delivery(new_id("d"), "local", task.id, run.id, name, next_at=store.now()) for name in channels
@@ -293,6 +296,7 @@ class LookedBefore:
         self._found = outbox.due(limit=9)
         self.take, self.hold, self.settle, self.next_wake = outbox.take, outbox.hold, outbox.settle, outbox.next_wake
         self.drop, self.urgent, self.postpone = outbox.drop, outbox.urgent, outbox.postpone
+        self.unverified = outbox.unverified
 
     def due(self, *, limit: int) -> list[tuple[Delivery, InboxMessage]]:
         return self._found[:limit]
@@ -390,6 +394,15 @@ def test_a_channel_is_told_of_the_outcomes_that_it_takes(store: Store, outcome: 
 
     assert (len(pager.sent), len(team.sent)) == (int(outcome in FAILURES), 1)
     assert loop.next_wake() is None
+
+
+def test_a_channel_of_failures_is_told_of_what_succeeded_unverified(store: Store) -> None:
+    pager = FakeChannel("pager")
+    for error in (None, "unverified: no order_id"):
+        fire(store, "pager", error=error)
+        failures_only(store, pager).tick(store.now())
+        assert len(pager.sent) == int(error is not None)
+    assert deliveries(store)[0].state is DeliveryState.DELIVERED
 
 
 def test_an_outcome_that_no_channel_takes_is_delivered_to_the_inbox(store: Store) -> None:

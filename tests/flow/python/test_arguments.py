@@ -24,6 +24,7 @@ from duetime.scheduler.views import TaskFilter
 from duetime.server.python.arguments import SPECIAL, USUAL
 from duetime.server.python.calls import Signature
 from duetime.server.python.words import MethodWords
+from duetime.tools.reschedule_task import RESCHEDULE_TASK
 
 METHODS = [
     name for name in vars(Scheduler) if not name.startswith("_") and name not in {"open", "policies", "pools", "zone"}
@@ -201,6 +202,20 @@ def test_the_example_of_a_refusal_is_a_call_of_that_method_with_that_argument(
     call: Any = ast.parse(called, mode="eval").body
     assert ast.unparse(call.func) == f"Scheduler.{method}"
     assert [each.arg for each in call.keywords] == [argument]
+
+
+@pytest.mark.parametrize("method", ["schedule", "reschedule"])
+def test_python_takes_what_the_tools_show_for_an_argument_of_that_name(method: str) -> None:
+    shown = {argument.name: argument.example for argument in RESCHEDULE_TASK.read().table.values()}
+    taken = set(Signature.of(getattr(Scheduler, method)).arguments.table) & {
+        name for name, example in shown.items() if example
+    }
+    assert {"expect", "on_failure", "needs", "labels", "estimate", "approval"} <= taken
+
+    for name in taken:
+        value = shown[name].partition("=")[2].replace("true", "True")
+        argument = SPECIAL.get(f"{method}.{name}") or USUAL[name]
+        argument.kind.read(ast.literal_eval(value))
 
 
 EACH_KIND = """\

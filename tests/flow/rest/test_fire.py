@@ -100,6 +100,8 @@ async def test_the_tasks_of_others_get_no_address(guarded: Site) -> None:
         (b"{}", 200),
         (b'{"a": 1}', 200),
         (b"a=1&b=2", 400),
+        (b'{"a": 1, "a": 2}', 400),
+        (b'{"a": {"b": 1, "b": 2}}', 400),
         (b"\xff\xfe", 400),
         (b"[" * 60_000, 400),
         (b"[1]", 422),

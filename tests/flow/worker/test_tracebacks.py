@@ -9,12 +9,13 @@ from collections.abc import Callable, Iterator
 from datetime import timedelta
 
 import pytest
+from duetime.scheduler.events import EventKind
 from duetime.scheduler.handlers import Context, Handler, Handlers, handler
 from duetime.scheduler.outcomes import Done, Failed, Retry
 from duetime.scheduler.queue import Entry
 from duetime.scheduler.queue.memory.queue import MemoryQueue
 from duetime.scheduler.runtime.attempt_context import AttemptFilter
-from duetime.scheduler.runtime.notifier import RunNotifier
+from duetime.scheduler.runtime.notifier import RunEvent, RunNotifier
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import Attempt, RetryPolicy, State
 from duetime.scheduler.views import TaskRecord
@@ -22,7 +23,7 @@ from duetime.scheduler.worker.watchdog import TIME_LIMIT_GRACE_S
 from duetime.scheduler.worker.worker import Worker, WorkerOptions
 from duetime.server.telemetry.run_log import log_runs
 
-from tests.builders import NOON, TENANT, added
+from tests.builders import NOON, TENANT, added, settlement, started
 from tests.flow.waiting import eventually
 from tests.flow.worker import isolated_handlers
 
@@ -150,6 +151,23 @@ def test_a_failure_that_a_handler_returns_is_logged_without_a_traceback(
 def test_what_succeeds_is_not_logged(build: Build, caplog: pytest.LogCaptureFixture) -> None:
     assert build(handler("good")(lambda _ctx: Done("went well"))).ends_with(State.SUCCEEDED).traceback is None
     assert failures(caplog) == []
+
+
+@pytest.mark.parametrize("ended", [State.RETRYING, State.FAILED, State.SUCCEEDED])
+def test_each_attempt_is_logged_by_how_it_ended(ended: State, store: Store, caplog: pytest.LogCaptureFixture) -> None:
+    end = settlement(started(store), ended, error="why", wake_at=NOON if ended is State.RETRYING else None)
+    with caplog.at_level("WARNING", logger="duetime"):
+        log_runs([RunEvent(end.kind, end.run_id, settlement=end, claim=end.claim), RunEvent(EventKind.CRASHED, "r_4")])
+    how = {
+        State.RETRYING: ("WARNING", "failed (failure 0 of 4, the next is at 12:00:00 UTC)"),
+        State.FAILED: ("ERROR", "failed (failure 0 of 4, no other follows)"),
+        State.SUCCEEDED: ("WARNING", "succeeded, unverified"),
+    }
+    level, said = how[ended]
+    assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
+        (level, f"run {end.run_id} (reminder): attempt 1 {said}: why"),
+        ("WARNING", "crashed: 1 run (r_4)"),
+    ]
 
 
 @handler("spins-here", time_limit=TIME_LIMIT_S)

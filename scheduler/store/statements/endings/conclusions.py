@@ -54,6 +54,7 @@ def in_vain(task: Task, run: Run, verdict: LinkVerdict, now: datetime, *, follow
         outcome=to.value,
         reason=reason,
         failures=run.failures,
+        summary=None if to in FAILURES else reason,
         error=reason if to in FAILURES else None,
     )
     claim = Claim(run, task, "")

@@ -1,0 +1,42 @@
+"""The port through which a deliverer reads and settles deliveries."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from duetime.scheduler.task import Delivery, InboxMessage
+
+
+class Outbox(Protocol):
+    """The part of the store that a deliverer needs."""
+
+    def due(self, *, limit: int) -> list[tuple[Delivery, InboxMessage]]:
+        """Return pending deliveries that are due."""
+
+    def take(self, ids: Sequence[str], *, lease: timedelta) -> set[str]:
+        """Lease due deliveries, and return those that no other process has leased."""
+
+    def drop(self, ids: Sequence[str]) -> None:
+        """Forget pending deliveries that nobody wants."""
+
+    def unverified(self, ids: Sequence[str]) -> set[str]:
+        """Return the deliveries of runs that succeeded without what their tasks expect."""
+
+    def urgent(self, ids: Sequence[str]) -> set[str]:
+        """Return the deliveries of tasks with the tier critical or high."""
+
+    def postpone(self, until: Mapping[str, datetime]) -> None:
+        """Put deliveries off that were not tried yet."""
+
+    def hold(self, ids: Sequence[str], *, lease: timedelta) -> None:
+        """Extend leases."""
+
+    def settle(
+        self, delivery_id: str, attempts: int, *, delivered: bool, error: str | None, next_at: datetime | None
+    ) -> bool:
+        """Store the result of one try, unless the delivery has had more than `attempts` tries."""
+
+    def next_wake(self) -> datetime | None:
+        """Return the time of the next due delivery."""
