@@ -190,6 +190,14 @@ def test_everything_that_is_known_of_a_task_is_on_its_card(chat: Chat) -> None:
     expect(chat.card.locator(".label")).to_have_text(["home", "team=sales"])
 
 
+def test_the_key_of_a_run_stands_with_its_labels(chat: Chat) -> None:
+    key = {"template": "{label.account}:{window}", "run": "acme:2026-11-24T16:00Z"}
+    chat.show_task(a_task(idempotency_key=key, labels=["account:acme"], owner="local"))
+    expect(chat.card.locator(".label")).to_have_text(["account:acme", "acme:2026-11-24T16:00Z"])
+    chat.show(a_task(idempotency_key=key, owner="local"))
+    expect(chat.card.locator(".label")).to_have_text(["acme:2026-11-24T16:00Z"])
+
+
 def test_an_old_answer_is_read_again_by_its_id(chat: Chat) -> None:
     old = a_task(now=stamp(NOW - timedelta(hours=2)))
     chat.server.tasks[old["id"]] = old

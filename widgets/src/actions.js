@@ -3,10 +3,9 @@
 import { failedSteps, isChain } from "./chain.js";
 import { h, icon } from "./dom.js";
 import { listed, t } from "./language.js";
-import { hasEnded, isStored } from "./words.js";
+import { FAILURES, hasEnded, isStored } from "./words.js";
 
-const SNOOZABLE = new Set(["succeeded", "failed", "expired"]);
-const FAILURES = new Set(["failed", "expired"]);
+const SNOOZABLE = new Set(["succeeded", ...FAILURES]);
 const NEAR = 3_600_000;
 export const MOVABLE = new Set(["scheduled", "waiting", "ready", "retrying", "suspended"]);
 

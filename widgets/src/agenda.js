@@ -5,9 +5,8 @@ import { h, icon } from "./dom.js";
 import { day, dayNumber, moment, relative, timeOfDay } from "./format.js";
 import { inside, t } from "./language.js";
 import { failureView, lastFailureView } from "./failures.js";
-import { hasEnded, lookOf, wordsOf } from "./words.js";
+import { FAILURES, hasEnded, lookOf, wordsOf } from "./words.js";
 
-const LAST_RUN = new Set(["failed", "expired"]);
 const SECTIONS = ["overdue", "today", "week", "later", "ended"];
 
 /** The rows by heading, in the order of the agenda; a heading without rows is left out. */
@@ -90,7 +89,7 @@ export function countsView(counts, atLeast = [], failures = false) {
   return h("ul", { class: "counts", "aria-label": t("list.counts") },
     shown.map(([state, count]) => {
       const { word, picture, tone } = wordsOf(state);
-      const said = LAST_RUN.has(state) && !failures ? t("row.last_run", { state: inside(word) }) : inside(word);
+      const said = FAILURES.has(state) && !failures ? t("row.last_run", { state: inside(word) }) : inside(word);
       return h("li", { class: `state tone-${tone}` }, icon(picture), t(atLeast.includes(state) ? "list.at_least" : "list.count", { count, state: said }));
     }));
 }

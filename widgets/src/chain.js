@@ -2,12 +2,11 @@
 
 import { bar, fact, h, icon } from "./dom.js";
 import { t } from "./language.js";
-import { wordsOf } from "./words.js";
+import { FAILURES, wordsOf } from "./words.js";
 
 const MAX_SHOWN = 20;
 const MAX_NAMED = 3;
-const FAILED_STEP = new Set(["failed", "expired"]);
-const LOST = new Set([...FAILED_STEP, "cancelled", "skipped"]);
+const LOST = new Set([...FAILURES, "cancelled", "skipped"]);
 
 /** Whether the answer is about a whole chain. */
 export function isChain({ chain }) {
@@ -17,7 +16,7 @@ export function isChain({ chain }) {
 /** The names of the steps that failed, but for those that ended with what they come after. */
 export function failedSteps({ steps = [] }) {
   const lost = new Set(steps.filter(({ state }) => LOST.has(state)).map(({ name }) => name));
-  return steps.filter(({ state, after = [] }) => FAILED_STEP.has(state) && !after.some((name) => lost.has(name))).slice(0, MAX_NAMED).map(({ name }) => name);
+  return steps.filter(({ state, after = [] }) => FAILURES.has(state) && !after.some((name) => lost.has(name))).slice(0, MAX_NAMED).map(({ name }) => name);
 }
 
 export function chainFact({ chain }) {

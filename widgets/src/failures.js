@@ -3,7 +3,7 @@
 import { h, icon } from "./dom.js";
 import { moment } from "./format.js";
 import { inside, listed, t } from "./language.js";
-import { hasEnded, wordsOf } from "./words.js";
+import { FAILURES, hasEnded, wordsOf } from "./words.js";
 
 /** The heading of a list of failures. */
 export function failuresHeading(rows) {
@@ -29,5 +29,5 @@ export function lastFailureView({ last_run: last, why }) {
 
 /** The last run of a task as a row of a list has it: only one that failed, or is not as expected. */
 export function lastFailureOf({ last_run: last }) {
-  return last?.unverified || ["failed", "expired"].includes(last?.state) ? last : undefined;
+  return last?.unverified || FAILURES.has(last?.state) ? last : undefined;
 }

@@ -3,12 +3,12 @@
 import { bar, fact, h, icon } from "./dom.js";
 import { timeOfDay } from "./format.js";
 import { t } from "./language.js";
+import { FAILURES } from "./words.js";
 
 const MAX_LINKS = 5;
 const MAX_ENTRIES = 6;
 const MAX_VALUE = 120;
 const ADDRESS = /https?:\/\/[^\s"'<>\\)\]}]+/g;
-const FAILED = new Set(["failed", "expired"]);
 const OWN_CHANNEL = "inbox";
 const WATCH = "watch";
 const MAX_LOG_LINES = 3;
@@ -16,7 +16,7 @@ const LOUD = { warning: "tone-warning", error: "tone-danger", critical: "tone-da
 
 /** Why a task that is over has failed, in its own look; its reason without the name of an exception. */
 export function failureNotice({ state, last_run: last }) {
-  if (!FAILED.has(state) || !last) return "";
+  if (!FAILURES.has(state) || !last) return "";
   const reason = (last.summary ?? "").replace(/^[A-Z]\w*(Error|Exception|Timeout): /, "");
   return h("div", { class: "notice tone-danger", "data-failure": "" }, icon("cross"), h("div", {},
     h("p", {}, t(`failure.${state}`, { count: last.attempts ?? 1 })),

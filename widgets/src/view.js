@@ -12,7 +12,7 @@ import { panelView } from "./panels.js";
 import { ruleWords } from "./rules.js";
 import { undoView } from "./undo.js";
 import { waitingFact } from "./waits.js";
-import { hasEnded, lookOf, wordsOf } from "./words.js";
+import { FAILURES, hasEnded, lookOf, wordsOf } from "./words.js";
 
 /** The nodes of a card in whatever phase it is. */
 export function taskView(card) {
@@ -160,23 +160,25 @@ function lastFact({ task, env }) {
   const { word, picture, tone } = wordsOf(last.state);
   const summary = last.summary && last.summary !== task.title ? h("span", { class: "summary" }, last.summary) : "";
   const ended = last.ended ? moment(Date.parse(last.ended), env.reader(), env.clock.now()) : "";
-  if (last.state === task.state && ["failed", "expired"].includes(last.state)) return "";
+  if (last.state === task.state && FAILURES.has(last.state)) return "";
   if (last.state === task.state) return summary && fact(picture, t("last.outcome"), last.summary);
   return fact(picture, t("last.name"),
     h("span", { class: `tone-${tone} toned` }, t("last.time", { state: inside(word) })), " ", h("span", { class: "quiet" }, ended), summary);
 }
 
-const NOBODY_ELSE = "local";
-
 function addressFact({ fire_address: addressed }) {
   return addressed ? fact("play", t("address.name"), t("address.there")) : "";
 }
 
-function ownerFact({ owner, origin, labels = [] }) {
-  const by = owner && owner !== NOBODY_ELSE ? parts("owner.by", { owner: h("bdi", {}, owner) }) : "";
-  if (!by && !origin && labels.length === 0) return "";
-  const from = origin ? h("span", { class: "summary", "data-origin": "" }, parts("owner.from", { client: h("bdi", {}, origin.client) })) : "";
-  return fact("user", t("owner.name"), by, from, labels.map((label) => h("span", { class: "label" }, label)));
+/** Who asked for it, from where; its labels, and the key of its run. */
+function ownerFact({ owner, origin, labels = [], idempotency_key: key }) {
+  const marks = labels.concat(key?.run ?? []);
+  const said = [
+    owner && owner !== "local" ? parts("owner.by", { owner: h("bdi", {}, owner) }) : "",
+    origin ? h("span", { class: "summary", "data-origin": "" }, parts("owner.from", { client: h("bdi", {}, origin.client) })) : "",
+    marks.map((mark) => h("span", { class: "label" }, mark)),
+  ];
+  return said.flat(2).some(Boolean) ? fact("user", t("owner.name"), said) : "";
 }
 
 /** A look for a row of a list. */

@@ -26,6 +26,9 @@ const LOOKS = {
 const ENDED = new Set(["succeeded", "failed", "cancelled", "expired", "skipped"]);
 const LATE_AFTER = 60_000;
 
+/** The states of a task that did not succeed in time, or at all. */
+export const FAILURES = new Set(["failed", "expired"]);
+
 export function hasEnded(task) {
   return ENDED.has(task.state);
 }

@@ -12,6 +12,7 @@ from duetime.scheduler.history.runs import RunFilter
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.rules.policies.recorded import Decision
 from duetime.scheduler.rules.redact import redacted_json
+from duetime.scheduler.rules.series.natural_key import key_of_run
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.task import State
 from duetime.scheduler.view_parts import RunLog, WaitKind
@@ -53,6 +54,7 @@ def _values(visit: Visit, found: RunDetail, view: TaskView, reasons: Any) -> dic
         "run": shown,
         "stands": stands(task, shown),
         "repeat_text": view.repeat_text,
+        "key": key_of_run(task, shown),
         "upcoming": view.upcoming,
         "reasons": reasons if found.is_current and not ended and shown.state is not State.RUNNING else (),
         "payload": redacted_json(dict(task.payload)),

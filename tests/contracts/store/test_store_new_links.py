@@ -247,6 +247,19 @@ def test_the_history_says_what_was_waited_for_and_what_is(desk: Desk) -> None:
     assert (told.before["wait_for"], told.after["wait_for"]) == (None, "paid")
 
 
+def test_the_history_of_a_step_names_the_steps_of_its_chain(desk: Desk) -> None:
+    other = task(desk)
+    steps: Any = [{"name": "a"}, {"name": "b", "after": ["a"]}, {"name": "c"}]
+    view = desk.scheduler.schedule("Report", when="in 1 hour", steps=steps)
+    assert view.chain
+    [second] = [each.task_id for each in view.chain.steps if each.name == "b"]
+    token = change(desk, second, after=["c", other])
+    undo(desk, second, token)
+    found = [each for each in desk.scheduler.history(EventFilter(task_id=second)).events if each.after and each.before]
+    sides = [(each.before and each.before["after"], each.after and each.after["after"]) for each in found]
+    assert sides == [(["c", other], ["a"]), (["a"], ["c", other])]
+
+
 def test_a_step_of_a_chain_gets_another_edge_and_a_chain_may_stand_in_after(desk: Desk) -> None:
     chain_id = task(desk, "Report", steps=[{"name": "a"}, {"name": "b"}])
     first, second = desk.scheduler.tasks_of(chain_id)

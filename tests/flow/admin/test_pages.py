@@ -196,6 +196,17 @@ async def test_every_run_has_its_page(admin: Admin) -> None:
             assert (await admin.get(f"/runs/{run}")).status_code == 200
 
 
+async def test_a_run_shows_its_key_and_the_template_of_the_keys_of_its_task(admin: Admin) -> None:
+    scheduler = admin.site.app.scheduler
+    keyed = {"labels": ["account:acme"], "idempotency_key": "{tenant}:{label.account}:{window}"}
+    view = scheduler.schedule("Import", when="2030-11-24 09:00", timezone="UTC", repeat="daily at 9:00", **keyed)  # type: ignore[arg-type]  # as in JSON
+    page = (await admin.get(f"/runs/{view.record.run.id}")).text
+    assert "<dt>Idempotency key</dt><dd><code>local:acme:2030-11-24T09:00Z</code></dd>" in page
+    assert "<dt>Idempotency keys</dt><dd><code>{tenant}:{label.account}:{window}</code></dd>" in page
+    plain = scheduler.schedule("Import orders", when="in 1 hour").record.run.id
+    assert "Idempotency" not in (await admin.get(f"/runs/{plain}")).text
+
+
 async def test_what_is_due_next_stands_first_among_what_is_to_come(admin: Admin) -> None:
     async def listed(state: str) -> list[dict[str, str]]:
         sent = await admin.get(f"/runs?state={state}&format=json")

@@ -15,7 +15,7 @@ from duetime.scheduler.records import Change
 from duetime.scheduler.store.database.dialects import dialect_of
 from duetime.scheduler.store.schema.rows import in_json
 from duetime.scheduler.store.schema.tables.approvals import approvals
-from duetime.scheduler.store.schema.tables.chains import dependencies
+from duetime.scheduler.store.schema.tables.chains import chain_steps, dependencies
 from duetime.scheduler.store.schema.tables.signals import signal_waits
 from duetime.scheduler.store.schema.tables.tasks import tasks
 from duetime.scheduler.store.schema.values import storable
@@ -42,6 +42,12 @@ _WAITERS: BindParameter[str] = bindparam("waiter_ids", expanding=True)
 _WAITS = select(signal_waits).where(signal_waits.c.waiter_id.in_(_WAITERS)).order_by(signal_waits.c.waiter_id)
 _NO_WAITS = delete(signal_waits).where(signal_waits.c.waiter_id.in_(_WAITERS))
 _WAIT = Batch(insert(signal_waits), [column.name for column in signal_waits.c])
+_own = chain_steps.alias("own")
+_STEPS = (
+    select(chain_steps.c.task_id, chain_steps.c.name)
+    .join_from(chain_steps, _own, _own.c.chain_id == chain_steps.c.chain_id)
+    .where(_own.c.task_id == bindparam("of_task"))
+)
 _NO_QUESTION = delete(approvals).where(approvals.c.run_id == bindparam("of_run"), approvals.c.attempt == 0)
 
 
@@ -105,7 +111,7 @@ def write(
         _restore(connection, change.task, record.run, change.before, now)
         has = _kept(connection, change.task.id, record.run)
     upstreams = {row["upstream_id"] for each in (had, has) for row in each["after"]}
-    before, after = _told(had, has)
+    before, after = _told(had, has, _names(connection, change.task.id))
     return Relinked(sorted(upstreams), {**before, event_log.LINKS: had}, after, _is_undecided(has))
 
 
@@ -217,11 +223,18 @@ def _from_json(of_table: Table, row: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _told(had: Mapping[str, Any], has: Mapping[str, Any]) -> tuple[dict[str, Json], dict[str, Json]]:
-    """Return the parts of the event that people read."""
+def _names(connection: Connection, task_id: str) -> dict[str, str]:
+    """Return the names of the steps of a task's chain, by their tasks."""
+    return {row.task_id: row.name for row in connection.execute(_STEPS, {"of_task": task_id})}
+
+
+def _told(
+    had: Mapping[str, Any], has: Mapping[str, Any], names: Mapping[str, str]
+) -> tuple[dict[str, Json], dict[str, Json]]:
+    """Return the parts of the event that people read; steps of the same chain by their names."""
     sides: list[dict[str, Json]] = [
         {
-            "after": [row["upstream_id"] for row in each["after"]] or None,
+            "after": sorted(names.get(row["upstream_id"], row["upstream_id"]) for row in each["after"]) or None,
             "wait_for": ", ".join(row["name"] for row in each["waits"]) or None,
         }
         for each in (had, has)
