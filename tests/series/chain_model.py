@@ -376,7 +376,7 @@ class ChainModel:
 
         def back() -> None:
             vars(step).update(was)
-            self._follow([step], now)
+            self._follow([step], now, of=step.ended_at)
 
         return back
 
@@ -464,18 +464,19 @@ class ChainModel:
         step.withdraw()
         self._follow([step], now)
 
-    def _follow(self, ended: list[Step], now: datetime) -> None:
+    def _follow(self, ended: list[Step], now: datetime, *, of: datetime | None = None) -> None:
+        """Go on behind these, and behind what ends with them; all count as ends `of` that time, or of now."""
         touched = []
         for lower in self.all:
             for edge in lower.waits_for:
                 if edge.upstream in ended:
                     wrong = edge.schema and edge.upstream.state == "succeeded" and not edge.upstream.valid
-                    edge.how, edge.at = ("failed" if wrong else edge.upstream.state), now
+                    edge.how, edge.at = ("failed" if wrong else edge.upstream.state), of or now
                     touched.append(lower)
-        self._judge(touched, now)
+        self._judge(touched, now, of=of)
         self._renew()
 
-    def _judge(self, touched: Iterable[Step], now: datetime) -> None:
+    def _judge(self, touched: Iterable[Step], now: datetime, *, of: datetime | None = None) -> None:
         """Let those go that wait for nothing more, or end them with what they came after."""
         ended = []
         for step in dict.fromkeys(each for each in touched if each.state == "waiting"):
@@ -490,7 +491,7 @@ class ChainModel:
                 step.state, step.at = "scheduled", step.at if step.opened else max(step.at, now)
                 step.wake = max(step.at, now)
         if ended:
-            self._follow(ended, now)
+            self._follow(ended, now, of=of)
 
     def _reopen(self, step: Step, now: datetime) -> None:
         """Wait again for what runs again; what had ended with it waits again, all the way down."""

@@ -141,12 +141,12 @@ def _followed(ended: Sequence[AttemptEnd]) -> Ends:
     return {end.claim.task_id: to for end in ended if (to := end.followed_as())}
 
 
-def follow(connection: Connection, ends: Ends, now: datetime) -> None:
-    """Go on after the ends of tasks that others may come after, and after the ends that follow from these."""
+def follow(connection: Connection, ends: Ends, now: datetime, *, of: datetime | None = None) -> None:
+    """Go on after ends of tasks, and after those that follow from these; all count as ends `of` a time, usually now."""
     left = MAX_LINKS_CLOSED
     ended = set(ends)
     while ends and left > 0:
-        closed = _close(connection, ends, now, left)
+        closed = _close(connection, ends, of or now, left)
         left -= len(closed)
         ends = settle_waiting(connection, [row["of_task"] for row in closed], now)
         ended |= ends.keys()

@@ -181,7 +181,7 @@ def follow_change(connection: Connection, old: Run, run: Run, current: Run, now:
     if current.id == run.id and run.state in TERMINAL and not old.ended_at:
         dependants.follow(connection, {run.task_id: run.state}, now)
     elif current.id != run.id and current.ended_at:  # a change is taken back that had made an ended task run again
-        dependants.follow(connection, {run.task_id: current.state}, now)
+        dependants.follow(connection, {run.task_id: current.state}, now, of=current.ended_at)
     elif current.id != run.id and old.ended_at:
         _reopen(connection, [run.task_id], now)
     if State.WAITING in (old.state, current.state):
