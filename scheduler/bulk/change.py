@@ -145,6 +145,11 @@ class StoredBatch:
         """Whether something of it can be taken back."""
         return bool(self.undo) or self.chain is not None
 
+    def outcome_of(self, record: TaskRecord) -> TaskOutcome:
+        """Return what became of one of its tasks, which is now as `record` has it."""
+        task_id = record.task.id
+        return TaskOutcome(record, self.became[task_id], self.why.get(task_id), self.undo.get(task_id))
+
     def to_json(self) -> dict[str, Json]:
         """Return the batch as a row keeps it."""
         return {

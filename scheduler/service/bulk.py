@@ -195,13 +195,10 @@ class BulkService(ChangeService):
         return with_undo(BulkResult(call.verb, done, now, repeated=True, paused_until=paused_until), earlier)
 
     def _stored_outcomes(self, call: BulkCall, earlier: Sequence[StoredBatch]) -> tuple[TaskOutcome, ...]:
-        became = {task_id: (each, word) for each in earlier for task_id, word in each.became.items()}
-        order = [task_id for task_id in earlier[0].left if task_id in became]
+        of_task = {task_id: each for each in earlier for task_id in each.became}
+        order = [task_id for task_id in earlier[0].left if task_id in of_task]
         records = self._store.batches.still(call.of_tenant, order)
-        return tuple(
-            TaskOutcome(record, became[record.task.id][1], became[record.task.id][0].why.get(record.task.id))
-            for record in records
-        )
+        return tuple(of_task[record.task.id].outcome_of(record) for record in records)
 
     def _changed(
         self,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from duetime.scheduler.handlers import Handlers
+from duetime.scheduler.intake.idempotency import REPEATED
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.request import StepArguments
 from duetime.scheduler.service.scheduler import Scheduler
@@ -111,3 +112,15 @@ def test_the_cancel_of_a_chain_names_what_its_undo_does_not_bring_back(
     assert undone.chain
     assert {step.name for step in undone.chain.steps if step.state is State.CANCELLED} == set(left.split(", "))
     assert undone.warnings == (f"not taken back: {left} (a step had begun)",)
+
+
+def test_a_repeated_cancel_of_a_chain_says_of_its_undo_what_the_first_one_said(
+    scheduler: Scheduler, store: Store
+) -> None:
+    apart: StepArguments = {"name": "clean"}
+    later = scheduler.schedule("Later", when="in 2 hours", steps=[*STEPS, apart]).record.task.id
+    for chain_id in (later, begun(scheduler, store, [*STEPS, apart])):
+        raw = {"task_id": chain_id}
+        first, again = (scheduler.cancel(chain_id, raw=raw) for _ in "ab")
+        assert (again.undo, again.warnings) == (first.undo, (REPEATED, *first.warnings))
+        assert again.undo
