@@ -119,6 +119,14 @@ class UndoMany:
     plain: ClassVar[str] = "Undo it as a change of many tasks."
 
 
+@dataclass(frozen=True, slots=True)
+class RunFailedSteps:
+    """Run again, at once, the steps of an ended chain that failed."""
+
+    task_id: str
+    plain: ClassVar[str] = "Give when='now' to run the failed steps again."
+
+
 Remedy = (
     Resume
     | Cancel
@@ -134,6 +142,7 @@ Remedy = (
     | RaiseMaxRuns
     | SplitCall
     | UndoMany
+    | RunFailedSteps
 )
 """All remedies that there are; a test sees to it that each front end has a sentence for each."""
 

@@ -21,6 +21,7 @@ TOOL_SENTENCES: Sentences = {
     remedies.GiveRule: "Give a new rule, with reschedule_task(repeat=...).",
     remedies.RaiseMaxRuns: "Give max_runs={least} or more in the same call, or schedule a new task with schedule_task.",
     remedies.SplitCall: "Give pause or skip_next in a call of its own, after the new time.",
+    remedies.RunFailedSteps: 'reschedule_task(task_id="{task_id}", when="now") runs the failed steps again.',
     remedies.UndoMany: 'change_tasks(change="undo", undo="{token}") takes all of it back.',
 }
 

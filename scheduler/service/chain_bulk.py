@@ -59,7 +59,7 @@ class ChainBulkService(ChainAnswerService):
         early = any(each.awaited and each.awaited.wait.at_once for each in self._open_waits(first).values())
         due = self._due(found, now, only=first if early else None)
         if due is None:
-            raise Refused(f"all steps of {found.chain.id} have ended.", remedy=remedies.Inspect(found.chain.id))
+            raise _ended(found)
         return ChainMove.to(to, due, zone, self._planner, now, early=early)
 
     def _due(self, found: ChainRecord, now: datetime, *, only: Sequence[TaskRecord] | None = None) -> datetime | None:
@@ -67,6 +67,13 @@ class ChainBulkService(ChainAnswerService):
         records = [step.record for step in found.steps] if only is None else only
         ends = {run_id: end for run_id, each in self._open_waits(records).items() if (end := _end_of_wait(each))}
         return next_due([record.run for record in records], now, ends)
+
+
+def _ended(found: ChainRecord) -> Refused:
+    """Return why an ended chain cannot be moved; what failed in it can run again at once."""
+    chain_id = found.chain.id
+    remedy = remedies.RunFailedSteps(chain_id) if failed_first(found) else remedies.Inspect(chain_id)
+    return Refused(f"all steps of {chain_id} have ended.", argument="when", remedy=remedy)
 
 
 def _end_of_wait(facts: RunFacts) -> datetime | None:

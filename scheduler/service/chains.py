@@ -71,8 +71,8 @@ class ChainService(ChainBulkService):
         call, wanted = apart(arguments)
         found = self._chain_to_change(task_id, call)
         given = given_to_chain(found, wanted)
-        if not dry_run and _is_now(given) and self._is_replay(found, given, call):
-            return self._run_again(found, given, call)
+        if _is_now(given) and self._is_replay(found, given, call):
+            return self._run_again(found, given, call, dry_run=dry_run)
         decision = self._decision(found, given, self._store.now())
         _check(found, decision)
         if dry_run:
@@ -165,7 +165,9 @@ class ChainService(ChainBulkService):
             return bool(failed_first(found))
         return bool(self._earlier(_bulk_call(found, BulkVerb.REPLAY, given, call), self._store.now()))
 
-    def _run_again(self, found: ChainRecord, given: Mapping[str, Any], call: CallArguments) -> TaskView:
+    def _run_again(
+        self, found: ChainRecord, given: Mapping[str, Any], call: CallArguments, *, dry_run: bool = False
+    ) -> TaskView:
         """Run again the steps that failed by themselves: what had ended with them waits for them once more."""
         failed = frozenset(step.record.task.id for step in failed_first(found))
         replay = decision_of(BulkVerb.REPLAY, self._planner, self._store.now(), None)
@@ -175,6 +177,8 @@ class ChainService(ChainBulkService):
                 raise Refused(f"no step of {found.chain.id} has failed.")
             return replay.decide(record, last) if record.task.id in failed else Change(record.task, record.run)
 
+        if dry_run:
+            return self._tried_chain(found, replace(replay, decide=decide), given, call)
         return self._change_chain(found, replay, given, call, decide)
 
     def _change_chain(

@@ -21,6 +21,7 @@ REST_SENTENCES: Sentences = {
     remedies.GiveRule: "Give a new rule, with PATCH /v1/tasks/{task_id} and repeat.",
     remedies.RaiseMaxRuns: "Give max_runs={least} or more in the same request, or schedule a new task.",
     remedies.SplitCall: "Pause or skip in a request of its own, after the new time.",
+    remedies.RunFailedSteps: "PATCH /v1/tasks/{task_id} with when=now runs the failed steps again.",
     remedies.UndoMany: "POST /v1/tasks/changes with change=undo and undo={token} takes all of it back.",
 }
 

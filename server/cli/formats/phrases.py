@@ -29,6 +29,7 @@ COMMAND_SENTENCES: Sentences = {
     remedies.RaiseMaxRuns: "Give --max-runs {least} or more in the same command, or schedule a new task with "
     "`duetime schedule`.",
     remedies.SplitCall: "Give --pause, --resume or --skip-next in a command of its own, after the new time.",
+    remedies.RunFailedSteps: "`duetime reschedule {task_id} --when now` runs the failed steps again.",
     remedies.UndoMany: "`duetime bulk undo {token}` takes all of it back.",
 }
 _NAMES = {item.name for kind in (Request, Reschedule) for item in fields(kind)} | {

@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any, NamedTuple
 
 import pytest
+from duetime.scheduler import remedies
 from duetime.scheduler.errors import DuetimeError, Refused, StaleRevision
 from duetime.scheduler.events import EventFilter
 from duetime.scheduler.handlers import Handlers
@@ -68,6 +69,12 @@ def ended_chain(desk: Desk) -> str:
     return chain_id
 
 
+def failed_chain(desk: Desk) -> str:
+    chain_id = scheduled(desk, when=SOON, steps=STEPS)
+    desk.end(desk.start(8, 5), Failed("no"))
+    return chain_id
+
+
 class Told(NamedTuple):
     """An answer, as far as both calls can have the same: a new run has another id each time."""
 
@@ -95,6 +102,9 @@ CASES: list[tuple[Made, dict[str, Any], State | None]] = [
     (asks_again, {"when": "in 1 hour"}, State.WAITING),
     (ended_chain, {"pause": False}, None),
     (ended_chain, {"labels": ["x"]}, None),
+    (ended_chain, {"when": "now"}, None),
+    (failed_chain, {"when": "now"}, State.SCHEDULED),
+    (failed_chain, {"when": "in 1 hour"}, None),
 ]
 
 
@@ -182,6 +192,26 @@ def test_a_chain_that_is_paused_dry_is_shown_paused_and_stays_as_it_is(desk: Des
     assert not desk.scheduler.get(chain_id).record.task.paused
     with pytest.raises(Refused):
         desk.scheduler.act(chain_id, "undo", undo="u_bxxxxxxxxxx")
+
+
+def test_a_dry_run_of_the_steps_that_failed_shows_which_run_again_and_leaves_them_failed(desk: Desk) -> None:
+    chain_id = failed_chain(desk)
+    for dry_run, left in ((True, [State.FAILED] * 2), (False, [State.SCHEDULED, State.WAITING])):
+        again = desk.scheduler.reschedule(chain_id, when="now", dry_run=dry_run).chain
+        assert again
+        assert [step.state for step in again.steps] == [State.SCHEDULED, State.WAITING]
+        chain = desk.scheduler.get(chain_id).chain
+        assert chain
+        assert [step.state for step in chain.steps] == left
+
+
+@pytest.mark.parametrize(("made", "remedy"), [(failed_chain, remedies.RunFailedSteps), (ended_chain, remedies.Inspect)])
+def test_an_ended_chain_that_is_to_run_later_is_told_whether_its_failed_steps_can_run_again_now(
+    desk: Desk, made: Made, remedy: type[remedies.Remedy]
+) -> None:
+    with pytest.raises(Refused, match="have ended") as refused:
+        desk.scheduler.reschedule(made(desk), when="in 1 hour")
+    assert isinstance(refused.value.remedy, remedy)
 
 
 def test_what_is_due_stays_due_after_a_dry_run(desk: Desk) -> None:

@@ -35,6 +35,7 @@ SAMPLES: tuple[Remedy, ...] = (
     remedies.RaiseMaxRuns("t_1", 3),
     remedies.SplitCall("t_1"),
     remedies.UndoMany("u_b1"),
+    remedies.RunFailedSteps("c_1"),
 )
 
 
