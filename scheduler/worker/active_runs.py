@@ -61,6 +61,8 @@ class ActiveRun:
         """Ends the process that its handler has to itself, while it has one."""
         self.kill_at: float | None = None
         self.told_to_stop = False
+        self.store_away = False
+        """Whether the last call of its context did not reach the database."""
         self.turn = Turn()
         self._begun = Lock()
         self._handed_over = Lock()

@@ -17,7 +17,7 @@ from typing import TypeVar
 from duetime.scheduler.errors import DuetimeError, StoreUnavailable
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.ids import runs_words
-from duetime.scheduler.outcomes import Done, Failed
+from duetime.scheduler.outcomes import Done, Failed, Wait, Yielded
 from duetime.scheduler.records import NewTask
 from duetime.scheduler.rules.sanitize import clean_text
 from duetime.scheduler.rules.settlement import AttemptResult, settle, without_series
@@ -189,7 +189,8 @@ class BatchCompleter:
     def _settled(self, claim: Claim, ending: AttemptResult) -> Settlement:
         """Return the settlement. Never raises: a result whose consequences cannot be computed becomes a failure."""
         try:
-            before = self._before(claim) if claim.task.notify is Notify.CHANGE else None
+            compared = claim.task.notify is Notify.CHANGE and not isinstance(ending, Wait | Yielded)
+            before = self._retried(lambda: self._before(claim)) if compared else None
             ending, spawned = self._spawned(claim, ending)
             found = settle(claim, ending, now=self._store.now(), jitter=self._jitter(), previous=before)
             return replace(found, spawned=spawned) if spawned else found
@@ -208,7 +209,7 @@ class BatchCompleter:
         if not isinstance(ending, Done) or not ending.spawn:
             return ending, ()
         try:
-            return ending, tuple(self._spawns(claim.task, ending.spawn))
+            return ending, tuple(self._retried(lambda: self._spawns(claim.task, ending.spawn)))
         except DuetimeError as refused:
             return Failed(clean_text(f"it cannot spawn its tasks: {refused}", MAX_REFUSAL_CHARS), ending.result), ()
 

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from duetime.scheduler.approvals.approval import as_answer
 from duetime.scheduler.errors import DuetimeError
@@ -25,10 +25,14 @@ from duetime.scheduler.store import Store
 from duetime.scheduler.task import Json, Notify, Task
 from duetime.scheduler.worker.active_runs import ActiveRun
 from duetime.scheduler.worker.event_loop import EventLoop
+from duetime.scheduler.worker.threads.store_wait import StoreWait
 
 STOPPED: Final = Yielded(reason="the worker stopped")
 UNRESERVED: Final = Yielded(reason="its pool reservation was lost")
+UNREACHED: Final = Yielded(reason="handed back: the database could not be reached")
 OVERTAKEN: Final = Yielded(reason="handed back: earlier runs on this worker took longer than expected")
+
+T = TypeVar("T")
 
 ReachedChannels = Callable[[Sequence[str]], tuple[str, ...]]
 
@@ -49,6 +53,7 @@ class Executor:
         reached: ReachedChannels,
         *,
         started: Callable[[ActiveRun, timedelta], None],
+        store_wait: StoreWait | None = None,
     ) -> None:
         self._store = store
         self._handlers = handlers
@@ -56,6 +61,7 @@ class Executor:
         self._loop = loop
         self._started = started
         self._reached = reached
+        self._store_wait = store_wait or StoreWait()
 
     def run(self, held: ActiveRun) -> AttemptResult:
         """Take an attempt through its steps on this thread, and return its result. Never raises."""
@@ -87,10 +93,10 @@ class Executor:
         held.usage.begin()
         try:
             with held.handling(), attempt_context(held.name, held.log.keep):
-                return self._call(handler, held)
+                return _reached(self._call(handler, held), held)
         except Interrupt as why:
             held.traceback = held.traceback or tracebacks.of_interrupt(why, handler.fn)
-            return _interrupted(why, handler)
+            return _reached(_interrupted(why, handler), held)
         except BaseException as error:  # noqa: BLE001 - a worker thread survives whatever a handler raises
             held.traceback = tracebacks.of_error(error, handler.fn)
             return Retry(explain(error))
@@ -135,7 +141,9 @@ class Executor:
         handler = self._resolve_handler(held)
         limit, thread = handler.time_limit, held.thread
         held.traceback = tracebacks.of_thread(thread.ident if thread else None, handler.fn)
-        return StoppedByRequest() if held.cancelled else Retry(f"{_over(limit)}, and its thread did not stop")
+        if held.cancelled:
+            return StoppedByRequest()
+        return _reached(Retry(f"{_over(limit)}, and its thread did not stop"), held)
 
     def _call(self, handler: Handler, held: ActiveRun) -> Outcome:
         if handler.isolation == "process":
@@ -172,27 +180,22 @@ class Executor:
 
     def _link(self, held: ActiveRun, guard: Callable[[Callable[[], bool]], bool]) -> Link:
         claims, run_id, attempt = self._store.claims, held.run_id, held.claim.run.attempt
+        tenant, task_id = held.claim.task.tenant, held.claim.task.id
+
+        def wait(call: Callable[[], T]) -> T:
+            return self._store_wait.call(held, call)
 
         def save(state: Json) -> bool:
-            return held.progressed(written=guard(lambda: claims.checkpoint(run_id, attempt, state)))
+            return held.progressed(written=guard(lambda: wait(lambda: claims.checkpoint(run_id, attempt, state))))
 
         def secret(name: str, host: str | None) -> str:
-            return learn_secret(self._store.secrets.value(held.claim.task.tenant, name, host))
+            return learn_secret(wait(lambda: self._store.secrets.value(tenant, name, host)))
 
         def report(value: Json) -> bool:
-            return held.progressed(written=guard(lambda: claims.progress(run_id, attempt, value)))
+            return held.progressed(written=guard(lambda: wait(lambda: claims.progress(run_id, attempt, value))))
 
         def awaited() -> KeptWait | None:
-            task = held.claim.task
-            return self._store.signals.wait_of_run(task.tenant, task.id, run_id)
-
-        def event() -> dict[str, Any] | None:
-            kept = awaited()
-            return kept.signal.to_json() if kept and kept.signal else None
-
-        def event_timed_out() -> bool:
-            kept = awaited()
-            return kept is not None and kept.timed_out
+            return wait(lambda: self._store.signals.wait_of_run(tenant, task_id, run_id))
 
         return Link(
             save=save,
@@ -203,11 +206,19 @@ class Executor:
             should_yield=held.should_yield,
             now=self._store.now,
             secret=secret,
-            inputs=lambda: self._store.dependencies.results(held.claim.task.tenant, held.claim.task.id),
-            approval=lambda: as_answer(self._store.approvals.answered(held.claim.task.tenant, run_id)),
-            event=event,
-            event_timed_out=event_timed_out,
+            inputs=lambda: wait(lambda: self._store.dependencies.results(tenant, task_id)),
+            approval=lambda: as_answer(wait(lambda: self._store.approvals.answered(tenant, run_id))),
+            event=lambda: _event_of(awaited()),
+            event_timed_out=lambda: _is_timed_out(awaited()),
         )
+
+
+def _event_of(kept: KeptWait | None) -> dict[str, Any] | None:
+    return kept.signal.to_json() if kept and kept.signal else None
+
+
+def _is_timed_out(kept: KeptWait | None) -> bool:
+    return kept is not None and kept.timed_out
 
 
 def _interrupted(why: Interrupt, handler: Handler) -> AttemptResult:
@@ -216,6 +227,12 @@ def _interrupted(why: Interrupt, handler: Handler) -> AttemptResult:
     if isinstance(why, TimeLimitReached):
         return Retry(_over(handler.time_limit))
     return UNRESERVED if isinstance(why, ReservationLost) else STOPPED
+
+
+def _reached(result: AttemptResult, held: ActiveRun) -> AttemptResult:
+    """Hand a run back whose handler failed since its last call of the context: an outage is no failure of the run."""
+    failed = isinstance(result, Retry) and held.traceback is not None
+    return UNREACHED if failed and held.store_away else result
 
 
 def _over(time_limit: timedelta) -> str:
