@@ -104,5 +104,5 @@ def _is_next(found: Explanation) -> bool:
 
 
 def _has_thread(threads: ThreadUse | None, tier: int) -> bool:
-    """Whether a worker that knows the action of a run has a thread for it."""
-    return threads is not None and may_start(threads.headroom, tier, threads.total - threads.busy)
+    """Whether a worker that knows the action of a run has a thread for it, which its machine can spare."""
+    return threads is not None and may_start(threads.headroom, tier, threads.idle)

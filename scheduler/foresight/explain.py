@@ -220,7 +220,12 @@ def _threads(threads: ThreadUse | None, tier: Tier) -> str:
     kept = threads.headroom[tier.rank - 1]
     whom = "critical" if kept == threads.headroom[Tier.HIGH.rank - 1] else "critical and high"
     keeping = f", {kept} {'is' if kept == 1 else 'are'} reserved for {whom} runs" if kept else ""
-    return f"; {threads.busy} of {threads.total} threads are busy{keeping}"
+    return f"; {threads.busy} of {threads.total} threads are busy{keeping}{_withheld(threads)}"
+
+
+def _withheld(threads: ThreadUse) -> str:
+    stay = "stays" if threads.withheld == 1 else "stay"
+    return f", {threads.withheld} {stay} idle while the machine is short of memory or CPU" if threads.withheld else ""
 
 
 def _turn(ahead: int, what: str) -> Iterator[WaitReason]:

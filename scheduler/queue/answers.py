@@ -14,7 +14,8 @@ class ThreadUse:
     """The threads of a worker, as it reports them: `busy` ones, and the `headroom` reserved for more urgent tiers.
 
     `preempted` counts its runs that were preempted since it started. `lost` counts threads, beyond `total`, whose
-    handlers did not stop at their time limit.
+    handlers did not stop at their time limit. `withheld` counts idle ones that start nothing while the machine is short
+    of memory or CPU.
     """
 
     total: int
@@ -22,6 +23,12 @@ class ThreadUse:
     headroom: Headroom = NO_HEADROOM
     preempted: int = 0
     lost: int = 0
+    withheld: int = 0
+
+    @property
+    def idle(self) -> int:
+        """The number of threads that may start a run now."""
+        return self.total - self.busy - self.withheld
 
 
 def added_up(each: Iterable[ThreadUse]) -> ThreadUse | None:
@@ -35,6 +42,7 @@ def added_up(each: Iterable[ThreadUse]) -> ThreadUse | None:
         tuple(map(sum, zip(*(threads.headroom for threads in found), strict=True))),
         sum(threads.preempted for threads in found),
         sum(threads.lost for threads in found),
+        sum(threads.withheld for threads in found),
     )
 
 

@@ -141,6 +141,7 @@ class DispatchBroker(dramatiq.Broker):
         left, self._left = self._left, None
         if wanted <= 0:
             self.idle.give(idle)
+            self._make_room()
             self.idle.wait_for_more(idle, min(timeout, LOAD_CHECK_INTERVAL_S))
             return []
         if left is not None and wanted <= left[1]:
@@ -165,12 +166,18 @@ class DispatchBroker(dramatiq.Broker):
 
     def headroom(self) -> Headroom:
         """Return how many idle threads each tier leaves to more urgent runs, of the threads to use now."""
-        return self._options.headroom.of(min(self.idle.total, self._options.allowance(self.idle.total)))
+        return self._options.headroom.of(self._allowed())
+
+    def _allowed(self) -> int:
+        """Return how many threads to use on this machine now."""
+        return min(self.idle.total, self._options.allowance(self.idle.total))
 
     def _threads(self, idle: int) -> ThreadUse:
         """Return the thread report for the queue while `idle` places are reserved for a take."""
         preempted = self._preemption.count if self._preemption else 0
-        return ThreadUse(self.idle.total, self.idle.busy(idle), self.headroom(), preempted, self.runs.lost_threads)
+        total, busy, allowed = self.idle.total, self.idle.busy(idle), self._allowed()
+        withheld = total - max(busy, allowed)
+        return ThreadUse(total, busy, self._options.headroom.of(allowed), preempted, self.runs.lost_threads, withheld)
 
     def _await(self, taken: Take, wanted: int, idle: int) -> None:
         """Wait for a change of the queue, for urgent runs only if just the headroom is idle, or for another thread."""
@@ -185,10 +192,13 @@ class DispatchBroker(dramatiq.Broker):
         self.queue.wait(taken.generation, timeout, tier=tier, actions=self._actions or ())
 
     def _make_room(self) -> None:
+        """Report the threads, and look for urgent runs if one more end lets a run start on this machine."""
         now = time.monotonic()
         if self._preemption is not None and now - self._looked_at >= PREEMPTION_INTERVAL_S:
             self._looked_at = now
-            self._preemption.make_room(self._threads(0))
+            threads, allowed = self._threads(0), self._allowed()
+            report = self._preemption.make_room if 0 < allowed >= threads.busy else self._preemption.report
+            report(threads)
 
     def _wait_in_vain(self, timeout: float) -> None:
         """Hand back runs claimed ahead when their threads do not return: other workers may be idle."""
@@ -203,7 +213,7 @@ class DispatchBroker(dramatiq.Broker):
 
     def _wanted(self, idle: int) -> int:
         """Return how many runs to take on this machine now; none ahead while its load limits the threads."""
-        allowed = self._options.allowance(self.idle.total)
+        allowed = self._allowed()
         return idle if allowed >= self.idle.total else min(idle, allowed - (self.idle.out - idle))
 
     def _taken(self, n: int, threads: ThreadUse) -> Take | None:

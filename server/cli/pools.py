@@ -74,7 +74,7 @@ def show_stats(found: Mapping[str, Any], zone: str, now: datetime, *, as_json: b
         pools = (_use(name, use, now, zone) for name, use in found["pools"].items())
         output.table(("POOL", "STATE", "USED", "SPENT", "FREE", "CAPACITY", "HELD"), pools)
     output.table(
-        ("WORKER", "THREADS", "BUSY", "FOR CRITICAL", "AND FOR HIGH", "GAVE WAY", "LOST"),
+        ("WORKER", "THREADS", "BUSY", "FOR CRITICAL", "AND FOR HIGH", "GAVE WAY", "LOST", "WITHHELD"),
         (_threads(name, threads) for name, threads in sorted(found["threads"].items())),
     )
 
@@ -112,7 +112,8 @@ def _use(name: str, use: Mapping[str, Any], now: datetime, zone: str) -> tuple[s
 def _threads(name: str, threads: Mapping[str, Any]) -> tuple[str, ...]:
     _, critical, urgent, *_ = threads["headroom"]
     kept = (critical, urgent - critical)
-    return (name, *map(str, (threads["total"], threads["busy"], *kept, threads["preempted"], threads["lost"])))
+    after = (threads["preempted"], threads["lost"], threads.get("withheld", 0))
+    return (name, *map(str, (threads["total"], threads["busy"], *kept, *after)))
 
 
 def pools_list(context: typer.Context, *, as_json: AsJson = False) -> None:

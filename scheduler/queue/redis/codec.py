@@ -23,7 +23,7 @@ _NEED = re.compile(r"(?<![^,])([^,=]+)=([0-9]{1,15})(?![^,])")
 _TOTALS_COLUMNS = TIER_COUNT + 3
 _CLASS_COLUMNS = 3
 _USE_COLUMNS = 8
-_THREADS_COLUMNS = 5 + TIER_COUNT
+_THREADS_COLUMNS = 6 + TIER_COUNT
 
 
 def class_of(entry: Entry) -> str:
@@ -150,14 +150,17 @@ def explanation_of(words: Sequence[str]) -> Explanation | None:
 
 
 def threads_words(threads: ThreadUse | None) -> tuple[int, ...]:
-    return (threads.total, threads.busy, threads.preempted, *threads.headroom, threads.lost) if threads else ()
+    if threads is None:
+        return ()
+    return (threads.total, threads.busy, threads.preempted, *threads.headroom, threads.lost, threads.withheld)
 
 
 def threads_of(words: Sequence[str]) -> dict[str, ThreadUse]:
     """Return the threads by worker."""
     rows = ((name, [int(word) for word in numbers]) for name, *numbers in _rows(words, _THREADS_COLUMNS))
     return {
-        name: ThreadUse(total, busy, tuple(kept), gave_way, lost) for name, (total, busy, gave_way, *kept, lost) in rows
+        name: ThreadUse(total, busy, tuple(kept), gave_way, lost, withheld)
+        for name, (total, busy, gave_way, *kept, lost, withheld) in rows
     }
 
 

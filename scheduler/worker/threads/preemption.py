@@ -66,7 +66,7 @@ class Preemption:
         running = {held.run_id: held for held in self._active_runs.all() if held.turn.began_at is not None}
         turns = [self._turn(held) for held in running.values() if not held.ended]
         willing = [turn for turn in turns if turn.may_be_asked]
-        idle = threads.total - threads.busy
+        idle = threads.idle
         tiers = (least_urgent(threads.headroom, idle) + 1, max((turn.tier for turn in willing), default=1) - 1)
         with suppress(QueueLost, QueueUnavailable):
             waiting = self._queue.preemptors(
@@ -74,6 +74,11 @@ class Preemption:
             )
             for run_id in runs_to_ask(waiting, turns, idle=idle, headroom=threads.headroom):
                 self._ask(running[run_id])
+
+    def report(self, threads: ThreadUse) -> None:
+        """Report the threads of a worker whose machine starts nothing more, also if a run yields."""
+        with suppress(QueueLost, QueueUnavailable):
+            self._queue.preemptors(self._worker, 0, (1, 0), 0.0, threads=threads, actions=self._actions)
 
     def release_units(self) -> float | None:
         """Look for urgent runs that lack units of pools, and request that runs which hold some yield.

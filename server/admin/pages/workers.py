@@ -48,6 +48,11 @@ class WorkerLine:
         """The number of threads that did not stop at their time limit."""
         return self.threads.lost if self.threads else self.process.lost_threads if self.process else None
 
+    @property
+    def withheld(self) -> int | None:
+        """The number of idle threads that start nothing, while the machine is short of memory or CPU."""
+        return self.threads.withheld if self.threads else None
+
 
 def workers(visit: Visit) -> Answer:
     """List the workers of a shared installation, or the threads of the process that runs tasks here; or send them."""
@@ -71,6 +76,7 @@ def _row(line: WorkerLine) -> ExportRow:
         "busy": line.busy,
         "gave_way": line.preempted,
         "lost": line.lost,
+        "withheld": line.withheld,
         "runs": [run.id for run in line.runs],
         "reported": process.seen_at if process else None,
     }

@@ -79,6 +79,11 @@ def _workers(workers: Sequence[Mapping[str, Any]], width: int) -> Iterator[Rende
     heads = ("WORKER", "STATE", "RUNNING", "ACTION", "FOR", "TIER", "TRY", "TENANT", "TASK")
     rows = [row for worker in workers for row in _of_worker(worker)]
     yield _table(heads, rows, width, spare=("TASK", "TENANT", "TRY", "TIER", "STATE"))
+    for worker in workers:
+        if withheld := worker.get("withheld"):
+            yield _line(
+                f"{worker['id']}: {withheld} threads stay idle: its machine is short of memory or CPU", "yellow"
+            )
 
 
 def _of_worker(worker: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:

@@ -64,11 +64,15 @@ class TopRunPayload(RestPayload):
 
 
 class TopWorkerPayload(RestPayload):
-    """A worker and the runs that it has in hand; of a process without workers of its own only these are known."""
+    """A worker and the runs that it has in hand; of a process without workers of its own only these are known.
+
+    `withheld` threads start nothing, while the machine is short of memory or CPU.
+    """
 
     id: str
     state: str
     threads: int | None = None
+    withheld: int = 0
     running: int
     runs: tuple[TopRunPayload, ...]
 
@@ -116,7 +120,7 @@ def top_json(store: Store, queue: RemoteQueue, backlog: BacklogMonitor) -> dict[
         "now": utc(now),
         "tiers": _tiers(report.tiers, store.backlog.open_runs()),
         **_of_queue(stats, "" if stats else SILENT[queue.silence()]),
-        "workers": _workers(store.workers.all(), store.workers.runs(), now),
+        "workers": [_with_load(each, stats) for each in _workers(store.workers.all(), store.workers.runs(), now)],
         "throughput": [
             {"seconds": each.window.total_seconds(), "ready": each.ready, "started": each.started, "ended": each.ended}
             for each in report.throughput
@@ -169,6 +173,11 @@ def _workers(found: Iterable[WorkerProcess], runs: Iterable[WorkerRun], now: dat
         )
     unreported = [{"id": each, "state": "running", "running": len(own), "runs": own} for each, own in by_worker.items()]
     return [*rows, *unreported]
+
+
+def _with_load(worker: Mapping[str, Any], stats: Stats | None) -> dict[str, Any]:
+    known = stats.threads.get(worker["id"]) if stats else None
+    return {**worker, "withheld": known.withheld if known else 0}
 
 
 def _run(run: WorkerRun, now: datetime) -> dict[str, Any]:

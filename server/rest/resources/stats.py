@@ -43,13 +43,17 @@ class PoolUsePayload(RestPayload):
 
 
 class ThreadUsePayload(RestPayload):
-    """The threads of a worker: `headroom` is kept for more urgent tiers, by rank."""
+    """The threads of a worker: `headroom` is kept for more urgent tiers, by rank.
+
+    `withheld` are idle and start nothing, while the machine is short of memory or CPU.
+    """
 
     total: int
     busy: int
     headroom: tuple[int, ...]
     preempted: int
     lost: int
+    withheld: int = 0
 
 
 class TierPayload(RestPayload):

@@ -132,6 +132,7 @@ def _of_workers(state: InstallationState) -> Iterator[GaugeMetricFamily]:
         workers.add_metric((name,), state.workers[name])
     use = added_up(state.stats.threads.values()) if state.stats else None
     if use is not None:
-        for kind, count in (("total", use.total), ("busy", use.busy), ("lost", use.lost)):
+        kinds = {"total": use.total, "busy": use.busy, "lost": use.lost, "withheld": use.withheld}
+        for kind, count in kinds.items():
             threads.add_metric((kind,), count)
     return iter((workers, threads))

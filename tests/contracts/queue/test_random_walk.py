@@ -217,7 +217,8 @@ class Walk:
     def some_threads(self) -> ThreadUse | None:
         headroom = self.chance.choice([NO_HEADROOM, (0, 1, 2, 2, 2), (0, 0, 1, 1, 1), (0, 3, 3, 3, 3)])
         busy, preempted, lost = self.chance.randint(0, 8), self.chance.randint(0, 3), self.chance.randint(0, 2)
-        return self.chance.choice([None, ThreadUse(8, busy, headroom, preempted, lost)])
+        withheld = (8 - busy) // 2
+        return self.chance.choice([None, ThreadUse(8, busy, headroom, preempted, lost, withheld)])
 
     def runs_to_preempt(self) -> None:
         """Report some of the leased runs as willing to yield, and a run that is not leased."""

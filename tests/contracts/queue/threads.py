@@ -64,11 +64,11 @@ class ThreadsContract(QueueCase):
     ) -> None:
         queue.put([self.entry(clock, f"r{n}", n, tier=5) for n in range(3)])
         self.on(queue, 16)
-        queue.take("x", 0, LEASE_MS, threads=ThreadUse(4, 4, preempted=2, lost=1))
+        queue.take("x", 0, LEASE_MS, threads=ThreadUse(4, 3, preempted=2, lost=1, withheld=1))
         queue.take("silent", 1, LEASE_MS)
         assert queue.stats().threads == {
             "w": ThreadUse(16, 3, HEADROOM),
-            "x": ThreadUse(4, 4, preempted=2, lost=1),
+            "x": ThreadUse(4, 3, preempted=2, lost=1, withheld=1),
         }
         clock.ms += THREADS_KNOWN_MS
         queue.preemptors("x", 0, ALL, 0, threads=ThreadUse(4, 1))
@@ -92,6 +92,12 @@ class ThreadsContract(QueueCase):
         found = queue.explain("a")
         assert found is not None
         assert found.threads == ThreadUse(32, 29, (0, 2, 4, 4, 4))
+        queue.preemptors("w", 0, (1, 0), 0, threads=ThreadUse(16, 4, withheld=12))
+        queue.preemptors("x", 0, (1, 0), 0, threads=ThreadUse(16, 6, withheld=7))
+        found = queue.explain("a")
+        assert found is not None
+        assert found.threads is not None
+        assert (found.threads.withheld, found.threads.idle) == (19, 3)
 
     # --- for whom a worker makes room
 

@@ -109,10 +109,11 @@ def test_stats_print_what_is_promised_to_each_tier_and_what_is_used_of_each_pool
     assert said["pools"]["gpu"]["capacity"] == 3
     eventually(lambda: cli("stats", "--json").said["threads"], "the worker to report its threads")
     [threads] = cli("stats", "--json").said["threads"].values()
-    assert threads == {"total": 2, "busy": 0, "headroom": [0, 0, 0, 0, 0], "preempted": 0, "lost": 0}
+    counts = {"total": 2, "busy": 0, "preempted": 0, "lost": 0, "withheld": 0}
+    assert threads == {**counts, "headroom": [0, 0, 0, 0, 0]}
     table = cli("stats").out
     assert "POOL" in table
-    assert "GAVE WAY  LOST" in table
+    assert "GAVE WAY  LOST  WITHHELD" in table
     assert f"{Shares().bound(5)} dispatches" in table
     assert "gpu" in table
 

@@ -114,6 +114,10 @@ def test_a_turn_says_how_many_go_first() -> None:
     assert why(threads=ThreadUse(16, 14, (0, 1, 2, 2, 2))) == (f"{first}; {kept}",)
     kept = "4 of 4 threads are busy, 1 is reserved for critical runs"
     assert why(threads=ThreadUse(4, 4, (0, 1, 1, 1, 1))) == (f"{first}; {kept}",)
+    withheld = "4 of 8 threads are busy, 4 stay idle while the machine is short of memory or CPU"
+    assert why(threads=ThreadUse(8, 4, withheld=4)) == (f"{first}; {withheld}",)
+    withheld = "1 of 2 threads are busy, 1 stays idle while the machine is short of memory or CPU"
+    assert why(threads=ThreadUse(2, 1, withheld=1)) == (f"{first}; {withheld}",)
     assert why(short(), ahead=3)[1] == "its turn, behind 3 runs with the same tier and needs"
 
 

@@ -163,12 +163,16 @@ def test_a_damaged_queue_is_filled_anew_and_its_runs_start(
     assert (check.verdict, "was refilled" in check.said) == (CheckVerdict.NOTE, True)
 
 
-def test_a_queue_is_not_filled_anew_while_its_runs_start_or_wait_for_something(installation: Installation) -> None:
-    busy = ThreadUse(total=1, busy=1)
+@pytest.mark.parametrize(
+    "threads", [ThreadUse(total=1, busy=1), ThreadUse(total=8, busy=4, withheld=4)], ids=["busy", "machine busy"]
+)
+def test_a_queue_is_not_filled_anew_while_its_runs_start_or_wait_for_something(
+    installation: Installation, threads: ThreadUse
+) -> None:
     ready(installation)
     for _ in range(20):
         installation.monitor.step()
-        installation.queue.take("w", 0, LEASE_MS, threads=busy)
+        installation.queue.take("w", 0, LEASE_MS, threads=threads)
         installation.stuck_runs.step()
         installation.pass_time(CHECK_INTERVAL_S)
     assert installation.monitor.damage is None

@@ -14,6 +14,7 @@ from duetime.scheduler.errors import RunnerReplaced, StoreUnavailable
 from duetime.scheduler.queue import Entry, Grant, Kind, Limits, ThreadUse
 from duetime.scheduler.queue.memory.queue import MemoryQueue
 from duetime.scheduler.rules.headroom import HeadroomParts
+from duetime.scheduler.worker.active_runs import ActiveRuns
 from duetime.scheduler.worker.broker import ACTOR, CLAIM_RETRY_DELAY_MS, QUEUE, DispatchBroker
 from duetime.scheduler.worker.capacity import MIN_RUNS_JUDGED, ThreadCapacity
 from duetime.scheduler.worker.threads.preemption import Preemption
@@ -286,9 +287,13 @@ class Room:
     def __init__(self) -> None:
         self.count = 3
         self.seen: list[ThreadUse] = []
+        self.reported: list[ThreadUse] = []
 
     def make_room(self, threads: ThreadUse) -> None:
         self.seen.append(threads)
+
+    def report(self, threads: ThreadUse) -> None:
+        self.reported.append(threads)
 
 
 @pytest.fixture
@@ -337,6 +342,31 @@ def test_a_thread_that_comes_back_ends_the_wait_for_urgent_runs(
     kept.idle.give(1)
     waiting.join(60)
     assert taken == ["r2"]
+
+
+def test_a_worker_reports_the_threads_that_its_machine_cannot_spare(
+    queue: MemoryQueue, target: Desk, clock: Clock, room: Room
+) -> None:
+    allowed = [2]
+    options = TakeOptions("w", THREAD_COUNT, 10_000, allowance=lambda _: allowed[0])
+    broker = DispatchBroker(queue, target, options, preemption=cast("Preemption", room), middleware=[], clock=clock)
+    put(queue, clock, 9)
+    assert broker.take(0) == ["r0", "r1"]
+    assert queue.stats().threads == {"w": ThreadUse(3, 2, preempted=3, withheld=1)}
+    assert broker.take(0) == []
+    assert room.seen == [ThreadUse(3, 2, preempted=3, withheld=1)], "one that gives way lets another start"
+    allowed[0] = 1
+    assert broker.take(0) == []
+    allowed[0] = 0
+    broker.idle.give(2)
+    assert broker.take(0) == []
+    assert room.reported == [ThreadUse(3, 2, preempted=3, withheld=1), ThreadUse(3, 0, preempted=3, withheld=3)]
+    assert len(room.seen) == 1, "nobody gives way where nothing starts in its place"
+
+
+def test_a_report_of_threads_is_known_to_the_queue(queue: MemoryQueue) -> None:
+    Preemption(queue, ActiveRuns(), worker="w").report(ThreadUse(3, 2, withheld=1))
+    assert queue.stats().threads == {"w": ThreadUse(3, 2, withheld=1)}
 
 
 def test_a_node_under_pressure_that_uses_one_thread_keeps_none(queue: MemoryQueue, target: Desk, clock: Clock) -> None:

@@ -1,5 +1,5 @@
 -- known_threads: recent thread reports. Returns for each worker [worker, total, busy, preempted, headroom by tier x5,
--- lost].
+-- lost, withheld].
 
 filled()
 save()
