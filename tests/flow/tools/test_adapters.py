@@ -6,7 +6,7 @@ import asyncio
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +16,10 @@ from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.outcomes import Done
 from duetime.scheduler.rules.limits.pool import Pool
 from duetime.scheduler.service.scheduler import Scheduler
-from duetime.scheduler.store import Store, open_store
+from duetime.scheduler.store import Store
 from duetime.tools.registration import definitions, make_tools
 from duetime.tools.schedule_task import actions_of
 from pydantic import BaseModel
-
-from tests.builders import Clock
 
 PROGRAM = Path(__file__).with_name("transformed_schemas.py")
 ADAPTERS = (
@@ -69,13 +67,6 @@ def adapted() -> dict[str, dict[str, Json]]:
     assert ended.returncode == 0, ended.stderr
     found: dict[str, dict[str, Json]] = json.loads(ended.stdout)
     return found
-
-
-@pytest.fixture
-def store(tmp_path: Path, clock: Clock) -> Iterator[Store]:
-    opened = open_store(f"sqlite:///{tmp_path}/duetime.db", clock=clock, synchronous="OFF")
-    yield opened
-    opened.close()
 
 
 @pytest.fixture

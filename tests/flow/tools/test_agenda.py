@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +15,7 @@ from duetime.scheduler.rules.estimates import Estimate, estimate
 from duetime.scheduler.rules.limits.pool import Pool
 from duetime.scheduler.rules.recurrence.recurrence import Recurrence
 from duetime.scheduler.service.scheduler import Scheduler
-from duetime.scheduler.store import Store, open_store
+from duetime.scheduler.store import Store
 from duetime.scheduler.store.lists import agenda
 from duetime.scheduler.task import State
 from duetime.scheduler.views import TaskFilter, TaskPage
@@ -27,18 +25,6 @@ from tests.flow.tools.calls import Ask, asked_of
 
 HOUR = timedelta(hours=1)
 POOLS = {"gpu": Pool("gpu", capacity=1)}
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def store(tmp_path: Path, clock: Clock) -> Iterator[Store]:
-    store = open_store(f"sqlite:///{tmp_path / 'duetime.db'}", clock=clock, synchronous="OFF")
-    yield store
-    store.close()
 
 
 def learned(_tenant: str, _action: str, own: timedelta | None) -> Estimate:

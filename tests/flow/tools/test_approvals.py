@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,12 +10,11 @@ from duetime.scheduler.dispatch.maintenance import Maintenance
 from duetime.scheduler.errors import DuetimeError, Refused
 from duetime.scheduler.events import EventFilter, EventKind
 from duetime.scheduler.handlers import Handlers
-from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.queue.memory.queue import MemoryQueue
 from duetime.scheduler.request import StepArguments
 from duetime.scheduler.service.scheduler import Scheduler
-from duetime.scheduler.store import Store, open_store
+from duetime.scheduler.store import Store
 from duetime.scheduler.task import ApprovalRequest, Json, State
 from duetime.tools.schedule_task import REMINDER, schedule_task
 from duetime.widgets.payload import task_payload
@@ -29,23 +26,6 @@ from tests.virtual import VirtualRunner
 
 PAY: ApprovalRequest = {"question": "Pay 90 EUR?", "by": "2 hours"}
 WAITS = "approval of «Pay 90 EUR?» by the user until Tue 24 Nov 2026 14:00 (in 2 h), else it is cancelled"
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def store(tmp_path: Path, clock: Clock) -> Iterator[Store]:
-    store = open_store(f"sqlite:///{tmp_path / 'duetime.db'}", clock=clock)
-    yield store
-    store.close()
-
-
-@pytest.fixture
-def scheduler(store: Store) -> Scheduler:
-    return Scheduler(store, Planner(Handlers.load(), "UTC", upstreams=store.dependencies.known))
 
 
 def test_a_task_says_what_it_waits_for_wherever_it_is_read(scheduler: Scheduler) -> None:

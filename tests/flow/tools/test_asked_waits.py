@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.principal import Principal
-from duetime.scheduler.store import Store, open_store
+from duetime.scheduler.store import Store
 from duetime.scheduler.task import State
 from duetime.widgets.formats.speech import speech
 from duetime.widgets.payload import task_payload
@@ -25,18 +23,6 @@ BOTH: dict[str, Any] = {
 }
 ASKS = "approval of «Pay?» by the user until"
 WAITS = "the event 'ready', until"
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def store(tmp_path: Path, clock: Clock) -> Iterator[Store]:
-    store = open_store(f"sqlite:///{tmp_path / 'duetime.db'}", clock=clock)
-    yield store
-    store.close()
 
 
 @pytest.fixture

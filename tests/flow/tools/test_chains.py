@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +14,7 @@ from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.request import StepArguments
 from duetime.scheduler.service.scheduler import Scheduler
-from duetime.scheduler.store import Store, open_store
+from duetime.scheduler.store import Store
 from duetime.scheduler.task import ApprovalRequest, State, Tier
 from duetime.scheduler.views import TaskView
 from duetime.tools.arguments.steps import STEPS
@@ -33,18 +31,6 @@ DIAMOND: list[StepArguments] = [
     {"name": "right", "after": ["fetch"]},
     FETCH,
 ]
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def store(tmp_path: Path, clock: Clock) -> Iterator[Store]:
-    store = open_store(f"sqlite:///{tmp_path / 'duetime.db'}", clock=clock)
-    yield store
-    store.close()
 
 
 @pytest.fixture

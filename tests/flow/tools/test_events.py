@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,7 +17,7 @@ from duetime.scheduler.rules.signals.signal_waits import read_wait
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.signal.match import matches
 from duetime.scheduler.signal.signal import OnTimeout
-from duetime.scheduler.store import Store, open_store
+from duetime.scheduler.store import Store
 from duetime.scheduler.task import State
 from duetime.scheduler.views import TaskFilter
 from duetime.tools.arguments.filters import states_of
@@ -31,18 +30,6 @@ from duetime.widgets.sent_event import sent_event_payload, sent_event_text
 from duetime.widgets.text.task_text import task_text
 
 from tests.builders import NOON, Clock
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def store(tmp_path: Path, clock: Clock) -> Iterator[Store]:
-    store = open_store(f"sqlite:///{tmp_path / 'duetime.db'}", clock=clock)
-    yield store
-    store.close()
 
 
 @pytest.fixture

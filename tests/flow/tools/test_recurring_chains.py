@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
 from duetime.scheduler.errors import InvalidArgument
-from duetime.scheduler.handlers import Handlers
-from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.request import StepArguments
 from duetime.scheduler.service.scheduler import Scheduler
-from duetime.scheduler.store import Store, open_store
+from duetime.scheduler.store import Store
 from duetime.scheduler.task import ApprovalRequest, State
 from duetime.widgets.payload import task_payload
 from duetime.widgets.text.task_text import task_text
@@ -27,23 +23,6 @@ STEPS: list[StepArguments] = [
     {"name": "mail", "after": ["load"]},
 ]
 ONE_DAY = timedelta(days=1)
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def store(tmp_path: Path, clock: Clock) -> Iterator[Store]:
-    store = open_store(f"sqlite:///{tmp_path / 'duetime.db'}", clock=clock)
-    yield store
-    store.close()
-
-
-@pytest.fixture
-def scheduler(store: Store) -> Scheduler:
-    return Scheduler(store, Planner(Handlers.load(), "UTC", upstreams=store.dependencies.known))
 
 
 def states(scheduler: Scheduler, chain_id: str) -> list[State]:

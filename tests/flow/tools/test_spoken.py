@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +14,7 @@ from duetime.scheduler.outcomes import Done, Failed, Outcome, Retry
 from duetime.scheduler.rules.settlement import words_and_note
 from duetime.scheduler.run_records import Start
 from duetime.scheduler.service.scheduler import Scheduler
-from duetime.scheduler.store import Store, open_store
+from duetime.scheduler.store import Store
 from duetime.scheduler.task import State
 from duetime.tools.registration import definitions
 from duetime.tools.schedule_task import REMINDER
@@ -49,13 +47,6 @@ def render(_ctx: Context) -> Done:
 @pytest.fixture
 def clock() -> Clock:
     return Clock()
-
-
-@pytest.fixture
-def store(tmp_path: Path, clock: Clock) -> Iterator[Store]:
-    store = open_store(f"sqlite:///{tmp_path / 'duetime.db'}", clock=clock, synchronous="OFF")
-    yield store
-    store.close()
 
 
 @pytest.fixture

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.idempotency import REPEATED
-from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.request import StepArguments
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store
@@ -23,11 +21,6 @@ STEPS: list[StepArguments] = [
     {"name": "tell", "after": ["check"]},
 ]
 STOPS = "asked to stop: load; an undo does not take that back, and what comes after ends with it unless it succeeds"
-
-
-@pytest.fixture
-def scheduler(store: Store) -> Scheduler:
-    return Scheduler(store, Planner(Handlers.load(), "UTC", upstreams=store.dependencies.known))
 
 
 def cancelled(scheduler: Scheduler, store: Store, to: State | None) -> TaskView:

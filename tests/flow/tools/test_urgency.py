@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,7 +18,7 @@ from duetime.scheduler.rules.limits.pool import Pool
 from duetime.scheduler.rules.time.times import utc
 from duetime.scheduler.run_records import Start
 from duetime.scheduler.service.scheduler import Scheduler
-from duetime.scheduler.store import Store, open_store
+from duetime.scheduler.store import Store
 from duetime.scheduler.task import State, Tier
 from duetime.scheduler.view_parts import WaitKind, WaitReason
 from duetime.scheduler.views import TaskView
@@ -59,13 +58,6 @@ class Clock:
 @pytest.fixture
 def clock() -> Clock:
     return Clock()
-
-
-@pytest.fixture
-def store(tmp_path: Path, clock: Clock) -> Iterator[Store]:
-    store = open_store(f"sqlite:///{tmp_path / 'duetime.db'}", clock=clock, synchronous="OFF")
-    yield store
-    store.close()
 
 
 @pytest.fixture

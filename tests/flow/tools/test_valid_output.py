@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,21 +12,14 @@ from duetime.scheduler.events import EventFilter
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.service.scheduler import Scheduler
-from duetime.scheduler.store import Store, open_store
+from duetime.scheduler.store import Store
 from duetime.scheduler.task import State
 from duetime.tools.arguments.steps import VALID_OUTPUT
 
-from tests.builders import Clock, restarted, settlement
+from tests.builders import restarted, settlement
 
 LISTED = {"type": "array", "minItems": 1}
 ROWS: dict[str, Any] = {"type": "object", "properties": {"rows": LISTED}, "required": ["rows"]}
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    store = open_store(f"sqlite:///{tmp_path / 'duetime.db'}", clock=Clock())
-    yield store
-    store.close()
 
 
 @pytest.fixture
