@@ -9,7 +9,6 @@ from typing import Any, Final
 
 from duetime.scheduler.intake.changes.reschedule import NOTHING_CHANGED
 from duetime.scheduler.intake.validation import wait_seconds
-from duetime.server.cli.exit_codes import NOT_FOUND_CODE
 from duetime.server.cli.formats.option_values import (
     read_approval,
     read_object,
@@ -23,7 +22,7 @@ from duetime.server.cli.past import count_tables
 from duetime.server.cli.past.history import show_page
 from duetime.server.cli.past.pages import PagePlace, full_page
 from duetime.server.cli.pools import show_explanation
-from duetime.server.cli.remote.client import RemoteAnswer, RemoteProblem, RemoteServer
+from duetime.server.cli.remote.client import RemoteAnswer, RemoteServer
 from duetime.server.cli.remote.tables import CONTEXT, zone_of
 from duetime.server.cli.tasks import UNCHANGED_VERB, show_changed, show_task, verb_of
 from duetime.widgets.history import NO_CHANGES
@@ -51,7 +50,6 @@ SAME_NAMES: Final = (
 
 _ID: Final = re.compile(r"[ct]_[0-9a-z]{12}|r_[0-9a-z]{20}")
 _NOT_GIVEN: Final[tuple[Any, ...]] = (None, False, [], ())
-MAX_NAMESAKES: Final = 20
 
 
 def schedule(server: RemoteServer, params: Params) -> None:
@@ -175,20 +173,8 @@ def explain(server: RemoteServer, params: Params) -> None:
 
 
 def found_id(server: RemoteServer, text: str) -> str:
-    """Return the id of the task that a text stands for: an id, also of a run, or a title that one task alone has."""
-    if _ID.fullmatch(text):
-        return text
-    rows = server.get("/tasks", query=text, limit=MAX_NAMESAKES)["tasks"]
-    same = [row for row in rows if row["title"].casefold() == text.casefold()]
-    of_chain = [row["id"] for row in rows if str(row.get("chain")).casefold() == text.casefold()]
-    if of_chain and not same:
-        return str(server.get(f"/tasks/{of_chain[0]}")["chain"]["id"])
-    same = same or rows
-    if len(same) == 1:
-        return str(same[0]["id"])
-    named = f": {', '.join(row['id'] for row in same[:5])}" if same else ""
-    found = f"{len(same)} tasks are called so{named}" if same else "no task is called so"
-    raise RemoteProblem(f"{text[:100]!r}: {found}. Give the whole id of one.", NOT_FOUND_CODE)
+    """Return the id of the task that a text stands for: the beginning of one, or a title that one task alone has."""
+    return text if _ID.fullmatch(text) else str(server.get("/find", task_id=text)["id"])
 
 
 def _show_change(verb: str, task: RemoteAnswer, params: Params) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.intake.validation import wait_seconds
@@ -15,7 +15,7 @@ from duetime.scheduler.request import Request
 from duetime.scheduler.rules.retry import retry_policy
 from duetime.scheduler.views import TaskFilter
 from duetime.server.rest.operation import Operation, RestAnswer, RestCall
-from duetime.server.rest.resources.payloads import ExplanationPayload
+from duetime.server.rest.resources.payloads import ExplanationPayload, RestPayload
 from duetime.server.rest.rows.tasks import ShownTaskPayload, changed_task, history_of, shown_task
 from duetime.tools.act_on_task import ACT_ON_TASK
 from duetime.tools.arguments.approval import ApprovalTerms
@@ -35,6 +35,7 @@ from duetime.widgets.schema.task import TaskPayload
 from duetime.widgets.schema.task_list import WholeListPayload
 from duetime.widgets.vocabulary import stands
 from duetime.widgets.whole_list import whole_list_payload
+from pydantic import Field
 
 if TYPE_CHECKING:
     from duetime.scheduler.views import TaskView
@@ -157,6 +158,20 @@ def act(call: RestCall, action: Any) -> RestAnswer:
     return answer(view)
 
 
+class FoundTaskPayload(RestPayload):
+    """The id of the task or the chain that a text stands for."""
+
+    schema_: Annotated[Literal["duetime.found_task/1"], Field(alias="schema")] = "duetime.found_task/1"
+    id: str
+
+
+def find(call: RestCall) -> RestAnswer:
+    """Find the task or the chain that a text stands for; that of none is refused, with the closest."""
+    found = call.scheduler.find(call.task_id, by=call.by)
+    call.scheduler.get(found, by=call.by)
+    return RestAnswer(FoundTaskPayload(id=found))
+
+
 def explain(call: RestCall) -> RestAnswer:
     """Say why a task is not running."""
     view, reasons = call.scheduler.explain(call.task_id, by=call.by)
@@ -209,6 +224,15 @@ OF_TASKS = (
         WholeListPayload,
         in_query=LIST_TASKS.arguments,
         paged=True,
+    ),
+    Operation(
+        "find_task",
+        "GET",
+        "/find",
+        "Find the id that a text stands for: the beginning of one, or a title that one task alone has",
+        find,
+        FoundTaskPayload,
+        in_query=(Argument("task_id", Text(300), "The text", "task_id='Call John'", required=True),),
     ),
     _TASK(
         "get_task",

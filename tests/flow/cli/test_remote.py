@@ -148,7 +148,7 @@ def test_the_same_key_schedules_once_and_a_wrong_revision_changes_nothing(said: 
     ("arguments", "code", "words"),
     [
         (("show", "t_000000000000"), 3, "t_000000000000"),
-        (("show", "no such title"), 3, "no task is called so"),
+        (("show", "no such title"), 3, "no task 'no such title'"),
         (("schedule", "Late", "--when", "yesterday"), 2, "past"),
         (("schedule", "Odd", "--when", "someday", "--priority", "huge"), 2, "priority"),
         (("migrate",), 2, "so none answers before. Run it there, without --server and DUETIME_SERVER"),

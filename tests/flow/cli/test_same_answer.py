@@ -71,7 +71,10 @@ CASES: Final[Mapping[str, tuple[str, ...]]] = {
         "reschedule {fresh} --title 'Call John'",
         "reschedule {fresh} --title Other --dry-run",
     ),
-    "cancel": ("cancel {fresh} --reason 'he called'",),
+    "cancel": (
+        "cancel {fresh} --reason 'he called'",
+        "cancel {beginning}",
+    ),
     "undo": ("undo {gone}",),
     "approve": ("approve {asks} --reason fine",),
     "reject": ("reject {asks} --reason 'too much'",),
@@ -280,6 +283,9 @@ class Side:
         title = f"Ship {ids.new_id('x')}"
         self._scheduled(title, "--when", "in 20 days")
         return f"'{title}'"
+
+    def _beginning(self) -> str:
+        return self._fresh()[:-2]
 
     def _asks(self) -> str:
         return self._scheduled("Pay the rent", "--when", "in 20 days", "--approval", "Pay 900?")

@@ -98,6 +98,7 @@ def requests_about(task_id: str, key_id: str = "8k4n0ry3x5jc", run_id: str = UNK
                 f"error={CANARY}",
             )
         ],
+        "find_task": [Asked("GET", f"/find?task_id={task_id}")],
         "list_dead_letters": [
             Asked("GET", f"/dead_letters?{text}") for text in ("", f"text={CANARY}", f"task_id={task_id}", other)
         ],

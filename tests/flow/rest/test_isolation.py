@@ -95,6 +95,16 @@ async def test_every_operation_of_the_document_is_asked_and_no_other(site: Site)
             assert re.fullmatch(path, each.path.partition("?")[0]), (name, each.path)
 
 
+async def test_a_text_stands_for_no_task_of_another_tenant(guarded: Site) -> None:
+    theirs, ours = guarded.key("acme", "ann"), guarded.key("globex", "bob")
+    task_id = await filled(guarded, theirs)
+    title = guarded.app.store.tasks.get("acme", task_id).task.title
+    for text in (title, task_id[:-2], task_id):
+        found = await sent(guarded, "GET", "/find", token=theirs, params={"task_id": text})
+        assert found.json()["id"] == task_id
+        assert (await sent(guarded, "GET", "/find", token=ours, params={"task_id": text})).status_code == 404
+
+
 async def test_a_tenant_is_told_the_same_whether_or_not_another_one_has_tasks(guarded: Site) -> None:
     ours = guarded.key("globex", "bob", scopes=EVERY_SCOPE)
     before = await learned(guarded, ours, UNKNOWN)
