@@ -233,7 +233,7 @@ class IdempotencyConflict(DuetimeError):
         parts = [f"{name} was {_quoted(first)}, now {_quoted(now)}" for name, (first, now) in differences.items()]
         shown = listed(parts, "; ", _MAX_LISTED_BYTES)
         super().__init__(
-            f"{key[:60]!r} already created {task_id} with other content ({shown}).",
+            f"{key[:60]!r} was used before, for {task_id}, with other content ({shown}).",
             argument="idempotency_key",
             remedy=UseNewKey(task_id),
         )

@@ -177,7 +177,7 @@ async def test_a_key_and_a_repeated_call_are_those_of_a_tenant(site: Site) -> No
         assert first["id"] != second["id"]
         assert first["created"] is second["created"] is True
     other = await site.call(ours, "schedule_task", title="Another title", when="in 9 hours", idempotency_key=KEY)
-    assert "already created" in other["content"][0]["text"]  # our own task of that key
+    assert "was used before" in other["content"][0]["text"]  # our own task of that key
 
 
 async def test_an_event_and_its_id_are_those_of_a_tenant(site: Site) -> None:

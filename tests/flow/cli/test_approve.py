@@ -114,4 +114,4 @@ def test_a_dry_run_under_a_key_that_stands_says_so_and_is_refused_as_the_call_wo
     given = ("--key", "k1", "--when", "tomorrow 9am")
     scheduled(cli, "Sync", *given)
     assert "note: this repeats an earlier call" in cli("schedule", "Sync", *given, "--dry-run").out
-    assert "already created" in cli("schedule", "Other", *given, "--dry-run").err
+    assert "was used before" in cli("schedule", "Other", *given, "--dry-run").err

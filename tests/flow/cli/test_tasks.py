@@ -130,7 +130,7 @@ def test_a_key_used_for_something_else_is_refused_with_4(cli: Run) -> None:
     scheduled(cli, "Call John", "--when", "in 2 hours", "--key", "k")
     ended = cli("schedule", "Call Jane", "--when", "in 2 hours", "--key", "k")
     assert ended.code == 4
-    assert ended.err.startswith("duetime: --key: 'k' already created t_")
+    assert ended.err.startswith("duetime: --key: 'k' was used before, for t_")
     assert re.search(r"or `duetime reschedule t_\w+` to change that one\.$", ended.err)
 
 
