@@ -12,12 +12,12 @@ from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.database import Database
 from duetime.scheduler.store.schema.damage import DamagedValue, next_time
-from duetime.scheduler.store.schema.rows import NOT_PAUSED
+from duetime.scheduler.store.schema.rows import IS_PAUSED, NOT_PAUSED
 from duetime.scheduler.store.schema.tables.events import events
 from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.store.statements.ready_runs import ACTIVE
 from duetime.scheduler.task import State, Tier
-from sqlalchemy import ColumnElement, Connection, Select, and_, case, false, func, not_, select, union
+from sqlalchemy import ColumnElement, Connection, Select, and_, case, false, func, literal_column, not_, select, union
 
 THROUGHPUT_WINDOWS = (timedelta(minutes=1), timedelta(minutes=5), timedelta(minutes=15))
 MAX_EVENTS_COUNTED = 30_000
@@ -27,6 +27,7 @@ MAX_RUNS_READ = 10_000
 """Ready runs that a look reads at each end, those made first and those made last, and runs that are due."""
 
 _JUDGED = (State.SUCCEEDED, State.FAILED, State.EXPIRED)
+_OPEN: ColumnElement[bool] = literal_column("runs.ended_at IS NULL")
 _LEFT = (State.READY, State.RUNNING, State.RETRYING, State.SUSPENDED)
 
 
@@ -43,9 +44,13 @@ class Backlog:
     def open_runs(self) -> dict[tuple[State, Tier], int]:
         """Count open runs by state and tier, up to `MAX_RUNS_READ` that have no timer and as many that have the next.
 
-        Runs of paused tasks are left out.
+        Runs of paused tasks are left out: see `paused_runs`.
         """
         return self._database.read(_open_runs)
+
+    def paused_runs(self) -> dict[Tier, int]:
+        """Count open runs of paused tasks by tier, `MAX_RUNS_READ` at most."""
+        return self._database.read(_paused_runs)
 
     def recent_outcomes(self, now: datetime, window: timedelta) -> RecentOutcomes:
         """Count ends of runs and attempts since `now - window`; of the newest `MAX_EVENTS_COUNTED` events at most."""
@@ -106,6 +111,17 @@ def _open_runs(connection: Connection) -> dict[tuple[State, Tier], int]:
     groups, _ = unreadable.every(connection, cast("Select[Any]", statement))
     found = [group for group in groups if isinstance(group[0], State) and isinstance(group[1], Tier)]
     return {(state, tier): count for state, tier, count in found}
+
+
+def _paused_runs(connection: Connection) -> dict[Tier, int]:
+    ids = _first((IS_PAUSED, _OPEN), runs.c.id).subquery()
+    statement = (
+        select(tasks.c.priority, func.count())
+        .select_from(ids.join(runs, runs.c.id == ids.c.id).join(tasks, tasks.c.id == runs.c.task_id))
+        .group_by(tasks.c.priority)
+    )
+    groups, _ = unreadable.every(connection, cast("Select[Any]", statement))
+    return {tier: count for tier, count in groups if isinstance(tier, Tier)}
 
 
 def _known(oldest: datetime | DamagedValue, now: datetime) -> datetime:

@@ -18,8 +18,8 @@ from duetime.scheduler.store.sql.task_filter import UNVERIFIED_RUN
 from duetime.scheduler.task import Delivery, DeliveryState, InboxMessage, OutgoingMessage, Tier
 from sqlalchemy import bindparam, delete, func, null, select, update
 
-LONGEST_LEASE = timedelta(minutes=1)
-"""A delivery that is due later, and was not tried, is put off; one on its way is leased for less."""
+IS_HELD = deliveries.c.held_until == deliveries.c.next_at
+"""Whether quiet hours hold a delivery: a lease, and each try, moves `next_at` only."""
 
 _NEXT_WAKE = select(func.min(deliveries.c.next_at)).where(deliveries.c.next_at.is_not(None))
 _DUE = (
@@ -67,13 +67,13 @@ _POSTPONE = Batch(
     update(deliveries)
     .where(deliveries.c.id == bindparam("of_delivery"), deliveries.c.attempts == 0)
     .where(deliveries.c.next_at <= bindparam("now", type_=Instant()))
-    .values(next_at=bindparam("at"))
+    .values(next_at=bindparam("at"), held_until=bindparam("at"))
 )
 _PUT_OFF = (
     select(deliveries.c.next_at)
     .join_from(deliveries, inbox, inbox.c.run_id == deliveries.c.run_id)
     .where(deliveries.c.tenant == bindparam("tenant"), inbox.c.user == bindparam("of_user"))
-    .where(deliveries.c.attempts == 0, deliveries.c.next_at > bindparam("after_leases"))
+    .where(IS_HELD, deliveries.c.next_at > bindparam("now"))
     .limit(bindparam("most"))
     .subquery()
 )
@@ -81,7 +81,7 @@ _HELD = select(func.count(), func.min(_PUT_OFF.c.next_at))
 _HELD_RUNS = (
     select(deliveries.c.run_id, func.min(deliveries.c.next_at))
     .where(deliveries.c.run_id.in_(bindparam("runs", expanding=True)), deliveries.c.tenant == bindparam("tenant"))
-    .where(deliveries.c.attempts == 0, deliveries.c.next_at > bindparam("after_leases"))
+    .where(IS_HELD, deliveries.c.next_at > bindparam("now"))
     .group_by(deliveries.c.run_id)
 )
 _DROP = delete(deliveries).where(
@@ -144,14 +144,13 @@ class Deliveries:
 
     def held(self, tenant: str, user: str, *, most: int) -> tuple[int, datetime | None]:
         """Return how many deliveries to a user are put off, counted up to `most`, and when the first of them goes."""
-        beyond = self._now() + LONGEST_LEASE
-        values = {"tenant": tenant, "of_user": user, "after_leases": beyond, "most": most}
+        values = {"tenant": tenant, "of_user": user, "now": self._now(), "most": most}
         found = self._database.look(lambda connection: connection.execute(_HELD, values).one())
         return int(found[0]), found[1]
 
     def held_until(self, tenant: str, run_ids: Sequence[str]) -> dict[str, datetime]:
         """Return of those runs some of whose deliveries are put off when the first of these goes."""
-        values = {"tenant": tenant, "runs": list(run_ids), "after_leases": self._now() + LONGEST_LEASE}
+        values = {"tenant": tenant, "runs": list(run_ids), "now": self._now()}
         rows = self._database.look(lambda connection: connection.execute(_HELD_RUNS, values).all())
         return {run_id: until for run_id, until in rows if until is not None}
 

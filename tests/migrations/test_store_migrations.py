@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +19,11 @@ from alembic.script import ScriptDirectory
 from duetime.scheduler.errors import InvalidSetting, SchemaTooNew, SchemaTooOld
 from duetime.scheduler.run_records import Start, Verdict
 from duetime.scheduler.store import migrate_store, open_store
+from duetime.scheduler.store.deliveries import IS_HELD
 from duetime.scheduler.store.migrations import run as running
 from duetime.scheduler.store.migrations import upgrade
 from duetime.scheduler.store.schema.base import Base
+from duetime.scheduler.store.schema.tables.deliveries import deliveries
 from duetime.scheduler.store.schema.tables.events import events, keys
 from duetime.scheduler.store.schema.values import to_microseconds
 from duetime.scheduler.store.store import connect
@@ -209,6 +211,28 @@ def test_failed_attempts_of_before_have_no_traceback_and_later_ones_do(url: str)
     [attempt] = store.history.attempts("acme", "t_old")
     store.close()
     assert attempt.traceback == "Traceback"
+
+
+OLD_MESSAGE = """INSERT INTO inbox (id, tenant, "user", task_id, run_id, title, text, state, created_at)
+    VALUES ('m_old', 'acme', 'alice', 't_old', 'r_old', 'Call John', 'called', 'succeeded', {at})"""
+OLD_DELIVERIES = """INSERT INTO deliveries (id, tenant, task_id, run_id, channel, state, attempts, next_at) VALUES
+    ('d_held', 'acme', 't_old', 'r_old', 'desktop', 'pending', 0, {held}),
+    ('d_leased', 'acme', 't_old', 'r_old', 'phone', 'pending', 0, {leased}),
+    ('d_tried', 'acme', 't_old', 'r_old', 'mail', 'pending', 2, {held})"""
+
+
+def test_deliveries_that_quiet_hours_held_before_are_held(url: str) -> None:
+    as_it_was(url)
+    database, now = connect(url), datetime.now(UTC)
+    times = {"at": now, "held": now + timedelta(hours=1), "leased": now + timedelta(seconds=50)}
+    is_postgres = url.startswith("postgres")
+    said = {name: f"'{at.isoformat()}'" if is_postgres else to_microseconds(at) for name, at in times.items()}
+    database.write(lambda connection: connection.exec_driver_sql(OLD_MESSAGE.format(**said)))
+    database.write(lambda connection: connection.exec_driver_sql(OLD_DELIVERIES.format(**said)))
+    migrate_store(url)
+    held = select(deliveries.c.id).where(IS_HELD)
+    assert database.read(lambda connection: connection.execute(held).scalars().all()) == ["d_held"]
+    database.close()
 
 
 OLD_FAILURES = """INSERT INTO runs (id, task_id, tenant, scheduled_for, state, generation, number, current, attempt,

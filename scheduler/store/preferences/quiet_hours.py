@@ -11,10 +11,10 @@ from duetime.scheduler.audit.entry import AuditEntry
 from duetime.scheduler.store.audit import entries
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.database import Database
-from duetime.scheduler.store.deliveries import LONGEST_LEASE
+from duetime.scheduler.store.deliveries import IS_HELD
 from duetime.scheduler.store.schema.rows import columns_of
 from duetime.scheduler.store.schema.tables.deliveries import deliveries, inbox, quiet_hours
-from sqlalchemy import ColumnElement, Connection, bindparam, delete, insert, select, update
+from sqlalchemy import ColumnElement, Connection, bindparam, delete, insert, null, select, update
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +41,9 @@ _OF_USER: Final = (
 )
 _RELEASE: Final = (
     update(deliveries)
-    .where(deliveries.c.tenant == bindparam("of_tenant"), deliveries.c.attempts == 0)
-    .where(deliveries.c.next_at > bindparam("after_leases"), _OF_USER.exists())
-    .values(next_at=bindparam("at"))
+    .where(deliveries.c.tenant == bindparam("of_tenant"), IS_HELD, _OF_USER.exists())
+    .where(deliveries.c.next_at > bindparam("at"))
+    .values(next_at=bindparam("at"), held_until=null())
 )
 
 
@@ -102,8 +102,7 @@ class UserQuietHours:
 
     def _changed(self, connection: Connection, tenant: str, user: str, act: AuditEntry) -> None:
         now = self._now()
-        waiting = {"of_tenant": tenant, "of_user": user, "after_leases": now + LONGEST_LEASE, "at": now}
-        connection.execute(_RELEASE, waiting)
+        connection.execute(_RELEASE, {"of_tenant": tenant, "of_user": user, "at": now})
         entries.store(connection, act, now)
 
 

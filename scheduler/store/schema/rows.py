@@ -39,6 +39,9 @@ CURRENT: ColumnElement[bool] = literal_column("runs.current")
 NOT_PAUSED: ColumnElement[bool] = literal_column("NOT runs.paused")
 """Runs not marked as paused; literal, as above."""
 
+IS_PAUSED: ColumnElement[bool] = literal_column("runs.paused")
+"""Runs of paused tasks; literal, as above."""
+
 LAST_FAILURE: ColumnElement[bool] = literal_column("runs.last_failure")
 """The last failure of a task whose latest run failed or expired; literal, as above."""
 

@@ -15,8 +15,9 @@ from rich.table import Table
 from rich.text import Text
 
 MIN_CELL_CHARS: Final = 4
-_STATES: Final = ("running", "ready", "waiting", "scheduled", "retrying", "suspended")
-"""States of open runs in the order of their columns; the last ones are the first to go where it is narrow."""
+_PAUSED: Final = "paused"
+_COLUMNS: Final = ("running", "ready", "waiting", "scheduled", "retrying", "suspended", _PAUSED)
+"""States of open runs, and those of paused tasks, in their order; the last are the first to go where it is narrow."""
 
 
 def frame(found: Mapping[str, Any], zone: str, width: int) -> RenderableType:
@@ -51,12 +52,13 @@ def _rates(found: Mapping[str, Any]) -> Iterator[Text]:
 
 
 def _tiers(tiers: Sequence[Mapping[str, Any]], width: int) -> Table:
-    used = [state for state in _STATES if any(state in tier["states"] for tier in tiers) or state in _STATES[:2]]
+    counted = [{**tier["states"], **({_PAUSED: tier[_PAUSED]} if tier.get(_PAUSED) else {})} for tier in tiers]
+    used = [state for state in _COLUMNS if any(state in counts for counts in counted) or state in _COLUMNS[:2]]
     rows = []
-    for tier in tiers:
+    for tier, by_state in zip(tiers, counted, strict=True):
         oldest = _span(tier["oldest_seconds"]) if tier["oldest_seconds"] else "-"
         late = Text(f"{oldest} late" if tier["late"] else oldest, style="red" if tier["late"] else "")
-        counts = [str(tier["states"].get(state, 0)) for state in used]
+        counts = [str(by_state.get(state, 0)) for state in used]
         rows.append((tier["tier"], *counts[:2], late, _span(tier["patience_seconds"]), *counts[2:]))
     named = [state.upper() for state in used]
     heads = ("TIER", *named[:2], "OLDEST", "PATIENCE", *named[2:])

@@ -33,10 +33,11 @@ OUTCOME_WINDOW: Final = timedelta(minutes=15)
 
 
 class TopTierPayload(RestPayload):
-    """A tier: its open runs by state, and how long the oldest one that could start has waited."""
+    """A tier: its open runs by state, those of paused tasks, and how long the oldest that could start has waited."""
 
     tier: Tier
     states: dict[State, int]
+    paused: int = 0
     oldest_seconds: float
     patience_seconds: float
     late: bool
@@ -118,7 +119,7 @@ def top_json(store: Store, queue: RemoteQueue, backlog: BacklogMonitor) -> dict[
     return {
         "schema": "duetime.top/1",
         "now": utc(now),
-        "tiers": _tiers(report.tiers, store.backlog.open_runs()),
+        "tiers": _tiers(report.tiers, store.backlog.open_runs(), store.backlog.paused_runs()),
         **_of_queue(stats, "" if stats else SILENT[queue.silence()]),
         "workers": [_with_load(each, stats) for each in _workers(store.workers.all(), store.workers.runs(), now)],
         "throughput": [
@@ -129,11 +130,14 @@ def top_json(store: Store, queue: RemoteQueue, backlog: BacklogMonitor) -> dict[
     }
 
 
-def _tiers(lateness: Iterable[Any], open_runs: Mapping[tuple[State, Tier], int]) -> list[dict[str, Any]]:
+def _tiers(
+    lateness: Iterable[Any], open_runs: Mapping[tuple[State, Tier], int], paused: Mapping[Tier, int]
+) -> list[dict[str, Any]]:
     return [
         {
             "tier": late.tier.value,
             "states": {state.value: count for (state, tier), count in open_runs.items() if tier is late.tier},
+            "paused": paused.get(late.tier, 0),
             "oldest_seconds": late.oldest.total_seconds(),
             "patience_seconds": late.patience.total_seconds(),
             "late": late.is_late,

@@ -60,6 +60,7 @@ def test_open_runs_are_counted_by_state_and_tier_without_those_of_paused_tasks(
         added(store, NOON + timedelta(hours=1 + hour))
     paused = added(store, NOON + MINUTE)
     store.tasks.change(TENANT, paused.task.id, actor="alice", kind=EventKind.PAUSED, decide=pause)
+    assert store.backlog.paused_runs() == {Tier.NORMAL: 1}
     normal = {(State.RETRYING, Tier.NORMAL): 1, (State.SCHEDULED, Tier.NORMAL): 3}
     assert store.backlog.open_runs() == {(State.RUNNING, Tier.HIGH): 1, **normal}
     monkeypatch.setattr(backlog, "MAX_RUNS_READ", 2)

@@ -223,6 +223,35 @@ def test_what_a_user_has_set_goes_before_all_settings_until_it_is_cleared(store:
     assert len(phone.read) == 1
 
 
+def test_what_is_held_is_counted_and_freed_in_the_last_minute_too(store: Store, clock: Clock) -> None:
+    scheduler, plan = own(store)
+    alice, phone = Principal(TENANT, "alice"), Reader()
+    scheduler.set_quiet_hours("9:00 - 15:00", by=alice)
+    fire(store, "Backup")
+    tick(store, phone, plan=plan)
+    clock.forward(seconds=(END - clock()).total_seconds() - 20)
+    assert scheduler.held(by=alice) == HeldDeliveries(1, END)
+    assert [each.held_until for each in scheduler.inbox(by=alice)] == [END]
+    scheduler.clear_quiet_hours(by=alice)
+    assert scheduler.held(by=alice) == NOTHING_HELD
+    tick(store, phone, plan=plan)
+    assert [each.title for each in phone.read] == ["Backup"]
+
+
+def test_a_delivery_on_its_way_is_not_held_however_long_its_lease(store: Store, clock: Clock) -> None:
+    scheduler, plan = own(store)
+    alice = Principal(TENANT, "alice")
+    scheduler.set_quiet_hours("9:00 - 15:00", by=alice)
+    fire(store, "Backup")
+    tick(store, Reader(), plan=plan)
+    clock.forward(seconds=(END - clock()).total_seconds())
+    [(due, _)] = store.deliveries.due(limit=9)
+    assert store.deliveries.take([due.id], lease=timedelta(hours=1)) == {due.id}
+    assert scheduler.held(by=alice) == NOTHING_HELD
+    scheduler.clear_quiet_hours(by=alice)
+    assert store.deliveries.due(limit=9) == [], "its lease holds"
+
+
 def test_hours_without_a_zone_are_of_the_configured_one_and_others_keep_theirs(store: Store) -> None:
     scheduler, plan = own(store)
     alice = Principal(TENANT, "alice")

@@ -15,6 +15,7 @@ from duetime import Context, Done, handler
 from duetime.scheduler.audit.entry import AuditFilter
 from duetime.scheduler.handlers import Handler
 from duetime.scheduler.principal import Principal
+from duetime.scheduler.queue import Stats, ThreadUse
 from duetime.scheduler.records import WorkerProcess
 from duetime.server.admin.pages.timeline import MIN_WIDTH_RATIO
 from duetime.server.app import App
@@ -102,6 +103,18 @@ async def test_a_pool_names_its_holders_and_a_worker_what_it_runs(admin_page: Op
     workers = (await admin.get("/workers")).text
     assert "Render &lt;b&gt;the&lt;/b&gt; film" in workers
     assert 'data-state="running"' in workers
+
+
+async def test_a_worker_shows_the_threads_that_its_busy_machine_withholds(
+    admin_page: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    admin = await admin_page()
+    assert "short of memory or CPU" not in (await admin.get("/workers")).text
+    stats = Stats((0,) * 5, 0, 0, 0, {}, {"w1": ThreadUse(8, 3, withheld=5)})
+    monkeypatch.setattr(admin.site.app.remote_queue, "stats", lambda: stats)
+    shown = (await admin.get("/workers")).text
+    assert '<td class="number" data-name="Withheld">5</td>' in shown
+    assert "Withheld threads start nothing while their machine is short of memory or CPU." in shown
 
 
 async def test_a_worker_is_drained_and_resumed_with_a_reason(admin_page: Open) -> None:

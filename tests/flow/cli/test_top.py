@@ -80,6 +80,18 @@ def test_a_frame_has_tiers_rates_misses_pools_and_the_runs_of_workers() -> None:
     assert "\x1b" not in "".join(lines), "what others wrote steers no terminal"
 
 
+def test_a_frame_counts_the_runs_of_paused_tasks_apart() -> None:
+    tiers = [{**tier, "paused": 3 * at} for at, tier in enumerate(FOUND["tiers"])]
+    text = [line.split() for line in drawn(120, tiers=tiers)]
+    assert ["TIER", "RUNNING", "READY", "OLDEST", "PATIENCE", "SCHEDULED", "RETRYING", "PAUSED"] in text
+    assert ["background", "1", "2", "35", "s", "late", "30", "s", "7", "1", "3"] in text
+
+
+def test_a_frame_names_the_workers_whose_machine_is_busy() -> None:
+    lines = drawn(120, workers=[{**FOUND["workers"][0], "withheld": 4}])
+    assert lines[-1] == "build-7-4711: 4 threads stay idle: its machine is short of memory or CPU"
+
+
 def test_a_frame_fits_a_narrow_terminal() -> None:
     for width in (30, 44, 60, 80):
         lines = drawn(width)

@@ -9,7 +9,11 @@ from typing import Any
 
 import pytest
 from duetime.scheduler.audit.entry import AuditEntry, AuditFilter, AuditKind
+from duetime.scheduler.events import EventKind
+from duetime.scheduler.queue import Stats, ThreadUse
+from duetime.scheduler.records import WorkerProcess
 from duetime.scheduler.rules.alerts.alert import Alert, Phase
+from duetime.scheduler.rules.changes import pause
 from duetime.scheduler.store import open_store
 from duetime.scheduler.store.schema.tables.audit import audit_entries
 from duetime.server.rest.administration import retention
@@ -201,6 +205,21 @@ async def test_the_installation_at_one_moment_has_counts_and_runs_and_no_word_of
     assert "no process is running tasks" in top["silent"]
     assert "Canary" not in found.text
     assert store.audit.page("local", AuditFilter(), limit=1).entries == ()
+
+
+async def test_the_installation_at_one_moment_has_the_runs_of_paused_tasks_and_the_threads_withheld(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = site.app.store
+    store.workers.beat(WorkerProcess("w1", "host-a", 4711, threads=8, started_at=store.now()))
+    stats = Stats((0,) * 5, 0, 0, 0, {}, {"w1": ThreadUse(8, 4, withheld=4)})
+    monkeypatch.setattr(site.app.remote_queue, "stats", lambda: stats)
+    paused = added(store)
+    store.tasks.change(paused.task.tenant, paused.task.id, actor="alice", kind=EventKind.PAUSED, decide=pause)
+    top = await answered(site, "GET", "/top")
+
+    assert [(worker["id"], worker["withheld"]) for worker in top["workers"]] == [("w1", 4)]
+    assert {tier["tier"]: (tier["paused"], tier["states"]) for tier in top["tiers"]}["normal"] == (1, {})
 
 
 async def test_quiet_hours_are_set_shown_and_cleared(site: Site) -> None:

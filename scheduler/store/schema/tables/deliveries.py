@@ -34,7 +34,10 @@ class InboxRow(Base):
 
 
 class DeliveryRow(Base):
-    """Delivery of one outcome to a user through one channel; its inbox message must exist."""
+    """Delivery of one outcome to a user through one channel; its inbox message must exist.
+
+    It is held by quiet hours while `held_until` is `next_at`: a lease moves the latter.
+    """
 
     __tablename__ = "deliveries"
     __table_args__ = (
@@ -54,6 +57,7 @@ class DeliveryRow(Base):
     error: Said | None
     traceparent: str | None
     tracestate: str | None
+    held_until: datetime | None
 
 
 class QuietHoursRow(Base):

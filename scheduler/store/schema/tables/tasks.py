@@ -106,6 +106,7 @@ class RunRow(Base):
         partial("runs_wake", "wake_at", where="wake_at IS NOT NULL AND NOT paused"),
         partial("runs_overtaken", "overtaken_at", where=OVERTAKABLE),
         partial("runs_blocked", "check_at", where=BLOCKED_RUNS.replace("runs.", "")),
+        partial("runs_paused", "id", where="paused AND ended_at IS NULL"),
         partial("runs_drop", "drop_at", where="drop_at IS NOT NULL AND ended_at IS NULL AND NOT paused"),
         partial("runs_active", "id", where="wake_at IS NULL AND ended_at IS NULL"),
         partial("runs_open", "tenant", "listed_at", "task_id", where="current AND ended_at IS NULL"),
