@@ -46,7 +46,7 @@ def check(needs: Mapping[str, int], tier: Tier, pools: PoolsByName) -> None:
         pool = find(pools, name)
         if pool is None and not name.startswith(POOL_PREFIXES):
             raise _unknown(name, needs, tier, pools)
-        if pool is not None and units > pool.largest(tier.rank):
+        if pool is not None and pool.at_once and units > pool.largest(tier.rank):  # a capacity of 0 holds runs for now
             raise _too_much(pool, needs, name, tier, pools)
 
 

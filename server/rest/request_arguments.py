@@ -24,7 +24,7 @@ CONDITION_HEADER: Final = "If-Match"
 KEY_PATTERN: Final = r"^[!-~]{1,200}$"
 
 _ENTITY_TAG = re.compile(r'"(0|[1-9][0-9]{0,8})"')
-_WHOLE = re.compile(r"-?[0-9]{1,18}")
+_WHOLE = re.compile(r"-?[0-9]{1,100}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,7 @@ ILL = {
     "DuetimeBudgetOverrun": (replace(WELL, overrun={"tokens": 1.5}), "the pool tokens has spent 1.50 times"),
     "DuetimeRetryStorm": (replace(WELL, outcomes=RecentOutcomes(started=50, retried=40)), "80% of the attempts"),
     "DuetimeBreakerOpen": (replace(WELL, tripped=["api"]), "the breaker of the pool api is open"),
-    "DuetimeWorkersLost": (replace(WELL, silent_workers=2), "2 workers have been silent"),
+    "DuetimeWorkersLost": (replace(WELL, silent_workers=2), "workers silent for more than 15 seconds: 2"),
     "DuetimeClockSkew": (replace(WELL, skew={"db-1": -42.0}), "the clock of db-1 is 42 s off"),
 }
 

@@ -35,7 +35,8 @@ def render(_ctx: Context) -> Done:
     return Done()
 
 
-INTAKE = Planner(Handlers([*Handlers.load(entry_points=False).values(), render]), "America/Denver", pools=lambda: POOLS)
+INTAKE_HANDLERS = Handlers([*Handlers.load(entry_points=False).values(), render])
+INTAKE = Planner(INTAKE_HANDLERS, "America/Denver", pools=lambda: POOLS)
 
 
 def planned(planner: Planner = INTAKE, /, **arguments: object) -> Plan:
@@ -261,6 +262,12 @@ def test_more_than_a_pool_can_ever_give_is_refused_with_what_it_can() -> None:
 
     assert problem.problem == "openai can never give 6 to a run of priority normal, 5 at most"
     assert problem.example == "needs={'openai': 5}"
+
+
+def test_a_pool_that_an_operator_has_closed_holds_new_tasks_too() -> None:
+    pools = {"gpu": Pool("gpu", capacity=0)}
+    planner = Planner(INTAKE_HANDLERS, "America/Denver", pools=lambda: pools)
+    assert planned(planner, needs={"gpu": 1}).task.needs == {"gpu": 1}
 
 
 def test_what_is_kept_for_higher_tiers_is_not_there_for_others() -> None:

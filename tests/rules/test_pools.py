@@ -85,7 +85,7 @@ def test_all_that_is_wrong_is_said_at_once() -> None:
     ]
 
 
-@pytest.mark.parametrize("name", ["", "a pool", "-x", "x" * 101, "a|b", "a=b", "gpu*"])
+@pytest.mark.parametrize("name", ["", "a pool", "-x", "x" * 101, "a|b", "a=b", "gpu*", "tenant:", "key:"])
 def test_a_name_that_could_not_be_a_key_is_refused(name: str) -> None:
     with pytest.raises(InvalidArgument, match="is not a pool name"):
         read_pool(name, {})

@@ -21,7 +21,7 @@ MAX_TEXT_CHARS = 2_000
 
 MAX_NUMBER_VALUE = 10**9
 MAX_ITEMS = 100
-_WHOLE = re.compile(r"[+-]?[0-9]{1,10}(\.0)?")
+_WHOLE = re.compile(r"[+-]?[0-9]{1,100}(\.0)?")
 _HYPHENS = re.compile(r"[\s_-]+")
 _UNWANTED = re.compile("[\x00\ud800-\udfff]")
 

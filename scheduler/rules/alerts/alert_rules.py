@@ -108,7 +108,7 @@ RULES: Final = (
     ),
     AlertRule(
         "DuetimeWorkersLost",
-        "{value:.0f} workers have been silent for more than 15 seconds",
+        "workers silent for more than 15 seconds: {value:.0f}",
         _silent_workers,
         fires_above=0,
         clears_at=0,

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, Final, TypeVar
 
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments
+from duetime.scheduler.request import POOL_PREFIXES
 from duetime.scheduler.rules.limits.pool import NAME, SECONDS, TEMPLATE, Breaker, Pool, PoolKind, in_full
 from duetime.scheduler.rules.limits.price import AMOUNT_ACCEPTED, PRICE_EXAMPLE, Price, read_price
 from duetime.scheduler.rules.limits.windows import PERIODS, Hours, read_hours
@@ -35,7 +36,7 @@ _COMMON: Final = ("kind", "capacity", "headroom", "breaker", "latency", "price")
 
 def read_pool(name: str, given: Mapping[str, Json], *, zone: str = "UTC") -> Pool:
     """Return the pool that `given` declares, its zone `zone` unless it says so; raises InvalidArgument(s)."""
-    if not (NAME.fullmatch(name) or TEMPLATE.fullmatch(name)):
+    if name in POOL_PREFIXES or not (NAME.fullmatch(name) or TEMPLATE.fullmatch(name)):
         raise InvalidArgument(
             f"pools.{name[:100]}",
             "is not a pool name",

@@ -75,9 +75,9 @@ DECISIONS = VerbsOf(
 
 _POOLS = "duetime.server.cli.pools"
 
-POOLS = Verbs(
+POOLS = VerbsOf(
     name="pools",
-    help="Pools, which limit concurrency and rate.",
+    help="Pools, which limit concurrency and rate; without a verb it lists those that are declared.",
     rich_markup_mode=None,
     commands=(
         DeferredVerb("list", f"{_POOLS}:pools_list", "List the declared pools.", examples=("duetime pools list",)),

@@ -153,6 +153,12 @@ def test_stats_say_until_when_a_pool_is_closed_and_leave_out_what_nobody_declare
     assert f"closed until {tomorrow:%a %-d %b %Y} 00:00 (in " in cli("stats").out
 
 
+def test_pools_without_a_verb_are_listed(cli: Run) -> None:
+    cli("pools", "set", "gpu", '{"capacity": 3}')
+    assert cli("pools").out == cli("pools", "list").out
+    assert cli("pools", "--json").said == cli("pools", "list", "--json").said
+
+
 def test_pools_are_declared_listed_and_removed_from_the_command_line(cli: Run) -> None:
     assert "No pool is declared" in cli("pools", "list").out
     assert cli("pools", "set", "gpu", '{"capacity": 2}').out == "gpu: slots, 2 slots\n"

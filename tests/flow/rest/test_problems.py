@@ -54,6 +54,7 @@ async def test_the_words_are_those_of_the_tool(site: Site) -> None:
 async def test_the_query_is_read_as_strictly_as_the_body(site: Site) -> None:
     for query, said in (
         ("limit=0", "out of range"),
+        (f"limit={'9' * 20}", "out of range"),
         ("limit=ten", "not a whole number"),
         ("limit=5&limit=6", "given twice"),
         ("sate=open", "did you mean state"),
