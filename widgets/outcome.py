@@ -1,4 +1,4 @@
-"""Parts of a payload: what was sent, what came of it, whether it was delivered, and which outcomes nobody has read."""
+"""Parts of a payload: what a run waits for, what was sent and what came of it, and which outcomes nobody has read."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from duetime.scheduler.rules.settlement import words_and_note
 from duetime.scheduler.rules.states import FAILURES, OPEN
 from duetime.scheduler.rules.time.times import utc
 from duetime.scheduler.task import Delivery, DeliveryState, InboxMessage, Json, Notify, Run, State
-from duetime.scheduler.view_parts import LogLine
+from duetime.scheduler.view_parts import LogLine, WaitReason
 from duetime.scheduler.views import TaskRecord, TaskView
 from duetime.widgets.quote import cut, one_line
 from duetime.widgets.schema.run_parts import (
@@ -25,6 +25,7 @@ from duetime.widgets.schema.run_parts import (
     LogPart,
     ProgressPart,
     Unread,
+    WaitPart,
 )
 from duetime.widgets.schema.task import TaskPayload
 
@@ -59,6 +60,24 @@ _TEXT_ROOMS = (200, 120, 60, 30)
 
 _UNDER_WAY = frozenset({State.RUNNING, State.SUSPENDED, State.RETRYING})
 _UNDELIVERABLE = frozenset({State.CANCELLED, State.SKIPPED})
+
+
+def wait_reason_part(wait: WaitReason) -> WaitPart:
+    """Return one reason why a run waits; titles and sentences are cut."""
+    until = utc(wait.until) if wait.until else None
+    after = cut(wait.after, MAX_SENTENCE_CHARS) if wait.after else None
+    title = cut(wait.title, MAX_SENTENCE_CHARS) if wait.title else None
+    state = State(wait.state) if wait.state else None
+    return WaitPart(
+        kind=wait.kind,
+        pool=wait.pool,
+        until=until,
+        after=after,
+        task=wait.task,
+        title=title,
+        state=state,
+        event=wait.event,
+    )
 
 
 def last_run_part(record: TaskRecord) -> LastRun | None:

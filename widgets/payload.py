@@ -14,13 +14,13 @@ from duetime.scheduler.request import REMINDER_ACTION
 from duetime.scheduler.rules.occurrences import set_aside
 from duetime.scheduler.rules.redact import redacted_json
 from duetime.scheduler.rules.retry import max_attempts
+from duetime.scheduler.rules.series.answered import counts_from_its_turn
 from duetime.scheduler.rules.series.overtake import is_stopping
 from duetime.scheduler.rules.states import FAILURES, OPEN, blocked_by, only_failures
 from duetime.scheduler.rules.time import times, zones
 from duetime.scheduler.rules.time.times import utc
 from duetime.scheduler.task import Notify, Run, State, Task, Tier
 from duetime.scheduler.translatable import NoteKind, Translatable
-from duetime.scheduler.view_parts import WaitReason
 from duetime.scheduler.views import ChainName, Clash, TaskPage, TaskRecord, TaskView
 from duetime.widgets.chain_payload import chain_part
 from duetime.widgets.outcome import (
@@ -32,15 +32,16 @@ from duetime.widgets.outcome import (
     last_run_part,
     progress_part,
     unread_parts,
+    wait_reason_part,
 )
 from duetime.widgets.quote import cut
 from duetime.widgets.repeat_policy import approval_part, policy_part, wait_part
 from duetime.widgets.schema.history_parts import HistoryPart
 from duetime.widgets.schema.part import PayloadPart
-from duetime.widgets.schema.run_parts import LastRun, OriginPart, WaitPart
+from duetime.widgets.schema.run_parts import LastRun, OriginPart
 from duetime.widgets.schema.task import DRY_RUN_ID, TaskPayload, TaskWords
 from duetime.widgets.schema.task_list import ClashMember, ClashPart, ListRow, TaskListPayload
-from duetime.widgets.schema.time_parts import DeadlinePart, Repeat, When
+from duetime.widgets.schema.time_parts import DeadlinePart, RelativeDeadlinePart, Repeat, When
 
 MAX_SENTENCES = 4
 MAX_ACTIONS_BYTES = 80
@@ -83,13 +84,14 @@ def task_payload(view: TaskView, history: HistoryPart | None = None) -> TaskPayl
         repeat=_repeat(view),
         priority=_priority(task),
         deadline=_deadline(view),
+        relative_deadline=_relative_deadline(task, run),
         estimate=times.length(task.estimate) if task.estimate else None,
         needs=dict(task.needs) or None,
         attempt=run.attempt if run.attempt and run.state in OPEN else None,
         max_attempts=_max_attempts(task, run),
         progress=progress_part(run),
         waiting_for=_sentences(view.waiting_for),
-        waits=tuple(map(_wait, view.waits[:MAX_SENTENCES])) or None,
+        waits=tuple(map(wait_reason_part, view.waits[:MAX_SENTENCES])) or None,
         last_run=last_run_part(view.record),
         chain=chain_part(view.chain),
         delivery=delivery_part(view.record) if task.id != DRY_RUN_ID and not is_chain_id(task.id) else None,
@@ -197,7 +199,7 @@ def _priority(task: Task) -> Tier | None:
 
 def _deadline(view: TaskView) -> DeadlinePart | None:
     task, run = view.record.task, view.record.run
-    if run.deadline is None:
+    if run.deadline is None or counts_from_its_turn(task, run):
         return None
     spare = run.deadline - (run.ended_at or view.now)
     return DeadlinePart(
@@ -209,6 +211,13 @@ def _deadline(view: TaskView) -> DeadlinePart | None:
         laxity_seconds=int((spare - set_aside(task, run)).total_seconds()) if run.state in OPEN else None,
         missed=(spare < timedelta(0) or run.state is State.EXPIRED) or None,
     )
+
+
+def _relative_deadline(task: Task, run: Run) -> RelativeDeadlinePart | None:
+    if task.deadline_after is None or not counts_from_its_turn(task, run):
+        return None
+    after, kind = times.length(task.deadline_after), kind_word(task.deadline_type, task.penalty)
+    return RelativeDeadlinePart(after=after, text=f"{after} after it can start", type=kind)
 
 
 def _local(instant: datetime, zone: str) -> str:
@@ -231,23 +240,6 @@ def _message(record: TaskRecord) -> str | None:
 
 def _sentences(texts: Sequence[str]) -> tuple[str, ...] | None:
     return tuple(cut(text, MAX_SENTENCE_CHARS) for text in texts[:MAX_SENTENCES]) or None
-
-
-def _wait(wait: WaitReason) -> WaitPart:
-    until = utc(wait.until) if wait.until else None
-    after = cut(wait.after, MAX_SENTENCE_CHARS) if wait.after else None
-    title = cut(wait.title, MAX_SENTENCE_CHARS) if wait.title else None
-    state = State(wait.state) if wait.state else None
-    return WaitPart(
-        kind=wait.kind,
-        pool=wait.pool,
-        until=until,
-        after=after,
-        task=wait.task,
-        title=title,
-        state=state,
-        event=wait.event,
-    )
 
 
 def _last_failure(record: TaskRecord, page: TaskPage) -> LastRun | None:

@@ -73,6 +73,25 @@ def test_a_task_that_ended_tells_of_its_deadline_only_if_it_was_missed(
     expect(line(chat)).to_have_count(shown)
 
 
+def test_a_deadline_that_counts_from_the_start_has_no_time_and_is_not_missed(chat: Chat) -> None:
+    later = {"text": "2 s after it can start", "type": "hard", "after": "2 s"}
+    chat.show_task(a_task(due=NOW - timedelta(hours=1), state="waiting", relative_deadline=later))
+
+    expect(line(chat)).to_have_text("Finish within 2 s after it can start")
+    expect(line(chat)).to_have_attribute("data-deadline", "later")
+    expect(chat.card.get_by_text("Hard: dropped if that cannot be met")).to_be_visible()
+    expect(chat.card.locator(".laxity")).to_have_count(0)
+
+
+def test_a_deadline_that_begins_to_count_is_told(chat: Chat) -> None:
+    chat.show_task(a_task(relative_deadline={"text": "1 h after it can start", "type": "soft", "after": "1 h"}))
+    chat.server.change(relative_deadline=None, deadline=deadline(NOW + timedelta(hours=2), "soft", spare=3600))
+    chat.press("Cancel")
+
+    changed = chat.card.locator("[data-changes] li")
+    expect(changed).to_have_text(["Deadline: 1 h, soft Sat, Nov 21, 6:00 PM, soft"])
+
+
 def test_what_expired_says_why(chat: Chat) -> None:
     why = "could not finish by Sat 21 Nov 2026 16:00: it takes about 5 min"
     last = {"state": "expired", "ended": stamp(NOW), "summary": why}

@@ -91,8 +91,8 @@ def _lines(task: TaskPayload) -> Iterator[tuple[str, str]]:
         yield "message", task.message
     if task.repeat:
         yield "repeat", f"Repeats {task.repeat.text}"
-    if task.deadline:
-        yield "deadline", f"Deadline {task.deadline.text}"
+    if deadline := task.deadline or task.relative_deadline:
+        yield "deadline", f"Deadline {deadline.text}"
     if task.chain:
         yield "progress", progress_in_words(task.chain)
     yield from _waits(task)

@@ -193,6 +193,8 @@ def _of_the_last_run(task: TaskPayload, times: _Times) -> Iterator[str]:
 def _terms(task: TaskPayload, times: _Times) -> Iterator[str]:
     if task.deadline is not None:
         yield f"It has to be finished by {times.by(task.deadline.utc)}"
+    if task.relative_deadline is not None:
+        yield f"It has to be finished within {spoken_text(task.relative_deadline.text)}"
     if task.repeat is not None:
         asks, waits = task.repeat.approval is not None, bool(task.repeat.wait_for)
         yield f"It repeats{_BEFORE_EACH_RUN[asks, waits]}"

@@ -19,7 +19,7 @@ from duetime.widgets.schema.run_parts import (
     Unread,
     WaitPart,
 )
-from duetime.widgets.schema.time_parts import DeadlinePart, Repeat, When
+from duetime.widgets.schema.time_parts import DeadlinePart, RelativeDeadlinePart, Repeat, When
 from pydantic import Field
 
 DRY_RUN_ID = "t_dryrun"
@@ -54,6 +54,7 @@ class TaskPayload(PayloadPart):
     repeat: Repeat | None = None
     priority: Tier | None = None
     deadline: DeadlinePart | None = None
+    relative_deadline: RelativeDeadlinePart | None = None
     estimate: str | None = None
     needs: dict[str, int] | None = None
     attempt: int | None = None

@@ -37,6 +37,17 @@ class DeadlinePart(PayloadPart):
     missed: Literal[True] | None = None
 
 
+class RelativeDeadlinePart(PayloadPart):
+    """The deadline of a run that waits: a span `after` it can start, so there is no instant yet; `text` says it whole.
+
+    It becomes the `deadline` when the wait ends.
+    """
+
+    after: str
+    text: str
+    type: str
+
+
 class Repeat(PayloadPart):
     """Repetition of a task: the canonical rule, words, and the next five occurrences in the task's zone with offset.
 

@@ -28,7 +28,7 @@ function buttonsFor(card) {
     task.unread?.length ? doneButton(card) : "",
     SNOOZABLE.has(task.state) || (movable && isNear(card)) ? opener(card, "snooze", "moon", t("button.snooze")) : "",
     runsAgain(task) ? runAgainButton(card) : "",
-    runsAgain(task) && task.last_run?.state === "failed" && task.last_run.attempts ? opener(card, "letter", "lines", t("panel.letter")) : "",
+    runsAgain(task) && task.last_run?.state === "failed" && task.last_run.attempts ? opener(card, "letter", "lines", t("field.payload")) : "",
     movable ? opener(card, "change", "calendar", t("button.change")) : "",
     ended ? "" : cancelButton(card),
     ended ? opener(card, "history", "history", t("button.history")) : opener(card, "more", "dots", t("button.more")),

@@ -9,22 +9,22 @@ import { lookOf, wordsOf } from "./words.js";
 export function changesBetween(before, after, env) {
   const now = env.clock.now();
   const shown = (task) => ({
-    title: task.title,
-    time: timeOf(task, env.reader(), now),
-    state: wordsOf(lookOf(task, Date.parse(task.when.utc), now)).word,
-    repeat: task.repeat ? ruleWords(task, env) : t("changed.once"),
-    priority: inside(named("tier", task.priority ?? "normal")),
-    deadline: deadlineOf(task, env.reader(), now),
+    "field.title": task.title,
+    "changed.time": timeOf(task, env.reader(), now),
+    "changed.state": wordsOf(lookOf(task, Date.parse(task.when.utc), now)).word,
+    "field.repeat": task.repeat ? ruleWords(task, env) : t("changed.once"),
+    "field.priority": inside(named("tier", task.priority ?? "normal")),
+    "field.deadline": deadlineOf(task, env.reader(), now),
   });
   const [was, is] = [shown(before), shown(after)];
   const lines = Object.keys(was).filter((name) => was[name] !== is[name]).map((name) => ({ name, was: was[name], is: is[name] }));
-  return lines.length || before.revision === after.revision ? lines : [{ name: "details", was: t("changed.revision", { number: before.revision }), is: t("changed.revision", { number: after.revision }) }];
+  return lines.length || before.revision === after.revision ? lines : [{ name: "changed.details", was: t("changed.revision", { number: before.revision }), is: t("changed.revision", { number: after.revision }) }];
 }
 
-function deadlineOf({ deadline, when }, reader, now) {
+function deadlineOf(task, reader, now) {
+  const deadline = task.relative_deadline ?? task.deadline;
   if (!deadline) return t("changed.none");
-  const at = placed(Date.parse(deadline.utc), deadline.local, when.timezone, reader);
-  return listed([moment(at.ms, at.reader, now), named("deadline_type", deadline.type)], "unit");
+  return listed([deadline.utc ? timeOf({ when: { ...task.when, ...deadline } }, reader, now) : deadline.after, named("deadline_type", deadline.type)], "unit");
 }
 
 function timeOf({ when }, reader, now) {

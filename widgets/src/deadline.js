@@ -26,17 +26,20 @@ function spare(task, now) {
 }
 
 export function deadlineFact({ task, env }) {
-  const [now, reader] = [env.clock.now(), env.reader()];
-  const look = deadlineLook(task, now);
+  const [now, reader, later] = [env.clock.now(), env.reader(), task.relative_deadline];
+  const look = later ? "later" : deadlineLook(task, now);
   if (!look) return "";
+  return fact("flag", t("field.deadline"), later ? h("span", { "data-deadline": look }, t("deadline.after", { time: later.after })) : finish(task, look, now, reader),
+    h("span", { class: "summary" }, named("deadline", (later ?? task.deadline).type)));
+}
+
+function finish(task, look, now, reader) {
   const instant = Date.parse(task.deadline.utc);
   const at = placed(instant, task.deadline.local, task.when.timezone, reader);
   const until = h("time", { datetime: task.deadline.utc }, moment(at.ms, at.reader, now));
-  const tone = { ok: "", tight: "toned tone-warning", missed: "toned tone-danger" }[look];
-  return fact("flag", t("deadline.name"),
-    h("span", { class: tone, "data-deadline": look }, parts(look === "missed" ? "deadline.missed" : "deadline.by", { time: until })),
-    look === "missed" ? "" : [" ", h("span", { class: "quiet", "data-at": instant }, relative(instant, now, reader)), barOf(task, now, look)],
-    h("span", { class: "summary" }, named("deadline", task.deadline.type)));
+  const tone = { tight: "toned tone-warning", missed: "toned tone-danger" }[look] ?? "";
+  return [h("span", { class: tone, "data-deadline": look }, parts(look === "missed" ? "deadline.missed" : "deadline.by", { time: until })),
+    look === "missed" ? "" : [" ", h("span", { class: "quiet", "data-at": instant }, relative(instant, now, reader)), barOf(task, now, look)]];
 }
 
 /** Of the time from when it can start until it must be finished, the part that the work takes, at the end of the bar. */

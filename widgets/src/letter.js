@@ -21,7 +21,7 @@ export function letterPanel(card) {
   return h("div", { class: "change edit" },
     h("p", {}, t("last.time", { state: inside(wordsOf("failed").word) }), " ", moment(Date.parse(letter.since), env.reader(), env.clock.now()), ", ", t("row.attempts", { count: letter.attempts })),
     letter.reason === task.last_run?.summary ? "" : h("p", { class: "why" }, h("bdi", {}, letter.reason)),
-    h("label", { class: "field" }, h("span", {}, t("panel.letter")), h("textarea", {
+    h("label", { class: "field" }, h("span", {}, t("field.payload")), h("textarea", {
       "data-key": "letter-payload", rows: Math.min(given.split("\n").length, 12), dir: "ltr", spellcheck: "false", readonly: task.repeat !== undefined || letter.cut,
       oninput: (event) => card.edit("payload", event.target.value, args),
     }, typed())),

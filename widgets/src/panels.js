@@ -17,7 +17,7 @@ const PANELS = { snooze: snoozePanel, change: changePanel, edit: editPanel, more
 /** The panel that is open, or nothing. */
 export function panelView(card) {
   const panel = PANELS[card.panel];
-  return panel ? h("section", { class: `panel panel-${card.panel}`, "aria-label": t(`panel.${card.panel}`) }, panel(card)) : "";
+  return panel ? h("section", { class: `panel panel-${card.panel}`, "aria-label": t(card.panel === "letter" ? "field.payload" : `button.${card.panel}`) }, panel(card)) : "";
 }
 
 /** The choices of a snooze, each with the time that it results in. */
@@ -28,7 +28,7 @@ function snoozePanel(card) {
     const until = time.minutes ? timeOfDay(from + time.minutes * 60_000, card.env.reader()) : "";
     return actButton(card, key, "", [text, until ? h("span", { class: "quiet" }, ` ${until}`) : ""], () => card.act("snooze", "act_on_task", args));
   };
-  return h("div", { class: "bar", role: "group", "aria-label": t("snooze.name") },
+  return h("div", { class: "bar", role: "group", "aria-label": t("button.snooze") },
     choice("snooze-10", t("snooze.minutes", { minutes: 10 }), { minutes: 10 }),
     choice("snooze-60", t("snooze.hours", { hours: 1 }), { minutes: 60 }),
     choice("snooze-tomorrow", t("snooze.tomorrow"), { until: "tomorrow" }));

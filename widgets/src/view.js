@@ -106,7 +106,7 @@ function againButton({ retry }) {
 function changedView(changes) {
   return h("div", { class: "notice tone-warning", role: "alert", "data-changes": "" }, icon("history"),
     h("div", {}, h("p", {}, t("changed.notice")),
-      h("ul", {}, changes.map(({ name, was, is }) => h("li", {}, parts("changed.line", { field: t(`changed.${name}`), was: h("del", {}, was), is: h("ins", {}, is) }))))));
+      h("ul", {}, changes.map(({ name, was, is }) => h("li", {}, parts("changed.line", { field: t(name), was: h("del", {}, was), is: h("ins", {}, is) }))))));
 }
 
 function factsView(card) {

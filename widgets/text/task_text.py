@@ -117,7 +117,7 @@ def _demand_line(task: TaskPayload, room: QuoteLimits) -> str:
     needs = needs_in_words(task.needs or {})
     return sentences(
         f"Priority {task.priority}." if task.priority else "",
-        f"{deadline_in_words(task)}." if task.deadline else "",
+        f"{deadline}." if (deadline := deadline_in_words(task)) else "",
         f"Takes about {task.estimate}." if task.estimate else "",
         f"Needs {quoted(needs, room.said)}." if needs else "",
     )

@@ -15,7 +15,12 @@ MAX_TIMES_SHOWN = 3
 
 
 def deadline_in_words(task: TaskPayload) -> str:
-    """Say when a task must be finished, or that it was not: `Finish by Tue 24 Nov 17:00 (hard)`; empty without one."""
+    """Say when a task must be finished, or that it was not: `Finish by Tue 24 Nov 17:00 (hard)`; empty without one.
+
+    A length that does not count yet: `Finish within 30 min after it can start (hard)`.
+    """
+    if task.relative_deadline:
+        return f"Finish within {task.relative_deadline.text} ({task.relative_deadline.type})"
     if task.deadline is None:
         return ""
     year = datetime.fromisoformat(task.when.local).year

@@ -74,10 +74,14 @@ def keeps_its_time(task: Task, run: Run) -> bool:
     return holds_each_run(task) or (in_chain and run.first_ready_at is not None)
 
 
+def counts_from_its_turn(task: Task, run: Run) -> bool:
+    """Whether the relative deadline of a run that waits counts from when it may start: until then there is none."""
+    return run.state is State.WAITING and task.deadline_after is not None and not keeps_its_time(task, run)
+
+
 def without_early_deadline(task: Task, run: Run) -> Run:
-    """Return a run whose relative deadline does not end it while it waits for its turn: that counts from then on."""
-    early = run.state is State.WAITING and task.deadline_after is not None and not keeps_its_time(task, run)
-    return replace(run, drop_at=None) if early else run
+    """Return a run whose relative deadline neither ends it nor is missed while it waits for its turn."""
+    return replace(run, deadline=None, drop_at=None) if counts_from_its_turn(task, run) else run
 
 
 def was_let_go(task: Task, run: Run) -> bool:

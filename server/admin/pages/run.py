@@ -12,6 +12,7 @@ from duetime.scheduler.history.runs import RunFilter
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.rules.policies.recorded import Decision
 from duetime.scheduler.rules.redact import redacted_json
+from duetime.scheduler.rules.series.answered import counts_from_its_turn
 from duetime.scheduler.rules.series.natural_key import key_of_run
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.task import State
@@ -66,6 +67,7 @@ def _values(visit: Visit, found: RunDetail, view: TaskView, reasons: Any) -> dic
         "others": _others(visit, found),
         "decisions": _decisions(visit, found),
         "letter": letter,
+        "deadline_after": found.record.task.deadline_after if counts_from_its_turn(found.record.task, shown) else None,
         "may_cancel": found.is_current and not ended,
         "asks": asks,
         "may_run": not (letter or asks) and found.is_current and shown.state not in {State.RUNNING, State.CANCELLED},

@@ -61,8 +61,8 @@ def task_line(verb: str, task: TaskPayload, changes: FieldChanges = NO_CHANGES) 
 
 def _following(task: TaskPayload) -> Iterator[str]:
     """Yield by when the task must be finished, what keeps it from starting, and how its change is undone."""
-    if task.deadline:
-        yield deadline_in_words(task)
+    if deadline := deadline_in_words(task):
+        yield deadline
     if task.paused:
         yield _held(task)
     elif task.state is State.WAITING:

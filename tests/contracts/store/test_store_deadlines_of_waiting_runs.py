@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
@@ -15,6 +16,9 @@ from duetime.scheduler.rules.settlement import concluded
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import Run, State
+from duetime.widgets.payload import as_json, list_payload, task_payload
+from duetime.widgets.text.list_text import list_text
+from duetime.widgets.text.task_text import task_text
 
 from tests.builders import Clock
 from tests.contracts.store.desk import MORNING, Desk, at
@@ -145,3 +149,74 @@ def test_a_step_that_asks_with_its_turn_keeps_its_deadline_through_a_cancel_and_
     desk.clock.at = before.drop_at + timedelta(seconds=1)
     expire(desk)
     assert run_of(desk, fetch).state is not WAITING
+
+
+def waits_for(desk: Desk, *kinds: str, **more: Any) -> str:
+    """Schedule a task that is due now and waits for each of `kinds`; return its id."""
+    waits: dict[str, Any] = {"event": {"wait_for": {"event": "go"}}, "approval": {"approval": True}}
+    if "after" in kinds:
+        waits["after"] = {"after": [desk.scheduler.schedule("First", when="at 23:00").record.task.id]}
+    given = {name: value for kind in kinds for name, value in waits[kind].items()}
+    return desk.scheduler.schedule("Load", **{"when": "at 9:00", **SOON, **given, **more}).record.task.id
+
+
+def goes(desk: Desk, task_id: str, *kinds: str) -> None:
+    if "event" in kinds:
+        desk.scheduler.send_event("go")
+    if "approval" in kinds:
+        desk.scheduler.approve(task_id)
+
+
+WAITS = [("event",), ("approval",), ("event", "approval"), ("after",)]
+
+
+@pytest.mark.parametrize("kinds", WAITS, ids="+".join)
+def test_a_length_that_does_not_count_yet_is_said_as_one_and_is_never_missed(
+    desk: Desk, kinds: tuple[str, ...]
+) -> None:
+    task_id = waits_for(desk, *kinds)
+    desk.clock.at = at(12)
+    expire(desk)
+
+    view = desk.scheduler.get(task_id)
+    payload = as_json(task_payload(view))
+    assert payload["state"] == "waiting"
+    assert "deadline" not in payload
+    assert payload["relative_deadline"] == {"text": "1 h after it can start", "type": "hard", "after": "1 h"}
+    assert "Finish within 1 h after it can start (hard)." in task_text(task_payload(view))
+    page = desk.scheduler.list()
+    [row] = [row for row in as_json(list_payload(page))["tasks"] if row["id"] == task_id]
+    assert "deadline" not in row
+    assert not re.search(r" by (?!the user)", list_text(page))
+    assert desk.scheduler.run(view.record.run.id).run.deadline is None
+
+
+@pytest.mark.parametrize("kinds", WAITS[:3], ids="+".join)
+def test_a_run_that_waits_no_longer_has_a_fixed_deadline(desk: Desk, kinds: tuple[str, ...]) -> None:
+    task_id = waits_for(desk, *kinds)
+    desk.clock.at = at(12)
+    goes(desk, task_id, *kinds)
+
+    payload = as_json(task_payload(desk.scheduler.get(task_id)))
+    deadline = payload["deadline"]
+    assert "relative_deadline" not in payload
+    assert (deadline["utc"], deadline["after"]) == ("2026-11-23T13:00:00Z", "1 h")
+    assert "missed" not in deadline
+
+
+def test_an_instant_is_a_deadline_of_a_run_that_waits_and_expires_it(desk: Desk) -> None:
+    task_id = waits_for(desk, "event", deadline="10:30")
+    assert as_json(task_payload(desk.scheduler.get(task_id)))["deadline"]["utc"] == "2026-11-23T10:30:00Z"
+    desk.clock.at = at(11)
+    expire(desk)
+    view = desk.scheduler.get(task_id)
+    assert view.record.run.state is State.EXPIRED
+    assert as_json(task_payload(view))["deadline"]["missed"]
+
+
+def test_the_undo_of_a_cancel_lets_the_length_count_from_its_start_again(desk: Desk) -> None:
+    task_id = waits_for(desk, "event")
+    desk.scheduler.act(task_id, "undo", undo=desk.scheduler.cancel(task_id).undo)
+    desk.clock.at = at(12)
+    desk.scheduler.send_event("go")
+    assert run_of(desk, task_id).deadline == at(13)

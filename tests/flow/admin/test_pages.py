@@ -326,6 +326,14 @@ async def test_a_run_is_cancelled_moved_paused_and_run_again_from_its_page(admin
     assert str(cancelled.via).startswith("admin ")
 
 
+async def test_a_deadline_that_counts_from_the_start_is_said_so_and_not_as_missed(admin: Admin) -> None:
+    scheduler = admin.site.app.scheduler
+    view = scheduler.schedule("Later", when="now", deadline="2 hours", deadline_type="hard", wait_for={"event": "go"})
+    page = (await admin.get(f"/runs/{view.record.run.id}")).text
+    assert re.search(r"<dt>Deadline</dt><dd>2 h\w* after it can start", page), page
+    assert "missed by" not in page
+
+
 async def test_a_run_that_is_stopping_or_held_says_so_on_its_page_and_in_the_list(admin: Admin) -> None:
     scheduler, store = admin.site.app.scheduler, admin.site.app.store
     claim = restarted(store, scheduler.schedule("Build", when="now", action="reminder").record)
