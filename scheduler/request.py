@@ -53,7 +53,15 @@ ACTIONS_OF_AGENTS: Final = ("snooze", "run_now", "skip_next", "undo", "done")
 """Actions that models see where a host draws no cards: an agent does not approve its own work."""
 
 REMINDER_ACTION = "reminder"  # delivers a message, and does no work
+NEVER_REMINDS: Final = frozenset({Notify.NEVER, Notify.FAILURE})
+"""Values of `notify` with which a reminder notifies nobody: all that it does is to succeed."""
+
 _ENCODE = json.JSONEncoder(default=str, sort_keys=True).encode
+
+
+def never_reminds(action: str, notify: NotifyWord | None) -> bool:
+    """Whether a task is a reminder whose outcomes its user is not told of."""
+    return action == REMINDER_ACTION and notify in NEVER_REMINDS
 
 
 class StepArguments(TypedDict, total=False):

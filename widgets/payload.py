@@ -42,6 +42,7 @@ from duetime.widgets.schema.run_parts import LastRun, OriginPart
 from duetime.widgets.schema.task import DRY_RUN_ID, TaskPayload, TaskWords
 from duetime.widgets.schema.task_list import ClashMember, ClashPart, ListRow, TaskListPayload
 from duetime.widgets.schema.time_parts import DeadlinePart, RelativeDeadlinePart, Repeat, When
+from duetime.widgets.vocabulary import has_reminded
 
 MAX_SENTENCES = 4
 MAX_ACTIONS_BYTES = 80
@@ -96,7 +97,6 @@ def task_payload(view: TaskView, history: HistoryPart | None = None) -> TaskPayl
         chain=chain_part(view.chain),
         delivery=delivery_part(view.record) if task.id != DRY_RUN_ID and not is_chain_id(task.id) else None,
         **_terms(task),
-        labels=task.labels or None,
         owner=task.owner,
         created=view.created,
         warnings=_sentences(view.warnings),
@@ -108,8 +108,9 @@ def task_payload(view: TaskView, history: HistoryPart | None = None) -> TaskPayl
 
 
 def _terms(task: Task) -> dict[str, Any]:
-    """Return what the caller laid down for the outcomes of a task, as far as it is not as usual."""
+    """Return how a caller groups a task, and what was laid down for its outcomes, as far as it is not as usual."""
     return {
+        "labels": task.labels or None,
         "notify": task.notify if task.notify is not Notify.ALWAYS else None,
         "expect": dict(task.expect) or None,
         "on_failure": redacted_json(dict(task.on_failure)) or None,
@@ -278,7 +279,7 @@ def _row(view: TaskView, last_run: LastRun | None, chain: ChainName | None) -> L
         blocked=bool(misses) or None,
         why=cut(misses, MAX_MESSAGE_CHARS) if misses else None,
         repeat=True if task.repeat else None,
-        reminder=True if record.run.state is State.SUCCEEDED and task.action == REMINDER_ACTION else None,
+        reminder=True if has_reminded(record.run.state, task.action, task.notify) else None,
         expected=view.expected or None,
         attempt=record.run.attempt if tries else None,
         max_attempts=tries,

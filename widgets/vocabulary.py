@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Final
 
-from duetime.scheduler.request import REMINDER_ACTION
+from duetime.scheduler.request import REMINDER_ACTION, never_reminds
 from duetime.scheduler.rules.series.overtake import is_stopping
 from duetime.scheduler.rules.states import OPEN, blocked_by
-from duetime.scheduler.task import Run, State, Task
+from duetime.scheduler.task import Notify, Run, State, Task
 
 LATE_AFTER: Final = timedelta(minutes=1)
 """A run that has not left its timer this long after its time is overdue."""
@@ -49,14 +49,20 @@ def look_of(
     damaged: bool = False,
     stopping: bool = False,
     blocked: bool = False,
+    notify: Notify | None = None,
 ) -> str:
-    """Return how a task looks: its state, or what stands before that; a reminder that came looks so."""
+    """Return how a task looks: its state, or what stands before that; a reminder that somebody was told of looks so."""
     if state not in OPEN:
-        return "reminded" if state is State.SUCCEEDED and action == REMINDER_ACTION else state.value
+        return "reminded" if has_reminded(state, action, notify) else state.value
     for look, stands in (("damaged", damaged), ("paused", paused), ("stopping", stopping), ("blocked", blocked)):
         if stands:
             return look
     return "overdue" if state is State.SCHEDULED and now - due > LATE_AFTER else state.value
+
+
+def has_reminded(state: State, action: str, notify: Notify | None) -> bool:
+    """Whether a run was a reminder that its user was notified of."""
+    return state is State.SUCCEEDED and action == REMINDER_ACTION and not never_reminds(action, notify)
 
 
 def stands(task: Task, run: Run) -> str:

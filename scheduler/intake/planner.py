@@ -32,6 +32,7 @@ from duetime.scheduler.intake.validation import (
     check_labels,
     check_notify,
     check_retry,
+    silent_note,
 )
 from duetime.scheduler.intake.waits.approval import approval_of, asked_before_each
 from duetime.scheduler.origin.origin import unread
@@ -140,7 +141,7 @@ class Planner:
         parts = {**contract, **demand.parts(), "asks": asks}
         task = self._task(request, payload, timing, parts, by=by, now=now, beside=beside)
         run = overtakable(task, dated(task, first_run(task, timing.first), at=demand.instant, p50=demand.p50))
-        warnings = (*as_assumed(timing.assumptions), *demand.warnings)
+        warnings = (*as_assumed(timing.assumptions), *demand.warnings, *silent_note(task.action, task.notify))
         others = self._other_actions(request.action)
         plan = Plan(task, run, key_of(request, by, now), timing.recurrence, warnings, others)
         approval = None if timing.recurrence or recurs else approval and replace(approval, run_id=plan.run.id)

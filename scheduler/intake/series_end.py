@@ -20,7 +20,7 @@ from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.rules.time import zones
 from duetime.scheduler.rules.time.parser import NEW_TASK, Frame
 from duetime.scheduler.rules.time.times import describe
-from duetime.scheduler.task import Run, Task
+from duetime.scheduler.task import Occurrence, Run, Task
 from duetime.scheduler.translatable import NoteKind, Translatable
 from duetime.scheduler.views import TaskRecord
 
@@ -174,3 +174,14 @@ def _goes_on(task: Task, last: Run, asked: Reschedule, now: datetime) -> Run:
 
 def _goes_on_note(text: str, following: Run) -> str:
     return Translatable.of(NoteKind.SERIES_GOES_ON, text, at=following.scheduled_for.isoformat())
+
+
+def check_end(task: Task, first: Occurrence) -> None:
+    """Refuse a rule that has no occurrence before the task's end."""
+    if task.until is not None and first.instant > task.until:
+        raise InvalidArgument(
+            "repeat",
+            f"its first occurrence, {describe(first.instant, task.timezone)}, is after the task's end",
+            accepted="a later until in the same call, or 'never'",
+            example="until='never'",
+        )

@@ -13,7 +13,7 @@ from duetime.scheduler.events import EventFilter
 from duetime.scheduler.history.dead_letters import DeadLetterFilter
 from duetime.scheduler.history.runs import RunFilter
 from duetime.scheduler.principal import Principal
-from duetime.scheduler.request import Request
+from duetime.scheduler.request import NotifyWord, Request, never_reminds
 from duetime.scheduler.reschedule.reschedule import Reschedule
 from duetime.scheduler.rules.sanitize import check_characters, check_text
 from duetime.scheduler.rules.time.durations import parse_exact
@@ -90,6 +90,13 @@ def check_notify(request: Request | Reschedule) -> None:
         raise InvalidArgument(
             "notify", f"{str(request.notify)[:40]!r} is none", accepted=", ".join(Notify), example="notify='failure'"
         )
+
+
+def silent_note(action: str, notify: NotifyWord | None) -> tuple[str, ...]:
+    """Say that a reminder can notify nobody."""
+    if not never_reminds(action, notify):
+        return ()
+    return (f"this reminder will notify nobody, because of notify='{notify}'; notify='always' reminds the user",)
 
 
 def check_labels(request: Request | Reschedule) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, Final, TypedDict, cast
 
+from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.request import (
     AfterFailureWord,
@@ -132,3 +133,30 @@ def apart(arguments: RescheduleCall) -> tuple[CallArguments, RescheduleArguments
     wanted: dict[str, Any] = dict(arguments)
     call = {name: wanted.pop(name) for name in CallArguments.__annotations__ if name in wanted}
     return cast("CallArguments", call), cast("RescheduleArguments", wanted)
+
+
+_EMPTY: Mapping[str, Any] = {
+    "payload": {},
+    "needs": {},
+    "labels": (),
+    "deliver_to": (),
+    "expect": {},
+    "on_failure": {},
+    "after": (),
+    "wait_for": {},
+}
+
+
+def with_removed(asked: Reschedule) -> Reschedule:
+    """Return the arguments with what `remove` names as empty values, where these say it."""
+    for name in asked.remove:
+        if name not in REMOVABLE:
+            raise _wrong_removal(f"{str(name)[:40]!r} cannot be removed")
+        if getattr(asked, name) is not None:
+            raise _wrong_removal(f"{name} is also given")
+    emptied = {name: empty for name, empty in _EMPTY.items() if name in asked.remove}
+    return replace(asked, **emptied, remove=tuple(asked.remove))
+
+
+def _wrong_removal(problem: str) -> InvalidArgument:
+    return InvalidArgument("remove", problem, accepted=f"a list of {', '.join(REMOVABLE)}", example="remove=['needs']")

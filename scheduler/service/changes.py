@@ -11,7 +11,7 @@ from duetime.scheduler.approvals.approval import is_of_answer
 from duetime.scheduler.chain.chain import ChainRecord
 from duetime.scheduler.chain.relinked import LinkLocks
 from duetime.scheduler.errors import Refused
-from duetime.scheduler.events import UNDOABLE, EventKind
+from duetime.scheduler.events import UNDOABLE, EventFilter, EventKind
 from duetime.scheduler.foresight.explainer import Explainer
 from duetime.scheduler.foresight.task_view import view_of
 from duetime.scheduler.ids import is_chain_id
@@ -141,7 +141,8 @@ class ChangeService(ApprovalService):
         now = self._store.now()
         record = self._store.tasks.get(call.get("by", LOCAL).tenant, task_id)
         if record.run.state is State.CANCELLED:
-            return self._seen(record, (changes.ALREADY_CANCELLED,))
+            view = self._seen(record, (changes.ALREADY_CANCELLED,))
+            return view if self._cancelled_by(record.task) == call.get("by", LOCAL).user else replace(view, undo=None)
         return self._change(
             Repeatable.of("cancel", task_id, {"reason": reason}, call),
             call,
@@ -149,6 +150,12 @@ class ChangeService(ApprovalService):
             reason=reason,
             decide=lambda record: changes.cancel(record, now),
         )
+
+    def _cancelled_by(self, task: Task) -> str | None:
+        """Return who cancelled a task last: the undo of that is theirs."""
+        where = EventFilter(task_id=task.id, kind=EventKind.CANCELLED)
+        found = self._store.history.events(task.tenant, where, limit=1).events
+        return found[0].actor if found else None
 
     def act(
         self,

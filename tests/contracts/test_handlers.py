@@ -305,11 +305,11 @@ def test_what_is_no_outcome_fails_and_lists_the_five(returned: object) -> None:
         (Done(result="x" * 70_000), "odd: result"),
         (Failed("no", result=float("nan")), "odd: result"),
         (Yielded(checkpoint=object()), "odd: checkpoint"),  # type: ignore[arg-type]  # the same
-        (Wait(timedelta(0)), "odd: Wait.until"),
-        (Wait(datetime(2026, 1, 1)), "odd: Wait.until"),  # noqa: DTZ001 - the mistake under test
-        (Wait("tomorrow"), "odd: Wait.until"),  # type: ignore[arg-type] # the mistake under test
+        (Wait(timedelta(0)), "odd: Wait.until: is 0:00:00, which is no time to wait"),
+        (Wait(datetime(2026, 1, 1)), "odd: Wait.until: is a datetime without a time zone"),  # noqa: DTZ001 - the mistake
+        (Wait("tomorrow"), "odd: Wait.until: is a str"),  # type: ignore[arg-type] # the mistake under test
         (Wait(timedelta.max), "odd: Wait.until"),
-        (Wait(timedelta(days=6 * 366)), "odd: Wait.until"),
+        (Wait(timedelta(days=6 * 366)), "odd: Wait.until: is not within the next 5 years"),
         (Wait(datetime.max.replace(tzinfo=timezone(timedelta(hours=-12)))), "odd: Wait.until"),
         (Wait(event="two words"), "odd: Wait.event"),
         (Wait(event="paid", approval="Pay?"), "odd: Wait: asks for two things"),

@@ -29,6 +29,12 @@ STATES = [
 ]
 
 
+@pytest.mark.parametrize(("notify", "word"), [("never", "Succeeded"), ("failure", "Succeeded"), ("change", "Reminded")])
+def test_a_reminder_of_which_nobody_was_told_has_only_succeeded(chat: Chat, notify: str, word: str) -> None:
+    chat.show_task(a_task(state="succeeded", notify=notify))
+    expect(chat.state()).to_have_text(word)
+
+
 @pytest.mark.parametrize(("state", "parts", "word", "buttons"), STATES, ids=[state for state, *_ in STATES])
 def test_a_state_has_its_word_its_icon_and_its_buttons(
     chat: Chat, state: str, parts: dict[str, Any], word: str, buttons: list[str]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from duetime.scheduler.request import never_reminds
 from duetime.scheduler.rules.states import FAILURES, OPEN
 from duetime.scheduler.task import State
 from duetime.scheduler.view_parts import AT_THE_LATEST, WaitKind
@@ -31,6 +32,7 @@ FIRST_SENTENCES: Final = {
     "damaged": "{title} is damaged and cannot run",
     "succeeded": "{title} was done {ended}",
     "reminded": "You were reminded of {title} {ended}",
+    "silent": "{title} came {ended}, and nobody was notified",
     "failed": "{title} failed {ended}",
     "expired": "{title} expired {ended}, because its time was over",
     "cancelled": "{title} is cancelled",
@@ -53,7 +55,8 @@ def speech(task: TaskPayload) -> str:
     found, times = look(task), _Times(task.when.timezone, datetime.fromisoformat(task.now))
     ended = task.last_run.ended if task.last_run and task.last_run.ended else task.when.utc
     wakes = next((wait.until for wait in task.waits or () if wait.kind == WaitKind.ATTEMPT and wait.until), None)
-    first = FIRST_SENTENCES[found].format(
+    silent = found == "succeeded" and never_reminds(task.action, task.notify)
+    first = FIRST_SENTENCES["silent" if silent else found].format(
         title=spoken_title(task.title),
         due=times.at(task.when.utc),
         by=times.by(task.when.utc),

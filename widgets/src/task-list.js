@@ -10,7 +10,7 @@ import { turns } from "./turns.js";
 import { agenda, clashView, countsView, emptyView, keyOf, rowView } from "./agenda.js";
 import { chooserView, choose, doneView, isChosen } from "./many.js";
 import { failuresHeading, lastFailureOf } from "./failures.js";
-import { hasEnded, lookOf, wordsOf } from "./words.js";
+import { hasEnded, lookOf, reminds, wordsOf } from "./words.js";
 
 const OLD_LIST = 10_000;
 const MOVING_PAUSE = 10_000;
@@ -216,7 +216,7 @@ function rowOf(task) {
   const { id, title, state, priority, paused, paused_until, damaged, blocked } = task;
   const deadline = hasEnded(task) ? undefined : task.deadline?.utc;
   const why = blocked ? task.waits?.find((wait) => wait.kind === "blocked")?.after : undefined;
-  return { id, title, state, when: task.when.utc, priority, deadline, paused, paused_until, damaged, blocked, why, repeat: task.repeat ? true : undefined, reminder: task.action === "reminder" || undefined };
+  return { id, title, state, when: task.when.utc, priority, deadline, paused, paused_until, damaged, blocked, why, repeat: task.repeat ? true : undefined, reminder: reminds(task) || undefined };
 }
 
 function tickList(list) {

@@ -38,10 +38,15 @@ export function isStored(task) {
   return /^[ct]_.{12}$/.test(task.id ?? "");
 }
 
+/** Whether a task is a reminder that notifies somebody; in a row the server says so. */
+export function reminds({ reminder, action, notify }) {
+  return reminder || (action === "reminder" && !/never|failure/.test(notify));
+}
+
 /** Which look a task has now: its state, unless something stands before it. What is held back looks so, by the same word. */
 export function lookOf(task, due, now) {
   if (!isStored(task)) return "dry_run";
-  if (hasEnded(task)) return task.state === "succeeded" && (task.reminder || task.action === "reminder") ? "reminded" : task.state;
+  if (hasEnded(task)) return task.state === "succeeded" && reminds(task) ? "reminded" : task.state;
   if (task.damaged) return "damaged";
   if (task.paused) return "paused";
   if (task.cancel_requested) return "stopping";

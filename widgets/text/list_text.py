@@ -123,6 +123,7 @@ def look_of_view(view: TaskView) -> str:
         paused=task.paused,
         damaged=bool(view.record.damage),
         stopping=is_stopping(run),
+        notify=task.notify,
         blocked=blocked_by(run) is not None,
     )
 

@@ -44,6 +44,7 @@ _COMES: Final = {
     "damaged": "{it} is {word}. {time}",
     "succeeded": "{it} {word} {ended}.",
     "reminded": "The user was {word} {ended}.",
+    "silent": "The reminder came {ended}, and nobody was notified.",
     "failed": "{it} {word} {ended}.",
     "expired": "{it} {word} {ended}: its time was over.",
     "cancelled": "{it} is {word}; it was for {due}.",
@@ -67,6 +68,7 @@ def look(task: TaskPayload) -> str:
         damaged=bool(task.damaged),
         stopping=bool(task.cancel_requested),
         blocked=bool(task.blocked),
+        notify=task.notify,
     )
 
 
@@ -95,6 +97,8 @@ def _fuller(found: str, task: TaskPayload) -> str:
     """Return the name of the sentence for a look, of which some have more to say."""
     if found == "waiting" and _asks(task):
         return "asking"
+    if found == "succeeded" and task.action == REMINDER_ACTION:
+        return "silent"
     return "paused_until" if found == "paused" and task.paused_until else found
 
 

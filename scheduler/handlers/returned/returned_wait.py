@@ -65,7 +65,15 @@ def _until(place: str, until: object, now: datetime, most: timedelta = MAX_RETRY
     long = "5 years" if most is MAX_RETRY_DELAY else f"{most.days} days"
     raise InvalidArgument(
         place,
-        f"is not within the next {long}",
+        _wrong_end(until, f"is not within the next {long}"),
         accepted=f"an aware datetime or a timedelta above 0, at most {long} from now",
         example="timedelta(minutes=5)",
     )
+
+
+def _wrong_end(until: object, too_far: str) -> str:
+    if isinstance(until, timedelta):
+        return too_far if until > timedelta(0) else f"is {until}, which is no time to wait"
+    if not isinstance(until, datetime):
+        return f"is a {type(until).__name__}" if until is not None else "is missing"
+    return "is a datetime without a time zone" if until.utcoffset() is None else too_far

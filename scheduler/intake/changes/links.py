@@ -105,7 +105,7 @@ def links_step(
     adds = bool(asked.after or asked.wait_for or asked.approval)
     if change.task.repeat is not None and not adds and not waits_once(record, change):
         return change  # it waits for nothing that could be removed
-    _refuse_what_is_over(record, run)
+    _refuse_what_is_over(record, run, asked)
     links = _read(change.task, run, asked, planner, now)
     task = replace(change.task, asks=asked_before_each(links.approval)) if links.approval else change.task
     waiting = replace(run, state=State.WAITING, wake_at=None, first_ready_at=None)
@@ -128,12 +128,12 @@ def _each_run(
     return change, asked
 
 
-def _refuse_what_is_over(record: TaskRecord, run: Run) -> None:
-    task_id = record.task.id
-    refuse_ended(record, run, "after")
+def _refuse_what_is_over(record: TaskRecord, run: Run, asked: Reschedule) -> None:
+    task_id, given = record.task.id, next(name for name in LINKS if getattr(asked, name) is not None)
+    refuse_ended(record, run, given)
     if changes.has_started(run):
         said = f"{task_id} has already started, and what it waited for before that stays."
-        raise Refused(said, argument="after", remedy=remedies.ScheduleAnother())
+        raise Refused(said, argument=given, remedy=remedies.ScheduleAnother())
 
 
 def _read(task: Task, run: Run, asked: Reschedule, planner: Planner, now: datetime) -> NewLinks:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
 
 from duetime.scheduler import remedies
 from duetime.scheduler.errors import InvalidArgument, Refused
@@ -13,21 +12,31 @@ from duetime.scheduler.events import EventKind
 from duetime.scheduler.intake.changes.links import links_step
 from duetime.scheduler.intake.changes.origin import with_origin
 from duetime.scheduler.intake.changes.pause import Pause, pause_asked, pause_step
+from duetime.scheduler.intake.changes.skipped import without_skipped
 from duetime.scheduler.intake.changes.terms import late_for_the_attempt, promised, unblocked
 from duetime.scheduler.intake.changes.urgency import demand_step
 from duetime.scheduler.intake.instants import names_no_day, resolve_begin, resolve_moment
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.intake.repeat_policy import changed_policy, dates_of
-from duetime.scheduler.intake.series_end import ENDLESS, check_runs_left, end_step, refuse_cancelled, with_max_runs
+from duetime.scheduler.intake.series_end import (
+    ENDLESS,
+    check_end,
+    check_runs_left,
+    end_step,
+    refuse_cancelled,
+    with_max_runs,
+)
 from duetime.scheduler.intake.validation import (
     ProblemCollector,
     check_labels,
     check_max_runs,
     check_notify,
     check_retry,
+    silent_note,
 )
 from duetime.scheduler.records import Change
-from duetime.scheduler.reschedule.reschedule import REMOVABLE, Reschedule
+from duetime.scheduler.request import Moment
+from duetime.scheduler.reschedule.reschedule import Reschedule, with_removed
 from duetime.scheduler.rules import changes
 from duetime.scheduler.rules.occurrences import recurrence_of
 from duetime.scheduler.rules.recurrence import recurrence
@@ -36,20 +45,9 @@ from duetime.scheduler.rules.sanitize import check_text
 from duetime.scheduler.rules.series.natural_key import check_kept
 from duetime.scheduler.rules.time import zones
 from duetime.scheduler.rules.time.times import Resolved, describe
-from duetime.scheduler.task import Json, Notify, Occurrence, State, Task
+from duetime.scheduler.task import Json, Notify, State, Task
 from duetime.scheduler.translatable import NoteKind, Translatable, as_assumed
 from duetime.scheduler.views import TaskRecord
-
-_EMPTY: Mapping[str, Any] = {
-    "payload": {},
-    "needs": {},
-    "labels": (),
-    "deliver_to": (),
-    "expect": {},
-    "on_failure": {},
-    "after": (),
-    "wait_for": {},
-}
 
 NOTHING_CHANGED = Translatable.of(NoteKind.UNCHANGED, "it already has these values; nothing was changed")
 ONCE_MORE = Translatable.of(
@@ -67,7 +65,7 @@ def decide_reschedule(
 
     The last part with an event of its own gives the change its kind. It `recurs` as a step with its chain.
     """
-    asked = _with_removed(asked)
+    asked = with_removed(asked)
     if asked == Reschedule():
         raise InvalidArgument(
             "changes",
@@ -81,6 +79,7 @@ def decide_reschedule(
     change, demanded = demand_step(record, change, asked, planner, now)
     pause = pause_asked(asked, change.task, planner, now)
     said = (*as_assumed((*timed, *pause.said)), *demanded, *late_for_the_attempt(record, task, asked))
+    said += silent_note(task.action, asked.notify)
     check_kept(record.task, change.task)
     change = _skip_step(record, _pause_step(record, change, pause, now), asked, now)
     change = links_step(record, change, asked, planner, now, recurs=recurs)
@@ -89,25 +88,10 @@ def decide_reschedule(
     return change, said
 
 
-def _with_removed(asked: Reschedule) -> Reschedule:
-    """Return the arguments with what `remove` names as empty values, where these say it."""
-    for name in asked.remove:
-        if name not in REMOVABLE:
-            raise _wrong_removal(f"{str(name)[:40]!r} cannot be removed")
-        if getattr(asked, name) is not None:
-            raise _wrong_removal(f"{name} is also given")
-    emptied = {name: empty for name, empty in _EMPTY.items() if name in asked.remove}
-    return replace(asked, **emptied, remove=tuple(asked.remove))
-
-
 def with_stored_secrets(payload: Mapping[str, Json] | None, task: Task) -> Mapping[str, Json] | None:
     """Return another payload for a task: what it has as `***`, as the task is shown, stays what it was."""
     found = None if payload is None else unmasked(dict(payload), dict(task.payload))
     return found if isinstance(found, dict) else payload
-
-
-def _wrong_removal(problem: str) -> InvalidArgument:
-    return InvalidArgument("remove", problem, accepted=f"a list of {', '.join(REMOVABLE)}", example="remove=['needs']")
 
 
 def _described(task: Task, asked: Reschedule, planner: Planner) -> Task:
@@ -174,7 +158,7 @@ def _all_following(
     if moved is None:
         raise InvalidArgument("all_following", f"{rule.text!r} cannot be moved as a whole", example="repeat='daily'")
     whole = replace(asked, when=to.instant, repeat=moved, timezone=None, all_following=False)
-    change, said = _new_recurrence(record, change, whole, planner, now)
+    change, said = _new_recurrence(record, change, whole, planner, now, words=asked.when)
     first = (change.next_run or change.run).scheduled_for
     on_its_day = first == to.instant or names_no_day(asked.when, first, zone=zone, frame=frame)
     if not (on_its_day or changes.has_started(record.run)):
@@ -200,7 +184,13 @@ def _new_zone(task: Task, asked: Reschedule) -> bool:
 
 
 def _new_recurrence(
-    record: TaskRecord, change: Change, asked: Reschedule, planner: Planner, now: datetime
+    record: TaskRecord,
+    change: Change,
+    asked: Reschedule,
+    planner: Planner,
+    now: datetime,
+    *,
+    words: Moment | None = None,
 ) -> tuple[Change, tuple[str, ...]]:
     refuse_cancelled(record, "repeat" if asked.repeat is not None else "timezone")
     zone = asked.timezone or change.task.timezone
@@ -217,24 +207,16 @@ def _new_recurrence(
     reader = planner.times if asked.repeat else replace(planner.times, minimum_interval=recurrence.MIN_INTERVAL)
     rule, first, notes = reader.recurrence(repeat, zone, start, now, moved=had, policy=policy)
     task = replace(change.task, repeat=rule.rule, timezone=rule.zone, anchor=rule.anchor, repeat_policy=policy)
+    if not changes.has_started(record.run):
+        first, again = without_skipped(record, rule, first, now, when=words or asked.when, frame=frame)
+        notes = (*notes, *again)
     check_runs_left(task, record.run, "repeat")
     if asked.until is None:
-        _check_end(task, first)
+        check_end(task, first)
     said = (*(given.assumptions if given else ()), *notes)
     if changes.has_started(record.run):  # a started run stays as it is; the next occurrence follows the new rule
         return replace(change, task=task), said
     return replace(changes.move(replace(record, task=task), first.instant, now, by_rule=True), task=task), said
-
-
-def _check_end(task: Task, first: Occurrence) -> None:
-    """Refuse a rule that has no occurrence before the task's end."""
-    if task.until is not None and first.instant > task.until:
-        raise InvalidArgument(
-            "repeat",
-            f"its first occurrence, {describe(first.instant, task.timezone)}, is after the task's end",
-            accepted="a later until in the same call, or 'never'",
-            example="until='never'",
-        )
 
 
 def _new_time(

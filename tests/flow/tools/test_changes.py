@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from duetime.scheduler.delivery import Channels
@@ -14,6 +15,7 @@ from duetime.scheduler.events import EventFilter, EventKind
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.outcomes import Done
+from duetime.scheduler.principal import LOCAL
 from duetime.scheduler.records import Change
 from duetime.scheduler.request import Request
 from duetime.scheduler.rules.settlement import settle
@@ -198,6 +200,26 @@ def test_cancelling_twice_changes_nothing(house: House) -> None:
     second = house.scheduler.cancel(view.record.task.id)
     assert second.record.task.revision == first.record.task.revision
     assert "already cancelled" in second.warnings[0]
+
+
+def test_only_the_caller_who_cancelled_gets_the_undo_of_it_again(house: House) -> None:
+    task_id = house.scheduler.schedule("Call John", when="in 2 hours").record.task.id
+    first = house.scheduler.cancel(task_id)
+    assert house.scheduler.cancel(task_id).undo == first.undo is not None
+    other = replace(LOCAL, user="maria")
+    assert house.scheduler.cancel(task_id, by=other).undo is None
+    house.clock.forward(seconds=36)
+    assert house.scheduler.cancel(task_id).undo is None
+
+
+def test_what_an_ended_task_waits_for_is_refused_by_the_argument_that_was_given(house: House) -> None:
+    task_id = house.scheduler.schedule("Call John", when="in 2 hours").record.task.id
+    house.scheduler.cancel(task_id)
+    changes: dict[str, Any] = {"wait_for": {"event": "x"}, "approval": "Go?", "after": [task_id]}
+    for name, value in changes.items():
+        with pytest.raises(Refused, match="has already ended") as refused:
+            house.scheduler.reschedule(task_id, **{name: value})
+        assert refused.value.argument == name
 
 
 def test_a_stale_revision_is_refused_and_says_what_changed(house: House) -> None:
