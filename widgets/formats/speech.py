@@ -32,12 +32,14 @@ FIRST_SENTENCES: Final = {
     "damaged": "{title} is damaged and cannot run",
     "succeeded": "{title} was done {ended}",
     "reminded": "You were reminded of {title} {ended}",
-    "silent": "{title} came {ended}, and nobody was notified",
     "failed": "{title} failed {ended}",
     "expired": "{title} expired {ended}, because its time was over",
     "cancelled": "{title} is cancelled",
     "skipped": "{title} was skipped",
 }
+_SILENT: Final = "{title} came {ended}, and nobody was notified"
+"""The same of a reminder that succeeded and notified nobody."""
+
 _TO_COME: Final = frozenset({"dry_run", "scheduled", "waiting", "ready", "running", "retrying", "suspended"})
 """Looks of what has one sentence so far, and is still to be done."""
 
@@ -56,7 +58,7 @@ def speech(task: TaskPayload) -> str:
     ended = task.last_run.ended if task.last_run and task.last_run.ended else task.when.utc
     wakes = next((wait.until for wait in task.waits or () if wait.kind == WaitKind.ATTEMPT and wait.until), None)
     silent = found == "succeeded" and never_reminds(task.action, task.notify)
-    first = FIRST_SENTENCES["silent" if silent else found].format(
+    first = (_SILENT if silent else FIRST_SENTENCES[found]).format(
         title=spoken_title(task.title),
         due=times.at(task.when.utc),
         by=times.by(task.when.utc),
