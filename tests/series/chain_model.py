@@ -226,11 +226,14 @@ class ChainModel:
             if step in chosen:
                 self.undo_cancel(step, now)
 
-    def move(self, step: Step, to: datetime, now: datetime) -> None:
-        """Move it; one that has ended runs again then, and what has begun goes on with its next attempt then."""
+    def move(self, step: Step, to: datetime, now: datetime, *, around: bool = False) -> None:
+        """Move it; one that has ended runs again then, and what has begun goes on with its next attempt then.
+
+        It waits for the steps that it comes after and that are still to come, unless it goes `around` them.
+        """
         _refuse(step.state in ("running", "cancelled") or step.is_held(now))
         if not step.is_open:
-            step.once_more("scheduled", to, now)
+            step.once_more("waiting" if step.waits_for and not around else "scheduled", to, now)
             self._reopen(step, now)
             step.wanted = now
             return
@@ -242,7 +245,7 @@ class ChainModel:
         """Run it whatever it comes after, but not without a yes."""
         _refuse(step.asks)
         ended = not step.is_open
-        self.move(step, now, now)
+        self.move(step, now, now, around=True)
         step.state = "scheduled" if step.state == "waiting" and not ended else step.state
         step.paused = False
 

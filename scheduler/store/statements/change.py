@@ -32,7 +32,6 @@ from sqlalchemy import Connection, delete, insert, update
 _UNTOLD = frozenset(
     {"id", "task_id", "tenant", "current", "revision", "updated_at", "failed_before", "repeats", "overtaken_at"}
 )
-_TAKEN_BACK = frozenset({EventKind.CANCEL_UNDONE, EventKind.UNDONE})
 
 Fields = dict[str, Any]
 
@@ -122,7 +121,7 @@ def _runs_of(
         [run] = places.placed(connection, [run])
     if next_run:
         next_run = questions.held_back(connection, change.task, old, next_run, now)
-        next_run = links.held_back(connection, old, next_run) if kind in _TAKEN_BACK else next_run
+        next_run = links.held_back(connection, old, next_run, kind)
         next_run = without_early_deadline(change.task, due_again(*both, old, next_run, now))
     return without_early_deadline(change.task, due_again(*both, old, run, now)), next_run
 

@@ -30,7 +30,7 @@ from duetime.scheduler.store.statements import dependants, event_log, read, wait
 from duetime.scheduler.store.statements.approvals import questions
 from duetime.scheduler.store.statements.endings import places
 from duetime.scheduler.store.statements.read import TASK_AND_RUN
-from duetime.scheduler.store.statements.signals import kept_waits
+from duetime.scheduler.store.statements.signals import ended_waits, kept_waits
 from duetime.scheduler.store.statements.waiters import OPEN
 from duetime.scheduler.task import Run, State, Task
 from duetime.scheduler.views import TaskRecord
@@ -58,6 +58,7 @@ _WAITED = (
 _ENDED_WITH = select(dependencies.c.upstream_id).where(
     dependencies.c.task_id == bindparam("of_task"), dependencies.c.ended_run == bindparam("of_run")
 )
+_OPEN_ABOVE = select(dependencies.c.upstream_id).where(dependencies.c.task_id == bindparam("of_task"), OPEN).limit(1)
 _ON = select(dependencies.c.task_id, dependencies.c.ended_run).where(dependencies.c.upstream_id.in_(_IDS))
 _REOPEN = (
     update(dependencies)
@@ -69,6 +70,7 @@ _ENDED_RUNS = (
     .with_for_update(of=tasks)
     .order_by(tasks.c.id)
 )
+_TAKEN_BACK = frozenset({EventKind.CANCEL_UNDONE, EventKind.UNDONE})
 _PAST = update(runs).where(runs.c.id.in_(bindparam("run_ids", expanding=True))).values(current=false())
 _AGAIN = Batch(insert(runs), NEW_RUN_VALUES)
 
@@ -158,11 +160,21 @@ def in_order(
     return order[::-1] if last_first else order, {row.task_id for row in rows}
 
 
-def held_back(connection: Connection, old: Run, run: Run) -> Run:
-    """Return the run that follows a cancelled one as waiting, if that one waited: events that have come since decide.
+def held_back(connection: Connection, old: Run, run: Run, kind: EventKind) -> Run:
+    """Return the run that follows an ended one as waiting for what it comes after, unless it is to run now.
 
-    Raises Refused for one that ended with what it comes after: it would end again at once.
+    One that follows a cancelled one waits if that waited: events that have come since decide. Raises Refused for one
+    that ended with what it comes after: it would end again at once.
     """
+    if kind in _TAKEN_BACK:
+        return _as_before_cancel(connection, old, run)
+    if kind is EventKind.RUN_NOW or not old.ended_at:
+        return run
+    comes_after = connection.execute(_OPEN_ABOVE, {"of_task": old.task_id}).first()
+    return run if comes_after is None else replace(run, state=State.WAITING, wake_at=None)
+
+
+def _as_before_cancel(connection: Connection, old: Run, run: Run) -> Run:
     given = {"of_task": old.task_id, "of_run": old.id}
     ended_with = connection.execute(_ENDED_WITH, given).scalars().first()
     if ended_with is not None:
@@ -194,7 +206,9 @@ def _wait_on(connection: Connection, old: Run, current: Run, now: datetime) -> b
     if old.state is State.WAITING:
         kept_waits.move(connection, current.task_id, current.scheduled_for)
         return False
-    kept_waits.reopen(connection, current.tenant, current.task_id)
+    cancelled = old.state is State.CANCELLED
+    if cancelled or not ended_waits.waive(connection, current.task_id, now):
+        kept_waits.reopen(connection, current.tenant, current.task_id)
     dependants.follow(connection, dependants.settle_waiting(connection, [current.task_id], now), now)
     return True
 

@@ -9,10 +9,11 @@ import pytest
 from duetime.scheduler.events import EventFilter
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.planner import Planner
-from duetime.scheduler.outcomes import Failed
+from duetime.scheduler.outcomes import Done, Failed, Outcome
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import State
+from duetime.scheduler.views import TaskView
 
 from tests.builders import Clock
 from tests.contracts.store.desk import MORNING, Desk, at
@@ -88,4 +89,102 @@ def test_a_task_that_is_to_run_again_heeds_the_end_of_the_re_run_itself(desk: De
     desk.scheduler.act(load, "run_now")
     desk.end(desk.start(9, 10), Failed("no"))
     assert (states(desk, mail), questions(desk)) == ([State.FAILED], [])
+    sound(desk)
+
+
+EVENT: Any = {"event": "rows", "timeout": "30 min"}
+
+
+def expired(desk: Desk, *, chain: bool = False, **more: Any) -> tuple[str, str]:
+    """Schedule `load` at 13:00 and `mail` behind it, which expires at 8:30 without its event; return both."""
+    if chain:
+        steps: Any = [
+            {"name": "load", "when": "at 13:00"},
+            {"name": "mail", "after": ["load"], "wait_for": EVENT, **more},
+        ]
+        load, mail = desk.scheduler.tasks_of(desk.scheduler.schedule("Report", steps=steps).record.task.id)
+    else:
+        load = desk.scheduler.schedule("Load", when="at 13:00").record.task.id
+        mail = desk.scheduler.schedule("Mail", after=[load], wait_for=EVENT, **more).record.task.id
+    if more.get("approval") == "Send?":
+        desk.scheduler.approve(mail)
+    desk.clock.at = at(8, 40)
+    assert desk.store.signals.end_late(limit=9) == [mail]
+    assert states(desk, load, mail) == [State.SCHEDULED, State.EXPIRED]
+    return load, mail
+
+
+def put_off(desk: Desk, task_id: str, how: str) -> TaskView:
+    if how == "snooze":
+        return desk.scheduler.act(task_id, "snooze", minutes=5)
+    return desk.scheduler.reschedule(task_id, when="in 5 minutes")
+
+
+@pytest.mark.parametrize("chain", [True, False], ids=["chain", "tasks"])
+@pytest.mark.parametrize("how", ["when", "snooze"])
+def test_what_expired_and_is_put_off_waits_for_what_it_comes_after(desk: Desk, how: str, *, chain: bool) -> None:
+    load, mail = expired(desk, chain=chain)
+    view = put_off(desk, mail, how)
+    assert (view.record.run.state, view.record.run.scheduled_for) == (State.WAITING, at(8, 45))
+    [waits_for] = view.waiting_for
+    assert waits_for.startswith(load)
+    assert (desk.start(8, 46), desk.store.signals.end_late(limit=9)) == ([], [])
+    [claim] = desk.start(13)
+    assert (claim.task.id, states(desk, mail)) == (load, [State.WAITING])
+    desk.end([claim])
+    assert [each.task.id for each in desk.start(13, 1)] == [mail], "it waits for no event any more"
+    sound(desk)
+
+
+def test_an_expired_task_that_is_put_off_expires_again_by_the_undo(desk: Desk) -> None:
+    _, mail = expired(desk)
+    before = desk.scheduler.get(mail).record.run
+    undo = put_off(desk, mail, "when").undo
+    assert desk.scheduler.act(mail, "undo", undo=undo).record.run == before
+    sound(desk)
+
+
+def test_an_expired_task_goes_around_what_it_comes_after_by_run_now_alone(desk: Desk) -> None:
+    load, mail = expired(desk)
+    desk.scheduler.act(mail, "run_now")
+    assert [each.task.id for each in desk.start(8, 41)] == [mail]
+    assert states(desk, load) == [State.SCHEDULED]
+
+
+@pytest.mark.parametrize("chain", [True, False], ids=["chain", "tasks"])
+def test_an_expired_task_without_an_answer_asks_again_and_does_not_expire_again(desk: Desk, *, chain: bool) -> None:
+    load, mail = expired(desk, chain=chain, approval={"question": "Mail?"})
+    assert questions(desk) == []
+    put_off(desk, mail, "when")
+    assert (states(desk, mail), questions(desk)) == ([State.WAITING], ["Mail?"])
+    assert desk.store.signals.end_late(limit=9) == []
+    desk.scheduler.approve(mail)
+    assert desk.start(8, 50) == []
+    desk.end(desk.start(13))
+    assert [each.task.id for each in desk.start(13, 1)] == [mail]
+    assert states(desk, load) == [State.SUCCEEDED]
+    sound(desk)
+
+
+def test_the_yes_to_a_task_that_expired_before_its_start_holds(desk: Desk) -> None:
+    _, mail = expired(desk, approval="Send?")
+    put_off(desk, mail, "when")
+    assert (states(desk, mail), questions(desk), desk.start(8, 46)) == ([State.WAITING], [], [])
+    desk.end(desk.start(13))
+    assert [each.task.id for each in desk.start(13, 1)] == [mail]
+
+
+@pytest.mark.parametrize("outcome", [Done("done"), Failed("no")], ids=["well", "failed"])
+def test_what_failed_with_one_task_and_is_put_off_waits_for_the_other_one(desk: Desk, outcome: Outcome) -> None:
+    first, second = (desk.scheduler.schedule("Load", when=f"at {hour}:00").record.task.id for hour in (9, 10))
+    mail = desk.scheduler.schedule("Mail", after=[first, second]).record.task.id
+    desk.end(desk.start(9), Failed("no"))
+    assert states(desk, mail) == [State.FAILED]
+    desk.clock.at = at(9, 5)
+    view = put_off(desk, mail, "when")
+    assert [each.split()[0] for each in view.waiting_for] == [second]
+    assert desk.start(9, 15) == []
+    desk.end(desk.start(10), outcome)
+    goes = [mail] if isinstance(outcome, Done) else []
+    assert [each.task.id for each in desk.start(10, 1)] == goes
     sound(desk)

@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
+from duetime.scheduler.signal.signal import OnTimeout
 from duetime.scheduler.store.schema.tables.signals import signal_waits
+from duetime.scheduler.store.schema.types import Instant
 from duetime.scheduler.store.statements.signals.kept_waits import OPEN, further
 from duetime.scheduler.store.statements.signals.own_waits import forget_open
 from duetime.scheduler.task import State
-from sqlalchemy import Connection, bindparam, update
+from sqlalchemy import Connection, bindparam, false, update
 
 _WAITS = frozenset({State.WAITING, State.SUSPENDED})
 _CLOSE = (
@@ -20,6 +22,23 @@ _CLOSE = (
     .where(signal_waits.c.waiter_id.in_(bindparam("waiter_ids", expanding=True)), OPEN)
     .values(closed_at=bindparam("at"))
 )
+
+
+_WAIVE = (
+    update(signal_waits)
+    .where(signal_waits.c.waiter_id.in_(bindparam("waiter_ids", expanding=True)), signal_waits.c.signal_id.is_(None))
+    .where(signal_waits.c.closed_at.is_not(None), signal_waits.c.until <= bindparam("now", type_=Instant()))
+    .values(on_timeout=OnTimeout.RUN, at_once=false())
+)
+
+
+def waive(connection: Connection, task_id: str, now: datetime) -> bool:
+    """Let a task that runs again go without the event for which it has waited until its time was over.
+
+    Returns whether it had waited so.
+    """
+    given = {"waiter_ids": [task_id, *further([task_id])], "now": now}
+    return connection.execute(_WAIVE, given).rowcount > 0
 
 
 def end(connection: Connection, ending: Iterable[tuple[str, str, State]], now: datetime) -> None:
