@@ -501,11 +501,20 @@ class ChainModel:
         for lower in self.all:
             for edge in lower.after:
                 if edge.upstream is step:
+                    self._lose_turn(lower, edge)
                     revived = edge.ended == lower.run and not lower.is_open
                     edge.how = edge.at = edge.ended = None
                     if revived:
                         lower.once_more("waiting", lower.at, now)
                         self._reopen(lower, now)
+
+    def _lose_turn(self, step: Step, edge: Edge) -> None:
+        """Let a step that was not approved wait for its turn again, and be asked anew then."""
+        approved = step.asked is not None and step.asked.answer == "approve"
+        waits = step.state in ("scheduled", "waiting") and not step.started
+        if waits and edge.how is not None and self._asks_later(step) and not approved:
+            step.withdraw()
+            step.state, step.opened = "waiting", None
 
     def _renew(self) -> None:
         """Begin the next generation when all steps have ended, unless one was cancelled, or asked to stop for good."""

@@ -30,7 +30,7 @@ from duetime.scheduler.store.statements import dependants, event_log, read, wait
 from duetime.scheduler.store.statements.approvals import questions
 from duetime.scheduler.store.statements.endings import places
 from duetime.scheduler.store.statements.read import TASK_AND_RUN
-from duetime.scheduler.store.statements.signals import ended_waits, kept_waits
+from duetime.scheduler.store.statements.signals import ended_waits, kept_waits, turns
 from duetime.scheduler.store.statements.waiters import OPEN
 from duetime.scheduler.task import Run, State, Task
 from duetime.scheduler.views import TaskRecord
@@ -59,7 +59,9 @@ _ENDED_WITH = select(dependencies.c.upstream_id).where(
     dependencies.c.task_id == bindparam("of_task"), dependencies.c.ended_run == bindparam("of_run")
 )
 _OPEN_ABOVE = select(dependencies.c.upstream_id).where(dependencies.c.task_id == bindparam("of_task"), OPEN).limit(1)
-_ON = select(dependencies.c.task_id, dependencies.c.ended_run).where(dependencies.c.upstream_id.in_(_IDS))
+_ON = select(dependencies.c.task_id, dependencies.c.ended_run, dependencies.c.closed_at).where(
+    dependencies.c.upstream_id.in_(_IDS)
+)
 _REOPEN = (
     update(dependencies)
     .where(dependencies.c.upstream_id.in_(_IDS))
@@ -163,8 +165,8 @@ def in_order(
 def held_back(connection: Connection, old: Run, run: Run, kind: EventKind) -> Run:
     """Return the run that follows an ended one as waiting for what it comes after, unless it is to run now.
 
-    One that follows a cancelled one waits if that waited: events that have come since decide. Raises Refused for one
-    that ended with what it comes after: it would end again at once.
+    After a cancelled run it waits if that waited: events that have come since decide. Raises Refused where that ended
+    with what it comes after: it would end again at once.
     """
     if kind in _TAKEN_BACK:
         return _as_before_cancel(connection, old, run)
@@ -219,6 +221,8 @@ def _reopen(connection: Connection, task_ids: Sequence[str], now: datetime) -> N
     while task_ids and left > 0:
         found = connection.execute(_ON, {"task_ids": list(task_ids)}).all()
         left -= len(found)
+        if any(row.closed_at for row in found):
+            turns.take_back(connection, task_ids, now)
         connection.execute(_REOPEN, {"task_ids": list(task_ids)})
         task_ids = _revived(connection, [row.ended_run for row in found if row.ended_run], now)
 
@@ -266,6 +270,6 @@ def _told(run: Run, now: datetime) -> event_log.EventValues:
         now,
         kind=EventKind.REVIVED,
         actor=event_log.ITSELF,
-        reason="what it waits for runs again",
+        reason=turns.RUNS_AGAIN,
         move=(None, run.state),
     )

@@ -290,8 +290,9 @@ class Walk:
             self.scheduler.act(self.ids[step.name], "undo", undo=view.undo)
 
     def undone_cancel(self) -> None:
-        """Take a cancel back at once; what runs anyway would go on by the cancel."""
-        if "run_anyway" not in {step.policy for step in self.model.steps if step.after}:
+        """Take a cancel back at once; what runs anyway, and lacks neither a yes nor an event, would go on by it."""
+        waiting = [step for step in self.model.steps if step.after and step.state == "waiting"]
+        if all(step.lacks or step.policy != "run_anyway" for step in waiting):
             for step in self._one([step for step in self.model.steps if step.is_open]):
                 self._taken_back(self.ids[step.name])
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -163,3 +163,92 @@ def test_an_undone_cancel_and_a_revival_keep_how_many_occurrences_were_missed(de
     assert run_of(desk, load).state is State.CANCELLED
     desk.scheduler.act(fetch, "undo", undo=undo)
     assert [run_of(desk, each).missed for each in (fetch, load)] == [3, 3]
+
+
+ASKS: Any = {"approval": {"question": "Load?", "by": "20 min", "default": "reject"}}
+WAITS: Any = {"wait_for": {"event": "rows", "timeout": "10 min", "on_timeout": "skip"}}
+LOAD: Any = {"name": "load", "after": ["fetch"], "after_failure": "run_anyway"}
+
+
+def held_until(desk: Desk, task_id: str) -> dict[str, datetime | None]:
+    """Return until when a task asks and waits for an event: only what it does."""
+    run, waiters = run_of(desk, task_id), [task_id, run_of(desk, task_id).id]
+    asked = [("asks", each.ends_at) for each in desk.store.approvals.open_of(TENANT, [run.id]).values()]
+    waits = [("waits", each.wait.until) for each in desk.store.signals.open_of(TENANT, waiters).values()]
+    questions = [each for each in desk.scheduler.inbox() if each.task_id == task_id and each.state is WAITING]
+    assert len(questions) == len(asked), "the inbox has the question as long as it is open"
+    return dict([*asked, *waits])
+
+
+def from_then(held: Any, hour: int, minute: int) -> dict[str, datetime | None]:
+    found: dict[str, datetime | None] = {}
+    found |= {"asks": at(hour, minute + 20)} if "approval" in held else {}
+    return found | ({"waits": at(hour, minute + 10)} if "wait_for" in held else {})
+
+
+@pytest.mark.parametrize("begun", [True, False], ids=["begun", "at once"])
+@pytest.mark.parametrize("held", [ASKS, WAITS, ASKS | WAITS], ids=["asks", "waits", "asks and waits"])
+def test_a_step_whose_turn_came_by_a_cancel_waits_for_its_turn_again_after_the_undo(
+    desk: Desk, held: Any, *, begun: bool
+) -> None:
+    fetch, load = chain(desk, {**FETCH, "wait_for": awaiting()}, LOAD | held)
+    assert desk.start(9) == []
+    before, told = run_of(desk, load), desk.scheduler.get(load).waiting_for
+    undo = desk.scheduler.cancel(fetch).undo
+    if begun:
+        assert desk.start(9) == []
+        assert held_until(desk, load) == from_then(held, 9, 0)
+
+    desk.scheduler.act(fetch, "undo", undo=undo)
+    assert desk.start(9) == [], "the other one waits for its event again"
+
+    assert (run_of(desk, load), held_until(desk, load)) == (before, {})
+    assert desk.scheduler.get(load).waiting_for == told
+    desk.clock.at = at(9, 30)
+    assert (desk.store.approvals.expire(limit=9), desk.store.signals.end_late(limit=9)) == ([], [])
+    desk.scheduler.send_event("go")
+    desk.end(desk.start(9, 30))
+    assert desk.start(9, 31) == []
+    assert held_until(desk, load) == from_then(held, 9, 31), "its question and its wait begin with its turn"
+    assert desk.store.integrity.examine().findings == ()
+    assert desk.store.dependencies.repair(limit=99) == 0
+
+
+@pytest.mark.parametrize("kept", ["yes", "event"])
+def test_a_step_keeps_a_yes_and_an_event_when_its_turn_is_taken_back(desk: Desk, kept: str) -> None:
+    fetch, load = chain(desk, {**FETCH, "wait_for": awaiting()}, LOAD | ASKS | WAITS)
+    desk.start(9)
+    undo = desk.scheduler.cancel(fetch).undo
+    assert desk.start(9) == []
+    if kept == "yes":
+        desk.scheduler.approve(load)
+    else:
+        desk.scheduler.send_event("rows")
+    desk.scheduler.act(fetch, "undo", undo=undo)
+    assert (desk.start(9), held_until(desk, load)) == ([], {})
+    desk.scheduler.send_event("go")
+    desk.end(desk.start(9, 5))
+    assert desk.start(9, 6) == []
+    assert held_until(desk, load) == from_then(WAITS if kept == "yes" else ASKS, 9, 6)
+
+
+@pytest.mark.parametrize("in_chain", [True, False], ids=["chain", "tasks"])
+def test_what_runs_once_asks_and_waits_on_after_an_undone_cancel_of_what_it_comes_after(
+    desk: Desk, *, in_chain: bool
+) -> None:
+    if in_chain:
+        fetch, load = chain(desk, FETCH, LOAD | ASKS | WAITS, when="at 9:00")
+    else:
+        fetch = desk.scheduler.schedule("Fetch", when="at 9:00").record.task.id
+        after: Any = {"after": [fetch], "after_failure": "run_anyway", **ASKS, **WAITS}
+        load = desk.scheduler.schedule("Load", **after).record.task.id
+    before = run_of(desk, load), held_until(desk, load)
+    assert before[1] == from_then(ASKS | WAITS, 8, 0)
+    undo = desk.scheduler.cancel(fetch).undo
+    desk.scheduler.act(fetch, "undo", undo=undo)
+    assert (run_of(desk, load), held_until(desk, load)) == before
+    desk.scheduler.approve(load)
+    desk.scheduler.send_event("rows")
+    assert run_of(desk, load).state is WAITING, "it waits for the other one"
+    desk.end(desk.start(9))
+    assert [claim.task.id for claim in desk.start(9, 1)] == [load]

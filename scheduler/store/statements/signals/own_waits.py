@@ -23,7 +23,7 @@ from duetime.scheduler.store.schema.tables.events import events
 from duetime.scheduler.store.schema.tables.signals import signal_waits
 from duetime.scheduler.store.schema.tables.tasks import runs
 from duetime.scheduler.store.statements import event_log
-from duetime.scheduler.store.statements.signals.kept_waits import OPEN, NewWait, further, row_of
+from duetime.scheduler.store.statements.signals.kept_waits import OPEN, NewWait, further, kept, row_of
 from duetime.scheduler.task import Run, State, Task
 from sqlalchemy import BindParameter, Connection, bindparam, delete, insert, select
 
@@ -95,6 +95,13 @@ def forget_open(connection: Connection, run_ids: Sequence[str]) -> None:
     """Delete the open waits of runs that wait no longer, although no event came."""
     if run_ids:
         connection.execute(_FORGET_OPEN, {"waiter_ids": [*run_ids, *further(run_ids)]})
+
+
+def forget_in_vain(connection: Connection, run_ids: Sequence[str]) -> None:
+    """Delete the waits of runs for which no event has come: these runs wait again when their turn comes."""
+    without = [run_id for run_id, each in kept(connection, run_ids).items() if each.signal is None]
+    if without:
+        connection.execute(_FORGET, {"waiter_ids": [*without, *further(without)]})
 
 
 def follow_change(

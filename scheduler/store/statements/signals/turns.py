@@ -1,0 +1,102 @@
+"""Turns of steps that ask, or wait for an event, once their turn has come: it ends when a step before runs again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from duetime.scheduler.events import EventKind
+from duetime.scheduler.rules.series.answered import asks_each_generation, without_early_deadline
+from duetime.scheduler.rules.series.awaited import awaits_each_generation
+from duetime.scheduler.rules.states import check_move
+from duetime.scheduler.store.database import unreadable
+from duetime.scheduler.store.schema.rows import CURRENT, listed_at, task_and_run
+from duetime.scheduler.store.schema.tables.chains import chain_steps, dependencies
+from duetime.scheduler.store.schema.tables.tasks import runs, tasks
+from duetime.scheduler.store.sql.batch import Batch
+from duetime.scheduler.store.sql.locks import exactly
+from duetime.scheduler.store.statements import event_log
+from duetime.scheduler.store.statements.approvals import questions
+from duetime.scheduler.store.statements.read import TASK_AND_RUN
+from duetime.scheduler.store.statements.signals import own_waits
+from duetime.scheduler.task import Run, State, Task
+from sqlalchemy import Connection, bindparam, null, select, update
+
+RUNS_AGAIN = "what it waits for runs again"
+"""Why a run waits that had gone on, or had ended, before."""
+
+_own, _other = chain_steps.alias("own"), chain_steps.alias("other")
+_BEHIND = (
+    select(dependencies.c.task_id)
+    .join_from(dependencies, _own, _own.c.task_id == dependencies.c.task_id)
+    .join(_other, (_other.c.task_id == dependencies.c.upstream_id) & (_other.c.chain_id == _own.c.chain_id))
+    .where(dependencies.c.upstream_id.in_(bindparam("task_ids", expanding=True)), dependencies.c.closed_at.is_not(None))
+)
+_BEFORE_START = (
+    TASK_AND_RUN.where(tasks.c.id.in_(_BEHIND), CURRENT, runs.c.attempt == 0)
+    .where(runs.c.state.in_([State.WAITING, State.SCHEDULED]))
+    .order_by(tasks.c.id)
+    .with_for_update(of=[runs, tasks])
+)
+_WAIT = Batch(
+    update(runs)
+    .where(runs.c.id == bindparam("run_id"), runs.c.ended_at.is_(None))
+    .values(
+        state=State.WAITING,
+        wake_at=null(),
+        first_ready_at=null(),
+        drop_at=bindparam("drop"),
+        listed_at=bindparam("listed"),
+    )
+)
+
+
+def take_back(connection: Connection, task_ids: Sequence[str], now: datetime) -> None:
+    """Let steps behind these wait for their turn again: what they ask and wait for ends, and begins again with it.
+
+    A yes and an event that a step had stay. A step that has both has gone on, and does not wait again.
+    """
+    rows = unreadable.rows(connection, _BEFORE_START, {"task_ids": list(task_ids)})
+    steps = [(task, run) for task, run in map(task_and_run, rows) if not _is_before_turn(run)]
+    lost = _lacking(connection, steps)
+    again = [without_early_deadline(task, _before_turn(run)) for task, run in lost]
+    values = [{"run_id": run.id, "drop": run.drop_at, "listed": listed_at(run)} for run in again]
+    exactly(len(values), _WAIT.run(connection, values))
+    own_waits.forget_in_vain(connection, [run.id for run in again])
+    questions.withdraw(connection, [(run.id, run.state) for run in again], now)
+    event_log.append(connection, [_told(old, run, now) for (_, old), run in zip(lost, again, strict=True)])
+
+
+def _is_before_turn(run: Run) -> bool:
+    return run.state is State.WAITING and run.first_ready_at is None
+
+
+def _before_turn(run: Run) -> Run:
+    return replace(run, state=State.WAITING, wake_at=None, first_ready_at=None)
+
+
+def _lacking(connection: Connection, steps: Sequence[tuple[Task, Run]]) -> Sequence[tuple[Task, Run]]:
+    """Return those of the steps that lack a yes or an event which their turn asks for."""
+    asking = [run.id for task, run in steps if asks_each_generation(task)]
+    waiting = [run.id for task, run in steps if awaits_each_generation(task)]
+    lacking = set(own_waits.yet_to_wait(connection, waiting)) if waiting else set()
+    if asking:
+        lacking |= set(asking) - questions.approved(connection, steps[0][0].tenant, asking).keys()
+    return [(task, run) for task, run in steps if run.id in lacking]
+
+
+def _told(old: Run, run: Run, now: datetime) -> event_log.EventValues:
+    moved = old.state is not run.state
+    if moved:
+        check_move(old.state, run.state)
+    return event_log.entry(
+        run.tenant,
+        run.task_id,
+        run.id,
+        now,
+        kind=EventKind.REVIVED,
+        actor=event_log.ITSELF,
+        reason=RUNS_AGAIN,
+        move=(old.state, run.state) if moved else None,
+    )
