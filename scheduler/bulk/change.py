@@ -80,7 +80,8 @@ class BulkResult:
     """The result of one call, or that which it would have (`dry_run`); refused tasks come first.
 
     `undo` takes all of it back until `undo_until`. `repeated`: an earlier call with the same key did it. `after` and
-    `before` are the bounds of its filter, as they were read; `paused_until` is the end of a pause, if it has one.
+    `before` are the bounds of its filter, as they were read; `paused_until` is the end of a pause, if it has one. Of a
+    dry run of very many tasks each was decided `alone`, as if nothing came after another one.
     """
 
     verb: BulkVerb
@@ -94,6 +95,7 @@ class BulkResult:
     after: datetime | None = None
     before: datetime | None = None
     paused_until: datetime | None = None
+    alone: bool = False
 
     @property
     def counts(self) -> Counter[Became]:

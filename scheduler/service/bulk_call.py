@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from typing import Any, Self, TypedDict
@@ -22,6 +23,7 @@ from duetime.scheduler.bulk.change import (
     TaskOutcome,
     replaced_times,
 )
+from duetime.scheduler.bulk.parts import parts
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments, Refused
 from duetime.scheduler.ids import new_id
 from duetime.scheduler.intake.bounds import Bound
@@ -35,8 +37,17 @@ from duetime.scheduler.task import Json, Task
 from duetime.scheduler.views import TaskFilter, TaskRecord
 
 MAX_TITLES_SAID = 3
-MAX_TASKS_REHEARSED = 100
-"""Tasks whose change is tried by a dry run: it locks them as the change would, and on SQLite every other writer."""
+MAX_TASKS_REHEARSED = 1_000
+"""Tasks whose change is tried by a dry run, in parts, as many as one transaction changes."""
+
+MAX_TASKS_TRIED_AT_ONCE = 20
+"""Tasks of one part: trying it locks them as the change would, and on SQLite every other writer, for some 20 ms."""
+
+MAX_RELATED_TASKS_TRIED = 100
+"""Tasks of a part that cannot be tried apart from each other."""
+
+PAUSE_BETWEEN_PARTS_S = 0.01
+"""Lets other writers of a SQLite file in, which look again after some milliseconds."""
 
 EVERYTHING = TaskFilter()
 
@@ -173,15 +184,30 @@ def previewed_result(
     *,
     via: str | None = None,
 ) -> BulkResult:
-    """Return what a call would do; to more than `MAX_TASKS_REHEARSED` tasks as far as each decides that alone."""
-    if len(records) > MAX_TASKS_REHEARSED:
-        outcomes = [_would(record, decision) for record in records]
-    else:
-        outcomes = rehearsed(store, call, records, decision, now, via=via)
+    """Return what a call would do: each part of its tasks is tried, unless they are too many for that."""
+    outcomes, alone = list[TaskOutcome](), False
+    for place, part in enumerate(_parts(store, call.of_tenant, records)):
+        if len(part) > MAX_RELATED_TASKS_TRIED or len(records) > MAX_TASKS_REHEARSED:
+            outcomes, alone = outcomes + [_would(record, decision) for record in part], True
+            continue
+        if place:
+            time.sleep(PAUSE_BETWEEN_PARTS_S)
+        outcomes += rehearsed(store, call, part, decision, now, via=via)
+    by_id = {each.record.task.id: each for each in outcomes}
+    outcomes = [by_id[record.task.id] for record in records]
     if decision.verb is not BulkVerb.MOVE:  # only a move shows what is to be
         outcomes = [_as_now(each, record) for each, record in zip(outcomes, records, strict=True)]
     until, by_filter = decision.paused_until, not call.task_ids
-    return BulkResult(decision.verb, in_order(outcomes), now, dry_run=True, by_filter=by_filter, paused_until=until)
+    found = BulkResult(decision.verb, in_order(outcomes), now, dry_run=True, by_filter=by_filter, paused_until=until)
+    return replace(found, alone=alone)
+
+
+def _parts(store: Store, tenant: str, records: Sequence[TaskRecord]) -> Iterator[list[TaskRecord]]:
+    """Yield tasks in parts that can be tried one after the other; all of them where each is decided alone."""
+    ids, by_id = [each.task.id for each in records], {each.task.id: each for each in records}
+    apart = MAX_TASKS_TRIED_AT_ONCE < len(ids) <= MAX_TASKS_REHEARSED
+    for part in parts(ids, store.batches.related(tenant, ids), MAX_TASKS_TRIED_AT_ONCE) if apart else [ids]:
+        yield [by_id[task_id] for task_id in part]
 
 
 def rehearsed(

@@ -22,8 +22,8 @@ MAX_ROWS_SHOWN: Final = 20
 class BulkPart(BaseModel):
     """The counts of one call, or of its dry run; `undo` takes it back until `undo_until`.
 
-    A dry run says with which `expect` the same call does it. `left_out` tasks have no row. A pause may end at
-    `paused_until`.
+    A dry run says with which `expect` the same call does it, and whether it decided each task `alone`, since they are
+    very many. `left_out` tasks have no row. A pause may end at `paused_until`.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -31,6 +31,7 @@ class BulkPart(BaseModel):
     change: BulkVerb
     paused_until: str | None = None
     dry_run: Literal[True] | None = None
+    alone: Literal[True] | None = None
     changed: int
     unchanged: int | None = None
     refused: int | None = None
@@ -78,6 +79,7 @@ def bulk_part(result: BulkResult, shown: int) -> BulkPart:
         change=result.verb,
         paused_until=utc(result.paused_until) if result.paused_until else None,
         dry_run=result.dry_run or None,
+        alone=result.alone or None,
         changed=counts[Became.CHANGED],
         unchanged=counts[Became.UNCHANGED] or None,
         refused=counts[Became.REFUSED] or None,

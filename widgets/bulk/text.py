@@ -22,6 +22,7 @@ DONE = {
     BulkVerb.DISCARD: "Discarded the dead letters of",
     BulkVerb.UNDO: "Took back the change of",
 }
+ALONE = " Each of so many tasks was looked at alone: those that come after others may change in another way."
 NONE_MATCHES = "No task matches: nothing was changed."
 
 
@@ -49,7 +50,7 @@ def headline(part: BulkPart, zone: str) -> str:
     number = f"{part.changed} task{'' if part.changed == 1 else 's'}{_until(part, zone)}"
     if part.dry_run:
         what = "discard the dead letters of" if part.change is BulkVerb.DISCARD else part.change
-        return f"Nothing was changed yet. This would {what} {number}{rest}."
+        return f"Nothing was changed yet. This would {what} {number}{rest}.{ALONE if part.alone else ''}"
     already = "An earlier call with the same key did this already. " if part.repeated else ""
     return f"{already}{DONE[part.change]} {number}{rest}."
 

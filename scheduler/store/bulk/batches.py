@@ -20,7 +20,7 @@ from duetime.scheduler.errors import InvalidArgument, InvalidArguments, Refused,
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.ids import is_id
 from duetime.scheduler.store.audit import entries
-from duetime.scheduler.store.bulk import chain_rows, memory, vain_undo
+from duetime.scheduler.store.bulk import chain_rows, memory, related, vain_undo
 from duetime.scheduler.store.chains.dependencies import Dependencies
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.database import Database
@@ -79,6 +79,10 @@ class Batches:
     def stored(self, tenant: str, token: str) -> list[StoredBatch]:
         """Return the transactions of a call by the token of its undo; none when it is unknown by now."""
         return self._database.read(lambda connection: memory.stored(connection, tenant, token, self._now()))
+
+    def related(self, tenant: str, task_ids: Sequence[str]) -> list[tuple[str, str]]:
+        """Return pairs of tasks whose changes follow from one another, and of steps with their chains."""
+        return self._database.read(lambda connection: related.related(connection, tenant, task_ids))
 
     def remember(self, tenant: str, write: BatchWrite) -> None:
         """Store a call whose changes were stored one by one, so that its repeat finds what became of its tasks."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import pytest
 from duetime.scheduler import remedies
+from duetime.scheduler.bulk.change import Became
 from duetime.scheduler.errors import DuetimeError, Refused, StaleRevision
 from duetime.scheduler.events import EventFilter
 from duetime.scheduler.handlers import Handlers
@@ -18,6 +20,8 @@ from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import Run, State
 from duetime.scheduler.views import TaskFilter
+from duetime.widgets.bulk.payload import bulk_payload
+from duetime.widgets.bulk.text import bulk_text
 
 from tests.builders import Clock
 from tests.contracts.store.desk import MORNING, Desk, at
@@ -178,6 +182,53 @@ def test_a_dry_run_of_a_move_of_many_counts_what_the_move_does(
         due = [[each.record.run.scheduled_for for each in result.outcomes] for result in (tried, real)]
         assert due[0] == due[1]
     assert {word.value: count for word, count in real.counts.items() if count} == counts
+
+
+def long_chain(desk: Desk, count: int) -> list[str]:
+    names = [f"s{number}" for number in range(count)]
+    steps: Any = [{"name": name, "after": [above]} for above, name in pairwise(names)]
+    return list(desk.scheduler.tasks_of(scheduled(desk, when="in 1 hour", steps=[{"name": names[0]}, *steps])))
+
+
+def test_a_dry_run_of_more_tasks_than_are_tried_at_once_keeps_together_what_belongs_together(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bulk_call, "MAX_TASKS_TRIED_AT_ONCE", 4)
+    monkeypatch.setattr(bulk_call, "PAUSE_BETWEEN_PARTS_S", 0)
+    refusing = [handler_waits(desk)]
+    chain, apart = long_chain(desk, 6), [scheduled(desk, when="in 1 hour") for _ in range(4)]
+    tried: list[list[str]] = []
+    change = desk.store.batches.change
+
+    def seen(tenant: str, task_ids: Sequence[str], *given: Any, **more: Any) -> Any:
+        tried.append(list(task_ids))
+        return change(tenant, task_ids, *given, **more)
+
+    monkeypatch.setattr(desk.store.batches, "change", seen)
+    ids = [apart[0], *chain[:3], *apart[1:], *refusing, *chain[3:]]
+    found = desk.scheduler.change_many("move", ids, to="in 3 hours", dry_run=True)
+    assert sorted(map(sorted, tried)) == sorted(map(sorted, [[apart[0]], chain, [*apart[1:], *refusing]])), tried
+    done = desk.scheduler.change_many("move", ids, to="in 3 hours")
+    sides = [[(each.record.task.id, each.became, each.why) for each in result.outcomes] for result in (found, done)]
+    assert (sides[0], found.alone) == (sides[1], False)
+    assert found.counts[Became.REFUSED] == len(refusing)
+
+
+def test_a_dry_run_of_very_many_tasks_says_that_each_was_looked_at_alone(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chain, apart = long_chain(desk, 3), [scheduled(desk, when="in 1 hour") for _ in range(3)]
+    said = "Each of so many tasks was looked at alone"
+    assert said not in bulk_text(desk.scheduler.change_many("cancel", [*chain, *apart], dry_run=True))
+    for most, number in (("MAX_TASKS_REHEARSED", 5), ("MAX_RELATED_TASKS_TRIED", 2)):
+        with monkeypatch.context() as smaller:
+            smaller.setattr(bulk_call, most, number)
+            smaller.setattr(bulk_call, "MAX_TASKS_TRIED_AT_ONCE", 1)
+            smaller.setattr(bulk_call, "PAUSE_BETWEEN_PARTS_S", 0)
+            found = desk.scheduler.change_many("cancel", [*chain, *apart], dry_run=True)
+            assert (said in bulk_text(found), bulk_payload(found).bulk.alone) == (True, True), most
+            assert found.counts[Became.CHANGED] == len([*chain, *apart])
+    assert said not in bulk_text(desk.scheduler.change_many("cancel", [*chain, *apart]))
 
 
 def test_a_dry_run_of_a_cancel_of_many_shows_the_tasks_as_they_are(desk: Desk) -> None:

@@ -217,6 +217,7 @@ def calls(store: Store, task_id: str, run_id: str, tenant: str) -> dict[str, lis
         "batches.matching": [lambda: store.batches.matching(tenant, TaskFilter(), 9)],
         "batches.named": [lambda: store.batches.named(tenant, [task_id])],
         "batches.still": [lambda: store.batches.still(tenant, [task_id])],
+        "batches.related": [lambda: store.batches.related(tenant, [UPSTREAM])],
         "batches.stored": [lambda: store.batches.stored(tenant, BATCH.batch.token)],
         "batches.change": [lambda: store.batches.change(tenant, [task_id], PAUSED, BATCH)],
         "run_logs.read": [lambda: store.run_logs.read(tenant, run_id, limit=9)],
