@@ -9,7 +9,7 @@ from datetime import date, timedelta
 from difflib import get_close_matches
 from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments
 from duetime.scheduler.request import RETRY_BOUNDS
@@ -43,8 +43,23 @@ class StepRequest:
         return f"steps.{self.name}.{argument}"
 
 
-def steps_in_order(given: Any, most: int = MAX_STEPS) -> list[StepRequest]:
+class ReadSteps(NamedTuple):
+    """Steps whose form is right, each behind those that it comes after unless these form a cycle; and all problems."""
+
+    steps: Sequence[StepRequest]
+    problems: Sequence[InvalidArgument]
+
+
+def steps_in_order(given: Any, most: int = MAX_STEPS) -> Sequence[StepRequest]:
     """Read `most` steps; each comes behind those that it comes after. Raises InvalidArgument(s) with every problem."""
+    steps, problems = read_steps(given, most)
+    if problems:
+        raise problems[0] if len(problems) == 1 else InvalidArguments(problems)
+    return steps
+
+
+def read_steps(given: Any, most: int = MAX_STEPS) -> ReadSteps:
+    """Read `most` steps, and what is wrong with their form. Raises InvalidArgument for what is no list of so many."""
     if isinstance(given, str | Mapping) or not isinstance(given, Sequence):
         raise InvalidArgument("steps", "it is not a list", accepted="a list of objects", example=_EXAMPLE)
     if len(given) > most:
@@ -59,13 +74,12 @@ def steps_in_order(given: Any, most: int = MAX_STEPS) -> list[StepRequest]:
         found = list(_problems_of(each, f"steps[{number}]"))
         problems += found
         steps += [] if found else [_step(each)]
-    _refuse(problems or _problems_of_names(steps))
-    return _ordered(steps)
-
-
-def _refuse(problems: Sequence[InvalidArgument]) -> None:
-    if problems:
-        raise problems[0] if len(problems) == 1 else InvalidArguments(problems)
+    if len(steps) == len(given):  # what has no right form may be what others come after
+        problems += _problems_of_names(steps)
+    try:
+        return ReadSteps(_ordered(steps), problems)
+    except InvalidArgument as cycle:
+        return ReadSteps(steps, [*problems, cycle])
 
 
 def _given(step: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from duetime.scheduler.chain.chain import Chain, ChainRecord, NewChain, StepRecord
 from duetime.scheduler.chain.dependency import Upstream, Upstreams
-from duetime.scheduler.chain.steps import MAX_TASKS_SPAWNED, StepRequest, steps_in_order
+from duetime.scheduler.chain.steps import MAX_TASKS_SPAWNED, StepRequest, is_outside, read_steps, steps_in_order
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments
 from duetime.scheduler.ids import new_chain_id, new_task_id
 from duetime.scheduler.intake.contract.outcome_contract import origin_of
@@ -20,6 +20,7 @@ from duetime.scheduler.intake.planner import Plan, Planner
 from duetime.scheduler.intake.repeat_policy import policy_of
 from duetime.scheduler.intake.steps.step_request import (
     at_instants,
+    instant_of,
     refuse_arguments_of_steps,
     refuse_unheeded,
     request_of,
@@ -81,18 +82,17 @@ def plan_chain(planner: Planner, request: Request, by: Principal, now: datetime)
     for check in (check_key, check_labels, origin_of, refuse_arguments_of_steps):
         problems.of(check, request)
     problems.of(check_natural_key, request, by)
-    steps = problems.of(steps_in_order, request.steps)
-    if steps is None or problems:
+    read = problems.of(read_steps, request.steps)
+    if read is None:
         raise problems.error()
+    steps = read.steps
+    problems.add(read.problems)
     if request.repeat is None:
         problems.of(refuse_ends_without_repeat, request)
-    problems.of(refuse_unheeded, request, steps)
+    if not read.problems:
+        problems.of(refuse_unheeded, request, steps)
     series = problems.of(_series, planner, request, steps, now) if request.repeat is not None else None
-    asked = replace(request, when=series.first, timezone=series.zone) if series else request
-    if request.repeat is not None and series is None:  # said already, and no problem of each step as well
-        asked = replace(request, when=timedelta(0))
-    if any("timezone" in step.arguments for step in steps):
-        asked = problems.of(at_instants, planner.times, asked, now) or asked
+    asked = _with_times(planner, request, series, steps, problems, now=now)
     plans = _plans(planner, asked, steps, problems, by=by, now=now)
     if problems:
         raise problems.error()
@@ -105,6 +105,25 @@ def plan_chain(planner: Planner, request: Request, by: Principal, now: datetime)
     return ChainPlan(
         chain, tuple((each, plans[each.name]) for each in steps), key_of(request, by, now), tuple(warnings)
     )
+
+
+def _with_times(
+    planner: Planner,
+    request: Request,
+    series: Timing | None,
+    steps: Sequence[StepRequest],
+    problems: ProblemCollector,
+    *,
+    now: datetime,
+) -> Request:
+    """Return the request that steps are planned by; a time that cannot be read is said once, and not of each step."""
+    if series is not None:
+        request = replace(request, when=series.first, timezone=series.zone)
+    elif request.repeat is not None or problems.of(instant_of, planner.times, request, now) is None:
+        request = replace(request, when=timedelta(0))
+    if any("timezone" in step.arguments for step in steps):
+        return problems.of(at_instants, planner.times, request, now) or request
+    return request
 
 
 def _series(planner: Planner, request: Request, steps: Sequence[StepRequest], now: datetime) -> Timing:
@@ -172,9 +191,9 @@ def _plans(
 ) -> dict[str, Plan]:
     """Plan each step; one that has a problem stands for itself by an id, so that those behind it are looked at too."""
     plans: dict[str, Plan] = {}
-    known: dict[str, Upstream] = {}
     beside = new_task_id()
     followed = {name for step in steps for name in step.after}
+    known = {each: Upstream(new_task_id(), each, State.SCHEDULED) for each in followed if not is_outside(each)}
     for step in steps:
         asked = request_of(request, step, known, is_last=step.name not in followed)
         planned = partial(_knowing(planner, list(known.values())).plan, recurs=request.repeat is not None)

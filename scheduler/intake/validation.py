@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Final, ParamSpec, TypeVar
 
@@ -184,6 +184,10 @@ class ProblemCollector:
         except InvalidArguments as several:
             self._found.extend(several.problems)
         return None
+
+    def add(self, problems: Sequence[InvalidArgument]) -> None:
+        """Keep problems that were found elsewhere."""
+        self._found += problems
 
     def __bool__(self) -> bool:
         """Whether a problem was found."""

@@ -69,11 +69,19 @@ def refuse_unheeded(request: Request, steps: Sequence[StepRequest]) -> None:
             raise InvalidArgument(name, problem, accepted="that of the chain, or of its first steps", example=example)
 
 
+def instant_of(times: TimeReader, request: Request, now: datetime) -> datetime:
+    """Return when a chain that does not repeat is to begin. Raises InvalidArgument."""
+    if request.when is None:
+        return now
+    zone, frame = times.zone_of(request), times.frame(request.timezone)
+    return resolve_moment(request.when, argument="when", now=now, zone=zone, frame=frame).instant
+
+
 def at_instants(times: TimeReader, request: Request, now: datetime) -> Request:
     """Return a request whose times are instants: a step in another zone has them as the chain's zone has them."""
     zone, frame = times.zone_of(request), times.frame(request.timezone)
     at = partial(resolve_moment, now=now, zone=zone, frame=frame)
-    when = None if request.when is None else at(request.when, argument="when").instant
+    when = None if request.when is None else instant_of(times, request, now)
     deadline, approval = request.deadline, request.approval
     if deadline is not None:
         read = partial(deadline_of, deadline, now=now, zone=zone, recurring=request.repeat is not None, frame=frame)

@@ -95,7 +95,7 @@ def test_the_steps_that_an_unknown_one_is_mended_with_are_those_it_can_come_afte
 ) -> None:
     given = [StepArguments(name=name, after=[after] if after else []) for name, after in steps]
     with pytest.raises(InvalidArgument, match="there is no such step") as refused:
-        scheduler.schedule("Report", steps=given)
+        scheduler.schedule("Report", when="in 1 hour", steps=given)
     assert (refused.value.accepted, refused.value.example) == (accepted, example)
 
 
@@ -112,6 +112,33 @@ def test_what_is_wrong_with_several_steps_is_said_at_once(scheduler: Scheduler) 
 def test_what_each_step_has_for_itself_is_refused_for_the_whole(scheduler: Scheduler) -> None:
     with pytest.raises(InvalidArguments, match="each step has its own"):
         scheduler.schedule("Report", action="webhook", payload={"url": "https://example.com"}, steps=DIAMOND)
+
+
+@pytest.mark.parametrize(
+    ("steps", "places"),
+    [
+        (
+            [{"name": "a", "after": ["bb"], "when": "nonsense"}, {"name": "b"}],
+            ["steps.a.after", "when", "steps.a.when"],
+        ),
+        ([{"name": "a", "after": 5}, {"name": "b", "when": "nonsense"}], ["steps[1].after", "when", "steps.b.when"]),
+        (
+            [{"name": "a", "after": ["b"], "action": "no"}, {"name": "b", "after": ["a"]}],
+            ["steps", "when", "steps.a.action"],
+        ),
+        ([{"name": "a", "after": ["zz"], "valid_output": {"type": "object"}}], ["steps.a.after", "when"]),
+        ([{"name": "a"}, {"name": "a", "estimate": "nonsense"}], ["steps", "when", "steps.a.estimate"]),
+        ([{"name": "a"}, {"name": "b", "after": ["a"]}], ["when"]),
+    ],
+)
+def test_what_is_wrong_with_the_form_of_steps_hides_nothing_else(
+    scheduler: Scheduler, steps: Any, places: list[str]
+) -> None:
+    with pytest.raises((InvalidArgument, InvalidArguments)) as refused:
+        scheduler.schedule("Ship", when="soon", steps=steps)
+    found = refused.value.problems if isinstance(refused.value, InvalidArguments) else [refused.value]
+    assert [problem.argument for problem in found] == places
+    assert scheduler.list().views == ()
 
 
 def test_the_deadline_of_a_chain_is_that_of_its_last_steps_and_the_rest_holds_for_all(scheduler: Scheduler) -> None:
