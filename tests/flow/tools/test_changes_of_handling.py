@@ -278,5 +278,5 @@ def test_a_repeated_call_is_made_once(scheduler: Scheduler) -> None:
     first, second = (scheduler.reschedule(task_id, **given) for _ in range(2))  # type: ignore[arg-type] # of several types
     assert (first.warnings, second.warnings) == ((), (REPEATED,))
     assert second.record.task.revision == 2
-    with pytest.raises(DuetimeError, match="already"):
+    with pytest.raises(DuetimeError, match="used before"):
         scheduler.reschedule(task_id, retry=THREE_TRIES, labels=["newer"], idempotency_key="k")
