@@ -238,10 +238,7 @@ def _short(short: Shortage, record: TaskRecord, now: datetime, facts: RunFacts) 
     until = f", {_moment(short.helped_at, record, now)}" if short.helped_at is not None else ""
     words = {
         Why.UNKNOWN: lambda: f"there is no pool {short.pool!r}{_present(facts)}; declare it, or change `needs`",
-        Why.TOO_SMALL: lambda: (
-            f"it needs {in_full(short.needed)}, but the capacity is {in_full(short.capacity)}{until}: "
-            "raise the capacity, or lower `needs`"
-        ),
+        Why.TOO_SMALL: lambda: _too_small(short, until),
         Why.SHORT: lambda: (
             f"it needs {in_full(short.needed)}, {_units(short.free)} of {in_full(short.capacity)} are free{until}"
         ),
@@ -257,6 +254,13 @@ def _short(short: Shortage, record: TaskRecord, now: datetime, facts: RunFacts) 
         pool=short.pool,
         until=_instant(short.helped_at) if short.helped_at is not None else None,
     )
+
+
+def _too_small(short: Shortage, until: str) -> str:
+    if not short.capacity and not until:
+        return "it is closed: its capacity is 0, and the run waits until there is more"
+    less = f"it needs {in_full(short.needed)}, but the capacity is {in_full(short.capacity)}{until}"
+    return f"{less}: raise the capacity, or lower `needs`"
 
 
 _POOL_KINDS = {

@@ -86,6 +86,8 @@ def test_a_rate_says_when_there_is_more() -> None:
     [
         (short(Why.UNKNOWN), "pool gpu: there is no pool 'gpu' (pools: disk, net); declare it, or change `needs`"),
         (short(Why.TOO_SMALL, needed=9), "it needs 9, but the capacity is 4: raise the capacity"),
+        (short(Why.TOO_SMALL, capacity=0), "it is closed: its capacity is 0, and the run waits until there is more"),
+        (short(Why.TOO_SMALL, capacity=0, helped_at=MS + 5000), "but the capacity is 0, until Fri 20 Nov 2026 12:00"),
         (short(Why.HELD, held_for="r9"), "reserved for r9, which is overdue or about to be, and goes first"),
         (
             short(Why.STOPPED, helped_at=MS + 5000),
