@@ -252,3 +252,14 @@ def test_what_runs_once_asks_and_waits_on_after_an_undone_cancel_of_what_it_come
     assert run_of(desk, load).state is WAITING, "it waits for the other one"
     desk.end(desk.start(9))
     assert [claim.task.id for claim in desk.start(9, 1)] == [load]
+
+
+def test_a_step_that_was_moved_while_it_asked_asks_no_more_when_a_step_before_it_runs_again(desk: Desk) -> None:
+    fetch, load = chain(desk, FETCH, LOAD | ASKS)
+    desk.end(desk.start(9))
+    assert (desk.start(9, 1), held_until(desk, load)) == ([], from_then(ASKS, 9, 1))
+    desk.scheduler.reschedule(load, when="at 9:05")
+    desk.scheduler.act(fetch, "run_now")
+    assert held_until(desk, load) == {}
+    desk.end(desk.start(9, 10))
+    assert (desk.start(9, 11), held_until(desk, load)) == ([], from_then(ASKS, 9, 11))

@@ -58,8 +58,9 @@ def take_back(connection: Connection, task_ids: Sequence[str], now: datetime) ->
     A yes and an event that a step had stay. A step that has both has gone on, and does not wait again.
     """
     rows = unreadable.rows(connection, _BEFORE_START, {"task_ids": list(task_ids)})
-    steps = [(task, run) for task, run in map(task_and_run, rows) if not _is_before_turn(run)]
-    lost = _lacking(connection, steps)
+    steps = [task_and_run(row) for row in rows]
+    asked = questions.unanswered(connection, [run.id for _, run in steps])
+    lost = _lacking(connection, [(task, run) for task, run in steps if run.id in asked or not _is_before_turn(run)])
     again = [without_early_deadline(task, _before_turn(run)) for task, run in lost]
     values = [{"run_id": run.id, "drop": run.drop_at, "listed": listed_at(run)} for run in again]
     exactly(len(values), _WAIT.run(connection, values))
@@ -69,6 +70,7 @@ def take_back(connection: Connection, task_ids: Sequence[str], now: datetime) ->
 
 
 def _is_before_turn(run: Run) -> bool:
+    """Whether the turn of a run is to come, unless it was moved while it was asked for."""
     return run.state is State.WAITING and run.first_ready_at is None
 
 
