@@ -87,7 +87,7 @@ class StepArguments(TypedDict, total=False):
     on_failure: Mapping[str, Json]
     labels: Sequence[str]
     deliver_to: Sequence[str]
-    approval: ApprovalRequest | bool
+    approval: ApprovalRequest | str | bool
     wait_for: Mapping[str, Any]
 
 
@@ -115,7 +115,7 @@ class Request:
     estimate: str | float | timedelta | None = None
     needs: Mapping[str, int] | None = None
     idempotency_key: str | None = None
-    retry: RetryPolicy | None = None
+    retry: RetryPolicy | Mapping[str, int] | None = None
     deliver_to: Sequence[str] = ()
     labels: Sequence[str] = ()
     notify: NotifyWord | None = None
@@ -126,7 +126,7 @@ class Request:
     valid_output: Mapping[str, Json] | None = None
     steps: Sequence[StepArguments] = ()
     repeat_policy: Mapping[str, Any] | None = None
-    approval: ApprovalRequest | bool | None = None
+    approval: ApprovalRequest | str | bool | None = None
     wait_for: Mapping[str, Any] | None = None
     origin: Mapping[str, str] | None = None
     dry_run: bool = False
@@ -181,7 +181,7 @@ class TaskArguments(TypedDict, total=False):
     deadline_type: DeadlineWord | None
     estimate: str | float | timedelta | None
     needs: Mapping[str, int] | None
-    retry: RetryPolicy | None
+    retry: RetryPolicy | Mapping[str, int] | None
     notify: NotifyWord | None
     expect: Mapping[str, Json] | None
     on_failure: Mapping[str, Json] | None
@@ -201,7 +201,7 @@ class ScheduleArguments(TaskArguments, total=False):
     after_failure: AfterFailureWord | None
     valid_output: Mapping[str, Json] | None
     steps: Sequence[StepArguments]
-    approval: ApprovalRequest | bool | None
+    approval: ApprovalRequest | str | bool | None
     wait_for: Mapping[str, Any] | None
     dry_run: bool
     raw: Mapping[str, Json] | None

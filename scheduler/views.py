@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from duetime.scheduler.task import Attempt, Delivery, InboxMessage, Run, State, Task, Tier
 from duetime.scheduler.translatable import Translatable
@@ -127,6 +127,20 @@ class TaskFilter:
     before: datetime | None = None
     tier: Tier | None = None
     standing: Standing | None = None
+
+    if TYPE_CHECKING:  # `Scheduler` reads what programs write: one state, or several, by name as well
+
+        def __init__(  # noqa: PLR0917 - the fields
+            self,
+            states: Sequence[str] = (),
+            action: str | None = None,
+            label: str | None = None,
+            query: str | None = None,
+            after: datetime | str | None = None,
+            before: datetime | str | None = None,
+            tier: str | None = None,
+            standing: Standing | None = None,
+        ) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -29,6 +28,7 @@ from duetime.scheduler.queue.remote import NoAnswer
 from duetime.scheduler.rules.estimates import UNKNOWN_ESTIMATE
 from duetime.scheduler.rules.limits.price import amount_of, money
 from duetime.scheduler.rules.states import TERMINAL
+from duetime.scheduler.rules.time.times import seconds_of
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import Attempt, InboxMessage, Run, State
 from duetime.scheduler.view_parts import RunLog
@@ -101,12 +101,12 @@ class Reader(RunReader):
             return ()
         return tuple(self._store.inbox.unread(by.tenant, by.user, limit=1, run_id=record.last_run.id))
 
-    def wait(self, task_id: str, *, timeout: timedelta | None = None, by: Principal = LOCAL) -> TaskView:
+    def wait(self, task_id: str, *, timeout: timedelta | float | str | None = None, by: Principal = LOCAL) -> TaskView:
         """Return a task once its current run has ended, or after `timeout`; at once if it has ended already.
 
         It notices an end in this process at once, of one elsewhere within a second. Raises TaskNotFound.
         """
-        ends_at = math.inf if timeout is None else time.monotonic() + timeout.total_seconds()
+        ends_at = time.monotonic() + seconds_of(timeout)
         woken = threading.Event()
         with ExitStack() as watched:
             for each in self.tasks_of(task_id, by=by):

@@ -20,7 +20,7 @@ from duetime.scheduler.rules.time import zones
 from duetime.scheduler.rules.time.times import describe
 from duetime.scheduler.run_records import Failure
 from duetime.scheduler.task import Occurrence
-from duetime.scheduler.translatable import NoteKind, Translatable
+from duetime.scheduler.translatable import ClauseKind, NoteKind, Translatable
 from duetime.scheduler.view_parts import WaitReason
 from duetime.scheduler.views import TaskRecord, TaskView
 
@@ -114,12 +114,20 @@ def _readable(record: TaskRecord) -> tuple[TaskRecord, Recurrence | None, tuple[
     task = record.task
     try:
         zones.load(task.timezone)
-        return record, recurrence_of(task), _told(record.damage)
+        return record, _counted_once(recurrence_of(task), task.max_runs), _told(record.damage)
     except (InvalidArgument, LookupError, ValueError, OSError) as problem:
         why = f"its time zone or rule cannot be read here ({problem})"
     damage = (*record.damage, why)
     shown = replace(record, task=replace(task, timezone="UTC", repeat=None), damage=damage)
     return shown, None, (*_told(damage), Translatable.of(NoteKind.SHOWN_IN_UTC, "times are shown in UTC"))
+
+
+def _counted_once(rule: Recurrence | None, most: int | None) -> Recurrence | None:
+    """Return a rule without its own number of times where the task has a smaller one."""
+    if rule is None or rule.count is None or most is None or most > rule.count:
+        return rule
+    clauses = tuple(clause for clause in rule.clauses if clause.kind is not ClauseKind.COUNT)
+    return replace(rule, text="".join(clauses), clauses=clauses)
 
 
 def _told(damage: Sequence[str]) -> tuple[str, ...]:

@@ -42,6 +42,7 @@ from duetime.scheduler.request import REMINDER_ACTION, Request
 from duetime.scheduler.rules.estimates import EstimateLookup, declared_estimate
 from duetime.scheduler.rules.occurrences import dated, delay_of, planned_window
 from duetime.scheduler.rules.recurrence.recurrence import Recurrence
+from duetime.scheduler.rules.retry import as_policy
 from duetime.scheduler.rules.sanitize import check_text
 from duetime.scheduler.rules.series.answered import without_early_deadline
 from duetime.scheduler.rules.series.awaited import awaited_by_each
@@ -220,7 +221,7 @@ class Planner:
             until=timing.until,
             max_runs=timing.max_runs,
             paused=False,
-            retry=request.retry or self.default_retry(request.action),
+            retry=as_policy(request.retry) or self.default_retry(request.action),
             deliver_to=self.channels_of(request.deliver_to, origin_of(request)),
             labels=tuple(dict.fromkeys(request.labels)),
             revision=1,

@@ -15,6 +15,7 @@ from duetime.scheduler.history.runs import RunFilter
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.request import NotifyWord, Request, never_reminds
 from duetime.scheduler.reschedule.reschedule import Reschedule
+from duetime.scheduler.rules.retry import as_policy
 from duetime.scheduler.rules.sanitize import check_characters, check_text
 from duetime.scheduler.rules.time.durations import parse_exact
 from duetime.scheduler.rules.time.tokens import Misread, Unknown
@@ -72,7 +73,7 @@ def check_filter(where: TaskFilter | EventFilter | RunFilter | DeadLetterFilter 
 
 def check_retry(request: Request | Reschedule) -> None:
     """Refuse a retry policy with no attempts, endless attempts, or shrinking delays."""
-    policy = request.retry
+    policy = as_policy(request.retry)
     if policy is None:
         return
     if not 1 <= policy.max_attempts <= MAX_ATTEMPTS or not timedelta(0) < policy.backoff <= policy.max_backoff:

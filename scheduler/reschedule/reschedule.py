@@ -35,7 +35,7 @@ class RescheduleArguments(TaskArguments, total=False):
     after: Sequence[str] | None
     after_failure: AfterFailureWord | None
     valid_output: Mapping[str, Json] | None
-    approval: ApprovalRequest | bool | None
+    approval: ApprovalRequest | str | bool | None
     wait_for: Mapping[str, Any] | None
     remove: Sequence[str]
     pause: bool | None
@@ -84,7 +84,7 @@ class Reschedule:
     deadline_type: DeadlineWord | None = None
     estimate: str | float | timedelta | None = None
     needs: Mapping[str, int] | None = None
-    retry: RetryPolicy | None = None
+    retry: RetryPolicy | Mapping[str, int] | None = None
     deliver_to: Sequence[str] | None = None
     labels: Sequence[str] | None = None
     notify: NotifyWord | None = None
@@ -94,7 +94,7 @@ class Reschedule:
     after: Sequence[str] | None = None
     after_failure: AfterFailureWord | None = None
     valid_output: Mapping[str, Json] | None = None
-    approval: ApprovalRequest | bool | None = None
+    approval: ApprovalRequest | str | bool | None = None
     wait_for: Mapping[str, Any] | None = None
     remove: Sequence[str] = ()
     pause: bool | None = None

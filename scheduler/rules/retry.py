@@ -27,6 +27,11 @@ def retry_policy(members: Mapping[str, int]) -> RetryPolicy:
     return RetryPolicy(members.get("max_attempts", usual.max_attempts), *spans)
 
 
+def as_policy(given: RetryPolicy | Mapping[str, int] | None) -> RetryPolicy | None:
+    """Return a policy that may be given by its members."""
+    return retry_policy(given) if isinstance(given, Mapping) else given
+
+
 def _span(members: Mapping[str, int], name: str, usual: timedelta) -> timedelta:
     return timedelta(seconds=members[name]) if name in members else usual
 

@@ -24,7 +24,7 @@ from duetime.scheduler.intake.changes.actions import (
     is_change_token,
     undo_change,
 )
-from duetime.scheduler.intake.changes.chain_rule import changes_rule, refuse_rule_of_step
+from duetime.scheduler.intake.changes.chain_rule import changes_rule, no_skip_of_step, refuse_rule_of_step
 from duetime.scheduler.intake.changes.links import asks_for_links, locks_of, names_steps, upstreams_read, with_step_ids
 from duetime.scheduler.intake.changes.reschedule import decide_reschedule
 from duetime.scheduler.intake.idempotency import REPEATED, key_of
@@ -125,9 +125,14 @@ class ChangeService(ApprovalService):
 
     def _chain_of(self, tenant: str, task_id: str, asked: Reschedule) -> ChainRecord | None:
         """Return the chain of a step, where the change depends on it."""
-        depends = names_steps(asked) or asked.wait_for or asked.approval or changes_rule(asked)
+        depends = names_steps(asked) or asked.wait_for or asked.approval or asked.skip_next or changes_rule(asked)
         of = self._store.chains.names(tenant, [task_id]).get(task_id) if depends else None
         return self._store.chains.get(tenant, of.id) if of else None
+
+    def _refuse_skip_of_step(self, tenant: str, task_id: str) -> None:
+        chain = self._chain_of(tenant, task_id, Reschedule(skip_next=True))
+        if chain and chain.chain.repeat:
+            raise no_skip_of_step(chain)
 
     def _seen(self, record: TaskRecord, warnings: tuple[str, ...] = ()) -> TaskView:
         """Return a task with what it waits for now; the queue is not asked, which does not know of a change yet."""
@@ -178,6 +183,8 @@ class ChangeService(ApprovalService):
             return self._done(task_id, call.get("by", LOCAL))
         if action == UNDO and undo == UNDOES_DONE:
             return self._not_done(task_id, call.get("by", LOCAL))
+        if action == "skip_next":
+            self._refuse_skip_of_step(call.get("by", LOCAL).tenant, task_id)
         kind, decide = decide_action(
             action, self._store.now(), minutes=minutes, until=until, undo=undo, holidays=self._holidays
         )

@@ -89,7 +89,13 @@ class AsyncScheduler:
         """The IANA zone of wall times when a caller names none, None when every caller has to name one."""
         return self.scheduler.zone
 
-    async def wait(self, task_id: str, *, timeout: timedelta | None = None, by: Principal = LOCAL) -> TaskView:  # noqa: ASYNC109 - as its synchronous twin has it
+    async def wait(
+        self,
+        task_id: str,
+        *,
+        timeout: timedelta | float | str | None = None,  # noqa: ASYNC109 - as its synchronous twin has it
+        by: Principal = LOCAL,
+    ) -> TaskView:
         try:
             read = _WAIT.read((task_id,), {"timeout": timeout, "by": by}) or {}
             seconds = read["timeout"].total_seconds() if "timeout" in read else math.inf

@@ -9,6 +9,7 @@ from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.intake.instants import resolve_end, resolve_moment
 from duetime.scheduler.rules.time import zones
 from duetime.scheduler.rules.time.bounds import read_bound
+from duetime.scheduler.rules.time.parser import Frame
 from duetime.scheduler.rules.time.times import Resolved
 
 HOME = zones.load("America/New_York")
@@ -38,6 +39,21 @@ READ = [
     ("two days before tuesday", "2026-11-22T09:00"),
     ("2 days before saturday", "2026-11-26T09:00"),
     ("2 weeks before march 1", "2027-02-15T09:00"),
+    ("half past nine in the evening", "2026-11-21T21:30"),
+    ("tomorrow at half past nine", "2026-11-22T09:30"),
+    ("a quarter to ten am", "2026-11-22T09:45"),
+    ("quarter past 12", "2026-11-22T12:15"),
+    ("tomorrow evening at half past eight", "2026-11-22T20:30"),
+    ("first monday of next month", "2026-12-07T09:00"),
+    ("the 2nd tuesday of next month at 10:00", "2026-12-08T10:00"),
+    ("first friday of the month", "2026-12-04T09:00"),
+    ("last friday of the month", "2026-11-27T09:00"),
+    ("last day of the month", "2026-11-30T09:00"),
+    ("the last day of february 2027", "2027-02-28T09:00"),
+    ("second friday of march", "2027-03-12T09:00"),
+    ("last business day of the month", "2026-11-30T09:00"),
+    ("last weekday of january", "2027-01-29T09:00"),
+    ("9am tomorrow New York time", "2026-11-22T09:00"),
     ("a month after christmas", "2027-01-25T09:00"),
     ("the day before christmas", "2026-12-24T09:00"),
     ("day after christmas at 18:00", "2026-12-26T18:00"),
@@ -154,3 +170,42 @@ def test_a_day_that_is_named_says_its_date_and_a_part_of_the_morning_its_time() 
     assert "christmas read as Fri 25 Dec 2026" in read("christmas").assumptions
     assert "read as Fri 4 Dec 2026" in read("a week from friday at 9:00").assumptions
     assert "first thing read as 09:00" in read("first thing tomorrow").assumptions
+
+
+@pytest.mark.parametrize(
+    ("text", "instant", "zone"),
+    [
+        ("9am Tokyo time", "2026-11-22T00:00", "Asia/Tokyo"),
+        ("tomorrow 9am in new york time", "2026-11-22T14:00", "America/New_York"),
+        ("noon Istanbul time", "2026-11-22T09:00", "Europe/Istanbul"),
+    ],
+)
+def test_a_city_names_its_zone(text: str, instant: str, zone: str) -> None:
+    found = resolve_moment(text, now=NOW, zone=None, argument="when")
+    assert (f"{found.instant:%Y-%m-%dT%H:%M}", found.zone) == (instant, zone)
+
+
+@pytest.mark.parametrize(
+    ("text", "example"),
+    [
+        ("fifth monday of next month", "2026-12-31"),
+        ("9am Tokyo time", "9am', timezone='Asia/Tokyo"),
+        ("half past 25", "2026-11-22T09:00"),
+        ("9am eastern time", "9am"),
+    ],
+)
+def test_what_is_no_such_day_or_clock_is_refused(text: str, example: str) -> None:
+    with pytest.raises(InvalidArgument) as refused:
+        resolve_moment(text, now=NOW, zone=HOME.key, argument="when")
+    assert example in refused.value.example
+
+
+def test_the_last_business_day_of_a_month_is_no_public_holiday() -> None:
+    found = resolve_moment(
+        "last business day of december", now=NOW, zone=HOME.key, argument="when", frame=Frame(holidays="GB")
+    )
+    assert f"{found.wall:%Y-%m-%d}" == "2026-12-31"
+    found = resolve_moment(
+        "first business day of january", now=NOW, zone=HOME.key, argument="when", frame=Frame(holidays="GB")
+    )
+    assert f"{found.wall:%Y-%m-%d}" == "2027-01-04"  # the 1st is a holiday, and a Friday

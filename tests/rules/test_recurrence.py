@@ -494,3 +494,31 @@ def test_days_that_are_named_twice_are_refused_since_one_of_them_was_not_meant(t
 @pytest.mark.parametrize("text", ["", " ", "once"])
 def test_a_text_without_a_rule_names_no_times(text: str) -> None:
     assert not recurrence.names_times(text, now=START)
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        ("every quarter at 9:00", "FREQ=MONTHLY;INTERVAL=3;BYHOUR=9;BYMINUTE=0"),
+        ("every quarter on the 1st", "FREQ=MONTHLY;INTERVAL=3;BYMONTHDAY=1"),
+        ("every day for 5 days", "FREQ=DAILY;COUNT=5"),
+        ("every day for a week", "FREQ=DAILY;COUNT=7"),
+        ("every day at 8:00 and 18:00 for 5 days", "FREQ=DAILY;BYHOUR=8,18;BYMINUTE=0;COUNT=10"),
+        ("every day for 5 days at 8:00 and 18:00", "FREQ=DAILY;BYHOUR=8,18;BYMINUTE=0;COUNT=10"),
+        ("every weekday at 9:00 for 2 weeks", "FREQ=WEEKLY;BYDAY=MO,TU,WE,TH,FR;BYHOUR=9;BYMINUTE=0;COUNT=10"),
+        ("every hour for 5 hours", "FREQ=HOURLY;COUNT=5"),
+        ("every day at half past nine", "FREQ=DAILY;BYHOUR=9;BYMINUTE=30"),
+    ],
+)
+def test_quarters_and_lengths_of_a_series_are_understood(text: str, rule: str) -> None:
+    assert parse(text).rule == rule
+
+
+@pytest.mark.parametrize("text", ["every 2 days for 5 days", "every month for 10 days", "every day for 2000 days"])
+def test_a_length_that_says_no_clear_number_of_times_is_refused_with_one(text: str) -> None:
+    assert "times" in refusal(text).example
+
+
+def test_a_quarter_of_an_hour_is_no_quarter_of_a_year() -> None:
+    for text in ("every quarter hour", "every quarter of an hour"):
+        refusal(text)

@@ -51,7 +51,7 @@ def headline(part: BulkPart, zone: str) -> str:
     if part.dry_run:
         what = "discard the dead letters of" if part.change is BulkVerb.DISCARD else part.change
         return f"Nothing was changed yet. This would {what} {number}{rest}.{ALONE if part.alone else ''}"
-    already = "An earlier call with the same key did this already. " if part.repeated else ""
+    already = "The same call did this already. " if part.repeated else ""
     return f"{already}{DONE[part.change]} {number}{rest}."
 
 

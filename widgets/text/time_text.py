@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 
 from duetime.scheduler.rules.time import times
@@ -12,6 +13,8 @@ from duetime.widgets.schema.task import DRY_RUN_ID, TaskPayload
 from duetime.widgets.schema.time_parts import Repeat
 
 MAX_TIMES_SHOWN = 3
+_COUNT = re.compile(r", (?:once|[0-9]+ times)$")
+"""The end of a rule that has a number of times of its own: it is smaller than that of the task, or left out."""
 
 
 def deadline_in_words(task: TaskPayload) -> str:
@@ -60,7 +63,7 @@ def _end(repeat: Repeat) -> str:
 
 
 def _times(repeat: Repeat) -> str:
-    if repeat.max_runs is None:
+    if repeat.max_runs is None or _COUNT.search(repeat.text):
         return ""
     left = f" ({repeat.runs_left} left)" if repeat.runs_left not in (None, repeat.max_runs) else ""
     return f", {repeat.max_runs} time{'' if repeat.max_runs == 1 else 's'}{left}"

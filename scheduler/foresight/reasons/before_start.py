@@ -59,7 +59,8 @@ def _upstreams(upstreams: Sequence[Upstream]) -> Iterator[WaitReason]:
         yield WaitReason(WaitKind.TASK, said, task=each.task_id, title=each.title, state=each.state)
     more = len(upstreams) - MAX_UPSTREAMS_NAMED
     if more > 0 or not upstreams:
-        yield WaitReason(WaitKind.TASK, f"{more} more tasks" if upstreams else "the tasks that it comes after")
+        others = f"{more} more task{'' if more == 1 else 's'}"
+        yield WaitReason(WaitKind.TASK, others if upstreams else "the tasks that it comes after")
 
 
 def _asked_then(task: Task) -> str:

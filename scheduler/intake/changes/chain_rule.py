@@ -60,12 +60,24 @@ def changes_rule(asked: Reschedule) -> bool:
 
 def refuse_rule_of_step(found: ChainRecord, asked: Reschedule) -> None:
     """Raise InvalidArgument where a step of a chain that recurs would get a rule of its own."""
+    if asked.skip_next:
+        raise no_skip_of_step(found)
     if changes_rule(asked):
         name = next(name for name in RULE if getattr(asked, name) is not None)
         problem = "a step repeats with its chain, which has the rule"
         raise InvalidArgument(
             name, problem, accepted=f"{name} with the id of the chain", example=f"task_id='{found.chain.id}'"
         )
+
+
+def no_skip_of_step(found: ChainRecord) -> InvalidArgument:
+    """Return the refusal to skip one step: a generation of its chain has them all."""
+    return InvalidArgument(
+        "skip_next",
+        "a step runs in each generation of its chain",
+        accepted="`when` with the id of the chain moves its next generation",
+        example=f"task_id='{found.chain.id}', when='tomorrow 9am'",
+    )
 
 
 def has_begun(found: ChainRecord) -> bool:

@@ -41,6 +41,7 @@ from duetime.scheduler.rules import changes
 from duetime.scheduler.rules.occurrences import recurrence_of
 from duetime.scheduler.rules.recurrence import recurrence
 from duetime.scheduler.rules.redact import unmasked
+from duetime.scheduler.rules.retry import as_policy
 from duetime.scheduler.rules.sanitize import check_text
 from duetime.scheduler.rules.series.natural_key import check_kept
 from duetime.scheduler.rules.time import zones
@@ -109,7 +110,7 @@ def _described(task: Task, asked: Reschedule, planner: Planner) -> Task:
         task,
         title=title or task.title,
         payload=task.payload if payload is None else payload,
-        retry=planner.default_retry(task.action) if "retry" in asked.remove else asked.retry or task.retry,
+        retry=planner.default_retry(task.action) if "retry" in asked.remove else as_policy(asked.retry) or task.retry,
         deliver_to=task.deliver_to if channels is None else channels,
         labels=task.labels if asked.labels is None else tuple(dict.fromkeys(asked.labels)),
         notify=Notify(asked.notify or task.notify),

@@ -16,8 +16,7 @@ from duetime.scheduler.intake.instants import resolve_moment
 from duetime.scheduler.intake.time_reader import TimeReader
 from duetime.scheduler.intake.validation import ProblemCollector
 from duetime.scheduler.request import REMINDER_ACTION, Request
-from duetime.scheduler.rules.retry import retry_policy
-from duetime.scheduler.task import RetryPolicy
+from duetime.scheduler.rules.retry import as_policy
 
 _MAX_TITLE_CHARS: Final = 150
 """Of the chain's title in that of a step."""
@@ -108,7 +107,7 @@ def request_of(request: Request, step: StepRequest, known: Mapping[str, Upstream
         own.pop("title", None) or titled(request.title, step.name),
         deadline=own.pop("deadline", deadline),
         deadline_type=own.pop("deadline_type", kind),
-        retry=_retry(own.pop("retry")),
+        retry=as_policy(own.pop("retry")),
         labels=[*request.labels, *own.pop("labels", ())],
         origin=request.origin,
         expect=own.pop("expect", request.expect if is_last else None),
@@ -127,7 +126,3 @@ def titled(chain_title: str, name: str) -> str:
 
 def _starts_by_event(request: Request) -> bool:
     return isinstance(request.wait_for, Mapping) and bool(request.wait_for.get("or_when"))
-
-
-def _retry(given: RetryPolicy | Mapping[str, int] | None) -> RetryPolicy | None:
-    return retry_policy(given) if isinstance(given, Mapping) else given

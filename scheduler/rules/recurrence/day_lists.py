@@ -62,6 +62,8 @@ class Draft:
     monthly: bool = False
     until: datetime | date | None = None
     count: int | None = None
+    span: tuple[int, str] | None = None
+    """The length of time for which the words say it recurs: so many of a unit."""
     times_of_day: int = 0
     """The number of times of day that `twice a day` asks for, 0 when the words do not say."""
     day_lists: int = 0

@@ -29,6 +29,9 @@ def read_interval(row: Tokens, draft: Draft) -> bool:
         draft.interval = row.attempt(_nth_unit) or 1
     if row.peek() == "second" and row.peek(1) in {*WEEKDAYS, "and", ","}:
         return False
+    if row.peek(1) not in {"of", "hour", "hours", "past", "to"} and row.accept("quarter", "quarters"):
+        draft.freq, draft.interval = MONTHLY, 3 * draft.interval
+        return True
     unit = row.one_of(UNITS)
     if unit is not None:
         return _unit(unit, draft)

@@ -28,6 +28,7 @@ from duetime.scheduler.rules.recurrence.rule import (
 from duetime.scheduler.rules.recurrence.times_per_period import read_times_per_period
 from duetime.scheduler.rules.time import dates
 from duetime.scheduler.rules.time.ambiguity import refuse_occasions
+from duetime.scheduler.rules.time.durations import UNITS
 from duetime.scheduler.rules.time.time_of_day import Clock, read_clock
 from duetime.scheduler.rules.time.tokens import MONTHS, NUMBERS, WEEKDAY_NAMES, Misread, Tokens, Unknown, normal, tokens
 
@@ -39,6 +40,12 @@ _ADVERBS = {
 _TWICE_MEANT = frozenset({"biweekly", "bimonthly", "biannual", "biannually", "bi"})
 _PARTS = frozenset({"morning", "afternoon", "evening", "night", "noon", "midnight", "midday"})
 _BOTH = "FREQ=MONTHLY;BYDAY=FR;BYMONTHDAY=13"
+_PER_UNIT = {
+    (HOURLY, "hour"): 1, (HOURLY, "day"): 24, (DAILY, "day"): 1, (DAILY, "week"): 7, (WEEKLY, "week"): 1,
+    (MONTHLY, "month"): 1, (MONTHLY, "year"): 12, (YEARLY, "year"): 1,
+}  # fmt: skip
+"""The number of times that a rule of a frequency, with one day or time of it, fires in a unit of time."""
+
 _COUNTED = ("times", "time", "occurrences")
 
 
@@ -177,9 +184,13 @@ def _months(row: Tokens, draft: Draft) -> bool:
 def _end(row: Tokens, draft: Draft, today: date) -> bool:
     if row.accept("until", "till", "til", "through", "thru"):
         return _until(row, draft, today)
-    row.accept("for")
+    led = row.accept("for")
     token = row.take()
     count = int(token[:6]) if token.isdigit() else NUMBERS.get(token)
+    unit = row.one_of(UNITS) if led and count else None
+    if count and unit:
+        draft.span = (count, unit)
+        return True
     if count is None or not row.accept(*_COUNTED):
         return False
     if not 1 <= count <= MAX_COUNT:
@@ -225,9 +236,23 @@ def _rule(draft: Draft) -> Rule:
         minutes=frozenset(draft.minutes),
         times=tuple(sorted(draft.times)),
         until=draft.until,
-        count=draft.count,
+        count=draft.count or _count_in_span(freq, draft),
         holidays=draft.excluded.holidays,
     )
+
+
+def _count_in_span(freq: str, draft: Draft) -> int | None:
+    """Return the number of times that a rule fires in the length of time for which it recurs."""
+    if draft.span is None:
+        return None
+    number, unit = draft.span
+    each = _PER_UNIT.get((freq, unit))
+    if each is None or draft.interval > 1 or draft.excluded.holidays or draft.months:
+        raise Misread(f"it is not clear how often that is in {number} {unit}s", "every day at 9:00, 5 times")
+    count = number * each * max(len(draft.times), 1) * (max(len(draft.weekdays), 1) if freq == WEEKLY else 1)
+    if not 1 <= count <= MAX_COUNT:
+        raise Misread(f"it can recur 1 to {MAX_COUNT} times", "every day at 9:00, 10 times")
+    return count
 
 
 def _implied(draft: Draft) -> str:
@@ -245,7 +270,7 @@ def _check(freq: str, draft: Draft) -> None:
         raise Misread(f"needs {draft.times_of_day} times of day", "every day at 9:00 and 17:00")
     if draft.interval > MAX_INTERVALS[freq]:
         raise Misread("an interval is at most 20 years")
-    if draft.until and draft.count:
+    if draft.until and (draft.count or draft.span):
         raise Misread("an end date and a number of times exclude each other", "every day at 9:00, 10 times")
     if freq in SUB_DAILY:
         _check_sub_daily(freq, draft)

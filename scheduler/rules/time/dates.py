@@ -18,6 +18,7 @@ from duetime.scheduler.rules.time.calendar_day import (
 from duetime.scheduler.rules.time.named_days import add_working_days, read_named_day
 from duetime.scheduler.rules.time.periods import (
     WHICH,
+    read_day_of_month,
     read_end_of,
     read_month_as_end,
     read_next_period,
@@ -51,7 +52,7 @@ def read_day(row: Tokens, today: date, holidays: str = "") -> Day | None:
     """
     _ = row.accept("on") or row.accept("by")
     found = (row.attempt(read, today) for read in _READERS)
-    day = next((day for day in found if day is not None), None)
+    day = row.attempt(read_day_of_month, today, holidays) or next((day for day in found if day is not None), None)
     return day or row.attempt(_business, today, holidays) or row.attempt(read_named_day, today, holidays)
 
 

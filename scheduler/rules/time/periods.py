@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import date, time, timedelta
 
 from duetime.scheduler.rules.time.calendar_day import Day, add_months, make_date, next_start, start_of
+from duetime.scheduler.rules.time.named_days import is_public_holiday
 from duetime.scheduler.rules.time.time_of_day import Clock
-from duetime.scheduler.rules.time.tokens import MONTH_NAMES, MONTHS, WEEKDAYS, Misread, Tokens, is_year
+from duetime.scheduler.rules.time.tokens import (
+    MONTH_NAMES,
+    MONTHS,
+    ORDINALS,
+    WEEKDAYS,
+    Misread,
+    Tokens,
+    is_year,
+    ordinal,
+)
 
 _DAY = timedelta(days=1)
+_FRIDAY_WEEKDAY = 4
 _END = time(23, 59)
 WHICH = {"next": "next", "this": "this", "coming": "coming"}
 
@@ -84,6 +96,49 @@ def _first_of(row: Tokens, month: int, today: date) -> tuple[date, bool]:
     """Return the first day of a month, and whether its year is given."""
     dated = is_year(row.peek())
     return make_date(int(row.take()) if dated else today.year, month, 1), dated
+
+
+def read_day_of_month(row: Tokens, today: date, calendar: str) -> Day | None:
+    """Read `the first monday of next month`, `last day of june`, `the last business day of the month`."""
+    start, _ = row.position, row.accept("the")
+    token = row.take()
+    nth = ORDINALS.get(token) or ordinal(token)
+    kind = _kind_of_day(row, calendar) if nth else None
+    if nth is None or kind is None or not row.accept("of", "in"):
+        return None
+    _ = row.accept("the")
+    which, month = row.one_of(WHICH), row.one_of(MONTHS)
+    if month is None and not row.accept("month"):
+        return None
+    first, step, dated = start_of("month", today), 1, which is not None and which != "this"
+    if month is not None:
+        (first, dated), step = _first_of(row, month, today), 12
+    elif dated:
+        first = add_months(first, 1)
+    days = (_nth_of(add_months(first, ahead), nth, kind) for ahead in range(0, 1 if dated else 2 * step, step))
+    found = tuple(day for day in days if day is not None and (dated or day >= today))
+    if not found:
+        raise Misread("that month has no such day", row.replaced(start, (add_months(first, 1) - _DAY).isoformat()))
+    return Day(found, "read as {day}", every="" if dated or which else "year" if month else "month")
+
+
+def _kind_of_day(row: Tokens, calendar: str) -> Callable[[date], bool] | None:
+    weekday = row.one_of(WEEKDAYS)
+    if weekday is not None:
+        return lambda day: day.weekday() == weekday
+    if row.accept("day"):
+        return lambda _day: True
+    if row.accept("weekday", "workday") or row.phrase("business day") or row.phrase("working day"):
+        return lambda day: day.weekday() <= _FRIDAY_WEEKDAY and not is_public_holiday(day, calendar)
+    return None
+
+
+def _nth_of(first: date, nth: int, kind: Callable[[date], bool]) -> date | None:
+    """Return the nth such day of a month, counted from its end where that is negative; None if it has too few."""
+    length = (add_months(first, 1) - first).days
+    days = [day for day in (first + ahead * _DAY for ahead in range(length)) if kind(day)]
+    place = nth if nth < 0 else nth - 1
+    return days[place] if -len(days) <= place < len(days) else None
 
 
 def read_next_period(row: Tokens, today: date) -> Day | None:

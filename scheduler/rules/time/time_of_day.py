@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import time
 
-from duetime.scheduler.rules.time.tokens import Misread, Tokens
+from duetime.scheduler.rules.time.tokens import NUMBERS, Misread, Tokens
 
 ASSUMED = time(9)
 UNTIMED = "no time given: "
@@ -15,6 +15,8 @@ NO_TIME = f"{UNTIMED}{ASSUMED:%H:%M} assumed"
 _HALF_DAY_HOURS = 12
 _NAMED = {"noon": time(12), "midday": time(12), "midnight": time(0)}
 _FIRST_THING = ("first thing in the morning", "first thing")
+_PAST_MINUTES = {"half": 30, "quarter": 15}
+_MINUTES_PER_DAY = 24 * 60
 _HALVES = {"in the morning": "am", "in the afternoon": "pm", "in the evening": "pm", "at night": "pm"}
 PART_HOURS = {"morning": (0, 12), "afternoon": (12, 18), "evening": (17, 24), "night": (18, 24)}
 PARTS = {"morning": time(9), "afternoon": time(15), "evening": time(18), "night": time(20)}
@@ -42,7 +44,7 @@ def read_clock(row: Tokens, *, bare_hour: bool = False) -> Clock | None:
     if any(row.phrase(words) for words in _FIRST_THING):
         return Clock(ASSUMED, f"first thing read as {ASSUMED:%H:%M}", halved=True, part="morning")
     at = row.accept("at", "@")
-    return row.attempt(_named) or row.attempt(_part) or row.attempt(_digits, bare=at or bare_hour)
+    return row.attempt(_named) or row.attempt(_past) or row.attempt(_part) or row.attempt(_digits, bare=at or bare_hour)
 
 
 def exact_time(token: str) -> time:
@@ -71,6 +73,22 @@ def _named(row: Tokens) -> Clock | None:
     return None if named is None else Clock(named)
 
 
+def _past(row: Tokens) -> Clock | None:
+    """Read `half past nine`, `a quarter to ten in the evening`."""
+    _ = row.accept("a")
+    minutes = row.one_of(_PAST_MINUTES)
+    sign = row.one_of({"past": 1, "to": -1})
+    hour = str(NUMBERS.get(row.peek(), row.peek()))
+    if minutes is None or sign is None or (row.peek(-2), sign) == ("half", -1) or not hour.isdigit():
+        return None
+    row.take()
+    half = _half(row)
+    full = _time(hour, half)
+    found = (full.hour * 60 + sign * minutes) % _MINUTES_PER_DAY
+    clock = time(found // 60, found % 60)
+    return Clock(clock, None if half else f"read as {clock:%H:%M} on the 24-hour clock", halved=half is not None)
+
+
 def _part(row: Tokens) -> Clock | None:
     _ = row.phrase("in the") or row.accept("the")
     name = row.peek()
@@ -82,7 +100,8 @@ def _part(row: Tokens) -> Clock | None:
 
 
 def _exact(row: Tokens) -> Clock | None:
-    return _digits(row, bare=row.accept("at", "@"))
+    at = row.accept("at", "@")
+    return row.attempt(_past) or _digits(row, bare=at)
 
 
 def _digits(row: Tokens, *, bare: bool) -> Clock | None:

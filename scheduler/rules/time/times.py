@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
-from math import ceil
+from math import ceil, inf
 from zoneinfo import ZoneInfo
 
 from duetime.scheduler.errors import InvalidArgument
@@ -93,6 +93,14 @@ def parse_duration(text: str, *, argument: str = "duration") -> timedelta:
     except Misread as error:
         problem = f"{_shown(text)} is not a duration" if isinstance(error, Unknown) else error.problem
         raise InvalidArgument(argument, problem, accepted=DURATIONS, example=error.example or "20 min") from None
+
+
+def seconds_of(timeout: timedelta | float | str | None) -> float:
+    """Return a time to wait in seconds; without one it has no end."""
+    if timeout is None:
+        return inf
+    span = parse_duration(timeout, argument="timeout") if isinstance(timeout, str) else timeout
+    return span.total_seconds() if isinstance(span, timedelta) else span
 
 
 def utc(instant: datetime) -> str:
@@ -201,7 +209,7 @@ def _read(phrase: str, view: Viewpoint, named: ZoneInfo | None) -> Reading:
 
 
 def split_zone(text: str, home: ZoneInfo | None) -> tuple[str, ZoneInfo | None, tuple[str, ...]]:
-    """Take a zone off the end of a phrase: `09:00 America/Edmonton`, `09:00[America/Edmonton]`, `9am UTC`."""
+    """Take a zone off the end of a phrase: `09:00 America/Edmonton`, `09:00[America/Edmonton]`, `9am Tokyo time`."""
     head, name = _last_word(text)
     if not name:
         _refuse_unnamed_zone(text)
@@ -229,6 +237,8 @@ def _last_word(text: str) -> tuple[str, str]:
     if text.endswith("]") and "[" in text:
         head, name = text[:-1].rsplit("[", 1)
         return head.strip(), name
+    if city := zones.split_city(text):
+        return city
     head, _, name = text.rpartition(" ")
     if not head or not (name.casefold() in _UTC_NAMES or ("/" in name and name[:1].isalpha())):
         return text, ""

@@ -43,6 +43,7 @@ _MEANT = {
 }  # fmt: skip
 _ABBREVIATIONS = {form: name for name, forms in _MEANT.items() for form in forms.split()}
 _OFFSET = re.compile(r"(?:utc|gmt) ?([+-]) ?0?([0-9]{1,2})(?::?([0-9]{2}))?")
+_CONTINENTS = {"africa", "america", "antarctica", "asia", "atlantic", "australia", "europe", "indian", "pacific"}
 _SUFFIX = re.compile(r" (?:(?:standard|daylight|summer) )?time$")
 
 
@@ -110,6 +111,26 @@ def usual(name: str) -> str | None:
     if minutes not in {None, "00"}:
         return _ABBREVIATIONS.get(f"utc{sign}{hours}:{minutes}")
     return _folded().get(f"etc/gmt{'-' if sign == '+' else '+'}{hours}")  # POSIX counts them the other way round
+
+
+def split_city(text: str) -> tuple[str, str] | None:
+    """Take a city off the end of a phrase, as its zone: `9am`, `Asia/Tokyo` of `9am Tokyo time`; None without one."""
+    words = text.split()
+    if len(words) < _SHORTEST or words[-1].casefold() != "time":
+        return None
+    for start in range(max(1, len(words) - 4), len(words) - 1):
+        zone = _cities().get("_".join(words[start:-1]).casefold())
+        if zone:
+            return " ".join(words[:start]).removesuffix(" in"), zone
+    return None
+
+
+@cache
+def _cities() -> dict[str, str]:
+    """Return zones by the last part of their names, which names a city; those that share one are the same zone."""
+    named = sorted((full.count("/"), full) for full in _folded() if full.partition("/")[0] in _CONTINENTS)
+    cities = {full.rpartition("/")[2]: _folded()[full] for _, full in named}
+    return {city: name for city, name in cities.items() if city not in _ABBREVIATIONS}
 
 
 def _fixed_text(name: str) -> str:

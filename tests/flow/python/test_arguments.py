@@ -290,7 +290,7 @@ def test_a_retry_policy_may_be_the_mapping_that_tools_take(scheduler: Scheduler)
     task = scheduler.schedule("Call John", when="in 2 hours", retry=members).record.task
     assert task.retry == RetryPolicy(3, timedelta(seconds=5))
     assert "retry: it has no member 'attempts'" in str(
-        tried(lambda: scheduler.reschedule(task.id, retry={"attempts": 3}))  # type: ignore[arg-type]  # wrong on purpose
+        tried(lambda: scheduler.reschedule(task.id, retry={"attempts": 3}))
     )
 
 

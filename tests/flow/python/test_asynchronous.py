@@ -220,6 +220,6 @@ def test_a_wait_takes_no_thread_of_the_program(tmp_path: Path) -> None:
             with pytest.raises(TaskNotFound, match="t_000000000000"):
                 await scheduler.wait("t_000000000000")
             with pytest.raises(InvalidArgument, match="timeout"):
-                await scheduler.wait(task_id, timeout="soon")  # type: ignore[arg-type]  # that is what is refused
+                await scheduler.wait(task_id, timeout="soon")
 
     asyncio.run(program())

@@ -143,7 +143,7 @@ with Scheduler.open(Settings(threads=4)) as scheduler:
     scheduler.schedule("x", by="ann")  # wrong
     scheduler.reschedule("t_1", priority=5)  # wrong
     scheduler.act("t_1", "snoze")  # wrong
-    scheduler.list(TaskFilter(states="failed"))  # wrong
+    scheduler.list(TaskFilter(states=5))  # wrong
     scheduler.schedule_many(Request("x"))  # wrong
     scheduler.get()  # wrong
     Request("x", priority="hihg")  # wrong
