@@ -45,6 +45,7 @@ from duetime.scheduler.rules.retry import as_policy
 from duetime.scheduler.rules.sanitize import check_text
 from duetime.scheduler.rules.series.natural_key import check_kept
 from duetime.scheduler.rules.time import zones
+from duetime.scheduler.rules.time.parser import NO_DATE
 from duetime.scheduler.rules.time.times import Resolved, describe
 from duetime.scheduler.task import Json, Notify, State, Task
 from duetime.scheduler.translatable import NoteKind, Translatable, as_assumed
@@ -169,7 +170,8 @@ def _all_following(
             accepted="a time on one of them, or `repeat` with other days",
             example=f"when={describe(first, task.timezone)!r}",
         )
-    return change, (*to.assumptions, *said)
+    assumed = (each for each in to.assumptions if first == to.instant or not each.startswith(NO_DATE))
+    return change, (*assumed, *said)
 
 
 def _new_days(record: TaskRecord, change: Change, asked: Reschedule) -> bool:

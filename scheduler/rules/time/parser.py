@@ -25,6 +25,7 @@ _NUMERIC = re.compile(r"(?<![0-9])([0-9]{1,4})([-/.])([0-9]{1,2})(?:\2([0-9]{1,4
 _YEAR = re.compile(r"[0-9]{4}")
 _HOUR_ALONE = re.compile(r"^([0-9]{4}-[0-9]{2}-[0-9]{2}t[0-9]{2})(?=$|[ z+-])")
 _FRACTION = re.compile(r"^([0-9]{4}-[0-9]{2}-[0-9]{2}[t ][0-9]{2}:[0-9]{2}:[0-9]{2})\.[0-9]{1,9}$")
+NO_DATE = "no date given: "
 _OFFSET = re.compile(r"[+-](?:0[0-9]|1[0-5]):?[0-5][0-9]")
 
 
@@ -275,7 +276,7 @@ def _offset(clean: str, view: Viewpoint) -> Reading | None:
 
 def _next_such(clock: Clock | None, today: date, note: str | None = None) -> Day:
     at = f"{clock.time:%H:%M}" if clock else ""
-    return Day((today, today + timedelta(days=1)), note or f"no date given: the next {at} is {{day}}")
+    return Day((today, today + timedelta(days=1)), note or f"{NO_DATE}the next {at} is {{day}}")
 
 
 def _choices(clock: Clock | None, day: Day, view: Viewpoint) -> Reading:

@@ -58,7 +58,7 @@ def test_what_was_skipped_stays_left_out(desk: Desk, change: Any, coming: list[s
     assert walls(desk.scheduler.get(task_id)) == ["04 09:30", "05 09:30"]
     view = desk.scheduler.reschedule(task_id, **change)
     assert walls(view) == coming
-    assert not [text for text in view.warnings if "skipped" in text]
+    assert not [text for text in view.warnings if "skipped" in text or "no date given" in text]
 
 
 def test_it_stays_left_out_through_one_change_after_another_and_their_undo(desk: Desk) -> None:
