@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -133,9 +133,11 @@ class Model:
             self._judge([step], now)
         return [step for step in due if step not in begin]
 
-    def end(self, step: Step, how: str, now: datetime) -> None:
-        """End a step, and what does not run by that, and what does not run by those."""
-        step.state, ended = how, [step]
+    def end(self, ends: Mapping[Step, str], now: datetime) -> None:
+        """End steps together, then what does not run by that, and what does not run by those."""
+        for step, how in ends.items():
+            step.state = how
+        ended = list(ends)
         while ended:
             touched = [each for each in self.steps if not set(ended).isdisjoint(each.after)]
             for each in touched:
@@ -158,18 +160,15 @@ class Model:
         self._judge([step], now)
 
     def no(self, step: Step, now: datetime) -> None:
-        self.end(step, "skipped" if self.recurs else "cancelled", now)
+        self.end({step: "skipped" if self.recurs else "cancelled"}, now)
 
     def late(self, now: datetime) -> None:
         late = [step for step in self.steps if step.is_open and step.awaited and step.awaited <= now]
-        for step in sorted(late, key=lambda step: step.awaited or now):
-            if not step.is_open:
-                continue
+        for step in late:
             step.awaited, step.over = None, True
-            if step.on_timeout == "run":
-                self._judge([step], now)
-            else:
-                self.end(step, {"skip": "skipped", "expire": "expired"}[step.on_timeout], now)
+        self._judge([step for step in late if step.on_timeout == "run"], now)
+        ends = {"skip": "skipped", "expire": "expired"}
+        self.end({step: ends[step.on_timeout] for step in late if step.on_timeout in ends}, now)
 
     def expire(self, now: datetime) -> None:
         asking = [step for step in self.steps if step.is_open and step.asked and step.asked <= now]
@@ -253,7 +252,7 @@ class Walk:
     def _end(self, claim: Claim, step: Step, *, well: bool, now: datetime) -> None:
         outcome = Done("done") if well else Failed("it cannot succeed")
         self.store.claims.settle([settle(claim, outcome, now=now, jitter=0.0)])
-        self.model.end(step, "succeeded" if well else "failed", now)
+        self.model.end({step: "succeeded" if well else "failed"}, now)
 
     def send(self) -> None:
         name, self.sent = self.draw.choice(self.model.steps).name, self.sent + 1
@@ -281,7 +280,7 @@ class Walk:
     def cancel(self) -> None:
         for step in self._one([step for step in self.model.steps if step.is_open]):
             self.scheduler.cancel(self.ids[step.name])
-            self.model.end(step, "cancelled", self.clock())
+            self.model.end({step: "cancelled"}, self.clock())
 
     def undone_yes(self) -> None:
         """Nothing but the end of a question that is over has changed."""
