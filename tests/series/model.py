@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import date, datetime, time, timedelta
 from itertools import count
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -134,6 +134,8 @@ class Model:
         self._refuse_cancelled()
         first = rule.after(max(now, rule.anchor) - timedelta(microseconds=1))
         self._refuse_used_up()
+        if self.rule and not (self.run.ended or self.run.under_way):
+            first = self._without_skipped(self.rule, rule, first, now)
         run, old, self.rule = self.run, self.rule, rule
         try:
             _refuse(until is None and self.until is not None and first > self.until)
@@ -149,6 +151,25 @@ class Model:
             self.run = Run(first, run.number + 1, wake=first, first=run.left_undone)
         elif not run.under_way:
             run.at, run.wake, run.slot, run.state, run.opened = first, first, None, "scheduled", None
+
+    def _without_skipped(self, old: Rule, new: Rule, first: datetime, now: datetime) -> datetime:
+        """Return where a new rule begins: behind the days that were skipped, if it has no other day before."""
+        slot, skipped = self.run.slot or self.run.at, list[datetime]()
+        at = old.after(now)
+        while at < slot:
+            skipped.append(self._wall(at))
+            at = old.after(at)
+        if not skipped:
+            return first
+        days, last = {wall.date() for wall in skipped}, skipped[-1]
+        midnight = datetime.combine(last.date() + timedelta(days=1), time())
+        end = midnight if self._wall(slot).date() > last.date() else last + TICK
+        before, at = list[date](), first
+        while (wall := at.astimezone(ZoneInfo(new.zone)).replace(tzinfo=None)) < end:
+            before.append(wall.date())
+            at = new.after(at)
+        passed = days | {self._wall(now).date()}
+        return at if days & set(before) and passed >= set(before) else first
 
     def new_until(self, until: datetime | None, now: datetime) -> None:
         if self.rule is None:

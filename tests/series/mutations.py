@@ -308,10 +308,14 @@ MUTATIONS = (
         (
             (
                 "failures/follow_up.py",
-                "    unverified = settlement.to is State.SUCCEEDED and settlement.error is not None\n",
-                "    unverified = False\n",
+                "    return settlement.unverified or settlement.to in",
+                "    return settlement.to in",
             ),
         ),
+    ),
+    Mutation(
+        "a new rule brings skipped days back",
+        (("changes/skipped.py", "    if later and (when is None", "    if later and (when is now"),),
     ),
     Mutation(
         "an attempt that is tried again raises no tier",
