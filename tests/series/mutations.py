@@ -253,7 +253,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a change of retries is lost",
-        (("changes/reschedule.py", "else asked.retry or task.retry,", "else task.retry,"),),
+        (("changes/reschedule.py", "else as_policy(asked.retry) or task.retry,", "else task.retry,"),),
     ),
     Mutation(
         "a change of the title is lost",
@@ -315,7 +315,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a new rule brings skipped days back",
-        (("changes/skipped.py", "    if later and (when is None", "    if later and (when is now"),),
+        (("changes/skipped.py", "rule.after(before[-1].instant) if is_same", "None if is_same"),),
     ),
     Mutation(
         "an attempt that is tried again raises no tier",
@@ -420,7 +420,7 @@ MUTATIONS = (
     ),
     Mutation(
         "what ended with another step ends again when somebody runs it",
-        (("statements/dependants.py", "if each.at is None or each.at > at]", "if each.at is None or at]"),),
+        (("endings/past_ends.py", "for at in (wanted.get(task_id), began)", "for at in (began,)"),),
         CHAINS,
     ),
     Mutation(
