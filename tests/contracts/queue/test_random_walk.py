@@ -217,7 +217,7 @@ class Walk:
     def some_threads(self) -> ThreadUse | None:
         headroom = self.chance.choice([NO_HEADROOM, (0, 1, 2, 2, 2), (0, 0, 1, 1, 1), (0, 3, 3, 3, 3)])
         busy, preempted, lost = self.chance.randint(0, 8), self.chance.randint(0, 3), self.chance.randint(0, 2)
-        withheld = (8 - busy) // 2
+        withheld = self.chance.randint(0, 8 - busy)
         return self.chance.choice([None, ThreadUse(8, busy, headroom, preempted, lost, withheld)])
 
     def runs_to_preempt(self) -> None:
@@ -241,7 +241,9 @@ class Walk:
         able = [head for head in heads if head.tier <= tier and knows(actions, head.action)]
         fitting = [head for head in able if floor.shortage(head, self.memory._time.now) is None]
         # First call ends with the reports of the workers that know its action: that is looked at less often.
-        often = HOLD_CHECK_INTERVAL_MS if floor._waiting.lanes else THROTTLE_CHECK_INTERVAL_MS
+        called = {pool.name for pool in floor.pools.all() if floor._waiting.has_action(pool.state.hold)}
+        slow = bool(floor._waiting.lanes) or any(called & head.needs.keys() for head in fitting)
+        often = HOLD_CHECK_INTERVAL_MS if slow else THROTTLE_CHECK_INTERVAL_MS
         soon = taken.hint is not None and taken.hint <= often / 1000
         assert not fitting or soon, f"{fitting} could start; hint {taken.hint}"
 
