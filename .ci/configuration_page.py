@@ -53,10 +53,11 @@ CHANNELS = """\
 A channel delivers outcomes in addition to the inbox. A task names its channels in `deliver_to`; the setting
 `deliver_to` applies to every other task. `inbox` always exists, and `desktop` exists where there is a desktop.
 
-A channel with `outcomes = ["failed", "expired"]` gets failures only: runs that failed for good, and runs that
-expired. A run expires when its hard deadline can no longer be met, or when an awaited event or condition does not
-come. `desktop_outcomes` limits the desktop in the same way. The inbox has every outcome. A reminder that was shown has
-succeeded. A run that was cancelled or skipped has no message at all.
+A channel with `outcomes = ["failed", "expired"]` gets failures only: runs that failed for good, runs that expired,
+and runs that succeeded [unverified](tools.md#outcome-contracts). A run expires when its hard deadline can no longer be
+met, or when an awaited event or condition does not come. `desktop_outcomes` limits the desktop in the same way. The
+inbox has every outcome. A reminder that was shown has succeeded. A run that was cancelled or skipped has no message at
+all.
 """
 
 ORIGINS = """\
