@@ -136,8 +136,6 @@ def among(connection: Connection, column: ColumnElement[Any], ids: Sequence[Any]
 
 def in_set_of(connection: Connection, column: ColumnElement[Any], ids: Sequence[Any]) -> Condition:
     """Whether the column is one of `ids`, where they are compared with many rows: the database makes a set of them."""
-    if dialect_of(connection).has_arrays:
-        return column.in_(select(func.unnest(literal(list(ids), ARRAY(Text())))))
     return among(connection, unindexed(column), ids)  # by an index it would read all of them for each range of runs
 
 
