@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
+import time_machine
 from duetime.scheduler.errors import HandlerError, InvalidArgument, InvalidArguments
 from duetime.scheduler.handlers import Context, Handler, Handlers, Link, handler, reminder, run_handler
 from duetime.scheduler.outcomes import Done, Failed, Outcome, Retry, Wait, Yielded
@@ -264,6 +265,7 @@ def test_a_handler_without_a_model_gets_the_object_as_it_is() -> None:
         Failed("no", [1]),
     ],
 )
+@time_machine.travel(NOW, tick=False)  # a lookback ends 7 days back
 def test_each_outcome_comes_out_as_it_was_returned(outcome: Outcome) -> None:
     assert run_handler(returning(outcome), CTX, {}) == outcome
 
