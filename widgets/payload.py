@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -22,6 +21,7 @@ from duetime.scheduler.rules.time import times, zones
 from duetime.scheduler.rules.time.times import utc
 from duetime.scheduler.task import Notify, Run, State, Task, Tier
 from duetime.scheduler.translatable import NoteKind, Translatable
+from duetime.scheduler.view_parts import WaitReason
 from duetime.scheduler.views import ChainName, Clash, TaskPage, TaskRecord, TaskView
 from duetime.widgets.chain_payload import chain_part
 from duetime.widgets.outcome import (
@@ -46,7 +46,6 @@ from duetime.widgets.schema.time_parts import DeadlinePart, RelativeDeadlinePart
 from duetime.widgets.vocabulary import has_reminded
 
 MAX_SENTENCES = 4
-_MORE_TASKS = re.compile(r"([0-9]+) more tasks?")
 MAX_ACTIONS_BYTES = 80
 ONLY_REMINDS = "This only reminds; nothing does the work."
 MAX_UPCOMING_TIMES = 5
@@ -93,7 +92,7 @@ def task_payload(view: TaskView, history: HistoryPart | None = None) -> TaskPayl
         attempt=run.attempt if run.attempt and run.state in OPEN else None,
         max_attempts=_max_attempts(task, run),
         progress=progress_part(run),
-        waiting_for=_reasons(view.waiting_for),
+        waiting_for=_reasons(view.waits),
         waits=tuple(map(wait_reason_part, view.waits[:MAX_SENTENCES])) or None,
         last_run=last_run_part(view.record),
         chain=chain_part(view.chain),
@@ -245,13 +244,10 @@ def _sentences(texts: Sequence[str]) -> tuple[str, ...] | None:
     return tuple(cut(text, MAX_SENTENCE_CHARS) for text in texts[:MAX_SENTENCES]) or None
 
 
-def _reasons(texts: Sequence[str]) -> tuple[str, ...] | None:
-    """Return the first reasons of a wait, and how many more there are; the last one may be `2 more tasks` already."""
-    shown, counted = _sentences(texts), _MORE_TASKS.fullmatch(texts[-1]) if texts else None
-    more = len(texts) - MAX_SENTENCES + (int(counted[1]) - 1 if counted else 0)
-    if shown is None or len(texts) <= MAX_SENTENCES:
-        return shown
-    return *shown, f"{more} more thing{'' if more == 1 else 's'}"
+def _reasons(waits: Sequence[WaitReason]) -> tuple[str, ...] | None:
+    """Return the first reasons of a wait, and how many more there are."""
+    shown, more = _sentences([each.sentence for each in waits]), sum(each.count for each in waits[MAX_SENTENCES:])
+    return (*shown, f"{more} more thing{'' if more == 1 else 's'}") if shown and more else shown
 
 
 def _last_failure(record: TaskRecord, page: TaskPage) -> LastRun | None:

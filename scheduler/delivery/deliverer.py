@@ -130,12 +130,11 @@ class Deliverer:
         left = [delivery for delivery, message in due if not self.channels.takes(delivery.channel, message.state)]
         if not left:
             return due
-        failures = self._outbox.unverified(
-            [each.id for each in left if self.channels.takes(each.channel, State.FAILED)]
-        )
-        dropped = [each.id for each in left if each.id not in failures]
+        of_failures = [each.id for each in left if self.channels.takes(each.channel, State.FAILED)]
+        unverified = self._outbox.unverified(of_failures) if of_failures else set()
+        dropped = {each.id for each in left} - unverified
         if dropped:
-            self._outbox.drop(dropped)
+            self._outbox.drop(list(dropped))
         return [pair for pair in due if pair[0].id not in dropped]
 
     def _start(self, waiting: list[_Sending], most: int, ends_by: float) -> int:

@@ -60,7 +60,7 @@ def _upstreams(upstreams: Sequence[Upstream]) -> Iterator[WaitReason]:
     more = len(upstreams) - MAX_UPSTREAMS_NAMED
     if more > 0 or not upstreams:
         others = f"{more} more task{'' if more == 1 else 's'}"
-        yield WaitReason(WaitKind.TASK, others if upstreams else "the tasks that it comes after")
+        yield WaitReason(WaitKind.TASK, others if upstreams else "the tasks that it comes after", count=max(more, 1))
 
 
 def _asked_then(task: Task) -> str:

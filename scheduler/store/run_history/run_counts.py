@@ -51,7 +51,7 @@ class RunCounter:
             reached = walk.boundary(MAX_RUNS_COUNTED)
             parts = walk.parts(columns, conditions, reached)
         else:
-            reached, parts = None, [walk.of_task(columns, self.where.task_id, conditions)]
+            reached, parts = None, [walk.known(columns, runs.c.task_id == self.where.task_id, conditions)]
         found: Counted = Counter()
         for row in self.connection.execute(together([part.group_by(*named) for part in parts])):
             found[tuple(row[:-1])] += row[-1]

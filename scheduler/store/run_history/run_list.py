@@ -98,7 +98,7 @@ class RunSearch:
         compared = run_filter.compared(self.tenant, self.where, dialect_of(self.connection))
         known = self._of_few_tasks()
         if known is not None:
-            return self._looked_up([known], [*walk.bounds(), *compared], limit)
+            return self._looked_up(walk, [known], compared, limit)
         if not compared:
             return FoundRuns(walk.keys((), limit))
         soon = _searched(walk, compared, limit, MAX_RUNS_SEARCHED_FIRST)
@@ -108,17 +108,14 @@ class RunSearch:
             return self._with_words(self.where.text, walk, compared, limit)
         return _searched(walk, compared, limit, MAX_RUNS_SEARCHED)
 
-    def _looked_up(self, known: Sequence[Condition], conditions: Sequence[Condition], limit: int) -> FoundRuns:
+    def _looked_up(
+        self, walk: RunWalk, known: Sequence[Condition], compared: Sequence[Condition], limit: int
+    ) -> FoundRuns:
         """Read runs by their ids or tasks: those that meet one of the known conditions, and all others."""
-        found = {key for each in known for key in self._by_ids(each, conditions, limit)}
-        return FoundRuns(sorted(found, reverse=not self.where.oldest_first)[:limit])
-
-    def _by_ids(self, known: Condition, conditions: Sequence[Condition], limit: int) -> list[RunKey]:
-        """Read runs in a form where no other condition can lead a plan."""
-        owned = text_search.unindexed(runs.c.tenant) == self.tenant
-        states = [runs.c.state.in_(self.where.states)] if self.where.states else []
-        found = select(AT, runs.c.id).where(known, owned, *states, *conditions)
-        return keys_of(self.connection, found, limit, oldest_first=self.where.oldest_first)
+        order = self.where.oldest_first
+        statements = [walk.known((AT, runs.c.id), each, compared) for each in known]
+        found = {key for each in statements for key in keys_of(self.connection, each, limit, oldest_first=order)}
+        return FoundRuns(sorted(found, reverse=not order)[:limit])
 
     def _of_few_tasks(self) -> Condition | None:
         """Return a condition for the runs of one task, or of the few tasks with a label."""
@@ -140,7 +137,7 @@ class RunSearch:
         places = ((runs.c.task_id, titles.ids), (runs.c.id, run_ids))
         if self._are_few(titles):
             known = [text_search.among(self.connection, column, ids) for column, ids in places]
-            return self._looked_up(known, [*walk.bounds(), *compared], limit)
+            return self._looked_up(walk, known, compared, limit)
         sets = [text_search.in_set_of(self.connection, column, ids) for column, ids in places if ids]
         matched = or_(false(), *sets)
         return _searched(walk, [matched, *compared], limit, MAX_RUNS_SEARCHED)

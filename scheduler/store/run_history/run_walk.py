@@ -90,11 +90,11 @@ class RunWalk:
         ranges = product(run_filter.phases(self.where), (_CURRENT, _FORMER))
         return [found.where(when, *self._of_phase(phase), shared) for phase, when in ranges]
 
-    def of_task(self, columns: Sequence[Any], task_id: str, conditions: Sequence[Condition]) -> Select[Any]:
-        """Return a statement for these columns of one task's runs, in a form where no other condition leads a plan."""
+    def known(self, columns: Sequence[Any], known: Condition, conditions: Sequence[Condition]) -> Select[Any]:
+        """Return a statement for runs known by ids or tasks, in a form where no other condition leads a plan."""
         owned = text_search.unindexed(runs.c.tenant) == self.tenant
         states = [runs.c.state.in_(self.where.states)] if self.where.states else []
-        return select(*columns).where(runs.c.task_id == task_id, owned, *states, *self.bounds(), *conditions)
+        return select(*columns).where(known, owned, *states, *self._bounds(), *conditions)
 
     def _first(self, parts: Sequence[Select[Any]], most: int) -> Ranges:
         """Put ranges together of which the first runs are wanted.
@@ -106,7 +106,7 @@ class RunWalk:
         order = _OLDEST_FIRST if self.where.oldest_first else _NEWEST_FIRST
         return together([part.order_by(*order).limit(most) for part in parts])
 
-    def bounds(self) -> list[Condition]:
+    def _bounds(self) -> list[Condition]:
         """Return the conditions on the time of a run, and on its place."""
         return [*run_filter.in_time(self.where), *self._behind()]
 

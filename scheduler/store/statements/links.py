@@ -19,7 +19,7 @@ from duetime.scheduler.ids import new_id
 from duetime.scheduler.records import NewTask
 from duetime.scheduler.rules.occurrences import dated_like
 from duetime.scheduler.rules.series.answered import without_early_deadline
-from duetime.scheduler.rules.states import TERMINAL, check_move
+from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.schema.rows import CURRENT, NEW_RUN_VALUES, new_run_values, task_and_run
 from duetime.scheduler.store.schema.tables.chains import dependencies
@@ -238,7 +238,7 @@ def _revived(connection: Connection, run_ids: Sequence[str], now: datetime) -> l
     if pairs:
         connection.execute(_PAST, {"run_ids": [run.id for _, run, _ in pairs]})
         _AGAIN.run(connection, [new_run_values(task, again) for task, _, again in pairs])
-        event_log.append(connection, [_told(again, now) for _, _, again in pairs])
+        event_log.append(connection, [turns.told(None, again, now) for _, _, again in pairs])
         questions.carry_over(connection, pairs, now)
     for task, _, _ in pairs:
         kept_waits.reopen(connection, task.tenant, task.id)
@@ -259,17 +259,3 @@ def _again(task: Task, run: Run) -> Run:
         occurrence=run.occurrence,
     )
     return without_early_deadline(task, dated_like(task, again, run))
-
-
-def _told(run: Run, now: datetime) -> event_log.EventValues:
-    check_move(None, run.state)
-    return event_log.entry(
-        run.tenant,
-        run.task_id,
-        run.id,
-        now,
-        kind=EventKind.REVIVED,
-        actor=event_log.ITSELF,
-        reason=turns.RUNS_AGAIN,
-        move=(None, run.state),
-    )

@@ -44,6 +44,15 @@ def test_reasons_of_a_wait_that_have_no_room_are_counted(desk: Desk, upstreams: 
     assert more is None or f"Waiting for {more}." in task_text(payload)
 
 
+def test_reasons_without_room_are_counted_where_the_step_asks_then(desk: Desk) -> None:
+    names = [f"load-{n}" for n in range(7)]
+    steps: Any = [{"name": name} for name in names] + [{"name": "mail", "after": names, "approval": "Send it?"}]
+    chain = desk.scheduler.schedule("Report", repeat="every 4 hours", steps=steps)
+    mail = desk.scheduler.get(desk.scheduler.tasks_of(chain.record.task.id)[-1])
+    assert "2 more tasks; then approval" in mail.waiting_for[-1]
+    assert as_json(task_payload(mail))["waiting_for"][-1] == "3 more things"
+
+
 def test_a_step_of_a_chain_that_recurs_cannot_skip_and_is_not_to_be_cancelled_for_it(desk: Desk) -> None:
     chain = desk.scheduler.schedule("Report", repeat="every 4 hours", steps=[{"name": "fetch"}, {"name": "load"}])
     step = next(iter(desk.scheduler.tasks_of(chain.record.task.id)))

@@ -23,7 +23,7 @@ from duetime.scheduler.store.statements.signals import own_waits
 from duetime.scheduler.task import Run, State, Task
 from sqlalchemy import Connection, bindparam, null, select, update
 
-RUNS_AGAIN = "what it waits for runs again"
+_RUNS_AGAIN = "what it waits for runs again"
 """Why a run waits that had gone on, or had ended, before."""
 
 _own, _other = chain_steps.alias("own"), chain_steps.alias("other")
@@ -66,7 +66,7 @@ def take_back(connection: Connection, task_ids: Sequence[str], now: datetime) ->
     exactly(len(values), _WAIT.run(connection, values))
     own_waits.forget_in_vain(connection, [run.id for run in again])
     questions.withdraw(connection, [(run.id, run.state) for run in again], now)
-    event_log.append(connection, [_told(old, run, now) for (_, old), run in zip(lost, again, strict=True)])
+    event_log.append(connection, [told(old, run, now) for (_, old), run in zip(lost, again, strict=True)])
 
 
 def _is_before_turn(run: Run) -> bool:
@@ -88,10 +88,11 @@ def _lacking(connection: Connection, steps: Sequence[tuple[Task, Run]]) -> Seque
     return [(task, run) for task, run in steps if run.id in lacking]
 
 
-def _told(old: Run, run: Run, now: datetime) -> event_log.EventValues:
-    moved = old.state is not run.state
-    if moved:
-        check_move(old.state, run.state)
+def told(old: Run | None, run: Run, now: datetime) -> event_log.EventValues:
+    """Return the event of a run that waits again; one in the place of an ended run had no state before."""
+    was = old.state if old else None
+    if was is not run.state:
+        check_move(was, run.state)
     return event_log.entry(
         run.tenant,
         run.task_id,
@@ -99,6 +100,6 @@ def _told(old: Run, run: Run, now: datetime) -> event_log.EventValues:
         now,
         kind=EventKind.REVIVED,
         actor=event_log.ITSELF,
-        reason=RUNS_AGAIN,
-        move=(old.state, run.state) if moved else None,
+        reason=_RUNS_AGAIN,
+        move=(was, run.state) if was is not run.state else None,
     )
