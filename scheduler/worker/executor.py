@@ -9,14 +9,13 @@ from datetime import datetime, timedelta
 from typing import Any, Final, TypeVar
 
 from duetime.scheduler.approvals.approval import as_answer
-from duetime.scheduler.errors import DuetimeError
+from duetime.scheduler.errors import DuetimeError, StoreUnavailable
 from duetime.scheduler.handlers import Context, Handler, Handlers, Link, explain, run_handler, tracebacks
 from duetime.scheduler.handlers.contract.expectation import Expectations
 from duetime.scheduler.handlers.contract.preflight import alert_of, blocked, is_blocked, missing
 from duetime.scheduler.handlers.process import HandlerProcess
 from duetime.scheduler.outcomes import Done, Outcome, Retry, Wait, Yielded
 from duetime.scheduler.rules.settlement import AttemptResult, StoppedByRequest, Unverified
-from duetime.scheduler.run_records import Claim
 from duetime.scheduler.runtime.attempt_context import attempt_context
 from duetime.scheduler.runtime.interrupt import CancelRequested, Interrupt, ReservationLost, TimeLimitReached
 from duetime.scheduler.runtime.secret_mask import learn_secret, secrets_masked
@@ -78,15 +77,18 @@ class Executor:
     def _start_time_limit(self, handler: Handler, held: ActiveRun) -> None:
         self._started(held, handler.time_limit)
 
-    def _check_needs(self, handler: Handler, held: ActiveRun) -> Wait | None:
-        """Return a wait if what the run needs is missing; notify its user once if it is missing for good."""
+    def _check_needs(self, handler: Handler, held: ActiveRun) -> AttemptResult | None:
+        """Return a wait if what the run needs is missing; notify its user once if it is missing for good.
+
+        A run whose user could not be told as the database stayed away is handed back, and checked again.
+        """
         run = held.claim.run
         since = run.started_at or self._store.now()
         wait = self._unreached(held.claim.task, since) or self._lacking(handler, held, since)
         known = run.attempt > 1 and is_blocked(run.summary)  # before its first attempt the answer to a call said it
-        if wait is not None and is_blocked(wait.reason) and not known:
-            self._alert(held.claim, wait.reason)
-        return wait
+        if wait is None or not is_blocked(wait.reason) or known:
+            return wait
+        return wait if self._alert(held, wait.reason) else UNREACHED
 
     def _call_handler(self, handler: Handler, held: ActiveRun) -> AttemptResult:
         """Return the outcome of the handler, or the result that stands for its exception or interrupt."""
@@ -129,12 +131,17 @@ class Executor:
         with attempt_context(held.name, held.log.keep):
             return missing(handler, context, held.claim.task.payload, since)
 
-    def _alert(self, claim: Claim, reason: str) -> None:
+    def _alert(self, held: ActiveRun, reason: str) -> bool:
+        """Notify the user; False if the database stayed away until the attempt had to end."""
+        claim, tasks = held.claim, self._store.tasks
         alert = alert_of(claim, reason, self._store.now(), self._reached(claim.task.deliver_to))
         try:
-            self._store.tasks.add(alert.task, alert.run, actor=alert.actor, key=alert.key)
+            self._store_wait.call(held, lambda: tasks.add(alert.task, alert.run, actor=alert.actor, key=alert.key))
+        except StoreUnavailable:
+            return False
         except DuetimeError as error:
             log.warning("run %s is blocked, and its user could not be notified: %s", claim.run.id, error)
+        return True
 
     def unstopped(self, held: ActiveRun) -> AttemptResult:
         """Return the result of an attempt whose handler did not stop at its time limit."""

@@ -12,18 +12,19 @@ import pytest
 from duetime.scheduler.access.secret import SecretUnavailable
 from duetime.scheduler.errors import StoreUnavailable
 from duetime.scheduler.handlers import Context, Handler, Handlers, handler
-from duetime.scheduler.outcomes import Done, Outcome, Retry
+from duetime.scheduler.outcomes import Done, Outcome, Retry, Wait
 from duetime.scheduler.rules.settlement import settle
 from duetime.scheduler.runtime.interrupt import TimeLimitReached
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import Notify, State
+from duetime.scheduler.views import TaskFilter
 from duetime.scheduler.worker.active_runs import ActiveRun
 from duetime.scheduler.worker.completer import BatchCompleter, CompletedRun
 from duetime.scheduler.worker.event_loop import EventLoop
 from duetime.scheduler.worker.executor import UNREACHED, Executor
 from duetime.scheduler.worker.threads.store_wait import MAX_LOOP_WAIT_S, MAX_PAUSE_S, StoreWait
 
-from tests.builders import NOON, started
+from tests.builders import NOON, TENANT, started
 from tests.flow.waiting import eventually
 from tests.flow.worker import isolated_handlers
 
@@ -171,6 +172,41 @@ def test_an_abandoned_attempt_stops_waiting(store: Store, outage: Outage, loop: 
     outage.after_pause = lambda: held.abandon() if len(outage.pauses) == 4 else None
     assert outage.run(loop, handlers_of(CALLS["checkpoint"][2]), held) == UNREACHED
     assert len(outage.pauses) == 4
+
+
+def blocked_handlers() -> list[Handler[Any, Any]]:
+    @handler("transfer", preflight=lambda _ctx: "no certificate")
+    def transfer(_ctx: Context) -> Done:
+        """Transfer money."""
+        return Done("transferred")
+
+    return [transfer]
+
+
+def reminders(store: Store) -> list[str]:
+    return [each.task.title for each in store.tasks.page(TENANT, TaskFilter(action="reminder"), limit=9)[0]]
+
+
+def test_the_notice_of_a_blocked_run_waits_for_the_database(store: Store, outage: Outage, loop: EventLoop) -> None:
+    held = active(store, "transfer")
+    outage.hit("tasks", "add", calls=2)
+    found = outage.run(loop, blocked_handlers(), held)
+    assert isinstance(found, Wait)
+    assert found.reason == "blocked: no certificate"
+    assert reminders(store) == [f"Blocked: {held.claim.task.title}"]
+
+
+def test_a_blocked_run_whose_notice_could_not_be_stored_is_handed_back_and_tells_next_time(
+    store: Store, outage: Outage, loop: EventLoop
+) -> None:
+    held = active(store, "transfer")
+    outage.hit("tasks", "add", calls=9)
+    outage.after_pause = lambda: held.call.interrupt(TimeLimitReached)
+    assert outage.run(loop, blocked_handlers(), held) is UNREACHED
+    assert reminders(store) == []
+    outage.left = 0
+    assert isinstance(outage.run(loop, blocked_handlers(), ActiveRun(held.claim)), Wait)
+    assert reminders(store) == [f"Blocked: {held.claim.task.title}"]
 
 
 def test_a_handler_that_fails_once_the_database_is_back_has_failed(
