@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -75,10 +76,11 @@ class ShadowRegistry:
         return self._report(shadow)
 
     def _set(self, policy: OrderPolicy, by: Principal, reason: str | None) -> ShadowReport:
-        changes = list(differences(self._in_force()[1], policy))
+        in_force = self._in_force()[1]
+        changes = list(differences(in_force, policy))
         if not changes:
-            example = "shares.low=0.12"
-            raise InvalidArgument("policy", "these numbers are in force already", accepted="others", example=example)
+            said, example = "these numbers are in force already", _another(in_force)
+            raise InvalidArgument("policy", said, accepted="others", example=example)
         act = AuditEntry.by(by, AuditKind.SHADOW_SET, "shadow policy", reason=reason, detail={"changes": [*changes]})
         return self._report(self._store.policies.shadow.set(spec_of(policy), act))
 
@@ -93,6 +95,12 @@ class ShadowRegistry:
             _changes(spec_of(in_force), spec_of(policy)),
             compared(comparable, in_force, policy),
         )
+
+
+def _another(in_force: OrderPolicy) -> str:
+    """Return a policy that differs from the one in force, as every surface takes it."""
+    patiences = ({"patience": {"low": words}} for words in ("20 minutes", "40 minutes"))
+    return next(json.dumps(each) for each in patiences if any(differences(in_force, read_policy(each, in_force))))
 
 
 def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:

@@ -101,7 +101,7 @@ class _Served:
     """An operation that is served: its arguments by the part of the request that gives them."""
 
     def __init__(self, operation: Operation, parts: Callable[[], Installation]) -> None:
-        said = f"{operation.method} {PREFIX}{operation.path}"
+        said = f"{operation.method} {PREFIX}{operation.route}"
         self._operation = operation
         self._parts = parts
         self._path = Arguments(said, operation.in_path)
@@ -154,7 +154,7 @@ def _endpoint(operation: Operation, parts: Callable[[], Installation]) -> Endpoi
 
 def _observed(operation: Operation, parts: Callable[[], Installation], outcome: Endpoint) -> Endpoint:
     """Return an endpoint of which each request is a span and is counted with the time that its answer took."""
-    route = f"{PREFIX}{operation.path.replace(':path', '')}"
+    route = f"{PREFIX}{operation.route}"
 
     async def endpoint(request: Request) -> Response:
         began = time.perf_counter()

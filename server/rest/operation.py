@@ -136,5 +136,10 @@ class Operation:
     first: Callable[[RestCall], Awaitable[None]] | None = None
 
     @property
+    def route(self) -> str:
+        """The path as its users write it."""
+        return self.path.replace(":path", "")
+
+    @property
     def tag(self) -> str:
         return self.path.split("/")[1]

@@ -44,6 +44,12 @@ async def test_all_wrong_arguments_are_reported_together_with_those_that_were_me
     assert "dry_run: nothing is not true or false" in told
 
 
+async def test_a_request_is_named_by_the_route_that_its_users_write(site: Site) -> None:
+    answer = await sent(site, "PUT", "/pools/a/b", body={"kind": "slots", "frobnicate": 1})
+    told = check_problem(answer, 400, "invalid_argument")["detail"]
+    assert "PUT /v1/pools/{name}" in told
+
+
 async def test_the_words_are_those_of_the_tool(site: Site) -> None:
     given = {"title": "x", "when": "someday maybe"}
     told = await site.call(None, "schedule_task", **given)
