@@ -348,6 +348,22 @@ def test_seconds_below_the_minimum_are_refused_with_it(text: str, said: str, exa
 
 
 @pytest.mark.parametrize(
+    ("text", "said", "example"),
+    [
+        ("every day at 9am Tokyo time", "names a time zone", "repeat='every day at 9am', timezone='Asia/Tokyo'"),
+        ("weekly on monday at 9:00 UTC", "names a time zone", "repeat='weekly on monday at 9:00', timezone='UTC'"),
+        ("every weekday at 9 PST", "one time zone", "repeat='every weekday at 9', timezone='America/Los_Angeles'"),
+        ("every blue moon at 9am Tokyo time", "is not understood", "every weekday at 9:00"),
+        ("every day at 9 Mars/Olympus", "is not understood", "every weekday at 9:00"),
+    ],
+)
+def test_a_zone_in_a_rule_is_refused_with_the_call_that_says_it_apart(text: str, said: str, example: str) -> None:
+    error = refusal(text)
+    assert said in error.problem
+    assert error.example == example
+
+
+@pytest.mark.parametrize(
     ("minimum", "example"),
     [(1, "every second"), (20, "every 20 seconds"), (90, "every 90 seconds"), (300, "every 5 minutes")],
 )

@@ -7,8 +7,9 @@ the other; a card says the same clauses in the language of its reader.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import date, datetime, time
+from datetime import UTC, date, datetime, time, timedelta
 from itertools import pairwise
+from math import ceil
 
 from duetime.scheduler.rules.recurrence.day_names import (
     coded,
@@ -20,6 +21,7 @@ from duetime.scheduler.rules.recurrence.day_names import (
     time_text,
     weekdays_text,
 )
+from duetime.scheduler.rules.recurrence.intervals import whole
 from duetime.scheduler.rules.recurrence.rule import DAILY, HOURLY, MINUTELY, MONTHLY, SECONDLY, WEEKLY, YEARLY, Rule
 from duetime.scheduler.translatable import ClauseKind, Translatable
 
@@ -234,3 +236,9 @@ def _end(rule: Rule) -> Clauses:
     clock = f" {until:%H:%M}{zone}" if isinstance(until, datetime) else ""
     text = f" until {date_text(until.day, until.month)} {until.year}{clock}"
     return (Translatable.of(ClauseKind.UNTIL, text, until=until.isoformat()),)
+
+
+def shortest_sentence(least: timedelta) -> str:
+    """Return the shortest recurrence in words that is at least so long."""
+    freq, count = whole(SECONDLY, max(1, ceil(least.total_seconds())))
+    return sentence(Rule(freq, count), datetime.min.replace(tzinfo=UTC))

@@ -12,18 +12,17 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, time, timedelta
 from functools import lru_cache
 from itertools import islice
-from math import ceil
 from zoneinfo import ZoneInfo
 
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.rules.recurrence import cron, plain_words, rrule
-from duetime.scheduler.rules.recurrence.describe import clauses, full_sentence, sentence
+from duetime.scheduler.rules.recurrence.describe import clauses, full_sentence, shortest_sentence
 from duetime.scheduler.rules.recurrence.expansion import MAX_CANDIDATES_SEARCHED, ElapsedPlan, Expansion, expand
-from duetime.scheduler.rules.recurrence.intervals import whole
-from duetime.scheduler.rules.recurrence.rule import MAX_COUNT, SECONDLY, Rule, canonical
+from duetime.scheduler.rules.recurrence.rule import MAX_COUNT, Rule, canonical
 from duetime.scheduler.rules.time import zones
 from duetime.scheduler.rules.time.calendar_day import day_text
 from duetime.scheduler.rules.time.parser import Frame, Viewpoint
+from duetime.scheduler.rules.time.times import length
 from duetime.scheduler.rules.time.tokens import MAX_PHRASE_CHARS, MONTH_NAMES, Misread, Unknown
 from duetime.scheduler.task import Occurrence
 from duetime.scheduler.translatable import NoteKind, Translatable
@@ -153,7 +152,7 @@ def parse(
     except Misread as error:
         shown = repr(text if len(text) <= 60 else f"{text[:60]}...")  # noqa: PLR2004 - enough to recognise it
         problem = f"{shown} is not understood" if isinstance(error, Unknown) else f"{shown}: {error.problem}"
-        raise InvalidArgument(argument, problem, accepted=ACCEPTED, example=_examples(error)) from None
+        raise InvalidArgument(argument, problem, accepted=ACCEPTED, example=_examples(error, argument)) from None
 
 
 def names_times(text: str, *, now: datetime, holidays: str = "") -> bool:
@@ -220,7 +219,9 @@ def _parse(text: str, key: str, anchor: datetime, minimum: timedelta, holidays: 
     planned = expand(rule, anchor, zone)
     shortest = planned.shortest()
     if shortest < minimum:
-        raise Misread(f"fires every {_length(shortest)}, more often than every {_length(minimum)}", _every(minimum))
+        raise Misread(
+            f"fires every {length(shortest)}, more often than every {length(minimum)}", shortest_sentence(minimum)
+        )
     stored = canonical(rule) or full_sentence(rule, local)
     if len(stored) > MAX_PHRASE_CHARS:
         raise Misread("names too many times of day", "every 15 minutes between 9:00 and 17:00")
@@ -236,7 +237,16 @@ def _parse(text: str, key: str, anchor: datetime, minimum: timedelta, holidays: 
 def _read(text: str, local: datetime, holidays: str) -> Rule:
     if rrule.looks_like(text):
         return rrule.parse(text)
-    return cron.parse(text) if cron.looks_like(text) else plain_words.parse(text, local.date(), holidays)
+    if cron.looks_like(text):
+        return cron.parse(text)
+    try:
+        return plain_words.parse(text, local.date(), holidays)
+    except Unknown as error:
+        with suppress(Unknown, InvalidArgument):
+            phrase, zone, _ = zones.split_zone(text, None)
+            plain_words.parse(phrase, local.date(), holidays)
+            raise Misread("names a time zone, which is said apart", phrase, zone=zone.key) from None
+        raise error from None
 
 
 def _until(rule: Rule, zone: ZoneInfo) -> datetime | None:
@@ -283,16 +293,7 @@ def _changes(zone: ZoneInfo, here: datetime, coming: Occurrence) -> list[str]:
     return [*notes, coming.note] if coming.note else notes
 
 
-def _examples(error: Misread) -> str:
+def _examples(error: Misread, argument: str) -> str:
+    if error.zone:
+        return f"{argument}={error.example!r}, timezone={error.zone!r}"
     return " or ".join(error.examples) or _EXAMPLE
-
-
-def _every(length: timedelta) -> str:
-    """Return the shortest recurrence in words that is at least so long."""
-    freq, count = whole(SECONDLY, max(1, ceil(length.total_seconds())))
-    return sentence(Rule(freq, count), datetime.min.replace(tzinfo=UTC))
-
-
-def _length(length: timedelta) -> str:
-    minutes, seconds = divmod(round(length.total_seconds()), 60)
-    return f"{minutes} min" if not seconds else f"{minutes * 60 + seconds} s"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import UTC, date, datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
-from duetime.scheduler.rules.time import durations, parser, times, zones
+from duetime.scheduler.rules.time import durations, parser, zones
 from duetime.scheduler.rules.time.ambiguity import refuse_vague
 from duetime.scheduler.rules.time.calendar_day import Day, add_months, make_date, start_of
 from duetime.scheduler.rules.time.durations import UNITS, Span
@@ -49,7 +49,7 @@ def read_bound(
     """
     if len(text) > MAX_PHRASE_CHARS:
         raise Misread(f"is longer than {MAX_PHRASE_CHARS} characters")
-    phrase, named, _ = times.split_zone(text.strip(), None)
+    phrase, named, _ = zones.split_zone(text.strip(), None)
     view = Viewpoint(now.astimezone(UTC), named or zone, Frame(holidays=holidays))
     clean = _led(normal(phrase))
     refuse_vague(clean, view.now)

@@ -29,7 +29,6 @@ MAX_YEARS_AHEAD = 5
 _MAX_CHARS_SHOWN = 40
 _LONG_AGO = timedelta(days=31)
 _SHORT = timedelta(minutes=10)
-_UTC_NAMES = frozenset({"utc", "gmt", "z"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +187,7 @@ def _resolve(text: str, now: datetime, home: ZoneInfo | None, frame: Frame) -> R
 
 def _resolved(text: str, now: datetime, home: ZoneInfo | None, frame: Frame) -> Resolved:
     binding = home if frame.zone_named else None
-    phrase, named, notes = split_zone(text.strip(), binding)
+    phrase, named, notes = zones.split_zone(text.strip(), binding)
     reading = _read(phrase, Viewpoint(now, named or home, frame), named)
     place = binding or named or home
     instant, assumed = _coming(text, reading, now, place)
@@ -206,43 +205,6 @@ def _read(phrase: str, view: Viewpoint, named: ZoneInfo | None) -> Reading:
         if named:
             error.examples = tuple(f"{example} {named.key}" for example in error.examples)
         raise
-
-
-def split_zone(text: str, home: ZoneInfo | None) -> tuple[str, ZoneInfo | None, tuple[str, ...]]:
-    """Take a zone off the end of a phrase: `09:00 America/Edmonton`, `09:00[America/Edmonton]`, `9am Tokyo time`."""
-    head, name = _last_word(text)
-    if not name:
-        _refuse_unnamed_zone(text)
-        return text, None, ()
-    if name.casefold() in _UTC_NAMES:
-        return head, zones.load("UTC"), ("read as UTC",) if home and home.key != "UTC" else ()
-    named = zones.find(name)
-    if home and named.key != home.key:
-        raise Misread(f"the text says {named.key}, but the time zone is {home.key}", head, zone=named.key)
-    return head, named, ()
-
-
-def _refuse_unnamed_zone(text: str) -> None:
-    """Refuse `9am PST`, `9am pacific time` and `9:00 UTC+2`: only the name of a zone says which clock is meant."""
-    words = text.split()
-    for start in range(max(1, len(words) - 3), len(words)):
-        said = " ".join(words[start:])
-        meant = zones.usual(said)
-        if meant:
-            problem = f"{said} does not name one time zone"
-            raise Misread(problem, " ".join(words[:start]).removesuffix(" in"), zone=meant)
-
-
-def _last_word(text: str) -> tuple[str, str]:
-    if text.endswith("]") and "[" in text:
-        head, name = text[:-1].rsplit("[", 1)
-        return head.strip(), name
-    if city := zones.split_city(text):
-        return city
-    head, _, name = text.rpartition(" ")
-    if not head or not (name.casefold() in _UTC_NAMES or ("/" in name and name[:1].isalpha())):
-        return text, ""
-    return head.strip().removesuffix(" in"), name
 
 
 def _check_offset(reading: Reading, home: ZoneInfo | None) -> None:

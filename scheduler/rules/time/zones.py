@@ -20,10 +20,12 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.rules.time.tokens import Misread
 
 GAP = "gap"
 FOLD = "fold"
 
+_UTC_NAMES = frozenset({"utc", "gmt", "z"})
 _LONGEST, _SHORTEST = 60, 3
 _FIRST_RULED_YEAR = 2090
 """From here on no zone has a table of its changes: a year has those of every year that begins on the same weekday."""
@@ -123,6 +125,43 @@ def split_city(text: str) -> tuple[str, str] | None:
         if zone:
             return " ".join(words[:start]).removesuffix(" in"), zone
     return None
+
+
+def split_zone(text: str, home: ZoneInfo | None) -> tuple[str, ZoneInfo | None, tuple[str, ...]]:
+    """Take a zone off the end of a phrase: `09:00 America/Edmonton`, `09:00[America/Edmonton]`, `9am Tokyo time`."""
+    head, name = _last_word(text)
+    if not name:
+        _refuse_unnamed_zone(text)
+        return text, None, ()
+    if name.casefold() in _UTC_NAMES:
+        return head, load("UTC"), ("read as UTC",) if home and home.key != "UTC" else ()
+    named = find(name)
+    if home and named.key != home.key:
+        raise Misread(f"the text says {named.key}, but the time zone is {home.key}", head, zone=named.key)
+    return head, named, ()
+
+
+def _refuse_unnamed_zone(text: str) -> None:
+    """Refuse `9am PST`, `9am pacific time` and `9:00 UTC+2`: only the name of a zone says which clock is meant."""
+    words = text.split()
+    for start in range(max(1, len(words) - 3), len(words)):
+        said = " ".join(words[start:])
+        meant = usual(said)
+        if meant:
+            problem = f"{said} does not name one time zone"
+            raise Misread(problem, " ".join(words[:start]).removesuffix(" in"), zone=meant)
+
+
+def _last_word(text: str) -> tuple[str, str]:
+    if text.endswith("]") and "[" in text:
+        head, name = text[:-1].rsplit("[", 1)
+        return head.strip(), name
+    if city := split_city(text):
+        return city
+    head, _, name = text.rpartition(" ")
+    if not head or not (name.casefold() in _UTC_NAMES or ("/" in name and name[:1].isalpha())):
+        return text, ""
+    return head.strip().removesuffix(" in"), name
 
 
 @cache
