@@ -245,6 +245,7 @@ def _read(text: str, local: datetime, holidays: str) -> Rule:
         with suppress(Unknown, InvalidArgument):
             phrase, zone, _ = zones.split_zone(text, None)
             plain_words.parse(phrase, local.date(), holidays)
+            assert zone is not None  # else the phrase is the text, which is unknown
             raise Misread("names a time zone, which is said apart", phrase, zone=zone.key) from None
         raise error from None
 
