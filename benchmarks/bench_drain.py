@@ -161,7 +161,7 @@ def crew_of(
     registry = PoolRegistry(store)
     placement = Placement(registry.known)
 
-    def recruit(queue: DispatchQueue) -> Engine:
+    def make_engine(queue: DispatchQueue) -> Engine:
         options = WorkerOptions("bench", threads)
         return Engine(store, queue, Handlers(handlers), options, placement=placement, notifier=RunNotifier(changed))
 
@@ -171,7 +171,7 @@ def crew_of(
         registry,
         placement=placement,
         name="bench",
-        recruit=recruit,
+        make_engine=make_engine,
         grace=timedelta(seconds=5),
     )
 

@@ -215,7 +215,7 @@ class _Parts:
         from duetime.scheduler.nodes.engine import DispatchEngine, Engine  # noqa: PLC0415 - the runner loads it later
         from duetime.server.distributed import make_member  # noqa: PLC0415 - with the worker, like the engine
 
-        def recruit(queue: DispatchQueue, options: WorkerOptions) -> EngineProtocol:
+        def make_engine(queue: DispatchQueue, options: WorkerOptions) -> EngineProtocol:
             if role is Role.SERVE:
                 return DispatchEngine(self.store, queue, placement=placement, notifier=self._notifier(exhausted))
             return Engine(
@@ -228,7 +228,7 @@ class _Parts:
                 notifier=self._notifier(exhausted),
             )
 
-        return make_member(self.settings, self.store, self.registry, placement, recruit)
+        return make_member(self.settings, self.store, self.registry, placement, make_engine)
 
     def _notifier(self, exhausted: Callable[[], None]) -> RunNotifier:
         runs = self.observers.runs

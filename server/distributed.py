@@ -32,9 +32,9 @@ def make_member(
     store: Store,
     registry: PoolRegistry,
     placement: Placement,
-    recruit: Callable[[FailsafeQueue, WorkerOptions], EngineProtocol],
+    make_engine: Callable[[FailsafeQueue, WorkerOptions], EngineProtocol],
 ) -> Member:
-    """Construct this process as a member; `recruit` makes its engine when it starts.
+    """Construct this process as a member; `make_engine` makes its engine when it starts.
 
     Raises InvalidSetting when the client for Redis is not installed.
     """
@@ -52,7 +52,7 @@ def make_member(
         registry,
         placement=placement,
         name=name,
-        recruit=lambda shared: recruit(shared, options),
+        make_engine=lambda shared: make_engine(shared, options),
         grace=grace,
     )
 
@@ -85,7 +85,7 @@ def connected(url: str, namespace: str, database: str) -> RedisConnections:
     """Return the connections of this process; `database` names its database, empty where no name is known."""
     try:
         redis_queue = import_module("duetime.scheduler.queue.redis.queue").RedisQueue
-        redis_news = import_module("duetime.scheduler.queue.redis.pubsub").RedisSignalBus
+        signal_bus = import_module("duetime.scheduler.queue.redis.pubsub").RedisSignalBus
         redis_owner = import_module("duetime.scheduler.queue.redis.ownership").NamespaceClaim
     except ModuleNotFoundError as error:
         raise InvalidSetting(
@@ -94,5 +94,5 @@ def connected(url: str, namespace: str, database: str) -> RedisConnections:
         ) from error
     owner = redis_owner(url, namespace=namespace, database=database)
     return RedisConnections(
-        redis_queue(url, namespace=namespace), redis_news(url, namespace=namespace), owner, bool(database)
+        redis_queue(url, namespace=namespace), signal_bus(url, namespace=namespace), owner, bool(database)
     )

@@ -56,7 +56,7 @@ class DecisionLog:
         self._saved_at = clock()
         self._trim_at = clock()
         self._kept: deque[Sequence[Look]] = deque()
-        self.process = Loop("decisions", self.step)
+        self.loop = Loop("decisions", self.step)
 
     def wanted(self) -> bool:
         """Whether the next take is to be recorded."""

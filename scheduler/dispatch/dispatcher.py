@@ -119,22 +119,22 @@ class Dispatcher:
         self._moved: deque[str] = deque()
         self._asked = False
         self._look_at = -math.inf
-        self.process = Loop("dispatcher", self.step, replaced=notifier.on_replaced)
+        self.loop = Loop("dispatcher", self.step, replaced=notifier.on_replaced)
 
     def place(self, run: ReadyRun) -> None:
         """Put a run that was stored as READY into the queue, soon. May be called from any thread."""
         self._new.append(run)
-        self.process.wake()
+        self.loop.wake()
 
     def rescore(self, run_ids: Sequence[str]) -> None:
         """Give ready runs the place that they have by now, soon. May be called from any thread."""
         self._moved.extend(run_ids)
-        self.process.wake()
+        self.loop.wake()
 
     def wake(self) -> None:
         """Look at once for due runs. May be called from any thread."""
         self._asked = True
-        self.process.wake()
+        self.loop.wake()
 
     def step(self) -> float:
         """Dispatch the runs handed in, else one batch of due runs; return the seconds until the next step."""
@@ -184,12 +184,12 @@ class Dispatcher:
         now = self._store.now()
         entries = self._placement.entries(ready, now)
         if self._queue.put(entries) < len(entries):
-            self._put_anew(entries)
+            self._requeue(entries)
         failpoints.hit(failpoints.Step.PUT)
         self._notifier.changed([run.task_id for run in ready])
         return bool(ready)
 
-    def _put_anew(self, entries: Sequence[Entry]) -> None:
+    def _requeue(self, entries: Sequence[Entry]) -> None:
         """Replace entries that the queue still holds from before their run was moved, paused or changed.
 
         A leased run takes its new place when its lease ends: a cancel drops the entry kept aside, so it is put again.

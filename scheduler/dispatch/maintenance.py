@@ -127,7 +127,7 @@ class Maintenance:
         self._seen: tuple[datetime, float] | None = None
         """The last time of the store, and when that was by the monotonic clock."""
         self._lapsed: dict[str, tuple[datetime, float]] = {}
-        self.process = Loop("maintenance", self.step, replaced=notifier.on_replaced)
+        self.loop = Loop("maintenance", self.step, replaced=notifier.on_replaced)
 
     def step(self) -> float:
         """Do what is due, and return the seconds until the next step."""

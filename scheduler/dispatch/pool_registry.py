@@ -179,8 +179,8 @@ class PoolPublisher:
         self._revision: int | None = None
         self._told: Mapping[str, Pool] = {}
         self._told_at = self._tell_at = now()
-        self.process = Loop("pools", self.step)
-        registry.watch(self.process.wake)
+        self.loop = Loop("pools", self.step)
+        registry.watch(self.loop.wake)
 
     def step(self) -> float:
         """Publish changes, and return the seconds until the next look."""

@@ -122,8 +122,8 @@ class QueueMonitor:
         self._heal_at = -math.inf
         self.damage: Damage | None = None
         """The last damage for which this process refilled the queue."""
-        self.process = Loop("queue", self.step)
-        queue.on_trouble = self.process.wake
+        self.loop = Loop("queue", self.step)
+        queue.on_trouble = self.loop.wake
 
     def open(self) -> None:
         """Probe the queue before its first use, and rebuild an empty one if possible.
@@ -137,7 +137,7 @@ class QueueMonitor:
         except QueueTaken:
             raise
         except QueueUnavailable:
-            self.process.wake()
+            self.loop.wake()
 
     def step(self) -> float:
         """Probe the queue, repair it if needed, and return the seconds until the next step."""

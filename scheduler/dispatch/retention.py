@@ -137,7 +137,7 @@ class RetentionLoop:
         self._store = store
         self._policy = policy
         self._work: Iterator[float] | None = None
-        self.process = Loop("retention", self.step, replaced=replaced)
+        self.loop = Loop("retention", self.step, replaced=replaced)
 
     def step(self) -> float:
         """Do a small part of a sweep that is due, and return the seconds until the next step."""

@@ -47,7 +47,7 @@ class StuckRuns:
         self._clock = clock
         self._after: str | None = None
         self._found: dict[str, tuple[Entry, float]] = {}
-        self.process = Loop("stuck runs", self.step)
+        self.loop = Loop("stuck runs", self.step)
 
     def step(self) -> float:
         """Look once; return the seconds until the next look."""

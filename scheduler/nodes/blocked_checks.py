@@ -32,7 +32,7 @@ class BlockedChecks:
         self._handlers = {name: each for name, each in handlers.items() if each.has_early_check}
         self._changed = changed
         self._checks = TimedChecks(self._link)
-        self.process = Loop("blocked", self.step)
+        self.loop = Loop("blocked", self.step)
 
     @property
     def is_needed(self) -> bool:

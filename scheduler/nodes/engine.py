@@ -59,7 +59,7 @@ class DispatchEngine:
 
     def start(self) -> None:
         self._store.dependencies.listen_for_urgency(self._dispatcher.rescore)
-        self._dispatcher.process.start()
+        self._dispatcher.loop.start()
 
     def wake(self) -> None:
         """Look at once for due runs. May be called from any thread."""
@@ -76,7 +76,7 @@ class DispatchEngine:
         """Do nothing: no run of this process has to end."""
 
     def end(self, grace: timedelta) -> None:  # noqa: ARG002 - the engine with a worker uses it
-        self._dispatcher.process.stop(STEP_TIMEOUT_S)
+        self._dispatcher.loop.stop(STEP_TIMEOUT_S)
 
 
 class Engine(DispatchEngine):
@@ -114,20 +114,20 @@ class Engine(DispatchEngine):
         self._dispatcher.step()  # interrupted runs first, so that none stays half done
         self.maintenance = self._make_maintenance(queue, placement, epoch, notifier)
         self._delivery = Loop("delivery", self._deliver)
-        self._processes = [self._dispatcher.process, self.maintenance, self._delivery, *self._background(handlers)]
+        self._loops = [self._dispatcher.loop, self.maintenance, self._delivery, *self._background(handlers)]
         self._retention = self._make_retention(options, notifier)
         if self._retention is not None:
-            self._processes.append(self._retention.process)
+            self._loops.append(self._retention.loop)
         self._heartbeat = self._make_heartbeat(options.name, handlers) if epoch is None else None
         if self._heartbeat is not None:  # the only runner needs no row of its own
-            self._processes.append(self._heartbeat.process)
+            self._loops.append(self._heartbeat.loop)
 
     def start(self) -> None:
         self._store.dependencies.listen(self._freed)
         self._store.dependencies.listen_for_urgency(self._dispatcher.rescore)
         self.worker.start()
-        for process in self._processes:
-            process.start()
+        for loop in self._loops:
+            loop.start()
 
     def wake(self) -> None:
         """Look at once for runs that are due or cancelled, and for deliveries. May be called from any thread."""
@@ -141,13 +141,13 @@ class Engine(DispatchEngine):
 
     def end(self, grace: timedelta) -> None:
         """Stop all loops; running work finishes within `grace` or is handed back."""
-        for process in self._processes:
-            process.stop(0)
+        for loop in self._loops:
+            loop.stop(0)
         if self._heartbeat is not None:
             self._heartbeat.draining()
         self.worker.stop(grace)
-        for process in self._processes:
-            process.stop(STEP_TIMEOUT_S)
+        for loop in self._loops:
+            loop.stop(STEP_TIMEOUT_S)
         self._decisions.step()
         if self._retention is not None:
             self._retention.close()
@@ -161,7 +161,7 @@ class Engine(DispatchEngine):
     def _background(self, handlers: Handlers) -> list[Loop]:
         """Return the loops for which nothing waits."""
         blocked = BlockedChecks(self._store, handlers, self._notifier.changed)
-        loops = [Loop("audit", self._seal), self._decisions.process, *([blocked.process] if blocked.is_needed else [])]
+        loops = [Loop("audit", self._seal), self._decisions.loop, *([blocked.loop] if blocked.is_needed else [])]
         return [*loops, Loop("search index", self._index)] if self._store.search.needs_advance else loops
 
     def _make_maintenance(
@@ -175,7 +175,7 @@ class Engine(DispatchEngine):
             placement=placement,
             epoch=epoch,
             notifier=notifier,
-        ).process
+        ).loop
 
     def _make_retention(self, options: WorkerOptions, notifier: RunNotifier) -> RetentionLoop | None:
         if not options.retention.rules:

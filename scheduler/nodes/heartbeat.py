@@ -94,7 +94,7 @@ class Heartbeat:
             started_at=store.now(),
             actions=tuple(actions),
         )
-        self.process = Loop("heartbeat", self.step)
+        self.loop = Loop("heartbeat", self.step)
 
     def step(self) -> float:
         """Write the row, sometimes remove rows of dead workers, and return the seconds until the next beat."""

@@ -40,11 +40,11 @@ class Signal(StrEnum):
 class SignalBus(Protocol):
     """Sends signals to the other members, and receives theirs. Never raises; a signal that cannot be sent is lost."""
 
-    def tell(self, word: str) -> None:
+    def send(self, word: str) -> None:
         """Send a signal to all other members."""
 
-    def listen(self, heard: Callable[[str], None]) -> None:
-        """Call `heard` with each received signal, on a thread of its own, until `close`."""
+    def listen(self, on_signal: Callable[[str], None]) -> None:
+        """Call `on_signal` with each received signal, on a thread of its own, until `close`."""
 
     def close(self) -> None:
         """Stop sending and receiving."""
@@ -83,7 +83,7 @@ class EngineProtocol(Protocol):
 
 
 class Member:
-    """Works from `start` to `stop`. `recruit` makes the engine when there is a queue.
+    """Works from `start` to `stop`. `make_engine` makes the engine when there is a queue.
 
     A member that is never started, as in a command that only schedules a task, notifies the others with `wake`.
     """
@@ -96,24 +96,24 @@ class Member:
         *,
         placement: Placement,
         name: str,
-        recruit: Callable[[FailsafeQueue], EngineProtocol],
+        make_engine: Callable[[FailsafeQueue], EngineProtocol],
         grace: timedelta,
     ) -> None:
         self.queue = FailsafeQueue(shared.queue)
         self._shared = shared
-        self._news = shared.signals
-        self._recruit = recruit
+        self._signals = shared.signals
+        self._make_engine = make_engine
         self._grace = grace
         publisher = PoolPublisher(registry, self.queue, now=store.now)
         self._monitor = QueueMonitor(
             store, self.queue, fill=publisher.fill, placement=placement, owner=name, claim=shared.claim
         )
         stuck_runs = StuckRuns(store, self.queue, placement)
-        self._processes = [self._monitor.process, publisher.process, stuck_runs.process, Loop("news", self._tell)]
-        self._team: EngineProtocol | None = None
+        self._loops = [self._monitor.loop, publisher.loop, stuck_runs.loop, Loop("signals", self._publish)]
+        self._engine: EngineProtocol | None = None
         self._ending: EngineProtocol | None = None
-        self._untold = False
-        self._tell_at = time.monotonic()
+        self._unpublished = False
+        self._publish_at = time.monotonic()
 
     def start(self) -> None:
         """Start; an empty queue is rebuilt first.
@@ -121,31 +121,31 @@ class Member:
         Raises StoreUnavailable without a database, and QueueTaken when another database uses the queue.
         """
         self._monitor.open()
-        self._team = self._recruit(self.queue)
-        self._team.start()
-        for process in self._processes:
-            process.start()
-        self._news.listen(self._heard)
+        self._engine = self._make_engine(self.queue)
+        self._engine.start()
+        for loop in self._loops:
+            loop.start()
+        self._signals.listen(self._on_signal)
 
     def wake(self) -> None:
         """Notify this process and all others that a stored run may be due, or cancelled."""
-        if self._team is None:
-            self._news.tell(Signal.DUE)
+        if self._engine is None:
+            self._signals.send(Signal.DUE)
             return
-        self._team.wake()
-        self._untold = True
-        self._processes[-1].wake()
+        self._engine.wake()
+        self._unpublished = True
+        self._loops[-1].wake()
 
     @property
     def dispatches(self) -> bool:
         """Whether this process can put runs into the queue now."""
-        return self._team is not None and self.queue.away is None
+        return self._engine is not None and self.queue.away is None
 
     def place(self, run: ReadyRun) -> None:
         """Put a run that was stored as READY into the queue, soon; a run that is missing there is found within 30 s."""
-        team = self._team
-        if team is not None:
-            team.place(run)
+        engine = self._engine
+        if engine is not None:
+            engine.place(run)
 
     def ask(self, question: Question) -> Json:
         """Query the queue; None while it is away."""
@@ -162,34 +162,34 @@ class Member:
 
     def stop(self, grace: timedelta | None = None) -> None:
         """End: running work finishes within `grace` (default: the member's) or is handed back. Never hangs."""
-        self._ending = team = self._team
-        self._team = None
-        if team is not None:
-            team.end(self._grace if grace is None else grace)
-            self._news.tell(Signal.DUE)  # runs that were handed back may start elsewhere
-        for process in self._processes:
-            process.stop(0)
-        self._news.close()
-        for process in self._processes:
-            process.stop(STEP_TIMEOUT_S)
+        self._ending = engine = self._engine
+        self._engine = None
+        if engine is not None:
+            engine.end(self._grace if grace is None else grace)
+            self._signals.send(Signal.DUE)  # runs that were handed back may start elsewhere
+        for loop in self._loops:
+            loop.stop(0)
+        self._signals.close()
+        for loop in self._loops:
+            loop.stop(STEP_TIMEOUT_S)
         self._shared.close()
 
     def hurry(self) -> None:
         """Shorten the grace period of `stop`, also while it waits. May be called from any thread."""
-        for team in (self._team, self._ending):
-            if team is not None:
-                team.hurry()
+        for engine in (self._engine, self._ending):
+            if engine is not None:
+                engine.hurry()
 
-    def _heard(self, word: str) -> None:
-        team = self._team
-        if team is not None:
-            (team.wake if word == Signal.DUE else team.check)()
+    def _on_signal(self, word: str) -> None:
+        engine = self._engine
+        if engine is not None:
+            (engine.wake if word == Signal.DUE else engine.check)()
 
-    def _tell(self) -> float | None:
-        wait = self._tell_at - time.monotonic()
-        if not self._untold or wait > 0:
-            return wait if self._untold else None
-        self._untold = False
-        self._tell_at = time.monotonic() + MIN_SIGNAL_INTERVAL_S
-        self._news.tell(Signal.CHANGED)
+    def _publish(self) -> float | None:
+        wait = self._publish_at - time.monotonic()
+        if not self._unpublished or wait > 0:
+            return wait if self._unpublished else None
+        self._unpublished = False
+        self._publish_at = time.monotonic() + MIN_SIGNAL_INTERVAL_S
+        self._signals.send(Signal.CHANGED)
         return None

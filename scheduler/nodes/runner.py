@@ -129,7 +129,7 @@ class Runner:
             self._stopped = True
         with self._stopping:
             self._candidate.stop(STEP_TIMEOUT_S)
-            self._abdicate(self._options.grace if grace is None else grace)
+            self._step_down(self._options.grace if grace is None else grace)
 
     def hurry(self) -> None:
         """Shorten the grace period of `stop`, also while it waits. May be called from any thread."""
@@ -141,11 +141,11 @@ class Runner:
     def _step(self) -> float | None:
         if self._term is not None and self._term.replaced:
             log.warning("another process took over as the runner; this process is a candidate again")
-            self._abdicate(timedelta(0))
+            self._step_down(timedelta(0))
             return self._options.lease.total_seconds()
-        return self._stand() if self._term is None else None
+        return self._try_to_acquire() if self._term is None else None
 
-    def _stand(self) -> float | None:
+    def _try_to_acquire(self) -> float | None:
         """Try to become the runner, if this process may; return the seconds until the next try."""
         wait = self._candidacy.wait() if self._candidacy is not None else 0.0
         if wait != 0.0:
@@ -168,7 +168,7 @@ class Runner:
                 notifier=replace(self._notifier, on_replaced=self._candidate.wake),
             )
             if not self._started(term):
-                term.forgo()
+                term.discard()
                 self._lock.release()
         except RunnerReplaced as error:
             log.warning("another process became the runner first: %s", error)
@@ -186,7 +186,7 @@ class Runner:
                 self._term = term
             return not self._stopped
 
-    def _abdicate(self, grace: timedelta) -> None:
+    def _step_down(self, grace: timedelta) -> None:
         self._ending = term = self._term
         self._term = None
         if term is not None:

@@ -61,7 +61,7 @@ class RunnerTerm:
                 placement=placement,
                 epoch=epoch,
                 deliverer=deliverer,
-                notifier=replace(notifier, on_replaced=self._hear_of_the_next),
+                notifier=replace(notifier, on_replaced=self._on_replaced),
             )
         except BaseException:
             self._endpoint.close()
@@ -70,22 +70,22 @@ class RunnerTerm:
     def start(self) -> None:
         """Start to run what is due."""
         self.engine.start()
-        self._publisher.process.start()
+        self._publisher.loop.start()
         self._endpoint.start()
 
-    def forgo(self) -> None:
+    def discard(self) -> None:
         """End a term that was not started."""
         self._endpoint.close()
 
     def wake(self) -> None:
         """Look at once for runs that are due or cancelled, and for deliveries. May be called from any thread."""
         self.engine.wake()
-        self._publisher.process.wake()
+        self._publisher.loop.wake()
 
     def end(self, grace: timedelta) -> None:
         """Stop all loops; running work finishes within `grace` or is handed back."""
         self._endpoint.close()
-        self._publisher.process.stop(0)
+        self._publisher.loop.stop(0)
         self.engine.end(grace)
 
     def _now_ms(self) -> float:
@@ -101,6 +101,6 @@ class RunnerTerm:
         log.info("this process is now the runner (epoch %d); the previous runner left %d runs running", epoch, left)
         return epoch
 
-    def _hear_of_the_next(self) -> None:
+    def _on_replaced(self) -> None:
         self.replaced = True
         self._notifier.replaced()

@@ -59,7 +59,7 @@ class Watchdog:
         self._last_renewal = self._last_look = clock()
         self._asked = False
         self._queue_away = False
-        self.process = Loop("supervision", self.step)
+        self.loop = Loop("supervision", self.step)
 
     def started(self, held: ActiveRun, time_limit: timedelta) -> None:
         """Start the time limit of an attempt."""
@@ -68,12 +68,12 @@ class Watchdog:
             self._last_renewal = self._clock()  # nothing ran before, so no lease needed a renewal
         if self._next_limit is None or ends_by < self._next_limit:
             self._next_limit = ends_by
-            self.process.wake()
+            self.loop.wake()
 
     def check(self) -> None:
         """Look soon for requested cancels."""
         self._asked = True
-        self.process.wake()
+        self.loop.wake()
 
     def step(self) -> float | None:
         """Do what is due and return the seconds until the next step."""

@@ -133,9 +133,9 @@ class Worker:
 
     def start(self) -> None:
         self._loop.start()
-        self._watchdog.process.start()
-        self._preemption.process.start()
-        self._logs.process.start()
+        self._watchdog.loop.start()
+        self._preemption.loop.start()
+        self._logs.loop.start()
         keep_logs()
         if self._dramatiq is None:
             dramatiq.set_broker(self._broker)
@@ -161,9 +161,9 @@ class Worker:
         stored = self._completer.close(timeout=2 * INTERRUPT_GRACE_S)
         if stored:
             self.learn()
-        for each in (self._preemption.process, self._logs.process):
+        for each in (self._preemption.loop, self._logs.loop):
             each.stop(INTERRUPT_GRACE_S)
-        self._watchdog.process.stop(INTERRUPT_GRACE_S)
+        self._watchdog.loop.stop(INTERRUPT_GRACE_S)
         if self._dramatiq is not None:
             self._dramatiq.stop(timeout=0)  # its threads end by themselves, with nothing left to wait for
         self._loop.stop(INTERRUPT_GRACE_S)

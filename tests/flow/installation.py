@@ -30,7 +30,7 @@ class LocalNews:
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
 
-    def tell(self, word: str) -> None:
+    def send(self, word: str) -> None:
         self._channel.told.append(word)
         for ear, heard in list(self._channel.ears.items()):
             if ear != id(self):

@@ -42,25 +42,25 @@ class RedisSignalBus:
         )
         self._channel = f"{{{namespace}}}:news"
         self._me = secrets.token_hex(8)
-        self._hearing: PubSub | None = None
-        self._heard: Callable[[str], None] = lambda _: None
-        self._process = Loop("hearing", self._step)
+        self._subscription: PubSub | None = None
+        self._on_signal: Callable[[str], None] = lambda _: None
+        self._loop = Loop("signals", self._step)
 
-    def tell(self, word: str) -> None:
+    def send(self, word: str) -> None:
         try:
             self._client.publish(self._channel, f"{self._me} {word}")
         except redis.RedisError as error:
             log.debug("cannot publish a change: %s", error)
 
-    def listen(self, heard: Callable[[str], None]) -> None:
-        self._heard = heard
-        self._process.start()
+    def listen(self, on_signal: Callable[[str], None]) -> None:
+        self._on_signal = on_signal
+        self._loop.start()
 
     def close(self) -> None:
-        self._process.stop(0)
-        if self._hearing is not None:
-            self.tell("")  # an empty signal is ignored by others, and ends the wait of this listener
-        self._process.stop(PUBLISH_TIMEOUT_S)
+        self._loop.stop(0)
+        if self._subscription is not None:
+            self.send("")  # an empty signal is ignored by others, and ends the wait of this listener
+        self._loop.stop(PUBLISH_TIMEOUT_S)
         with suppress(redis.RedisError):
             self._client.close()
 
@@ -69,16 +69,16 @@ class RedisSignalBus:
             message = self._subscribed().get_message(ignore_subscribe_messages=True, timeout=HEALTH_CHECK_INTERVAL_S)
         except (redis.RedisError, OSError) as error:
             log.debug("cannot receive changes: %s", error)
-            self._hearing = None
+            self._subscription = None
             return LISTEN_RETRY_DELAY_S
         sender, _, word = str(message["data"] if message else "").partition(" ")
         if word and sender != self._me:
-            self._heard(word)
+            self._on_signal(word)
         return 0.0
 
     def _subscribed(self) -> PubSub:
-        if self._hearing is None:
-            hearing = self._client.pubsub()  # type: ignore[no-untyped-call]  # redis-py leaves it untyped
-            hearing.subscribe(self._channel)
-            self._hearing = hearing
-        return self._hearing
+        if self._subscription is None:
+            subscription = self._client.pubsub()  # type: ignore[no-untyped-call]  # redis-py leaves it untyped
+            subscription.subscribe(self._channel)
+            self._subscription = subscription
+        return self._subscription

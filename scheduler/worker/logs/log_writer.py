@@ -30,7 +30,7 @@ class RunLogWriter:
         self._due: float | None = None
         self._long: set[str] = set()
         self._lock = threading.Lock()
-        self.process = Loop("run-logs", self.step)
+        self.loop = Loop("run-logs", self.step)
 
     def wake(self) -> None:
         """Store soon: an attempt has a line."""
@@ -38,7 +38,7 @@ class RunLogWriter:
             if self._due is not None:
                 return
             self._due = self._clock() + LOG_FLUSH_INTERVAL_S
-        self.process.wake()
+        self.loop.wake()
 
     def ended(self, logs: Iterable[AttemptLog]) -> None:
         """Cut the logs of ended attempts, if they may have become too long."""

@@ -53,13 +53,13 @@ class Preemption:
         self._actions = None if actions is None else frozenset(actions)
         self._clock = clock
         self._asleep = False
-        self.process = Loop("preemption", self.release_units)
+        self.loop = Loop("preemption", self.release_units)
 
     def began(self, held: ActiveRun) -> None:
         """Record that a run starts on a thread now."""
         held.turn.began_at = self._clock()
         if self._asleep and _may_release_units(held):
-            self.process.wake()
+            self.loop.wake()
 
     def make_room(self, threads: ThreadUse) -> None:
         """Look for urgent runs without an idle thread that are about to be late, and request that others yield."""

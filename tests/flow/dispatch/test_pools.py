@@ -123,12 +123,12 @@ def test_a_change_is_told_as_soon_as_the_dispatcher_has_seen_it(
 ) -> None:
     monkeypatch.setattr("duetime.scheduler.dispatch.pool_registry.POOL_CHECK_INTERVAL_S", 3600.0)
     store.claims.next_times()
-    publisher.process.start()
+    publisher.loop.start()
     eventually(lambda: publisher._revision == 0, "it has looked once, and sleeps")
     registry.set("gpu", {"capacity": 3})
     store.claims.next_times()
     eventually(lambda: capacities(queue) == {"gpu": 3}, "it is told, far before the next look")
-    assert publisher.process.stop(STEP_TIMEOUT_S)
+    assert publisher.loop.stop(STEP_TIMEOUT_S)
 
 
 def test_a_removed_pool_holds_what_needs_it(

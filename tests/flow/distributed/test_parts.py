@@ -77,7 +77,7 @@ def test_news_reach_all_others_of_the_namespace_and_nobody_else(valkey_url: str,
         news.listen(heard)
 
     def told() -> bool:
-        one.tell("due")
+        one.send("due")
         return bool(ears[other].words)
 
     eventually(told, "the other hears it")
@@ -93,7 +93,7 @@ def test_news_are_heard_again_after_redis_was_away(tmp_path: Path) -> None:
         other.listen(heard)
 
         def told() -> bool:
-            one.tell("due")
+            one.send("due")
             return bool(heard.words)
 
         eventually(told, "it is heard")
@@ -110,18 +110,18 @@ def test_who_hears_nothing_ends_at_once(valkey_url: str, tmp_path: Path) -> None
     news.listen(heard)
 
     def told() -> bool:
-        other.tell("due")
+        other.send("due")
         return bool(heard.words)
 
     eventually(told, "it listens")
     news.close()
-    assert not news._process._thread.is_alive()
+    assert not news._loop._thread.is_alive()
     other.close()
 
 
 def test_who_tells_news_to_a_redis_that_is_away_fails_not() -> None:
     news = RedisSignalBus("redis://127.0.0.1:1/0")
-    news.tell("due")
+    news.send("due")
     news.close()
 
 
