@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import zoneinfo
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from itertools import pairwise
 from zoneinfo import ZoneInfo
 
 import pytest
-from duetime.scheduler.rules.limits.windows import PERIODS, window_ends, window_start
+from duetime.scheduler.rules.limits import windows
+from duetime.scheduler.rules.limits.windows import PERIODS, read_hours, window_ends, window_start
+from duetime.scheduler.rules.time import zones
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -66,3 +68,21 @@ def test_hours_and_days_go_on_through_every_change_of_odd_clocks(name: str) -> N
 @given(st.sampled_from(sorted(zoneinfo.available_timezones())), st.sampled_from(PERIODS), INSTANTS)
 def test_windows_go_on_in_any_zone_at_any_time(name: str, period: str, now: datetime) -> None:
     check(period, ZoneInfo(name), now)
+
+
+@pytest.mark.parametrize(
+    ("day", "zone", "clock"),
+    [
+        (date(2026, 3, 29), "Europe/Berlin", "02:30"),
+        (date(2026, 10, 25), "Europe/Berlin", "02:30"),
+        (date(2026, 10, 4), "Australia/Lord_Howe", "02:15"),
+        (date(2026, 3, 29), "Europe/Berlin", "01:30"),
+    ],
+    ids=["skipped", "twice", "skipped by half an hour", "once"],
+)
+def test_hours_begin_at_the_instant_that_every_other_part_gives_a_wall_time(day: date, zone: str, clock: str) -> None:
+    home = ZoneInfo(zone)
+    start = datetime.combine(day, time(), home).astimezone(UTC)
+    found = windows.changes([read_hours(f"{clock}-06:00", 5)], 0, home, start, 0)
+    wall = datetime.combine(day, time.fromisoformat(clock))
+    assert next(at for at, capacity in found if capacity == 5) == zones.place(wall, home).instant

@@ -78,8 +78,7 @@ def _spans(hours: Sequence[Hours], day: date, zone: ZoneInfo) -> Iterator[tuple[
 
 
 def _instant(day: date, minutes: int, zone: ZoneInfo) -> datetime:
-    moment = datetime.combine(day, time(), zone) + timedelta(minutes=minutes)  # wall time: the clock's own
-    return moment.astimezone(UTC)
+    return zones.place(datetime.combine(day, time()) + timedelta(minutes=minutes), zone).instant
 
 
 def window_start(period: str, zone: ZoneInfo, now: datetime) -> datetime:
