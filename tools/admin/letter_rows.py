@@ -69,9 +69,3 @@ def _closed(letter: ClosedLetter) -> dict[str, Json]:
     following = utc(letter.next_at) if letter.next_at else None
     names = {"run_id": letter.run_id, "task_id": letter.task_id, "replayed_as": letter.replayed_as}
     return present({**names, "next": following})
-
-
-def closed_rows(done: LettersClosed) -> list[dict[str, Json]]:
-    """Return the letters of a replay or a discard as rows."""
-    found = closed_json(done)
-    return [*found["closed"], *found["skipped"]]

@@ -13,7 +13,6 @@ from duetime.tools.arguments.arguments import Argument
 from duetime.tools.arguments.types import Text, Whole
 from pydantic import Field
 
-RUN_ID = Argument("run_id", Text(40), "The id of a run", "run_id='r_7k3m9qx2w4hb'", required=True)
 RUN_OR_TASK_ID = Argument(
     "run_id",
     Text(40),
