@@ -263,7 +263,7 @@ def undo(
     key: Key = None,
     as_json: AsJson = False,
 ) -> None:
-    """Undo a cancel, or any other change, within 30 seconds."""
+    """Undo a cancel or another change: of a task within 30 seconds, of a chain within 10 minutes."""
     with session(context).scheduler() as scheduler:
         view = scheduler.act(scheduler.find(task_id), "undo", undo=token, idempotency_key=key)
     done = "Not undone:" if view.record.run.state is State.CANCELLED else "Undone"

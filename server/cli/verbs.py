@@ -96,7 +96,7 @@ VERBS = (
     DeferredVerb(
         "undo",
         f"{_TASKS}:undo",
-        "Undo a cancel, or any other change, within 30 seconds.",
+        "Undo a cancel or another change: of a task within 30 seconds, of a chain within 10 minutes.",
         examples=("duetime undo t_7k3m", "duetime undo t_7k3m u_4"),
     ),
     DeferredVerb(

@@ -8,6 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from duetime.scheduler.bulk.change import BULK_UNDO_WINDOW
+from duetime.scheduler.rules.changes import UNDO_WINDOW
+from duetime.server.cli import tasks
 from duetime.server.cli.exit_codes import REFUSED_CODE, WRONG_USAGE_CODE
 
 from tests.flow.cli.test_tasks import Run, cli
@@ -156,3 +159,9 @@ def test_a_whole_chain_is_changed_by_its_id_alone_and_among_many_tasks(cli: Run,
     assert cli("reschedule", chain["id"], "--priority", "high", "--label", "q3").code == 0
     assert {cli("show", step["id"], "--json").json["priority"] for step in chain["chain"]["steps"]} == {"high"}
     assert len(cli("bulk", "cancel", chain["id"], "--json").json["tasks"]) == len(STEPS)
+
+
+def test_the_help_of_undo_says_how_long_a_task_and_how_long_a_chain_can_be_undone() -> None:
+    help_text = tasks.undo.__doc__ or ""
+    assert f"of a task within {UNDO_WINDOW.seconds} seconds" in help_text
+    assert f"of a chain within {BULK_UNDO_WINDOW.seconds // 60} minutes" in help_text
