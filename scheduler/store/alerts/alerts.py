@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
 from duetime.scheduler.rules.alerts.alert import Alert, Notice, Phase
@@ -34,6 +34,10 @@ class Alerts:
         changed = [alert for key, alert in found.items() if known.get(key) != alert]
         if gone or changed:
             self._database.write(lambda connection: _replace(connection, rule, gone, changed))
+
+    def forget(self, rule: str, keys: Sequence[str]) -> None:
+        """Delete the alerts of a rule with these keys, and what channels were told of them."""
+        self._database.write(lambda connection: _forget(connection, rule, keys))
 
     def notices(self) -> dict[NoticeKey, Notice]:
         """Return what channels were told last."""
@@ -70,10 +74,14 @@ def _named(of: NoticeKey) -> dict[str, str]:
     return dict(zip(("rule", "key", "channel"), of, strict=True))
 
 
+def _forget(connection: Connection, rule: str, keys: Sequence[str]) -> None:
+    for table in (alerts, alert_notices):
+        connection.execute(delete(table).where(table.c.rule == rule, table.c.key.in_(keys)))
+
+
 def _replace(connection: Connection, rule: str, gone: list[str], changed: list[Alert]) -> None:
     if gone:
-        for table in (alerts, alert_notices):
-            connection.execute(delete(table).where(table.c.rule == rule, table.c.key.in_(gone)))
+        _forget(connection, rule, gone)
     for alert in changed:
         values = {"phase": alert.phase, "since": alert.since, "value": alert.value}
         said = dialect_of(connection).insert(alerts)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
-from datetime import UTC, datetime, time, timedelta
+from collections.abc import Callable, Mapping, Sequence
+from datetime import date, datetime, time, timedelta
 from typing import Final
 
 from duetime.scheduler.delivery.channel import Channel
@@ -12,6 +12,7 @@ from duetime.scheduler.foresight.report_text import report_lines
 from duetime.scheduler.rules.alerts.alert import Notice, Phase, retry_delay
 from duetime.scheduler.rules.time import zones
 from duetime.scheduler.store import Store
+from duetime.scheduler.store.alerts.alerts import NoticeKey
 from duetime.scheduler.task import InboxMessage, State
 
 REPORT_TIME: Final = time(9)
@@ -42,13 +43,14 @@ class WeeklyReport:
         monday = last_monday(now, self._zone)
         if now - monday < DELIVERED_WITHIN:
             self._deliver(store, monday, now)
-        until = (last_monday(now + WEEK, self._zone) - now).total_seconds()
+        until = (moved(monday, WEEK, self._zone) - now).total_seconds()
         return min(until, MAX_REPORT_SLEEP_S, 30.0 if now - monday < DELIVERED_WITHIN else MAX_REPORT_SLEEP_S)
 
     def _deliver(self, store: Store, monday: datetime, now: datetime) -> None:
         notices = store.alerts.notices()
+        _forget_earlier(store, notices, monday)
         for channel in self._channels():
-            of = REPORT, f"{monday:%Y-%m-%d}", channel.name
+            of = REPORT, _key(monday), channel.name
             notice = notices.get(of, Notice())
             waits = notice.try_at is not None and now < notice.try_at
             if notice.told is None and not waits and store.alerts.claim(of, now, REPORT_LEASE):
@@ -56,9 +58,9 @@ class WeeklyReport:
 
     def _told(self, store: Store, channel: Channel, notice: Notice, monday: datetime) -> Notice:
         now = store.now()
-        found = store.run_history.report(None, monday - WEEK, monday)
+        found = store.run_history.report(None, moved(monday, -WEEK, self._zone), monday)
         message = InboxMessage(
-            id=f"report-{monday:%Y-%m-%d}",
+            id=f"report-{_key(monday)}",
             tenant="",
             user="",
             task_id="",
@@ -79,9 +81,28 @@ class WeeklyReport:
 
 def last_monday(now: datetime, zone: str) -> datetime:
     """Return the last Monday at nine o'clock in a zone, at `now` or before."""
-    home = zones.load(zone)
-    local = now.astimezone(home)
+    local = now.astimezone(zones.load(zone))
     day = local.date() - timedelta(days=local.weekday())
     if local.weekday() == 0 and local.time() < REPORT_TIME:
         day -= WEEK
-    return datetime.combine(day, REPORT_TIME, home).astimezone(UTC)
+    return _at_nine(day, zone)
+
+
+def moved(monday: datetime, by: timedelta, zone: str) -> datetime:
+    """Return nine o'clock of the day that is so many days from a Monday: a week in which clocks change has no 168 h."""
+    return _at_nine(monday.astimezone(zones.load(zone)).date() + by, zone)
+
+
+def _at_nine(day: date, zone: str) -> datetime:
+    return zones.place(datetime.combine(day, REPORT_TIME), zones.load(zone)).instant
+
+
+def _key(monday: datetime) -> str:
+    return f"{monday:%Y-%m-%d}"
+
+
+def _forget_earlier(store: Store, notices: Mapping[NoticeKey, Notice], monday: datetime) -> None:
+    """Delete what channels were told of earlier reports: no rule is evaluated that would."""
+    earlier = {key for rule, key, _ in notices if rule == REPORT and key < _key(monday)}
+    if earlier:
+        store.alerts.forget(REPORT, sorted(earlier))

@@ -43,6 +43,15 @@ def test_an_alert_that_is_gone_takes_its_notices_with_it(store: Store) -> None:
     assert (store.alerts.all(), store.alerts.notices()) == ([], {})
 
 
+def test_what_is_forgotten_of_a_rule_leaves_its_other_keys_and_other_rules(store: Store) -> None:
+    kept = [("R", "new", "webhook:team"), ("S", "k", "webhook:team")]
+    for of in (OF, ("R", "old", "webhook:team"), *kept):
+        store.alerts.claim(of, NOON, MINUTE)
+    store.alerts.replace("R", {}, {"k": FIRING})
+    store.alerts.forget("R", ["k", "old"])
+    assert (store.alerts.all(), sorted(store.alerts.notices())) == ([], kept)
+
+
 def test_a_turn_is_taken_once_until_it_is_due_again(store: Store, clock: Clock) -> None:
     taken = [store.turns.take("alerts", MINUTE), store.turns.take("alerts", MINUTE)]
     clock.forward(minutes=1)

@@ -60,3 +60,33 @@ def test_a_process_that_starts_on_wednesday_reports_nothing(store: Store, clock:
     pager, clock.at = Pager(), MONDAY + timedelta(days=2)
     assert WeeklyReport(lambda: store, lambda: [pager], zone=ZONE).step() == 600
     assert pager.told == []
+
+
+@pytest.mark.parametrize(
+    ("monday", "week"),
+    [
+        (datetime(2026, 3, 30, 7, tzinfo=UTC), "Mon 23 Mar 09:00 to Mon 30 Mar 2026 09:00"),
+        (datetime(2026, 10, 26, 8, tzinfo=UTC), "Mon 19 Oct 09:00 to Mon 26 Oct 2026 09:00"),
+    ],
+    ids=["of 167 hours", "of 169 hours"],
+)
+def test_the_week_of_a_change_of_clocks_begins_at_nine_too(
+    store: Store, clock: Clock, monday: datetime, week: str
+) -> None:
+    pager, clock.at = Pager(), monday
+    WeeklyReport(lambda: store, lambda: [pager], zone=ZONE).step()
+    assert pager.told[0].text.startswith(f"{week} {ZONE}\n")
+
+
+def test_the_next_look_is_not_before_now_in_a_week_of_169_hours(store: Store, clock: Clock) -> None:
+    clock.at = datetime(2026, 10, 19, 7, 30, tzinfo=UTC)
+    assert WeeklyReport(lambda: store, list, zone=ZONE).step() == 30
+
+
+def test_what_channels_were_told_of_a_report_is_kept_until_the_next_one(store: Store, clock: Clock) -> None:
+    channels = [Pager("webhook:one"), Pager("webhook:two")]
+    for week in range(3):
+        clock.at = MONDAY + timedelta(weeks=week)
+        WeeklyReport(lambda: store, lambda: channels, zone=ZONE).step()
+    assert {key for _, key, _ in store.alerts.notices()} == {"2026-12-14"}
+    assert [len(each.told) for each in channels] == [3, 3]
