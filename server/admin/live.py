@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -27,6 +28,8 @@ CHECK_INTERVAL_S = 60.0
 MAX_STREAMS = 500
 MAX_TENANT_STREAMS = 100
 """Of one tenant, so that no other tenant is kept from its pages; all operators together have as many."""
+
+log = logging.getLogger(__name__)
 
 _CHANGED = "event: changed\ndata:\n\n"
 _HEARTBEAT = ": still here\n\n"
@@ -95,11 +98,15 @@ class LiveFeed:
         return True
 
     async def _watch(self) -> None:
-        """Look for new events until nobody watches; an outage of the database is waited out."""
+        """Look for new events until nobody watches. Every failure is logged, and the next look begins where it was."""
         last: int | None = None
         while True:
-            with suppress(DuetimeError):
+            try:
                 last = await self._tell(last)
+            except DuetimeError as error:
+                log.warning("cannot poll for changes: %s", error)
+            except Exception:
+                log.exception("telling open pages of changes failed")
             await asyncio.sleep(POLL_INTERVAL_S)
 
     async def _tell(self, last: int | None) -> int:

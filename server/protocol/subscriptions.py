@@ -216,7 +216,7 @@ class Subscriptions:
             while True:
                 await self._pause()
                 try:
-                    await self._tell_of(await self._news())
+                    await self._look()
                 except DuetimeError as error:
                     log.warning("cannot poll for changes: %s", error)
                 except Exception:
@@ -227,6 +227,18 @@ class Subscriptions:
             await self._woken.wait()
         self._woken.clear()
 
+    async def _look(self) -> None:
+        """Notify of what is new. After a failure all of it is new at the next look again."""
+        events = await self._news()
+        touched = [self._touched[place] for place in range(min(len(self._touched), _EVENTS_PER_POLL))]
+        await self._tell_of(events, touched)
+        if events:
+            self._seen = events[-1].id
+        for _ in touched:
+            self._touched.popleft()
+        if _EVENTS_PER_POLL in {len(events), len(touched)}:
+            self._woken.set()
+
     async def _news(self) -> list[Event]:
         history = self._history()
         if history is None or not self.wanted:
@@ -234,19 +246,11 @@ class Subscriptions:
         if self._seen is None:
             self._seen = await cross(history.latest)
             return []
-        events = await cross(history.since, self._seen, limit=_EVENTS_PER_POLL)
-        if events:
-            self._seen = max(event.id for event in events)
-            self._loop_again(len(events))
-        return events
+        return await cross(history.since, self._seen, limit=_EVENTS_PER_POLL)
 
-    def _loop_again(self, found: int) -> None:
-        if found == _EVENTS_PER_POLL:
-            self._woken.set()
-
-    async def _tell_of(self, events: Sequence[Event]) -> None:
+    async def _tell_of(self, events: Sequence[Event], touched: Sequence[str]) -> None:
         """Tell each task and its chain once a look, however often they changed."""
-        history, touched = self._history(), self._taken()
+        history = self._history()
         if history is not None and (events or touched):
             await self._tell_subscribers(await cross(addresses_of, history, events, touched))
         for tenant in tenants_with_another_list(events):
@@ -265,12 +269,6 @@ class Subscriptions:
                     await self._buses[tenant].publish(ResourceUpdated(uri=uri))
                 for session in list(self._sessions.get((tenant, uri), {}).values()):
                     group.start_soon(_tell, session, uri)
-
-    def _taken(self) -> list[str]:
-        """Take the tasks that were touched, so many that the database can be asked of them all."""
-        taken = [self._touched.popleft() for _ in range(min(len(self._touched), _EVENTS_PER_POLL))]
-        self._loop_again(len(taken))
-        return taken
 
 
 def _addresses(params: Mapping[str, Any] | None) -> list[str]:

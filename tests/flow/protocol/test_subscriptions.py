@@ -378,6 +378,54 @@ async def test_a_database_that_fails_for_a_while_is_asked_again() -> None:
     assert history.asked[:3] == [10, 10, 10]
 
 
+class FailsOnce(Scripted):
+    """A history whose first answer to one question is a failure."""
+
+    def __init__(self, question: str, failure: Exception, *answers: list[Event] | Exception) -> None:
+        super().__init__(*answers)
+        self.failures = {question: failure}
+
+    def tenants(self, task_ids: Collection[str]) -> Mapping[str, str]:
+        self._fail("tenants")
+        return super().tenants(task_ids)
+
+    def chains(self, task_ids: Collection[str]) -> Mapping[str, str]:
+        self._fail("chains")
+        return super().chains(task_ids)
+
+    def _fail(self, question: str) -> None:
+        if question in self.failures:
+            raise self.failures.pop(question)
+
+
+@pytest.mark.parametrize("failure", [StoreUnavailable("locked"), RuntimeError("defect")], ids=["outage", "defect"])
+async def test_a_change_whose_addresses_could_not_be_read_is_told_at_the_next_look(failure: Exception) -> None:
+    once = [event(11, "t_a")]
+    history = FailsOnce("chains", failure, once, once, [event(12, "t_end")])
+
+    heard = await told(history, expect="duetime://tasks/t_end")
+
+    assert heard == ["duetime://tasks/t_a", "duetime://tasks/t_end"]
+    assert history.asked[:3] == [10, 10, 11]
+
+
+async def test_a_read_outcome_whose_owner_could_not_be_read_is_told_at_the_next_look() -> None:
+    history = FailsOnce("tenants", StoreUnavailable("locked"))
+
+    heard = await told(history, expect="duetime://inbox", touch=lambda changes: changes.touched(["t_read"]))
+
+    assert heard == ["duetime://tasks/t_read", "duetime://inbox"]
+
+
+async def test_a_look_goes_on_behind_the_last_event_though_an_earlier_one_has_a_greater_id() -> None:
+    """A long transaction of PostgreSQL has a small id for an event that others are read before."""
+    history = Scripted([event(12, "t_quick"), event(11, "t_long")], [event(13, "t_end")])
+
+    await told(history, expect="duetime://tasks/t_end")
+
+    assert history.asked[:2] == [10, 11]
+
+
 async def test_other_tenants_are_never_heard_of() -> None:
     history = Scripted([event(11, "t_theirs", tenant="other"), event(12, "t_ours")])
 

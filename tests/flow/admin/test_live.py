@@ -1,0 +1,93 @@
+"""Live pages: a page is notified of changes of its tenant, and a failure of one look does not end that."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from duetime.scheduler.errors import StoreUnavailable
+from duetime.scheduler.events import Event, EventKind
+from duetime.scheduler.principal import Principal
+from duetime.server.admin import live
+from duetime.server.admin.live import LiveFeed
+from starlette.requests import Request
+from starlette.responses import StreamingResponse
+
+pytestmark = pytest.mark.anyio
+
+PATIENCE_S = 60.0
+CHANGED = "event: changed\ndata:\n\n"
+
+
+class Log:
+    """Events that come one a look, or failures."""
+
+    def __init__(self, *answers: Event | Exception) -> None:
+        self.answers = list(answers)
+        self.asked: list[int] = []
+
+    def latest(self) -> int:
+        return 10
+
+    def since(self, event_id: int, *, limit: int = 500) -> list[Event]:
+        self.asked.append(event_id)
+        answer = self.answers.pop(0) if self.answers else None
+        if isinstance(answer, Exception):
+            raise answer
+        return [answer][:limit] if answer else []
+
+
+def event(number: int, tenant: str) -> Event:
+    at = datetime(2026, 11, 23, 15, tzinfo=UTC)
+    return Event(number, tenant, "t_a", None, 1, at, EventKind.RESCHEDULED, "local")
+
+
+async def opened(feed: LiveFeed, tenant: str = "acme") -> AsyncGenerator[str]:
+    """Return the texts of the stream of a page that just opened, behind its first sign of life."""
+    answer = await feed.serve(Request({"type": "http", "tenant": tenant}))
+    assert isinstance(answer, StreamingResponse)
+    unread: Any = answer.body_iterator
+    texts: AsyncGenerator[str] = unread
+    assert await anext(texts) == ": still here\n\n"
+    return texts
+
+
+def feed_of(log: Log) -> LiveFeed:
+    visitors: Any = SimpleNamespace(find=lambda request: (None, Principal(request.scope["tenant"])))
+    store: Any = SimpleNamespace(history=log)
+    return LiveFeed(lambda: store, visitors)
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "POLL_INTERVAL_S", 0.0)
+
+
+@pytest.mark.parametrize("failure", [StoreUnavailable("locked"), RuntimeError("defect")], ids=["outage", "defect"])
+async def test_a_page_is_notified_of_what_follows_a_failed_look(
+    failure: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    log = Log(failure, event(11, "acme"))
+    texts = await opened(feed_of(log))
+
+    async with asyncio.timeout(PATIENCE_S):
+        assert await anext(texts) == CHANGED
+
+    assert log.asked[:2] == [10, 10]
+    assert str(failure) in caplog.text
+
+
+async def test_a_page_is_notified_of_its_own_tenant_alone() -> None:
+    feed = feed_of(Log(event(11, "globex")))
+    texts = await opened(feed)
+    others = await opened(feed, "globex")
+
+    async with asyncio.timeout(PATIENCE_S):
+        assert await anext(others) == CHANGED
+
+    assert [watcher.tenant for watcher in feed._watchers if watcher.changed.is_set()] == ["globex"]
+    await texts.aclose()
