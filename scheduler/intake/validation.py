@@ -170,6 +170,35 @@ def tenant_changed(by: Principal, tenant: str | None) -> str:
     return wanted
 
 
+def check_many(requests: Sequence[Request]) -> None:
+    """Refuse chains and dry runs among requests that are stored together; each problem names its place.
+
+    Raises InvalidArgument(s).
+    """
+    problems = [
+        InvalidArgument(f"requests[{place}].{name}", why, accepted=accepted, example=example)
+        for place, request in enumerate(requests)
+        for name, (why, accepted, example) in _ALONE.items()
+        if getattr(request, name)
+    ]
+    if problems:
+        raise problems[0] if len(problems) == 1 else InvalidArguments(problems)
+
+
+_ALONE: Final = {
+    "steps": (
+        "a chain is stored by a call of its own",
+        "requests without steps, and `submit` for each chain",
+        "scheduler.submit(Request('Weekly report', steps=[{'name': 'fetch'}, {'name': 'send', 'after': ['fetch']}]))",
+    ),
+    "dry_run": (
+        "requests that are stored together are not tried",
+        "requests without dry_run, and `submit` to try one",
+        "scheduler.submit(Request('Call John', when='in 2 hours', dry_run=True))",
+    ),
+}
+
+
 class ProblemCollector:
     """Collects the problems of all arguments, so that one error reports them."""
 

@@ -18,6 +18,7 @@ from duetime.scheduler.intake.chain_plan import plan_chain
 from duetime.scheduler.intake.changes.actions import UNDOES_SCHEDULING
 from duetime.scheduler.intake.idempotency import is_wrong_key, key_of
 from duetime.scheduler.intake.planner import Plan, Planner
+from duetime.scheduler.intake.validation import check_many
 from duetime.scheduler.principal import LOCAL, Principal
 from duetime.scheduler.quotas import UNLIMITED, TenantQuotas
 from duetime.scheduler.records import Added
@@ -188,7 +189,11 @@ class Scheduler(SignalService):
         return self._store.tasks.made_by(by.tenant, key) if key else None
 
     def schedule_many(self, requests: Sequence[Request], *, by: Principal = LOCAL) -> list[TaskView]:
-        """Store several tasks in one transaction: all of them, or none when one is wrong."""
+        """Store several tasks in one transaction: all of them, or none when one is wrong.
+
+        Raises InvalidArgument(s) for a chain and for a dry run, which `submit` takes.
+        """
+        check_many(requests)
         now, beside = self._store.now(), new_task_id()
         planned = self._checked([self._planned(request, by, now, beside) for request in requests], now)
         told = by.acting(self._via)

@@ -73,10 +73,16 @@ class Argument:
 
 
 class Arguments:
-    """The arguments of one tool, in the order in which they are shown."""
+    """The arguments of one tool, in the order in which they are shown.
 
-    def __init__(self, tool: str, arguments: Sequence[Argument]) -> None:
+    `elsewhere` has the problem of each name that is an argument of another call.
+    """
+
+    def __init__(
+        self, tool: str, arguments: Sequence[Argument], elsewhere: Mapping[str, InvalidArgument] | None = None
+    ) -> None:
         self.tool = tool
+        self._elsewhere = elsewhere or {}
         self.table: Mapping[str, Argument] = {argument.name: argument for argument in arguments}
 
     def schema(self) -> dict[str, Any]:
@@ -112,7 +118,10 @@ class Arguments:
     def unknown(self, given: Mapping[str, Any]) -> list[InvalidArgument]:
         """Return a problem for each name that is no argument, with the one that was most likely meant."""
         unknown = [name for name in given if name not in self.table]
-        return [self._not_known(name, guessed=place < MAX_PROBLEMS) for place, name in enumerate(unknown)]
+        return [
+            self._elsewhere.get(name) or self._not_known(name, guessed=place < MAX_PROBLEMS)
+            for place, name in enumerate(unknown)
+        ]
 
     def _not_known(self, name: str, *, guessed: bool) -> InvalidArgument:
         """Guess what was meant only for those that can be told: a guess costs, and a call may have thousands."""

@@ -26,9 +26,26 @@ from pydantic import Field
 
 MAX_BATCH_TASKS: Final = 200
 KEY = next(argument for argument in SCHEDULE_TASK.arguments if argument.name == "idempotency_key")
+ALONE: Final = {
+    "steps": InvalidArgument(
+        "steps",
+        "a chain is stored by a request of its own",
+        accepted="tasks without steps, and POST /v1/tasks for each chain",
+        example="POST /v1/tasks with {'title': 'Weekly report', 'steps': [{'name': 'fetch'}]}",
+    ),
+    "dry_run": InvalidArgument(
+        "dry_run",
+        "tasks that are stored together are not tried",
+        accepted="tasks without dry_run, and POST /v1/tasks to try one",
+        example="POST /v1/tasks with {'title': 'Call John', 'when': 'in 2 hours', 'dry_run': true}",
+    ),
+}
+"""Arguments of POST /v1/tasks that a batch refuses."""
+
 ONE: Final = Arguments(
     "a task of POST /v1/tasks/batch",
-    (*arguments_of(SCHEDULE_TASK.arguments, "dry_run"), ORIGIN_ARGUMENT, replace(KEY, about="")),
+    (*arguments_of(SCHEDULE_TASK.arguments, *ALONE), ORIGIN_ARGUMENT, replace(KEY, about="")),
+    elsewhere=ALONE,
 )
 
 

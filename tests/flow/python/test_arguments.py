@@ -247,6 +247,29 @@ def test_the_wrong_request_of_many_is_named_by_its_place(scheduler: Scheduler) -
     assert str(refused).endswith("Example: Request(..., labels=['project'])")
 
 
+def test_chains_and_dry_runs_among_many_requests_are_refused_by_their_places(scheduler: Scheduler) -> None:
+    plain = Request("Count stars", when="in 1 hour")
+    chain = Request("Count stars twice", when="in 2 hours", steps=[{"name": "fetch"}])
+    tried_one = Request("Count stars again", when="in 3 hours", dry_run=True)
+
+    refused = tried(lambda: scheduler.schedule_many([plain, chain, plain, tried_one]))
+
+    assert str(refused).splitlines() == [
+        (
+            "requests[1].steps: a chain is stored by a call of its own. "
+            "Accepted: requests without steps, and `submit` for each chain. "
+            "Example: scheduler.submit(Request('Weekly report', "
+            "steps=[{'name': 'fetch'}, {'name': 'send', 'after': ['fetch']}]))"
+        ),
+        (
+            "requests[3].dry_run: requests that are stored together are not tried. "
+            "Accepted: requests without dry_run, and `submit` to try one. "
+            "Example: scheduler.submit(Request('Call John', when='in 2 hours', dry_run=True))"
+        ),
+    ]
+    assert scheduler.list(TaskFilter(query="count stars")).views == ()
+
+
 def test_a_filter_shows_a_filter(scheduler: Scheduler) -> None:
     refused = tried(lambda: scheduler.list(TaskFilter(label=5)))  # type: ignore[arg-type]  # wrong on purpose
 

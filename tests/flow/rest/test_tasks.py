@@ -208,6 +208,27 @@ async def test_a_batch_with_a_wrong_task_stores_none_and_names_each_place(site: 
     assert (await sent(site, "GET", "/tasks")).json()["tasks"] == []
 
 
+async def test_a_batch_refuses_chains_and_dry_runs_by_their_places_and_stores_none(site: Site) -> None:
+    good = {"title": "x", "when": "in 2 hours"}
+    tasks = [good, {**good, "steps": [{"name": "fetch"}]}, good, {**good, "dry_run": True}]
+    refused = await sent(site, "POST", "/tasks/batch", body={"tasks": tasks})
+
+    assert refused.status_code == 400
+    assert refused.json()["detail"].splitlines() == [
+        (
+            "tasks[1].steps: a chain is stored by a request of its own. "
+            "Accepted: tasks without steps, and POST /v1/tasks for each chain. "
+            "Example: POST /v1/tasks with {'title': 'Weekly report', 'steps': [{'name': 'fetch'}]}"
+        ),
+        (
+            "tasks[3].dry_run: tasks that are stored together are not tried. "
+            "Accepted: tasks without dry_run, and POST /v1/tasks to try one. "
+            "Example: POST /v1/tasks with {'title': 'Call John', 'when': 'in 2 hours', 'dry_run': true}"
+        ),
+    ]
+    assert (await sent(site, "GET", "/tasks")).json()["tasks"] == []
+
+
 async def test_a_request_waits_for_the_end_of_a_run(site: Site) -> None:
     made_one = await sent(site, "POST", "/tasks", body={"title": "x", "when": "in 2 hours"})
     path = f"/tasks/{made_one.json()['id']}"
