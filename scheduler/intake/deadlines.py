@@ -12,10 +12,10 @@ from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.intake.instants import resolve_end, resolve_moment
 from duetime.scheduler.request import DEADLINE_KINDS, Moment
 from duetime.scheduler.rules.time.durations import parse_exact
-from duetime.scheduler.rules.time.parser import NEW_TASK, Frame
 from duetime.scheduler.rules.time.time_of_day import read_clock
 from duetime.scheduler.rules.time.times import length, parse_duration
 from duetime.scheduler.rules.time.tokens import Misread, Unknown, tokens
+from duetime.scheduler.rules.time.viewpoint import NEW_TASK, Frame
 from duetime.scheduler.task import DeadlineType, Penalty, Tier
 
 NONE = frozenset({"none", "never", "no"})

@@ -24,8 +24,8 @@ from duetime.scheduler.intake.validation import ProblemCollector
 from duetime.scheduler.request import Moment
 from duetime.scheduler.rules.estimates import UNKNOWN_ESTIMATE, EstimateLookup, declared_estimate
 from duetime.scheduler.rules.time import zones
-from duetime.scheduler.rules.time.parser import NEW_TASK, Frame
 from duetime.scheduler.rules.time.times import about, describe, length
+from duetime.scheduler.rules.time.viewpoint import NEW_TASK, Frame
 from duetime.scheduler.task import DeadlineType, Json, Penalty, Run, Task, Tier
 from duetime.scheduler.translatable import NoteKind, Translatable
 

@@ -15,10 +15,10 @@ from duetime.scheduler.request import Moment
 from duetime.scheduler.rules.recurrence import recurrence
 from duetime.scheduler.rules.recurrence.recurrence import Recurrence
 from duetime.scheduler.rules.time import zones
-from duetime.scheduler.rules.time.calendar_day import LAST_YEAR
-from duetime.scheduler.rules.time.parser import NEW_TASK, Frame
+from duetime.scheduler.rules.time.days.calendar_day import LAST_YEAR
 from duetime.scheduler.rules.time.time_of_day import NO_TIME
 from duetime.scheduler.rules.time.times import Resolved, describe, relative
+from duetime.scheduler.rules.time.viewpoint import NEW_TASK, Frame
 from duetime.scheduler.task import Occurrence, RepeatPolicy
 
 WHOLE_DAY = "no time given: the end of that day"

@@ -18,8 +18,8 @@ from duetime.scheduler.rules.recurrence.recurrence import Recurrence
 from duetime.scheduler.rules.series.overtake import ends_series
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.rules.time import zones
-from duetime.scheduler.rules.time.parser import NEW_TASK, Frame
 from duetime.scheduler.rules.time.times import describe
+from duetime.scheduler.rules.time.viewpoint import NEW_TASK, Frame
 from duetime.scheduler.task import Occurrence, Run, Task
 from duetime.scheduler.translatable import NoteKind, Translatable
 from duetime.scheduler.views import TaskRecord

@@ -14,8 +14,8 @@ from duetime.scheduler.request import REMINDER_ACTION, Request
 from duetime.scheduler.rules.recurrence import recurrence
 from duetime.scheduler.rules.recurrence.recurrence import MIN_INTERVAL
 from duetime.scheduler.rules.time import zones
-from duetime.scheduler.rules.time.parser import Frame
 from duetime.scheduler.rules.time.times import Resolved, describe
+from duetime.scheduler.rules.time.viewpoint import Frame
 from duetime.scheduler.task import Occurrence, RepeatPolicy
 from duetime.scheduler.translatable import NoteKind, Translatable
 

@@ -19,9 +19,9 @@ from typing import Any
 
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.rules.time import times, zones
-from duetime.scheduler.rules.time.parser import NEW_TASK, Frame
 from duetime.scheduler.rules.time.time_of_day import ASSUMED
 from duetime.scheduler.rules.time.times import NotUnderstood, Resolved
+from duetime.scheduler.rules.time.viewpoint import NEW_TASK, Frame
 
 LANGUAGES = {
     "en": "English", "de": "German", "fr": "French", "es": "Spanish", "it": "Italian", "pt": "Portuguese",

@@ -17,7 +17,7 @@ from duetime.scheduler.nodes.options import RunnerOptions
 from duetime.scheduler.quotas import CostQuota, Quota, TenantQuotas, uncounted
 from duetime.scheduler.rules.headroom import HeadroomParts
 from duetime.scheduler.rules.limits.price import micros_of
-from duetime.scheduler.rules.time import public_holidays
+from duetime.scheduler.rules.time.days import public_holidays
 from duetime.scheduler.task import State
 from duetime.scheduler.worker.machine_load import LoadShedder, Machine, all_of_them
 from duetime.server.settings.channels import ChannelSettings, OriginSettings

@@ -9,8 +9,8 @@ from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.intake.instants import resolve_end, resolve_moment
 from duetime.scheduler.rules.time import zones
 from duetime.scheduler.rules.time.bounds import read_bound
-from duetime.scheduler.rules.time.parser import Frame
 from duetime.scheduler.rules.time.times import Resolved
+from duetime.scheduler.rules.time.viewpoint import Frame
 
 HOME = zones.load("America/New_York")
 NOW = datetime(2026, 11, 21, 14, 20, tzinfo=HOME).astimezone(UTC)

@@ -12,8 +12,9 @@ from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.rules.recurrence import recurrence
 from duetime.scheduler.rules.recurrence.calendar_days import MAX_HOLIDAY_YEARS_SEARCHED
 from duetime.scheduler.rules.recurrence.recurrence import Recurrence
-from duetime.scheduler.rules.time import public_holidays, times
-from duetime.scheduler.rules.time.parser import Frame
+from duetime.scheduler.rules.time import times
+from duetime.scheduler.rules.time.days import public_holidays
+from duetime.scheduler.rules.time.viewpoint import Frame
 
 ZONE = "America/Edmonton"
 NOW = datetime(2026, 12, 18, 14, 0, tzinfo=UTC)

@@ -8,8 +8,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.rules.recurrence import recurrence
-from duetime.scheduler.rules.time import public_holidays, times
-from duetime.scheduler.rules.time.parser import Frame
+from duetime.scheduler.rules.time import times
+from duetime.scheduler.rules.time.days import public_holidays
+from duetime.scheduler.rules.time.viewpoint import Frame
 from hypothesis import example, given
 from hypothesis import strategies as st
 

@@ -18,8 +18,8 @@ from duetime.scheduler.rules import changes
 from duetime.scheduler.rules.series.answered import asks_each_generation, no_stays
 from duetime.scheduler.rules.series.run_again import side_run
 from duetime.scheduler.rules.states import TERMINAL
-from duetime.scheduler.rules.time.parser import Frame
 from duetime.scheduler.rules.time.times import length
+from duetime.scheduler.rules.time.viewpoint import Frame
 from duetime.scheduler.task import ApprovalAnswer, Run, State, Task
 from duetime.scheduler.views import TaskRecord
 

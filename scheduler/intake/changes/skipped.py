@@ -10,8 +10,8 @@ from duetime.scheduler.request import Moment
 from duetime.scheduler.rules.recurrence.recurrence import Recurrence
 from duetime.scheduler.rules.series.skipped_days import skipped_days
 from duetime.scheduler.rules.states import TERMINAL
-from duetime.scheduler.rules.time.parser import Frame
 from duetime.scheduler.rules.time.times import describe
+from duetime.scheduler.rules.time.viewpoint import Frame
 from duetime.scheduler.task import Occurrence
 from duetime.scheduler.translatable import NoteKind, Translatable
 from duetime.scheduler.views import TaskRecord

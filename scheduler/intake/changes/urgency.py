@@ -14,7 +14,7 @@ from duetime.scheduler.reschedule.reschedule import Reschedule
 from duetime.scheduler.rules.changes import to_be_ordered, when_words
 from duetime.scheduler.rules.occurrences import dated
 from duetime.scheduler.rules.states import TERMINAL
-from duetime.scheduler.rules.time.parser import Frame
+from duetime.scheduler.rules.time.viewpoint import Frame
 from duetime.scheduler.task import Run, State
 from duetime.scheduler.translatable import NoteKind, Translatable
 from duetime.scheduler.views import TaskRecord

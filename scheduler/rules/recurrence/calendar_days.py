@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from duetime.scheduler.rules.recurrence.rule import DAILY, MONTHLY, NONE, SUB_DAILY, WEEKLY, YEARLY, Rule
-from duetime.scheduler.rules.time.public_holidays import year_bits
+from duetime.scheduler.rules.time.days.public_holidays import year_bits
 
 MAX_YEARS_SEARCHED = 100
 """The search for a next day ends after so many years: what does not happen in a hundred years never does."""

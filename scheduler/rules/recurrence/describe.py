@@ -21,8 +21,18 @@ from duetime.scheduler.rules.recurrence.day_names import (
     time_text,
     weekdays_text,
 )
-from duetime.scheduler.rules.recurrence.intervals import whole
-from duetime.scheduler.rules.recurrence.rule import DAILY, HOURLY, MINUTELY, MONTHLY, SECONDLY, WEEKLY, YEARLY, Rule
+from duetime.scheduler.rules.recurrence.rule import (
+    DAILY,
+    HOURLY,
+    MINUTELY,
+    MONTHLY,
+    RARE,
+    SECONDLY,
+    WEEKLY,
+    YEARLY,
+    Rule,
+    whole,
+)
 from duetime.scheduler.translatable import ClauseKind, Translatable
 
 Clauses = tuple[Translatable, ...]
@@ -38,7 +48,6 @@ _MAX_MONTHS_LISTED = 6
 _MAX_TIMES_LISTED = 6
 _MINUTES_PER_HOUR = 60
 _MINUTES_PER_DAY = 24 * _MINUTES_PER_HOUR
-RARE = " (in months that have it)"
 _LENGTHS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)  # days of each month, as February mostly has
 
 

@@ -15,17 +15,19 @@ from itertools import islice
 from zoneinfo import ZoneInfo
 
 from duetime.scheduler.errors import InvalidArgument
-from duetime.scheduler.rules.recurrence import cron, plain_words, rrule
+from duetime.scheduler.rules.recurrence import cron, rrule
+from duetime.scheduler.rules.recurrence.clock_notes import clock_notes
 from duetime.scheduler.rules.recurrence.describe import clauses, full_sentence, shortest_sentence
 from duetime.scheduler.rules.recurrence.expansion import MAX_CANDIDATES_SEARCHED, ElapsedPlan, Expansion, expand
 from duetime.scheduler.rules.recurrence.rule import MAX_COUNT, Rule, canonical
+from duetime.scheduler.rules.recurrence.words import plain_words
 from duetime.scheduler.rules.time import zones
-from duetime.scheduler.rules.time.calendar_day import day_text
-from duetime.scheduler.rules.time.parser import Frame, Viewpoint
+from duetime.scheduler.rules.time.days.calendar_day import day_text
 from duetime.scheduler.rules.time.times import length
-from duetime.scheduler.rules.time.tokens import MAX_PHRASE_CHARS, MONTH_NAMES, Misread, Unknown
+from duetime.scheduler.rules.time.tokens import MAX_PHRASE_CHARS, Misread, Unknown
+from duetime.scheduler.rules.time.viewpoint import Frame, Viewpoint
 from duetime.scheduler.task import Occurrence
-from duetime.scheduler.translatable import NoteKind, Translatable
+from duetime.scheduler.translatable import Translatable
 
 ACCEPTED = (
     "`every weekday at 9:00`, `every 15 minutes`, `every 2 weeks on monday`, `monthly on the 1st`, "
@@ -40,8 +42,6 @@ _HOLIDAY_REACH = timedelta(days=7305)
 """Runs are counted 20 years ahead at most where public holidays are left out."""
 
 _MAX_STEPS_COUNTED = 2 * MAX_COUNT
-_CLOCKS_NOTED = timedelta(days=366)
-"""A change of the clocks earlier than this before an occurrence is not worth a note."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ class Recurrence:
         notes: list[str] = []
         here = max(after, self.anchor)
         for coming in self.upcoming(after, n):
-            notes += _changes(zone, here, coming)
+            notes += clock_notes(zone, here, coming)
             here = coming.instant
         return tuple(dict.fromkeys(notes))
 
@@ -279,19 +279,6 @@ def _check_fires(found: Recurrence) -> None:
         end = found.until.astimezone(zones.load(found.zone))
         raise Misread(f"ends on {day_text(end.date())} {end:%H:%M}, before it first fires")
     raise Misread("never fires: no such day or time exists within the supported range")
-
-
-def _changes(zone: ZoneInfo, here: datetime, coming: Occurrence) -> list[str]:
-    notes: list[str] = []
-    if zones.offset(zone, here) != zones.offset(zone, coming.instant):
-        here = max(here, coming.instant - _CLOCKS_NOTED)
-        for instant, moved in zones.changes(zone, here, coming.instant):
-            day = (instant - _TICK).astimezone(zone)
-            back = moved < timedelta()
-            kind = NoteKind.CLOCKS_BACK if back else NoteKind.CLOCKS_FORWARD
-            text = f"{day.day} {MONTH_NAMES[day.month - 1][:3]}: clocks go {'back' if back else 'forward'}"
-            notes.append(Translatable.of(kind, text, day=day.date().isoformat()))
-    return [*notes, coming.note] if coming.note else notes
 
 
 def _examples(error: Misread, argument: str) -> str:

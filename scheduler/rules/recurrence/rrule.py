@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime
 from typing import Any
 
-from duetime.scheduler.rules.recurrence.intervals import whole
 from duetime.scheduler.rules.recurrence.rule import (
     DAILY,
     DAY_CODES,
@@ -26,8 +25,9 @@ from duetime.scheduler.rules.recurrence.rule import (
     WEEKLY,
     YEARLY,
     Rule,
+    whole,
 )
-from duetime.scheduler.rules.time.named_days import known_calendar
+from duetime.scheduler.rules.time.days.named_days import known_calendar
 from duetime.scheduler.rules.time.tokens import Misread
 
 _EXAMPLE = "FREQ=WEEKLY;BYDAY=MO,WE;BYHOUR=9;BYMINUTE=0"

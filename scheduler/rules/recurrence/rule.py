@@ -18,6 +18,9 @@ MAX_COUNT = 1_000
 EXCEPT_HOLIDAYS = "X-EXCEPT-HOLIDAYS"
 """The part of a rule that no RFC has: the calendar of the public holidays that it leaves out."""
 
+RARE = " (in months that have it)"
+"""Says of a day that some of the months of its rule lack it."""
+
 DAY_CODES = ("MO", "TU", "WE", "TH", "FR", "SA", "SU")
 NONE: frozenset[int] = frozenset()
 
@@ -71,6 +74,13 @@ class Rule:
 
     def _default_minutes(self) -> Iterable[int]:
         return range(60) if self.freq == MINUTELY else (0,)
+
+
+def whole(freq: str, interval: int) -> tuple[str, int]:
+    """Return an interval of seconds or minutes in the largest unit that divides it."""
+    if freq == SECONDLY and interval % 60 == 0:
+        freq, interval = MINUTELY, interval // 60
+    return (HOURLY, interval // 60) if freq == MINUTELY and interval % 60 == 0 else (freq, interval)
 
 
 def canonical(rule: Rule) -> str | None:

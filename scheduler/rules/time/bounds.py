@@ -11,9 +11,8 @@ from zoneinfo import ZoneInfo
 
 from duetime.scheduler.rules.time import durations, parser, zones
 from duetime.scheduler.rules.time.ambiguity import refuse_vague
-from duetime.scheduler.rules.time.calendar_day import Day, add_months, make_date, start_of
+from duetime.scheduler.rules.time.days.calendar_day import Day, add_months, make_date, start_of
 from duetime.scheduler.rules.time.durations import UNITS, Span
-from duetime.scheduler.rules.time.parser import Frame, Viewpoint
 from duetime.scheduler.rules.time.time_of_day import PART_HOURS, Clock
 from duetime.scheduler.rules.time.tokens import (
     MAX_PHRASE_CHARS,
@@ -26,6 +25,7 @@ from duetime.scheduler.rules.time.tokens import (
     normal,
     tokens,
 )
+from duetime.scheduler.rules.time.viewpoint import Frame, Viewpoint
 
 _DAY = timedelta(days=1)
 _LEADS = ("since", "from", "after", "before", "until", "till", "starting")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 
-from duetime.scheduler.rules.time.calendar_day import Day, add_months
+from duetime.scheduler.rules.time.days.calendar_day import Day, add_months
 from duetime.scheduler.rules.time.durations import Span, read_span
 from duetime.scheduler.rules.time.time_of_day import PARTS, Clock
 from duetime.scheduler.rules.time.tokens import Misread, Tokens

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, date, datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
-from duetime.scheduler.rules.time import dates, durations, zones
+from duetime.scheduler.rules.time import durations, zones
 from duetime.scheduler.rules.time.ambiguity import refuse_vague
-from duetime.scheduler.rules.time.calendar_day import Day, add_months, day_text, make_date
+from duetime.scheduler.rules.time.days import dates
+from duetime.scheduler.rules.time.days.calendar_day import Day, add_months, day_text, make_date
+from duetime.scheduler.rules.time.days.periods import refuse_month_alone
 from duetime.scheduler.rules.time.durations import Span
 from duetime.scheduler.rules.time.offsets import read_offset, refuse_bare_hour
-from duetime.scheduler.rules.time.periods import refuse_month_alone
-from duetime.scheduler.rules.time.time_of_day import PARTS, Clock, exact_time, kept_or_usual, read_clock, within
+from duetime.scheduler.rules.time.time_of_day import PARTS, Clock, exact_time, read_clock, within
 from duetime.scheduler.rules.time.tokens import MONTH_NAMES, Misread, Tokens, Unknown, normal, tokens
+from duetime.scheduler.rules.time.viewpoint import Frame, Reading, Viewpoint
 from duetime.scheduler.translatable import NoteKind, Translatable
 
 _RFC3339 = re.compile(
@@ -27,63 +29,6 @@ _HOUR_ALONE = re.compile(r"^([0-9]{4}-[0-9]{2}-[0-9]{2}t[0-9]{2})(?=$|[ z+-])")
 _FRACTION = re.compile(r"^([0-9]{4}-[0-9]{2}-[0-9]{2}[t ][0-9]{2}:[0-9]{2}:[0-9]{2})\.[0-9]{1,9}$")
 NO_DATE = "no date given: "
 _OFFSET = re.compile(r"[+-](?:0[0-9]|1[0-5]):?[0-5][0-9]")
-
-
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """A phrase as read: `candidates` are the instants it can mean, nearest first, each with what was assumed."""
-
-    candidates: tuple[tuple[datetime, tuple[str, ...]], ...]
-    offset: timedelta | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Frame:
-    """The subject of a phrase: `moved` is the time of the task that it moves, None for a new one.
-
-    `zone_named` says whether somebody named the zone; that of a machine is nobody's wish. `holidays` is the calendar of
-    public holidays, empty where none is configured. `end` says that the phrase ends something: `until june`.
-    """
-
-    moved: datetime | None = None
-    zone_named: bool = True
-    holidays: str = ""
-    end: bool = False
-
-
-NEW_TASK = Frame()
-
-
-@dataclass(frozen=True, slots=True)
-class Viewpoint:
-    """From where a phrase is read: the moment (aware), and the zone whose clocks wall times mean, if one is known."""
-
-    now: datetime
-    zone: ZoneInfo | None
-    frame: Frame = NEW_TASK
-
-    @property
-    def wall(self) -> datetime:
-        return self.now.astimezone(self.known()).replace(tzinfo=None)
-
-    @property
-    def today(self) -> date:
-        return self.wall.date() if self.zone else self.now.date()
-
-    @property
-    def usual(self) -> Clock:
-        """The time of day of a date that names none: that of the task which is moved, else 09:00."""
-        moved = self.frame.moved
-        return kept_or_usual(moved.astimezone(self.known()).time() if moved else None)
-
-    def known(self) -> ZoneInfo:
-        if self.zone is None:
-            raise NoZone
-        return self.zone
-
-
-class NoZone(Exception):
-    """A wall time was read, and no time zone is known."""
 
 
 def read(text: str, view: Viewpoint) -> Reading:

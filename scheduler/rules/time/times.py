@@ -14,10 +14,10 @@ from zoneinfo import ZoneInfo
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.rules.time import durations, parser, zones
 from duetime.scheduler.rules.time.ambiguity import Vague
-from duetime.scheduler.rules.time.calendar_day import add_months, day_text
-from duetime.scheduler.rules.time.parser import NEW_TASK, Frame, Reading, Viewpoint
+from duetime.scheduler.rules.time.days.calendar_day import add_months, day_text
 from duetime.scheduler.rules.time.time_of_day import UNTIMED
 from duetime.scheduler.rules.time.tokens import MAX_PHRASE_CHARS, Misread, Unknown
+from duetime.scheduler.rules.time.viewpoint import NEW_TASK, Frame, NoZone, Reading, Viewpoint
 
 ACCEPTED = (
     "`in 2 hours`, `tomorrow 9am`, `friday at noon`, `next tuesday 14:00`, `nov 24 9:00`, `2026-11-24T09:00`, "
@@ -75,7 +75,7 @@ def resolve(text: str, *, now: datetime, zone: str | None, argument: str = "when
         accepted = ACCEPTED if isinstance(error, Vague) or not error.examples else ""
         example = _corrected(error, argument, now.astimezone(UTC), home, frame)
         raise InvalidArgument(argument, error.problem, accepted=accepted, example=example) from None
-    except parser.NoZone:
+    except NoZone:
         raise InvalidArgument(
             argument,
             f"{_shown(text)} is a wall-clock time, and no time zone is known",
@@ -170,7 +170,7 @@ def _corrected(error: Misread, argument: str, now: datetime, home: ZoneInfo | No
             _resolve(example, now, zones.load(error.zone) if error.zone else home, frame)
         except Misread as again:
             better += again.examples
-        except parser.NoZone:
+        except NoZone:
             good.append(example)
         else:
             good.append(example)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from duetime.scheduler.rules.recurrence.day_lists import Draft
 from duetime.scheduler.rules.recurrence.rule import DAILY
+from duetime.scheduler.rules.recurrence.words.day_lists import Draft
 from duetime.scheduler.rules.time.tokens import NUMBERS, WEEKDAY_NAMES, Misread, Tokens
 
 _ADVERBS = {"twice": 2, "thrice": 3}

@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 
-from duetime.scheduler.rules.recurrence.day_lists import Draft, Window
-from duetime.scheduler.rules.recurrence.intervals import read_interval
 from duetime.scheduler.rules.recurrence.rule import HOURLY, MINUTELY, SECONDLY
+from duetime.scheduler.rules.recurrence.words.day_lists import Draft, Window
+from duetime.scheduler.rules.recurrence.words.intervals import read_interval
 from duetime.scheduler.rules.time.time_of_day import Clock, read_clock
 from duetime.scheduler.rules.time.tokens import Misread, Tokens
 

@@ -2,35 +2,33 @@
 
 from __future__ import annotations
 
-from datetime import date, datetime
+from datetime import date
 
-from duetime.scheduler.rules.recurrence.daily_window import read_step, read_window, set_times
-from duetime.scheduler.rules.recurrence.day_lists import Draft, join, read_days
-from duetime.scheduler.rules.recurrence.describe import RARE
-from duetime.scheduler.rules.recurrence.exceptions import (
-    leave_out,
-    read_exception,
-    refuse_exception_alone,
-    refuse_holidays_alone,
-)
-from duetime.scheduler.rules.recurrence.intervals import ISO_TIME, read_interval
 from duetime.scheduler.rules.recurrence.rule import (
     DAILY,
     HOURLY,
-    MAX_COUNT,
     MAX_INTERVALS,
     MONTHLY,
+    RARE,
     SUB_DAILY,
     WEEKLY,
     YEARLY,
     Rule,
 )
-from duetime.scheduler.rules.recurrence.times_per_period import read_times_per_period
-from duetime.scheduler.rules.time import dates
+from duetime.scheduler.rules.recurrence.words.daily_window import read_step, read_window, set_times
+from duetime.scheduler.rules.recurrence.words.day_lists import Draft, join, read_days
+from duetime.scheduler.rules.recurrence.words.ends import COUNTED, count_in_span, read_end
+from duetime.scheduler.rules.recurrence.words.exceptions import (
+    leave_out,
+    read_exception,
+    refuse_exception_alone,
+    refuse_holidays_alone,
+)
+from duetime.scheduler.rules.recurrence.words.intervals import ISO_TIME, read_interval
+from duetime.scheduler.rules.recurrence.words.times_per_period import read_times_per_period
 from duetime.scheduler.rules.time.ambiguity import refuse_occasions
-from duetime.scheduler.rules.time.durations import UNITS
 from duetime.scheduler.rules.time.time_of_day import Clock, read_clock
-from duetime.scheduler.rules.time.tokens import MONTHS, NUMBERS, WEEKDAY_NAMES, Misread, Tokens, Unknown, normal, tokens
+from duetime.scheduler.rules.time.tokens import MONTHS, WEEKDAY_NAMES, Misread, Tokens, Unknown, normal, tokens
 
 _ADVERBS = {
     "hourly": (HOURLY, 1), "daily": (DAILY, 1), "nightly": (DAILY, 1), "weekly": (WEEKLY, 1),
@@ -40,13 +38,6 @@ _ADVERBS = {
 _TWICE_MEANT = frozenset({"biweekly", "bimonthly", "biannual", "biannually", "bi"})
 _PARTS = frozenset({"morning", "afternoon", "evening", "night", "noon", "midnight", "midday"})
 _BOTH = "FREQ=MONTHLY;BYDAY=FR;BYMONTHDAY=13"
-_PER_UNIT = {
-    (HOURLY, "hour"): 1, (HOURLY, "day"): 24, (DAILY, "day"): 1, (DAILY, "week"): 7, (WEEKLY, "week"): 1,
-    (MONTHLY, "month"): 1, (MONTHLY, "year"): 12, (YEARLY, "year"): 1,
-}  # fmt: skip
-"""The number of times that a rule of a frequency, with one day or time of it, fires in a unit of time."""
-
-_COUNTED = ("times", "time", "occurrences")
 
 
 def parse(text: str, today: date, holidays: str = "") -> Rule:
@@ -61,7 +52,7 @@ def parse(text: str, today: date, holidays: str = "") -> Rule:
     _head(row, draft)
     while not row.done:  # every clause takes a token, or it is none
         listed, days, start = row.accept(","), draft.day_lists, row.position
-        if not (_clause(row, draft) or _end(row, draft, today)):
+        if not (_clause(row, draft) or read_end(row, draft, today)):
             raise _unknown(row)
         mixed = draft.monthdays and draft.weekdays
         if days and draft.day_lists > days and not listed and not mixed:
@@ -166,7 +157,7 @@ def _times(row: Tokens, draft: Draft) -> bool:
 
 
 def _next_time(row: Tokens) -> Clock | None:
-    if not join(row) or row.peek(1) in _COUNTED:
+    if not join(row) or row.peek(1) in COUNTED:
         return None
     return read_clock(row, bare_hour=True)
 
@@ -179,38 +170,6 @@ def _months(row: Tokens, draft: Draft) -> bool:
         draft.months.add(month)
         month = row.attempt(lambda row: row.one_of(MONTHS) if join(row) else None)
     return first is not None
-
-
-def _end(row: Tokens, draft: Draft, today: date) -> bool:
-    if row.accept("until", "till", "til", "through", "thru"):
-        return _until(row, draft, today)
-    led = row.accept("for")
-    token = row.take()
-    count = int(token[:6]) if token.isdigit() else NUMBERS.get(token)
-    unit = row.one_of(UNITS) if led and count else None
-    if count and unit:
-        draft.span = (count, unit)
-        return True
-    if count is None or not row.accept(*_COUNTED):
-        return False
-    if not 1 <= count <= MAX_COUNT:
-        raise Misread(f"it can recur 1 to {MAX_COUNT} times", "every day at 9:00, 10 times")
-    draft.count = count
-    return True
-
-
-def _until(row: Tokens, draft: Draft, today: date) -> bool:
-    """Read the last day, and a time of day that follows it at once: `2026-12-31 17:00`."""
-    whole = row.peek(-1).startswith("thr")
-    day = row.attempt(dates.read_last_day, today, draft.calendar, whole=whole)
-    if day is None:
-        return False
-    draft.until = day.candidates[0]
-    own = row.peek() != "at" or draft.freq in SUB_DAILY
-    clock = read_clock(row) if own else None
-    if clock is not None:
-        draft.until = datetime.combine(draft.until, clock.time)
-    return True
 
 
 def _unknown(row: Tokens) -> Misread:
@@ -236,23 +195,9 @@ def _rule(draft: Draft) -> Rule:
         minutes=frozenset(draft.minutes),
         times=tuple(sorted(draft.times)),
         until=draft.until,
-        count=draft.count or _count_in_span(freq, draft),
+        count=draft.count or count_in_span(freq, draft),
         holidays=draft.excluded.holidays,
     )
-
-
-def _count_in_span(freq: str, draft: Draft) -> int | None:
-    """Return the number of times that a rule fires in the length of time for which it recurs."""
-    if draft.span is None:
-        return None
-    number, unit = draft.span
-    each = _PER_UNIT.get((freq, unit))
-    if each is None or draft.interval > 1 or draft.excluded.holidays or draft.months:
-        raise Misread(f"it is not clear how often that is in {number} {unit}s", "every day at 9:00, 5 times")
-    count = number * each * max(len(draft.times), 1) * (max(len(draft.weekdays), 1) if freq == WEEKLY else 1)
-    if not 1 <= count <= MAX_COUNT:
-        raise Misread(f"it can recur 1 to {MAX_COUNT} times", "every day at 9:00, 10 times")
-    return count
 
 
 def _implied(draft: Draft) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import date, timedelta
 
 from duetime.scheduler.errors import InvalidArgument
-from duetime.scheduler.rules.time import public_holidays
-from duetime.scheduler.rules.time.calendar_day import Day, add_business_days, make_date
+from duetime.scheduler.rules.time.days import public_holidays
+from duetime.scheduler.rules.time.days.calendar_day import Day, add_business_days, make_date
 from duetime.scheduler.rules.time.tokens import Misread, Tokens, is_year
 
 PUBLIC_HOLIDAY = tuple(f"{kind} {noun}" for kind in ("public", "bank", "national") for noun in ("holidays", "holiday"))

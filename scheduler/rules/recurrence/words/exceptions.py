@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from duetime.scheduler.rules.recurrence.day_lists import Draft, join, read_days
 from duetime.scheduler.rules.recurrence.rule import DAILY, SUB_DAILY
-from duetime.scheduler.rules.time.named_days import PUBLIC_HOLIDAY, known_calendar, no_calendar
+from duetime.scheduler.rules.recurrence.words.day_lists import Draft, join, read_days
+from duetime.scheduler.rules.time.days.named_days import PUBLIC_HOLIDAY, known_calendar, no_calendar
 from duetime.scheduler.rules.time.tokens import MONTHS, Misread, Tokens
 
 _LEADS = ("except for", "except", "excepting", "excluding", "but not", "but", "apart from", "other than", "not")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import date, time, timedelta
 
-from duetime.scheduler.rules.time.calendar_day import Day, add_months, make_date, next_start, start_of
-from duetime.scheduler.rules.time.named_days import is_public_holiday
+from duetime.scheduler.rules.time.days.calendar_day import Day, add_months, make_date, next_start, start_of
+from duetime.scheduler.rules.time.days.named_days import is_public_holiday
 from duetime.scheduler.rules.time.time_of_day import Clock
 from duetime.scheduler.rules.time.tokens import (
     MONTH_NAMES,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from duetime.scheduler.rules.recurrence.day_lists import Draft, read_days
-from duetime.scheduler.rules.recurrence.rule import DAILY, HOURLY, MINUTELY, MONTHLY, SECONDLY, WEEKLY, YEARLY
+from duetime.scheduler.rules.recurrence.rule import DAILY, HOURLY, MINUTELY, MONTHLY, SECONDLY, WEEKLY, YEARLY, whole
+from duetime.scheduler.rules.recurrence.words.day_lists import Draft, read_days
 from duetime.scheduler.rules.time.durations import UNITS, Span, read_span
 from duetime.scheduler.rules.time.tokens import ORDINALS, WEEKDAYS, Misread, Tokens, ordinal
 
@@ -80,10 +80,3 @@ def _elapsed(length: timedelta) -> tuple[str, int]:
     if length % _SECOND:
         raise Misread("an interval is of whole seconds", f"every {length // _SECOND + 1} seconds")
     return whole(SECONDLY, length // _SECOND)
-
-
-def whole(freq: str, interval: int) -> tuple[str, int]:
-    """Return an interval of seconds or minutes in the largest unit that divides it."""
-    if freq == SECONDLY and interval % 60 == 0:
-        freq, interval = MINUTELY, interval // 60
-    return (HOURLY, interval // 60) if freq == MINUTELY and interval % 60 == 0 else (freq, interval)

@@ -6,7 +6,7 @@ import re
 from calendar import monthrange
 from datetime import date, time, timedelta
 
-from duetime.scheduler.rules.time.calendar_day import (
+from duetime.scheduler.rules.time.days.calendar_day import (
     Day,
     add_business_days,
     add_months,
@@ -15,8 +15,8 @@ from duetime.scheduler.rules.time.calendar_day import (
     next_start,
     start_of,
 )
-from duetime.scheduler.rules.time.named_days import add_working_days, read_named_day
-from duetime.scheduler.rules.time.periods import (
+from duetime.scheduler.rules.time.days.named_days import add_working_days, read_named_day
+from duetime.scheduler.rules.time.days.periods import (
     WHICH,
     read_day_of_month,
     read_end_of,

@@ -1,0 +1,1 @@
+"""Recurrences in plain words, part by part."""

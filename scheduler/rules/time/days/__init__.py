@@ -1,0 +1,1 @@
+"""Days in words, and the arithmetic of the calendar."""
