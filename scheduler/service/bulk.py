@@ -1,4 +1,4 @@
-"""The part of the service that changes many tasks by one call, and takes all of it back."""
+"""The part of the service that changes many tasks by one call."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
-from typing import Any, Unpack
+from typing import Unpack
 
-from duetime.scheduler.audit.entry import AuditEntry, AuditKind
 from duetime.scheduler.bulk.change import (
     BULK_KEY_KEPT,
     BULK_UNDO_WINDOW,
@@ -23,12 +22,10 @@ from duetime.scheduler.bulk.change import (
     StoredBatch,
     TaskOutcome,
 )
-from duetime.scheduler.chain.change import ChainChange
-from duetime.scheduler.errors import InvalidArgument, Refused
+from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.history.dead_letters import ClosedLetter
 from duetime.scheduler.intake.bounds import Bounds
-from duetime.scheduler.intake.changes.bulk import decision_of, undo_decision
-from duetime.scheduler.intake.idempotency import REPEAT_WINDOW
+from duetime.scheduler.intake.changes.bulk import decision_of
 from duetime.scheduler.rules import changes
 from duetime.scheduler.rules.states import OPEN
 from duetime.scheduler.service.bulk_call import (
@@ -39,28 +36,26 @@ from duetime.scheduler.service.bulk_call import (
     in_order,
     is_meant,
     previewed_result,
-    told,
     with_undo,
 )
-from duetime.scheduler.service.changes import ChangeService
-from duetime.scheduler.service.failed_tasks import (
+from duetime.scheduler.service.bulk_undo import BulkUndoService
+from duetime.scheduler.service.letter_call import (
     check_number,
     letters_closed,
     open_letters,
-    opened_again,
     replayed_too_often,
+    require_reason,
+    undo_tokens,
     with_letters,
 )
-from duetime.scheduler.service.letter_call import require_reason, undo_tokens
 from duetime.scheduler.task import State
 from duetime.scheduler.views import TaskFilter, TaskRecord
 
-MAX_IDS_AUDITED = 100
 _FAILED = (State.FAILED,)
 _OPEN = tuple(state for state in State if state in OPEN)
 
 
-class BulkService(ChangeService):
+class BulkService(BulkUndoService):
     """Changes many tasks: those that are named, or those of a filter once the caller has said how many these are."""
 
     def change_many(
@@ -165,22 +160,6 @@ class BulkService(ChangeService):
     def _ids_meant(self, call: BulkCall) -> Sequence[str]:
         return call.task_ids
 
-    def _earlier(self, call: BulkCall, now: datetime) -> list[StoredBatch]:
-        """Return what an earlier call did that this one repeats. Raises InvalidArgument for a key of another call."""
-        if call.idempotency_key is None and call.raw is None:
-            return []
-        found = self._store.batches.stored(call.of_tenant, call.token())
-        if call.idempotency_key is None:  # by its arguments alone: within a minute, unless it was taken back
-            return [each for each in found if now - each.at <= REPEAT_WINDOW and each.is_undoable]
-        if any(each.asked != call.asked() for each in found):
-            raise InvalidArgument(
-                "idempotency_key",
-                "it names another call",
-                accepted="a new key for a new call",
-                example="idempotency_key='move-afternoon-2'",
-            )
-        return found
-
     def _again(
         self, call: BulkCall, decision: BulkDecision, earlier: Sequence[StoredBatch], now: datetime
     ) -> BulkResult:
@@ -193,12 +172,6 @@ class BulkService(ChangeService):
         ends = (each.record.task.paused_until for each in done if each.became is Became.CHANGED)
         paused_until = next(ends, None) if call.verb is BulkVerb.PAUSE else None
         return with_undo(BulkResult(call.verb, done, now, repeated=True, paused_until=paused_until), earlier)
-
-    def _stored_outcomes(self, call: BulkCall, earlier: Sequence[StoredBatch]) -> tuple[TaskOutcome, ...]:
-        of_task = {task_id: each for each in earlier for task_id in each.became}
-        order = [task_id for task_id in earlier[0].left if task_id in of_task]
-        records = self._store.batches.still(call.of_tenant, order)
-        return tuple(of_task[record.task.id].outcome_of(record) for record in records)
 
     def _changed(
         self,
@@ -236,62 +209,3 @@ class BulkService(ChangeService):
         until = now + BULK_UNDO_WINDOW if undoable else None
         result = BulkResult(call.verb, in_order(done), now, undo=token if undoable else None, undo_until=until)
         return replace(result, paused_until=decision.paused_until)
-
-    def _tell(self, done: Sequence[TaskOutcome]) -> None:
-        """Take what is to wait out of the queue, and say which tasks have changed; a run that is ready still stays."""
-        changed = [each.record for each in done if each.became is Became.CHANGED]
-        stays = [record for record in changed if record.run.state is State.READY and not record.task.paused]
-        self._recall([record.run.id for record in changed if record not in stays])
-        self._on_change([record.task.id for record in changed])
-
-    def _entry_of(
-        self,
-        call: BulkCall,
-        token: str,
-        before: Sequence[TaskOutcome],
-        done: Sequence[TaskOutcome],
-        *,
-        chain: ChainChange | None = None,
-    ) -> AuditEntry:
-        every = [*before, *done]
-        counted = {word.value: sum(each.became is word for each in every) for word in Became}
-        ids = [each.record.task.id for each in every if each.became is Became.CHANGED][:MAX_IDS_AUDITED]
-        said: dict[str, Any] = {"change": call.said or call.verb.value, **counted, "tasks": ids, **told(call)}
-        said |= {"chain": chain.chain_id, **chain.told()} if chain else {}
-        who = call.by if call.by.via else replace(call.by, via=self._via)
-        kind, of_tenant = AuditKind.TASKS_CHANGED, call.of_tenant
-        return AuditEntry.by(who, kind, token, tenant=of_tenant, reason=call.reason, detail=said)
-
-    def _taken_back(self, call: BulkCall, now: datetime) -> BulkResult:
-        """Take a call back, transaction by transaction. Raises Refused where nothing of it can be."""
-        found = self._store.batches.stored(call.of_tenant, call.undo or "")
-        if not found or now - found[0].at > BULK_UNDO_WINDOW + changes.UNDO_GRACE:
-            raise Refused("no change of many tasks has this token, or it is older than 10 minutes.", argument="undo")
-        tokens = {task_id: token for each in found for task_id, token in each.undo.items()}
-        if not any(each.is_undoable for each in found):
-            raise Refused("this change was taken back already.", argument="undo")
-        if found[0].verb is BulkVerb.DISCARD:
-            return self._opened_again(call, found, now)
-        decision = undo_decision(tokens, now, BULK_UNDO_WINDOW)
-        done: list[TaskOutcome] = []
-        for number, each in enumerate(found):
-            last = number == len(found) - 1
-            acting = call.by.acting(self._via)
-            write = BatchWrite(replace(each, became={}), number, now, now, acting, call.reason)
-            entry = partial(self._entry_of, call, each.token, tuple(done)) if last else None
-            order = dict.fromkeys((*found[0].left, *each.left))  # JSON keeps no order in PostgreSQL
-            ids = [task_id for task_id in order if task_id in each.undo]
-            done += self._store.batches.change(call.of_tenant, ids, decision, write, entry=entry, takes_back=each)
-        self._tell(done)
-        return BulkResult(BulkVerb.UNDO, in_order(done), now)
-
-    def _opened_again(self, call: BulkCall, found: Sequence[StoredBatch], now: datetime) -> BulkResult:
-        """Open the letters again that a discard closed; the tasks stay as they ended."""
-        done: list[TaskOutcome] = []
-        for number, batch in enumerate(found):
-            ids = [task_id for task_id in batch.left if task_id in batch.undo]
-            records = self._store.batches.still(call.of_tenant, ids)
-            entry = self._entry_of(call, batch.token, (), [opened_again(record) for record in records])
-            why = self._store.batches.reopen(call.of_tenant, batch, number, entry)
-            done += [opened_again(record, why.get(record.task.id)) for record in records]
-        return BulkResult(BulkVerb.UNDO, in_order(done), now)

@@ -37,6 +37,7 @@ from duetime.scheduler.records import Change
 from duetime.scheduler.rules import changes
 from duetime.scheduler.service.letter_call import (
     DISCARDED,
+    MAX_LETTERS_CLOSED,
     REPLAYED,
     Closing,
     ClosingCall,
@@ -49,9 +50,6 @@ from duetime.scheduler.service.letter_call import (
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import Json
 from duetime.scheduler.views import TaskRecord
-
-MAX_LETTERS_CLOSED: Final = 1_000
-"""Dead letters that one call replays or discards at most."""
 
 USUAL_LETTERS_COUNT: Final = 100
 PayloadCheck = Callable[[str, Mapping[str, Json], str], Mapping[str, Json]]

@@ -19,7 +19,7 @@ from duetime.scheduler.history.runs import BucketWidth, RunFilter, RunGroup
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.request import ACTIONS_OF_AGENTS, DEADLINE_KINDS, RETRY_BOUNDS, AfterFailure, Request
 from duetime.scheduler.reschedule.reschedule import REMOVABLE
-from duetime.scheduler.service.dead_letters import MAX_LETTERS_CLOSED
+from duetime.scheduler.service.letter_call import MAX_LETTERS_CLOSED
 from duetime.scheduler.task import ApprovalAnswer, Notify, State, Tier
 from duetime.scheduler.views import Standing, TaskFilter
 from duetime.server.python.kinds import (

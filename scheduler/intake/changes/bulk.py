@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -110,11 +110,13 @@ def undo_of(verb: BulkVerb, found: TaskRecord, now: datetime) -> str | None:
     return None if stops else change_token(found.task)
 
 
-def undo_decision(tokens: dict[str, str], now: datetime, window: timedelta) -> BulkDecision:
-    """Return how the changes with these tokens, by task, are taken back."""
+def undo_decision(tokens: Mapping[str, str], now: datetime, window: timedelta) -> BulkDecision:
+    """Return how the changes with these tokens, by task, are taken back; a task without one stays as it is."""
 
     def decide(record: TaskRecord, last: LastChange | None) -> Change:
-        token = tokens[record.task.id]
+        token = tokens.get(record.task.id)
+        if token is None:
+            return Change(record.task, record.run)
         if is_change_token(token):
             return undo_change(record, last, now, token, window)
         if not token.startswith("u_"):

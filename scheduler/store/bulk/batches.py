@@ -127,20 +127,28 @@ class Batches:
 
         return self._dependencies.rehearsal(work) if dry_run else self._dependencies.ending(work)
 
-    def reopen(self, tenant: str, batch: StoredBatch, number: int, entry: AuditEntry) -> dict[str, str]:
-        """Open the dead letters again that a discard closed; return why those of a task stay closed.
+    def reopen(
+        self,
+        tenant: str,
+        task_ids: Sequence[str],
+        write: BatchWrite,
+        *,
+        takes_back: StoredBatch,
+        entry: Callable[[Sequence[TaskOutcome]], AuditEntry] | None = None,
+    ) -> list[TaskOutcome]:
+        """Open the dead letters of these tasks again that a discard closed; the tasks stay as they ended.
 
-        The batch stays known, as taken back; `entry` is stored with it.
+        The batch `takes_back` stays known, as taken back; that of `write` and the `entry` are stored as by `change`.
         """
 
-        def work(connection: Connection) -> dict[str, str]:
-            locked = {"task_ids": list(batch.undo), "tenant": tenant}
-            dialect_of(connection).lock_rows(connection, _LOCK, locked)
-            of_tasks = ((task_id, run_ids.split(",")) for task_id, run_ids in batch.undo.items())
-            tried = {task_id: letters.open_again(connection, task_id, ids, batch.at) for task_id, ids in of_tasks}
-            memory.replace_with(connection, tenant, batch.taken_back(), number)
-            entries.store(connection, entry, self._now())
-            return {task_id: why for task_id, why in tried.items() if why}
+        def work(connection: Connection) -> list[TaskOutcome]:
+            dialect_of(connection).lock_rows(connection, _LOCK, {"task_ids": list(task_ids), "tenant": tenant})
+            records = _records(connection, tenant, task_ids)
+            done = [_opened(connection, record, takes_back) for record in records]
+            _remember(connection, tenant, write, done, takes_back)
+            if entry is not None:
+                entries.store(connection, entry(done), self._now())
+            return done
 
         return self._database.write(work)
 
@@ -156,10 +164,9 @@ def _remember(
     done: Sequence[TaskOutcome],
     takes_back: StoredBatch | None,
 ) -> None:
-    """Store what became of the tasks, or that a batch was taken back."""
-    if takes_back is None:
-        memory.store(connection, tenant, with_outcomes(write.batch, done), write)
-    else:
+    """Store what became of the tasks, and that a batch was taken back."""
+    memory.store(connection, tenant, with_outcomes(write.batch, done), write)
+    if takes_back is not None:
         memory.replace_with(connection, tenant, takes_back.taken_back(), write.number)
 
 
@@ -169,6 +176,12 @@ def with_outcomes(batch: StoredBatch, done: Sequence[TaskOutcome]) -> StoredBatc
     why = {each.record.task.id: each.why for each in done if each.why}
     undo = {each.record.task.id: each.undo for each in done if each.undo}
     return replace(batch, became=became, why=why, undo=undo)
+
+
+def _opened(connection: Connection, record: TaskRecord, closed: StoredBatch) -> TaskOutcome:
+    run_ids = closed.undo[record.task.id].split(",")
+    why = letters.open_again(connection, record.task.id, run_ids, closed.at)
+    return TaskOutcome(record, Became.REFUSED if why else Became.CHANGED, why)
 
 
 def _records(connection: Connection, tenant: str, task_ids: Sequence[str]) -> list[TaskRecord]:

@@ -28,8 +28,11 @@ def stored(connection: Connection, tenant: str, token: str, now: datetime) -> li
 
 
 def store(connection: Connection, tenant: str, batch: StoredBatch, write: BatchWrite) -> None:
-    """Store one transaction of a call; raises `StoreUnavailable` when another call has stored it at this moment."""
-    if not batch.became:
+    """Store one transaction of a call, where a repeat or an undo is to find it.
+
+    Raises `StoreUnavailable` when another call has stored it at this moment.
+    """
+    if not batch.became or write.keep_until <= batch.at:
         return
     name = _name(batch.token, write.number)
     outdated = (keys.c.tenant == tenant, keys.c.key == name, keys.c.expires_at <= write.replaces)

@@ -20,7 +20,8 @@ from duetime.scheduler.history.dead_letters import (
     SkippedLetter,
 )
 from duetime.scheduler.intake.bounds import Bounds
-from duetime.scheduler.service.dead_letters import MAX_LETTERS_CLOSED, USUAL_LETTERS_COUNT
+from duetime.scheduler.service.dead_letters import USUAL_LETTERS_COUNT
+from duetime.scheduler.service.letter_call import MAX_LETTERS_CLOSED
 from duetime.server.admin.answers import Answer, Moved, Page, get, post
 from duetime.server.admin.export import exported
 from duetime.server.admin.failures import unknown

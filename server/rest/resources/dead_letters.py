@@ -12,7 +12,8 @@ from duetime.scheduler.bulk.change import MAX_TASKS_CHANGED
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.history.dead_letters import DeadLetterFilter, LettersClosed, LetterState
 from duetime.scheduler.principal import Scope
-from duetime.scheduler.service.dead_letters import MAX_LETTERS_CLOSED, USUAL_LETTERS_COUNT
+from duetime.scheduler.service.dead_letters import USUAL_LETTERS_COUNT
+from duetime.scheduler.service.letter_call import MAX_LETTERS_CLOSED
 from duetime.server.rest.operation import Operation, RestAnswer, RestCall
 from duetime.server.rest.resources.history import CURSOR, LIMIT, TENANT, only_operators, read_by, reader_of
 from duetime.server.rest.resources.payloads import RestPayload

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from duetime.scheduler.audit.entry import AuditKind
@@ -101,6 +102,82 @@ def test_an_undo_ends_with_its_window(target: Desk) -> None:
 
     with pytest.raises(Refused, match="older than 10 minutes"):
         target.scheduler.change_many("undo", undo=done.undo)
+
+
+def undo_call(done: BulkResult, **known_by: Any) -> dict[str, Any]:
+    return {"change": "undo", "undo": done.undo, **known_by}
+
+
+@pytest.mark.parametrize("known_by", [{"idempotency_key": "back"}, {"raw": {"change": "undo", "undo": "it"}}])
+def test_a_repeated_undo_is_answered_as_the_first_and_takes_nothing_back_again(
+    target: Desk, known_by: dict[str, Any]
+) -> None:
+    ids = three(target)
+    done = target.scheduler.change_many("move", ids, to="1 day later")
+    first = target.scheduler.change_many(**undo_call(done, **known_by))
+    target.scheduler.reschedule(ids[0], when="tomorrow 20:00")
+    moved = shown(target.scheduler.get(ids[0]))
+    again = target.scheduler.change_many(**undo_call(done, **known_by))
+
+    assert (first.repeated, again.repeated, counted(first), counted(again)) == (
+        *(False, True),
+        *({"changed": 3}, {"changed": 3}),
+    )
+    assert [each.record.task.id for each in again.outcomes] == ids
+    assert bulk_text(again).startswith("The same call did this already. Took back the change of 3 tasks.")
+    assert shown(target.scheduler.get(ids[0])) == moved
+
+
+def test_an_undo_with_another_key_is_refused_after_the_change_was_taken_back(target: Desk) -> None:
+    done = target.scheduler.change_many("cancel", three(target))
+    target.scheduler.change_many(**undo_call(done, idempotency_key="one"))
+    for known_by in ({"idempotency_key": "two"}, {"raw": {"undo": "it"}}, {}):
+        with pytest.raises(Refused, match="this change was taken back already"):
+            target.scheduler.change_many(**undo_call(done, **known_by))
+
+
+def test_a_key_of_an_undo_is_known_after_the_undo_window_and_arguments_for_a_minute(target: Desk) -> None:
+    raw = {"raw": {"change": "undo", "undo": "it"}}
+    done = [target.scheduler.change_many("pause", three(target)) for _ in range(2)]
+    calls = [undo_call(done[0], idempotency_key="back"), undo_call(done[1], **raw)]
+    for call in calls:
+        target.scheduler.change_many(**call)
+    target.clock.at += timedelta(seconds=61)
+    with pytest.raises(Refused, match="taken back already"):
+        target.scheduler.change_many(**calls[1])
+    target.clock.at += timedelta(days=1)
+    assert target.scheduler.change_many(**calls[0]).repeated
+    with pytest.raises(InvalidArgument, match="another call"):
+        target.scheduler.change_many(**undo_call(done[1], idempotency_key="back"))
+
+
+def test_an_undo_by_its_arguments_is_no_repeat_once_the_same_change_was_made_again(target: Desk) -> None:
+    ids = three(target)
+    for _ in range(2):
+        done = target.scheduler.change_many("cancel", ids, raw={"change": "cancel", "task_ids": ids})
+        back = target.scheduler.change_many(**undo_call(done, raw={"change": "undo", "undo": done.undo}))
+        assert (back.repeated, states(target, ids)) == (False, [State.SCHEDULED] * 3)
+
+
+def test_an_undo_that_was_cut_off_is_finished_by_its_repeat(target: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    ids = three(target)
+    monkeypatch.setattr(service, "MAX_TASKS_AT_ONCE", 2)
+    done = target.scheduler.change_many("cancel", ids)
+    change, calls = target.store.batches.change, list[int]()
+
+    def once(*args: object, **kwargs: object) -> object:
+        calls.append(1)
+        if len(calls) == 2:
+            raise ConnectionError
+        return change(*args, **kwargs)  # type: ignore[arg-type]  # the arguments of a call, handed on
+
+    monkeypatch.setattr(target.store.batches, "change", once)
+    with pytest.raises(ConnectionError):
+        target.scheduler.change_many(**undo_call(done, idempotency_key="back"))
+    assert sorted(states(target, ids)) == [State.CANCELLED, State.SCHEDULED, State.SCHEDULED]
+
+    rest = target.scheduler.change_many(**undo_call(done, idempotency_key="back"))
+    assert (rest.repeated, counted(rest), states(target, ids)) == (True, {"changed": 3}, [State.SCHEDULED] * 3)
 
 
 def test_an_undo_leaves_what_was_changed_again_as_it_is(target: Desk) -> None:

@@ -144,6 +144,19 @@ def test_a_repeated_discard_is_answered_as_the_first_and_closes_nothing_new(
     assert sorted(letters(target)) == [LetterState.DISCARDED, LetterState.OPEN]
 
 
+def test_a_repeated_undo_of_a_discard_opens_no_letter_again(target: Desk) -> None:
+    ids = failed(target, "A", "B")
+    done = target.scheduler.change_many("discard", ids, reason="sent by hand")
+    first = target.scheduler.change_many("undo", undo=done.undo, idempotency_key="back")
+    target.scheduler.change_many("discard", ids, reason="once more")
+    again = target.scheduler.change_many("undo", undo=done.undo, idempotency_key="back")
+    assert (first.repeated, again.repeated, counts(first), counts(again)) == (
+        *(False, True),
+        *({"changed": 2}, {"changed": 2}),
+    )
+    assert letters(target) == [LetterState.DISCARDED] * 2
+
+
 def test_another_tenant_replays_and_discards_nothing_of_this_one(target: Desk, store: Store) -> None:
     ids = failed(target, "A")
     other = Principal("globex", "ann", LOCAL.scopes)
