@@ -13,7 +13,7 @@ from duetime.scheduler.foresight.explain import RunFacts
 from duetime.scheduler.ids import is_chain_id
 from duetime.scheduler.intake.changes.actions import UNDO
 from duetime.scheduler.intake.validation import check_reason
-from duetime.scheduler.principal import LOCAL, Principal
+from duetime.scheduler.principal import LOCAL
 from duetime.scheduler.reschedule.reschedule import CallArguments, Repeatable
 from duetime.scheduler.rules.changes import UNDO_GRACE, undo_token
 from duetime.scheduler.service.approvals import GENERATION_SKIPPED
@@ -57,15 +57,15 @@ class ChainAnswerService(BulkService):
         self._ask_again(together or [steps[0].task.id], undo, repeatable, keyless)
         return self._chain_view(self._store.chains.get(by.tenant, chain_id))
 
-    def _rejected_steps(self, chain_id: str, undo: str, by: Principal) -> Sequence[str]:
+    def _rejected_steps(self, found: ChainRecord, undo: str) -> Sequence[str]:
         """Return the steps that were rejected by the answer with this token; none for that of another change."""
-        found, earliest = self._store.chains.get(by.tenant, chain_id), self._store.now() - UNDO_GRACE
+        earliest = self._store.now() - UNDO_GRACE
         records = [step.record for step in found.steps]
         first = next((each.run for each in records if undo_token(each.run, earliest) == undo), None)
         if first is None:
             return ()
         together = [each for each in records if each.run.ended_at == first.ended_at]
-        rejected = self._store.approvals.rejected(by.tenant, [each.run.id for each in together])
+        rejected = self._store.approvals.rejected(found.chain.tenant, [each.run.id for each in together])
         return [each.task.id for each in together if each.run.id in rejected]
 
     def _chain_to_change(self, chain_id: str, call: CallArguments) -> ChainRecord:

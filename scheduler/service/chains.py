@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -11,9 +11,10 @@ from typing import Any, Final, Unpack
 
 from duetime.scheduler import remedies
 from duetime.scheduler.approvals.approval import is_of_answer
-from duetime.scheduler.bulk.change import Became, BulkDecision, BulkVerb, TaskOutcome
+from duetime.scheduler.bulk.change import Became, BulkDecision, BulkResult, BulkVerb, TaskOutcome
 from duetime.scheduler.chain.chain import ChainRecord, failed_first, foremost
 from duetime.scheduler.errors import InvalidArgument, Refused
+from duetime.scheduler.events import EventKind
 from duetime.scheduler.foresight.task_view import chain_view
 from duetime.scheduler.ids import is_chain_id
 from duetime.scheduler.intake.changes.actions import RUN_NOW, UNDO, UNDOES_SCHEDULING, unscheduled
@@ -21,10 +22,12 @@ from duetime.scheduler.intake.changes.bulk import decision_of
 from duetime.scheduler.intake.changes.chain import PAUSES, chain_decision, given_to_chain
 from duetime.scheduler.intake.changes.chain_notes import asked_to_stop, not_taken_back, said, stays_cancelled
 from duetime.scheduler.intake.changes.chain_rule import own_change
+from duetime.scheduler.intake.idempotency import REPEATED
 from duetime.scheduler.principal import LOCAL
 from duetime.scheduler.records import Change, LastChange
 from duetime.scheduler.request import ActionOnTask, Moment
 from duetime.scheduler.reschedule.reschedule import CallArguments, RescheduleCall, apart
+from duetime.scheduler.rules import changes
 from duetime.scheduler.rules.states import OPEN
 from duetime.scheduler.service.bulk_call import EVERYTHING, BulkArguments, BulkCall, rehearsed
 from duetime.scheduler.service.chain_bulk import ChainBulkService
@@ -113,39 +116,45 @@ class ChainService(ChainBulkService):
             raise InvalidArgument(
                 "undo", "an undo of a chain takes the token that the answer to its change has", example="undo='u_b1'"
             )
-        by = call.get("by", LOCAL)
         if undo == UNDOES_SCHEDULING:
             return self._unscheduled_chain(chain_id, call)
         if is_of_answer(undo):
             return self._asked_again(chain_id, undo, call)
-        rejected = self._rejected_steps(chain_id, undo, by)
-        keyless: CallArguments = {**call, "idempotency_key": None, "raw": None}
-        for number, step in enumerate(rejected):
-            super().act(step, "undo", **(keyless if number else call))
-        if rejected:
-            return self.get(chain_id, by=by)
-        stored = self._store.batches.stored(by.tenant, undo)
+        found, now = self._chain_to_change(chain_id, call), self._store.now()
+        asked, rejected = _bulk_call(found, BulkVerb.UNDO, {"undo": undo}, call), self._rejected_steps(found, undo)
+        if not (rejected or changes.is_of_many(undo) or self._earlier(asked, now)):
+            raise _takes_nothing_back(chain_id, undo)
+        stored = self._store.batches.stored(asked.of_tenant, undo)
+        result = self._no_taken_back(asked, rejected, now) if rejected else self._taken_back(asked, now)
         changed = {task_id for each in stored for task_id, word in each.became.items() if word is Became.CHANGED}
-        result = self.change_many(BulkVerb.UNDO, undo=undo, by=by)
-        view, found = self.get(chain_id, by=by), self._store.chains.get(by.tenant, chain_id)
-        self._on_change([step.record.task.id for step in found.steps])
-        return replace(view, warnings=(*not_taken_back(found, result, changed), *asked_to_stop(found), *view.warnings))
+        after = self._store.chains.get(asked.of_tenant, chain_id)
+        if not result.repeated:
+            self._on_change([step.record.task.id for step in after.steps])
+        left = not_taken_back(after, result, () if result.repeated else changed)
+        again = (REPEATED,) if result.repeated else ()
+        view = self.get(chain_id, by=asked.by)
+        return replace(view, warnings=(*again, *left, *asked_to_stop(after), *view.warnings))
+
+    def _no_taken_back(self, asked: BulkCall, steps: Sequence[str], now: datetime) -> BulkResult:
+        """Ask again what was rejected, in all these steps or in none. Raises Refused."""
+
+        def decide(record: TaskRecord, _last: LastChange | None) -> Change:
+            return changes.undo_cancel(record, now, None)
+
+        decision = BulkDecision(BulkVerb.UNDO, EventKind.CANCEL_UNDONE, _or_none(decide), lambda _found: None)
+        with _all_or_none():
+            return self._change_named(replace(asked, task_ids=tuple(steps)), decision, now)
 
     def _unscheduled_chain(self, chain_id: str, call: CallArguments) -> TaskView:
         """Cancel all of a chain that was just made. Raises Refused where a step has begun, or was changed."""
         now = self._store.now()
 
         def decide(record: TaskRecord, _last: LastChange | None) -> Change:
-            try:
-                return unscheduled(record, now)
-            except Refused as refused:
-                raise _StepStays(refused) from refused
+            return unscheduled(record, now)
 
-        cancel = replace(decision_of(BulkVerb.CANCEL, self._planner, now, None), decide=decide)
-        try:
+        cancel = replace(decision_of(BulkVerb.CANCEL, self._planner, now, None), decide=_or_none(decide))
+        with _all_or_none():
             return self._change_chain(self._chain_to_change(chain_id, call), cancel, {"undo": UNDOES_SCHEDULING}, call)
-        except _StepStays as stays:
-            raise stays.refused from None
 
     def _decision(self, found: ChainRecord, given: Mapping[str, Any], now: datetime) -> BulkDecision:
         """Return what a reschedule does to each step."""
@@ -216,6 +225,33 @@ class ChainService(ChainBulkService):
         return chain_view(replace(found, chain=chain, steps=steps), now)
 
 
+def _takes_nothing_back(chain_id: str, undo: str) -> Refused:
+    """Return why a token that is none of a change of many tasks takes back nothing of a chain."""
+    said = f"{undo[:40]!r} takes nothing of {chain_id} back: it is of something else, was used, or is older than 30 s."
+    return Refused(said, argument="undo", remedy=remedies.Inspect(chain_id))
+
+
+def _or_none(decide: StepDecision) -> StepDecision:
+    """Return a decision whose refusal of one step ends the transaction of all; see `_all_or_none`."""
+
+    def decided(record: TaskRecord, last: LastChange | None) -> Change:
+        try:
+            return decide(record, last)
+        except Refused as refused:
+            raise _StepStays(refused) from refused
+
+    return decided
+
+
+@contextmanager
+def _all_or_none() -> Iterator[None]:
+    """Raise the refusal of the step that ended the transaction."""
+    try:
+        yield
+    except _StepStays as stays:
+        raise stays.refused from None
+
+
 def _bulk_call(found: ChainRecord, verb: BulkVerb, given: Mapping[str, Any], call: CallArguments) -> BulkCall:
     """Return the change of a chain as one of its steps, known by its key or by what was sent."""
     steps = [step.record.task.id for step in found.steps]
@@ -223,6 +259,7 @@ def _bulk_call(found: ChainRecord, verb: BulkVerb, given: Mapping[str, Any], cal
     content.pop("revision", None)
     key, raw = call.get("idempotency_key"), call.get("raw")
     asked: BulkArguments = {"idempotency_key": key, "by": call.get("by", LOCAL), "reason": given.get("reason")}
+    asked |= {"undo": given["undo"]} if verb is BulkVerb.UNDO else {}
     known = content if raw is not None or key is not None else None
     said = "reschedule" if verb is BulkVerb.MOVE and given.keys() != {"when"} else None
     return replace(BulkCall.of(verb, steps, EVERYTHING, {**asked, "raw": known}), said=said)

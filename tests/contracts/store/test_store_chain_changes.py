@@ -9,12 +9,14 @@ import pytest
 from duetime.scheduler.audit.entry import AuditKind
 from duetime.scheduler.bulk.change import Became
 from duetime.scheduler.delivery import Channels
-from duetime.scheduler.errors import DuetimeError, InvalidArgument, Refused, TaskNotFound
+from duetime.scheduler.errors import DuetimeError, InvalidArgument, Refused, StoreUnavailable, TaskNotFound
 from duetime.scheduler.events import OF_CHAIN, EventFilter
 from duetime.scheduler.handlers import Handlers
+from duetime.scheduler.intake.idempotency import REPEATED
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.outcomes import Failed
 from duetime.scheduler.request import StepArguments
+from duetime.scheduler.rules import changes
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import InboxMessage, Notify, RetryPolicy, State, Task, Tier
@@ -399,3 +401,57 @@ def due(desk: Desk, chain_id: str) -> list[Any]:
 def run_all(desk: Desk, hour: int, minute: int, steps: int = 3) -> None:
     for later in range(steps):
         desk.end(desk.start(hour, minute + later))
+
+
+KNOWN_BY: list[dict[str, Any]] = [{"idempotency_key": "back"}, {"raw": {"action": "undo", "undo": "it"}}]
+ASKING: list[StepArguments] = [{"name": name, "approval": "Go?"} for name in ("fetch", "load", "mail")]
+
+
+@pytest.mark.parametrize("known_by", KNOWN_BY)
+def test_a_repeated_undo_of_a_cancel_says_so_and_takes_nothing_back_again(desk: Desk, known_by: Any) -> None:
+    chain_id = report(desk)
+    undo = desk.scheduler.cancel(chain_id).undo
+    first = desk.scheduler.act(chain_id, "undo", undo=undo, **known_by)
+    desk.scheduler.cancel(chain_id)
+    again = desk.scheduler.act(chain_id, "undo", undo=undo, **known_by)
+    assert (first.warnings, again.warnings) == ((), (REPEATED,))
+    assert states(desk, chain_id) == [State.CANCELLED] * 3
+    with pytest.raises(Refused, match="this change was taken back already"):
+        desk.scheduler.act(chain_id, "undo", undo=undo, idempotency_key="another")
+
+
+@pytest.mark.parametrize("known_by", KNOWN_BY)
+def test_a_repeated_undo_of_a_no_says_so_and_asks_for_nothing_again(desk: Desk, known_by: Any) -> None:
+    chain_id = report(desk, steps=ASKING)
+    undo = desk.scheduler.reject(chain_id).undo
+    first = desk.scheduler.act(chain_id, "undo", undo=undo, **known_by)
+    assert (first.warnings, states(desk, chain_id)) == ((), [WAITING] * 3)
+    desk.scheduler.reject(chain_id)
+    again = desk.scheduler.act(chain_id, "undo", undo=undo, **known_by)
+    assert (again.warnings, states(desk, chain_id)) == ((REPEATED,), [State.CANCELLED] * 3)
+    with pytest.raises(Refused, match=f"takes nothing of {chain_id} back: it is of something else, was used, or is"):
+        desk.scheduler.act(chain_id, "undo", undo=undo, idempotency_key="another")
+
+
+@pytest.mark.parametrize("problem", [Refused("it stays."), StoreUnavailable("the database is away.")])
+def test_the_undo_of_a_no_asks_again_for_every_step_or_for_none(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, problem: DuetimeError
+) -> None:
+    chain_id = report(desk, steps=ASKING)
+    undo = desk.scheduler.reject(chain_id).undo
+    undo_cancel, calls = changes.undo_cancel, list[int]()
+
+    def fails_at_the_third(*arguments: Any) -> Any:
+        calls.append(1)
+        if len(calls) == 3:
+            raise problem
+        return undo_cancel(*arguments)
+
+    monkeypatch.setattr(changes, "undo_cancel", fails_at_the_third)
+    with pytest.raises(type(problem), match=str(problem)):
+        desk.scheduler.act(chain_id, "undo", undo=undo, idempotency_key="back")
+    assert states(desk, chain_id) == [State.CANCELLED] * 3
+
+    assert desk.scheduler.act(chain_id, "undo", undo=undo, idempotency_key="back").warnings == ()
+    assert states(desk, chain_id) == [WAITING] * 3
+    assert [message.text for message in desk.scheduler.inbox() if message.state is WAITING] == ["Go?"] * 3
