@@ -54,8 +54,8 @@ A channel delivers outcomes in addition to the inbox. A task names its channels 
 `deliver_to` applies to every other task. `inbox` always exists, and `desktop` exists where there is a desktop.
 
 A channel with `outcomes = ["failed", "expired"]` gets failures only: runs that failed for good, runs that expired,
-and runs that succeeded [unverified](tools.md#outcome-contracts). A run expires when its hard deadline can no longer be
-met, or when an awaited event or condition does not come. `desktop_outcomes` limits the desktop in the same way. The
+and runs that succeeded [unverified](outcomes.md#outcome-contracts). A run expires when its hard deadline can no longer
+be met, or when an awaited event or condition does not come. `desktop_outcomes` limits the desktop in the same way. The
 inbox has every outcome. A reminder that was shown has succeeded. A run that was cancelled or skipped has no message at
 all.
 """
@@ -63,8 +63,9 @@ all.
 ORIGINS = """\
 ## Origins
 
-Where `deliver_to=["origin"]` leads, for each client by the name that it gives itself: see [Origins](tools.md#origins).
-No call can add an address or a program. Every tenant's tasks may go to the address of their client, as to any channel.
+Where `deliver_to=["origin"]` leads, for each client by the name that it gives itself:
+see [Origins](outcomes.md#origins). No call can add an address or a program. Every tenant's tasks may go to the address
+of their client, as to any channel.
 """
 
 AFTER_ORIGINS = """\

@@ -1,7 +1,7 @@
 """A chain as its user may think of it: steps, what each comes after, and what follows when one ends.
 
-The reference that the walk compares the product with: docs/states.md ("Tasks that come after others") and docs/tools.md
-("Chains"), written plainly. Nothing here is from the product.
+The reference that the walk compares the product with: docs/states.md ("Tasks that come after others") and
+docs/chains.md, written plainly. Nothing here is from the product.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""docs/tools.md: its conversation is held with the real tools, and its fields are those of the real answers."""
+"""The pages for callers: their calls are made with the real tools, and the fields are those of the real answers."""
 
 from __future__ import annotations
 
@@ -21,9 +21,15 @@ from duetime.widgets.schema.task import TaskPayload
 from duetime.widgets.schema.task_list import TaskListPayload
 from mcp.types import CallToolResult, TextContent
 
-PAGE = (Path(__file__).parents[3] / "docs" / "tools.md").read_text("utf-8")
+DOCS = Path(__file__).parents[3] / "docs"
+PAGE = (DOCS / "answers.md").read_text("utf-8")
+PAGES_OF_CALLS = [
+    f"{name}.md"
+    for name in ("tools", "chains", "recurring-tasks", "events", "approvals", "outcomes", "bulk-changes", "idempotency")
+]
 NOW = datetime(2026, 11, 21, 23, 0, tzinfo=UTC)
 BLOCK = re.compile(r"^```(\w+)\n(.*?)\n```$", re.MULTILINE | re.DOTALL)
+ID = re.compile(r"\b([tc])_[0-9a-z]{12}\b")
 CONTEXT: Any = None
 
 
@@ -57,6 +63,12 @@ class Conversation:
         for shown, real in self.real.items():
             text = text.replace(real, shown)
         return text
+
+
+def calls_of(page: str) -> list[dict[str, Any]]:
+    blocks = BLOCK.findall((DOCS / page).read_text("utf-8"))
+    found = [json.loads(content) for language, content in blocks if language == "json"]
+    return [each for each in found if "tool" in each]
 
 
 def exchanges() -> Iterator[tuple[dict[str, Any], str | None, dict[str, Any] | None]]:
@@ -96,6 +108,28 @@ def test_the_conversation_of_the_page_can_be_held(tmp_path: Path) -> None:
     assert held >= 8
 
 
+@pytest.mark.parametrize("page", PAGES_OF_CALLS)
+def test_the_calls_on_a_page_have_the_arguments_that_the_tools_accept(page: str, tmp_path: Path) -> None:
+    conversation = Conversation(tmp_path / "duetime.db")
+    answers = [conversation.call(each["tool"], each["arguments"]) for each in calls_of(page)]
+    conversation.store.close()
+    codes = [(answer.meta or {}).get("duetime/code") for answer in answers]
+
+    assert answers
+    assert {code for code in codes if code} <= {"not_found"}, [answer.content for answer in answers]
+
+
+def test_the_example_of_a_chain_is_answered_as_the_page_shows(tmp_path: Path) -> None:
+    [call] = calls_of("chains.md")
+    [shown] = [text for language, text in BLOCK.findall((DOCS / "chains.md").read_text("utf-8")) if language == "text"]
+    conversation = Conversation(tmp_path / "duetime.db")
+    part = conversation.call(call["tool"], call["arguments"]).content[0]
+    conversation.store.close()
+
+    assert isinstance(part, TextContent)
+    assert ID.sub(r"\1_", part.text) == ID.sub(r"\1_", shown)
+
+
 def fields(schema: dict[str, Any], definitions: dict[str, Any], path: str = "") -> Iterator[str]:
     for name, part in schema.get("properties", {}).items():
         inner = part.get("items", part)
@@ -109,7 +143,7 @@ def fields(schema: dict[str, Any], definitions: dict[str, Any], path: str = "") 
 @pytest.mark.parametrize(("heading", "model"), [("A task", TaskPayload), ("A list", TaskListPayload)])
 def test_every_field_of_an_answer_has_its_row(heading: str, model: type[TaskPayload | TaskListPayload]) -> None:
     schema = derived_schema(model)
-    start = PAGE.index(f"### {heading}\n")
+    start = PAGE.index(f"## {heading}\n")
     end = PAGE.find("\n##", start + 4)
     documented = re.findall(r"^\| `([^`]+)` \|", PAGE[start:end], re.MULTILINE)
 
