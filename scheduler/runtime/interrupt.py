@@ -46,6 +46,8 @@ class Interruptible:
         self._sent = False
         self._waiting: threading.Event | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._is_own: Callable[[], bool] = _is_nobodys
+        """Whether the caller is the thread or task that an interrupt stops, and not one that the call started."""
 
     def interrupt(self, why: type[Interrupt]) -> None:
         """Raise `why` in the call, at its beginning if it has not begun; does nothing after its end."""
@@ -62,6 +64,7 @@ class Interruptible:
         """Run `fn` on this thread. Its return value counts, even if an interrupt arrives at the very end."""
         thread = threading.get_ident()
         returned: list[T] = []
+        self._is_own = lambda: threading.get_ident() == thread
         try:
             try:
                 self._arm(lambda why: _raise_in(thread, why))
@@ -74,7 +77,12 @@ class Interruptible:
         return returned[0]
 
     def shield(self, fn: Callable[[], T]) -> T:
-        """Run `fn`, which must not stop half done; an interrupt waits until its end."""
+        """Run `fn`, which must not stop half done; an interrupt waits until its end.
+
+        On a thread or task that the call has started, `fn` just runs: no interrupt is raised there.
+        """
+        if not self._is_own():
+            return fn()
         try:
             send = self._ticket.pop()
         except IndexError:
@@ -102,6 +110,7 @@ class Interruptible:
 
         def begin() -> None:
             tasks.append(task := loop.create_task(coroutine))
+            self._is_own = lambda: _current_task() is task
             task.add_done_callback(lambda _: ended.set())
             try:
                 self._arm(lambda _why: loop.call_soon_threadsafe(cancel))
@@ -137,7 +146,7 @@ class Interruptible:
     def _arm(self, send: Callable[[type[Interrupt]], object]) -> None:
         self._ticket.append(send)
         if self.wanted is not None and self._take_ticket():
-            self._sent = True
+            self._sent, self._loop = True, None  # a loop that gets here is not blocked
             raise self.wanted
 
     def _disarm(self, thread: int) -> None:
@@ -152,6 +161,17 @@ class Interruptible:
         except IndexError:
             return False
         return True
+
+
+def _is_nobodys() -> bool:
+    return False
+
+
+def _current_task() -> asyncio.Task[Any] | None:
+    try:
+        return asyncio.current_task()
+    except RuntimeError:  # this thread runs no loop
+        return None
 
 
 def _cancellation(tasks: Sequence[asyncio.Task[Any]]) -> BaseException | None:

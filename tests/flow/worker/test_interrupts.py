@@ -106,6 +106,77 @@ def test_a_handler_that_cleans_up_after_an_interrupt_may_still_use_shielded_part
         assert running.result(60) == "saved"
 
 
+class Part:
+    """A shielded part that another thread or task of a call is in; it lasts until `end`."""
+
+    def __init__(self, call: Interruptible) -> None:
+        self._call = call
+        self.begun, self.end, self.ended = threading.Event(), threading.Event(), threading.Event()
+
+    def run(self) -> None:
+        self._call.shield(self._last)
+        self.ended.set()
+
+    def start(self) -> threading.Thread:
+        thread = threading.Thread(target=self.run)
+        thread.start()
+        assert self.begun.wait(60)
+        return thread
+
+    def _last(self) -> None:
+        self.begun.set()
+        assert self.end.wait(60)
+
+
+def test_a_call_returns_while_a_thread_of_its_own_is_in_a_shielded_part() -> None:
+    call = Interruptible()
+    part = Part(call)
+
+    def work() -> str:
+        part.start()
+        return "done"
+
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(call.call, work)
+        try:
+            assert running.result(20) == "done"
+        finally:
+            part.end.set()
+            part.ended.wait(20)
+            call.interrupt(CancelRequested)  # a call that waits for an interrupt ends
+
+
+def test_a_call_is_stopped_while_a_thread_of_its_own_is_in_a_shielded_part() -> None:
+    call, begun = Interruptible(), threading.Event()
+    part = Part(call)
+
+    def work() -> str:
+        part.start()
+        begun.set()
+        while not part.end.is_set():
+            time.sleep(0.001)
+        return "never stopped"
+
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(call.call, work)
+        begun.wait()
+        call.interrupt(CancelRequested)
+        try:
+            assert isinstance(running.exception(20), CancelRequested)
+        finally:
+            part.end.set()
+        assert part.ended.wait(20), "the interrupt reached the thread, which it was not for"
+
+
+def test_a_thread_that_outlives_an_interrupted_call_may_still_use_shielded_parts() -> None:
+    call = Interruptible()
+    assert call.call(lambda: "done") == "done"
+    call.interrupt(CancelRequested)
+    saved = threading.Event()
+    threading.Thread(target=lambda: call.shield(saved.set), daemon=True).start()
+    assert saved.wait(20)
+
+
 @pytest.fixture
 def restless() -> Iterator[None]:
     """Threads switch at nearly every step, so that races happen."""
@@ -192,3 +263,80 @@ def test_an_async_handler_that_ignores_its_cancellation_is_still_waited_for(loop
         assert not running.done()
         loop.call_soon_threadsafe(go.set)
         assert running.result(60) == "finished anyway"
+
+
+def test_an_async_handler_is_stopped_while_a_thread_of_its_own_is_in_a_shielded_part(
+    loop: asyncio.AbstractEventLoop,
+) -> None:
+    call, begun = Interruptible(), threading.Event()
+    part = Part(call)
+
+    async def work() -> None:
+        part.start()
+        begun.set()
+        await asyncio.sleep(600)
+
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(lambda: call.wait_for(work(), loop))
+        begun.wait()
+        call.interrupt(CancelRequested)
+        try:
+            assert isinstance(running.exception(20), CancelRequested)
+            assert call.blocked_loop is None, "the loop is free, and serves others"
+        finally:
+            part.end.set()
+            call.leave()
+    assert part.ended.wait(20), "the interrupt reached the thread, which it was not for"
+
+
+def test_an_interrupt_stops_an_async_handler_and_not_the_task_that_it_left_in_a_shielded_part(
+    loop: asyncio.AbstractEventLoop,
+) -> None:
+    call, began, tasks = Interruptible(), threading.Event(), []
+
+    async def side() -> str:
+        def wanted() -> str:
+            began.set()
+            while call.wanted is None:
+                time.sleep(0.001)
+            return "saved"
+
+        return call.shield(wanted)
+
+    async def work() -> None:
+        tasks.append(asyncio.create_task(side()))
+        await asyncio.sleep(600)
+
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(lambda: call.wait_for(work(), loop))
+        began.wait()
+        call.interrupt(CancelRequested)
+        try:
+            assert isinstance(running.exception(20), CancelRequested)
+        finally:
+            call.leave()
+    assert tasks[0].result() == "saved"
+
+
+def test_an_async_handler_is_stopped_where_it_saves(loop: asyncio.AbstractEventLoop) -> None:
+    call, begun, done = Interruptible(), threading.Event(), []
+
+    def part() -> None:
+        begun.set()
+        while call.wanted is None:
+            time.sleep(0.001)
+        done.append(True)
+
+    async def work() -> None:
+        try:
+            call.shield(part)
+        finally:
+            assert call.blocked_loop is None, "the loop is free, and serves others"
+        pytest.fail("it went on")
+
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(lambda: call.wait_for(work(), loop))
+        begun.wait()
+        call.interrupt(TimeLimitReached)
+        assert isinstance(running.exception(60), TimeLimitReached)
+    assert done == [True]
