@@ -88,8 +88,8 @@ ALONE = NoNeighbours()
 class Maintenance:
     """Puts ready runs that the queue has lost back into it, at the start and every 30 seconds.
 
-    Every 3 s: mark as crashed every attempt whose lease has expired and which `worker` does not hold. Its
-    claim was stored although it seemed to fail, or its end could not be stored. The end releases its reservations.
+    Every 3 s: mark as crashed every attempt whose lease has expired and which `worker` does not hold. Covers a claim
+    whose COMMIT reply was lost, and a result that could not be stored. The end releases its reservations.
     After an outage, wait one round so that other workers can renew first. After a jump of the database's clock, end
     only attempts whose lease nobody renews for half a minute, because other processes see the jump later.
 
