@@ -78,13 +78,15 @@ class NewKeys:
             self._store.claims.redate(drops)
 
     def end(self) -> None:
-        """Store the estimates and the policy that the keys of all runs now use."""
+        """Store the estimates and the policy that the keys now use; forget actions that no run waits for."""
         if self._policy_left > 0:
             self._policy, self._policy_done_to = self._next_policy, ""
         for of in self._now.keys() - self._unfinished:
             if self._has_moved(of):
                 self._keyed_by[of] = self._now[of]
             self._done_to.pop(of, None)
+        self._keyed_by = {of: p90 for of, p90 in self._keyed_by.items() if of in self._now}
+        self._done_to = {of: run_id for of, run_id in self._done_to.items() if of in self._now}
 
     def _follow_policy(self, runs: Sequence[ReadyRun]) -> None:
         due = [run for run in runs if run.run_id > self._policy_done_to][: self._policy_left]

@@ -12,6 +12,7 @@ from duetime.scheduler.dispatch.maintenance import Maintenance
 from duetime.scheduler.dispatch.placement import Placement
 from duetime.scheduler.queue.memory.queue import MemoryQueue
 from duetime.scheduler.rules.estimates import Estimate
+from duetime.scheduler.run_records import Start
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import DeadlineType
 
@@ -101,6 +102,31 @@ def test_a_look_gives_so_many_new_keys_and_the_next_goes_on(site: Site, monkeypa
     for _ in range(4):
         site.look()
     assert moved == run_ids
+
+
+def test_an_action_is_forgotten_with_its_last_waiting_run(site: Site, store: Store) -> None:
+    started = site.add("render", HOUR)
+    site.add("resize", HOUR)
+    site.look()
+    known = site.maintenance._new_keys
+    assert {action for _, action in known._keyed_by} == {"render", "resize"}
+    store.claims.start([Start(started)], worker="w", epoch=None, lease=HOUR)
+    site.look()
+    assert {action for _, action in known._keyed_by} == {"resize"}, "it grows with each action of each tenant"
+
+
+def test_a_place_in_an_unfinished_look_is_forgotten_with_the_last_waiting_run(
+    site: Site, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(new_keys, "MAX_NEW_KEYS", 1)
+    run_ids = [site.add("render", HOUR) for _ in range(2)]
+    site.learned["render"] = 600
+    site.look()
+    known = site.maintenance._new_keys
+    assert list(known._done_to.values()) == [min(run_ids)]
+    store.claims.start([Start(run_id) for run_id in run_ids], worker="w", epoch=None, lease=HOUR)
+    site.look()
+    assert known._done_to == {}
 
 
 def test_the_timer_of_a_deadline_follows_the_estimate(site: Site, store: Store) -> None:
