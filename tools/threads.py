@@ -14,8 +14,9 @@ from functools import partial
 from queue import SimpleQueue
 from typing import Any, Final, Generic, ParamSpec, Protocol, TypeVar
 
-from duetime.scheduler.foresight.task_changes import LOOK_INTERVAL_S, TaskChanges
+from duetime.scheduler.foresight.task_changes import TaskChanges
 from duetime.scheduler.principal import Principal
+from duetime.scheduler.runtime.event_tail import LOOK_INTERVAL_S
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -18,7 +18,7 @@ from duetime.scheduler.foresight.explain import UNSTARTED, RunFacts, explained, 
 from duetime.scheduler.foresight.explainer import Explainer
 from duetime.scheduler.foresight.reasons.open_waits import open_waits
 from duetime.scheduler.foresight.run_reader import RunReader
-from duetime.scheduler.foresight.task_changes import LOOK_INTERVAL_S, TaskChanges
+from duetime.scheduler.foresight.task_changes import TaskChanges
 from duetime.scheduler.foresight.task_view import row_of, view_of, with_waits
 from duetime.scheduler.ids import is_chain_id
 from duetime.scheduler.intake.bounds import Bound, Bounds
@@ -29,6 +29,7 @@ from duetime.scheduler.rules.estimates import UNKNOWN_ESTIMATE
 from duetime.scheduler.rules.limits.price import amount_of, money
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.rules.time.times import seconds_of
+from duetime.scheduler.runtime.event_tail import LOOK_INTERVAL_S
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import Attempt, InboxMessage, Run, State
 from duetime.scheduler.view_parts import RunLog

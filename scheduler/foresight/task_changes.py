@@ -7,37 +7,20 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Final, Protocol
 
-from duetime.scheduler.events import Event
-
-LOOK_INTERVAL_S: Final = 1.0
-"""Seconds between looks at the events of the database."""
-
-EVENTS_PER_LOOK: Final = 500
+from duetime.scheduler.runtime.event_tail import EventLog, EventTail
 
 Wake = Callable[[], None]
-
-
-class EventsOfAll(Protocol):
-    """The events of all tenants, oldest first."""
-
-    def latest(self) -> int: ...
-
-    def since(self, event_id: int, *, limit: int = 500) -> list[Event]: ...
 
 
 class TaskChanges:
     """Thread-safe. A waiting thread calls `look` each second; most calls find that another one has looked just now."""
 
-    def __init__(self, events: EventsOfAll, clock: Callable[[], float] = time.monotonic) -> None:
-        self._events = events
-        self._clock = clock
+    def __init__(self, events: EventLog, clock: Callable[[], float] = time.monotonic) -> None:
+        self._tail = EventTail("waits", lambda: events, clock=clock)
         self._waiting: dict[str, list[Wake]] = {}
-        self._seen: int | None = None
-        self._looked_at = 0.0
         self._lock = threading.Lock()
         self._looking = threading.Lock()
 
@@ -48,8 +31,8 @@ class TaskChanges:
             self._waiting.setdefault(task_id, []).append(wake)
         try:
             with self._looking:
-                if self._seen is None:
-                    self._seen, self._looked_at = self._events.latest(), self._clock()
+                if self._tail.place is None:
+                    self._tail.begin(self._tail.newest())
             yield
         finally:
             self._leave(task_id, wake)
@@ -60,7 +43,7 @@ class TaskChanges:
             if not self._waiting[task_id]:
                 del self._waiting[task_id]
             if not self._waiting:
-                self._seen = None
+                self._tail.end()
 
     def touched(self, task_ids: Iterable[str]) -> None:
         """Wake who waits for one of these tasks."""
@@ -72,22 +55,20 @@ class TaskChanges:
             wake()
 
     def look(self) -> None:
-        """Look at the newest events, unless somebody has within the last second or does just now."""
+        """Look at the newest events, unless somebody has within the last second or does just now.
+
+        A failure is logged, and the next look repeats it.
+        """
         if not self._looking.acquire(blocking=False):
             return
         try:
-            if self._seen is None or self._clock() - self._looked_at < LOOK_INTERVAL_S:
-                return
-            self._looked_at = self._clock()
-            self.touched(self._new())
+            if self._tail.place is not None and not self._tail.seconds_left():
+                self._look()
         finally:
             self._looking.release()
 
-    def _new(self) -> Sequence[str]:
-        events = self._events.since(self._seen or 0, limit=EVENTS_PER_LOOK)
-        if not events:
-            return ()
-        self._seen = events[-1].id
-        if len(events) == EVENTS_PER_LOOK:
-            self._looked_at -= LOOK_INTERVAL_S  # there are more: the next call looks at once
-        return [event.task_id for event in events]
+    def _look(self) -> None:
+        with self._tail.survived():
+            page = self._tail.read()
+            with self._tail.delivery(page):
+                self.touched(event.task_id for event in page.events)

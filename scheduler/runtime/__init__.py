@@ -1,1 +1,1 @@
-"""The parts of every loop: the loop itself, the file lock, fail points."""
+"""The parts of every loop: the loop itself, the tail of the event log, the file lock, fail points."""

@@ -6,7 +6,8 @@ import logging
 import threading
 from collections.abc import Callable
 
-from duetime.scheduler.errors import DuetimeError, RunnerReplaced, StoreUnavailable
+from duetime.scheduler.errors import RunnerReplaced
+from duetime.scheduler.runtime.failure_log import FailureLog
 
 MIN_BACKOFF_S = 0.1
 MAX_BACKOFF_S = 2.0
@@ -19,7 +20,7 @@ log = logging.getLogger(__name__)
 class Loop:
     """Repeats `step`, which returns the seconds to sleep, or None to sleep until woken. A failing step is repeated.
 
-    The first of a row of failures is logged. When the step finds that another runner has taken over, `replaced` is
+    A `FailureLog` logs failures. When the step finds that another runner has taken over, `replaced` is
     called and the loop ends.
     """
 
@@ -31,8 +32,7 @@ class Loop:
         self._replaced = replaced
         self._woken = threading.Event()
         self._stopping = False
-        self._failures = 0
-        self._trouble: Exception | None = None
+        self._failures = FailureLog(name)
         self._thread = threading.Thread(target=self._run, name=f"duetime-{name}", daemon=True)
 
     def start(self) -> None:
@@ -68,21 +68,7 @@ class Loop:
         except RunnerReplaced:
             raise
         except Exception as error:  # noqa: BLE001 - the loop survives any failure of its step
-            self._failures += 1
-            self._report(error)
-            return min(MIN_BACKOFF_S * 2.0 ** min(self._failures, 8), MAX_BACKOFF_S)
-        self._recovered()
+            self._failures.failed(error)
+            return min(MIN_BACKOFF_S * 2.0 ** min(self._failures.count, 8), MAX_BACKOFF_S)
+        self._failures.succeeded()
         return pause
-
-    def _recovered(self) -> None:
-        """Log the end of a row of failures."""
-        if self._trouble is not None:
-            what = "the database is available again" if isinstance(self._trouble, StoreUnavailable) else "recovered"
-            log.info("%s: %s, on attempt %d", self._name, what, self._failures + 1)
-        self._failures, self._trouble = 0, None
-
-    def _report(self, error: Exception) -> None:
-        """Log the first of a row of failures, with a traceback for an unexpected one."""
-        self._trouble = error
-        level = logging.WARNING if self._failures == 1 else logging.DEBUG
-        log.log(level, "%s: %s", self._name, error, exc_info=not isinstance(error, DuetimeError))

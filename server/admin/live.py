@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
-from duetime.scheduler.errors import DuetimeError
+from duetime.scheduler.events import Event
+from duetime.scheduler.runtime.event_tail import LOOK_INTERVAL_S, EventTail
 from duetime.server.admin.access.visitors import NotLoggedIn, Visitors
 from duetime.server.admin.protection import protected
+from duetime.server.runtime.event_watch import EventWatch
 from duetime.tools.threads import cross
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
@@ -20,7 +21,6 @@ from starlette.responses import Response, StreamingResponse
 if TYPE_CHECKING:
     from duetime.scheduler.store import Store
 
-POLL_INTERVAL_S = 1.0
 HEARTBEAT_INTERVAL_S = 15.0
 CHECK_INTERVAL_S = 60.0
 """Seconds between two looks of a stream whether its session still holds."""
@@ -28,8 +28,6 @@ CHECK_INTERVAL_S = 60.0
 MAX_STREAMS = 500
 MAX_TENANT_STREAMS = 100
 """Of one tenant, so that no other tenant is kept from its pages; all operators together have as many."""
-
-log = logging.getLogger(__name__)
 
 _CHANGED = "event: changed\ndata:\n\n"
 _HEARTBEAT = ": still here\n\n"
@@ -46,11 +44,11 @@ class _Watcher:
 class LiveFeed:
     """Streams to open pages. One look at the newest events serves all of them; without a page nobody looks."""
 
-    def __init__(self, store: Callable[[], Store], visitors: Visitors) -> None:
-        self._store = store
+    def __init__(self, store: Callable[[], Store], visitors: Visitors, *, interval_s: float = LOOK_INTERVAL_S) -> None:
         self._visitors = visitors
         self._watchers: set[_Watcher] = set()
-        self._look: asyncio.Task[None] | None = None
+        tail = EventTail("live pages", lambda: store().history, interval_s=interval_s)
+        self._watch = EventWatch(tail, self._tell)
 
     async def serve(self, request: Request) -> Response:
         """Answer with a stream that lasts as long as the page is open and its session holds."""
@@ -69,8 +67,7 @@ class LiveFeed:
 
     async def _stream(self, watcher: _Watcher, request: Request) -> AsyncIterator[str]:
         self._watchers.add(watcher)
-        if self._look is None:
-            self._look = asyncio.create_task(self._watch())
+        self._watch.start()
         loop = asyncio.get_running_loop()
         checked_at = loop.time()
         try:
@@ -86,9 +83,8 @@ class LiveFeed:
 
     def _leave(self, watcher: _Watcher) -> None:
         self._watchers.discard(watcher)
-        if not self._watchers and self._look is not None:
-            self._look.cancel()
-            self._look = None
+        if not self._watchers:
+            self._watch.stop()
 
     async def _holds(self, request: Request) -> bool:
         try:
@@ -97,24 +93,8 @@ class LiveFeed:
             return False
         return True
 
-    async def _watch(self) -> None:
-        """Look for new events until nobody watches. Every failure is logged, and the next look begins where it was."""
-        last: int | None = None
-        while True:
-            try:
-                last = await self._tell(last)
-            except DuetimeError as error:
-                log.warning("cannot poll for changes: %s", error)
-            except Exception:
-                log.exception("telling open pages of changes failed")
-            await asyncio.sleep(POLL_INTERVAL_S)
-
-    async def _tell(self, last: int | None) -> int:
-        if last is None:
-            return await cross(self._store().history.latest)
-        events = await cross(self._store().history.since, last)
+    async def _tell(self, events: Sequence[Event]) -> None:
         tenants = {event.tenant for event in events}
         for watcher in self._watchers:
             if tenants and (watcher.tenant is None or watcher.tenant in tenants):
                 watcher.changed.set()
-        return events[-1].id if events else last

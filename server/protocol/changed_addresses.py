@@ -7,6 +7,7 @@ from typing import Protocol
 
 from duetime.scheduler.events import Event, EventKind
 from duetime.scheduler.rules.states import TERMINAL
+from duetime.scheduler.runtime.event_tail import EventLog
 from duetime.scheduler.task import State
 from duetime.server.protocol.subscription_limits import INBOX, TASK
 
@@ -30,19 +31,17 @@ _ASKING = frozenset({State.WAITING, State.SUSPENDED})
 """States of runs that may ask the user, whose inbox has the question."""
 
 
-class Events(Protocol):
-    """The history that subscriptions read: the newest event's id, the events after one, and whose tasks these are."""
-
-    def latest(self) -> int: ...
-
-    def since(self, event_id: int, *, limit: int = 500) -> list[Event]: ...
+class SubscribedHistory(EventLog, Protocol):
+    """The history that subscriptions read: the events, and whose tasks these are."""
 
     def tenants(self, task_ids: Collection[str]) -> Mapping[str, str]: ...
 
     def chains(self, task_ids: Collection[str]) -> Mapping[str, str]: ...
 
 
-def addresses_of(history: Events, events: Sequence[Event], touched: Sequence[str]) -> list[SubscribedAddress]:
+def addresses_of(
+    history: SubscribedHistory, events: Sequence[Event], touched: Sequence[str]
+) -> list[SubscribedAddress]:
     """Return what changed, each once: a subscriber reads the newest state anyway. Of `touched` outcomes were read."""
     told = {event.task_id: event.tenant for event in events}
     read = [task_id for task_id in touched if task_id not in told]

@@ -1,6 +1,7 @@
 """The tokens of subscribers: a stream outlives the call that opened it, and must not outlive its token.
 
-A token is checked again before subscribers are notified, at most once a minute: streams that stay silent cost nothing.
+A token is checked again at most once a minute. Subscribers over MCP are checked before they are notified, so silent
+ones cost nothing; streams of the REST API are checked though nothing happens.
 """
 
 from __future__ import annotations

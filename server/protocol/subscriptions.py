@@ -1,12 +1,11 @@
 """Notifies subscribers of either protocol era that a task changed or fired, wherever it did.
 
-Changes of this process are told at once. Changes of another process that shares the database follow half a second
-later, when the next look at the events finds them. Nobody looks while nobody is subscribed.
+Changes of this process are told at once. Changes of another process that shares the database follow within a second,
+when the next look at the events finds them. Nobody looks while nobody is subscribed.
 """
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections import Counter, defaultdict, deque
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
@@ -18,16 +17,18 @@ import anyio
 from duetime.scheduler.errors import DuetimeError
 from duetime.scheduler.events import Event
 from duetime.scheduler.principal import Principal
+from duetime.scheduler.runtime.event_tail import LOOK_INTERVAL_S, EventTail
 from duetime.server.auth.caller import local_caller
 from duetime.server.protocol.changed_addresses import (
-    Events,
     SubscribedAddress,
+    SubscribedHistory,
     addresses_of,
     tenants_with_another_list,
 )
 from duetime.server.protocol.sdk import connection_of
 from duetime.server.protocol.subscriber_tokens import Holds, SubscriberTokens, local_validity
 from duetime.server.protocol.subscription_limits import SubscriptionLimits
+from duetime.server.runtime.event_watch import EventWatch
 from duetime.tools.threads import cross
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.session import ServerSession
@@ -40,18 +41,16 @@ from mcp.server.subscriptions import (
 )
 from mcp.types import EmptyResult, SubscribeRequestParams, UnsubscribeRequestParams
 
-CHANGE_POLL_INTERVAL_S = 0.5
-"""Seconds between looks at the database for changes that another process made."""
-
 NOTIFICATION_TIMEOUT_S = 1.0
 """Seconds that a subscriber has to take a notification."""
 
-_EVENTS_PER_POLL = 500
+MAX_TOUCHED_TASKS = 500
+"""Touched tasks of whose owners the database is asked at a time."""
 
 log = logging.getLogger(__name__)
 
 
-EventSource = Callable[[], Events | None]
+EventSource = Callable[[], SubscribedHistory | None]
 """Returns the history; None before the store is opened, when this process has shown no state that could be old."""
 
 
@@ -67,12 +66,13 @@ class Subscriptions:
         *,
         caller: Callable[[], Principal] = local_caller,
         validity: Callable[[], Holds] = local_validity,
-        interval: float = CHANGE_POLL_INTERVAL_S,
+        interval: float = LOOK_INTERVAL_S,
     ) -> None:
         self._history = history
         self._caller = caller
         self._validity = validity
-        self._interval = interval
+        self._tail = EventTail("subscriptions", history, interval_s=interval)
+        self._watch = EventWatch(self._tail, self._notify, wanted=lambda: self.wanted)
         self._tokens = SubscriberTokens()
         self._buses: defaultdict[str, InMemorySubscriptionBus] = defaultdict(InMemorySubscriptionBus)
         self._limits = SubscriptionLimits()
@@ -81,28 +81,19 @@ class Subscriptions:
         self._sessions: dict[SubscribedAddress, dict[int, ServerSession]] = {}
         self._touched: deque[str] = deque()
         self._tools_changed = False
-        self._seen: int | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._woken = asyncio.Event()
         self._watching = anyio.Lock()
 
     def touched(self, task_ids: Sequence[str]) -> None:
         """Record that tasks changed or fired in this process. Thread-safe, also without a server."""
-        if self._loop is not None and self.wanted:
+        if self._watch.attached and self.wanted:
             self._touched.extend(task_ids)
-            self._wake(self._loop)
+            self._watch.wake()
 
     def tools_changed(self) -> None:
         """Tell every subscriber that the server offers other tools. Thread-safe, also without a server."""
-        if self._loop is not None and self.wanted:
+        if self._watch.attached and self.wanted:
             self._tools_changed = True
-            self._wake(self._loop)
-
-    def _wake(self, loop: asyncio.AbstractEventLoop) -> None:
-        try:
-            loop.call_soon_threadsafe(self._woken.set)
-        except RuntimeError:  # the loop has closed: nobody is left to notify
-            log.debug("a change arrived after the server had stopped")
+            self._watch.wake()
 
     @property
     def wanted(self) -> bool:
@@ -191,66 +182,28 @@ class Subscriptions:
         """Remember where the history ended before the first subscriber, in the same breath: nothing falls between."""
         if not self.wanted:
             try:
-                history = self._history()
-                self._seen = history.latest() if history is not None else None
+                self._tail.begin(self._tail.newest())
             except DuetimeError:
-                self._seen = None  # the watch starts as soon as the database answers
-            self._woken.set()
+                self._tail.end()  # the watch begins when the database answers
+            self._watch.wake()
 
     @asynccontextmanager
     async def serving(self) -> AsyncIterator[None]:
         """Watch while the block runs. Several servers of one process share one watch."""
-        self._attach()
+        self._watch.attach()
         async with anyio.create_task_group() as group:
-            group.start_soon(self._watch)
+            group.start_soon(self._watch_alone)
             yield
             group.cancel_scope.cancel()
 
-    def _attach(self) -> None:
-        loop = asyncio.get_running_loop()
-        if self._loop is not loop:
-            self._loop, self._woken = loop, asyncio.Event()
-
-    async def _watch(self) -> None:
+    async def _watch_alone(self) -> None:
         async with self._watching:
-            while True:
-                await self._pause()
-                try:
-                    await self._look()
-                except DuetimeError as error:
-                    log.warning("cannot poll for changes: %s", error)
-                except Exception:
-                    log.exception("notifying subscribers failed")
+            await self._watch.run()
 
-    async def _pause(self) -> None:
-        with anyio.move_on_after(self._interval if self.wanted else None):
-            await self._woken.wait()
-        self._woken.clear()
-
-    async def _look(self) -> None:
-        """Notify of what is new. After a failure all of it is new at the next look again."""
-        events = await self._news()
-        touched = [self._touched[place] for place in range(min(len(self._touched), _EVENTS_PER_POLL))]
-        await self._tell_of(events, touched)
-        if events:
-            self._seen = events[-1].id
-        for _ in touched:
-            self._touched.popleft()
-        if _EVENTS_PER_POLL in {len(events), len(touched)}:
-            self._woken.set()
-
-    async def _news(self) -> list[Event]:
+    async def _notify(self, events: Sequence[Event]) -> None:
+        """Tell each task and its chain once a look, however often they changed; after a failure, all of them again."""
         history = self._history()
-        if history is None or not self.wanted:
-            return []
-        if self._seen is None:
-            self._seen = await cross(history.latest)
-            return []
-        return await cross(history.since, self._seen, limit=_EVENTS_PER_POLL)
-
-    async def _tell_of(self, events: Sequence[Event], touched: Sequence[str]) -> None:
-        """Tell each task and its chain once a look, however often they changed."""
-        history = self._history()
+        touched = [self._touched[place] for place in range(min(len(self._touched), MAX_TOUCHED_TASKS))]
         if history is not None and (events or touched):
             await self._tell_subscribers(await cross(addresses_of, history, events, touched))
         for tenant in tenants_with_another_list(events):
@@ -259,6 +212,10 @@ class Subscriptions:
         if self._tools_changed:
             self._tools_changed = False
             await self.publish(ToolsListChanged())
+        for _ in touched:
+            self._touched.popleft()
+        if self._touched:
+            self._watch.wake()
 
     async def _tell_subscribers(self, addresses: Collection[SubscribedAddress]) -> None:
         if addresses:

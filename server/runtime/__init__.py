@@ -1,1 +1,1 @@
-"""The life of a server process: its log lines and its shutdown."""
+"""The life of a server process: its log lines, its watch of the events and its shutdown."""

@@ -17,7 +17,7 @@ from duetime.scheduler.nodes.candidacy import Candidacy, Sign
 if TYPE_CHECKING:
     from duetime.scheduler.service.scheduler import Scheduler
     from duetime.server.app import App
-    from duetime.server.protocol.changed_addresses import Events
+    from duetime.server.protocol.changed_addresses import SubscribedHistory
 
 OPENING_DELAY_S = 2.0
 """Seconds after which the application opens for a client that has only read lists, so that its first call is quick."""
@@ -53,7 +53,7 @@ class DeferredApp:
         """Return the scheduler of the application, like `open`."""
         return self.open().scheduler
 
-    def history(self) -> Events | None:
+    def history(self) -> SubscribedHistory | None:
         """Return the history, None before the application is open."""
         return self._app.store.history if self._app is not None else None
 

@@ -3,30 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Final, Protocol
+from typing import Final
 
 from duetime.scheduler.errors import DuetimeError
 from duetime.scheduler.events import Event
+from duetime.scheduler.runtime.event_tail import LOOK_INTERVAL_S, EventLog, EventTail
 from duetime.server.protocol.subscriber_tokens import Holds, SubscriberTokens
+from duetime.server.protocol.subscription_limits import MAX_TENANT_STREAMS_COUNT
+from duetime.server.runtime.event_watch import EventWatch
 from duetime.tools.threads import cross
 
-CHANGE_POLL_INTERVAL_S: Final = 1.0
-"""Changes of other processes are found after this time; those of this one at once."""
-
-MAX_TENANT_STREAMS_COUNT: Final = 200
 MAX_SERVER_STREAMS_COUNT: Final = 1_000
 MAX_WAITING_EVENTS: Final = 1_000
 """Events that wait for a client that does not read. Its stream ends then, and it goes on where it was."""
-
-EVENTS_PER_READ: Final = 500
-
-log = logging.getLogger(__name__)
 
 
 class TooManyStreams(DuetimeError):
@@ -34,14 +28,6 @@ class TooManyStreams(DuetimeError):
 
     code = "too_many_streams"
     status = HTTPStatus.TOO_MANY_REQUESTS
-
-
-class EventLog(Protocol):
-    """The events of all tenants, oldest first."""
-
-    def latest(self) -> int: ...
-
-    def since(self, event_id: int, *, limit: int = 500) -> list[Event]: ...
 
 
 @dataclass(eq=False, slots=True)
@@ -77,24 +63,21 @@ class ChangeStream:
 
 
 class ChangeFeed:
-    """Passes events to open streams. Runs on one event loop; `wake` may be called on any thread."""
+    """Passes events to open streams: of other processes within a second, of this one at once.
 
-    def __init__(self, events: Callable[[], EventLog], *, interval_s: float = CHANGE_POLL_INTERVAL_S) -> None:
-        self._events = events
-        self._interval_s = interval_s
+    Runs on one event loop; `wake` may be called on any thread.
+    """
+
+    def __init__(self, events: Callable[[], EventLog], *, interval_s: float = LOOK_INTERVAL_S) -> None:
+        self._tail = EventTail("streams of changes", events, interval_s=interval_s)
+        self._watch = EventWatch(self._tail, self._tell)
         self._tokens = SubscriberTokens()
         self._streams: set[ChangeStream] = set()
-        self._seen = 0
-        self._woken = asyncio.Event()
-        self._watch: asyncio.Task[None] | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
 
     def wake(self, _task_ids: Sequence[str] = ()) -> None:
         """Look at once: something changed in this process."""
-        loop = self._loop
-        if loop is not None and self._streams:
-            with suppress(RuntimeError):  # the loop has ended, and with it its streams
-                loop.call_soon_threadsafe(self._woken.set)
+        if self._streams:
+            self._watch.wake()
 
     @asynccontextmanager
     async def opened(self, tenant: str, holds: Holds) -> AsyncIterator[ChangeStream]:
@@ -107,13 +90,13 @@ class ChangeFeed:
         self._streams.add(stream)
         forget = self._tokens.add(holds, stream.end)
         try:
-            await self._begin()
-            stream.begins_at = self._seen
+            stream.begins_at = await self._begin()
             yield stream
         finally:
             forget()
             self._streams.discard(stream)
-            self._stop_unless_wanted()
+            if not self._streams:
+                self._watch.stop()
 
     def _check_limits(self, tenant: str) -> None:
         of_tenant = sum(stream.tenant == tenant for stream in self._streams)
@@ -122,41 +105,15 @@ class ChangeFeed:
         if len(self._streams) >= MAX_SERVER_STREAMS_COUNT:
             raise TooManyStreams("this server has as many open streams as it may. Try again later.")
 
-    async def _begin(self) -> None:
-        """Look from now on, unless others are told already; several may begin at once."""
-        if self._watch is not None:
-            return
-        latest = await cross(self._events().latest)
-        if self._watch is None:
-            self._seen, self._loop, self._woken = latest, asyncio.get_running_loop(), asyncio.Event()
-            self._watch = asyncio.create_task(self._look_forever())
+    async def _begin(self) -> int:
+        """Watch from now on, unless others are told already; return behind which event. Several may begin at once."""
+        if not self._watch.started:
+            self._watch.start(await cross(self._tail.newest))
+        return self._tail.place or 0
 
-    def _stop_unless_wanted(self) -> None:
-        if not self._streams and self._watch is not None:
-            self._watch.cancel()
-            self._watch = None
-
-    async def _look_forever(self) -> None:
-        while True:
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._woken.wait(), self._interval_s)
-            self._woken.clear()
-            try:
-                await self._look()
-            except DuetimeError as error:
-                log.warning("cannot poll for changes: %s", error)
-            except Exception:
-                log.exception("telling streams of changes failed")
-
-    async def _look(self) -> None:
-        events = await cross(self._events().since, self._seen, limit=EVENTS_PER_READ)
-        if not events:
-            return
+    async def _tell(self, events: Sequence[Event]) -> None:
         await self._tokens.end_invalid()
-        self._seen = events[-1].id
         for event in events:
             for stream in self._streams:
                 if stream.tenant == event.tenant:
                     stream.add(event)
-        if len(events) == EVENTS_PER_READ:
-            self._woken.set()

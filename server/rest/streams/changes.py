@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Final
 from duetime.scheduler.errors import DuetimeError, InvalidArgument
 from duetime.scheduler.events import Event
 from duetime.scheduler.principal import Principal
+from duetime.scheduler.runtime.event_tail import EVENTS_PER_PAGE
 from duetime.server.protocol.subscriber_tokens import Holds
 from duetime.server.rest.openapi import unserved
 from duetime.server.rest.operation import Installation
 from duetime.server.rest.request_arguments import ReadArguments, read_query
 from duetime.server.rest.resources.history import event_payload
-from duetime.server.rest.streams.change_feed import EVENTS_PER_READ, ChangeFeed, ChangeStream
+from duetime.server.rest.streams.change_feed import ChangeFeed, ChangeStream
 from duetime.server.rest.streams.event_stream import (
     HEARTBEAT,
     HEARTBEAT_INTERVAL_S,
@@ -123,13 +124,13 @@ class _StreamReader:
     async def _missed(self, after: int, sent: set[int]) -> AsyncIterator[str]:
         """Give the events since an earlier stream; after too many the client is told to read the lists again."""
         history = self.parts().store.history
-        for _ in range(MAX_RESUMED_EVENTS // EVENTS_PER_READ):
-            events = await cross(history.since, after, limit=EVENTS_PER_READ)
+        for _ in range(MAX_RESUMED_EVENTS // EVENTS_PER_PAGE):
+            events = await cross(history.since, after, limit=EVENTS_PER_PAGE)
             own = [event for event in events if event.tenant == self.by.tenant]
             sent |= {event.id for event in own}
             if own:
                 yield await cross(self._written, own)
-            if len(events) < EVENTS_PER_READ:
+            if len(events) < EVENTS_PER_PAGE:
                 return
             after = events[-1].id
         yield await cross(self._event, "reset", await cross(history.latest), "{}")

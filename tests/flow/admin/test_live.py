@@ -12,7 +12,6 @@ import pytest
 from duetime.scheduler.errors import StoreUnavailable
 from duetime.scheduler.events import Event, EventKind
 from duetime.scheduler.principal import Principal
-from duetime.server.admin import live
 from duetime.server.admin.live import LiveFeed
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
@@ -59,12 +58,7 @@ async def opened(feed: LiveFeed, tenant: str = "acme") -> AsyncGenerator[str]:
 def feed_of(log: Log) -> LiveFeed:
     visitors: Any = SimpleNamespace(find=lambda request: (None, Principal(request.scope["tenant"])))
     store: Any = SimpleNamespace(history=log)
-    return LiveFeed(lambda: store, visitors)
-
-
-@pytest.fixture(autouse=True)
-def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live, "POLL_INTERVAL_S", 0.0)
+    return LiveFeed(lambda: store, visitors, interval_s=0.0)
 
 
 @pytest.mark.parametrize("failure", [StoreUnavailable("locked"), RuntimeError("defect")], ids=["outage", "defect"])

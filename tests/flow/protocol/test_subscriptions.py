@@ -365,7 +365,7 @@ async def test_a_session_that_does_not_read_or_is_gone_keeps_the_news_from_no_ot
     sessions: Any = [Session(heard, reads=False), Session(heard, gone=True), Session(heard)]
     for uri in ("duetime://tasks/t_a", "duetime://tasks/t_b"):
         changes._sessions["local", uri] = dict(enumerate(sessions))
-    changes._seen = 10
+    changes._tail.begin(10)
     async with changes.serving():
         await heard.until("duetime://tasks/t_b")
     assert heard.uris == ["duetime://tasks/t_a", "duetime://tasks/t_b"]

@@ -53,7 +53,7 @@ async def test_a_stream_that_missed_too_much_is_told_to_read_the_lists_again(
     async with listening(site, query="seconds=0") as first:
         [begin] = await first.event("open")
     monkeypatch.setattr(changes, "MAX_RESUMED_EVENTS", 2)
-    monkeypatch.setattr(changes, "EVENTS_PER_READ", 1)
+    monkeypatch.setattr(changes, "EVENTS_PER_PAGE", 1)
     for _ in range(3):
         await made(site)
     async with listening(site, **{"Last-Event-ID": begin["id"]}) as stream:
@@ -87,6 +87,19 @@ async def test_the_stream_of_a_revoked_key_ends(guarded: Site, monkeypatch: pyte
         await stream.event("open")
         guarded.app.store.api_keys.revoke(key.split("_")[1])
         await made(guarded, other)
+        async with asyncio.timeout(PATIENCE_S):
+            await stream.over.wait()
+    assert stream.events("change") == []
+
+
+async def test_the_stream_of_a_revoked_key_ends_though_nothing_happens(
+    guarded: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("duetime.server.protocol.subscriber_tokens.TOKEN_CHECK_INTERVAL_S", 0.0)
+    key = guarded.key("acme", "ann")
+    async with listening(guarded, key) as stream:
+        await stream.event("open")
+        guarded.app.store.api_keys.revoke(key.split("_")[1])
         async with asyncio.timeout(PATIENCE_S):
             await stream.over.wait()
     assert stream.events("change") == []

@@ -5,17 +5,19 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from duetime.scheduler.errors import TaskNotFound
+from duetime.scheduler.errors import StoreUnavailable, TaskNotFound
 from duetime.scheduler.events import Event
-from duetime.scheduler.foresight.task_changes import LOOK_INTERVAL_S, TaskChanges
+from duetime.scheduler.foresight.task_changes import TaskChanges
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.outcomes import Done
+from duetime.scheduler.runtime.event_tail import LOOK_INTERVAL_S
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.task import State
@@ -160,3 +162,55 @@ def test_however_many_wait_the_events_are_looked_at_once_a_second(store: Store, 
     now[0] += LOOK_INTERVAL_S
     changes.look()
     assert len(log.looks) == 2
+
+
+class Ending(Log):
+    """Events during whose read those who wait for them leave."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waits = ExitStack()
+
+    def since(self, event_id: int, *, limit: int = 500) -> list[Event]:
+        self.waits.close()
+        return super().since(event_id, limit=limit)
+
+
+class Failing(Log):
+    """Events that cannot be read the first time."""
+
+    def since(self, event_id: int, *, limit: int = 500) -> list[Event]:
+        found = super().since(event_id, limit=limit)
+        if len(self.looks) == 1:
+            raise StoreUnavailable("away")
+        return found
+
+
+def test_a_failed_look_ends_no_wait_and_the_next_one_repeats_it(
+    store: Store, scheduler: Scheduler, caplog: pytest.LogCaptureFixture
+) -> None:
+    now, log, woken = [0.0], Failing(), list[str]()
+    changes = TaskChanges(log, clock=lambda: now[0])
+    scheduler.schedule("Import", when="now")
+    [event] = store.history.since(0)
+    with changes.of(event.task_id, lambda: woken.append("a")):
+        for _ in range(2):
+            now[0] += LOOK_INTERVAL_S
+            changes.look()
+            log.found = [event]
+    assert (woken, log.looks) == (["a"], [4, 4])
+    assert "waits: away" in caplog.text
+
+
+def test_a_wait_that_ends_during_a_look_leaves_no_place_behind(store: Store, scheduler: Scheduler) -> None:
+    now, log = [0.0], Ending()
+    changes = TaskChanges(log, clock=lambda: now[0])
+    scheduler.schedule("Import", when="now")
+    log.found = store.history.since(0)
+    log.waits.enter_context(changes.of("t_1", lambda: None))
+    now[0] += LOOK_INTERVAL_S
+    changes.look()
+    with changes.of("t_2", lambda: None):
+        now[0] += LOOK_INTERVAL_S
+        changes.look()
+    assert log.looks == [4, 4]
