@@ -14,7 +14,7 @@ from duetime.server.admin.access.visitors import NotLoggedIn, way_of
 from duetime.server.admin.failures import shielded
 from duetime.server.admin.formats import span
 from duetime.server.admin.protection import ForeignForm, check_own_page, protected
-from duetime.server.admin.site import LOGIN, AdminSite, path_of, sent_form
+from duetime.server.admin.site import LOGIN, UNSENT, AdminSite, path_of, sent_form
 from duetime.server.admin.visit import ROOT
 from duetime.server.auth.key_format import KeyText
 from duetime.server.auth.verifier import CallerToken
@@ -25,6 +25,7 @@ from starlette.routing import Route
 if TYPE_CHECKING:
     from starlette.requests import Request
 
+_UNSENT_TEXT = "Your session had ended, so nothing was done. Log in, and send the form again."
 _WRONG = "This key is not right: it is unknown, expired or revoked."
 _NO_ADMIN = "This key may not see the admin page: it lacks the scope admin:read. `duetime keys create` makes one."
 
@@ -57,7 +58,8 @@ class Login:
 
     async def show(self, request: Request) -> Response:
         """Show the form."""
-        return self.page(request, path_of(request.query_params, "next"))
+        said = _UNSENT_TEXT if UNSENT in request.query_params else ""
+        return self.page(request, path_of(request.query_params, "next"), said)
 
     async def enter(self, request: Request) -> Response:
         """Begin the session of a key."""

@@ -29,7 +29,7 @@ from duetime.server.admin.protection import protected
 from duetime.server.admin.site import AdminSite, endpoint
 from duetime.server.admin.visit import ROOT
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
 if TYPE_CHECKING:
@@ -54,6 +54,7 @@ def routes(current: Callable[[], App], settings: Settings, guard: Guard | None) 
     feed = LiveFeed(lambda: current().store, site.visitors)
     return [
         Route(f"{PREFIX}{{name}}", static_file, methods=["GET"]),
+        Route(f"{ROOT}/", shielded(_to_first_page), methods=["GET"]),
         *(_logins(site, settings) if guard is not None else ()),
         Route(f"{ROOT}/live", shielded(feed.serve), methods=["GET"]),
         *(_route(site, route) for page in PAGES for route in page),
@@ -73,6 +74,10 @@ def _logins(site: AdminSite, settings: Settings) -> Sequence[Route]:
 def _route(site: AdminSite, route: AdminRoute) -> Route:
     path = ROOT if route.path == "/" else f"{ROOT}{route.path}"
     return Route(path, shielded(endpoint(site, route)), methods=[route.method])
+
+
+async def _to_first_page(_request: Request) -> Response:
+    return protected(RedirectResponse(ROOT, HTTPStatus.PERMANENT_REDIRECT))
 
 
 async def static_file(request: Request) -> Response:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qsl, quote, urlsplit
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 from duetime.scheduler.errors import DuetimeError, InvalidArgument
 from duetime.scheduler.rules.time import zones
@@ -34,6 +34,9 @@ LOGIN = f"{ROOT}/login"
 ZONE_COOKIE = "duetime_zone"
 THEME_COOKIE = "duetime_theme"
 SAID_COOKIE = "duetime_said"
+UNSENT = "unsent"
+"""Marks the address of a login that follows a form for which the session had ended."""
+
 LIVE_HEADER = "x-duetime-live"
 """Marks requests that a page makes by itself: they keep no session alive."""
 
@@ -70,7 +73,7 @@ class AdminSite:
         try:
             session, principal = self.visitors.find(request)
         except NotLoggedIn:
-            return _to_login(request)
+            return _to_login(request, form)
         visit = self._visit(request, form, principal)
         try:
             if route.method == "POST":
@@ -180,14 +183,15 @@ async def sent_form(request: Request) -> Form:
         return Form()
 
 
-def _to_login(request: Request) -> Response:
-    """Send a person to the login, and tell a script that its session has ended."""
-    by_script = LIVE_HEADER in request.headers or request.headers.get("accept") == "text/event-stream"
-    if by_script or request.method != "GET":
+def _to_login(request: Request, form: Form) -> Response:
+    """Send a person to the login and back to the page that was asked for; tell a script that its session has ended."""
+    if LIVE_HEADER in request.headers or request.headers.get("accept") == "text/event-stream":
         return protected(Response("Log in again.", HTTPStatus.UNAUTHORIZED, media_type="text/plain"))
-    wanted = request.url.path + (f"?{request.url.query}" if request.url.query else "")
-    after = f"?next={quote(wanted)}" if wanted != ROOT else ""
-    return protected(RedirectResponse(f"{LOGIN}{after}", HTTPStatus.SEE_OTHER))
+    query, sent = request.url.query, request.method != "GET"
+    wanted = _way_back(request, form) if sent else request.url.path + (f"?{query}" if query else "")
+    after = {"next": wanted} if wanted not in {"", ROOT} else {}
+    asked = urlencode({**after, **({UNSENT: "1"} if sent else {})}, safe="/", quote_via=quote)
+    return protected(RedirectResponse(f"{LOGIN}?{asked}" if asked else LOGIN, HTTPStatus.SEE_OTHER))
 
 
 def _way_back(request: Request, form: Form) -> str:
@@ -209,5 +213,5 @@ def path_of(values: Mapping[str, str], name: str) -> str:
     Whoever makes a link must not be able to lead somebody elsewhere after the login.
     """
     wanted = values.get(name, "")
-    own = wanted == ROOT or wanted.startswith((f"{ROOT}/", f"{ROOT}?"))
+    own = wanted.startswith((f"{ROOT}/", f"{ROOT}?")) and wanted != f"{ROOT}/"
     return wanted if own and "\\" not in wanted and wanted.isprintable() else ROOT

@@ -156,8 +156,8 @@ def say_next(context: typer.Context, cursor: str | None) -> None:
         return
     words = [str(context.params["task_id"])] if context.params.get("task_id") else []
     for name, value in {**context.params, "cursor": cursor}.items():
-        if name not in _APART and value is not None:
-            words += [f"--{name.replace('_', '-')}", str(value)]
+        if name not in _APART and value is not None and value is not False:
+            words += [f"--{name.replace('_', '-')}", *([] if value is True else [str(value)])]
     as_csv = bool(context.params.get("as_csv"))
     verb = context.command_path.partition(" ")[2]
     line = f"More: duetime {verb} {shlex.join([*words, *(['--csv'] if as_csv else [])])}"

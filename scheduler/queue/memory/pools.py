@@ -18,6 +18,7 @@ from duetime.scheduler.rules.limits.admission import (
     PoolState,
     release,
     reserve,
+    spent_after_change,
 )
 from duetime.scheduler.rules.limits.breaker import Report, learn
 from duetime.scheduler.rules.limits.queue_time import QueueTime
@@ -216,6 +217,7 @@ class LivePools:
             self._made(pool, limits, now, spent=spent, empty=empty)
         else:
             pool.state = pool.at(now)
+            pool.state.spent = spent_after_change(pool.limits, limits, pool.state, spent)
             pool.state.level = min(pool.state.level, limits.capacity)
             pool.state.relog(resized(pool.state.log, limits.window if limits.slides else 0.0))
             pool.told, pool.limits = limits, self.time.limits(limits)

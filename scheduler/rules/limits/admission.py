@@ -167,6 +167,16 @@ def free(limits: Limits, state: PoolState, tier: int, now: float) -> float:
     return left
 
 
+def spent_after_change(before: Limits, after: Limits, state: PoolState, stored: float) -> float:
+    """Return the spent units of a pool with new limits; `stored` are those of a new budget's window.
+
+    Only a budget has any: those of one that becomes slots would never be given back.
+    """
+    if after.kind is not Kind.BUDGET:
+        return 0.0
+    return state.spent if before.kind is Kind.BUDGET else stored
+
+
 def taken(limits: Limits, state: PoolState) -> float:
     """Return the units in use, or of a rate those that cannot be taken now; `state` is as of now."""
     if limits.kind is not Kind.RATE:

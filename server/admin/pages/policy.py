@@ -123,8 +123,11 @@ def _version(text: str) -> int:
 
 
 def _given(visit: Visit) -> Mapping[str, Any]:
-    """Return the numbers of the form that differ from those in force; an empty field changes nothing."""
-    shown = _texts(visit.app.registry.policies.known().policy)
+    """Return the numbers of the form that differ from those it showed; an empty field changes nothing.
+
+    What others have changed since the page was opened stays.
+    """
+    shown = _texts(_shown(visit))
     found: dict[str, dict[str, Any]] = {}
     for part in PARTS:
         for tier in Tier:
@@ -132,6 +135,13 @@ def _given(visit: Visit) -> Mapping[str, Any]:
             if text and text != shown.get(f"{part}.{tier}"):
                 found.setdefault(part, {})[tier.value] = _number(text)
     return found
+
+
+def _shown(visit: Visit) -> OrderPolicy:
+    """Return the policy that the form was made from."""
+    version = _version(visit.form.get("shown", ""))
+    kept = visit.store.policies.get(version) if version else None
+    return read_policy(kept.content) if kept else DEFAULT_POLICY
 
 
 def _texts(found: OrderPolicy) -> Mapping[str, str]:

@@ -34,6 +34,17 @@ class PoolNotFound(DuetimeError):
         super().__init__(f"no pool {name[:100]!r}. The list of pools has all that there are.", argument="name")
 
 
+class PoolChanged(DuetimeError):
+    """Somebody declared or changed a pool since its form was opened; nothing was changed by this one."""
+
+    code = "refused"
+
+    def __init__(self, name: str, now: Pool | None) -> None:
+        said = f"is {now.kind}, {now.text_with_price()}" if now else "is declared no longer"
+        shown = f"It {said}. Open /pools/{name[:100]} to see and change it." if now else f"It {said}."
+        super().__init__(f"{name[:100]!r} was changed since this page was opened; nothing was done. {shown}")
+
+
 @dataclass(frozen=True, slots=True)
 class PoolLine:
     """A pool: its declaration, None for one made from a template, and its use, None while no process runs tasks."""
@@ -120,8 +131,11 @@ def _holders(visit: Visit, name: str) -> list[HolderLine]:
 
 
 def set_pool(visit: Visit) -> Moved:
-    """Create or change a pool."""
+    """Create or change a pool, if it still is what the form was made from: none for a new one."""
     name = visit.parts.get("name") or visit.form.get("name", "").strip()
+    now = visit.app.registry.read().get(name)
+    if visit.form.get("shown", "") != PoolLine(name, now, None).spec:
+        raise PoolChanged(name, now)
     changed = visit.app.registry.set(name, _spec(visit.form.get("spec", "")), by=visit.principal)
     visit.app.runner.wake()
     return Moved(visit.url(f"/pools/{name}"), f"{name}: {changed.kind}, {changed.text_with_price()}.")

@@ -90,6 +90,19 @@ class RatesContract(QueueCase):
         assert self.pool(queue, "money").spent == 90
         assert self.patiently(queue, clock) == (10 * SECOND_MS, ["money3.3", "money3.4"])
 
+    def test_a_budget_that_becomes_slots_leaves_nothing_spent(self, queue: DispatchQueue, clock: Clock) -> None:
+        queue.set_pool("money", Limits(Kind.BUDGET, 100, resets=(clock.ms + 10 * SECOND_MS,)))
+        self.many(queue, clock, "money", 40)
+        assert self.taken(queue) == ["money3.0", "money3.1"]
+        self.finish(queue, "money3.0")
+        queue.set_pool("money", slots(80))
+        pool = self.pool(queue, "money")
+        assert (pool.used, pool.spent, pool.free) == (40, 0, 40)
+        assert self.taken(queue) == ["money3.2"]
+        self.finish(queue, "money3.1", "money3.2")
+        queue.set_pool("money", Limits(Kind.BUDGET, 100, resets=(clock.ms + 10 * SECOND_MS,)), spent=70)
+        assert (self.pool(queue, "money").spent, self.taken(queue)) == (70, [])
+
     def test_a_template_gives_each_tenant_a_budget_of_its_own(self, queue: DispatchQueue, clock: Clock) -> None:
         queue.set_pool(
             "tenant:*", Limits(Kind.BUDGET, 2, resets=(clock.ms + 10 * SECOND_MS, clock.ms + 20 * SECOND_MS))

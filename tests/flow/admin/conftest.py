@@ -6,6 +6,7 @@ import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -45,14 +46,21 @@ class Admin:
         return found_token((await self.get(path)).text)
 
     async def post(self, path: str, *, page: str = "", **fields: Any) -> httpx2.Response:
-        """Send a form of a page as the page would."""
-        sent = {"csrf_token": await self.token(page), **fields}
+        """Send a form of a page as the page would, with what it hides there."""
+        html = (await self.get(page)).text
+        sent = {"csrf_token": found_token(html), **found_shown(html), **fields}
         return await self.http.post(f"/admin{path}", data=sent, headers={"Origin": ORIGIN})
 
 
 def found_token(html: str) -> str:
     found = re.search(r'name="csrf-token" content="(\w+)"', html)
     return found[1] if found else ""
+
+
+def found_shown(html: str) -> dict[str, str]:
+    """Return what the form of a page says that it was made from."""
+    found = re.search(r'name="shown" value="([^"]*)"', html)
+    return {"shown": unescape(found[1])} if found else {}
 
 
 Open = Callable[..., Awaitable[Admin]]

@@ -13,7 +13,7 @@ from duetime.scheduler.principal import Principal
 from duetime.scheduler.task import State
 
 from tests.builders import settlement, started
-from tests.flow.admin.conftest import Admin, Open
+from tests.flow.admin.conftest import Admin, Open, found_shown
 
 pytestmark = pytest.mark.anyio
 
@@ -151,11 +151,11 @@ async def test_a_change_of_the_policy_is_tried_and_then_made_and_undone(admin_pa
     admin = await admin_page()
     policies = admin.site.app.registry.policies
     given = {"patience.normal": "2 minutes", "reason": "chats wait"}
-    tried = await admin.post("/policy", do="try", **given)
+    tried = await admin.post("/policy", page="/policy", do="try", **given)
     assert "patience.normal: " in tried.text
     assert "-&gt; 120" in tried.text
     assert policies.refresh().version == 0
-    made = await admin.post("/policy", do="make", **given)
+    made = await admin.post("/policy", page="/policy", do="make", **given)
     assert made.status_code == 303
     assert policies.refresh().version == 1
     page = await text_of(admin, "/policy")
@@ -172,7 +172,7 @@ async def test_a_change_is_compared_as_a_shadow_and_put_in_force(admin_page: Ope
     admin = await admin_page()
     policies = admin.site.app.registry.policies
     assert "compared with recorded decisions before they are in force" in await text_of(admin, "/policy")
-    await admin.post("/policy", do="compare", reason="reports are late", **{"shares.low": "0.12"})
+    await admin.post("/policy", page="/policy", do="compare", reason="reports are late", **{"shares.low": "0.12"})
     assert policies.refresh().version == 0
     page = await text_of(admin, "/policy")
     assert all(word in page for word in ("reports are late", "shares.low: 0.1 -&gt; 0.12", "Put the shadow in force"))
@@ -182,16 +182,37 @@ async def test_a_change_is_compared_as_a_shadow_and_put_in_force(admin_page: Ope
     assert "Put the shadow in force" not in await text_of(admin, "/policy")
     audit = await text_of(admin, "/audit")
     assert all(act in audit for act in ("shadow set", "shadow removed", "policy set"))
-    await admin.post("/policy", do="compare", **{"shares.low": "0.2"})
+    await admin.post("/policy", page="/policy", do="compare", **{"shares.low": "0.2"})
     await admin.post("/policy/shadow", do="end")
     assert policies.refresh().version == 1
     assert (await admin.post("/policy/shadow", do="end")).status_code == 404
 
 
+async def test_a_shadow_without_a_reason_is_shown_and_ended(admin_page: Open) -> None:
+    admin = await admin_page()
+    await admin.post("/policy", page="/policy", do="compare", **{"shares.low": "0.12"})
+    page = await admin.get("/policy")
+    assert page.status_code == 200
+    assert "It is compared with version 0" in page.text
+    ended = await admin.post("/policy/shadow", page="/policy", do="end")
+    assert ended.headers["location"] == "/admin/policy"
+
+
+async def test_two_people_change_different_numbers_and_both_stand(admin_page: Open) -> None:
+    admin = await admin_page()
+    opened = found_shown(await text_of(admin, "/policy"))
+    await admin.post("/policy", page="/policy", do="make", **{"patience.normal": "120"})
+    old = {"patience.normal": "300", "shares.low": "0.12", **opened}
+    await admin.post("/policy", page="/policy", do="make", **old)
+    versions = admin.site.app.registry.policies.history()
+    assert [each.content["patience"]["normal"] for each in versions] == [120, 120]
+    assert versions[0].content["shares"]["low"] == 0.12
+
+
 @pytest.mark.parametrize("wrong", [{"patience.normal": "-1"}, {"shares.low": "2"}, {"value.high": CANARY}])
 async def test_a_number_out_of_range_is_refused_and_nothing_changes(admin_page: Open, wrong: dict[str, str]) -> None:
     admin = await admin_page()
-    refused = await admin.post("/policy", do="make", **wrong)
+    refused = await admin.post("/policy", page="/policy", do="make", **wrong)
     assert refused.status_code == 400
     assert "<script>canary" not in refused.text
     assert admin.site.app.registry.policies.refresh().version == 0
@@ -207,9 +228,9 @@ async def test_the_policy_is_of_operators_and_a_reader_changes_nothing(admin_pag
     admin = await admin_page(auth=("keys",), operator_tenant="house")
     await admin.enter("admin")
     assert (await admin.get("/policy")).status_code == 403
-    assert (await admin.post("/policy", **{"value.high": "9"})).status_code == 403
+    assert (await admin.post("/policy", page="/policy", **{"value.high": "9"})).status_code == 403
     assert (await admin.post("/policy/shadow", do="end")).status_code == 403
     await admin.enter("admin:read", tenant="house")
     page = await text_of(admin, "/policy")
     assert "Put in force" not in page
-    assert (await admin.post("/policy", **{"value.high": "9"})).status_code == 403
+    assert (await admin.post("/policy", page="/policy", **{"value.high": "9"})).status_code == 403

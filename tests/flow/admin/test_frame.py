@@ -58,6 +58,23 @@ async def test_with_keys_nobody_is_in_without_one_and_the_login_leads_back(admin
     assert (await admin.get("/shared?tenant=acme")).status_code == 200
 
 
+async def test_the_first_page_has_one_address(admin_page: Open) -> None:
+    admin = await admin_page(auth=("keys",))
+    assert (await admin.get("/")).headers["location"] == "/admin"
+    key = admin.site.key("local", "root", scopes=("admin:read",))
+    assert (await admin.log_in(key, "/admin/")).headers["location"] == "/admin"
+
+
+async def test_a_form_that_is_sent_after_the_session_leads_to_the_login_and_back(admin_page: Open) -> None:
+    admin = await admin_page(auth=("keys",))
+    sent = {"Origin": ORIGIN, "Referer": f"{ORIGIN}/admin/policy"}
+    answer = await admin.http.post("/admin/policy", data={"do": "make"}, headers=sent)
+    assert (answer.status_code, answer.headers["location"]) == (303, "/admin/login?next=/admin/policy&unsent=1")
+    login = await admin.http.get(answer.headers["location"])
+    assert "nothing was done. Log in, and send the form again" in login.text
+    assert 'name="next" value="/admin/policy"' in login.text
+
+
 @pytest.mark.parametrize("wrong", ["", "dt_unknown", "dt_0000000000cg_" + "0" * 64, SCRIPT, "é" * 50])
 async def test_a_wrong_key_begins_no_session_and_is_not_repeated(admin_page: Open, wrong: str) -> None:
     admin = await admin_page(auth=("keys",))

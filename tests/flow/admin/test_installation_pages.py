@@ -20,7 +20,7 @@ from duetime.scheduler.records import WorkerProcess
 from duetime.server.admin.pages.timeline import MIN_WIDTH_RATIO
 from duetime.server.app import App
 
-from tests.flow.admin.conftest import Admin, Open
+from tests.flow.admin.conftest import Admin, Open, found_shown
 from tests.flow.waiting import PATIENCE_S, eventually
 
 pytestmark = pytest.mark.anyio
@@ -54,10 +54,22 @@ async def test_a_pool_is_declared_changed_and_removed_by_forms(admin_page: Open)
     moved = await admin.post("/pools", page="/pools", name="gpu", spec=GPU)
     assert moved.headers["location"] == "/admin/pools/gpu"
     assert "gpu: slots, " in (await admin.get("/pools/gpu")).text
-    await admin.post("/pools/gpu", page="/pools", spec=GPU.replace("2", "5"))
+    await admin.post("/pools/gpu", page="/pools/gpu", spec=GPU.replace("2", "5"))
     assert admin.site.app.registry.read()["gpu"].capacity == 5
     await admin.post("/pools/gpu/remove", page="/pools")
     assert "gpu" not in admin.site.app.registry.read()
+
+
+async def test_a_pool_that_somebody_else_changed_meanwhile_is_not_overwritten(admin_page: Open) -> None:
+    admin = await admin_page()
+    await admin.post("/pools", page="/pools", name="gpu", spec='{"capacity": 2, "price": "0.25"}')
+    again = await admin.post("/pools", page="/pools", name="gpu", spec='{"capacity": 7}')
+    assert (again.status_code, "was changed since this page was opened" in again.text) == (409, True)
+    opened = found_shown((await admin.get("/pools/gpu")).text)
+    await admin.post("/pools/gpu", page="/pools/gpu", spec='{"capacity": 3}')
+    late = await admin.post("/pools/gpu", spec='{"capacity": 9}', **opened)
+    assert (late.status_code, "3 slots" in late.text) == (409, True)
+    assert admin.site.app.registry.read()["gpu"].capacity == 3
 
 
 @pytest.mark.parametrize("spec", ["{", "[]", '{"capacity": -1}', '{"capacitee": 2}'])

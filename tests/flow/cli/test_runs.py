@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import shlex
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -140,7 +141,10 @@ def test_a_page_is_filled_however_far_back_the_next_match_is(cli: Say, monkeypat
 def test_a_page_says_how_to_get_the_next_one(cli: Say) -> None:
     page: dict[str, Any] = json.loads(cli("runs", "--limit", "2", "--json"))
     assert titles(cli("runs", "--limit", "2", "--cursor", page["cursor"], "--json")) == ["Old import"]
-    assert "More: duetime runs" in cli("runs", "--limit", "2")
+    for more in ([], ["--state", "ended", "--oldest-first"]):
+        command = cli("runs", "--limit", "2", *more).splitlines()[-1].removeprefix("More: duetime ")
+        assert ("--oldest-first" in command) is bool(more)
+        assert len(titles(cli(*shlex.split(command), "--json"))) == 1
 
 
 def test_they_are_written_as_csv(cli: Say) -> None:

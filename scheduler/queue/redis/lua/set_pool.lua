@@ -27,6 +27,7 @@ local function change(p, limits, spent, empty)
   if not limits then
     p.state = new_state(0, 0, s.used)
   elseif p.limits and p.known then
+    if limits.kind ~= 'budget' then s.spent = 0 elseif p.limits.kind ~= 'budget' then s.spent = spent end
     s.level = min(s.level, limits.capacity)
     relog(s, log_resized(s.log, limits.slides and limits.window or 0))
   else
