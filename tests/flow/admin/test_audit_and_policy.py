@@ -10,7 +10,7 @@ from html import unescape
 import pytest
 from duetime.scheduler.audit.entry import AuditEntry, AuditKind
 from duetime.scheduler.principal import Principal
-from duetime.scheduler.rules.policies.policy import spec_of
+from duetime.scheduler.rules.policies.policy import DEFAULT_POLICY, read_policy
 from duetime.scheduler.task import State
 
 from tests.builders import settlement, started
@@ -207,8 +207,8 @@ async def test_two_people_change_different_numbers_and_both_stand(admin_page: Op
     await admin.post("/policy", page="/policy", do="make", **old)
     policies = admin.site.app.registry.policies
     found = policies.refresh()
-    assert (found.version, policies.known().policy.shares.guaranteed[3]) == (2, 0.12)
-    assert spec_of(found.policy)["patience"]["normal"] == 120
+    both = {"patience": {"normal": 120}, "shares": {"low": 0.12}}
+    assert (found.version, found.policy) == (2, read_policy(both, DEFAULT_POLICY))
 
 
 @pytest.mark.parametrize("wrong", [{"patience.normal": "-1"}, {"shares.low": "2"}, {"value.high": CANARY}])
