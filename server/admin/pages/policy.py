@@ -125,7 +125,7 @@ def _version(text: str) -> int:
 def _given(visit: Visit) -> Mapping[str, Any]:
     """Return the numbers of the form that differ from those it showed; an empty field changes nothing.
 
-    What others have changed since the page was opened stays.
+    Changes that others made since the page was opened stay.
     """
     shown = _texts(_shown(visit))
     found: dict[str, dict[str, Any]] = {}
