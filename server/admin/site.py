@@ -90,6 +90,8 @@ class AdminSite:
         if not isinstance(found, Moved) and LIVE_HEADER not in request.headers:
             shown = found.tenant if isinstance(found, Page) and found.tenant else visit.tenant
             self.audit.read(visit.principal, session, shown, visit.path)
+        if isinstance(found, Download):
+            self.audit.exported(visit.principal, visit.tenant, found.name)
 
     def _visit(self, request: Request, form: Form, principal: Principal) -> Visit:
         path, app = request.scope["path"].removeprefix(ROOT) or "/", self.current()

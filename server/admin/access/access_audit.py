@@ -1,4 +1,4 @@
-"""Writes into the audit log who came in, who was turned away, and what operators read of other tenants."""
+"""Writes into the audit log who came in or was turned away, what was exported, and what operators read of others."""
 
 from __future__ import annotations
 
@@ -83,6 +83,11 @@ class AccessAudit:
             detail = {"tenants": ALL_TENANTS} if tenant is None else None
             entry = AuditEntry.by(who, AuditKind.OTHER_TENANT_READ, path, tenant=tenant, detail=detail)
             self._store().audit.record(entry)
+
+    def exported(self, who: Principal, tenant: str | None, name: str) -> None:
+        """Record each file of the things of a tenant, or of all (None): from there on no log has who reads it."""
+        detail = {"tenants": ALL_TENANTS} if tenant is None else None
+        self._store().audit.record(AuditEntry.by(who, AuditKind.EXPORTED, name, tenant=tenant, detail=detail))
 
     def _is_news(self, read: tuple[str, str, str]) -> bool:
         now = self._store().now()

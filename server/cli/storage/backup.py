@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from duetime.scheduler.audit.entry import AuditEntry, AuditKind
 from duetime.scheduler.errors import InvalidArgument, Refused
 from duetime.server.cli import output
-from duetime.server.session import session
+from duetime.server.session import cli_caller, session
 
 ON_A_SERVER = (
     "The database is on a PostgreSQL server, which has a command of its own: "
@@ -29,4 +30,7 @@ def backup(
     store: Any = import_module("duetime.scheduler.store.store")
     if not store.back_up(settings.database_url, file):
         raise Refused(ON_A_SERVER)
-    output.say(f"Copied the database to {file} ({file.stat().st_size / 1e6:,.1f} MB).")
+    size = file.stat().st_size
+    with session(context).store() as opened:
+        opened.audit.record(AuditEntry.by(cli_caller(), AuditKind.BACKUP_MADE, file.name, detail={"bytes": size}))
+    output.say(f"Copied the database to {file} ({size / 1e6:,.1f} MB).")

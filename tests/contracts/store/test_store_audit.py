@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from duetime.scheduler.store import Store
 
 from tests.builders import NOON, Clock
 
+ROOT = Path(__file__).resolve().parents[3]
 ANN = Principal("acme", "Ann", via="rest 10.0.0.7")
 REVOKED = AuditEntry.by(ANN, AuditKind.KEY_REVOKED, "7k3m9qx2w4hb", reason="lost her laptop", detail={"keys": 2})
 
@@ -69,3 +71,9 @@ def test_a_surface_is_a_whole_word(store: Store) -> None:
     store.audit.record(replace(REVOKED, via="stdio"))
     assert all_of(store, surface="rest") == []
     assert [entry.via for entry in all_of(store, surface="stdio")] == ["stdio"]
+
+
+def test_every_kind_of_entry_that_a_filter_offers_is_written_by_some_module() -> None:
+    modules = (path for room in ("scheduler", "server", "tools") for path in (ROOT / room).rglob("*.py"))
+    text = "".join(path.read_text("utf-8") for path in modules)
+    assert [kind.value for kind in AuditKind if f"AuditKind.{kind.name}" not in text] == []

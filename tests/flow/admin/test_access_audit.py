@@ -85,6 +85,18 @@ async def test_what_an_operator_reads_of_another_tenant_is_in_the_log_of_that_te
     assert of_all.detail == {"tenants": "*"}
 
 
+async def test_each_file_of_an_export_is_in_the_log_of_its_tenant(admin_page: Open) -> None:
+    admin = await admin_page(auth=("keys",), operator_tenant="house")
+    await admin.enter("admin:read", tenant="house", user="root")
+    for path in ("/runs?tenant=acme&format=csv", "/audit?tenant=acme&format=json", "/runs?tenant=acme&format=xml"):
+        await admin.get(path)
+    files = [(each.actor, each.actor_tenant, each.subject) for each in entries(admin, "acme", "exported")]
+    assert files == [("root", "house", "runs.csv"), ("root", "house", "audit.json")]
+    await admin.get("/runs?format=csv")
+    [of_all] = entries(admin, "house", "exported")
+    assert (of_all.subject, of_all.detail) == ("runs.csv", {"tenants": "*"})
+
+
 async def test_a_run_of_another_tenant_is_recorded_although_its_address_names_none(admin_page: Open) -> None:
     admin = await admin_page(auth=("keys",), operator_tenant="house")
     view = admin.site.app.scheduler.schedule("Call John", by=Principal("acme", "ann"), when="in 1 hour")

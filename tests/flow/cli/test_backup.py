@@ -11,11 +11,14 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from duetime.scheduler.audit.entry import AuditFilter, AuditKind
 from duetime.scheduler.errors import TaskNotFound
+from duetime.scheduler.principal import LOCAL
 from duetime.scheduler.rules.settlement import concluded
 from duetime.scheduler.run_records import Verdict
 from duetime.scheduler.store import Store, migrate_store, open_store
 from duetime.scheduler.task import State
+from duetime.server.cli.exit_codes import WRONG_USAGE_CODE
 from duetime.server.cli.main import run
 from sqlalchemy import make_url
 
@@ -121,3 +124,13 @@ def test_a_dump_of_postgresql_is_restored_whole(
     added(store)
     assert store.history.latest() > 0
     store.close()
+
+
+def test_a_backup_is_in_the_audit_log_and_one_that_failed_is_not(url: str, tmp_path: Path) -> None:
+    migrate_store(url)
+    assert [run(["backup", f"{tmp_path}/copy.db"]) for _ in range(2)] == [0, WRONG_USAGE_CODE]
+    store = open_store(url)
+    [made] = store.audit.page(LOCAL.tenant, AuditFilter(), limit=10).entries
+    store.close()
+    assert (made.kind, made.subject, (made.via or "").split()[0]) == (AuditKind.BACKUP_MADE, "copy.db", "cli")
+    assert made.detail == {"bytes": (tmp_path / "copy.db").stat().st_size}
