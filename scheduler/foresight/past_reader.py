@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime
+from typing import TypedDict, Unpack
 
 from duetime.scheduler.audit.entry import AuditFilter, AuditPage
 from duetime.scheduler.errors import InvalidArgument
@@ -15,6 +16,15 @@ from duetime.scheduler.intake.bounds import Bound, Bounds
 from duetime.scheduler.intake.validation import check_filter, page_size, tenant_read
 from duetime.scheduler.principal import LOCAL, Principal
 from duetime.scheduler.store import Store
+
+
+class PastArguments(TypedDict, total=False):
+    """The keyword arguments of counts: bounds as in `list`, and a `tenant` as in `runs`."""
+
+    since: Bound | None
+    until: Bound | None
+    tenant: str | None
+    by: Principal
 
 
 class PastReader:
@@ -58,34 +68,28 @@ class PastReader:
         self,
         group: EventGroup = EventGroup.KIND,
         where: EventFilter = EventFilter(),  # noqa: B008 - a frozen value
-        *,
-        since: Bound | None = None,
-        until: Bound | None = None,
-        tenant: str | None = None,
-        by: Principal = LOCAL,
+        **read: Unpack[PastArguments],
     ) -> EventCounts:
         """Return the number of events of a filter by group, the largest first; the filter is read as in `history`."""
-        where = self._events_wanted(where, since, until)
-        return replace(self._store.history.event_counts(tenant_read(by, tenant), where, group), where=where)
+        tenant, where = self._events_wanted(where, read)
+        return replace(self._store.history.event_counts(tenant, where, group), where=where)
 
     def event_buckets(
         self,
         width: BucketWidth = BucketWidth.HOUR,
         where: EventFilter = EventFilter(),  # noqa: B008 - a frozen value
-        *,
-        since: Bound | None = None,
-        until: Bound | None = None,
-        tenant: str | None = None,
-        by: Principal = LOCAL,
+        **read: Unpack[PastArguments],
     ) -> EventBuckets:
         """Return the number of events of a filter by time and kind, oldest first; days are those of the own zone."""
-        where = self._events_wanted(where, since, until)
-        found = self._store.history.event_buckets(tenant_read(by, tenant), where, width, self._zone or "UTC")
+        tenant, where = self._events_wanted(where, read)
+        found = self._store.history.event_buckets(tenant, where, width, self._zone or "UTC")
         return replace(found, where=where)
 
-    def _events_wanted(self, where: EventFilter, since: Bound | None, until: Bound | None) -> EventFilter:
+    def _events_wanted(self, where: EventFilter, read: PastArguments) -> tuple[str | None, EventFilter]:
+        """Return the tenant whose events are counted, and the filter with its bounds as instants."""
         check_filter(where)
-        return replace(where, **Bounds.of(None, self._store.now(), self._zone, since=since, until=until).instants)
+        given = Bounds.of(None, self._store.now(), self._zone, since=read.get("since"), until=read.get("until"))
+        return tenant_read(read.get("by", LOCAL), read.get("tenant")), replace(where, **given.instants)
 
     def runs(
         self,
@@ -117,29 +121,23 @@ class PastReader:
         self,
         group: RunGroup = RunGroup.STATE,
         where: RunFilter = RunFilter(),  # noqa: B008 - a frozen value
-        *,
-        since: Bound | None = None,
-        until: Bound | None = None,
-        tenant: str | None = None,
-        by: Principal = LOCAL,
+        **read: Unpack[PastArguments],
     ) -> RunCounts:
         """Return the number of runs of a filter by group, the largest first; the filter is read as in `runs`."""
-        where, _ = self._runs_wanted(where, since, until, None)
-        return replace(self._store.run_history.counts(tenant_read(by, tenant), where, group), where=where)
+        where, _ = self._runs_wanted(where, read.get("since"), read.get("until"), None)
+        tenant = tenant_read(read.get("by", LOCAL), read.get("tenant"))
+        return replace(self._store.run_history.counts(tenant, where, group), where=where)
 
     def run_buckets(
         self,
         width: BucketWidth = BucketWidth.HOUR,
         where: RunFilter = RunFilter(),  # noqa: B008 - a frozen value
-        *,
-        since: Bound | None = None,
-        until: Bound | None = None,
-        tenant: str | None = None,
-        by: Principal = LOCAL,
+        **read: Unpack[PastArguments],
     ) -> TimeBuckets:
         """Return the number of runs of a filter by time and state, oldest first; days are those of the own zone."""
-        where, _ = self._runs_wanted(where, since, until, None)
-        found = self._store.run_history.buckets(tenant_read(by, tenant), where, width, self._zone or "UTC")
+        where, _ = self._runs_wanted(where, read.get("since"), read.get("until"), None)
+        tenant = tenant_read(read.get("by", LOCAL), read.get("tenant"))
+        found = self._store.run_history.buckets(tenant, where, width, self._zone or "UTC")
         return replace(found, where=where)
 
     def _runs_wanted(

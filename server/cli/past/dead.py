@@ -8,11 +8,12 @@ from typing import Annotated, Any
 import typer
 from duetime.scheduler.bulk.change import MAX_TASKS_CHANGED
 from duetime.scheduler.errors import InvalidArgument
-from duetime.scheduler.history.dead_letters import DeadLetterFilter, LettersClosed, LetterState
+from duetime.scheduler.history.dead_letters import DeadLetterFilter, LetterState
 from duetime.server.cli import bulk, completion, output
 from duetime.server.cli.completion import Label
 from duetime.server.cli.formats.csv_table import write_csv
 from duetime.server.cli.formats.option_values import read_object
+from duetime.server.cli.formats.shared_options import SharedOption, with_options
 from duetime.server.cli.output import AsCsv, AsJson
 from duetime.server.cli.past.history_table import show_history
 from duetime.server.session import cli_caller, session
@@ -132,76 +133,65 @@ def show_letter(letter: Mapping[str, Any], zone: str, *, as_json: bool) -> None:
     show_history(attempts, (), zone)
 
 
+with_closing = with_options(
+    "closing",
+    {
+        "action": SharedOption(LetterAction),
+        "label": SharedOption(Label),
+        "text": SharedOption(LetterText),
+        "since": SharedOption(LetterSince),
+        "every": SharedOption(Every, False),
+        "max_letters": SharedOption(MaxLetters, 100),
+        "dry_run": SharedOption(CountOnly, False),
+        "key": SharedOption(ClosingKeyOption),
+        "tenant": SharedOption(LetterTenant),
+        "as_json": SharedOption(AsJson, False),
+        "as_csv": SharedOption(AsCsv, False),
+    },
+)
+"""Gives a command the options of a call that closes letters; it gets what they say as its argument `closing`."""
+
+
+@with_closing
 def replay(
     context: typer.Context,
     run_ids: RunIds = None,
     *,
-    action: LetterAction = None,
-    label: Label = None,
-    text: LetterText = None,
-    since: LetterSince = None,
-    every: Every = False,
+    closing: dict[str, Any],
     reason: LetterReason = None,
     payload: LetterPayload = None,
-    max_letters: MaxLetters = 100,
-    dry_run: CountOnly = False,
-    key: ClosingKeyOption = None,
-    tenant: LetterTenant = None,
-    as_json: AsJson = False,
-    as_csv: AsCsv = False,
 ) -> None:
     """Run dead letters once more: those that are named, or the oldest of a filter."""
-    check_choice(run_ids, every, (action, label, text, since))
-    where = DeadLetterFilter(action=action, label=label, text=text)
-    with session(context).app() as app:
-        done = app.scheduler.replay(
-            run_ids or (),
-            where=where,
-            since=since,
-            reason=reason,
-            payload=read_object(payload),
-            max_letters=max_letters,
-            dry_run=dry_run,
-            idempotency_key=key,
-            tenant=tenant,
-            by=cli_caller(),
-        )
-    _say(done, "replayed", as_json=as_json, as_csv=as_csv)
+    _close(context, "replayed", run_ids or (), closing, reason=reason, payload=read_object(payload))
 
 
+@with_closing
 def discard(
     context: typer.Context,
     run_ids: RunIds = None,
     *,
-    action: LetterAction = None,
-    label: Label = None,
-    text: LetterText = None,
-    since: LetterSince = None,
-    every: Every = False,
+    closing: dict[str, Any],
     reason: Annotated[str | None, typer.Option(help="why, for the audit log")] = None,
-    max_letters: MaxLetters = 100,
-    dry_run: CountOnly = False,
-    key: ClosingKeyOption = None,
-    tenant: LetterTenant = None,
-    as_json: AsJson = False,
-    as_csv: AsCsv = False,
 ) -> None:
     """Close dead letters that need no replay; they stay in the history."""
-    check_choice(run_ids, every, (action, label, text, since))
-    where = DeadLetterFilter(action=action, label=label, text=text)
+    _close(context, "discarded", run_ids or (), closing, reason=reason)
+
+
+def _close(context: typer.Context, how: str, run_ids: Sequence[str], closing: Mapping[str, Any], **more: Any) -> None:
+    """Replay or discard letters, and write what was done."""
+    filters = {name: closing[name] for name in ("action", "label", "text")}
+    check_choice(run_ids, closing["every"], (*filters.values(), closing["since"]))
     with session(context).app() as app:
-        done = app.scheduler.discard(
-            run_ids or (),
-            where=where,
-            since=since,
-            reason=reason,
-            max_letters=max_letters,
-            dry_run=dry_run,
-            idempotency_key=key,
-            tenant=tenant,
+        close = app.scheduler.replay if how == "replayed" else app.scheduler.discard
+        done = close(
+            run_ids,
+            where=DeadLetterFilter(**filters),
+            **{name: closing[name] for name in ("since", "max_letters", "dry_run", "tenant")},
+            idempotency_key=closing["key"],
             by=cli_caller(),
+            **more,
         )
-    _say(done, "discarded", as_json=as_json, as_csv=as_csv)
+    show_closed(letter_rows.closed_json(done), how, as_json=closing["as_json"], as_csv=closing["as_csv"])
 
 
 def undo(
@@ -225,10 +215,6 @@ def check_choice(run_ids: Sequence[str] | None, every: bool, filters: Sequence[s
         raise InvalidArgument(
             "RUN", "name runs, or give filters, or say --all", accepted="one of these", example="--all"
         )
-
-
-def _say(done: LettersClosed, how: str, *, as_json: bool, as_csv: bool) -> None:
-    show_closed(letter_rows.closed_json(done), how, as_json=as_json, as_csv=as_csv)
 
 
 def show_closed(done: dict[str, Any], how: str, *, as_json: bool, as_csv: bool) -> None:
