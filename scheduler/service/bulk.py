@@ -36,6 +36,7 @@ from duetime.scheduler.service.bulk_call import (
     in_order,
     is_meant,
     previewed_result,
+    refuse_dry_run,
     with_undo,
 )
 from duetime.scheduler.service.bulk_undo import BulkUndoService
@@ -84,6 +85,7 @@ class BulkService(BulkUndoService):
         found = Bounds.of(None, now, self._zone, self._holidays, to_come=True, after=after, before=before)
         call = BulkCall.of(change, task_ids, replace(where, **found.instants), arguments)
         if call.verb is BulkVerb.UNDO:
+            refuse_dry_run(dry_run)
             return self._taken_back(call, now)
         return replace(self._apply(call, now, dry_run=dry_run), **found.instants)
 

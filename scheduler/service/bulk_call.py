@@ -145,6 +145,17 @@ def check_choice(call: BulkCall) -> None:
         raise InvalidArgument("task_ids", "too many", accepted=f"up to {MAX_TASKS_CHANGED:,}")
 
 
+def refuse_dry_run(dry_run: bool) -> None:
+    """Refuse the dry run of an undo. Raises InvalidArgument."""
+    if dry_run:
+        raise InvalidArgument(
+            "dry_run",
+            "an undo is not tried",
+            accepted="an undo without it, which leaves a task as it is that was changed again since",
+            example="change='undo', undo='u_b1'",
+        )
+
+
 def check_expected(call: BulkCall, records: Sequence[TaskRecord]) -> None:
     if call.expect is None or call.expect == len(records):
         return

@@ -128,6 +128,14 @@ def test_a_repeated_undo_is_answered_as_the_first_and_takes_nothing_back_again(
     assert shown(target.scheduler.get(ids[0])) == moved
 
 
+def test_a_dry_run_of_an_undo_is_refused_and_takes_nothing_back(target: Desk) -> None:
+    ids = three(target)
+    done = target.scheduler.change_many("cancel", ids)
+    with pytest.raises(InvalidArgument, match="dry_run: an undo is not tried"):
+        target.scheduler.change_many(**undo_call(done, dry_run=True))
+    assert states(target, ids) == [State.CANCELLED] * 3
+
+
 def test_an_undo_with_another_key_is_refused_after_the_change_was_taken_back(target: Desk) -> None:
     done = target.scheduler.change_many("cancel", three(target))
     target.scheduler.change_many(**undo_call(done, idempotency_key="one"))
