@@ -109,6 +109,10 @@ class InvalidArgument(DuetimeError):
         self.example = example
         super().__init__(problem, argument=argument)
 
+    def at(self, place: str) -> InvalidArgument:
+        """Return the same problem, of an argument of the object at a place."""
+        return InvalidArgument(f"{place}.{self.argument}", self.problem, accepted=self.accepted, example=self.example)
+
     def said(self, words: ErrorWords) -> str:
         return _told([self], words)
 

@@ -170,31 +170,26 @@ def tenant_changed(by: Principal, tenant: str | None) -> str:
     return wanted
 
 
-def check_many(requests: Sequence[Request]) -> None:
-    """Refuse chains and dry runs among requests that are stored together; each problem names its place.
-
-    Raises InvalidArgument(s).
-    """
-    problems = [
-        InvalidArgument(f"requests[{place}].{name}", why, accepted=accepted, example=example)
-        for place, request in enumerate(requests)
-        for name, (why, accepted, example) in _ALONE.items()
-        if getattr(request, name)
-    ]
+def check_one_of_many(request: Request) -> None:
+    """Refuse a chain or a dry run as one of several requests that are stored together. Raises InvalidArgument(s)."""
+    problems = ProblemCollector()
+    problems.add([problem for name, problem in _ALONE.items() if getattr(request, name)])
     if problems:
-        raise problems[0] if len(problems) == 1 else InvalidArguments(problems)
+        raise problems.error()
 
 
 _ALONE: Final = {
-    "steps": (
+    "steps": InvalidArgument(
+        "steps",
         "a chain is stored by a call of its own",
-        "requests without steps, and `submit` for each chain",
-        "scheduler.submit(Request('Weekly report', steps=[{'name': 'fetch'}, {'name': 'send', 'after': ['fetch']}]))",
+        accepted="requests without steps, and `submit` for each chain",
+        example="scheduler.submit(Request('Report', steps=[{'name': 'fetch'}, {'name': 'send', 'after': ['fetch']}]))",
     ),
-    "dry_run": (
+    "dry_run": InvalidArgument(
+        "dry_run",
         "requests that are stored together are not tried",
-        "requests without dry_run, and `submit` to try one",
-        "scheduler.submit(Request('Call John', when='in 2 hours', dry_run=True))",
+        accepted="requests without dry_run, and `submit` to try one",
+        example="scheduler.submit(Request('Call John', when='in 2 hours', dry_run=True))",
     ),
 }
 
@@ -214,6 +209,13 @@ class ProblemCollector:
         except InvalidArguments as several:
             self._found.extend(several.problems)
         return None
+
+    def at(self, place: str, read: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
+        """Return the result of `read`, or None after keeping its problem as that of the object at a place."""
+        of_place = ProblemCollector()
+        found = of_place.of(read, *args, **kwargs)
+        self._found += [problem.at(place) for problem in of_place._found]
+        return found
 
     def add(self, problems: Sequence[InvalidArgument]) -> None:
         """Keep problems that were found elsewhere."""

@@ -18,7 +18,7 @@ from duetime.scheduler.intake.chain_plan import plan_chain
 from duetime.scheduler.intake.changes.actions import UNDOES_SCHEDULING
 from duetime.scheduler.intake.idempotency import is_wrong_key, key_of
 from duetime.scheduler.intake.planner import Plan, Planner
-from duetime.scheduler.intake.validation import check_many
+from duetime.scheduler.intake.validation import ProblemCollector, check_one_of_many
 from duetime.scheduler.principal import LOCAL, Principal
 from duetime.scheduler.quotas import UNLIMITED, TenantQuotas
 from duetime.scheduler.records import Added
@@ -191,11 +191,10 @@ class Scheduler(SignalService):
     def schedule_many(self, requests: Sequence[Request], *, by: Principal = LOCAL) -> list[TaskView]:
         """Store several tasks in one transaction: all of them, or none when one is wrong.
 
-        Raises InvalidArgument(s) for a chain and for a dry run, which `submit` takes.
+        Raises InvalidArgument(s), whose problems name their places. A chain and a dry run are for `submit`.
         """
-        check_many(requests)
-        now, beside = self._store.now(), new_task_id()
-        planned = self._checked([self._planned(request, by, now, beside) for request in requests], now)
+        now = self._store.now()
+        planned = self._checked(self._all_planned(requests, by, now), now)
         told = by.acting(self._via)
         new = [plan.new_task(plan.task, **told) for plan in planned if isinstance(plan, Plan)]
         admission = self._quotas.admission(by.tenant, new, now)
@@ -207,6 +206,19 @@ class Scheduler(SignalService):
         added = [next(stored) if isinstance(plan, Plan) else Added(plan, created=False) for plan in planned]
         self._on_change([each.record.task.id for each in added if each.created])
         return [self._view_of_added(each, plan, now) for each, plan in zip(added, planned, strict=True)]
+
+    def _all_planned(self, requests: Sequence[Request], by: Principal, now: datetime) -> list[Plan | TaskRecord]:
+        """Return what requests mean, or raise the problems of all of them."""
+        beside, problems = new_task_id(), ProblemCollector()
+
+        def planned(request: Request) -> Plan | TaskRecord:
+            check_one_of_many(request)
+            return self._planned(request, by, now, beside)
+
+        found = [problems.at(f"requests[{place}]", planned, request) for place, request in enumerate(requests)]
+        if problems:
+            raise problems.error()
+        return [each for each in found if each is not None]
 
     def _checked(self, planned: Sequence[Plan | TaskRecord], now: datetime) -> list[Plan | TaskRecord]:
         checked = iter(self._early.checked([plan for plan in planned if isinstance(plan, Plan)], now))

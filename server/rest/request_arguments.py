@@ -49,12 +49,6 @@ class ObjectList:
         return given
 
 
-def placed(problem: InvalidArgument, place: str) -> InvalidArgument:
-    """Return a problem of an object at a place."""
-    name = f"{place}.{problem.argument}"
-    return InvalidArgument(name, problem.problem, accepted=problem.accepted, example=problem.example)
-
-
 @dataclass(slots=True)
 class ReadArguments:
     """The arguments of one request: those that are right, and what is wrong with the others.
@@ -92,8 +86,8 @@ class ReadArguments:
             found = ReadArguments()
             found.read(many.each, given)
             read.append(found.values)
-            self.unfit += [placed(problem, f"{name}[{place}]") for problem in found.unfit]
-            self.problems += [placed(problem, f"{name}[{place}]") for problem in found.problems]
+            self.unfit += [problem.at(f"{name}[{place}]") for problem in found.unfit]
+            self.problems += [problem.at(f"{name}[{place}]") for problem in found.problems]
 
     def _read_value(self, argument: Argument, value: Json) -> None:
         try:

@@ -14,7 +14,7 @@ from duetime.scheduler.bulk.change import MAX_TASKS_CHANGED
 from duetime.scheduler.errors import MAX_PROBLEMS, InvalidArgument, InvalidArguments
 from duetime.scheduler.request import Request
 from duetime.server.rest.operation import Operation, RestAnswer, RestCall
-from duetime.server.rest.request_arguments import ObjectList, placed
+from duetime.server.rest.request_arguments import ObjectList
 from duetime.server.rest.resources.payloads import RestPayload
 from duetime.server.rest.resources.tasks import ORIGIN_ARGUMENT, SCHEDULE_TASK, arguments_of, request_of
 from duetime.tools.arguments.arguments import Argument, Arguments
@@ -84,7 +84,7 @@ def _wrong_ones(call: RestCall, requests: Sequence[Request]) -> Iterator[Invalid
     for place, request in enumerate(requests):
         for problem in _tried(call, replace(request, dry_run=True)):
             found += 1
-            yield placed(problem, f"tasks[{place}]")
+            yield problem.at(f"tasks[{place}]")
         if found >= MAX_PROBLEMS:
             return
 

@@ -247,26 +247,27 @@ def test_the_wrong_request_of_many_is_named_by_its_place(scheduler: Scheduler) -
     assert str(refused).endswith("Example: Request(..., labels=['project'])")
 
 
-def test_chains_and_dry_runs_among_many_requests_are_refused_by_their_places(scheduler: Scheduler) -> None:
-    plain = Request("Count stars", when="in 1 hour")
-    chain = Request("Count stars twice", when="in 2 hours", steps=[{"name": "fetch"}])
-    tried_one = Request("Count stars again", when="in 3 hours", dry_run=True)
-
-    refused = tried(lambda: scheduler.schedule_many([plain, chain, plain, tried_one]))
-
-    assert str(refused).splitlines() == [
-        (
-            "requests[1].steps: a chain is stored by a call of its own. "
-            "Accepted: requests without steps, and `submit` for each chain. "
-            "Example: scheduler.submit(Request('Weekly report', "
-            "steps=[{'name': 'fetch'}, {'name': 'send', 'after': ['fetch']}]))"
-        ),
-        (
-            "requests[3].dry_run: requests that are stored together are not tried. "
-            "Accepted: requests without dry_run, and `submit` to try one. "
-            "Example: scheduler.submit(Request('Call John', when='in 2 hours', dry_run=True))"
-        ),
+def test_all_that_is_wrong_with_many_requests_is_named_by_its_place(scheduler: Scheduler) -> None:
+    requests = [
+        Request("Count stars", when="in 1 hour"),
+        Request("Count stars twice", when="in 2 hours", steps=[{"name": "fetch"}]),
+        Request("Count stars by day", when="2001-01-01 9:00", timezone="Europe/Berlin"),
+        Request("Count stars again", when="in 3 hours", dry_run=True),
     ]
+
+    chain, early, tried_one = str(tried(lambda: scheduler.schedule_many(requests))).splitlines()
+
+    assert chain == (
+        "requests[1].steps: a chain is stored by a call of its own. "
+        "Accepted: requests without steps, and `submit` for each chain. Example: "
+        "scheduler.submit(Request('Report', steps=[{'name': 'fetch'}, {'name': 'send', 'after': ['fetch']}]))"
+    )
+    assert early.startswith("requests[2].when: ")
+    assert tried_one == (
+        "requests[3].dry_run: requests that are stored together are not tried. "
+        "Accepted: requests without dry_run, and `submit` to try one. "
+        "Example: scheduler.submit(Request('Call John', when='in 2 hours', dry_run=True))"
+    )
     assert scheduler.list(TaskFilter(query="count stars")).views == ()
 
 
