@@ -73,10 +73,47 @@ READ = [
     ("tomorrow first thing", "2026-11-22T09:00"),
     ("first thing tomorrow morning", "2026-11-22T09:00"),
     ("end of june", "2027-06-30T23:59"),
+    ("in two and a half hours", "2026-11-21T16:50"),
+    ("one and a half days from now", "2026-11-23T02:20"),
+    ("in 2 and a half hours", "2026-11-21T16:50"),
+    ("start of next month", "2026-12-01T09:00"),
+    ("beginning of next week", "2026-11-23T09:00"),
+    ("the beginning of next month at 10:00", "2026-12-01T10:00"),
+    ("start of the week", "2026-11-23T09:00"),
+    ("beginning of the month", "2026-12-01T09:00"),
+    ("the start of june", "2027-06-01T09:00"),
+    ("start of june 2028", "2028-06-01T09:00"),
+    ("tomorrow at 0900", "2026-11-22T09:00"),
+    ("at 0900", "2026-11-22T09:00"),
+    ("tomorrow 0900", "2026-11-22T09:00"),
+    ("monday 1430", "2026-11-23T14:30"),
+    ("friday at 930", "2026-11-27T09:30"),
+    ("tomorrow at 2030", "2026-11-22T20:30"),
+    ("tomorrow 9.30", "2026-11-22T09:30"),
+    ("at 9.30 tomorrow", "2026-11-22T09:30"),
+    ("9.30 tomorrow", "2026-11-22T09:30"),
+    ("friday at 9.10", "2026-11-27T09:10"),
+    ("friday 16.00", "2026-11-27T16:00"),
+    ("tomorrow at 9.30 pm", "2026-11-22T21:30"),
+    ("by 17 tomorrow", "2026-11-22T17:00"),
+    ("by 5pm tomorrow", "2026-11-22T17:00"),
+    ("by 8 tonight", "2026-11-21T20:00"),
+    ("same time next week", "2026-11-28T14:20"),
+    ("next week at the same time", "2026-11-28T14:20"),
+    ("same time next month", "2026-12-21T14:20"),
+    ("24.12 9.30", "2026-12-24T09:30"),
+    ("5 dec 2026 at 10.30pm", "2026-12-05T22:30"),
 ]
 REFUSED = [
     ("10 minutes before 3", "10 minutes before 15:00 or 10 minutes before 03:00"),
     ("an hour before friday", "an hour before friday at 9:00"),
+    ("by 5 tomorrow", "by 17:00 tomorrow or by 05:00 tomorrow"),
+    ("tomorrow by 5", "tomorrow by 17:00 or tomorrow by 05:00"),
+    ("by 5", "by 17:00 or by 05:00"),
+    ("friday 9.10", "friday at 9:10"),
+    ("9.30", "09:30"),
+    ("16.00", "16:00"),
+    ("tomorrow 2030", "tomorrow at 20:30"),
     ("after lunch", "at 13:00"),
     ("tomorrow after lunch", "tomorrow at 13:00"),
     ("tomorrow before breakfast", "tomorrow at 07:30"),
@@ -115,6 +152,44 @@ def read(text: str) -> Resolved:
 @pytest.mark.parametrize(("text", "wall"), READ)
 def test_a_phrase_is_read_right(text: str, wall: str) -> None:
     assert read(text).wall == datetime.fromisoformat(wall)
+
+
+MOVED = [
+    ("same time next week", "2026-11-27T15:00"),
+    ("next week same time", "2026-11-27T15:00"),
+    ("same time next month", "2026-12-04T15:00"),
+    ("same time next year", "2027-12-04T15:00"),
+    ("same time on tuesday next week", "2026-11-24T15:00"),
+    ("next week", "2026-11-23T15:00"),
+    ("to friday", "2026-11-27T15:00"),
+    ("back to friday at 9", "2026-11-27T09:00"),
+    ("back to 9", "2026-11-22T09:00"),
+    ("to 9am", "2026-11-22T09:00"),
+    ("to 24 november", "2026-11-24T15:00"),
+    ("to tomorrow", "2026-11-22T15:00"),
+]
+"""Said of a task of Friday 4 December 2026, 15:00."""
+
+
+@pytest.mark.parametrize(("text", "wall"), MOVED)
+def test_a_phrase_that_moves_a_task_keeps_what_it_does_not_say(text: str, wall: str) -> None:
+    frame = Frame(datetime(2026, 12, 4, 15, tzinfo=HOME).astimezone(UTC))
+    found = resolve_moment(text, now=NOW, zone=HOME.key, argument="when", frame=frame)
+    assert found.wall == datetime.fromisoformat(wall)
+
+
+@pytest.mark.parametrize(
+    ("text", "day"),
+    [
+        ("an hour before midnight", "Sat 21 Nov 2026"),
+        ("an hour after noon", "Sun 22 Nov 2026"),
+        ("2 hours after 23:00", "Sun 22 Nov 2026"),
+    ],
+)
+def test_the_day_that_nobody_gave_is_that_of_the_time_which_was_found(text: str, day: str) -> None:
+    found = read(text)
+    assert f"no date given: read as {day}" in found.assumptions
+    assert found.instant.astimezone(HOME).strftime("%d") in day
 
 
 @pytest.mark.parametrize(("text", "example"), REFUSED)

@@ -36,7 +36,7 @@ def test_what_the_rules_know_is_theirs() -> None:
         ("amanhã às 9:00", "Sun 22 Nov 2026 09:00", "Portuguese"),
         ("domani alle 9:00", "Sun 22 Nov 2026 09:00", "Italian"),
         ("le 24 novembre", "Tue 24 Nov 2026 09:00", "French"),
-        ("5 dec 2026 at 10.30pm", "Sat 5 Dec 2026 22:30", "English"),
+        ("24.12 9.30", "Thu 24 Dec 2026 09:30", "English"),
     ],
 )
 def test_other_ways_of_saying_are_read_and_said_back(text: str, wall: str, language: str) -> None:

@@ -42,7 +42,7 @@ def refuse_vague(clean: str, now: datetime) -> None:
         raise Vague("is empty")
     bare = _BARE.fullmatch(clean)
     if bare is not None:
-        raise Vague(f"a bare {bare[1][:20]} does not say what it counts", *_meant(bare[1], now))
+        raise Vague(f"a bare {bare[1][:20]} does not say what it counts", *_meant(bare[1], now), *_dotted(clean))
     if clean in _VAGUE:
         raise Vague(f"{clean!r} is not a time", "in 1 hour")
     refuse_occasions(clean)
@@ -75,6 +75,13 @@ def _meant(number: str, now: datetime) -> Iterator[str]:
         yield f"{number[:4]}-{number[4:6]}-{number[6:]}T09:00"
     if re.fullmatch(r"[0-9]{10}(?:[0-9]{3})?", number):
         yield from _epoch(int(number[:10]), now)
+
+
+def _dotted(number: str) -> Iterator[str]:
+    """Yield the time of day that `9.30` can stand for."""
+    hour, _, minute = number.partition(".")
+    if re.fullmatch(r"[0-9]{1,2}\.[0-9]{2}", number) and int(hour) < 24 and int(minute) < 60:  # noqa: PLR2004 - of a day
+        yield f"{int(hour):02}:{minute}"
 
 
 def _epoch(seconds: int, now: datetime) -> Iterator[str]:

@@ -93,10 +93,11 @@ def _part(row: Tokens) -> tuple[str, Span] | None:
     if row.phrase("half an hour"):
         return "hour", Span(elapsed=timedelta(minutes=30))
     amount = _amount(row)
+    half = row.phrase("and a half")
     unit = UNITS.get(row.take())
     if amount is None or unit is None:
         return None
-    if row.phrase("and a half"):
+    if half or row.phrase("and a half"):
         amount += Fraction(1, 2)
     return unit, span_of(amount, unit)
 

@@ -10,6 +10,9 @@ from duetime.scheduler.rules.time.durations import Span, read_span
 from duetime.scheduler.rules.time.time_of_day import PARTS, Clock
 from duetime.scheduler.rules.time.tokens import Misread, Tokens
 
+ENDS = frozenset({"by", "until", "till", "til"})
+"""Words before the time at which something has to have ended."""
+
 _SIGNS = {"before": -1, "after": 1, "from": 1, "past": 1}
 _HALF_DAY_HOURS = 12
 
@@ -47,9 +50,13 @@ def read_offset(row: Tokens) -> Offset | None:
 
 
 def refuse_bare_hour(row: Tokens) -> None:
-    """Raise `Misread` for `10 minutes before 3`, which can be of either half of the day."""
+    """Raise `Misread` for `10 minutes before 3` and `by 3 tomorrow`, which can be of either half of the day."""
     hour = row.peek()
-    if not hour.isdigit() or row.rest != hour or not 1 <= int(hour[:3]) <= _HALF_DAY_HOURS:
+    if (
+        not hour.isdigit()
+        or not (row.rest == hour or row.peek(-1) in ENDS)
+        or not 1 <= int(hour[:3]) <= _HALF_DAY_HOURS
+    ):
         return
     start = row.position
     row.take()

@@ -11,9 +11,9 @@ from duetime.scheduler.rules.time import durations, zones
 from duetime.scheduler.rules.time.ambiguity import refuse_vague
 from duetime.scheduler.rules.time.days import dates
 from duetime.scheduler.rules.time.days.calendar_day import Day, add_months, day_text, make_date
-from duetime.scheduler.rules.time.days.periods import refuse_month_alone
+from duetime.scheduler.rules.time.days.periods import refuse_month_alone, same_day
 from duetime.scheduler.rules.time.durations import Span
-from duetime.scheduler.rules.time.offsets import read_offset, refuse_bare_hour
+from duetime.scheduler.rules.time.offsets import ENDS, read_offset, refuse_bare_hour
 from duetime.scheduler.rules.time.time_of_day import PARTS, Clock, exact_time, read_clock, within
 from duetime.scheduler.rules.time.tokens import MONTH_NAMES, Misread, Tokens, Unknown, normal, tokens
 from duetime.scheduler.rules.time.viewpoint import Frame, Reading, Viewpoint
@@ -28,12 +28,15 @@ _YEAR = re.compile(r"[0-9]{4}")
 _HOUR_ALONE = re.compile(r"^([0-9]{4}-[0-9]{2}-[0-9]{2}t[0-9]{2})(?=$|[ z+-])")
 _FRACTION = re.compile(r"^([0-9]{4}-[0-9]{2}-[0-9]{2}[t ][0-9]{2}:[0-9]{2}:[0-9]{2})\.[0-9]{1,9}$")
 NO_DATE = "no date given: "
+_TO = re.compile(r"^(?:back )?to (?=[^ ])")
+_LATE_HOURS = frozenset(str(hour) for hour in range(13, 24))
 _OFFSET = re.compile(r"[+-](?:0[0-9]|1[0-5]):?[0-5][0-9]")
 
 
 def read(text: str, view: Viewpoint) -> Reading:
     """Read a phrase; raise `Misread`, `Unknown` or `NoZone`."""
     clean = _plain(normal(text))
+    clean = _target(clean) if view.frame.moved else clean
     refuse_vague(clean, view.now)
     if clean in {"now", "right now", "immediately"}:
         return Reading(((view.now, ()),))
@@ -53,6 +56,12 @@ def read_exact(clean: str, view: Viewpoint) -> Reading | None:
 def _plain(clean: str) -> str:
     """Leave out what adds nothing, as a part of a second, and write the hour of `2026-11-24T09` as a time of day."""
     return _FRACTION.sub(r"\1", _HOUR_ALONE.sub(r"\1:00", clean.removeprefix("remind me ")))
+
+
+def _target(clean: str) -> str:
+    """Leave out the `to` of where a task is moved: `back to 9`, `to friday`."""
+    to = _TO.sub("", clean)
+    return f"at {to}" if to != clean and to.isdigit() else to
 
 
 def placed(wall: datetime, zone: ZoneInfo, notes: tuple[str, ...]) -> tuple[datetime, tuple[str, ...]]:
@@ -173,12 +182,24 @@ def clock_and_day(row: Tokens, today: date, view: Viewpoint) -> tuple[Clock | No
     """Read a date and a time of day, in either order; each is None where it is not given."""
     day = _day(row, today, view.frame)
     row.accept(",")
-    bare_hour = row.peek(1) == "tonight" or row.last in PARTS
-    clock = row.attempt(_same_time, view) or read_clock(row, bare_hour=bare_hour)
+    same = row.attempt(_same_time, view)
+    clock = same or _clock(row)
     row.accept(",")
     day = day or _day(row, today, view.frame)
+    if same and day and day.period:
+        day = same_day(day, view.usual_day)
     part = row.peek()
     return (within(part, clock) if clock and row.accept(*PARTS) else clock), day
+
+
+def _clock(row: Tokens) -> Clock | None:
+    """Read a time of day; an hour alone is clear where its half of the day is, or after noon."""
+    ends = row.accept("by") or row.peek(-1) in ENDS
+    late = ends and row.peek() in _LATE_HOURS
+    clock = read_clock(row, bare_hour=late or row.peek(1) == "tonight" or row.last in PARTS)
+    if ends and clock is None:
+        refuse_bare_hour(row)
+    return clock
 
 
 def _day(row: Tokens, today: date, frame: Frame) -> Day | None:
@@ -214,9 +235,8 @@ def _offset(clean: str, view: Viewpoint) -> Reading | None:
         return _choices(moved.clock or clock, moved.from_day(day), view) if day else None
     if clock is None and (day is None or day.clock is None):
         raise Misread("it does not say from which time of day", f"{clean} at 9:00")
-    start = day or _next_such(clock, view.today, "no date given: read as {day}")
-    found = _choices(clock, moved.from_day(start), view).candidates
-    return Reading(tuple((instant + moved.sign * moved.span.elapsed, notes) for instant, notes in found))
+    start = day or _next_such(clock, view.today, f"{NO_DATE}read as {{day}}")
+    return _choices(clock, moved.from_day(start), view, moved.sign * moved.span.elapsed)
 
 
 def _next_such(clock: Clock | None, today: date, note: str | None = None) -> Day:
@@ -224,20 +244,25 @@ def _next_such(clock: Clock | None, today: date, note: str | None = None) -> Day
     return Day((today, today + timedelta(days=1)), note or f"{NO_DATE}the next {at} is {{day}}")
 
 
-def _choices(clock: Clock | None, day: Day, view: Viewpoint) -> Reading:
+def _choices(clock: Clock | None, day: Day, view: Viewpoint, ahead: timedelta = timedelta()) -> Reading:
+    """Return the times that a day with a time of day can mean, each so far `ahead` of it."""
     zone = view.known()
     if clock and day.tonight and clock.time == time():
         day = Day((day.candidates[0] + timedelta(days=1),), "midnight tonight begins {day}")
     elif clock and day.tonight:
         clock = within("evening", clock)
     chosen = clock or day.clock or view.usual
-    return Reading(tuple(_choice(found, found != day.candidates[0], chosen, day, zone) for found in day.candidates))
+    return Reading(tuple(_choice(found, chosen, day, zone, ahead) for found in day.candidates))
 
 
-def _choice(found: date, rolled: bool, clock: Clock, day: Day, zone: ZoneInfo) -> tuple[datetime, tuple[str, ...]]:
+def _choice(found: date, clock: Clock, day: Day, zone: ZoneInfo, ahead: timedelta) -> tuple[datetime, tuple[str, ...]]:
+    instant, notes = placed(datetime.combine(found, clock.time), zone, _said(clock))
+    instant += ahead
+    rolled = found != day.candidates[0]
     template = day.note or ("the nearest one has passed: read as {day}" if rolled else "")
-    notes = (template.format(day=day_text(found)),) if template else ()
-    return placed(datetime.combine(found, clock.time), zone, (*notes, *_said(clock)))
+    if template.startswith(NO_DATE):  # the day of the time itself, where it is counted from another
+        found = instant.astimezone(zone).date()
+    return instant, (*((template.format(day=day_text(found)),) if template else ()), *notes)
 
 
 def _said(clock: Clock) -> tuple[str, ...]:

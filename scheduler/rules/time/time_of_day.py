@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from datetime import time
 
-from duetime.scheduler.rules.time.tokens import NUMBERS, Misread, Tokens
+from duetime.scheduler.rules.time.tokens import NUMBERS, WEEKDAYS, Misread, Tokens
 
 ASSUMED = time(9)
 UNTIMED = "no time given: "
@@ -16,6 +17,13 @@ _HALF_DAY_HOURS = 12
 _NAMED = {"noon": time(12), "midday": time(12), "midnight": time(0)}
 _FIRST_THING = ("first thing in the morning", "first thing")
 _PAST_MINUTES = {"half": 30, "quarter": 15}
+_WRITTEN = re.compile(r"(?P<hour>[01]?[0-9]|2[0-3])(?P<dot>\.?)(?P<minute>[0-5][0-9])")
+"""A time of day without its colon."""
+
+_YEAR = re.compile(r"19|20")
+_MONTHS = 12
+_COUNTED = frozenset({"times", "time", "occurrences"})
+_NEAR_DAYS = frozenset({"today", "tomorrow", "tonight"})
 _MINUTES_PER_DAY = 24 * 60
 _HALVES = {"in the morning": "am", "in the afternoon": "pm", "in the evening": "pm", "at night": "pm"}
 PART_HOURS = {"morning": (0, 12), "afternoon": (12, 18), "evening": (17, 24), "night": (18, 24)}
@@ -105,7 +113,7 @@ def _exact(row: Tokens) -> Clock | None:
 
 
 def _digits(row: Tokens, *, bare: bool) -> Clock | None:
-    token = row.take()
+    token = _clock_token(row, sure=bare)
     if not token[:1].isdigit() or not token.replace(":", "").isdigit():
         return None
     half = _half(row)
@@ -116,6 +124,29 @@ def _digits(row: Tokens, *, bare: bool) -> Clock | None:
     if half or ":" in token:
         return Clock(found, halved=half is not None)
     return Clock(found, f"{token} read as {found:%H:%M} on the 24-hour clock")
+
+
+def _clock_token(row: Tokens, *, sure: bool) -> str:
+    """Take a token, and return `0900` and `9.30` as a clock shows them, unless they can be something else.
+
+    They are a time of day for `sure` after `at`. Else they need a day before them, and must be no year, date or count.
+    """
+    start, before, token = row.position, row.peek(-1), row.take()
+    found = _WRITTEN.fullmatch(token)
+    if found is None or row.peek() in _COUNTED:
+        return token
+    clock = f"{found['hour']}:{found['minute']}"
+    if sure:
+        return clock
+    if not (before or row.peek() in _NEAR_DAYS) or not (found["dot"] or len(found["hour"]) > 1):
+        return token
+    if found["dot"]:
+        other = "date" if before in WEEKDAYS and 1 <= int(found["minute"]) <= _MONTHS else ""
+    else:
+        other = "year" if _YEAR.match(token) else ""
+    if other and (before in WEEKDAYS or before in _NEAR_DAYS):
+        raise Misread(f"{token} can be a time of day or a {other}", row.replaced(start, f"at {clock}"))
+    return token if other else clock
 
 
 def _half(row: Tokens) -> str | None:

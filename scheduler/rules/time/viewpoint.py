@@ -56,6 +56,12 @@ class Viewpoint:
         moved = self.frame.moved
         return kept_or_usual(moved.astimezone(self.known()).time() if moved else None)
 
+    @property
+    def usual_day(self) -> date:
+        """The day that `same` means: that of the task which is moved, else today."""
+        moved = self.frame.moved
+        return moved.astimezone(self.known()).date() if moved else self.today
+
     def known(self) -> ZoneInfo:
         if self.zone is None:
             raise NoZone

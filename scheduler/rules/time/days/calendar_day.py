@@ -27,6 +27,8 @@ class Day:
     tonight: bool = False
     every: str = ""
     """`week`, `month` or `year` where the words name one day of each."""
+    period: str = ""
+    """`week`, `month` or `year` where the words name all of it, and its first day stands for it."""
 
 
 def add_months(day: date, months: int) -> date:

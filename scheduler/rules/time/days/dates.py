@@ -22,6 +22,7 @@ from duetime.scheduler.rules.time.days.periods import (
     read_end_of,
     read_month_as_end,
     read_next_period,
+    read_start_of,
     read_weekend,
 )
 from duetime.scheduler.rules.time.time_of_day import Clock
@@ -206,5 +207,5 @@ def _day_of_month(number: int, today: date) -> Day:
     return Day(tuple(day for day in days if day >= today)[:2], "no month given: read as {day}", every="month")
 
 
-_PERIODS = (read_weekend, read_end_of, read_next_period)
+_PERIODS = (read_weekend, read_start_of, read_end_of, read_next_period)
 _READERS = (_iso, _near, *_PERIODS, _checked_weekday, _weekday, _calendar)

@@ -58,6 +58,30 @@ def read_end_of(row: Tokens, today: date) -> Day | None:
     return Day((start - _DAY,), f"end of {unit} read as {{day}}", Clock(_END, f"end of the {unit} read as 23:59"))
 
 
+def read_start_of(row: Tokens, today: date) -> Day | None:
+    """Read `start of next month`, `the beginning of june`; without `next` and `this` it is the one that comes."""
+    _ = row.accept("the")
+    if not row.phrase("start of") and not row.phrase("beginning of"):
+        return None
+    _ = row.accept("the")
+    which = row.one_of(WHICH)
+    month = row.one_of(MONTHS)
+    days: tuple[date, ...]
+    if month is not None:
+        first, dated = _first_of(row, month, today)
+        days, name = ((first,) if dated else (first, add_months(first, 12))), MONTH_NAMES[month - 1]
+    elif (name := row.take()) in {"week", "month", "year"}:
+        this = start_of(name, today)
+        days = (this, next_start(name, this))
+    else:
+        return None
+    if month is None and which in {"this", "next"}:
+        days = days[:1] if which == "this" else days[-1:]
+    else:
+        days = tuple(day for day in days if day >= today) or days
+    return Day(days, f"start of {name} read as {{day}}")
+
+
 def _end_of_month(row: Tokens, month: int, today: date) -> Day:
     first, dated = _first_of(row, month, today)
     if not dated and add_months(first, 1) <= today:
@@ -150,4 +174,15 @@ def read_next_period(row: Tokens, today: date) -> Day | None:
     weekday = row.one_of(WEEKDAYS) if unit == "week" else None
     if weekday is not None:
         return Day((start + timedelta(days=weekday),))
-    return Day((start,), f"next {unit} read as its first day, {{day}}")
+    return Day((start,), f"next {unit} read as its first day, {{day}}", period=unit)
+
+
+def same_day(named: Day, other: date) -> Day:
+    """Return the day of a period, which `named` names, that is in it as `other` is in its own."""
+    (start,) = named.candidates
+    if named.period == "week":
+        found = start + timedelta(days=other.weekday())
+    else:
+        months = (start.year - other.year) * 12
+        found = add_months(other, months + (start.month - other.month if named.period == "month" else 0))
+    return Day((found,), f"the same day of next {named.period} is {{day}}")
