@@ -110,7 +110,7 @@ def _refuse_recurrence(words: str, *, now: datetime, zone: str | None, argument:
         argument,
         f"{words[:60]!r} is a recurrence",
         accepted="one time; a recurrence goes in `repeat`",
-        example=" or ".join(f"repeat={one!r}" for one in example.split(" or ")),
+        example=" or ".join(one if one.startswith("when=") else f"repeat={one!r}" for one in example.split(" or ")),
     )
 
 

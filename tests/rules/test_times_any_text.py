@@ -27,7 +27,8 @@ WORDS = [
     "FREQ=DAILY", ";BYDAY=MO", "COUNT=3", "z", "-07:00", "America/New_York", "EST", "UTC+2", "weekend", "03/04/2027",
     "same", "couple", "fortnights", "feb", "before", "after", "christmas", "new year's", "eve", "first thing", "except",
     "fridays", "in july", "between", "to", "twice", "through", "june", "2028", "public holidays", "in CA-AB", "the day",
-    "easter", "third", "lunch", "thing", "mon-fri",
+    "easter", "third", "lunch", "thing", "mon-fri", "0900", "1430", "9.30", "by", "start of", "beginning of", "time",
+    "same time", "hours", "quarter past", "half past", "on the hour", "the day before the 1st", "night", "back to",
 ]  # fmt: skip
 PHRASES = st.lists(st.sampled_from(WORDS), max_size=9).map(" ".join)
 FRAME = Frame(holidays=public_holidays.find("CA-AB"))

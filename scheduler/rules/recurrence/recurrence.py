@@ -203,6 +203,8 @@ def soonest(
     once = replace(rule, interval=1 if _names_a_day(rule) else rule.interval, count=None)
     first = expand(once, local.astimezone(UTC), home).after(now)
     start = first.instant if first else now
+    if found.until is not None and start > found.until:
+        raise InvalidArgument(argument, _early_end(found.until, home), accepted=ACCEPTED, example=_EXAMPLE)
     started = parse(text, zone=zone, anchor=start, minimum=minimum, argument=argument, holidays=holidays)
     return started, () if first is None or timed or usual.note is None else (usual.note,)
 
@@ -240,11 +242,11 @@ def _read(text: str, local: datetime, holidays: str) -> Rule:
     if cron.looks_like(text):
         return cron.parse(text)
     try:
-        return plain_words.parse(text, local.date(), holidays)
+        return plain_words.parse(text, local.replace(tzinfo=None), holidays)
     except Unknown as error:
         with suppress(Unknown, InvalidArgument):
             phrase, zone, _ = zones.split_zone(text, None)
-            plain_words.parse(phrase, local.date(), holidays)
+            plain_words.parse(phrase, local.replace(tzinfo=None), holidays)
             assert zone is not None  # else the phrase is the text, which is unknown
             raise Misread("names a time zone, which is said apart", phrase, zone=zone.key) from None
         raise error from None
@@ -276,9 +278,13 @@ def _check_fires(found: Recurrence) -> None:
     if found.first(found.anchor) is not None:
         return
     if found.until is not None:
-        end = found.until.astimezone(zones.load(found.zone))
-        raise Misread(f"ends on {day_text(end.date())} {end:%H:%M}, before it first fires")
+        raise Misread(_early_end(found.until, zones.load(found.zone)))
     raise Misread("never fires: no such day or time exists within the supported range")
+
+
+def _early_end(until: datetime, zone: ZoneInfo) -> str:
+    end = until.astimezone(zone)
+    return f"ends on {day_text(end.date())} {end:%H:%M}, before it first fires"
 
 
 def _examples(error: Misread, argument: str) -> str:

@@ -41,7 +41,7 @@ class Offset:
 def read_offset(row: Tokens) -> Offset | None:
     """Read a length of time and its direction if they come next."""
     clock = None
-    span = row.attempt(_the_day) or row.attempt(read_span)
+    span = row.attempt(the_day) or row.attempt(read_span)
     if span is None:
         clock = row.attempt(_part_of_day)
         span = Span(days=1) if clock else None
@@ -65,7 +65,7 @@ def refuse_bare_hour(row: Tokens) -> None:
     raise Misread("it is not clear which half of the day is meant", *both)
 
 
-def _the_day(row: Tokens) -> Span | None:
+def the_day(row: Tokens) -> Span | None:
     """Read `the day` and `day`, which are one day."""
     _ = row.accept("the")
     return Span(days=1) if row.accept("day") else None

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import date, datetime, time
 
+from duetime.scheduler.rules.time.durations import Span, read_span
+from duetime.scheduler.rules.time.offsets import the_day
 from duetime.scheduler.rules.time.tokens import MONTHS, ORDINALS, WEEKDAY_NAMES, WEEKDAYS, Misread, Tokens, ordinal
 
 WORKDAYS, WEEKEND = range(5), range(5, 7)
@@ -13,7 +15,7 @@ _WEEKDAYS = WEEKDAYS | {f"{name.lower()}s": index for index, name in enumerate(W
 _GROUPS = {"weekday": WORKDAYS, "weekdays": WORKDAYS, "workday": WORKDAYS, "workdays": WORKDAYS,
            "weekend": WEEKEND, "weekends": WEEKEND}  # fmt: skip
 _MONTH_PHRASES = ("of the month", "of every month", "of each month", "of a month", "each month", "every month")
-_MAX_MONTH_DAYS = 31
+_MAX_MONTH_DAYS, _SHORTEST_MONTH_DAYS = 31, 28
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,8 @@ class Draft:
     count: int | None = None
     span: tuple[int, str] | None = None
     """The length of time for which the words say it recurs: so many of a unit."""
+    ends_by_clock: bool = False
+    """Whether the words end it at a time of day, without the date."""
     times_of_day: int = 0
     """The number of times of day that `twice a day` asks for, 0 when the words do not say."""
     day_lists: int = 0
@@ -93,7 +97,7 @@ def join(row: Tokens) -> bool:
 
 
 def _item(row: Tokens, draft: Draft) -> bool:
-    readers = (_weekdays, _group, _nth, _edge, _date, _monthday)
+    readers = (_weekdays, _group, _nth, _edge, _before, _date, _monthday)
     return any(row.attempt(read, draft) for read in readers)
 
 
@@ -129,11 +133,22 @@ def _nth(row: Tokens, draft: Draft) -> bool:
         ordinals.append(more)
     weekday = row.one_of(_WEEKDAYS)
     if weekday is None or None in ordinals:
+        _refuse_business_days(row, ordinals)
         return False
     if any(nth is not None and nth > max(ORDINALS.values()) for nth in ordinals):
         raise Misread("no month has that many of a weekday", "every last friday of the month")
     draft.weekdays |= {(nth, weekday) for nth in ordinals if nth is not None}
     return True
+
+
+def _refuse_business_days(row: Tokens, ordinals: list[int | None]) -> None:
+    """Raise `Misread` for `the last business day of every month`, with the next one as a single time."""
+    if ordinals not in [[1], [-1]] or not _group(row, Draft()) or row.peek(-1).startswith("weekend"):
+        return
+    _ = any(row.phrase(words) for words in _MONTH_PHRASES)
+    which = "first" if ordinals == [1] else "last"
+    once = f"{which} business day of the month {row.rest}".strip()
+    raise Misread("a rule has no business days of a month: each needs a task of its own", f"when={once!r}")
 
 
 def _ordinal(row: Tokens) -> int | None:
@@ -176,6 +191,20 @@ def _monthday(row: Tokens, draft: Draft) -> bool:
     if day is None:
         return False
     draft.monthdays.add(day)
+    return True
+
+
+def _before(row: Tokens, draft: Draft) -> bool:
+    """Read `the day before the 1st`, which is the last of the month before."""
+    span = the_day(row) or read_span(row)
+    if span is None or span != Span(days=span.days) or not row.accept("before"):
+        return False
+    row.accept("the")
+    nth = ordinal(row.take())
+    if nth is None or nth > _SHORTEST_MONTH_DAYS or not 0 < span.days < _SHORTEST_MONTH_DAYS:
+        return False
+    day = nth - span.days
+    draft.monthdays.add(day if day > 0 else day - 1)
     return True
 
 

@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-from datetime import date, datetime
+from datetime import datetime, timedelta
+from fractions import Fraction
 
-from duetime.scheduler.rules.recurrence.rule import DAILY, HOURLY, MAX_COUNT, MONTHLY, SUB_DAILY, WEEKLY, YEARLY
+from duetime.scheduler.rules.recurrence.rule import FREQUENCIES, MAX_COUNT, MONTHLY, SUB_DAILY, WEEKLY
 from duetime.scheduler.rules.recurrence.words.day_lists import Draft
 from duetime.scheduler.rules.time.days import dates
 from duetime.scheduler.rules.time.durations import UNITS
+from duetime.scheduler.rules.time.offsets import refuse_bare_hour
 from duetime.scheduler.rules.time.time_of_day import read_clock
 from duetime.scheduler.rules.time.tokens import NUMBERS, Misread, Tokens
 
-_PER_UNIT = {
-    (HOURLY, "hour"): 1, (HOURLY, "day"): 24, (DAILY, "day"): 1, (DAILY, "week"): 7, (WEEKLY, "week"): 1,
-    (MONTHLY, "month"): 1, (MONTHLY, "year"): 12, (YEARLY, "year"): 1,
-}  # fmt: skip
-"""The number of times that a rule of a frequency, with one day or time of it, fires in a unit of time."""
-
+_UNITS = dict(zip(FREQUENCIES, ("second", "minute", "hour", "day", "week", "month", "year"), strict=True))
+_SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86_400, "week": 604_800, "fortnight": 1_209_600}
+_MONTHS = {"month": 1, "year": 12}
 COUNTED = ("times", "time", "occurrences")
 
 
-def read_end(row: Tokens, draft: Draft, today: date) -> bool:
+def read_end(row: Tokens, draft: Draft, start: datetime) -> bool:
     """Read when the recurrence ends into the draft if that comes next."""
     if row.accept("until", "till", "til", "through", "thru"):
-        return _until(row, draft, today)
+        return _until(row, draft, start)
     led = row.accept("for")
     token = row.take()
     count = int(token[:6]) if token.isdigit() else NUMBERS.get(token)
@@ -39,12 +38,12 @@ def read_end(row: Tokens, draft: Draft, today: date) -> bool:
     return True
 
 
-def _until(row: Tokens, draft: Draft, today: date) -> bool:
+def _until(row: Tokens, draft: Draft, start: datetime) -> bool:
     """Read the last day, and a time of day that follows it at once: `2026-12-31 17:00`."""
     whole = row.peek(-1).startswith("thr")
-    day = row.attempt(dates.read_last_day, today, draft.calendar, whole=whole)
+    day = row.attempt(dates.read_last_day, start.date(), draft.calendar, whole=whole)
     if day is None:
-        return False
+        return not whole and draft.freq in SUB_DAILY and _until_clock(row, draft, start)
     draft.until = day.candidates[0]
     own = row.peek() != "at" or draft.freq in SUB_DAILY
     clock = read_clock(row) if own else None
@@ -53,15 +52,44 @@ def _until(row: Tokens, draft: Draft, today: date) -> bool:
     return True
 
 
+def _until_clock(row: Tokens, draft: Draft, start: datetime) -> bool:
+    """Read the time of day at which what recurs within a day ends: the first one after its start."""
+    clock = read_clock(row)
+    if clock is None:
+        refuse_bare_hour(row)
+        return False
+    end = datetime.combine(start.date(), clock.time)
+    draft.until = end if end >= start else end + timedelta(days=1)
+    draft.ends_by_clock = True
+    return True
+
+
 def count_in_span(freq: str, draft: Draft) -> int | None:
     """Return the number of times that a rule fires in the length of time for which it recurs."""
     if draft.span is None:
         return None
     number, unit = draft.span
-    each = _PER_UNIT.get((freq, unit))
-    if each is None or draft.interval > 1 or draft.excluded.holidays or draft.months:
-        raise Misread(f"it is not clear how often that is in {number} {unit}s", "every day at 9:00, 5 times")
-    count = number * each * max(len(draft.times), 1) * (max(len(draft.weekdays), 1) if freq == WEEKLY else 1)
+    periods = _periods(number, unit, freq, draft.interval)
+    filtered = freq in SUB_DAILY and (draft.weekdays or draft.monthdays)
+    if periods is None or periods.denominator > 1 or filtered or draft.excluded.holidays or draft.months:
+        examples = () if periods is None or filtered else _counted(freq, draft.interval, periods)
+        problem = f"it is not clear how often that is in {number} {unit}s"
+        raise Misread(problem, *(examples or ("every day at 9:00, 5 times",)))
+    days = len(draft.weekdays | draft.monthdays) if freq in {WEEKLY, MONTHLY} else 1
+    count = int(periods) * max(len(draft.times), len(draft.minutes), 1) * max(days, 1)
     if not 1 <= count <= MAX_COUNT:
         raise Misread(f"it can recur 1 to {MAX_COUNT} times", "every day at 9:00, 10 times")
     return count
+
+
+def _periods(number: int, unit: str, freq: str, interval: int) -> Fraction | None:
+    """Return how many intervals of a frequency are in a length of time; None where months differ in that."""
+    table = next((table for table in (_SECONDS, _MONTHS) if unit in table and _UNITS[freq] in table), None)
+    return Fraction(number * table[unit], interval * table[_UNITS[freq]]) if table else None
+
+
+def _counted(freq: str, interval: int, periods: Fraction) -> tuple[str, ...]:
+    """Return the rules that recur the whole numbers of times next to so many."""
+    every = f"every {interval} {_UNITS[freq]}s" if interval > 1 else f"every {_UNITS[freq]}"
+    counts = range(max(int(periods), 1), min(int(periods) + 1, MAX_COUNT) + 1)
+    return tuple(f"{every}, {count} times" for count in counts) if freq in SUB_DAILY else ()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date
+from datetime import datetime
 
 from duetime.scheduler.rules.recurrence.rule import (
     DAILY,
@@ -28,7 +28,7 @@ from duetime.scheduler.rules.recurrence.words.intervals import ISO_TIME, read_in
 from duetime.scheduler.rules.recurrence.words.times_per_period import read_times_per_period
 from duetime.scheduler.rules.time.ambiguity import refuse_occasions
 from duetime.scheduler.rules.time.time_of_day import Clock, read_clock
-from duetime.scheduler.rules.time.tokens import MONTHS, WEEKDAY_NAMES, Misread, Tokens, Unknown, normal, tokens
+from duetime.scheduler.rules.time.tokens import MONTHS, NUMBERS, WEEKDAY_NAMES, Misread, Tokens, Unknown, normal, tokens
 
 _ADVERBS = {
     "hourly": (HOURLY, 1), "daily": (DAILY, 1), "nightly": (DAILY, 1), "weekly": (WEEKLY, 1),
@@ -37,11 +37,12 @@ _ADVERBS = {
 }  # fmt: skip
 _TWICE_MEANT = frozenset({"biweekly", "bimonthly", "biannual", "biannually", "bi"})
 _PARTS = frozenset({"morning", "afternoon", "evening", "night", "noon", "midnight", "midday"})
+_NAMED_MINUTES = {"quarter past": 15, "half past": 30, "quarter to": 45}
 _BOTH = "FREQ=MONTHLY;BYDAY=FR;BYMONTHDAY=13"
 
 
-def parse(text: str, today: date, holidays: str = "") -> Rule:
-    """Read a recurrence in words; `today` is the day it starts, `holidays` the configured calendar of them.
+def parse(text: str, start: datetime, holidays: str = "") -> Rule:
+    """Read a recurrence in words; `start` is the local time of its start, `holidays` the configured calendar of them.
 
     Raises `Misread` with what is wrong, or `Unknown` if it is in no known form.
     """
@@ -51,12 +52,12 @@ def parse(text: str, today: date, holidays: str = "") -> Rule:
     row.attempt(_times, draft)
     _head(row, draft)
     while not row.done:  # every clause takes a token, or it is none
-        listed, days, start = row.accept(","), draft.day_lists, row.position
-        if not (_clause(row, draft) or read_end(row, draft, today)):
+        listed, days, began = row.accept(","), draft.day_lists, row.position
+        if not (_clause(row, draft) or read_end(row, draft, start)):
             raise _unknown(row)
         mixed = draft.monthdays and draft.weekdays
         if days and draft.day_lists > days and not listed and not mixed:
-            raise Misread("names its days twice", f"every {row.since(start).removeprefix('on ')}")
+            raise Misread("names its days twice", f"every {row.since(began).removeprefix('on ')}")
     return _rule(draft)
 
 
@@ -109,6 +110,7 @@ def _one_in_several(row: Tokens, said: str, nth: int, weekday: str) -> Misread:
 def _daypart(row: Tokens, draft: Draft) -> bool:
     if row.peek() in _PARTS:
         draft.freq = DAILY
+        _ = (row.peek(1), row.peek(2)) == ("at", "midnight") and row.accept("night")
     return bool(draft.freq)
 
 
@@ -124,12 +126,25 @@ def _on(row: Tokens, draft: Draft) -> bool:
 
 def _past_the_hour(row: Tokens, draft: Draft) -> bool:
     """Read `at :15 and :45` or `at minute 15`."""
+    if (minute := row.attempt(_named_minute)) is not None:
+        draft.minutes.add(minute)
+        return True
     row.accept("at")
     first = found = _minutes(row)
     while found is not None:
         draft.minutes.add(found)
         found = row.attempt(lambda row: _minutes(row) if join(row) else None)
     return first is not None
+
+
+def _named_minute(row: Tokens) -> int | None:
+    """Read `at quarter past`, without the hour, and `on the hour`."""
+    if row.phrase("on the hour"):
+        return 0
+    row.accept("at")
+    row.accept("a")
+    found = next((minute for words, minute in _NAMED_MINUTES.items() if row.phrase(words)), None)
+    return None if row.peek().isdigit() or row.peek() in NUMBERS else found
 
 
 def _minutes(row: Tokens) -> int | None:
@@ -217,6 +232,8 @@ def _check(freq: str, draft: Draft) -> None:
         raise Misread("an interval is at most 20 years")
     if draft.until and (draft.count or draft.span):
         raise Misread("an end date and a number of times exclude each other", "every day at 9:00, 10 times")
+    if draft.ends_by_clock and (draft.weekdays or draft.monthdays or draft.months or draft.window):
+        raise Misread("it is not clear whether it ends then for good", "every 15 minutes between 9:00 and 12:00")
     if freq in SUB_DAILY:
         _check_sub_daily(freq, draft)
     elif draft.minutes:
