@@ -21,7 +21,7 @@ _WRITTEN = re.compile(r"(?P<hour>[01]?[0-9]|2[0-3])(?P<dot>\.?)(?P<minute>[0-5][
 """A time of day without its colon."""
 
 _YEAR = re.compile(r"19|20")
-_MONTHS = 12
+_MONTHS_PER_YEAR = 12
 _COUNTED = frozenset({"times", "time", "occurrences"})
 _NEAR_DAYS = frozenset({"today", "tomorrow", "tonight"})
 _MINUTES_PER_DAY = 24 * 60
@@ -141,7 +141,7 @@ def _clock_token(row: Tokens, *, sure: bool) -> str:
     if not (before or row.peek() in _NEAR_DAYS) or not (found["dot"] or len(found["hour"]) > 1):
         return token
     if found["dot"]:
-        other = "date" if before in WEEKDAYS and 1 <= int(found["minute"]) <= _MONTHS else ""
+        other = "date" if before in WEEKDAYS and 1 <= int(found["minute"]) <= _MONTHS_PER_YEAR else ""
     else:
         other = "year" if _YEAR.match(token) else ""
     if other and (before in WEEKDAYS or before in _NEAR_DAYS):
