@@ -7,6 +7,8 @@ from dataclasses import replace
 from datetime import datetime
 
 from duetime.scheduler.chain.chain import ChainRecord, view_of_chain
+from duetime.scheduler.chain.dependency import Upstreams
+from duetime.scheduler.chain.relinked import NewLinks
 from duetime.scheduler.errors import InvalidArgument, Refused
 from duetime.scheduler.foresight.explain import RunFacts, waits_of
 from duetime.scheduler.foresight.reasons.before_start import awaited_first, questions
@@ -19,6 +21,7 @@ from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.rules.time import zones
 from duetime.scheduler.rules.time.times import describe
 from duetime.scheduler.run_records import Failure
+from duetime.scheduler.signal.signal import KeptWait
 from duetime.scheduler.task import Occurrence
 from duetime.scheduler.translatable import ClauseKind, NoteKind, Translatable
 from duetime.scheduler.view_parts import WaitReason
@@ -95,6 +98,15 @@ def row_of(record: TaskRecord, now: datetime) -> TaskView:
     record, rule, damage = _readable(record)
     text = rule.text if rule else None
     return TaskView(record, now, repeat_text=text, waits=waits_of(record, now), warnings=damage)
+
+
+def facts_after(facts: RunFacts, links: NewLinks, upstreams: Upstreams) -> RunFacts:
+    """Return what a task waits for once it has new links; `facts` are what it waits for now."""
+    if links.wait or links.no_wait:
+        facts = replace(facts, awaited=KeptWait(links.wait) if links.wait else None)
+    if links.approval:
+        facts = replace(facts, approval=links.approval)
+    return facts if links.after is None else replace(facts, upstreams=tuple(upstreams.values()))
 
 
 def with_waits(views: Sequence[TaskView], facts: Mapping[str, RunFacts], now: datetime) -> tuple[TaskView, ...]:

@@ -9,11 +9,12 @@ from typing import Any, Unpack
 from duetime.scheduler import remedies
 from duetime.scheduler.approvals.approval import is_of_answer
 from duetime.scheduler.chain.chain import ChainRecord
-from duetime.scheduler.chain.relinked import LinkLocks
+from duetime.scheduler.chain.relinked import LinkLocks, RelinkedChange
 from duetime.scheduler.errors import Refused
 from duetime.scheduler.events import UNDOABLE, EventFilter, EventKind
+from duetime.scheduler.foresight.explain import RunFacts
 from duetime.scheduler.foresight.explainer import Explainer
-from duetime.scheduler.foresight.task_view import view_of
+from duetime.scheduler.foresight.task_view import facts_after, view_of
 from duetime.scheduler.ids import is_chain_id
 from duetime.scheduler.intake.changes.actions import (
     DONE,
@@ -97,7 +98,7 @@ class ChangeService(ApprovalService):
         repeatable = Repeatable.of("reschedule", task_id, wanted, call)
         locks = locks_of(task_id, asked, planner, now) if asks_for_links(asked) else None
         if dry_run:
-            return replace(self._rehearsed(repeatable, call, decide, locks), warnings=tuple(notes))
+            return replace(self._rehearsed(repeatable, call, decide, locks, planner), warnings=tuple(notes))
         view = self._change(repeatable, call, kind=EventKind.RESCHEDULED, decide=decide, locks=locks)
         return replace(view, warnings=(*notes, *view.warnings))
 
@@ -107,21 +108,27 @@ class ChangeService(ApprovalService):
         call: CallArguments,
         decide: Callable[[TaskRecord], Change],
         locks: LinkLocks | None,
+        planner: Planner,
     ) -> TaskView:
         """Return a task as a reschedule would leave it, at its present revision."""
-        by, before = call.get("by", LOCAL), list[Task]()
+        by, tried = call.get("by", LOCAL), list[tuple[TaskRecord, Change]]()
 
         def decided(found: TaskRecord) -> Change:
-            before[:] = [found.task]
-            return decide(found)
+            tried[:] = [(found, decide(found))]
+            return tried[0][1]
 
         told: dict[str, Any] = {"kind": EventKind.RESCHEDULED, "revision": call.get("revision"), **by.acting(self._via)}
         record = self._store.tasks.change_once(
             by.tenant, repeatable.task_id, None, decide=decided, locks=locks, dry_run=True, **told
         ).record
-        [task] = before
-        record = replace(record, task=replace(record.task, revision=task.revision, updated_at=task.updated_at))
-        return self._seen(record) if locks is None else view_of(record, self._store.now())
+        [(before, change)] = tried
+        was, facts = before.task, None
+        record = replace(record, task=replace(record.task, revision=was.revision, updated_at=was.updated_at))
+        if isinstance(change, RelinkedChange) and change.links:
+            waits = before.run.state is State.WAITING
+            now_waiting = self._facts(before) if waits else RunFacts()
+            facts = facts_after(now_waiting, change.links, planner.upstreams(was.tenant, ()))
+        return self._seen(record) if locks is None else view_of(record, self._store.now(), facts=facts)
 
     def _chain_of(self, tenant: str, task_id: str, asked: Reschedule) -> ChainRecord | None:
         """Return the chain of a step, where the change depends on it."""
@@ -180,9 +187,9 @@ class ChangeService(ApprovalService):
         if action in set(ApprovalAnswer):
             return self._answer(task_id, ApprovalAnswer(action), reason, call)
         if action == DONE:
-            return self._done(task_id, call.get("by", LOCAL))
+            return self._done(task_id, call)
         if action == UNDO and undo == UNDOES_DONE:
-            return self._not_done(task_id, call.get("by", LOCAL))
+            return self._not_done(task_id, call)
         if action == "skip_next":
             self._refuse_skip_of_step(call.get("by", LOCAL).tenant, task_id)
         kind, decide = decide_action(
@@ -224,8 +231,9 @@ class ChangeService(ApprovalService):
         self._recall(queued)
         self._on_change(task_ids)
 
-    def _done(self, task_id: str, by: Principal) -> TaskView:
-        record = self._store.tasks.get(by.tenant, task_id)
+    def _done(self, task_id: str, call: CallArguments) -> TaskView:
+        by = call.get("by", LOCAL)
+        record = self._store.tasks.get(by.tenant, task_id, revision=call.get("revision"))
         if record.last_run is None:
             raise Refused(
                 f"{task_id} has no outcome yet to be done with.", argument="action", remedy=remedies.Cancel(task_id)
@@ -234,7 +242,9 @@ class ChangeService(ApprovalService):
         self._on_change([task_id])
         return replace(self._seen(record), undo=UNDOES_DONE if read else None)
 
-    def _not_done(self, task_id: str, by: Principal) -> TaskView:
+    def _not_done(self, task_id: str, call: CallArguments) -> TaskView:
+        by = call.get("by", LOCAL)
+        self._store.tasks.get(by.tenant, task_id, revision=call.get("revision"))
         since = self._store.now() - changes.UNDO_WINDOW - changes.UNDO_GRACE
         if not self._store.inbox.mark_unread(by.tenant, by.user, task_id, since=since):
             raise Refused(

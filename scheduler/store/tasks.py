@@ -103,9 +103,9 @@ class Tasks:
         """Check the quotas of a tenant for what is stored later; calls at the same time may pass together."""
         self._database.look(lambda connection: admission(TenantCounts(connection, tenant, self._now())))
 
-    def get(self, tenant: str, task_id: str) -> TaskRecord:
-        """Return one task; raises `TaskNotFound`, with the tenant's closest ids."""
-        return self._database.read(lambda connection: read.record(connection, tenant, task_id))
+    def get(self, tenant: str, task_id: str, *, revision: int | None = None) -> TaskRecord:
+        """Return one task; raises `TaskNotFound`, with the tenant's closest ids, and `StaleRevision`."""
+        return self._database.read(lambda connection: read.record_at(connection, tenant, task_id, revision))
 
     def named(self, tenant: str, text: str) -> list[str]:
         """Return the ids, six at most, that begin with the text, or those with this title: tasks, then chains."""

@@ -26,6 +26,7 @@ from duetime.scheduler.store.schema.tables.chains import chains
 from duetime.scheduler.store.schema.tables.deliveries import deliveries
 from duetime.scheduler.store.schema.tables.tasks import attempts, runs, tasks
 from duetime.scheduler.store.schema.values import storable
+from duetime.scheduler.store.statements import event_log
 from duetime.scheduler.task import Delivery, Json, Run, State, Task
 from duetime.scheduler.views import TaskRecord
 from sqlalchemy import Connection, and_, bindparam, func, literal_column, or_, select
@@ -100,6 +101,13 @@ def record(connection: Connection, tenant: str, task_id: str, *, locking: bool =
     if not found:
         raise TaskNotFound(task_id, closest(connection, tenant, task_id))
     return found[0]
+
+
+def record_at(connection: Connection, tenant: str, task_id: str, revision: int | None) -> TaskRecord:
+    """Return one task like `record`; raises `StaleRevision` when `revision` is given and is not the task's."""
+    found = record(connection, tenant, task_id)
+    event_log.check_revision(connection, found.task, revision)
+    return found
 
 
 def records(connection: Connection, task_ids: Iterable[str]) -> dict[str, TaskRecord]:
