@@ -73,6 +73,7 @@ _OPTIONS = {
 }
 
 
+_PASSED = re.compile(r"\b([a-z_]+)=(?:true|[0-9]+|'[^']*')")
 _OF_STEP = re.compile(r"steps[.\[]")
 _IN_PAIRS = {_OPTIONS[name] for name in ("needs", "retry", "repeat_policy", "approval")}
 """Options that are given once for each part of a value, as `NAME=VALUE`."""
@@ -141,6 +142,10 @@ COMMAND_WORDS = CommandWords()
 
 
 def in_options(note: str) -> str:
-    """Return a note that begins with the name of an argument with the option instead."""
+    """Return a note with options in place of the name that it begins with, and of `all_following=true` in it."""
     name, colon, rest = note.partition(":")
-    return f"{COMMAND_WORDS.argument(name)}{colon}{rest}"
+    return _PASSED.sub(_as_option, f"{COMMAND_WORDS.argument(name)}{colon}{rest}")
+
+
+def _as_option(passed: re.Match[str]) -> str:
+    return COMMAND_WORDS.example(passed[0].replace("=true", "=True")) if passed[1] in _OPTIONS else passed[0]

@@ -470,6 +470,14 @@ def test_an_example_is_shown_as_it_is_typed(passed: str, typed: str) -> None:
 def test_a_note_begins_with_the_option_that_it_is_about() -> None:
     assert in_options("deadline_type: soft was assumed") == "--deadline-type: soft was assumed"
     assert in_options("the series goes on: it next runs today") == "the series goes on: it next runs today"
+    assert in_options("because of notify='never'; x='y'") == "because of --notify never; x='y'"
+
+
+def test_a_note_on_one_occurrence_says_the_option_that_moves_the_series(cli: Run) -> None:
+    task = scheduled(cli, "Stand-up", "--repeat", "every day at 10:00")
+    said = cli("reschedule", task["id"], "--when", "tomorrow 11:00").out
+    assert "to move them all, give --all-following as well" in said
+    assert "all_following" not in said
 
 
 def test_a_refused_command_says_the_command_that_helps(cli: Run) -> None:
