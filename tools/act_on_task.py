@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from duetime.scheduler.request import ACTIONS_OF_AGENTS, ActionOnTask
 from duetime.scheduler.task import ApprovalAnswer
 from duetime.tools.arguments.arguments import Argument
-from duetime.tools.arguments.types import Choice, Text, Whole
+from duetime.tools.arguments.choices import Choice
+from duetime.tools.arguments.types import Text, Whole
 from duetime.tools.definition import KEY, REVISION, TASK_ID, TIME, Definition, Sender, hints
 from duetime.tools.results import task_answer
 from mcp.types import CallToolResult
@@ -43,6 +44,24 @@ def _answer(call: ActOnTask, sender: Sender) -> CallToolResult:
     return task_answer(view)
 
 
+_MEANT = {
+    **dict.fromkeys(("complete", "completed", "finish", "finished", "mark-done", "mark-as-done", "close"), "done"),
+    **dict.fromkeys(("read", "mark-read", "mark-as-read", "acknowledge", "ack", "dismiss"), "done"),
+    **dict.fromkeys(("run", "start", "execute", "retry", "rerun", "run-again", "trigger"), "run_now"),
+    **dict.fromkeys(("delay", "postpone", "defer", "remind-later"), "snooze"),
+    "skip": "skip_next",
+    "revert": "undo",
+    "restore": "undo",
+    **dict.fromkeys(("cancel", "delete", "remove", "stop"), "cancel_task(task_id='t_7k3m9qx2w4hb')"),
+    "pause": "reschedule_task(pause=true)",
+    "resume": "reschedule_task(pause=false)",
+    **dict.fromkeys(("reschedule", "move", "update", "edit"), "reschedule_task(when='tomorrow 9am')"),
+}
+"""Other words for an action, and for what another tool does."""
+
+_ACTION = Choice((*ACTIONS_OF_AGENTS, *ApprovalAnswer), _MEANT, hidden=tuple(ApprovalAnswer))
+"""Cards approve and reject; a refusal, which models read, offers neither."""
+
 ACT_ON_TASK = Definition(
     "act_on_task",
     "Act on a task",
@@ -50,7 +69,7 @@ ACT_ON_TASK = Definition(
     "or mark its outcome as read (done).",
     (
         TASK_ID,
-        Argument("action", Choice((*ACTIONS_OF_AGENTS, *ApprovalAnswer)), "", "run_now", required=True),
+        Argument("action", _ACTION, "", "run_now", required=True),
         REVISION,
         Argument("minutes", Whole(1, 527_040), "Snooze by", "minutes=10"),
         Argument("until", TIME, "Snooze until", "until='tomorrow 9am'"),

@@ -9,8 +9,9 @@ from duetime.scheduler.bulk.change import MAX_TASKS_CHANGED, BulkVerb
 from duetime.scheduler.task import Tier
 from duetime.scheduler.views import TaskFilter
 from duetime.tools.arguments.arguments import Argument
+from duetime.tools.arguments.choices import Choice
 from duetime.tools.arguments.filters import MEANT_STATES, WORDS, parts_of
-from duetime.tools.arguments.types import Choice, Flag, Text, Texts, Whole
+from duetime.tools.arguments.types import Flag, Text, Texts, Whole
 from duetime.tools.definition import KEY, TIME, Definition, Sender, hints
 from duetime.tools.results import bulk_answer
 from duetime.widgets.cards import TASK_LIST

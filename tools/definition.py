@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from duetime.scheduler.errors import InvalidArgument
@@ -11,7 +11,8 @@ from duetime.scheduler.principal import Principal, Scope
 from duetime.scheduler.request import DEADLINE_KINDS, RETRY_BOUNDS
 from duetime.scheduler.task import Json, Notify, Tier
 from duetime.tools.arguments.arguments import Argument, Arguments
-from duetime.tools.arguments.types import Amounts, Choice, Length, Object, Text, Texts, Whole
+from duetime.tools.arguments.choices import Choice
+from duetime.tools.arguments.types import Amounts, Length, Object, Text, Texts, Whole
 from duetime.tools.call_origin import UNKNOWN_ORIGIN, CallOrigin
 from duetime.tools.output_schema import Output
 from duetime.widgets.cards import TASK_CARD
@@ -136,7 +137,7 @@ class Definition(Generic[CallT]):
     `first` is awaited before the answer. `also_wrong` finds further problems of a call that is refused anyway: a caller
     that corrects everything at once needs one more call, not two. `describes_output`: the schema of its answers is
     listed. The answers of the others are as those of `get_task`, and five copies of one schema would only cost room.
-    One without a `card` has none; callers without its `scope` are not shown it.
+    One without a `card` has none; callers without its `scope` are not shown it. `elsewhere` is as in `Arguments`.
     """
 
     name: str
@@ -153,9 +154,10 @@ class Definition(Generic[CallT]):
     also_wrong: Callable[[Mapping[str, Json], Sender], Sequence[InvalidArgument]] = _nothing_else
     first: Callable[[CallT, Sender], Awaitable[None]] | None = None
     scope: Scope = Scope.TASKS
+    elsewhere: Mapping[str, InvalidArgument] = field(default_factory=dict)
 
     def read(self) -> Arguments:
-        return Arguments(self.name, self.arguments)
+        return Arguments(self.name, self.arguments, self.elsewhere)
 
 
 AnyDefinition = Definition[Any]

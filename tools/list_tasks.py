@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from duetime.scheduler.views import TaskFilter
 from duetime.tools.arguments.arguments import Argument
+from duetime.tools.arguments.choices import Choice
 from duetime.tools.arguments.filters import MEANT_STATES, WORDS, parts_of
-from duetime.tools.arguments.types import Choice, Text, Whole
+from duetime.tools.arguments.types import Text, Whole
 from duetime.tools.definition import TIME, Definition, Sender, hints
 from duetime.tools.results import page_answer
 from duetime.widgets.cards import TASK_LIST

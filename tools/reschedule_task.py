@@ -6,13 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.request import AfterFailure
 from duetime.scheduler.reschedule.reschedule import REMOVABLE, Reschedule
 from duetime.scheduler.rules.retry import retry_policy
 from duetime.tools.arguments.approval import ApprovalTerms
 from duetime.tools.arguments.arguments import Argument
+from duetime.tools.arguments.choices import Choice, Choices
 from duetime.tools.arguments.steps import VALID_OUTPUT
-from duetime.tools.arguments.types import Choice, Choices, Flag, Object, Text
+from duetime.tools.arguments.types import Flag, Object, Text
 from duetime.tools.arguments.waits import AFTER, AFTER_FAILURE, APPROVAL, WAIT_FOR
 from duetime.tools.definition import (
     DEADLINE,
@@ -74,6 +76,12 @@ def _call(*, retry: Mapping[str, int] | None = None, **given: Any) -> Reschedule
     return RescheduleTask(**given, retry=None if retry is None else retry_policy(retry))
 
 
+def _no_state(name: str) -> InvalidArgument:
+    """Return how a task gets another state, where `name` was to set it."""
+    accepted, example = "cancel_task; pause; skip_next", "cancel_task(task_id='t_7k3m9qx2w4hb') or pause=true"
+    return InvalidArgument(name, "a task gets another state by what is done to it", accepted=accepted, example=example)
+
+
 RESCHEDULE_TASK = Definition(
     "reschedule_task",
     "Change a task",
@@ -119,4 +127,5 @@ RESCHEDULE_TASK = Definition(
     _call,
     _answer,
     hints(idempotent=True, outside=True),
+    elsewhere={name: _no_state(name) for name in ("state", "status")},
 )

@@ -10,7 +10,7 @@ from duetime.scheduler.errors import DuetimeError, InvalidArgument, InvalidArgum
 from duetime.scheduler.handlers import Handler
 from duetime.scheduler.request import POOL_PREFIXES, Request
 from duetime.scheduler.rules.retry import retry_policy
-from duetime.tools.arguments.arguments import Argument
+from duetime.tools.arguments.arguments import Argument, Arguments
 from duetime.tools.arguments.steps import STEPS, VALID_OUTPUT
 from duetime.tools.arguments.types import Flag, Text
 from duetime.tools.arguments.waits import AFTER, AFTER_FAILURE, APPROVAL, WAIT_FOR
@@ -110,6 +110,12 @@ _HANDLING = (
 )
 
 
+_SAYS_WHEN = frozenset({"when", "repeat", "after", "approval", "wait_for", "steps", "action"})
+"""Arguments with one of which a task needs no other time."""
+
+_NAMES = Arguments("schedule_task", (*_TIMES, *_HANDLING))
+
+
 def _work(actions: Actions) -> tuple[Argument, ...]:
     named = dict(list(actions.items())[:MAX_ACTIONS_NAMED])
     known = ", ".join(named)
@@ -155,13 +161,21 @@ def _answer(call: Request, sender: Sender) -> CallToolResult:
 
 def _also_wrong(values: Mapping[str, Any], sender: Sender) -> Sequence[InvalidArgument]:
     """Ask the scheduler what else is wrong with a task some of whose arguments could not be read; nothing is stored."""
+    found: Sequence[InvalidArgument] = ()
     try:
         asked = _request(**{"title": "-", **values, "dry_run": True})
         sender.scheduler.submit(replace(asked, origin=asked.origin or sender.origin.of_task(asked)), by=sender.by)
     except InvalidArgument as problem:
-        return (problem,)
+        found = (problem,)
     except InvalidArguments as several:
-        return several.problems
+        found = several.problems
     except DuetimeError:
         return ()
-    return ()
+    timed = "when" in values or not _wrongly_timed(values, sender.raw)
+    return [problem for problem in found if timed or problem.argument != "when"]
+
+
+def _wrongly_timed(values: Mapping[str, Any], sent: Mapping[str, Any]) -> bool:
+    """Whether an argument that would say when a task runs was sent under another name, or could not be read."""
+    wrong = {_NAMES.nearest(name) or name for name in sent if name not in values}
+    return not wrong.isdisjoint(_SAYS_WHEN)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from difflib import get_close_matches
@@ -84,7 +86,19 @@ def read_steps(given: Any, most: int = MAX_STEPS) -> ReadSteps:
 
 def _given(step: Mapping[str, Any]) -> dict[str, Any]:
     """Return the members of a step without those that a strict client leaves empty."""
-    return {name: value for name, value in step.items() if value is not None and value not in ("", {}, [])}
+    known = {name: value for name, value in step.items() if value is not None and value not in ("", {}, [])}
+    lists = {name: _listed(value) for name, value in known.items() if STEP_PARTS.get(name) == _TEXTS}
+    return {**known, **lists}
+
+
+def _listed(value: Any) -> Any:
+    """Return one text, or the JSON text of a list, as a list; what could be several texts stays as it is."""
+    if not isinstance(value, str):
+        return value
+    if value.lstrip().startswith("["):
+        with suppress(ValueError, RecursionError):
+            return json.loads(value)
+    return value if "," in value or "[" in value else [value]
 
 
 def _problems_of(given: Any, place: str) -> Iterator[InvalidArgument]:
@@ -117,7 +131,9 @@ def _wrong(place: str, name: Any, value: Any) -> InvalidArgument | None:
             f"{place}.{str(name)[:40]}", f"a step has no such part{guess}", accepted=", ".join(STEP_PARTS)
         )
     accepted, fits = STEP_PARTS[name]
-    return None if fits(value) else InvalidArgument(f"{place}.{name}", "it is of another kind", accepted=accepted)
+    example = f"{name}=['fetch']" if STEP_PARTS[name] == _TEXTS else ""
+    problem = InvalidArgument(f"{place}.{name}", "it is of another kind", accepted=accepted, example=example)
+    return None if fits(value) else problem
 
 
 def _is_text(value: Any) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -15,10 +16,14 @@ from duetime.scheduler.errors import HandlerError, InvalidArgument, InvalidSetti
 from duetime.scheduler.handlers.declaration import Handler
 from duetime.scheduler.handlers.reminder import reminder
 from duetime.scheduler.handlers.watch import WatchCheck, watch
-from duetime.scheduler.handlers.webhook import webhook
+from duetime.scheduler.handlers.webhook import WEBHOOK, webhook
 from duetime.scheduler.outbound.url_policy import WebhookOptions
+from duetime.scheduler.task import Json
 
 ENTRY_POINT_GROUP: Final = "duetime.handlers"
+
+_REQUEST: Final = re.compile(r"https?|curl|fetch|request|url|\bapi\b|\b(?:get|post|put)\b", re.IGNORECASE)
+"""Names of actions by which a request to a server is meant."""
 
 Plugin = Handler | WatchCheck
 """The two kinds of objects that a module of plug-ins declares."""
@@ -77,13 +82,15 @@ class Handlers(Mapping[str, Handler]):
         except HandlerError as error:
             raise InvalidSetting(f"isolated_actions: {error}") from error
 
-    def get_or_explain(self, name: str) -> Handler:
-        """Return the handler of an action, or raise `InvalidArgument` with a list of actions."""
+    def get_or_explain(self, name: str, payload: Mapping[str, Json] | None = None) -> Handler:
+        """Return the handler of an action, or raise `InvalidArgument` with the one that name and payload mean."""
         if name in self._by_name:
             return self._by_name[name]
         names = ", ".join(self._by_name)
         nearest = difflib.get_close_matches(str(name), self._by_name, n=1)
-        example = nearest[0] if nearest else next(iter(self._by_name), "")
+        requests = "url" in (payload or {}) or _REQUEST.search(str(name)[:64])
+        usual = WEBHOOK if requests and WEBHOOK in self._by_name else next(iter(self._by_name), "")
+        example = nearest[0] if nearest else usual
         raise InvalidArgument("action", f"no action {str(name)[:64]!r}", accepted=names, example=example)
 
     def __getitem__(self, name: str) -> Handler:

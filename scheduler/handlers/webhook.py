@@ -29,6 +29,7 @@ from pydantic import BaseModel, BeforeValidator, Field
 if TYPE_CHECKING:
     from duetime.scheduler.outbound.client import GuardedClient
 
+WEBHOOK = "webhook"
 MAX_EXCERPT_CHARS: Final = 2000
 PATIENT: Final = RetryPolicy(max_attempts=10)
 """Default retry policy: tries for about a quarter of an hour, because a server may be down for minutes."""
@@ -57,7 +58,7 @@ def webhook(options: WebhookOptions | None = None, *, resolve: Resolver = system
     """Build the handler; raises `InvalidSetting` for a malformed secret."""
     work = _Webhook(options or WebhookOptions(), resolve)
     return Handler(
-        name="webhook",
+        name=WEBHOOK,
         fn=work.run,
         payload_model=WebhookPayload,
         time_limit=timedelta(seconds=work.options.timeout + 10),

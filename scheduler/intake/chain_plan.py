@@ -18,6 +18,7 @@ from duetime.scheduler.intake.idempotency import check_natural_key, key_of
 from duetime.scheduler.intake.instants import Timing
 from duetime.scheduler.intake.planner import Plan, Planner
 from duetime.scheduler.intake.repeat_policy import policy_of
+from duetime.scheduler.intake.series_end import without_rule
 from duetime.scheduler.intake.steps.step_request import (
     at_instants,
     instant_of,
@@ -77,7 +78,7 @@ class ChainPlan:
 
 def plan_chain(planner: Planner, request: Request, by: Principal, now: datetime) -> ChainPlan:
     """Return the chain that a request asks for; or raise InvalidArgument(s) with every problem of every step."""
-    problems, planner = ProblemCollector(), planner.asked_by(request.raw)
+    problems, planner, request = ProblemCollector(), planner.asked_by(request.raw), without_rule(request)
     problems.of(check_text, "title", request.title)
     for check in (check_key, check_labels, origin_of, refuse_arguments_of_steps):
         problems.of(check, request)

@@ -25,6 +25,7 @@ from duetime.scheduler.intake.instants import Timing
 from duetime.scheduler.intake.needs import PoolsByName
 from duetime.scheduler.intake.payload import SecretHosts, check_interval, check_secrets, no_secrets, without_blanks
 from duetime.scheduler.intake.repeat_policy import check_one_question
+from duetime.scheduler.intake.series_end import without_rule
 from duetime.scheduler.intake.time_reader import TimeReader
 from duetime.scheduler.intake.validation import (
     ProblemCollector,
@@ -117,7 +118,7 @@ class Planner:
 
         It `recurs` as a step with its chain.
         """
-        problems = ProblemCollector()
+        problems, request = ProblemCollector(), without_rule(request)
         problems.of(check_text, "title", request.title)
         timing = problems.of(self.times.timing, request, now)
         payload = problems.of(self.asked_by(request.raw).payload, request.action, request.payload, by.tenant)
@@ -156,7 +157,7 @@ class Planner:
 
     def payload(self, action: str, payload: Mapping[str, Json], tenant: str) -> Mapping[str, Json]:
         """Check a payload by the bounds, the handler's schema and the tenant's secrets; return it with defaults."""
-        handler = self.handlers.get_or_explain(action)
+        handler = self.handlers.get_or_explain(action, payload)
         checked = handler.check(without_blanks(handler, payload))
         check_secrets(handler, checked, tenant, self.secrets)
         if self.of_agent:

@@ -10,7 +10,7 @@ from duetime.scheduler.errors import InvalidArgument, Refused
 from duetime.scheduler.intake.instants import resolve_end
 from duetime.scheduler.intake.validation import refuse_ends_without_repeat
 from duetime.scheduler.records import Change
-from duetime.scheduler.request import Moment
+from duetime.scheduler.request import Moment, Request
 from duetime.scheduler.reschedule.reschedule import Reschedule
 from duetime.scheduler.rules import changes
 from duetime.scheduler.rules.occurrences import next_run, recurrence_of
@@ -26,6 +26,27 @@ from duetime.scheduler.views import TaskRecord
 
 ENDLESS = frozenset({"never", "none", "once", "no"})
 """An `until` that removes the end of a series, and a `repeat` that makes a recurring task one-shot."""
+
+
+_STOPPED = frozenset({"stop", "stopped", "off", "end", "cancel", "remove"})
+
+
+def without_rule(request: Request) -> Request:
+    """Return a request that recurs `never` as one without a rule."""
+    return replace(request, repeat=None) if str(request.repeat).strip().lower() in ENDLESS else request
+
+
+def never_recurs(repeat: str) -> bool:
+    """Whether a new rule says that a task does not recur. Raises InvalidArgument for one that may mean a cancel."""
+    said = str(repeat).strip().lower()
+    if said in _STOPPED:
+        raise InvalidArgument(
+            "repeat",
+            f"{said!r} does not say whether it runs once more",
+            accepted="'never': it runs once more and does not recur. A cancel ends it at once",
+            example="repeat='never'",
+        )
+    return said in ENDLESS
 
 
 def series_end(

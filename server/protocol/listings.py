@@ -22,6 +22,10 @@ from mcp.server.context import CallNext, HandlerResult, ServerMiddleware, Server
 from mcp.types import Completion, ResourceTemplateReference
 from pydantic import BaseModel
 
+_ONLY_THE_USER = (
+    "Only the user approves or rejects a task: with `duetime approve`, or on its card. This host does not declare that "
+    "it shows cards (io.modelcontextprotocol/ui), so a card in it cannot answer either."
+)
 MAX_TASKS_LISTED = 50
 MAX_COMPLETIONS = 20
 OPEN = "open"
@@ -53,7 +57,7 @@ async def keep_answers_from_models(ctx: ServerRequestContext[Any, Any], call_nex
         given = params.get("arguments")
         action = given.get("action") if isinstance(given, Mapping) else None
         if isinstance(action, str) and action.strip().lower() in set(ApprovalAnswer):
-            return refusal(Refused("Only the user approves or rejects a task: on its card, or with `duetime approve`."))
+            return refusal(Refused(_ONLY_THE_USER))
     return await call_next(ctx)
 
 

@@ -42,19 +42,9 @@ from duetime.server.python.values import ValueKind
 from duetime.server.settings.model import Settings
 from duetime.tools.arguments.approval import ApprovalTerms
 from duetime.tools.arguments.arguments import Argument
+from duetime.tools.arguments.choices import Choice, Choices
 from duetime.tools.arguments.steps import STEPS, VALID_OUTPUT
-from duetime.tools.arguments.types import (
-    Amounts,
-    Choice,
-    Choices,
-    Flag,
-    Length,
-    Object,
-    Text,
-    Texts,
-    Whole,
-    named,
-)
+from duetime.tools.arguments.types import Amounts, Flag, Length, Object, Text, Texts, Whole, named
 
 MAX_IDS = 1_000_000
 MAX_CALL_THREADS = 256

@@ -15,16 +15,8 @@ from duetime.scheduler.rules.retry import retry_policy
 from duetime.scheduler.rules.sanitize import check_json
 from duetime.scheduler.rules.time.durations import parse_exact
 from duetime.scheduler.task import RetryPolicy, State
-from duetime.tools.arguments.types import (
-    MAX_NUMBER_VALUE,
-    ArgumentType,
-    Choice,
-    Choices,
-    Object,
-    Text,
-    Texts,
-    named,
-)
+from duetime.tools.arguments.choices import Choice, Choices
+from duetime.tools.arguments.types import MAX_NUMBER_VALUE, ArgumentType, Object, Text, Texts, named
 
 MAX_SPAN = timedelta(days=36_525)
 

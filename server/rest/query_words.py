@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from duetime.scheduler.task import Json
-from duetime.tools.arguments.types import Choice, Text
+from duetime.tools.arguments.choices import Choice
+from duetime.tools.arguments.types import Text
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,8 +23,9 @@ from duetime.tools.admin.found_events import events_answer
 from duetime.tools.admin.run_rows import STANDINGS, buckets_json, counts_json, run_row
 from duetime.tools.admin.runs_asked import FindRuns
 from duetime.tools.arguments.arguments import Argument
+from duetime.tools.arguments.choices import Choice
 from duetime.tools.arguments.filters import MEANT_STATES, WORDS
-from duetime.tools.arguments.types import Choice, Flag, Length, Text, Whole
+from duetime.tools.arguments.types import Flag, Length, Text, Whole
 from duetime.tools.definition import TIME, Definition, Sender, hints
 from duetime.tools.results import answer
 from mcp.types import CallToolResult

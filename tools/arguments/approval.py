@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from duetime.scheduler.task import ApprovalAnswer, Json
-from duetime.tools.arguments.types import ArgumentType, Choice, Text, from_json_text, is_blank, named, shown
+from duetime.tools.arguments.choices import Choice
+from duetime.tools.arguments.types import ArgumentType, Text, from_json_text, is_blank, named, shown
 
 
 @dataclass(frozen=True, slots=True)

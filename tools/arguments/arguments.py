@@ -9,7 +9,8 @@ from typing import Any
 
 from duetime.scheduler.errors import MAX_PROBLEMS, InvalidArgument
 from duetime.scheduler.task import Json
-from duetime.tools.arguments.types import ArgumentType, Choice, is_blank, shown
+from duetime.tools.arguments.choices import Choice
+from duetime.tools.arguments.types import ArgumentType, is_blank, shown
 
 MEANT = {
     "at": "when",
@@ -69,6 +70,8 @@ class Argument:
     def problem(self, problem: str, given: Json = None) -> InvalidArgument:
         near = self.kind.nearest(given) if isinstance(self.kind, Choice) else None
         example = f"{self.name}={near!r}" if near else self.example
+        if near and isinstance(self.kind, Choice) and near not in self.kind.words:
+            example = near  # the call of another tool
         return InvalidArgument(self.name, problem, accepted=self.kind.accepted, example=example)
 
 

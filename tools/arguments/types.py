@@ -11,7 +11,6 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from typing import Any, Protocol
 
 from duetime.scheduler.task import Json
@@ -22,7 +21,6 @@ MAX_TEXT_CHARS = 2_000
 MAX_NUMBER_VALUE = 10**9
 MAX_ITEMS = 100
 _WHOLE = re.compile(r"[+-]?[0-9]{1,100}(\.0)?")
-_HYPHENS = re.compile(r"[\s_-]+")
 _UNWANTED = re.compile("[\x00\ud800-\udfff]")
 
 
@@ -96,40 +94,6 @@ class Flag:
         if not isinstance(given, bool):
             raise ValueError(f"{named(given)} is neither true nor false")  # noqa: TRY004 - one family for all kinds
         return given
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """One of a few words; `meant` are others by what they mean, which is what a refusal shows.
-
-    Words that models know from another tool need not be `listed` again.
-    """
-
-    words: tuple[str, ...]
-    meant: Mapping[str, str] = field(default_factory=dict)
-    listed: bool = True
-
-    @property
-    def accepted(self) -> str:
-        return ", ".join(self.words)
-
-    def schema(self) -> dict[str, Any]:
-        return {"type": "string", **({"enum": list(self.words)} if self.listed else {})}
-
-    def read(self, given: Json) -> str:
-        if not isinstance(given, str):
-            raise ValueError(f"{named(given)} is not text")  # noqa: TRY004 - one family for all kinds
-        plain = _plain(given)
-        for word in self.words:
-            if _plain(word) == plain:
-                return word
-        raise ValueError(f"{shown(given)} is not one of them")
-
-    def nearest(self, given: Json) -> str | None:
-        """Return the word that was most likely meant, None when nothing is near."""
-        plain = _plain(given[:60]) if isinstance(given, str) else ""
-        near = get_close_matches(plain, self.words, n=1)
-        return self.meant.get(plain) or (near[0] if near else None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,23 +200,6 @@ class Texts:
         return [Text().read(item) for item in value]
 
 
-@dataclass(frozen=True, slots=True)
-class Choices:
-    """A list of words, each one of a few; its JSON text, or one word alone."""
-
-    words: tuple[str, ...]
-
-    @property
-    def accepted(self) -> str:
-        return f"a list of {', '.join(self.words)}"
-
-    def schema(self) -> dict[str, Any]:
-        return {"type": "array", "items": Choice(self.words).schema()}
-
-    def read(self, given: Json) -> list[str]:
-        return [Choice(self.words).read(item) for item in Texts().read(given)]
-
-
 def _several(text: str) -> Any:
     if text.lstrip().startswith("["):
         return from_json_text(text)
@@ -293,7 +240,3 @@ def shown(text: str) -> str:
     """Quote a short text in a sentence: cut, on one line, and with nothing in it that could not be sent."""
     printable = "".join(character if character.isprintable() else "?" for character in text[:40])
     return f"'{printable}{'…' if len(text) > len(printable) else ''}'"
-
-
-def _plain(word: str) -> str:
-    return _HYPHENS.sub("-", word.strip().lower())

@@ -6,7 +6,8 @@ from duetime.scheduler.chain.dependency import MAX_UPSTREAMS
 from duetime.scheduler.request import AfterFailure
 from duetime.tools.arguments.approval import ApprovalTerms
 from duetime.tools.arguments.arguments import Argument
-from duetime.tools.arguments.types import Choice, Object, Texts
+from duetime.tools.arguments.choices import Choice
+from duetime.tools.arguments.types import Object, Texts
 
 AFTER = Argument(
     "after", Texts(MAX_UPSTREAMS), "Ids of tasks or chains: wait for their end", "after=['t_7k3m9qx2w4hb']"

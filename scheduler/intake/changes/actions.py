@@ -13,14 +13,14 @@ from duetime.scheduler.errors import InvalidArgument, Refused
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.intake.instants import snooze_by
 from duetime.scheduler.records import Change, LastChange
-from duetime.scheduler.request import Moment
+from duetime.scheduler.request import ACTIONS_OF_AGENTS, Moment
 from duetime.scheduler.rules import changes
 from duetime.scheduler.rules.series.answered import asks_each_generation, no_stays
 from duetime.scheduler.rules.series.run_again import side_run
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.rules.time.times import length
 from duetime.scheduler.rules.time.viewpoint import Frame
-from duetime.scheduler.task import ApprovalAnswer, Run, State, Task
+from duetime.scheduler.task import Run, State, Task
 from duetime.scheduler.views import TaskRecord
 
 DONE = "done"
@@ -72,7 +72,7 @@ def decide_action(
         UNDO: (EventKind.CANCEL_UNDONE, lambda record: changes.undo_cancel(record, now, undo)),
     }
     if action not in decisions:
-        accepted = ", ".join([*decisions, DONE, *ApprovalAnswer])
+        accepted = ", ".join(ACTIONS_OF_AGENTS)
         raise InvalidArgument("action", f"no action {action[:40]!r}", accepted=accepted, example="action='run_now'")
     return decisions[action]
 

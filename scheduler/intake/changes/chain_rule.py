@@ -10,7 +10,7 @@ from duetime.scheduler.chain.chain import Chain, ChainRecord
 from duetime.scheduler.chain.change import ChainChange
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.intake.planner import Planner
-from duetime.scheduler.intake.series_end import ENDLESS, series_end
+from duetime.scheduler.intake.series_end import ENDLESS, never_recurs, series_end
 from duetime.scheduler.intake.validation import check_max_runs
 from duetime.scheduler.reschedule.reschedule import Reschedule
 from duetime.scheduler.rules import changes
@@ -36,7 +36,7 @@ def own_change(found: ChainRecord, given: Mapping[str, Any], planner: Planner, n
 def _rule(found: ChainRecord, given: Mapping[str, Any], planner: Planner, now: datetime) -> dict[str, Any]:
     """Return the new rule and its end; a generation of which no step has begun moves to its first time."""
     chain, said = found.chain, given.get("repeat")
-    if said is not None and str(said).strip().lower() in ENDLESS:
+    if said is not None and never_recurs(said):
         return {"repeat": None, "until": None, "max_runs": None}
     fields: dict[str, Any] = {}
     if said is not None:

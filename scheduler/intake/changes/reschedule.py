@@ -19,10 +19,10 @@ from duetime.scheduler.intake.instants import names_no_day, resolve_begin, resol
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.intake.repeat_policy import changed_policy, dates_of
 from duetime.scheduler.intake.series_end import (
-    ENDLESS,
     check_end,
     check_runs_left,
     end_step,
+    never_recurs,
     refuse_cancelled,
     with_max_runs,
 )
@@ -122,7 +122,7 @@ def _timing_step(
     record: TaskRecord, change: Change, asked: Reschedule, planner: Planner, now: datetime
 ) -> tuple[Change, tuple[str, ...]]:
     said: tuple[str, ...] = ()
-    if asked.repeat is not None and asked.repeat.strip().lower() in ENDLESS:
+    if asked.repeat is not None and never_recurs(asked.repeat):
         change = replace(change, task=replace(change.task, repeat=None, until=None, max_runs=None))
         asked = replace(asked, repeat=None)
     change = replace(change, task=with_max_runs(change.task, asked))

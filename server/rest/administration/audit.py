@@ -15,7 +15,8 @@ from duetime.server.rest.resources.history import CURSOR, LIMIT, TENANT, read_by
 from duetime.server.rest.resources.payloads import RestPayload
 from duetime.tools.admin.audit_rows import heads_json, page_json, read_heads, verdicts_json
 from duetime.tools.arguments.arguments import Argument
-from duetime.tools.arguments.types import Choice, Text, Texts
+from duetime.tools.arguments.choices import Choice
+from duetime.tools.arguments.types import Text, Texts
 from duetime.tools.definition import TIME
 from pydantic import Field
 

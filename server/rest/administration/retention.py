@@ -15,7 +15,8 @@ from duetime.server.rest.resources.payloads import RestPayload
 from duetime.server.settings.options import retention_policy
 from duetime.tools.admin.retention_rows import run_entry, run_json, status_json
 from duetime.tools.arguments.arguments import Argument
-from duetime.tools.arguments.types import Choices, Flag
+from duetime.tools.arguments.choices import Choices
+from duetime.tools.arguments.types import Flag
 from pydantic import Field
 
 RUN_TIME_S: Final = 10.0

@@ -11,7 +11,7 @@ from duetime.server.rest.resources.history import TENANT, read_by
 from duetime.server.rest.resources.payloads import RestPayload
 from duetime.server.rest.rows.costs import costs_json
 from duetime.tools.arguments.arguments import Argument
-from duetime.tools.arguments.types import Choice
+from duetime.tools.arguments.choices import Choice
 from duetime.tools.definition import TIME
 from pydantic import Field
 

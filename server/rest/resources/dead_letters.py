@@ -19,7 +19,8 @@ from duetime.server.rest.resources.history import CURSOR, LIMIT, TENANT, only_op
 from duetime.server.rest.resources.payloads import RestPayload
 from duetime.tools.admin.letter_rows import closed_json, letter_json
 from duetime.tools.arguments.arguments import Argument
-from duetime.tools.arguments.types import Choice, Flag, Text, Texts, Whole
+from duetime.tools.arguments.choices import Choice
+from duetime.tools.arguments.types import Flag, Text, Texts, Whole
 from duetime.tools.definition import PAYLOAD, TIME
 from duetime.widgets.bulk.payload import BulkListPayload, bulk_payload
 from duetime.widgets.schema.history_parts import AttemptPart

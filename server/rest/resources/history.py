@@ -23,7 +23,8 @@ from duetime.server.rest.rows.events import event_json, events_json
 from duetime.tools.admin.event_filter import event_filter
 from duetime.tools.admin.event_rows import buckets_json, counts_json
 from duetime.tools.arguments.arguments import Argument
-from duetime.tools.arguments.types import Choice, Text, Whole
+from duetime.tools.arguments.choices import Choice
+from duetime.tools.arguments.types import Text, Whole
 from duetime.tools.definition import TASK_ID, TIME
 from duetime.widgets.history import attempt_payload
 from duetime.widgets.schema.history_parts import AttemptPart

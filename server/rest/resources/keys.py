@@ -23,7 +23,8 @@ from duetime.server.rest.resources.history import TENANT, only_operators, reader
 from duetime.server.rest.resources.payloads import RestPayload
 from duetime.server.rest.rows.keys import keys_json, new_key_json
 from duetime.tools.arguments.arguments import Argument
-from duetime.tools.arguments.types import Choices, Text
+from duetime.tools.arguments.choices import Choices
+from duetime.tools.arguments.types import Text
 from pydantic import Field
 
 GRANTED: Final = (Scope.TASKS, Scope.ADMIN_READ, Scope.ADMIN)

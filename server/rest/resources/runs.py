@@ -19,8 +19,9 @@ from duetime.server.rest.resources.payloads import RestPayload
 from duetime.server.rest.resources.run_detail import RunDetailPayload, show
 from duetime.tools.admin.run_rows import buckets_json, cost_given, counts_json, page_json
 from duetime.tools.arguments.arguments import Argument
+from duetime.tools.arguments.choices import Choice
 from duetime.tools.arguments.filters import WORDS, parts_of
-from duetime.tools.arguments.types import Choice, Flag, Text, Whole
+from duetime.tools.arguments.types import Flag, Text, Whole
 from duetime.tools.definition import TIME
 from pydantic import Field
 

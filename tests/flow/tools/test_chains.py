@@ -67,7 +67,7 @@ def test_one_call_stores_every_step_as_a_task_that_waits_for_those_that_it_names
         ([{"name": "t_7k3m9qx2w4hb"}], "'t_7k3m9qx2w4hb' cannot name a step"),
         ([{"action": "webhook"}], r"steps\[1\].name: it is missing"),
         ([{"name": "a", "acton": "webhook"}], r"steps\[1\].acton: a step has no such part; did you mean action"),
-        ([{"name": "a", "after": "b"}], r"steps\[1\].after: it is of another kind. Accepted: a list of texts"),
+        ([{"name": "a", "after": "b, c"}], r"steps\[1\].after: it is of another kind. Accepted: a list of texts"),
         (["fetch"], "it is not an object"),
         ([{"name": f"s{number}"} for number in range(MAX_STEPS + 1)], "51 steps are too many"),
         ([{**FETCH, "after": ["t_7k3m9qx2w4hb"]}], "steps.fetch.after: there is no task 't_7k3m9qx2w4hb'"),

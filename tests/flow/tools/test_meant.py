@@ -1,0 +1,231 @@
+"""A refusal shows what was meant, and nothing beside it that would be something else."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from duetime.scheduler.handlers import Handlers
+from duetime.scheduler.intake.planner import Planner
+from duetime.scheduler.service.scheduler import Scheduler
+from duetime.scheduler.store import Store, open_store
+from duetime.tools.arguments.choices import Choice
+from duetime.tools.registration import ADMIN_TOOLS, definitions, make_tools
+from duetime.tools.schedule_task import REMINDER
+from mcp.types import CallToolResult, TextContent
+
+from tests.builders import Clock
+from tests.flow.tools.calls import CONTEXT, Ask, asked_of
+
+Say = Callable[..., str]
+CHOICES = [
+    (each, argument)
+    for each in (*definitions(REMINDER), *ADMIN_TOOLS)
+    for argument in each.arguments
+    if isinstance(argument.kind, Choice)
+]
+
+
+@pytest.fixture
+def scheduler(tmp_path: Path) -> Iterator[Scheduler]:
+    store: Store = open_store(f"sqlite:///{tmp_path / 'duetime.db'}", clock=Clock())
+    yield Scheduler(store, Planner(Handlers.load(), "UTC", upstreams=store.dependencies.known))
+    store.close()
+
+
+@pytest.fixture
+def ask(scheduler: Scheduler) -> Ask:
+    return asked_of(scheduler)
+
+
+@pytest.fixture
+def say(scheduler: Scheduler) -> Say:
+    """Call a tool, and return what a model reads."""
+    tools = {tool.name: tool for tool in make_tools(lambda: scheduler)}
+
+    def call(tool: str, /, **arguments: Any) -> str:
+        answer = asyncio.run(tools[tool].run(arguments, CONTEXT))
+        assert isinstance(answer, CallToolResult)
+        assert isinstance(answer.content[0], TextContent)
+        return answer.content[0].text
+
+    return call
+
+
+@pytest.mark.parametrize(("tool", "argument"), CHOICES, ids=lambda each: each.name)
+def test_the_example_of_a_choice_is_a_word_and_one_of_those_that_are_accepted(tool: Any, argument: Any) -> None:
+    hidden = argument.kind.hidden
+    for word in (word for word in argument.kind.words if word not in hidden):
+        problem = argument.problem("it is none", f"{word}x")
+        assert "<" not in problem.example, tool.name
+        assert problem.example == f"{argument.name}={str(word)!r}"
+        assert str(word) in problem.accepted.split(", ")
+
+
+@pytest.mark.parametrize("word", ["on_failure", "failed", "fail"])
+def test_a_word_near_a_way_to_notify_shows_it(say: Say, word: str) -> None:
+    assert "Example: notify='failure'" in say("schedule_task", title="A", when="in 1 hour", notify=word)
+
+
+@pytest.mark.parametrize(
+    ("word", "example"),
+    [
+        ("complete", "action='done'"),
+        ("mark as read", "action='done'"),
+        ("retry", "action='run_now'"),
+        ("postpone", "action='snooze'"),
+        ("skip", "action='skip_next'"),
+        ("cancel", "cancel_task(task_id='t_7k3m9qx2w4hb')"),
+        ("pause", "reschedule_task(pause=true)"),
+    ],
+)
+def test_another_word_for_an_action_shows_the_action_or_the_tool(say: Say, ask: Ask, word: str, example: str) -> None:
+    task = ask("schedule_task", title="A", when="in 1 hour")[1]["id"]
+    said = say("act_on_task", task_id=task, action=word)
+    assert f"Example: {example}" in said
+    assert "approve" not in said
+    assert "reject" not in said
+
+
+@pytest.mark.parametrize(
+    ("action", "payload", "example"),
+    [
+        ("http", {"url": "https://example.com"}, "webhook"),
+        ("HTTP GET", {}, "webhook"),
+        ("ping", {"url": "https://example.com"}, "webhook"),
+        ("remind", {}, "reminder"),
+        ("target", {}, "reminder"),
+    ],
+)
+def test_an_action_that_sends_a_request_is_a_webhook(say: Say, action: str, payload: Any, example: str) -> None:
+    said = say("schedule_task", title="A", when="in 1 hour", action=action, payload=payload)
+    assert f"Example: action={example!r}" in said
+
+
+@pytest.mark.parametrize("word", ["never", "none", "Once"])
+def test_a_task_that_repeats_never_runs_once(ask: Ask, word: str) -> None:
+    found = ask("schedule_task", title="A", when="in 1 hour", repeat=word)[1]
+    assert (found["state"], found.get("repeat")) == ("scheduled", None)
+
+
+def test_a_chain_that_repeats_never_runs_once(ask: Ask) -> None:
+    steps = [{"name": "a"}, {"name": "b", "after": ["a"]}]
+    found = ask("schedule_task", title="A", when="in 1 hour", repeat="never", steps=steps)[1]
+    assert found.get("repeat") is None
+
+
+def test_a_recurrence_that_stops_is_asked_whether_it_runs_once_more(say: Say, ask: Ask) -> None:
+    task = ask("schedule_task", title="A", repeat="daily at 9:00")[1]["id"]
+    said = say("reschedule_task", task_id=task, repeat="stop")
+    assert "Example: repeat='never'" in said
+    assert "A cancel ends it" in said
+
+
+def test_a_state_is_not_set_but_reached_by_a_cancel_or_a_pause(say: Say, ask: Ask) -> None:
+    task = ask("schedule_task", title="A", when="in 1 hour")[1]["id"]
+    for name in ("state", "status"):
+        said = say("reschedule_task", task_id=task, **{name: "cancelled"})
+        assert "cancel_task(task_id=" in said
+        assert "estimate" not in said
+
+
+@pytest.mark.parametrize("after", ["a", '["a"]', ["a"]])
+def test_a_step_comes_after_one_name_or_a_list_of_them(ask: Ask, after: Any) -> None:
+    found = ask("schedule_task", title="A", when="in 1 hour", steps=[{"name": "a"}, {"name": "b", "after": after}])[1]
+    assert found["chain"]["steps"][1]["after"] == ["a"]
+
+
+def test_several_names_in_one_text_are_refused_with_a_list(say: Say) -> None:
+    steps = [{"name": "a"}, {"name": "b"}, {"name": "c", "after": "a, b"}]
+    assert "Example: after=['fetch']" in say("schedule_task", title="A", when="in 1 hour", steps=steps)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"wait_for": "customer.replied"},
+        {"steps": {"name": "a"}},
+        {"time": "tomorrow"},
+        {"due": "tomorrow"},
+        {"recurrence": "daily"},
+        {"whem": "tomorrow"},
+        {"repeat": 5},
+        {"after": "t_1, t_2"},
+    ],
+)
+def test_a_time_that_was_given_in_a_wrong_way_is_not_asked_for_once_more(say: Say, wrong: dict[str, Any]) -> None:
+    said = say("schedule_task", title="A", **wrong)
+    assert "a reminder needs a time" not in said
+    assert "in 2 hours" not in said
+
+
+def test_a_time_that_nothing_gives_is_asked_for_beside_another_problem(say: Say) -> None:
+    said = say("schedule_task", title="A", notify="on_failure", colour="red")
+    assert "when: a reminder needs a time" in said
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("act_on_task", {"action": "done"}),
+        ("act_on_task", {"action": "undo", "undo": "u_done"}),
+        ("act_on_task", {"action": "undo", "undo": "u_1"}),
+        ("act_on_task", {"action": "undo"}),
+        ("act_on_task", {"action": "snooze", "minutes": 5}),
+        ("act_on_task", {"action": "run_now"}),
+        ("act_on_task", {"action": "skip_next"}),
+        ("act_on_task", {"action": "approve"}),
+        ("act_on_task", {"action": "reject"}),
+        ("cancel_task", {}),
+        ("reschedule_task", {"title": "B"}),
+        ("reschedule_task", {"title": "B", "dry_run": True}),
+        ("reschedule_task", {"wait_for": {"event": "paid"}}),
+    ],
+)
+def test_a_change_of_another_revision_than_was_seen_is_refused(
+    say: Say, ask: Ask, tool: str, arguments: dict[str, Any]
+) -> None:
+    task = ask("schedule_task", title="A", when="in 1 hour", approval={"question": "Go?"})[1]["id"]
+    assert f"{task} is at revision 1, not 99" in say(tool, task_id=task, revision=99, **arguments)
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("act_on_task", {"action": "run_now"}),
+        ("act_on_task", {"action": "undo", "undo": "u_b1"}),
+        ("act_on_task", {"action": "undo", "undo": "u_1"}),
+        ("act_on_task", {"action": "approve"}),
+        ("cancel_task", {}),
+        ("reschedule_task", {"title": "B"}),
+    ],
+)
+def test_a_chain_has_no_revision_to_change_it_at(say: Say, ask: Ask, tool: str, arguments: dict[str, Any]) -> None:
+    chain = ask("schedule_task", title="A", when="in 1 hour", steps=[{"name": "a"}])[1]["id"]
+    assert "a chain has none" in say(tool, task_id=chain, revision=99, **arguments)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"wait_for": {"event": "zz"}},
+        {"wait_for": {"any": [{"event": "a"}, {"event": "b"}]}},
+        {"wait_for": {"event": "zz", "or_when": True}},
+        {"approval": {"question": "Pay?"}},
+        {"approval": {"question": "Pay?"}, "wait_for": {"event": "zz"}},
+        {"after": True},
+        {"after": True, "wait_for": {"event": "zz"}},
+        {"remove": ["wait_for"]},
+    ],
+)
+@pytest.mark.parametrize("waits", [{}, {"wait_for": {"event": "old"}}])
+def test_a_trial_says_what_the_task_would_wait_for(ask: Ask, asked: dict[str, Any], waits: dict[str, Any]) -> None:
+    first = ask("schedule_task", title="First", when="in 1 hour")[1]["id"]
+    task = ask("schedule_task", title="A", when="in 1 hour", **waits)[1]["id"]
+    asked = {**asked, **({"after": [first]} if "after" in asked else {})}
+    tried = ask("reschedule_task", task_id=task, dry_run=True, **asked)[1]
+    done = ask("reschedule_task", task_id=task, **asked)[1]
+    assert (tried["state"], tried.get("waits")) == (done["state"], done.get("waits"))
