@@ -69,14 +69,9 @@ class ChainAnswerService(BulkService):
         return [each.task.id for each in together if each.run.id in rejected]
 
     def _chain_to_change(self, chain_id: str, call: CallArguments) -> ChainRecord:
-        refuse_revision(call)
+        if call.get("revision") not in {None, 1}:
+            raise InvalidArgument("revision", "a chain has none", accepted="1, or none", example="revision=1")
         return self._store.chains.get(call.get("by", LOCAL).tenant, chain_id)
-
-
-def refuse_revision(call: CallArguments) -> None:
-    """Raise InvalidArgument for a change of a chain at a revision."""
-    if call.get("revision") not in {None, 1}:
-        raise InvalidArgument("revision", "a chain has none", accepted="1, or none", example="revision=1")
 
 
 def _asking_steps(found: ChainRecord, facts: Mapping[str, RunFacts]) -> Sequence[StepRecord]:

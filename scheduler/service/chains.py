@@ -30,7 +30,6 @@ from duetime.scheduler.reschedule.reschedule import CallArguments, RescheduleCal
 from duetime.scheduler.rules import changes
 from duetime.scheduler.rules.states import OPEN
 from duetime.scheduler.service.bulk_call import EVERYTHING, BulkArguments, BulkCall, rehearsed
-from duetime.scheduler.service.chain_answers import refuse_revision
 from duetime.scheduler.service.chain_bulk import ChainBulkService
 from duetime.scheduler.task import ApprovalAnswer
 from duetime.scheduler.views import TaskRecord, TaskView
@@ -117,7 +116,6 @@ class ChainService(ChainBulkService):
             raise InvalidArgument(
                 "undo", "an undo of a chain takes the token that the answer to its change has", example="undo='u_b1'"
             )
-        refuse_revision(call)
         if undo == UNDOES_SCHEDULING:
             return self._unscheduled_chain(chain_id, call)
         if is_of_answer(undo):
