@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from duetime.scheduler.bulk.change import BulkResult
 from duetime.scheduler.errors import DuetimeError
 from duetime.scheduler.events import EventPage
-from duetime.scheduler.remedies import PLAIN
+from duetime.scheduler.remedies import Inspect, PlainWords, Remedy
 from duetime.scheduler.signal.signal import SentSignal
 from duetime.scheduler.task import Attempt, Json
 from duetime.scheduler.views import TaskPage, TaskView
@@ -30,6 +30,16 @@ WORDS = "duetime/words"
 CODE = "duetime/code"
 _EXAMPLE = re.compile(r" Example: .*")
 _ID = re.compile(r"\bt_[0-9a-z]{12}\b")
+
+
+class _CardWords(PlainWords):
+    """A refusal for who looks at a card: it has read the task again by then."""
+
+    def remedy(self, remedy: Remedy) -> str:
+        return "The card shows it as it is now." if isinstance(remedy, Inspect) else super().remedy(remedy)
+
+
+_CARD_WORDS = _CardWords()
 
 
 def answer(structured: dict[str, Json], text: str, words: dict[str, Json] | None = None) -> CallToolResult:
@@ -111,7 +121,7 @@ def refusal(error: DuetimeError) -> CallToolResult:
 def plain_sentence(error: DuetimeError) -> str:
     """Say an error to a person who looks at a card: without the name of an argument, of a tool, or an id."""
     place = f"{error.argument}: " if error.argument else ""
-    said = _EXAMPLE.sub("", _ID.sub("this task", error.said(PLAIN).removeprefix(place)))
+    said = _EXAMPLE.sub("", _ID.sub("this task", error.said(_CARD_WORDS).removeprefix(place)))
     return f"{said[:1].upper()}{said[1:]}"
 
 

@@ -77,6 +77,7 @@ def wait_reason_part(wait: WaitReason) -> WaitPart:
         title=title,
         state=state,
         event=wait.event,
+        goes_on=wait.goes_on,
     )
 
 

@@ -15,6 +15,9 @@ from typing import Final
 _RAW_DEFLATE_BITS: Final = -15
 """Size of the window as zlib takes it; negative means deflate without a header, `deflate-raw` in browsers."""
 
+_ZLIB_HEADER_BYTES: Final = 2
+_ZLIB_CHECKSUM_BYTES: Final = 4
+
 _DIGITS: Final = "".join(chr(code) for code in range(0x21, 0x7F) if chr(code) not in '"\\<')
 """The printable characters but for those that could end the string, or begin a tag."""
 
@@ -78,20 +81,10 @@ def _deflated(style: str, script: str) -> bytes:
     parts = [style, rest, *re.split(rf"(?<={_LANGUAGE_END})", f"{texts}{end}")[: texts.count(_LANGUAGE_END) + 1]]
     tables = [_table(part) for part in parts]
     spelled = [b"%s\0" % _codes(part, table) for part, table in zip(parts, tables, strict=True)]
-    squeezed = zlib.compressobj(9, zlib.DEFLATED, _RAW_DEFLATE_BITS, memLevel=7)  # blocks of 8,192 symbols suit best
-    packed = []
-    for part, table, following in zip(spelled, tables, (*tables[1:], ""), strict=True):
-        packed.append(squeezed.compress(part))
-        if not (_is_latin(table) and _is_latin(following)):
-            packed.append(squeezed.flush(zlib.Z_BLOCK))
-    return b"".join((*packed, squeezed.compress("\n".join(tables).encode()), squeezed.flush()))
+    import zopfli.zlib  # type: ignore[import-untyped]  # noqa: PLC0415 - only a checkout builds cards
 
-
-def _is_latin(table: str) -> bool:
-    """Whether a language is written with letters that others share: they have one code together."""
-    return any(letter < "\u0180" for letter in table) and all(
-        letter < "\u0180" or letter > "\u2000" for letter in table
-    )
+    packed: bytes = zopfli.zlib.compress(b"".join((*spelled, "\n".join(tables).encode())), blocksplittingmax=0)
+    return packed[_ZLIB_HEADER_BYTES:-_ZLIB_CHECKSUM_BYTES]
 
 
 def _table(text: str) -> str:

@@ -31,6 +31,27 @@ def test_the_card_shows_the_question_and_until_when_it_is_asked(chat: Chat) -> N
     expect(facts).to_contain_text(f"{QUESTION}Ends in 2 hours")
 
 
+@pytest.mark.parametrize(
+    ("goes_on", "said"), [(True, "Ends in 2 hours, then goes ahead"), (False, "Ends in 2 hours, then does not run")]
+)
+@pytest.mark.parametrize("wait", [{"kind": "approval", "title": QUESTION}, {"kind": "event", "event": "order.paid"}])
+def test_the_card_says_what_follows_without_an_answer_or_event(
+    chat: Chat, wait: dict[str, Any], goes_on: bool, said: str
+) -> None:
+    chat.show_task(asking(waits=[{**wait, "until": stamp(NOW + timedelta(hours=2)), "goes_on": goes_on}]))
+    expect(chat.card.locator(".facts")).to_contain_text(said)
+
+
+def test_a_refused_answer_shows_the_task_as_it_is_by_now(chat: Chat) -> None:
+    chat.show_task(asking())
+    chat.server.tasks[CALL_JOHN] = {**asking(state="scheduled", waits=[], waiting_for=[])}
+    chat.server.refuse = "This task stays as it is: ann approved it already."
+    chat.press("Reject")
+    expect(chat.state()).to_have_text("Scheduled")
+    expect(chat.button("Approve")).to_have_count(0)
+    expect(chat.card.get_by_role("alert")).to_have_text("This task stays as it is: ann approved it already.")
+
+
 @pytest.mark.parametrize(("button", "action"), [("Approve", "approve"), ("Reject", "reject")])
 def test_one_press_answers(chat: Chat, button: str, action: str) -> None:
     chat.show_task(asking())

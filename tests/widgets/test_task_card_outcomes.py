@@ -295,6 +295,15 @@ def test_an_undo_that_the_world_overtook_shows_the_servers_sentence(chat: Chat) 
     expect(chat.card.get_by_role("alert")).to_have_text("This task has run since, so that change stays.")
 
 
+def test_a_press_that_another_card_made_already_is_not_said_to_be_final(chat: Chat) -> None:
+    said = "This repeats an earlier call, so nothing was changed again."
+    repeated = {"warnings": [said], "words": {"sentences": {said: {"kind": "repeated_call"}}}}
+    chat.show_task(a_task(due=EARLIER, state="running", attempt=1, **repeated))
+    chat.press("Cancel")
+    expect(chat.state()).to_have_text("Stopping")
+    expect(chat.card.get_by_text("This cannot be undone")).to_have_count(0)
+
+
 def test_what_cannot_be_undone_says_so(chat: Chat) -> None:
     chat.show_task(a_task(due=EARLIER, state="running", attempt=1))
     chat.press("Cancel")

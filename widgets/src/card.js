@@ -77,7 +77,8 @@ function show(card, task, { fresh = false, reread = false, name = "" } = {}) {
   card.readAt = card.env.clock.now();
   if (isOlder(task, card.task)) return card.draw();
   const [same, undo] = [reread && task.revision === card.task?.revision, task.created ? undefined : task.undo];
-  if (!same) card.final = name && name !== "undo" && !undo ? (task.cancel_requested ? "stop" : name) : "";
+  const final = name && name !== "undo" && !undo && !isRepeated(task);
+  if (!same) card.final = final ? (task.cancel_requested ? "stop" : name) : "";
   const did = name || (task.state === "cancelled" ? "cancel" : "edit");
   if (undo || !same) card.undo = undo ? { token: undo, until: name === "approve" ? Infinity : Date.parse(task.undo_until) || Date.parse(task.now) + UNDO_FOR, name: (same && card.undo?.name) || did } : undefined;
   if (card.undo?.until === Infinity && !MOVABLE.has(task.state)) card.undo = undefined;
@@ -85,6 +86,11 @@ function show(card, task, { fresh = false, reread = false, name = "" } = {}) {
   Object.assign(card, { task, phase: "shown", away: false });
   card.draw();
   if (fresh) card.env.changed?.(task, reread);
+}
+
+/** Whether an answer is that of an earlier call, which may have been made by another card, with its undo. */
+function isRepeated({ words }) {
+  return Object.values(words?.sentences ?? {}).some(({ kind }) => kind === "repeated_call");
 }
 
 function isOlder(task, shown) {
@@ -238,13 +244,11 @@ function inWords({ task, env }, did) {
   return t("announce.due", { did, relative: relative(dueOf(task), env.clock.now(), env.reader()) });
 }
 
+/** Say why nothing was done, and show the task as it is by now: what refused may be newer than the buttons. */
 async function refused(card, before, error) {
-  card.error = error.message;
-  if (error.stale) {
-    card.error = "";
-    await card.read();
-    card.changes = changesBetween(before, card.task, card.env);
-  }
+  card.error = error.stale ? "" : error.message;
+  if (!error.away) await card.read();
+  if (error.stale) card.changes = changesBetween(before, card.task, card.env);
   card.draw();
   card.env.announce("");
 }

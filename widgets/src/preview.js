@@ -5,9 +5,9 @@ import { moment, placed } from "./format.js";
 import { t } from "./language.js";
 
 /** The next occurrences after the change, or why it cannot be made. */
-export function previewView({ tried, env, task }) {
+export function previewView({ tried, env, task, error }) {
   if (!tried) return "";
-  if (tried.error) return h("p", { class: "quiet", role: "status" }, tried.error);
+  if (tried.error) return tried.error === error ? "" : h("p", { class: "quiet", role: "status" }, tried.error);
   if (!tried.repeat) return "";
   const shown = (tried.repeat.next ?? []).map((text) => placed(Date.parse(text), text, task.when.timezone, env.reader()));
   return h("p", { class: "quiet", role: "status" }, t("change.preview", { times: shown.map(({ ms, reader }) => moment(ms, reader, env.clock.now())).join("; ") }));

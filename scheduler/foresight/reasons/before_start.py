@@ -99,14 +99,16 @@ def asked(
     It `goes_on` in a series, of which it alone is left out. The run is named where it is not the current one.
     """
     of = f" of {quoted(approval.question, _MAX_QUESTION_CHARS)}" if approval.question else ""
-    until = ""
+    until, goes = "", None
     if approval.ends_at:
+        goes = approval.attempt > 0 or approval.default is ApprovalAnswer.APPROVE
         then = _ELSE[approval.default] if approval.attempt == 0 else f"else the answer is {approval.default}"
         then = _SKIPPED if goes_on and approval.default is ApprovalAnswer.REJECT and approval.attempt == 0 else then
         until = f" until {describe(approval.ends_at, zone)} ({relative(approval.ends_at, now)}), {then}"
     whose = f" for its run of {describe(beside.scheduled_for, zone)} ({beside.id})" if beside else ""
     said = f"approval{of} by the user{whose}{until}"
-    return WaitReason(WaitKind.APPROVAL, said, until=approval.ends_at, title=approval.question, run=approval.run_id)
+    ends, asked_by = approval.ends_at, approval.run_id
+    return WaitReason(WaitKind.APPROVAL, said, until=ends, title=approval.question, run=asked_by, goes_on=goes)
 
 
 def awaited_first(task: Task, *, since: str = "") -> str:
@@ -136,7 +138,9 @@ def until_event(run: Run, wait: SignalWait, zone: str, now: datetime) -> WaitRea
     then = "it goes on" if run.state is State.SUSPENDED else _THEN[wait.on_timeout]
     until = f"or {end} {AT_THE_LATEST}" if wait.at_once else f"until {end}, then {then}"
     said = f"the event {_named(wait)}, {until}"
-    return WaitReason(WaitKind.EVENT, said, until=wait.until, event=", ".join(each.name for each in wait.all))
+    goes = run.state is State.SUSPENDED or wait.at_once or wait.on_timeout is OnTimeout.RUN
+    events = ", ".join(each.name for each in wait.all)
+    return WaitReason(WaitKind.EVENT, said, until=wait.until, event=events, goes_on=goes)
 
 
 def paused(task: Task, now: datetime) -> WaitReason:
