@@ -51,8 +51,8 @@ class WaitReason:
 
     `until` is when it ends, where that is known; `after` is what the handler said last, or the error. `task`, `title`
     and `state` are those of a task that it comes after. `title` of an approval is the question, `run` what asks it.
-    `event` is the name of the event that it waits for. At `until` a run without its event or answer `goes_on`, or not. A
-    sentence may stand for a `count` of tasks.
+    `event` is the name of the event that it waits for. At `until` a run without its event or answer `goes_on`, or not.
+    A sentence may stand for a `count` of tasks.
     """
 
     kind: WaitKind

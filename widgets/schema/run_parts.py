@@ -86,7 +86,7 @@ class WaitPart(PayloadPart):
     """One reason of `waiting_for`, in the same order, for a reader that says it in words of its own.
 
     `until` is when it ends, if known; `after` what a handler wrote; `title` and `state` are those of the `task`.
-    `event` is the name of the one that it waits for. Without its event or answer the run `goes_on` at `until`, or does not.
+    `event` is the name of the one that it waits for. Without its event or answer a run `goes_on` at `until`, or not.
     """
 
     kind: str
