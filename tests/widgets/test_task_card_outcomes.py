@@ -297,7 +297,7 @@ def test_an_undo_that_the_world_overtook_shows_the_servers_sentence(chat: Chat) 
 
 def test_a_press_that_another_card_made_already_is_not_said_to_be_final(chat: Chat) -> None:
     said = "This repeats an earlier call, so nothing was changed again."
-    repeated = {"warnings": [said], "words": {"sentences": {said: {"kind": "repeated_call"}}}}
+    repeated: dict[str, Any] = {"warnings": [said], "words": {"sentences": {said: {"kind": "repeated_call"}}}}
     chat.show_task(a_task(due=EARLIER, state="running", attempt=1, **repeated))
     chat.press("Cancel")
     expect(chat.state()).to_have_text("Stopping")
