@@ -30,6 +30,7 @@ from duetime.scheduler.task import ApprovalAnswer, State
 from duetime.scheduler.views import TaskRecord
 
 from tests.builders import LEASE, NOON, TENANT, Clock, a_task, message, restarted, settlement
+from tests.contracts.store.pausable import Pausable
 
 APPROVE, REJECT = ApprovalAnswer
 ASKED = os.environ.get("APPROVAL_WALKS")
@@ -186,7 +187,7 @@ ASKED_FOR = timedelta(minutes=10)
 
 
 @dataclass
-class SeriesModel:
+class SeriesModel(Pausable):
     """The expected state of an hourly task that asks before each run; `slot` is the time of its occurrence.
 
     `left` is what a cancel, a skip or a no has left out, at a time.
@@ -229,22 +230,8 @@ class SeriesModel:
             _ = self.approve(now) if self.default is APPROVE else self._leave_out(now)
         return True
 
-    def pause(self, _now: datetime) -> bool:
-        if self.state is State.CANCELLED or self.paused:
-            return False
-        self.paused, self.left = True, None
-        return True
-
-    def resume(self, now: datetime) -> bool:
-        if not self.paused:
-            return False
-        self.paused = False
-        if self.state is State.CANCELLED:
-            return True
-        self.left = None
-        if self.state is State.SCHEDULED and not self.approved and self.slot < now:
-            self._follow(now)
-        return True
+    def missed(self, now: datetime) -> bool:
+        return self.state is State.SCHEDULED and not self.approved and self.slot < now
 
     def cancel(self, now: datetime) -> bool:
         if self.state is State.CANCELLED:

@@ -33,6 +33,7 @@ from duetime.scheduler.task import ApprovalAnswer, State
 from duetime.scheduler.views import TaskRecord
 
 from tests.builders import LEASE, NOON, TENANT, Clock, a_task
+from tests.contracts.store.pausable import Pausable
 
 WALKS = int(os.environ.get("WAIT_WALKS", "20"))
 """Each has a store of its own, since its clock begins at noon."""
@@ -51,7 +52,7 @@ ANSWERS = ("approve", "approve", "reject", "expire", "take_back")
 
 
 @dataclass
-class Model:
+class Model(Pausable):
     """The expected state of an hourly task of which each run waits for an event.
 
     `slot` is the time of its occurrence, `planned` the one by the rule, `due` when it is looked at. It has waited since
@@ -199,22 +200,8 @@ class Model:
             self.state, self.opened, self.begun, self.due = State.SCHEDULED, None, False, max(self.slot, now)
         return True
 
-    def pause(self, _now: datetime) -> bool:
-        if self.state is State.CANCELLED or self.paused:
-            return False
-        self.paused, self.left = True, None
-        return True
-
-    def resume(self, now: datetime) -> bool:
-        if not self.paused:
-            return False
-        self.paused = False
-        if self.state is State.CANCELLED:
-            return True
-        self.left = None
-        if self.state is State.SCHEDULED and self.opened is None and self.due < now:
-            self._follow(now)
-        return True
+    def missed(self, now: datetime) -> bool:
+        return self.state is State.SCHEDULED and self.opened is None and self.due < now
 
     def cancel(self, now: datetime) -> bool:
         if self.state is State.CANCELLED:
