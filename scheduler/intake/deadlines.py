@@ -13,7 +13,7 @@ from duetime.scheduler.intake.instants import resolve_end, resolve_moment
 from duetime.scheduler.request import DEADLINE_KINDS, Moment
 from duetime.scheduler.rules.time.durations import parse_exact
 from duetime.scheduler.rules.time.time_of_day import read_clock
-from duetime.scheduler.rules.time.times import length, parse_duration
+from duetime.scheduler.rules.time.times import NotUnderstood, length, parse_duration
 from duetime.scheduler.rules.time.tokens import Misread, Unknown, tokens
 from duetime.scheduler.rules.time.viewpoint import NEW_TASK, Frame
 from duetime.scheduler.task import DeadlineType, Penalty, Tier
@@ -26,7 +26,8 @@ MAX_ESTIMATE = timedelta(days=7)
 _LENGTHS = "a duration such as `90 s`, `5 min`, `PT5M`, or seconds, up to 7 days"
 _DEADLINES = "a time (`17:00`, `tomorrow noon`, `2026-11-24T17:00`), or a duration from when a run is due (`2 hours`)"
 _WITHIN = re.compile(r"^\s*within\s+", re.IGNORECASE)
-_BY = re.compile(r"^\s*(?:by|before|until)\s+", re.IGNORECASE)
+_BY = re.compile(r"^\s*(?:by|before|until)\s+(?![0-9]{1,2}(?:$| (?![ap]\.?m)))", re.IGNORECASE)
+"""A word before a deadline; before an hour alone it says of which half of the day that may be."""
 _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 
 
@@ -82,7 +83,10 @@ def deadline_of(
     try:
         deadline = _instant(given, due=due, now=now, zone=zone, frame=frame)
     except InvalidArgument as wrong:
-        raise InvalidArgument("deadline", wrong.problem, accepted=_DEADLINES, example="deadline='2 hours'") from None
+        meant = () if isinstance(wrong, NotUnderstood) else wrong.example.split(" or ")
+        fitting = [one for one in meant if _fits(one, due=due, now=now, zone=zone, frame=frame)]
+        example = " or ".join(fitting) or "deadline='2 hours'"
+        raise InvalidArgument("deadline", wrong.problem, accepted=_DEADLINES, example=example) from None
     if recurring:
         raise instant_of_many(deadline.of(due), due)
     return deadline
@@ -154,6 +158,14 @@ def _instant(given: Moment, *, due: datetime, now: datetime, zone: str | None, f
     else:
         found = resolve_end(text, now=now, zone=zone, argument="deadline", frame=frame)
     return Deadline(_written(given), at=found.instant.astimezone(UTC), assumptions=found.assumptions)
+
+
+def _fits(example: str, *, due: datetime, now: datetime, zone: str | None, frame: Frame) -> bool:
+    """Whether an example of a time is a deadline of a run that is due then."""
+    try:
+        return _instant(example, due=due, now=now, zone=zone, frame=frame).of(due) > due
+    except InvalidArgument:
+        return False
 
 
 def _is_time_of_day(text: str) -> bool:

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.intake.deadlines import deadline_of
 from duetime.scheduler.intake.instants import resolve_end, resolve_moment
 from duetime.scheduler.rules.time import zones
 from duetime.scheduler.rules.time.bounds import read_bound
@@ -284,3 +285,30 @@ def test_the_last_business_day_of_a_month_is_no_public_holiday() -> None:
         "first business day of january", now=NOW, zone=HOME.key, argument="when", frame=Frame(holidays="GB")
     )
     assert f"{found.wall:%Y-%m-%d}" == "2027-01-04"  # the 1st is a holiday, and a Friday
+
+
+@pytest.mark.parametrize(
+    ("text", "example"),
+    [
+        ("by 5 tomorrow", "by 17:00 tomorrow or by 05:00 tomorrow"),
+        ("by 5", "by 17:00 or by 05:00"),
+        ("before 03/04/2027", "2027-04-03 or 2027-03-04"),
+        ("tomorrow after lunch", "tomorrow at 13:00"),
+        ("31 june 2027", "2027-06-30"),
+        ("blah", "deadline='2 hours'"),
+    ],
+)
+def test_the_refusal_of_a_deadline_keeps_what_was_said(text: str, example: str) -> None:
+    with pytest.raises(InvalidArgument) as refused:
+        deadline_of(text, due=NOW, now=NOW, zone=HOME.key, recurring=False)
+    assert refused.value.example == example
+
+
+@pytest.mark.parametrize(
+    ("text", "wall"),
+    [("by 5pm", "2026-11-21T17:00"), ("by 5 pm", "2026-11-21T17:00"), ("by 5 december", "2026-12-05T23:59:59")],
+)
+def test_a_word_before_a_deadline_is_left_out(text: str, wall: str) -> None:
+    found = deadline_of(text, due=NOW, now=NOW, zone=HOME.key, recurring=False)
+    assert found.at is not None
+    assert found.at.astimezone(HOME).replace(tzinfo=None) == datetime.fromisoformat(wall)
