@@ -104,6 +104,7 @@ def test_a_rule_that_ends_before_it_first_fires_is_refused(minute: int) -> None:
         "every 15 minutes until 12:00 on weekdays",
         "every 15 minutes on weekdays until 12:00",
         "every 15 minutes in july until 12:00",
+        "every 15 minutes until 12:00 except public holidays in US",
     ],
 )
 def test_a_time_of_day_does_not_end_a_rule_with_days_which_may_begin_again_on_each(text: str) -> None:

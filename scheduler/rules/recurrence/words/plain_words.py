@@ -232,7 +232,7 @@ def _check(freq: str, draft: Draft) -> None:
         raise Misread("an interval is at most 20 years")
     if draft.until and (draft.count or draft.span):
         raise Misread("an end date and a number of times exclude each other", "every day at 9:00, 10 times")
-    if draft.ends_by_clock and (draft.weekdays or draft.monthdays or draft.months or draft.window):
+    if draft.ends_by_clock and (draft.weekdays or draft.monthdays or draft.months or draft.window or draft.excluded):
         raise Misread("it is not clear whether it ends then for good", "every 15 minutes between 9:00 and 12:00")
     if freq in SUB_DAILY:
         _check_sub_daily(freq, draft)
