@@ -98,11 +98,17 @@ class FailsafeQueue:
 
     def _tell(self, call: Callable[[], object]) -> None:
         """Send a result now, or keep it until the queue is back."""
-        if self.away is None:
+        while not self._kept(call):
             with self._noticing():
                 call()
                 return
-        self._owed.append(call)
+
+    def _kept(self, call: Callable[[], object]) -> bool:
+        """Keep a result if the queue is away: one decision with that of `back`, which sends what is kept."""
+        with self._changed:
+            if self.away is not None:
+                self._owed.append(call)
+            return self.away is not None
 
     def look(self, claim: Callable[[], None]) -> None:
         """Probe the queue, also while it is away; calls `claim` first.

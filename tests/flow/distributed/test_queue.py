@@ -6,6 +6,8 @@ import itertools
 import logging
 import threading
 import time
+from collections import deque
+from collections.abc import Callable
 from functools import partial
 
 import pytest
@@ -158,6 +160,51 @@ def test_an_ending_that_could_not_be_told_is_told_when_it_is_back(
     queue.finish("w", [Finish("r_1", grant.token)])
     inner.away = False
     queue.back()
+    assert queue.take("w", 2, MINUTE_MS).run_ids == ("r_2",), "its pool is free again"
+
+
+def one_started(queue: FailsafeQueue) -> Finish:
+    """Start the first of two runs, which has the only unit of a pool; return its end."""
+    queue.set_pool("gpu", Limits(Kind.SLOTS, 1))
+    queue.put([Entry("r_1", 1.0, needs={"gpu": 1}), Entry("r_2", 2.0, needs={"gpu": 1})])
+    (grant,) = queue.take("w", 2, MINUTE_MS).grants
+    return Finish("r_1", grant.token)
+
+
+def test_a_result_whose_call_fails_as_the_queue_comes_back_is_sent(queue: FailsafeQueue, inner: Breaking) -> None:
+    end = one_started(queue)
+
+    def mend() -> None:
+        inner.away = False
+        queue.back()
+
+    queue.on_trouble = mend
+    inner.away = True
+    queue.finish("w", [end])
+    assert queue.take("w", 2, MINUTE_MS).run_ids == ("r_2",), "its pool is free again"
+
+
+class BackAtAppend(deque[Callable[[], object]]):
+    """Results that are kept: as one is appended, another thread mends the queue, and is given time to be first."""
+
+    def __init__(self, mend: Callable[[], None]) -> None:
+        super().__init__()
+        self.mending = threading.Thread(target=mend)
+
+    def append(self, call: Callable[[], object], /) -> None:
+        self.mending.start()
+        self.mending.join(0.1)
+        super().append(call)
+
+
+def test_a_result_that_is_kept_as_the_queue_comes_back_is_sent(queue: FailsafeQueue, inner: Breaking) -> None:
+    end = one_started(queue)
+    inner.away = True
+    queue.reap()
+    inner.away = False
+    queue._owed = owed = BackAtAppend(queue.back)
+    queue.finish("w", [end])
+    owed.mending.join()
     assert queue.take("w", 2, MINUTE_MS).run_ids == ("r_2",), "its pool is free again"
 
 
