@@ -146,6 +146,22 @@ def without_series(claim: Claim) -> Claim:
     return replace(claim, task=replace(claim.task, timezone="UTC", repeat=None))
 
 
+def without_consequences(claim: Claim, reason: str) -> Settlement:
+    """Return a failure without consequences: the last resort when they cannot be computed."""
+    return Settlement(
+        claim.run.id,
+        claim.run.attempt,
+        claim.task.revision,
+        to=State.FAILED,
+        kind=EventKind.FAILED,
+        outcome="failed",
+        reason=reason,
+        failures=claim.run.failures + 1,
+        error=reason,
+        dead_letter=True,
+    )
+
+
 def _failing(claim: Claim, ending: Retry, now: datetime, jitter: float) -> Settlement:
     failures = claim.run.failures + 1
     again = next_attempt(ending, failures=failures, policy=claim.task.retry, now=now, jitter=jitter)

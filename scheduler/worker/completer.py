@@ -15,17 +15,16 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from duetime.scheduler.errors import DuetimeError, StoreUnavailable
-from duetime.scheduler.events import EventKind
 from duetime.scheduler.ids import runs_words
 from duetime.scheduler.outcomes import Done, Failed, Wait, Yielded
 from duetime.scheduler.records import NewTask
 from duetime.scheduler.rules.sanitize import clean_text
-from duetime.scheduler.rules.settlement import AttemptResult, settle, without_series
+from duetime.scheduler.rules.settlement import AttemptResult, settle, without_consequences, without_series
 from duetime.scheduler.run_records import Claim, Settlement, Verdict
 from duetime.scheduler.runtime import failpoints
 from duetime.scheduler.runtime.notifier import Spawns, spawns_nothing
 from duetime.scheduler.store import Store
-from duetime.scheduler.task import Notify, Run, State
+from duetime.scheduler.task import Notify, Run
 from duetime.scheduler.views import TaskRecord
 from duetime.scheduler.worker.active_runs import ActiveRun
 
@@ -63,6 +62,14 @@ class PendingResult:
 
 
 @dataclass(frozen=True, slots=True)
+class UnsettledResult:
+    """The result of one attempt, pending, which the thread that stores it settles."""
+
+    held: ActiveRun
+    ending: AttemptResult
+
+
+@dataclass(frozen=True, slots=True)
 class CompletedRun:
     """An attempt that is finished, and its settlement, which may not have been `stored`."""
 
@@ -95,7 +102,7 @@ class BatchCompleter:
         self._starting = starting
         self._limit = limit
         self._jitter = jitter
-        self._waiting: deque[PendingResult] = deque()
+        self._waiting: deque[PendingResult | UnsettledResult] = deque()
         self._changed = threading.Condition()
         self._busy = False
         self._closing = False
@@ -104,11 +111,12 @@ class BatchCompleter:
         self._thread.start()
 
     def hand_in(self, held: ActiveRun, ending: AttemptResult, *, wait: bool = True) -> None:
-        """Hand in a result; blocks while `limit` results are pending, unless `wait` is False.
+        """Hand in a result; blocks while `limit` results are pending or the database is away, unless `wait` is False.
 
-        Settles it on the caller's thread, of which there are several; the one that stores is the busiest.
+        Settles it on the caller's thread, of which there are several; the one that stores is the busiest. That may read
+        the database, so the one that stores does it when `wait` is False.
         """
-        pending = self._pending(held, ending)
+        pending = self._pending(held, ending) if wait else UnsettledResult(held, ending)
         with self._changed:
             self._changed.wait_for(lambda: not wait or len(self._waiting) < self._limit or self._closing)
             self._waiting.append(pending)
@@ -127,17 +135,16 @@ class BatchCompleter:
     def _run(self) -> None:
         while group := self._next_group():
             try:
-                self._store_group(group)
+                self._store_group([self._with_settlement(handed) for handed in group])
             except StoreUnavailable:
                 log.exception("could not store %d results before shutdown; the runs will be retried", len(group))
                 return
             except Exception:
                 log.exception("dropped %d results; the runs will be retried when their leases expire", len(group))
-                self._tell(
-                    [CompletedRun(handed.held, _bare(handed.held.claim, "lost"), stored=False) for handed in group]
-                )
+                lost = [(handed.held, without_consequences(handed.held.claim, "lost")) for handed in group]
+                self._tell([CompletedRun(held, settlement, stored=False) for held, settlement in lost])
 
-    def _next_group(self) -> list[PendingResult]:
+    def _next_group(self) -> list[PendingResult | UnsettledResult]:
         with self._changed:
             self._changed.wait_for(lambda: self._waiting or self._closing)
             if self._busy:
@@ -175,6 +182,9 @@ class BatchCompleter:
             failpoints.hit(failpoints.Step.SETTLED)
             self._conclude(group, verdicts)
 
+    def _with_settlement(self, handed: PendingResult | UnsettledResult) -> PendingResult:
+        return handed if isinstance(handed, PendingResult) else self._pending(handed.held, handed.ending)
+
     def _pending(self, held: ActiveRun, ending: AttemptResult, *, unstorable: bool = False) -> PendingResult:
         settlement = self._settled(held.claim, ending)
         used = held.usage.charged(settlement.outcome)
@@ -202,7 +212,7 @@ class BatchCompleter:
                 return replace(settle(known, Failed(reason), now=self._store.now(), jitter=0.0), claim=claim)
             except Exception:
                 log.exception("run %s: cannot work out what follows from its failure", claim.run.id)
-        return _bare(claim, reason)
+        return without_consequences(claim, reason)
 
     def _spawned(self, claim: Claim, ending: AttemptResult) -> tuple[AttemptResult, tuple[tuple[str, NewTask], ...]]:
         """Return the result with the tasks that it spawns; with tasks that cannot be, it is a failure."""
@@ -278,19 +288,3 @@ def renewed(claim: Claim, record: TaskRecord) -> Claim:
     run = known.get(claim.run.id, claim.run)
     task = replace(record.task, retry=began.retry, expect=began.expect, on_failure=began.on_failure)
     return replace(claim, task=task, run=replace(run, attempt=claim.run.attempt))
-
-
-def _bare(claim: Claim, reason: str) -> Settlement:
-    """Fail a run without consequences: the last resort when they cannot be computed."""
-    return Settlement(
-        claim.run.id,
-        claim.run.attempt,
-        claim.task.revision,
-        to=State.FAILED,
-        kind=EventKind.FAILED,
-        outcome="failed",
-        reason=reason,
-        failures=claim.run.failures + 1,
-        error=reason,
-        dead_letter=True,
-    )

@@ -12,7 +12,7 @@ import pytest
 from duetime.scheduler.access.secret import SecretUnavailable
 from duetime.scheduler.errors import StoreUnavailable
 from duetime.scheduler.handlers import Context, Handler, Handlers, handler
-from duetime.scheduler.outcomes import Done, Outcome, Retry, Wait
+from duetime.scheduler.outcomes import Done, Failed, Outcome, Retry, Wait
 from duetime.scheduler.rules.settlement import settle
 from duetime.scheduler.runtime.interrupt import TimeLimitReached
 from duetime.scheduler.store import Store
@@ -230,6 +230,26 @@ def test_a_result_that_is_compared_with_the_last_one_waits_for_the_database(stor
     eventually(lambda: ended, "the end of the run")
     completer.close(60)
     assert ended[0].settlement.to is State.SUCCEEDED
+
+
+def test_the_result_of_a_lost_handler_is_handed_in_at_once_while_the_database_is_away(
+    store: Store, outage: Outage
+) -> None:
+    """The thread that hands it in supervises every run of the worker: leases are renewed there."""
+    held = ActiveRun(started(store, notify=Notify.CHANGE))
+    outage.hit("tasks", "get", calls=1_000_000)
+    ended: list[CompletedRun] = []
+    completer = BatchCompleter(store, on_settled=ended.extend)
+    handing = threading.Thread(
+        target=completer.hand_in, args=(held, Failed("time limit of 2 s")), kwargs={"wait": False}
+    )
+    handing.start()
+    handing.join(20)
+    assert (handing.is_alive(), ended) == (False, [])
+    outage.left = 0
+    eventually(lambda: ended, "the end of the run")
+    completer.close(60)
+    assert ended[0].settlement.to is State.FAILED
 
 
 def test_a_result_that_spawns_tasks_waits_for_the_database(store: Store) -> None:
