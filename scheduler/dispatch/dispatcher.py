@@ -176,18 +176,22 @@ class Dispatcher:
                 self._queue.rescore(run.run_id, self._placement.key(run))
 
     def _make_ready(self) -> bool:
-        ready = self._store.claims.make_ready(limit=MAX_RUNS_PER_BATCH, epoch=self._epoch, ahead=READY_AHEAD)
+        limit, epoch = MAX_RUNS_PER_BATCH, self._epoch
+        return bool(
+            self._store.claims.make_ready(limit=limit, epoch=epoch, ahead=READY_AHEAD, on_ready=self._place_ready)
+        )
+
+    def _place_ready(self, ready: Sequence[ReadyRun]) -> None:
+        """Queue runs that are ready from now on, before anything else that may fail: no later step finds them."""
         failpoints.hit(failpoints.Step.MADE_READY)
-        drops = {run.run_id: at for run in ready if (at := self._placement.drop_at(run)) is not None}
-        if drops:
-            self._store.claims.redate(drops)
-        now = self._store.now()
-        entries = self._placement.entries(ready, now)
+        entries = self._placement.entries(ready, self._store.now())
         if self._queue.put(entries) < len(entries):
             self._requeue(entries)
         failpoints.hit(failpoints.Step.PUT)
         self._notifier.changed([run.task_id for run in ready])
-        return bool(ready)
+        drops = {run.run_id: at for run in ready if (at := self._placement.drop_at(run)) is not None}
+        if drops:
+            self._store.claims.redate(drops)
 
     def _requeue(self, entries: Sequence[Entry]) -> None:
         """Replace entries that the queue still holds from before their run was moved, paused or changed.

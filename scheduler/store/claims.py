@@ -26,6 +26,7 @@ from duetime.scheduler.store.statements.series import due_waits
 from duetime.scheduler.task import Json, State
 from sqlalchemy import Connection, Update, bindparam, false, select, update
 
+OnReady = Callable[[Sequence[ReadyRun]], None]
 _THESE = runs.c.id.in_(bindparam("run_ids", expanding=True))
 _MINE = (_THESE, runs.c.state == State.RUNNING, runs.c.worker == bindparam("of_worker"))
 _RENEW = update(runs).where(*_MINE).values(lease_until=bindparam("until"))
@@ -80,11 +81,14 @@ class Claims:
         self._seen(times.pools)
         return times
 
-    def make_ready(self, *, limit: int, epoch: int | None = None, ahead: timedelta = timedelta(0)) -> list[ReadyRun]:
+    def make_ready(
+        self, *, limit: int, epoch: int | None = None, ahead: timedelta = timedelta(0), on_ready: OnReady | None = None
+    ) -> list[ReadyRun]:
         """Make at most `limit` runs ready, in order of time: those due, and first attempts due within `ahead`.
 
         A run made ready early has its time as `first_ready_at` and must not start before that. Raises `RunnerReplaced`
-        when `epoch` is not the newest. A run that is asked for, or needs an event, waits for that instead.
+        when `epoch` is not the newest. A run that is asked for, or needs an event, waits for that instead. Waits begin
+        in another transaction, which may fail; before it, `on_ready` is called with the ready runs.
         """
         held = missed.Held()
         how: dict[str, Any] = {"move": self._forms.move_to_ready, "leave_out": partial(missed.without, held=held)}
@@ -95,6 +99,8 @@ class Claims:
             return start.make_ready(connection, limit, epoch, now, now + ahead, **how)
 
         ready = self._database.write(work, durable=False, stored=commit_check.made_ready)
+        if on_ready:
+            on_ready(ready)
         self._tell(held.asked)
         if held.awaited:
             self._ending(lambda each: due_waits.begin(each, held.awaited, now := self._now(), now + ahead))
@@ -177,9 +183,7 @@ class Claims:
         if not starts or how["epoch"] is not None or not all(wish.token for wish in starts):
             return Tried()
         try:
-            return self._database.attempt(
-                lambda connection: self._forms.start_at_once(connection, starts, now=self._now(), **how)
-            )
+            return self._database.attempt(lambda each: self._forms.start_at_once(each, starts, now=self._now(), **how))
         except DAMAGE as problem:  # the tokens identify what was started
             if not is_damage(problem):
                 raise
@@ -218,9 +222,7 @@ class Claims:
 
     def settle(self, settlements: Sequence[Settlement]) -> list[Verdict]:
         """Store the ends of attempts with all their consequences; return one verdict per settlement, in order."""
-        tried = self._database.attempt(
-            lambda connection: self._forms.settle_at_once(connection, settlements, self._now())
-        )
+        tried = self._database.attempt(lambda each: self._forms.settle_at_once(each, settlements, self._now()))
         ended = tried.result or set()
         left = [each for n, each in enumerate(settlements) if n not in ended]
         rest = iter(self._settled(left, doubtful=tried.unanswered) if left else ())
@@ -266,9 +268,7 @@ class Claims:
 
         Without `back`, only those of attempts that ended in the future. Only a process that starts runs may call this.
         """
-        return self._database.write(
-            lambda connection: recover.restart_delays(connection, self._now(), back=back), durable=False
-        )
+        return self._database.write(lambda each: recover.restart_delays(each, self._now(), back=back), durable=False)
 
     def lapsed(self, before: datetime) -> dict[str, datetime]:
         """Return by run the ends of all leases that expired before `before`."""

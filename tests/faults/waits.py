@@ -126,8 +126,9 @@ def killed_while_a_run_of_a_series_waits(world: World) -> None:
     dying = world.start(failpoint=f"{Step.MADE_READY}:kill")
     [task_id] = world.schedule(1, when=None, repeat="every 2 seconds", max_runs=2, wait_for=PAID)
     world.died(dying, "kill -9 as a run begins to wait", signal.SIGKILL, f"fail point {Step.MADE_READY}: kill")
-    assert state_of(world, task_id) is State.WAITING
+    assert state_of(world, task_id) is State.SCHEDULED, "waits begin once what is ready is queued"
     node = world.start_again()
+    until(lambda: state_of(world, task_id) is State.WAITING, "the run to wait", PATIENCE_S)
     cut_off(world, AFTER, "send_event", **EVENT)
     until(lambda: State.SUCCEEDED in _states(world), "the first run to end", PATIENCE_S)
     until(lambda: state_of(world, task_id) is State.WAITING, "the next run to wait", PATIENCE_S)

@@ -9,13 +9,15 @@ from datetime import datetime, timedelta
 from typing import Any, Literal
 
 import pytest
+from duetime.scheduler.dispatch.dispatcher import Dispatcher
 from duetime.scheduler.dispatch.retention import Sweep
-from duetime.scheduler.errors import DuetimeError, Refused
+from duetime.scheduler.errors import DuetimeError, Refused, StoreUnavailable
 from duetime.scheduler.events import Event, EventFilter, EventKind
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.history.retention import RetentionKind, RetentionPolicy, RetentionRule
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.outcomes import Done, Failed, Wait
+from duetime.scheduler.queue.memory.queue import MemoryQueue
 from duetime.scheduler.rules.occurrences import delay_of
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.signal.signal import KeptWait, ReceivedSignal
@@ -680,6 +682,26 @@ def test_a_wait_that_did_not_begin_before_a_crash_begins_at_the_next_look(
     assert current(desk, task_id).state is State.SCHEDULED
     assert waits(desk, 9, 1)
     assert span(desk, task_id) == (at(9), at(9, 21))
+
+
+def test_runs_that_are_ready_are_queued_though_a_wait_cannot_begin(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No later look finds a run that is ready: only the repair of the queue does, half a minute later."""
+    waiting = report(desk)
+    desk.scheduler.schedule("Plain", when=at(9).isoformat())
+    desk.clock.at = at(9)
+    queue = MemoryQueue(lambda: desk.clock.at.timestamp() * 1000)
+    dispatcher = Dispatcher(desk.store, queue)
+
+    def away(*_args: object) -> None:
+        raise StoreUnavailable("The database cannot be reached.")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(due_waits, "begin", away)
+        with pytest.raises(StoreUnavailable):
+            dispatcher.step()
+    assert len(queue.take("w", 9, 60_000).run_ids) == 1
+    dispatcher.step()
+    assert current(desk, waiting).state is State.WAITING
 
 
 def test_a_run_that_is_not_due_any_more_when_its_wait_begins_waits_later(

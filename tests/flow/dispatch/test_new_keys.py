@@ -10,6 +10,7 @@ from duetime.scheduler.dispatch import new_keys
 from duetime.scheduler.dispatch.dispatcher import Dispatcher
 from duetime.scheduler.dispatch.maintenance import Maintenance
 from duetime.scheduler.dispatch.placement import Placement
+from duetime.scheduler.errors import StoreUnavailable
 from duetime.scheduler.queue.memory.queue import MemoryQueue
 from duetime.scheduler.rules.estimates import Estimate
 from duetime.scheduler.run_records import Start
@@ -139,3 +140,16 @@ def test_the_timer_of_a_deadline_follows_the_estimate(site: Site, store: Store) 
     assert before is not None
     assert after is not None
     assert before - after == pytest.approx(timedelta(seconds=598), abs=timedelta(seconds=3))
+
+
+def test_a_run_is_queued_though_the_timer_of_its_deadline_cannot_be_stored(
+    site: Site, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(_drops: object) -> None:
+        raise StoreUnavailable("The database cannot be reached.")
+
+    site.learned["render"] = 20
+    monkeypatch.setattr(store.claims, "redate", away)
+    with pytest.raises(StoreUnavailable):
+        site.add("render", HOUR, DeadlineType.HARD)
+    assert len(site.order()) == 1
