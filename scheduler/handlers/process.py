@@ -25,18 +25,20 @@ _COMMAND: Final = (sys.executable, "-P", "-m", "duetime.scheduler.handlers.child
 
 
 class HandlerProcess:
-    """Starts the process; `run` serves it until it ends; `interrupt` and `kill` may come from other threads.
+    """Starts the process; `assign` gives it the attempt, `run` serves it until it ends.
 
+    `interrupt` and `kill` may come from other threads, and return at once, whether the process reads or not.
     It leads a process group of its own; `kill` and the end of `run` end the whole group.
     """
 
     def __init__(self, handler: Handler, context: Context, payload: Mapping[str, Json]) -> None:
         self._context = context
-        self._lock = threading.Lock()
+        self._writing = threading.Lock()
+        self._ending = threading.Lock()
         self._ended = False
         self.traceback: str | None = None
         """That of the exception that its handler raised."""
-        assignment = Assignment(
+        self._assignment = Assignment(
             name=handler.name,
             function=reference(handler.fn),
             payload_model=reference(handler.payload_model) if handler.payload_model else None,
@@ -53,7 +55,6 @@ class HandlerProcess:
             **OWN_GROUP,
         )
         self._to, self._from = cast("IO[bytes]", self._process.stdin), cast("IO[bytes]", self._process.stdout)
-        self._send(line("run", assignment_to_json(assignment)))
 
     @property
     def pid(self) -> int:
@@ -64,6 +65,10 @@ class HandlerProcess:
         """Return how the process ended, as part of a reason."""
         code = self._process.returncode
         return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
+
+    def assign(self) -> None:
+        """Give it the attempt; waits until it reads, or is killed."""
+        self._send(line("run", assignment_to_json(self._assignment)))
 
     def run(self) -> Outcome | None:
         """Serve its calls until it ends; return the outcome, None when it ended without one."""
@@ -87,19 +92,20 @@ class HandlerProcess:
             self.traceback = message["traceback"]
 
     def interrupt(self, why: type[Interrupt]) -> None:
-        """Raise `why` in its handler."""
-        self._send(line("interrupt", why.__name__))
+        """Raise `why` in its handler; a thread waits until the process reads that."""
+        message = line("interrupt", why.__name__)
+        threading.Thread(target=self._send, args=(message,), name="duetime-interrupt", daemon=True).start()
 
     def kill(self) -> None:
         """Kill the process group at once."""
-        with self._lock:
+        with self._ending:
             if not self._ended:  # until it is waited for, its id belongs to no other process
                 kill_group(self._process)
 
     def close(self) -> None:
         """Kill the rest of the group; afterwards its id may belong to another process."""
         self.kill()
-        with self._lock:
+        with self._ending:
             ended, self._ended = self._ended, True
         if not ended:
             with suppress(OSError):  # unread messages are lost
@@ -108,7 +114,7 @@ class HandlerProcess:
             self._process.wait()
 
     def _send(self, message: bytes) -> None:
-        with self._lock, suppress(OSError, ValueError):  # the process has ended, as `run` will notice
+        with self._writing, suppress(OSError, ValueError):  # the process has ended, as `run` will notice
             self._to.write(message)
             self._to.flush()
 

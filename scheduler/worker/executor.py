@@ -169,6 +169,7 @@ class Executor:
         process = HandlerProcess(handler, self._context(held, lambda call: call()), held.claim.task.payload)
         held.kill = process.kill
         try:
+            process.assign()
             outcome = held.call.hand_on(process.run, process.interrupt)
         finally:
             held.kill = None

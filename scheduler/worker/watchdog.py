@@ -128,10 +128,10 @@ class Watchdog:
             self._next_limit = kill_at if self._next_limit is None else min(self._next_limit, kill_at)
 
     def _kill(self, held: ActiveRun) -> None:
-        held.kill_at = None
-        if held.kill is not None:
+        kill, held.kill_at = held.kill, None
+        if kill is not None:
             log.warning(KILLED, held.run_id, held.action, TIME_LIMIT_GRACE_S)
-            held.kill()
+            kill()
 
     def _look(self) -> None:
         """Stop runs with a requested cancel: changes are frequent, so this reads only, and writes nothing."""

@@ -70,6 +70,12 @@ def blocks(ctx: Context) -> Done:
             continue
 
 
+@handler("asks", isolation="process")
+def asks(ctx: Context) -> Done:
+    """Read what the tasks before it returned."""
+    return Done(str(len(ctx.inputs)))
+
+
 @handler("spins", isolation="process", time_limit=2)
 def spins(ctx: Context) -> Done:
     """Go on for ever, in steps that an interrupt can come between."""

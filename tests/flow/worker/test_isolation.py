@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,11 +17,13 @@ import pytest
 from duetime.scheduler.errors import HandlerError, InvalidSetting, StoreUnavailable
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.handlers import Context, Handler, Handlers, Link, handler, reminder, webhook
+from duetime.scheduler.handlers import process as isolation
 from duetime.scheduler.handlers.process import HandlerProcess
 from duetime.scheduler.outcomes import Done, Failed, Outcome, Retry, Wait
 from duetime.scheduler.queue import Entry
 from duetime.scheduler.queue.memory.queue import MemoryQueue
 from duetime.scheduler.records import Change
+from duetime.scheduler.runtime.interrupt import TimeLimitReached
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import Json, State
 from duetime.scheduler.views import TaskRecord
@@ -33,13 +39,19 @@ NOON_MS = NOON.timestamp() * 1000
 
 def run(item: Handler, link: Link | None = None, **payload: Json) -> Outcome | None:
     context = Context.for_test(link=link, needs={"gpu": 1}, checkpoint_state={"at": 1})
-    return HandlerProcess(item, context, payload).run()
+    process = HandlerProcess(item, context, payload)
+    process.assign()
+    return process.run()
+
+
+def state_of(pid: int) -> str:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
 def is_gone(pid: int) -> bool:
     """Whether a process has ended, though nobody may have waited for it."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+        return state_of(pid) == "Z"
     except (FileNotFoundError, ProcessLookupError):
         return True
 
@@ -92,8 +104,67 @@ def test_a_database_that_is_away_is_the_same_error_in_the_process() -> None:
 
 def test_a_process_that_dies_has_no_outcome_and_says_how_it_died() -> None:
     process = HandlerProcess(isolated_handlers.dies, Context.for_test(), {})
+    process.assign()
     assert process.run() is None
     assert process.end == "was killed by SIGSEGV"
+
+
+class Unread:
+    """A process that has stopped to read, and what is being written to it: an answer larger than a pipe holds."""
+
+    def __init__(self) -> None:
+        link = Link(inputs=self._inputs)
+        self.process = HandlerProcess(isolated_handlers.asks, Context.for_test(link=link), {})
+        self.process.assign()
+        self.writing = threading.Event()
+        self._to = self.process._to
+        self.process._to = self  # type: ignore[assignment]  # to see that it writes
+        self.running = threading.Thread(target=self.process.run, daemon=True)
+        self.running.start()
+        assert self.writing.wait(20)
+
+    def _inputs(self) -> Mapping[str, Json]:
+        os.kill(self.process.pid, signal.SIGSTOP)
+        eventually(lambda: state_of(self.process.pid) == "T", "it has stopped")
+        return {"t_1": "x" * 1_000_000}
+
+    def write(self, message: bytes) -> int:
+        if len(message) > 1_000_000:
+            self.writing.set()
+        return self._to.write(message)
+
+    def flush(self) -> None:
+        self._to.flush()
+
+    def close(self) -> None:
+        self._to.close()
+
+
+@pytest.fixture
+def unread() -> Iterator[Unread]:
+    made = Unread()
+    yield made
+    with suppress(ProcessLookupError):
+        os.killpg(made.process.pid, signal.SIGKILL)
+    made.running.join(20)
+
+
+def returns(call: Callable[[], object]) -> bool:
+    thread = threading.Thread(target=call, daemon=True)
+    thread.start()
+    thread.join(20)
+    return not thread.is_alive()
+
+
+def test_a_process_that_does_not_read_its_answers_can_be_killed(unread: Unread) -> None:
+    assert returns(unread.process.kill), "whoever kills it supervises every run of the worker"
+    unread.running.join(20)
+    assert unread.process.end == "was killed by SIGKILL"
+
+
+def test_an_interrupt_does_not_wait_for_a_process_that_does_not_read(unread: Unread) -> None:
+    assert returns(lambda: unread.process.interrupt(TimeLimitReached))
+    assert returns(unread.process.kill)
 
 
 # --- what can be isolated ---------------------------------------------------------------------------------------------
@@ -129,12 +200,12 @@ def test_isolation_is_by_thread_or_by_process() -> None:
 class House:
     """A worker of one thread, whose watch is set by hand."""
 
-    def __init__(self, store: Store, item: Handler) -> None:
+    def __init__(self, store: Store, item: Handler, **payload: Json) -> None:
         self.at = 100.0
         self.stopped = False
         self.store = store
         queue = MemoryQueue(lambda: NOON_MS)
-        self.record = added(store, action=item.name, payload={})
+        self.record = added(store, action=item.name, payload=payload)
         store.claims.make_ready(limit=1)
         queue.put([Entry(self.record.run.id, NOON_MS)])
         self.worker = Worker(store, queue, Handlers([item]), WorkerOptions("w", threads=1), monotonic=lambda: self.at)
@@ -164,11 +235,11 @@ class House:
 
 
 @pytest.fixture
-def house(store: Store) -> Iterator[Callable[[Handler], House]]:
+def house(store: Store) -> Iterator[Callable[..., House]]:
     built: list[House] = []
 
-    def make(item: Handler) -> House:
-        built.append(House(store, item))
+    def make(item: Handler, **payload: Json) -> House:
+        built.append(House(store, item, **payload))
         return built[-1]
 
     yield make
@@ -177,7 +248,7 @@ def house(store: Store) -> Iterator[Callable[[Handler], House]]:
 
 
 def test_a_process_that_does_not_stop_at_its_time_limit_is_killed_with_all_that_it_started(
-    house: Callable[[Handler], House],
+    house: Callable[..., House],
 ) -> None:
     blocked = house(isolated_handlers.blocks)
     pids = blocked.checkpoint()
@@ -191,7 +262,7 @@ def test_a_process_that_does_not_stop_at_its_time_limit_is_killed_with_all_that_
     assert blocked.worker.lost_threads == 0
 
 
-def test_a_cancelled_process_that_does_not_stop_is_killed(house: Callable[[Handler], House]) -> None:
+def test_a_cancelled_process_that_does_not_stop_is_killed(house: Callable[..., House]) -> None:
     blocked = house(isolated_handlers.blocks)
     pids = blocked.checkpoint()
     [held] = blocked.worker._active_runs.all()
@@ -209,14 +280,29 @@ def test_a_cancelled_process_that_does_not_stop_is_killed(house: Callable[[Handl
     eventually(lambda: all(map(is_gone, pids)), "both processes are gone")
 
 
-def test_a_handler_in_a_process_is_interrupted_where_it_is(house: Callable[[Handler], House]) -> None:
+def test_a_process_that_never_reads_its_assignment_is_killed(
+    house: Callable[..., House], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(isolation, "_COMMAND", (sys.executable, "-c", "import time; time.sleep(60)"))
+    deaf = house(isolated_handlers.blocks, words="x" * 1_000_000)
+    eventually(lambda: [held.ends_by for held in deaf.worker._active_runs.all()], "it starts")
+    [held] = deaf.worker._active_runs.all()
+    eventually(lambda: held.kill is not None, "it can be killed")
+    deaf.pass_time(2)
+    eventually(lambda: held.kill_at is not None, "it is asked to stop")
+    deaf.pass_time(TIME_LIMIT_GRACE_S)
+    assert deaf.reaches(State.RETRYING) == "time limit of 2 s"
+    assert deaf.worker.lost_threads == 0
+
+
+def test_a_handler_in_a_process_is_interrupted_where_it_is(house: Callable[..., House]) -> None:
     spinning = house(isolated_handlers.spins)
     assert spinning.checkpoint() == "begun"
     spinning.pass_time(2)
     assert spinning.reaches(State.RETRYING) == "time limit of 2 s"
 
 
-def test_a_process_ends_with_the_worker_that_hands_its_run_back(house: Callable[[Handler], House]) -> None:
+def test_a_process_ends_with_the_worker_that_hands_its_run_back(house: Callable[..., House]) -> None:
     blocked = house(isolated_handlers.blocks)
     pids = blocked.checkpoint()
     blocked.stop()
@@ -224,7 +310,7 @@ def test_a_process_ends_with_the_worker_that_hands_its_run_back(house: Callable[
     eventually(lambda: all(map(is_gone, pids)), "both processes are gone")
 
 
-def test_a_process_that_dies_is_a_failed_attempt_and_the_worker_goes_on(house: Callable[[Handler], House]) -> None:
+def test_a_process_that_dies_is_a_failed_attempt_and_the_worker_goes_on(house: Callable[..., House]) -> None:
     reason = house(isolated_handlers.dies).reaches(State.RETRYING)
     assert reason == "its handler process was killed by SIGSEGV before it returned"
 
@@ -232,6 +318,7 @@ def test_a_process_that_dies_is_a_failed_attempt_and_the_worker_goes_on(house: C
 def test_a_process_ends_when_its_worker_is_gone() -> None:
     told: list[Json] = []
     process = HandlerProcess(isolated_handlers.blocks, Context.for_test(link=Link(save=told.append)), {})
+    process.assign()
     process._process.stdin.close()  # type: ignore[union-attr]  # as the system does when a worker is killed
     process.run()
     assert process.end == "was killed by SIGKILL"
