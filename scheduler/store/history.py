@@ -12,6 +12,7 @@ from duetime.scheduler.history.runs import BucketWidth
 from duetime.scheduler.ids import is_id
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.database import Database
+from duetime.scheduler.store.database.dialects import dialect_of
 from duetime.scheduler.store.lists import event_counts, event_list
 from duetime.scheduler.store.lists.event_list import FoundEvents
 from duetime.scheduler.store.lists.event_walk import EventKey
@@ -100,6 +101,17 @@ class History:
     def latest(self) -> int:
         """Return the id of the newest event of any tenant, 0 when there is none."""
         return self._database.read(latest)
+
+    def last_id(self) -> int:
+        """Return the last id that an event got, 0 before the first: only a restored backup has a lower one.
+
+        The event may be deleted, or its transaction open.
+        """
+
+        def work(connection: Connection) -> int:
+            return connection.execute(dialect_of(connection).last_event_id()).scalar() or 0
+
+        return self._database.look(work)
 
     def since(self, event_id: int, *, limit: int = 500) -> list[Event]:
         """Return the events of all tenants after `event_id`, oldest first; repeated polls return each exactly once."""

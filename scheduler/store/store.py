@@ -25,6 +25,7 @@ from duetime.scheduler.store.chains.approvals import Approvals
 from duetime.scheduler.store.chains.chains import Chains
 from duetime.scheduler.store.chains.dependencies import Dependencies
 from duetime.scheduler.store.claims import Claims
+from duetime.scheduler.store.database import transaction_order
 from duetime.scheduler.store.database.clock import ServerClock, utc_now
 from duetime.scheduler.store.database.database import Database
 from duetime.scheduler.store.database.postgres import Postgres
@@ -159,6 +160,7 @@ def open_store(
             upgrade(database)
         else:
             check(database)
+        transaction_order.mend(database)
         return Store(database, clock or _clock_of(database), secret_keys, audit_keys)
     except BaseException:
         database.close()
@@ -177,6 +179,7 @@ def migrate_store(url: str, reached: Callable[[str], None] = lambda _version: No
     database = connect(url)
     try:
         done = upgrade(database, reached)
+        transaction_order.mend(database)
         return replace(done, indexes=tuple(absent_indexes.add(database))) if isinstance(database, Postgres) else done
     finally:
         database.close()

@@ -23,7 +23,7 @@ _COLUMNS = {
     ),
     Source.ENTRY: (*("id", "tenant", "at", "kind", "actor", "actor_tenant", "via", "subject", "reason", "detail"),),
 }
-"""The columns whose values make the digest, in this order for ever: all but `tx`, which a restored backup changes."""
+"""The columns whose values make the digest, in this order for ever: all but `tx`, which a restore may change."""
 
 _TABLES = {Source.EVENT: "events", Source.ENTRY: "audit_entries"}
 _JSON = frozenset({"before", "after", "detail"})

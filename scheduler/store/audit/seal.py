@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from duetime.scheduler.audit.chain import AuditKeys, Head, SealedRow, Segment, Source, packed, segment_hash
 from duetime.scheduler.store.audit import content
 from duetime.scheduler.store.audit.content import CommitPosition
+from duetime.scheduler.store.database import transaction_order
 from duetime.scheduler.store.database.database import Database
 from duetime.scheduler.store.database.dialects import dialect_of
 from duetime.scheduler.store.schema.rows import columns_of
@@ -79,6 +80,7 @@ class Sealer:
 
         A step that is lost in a power cut is repeated, unless it is `durable`.
         """
+        transaction_order.mend(self._database)
         read = self._database.read(lambda connection: self._read(connection, most))
         if self._looked and not read.rows:
             return 0

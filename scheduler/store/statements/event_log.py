@@ -6,6 +6,7 @@ task's row before.
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
@@ -259,7 +260,9 @@ def since(connection: Connection, event_id: int, limit: int) -> list[Event]:
         before = select(events.c.tx).where(events.c.id <= event_id, events.c.tx.is_not(None))  # it may be deleted
         tx = before.order_by(events.c.id.desc()).limit(1).scalar_subquery()
         statement = statement.where(
-            _finished(), tuple_(events.c.tx, events.c.id) > tuple_(func.coalesce(tx, 0), event_id)
+            _finished(),
+            tuple_(events.c.tx, events.c.id)
+            > tuple_(func.coalesce(tx, -sys.maxsize), event_id),  # restored ones are below 0
         )
         statement = statement.order_by(events.c.tx, events.c.id)
     return events_of(connection, statement.limit(limit))

@@ -122,9 +122,13 @@ class _StreamReader:
             yield await cross(self._written, events) if events else HEARTBEAT
 
     async def _missed(self, after: int, sent: set[int]) -> AsyncIterator[str]:
-        """Give the events since an earlier stream; after too many the client is told to read the lists again."""
+        """Give the events since an earlier stream.
+
+        After too many, or when a restore took away the last one, the client is told to read the lists again.
+        """
         history = self.parts().store.history
-        for _ in range(MAX_RESUMED_EVENTS // EVENTS_PER_PAGE):
+        reads = 0 if after > await cross(history.last_id) else MAX_RESUMED_EVENTS // EVENTS_PER_PAGE
+        for _ in range(reads):
             events = await cross(history.since, after, limit=EVENTS_PER_PAGE)
             own = [event for event in events if event.tenant == self.by.tenant]
             sent |= {event.id for event in own}

@@ -69,7 +69,7 @@ OF_NO_TENANT = {
     "dependencies.rehearsal",  # runs what its caller gives
     "dependencies.tell", "dependencies.repair", "approvals.expire",  # likewise
     "signals.end_late", "signals.forget", "series.overtake", "series.end_pauses",  # likewise
-    "history.latest", "history.since", "history.tenants",  # subscriptions, which tell each tenant apart
+    "history.latest", "history.since", "history.last_id", "history.tenants",  # subscriptions, tell each tenant apart
     "history.cursor_at", "history.place_of",  # a place, encrypted for a tenant; test_store_cursors has it
     "run_logs.write",  # by the run itself
     "audit.record",  # the tenant is in what is stored

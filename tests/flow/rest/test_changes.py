@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 import pytest
+from duetime.scheduler.principal import LOCAL
 from duetime.server.rest.streams import change_feed, changes
 from duetime.server.rest.streams.change_feed import MAX_WAITING_EVENTS, ChangeStream
 
@@ -61,6 +62,16 @@ async def test_a_stream_that_missed_too_much_is_told_to_read_the_lists_again(
         await made(site)
         told = await stream.event("change", 3)
     assert len(told) == 3
+
+
+async def test_a_stream_whose_last_event_a_restore_took_away_is_told_to_read_the_lists_again(site: Site) -> None:
+    lost = site.app.store.history.cursor_at(LOCAL.tenant, site.app.store.history.latest() + 1_000)
+    async with listening(site, **{"Last-Event-ID": lost}) as stream:
+        [reset] = await stream.event("reset")
+        await made(site)
+        [told] = await stream.event("change")
+    async with listening(site, query="seconds=0", **{"Last-Event-ID": reset["id"]}) as again:
+        assert (await again.event("change"))[0]["task_id"] == told["task_id"]
 
 
 async def test_a_tenant_hears_nothing_of_another_one(guarded: Site) -> None:

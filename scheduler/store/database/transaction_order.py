@@ -1,0 +1,114 @@
+"""The order of commits after a restore: numbers of transactions belong to a PostgreSQL server, and a dump keeps them.
+
+A new server counts from a low number. So rows of the old one would look like those of open transactions. New rows would
+come before them, in audit chains and in streams of changes.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import NamedTuple
+
+from duetime.scheduler.store.database.database import Database
+from duetime.scheduler.store.database.postgres import Postgres
+from sqlalchemy import Connection, text
+
+EVENT_ID_GAP_COUNT = 1_000_000_000
+"""Ids of events that are left out after a restore: streams may know those of events that are lost."""
+
+_ORDER_LOCK_ID = 0x74786F72  # "txor"
+_XID_COUNT = 1 << 32
+
+log = logging.getLogger(__name__)
+
+_OF_THIS_SERVER = f"xmin::text::bigint = tx % {_XID_COUNT}"
+"""Whether a row is of the transaction that it names; a restore writes it in another one."""
+
+
+def _newest(table: str, progress: str) -> str:
+    """Return the highest number of a table, or of what is sealed of it: retention may have deleted the last rows.
+
+    Progress that was moved by hand, while the last row is of this server, is left to the verdict of the audit.
+    """
+    last = f"SELECT xmin, tx FROM {table} WHERE tx IS NOT NULL ORDER BY tx DESC LIMIT 1"  # nosec B608 # noqa: S608 - names of this module
+    return f"""
+        (SELECT max(tx) FROM {table} WHERE tx IS NOT NULL),
+        (SELECT {progress} FROM audit_progress WHERE NOT EXISTS (SELECT FROM ({last}) AS last WHERE {_OF_THIS_SERVER}))
+    """  # nosec B608 # noqa: S608 - likewise
+
+
+_NEWEST = text(
+    " ".join(
+        (
+            f"SELECT greatest({_newest('events', 'event_tx')}, {_newest('audit_entries', 'entry_tx')}),",
+            "pg_snapshot_xmax(pg_current_snapshot())::text::bigint",
+        )
+    )
+)
+_PREPARE = text("SELECT set_config('lock_timeout', '0', true), set_config('enable_seqscan', 'on', true)")
+_LOCK = text(f"SELECT pg_advisory_xact_lock({_ORDER_LOCK_ID})")
+_MOVE = {
+    table: text(f"""
+        UPDATE {table} SET tx = tx - :by WHERE tx IS NOT NULL AND NOT (
+            id > (SELECT coalesce(max(id), 0) FROM {table} WHERE tx >= :following)
+            AND {_OF_THIS_SERVER}
+        )
+    """)  # nosec B608 # noqa: S608 - names of this module
+    for table in ("events", "audit_entries")
+}
+"""A row that this server wrote already keeps its number: it is behind all old ones, and of the transaction it names."""
+
+_MOVE_PROGRESS = text("""
+    INSERT INTO audit_progress AS known (id, event_tx, event_id, entry_tx, entry_id) VALUES (1, -:by, 0, -:by, 0)
+    ON CONFLICT (id) DO UPDATE SET event_tx = known.event_tx - :by, entry_tx = known.entry_tx - :by
+""")
+_LEAVE_GAP = text("""
+    SELECT setval('events_id_seq', last_value + :gap) FROM events_id_seq
+    WHERE has_sequence_privilege('events_id_seq', 'UPDATE')
+""")
+
+
+class StoredNumbers(NamedTuple):
+    """Numbers of transactions that are stored, and that of the server."""
+
+    newest: int | None
+    """The highest number that is stored."""
+    following: int
+    """The number of the server's next transaction."""
+
+    @property
+    def restored(self) -> bool:
+        return self.newest is not None and self.newest >= self.following
+
+
+def mend(database: Database) -> bool:
+    """Move stored numbers below those of this server if they are from another one; return whether they were.
+
+    All keep their order. Several processes may call this at once, while others write: one moves, the others wait.
+    """
+    if not isinstance(database, Postgres) or not database.read(_found).restored:
+        return False
+    moved = database.write(_move)
+    if moved:
+        log.warning(
+            "the database was restored from another server: moved its old transaction numbers below the new ones"
+        )
+    return moved
+
+
+def _found(connection: Connection) -> StoredNumbers:
+    return StoredNumbers(*connection.execute(_NEWEST).one())
+
+
+def _move(connection: Connection) -> bool:
+    connection.execute(_PREPARE)
+    connection.execute(_LOCK)
+    found = _found(connection)  # again: another process may have moved them
+    if not found.restored or found.newest is None:
+        return False
+    given = {"by": found.newest + 1, "following": found.following}
+    for statement in _MOVE.values():
+        connection.execute(statement, given)
+    connection.execute(_MOVE_PROGRESS, {"by": given["by"]})
+    connection.execute(_LEAVE_GAP, {"gap": EVENT_ID_GAP_COUNT})
+    return True

@@ -1,0 +1,227 @@
+"""A backup that was restored onto another PostgreSQL server, whose transactions count from a lower number."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from datetime import timedelta
+from threading import Barrier, BrokenBarrierError
+
+import pytest
+from duetime.scheduler.audit.entry import AuditEntry, AuditKind
+from duetime.scheduler.audit.verdict import ChainVerdict
+from duetime.scheduler.store import Store, open_store
+from duetime.scheduler.store.database import transaction_order
+from duetime.scheduler.store.database.transaction_order import EVENT_ID_GAP_COUNT
+from duetime.scheduler.store.store import connect
+from psycopg import IsolationLevel
+from sqlalchemy import Connection, text
+
+from tests.builders import NOON, TENANT, Clock, added, cancelled
+
+pytestmark = pytest.mark.postgres
+
+AHEAD_COUNT = 1_000_000_000
+"""Transactions by which the old server was ahead of the new one."""
+
+_MOVES = (
+    "UPDATE events SET tx = tx + :ahead",
+    "UPDATE audit_entries SET tx = tx + :ahead",
+    "UPDATE audit_progress SET event_tx = event_tx + :ahead, entry_tx = entry_tx + :ahead",
+)
+
+
+_COPIED = "tenant, task_id, at, kind, actor, tx"
+
+
+@pytest.fixture
+def url(empty_postgres: str) -> str:
+    return empty_postgres
+
+
+def restored(store: Store) -> None:
+    """Leave rows as a dump of a server that is ahead leaves them: written by other transactions than they name."""
+
+    def work(connection: Connection) -> None:
+        for statement in _MOVES:
+            connection.execute(text(statement), {"ahead": AHEAD_COUNT})
+
+    store._database.write(work)
+
+
+def sealed(store: Store) -> None:
+    while store.audit_chain.seal():
+        pass
+
+
+def verdict(store: Store) -> ChainVerdict:
+    sealed(store)
+    [found] = store.audit_chain.verify(TENANT)
+    return found
+
+
+def ids_since(store: Store, place: int) -> list[int]:
+    return [event.id for event in store.history.since(place)]
+
+
+def recorded(store: Store) -> None:
+    store.audit.record(AuditEntry(TENANT, AuditKind.POOL_SET, "ann", "cli ann", "gpu", detail={"capacity": 2}))
+
+
+def filled(store: Store) -> list[int]:
+    """Store three events and an entry, all sealed; return the ids of the events."""
+    added(store)
+    cancelled(store, added(store))
+    recorded(store)
+    sealed(store)
+    return ids_since(store, 0)
+
+
+@pytest.fixture
+def reopened(store: Store, url: str, clock: Clock) -> Iterator[Store]:
+    """Return a store that was opened after the restore of one that was full."""
+    filled(store)
+    restored(store)
+    opened = open_store(url, clock=clock)
+    yield opened
+    opened.close()
+
+
+def test_the_audit_chain_holds_and_goes_on(reopened: Store) -> None:
+    added(reopened)
+    recorded(reopened)
+    found = verdict(reopened)
+    assert (found.broken, found.entries, found.checked, found.pending) == (None, 6, 6, 0)
+
+
+@pytest.mark.damages
+@pytest.mark.parametrize(
+    ("change", "wrong"),
+    [
+        ("UPDATE events SET actor = 'mallory' WHERE kind = 'cancelled'", "was changed"),
+        ("DELETE FROM events WHERE kind = 'cancelled'", "was deleted, and no rule of retention did it"),
+        (
+            f"INSERT INTO events ({_COPIED}, seq) SELECT {_COPIED}, 99 FROM events ORDER BY id LIMIT 1",
+            "was added behind the chain's back",
+        ),
+    ],
+)
+def test_the_audit_chain_still_tells_what_was_done_to_rows(reopened: Store, change: str, wrong: str) -> None:
+    added(reopened)
+    reopened._database.write(lambda connection: connection.execute(text(change)))
+    broken = verdict(reopened).broken
+    assert broken is not None
+    assert broken.wrong.endswith(wrong)
+
+
+def test_what_was_not_sealed_in_the_backup_is_sealed(store: Store) -> None:
+    added(store)
+    recorded(store)
+    restored(store)
+    added(store)
+    found = verdict(store)
+    assert (found.broken, found.entries, found.pending) == (None, 3, 0)
+
+
+def test_what_was_sealed_in_part_goes_on_in_order(store: Store) -> None:
+    filled(store)
+    added(store)
+    restored(store)
+    added(store)
+    found = verdict(store)
+    assert (found.broken, found.entries, found.checked, found.pending) == (None, 6, 6, 0)
+
+
+def test_a_stream_that_ended_before_the_backup_gets_each_change_once(store: Store, url: str, clock: Clock) -> None:
+    first, *rest = filled(store)
+    restored(store)
+    opened = open_store(url, clock=clock)
+    added(opened)
+    new = opened.history.latest()
+    assert ids_since(opened, first) == [*rest, new]
+    assert ids_since(opened, rest[-1]) == [new]
+    assert ids_since(opened, 0) == [first, *rest, new]
+    opened.close()
+
+
+def test_old_changes_are_not_told_as_new_ones(reopened: Store) -> None:
+    added(reopened)
+    place = reopened.history.latest()
+    assert ids_since(reopened, place) == []
+    added(reopened)
+    assert ids_since(reopened, place) == [reopened.history.latest()]
+
+
+def test_ids_of_events_that_are_lost_are_not_given_again(store: Store, url: str, clock: Clock) -> None:
+    *_, last = filled(store)
+    restored(store)
+    opened = open_store(url, clock=clock)
+    added(opened)
+    new = opened.history.latest()
+    assert new > last + EVENT_ID_GAP_COUNT
+    assert ids_since(opened, last + 1_000) == [new]
+    opened.close()
+
+
+def test_a_process_that_worked_through_the_restore_finds_it(store: Store) -> None:
+    filled(store)
+    restored(store)
+    added(store)  # the number of its transaction is below those of the old rows
+    found = verdict(store)
+    assert (found.broken, found.entries, found.pending) == (None, 5, 0)
+    assert ids_since(store, 0)[-1] == store.history.latest()
+
+
+def test_a_second_restore_keeps_the_order_of_the_first(store: Store) -> None:
+    before = filled(store)
+    for _ in range(2):
+        restored(store)
+        added(store)
+        assert verdict(store).broken is None
+    assert ids_since(store, 0)[:3] == before
+    assert sorted(ids_since(store, 0)) == ids_since(store, 0)
+    assert verdict(store).entries == 6
+
+
+def test_the_last_rows_of_the_backup_may_have_been_deleted(store: Store) -> None:
+    filled(store)
+    restored(store)
+    store._database.write(lambda connection: connection.execute(text("DELETE FROM events")))
+    store._database.write(lambda connection: connection.execute(text("DELETE FROM audit_entries")))
+    recorded(store)
+    sealed(store)
+    [found] = store.audit_chain.heads(TENANT)
+    assert found.entries == 5
+
+
+def test_one_of_many_processes_moves_the_numbers(store: Store, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    filled(store)
+    restored(store)
+    processes = [connect(url) for _ in range(4)]
+    looked, locked, look = Barrier(len(processes)), Barrier(len(processes), timeout=0.5), transaction_order._found
+
+    def found(connection: Connection) -> transaction_order.StoredNumbers:
+        seen, raw = look(connection), connection.connection.driver_connection
+        with suppress(BrokenBarrierError):  # the lock lets only one of them look again
+            (looked if raw is not None and raw.isolation_level == IsolationLevel.REPEATABLE_READ else locked).wait()
+        return seen
+
+    monkeypatch.setattr(transaction_order, "_found", found)
+    with ThreadPoolExecutor(len(processes)) as pool:
+        moved = [*pool.map(transaction_order.mend, processes)]
+    monkeypatch.undo()
+    for database in processes:
+        database.close()
+    assert sorted(moved) == [False, False, False, True]
+    added(store, NOON + timedelta(days=1))
+    assert verdict(store).broken is None
+
+
+def test_numbers_of_this_server_stay(store: Store, url: str, clock: Clock) -> None:
+    filled(store)
+    numbers = "SELECT array_agg(tx ORDER BY id) FROM events"
+    before = store._database.read(lambda connection: connection.execute(text(numbers)).scalar_one())
+    open_store(url, clock=clock).close()
+    sealed(store)
+    assert store._database.read(lambda connection: connection.execute(text(numbers)).scalar_one()) == before
