@@ -6,14 +6,16 @@ import os
 import secrets
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 from duetime.scheduler.dispatch.placement import Placement
 from duetime.scheduler.dispatch.pool_registry import PoolRegistry
-from duetime.scheduler.errors import InvalidSetting
+from duetime.scheduler.errors import InvalidSetting, StoreUnavailable
 from duetime.scheduler.nodes.member import EngineProtocol, Member, SignalBus
 from duetime.scheduler.queue.failsafe import FailsafeQueue
 from duetime.scheduler.store import Store
@@ -48,7 +50,7 @@ def make_member(
     )
     return Member(
         store,
-        connected(str(settings.redis_url), settings.redis_namespace, store.identity()),
+        connected(str(settings.redis_url), settings.redis_namespace, store.identity(), partial(last_event, store)),
         registry,
         placement=placement,
         name=name,
@@ -69,20 +71,30 @@ class RedisConnections:
     queue: RedisQueue
     signals: SignalBus
     owner: NamespaceClaim
-    has_database: bool
 
     def claim(self) -> None:
-        """Claim the namespace for the database, where its name is known."""
-        if self.has_database:
-            self.owner.claim()
+        """Claim the namespace for the database."""
+        self.owner.claim()
 
     def close(self) -> None:
         self.queue.close()
         self.owner.close()
 
 
-def connected(url: str, namespace: str, database: str) -> RedisConnections:
-    """Return the connections of this process; `database` names its database, empty where no name is known."""
+def last_event(store: Store) -> int | None:
+    """Return the last id that an event had; None when the database is away."""
+    with suppress(StoreUnavailable):
+        return store.history.last_id()
+    return None
+
+
+def connected(
+    url: str, namespace: str, database: str, last_event: Callable[[], int | None] = lambda: None
+) -> RedisConnections:
+    """Return the connections of this process; `database` names its database, empty where no name is known.
+
+    `last_event` returns the last id that an event of the database had, None when the database is away.
+    """
     try:
         redis_queue = import_module("duetime.scheduler.queue.redis.queue").RedisQueue
         signal_bus = import_module("duetime.scheduler.queue.redis.pubsub").RedisSignalBus
@@ -92,7 +104,5 @@ def connected(url: str, namespace: str, database: str) -> RedisConnections:
             "redis_url: the client for Redis is not installed. Install it with: pip install 'duetime[redis]', or in a "
             "checkout: pip install '.[redis]'."
         ) from error
-    owner = redis_owner(url, namespace=namespace, database=database)
-    return RedisConnections(
-        redis_queue(url, namespace=namespace), signal_bus(url, namespace=namespace), owner, bool(database)
-    )
+    owner = redis_owner(url, namespace=namespace, database=database, last_event=last_event)
+    return RedisConnections(redis_queue(url, namespace=namespace), signal_bus(url, namespace=namespace), owner)

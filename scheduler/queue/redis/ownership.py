@@ -2,9 +2,13 @@
 
 Keys: `{<namespace>}:database` names the database whose runs the queue holds; `{<namespace>}:used` exists while one of
 its processes works. Another database may take over an unused queue, so a database can move to another server.
+`{<namespace>}:event` is the last id that an event of the database had. If that of the database is lower, it was
+restored from a backup. The queue then counts use and runs that the database does not have, so it is emptied.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import redis
 from duetime.scheduler.queue.port import QueueTaken
@@ -15,12 +19,18 @@ USE_MARK_TTL_S = 15
 
 
 class NamespaceClaim:
-    """Claims the queue of a namespace for a `database`, by a name that is unique to it."""
+    """Claims the queue of a namespace for a `database`, by a name that is unique to it; empty where none is known.
 
-    def __init__(self, url: str, *, namespace: str, database: str) -> None:
+    `last_event` returns the last id that an event of the database had, None when the database is away.
+    """
+
+    def __init__(
+        self, url: str, *, namespace: str, database: str, last_event: Callable[[], int | None] = lambda: None
+    ) -> None:
         self._client: redis.Redis = connect(url)
         self._namespace = namespace
         self._database = database.encode()
+        self._last_event = last_event
         self._queue = f"{{{namespace}}}"
 
     def check(self) -> bool:
@@ -28,6 +38,8 @@ class NamespaceClaim:
 
         Raises QueueTaken while processes of another database use it, and QueueUnavailable.
         """
+        if not self._database:
+            return False
         with translated(damaged=False):
             foreign = self._client.get(f"{self._queue}:database") not in (None, self._database)
             if foreign and self._client.exists(f"{self._queue}:used"):
@@ -39,17 +51,27 @@ class NamespaceClaim:
         return foreign
 
     def claim(self) -> None:
-        """Mark the queue as used by this database; a queue of another database is emptied and then lost.
+        """Mark the queue as used by this database; one of another database, or of lost events, is emptied.
 
         Raises as `check` does.
         """
         foreign = self.check()
+        known = self._known_event()
+        last = self._last_event()  # after the question to Redis, so that it cannot be lower by a race
         with translated(damaged=False), self._client.pipeline() as together:
-            if foreign:
+            if foreign or (last is not None and last < known):
                 together.delete(self._queue)
-            together.set(f"{self._queue}:database", self._database)
-            together.set(f"{self._queue}:used", b"", ex=USE_MARK_TTL_S)
+            if self._database:
+                together.set(f"{self._queue}:database", self._database)
+                together.set(f"{self._queue}:used", b"", ex=USE_MARK_TTL_S)
+            if last is not None:
+                together.set(f"{self._queue}:event", last)
             together.execute()
+
+    def _known_event(self) -> int:
+        with translated(damaged=False):
+            found = self._client.get(f"{self._queue}:event")
+        return int(found) if isinstance(found, str | bytes) and found.isdigit() else 0
 
     def close(self) -> None:
         self._client.close()

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
-from duetime.scheduler.queue import QueueLost, QueueTaken
+import redis
+from duetime.scheduler.queue import Entry, QueueLost, QueueTaken
 from duetime.scheduler.queue.redis.ownership import NamespaceClaim
 from duetime.scheduler.queue.redis.queue import RedisQueue
 from duetime.scheduler.store import open_store
+from duetime.server.app import Role, build
 from duetime.server.doctor.distributed import namespace_check
 from duetime.server.settings.model import Settings
+
+from tests import services
 
 
 def test_two_databases_do_not_share_a_queue_and_one_that_is_not_used_any_more_is_taken_over(
@@ -60,3 +65,95 @@ def test_each_database_of_a_server_has_a_name_of_its_own(migrated_postgres_url: 
     opened.close()
     with closing(open_store(f"sqlite:///{tmp_path}/duetime.db")) as file:
         assert file.identity() == ""
+
+
+# --- a backup that was restored ------------------------------------------------------------------------------------
+
+
+class Namespace:
+    """A queue that is filled, and a claim of it by a database with so many events."""
+
+    def __init__(self, url: str, name: str) -> None:
+        self.events: int | None = 7
+        self.queue = RedisQueue(url, namespace=name)
+        self.fill()
+        self.claim = NamespaceClaim(url, namespace=name, database="1/a", last_event=lambda: self.events)
+
+    def fill(self) -> None:
+        self.queue.begin_rebuild("me")
+        self.queue.put([Entry("r_1", 1.0)])
+        self.queue.end_rebuild("me")
+
+    def is_filled(self) -> bool:
+        try:
+            return self.queue.explain("r_1") is not None
+        except QueueLost:
+            return False
+
+
+@pytest.fixture
+def namespace(valkey_url: str, tmp_path: Path) -> Iterator[Namespace]:
+    found = Namespace(valkey_url, tmp_path.name)
+    yield found
+    found.queue.close()
+    found.claim.close()
+
+
+def test_a_queue_is_emptied_when_its_database_has_an_older_history(namespace: Namespace) -> None:
+    for events in (7, 7, 9):
+        namespace.events = events
+        namespace.claim.claim()
+        assert namespace.is_filled()
+    namespace.events = 8
+    namespace.claim.claim()
+    assert not namespace.is_filled()
+    namespace.fill()
+    namespace.claim.claim()
+    assert namespace.is_filled()
+
+
+def test_a_database_that_is_away_has_no_other_history(namespace: Namespace) -> None:
+    for events in (7, None, 7):
+        namespace.events = events
+        namespace.claim.claim()
+    assert namespace.is_filled()
+    namespace.events = None
+    namespace.claim.claim()
+    namespace.events = 6
+    namespace.claim.claim()
+    assert not namespace.is_filled()
+
+
+def test_a_process_on_a_restored_database_fills_the_queue_from_it(
+    migrated_postgres_url: str, valkey_url: str, tmp_path: Path
+) -> None:
+    settings = Settings(
+        database_url=migrated_postgres_url,
+        redis_url=valkey_url,
+        redis_namespace=tmp_path.name,
+        timezone="UTC",
+        desktop_notifications="off",
+    )
+    with closing(RedisQueue(valkey_url, namespace=tmp_path.name)) as queue:
+        with build(settings, role=Role.SERVE) as app:
+            for title in ("Call John", "Pay the bill"):
+                app.scheduler.schedule(title, when="in 1 hour")
+            app.start()
+            queue.put([Entry("r_lost", 1.0)])
+        with build(settings, role=Role.SERVE) as app:
+            app.start()
+            assert queue.explain("r_lost") is not None
+        services.administer(migrated_postgres_url, "SELECT setval('events_id_seq', 1, false); DELETE FROM events")
+        with build(settings, role=Role.SERVE) as app:
+            app.start()
+            assert queue.explain("r_lost") is None
+
+
+def test_the_pattern_of_the_operations_page_finds_every_key(namespace: Namespace, valkey_url: str) -> None:
+    namespace.claim.claim()
+    page = (Path(__file__).parents[3] / "docs" / "operations.md").read_text("utf-8")
+    [pattern] = re.findall(r"redis-cli --scan --pattern '([^']+)'", page)
+    with closing(redis.Redis.from_url(valkey_url)) as client:
+        name = namespace.claim._namespace
+        own = {key for key in client.scan_iter() if name.encode() in key}
+        assert own == {*client.scan_iter(match=pattern.replace("duetime", name))} != set()
