@@ -8,7 +8,7 @@ from typing import Any
 
 from duetime.scheduler.dispatch.placement import Placement
 from duetime.scheduler.dispatch.stuck_runs import MAX_STUCK_S, RUNS_PER_CHECK, heads, stuck_runs
-from duetime.scheduler.nodes.heartbeat import is_alive
+from duetime.scheduler.nodes.heartbeat import RUNNING, is_alive, state_of
 from duetime.scheduler.queue import QueueDamaged, QueueLost, QueueTaken, QueueUnavailable
 from duetime.scheduler.store import Store
 from duetime.server.doctor.check import Check, CheckVerdict
@@ -116,13 +116,18 @@ def skew_check(store: Store) -> Check:
 
 
 def workers_check(store: Store) -> Check:
-    """Look whether any worker was heard of lately."""
-    alive = [worker for worker in store.workers.all() if is_alive(worker.seen_at, store.now())]
-    if alive:
-        threads = sum(worker.threads for worker in alive)
-        said = f"{len(alive)} processes with {threads} threads; `duetime workers` lists them"
-        return Check("workers", CheckVerdict.OK, said)
-    return Check("workers", CheckVerdict.WRONG, "no worker has reported lately.", "Start one: `duetime worker`.")
+    """Look whether any worker was heard of lately, and takes runs."""
+    now = store.now()
+    alive = [worker for worker in store.workers.all() if is_alive(worker.seen_at, now)]
+    if not alive:
+        return Check("workers", CheckVerdict.WRONG, "no worker has reported lately.", "Start one: `duetime worker`.")
+    said = f"{len(alive)} processes with {sum(worker.threads for worker in alive)} threads"
+    drained = sum(state_of(worker, now) != RUNNING for worker in alive)
+    if drained == len(alive):
+        advice = "`duetime workers resume --all` lets them take runs again; or start another one: `duetime worker`."
+        return Check("workers", CheckVerdict.WRONG, f"no run starts: {said}, and all are drained.", advice)
+    but = f", {drained} of them drained" if drained else ""
+    return Check("workers", CheckVerdict.OK, f"{said}{but}; `duetime workers` lists them")
 
 
 def actions_check(store: Store) -> Check:

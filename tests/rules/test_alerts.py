@@ -31,6 +31,7 @@ WELL = Observation(
     overrun={"tokens": 0.9},
     tripped=[],
     silent_workers=0,
+    drained_workers=0,
     skew={"db-1": 0.2},
 )
 ILL = {
@@ -41,6 +42,10 @@ ILL = {
     "DuetimeRetryStorm": (replace(WELL, outcomes=RecentOutcomes(started=50, retried=40)), "80% of the attempts"),
     "DuetimeBreakerOpen": (replace(WELL, tripped=["api"]), "the breaker of the pool api is open"),
     "DuetimeWorkersLost": (replace(WELL, silent_workers=2), "workers silent for more than 15 seconds: 2"),
+    "DuetimeWorkersDrained": (
+        replace(WELL, drained_workers=3),
+        "no run starts, because all workers are drained: 3",
+    ),
     "DuetimeClockSkew": (replace(WELL, skew={"db-1": -42.0}), "the clock of db-1 is 42 s off"),
 }
 

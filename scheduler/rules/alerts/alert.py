@@ -46,6 +46,7 @@ class Observation:
 
     `starvation` is the oldest wait of a tier by its patience, `overrun` the units spent by the capacity of each pool
     with a budget. `tripped` are the pools whose breaker is open, `skew` the seconds by which a host's clock is off.
+    `drained_workers` are those that drain while no worker takes runs, else 0.
     """
 
     starvation: Mapping[Tier, float] | None = None
@@ -53,6 +54,7 @@ class Observation:
     overrun: Mapping[str, float] | None = None
     tripped: Iterable[str] | None = None
     silent_workers: int | None = None
+    drained_workers: int | None = None
     skew: Mapping[str, float] = field(default_factory=dict)
 
 

@@ -20,6 +20,8 @@ MIN_RETRIES: Final = 20
 """Fewer than so many say nothing about a rate."""
 
 _SOON, _LATER = timedelta(minutes=1), timedelta(minutes=2)
+_MAINTENANCE = timedelta(minutes=5)
+"""Workers are drained on purpose; nobody is told until that lasts."""
 
 
 def _starvation(seen: Observation) -> Mapping[str, float] | None:
@@ -52,6 +54,10 @@ def _tripped(seen: Observation) -> Mapping[str, float] | None:
 
 def _silent_workers(seen: Observation) -> Mapping[str, float] | None:
     return None if seen.silent_workers is None else {"": float(seen.silent_workers)}
+
+
+def _drained_workers(seen: Observation) -> Mapping[str, float] | None:
+    return None if seen.drained_workers is None else {"": float(seen.drained_workers)}
 
 
 RULES: Final = (
@@ -113,6 +119,15 @@ RULES: Final = (
         fires_above=0,
         clears_at=0,
         lasts=_SOON,
+        page=True,
+    ),
+    AlertRule(
+        "DuetimeWorkersDrained",
+        "no run starts, because all workers are drained: {value:.0f}",
+        _drained_workers,
+        fires_above=0,
+        clears_at=0,
+        lasts=_MAINTENANCE,
         page=True,
     ),
     AlertRule(

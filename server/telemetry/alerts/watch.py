@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from functools import partial
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from duetime.scheduler.delivery import Channels
 from duetime.scheduler.delivery.channel import Channel
-from duetime.scheduler.nodes.heartbeat import SILENT
+from duetime.scheduler.nodes.heartbeat import DRAINED, DRAINING, RUNNING, SILENT
 from duetime.scheduler.queue import Stats
 from duetime.scheduler.rules.alerts.alert import Observation, RecentOutcomes
 from duetime.scheduler.rules.alerts.alert_rules import OUTCOME_WINDOW
@@ -101,5 +101,12 @@ def observation_of(state: InstallationState, outcomes: RecentOutcomes, skew: flo
         else {name: use.spent / use.capacity for name, use in pools.items() if use.capacity},
         tripped=None if pools is None else [name for name, use in pools.items() if use.state == TRIPPED],
         silent_workers=state.workers.get(SILENT),
+        drained_workers=_drained(state.workers),
         skew={socket.gethostname(): skew},
     )
+
+
+def _drained(workers: Mapping[str, int]) -> int | None:
+    if not workers:
+        return None
+    return 0 if workers.get(RUNNING) else workers.get(DRAINING, 0) + workers.get(DRAINED, 0)

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from unittest.mock import MagicMock, Mock
@@ -360,6 +361,24 @@ def test_workers_count_while_they_are_heard_of(store: Store, clock: Clock) -> No
     assert workers_check(store).said.startswith("1 processes with 4 threads")
     clock.forward(seconds=16)
     assert workers_check(store).verdict.value == "wrong"
+
+
+def test_doctor_says_that_all_workers_are_drained_and_how_they_take_runs_again(store: Store, clock: Clock) -> None:
+    for name in ("w1", "w2"):
+        store.workers.beat(WorkerProcess(name, "host", 1, 4, clock()))
+    asked = AuditEntry("acme", AuditKind.WORKER_DRAINED, "ann")
+    store.workers.drain("w1", DrainMode.FINISH, asked)
+    some = workers_check(store)
+    assert (some.verdict.value, some.said) == (
+        "ok", "2 processes with 8 threads, 1 of them drained; `duetime workers` lists them",
+    )  # fmt: skip
+    store.workers.drain("w2", DrainMode.FINISH, asked)
+    every = workers_check(store)
+    said = "no run starts: 2 processes with 8 threads, and all are drained."
+    assert (every.verdict.value, every.said) == ("wrong", said)
+    assert "`duetime workers resume --all`" in every.advice
+    store.workers.resume(None, replace(asked, kind=AuditKind.WORKER_RESUMED))
+    assert workers_check(store).verdict.value == "ok"
 
 
 def test_doctor_names_an_action_that_no_worker_knows(store: Store, clock: Clock) -> None:

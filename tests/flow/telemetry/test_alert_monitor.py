@@ -145,6 +145,20 @@ def test_the_state_of_an_installation_becomes_what_the_rules_look_at() -> None:
     assert (away.starvation, away.overrun, away.tripped, away.silent_workers) == (None, None, None, None)
 
 
+@pytest.mark.parametrize(
+    ("states", "drained"),
+    [
+        ({}, None),
+        ({"running": 0, "draining": 1, "drained": 2, "silent": 1}, 3),
+        ({"running": 1, "draining": 1, "drained": 2, "silent": 0}, 0),
+        ({"running": 0, "draining": 0, "drained": 0, "silent": 2}, 0),
+    ],
+)
+def test_workers_count_as_drained_when_none_takes_runs(states: dict[str, int], drained: int | None) -> None:
+    found = observation_of(InstallationState(workers=states), RecentOutcomes(), 0.0)
+    assert found.drained_workers == drained
+
+
 def test_alerts_in_the_store_have_their_phase(installation: Installation, store: Store) -> None:
     installation.seen = ILL["DuetimeWorkersLost"][0]
     installation.monitor.step()

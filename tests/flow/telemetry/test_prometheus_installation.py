@@ -19,9 +19,11 @@ from typing import Any
 import httpx2
 import pytest
 from duetime.scheduler.access.api_key import ApiKey
+from duetime.scheduler.audit.entry import AuditEntry, AuditKind
 from duetime.scheduler.principal import LOCAL
 from duetime.scheduler.rules.alerts.alert_rules import RULES
 from duetime.scheduler.store import migrate_store
+from duetime.scheduler.store.workers import DrainMode
 from duetime.scheduler.task import RetryPolicy, State
 from duetime.server.app import App, build
 from duetime.server.auth.key_format import KeyText
@@ -44,6 +46,7 @@ POOLS: dict[str, dict[str, Any]] = {
 CLOCK_OFF_S = "-42"
 SECOND_ROUND_RUN_COUNT = 30
 SCRAPE_PAUSE_S = 0.25
+DRAINED = "DuetimeWorkersDrained"
 """Seconds between two questions to Prometheus, which knows something new each second."""
 
 
@@ -177,5 +180,7 @@ def every_alert_fires(server: Server, app: App, lost: subprocess.Popen[bytes]) -
     lost.kill()
     limits_are_hit(app)
     counted_work_goes_wrong(app, SECOND_ROUND_RUN_COUNT)
-    every = {rule.name for rule in RULES}
-    eventually(lambda: server.firing() == every, "every alert", max_pause=SCRAPE_PAUSE_S)
+    every = {rule.name for rule in RULES} - {DRAINED}
+    eventually(lambda: server.firing() == every, "every alert but the last", max_pause=SCRAPE_PAUSE_S)
+    app.store.workers.drain(None, DrainMode.FINISH, AuditEntry(LOCAL.tenant, AuditKind.WORKER_DRAINED, "ops"))
+    eventually(lambda: DRAINED in server.firing(), "the workers are drained", max_pause=SCRAPE_PAUSE_S)

@@ -42,7 +42,7 @@ ILL = replace(
     WELL,
     stats=Stats((1, 0, 0, 0, 0), 0, 7, 0, {"api": PoolUse(100, 0, 150, 0, 1, 7, "tripped")}),
     lateness=[TierLateness(Tier.CRITICAL, 1, timedelta(seconds=40), timedelta(seconds=1))],
-    workers={"running": 1, "draining": 0, "drained": 0, "silent": 1},
+    workers={"running": 0, "draining": 0, "drained": 1, "silent": 1},
 )
 
 
