@@ -13,7 +13,7 @@ from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.foresight.lateness import throughput_text
 from duetime.scheduler.history.work_report import Throughput
 from duetime.scheduler.remedies import reason_in
-from duetime.scheduler.rules.limits.pool import in_full
+from duetime.scheduler.rules.limits.pool import after_removal, in_full
 from duetime.scheduler.rules.limits.pool_spec import read_pool
 from duetime.scheduler.rules.time import times
 from duetime.server.cli import completion, output
@@ -169,7 +169,7 @@ def pools_remove(
 
 
 def say_removed(name: str) -> None:
-    output.say(f"Removed {name}. Tasks that need it are held until it is declared again.")
+    output.say(f"Removed {name}. {after_removal(name)}")
 
 
 def read_spec(text: str) -> dict[str, Any]:

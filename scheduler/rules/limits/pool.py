@@ -234,3 +234,15 @@ def needs_in_words(needs: Mapping[str, int]) -> str:
 def in_full(units: float) -> str:
     """Write a number of units with all its digits: 1,250,000."""
     return f"{units:,.12g}"
+
+
+def after_removal(name: str) -> str:
+    """Return a sentence on what becomes of runs that need a pool when it is removed."""
+    if name == "tenant:*":
+        return "Tenants without a quota of their own have none."
+    if name == "key:*":
+        return "Each concurrency key is one slot again."
+    for prefix in ("tenant:", "key:"):
+        if name.startswith(prefix):
+            return f"Runs that need it fall under {prefix}*."
+    return "Tasks that need it are held until it is declared again."

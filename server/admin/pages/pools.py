@@ -11,7 +11,7 @@ from typing import Any
 from duetime.scheduler.errors import DuetimeError, InvalidArgument
 from duetime.scheduler.history.runs import RunFilter, RunSummary
 from duetime.scheduler.queue import PoolUse
-from duetime.scheduler.rules.limits.pool import Pool
+from duetime.scheduler.rules.limits.pool import Pool, after_removal
 from duetime.scheduler.rules.limits.pool_spec import EXAMPLES, spec_of
 from duetime.scheduler.task import State
 from duetime.server.admin.answers import Answer, Moved, Page, get, post
@@ -146,7 +146,7 @@ def remove_pool(visit: Visit) -> Moved:
     name = visit.parts["name"]
     visit.app.registry.remove(name, by=visit.principal)
     visit.app.runner.wake()
-    return Moved(visit.url("/pools"), f"Removed {name}. Tasks that need it are held until it is declared again.")
+    return Moved(visit.url("/pools"), f"Removed {name}. {after_removal(name)}")
 
 
 def _spec(text: str) -> Mapping[str, Any]:

@@ -169,6 +169,21 @@ def test_pools_are_declared_listed_and_removed_from_the_command_line(cli: Run) -
 
 
 @pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("gpu", "Tasks that need it are held until it is declared again."),
+        ("tenant:acme", "Runs that need it fall under tenant:*."),
+        ("key:customer-1", "Runs that need it fall under key:*."),
+        ("tenant:*", "Tenants without a quota of their own have none."),
+        ("key:*", "Each concurrency key is one slot again."),
+    ],
+)
+def test_the_removal_of_a_pool_says_what_becomes_of_what_needs_it(cli: Run, name: str, said: str) -> None:
+    assert cli("pools", "set", name, '{"capacity": 2}').code == 0
+    assert cli("pools", "remove", name).out == f"Removed {name}. {said}\n"
+
+
+@pytest.mark.parametrize(
     ("spec", "said"),
     [
         ('{"capacity": -1}', "pools.gpu.capacity: is -1"),

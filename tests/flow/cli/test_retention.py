@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from duetime.scheduler.store import open_store
 from duetime.server.cli.main import run
+from duetime.server.cli.storage.imports import show_import
 
 from tests.builders import Clock, added, cancelled
 
@@ -103,3 +104,11 @@ def test_what_was_archived_and_deleted_is_imported_again(said: Said, tmp_path: P
         "there": 0,
     }
     assert said("import", *files) == "12 rows were there already.\n"
+
+
+def test_an_import_says_what_the_next_sweep_leaves(capsys: pytest.CaptureFixture[str]) -> None:
+    show_import({"stored": {"tasks": 1}, "there": 0}, as_json=False)
+    written = capsys.readouterr()
+    assert "deletes them at the next sweep, unless you change it. Unread messages keep their task." in (
+        written.out + written.err
+    )
