@@ -105,10 +105,6 @@ class ActiveRun:
         """Return True to the first caller only."""
         return self._begun.acquire(blocking=False)
 
-    def put_back(self) -> None:
-        """Let another thread begin it later; only the thread that began it may call this, before it ran."""
-        self._begun.release()
-
     @property
     def ended(self) -> bool:
         """Whether it is settled, or about to be."""

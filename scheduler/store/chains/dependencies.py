@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from typing import TypeVar
@@ -13,7 +13,7 @@ from duetime.scheduler.store.chains import overlooked
 from duetime.scheduler.store.database.database import Database, Stored
 from duetime.scheduler.store.statements import read, waiters
 from duetime.scheduler.store.statements.endings import follow_ups
-from duetime.scheduler.store.statements.graph import cycles, upstreams
+from duetime.scheduler.store.statements.graph import upstreams
 from duetime.scheduler.task import Json
 from duetime.scheduler.views import TaskRecord
 from sqlalchemy import Connection
@@ -80,11 +80,6 @@ class Dependencies:
     def waiters(self, tenant: str, task_id: str) -> frozenset[Waiter]:
         """Return the tasks that wait for one, directly or behind others, each pair that waits."""
         return self._database.read(lambda connection: waiters.of_task(connection, tenant, task_id, self._now()))
-
-    def check_cycle(self, task_id: str, upstream_ids: Collection[str]) -> None:
-        """Raise InvalidArgument, with the path, where one of these tasks comes after the one that is to follow it."""
-        if upstream_ids:
-            self._database.look(lambda connection: cycles.check(connection, task_id, upstream_ids))
 
     def repair(self, *, limit: int) -> int:
         """Go on after ends of at most `limit` tasks that were not followed up; return how many there were."""

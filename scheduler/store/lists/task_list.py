@@ -264,11 +264,6 @@ def _up_to(tenant: str, where: TaskFilter, state: State, most: int) -> Select[st
     return select(literal(state.value), func.count()).select_from(found.limit(most).subquery())
 
 
-def _phase(state: State) -> State:
-    """Return the phase by which an index finds runs of a state (`tasks.PHASE`)."""
-    return State.READY if state is State.RUNNING else state
-
-
 def _counted(
     connection: Connection, tenant: str, where: TaskFilter, part: Sequence[Condition], most: int
 ) -> Counter[State]:

@@ -26,10 +26,6 @@ class Signals:
         """Store a signal, and let go what waits for it, in one transaction; one whose id is known does nothing."""
         return self._ending(lambda connection: send(connection, tenant, signal, actor=actor, clock=self._now))
 
-    def wait_of(self, tenant: str, task_id: str) -> KeptWait | None:
-        """Return what a task waits or has waited for before its first start."""
-        return self._database.look(lambda connection: kept_waits.of_tenant(connection, tenant, task_id, task_id))
-
     def open_of(self, tenant: str, waiter_ids: Sequence[str]) -> Mapping[str, KeptWait]:
         """Return the open waits of those of these tasks and runs that the tenant has."""
         if not waiter_ids:

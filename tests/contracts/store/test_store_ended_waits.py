@@ -80,7 +80,7 @@ def test_a_task_that_waits_no_longer_waits_again_until_the_same_time_after_the_u
     assert open_waits(desk) == []
     desk.scheduler.act(task_id, "undo", undo=view.undo)
     assert open_waits(desk) == ["paid", "waived"]
-    kept = desk.store.signals.wait_of("local", task_id)
+    kept = desk.store.signals.wait_of_run("local", task_id, view.record.run.id)
     assert kept is not None
     assert kept.wait.until == at(13)
     assert sent(desk) == (1, 0)

@@ -64,7 +64,6 @@ OF_NO_TENANT = {
     "tasks.forget_keys", "table_statistics.refresh",  # of the whole database
     "batches.remember",  # stores what its caller did, and answers nothing
     "batches.reopen",  # a batch that was read for the tenant
-    "dependencies.check_cycle",  # ids that were found for the tenant
     "dependencies.listen", "dependencies.listen_for_urgency", "dependencies.ending",  # of the processes that run tasks
     "dependencies.rehearsal",  # runs what its caller gives
     "dependencies.tell", "dependencies.repair", "approvals.expire",  # likewise
@@ -201,7 +200,6 @@ def calls(store: Store, task_id: str, run_id: str, tenant: str) -> dict[str, lis
         "approvals.approved": [lambda: store.approvals.approved(tenant, [run_id, RUN_AWAITING])],
         "approvals.rejected": [lambda: store.approvals.rejected(tenant, [run_id])],
         "approvals.take_back": [lambda: store.approvals.take_back(tenant, [task_id], "a_1", None, actor="m")],
-        "signals.wait_of": [lambda: store.signals.wait_of(tenant, task_id)],
         "signals.open_of": [lambda: store.signals.open_of(tenant, [task_id, AWAITING])],
         "signals.wait_of_run": [lambda: store.signals.wait_of_run(tenant, task_id, run_id)],
         "fire_addresses.of_task": [lambda: store.fire_addresses.of_task(tenant, task_id)],

@@ -52,7 +52,8 @@ def waits(desk: Desk, task_id: str) -> Any:
     wait = desk.store.signals.open_of("local", [task_id]).get(task_id)
     known = (run.state, run.scheduled_for, run.wake_at, run.deadline, run.drop_at, wait and wait.wait.all)
     asked = desk.store.approvals.open_of("local", [run.id])
-    return [each.task_id for each in found], desk.store.signals.wait_of("local", task_id), known, bool(asked)
+    kept = desk.store.signals.wait_of_run("local", task_id, run.id)
+    return [each.task_id for each in found], kept, known, bool(asked)
 
 
 def test_an_edge_that_is_added_later_holds_the_task_until_the_other_has_succeeded(desk: Desk) -> None:
@@ -154,7 +155,7 @@ def test_what_ended_or_came_since_is_found_by_the_undo(desk: Desk) -> None:
     undo(desk, load, of_load)
     undo(desk, ship, of_ship)
     assert (state(desk, load), state(desk, ship)) == (SCHEDULED, SCHEDULED)
-    kept = desk.store.signals.wait_of("local", ship)
+    kept = desk.store.signals.wait_of_run("local", ship, desk.scheduler.get(ship).record.run.id)
     assert kept
     assert kept.signal
     assert kept.signal.data == {"id": 7}

@@ -43,6 +43,7 @@ class Waiting:
     """One task by the model: `closed` is empty, `came` or `late`; `behind` is the upstream that has not ended."""
 
     task_id: str
+    run_id: str
     wait: SignalWait
     state: State = State.WAITING
     closed: str = ""
@@ -99,7 +100,7 @@ class Walk:
         after = [Dependency(upstream)] if upstream else []
         held = replace(run, state=State.WAITING, wake_at=None)
         self.store.tasks.add(task, held, actor="alice", after=after, wait=wait)
-        known = Waiting(task.id, wait, closed="came" if self.came(wait) else "", behind=upstream)
+        known = Waiting(task.id, run.id, wait, closed="came" if self.came(wait) else "", behind=upstream)
         known.judge()
         self.tasks.append(known)
         self.told.append(f"schedule {task.id} {wait} after {upstream}")
@@ -172,7 +173,7 @@ class Walk:
             expected = {each.state, State.READY} if each.state is State.SCHEDULED else {each.state}
             assert found[each.task_id] in expected, f"{each}: {found[each.task_id]}"
         for each in self.draw.sample(self.tasks, min(1, len(self.tasks))):
-            kept = self.store.signals.wait_of(TENANT, each.task_id)
+            kept = self.store.signals.wait_of_run(TENANT, each.task_id, each.run_id)
             assert kept is not None
             assert (kept.signal is not None) == (each.closed == "came"), f"{each}: {kept}"
 

@@ -68,10 +68,10 @@ def test_a_signal_lets_the_tasks_go_that_wait_for_its_name_and_its_members(store
     assert [state(store, each) for each in (meant, other, named)] == [State.SCHEDULED, State.WAITING, State.WAITING]
     assert store.claims.next_times().wake_at == clock()
     assert last_reason(store, meant) == (EventKind.UNBLOCKED, "the event 'paid' came (e1)")
-    kept = store.signals.wait_of(TENANT, meant.task.id)
+    kept = store.signals.wait_of_run(TENANT, meant.task.id, meant.run.id)
     assert kept is not None
     assert kept.signal == ReceivedSignal("paid", "e1", {"order": {"id": 7}}, clock())
-    assert store.signals.wait_of("globex", meant.task.id) is None
+    assert store.signals.wait_of_run("globex", meant.task.id, meant.run.id) is None
 
 
 def test_signals_of_other_tenants_free_nobody(store: Store) -> None:
@@ -266,7 +266,7 @@ def test_any_of_several_signals_ends_a_wait_and_the_first_is_the_one(
     assert send(store, "refunded", "e0", order=8).freed == 0
     assert (send(store, name, "e1", order=order).freed, state(store, task)) == (1, State.SCHEDULED)
     assert [send(store, each, f"late-{each}", order=7).freed for each in ("paid", "waived", "refunded")] == [0, 0, 0]
-    kept = store.signals.wait_of(TENANT, task.task.id)
+    kept = store.signals.wait_of_run(TENANT, task.task.id, task.run.id)
     assert kept is not None
     assert kept.signal == ReceivedSignal(name, "e1", {"order": order}, NOON + timedelta(minutes=5))
     assert store.claims.next_times().late_at is None, "nothing of it is waited for any more"
@@ -289,7 +289,7 @@ def test_the_newest_of_several_signals_that_came_before_is_found(store: Store, c
     send(store, "refunded", "e2", order=7)
     clock.forward(minutes=1)
     task = waiting(store, a_wait(since=clock(), others=EITHER))
-    kept = store.signals.wait_of(TENANT, task.task.id)
+    kept = store.signals.wait_of_run(TENANT, task.task.id, task.run.id)
     assert (task.run.state, kept and kept.signal and kept.signal.id) == (State.SCHEDULED, "e2")
 
 
@@ -322,7 +322,7 @@ def test_a_signal_that_comes_too_late_while_a_task_is_cancelled_is_read_when_tha
     change(store, task, changes.cancel, EventKind.CANCELLED)
     assert send(store, "waived").freed == 0
     change(store, task, partial(changes.undo_cancel, token=None), EventKind.CANCEL_UNDONE)
-    kept = store.signals.wait_of(TENANT, task.task.id)
+    kept = store.signals.wait_of_run(TENANT, task.task.id, task.run.id)
     assert kept is not None
     assert (state(store, task), kept.signal and kept.signal.name) == (State.WAITING, "waived")
 
@@ -339,7 +339,7 @@ def test_of_two_signals_at_once_that_a_task_waits_for_one_is_recorded(url: str, 
     for thread in threads:
         thread.join(20)
     other.close()
-    kept = store.signals.wait_of(TENANT, task.task.id)
+    kept = store.signals.wait_of_run(TENANT, task.task.id, task.run.id)
     assert (sorted(freed), state(store, task)) == ([0, 1], State.SCHEDULED)
     assert kept is not None
     assert kept.signal is not None
