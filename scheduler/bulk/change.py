@@ -57,7 +57,8 @@ class Became(StrEnum):
 class TaskOutcome:
     """The result for one task, which is now as `record` has it; `was` is when it was due before it was moved.
 
-    `beside` is when a recurring task runs besides its next occurrence; `was` is then when that was due which failed.
+    `beside` is when a recurring task runs besides its next occurrence. Then `was` is when that was due which failed, or
+    was moved past the next one. A changed task has a `why` where the moved occurrence falls on another one.
     """
 
     record: TaskRecord
@@ -70,6 +71,8 @@ class TaskOutcome:
 
 def replaced_times(record: TaskRecord, due: datetime, change: Change) -> tuple[datetime | None, datetime | None]:
     """Return when a changed task was due that is `due` now, and when it runs besides; None where that is the same."""
+    if change.extra_run is not None and change.extra_run.slot is not None:  # moved past others
+        return record.run.scheduled_for, change.extra_run.scheduled_for
     if change.extra_run is not None and record.last_run is not None:
         return record.last_run.scheduled_for, change.extra_run.wake_at or change.extra_run.scheduled_for
     return record.run.scheduled_for if record.run.scheduled_for != due else None, None

@@ -21,11 +21,13 @@ from duetime.scheduler.rules.occurrences import (
     next_run,
     planned_window,
     recurrence_of,
+    skipped,
     window_of,
 )
 from duetime.scheduler.rules.series.answered import holds_each_run, no_stays, was_let_go
 from duetime.scheduler.rules.series.awaited import has_its_turn
 from duetime.scheduler.rules.series.catch_up import catches_up, caught_up
+from duetime.scheduler.rules.series.moved_past import is_moved, moved_onto, moved_past
 from duetime.scheduler.rules.series.overtake import ends_series
 from duetime.scheduler.rules.series.run_again import again, extra_run, side_run
 from duetime.scheduler.rules.states import TERMINAL
@@ -112,14 +114,16 @@ def move(
 ) -> Change:
     """Move the current occurrence to another time; one that has fired runs again then, as its next generation.
 
-    It still fills its slot in the recurrence, unless `by_rule` says that the rule itself puts it there. After an ended
-    run it is the next of the series, and counts as one: skipping it leaves no number free.
+    It still fills its slot in the recurrence, unless the rule itself puts it there, `by_rule`. Occurrences that it
+    passes stay. After an ended run it is the next of the series, and counts as one: skipping it leaves no number free.
     """
     run, task = record.run, record.task
     if run.state is State.RUNNING:
         raise Refused(f"{task.id} is running now. Cancel it, or schedule another task.")
     if run.state is State.CANCELLED and not run.gives_way:
         raise Refused(f"{task.id} was cancelled.", remedy=remedies.ScheduleAnother())
+    if not by_rule and (past := moved_past(record, to, now, kind)):
+        return past
     slot = (run.slot or run.scheduled_for) if task.repeat and not by_rule else None
     belongs_to = planned_window(task, to) if by_rule else kept_window(task, window_of(run))
     wake = max(to + delay_of(task) if by_rule else to, now)
@@ -148,10 +152,10 @@ def snooze(record: TaskRecord, by: timedelta | datetime, now: datetime) -> Chang
     if that is still to come, else from now. A new snooze of a fired outcome replaces an earlier one.
     """
     fired, run = record.last_run, record.run
-    alone = record.task.repeat is None or fired is None or fired.ended_at is None or run.state in TERMINAL
+    alone = record.task.repeat is None or run.state in TERMINAL
     if fired is None or fired.ended_at is None or alone or now - fired.ended_at > run.scheduled_for - now:
         return _put_off(record, _later(record, () if run.state in TERMINAL else (run,), by, now), now)
-    earlier = tuple(run for run in record.beside if run.state is State.SCHEDULED)
+    earlier = tuple(run for run in record.beside if run.state is State.SCHEDULED and not is_moved(run))
     extra = side_run(record.task, fired, _later(record, earlier, by, now))
     return Change(record.task, record.run, extra_run=extra, cancelled_beside=earlier, kind=EventKind.SNOOZED)
 
@@ -174,8 +178,9 @@ def _later(record: TaskRecord, waiting: Iterable[Run], by: timedelta | datetime,
 def _put_off(record: TaskRecord, to: datetime, now: datetime) -> Change:
     """Move the current occurrence, but not to a time at which it cannot meet its hard deadline."""
     change, task = move(record, to, now, EventKind.SNOOZED), record.task
-    run = change.next_run or change.run
-    if task.deadline_type is DeadlineType.HARD and run.deadline and run.drop_at and run.drop_at <= to:
+    run = change.extra_run or change.next_run or change.run
+    binds = task.deadline_type is DeadlineType.HARD and not moved_onto(change)
+    if binds and run.deadline and run.drop_at and run.drop_at <= to:
         by = f"{describe(run.deadline, task.timezone)} {task.timezone}"
         raise Refused(
             f"{task.id} must be finished by {by}, so it cannot be postponed until then.",
@@ -274,10 +279,6 @@ def skip_next(record: TaskRecord, now: datetime) -> Change:
             f"this is the last occurrence of {task.id}.", argument="skip_next", remedy=remedies.Cancel(task.id)
         )
     return Change(task, skipped(run, now), next_run=replace(following, missed=0), kind=EventKind.SKIPPED)
-
-
-def skipped(run: Run, now: datetime) -> Run:
-    return replace(run, state=State.SKIPPED, wake_at=None, ended_at=now)
 
 
 def unpaused(task: Task) -> Task:

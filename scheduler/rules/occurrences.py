@@ -135,6 +135,10 @@ def passed(run: Run) -> datetime:
     return max(run.scheduled_for, run.slot or run.scheduled_for)
 
 
+def skipped(run: Run, now: datetime) -> Run:
+    return replace(run, state=State.SKIPPED, wake_at=None, ended_at=now)
+
+
 def window_of(run: Run) -> datetime:
     """Return the instant of the occurrence that a run belongs to: of its rule, or the first one of a one-shot."""
     return run.occurrence or run.slot or run.scheduled_for

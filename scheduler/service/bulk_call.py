@@ -32,6 +32,7 @@ from duetime.scheduler.intake.validation import check_filter, check_key_text, ch
 from duetime.scheduler.principal import LOCAL, Principal
 from duetime.scheduler.records import Change
 from duetime.scheduler.request import Moment, as_content
+from duetime.scheduler.rules.series.moved_past import moved_onto
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import Json, Task
 from duetime.scheduler.views import TaskFilter, TaskRecord
@@ -260,7 +261,7 @@ def _would(record: TaskRecord, decision: BulkDecision) -> TaskOutcome:
     if replace(change, kind=None) == Change(record.task, record.run):
         return TaskOutcome(record, Became.UNCHANGED)
     was, beside = replaced_times(record, after.run.scheduled_for, change)
-    return TaskOutcome(after, Became.CHANGED, was=was, beside=beside)
+    return TaskOutcome(after, Became.CHANGED, moved_onto(change) or None, was=was, beside=beside)
 
 
 def in_order(outcomes: Sequence[TaskOutcome]) -> tuple[TaskOutcome, ...]:

@@ -20,7 +20,7 @@ from duetime.scheduler.ids import is_chain_id
 from duetime.scheduler.intake.changes.actions import RUN_NOW, UNDO, UNDOES_SCHEDULING, unscheduled
 from duetime.scheduler.intake.changes.bulk import decision_of
 from duetime.scheduler.intake.changes.chain import PAUSES, chain_decision, given_to_chain
-from duetime.scheduler.intake.changes.chain_notes import asked_to_stop, not_taken_back, said, stays_cancelled
+from duetime.scheduler.intake.changes.chain_notes import asked_to_stop, left_out, not_taken_back, said, stays_cancelled
 from duetime.scheduler.intake.changes.chain_rule import own_change
 from duetime.scheduler.intake.idempotency import REPEATED
 from duetime.scheduler.principal import LOCAL
@@ -79,8 +79,11 @@ class ChainService(ChainBulkService):
         decision = self._decision(found, given, self._store.now())
         _check(found, decision)
         if dry_run:
-            return self._tried_chain(found, decision, given, call)
-        return self._change_chain(found, decision, given, call, decision.decide)
+            view = self._tried_chain(found, decision, given, call)
+        else:
+            view = self._change_chain(found, decision, given, call, decision.decide)
+        passed = left_out(found, view, self._store.now()) if "when" in given else ()
+        return replace(view, warnings=(*passed, *view.warnings))
 
     def act(
         self,

@@ -36,6 +36,7 @@ from duetime.scheduler.records import Change, Changed, IdempotencyKey, LastChang
 from duetime.scheduler.request import ActionOnTask, Moment
 from duetime.scheduler.reschedule.reschedule import CallArguments, Repeatable, Reschedule, RescheduleCall, apart
 from duetime.scheduler.rules import changes
+from duetime.scheduler.rules.series.moved_past import moved_onto
 from duetime.scheduler.service.approvals import ApprovalService
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import ApprovalAnswer, State, Task
@@ -100,7 +101,7 @@ class ChangeService(ApprovalService):
         if dry_run:
             return replace(self._rehearsed(repeatable, call, decide, locks, planner), warnings=tuple(notes))
         view = self._change(repeatable, call, kind=EventKind.RESCHEDULED, decide=decide, locks=locks)
-        return replace(view, warnings=(*notes, *view.warnings))
+        return replace(view, warnings=tuple(dict.fromkeys((*notes, *view.warnings))))
 
     def _rehearsed(
         self,
@@ -201,8 +202,7 @@ class ChangeService(ApprovalService):
             return self._undo(repeatable, call, undo)
         if action == UNDO and undo is not None and is_of_answer(undo):
             self._ask_again([task_id], undo, repeatable, call)
-            record = self._store.tasks.get(call.get("by", LOCAL).tenant, task_id)
-            return self._seen(record)
+            return self._seen(self._store.tasks.get(call.get("by", LOCAL).tenant, task_id))
         return self._change(repeatable, call, kind=kind, decide=decide)
 
     def _undo(self, repeatable: Repeatable, call: CallArguments, token: str) -> TaskView:
@@ -265,12 +265,13 @@ class ChangeService(ApprovalService):
         reason: str | None = None,
         locks: LinkLocks | None = None,
     ) -> TaskView:
-        by, task_id, before = call.get("by", LOCAL), repeatable.task_id, list[int]()
+        by, task_id, before, said = call.get("by", LOCAL), repeatable.task_id, list[int](), list[str]()
 
         def write(key: IdempotencyKey | None, waited: list[str]) -> Changed:
             def decided(found: TaskRecord) -> Change:
                 change = decide(found)
                 waited[:], before[:] = changes.leaving_the_queue(found, change), [found.task.revision]
+                said[:] = filter(None, [moved_onto(change)])
                 return change
 
             revision, told = call.get("revision"), by.acting(self._via)
@@ -281,7 +282,7 @@ class ChangeService(ApprovalService):
         task, run = view.record.task, view.record.run
         stopped = run.cancel_requested or (kind is EventKind.CANCELLED and run.state is State.CANCELLED)
         undoable = before not in ([], [task.revision]) and kind in UNDOABLE and not stopped
-        return replace(view, undo=change_token(task)) if undoable else view
+        return replace(view, warnings=(*said, *view.warnings), undo=change_token(task) if undoable else view.undo)
 
     def _written(
         self,

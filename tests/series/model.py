@@ -207,6 +207,8 @@ class Model:
         run = self.run
         _refuse(run.state == "running" or (run.state == "cancelled" and run.ends_series))
         slot = (run.slot or run.at) if self.rule else None
+        if not (run.ended or run.under_way) and self._move_past(to, now):
+            return
         if run.ended:
             if run.ends_series:
                 self.never()
@@ -217,13 +219,33 @@ class Model:
         else:
             run.at, run.wake, run.slot, run.state, run.opened = to, max(to, now), slot, "scheduled", None
 
+    def _move_past(self, to: datetime, now: datetime) -> bool:
+        """Move the next occurrence to or past the one after it, if it is: no other is lost by that."""
+        run = self.run
+        coming = self._following(now, run.number + 1)
+        if coming is None or to < coming:
+            return False
+        if self._comes_at(to, coming) or any(each.slot and each.at == to for each in self.beside):
+            self._replace_by_next(now)
+            return True
+        moved = Run(to, run.number, max(to, now), run.counts, slot=run.slot or run.at, first=run.first)
+        self.beside.append(moved)
+        self.run = Run(coming, run.number + 1, wake=coming)
+        return True
+
+    def _comes_at(self, to: datetime, coming: datetime) -> bool:
+        at, number = coming, self.run.number + 1
+        while self.rule and at < to and not self._is_over(at, number):
+            at, number = self.rule.after(at), number + 1
+        return at == to and not self._is_over(at, number)
+
     def snooze(self, length: timedelta, now: datetime) -> None:
         fired = self.fired
         if self.rule is None or fired is None or self.run.ended or now - _ended(fired) > self.run.at - now:
             self.move(max(now, now if self.run.ended else self.run.wake) + length, now)
             return
         to = now
-        for earlier in [run for run in self.beside if run.state == "scheduled"]:
+        for earlier in [run for run in self.beside if run.state == "scheduled" and not run.slot]:
             to = max(to, earlier.wake)
             self._drop(earlier, now)
         to += length
@@ -314,7 +336,8 @@ class Model:
         _refuse(run.state != "cancelled" or run.started or now - _ended(run) > UNDO)
         self.run = Run(run.at, run.number, max(run.at, now), run.counts, run.slot, first=run.left_undone)
         self.beside += [
-            Run(each.at, each.number, max(each.at, now), counts=False, first=each.left_undone) for each in self.taken
+            Run(each.at, each.number, max(each.at, now), each.counts, each.slot, first=each.left_undone)
+            for each in self.taken
         ]
         self.taken = []
 

@@ -32,6 +32,22 @@ class Mutation:
 
 MUTATIONS = (
     Mutation(
+        "a move past later occurrences loses them",
+        (("rules/changes.py", "if not by_rule and (past := moved", "if by_rule and (past := moved"),),
+    ),
+    Mutation(
+        "an occurrence that falls on another one runs twice",
+        (("series/moved_past.py", "return any(following(record.task", "return not any(following(record.task"),),
+    ),
+    Mutation(
+        "a snooze takes the place of an occurrence that was moved past others",
+        (("rules/changes.py", "is State.SCHEDULED and not is_moved(run))", "is State.SCHEDULED)"),),
+    ),
+    Mutation(
+        "the undo of a move past others leaves the moved run",
+        (("changes/actions.py", "cancelled_beside=begun, kind=kind)\n\n\ndef _latest", "kind=kind)\n\n\ndef _latest"),),
+    ),
+    Mutation(
         "undo gives two runs of one time the same generation",
         (
             (

@@ -286,10 +286,14 @@ class Walk:
         self.told.append(f"{self.now:%d %b %H:%M:%S} undo of that")
         view = self.act("undo", undo=token)
         before()
-        by_time = {run.scheduled_for: run for run in (view.record.run, *view.record.beside)}
-        for same in self.model.open():
-            self.wait_again(same, by_time.get(same.at))
+        self.all_wait_again(view.record)
         self.compare(view)
+
+    def all_wait_again(self, record: TaskRecord) -> None:
+        self.model.run.put_off = None  # the dispatcher looks again here too
+        beside = {run.scheduled_for: run for run in record.beside}
+        for same in self.model.open():
+            self.wait_again(same, record.run if same is self.model.run else beside.get(same.at))
 
     def wait_again(self, same: Run, run: StoredRun | None) -> None:
         """Let a run that was due wait for its timer again, which has passed: the dispatcher makes it ready anew."""
@@ -322,9 +326,7 @@ class Walk:
             self.model.undo(self.now)
         else:
             before()
-            by_time = {run.scheduled_for: run for run in (outcome.record.run, *outcome.record.beside)}
-            for same in self.model.open():
-                self.wait_again(same, by_time.get(same.at))
+            self.all_wait_again(outcome.record)
         self.match(outcome.record)
 
     # -- what time brings

@@ -45,7 +45,8 @@ class BulkPart(BaseModel):
 class BulkRow(ListRow):
     """A row with what became of the task where it was not changed, and `was`: when a moved one was due before.
 
-    `beside` is when a task that recurs runs its last failure again, before its next time; `was` is when that was due.
+    `beside` is when a task that recurs runs next to its next time: its last failure again, or an occurrence that was
+    moved past that. Then `was` is when it was due. A moved one that falls on another one says so in `why`.
     """
 
     became: Literal[Became.UNCHANGED, Became.REFUSED] | None = None

@@ -79,6 +79,8 @@ def _line(outcome: TaskOutcome) -> str:
     beside = times.describe(outcome.beside, task.timezone) if outcome.beside else ""
     now_due = f"{beside}, and next {next_due}" if beside else next_due
     moved = f"{times.describe(outcome.was, task.timezone)} -> {now_due}" if outcome.was else now_due
-    why = f"{outcome.became}: {outcome.why}" if outcome.why else outcome.became.value
-    said = "" if outcome.became is Became.CHANGED else why
+    if outcome.became is Became.CHANGED:
+        said = outcome.why or ""
+    else:
+        said = f"{outcome.became}: {outcome.why}" if outcome.why else outcome.became.value
     return sentences(task.id, quoted(task.title, LIST_TITLE_CHARS), moved, said)

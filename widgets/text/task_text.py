@@ -45,6 +45,7 @@ _LIMITS = (
     QuoteLimits(80, 60, 5),
     QuoteLimits(60, 40, 3),
     QuoteLimits(40, 24, 2),
+    QuoteLimits(30, 16, 2),
     QuoteLimits(30, 16, 0),
 )
 

@@ -103,9 +103,7 @@ def undo_change(
     last = _latest(task, last, now, token, window)
     was, kind = replace(task, **last.task), EventKind.UNDONE
     if (last.began or last.cancelled) and not last.run:
-        begun = tuple(each for each in record.beside if each.id in last.began and not changes.has_started(each))
-        if len(begun) < len(last.began):
-            raise _not_undone(task, f"{task.id} has run since, so that change stays.")
+        begun = _begun(record, last)
         again = tuple(side_run(was, each, each.scheduled_for) for each in last.cancelled)
         return Change(was, run, cancelled_beside=begun, revived=again, kind=kind)
     rests = run.state is not State.RUNNING and run.state not in TERMINAL
@@ -114,6 +112,14 @@ def undo_change(
     if last.left is None and not last.run and not (rests and was.paused != task.paused):
         return _of_task_alone(record, was, last)
     return _of_run_too(record, was, last, now)
+
+
+def _begun(record: TaskRecord, last: LastChange) -> tuple[Run, ...]:
+    """Return the side runs that a change made. Raises Refused once one of them has run."""
+    begun = tuple(each for each in record.beside if each.id in last.began and not changes.has_started(each))
+    if len(begun) < len(last.began):
+        raise _not_undone(record.task, f"{record.task.id} has run since, so that change stays.")
+    return begun
 
 
 def _of_run_too(record: TaskRecord, was: Task, last: LastChange, now: datetime) -> Change:
@@ -125,7 +131,10 @@ def _of_run_too(record: TaskRecord, was: Task, last: LastChange, now: datetime) 
     if last.left is not None and not last.skipped:
         gone = replace(run, state=State.CANCELLED, wake_at=None, ended_at=now)
         return Change(was, gone, restored=last.left, kind=kind)
-    return Change(was, _as_before(run, last, was.created_at if was.paused else now), kind=kind)
+    before, begun = _as_before(run, last, was.created_at if was.paused else now), _begun(record, last)
+    for moved in begun:  # what this one was before the next one took its place
+        before = replace(before, repeats=moved.repeats)
+    return Change(was, before, cancelled_beside=begun, kind=kind)
 
 
 def _latest(task: Task, last: LastChange | None, now: datetime, token: str, window: timedelta) -> LastChange:

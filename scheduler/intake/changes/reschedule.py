@@ -43,6 +43,7 @@ from duetime.scheduler.rules.recurrence import recurrence
 from duetime.scheduler.rules.redact import unmasked
 from duetime.scheduler.rules.retry import as_policy
 from duetime.scheduler.rules.sanitize import check_text
+from duetime.scheduler.rules.series.moved_past import moved_onto
 from duetime.scheduler.rules.series.natural_key import check_kept
 from duetime.scheduler.rules.time import zones
 from duetime.scheduler.rules.time.parser import NO_DATE
@@ -57,6 +58,10 @@ ONCE_MORE = Translatable.of(
 )
 ONE_OCCURRENCE = Translatable.of(
     NoteKind.ONE_OCCURRENCE, "only the next occurrence was moved; to move them all, give all_following=true as well"
+)
+
+PAST_OTHERS = Translatable.of(
+    NoteKind.ONE_OCCURRENCE, "only the next occurrence was moved; those before its new time stay"
 )
 
 
@@ -240,9 +245,18 @@ def _new_time(
     when = str(asked.when) if asked.when is not None else change.task.when
     task = replace(change.task, timezone=resolved.zone if asked.timezone else zone, when=when)
     moved = changes.move(replace(record, task=task), resolved.instant, now)
-    alone = (ONE_OCCURRENCE if moved.task.repeat else ONCE_MORE,) if task.repeat else ()
+    alone = _said_of_series(moved) if task.repeat else ()
     kept = () if asked.when is not None else _kept_wall_time(record, resolved)
     return moved, (*resolved.assumptions, *kept, *alone)
+
+
+def _said_of_series(moved: Change) -> tuple[str, ...]:
+    """Say what the move of one occurrence does to its series."""
+    if moved.task.repeat is None:
+        return (ONCE_MORE,)
+    if onto := moved_onto(moved):
+        return (onto,)
+    return (PAST_OTHERS if moved.extra_run else ONE_OCCURRENCE,)
 
 
 def _kept_wall_time(record: TaskRecord, resolved: Resolved) -> tuple[str, ...]:
@@ -277,7 +291,7 @@ def _skip_step(record: TaskRecord, change: Change, asked: Reschedule, now: datet
 def _joined(change: Change, step: Change) -> Change:
     """Apply `step` on top of `change`; two parts that each make a new run exclude each other."""
     if change.next_run is None:
-        return step
+        return replace(step, extra_run=change.extra_run)
     if step.next_run is None:
         return replace(change, task=step.task, next_run=step.run, kind=step.kind)
     raise Refused("Two parts of the call would each make a new run.", remedy=remedies.SplitCall(step.task.id))

@@ -47,6 +47,8 @@ def demand_step(
     if run.state in HAS_STARTED:
         return replace(change, task=task), (*found.warnings, *((FROM_THE_NEXT_RUN,) if given else ()))
     ordered = to_be_ordered(dated(task, run, at=found.instant, p50=found.p50))
+    if change.extra_run is not None:
+        change = replace(change, extra_run=dated(task, change.extra_run, at=found.instant, p50=found.p50))
     if change.next_run is not None:
         return replace(change, task=task, next_run=ordered), found.warnings
     return replace(change, task=task, run=ordered), found.warnings

@@ -39,11 +39,16 @@ def again(task: Task, run: Run, to: datetime, *, wake_at: datetime | None) -> Ru
 
 def side_run(task: Task, run: Run, to: datetime) -> Run:
     """Return a side run: it has no next occurrence of its own. Raises Refused where each run is asked for first."""
+    refuse_side_run(task)
+    return replace(again(task, run, to, wake_at=to), current=False, slot=None)
+
+
+def refuse_side_run(task: Task) -> None:
+    """Raise Refused where each run is asked for first."""
     if asks_each_run(task):
         raise Refused(
             f"{task.id} asks before each of its runs, and runs at its times alone.", remedy=remedies.ScheduleAnother()
         )
-    return replace(again(task, run, to, wake_at=to), current=False, slot=None)
 
 
 def extra_run(record: TaskRecord, now: datetime, *, completing: bool) -> Run:

@@ -19,6 +19,7 @@ from duetime.scheduler.bulk.change import (
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments, Refused, TaskNotFound, UnreadableTask
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.ids import is_id
+from duetime.scheduler.rules.series.moved_past import moved_onto
 from duetime.scheduler.store.audit import entries
 from duetime.scheduler.store.bulk import chain_rows, memory, related, vain_undo
 from duetime.scheduler.store.chains.dependencies import Dependencies
@@ -207,4 +208,6 @@ def _one(
     if change.kind is EventKind.CANCEL_UNDONE and record.run.state is found.run.state is State.CANCELLED:
         return TaskOutcome(found, Became.REFUSED, ENDED_AGAIN)
     was, beside = replaced_times(record, found.run.scheduled_for, change)
-    return TaskOutcome(found, Became.CHANGED, undo=decision.undo_of(found), was=was, beside=beside)
+    return TaskOutcome(
+        found, Became.CHANGED, moved_onto(change) or None, undo=decision.undo_of(found), was=was, beside=beside
+    )

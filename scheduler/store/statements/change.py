@@ -12,6 +12,7 @@ from duetime.scheduler.events import EventKind
 from duetime.scheduler.records import Change
 from duetime.scheduler.rules.series.answered import asks_first, without_early_deadline
 from duetime.scheduler.rules.series.awaited import due_again
+from duetime.scheduler.rules.series.moved_past import moved_onto
 from duetime.scheduler.rules.series.overtake import overtakable
 from duetime.scheduler.rules.states import check_move
 from duetime.scheduler.store.schema.json_types import policy_to_json, repeat_policy_to_json
@@ -64,6 +65,7 @@ def apply(
     _write_run(connection, old, run)
     current = _current(connection, task, next_run, change.restored) or run
     moves = _move_side_runs(connection, (record.task, old), (task, run), change.cancelled_beside, now)
+    reason = reason or moved_onto(change) or None
     told: Fields = {"kind": change.kind or kind, "at": now, "actor": actor, "reason": reason, "via": via}
     told_of_it = run != old or next_run or relinked or not _beside(change)
     entries = _entries(record, task, run, next_run and current, **told) if told_of_it else []

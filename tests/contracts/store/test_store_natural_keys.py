@@ -398,7 +398,11 @@ class Walk:
 
     def snooze(self) -> list[str]:
         before = self.desk.scheduler.get(self.task_id).record
-        self.token = self.desk.scheduler.act(self.task_id, "snooze", minutes=self.random.randint(1, 90)).undo
+        view = self.desk.scheduler.act(self.task_id, "snooze", minutes=self.random.randint(1, 90))
+        self.token, after = view.undo, view.record.run
+        goes_on = before.run.ended_at is None and before.task.repeat is not None
+        if goes_on and (after.id, after.number) != (before.run.id, before.run.number):
+            return []  # past the next occurrence: neither run does another one again
         ended = before.run.ended_at is not None or before.last_run is None
         return [before.run.id if ended or before.last_run is None else before.last_run.id]
 

@@ -456,7 +456,7 @@ def test_a_date_as_the_end_is_the_whole_day(house: House) -> None:
 
 
 def test_moving_a_recurring_task_moves_one_occurrence_and_says_so(house: House) -> None:
-    view = house.scheduler.schedule("Stand-up", repeat="every day at 10:00")
+    view = house.scheduler.schedule("Stand-up", repeat="every weekday at 10:00")
     moved = house.scheduler.reschedule(view.record.task.id, when="tomorrow")
     assert moved.warnings == (
         "no time given: 10:00 is kept",

@@ -17,6 +17,7 @@ from duetime.scheduler.principal import Acting
 from duetime.scheduler.records import Change
 from duetime.scheduler.remedies import PAUSE_OVER
 from duetime.scheduler.rules import changes
+from duetime.scheduler.rules.occurrences import skipped
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.schema.tables.tasks import tasks
@@ -73,4 +74,4 @@ def _decided(record: TaskRecord, now: datetime) -> Change:
     except Refused:  # every occurrence has passed, and nobody is there to be told so
         if record.beside:  # these would be left without a current run: the last occurrence runs late, and then they
             return Change(changes.unpaused(task), replace(run, wake_at=now), kind=EventKind.RESUMED)
-        return Change(changes.unpaused(task), changes.skipped(run, now), kind=EventKind.SKIPPED)
+        return Change(changes.unpaused(task), skipped(run, now), kind=EventKind.SKIPPED)

@@ -1,0 +1,91 @@
+"""An occurrence that is moved past later ones: these stay, and it runs next to them, or as the one that it falls on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from duetime.scheduler.events import EventKind
+from duetime.scheduler.ids import new_id
+from duetime.scheduler.records import Change
+from duetime.scheduler.rules.occurrences import (
+    TooManyOccurrences,
+    dated_like,
+    following,
+    kept_window,
+    next_run,
+    skipped,
+    window_of,
+)
+from duetime.scheduler.rules.series.run_again import refuse_side_run
+from duetime.scheduler.rules.states import TERMINAL
+from duetime.scheduler.rules.time.times import describe
+from duetime.scheduler.task import Run, State, Task
+from duetime.scheduler.views import TaskRecord
+
+_TICK = timedelta(microseconds=1)
+
+
+def moved_past(record: TaskRecord, to: datetime, now: datetime, kind: EventKind) -> Change | None:
+    """Return the move of the current occurrence to or past the next one; None where it comes before that.
+
+    At the time of another occurrence the two are one: the moved one is skipped, and says why. Else it becomes a side
+    run, and the next one the current run. Raises Refused where each run is asked for first.
+    """
+    task, run = record.task, record.run
+    if run.state in TERMINAL or run.started_at is not None:
+        return None
+    coming = next_run(task, run, now)
+    if coming is None or to < coming.scheduled_for:
+        return None
+    if _falls_on_another(record, to, now):
+        left_out = replace(skipped(run, now), error=_as_one(task, to))
+        return Change(task, left_out, next_run=replace(coming, number=run.number), kind=kind)
+    refuse_side_run(task)
+    return Change(task, _in_its_place(run, coming), extra_run=_at_its_time(task, run, to, now), kind=kind)
+
+
+def is_moved(run: Run) -> bool:
+    """Whether a side run is an occurrence of its series that was moved past others."""
+    return run.slot is not None and not run.current
+
+
+def moved_onto(change: Change) -> str:
+    """Return what a change says of an occurrence that it moved to the time of another one; nothing otherwise."""
+    onto = change.kind in {EventKind.RESCHEDULED, EventKind.SNOOZED} and change.run.state is State.SKIPPED
+    return (change.run.error or "") if onto else ""
+
+
+def _falls_on_another(record: TaskRecord, to: datetime, now: datetime) -> bool:
+    if any(is_moved(each) and each.scheduled_for == to for each in record.beside):
+        return True
+    try:
+        return any(following(record.task, record.run, now, start=to, end=to + _TICK))
+    except TooManyOccurrences:
+        return False
+
+
+def _as_one(task: Task, to: datetime) -> str:
+    return f"moved onto that of {describe(to, task.timezone)}: they run as one"
+
+
+def _at_its_time(task: Task, run: Run, to: datetime, now: datetime) -> Run:
+    """Return the moved occurrence, which keeps its number, its place in the series, and what it completes."""
+    moved = replace(
+        run,
+        id=new_id("r"),
+        state=State.SCHEDULED,
+        current=False,
+        scheduled_for=to,
+        wake_at=max(to, now),
+        first_ready_at=None,
+        slot=run.slot or run.scheduled_for,
+        overtaken_at=None,
+        occurrence=kept_window(task, window_of(run)),
+    )
+    return dated_like(task, moved, run)
+
+
+def _in_its_place(run: Run, coming: Run) -> Run:
+    """Return the current run as the occurrence that comes next."""
+    return replace(coming, id=run.id, generation=run.generation)
