@@ -6,7 +6,6 @@ worker's own stdout may carry a protocol. When the worker ends, so does this pro
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import json
 import os
@@ -28,6 +27,7 @@ from duetime.scheduler.handlers.log_records import send_logs
 from duetime.scheduler.outcomes import Outcome, Retry
 from duetime.scheduler.runtime import interrupt
 from duetime.scheduler.runtime.attempt_context import attempt_context
+from duetime.scheduler.runtime.event_loop import EventLoop
 from duetime.scheduler.runtime.interrupt import Interrupt, Interruptible
 from duetime.scheduler.runtime.print_capture import capture_prints
 from duetime.scheduler.runtime.secret_mask import secrets_masked
@@ -133,9 +133,9 @@ def _called(handler: Handler, assignment: messages.Assignment, call: Interruptib
     run = partial(run_handler, handler, context, assignment.payload, on_error=partial(channel.send, "traceback"))
     if not handler.is_async:
         return call.call(run)
-    loop = asyncio.new_event_loop()
-    threading.Thread(target=loop.run_forever, name="duetime-async-handler", daemon=True).start()
-    return run(wait_for=lambda work: call.wait_for(work, loop))
+    loop = EventLoop()
+    loop.start()
+    return run(wait_for=lambda work: call.wait_for(work, loop.loop))
 
 
 def _handler(assignment: messages.Assignment) -> Handler:

@@ -12,6 +12,7 @@ import ctypes
 import threading
 import time
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -113,7 +114,7 @@ class Interruptible:
             self._is_own = lambda: _current_task() is task
             task.add_done_callback(lambda _: ended.set())
             try:
-                self._arm(lambda _why: loop.call_soon_threadsafe(cancel))
+                self._arm(lambda _why: _call_on(loop, cancel))
             except Interrupt:
                 cancel()
 
@@ -172,6 +173,11 @@ def _current_task() -> asyncio.Task[Any] | None:
         return asyncio.current_task()
     except RuntimeError:  # this thread runs no loop
         return None
+
+
+def _call_on(loop: asyncio.AbstractEventLoop, call: Callable[[], object]) -> None:
+    with suppress(RuntimeError):  # the loop failed, and is closed; its coroutines end with it
+        loop.call_soon_threadsafe(call)
 
 
 def _cancellation(tasks: Sequence[asyncio.Task[Any]]) -> BaseException | None:

@@ -17,13 +17,13 @@ from duetime.scheduler.handlers.process import HandlerProcess
 from duetime.scheduler.outcomes import Done, Outcome, Retry, Wait, Yielded
 from duetime.scheduler.rules.settlement import AttemptResult, StoppedByRequest, Unverified
 from duetime.scheduler.runtime.attempt_context import attempt_context
+from duetime.scheduler.runtime.event_loop import EventLoop
 from duetime.scheduler.runtime.interrupt import CancelRequested, Interrupt, ReservationLost, TimeLimitReached
 from duetime.scheduler.runtime.secret_mask import learn_secret, secrets_masked
 from duetime.scheduler.signal.signal import KeptWait
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import Json, Notify, Task
 from duetime.scheduler.worker.active_runs import ActiveRun
-from duetime.scheduler.worker.event_loop import EventLoop
 from duetime.scheduler.worker.threads.store_wait import StoreWait
 
 STOPPED: Final = Yielded(reason="the worker stopped")

@@ -17,6 +17,7 @@ from duetime.scheduler.rules.headroom import DEFAULT_HEADROOM, HeadroomRule
 from duetime.scheduler.rules.settlement import AttemptResult
 from duetime.scheduler.runtime import failpoints
 from duetime.scheduler.runtime.attempt_context import keep_logs
+from duetime.scheduler.runtime.event_loop import EventLoop
 from duetime.scheduler.runtime.notifier import RunNotifier
 from duetime.scheduler.store import Store
 from duetime.scheduler.worker.active_runs import ActiveRun, ActiveRuns
@@ -24,7 +25,6 @@ from duetime.scheduler.worker.broker import ACTOR, QUEUE, DispatchBroker
 from duetime.scheduler.worker.claimer import Claimer
 from duetime.scheduler.worker.completer import DRAW, BatchCompleter, CompletedRun
 from duetime.scheduler.worker.drain import INTERRUPT_GRACE_S, Drain
-from duetime.scheduler.worker.event_loop import EventLoop
 from duetime.scheduler.worker.executor import OVERTAKEN, UNRESERVED, Executor, ReachedChannels
 from duetime.scheduler.worker.logs.log_writer import RunLogWriter
 from duetime.scheduler.worker.machine_load import all_of_them

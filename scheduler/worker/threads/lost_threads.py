@@ -11,8 +11,8 @@ import threading
 from collections.abc import Callable
 
 from duetime.scheduler.rules.settlement import AttemptResult
+from duetime.scheduler.runtime.event_loop import EventLoop
 from duetime.scheduler.worker.active_runs import ActiveRun
-from duetime.scheduler.worker.event_loop import EventLoop
 from duetime.scheduler.worker.watchdog import TIME_LIMIT_GRACE_S
 
 UNSTOPPED = f"run %s (%s) did not stop within {TIME_LIMIT_GRACE_S:g} s of its time limit: %s"

@@ -119,3 +119,9 @@ def order(ctx: Context) -> Done | Wait:
     if ctx.checkpoint_state is None:
         return Wait(event="order.paid", match={"order": 7}, timeout=timedelta(hours=1), checkpoint={"ordered": True})
     return Done("paid", dict(event.data)) if event else Done(f"too late: {ctx.event_timed_out}")
+
+
+@handler("leaves", isolation="process")
+async def leaves(_ctx: Context) -> Done:
+    """End the program, as a library's parser of arguments does."""
+    sys.exit(3)

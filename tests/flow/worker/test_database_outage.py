@@ -14,13 +14,13 @@ from duetime.scheduler.errors import StoreUnavailable
 from duetime.scheduler.handlers import Context, Handler, Handlers, handler
 from duetime.scheduler.outcomes import Done, Failed, Outcome, Retry, Wait
 from duetime.scheduler.rules.settlement import settle
+from duetime.scheduler.runtime.event_loop import EventLoop
 from duetime.scheduler.runtime.interrupt import TimeLimitReached
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import Notify, State
 from duetime.scheduler.views import TaskFilter
 from duetime.scheduler.worker.active_runs import ActiveRun
 from duetime.scheduler.worker.completer import BatchCompleter, CompletedRun
-from duetime.scheduler.worker.event_loop import EventLoop
 from duetime.scheduler.worker.executor import UNREACHED, Executor
 from duetime.scheduler.worker.threads.store_wait import MAX_LOOP_WAIT_S, MAX_PAUSE_S, StoreWait
 
