@@ -54,7 +54,7 @@ _BOUND = Native("words, a date or a datetime", (date,), Text(200))
 _LENGTH = Native("words, seconds or a timedelta", (timedelta,), Length())
 _ACTIONS = Choice((*ACTIONS_OF_AGENTS, *ApprovalAnswer))
 _FLAG = Flag("True or False")
-_RETRY = Object({name: Whole(low, high) for name, (low, high) in RETRY_BOUNDS.items()})
+_RETRY = Object({name: Whole(low, high) for name, (low, high) in RETRY_BOUNDS.items()}, fillable=False)
 _POLICY = Policy("a RetryPolicy, or a mapping with max_attempts", Members(_RETRY.accepted, _RETRY))
 
 _OF_TASKS = (

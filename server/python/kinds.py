@@ -161,7 +161,10 @@ class Policy(PythonKind):
 
     def read(self, given: Any) -> Any:
         if not isinstance(given, RetryPolicy):
-            return retry_policy(self.members.read(given))
+            members = self.members.read(given)
+            if not members:
+                raise ValueError("it has no member")
+            return retry_policy(members)
         spans: tuple[Any, ...] = (given.backoff, given.max_backoff)
         if type(given.max_attempts) is not int or not all(isinstance(span, timedelta) for span in spans):
             raise ValueError("max_attempts is a whole number, backoff and max_backoff are timedeltas")

@@ -101,12 +101,13 @@ class Object:
     """A JSON object, or its JSON text; `parts` bounds its members by kind, None leaves them to the service.
 
     `usual` has the schemas of members that are named to clients: a strict one admits no others. Members that words
-    describe need not be `listed` again.
+    describe need not be `listed` again. A member that stands for none is left out, and refused where not `fillable`.
     """
 
     parts: Mapping[str, Whole | Text] | None = None
     usual: Mapping[str, Any] = field(default_factory=dict)
     listed: bool = True
+    fillable: bool = True
 
     @property
     def accepted(self) -> str:
@@ -131,7 +132,7 @@ class Object:
         for name, member in value.items():
             if name not in parts:
                 raise ValueError(f"it has no member {shown(name)}")
-            if is_blank(member, parts[name]):
+            if self.fillable and is_blank(member, parts[name]):
                 continue
             try:
                 read[name] = parts[name].read(member)

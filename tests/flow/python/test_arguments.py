@@ -318,6 +318,29 @@ def test_a_retry_policy_may_be_the_mapping_that_tools_take(scheduler: Scheduler)
     )
 
 
+@pytest.mark.parametrize(
+    ("members", "problem"),
+    [
+        ({"max_attempts": 0}, "max_attempts: it is out of range; a whole number from 1 to 100 is accepted"),
+        ({"backoff_seconds": 0}, "backoff_seconds: it is out of range; a whole number from 1 to 86400 is accepted"),
+        ({"max_attempts": None}, "max_attempts: nothing is not a whole number; "),
+        ({"max_attempts": 2, "max_backoff_seconds": ""}, "max_backoff_seconds: text is not a whole number; "),
+        ({}, "it has no member"),
+    ],
+)
+def test_an_empty_member_of_a_retry_policy_is_refused_and_not_replaced(
+    scheduler: Scheduler, members: Any, problem: str
+) -> None:
+    task = scheduler.schedule("Call John", when="in 2 hours", retry={"max_attempts": 2}).record.task
+    for call in (
+        lambda: scheduler.schedule("Call Jane", when="in 2 hours", retry=members),
+        lambda: scheduler.submit(Request("Call Jane", when="in 2 hours", retry=members)),
+        lambda: scheduler.reschedule(task.id, retry=members),
+    ):
+        assert f"retry: {problem}" in str(tried(call))
+    assert scheduler.get(task.id).record.task.retry.max_attempts == 2
+
+
 def test_a_date_means_what_its_text_means(scheduler: Scheduler) -> None:
     said = scheduler.schedule("Call John", when="2028-01-01", until="2028-02-01", repeat="every day at 9:00")
     given = scheduler.schedule("Call Ann", when=date(2028, 1, 1), until=date(2028, 2, 1), repeat="every day at 9:00")
