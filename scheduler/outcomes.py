@@ -47,6 +47,8 @@ class Retry:
 class Wait:
     """Nothing to do until then; give the slot back and start again at `until` with `checkpoint`. Not a failure.
 
+    It is for one of `until`, `approval` and `event`; the latter two end in time by `by` and `timeout`.
+
     With an `approval`, the question to the task's owner, it starts again once that is answered. `ctx.approval` has the
     answer, which is `default` when nobody has given one `by` then.
 

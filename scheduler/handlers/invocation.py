@@ -24,6 +24,7 @@ MAX_EXCEPTION_CHARS: Final = 10_000
 """More of an exception is not read; redaction takes time."""
 MAX_SUMMARY_CHARS: Final = 2000
 MAX_SPAWN_BYTES: Final = 1024 * 1024
+_NO_TEXT: Final = "<exception str() failed>"
 _OUTCOMES = ", ".join(outcome.__name__ for outcome in get_args(Outcome))
 
 Awaiter = Callable[[Coroutine[Any, Any, Any]], Any]
@@ -68,12 +69,18 @@ def _attempted(
     except SecretUnavailable as error:
         return Failed(clean_text(str(error), MAX_REASON_CHARS))
     except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a handler raises is an outcome, never ours
-        on_error(tracebacks.of_error(error, handler.fn))
-        return Retry(explain(error))
+        return _raised(error, handler, on_error)
     try:
         return _checked(handler, outcome, began, ctx.now)
     except DuetimeError as error:
         return Failed(clean_text(str(error), MAX_REASON_CHARS))
+    except Exception as error:  # noqa: BLE001 - of a value that it returned, as it becomes text
+        return _raised(error, handler, on_error)
+
+
+def _raised(error: BaseException, handler: Handler, on_error: Callable[[str], None]) -> Retry:
+    on_error(tracebacks.of_error(error, handler.fn))
+    return Retry(explain(error))
 
 
 def explain(error: BaseException) -> str:
@@ -84,7 +91,11 @@ def explain(error: BaseException) -> str:
 
 
 def _without_credentials(failure: object) -> str:
-    return redacted(masked(str(failure))[:MAX_EXCEPTION_CHARS])
+    try:
+        text = str(failure)
+    except Exception:  # noqa: BLE001 - tracebacks have these words too
+        text = _NO_TEXT
+    return redacted(masked(text)[:MAX_EXCEPTION_CHARS])
 
 
 def _reason(failure: object) -> str:

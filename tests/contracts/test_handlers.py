@@ -314,7 +314,11 @@ def test_what_is_no_outcome_fails_and_lists_the_five(returned: object) -> None:
         (Wait(timedelta(days=6 * 366)), "odd: Wait.until: is not within the next 5 years"),
         (Wait(datetime.max.replace(tzinfo=timezone(timedelta(hours=-12)))), "odd: Wait.until"),
         (Wait(event="two words"), "odd: Wait.event"),
-        (Wait(event="paid", approval="Pay?"), "odd: Wait: asks for two things"),
+        (Wait(event="paid", approval="Pay?"), "odd: Wait: asks for event and approval at once. Accepted: one of"),
+        (Wait(timedelta(1), event="paid"), "odd: Wait: asks for event and until at once. Accepted: one of"),
+        (Wait(timedelta(0), approval="Pay?"), "odd: Wait: asks for approval and until at once. Accepted: one of"),
+        (Wait(approval="Pay?", default="maybe"), "odd: Wait.default: is 'maybe'. Accepted: approve or reject."),  # type: ignore[arg-type] # the mistake under test
+        (Wait(approval="Pay?", default=True), "odd: Wait.default: is a bool. Accepted: approve or reject."),  # type: ignore[arg-type] # the mistake under test
         (Wait(event="paid", timeout=timedelta(0)), "odd: Wait.timeout"),
         (Wait(event="paid", timeout=timedelta(days=367)), "odd: Wait.timeout"),
         (Wait(event="paid", lookback=timedelta(days=8)), "odd: Wait.lookback"),
@@ -354,6 +358,29 @@ def test_texts_of_outcomes_are_made_safe_to_store() -> None:
 )
 def test_an_exception_is_a_retry_with_its_name_and_text(error: BaseException, reason: str) -> None:
     assert run_handler(raising(error), CTX, {}) == Retry(reason)
+
+
+class Wordless(Exception):
+    """Has no text, by a mistake of its class."""
+
+    def __str__(self) -> str:
+        raise ZeroDivisionError
+
+
+def test_an_exception_whose_text_cannot_be_had_is_a_failed_attempt_too() -> None:
+    said: list[str] = []
+    assert run_handler(raising(Wordless()), CTX, {}, on_error=said.append) == Retry(
+        "Wordless: <exception str() failed>"
+    )
+    assert "Wordless" in said[0]
+    assert run_handler(returning(Failed(Wordless())), CTX, {}) == Failed("<exception str() failed>")  # type: ignore[arg-type] # a mistake
+
+
+def test_an_outcome_whose_text_cannot_be_had_is_a_failed_attempt() -> None:
+    said: list[str] = []
+    returned = returning(Done(Wordless()))  # type: ignore[arg-type] # the mistake under test
+    assert run_handler(returned, CTX, {}, on_error=said.append) == Retry("ZeroDivisionError")
+    assert "ZeroDivisionError" in said[0]
 
 
 def test_the_text_of_an_exception_is_bounded() -> None:

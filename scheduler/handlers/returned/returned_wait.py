@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
 from duetime.scheduler.approvals.approval import MAX_QUESTION_CHARS
 from duetime.scheduler.errors import InvalidArgument
@@ -19,19 +19,34 @@ MAX_RETRY_DELAY: Final = timedelta(days=5 * 366)
 """Five years: the longest wait for a next attempt."""
 
 MAX_REASON_CHARS: Final = 500
+_EXAMPLES: Final = {
+    "event": "Wait(event='order.paid', timeout=timedelta(hours=1))",
+    "approval": "Wait(approval='Pay 90 EUR?', by=timedelta(hours=1))",
+}
+"""A wait for each that ends in time, which is what `until` was meant for."""
 
 
 def checked_wait(place: str, wait: Wait, began: datetime, now: datetime) -> Wait:
     """Return a storable wait of an attempt that `began` then; raises InvalidArgument, which names the `place`."""
     reason = clean_text(masked(str(wait.reason)), MAX_REASON_CHARS)
-    if wait.event and wait.approval:
-        raise InvalidArgument(place, "asks for two things at once", accepted="one of event, approval")
+    asked = [name for name in ("event", "approval", "until") if getattr(wait, name) not in (None, "")]
+    if len(asked) > 1:
+        problem = f"asks for {' and '.join(asked)} at once"
+        raise InvalidArgument(place, problem, accepted="one of event, approval, until", example=_EXAMPLES[asked[0]])
     if wait.event:
         return _for_event(place, wait, reason, began, now)
     if not wait.approval:
         return Wait(_until(f"{place}.until", wait.until, now), reason, wait.checkpoint)
     question, by = clean_text(masked(str(wait.approval)), MAX_QUESTION_CHARS), _until(f"{place}.by", wait.by, now)
-    return Wait(None, reason, wait.checkpoint, question, by, ApprovalAnswer(wait.default))
+    return Wait(None, reason, wait.checkpoint, question, by, _default(f"{place}.default", wait.default))
+
+
+def _default(place: str, default: Any) -> ApprovalAnswer:
+    try:
+        return ApprovalAnswer(default)
+    except ValueError:
+        named = f"is {default[:40]!r}" if isinstance(default, str) else f"is a {type(default).__name__}"
+        raise InvalidArgument(place, named, accepted=" or ".join(ApprovalAnswer), example="default='reject'") from None
 
 
 def _for_event(place: str, wait: Wait, reason: str, began: datetime, now: datetime) -> Wait:
