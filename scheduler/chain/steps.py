@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments
-from duetime.scheduler.request import RETRY_BOUNDS
+from duetime.scheduler.request import RETRY_BOUNDS, ScheduleArguments
 from duetime.scheduler.task import RetryPolicy
 
 MAX_STEPS: Final = 50
@@ -27,9 +27,26 @@ MAX_STEP_NAME_CHARS: Final = 40
 _NAME: Final = re.compile(rf"(?!t_)[A-Za-z0-9][A-Za-z0-9_.-]{{0,{MAX_STEP_NAME_CHARS - 1}}}")
 _NAMES: Final = f"up to {MAX_STEP_NAME_CHARS} letters, digits, '_', '-' and '.', and no id of a task"
 _OUTSIDE: Final = re.compile(r"t_|c_[0-9a-z]{12}$")
-_EXAMPLE: Final = "steps=[{'name': 'fetch', 'action': 'webhook'}, {'name': 'report', 'after': ['fetch']}]"
+_EXAMPLE: Final = "[{'name': 'fetch', 'action': 'webhook'}, {'name': 'report', 'after': ['fetch']}]"
 _MIN_SIMILARITY_RATIO: Final = 0.6
 _MAX_PATH_STEPS: Final = 12
+
+
+class StepList(NamedTuple):
+    """A list of steps: the name that its errors have, the number of its first item there, and its length at most."""
+
+    name: str
+    first: int
+    most: int
+
+    @property
+    def example(self) -> str:
+        return f"{self.name}={_EXAMPLE}"
+
+
+CHAIN_STEPS: Final = StepList("steps", 1, MAX_STEPS)
+SPAWNED_TASKS: Final = StepList("spawn", 0, MAX_TASKS_SPAWNED)
+"""A program writes it, where lists count from 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +56,11 @@ class StepRequest:
     name: str
     after: tuple[str, ...] = ()
     arguments: Mapping[str, Any] = field(default_factory=dict)
+    of: StepList = CHAIN_STEPS
 
     def place(self, argument: str) -> str:
         """Return how an error names an argument of this step."""
-        return f"steps.{self.name}.{argument}"
+        return f"{self.of.name}.{self.name}.{argument}"
 
 
 class ReadSteps(NamedTuple):
@@ -52,36 +70,39 @@ class ReadSteps(NamedTuple):
     problems: Sequence[InvalidArgument]
 
 
-def steps_in_order(given: Any, most: int = MAX_STEPS) -> Sequence[StepRequest]:
-    """Read `most` steps; each comes behind those that it comes after. Raises InvalidArgument(s) with every problem."""
-    steps, problems = read_steps(given, most)
+def steps_in_order(given: Any, of: StepList = CHAIN_STEPS) -> Sequence[StepRequest]:
+    """Read steps; each comes behind those that it comes after. Raises InvalidArgument(s) with every problem."""
+    steps, problems = read_steps(given, of)
     if problems:
         raise problems[0] if len(problems) == 1 else InvalidArguments(problems)
     return steps
 
 
-def read_steps(given: Any, most: int = MAX_STEPS) -> ReadSteps:
-    """Read `most` steps, and what is wrong with their form. Raises InvalidArgument for what is no list of so many."""
+def read_steps(given: Any, of: StepList = CHAIN_STEPS) -> ReadSteps:
+    """Read steps, and what is wrong with their form. Raises InvalidArgument for what is no list of so many."""
     if isinstance(given, str | Mapping) or not isinstance(given, Sequence):
-        raise InvalidArgument("steps", "it is not a list", accepted="a list of objects", example=_EXAMPLE)
-    if len(given) > most:
-        raise InvalidArgument(
-            "steps",
-            f"{len(given)} steps are too many",
-            accepted=f"at most {most}; another call can come after the last one",
-            example="after=['t_7k3m9qx2w4hb']",
-        )
+        raise InvalidArgument(of.name, "it is not a list", accepted="a list of objects", example=of.example)
+    if len(given) > of.most:
+        raise _too_many(len(given), of)
     steps, problems = list[StepRequest](), list[InvalidArgument]()
-    for number, each in enumerate(given, start=1):
-        found = list(_problems_of(each, f"steps[{number}]"))
+    for number, each in enumerate(given, start=of.first):
+        found = list(_problems_of(each, of, f"{of.name}[{number}]"))
         problems += found
-        steps += [] if found else [_step(each)]
+        steps += [] if found else [_step(each, of)]
     if len(steps) == len(given):  # what has no right form may be what others come after
-        problems += _problems_of_names(steps)
+        problems += _problems_of_names(steps, of)
     try:
-        return ReadSteps(_ordered(steps), problems)
+        return ReadSteps(_ordered(steps, of), problems)
     except InvalidArgument as cycle:
         return ReadSteps(steps, [*problems, cycle])
+
+
+def _too_many(count: int, of: StepList) -> InvalidArgument:
+    problem, accepted = f"{count} steps are too many", f"at most {of.most}"
+    if of is not CHAIN_STEPS:
+        return InvalidArgument(of.name, problem, accepted=accepted)
+    accepted = f"{accepted}; another call can come after the last one"
+    return InvalidArgument(of.name, problem, accepted=accepted, example="after=['t_7k3m9qx2w4hb']")
 
 
 def _given(step: Mapping[str, Any]) -> dict[str, Any]:
@@ -101,13 +122,13 @@ def _listed(value: Any) -> Any:
     return value if "," in value or "[" in value else [value]
 
 
-def _problems_of(given: Any, place: str) -> Iterator[InvalidArgument]:
+def _problems_of(given: Any, of: StepList, place: str) -> Iterator[InvalidArgument]:
     """Yield what is wrong with the form of a step."""
     if not isinstance(given, Mapping):
-        yield InvalidArgument(place, "it is not an object", accepted="an object with a name", example=_EXAMPLE)
+        yield InvalidArgument(place, "it is not an object", accepted="an object with a name", example=of.example)
         return
     known = _given(given)
-    yield from filter(None, (_wrong(place, name, value) for name, value in known.items()))
+    yield from filter(None, (_wrong(of, place, name, value) for name, value in known.items()))
     name = known.get("name")
     if name is None:
         yield InvalidArgument(f"{place}.name", "it is missing", accepted=_NAMES, example="fetch")
@@ -116,24 +137,29 @@ def _problems_of(given: Any, place: str) -> Iterator[InvalidArgument]:
         yield InvalidArgument(f"{place}.name", problem, accepted=_NAMES, example="fetch")
 
 
-def _step(given: Mapping[str, Any]) -> StepRequest:
+def _step(given: Mapping[str, Any], of: StepList) -> StepRequest:
     known = _given(given)
     rest = {key: value for key, value in known.items() if key not in ("name", "after")}
-    return StepRequest(known["name"], tuple(dict.fromkeys(known.get("after", ()))), rest)
+    return StepRequest(known["name"], tuple(dict.fromkeys(known.get("after", ()))), rest, of)
 
 
-def _wrong(place: str, name: Any, value: Any) -> InvalidArgument | None:
+def _wrong(of: StepList, place: str, name: Any, value: Any) -> InvalidArgument | None:
     """Return what is wrong with a member of a step: it is unknown, or of the wrong kind."""
     if name not in STEP_PARTS:
-        near = get_close_matches(str(name)[:40], STEP_PARTS, n=1)
-        guess = f"; did you mean {near[0]}" if near else ""
-        return InvalidArgument(
-            f"{place}.{str(name)[:40]}", f"a step has no such part{guess}", accepted=", ".join(STEP_PARTS)
-        )
+        unknown = f"a step has no such part{_hint(of, str(name)[:40])}"
+        return InvalidArgument(f"{place}.{str(name)[:40]}", unknown, accepted=", ".join(STEP_PARTS))
     accepted, fits = STEP_PARTS[name]
     example = f"{name}=['fetch']" if STEP_PARTS[name] == _TEXTS else ""
     problem = InvalidArgument(f"{place}.{name}", "it is of another kind", accepted=accepted, example=example)
     return None if fits(value) else problem
+
+
+def _hint(of: StepList, name: str) -> str:
+    """Say whose part it is, or which one may be meant."""
+    if name in ScheduleArguments.__annotations__:
+        return "; the whole chain has it" if of is CHAIN_STEPS else ""
+    near = get_close_matches(name, STEP_PARTS, n=1)
+    return f"; did you mean {near[0]}" if near else ""
 
 
 def _is_text(value: Any) -> bool:
@@ -201,10 +227,10 @@ STEP_PARTS: Final[Mapping[str, tuple[str, Callable[[Any], bool]]]] = {
 """The parts of a step, each with what is accepted; `StepArguments` has their types."""
 
 
-def _problems_of_names(steps: Sequence[StepRequest]) -> list[InvalidArgument]:
+def _problems_of_names(steps: Sequence[StepRequest], of: StepList) -> list[InvalidArgument]:
     names = [step.name for step in steps]
     problems = [
-        InvalidArgument("steps", f"two steps are named {name}", accepted="a name of its own for each step")
+        InvalidArgument(of.name, f"two steps are named {name}", accepted="a name of its own for each step")
         for name in dict.fromkeys(names)
         if names.count(name) > 1
     ]
@@ -246,7 +272,7 @@ def _downstream(name: str, steps: Sequence[StepRequest]) -> set[str]:
     return found
 
 
-def _ordered(steps: Sequence[StepRequest]) -> list[StepRequest]:
+def _ordered(steps: Sequence[StepRequest], of: StepList) -> list[StepRequest]:
     by_name = {step.name: step for step in steps}
     above = {step.name: [name for name in step.after if name in by_name] for step in steps}
     try:
@@ -254,10 +280,10 @@ def _ordered(steps: Sequence[StepRequest]) -> list[StepRequest]:
     except CycleError as cycle:
         path = list(reversed(cycle.args[1]))
         raise InvalidArgument(
-            "steps",
+            of.name,
             f"a step would come after itself: {_path(path)}",
             accepted="steps each of which can come after the others that it names",
-            example=_broken(path),
+            example=f"{of.name}={_broken(path)}",
         ) from None
     return [by_name[name] for name in order]
 
@@ -270,4 +296,4 @@ def _path(names: Sequence[str]) -> str:
 def _broken(path: Sequence[str]) -> str:
     """Return how a step of a cycle would be without the edge that closes it."""
     last, first = list(pairwise(path))[-1]
-    return f"steps=[{{'name': '{last}'}}, ...] without '{first}' in its after"
+    return f"[{{'name': '{last}'}}, ...] without '{first}' in its after"

@@ -141,6 +141,14 @@ def _spawned(handler: Handler, steps: object) -> Sequence[Mapping[str, Json]]:
     """Return the tasks of a fan-out as JSON; the worker reads them as the steps of a chain are read."""
     if not isinstance(steps, Sequence) or isinstance(steps, str):
         raise InvalidArgument(f"{handler.name}: Done.spawn", "is not a list", accepted="a list of objects")
+    for place, step in enumerate(steps):
+        if not isinstance(step, Mapping):
+            raise InvalidArgument(
+                f"{handler.name}: Done.spawn[{place}]",
+                "is not an object",
+                accepted="an object with a name",
+                example="spawn=[{'name': 'fetch', 'action': 'webhook'}]",
+            )
     check_json(f"{handler.name}: Done.spawn", list(steps), max_bytes=MAX_SPAWN_BYTES)
     return tuple(steps)
 

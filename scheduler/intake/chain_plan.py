@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from duetime.scheduler.chain.chain import Chain, ChainRecord, NewChain, StepRecord
 from duetime.scheduler.chain.dependency import Upstream, Upstreams
-from duetime.scheduler.chain.steps import MAX_TASKS_SPAWNED, StepRequest, is_outside, read_steps, steps_in_order
+from duetime.scheduler.chain.steps import SPAWNED_TASKS, StepRequest, is_outside, read_steps, steps_in_order
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments
 from duetime.scheduler.ids import new_chain_id, new_task_id
 from duetime.scheduler.intake.contract.outcome_contract import origin_of
@@ -169,7 +169,7 @@ def plan_spawned(
         origin=parent.origin or None,
     )
     problems = ProblemCollector()
-    plans = _plans(planner, request, steps_in_order(spawned, MAX_TASKS_SPAWNED), problems, by=by, now=now)
+    plans = _plans(planner, request, steps_in_order(spawned, SPAWNED_TASKS), problems, by=by, now=now)
     if problems:
         raise problems.error()
     return list(plans.items())

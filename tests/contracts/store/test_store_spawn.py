@@ -114,7 +114,7 @@ def test_what_cannot_be_planned_or_is_beyond_a_quota_is_refused(
     store: Store, scheduler: Scheduler, planner: Planner
 ) -> None:
     parent = store.tasks.get(TENANT, ids(scheduler, a_chain(scheduler))["pages"]).task
-    with pytest.raises(InvalidArgument, match=r"steps\.one\.action"):
+    with pytest.raises(InvalidArgument, match=r"spawn\.one\.action"):
         FanOut(store, planner, TenantQuotas()).plan(parent, [{"name": "one", "action": "no_such_action"}])
     with pytest.raises(InvalidArgument, match="201 steps are too many"):
         FanOut(store, planner, TenantQuotas()).plan(parent, [{"name": f"s{number}"} for number in range(201)])

@@ -11,7 +11,7 @@ import sys
 import threading
 from datetime import timedelta
 
-from duetime import Context, Done, Failed, Wait, handler
+from duetime import Context, Done, Failed, Spawn, Wait, handler
 from pydantic import BaseModel
 
 
@@ -125,3 +125,9 @@ def order(ctx: Context) -> Done | Wait:
 async def leaves(_ctx: Context) -> Done:
     """End the program, as a library's parser of arguments does."""
     sys.exit(3)
+
+
+@handler("spawns-text", isolation="process")
+def spawns_text(_ctx: Context) -> Done:
+    """Spawn what is no object."""
+    return Spawn(["fetch"])  # type: ignore[list-item]  # the mistake under test

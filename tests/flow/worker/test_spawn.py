@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
-from duetime import Context, Done, Scheduler, Settings, Spawn, State, handler
+from duetime import Context, Done, Failed, Scheduler, Settings, Spawn, State, handler
+from duetime.scheduler.handlers import run_handler
+
+from tests.flow.worker import isolated_handlers
+from tests.flow.worker.test_isolation import run
 
 
 @handler("fan")
@@ -28,9 +33,9 @@ def total(ctx: Context) -> Done:
 
 
 @handler("wrong")
-def wrong(ctx: Context) -> Done:
-    """Spawn what there is not."""
-    return Done(spawn=[{"name": "one", "action": "no_such_action"}])
+def wrong(ctx: Context, payload: dict[str, list[dict[str, Any]]]) -> Done:
+    """Spawn what cannot be."""
+    return Done(spawn=payload["spawn"])
 
 
 @pytest.fixture
@@ -50,9 +55,36 @@ def test_a_step_runs_after_all_that_the_one_before_it_spawned(settings: Settings
         assert scheduler.get(ended.chain.steps[-1].task_id).record.run.result == 3
 
 
-def test_a_run_fails_that_spawns_what_cannot_be(settings: Settings) -> None:
-    with Scheduler.open(settings, handlers=[wrong]) as scheduler:
-        task_id = scheduler.schedule("Spawn", action="wrong").record.task.id
+@pytest.mark.parametrize(
+    ("spawned", "problem"),
+    [
+        ([{"name": "one", "action": "no_such_action"}], "spawn.one.action: "),
+        ([{"name": "a", "action": "count"}, {"action": "count"}], "spawn[1].name: it is missing."),
+        ([{"name": "a"}, {"name": "a"}], "spawn: two steps are named a."),
+        ([{"name": "a", "repeat": "daily"}], "spawn[0].repeat: a step has no such part. Accepted: name, action, "),
+        ([{"name": "a", "pay_load": {}, "payloads": {"a": 1}}], "spawn[0].payloads: a step has no such part; did you"),
+        ([{"name": f"n{number}"} for number in range(201)], "spawn: 201 steps are too many. Accepted: at most 200."),
+        (
+            [{"name": "a", "after": ["b"]}, {"name": "b", "after": ["a"]}],
+            "spawn: a step would come after itself: a -> b -> a. Accepted: ",
+        ),
+    ],
+)
+def test_a_run_fails_that_spawns_what_cannot_be(
+    settings: Settings, spawned: list[dict[str, Any]], problem: str
+) -> None:
+    with Scheduler.open(settings, handlers=[wrong, count]) as scheduler:
+        task_id = scheduler.schedule("Spawn", action="wrong", payload={"spawn": spawned}).record.task.id
         run = scheduler.wait(task_id, timeout=timedelta(seconds=30)).record.run
-        assert run.state is State.FAILED
-        assert "it cannot spawn its tasks: steps.one.action" in (run.error or "")
+        assert (run.state, run.attempt) == (State.FAILED, 1)
+        assert f"it cannot spawn its tasks: {problem}" in (run.error or "")
+
+
+def test_tasks_that_are_no_objects_fail_at_once_in_a_process_as_in_a_thread(capfd: pytest.CaptureFixture[str]) -> None:
+    expected = Failed(
+        "spawns-text: Done.spawn[0]: is not an object. Accepted: an object with a name. "
+        "Example: spawn=[{'name': 'fetch', 'action': 'webhook'}]"
+    )
+    assert run_handler(isolated_handlers.spawns_text, Context.for_test(), {}) == expected
+    assert run(isolated_handlers.spawns_text) == expected
+    assert capfd.readouterr().err == ""
