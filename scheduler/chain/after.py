@@ -10,12 +10,16 @@ from duetime.scheduler.chain.judgement import end_after
 from duetime.scheduler.chain.valid_output import check_schema
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.request import AfterFailure, Request
+from duetime.scheduler.task import State
 
 UpstreamLookup = Callable[[str, Sequence[str]], Upstreams]
 """Finds tasks of a tenant by their ids, and the steps of chains by those of these."""
 
 _ACCEPTED = f"a list of at most {MAX_UPSTREAMS} ids of tasks and chains"
 _EXAMPLE = "after=['t_7k3m9qx2w4hb']"
+_BY_OTHERS: Final = (State.CANCELLED, State.SKIPPED)
+"""Ends that somebody else brought about."""
+
 FOR_A_SERIES: Final = "a chain with repeat: its after holds back its first generation, after of a step each one"
 """Where `after` and `repeat` go together."""
 
@@ -42,8 +46,8 @@ def dependencies_of(request: Request, tenant: str, upstreams: UpstreamLookup) ->
     if len(links) > MAX_TASKS_FOLLOWED:
         problem = f"with the steps of its chains these are {len(links)} tasks, which are too many"
         raise InvalidArgument("after", problem, accepted=f"at most {MAX_TASKS_FOLLOWED}", example=_EXAMPLE)
-    for each in found.values():
-        _check_open(each, policy)
+    for link in links:
+        _check_open(found[link.upstream_id], policy)
     return tuple({link.upstream_id: link for link in reversed(links)}.values())[::-1]
 
 
@@ -75,9 +79,10 @@ def _refuse_schema_alone(request: Request) -> None:
 def _check_open(upstream: Upstream, policy: AfterFailure) -> None:
     ended = None if upstream.is_open else end_after(upstream.state, policy)
     if ended is not None:
+        verb = "was" if upstream.state in _BY_OTHERS else "has"
         raise InvalidArgument(
             "after",
-            f"{upstream.task_id} ({upstream.title}) has {upstream.state} already, so this would never run",
+            f"{upstream.task_id} ({upstream.title}) {verb} {upstream.state} already, so this would never run",
             accepted="a task that is open or has succeeded, or after_failure='run_anyway'",
             example="after_failure='run_anyway'",
         )

@@ -89,7 +89,8 @@ class Expectations:
 
 
 def _missing(field: str, result: Json) -> str:
+    expression = parsed("expect.field", field)
     try:
-        return "" if holds(parsed("expect.field", field).value(result)) else f"the result has no `{field}`"
+        return "" if holds(expression.value(result)) else f"the result has no {expression.quoted}"
     except NotEvaluated as error:
         return str(error)

@@ -30,6 +30,11 @@ class Expression:
     text: str
     _tree: Any
 
+    @property
+    def quoted(self) -> str:
+        """The expression as a sentence names it; one with a literal in backticks stands alone."""
+        return self.text if "`" in self.text else f"`{self.text}`"
+
     def value(self, document: Json) -> Json:
         """Return the part of a document that it selects, None where there is none; raises `NotEvaluated`."""
         return self._evaluated(self._tree, document)
@@ -46,7 +51,7 @@ class Expression:
         try:
             found: Json = ParsedResult(self.text, tree).search(document)
         except (JMESPathError, RecursionError, ArithmeticError, TypeError) as error:
-            raise NotEvaluated(clean_text(f"`{self.text}`: {error}", 300, lines=False)) from None
+            raise NotEvaluated(clean_text(f"{self.quoted}: {error}", 300, lines=False)) from None
         return found
 
 

@@ -111,7 +111,8 @@ class Batches:
             now = self._now()
             dialect_of(connection).lock_rows(connection, _LOCK, {"task_ids": list(task_ids), "tenant": tenant})
             found = {record.task.id: record for record in _records(connection, tenant, task_ids)}
-            order, behind = links.in_order(connection, list(found), last_first=decision.verb is BulkVerb.CANCEL)
+            known = [task_id for task_id in task_ids if task_id in found]
+            order, behind = links.in_order(connection, known, last_first=decision.verb is BulkVerb.CANCEL)
             changed: dict[str, TaskOutcome] = {}
             for task_id in order:  # the change of an earlier one may have moved those that come after it
                 record = read.record(connection, tenant, task_id) if task_id in behind else found[task_id]

@@ -32,17 +32,12 @@ _ADD_CHAIN = Batch(insert(chains), tuple(column.name for column in _CHAIN))
 _ADD_STEPS = Batch(insert(chain_steps), ("task_id", "chain_id", "tenant", "name", "place"))
 _FOLLOWED = update(tasks).where(tasks.c.id.in_(bindparam("task_ids", expanding=True))).values(followed=true())
 _ONE = select(*_CHAIN).where(chains.c.id == bindparam("chain_id"), chains.c.tenant == bindparam("tenant"))
-_STEPS = (
-    select(chain_steps.c.task_id, chain_steps.c.name)
-    .where(chain_steps.c.chain_id == bindparam("chain_id"))
-    .order_by(chain_steps.c.place, chain_steps.c.name, chain_steps.c.task_id)
+_STEPS = select(chain_steps.c.place, chain_steps.c.name, chain_steps.c.task_id).where(
+    chain_steps.c.chain_id == bindparam("chain_id")
 )
-_AFTER = (
-    select(dependencies.c.task_id, chain_steps.c.name)
-    .join_from(dependencies, chain_steps, chain_steps.c.task_id == dependencies.c.upstream_id)
-    .where(dependencies.c.task_id.in_(bindparam("task_ids", expanding=True)))
-    .where(chain_steps.c.chain_id == bindparam("chain_id"))
-    .order_by(chain_steps.c.place)
+_AFTER = select(dependencies.c.task_id, dependencies.c.upstream_id).where(
+    dependencies.c.task_id.in_(bindparam("task_ids", expanding=True)),
+    dependencies.c.upstream_id.in_(bindparam("task_ids", expanding=True)),
 )
 _NAMES = (
     select(chain_steps.c.task_id, chains.c.id, chains.c.title, chain_steps.c.name)
@@ -106,11 +101,14 @@ def record(connection: Connection, tenant: str, chain_id: str) -> ChainRecord:
     found = unreadable.rows(connection, _ONE, given) if is_id(chain_id) else []
     if not found:
         raise TaskNotFound(chain_id)
-    names = {row.task_id: row.name for row in connection.execute(_STEPS, given)}
+    rows = sorted(map(tuple, connection.execute(_STEPS, given)))  # here: each database sorts names in its own way
+    names = {task_id: name for _, name, task_id in rows}
     records = read.records(connection, names)
+    place = {task_id: number for number, task_id in enumerate(names)}
     above: dict[str, list[str]] = {}
-    for row in connection.execute(_AFTER, {"task_ids": list(names), **given}):
-        above.setdefault(row.task_id, []).append(row.name)
+    links = connection.execute(_AFTER, {"task_ids": list(names)})
+    for row in sorted(links, key=lambda row: place[row.upstream_id]):
+        above.setdefault(row.task_id, []).append(names[row.upstream_id])
     steps = [
         StepRecord(name, records[task_id], tuple(above.get(task_id, ())))
         for task_id, name in names.items()

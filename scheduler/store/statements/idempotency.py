@@ -7,6 +7,7 @@ of a template holds while its task is open, and a minute longer for a repeat of 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from hashlib import sha256
@@ -159,7 +160,8 @@ def check_same(key: IdempotencyKey, task_id: str, first: Mapping[str, Json] | No
     if first is None:
         return
     now = reduced(key.fingerprint)
-    differing = [name for name in {**first, **now} if first.get(name) != now.get(name)]
+    names = [*now, *sorted(first.keys() - now.keys())]  # PostgreSQL keeps members in an order of its own
+    differing = [name for name in names if first.get(name) != now.get(name)]
     if differing:
         differences = {name: (_shown(first.get(name)), _shown(now.get(name))) for name in differing}
         raise IdempotencyConflict(key.key, task_id, differences)
@@ -168,7 +170,7 @@ def check_same(key: IdempotencyKey, task_id: str, first: Mapping[str, Json] | No
 def _shown(value: Json) -> str:
     if value is None:
         return "not given"
-    text = value if isinstance(value, str) else encode(value)
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True)
     return text if len(text) <= _MAX_CHARS_SHOWN else f"{text[:_MAX_CHARS_SHOWN]}..."
 
 

@@ -135,7 +135,7 @@ SCHEMA = {"type": "object", "required": ["order_id"], "properties": {"lines": {"
     [
         ({"field": "order_id"}, ORDER, ""),
         ({"field": "lines > `2`"}, ORDER, ""),
-        ({"field": "lines > `3`"}, ORDER, "the result has no `lines > `3``"),
+        ({"field": "lines > `3`"}, ORDER, "the result has no lines > `3`"),
         ({"field": "length(lines)"}, ORDER, "`length(lines)`: In function length(), invalid type"),
         ({"field": "order_id"}, None, "the result has no `order_id`"),
         ({"schema": SCHEMA}, ORDER, ""),
