@@ -142,8 +142,8 @@ class AccessSettings(RetentionSettings):
 
     secret_keys: SecretKeys | None = Field(
         default=None,
-        description="the keys that encrypt secrets (`duetime secrets`), separated by commas: the first one encrypts, "
-        "each of them decrypts",
+        description="the keys that encrypt secrets (`duetime secrets`), one text with commas between them: the "
+        "first one encrypts, each of them decrypts",
         examples=["<32 bytes in base64>"],
     )
     secret_keys_file: str = Field(

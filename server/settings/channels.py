@@ -21,6 +21,9 @@ ALL_OUTCOMES: Outcomes = ("succeeded", "failed", "expired")
 """The outcomes that users are told: a run that was cancelled or skipped has no message."""
 
 
+_SIGNS = "signs the webhook, which has to have one; of the form of `webhook_secret`"
+_EXAMPLES = ["whsec_<32 bytes in base64>"]
+
 OriginClient = Annotated[str, AfterValidator(_client)]
 
 
@@ -34,9 +37,7 @@ class OriginSettings(BaseModel):
         description="the address that receives a signed POST",
         examples=["https://bridge.example.com/outcome"],
     )
-    secret: SigningSecret | None = Field(
-        default=None, description="signs the webhook, as `webhook_secret` does", examples=["whsec_<32 bytes in base64>"]
-    )
+    secret: SigningSecret | None = Field(default=None, description=_SIGNS, examples=_EXAMPLES)
     headers: Headers = Field(
         default_factory=dict,
         description="headers of the webhook; a value may name a secret",
@@ -71,9 +72,7 @@ class ChannelSettings(BaseModel):
     webhook: WebUrl | None = Field(
         default=None, description="the address that receives a signed POST", examples=["https://example.com/hook"]
     )
-    secret: SigningSecret | None = Field(
-        default=None, description="signs the webhook, as `webhook_secret` does", examples=["whsec_<32 bytes in base64>"]
-    )
+    secret: SigningSecret | None = Field(default=None, description=_SIGNS, examples=_EXAMPLES)
     headers: Headers = Field(
         default_factory=dict,
         description="headers of the webhook; a value may name a secret",

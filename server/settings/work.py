@@ -169,7 +169,10 @@ class WorkSettings(BaseModel):
     channels: dict[ChannelName, ChannelSettings] = Field(
         default_factory=dict,
         description="named channels, one TOML table each: `[channels.team]` with `apprise`, or `webhook` and `secret`",
-        examples=['{"team": {"apprise": "tgram://bot-token/chat-id"}}'],
+        examples=[
+            '{"team": {"webhook": "https://example.com/hook", "secret": "whsec_<32 bytes in base64>"}}',
+            '{"team": {"apprise": "tgram://bot-token/chat-id"}}',
+        ],
     )
     origins: dict[OriginClient, OriginSettings] = Field(
         default_factory=dict,

@@ -111,6 +111,7 @@ def test_a_named_file_that_is_missing_stops_the_start(home: Path, monkeypatch: p
         ("host = '0.0.0.0'", "set auth (DUETIME_AUTH) to keys or oauth"),
         ("deliver_to = ['teem']", "deliver_to names 'teem', which is not a channel; known channels: desktop, inbox"),
         ("[channels.crm]\nwebhook = 'https://x.example'", "a webhook needs a secret"),
+        ("[channels.crm]\nwebhook = 'https://x.example'", 'hook", "secret": "whsec_<32 bytes in base64>"}}'),
         ("[channels.crm]", "give exactly one of apprise"),
         ("[channels.crm]\napprize = 'json://x'", "Did you mean apprise?"),
         ("[channels.Crm]\napprise = 'json://x'", "channels.Crm"),
