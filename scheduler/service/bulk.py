@@ -121,8 +121,8 @@ class BulkService(BulkUndoService):
         """Store what became of the tasks, so that a repeat of the call is answered with it, and it can be undone."""
         now, keep = result.now, BULK_KEY_KEPT if call.idempotency_key else BULK_UNDO_WINDOW + changes.UNDO_GRACE
         became = {each.record.task.id: each.became for each in result.outcomes}
-        undo = undo_tokens(closed)
-        batch = StoredBatch(call.verb, call.asked(), call.token(), now, became, {}, undo, tuple(became))
+        undo, why = undo_tokens(closed), {each.record.task.id: each.why for each in result.outcomes if each.why}
+        batch = StoredBatch(call.verb, call.asked(), call.token(), now, became, why, undo, tuple(became))
         outdated = now if call.idempotency_key else now + keep
         self._store.batches.remember(
             call.of_tenant, BatchWrite(batch, 0, now + keep, outdated, call.by.acting(self._via), call.reason)

@@ -16,7 +16,7 @@ from duetime.scheduler.foresight.explain import RunFacts
 from duetime.scheduler.ids import is_chain_id
 from duetime.scheduler.intake.changes.chain import ChainMove, moved_by, next_due
 from duetime.scheduler.request import Moment
-from duetime.scheduler.rules.states import FAILURES, OPEN
+from duetime.scheduler.rules.states import OPEN
 from duetime.scheduler.service.bulk_call import BulkCall
 from duetime.scheduler.service.chain_answers import ChainAnswerService
 from duetime.scheduler.views import TaskRecord
@@ -38,7 +38,10 @@ class ChainBulkService(ChainAnswerService):
         return moved_by(moves, decision, self._planner, now) if moves else decision
 
     def _ids_meant(self, call: BulkCall) -> Sequence[str]:
-        """Return the tasks that are named; of a chain the steps that the change is for, or all where it is for none."""
+        """Return the tasks that are named; of a chain the steps that the change is for, or all where it is for none.
+
+        Raises Refused for the discard of a chain of which no step has failed.
+        """
         steps = {found.chain.id: _meant(found, call.verb) or found.steps for found in self._chains_of(call)}
         ids = (
             [step.record.task.id for step in steps[task_id]] if task_id in steps else [task_id]
@@ -85,7 +88,11 @@ def _end_of_wait(facts: RunFacts) -> datetime | None:
 
 def _meant(found: ChainRecord, verb: BulkVerb) -> Sequence[StepRecord]:
     """Return the steps that a change is for: those that are open, those that failed, or failed by themselves."""
-    if verb is BulkVerb.REPLAY:
-        return failed_first(found)
-    meant = FAILURES if verb is BulkVerb.DISCARD else OPEN
-    return [step for step in found.steps if step.record.run.state in meant]
+    if verb not in {BulkVerb.REPLAY, BulkVerb.DISCARD}:
+        return [step for step in found.steps if step.record.run.state in OPEN]
+    failed = failed_first(found)
+    if verb is BulkVerb.DISCARD and not failed:
+        chain_id = found.chain.id
+        said = f"no step of {chain_id} has failed."
+        raise Refused(said, argument="task_ids", remedy=remedies.Inspect(chain_id))
+    return failed

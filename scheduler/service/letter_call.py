@@ -24,7 +24,7 @@ from duetime.scheduler.history.dead_letters import (
 from duetime.scheduler.ids import new_id
 from duetime.scheduler.intake.bounds import Bound
 from duetime.scheduler.rules.states import TERMINAL
-from duetime.scheduler.service.bulk_call import BulkCall
+from duetime.scheduler.service.bulk_call import BulkCall, in_order
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import Json, State
 from duetime.scheduler.views import TaskRecord
@@ -172,9 +172,19 @@ def replayed_too_often(store: Store, call: BulkCall, records: Sequence[TaskRecor
 def letters_closed(
     records: Sequence[TaskRecord], letters: OpenLetters, now: datetime, *, dry_run: bool, by_filter: bool
 ) -> BulkResult:
-    """Return what a discard does, or would do: a task without an open letter has it already."""
-    outcomes = (TaskOutcome(each, Became.CHANGED if each.task.id in letters else Became.UNCHANGED) for each in records)
-    return BulkResult(BulkVerb.DISCARD, tuple(outcomes), now, dry_run=dry_run, by_filter=by_filter)
+    """Return what a discard does, or would do: a failed task without an open letter has it already."""
+    outcomes = in_order([_letter_closed(each, letters) for each in records])
+    return BulkResult(BulkVerb.DISCARD, outcomes, now, dry_run=dry_run, by_filter=by_filter)
+
+
+def _letter_closed(record: TaskRecord, letters: OpenLetters) -> TaskOutcome:
+    if record.task.id in letters:
+        return TaskOutcome(record, Became.CHANGED)
+    failed = [run for run in (record.run, record.last_run) if run is not None and run.state is State.FAILED]
+    if any(run.attempt for run in failed):
+        return TaskOutcome(record, Became.UNCHANGED)
+    why = "left no dead letter: it failed with what it comes after" if failed else "has not failed"
+    return TaskOutcome(record, Became.REFUSED, f"{record.task.id} {why}.")
 
 
 def check_number(letters: OpenLetters) -> list[str]:

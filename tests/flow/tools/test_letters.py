@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 from duetime.scheduler.delivery import Channels
+from duetime.scheduler.errors import Refused
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.planner import Planner
-from duetime.scheduler.outcomes import Failed
+from duetime.scheduler.outcomes import Done, Failed
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store
 
@@ -21,9 +22,15 @@ HOOK: Mapping[str, Any] = {"url": URL, "headers": {"Authorization": "Bearer abcd
 MASKED: Mapping[str, Any] = {"url": URL, "headers": {"Authorization": "***"}, "body": "order 7"}
 
 
+STEP: Mapping[str, Any] = {"action": "webhook", "payload": {"url": URL}}
+
+
 @pytest.fixture
 def scheduler(store: Store) -> Scheduler:
-    return Scheduler(store, Planner(Handlers.load(entry_points=False), "UTC", channels=Channels()))
+    return Scheduler(
+        store,
+        Planner(Handlers.load(entry_points=False), "UTC", channels=Channels(), upstreams=store.dependencies.known),
+    )
 
 
 @pytest.fixture
@@ -84,3 +91,35 @@ def test_a_replay_with_another_payload_keeps_the_secrets_that_it_shows(
     scheduler.replay([run_id], payload={**MASKED, "body": "order 9"})
     stored = store.tasks.get("local", task_id).task.payload
     assert (stored["headers"], stored["body"]) == (HOOK["headers"], "order 9")
+
+
+def test_a_discard_refuses_what_has_never_failed_and_counts_once_what_is_done(
+    ask: Ask, store: Store, clock: Clock
+) -> None:
+    well = ask("schedule_task", title="Ping", action="webhook", when="now", payload={"url": URL})[1]["id"]
+    settled(store, clock(), Done("200"))
+    task_id = failed(ask, store, clock)
+    said = {"change": "discard", "task_ids": [well, task_id]}
+    text, done = ask("change_tasks", **said, reason="sent by hand")
+    rows = {row["id"]: row for row in done["tasks"]}
+    assert (rows[well]["became"], rows[well]["why"]) == ("refused", f"{well} has not failed.")
+    assert text.startswith("Discarded the dead letters of 1 task; 1 refused it.")
+    again = ask("change_tasks", change="discard", task_ids=[task_id], reason="once more")[1]
+    assert (again["bulk"]["unchanged"], again["tasks"][0]["became"]) == (1, "unchanged")
+    assert ask("change_tasks", change="discard", task_ids=[well], dry_run=True)[1]["bulk"]["refused"] == 1
+
+
+def test_a_discard_of_a_chain_means_the_steps_that_failed_by_themselves(
+    scheduler: Scheduler, ask: Ask, store: Store, clock: Clock
+) -> None:
+    steps = [{"name": "push", **STEP}, {"name": "tell", "after": ["push"], **STEP}]
+    chain = ask("schedule_task", title="Sync", steps=steps)[1]
+    push, tell = (step["id"] for step in chain["chain"]["steps"])
+    settled(store, clock(), Failed("404 Not Found"))
+    alone = ask("change_tasks", change="discard", task_ids=[tell], dry_run=True)[1]
+    assert alone["tasks"][0]["why"] == f"{tell} left no dead letter: it failed with what it comes after."
+    done = ask("change_tasks", change="discard", task_ids=[chain["id"]], reason="too late")[1]
+    assert [row["id"] for row in done["tasks"]] == [push]
+    ask("change_tasks", change="replay", task_ids=[chain["id"]])
+    with pytest.raises(Refused, match=r"no step of c_.* has failed"):
+        scheduler.change_many("discard", [chain["id"]], reason="too late")
