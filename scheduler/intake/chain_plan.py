@@ -192,16 +192,24 @@ def _plans(
 ) -> dict[str, Plan]:
     """Plan each step; one that has a problem stands for itself by an id, so that those behind it are looked at too."""
     plans: dict[str, Plan] = {}
-    beside = new_task_id()
+    ids = _ids_in_order(len(steps))
     followed = {name for step in steps for name in step.after}
     known = {each: Upstream(new_task_id(), each, State.SCHEDULED) for each in followed if not is_outside(each)}
-    for step in steps:
+    for step, task_id in zip(steps, ids, strict=True):
         asked = request_of(request, step, known, is_last=step.name not in followed)
         planned = partial(_knowing(planner, list(known.values())).plan, recurs=request.repeat is not None)
-        plan = problems.of(_named_by, step, partial(planned, asked, by, now, beside=beside))
+        plan = problems.of(_named_by, step, partial(planned, asked, by, now, task_id=task_id))
         known[step.name] = Upstream(plan.task.id if plan else new_task_id(), step.name, State.SCHEDULED)
         plans |= {step.name: plan} if plan else {}
     return plans
+
+
+def _ids_in_order(count: int) -> Sequence[str]:
+    """Return ids of steps that sort as these were given: a list has what is due at one time by its ids."""
+    beside, found = new_task_id(), set[str]()
+    while len(found) < count:
+        found.add(new_task_id(beside))
+    return sorted(found)
 
 
 def _named_by(step: StepRequest, read: Callable[[], Read]) -> Read:

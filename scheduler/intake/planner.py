@@ -112,9 +112,9 @@ class Planner:
         return Demands(self.handlers, self.pools, self.estimates)
 
     def plan(
-        self, request: Request, by: Principal, now: datetime, *, beside: str | None = None, recurs: bool = False
+        self, request: Request, by: Principal, now: datetime, *, task_id: str | None = None, recurs: bool = False
     ) -> Plan:
-        """Return the task of `request`, `beside` an id of its call; or raise InvalidArgument(s) with every problem.
+        """Return the task of `request`, by a new id or `task_id`; or raise InvalidArgument(s) with every problem.
 
         It `recurs` as a step with its chain.
         """
@@ -141,7 +141,7 @@ class Planner:
             raise problems.error()
         contract = ContractParts(expect=request.expect or {}, on_failure=on_failure or {}, origin=origin or {})
         parts = {**contract, **demand.parts(), "asks": asks}
-        task = self._task(request, payload, timing, parts, by=by, now=now, beside=beside)
+        task = self._task(request, payload, timing, parts, by=by, now=now, task_id=task_id)
         run = overtakable(task, dated(task, first_run(task, timing.first), at=demand.instant, p50=demand.p50))
         warnings = (*as_assumed(timing.assumptions), *demand.warnings, *silent_note(task.action, task.notify))
         others = self._other_actions(request.action)
@@ -206,10 +206,10 @@ class Planner:
         *,
         by: Principal,
         now: datetime,
-        beside: str | None,
+        task_id: str | None,
     ) -> Task:
         return Task(
-            id=new_task_id(beside),
+            id=task_id or new_task_id(),
             tenant=by.tenant,
             owner=by.user,
             title=request.title.strip(),

@@ -176,7 +176,7 @@ class Scheduler(SignalService):
     def _planned(self, request: Request, by: Principal, now: datetime, beside: str | None = None) -> Plan | TaskRecord:
         """Return what a request means, or the task of a repeated call whose time has passed since the first one."""
         try:
-            return self._planner.plan(request, by, now, beside=beside)
+            return self._planner.plan(request, by, now, task_id=new_task_id(beside))
         except (InvalidArgument, InvalidArguments):
             made = self._made_by(request, by, now)
             if made is None:

@@ -139,6 +139,8 @@ def _of_run_too(record: TaskRecord, was: Task, last: LastChange, now: datetime) 
 
 def _latest(task: Task, last: LastChange | None, now: datetime, token: str, window: timedelta) -> LastChange:
     """Return the change that a token names. Raises Refused for an older one, or after the undo window."""
+    if int(token.removeprefix("u_")) > task.revision:
+        raise _not_undone(task, f"{task.id} has no change {token}: the last one is {change_token(task)}.")
     if token != change_token(task):
         raise _not_undone(task, f"{task.id} was changed again since, so that change stays.")
     if last is None or now - last.at > window + changes.UNDO_GRACE:

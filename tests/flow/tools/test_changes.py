@@ -643,3 +643,10 @@ def test_undoing_a_cancel_brings_back_the_snooze_too(house: House) -> None:
     assert [run.wake_at for run in back.record.beside] == [house.clock.now + timedelta(minutes=30)]
     house.clock.forward(minutes=31)
     assert len(house.start()) == 1
+
+
+def test_the_undo_of_a_change_that_never_was_says_so(house: House) -> None:
+    task_id = house.scheduler.schedule("Notes", when="tomorrow 9am").record.task.id
+    house.scheduler.reschedule(task_id, when="tomorrow 10am")
+    with pytest.raises(Refused, match=f"{task_id} has no change u_99: the last one is u_2"):
+        house.scheduler.act(task_id, "undo", undo="u_99")
