@@ -84,6 +84,12 @@ class TaskView:
     addressed: bool = False  # whether a call of its fire address starts it
 
     @property
+    def coming(self) -> tuple[Occurrence, ...]:
+        """The next occurrences: none while it is paused until somebody resumes it."""
+        task = self.record.task
+        return () if task.paused and task.paused_until is None else self.upcoming
+
+    @property
     def waiting_for(self) -> tuple[str, ...]:
         return tuple(wait.sentence for wait in self.waits)
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 
 from duetime.scheduler.history.dead_letters import DeadLetter
 from duetime.scheduler.history.run_log import TRACEBACK_LOGGER
+from duetime.scheduler.outbound.target import target_of
 from duetime.scheduler.rules.redact import redacted_json
 from duetime.scheduler.rules.series.natural_key import key_of_run
 from duetime.scheduler.rules.settlement import words_and_note
 from duetime.scheduler.rules.states import FAILURES, OPEN
 from duetime.scheduler.rules.time.times import utc
-from duetime.scheduler.task import Delivery, DeliveryState, InboxMessage, Json, Notify, Run, State
+from duetime.scheduler.task import Delivery, DeliveryState, InboxMessage, Json, Notify, Run, State, Task
 from duetime.scheduler.view_parts import LogLine, WaitReason
 from duetime.scheduler.views import TaskRecord, TaskView
 from duetime.widgets.quote import cut, one_line
@@ -24,6 +26,7 @@ from duetime.widgets.schema.run_parts import (
     LogLinePart,
     LogPart,
     ProgressPart,
+    TargetPart,
     Unread,
     WaitPart,
 )
@@ -86,7 +89,7 @@ def last_run_part(record: TaskRecord) -> LastRun | None:
     run = record.last_run or (record.run if record.run.state not in OPEN else None)
     if run is None:
         return None
-    said = run.error if run.state in FAILURES else run.summary
+    said = run.error if run.state in FAILURES else run.summary or _why_it_did_not_run(run)
     return LastRun(
         state=run.state,
         ended=utc(run.ended_at) if run.ended_at else None,
@@ -96,9 +99,25 @@ def last_run_part(record: TaskRecord) -> LastRun | None:
     )
 
 
+def _why_it_did_not_run(run: Run) -> str | None:
+    """Return why a run was left out or cancelled, where Duetime or an answer decided that: `ann rejected it`."""
+    return run.error if run.state in {State.CANCELLED, State.SKIPPED} else None
+
+
 def _is_known(record: TaskRecord, said: str) -> bool:
     """Whether an outcome only repeats the title or the message, as that of a reminder does."""
     return one_line(said) in {one_line(str(known)) for known in (record.task.title, record.task.payload.get("message"))}
+
+
+def awaited_event(view: TaskView) -> str | None:
+    """Return the name of the event that a task waits for, None where it waits for none."""
+    return next((wait.event for wait in view.waits if wait.event), None)
+
+
+def target_part(task: Task, run: Run) -> TargetPart | None:
+    """Return where a webhook or a watch sends its requests, before it has ended."""
+    found = target_of(task, run) if run.state in OPEN else None
+    return TargetPart(**{**asdict(found), "address": cut(found.address, MAX_SAID_CHARS)}) if found else None
 
 
 def progress_part(run: Run) -> ProgressPart | None:

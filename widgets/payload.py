@@ -29,9 +29,11 @@ from duetime.widgets.outcome import (
     MAX_MESSAGE_CHARS,
     MAX_SAID_CHARS,
     MAX_SENTENCE_CHARS,
+    awaited_event,
     delivery_part,
     last_run_part,
     progress_part,
+    target_part,
     unread_parts,
     wait_reason_part,
 )
@@ -97,7 +99,7 @@ def task_payload(view: TaskView, history: HistoryPart | None = None) -> TaskPayl
         last_run=last_run_part(view.record),
         chain=chain_part(view.chain),
         delivery=delivery_part(view.record) if task.id != DRY_RUN_ID and not is_chain_id(task.id) else None,
-        **_terms(task),
+        **_terms(task, run),
         owner=task.owner,
         created=view.created,
         warnings=_sentences(view.warnings),
@@ -108,9 +110,10 @@ def task_payload(view: TaskView, history: HistoryPart | None = None) -> TaskPayl
     )
 
 
-def _terms(task: Task) -> dict[str, Any]:
-    """Return how a caller groups a task, and what was laid down for its outcomes, as far as it is not as usual."""
+def _terms(task: Task, run: Run) -> dict[str, Any]:
+    """Return its address, how a caller groups a task, and what was laid down for its outcomes, if not as usual."""
     return {
+        "target": target_part(task, run),
         "labels": task.labels or None,
         "notify": task.notify if task.notify is not Notify.ALWAYS else None,
         "expect": dict(task.expect) or None,
@@ -182,7 +185,7 @@ def _repeat(view: TaskView) -> Repeat | None:
         max_runs=task.max_runs,
         runs_left=max(task.max_runs - run.number + 1, 0) if task.max_runs and run.state in OPEN else None,
         moved_from=_local(run.slot, task.timezone) if run.slot and run.slot != due(run) and run.state in OPEN else None,
-        next=tuple(_local(coming.instant, task.timezone) for coming in view.upcoming[:MAX_UPCOMING_TIMES]),
+        next=tuple(_local(each.instant, task.timezone) for each in view.coming[:MAX_UPCOMING_TIMES]),
         notes=_sentences(view.repeat_notes),
         policy=policy_part(task.repeat_policy),
         approval=approval_part(task.asks),
@@ -288,6 +291,7 @@ def _row(view: TaskView, last_run: LastRun | None, chain: ChainName | None) -> L
         repeat=True if task.repeat else None,
         reminder=True if has_reminded(record.run.state, task.action, task.notify) else None,
         expected=view.expected or None,
+        event=cut(event, LIST_TITLE_CHARS) if (event := awaited_event(view)) else None,
         attempt=record.run.attempt if tries else None,
         max_attempts=tries,
         last_run=last_run,

@@ -10,7 +10,7 @@ from duetime.widgets.schema.part import PayloadPart
 
 
 class LastRun(PayloadPart):
-    """The latest run that ended; `summary` is what its handler said of it, or the error.
+    """The latest run that ended; `summary` is what its handler said of it, the error, or why it did not run.
 
     `attempts` are those of one that failed or expired. `unverified` is why one that succeeded is not what was expected.
     """
@@ -20,6 +20,17 @@ class LastRun(PayloadPart):
     summary: str | None = None
     attempts: int | None = None
     unverified: str | None = None
+
+
+class TargetPart(PayloadPart):
+    """Where a webhook or a watch sends its requests; a watch looks `every` so often, and `ends` then.
+
+    The `address` has no query; for a watch without one it is the name of its check.
+    """
+
+    address: str
+    every: str | None = None
+    ends: str | None = None
 
 
 class LetterPart(PayloadPart):

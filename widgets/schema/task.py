@@ -16,6 +16,7 @@ from duetime.widgets.schema.run_parts import (
     LogPart,
     OriginPart,
     ProgressPart,
+    TargetPart,
     Unread,
     WaitPart,
 )
@@ -49,6 +50,7 @@ class TaskPayload(PayloadPart):
     blocked: Literal[True] | None = None
     action: str
     effect: str | None = None
+    target: TargetPart | None = None
     message: str | None = None
     when: When
     repeat: Repeat | None = None

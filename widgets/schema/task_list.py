@@ -13,7 +13,7 @@ from pydantic import Field
 class ListRow(PayloadPart):
     """One line of a list: `when` and `deadline` are UTC, `title` is cut; the card reads the rest by id.
 
-    `why` is what a `blocked` one misses.
+    `why` is what a `blocked` one misses, `event` the name of the event that one waits for.
     An `expected` row is an occurrence to come of a recurring task, which has a row of its own for the current one.
     `last_run` is that of an open task if it failed or expired; in a list of failures it has a `summary` and `attempts`.
     `attempt` and `max_attempts` are those of a run that is tried again, as in `duetime.task/1`. A `reminder` has come.
@@ -34,6 +34,7 @@ class ListRow(PayloadPart):
     repeat: Literal[True] | None = None
     reminder: Literal[True] | None = None
     expected: Literal[True] | None = None
+    event: str | None = None
     attempt: int | None = None
     max_attempts: int | None = None
     last_run: LastRun | None = None

@@ -13,7 +13,7 @@ from duetime.scheduler.rules.time import times, zones
 from duetime.scheduler.task import InboxMessage, State, Tier
 from duetime.scheduler.view_parts import WaitKind
 from duetime.scheduler.views import Clash, HeldDeliveries, TaskFilter, TaskPage, TaskRecord, TaskView
-from duetime.widgets.outcome import LIST_TITLE_CHARS, MAX_UNREAD_MESSAGES
+from duetime.widgets.outcome import LIST_TITLE_CHARS, MAX_UNREAD_MESSAGES, awaited_event
 from duetime.widgets.payload import MAX_CLASH_MEMBERS, due
 from duetime.widgets.quote import quoted, sentences
 from duetime.widgets.text.spoken import moment
@@ -196,7 +196,10 @@ def _last_failure(record: TaskRecord) -> str:
 
 
 def _asked(view: TaskView) -> str:
-    return next((f"waits for {wait.sentence}" for wait in view.waits if wait.kind is WaitKind.APPROVAL), "")
+    """Say which answer or event a task waits for: an approval as a whole, of an event the name."""
+    asks = next((f"waits for {wait.sentence}" for wait in view.waits if wait.kind is WaitKind.APPROVAL), "")
+    event = awaited_event(view)
+    return asks or (f"waits for event {quoted(event, LIST_TITLE_CHARS)}" if event else "")
 
 
 def _misses(view: TaskView) -> str:

@@ -20,7 +20,7 @@ from duetime.scheduler.task import DeliveryState, State
 from duetime.widgets.outcome import TOLD, as_text
 from duetime.widgets.payload import DRY_RUN
 from duetime.widgets.quote import QuoteLimits, cut, quoted, sentences
-from duetime.widgets.schema.run_parts import DeliveryPart, OriginPart
+from duetime.widgets.schema.run_parts import DeliveryPart, OriginPart, TargetPart
 from duetime.widgets.schema.task import DRY_RUN_ID, TaskPayload
 from duetime.widgets.text.chain_text import chain_line
 from duetime.widgets.text.history_text import history_text, letter_text, log_line_in_words
@@ -66,7 +66,7 @@ def _task(task: TaskPayload, room: QuoteLimits) -> str:
         first_sentence(task),
         sentences(repeat_in_words(task, room), _now(task)),
         _name_line(task, room),
-        task.effect or "",
+        task.effect or target_in_words(task.target, room),
         chain_line(task.chain),
         _demand_line(task, room),
         waits_in_words(task, room),
@@ -99,6 +99,14 @@ def attempt_in_words(task: TaskPayload) -> str:
     if not task.attempt or (task.attempt == 1 and not again):
         return ""
     return f"attempt {task.attempt + again}{f' of {task.max_attempts}' if task.max_attempts else ''}"
+
+
+def target_in_words(target: TargetPart | None, room: QuoteLimits) -> str:
+    """Say what a webhook or a watch sends requests to, how often and until when a watch looks."""
+    if target is None:
+        return ""
+    pace = f" every {target.every}, and ends {target.ends}" if target.every else ""
+    return f"{'Looks at' if pace else 'Sends a request to'} {quoted(target.address, room.said)}{pace}."
 
 
 def _now(task: TaskPayload) -> str:

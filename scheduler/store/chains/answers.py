@@ -192,6 +192,8 @@ def _skipped(run: Run, open_run: Run, now: datetime) -> event_log.EventValues:
 
 
 def _words(by: Answered) -> str:
+    if by.actor == event_log.ITSELF and by.reason:
+        return by.reason
     return f"{by.actor} rejected it" + (f": {by.reason}" if by.reason else "")
 
 

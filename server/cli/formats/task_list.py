@@ -118,8 +118,9 @@ def _chain_row(task: TaskPayload) -> ListJson:
 
 
 def _reason(row: Mapping[str, Any]) -> str:
-    """Return what a blocked task misses, or in what the last run of one did not give what is expected."""
-    return cut(row.get("why") or row.get("last_run", {}).get("unverified") or "", MAX_REASON_CHARS)
+    """Return what a task misses or waits for, or in what its last run did not give what is expected."""
+    event = f"waits for event {row['event']}" if row.get("event") else ""
+    return cut(row.get("why") or event or row.get("last_run", {}).get("unverified") or "", MAX_REASON_CHARS)
 
 
 def _task(row: Mapping[str, Any], why: Sequence[str]) -> Sequence[str | Text]:

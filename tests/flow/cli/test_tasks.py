@@ -475,7 +475,7 @@ def test_a_note_begins_with_the_option_that_it_is_about() -> None:
 
 def test_a_note_on_one_occurrence_says_the_option_that_moves_the_series(cli: Run) -> None:
     task = scheduled(cli, "Stand-up", "--repeat", "every day at 10:00")
-    said = cli("reschedule", task["id"], "--when", "tomorrow 11:00").out
+    said = cli("reschedule", task["id"], "--when", "tomorrow 9:45").out
     assert "to move them all, give --all-following as well" in said
     assert "all_following" not in said
 

@@ -215,3 +215,22 @@ def test_a_tool_takes_the_question_of_a_chain_that_repeats_and_its_card_has_the_
     rejected = scheduler.act(chain_id, "reject")
     assert rejected.warnings == ("this generation was skipped, which cannot be undone; the chain goes on",)
     assert rejected.record.run.scheduled_for == clock() + timedelta(days=1)
+
+
+def test_a_task_that_nobody_approved_says_why_it_was_cancelled(
+    scheduler: Scheduler, store: Store, clock: Clock
+) -> None:
+    task_id = scheduler.schedule("Stop", when="in 5 hours", approval=PAY).record.task.id
+    clock.forward(hours=2)
+    Maintenance(store, MemoryQueue()).step()
+    card = task_payload(scheduler.get(task_id))
+    why = "nobody answered until Tue 24 Nov 2026 14:00 UTC"
+    assert (card.last_run and card.last_run.summary) == why
+    assert f"Last run cancelled «{why}»" in task_text(card)
+
+
+def test_a_task_that_was_rejected_says_who_did_and_why(scheduler: Scheduler) -> None:
+    task_id = scheduler.schedule("Pay the invoice", approval=True).record.task.id
+    scheduler.reject(task_id, reason="too much")
+    card = task_payload(scheduler.get(task_id))
+    assert (card.last_run and card.last_run.summary) == "local rejected it: too much"

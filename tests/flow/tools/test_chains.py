@@ -541,3 +541,21 @@ def test_a_no_to_a_chain_is_one_answer_for_all_its_questions_and_its_undo_asks_a
     assert [step.state for step in approved.chain.steps][:2] == [State.SCHEDULED, State.SCHEDULED]
     with pytest.raises(InvalidArgument, match="an undo of a chain takes the token"):
         scheduler.act(made.chain.id, "undo")
+
+
+def test_steps_of_one_time_are_listed_as_they_were_given(scheduler: Scheduler) -> None:
+    names = [f"s{number}" for number in (9, 3, 12, 1, 7, 20, 2, 11)]
+    scheduler.schedule("Nightly", when="tomorrow 9:00", steps=[{"name": name} for name in names])
+    page = scheduler.list()
+    assert [page.chains[view.record.task.id].step for view in page.views] == names
+
+
+def test_what_is_paused_until_somebody_resumes_it_has_no_next_times(scheduler: Scheduler) -> None:
+    chain = scheduler.schedule("Nightly", repeat="every day at 2:00", steps=[{"name": "fetch"}]).record.task.id
+    alone = scheduler.schedule("Stretch", repeat="every day at 10:30").record.task.id
+    for task_id in (chain, alone):
+        assert "Next: " in task_text(task_payload(scheduler.get(task_id)))
+        paused = task_payload(scheduler.reschedule(task_id, pause=True))
+        assert paused.repeat
+        assert paused.repeat.next == ()
+        assert "Next: " not in task_text(paused)

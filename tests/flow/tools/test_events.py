@@ -25,8 +25,9 @@ from duetime.tools.registration import definitions
 from duetime.tools.send_event import SEND_EVENT
 from duetime.widgets.history import changes_of
 from duetime.widgets.outcome import MAX_SENTENCE_CHARS
-from duetime.widgets.payload import task_payload
+from duetime.widgets.payload import list_payload, task_payload
 from duetime.widgets.sent_event import sent_event_payload, sent_event_text
+from duetime.widgets.text.list_text import list_text
 from duetime.widgets.text.task_text import task_text
 
 from tests.builders import NOON, Clock
@@ -50,6 +51,8 @@ def test_a_task_waits_for_an_event_and_says_for_which_and_until_when(scheduler: 
     assert why == ("the event 'order.paid', until Thu 26 Nov 2026 13:00 (in 2 d), then it expires",)
     found = scheduler.list(TaskFilter(states=states_of("waiting")))
     assert [each.record.task.id for each in found.views] == [view.record.task.id]
+    assert "waiting «Ship it» (waits for event «order.paid»)" in list_text(found)
+    assert [row.event for row in list_payload(found).tasks] == ["order.paid"]
 
 
 def test_the_answer_to_an_event_says_what_it_did(scheduler: Scheduler) -> None:

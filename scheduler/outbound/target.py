@@ -1,0 +1,70 @@
+"""The address of a webhook or a watch; how often and until when a watch looks, as asked or as assumed."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+from urllib.parse import urlsplit
+
+from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.rules.time.times import describe, length, parse_duration
+from duetime.scheduler.task import Run, Task
+
+WATCH: Final = "watch"
+WEBHOOK: Final = "webhook"
+EVERY: Final = "5 min"
+UNTIL: Final = "7 days"
+"""The pace and the end of a watch whose payload has none, as its handler reads it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The address of a task, or the check of its watch; a watch looks `every` so often, and `ends` then."""
+
+    address: str
+    every: str | None = None
+    ends: str | None = None
+
+
+def target_of(task: Task, run: Run) -> Target | None:
+    """Return where a webhook or a watch sends its requests; None for other actions, and without an address."""
+    address = _address(task)
+    if not address or task.action not in {WATCH, WEBHOOK}:
+        return None
+    if task.action == WEBHOOK:
+        return Target(address)
+    every = _length(str(task.payload.get("every") or EVERY))
+    return Target(address, every, _end(str(task.payload.get("until") or UNTIL), task.timezone, run.started_at))
+
+
+def _address(task: Task) -> str:
+    """Return an address without its query and its password: they may hold secrets."""
+    given = task.payload.get("url")
+    if not isinstance(given, str):
+        return str(task.payload.get("check") or "")
+    with suppress(ValueError):
+        parts = urlsplit(given)
+        return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+    return ""
+
+
+def _length(given: str) -> str:
+    span = _span(given)
+    return given if span is None else length(span)
+
+
+def _end(given: str, zone: str, began: datetime | None) -> str:
+    span = _span(given)
+    if span is not None:
+        return f"after {length(span)}" if began is None else describe(began + span, zone)
+    with suppress(ValueError):
+        return describe(datetime.fromisoformat(given), zone)
+    return given
+
+
+def _span(given: str) -> timedelta | None:
+    with suppress(InvalidArgument):
+        return parse_duration(given, argument="payload")
+    return None
