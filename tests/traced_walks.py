@@ -305,7 +305,7 @@ def ran(app: App, writer: sqlite3.Connection | None = None) -> tuple[list[Entry]
     with traced(writer) as tracer:
         app.start()
         eventually(lambda: app.runner.dispatches, "this process to start what is due")
-        view = app.scheduler.schedule("Call John", when="in 3 seconds")
+        view = app.scheduler.schedule("Call John", when="in 6 seconds")
 
         def look(_task_ids: Sequence[str]) -> None:
             if app.scheduler.get(view.record.task.id).record.run.state is State.SUCCEEDED:
