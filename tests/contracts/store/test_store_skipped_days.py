@@ -104,5 +104,13 @@ def test_a_series_that_begins_later_has_skipped_nothing(desk: Desk) -> None:
 
 def test_one_that_was_only_moved_was_not_skipped(desk: Desk) -> None:
     task_id = skipped(desk, 0)
-    desk.scheduler.reschedule(task_id, when=desk.clock() + timedelta(days=3))
+    desk.scheduler.reschedule(task_id, when=desk.clock() + timedelta(days=1, hours=8))
     assert walls(desk.scheduler.reschedule(task_id, repeat="every day at 10:00"), 1) == ["02 10:00"]
+
+
+def test_one_that_was_moved_past_others_runs_once_under_a_new_rule(desk: Desk) -> None:
+    task_id = skipped(desk, 0)
+    desk.scheduler.reschedule(task_id, when=desk.clock() + timedelta(days=3))
+    view = desk.scheduler.reschedule(task_id, repeat="every day at 10:00")
+    assert walls(view) == ["03 10:00", "04 10:00"]
+    assert [run.scheduled_for - desk.clock() for run in view.record.beside] == [timedelta(days=3)]
