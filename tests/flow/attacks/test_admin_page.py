@@ -88,8 +88,11 @@ async def test_a_foreign_form_is_refused(target: Target, path: str) -> None:
 
 async def test_nobody_without_a_session_does_anything(target: Target) -> None:
     for path in PAGES:
-        await target.attack(
-            "POST", f"/admin{path}", token=None, data={"x": "y"}, headers={"Origin": ORIGIN}, refused=True
+        answer = await target.attack("POST", f"/admin{path}", token=None, data={"x": "y"}, headers={"Origin": ORIGIN})
+        to_login = answer.headers.get("location", "").startswith("/admin/login?")
+        assert answer.status_code in {401, 404, 405} or (answer.status_code == 303 and to_login), (
+            path,
+            answer.status_code,
         )
     await target.attack("POST", "/admin/logout", token=None, data={}, headers={"Origin": ORIGIN}, refused=True)
     await target.survives()
