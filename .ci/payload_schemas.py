@@ -89,7 +89,7 @@ ASKING = TaskPayload(
     action="webhook",
     when=WHEN,
     waiting_for=(f"approval of «{QUESTION}» by the user until Mon 23 Nov 2026 10:00 (in 2 h), else it is cancelled",),
-    waits=(WaitPart(kind="approval", until="2026-11-23T17:00:00Z", title=QUESTION),),
+    waits=(WaitPart(kind="approval", until="2026-11-23T17:00:00Z", title=QUESTION, goes_on=False),),
     owner="ann",
     now=NOW,
 )

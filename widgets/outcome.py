@@ -8,7 +8,7 @@ from dataclasses import asdict
 
 from duetime.scheduler.history.dead_letters import DeadLetter
 from duetime.scheduler.history.run_log import TRACEBACK_LOGGER
-from duetime.scheduler.outbound.target import target_of
+from duetime.scheduler.outbound.target import ADDRESSED, target_of
 from duetime.scheduler.rules.redact import redacted_json
 from duetime.scheduler.rules.series.natural_key import key_of_run
 from duetime.scheduler.rules.settlement import words_and_note
@@ -116,7 +116,7 @@ def awaited_event(view: TaskView) -> str | None:
 
 def target_part(task: Task, run: Run) -> TargetPart | None:
     """Return where a webhook or a watch sends its requests, before it has ended."""
-    found = target_of(task, run) if run.state in OPEN else None
+    found = target_of(task, run) if run.state in OPEN and task.action in ADDRESSED else None
     return TargetPart(**{**asdict(found), "address": cut(found.address, MAX_SAID_CHARS)}) if found else None
 
 

@@ -14,6 +14,9 @@ from duetime.scheduler.task import Run, Task
 
 WATCH: Final = "watch"
 WEBHOOK: Final = "webhook"
+ADDRESSED: Final = frozenset({WATCH, WEBHOOK})
+"""The actions that send requests to an address of their task."""
+
 EVERY: Final = "5 min"
 UNTIL: Final = "7 days"
 """The pace and the end of a watch whose payload has none, as its handler reads it."""
@@ -29,9 +32,9 @@ class Target:
 
 
 def target_of(task: Task, run: Run) -> Target | None:
-    """Return where a webhook or a watch sends its requests; None for other actions, and without an address."""
+    """Return where a task of an `ADDRESSED` action sends its requests; None without an address."""
     address = _address(task)
-    if not address or task.action not in {WATCH, WEBHOOK}:
+    if not address:
         return None
     if task.action == WEBHOOK:
         return Target(address)

@@ -19,7 +19,7 @@ SENTENCE = f"approval of «{QUESTION}» by the user until Tue 24 Nov 2026 14:00 
 
 
 def asking(**parts: Any) -> dict[str, Any]:
-    waits = [{"kind": "approval", "until": stamp(NOW + timedelta(hours=2)), "title": QUESTION}]
+    waits = [{"kind": "approval", "until": stamp(NOW + timedelta(hours=2)), "title": QUESTION, "goes_on": False}]
     given = {"title": "Pay the invoice", "action": "webhook", "state": "waiting", "waiting_for": [SENTENCE]}
     return a_task(**{**given, "waits": waits, **parts})
 

@@ -231,7 +231,7 @@ REASONS: dict[WaitKind, tuple[dict[str, Any], dict[str, Any]]] = {
             "wake_at": None,
             "facts": RunFacts(approval=Approval("r1", 0, "Go?", ApprovalAnswer.REJECT, NOW, LATER)),
         },
-        {"until": LATER, "title": "Go?", "run": "r1"},
+        {"until": LATER, "title": "Go?", "run": "r1", "goes_on": False},
     ),
     WaitKind.EVENT: (
         {
@@ -239,7 +239,7 @@ REASONS: dict[WaitKind, tuple[dict[str, Any], dict[str, Any]]] = {
             "wake_at": None,
             "facts": RunFacts(awaited=KeptWait(SignalWait("paid", {}, NOW, LATER))),
         },
-        {"until": LATER, "event": "paid"},
+        {"until": LATER, "event": "paid", "goes_on": False},
     ),
     WaitKind.STOP: ({"state": State.RUNNING, "cancel_requested": True}, {}),
     WaitKind.ATTEMPT: (
