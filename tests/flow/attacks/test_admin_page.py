@@ -89,6 +89,7 @@ async def test_a_foreign_form_is_refused(target: Target, path: str) -> None:
 async def test_nobody_without_a_session_does_anything(target: Target) -> None:
     for path in PAGES:
         answer = await target.attack("POST", f"/admin{path}", token=None, data={"x": "y"}, headers={"Origin": ORIGIN})
+        assert answer is not None, path
         to_login = answer.headers.get("location", "").startswith("/admin/login?")
         assert answer.status_code in {401, 404, 405} or (answer.status_code == 303 and to_login), (
             path,
