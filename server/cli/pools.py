@@ -160,7 +160,7 @@ def pools_remove(
     context: typer.Context,
     name: Annotated[str, typer.Argument(metavar="NAME", help="the pool", autocompletion=completion.pools)],
 ) -> None:
-    """Remove a pool; tasks that need it are held until it is declared again."""
+    """Remove a pool; tasks that need it fall under its template, or are held until it is declared again."""
     with session(context).app() as app:
         app.registry.remove(name)
         app.store.audit.record(AuditEntry.by(cli_caller(), AuditKind.POOL_REMOVED, name))

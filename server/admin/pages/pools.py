@@ -105,7 +105,8 @@ def pool(visit: Visit) -> Page:
     found = next((line for line in _lines(visit, _uses(visit)) if line.name == name), None)
     if found is None:
         raise PoolNotFound(name)
-    return Page("pool.html", name, {"line": found, "holders": _holders(visit, name), "live": True})
+    values = {"line": found, "after_removal": after_removal(name), "holders": _holders(visit, name)}
+    return Page("pool.html", name, {**values, "live": True})
 
 
 def _uses(visit: Visit) -> Mapping[str, PoolUse] | None:

@@ -90,7 +90,7 @@ POOLS = VerbsOf(
         DeferredVerb(
             "remove",
             f"{_POOLS}:pools_remove",
-            "Remove a pool; tasks that need it are held until it is declared again.",
+            "Remove a pool; tasks that need it fall under its template, or are held until it is declared again.",
             examples=("duetime pools remove gpu",),
         ),
     ),

@@ -72,7 +72,7 @@ def set_pool(call: RestCall) -> RestAnswer:
 
 
 def remove_pool(call: RestCall) -> RestAnswer:
-    """Remove a pool; tasks that need it are held until it is declared again."""
+    """Remove a pool; tasks that need it fall under its template, or are held until it is declared again."""
     check_operator(call, Scope.ADMIN)
     call.parts.registry.remove(call.values["name"], by=call.by)
     call.parts.runner.wake()
@@ -106,7 +106,7 @@ OF_INSTALLATION = (
         "remove_pool",
         "DELETE",
         _FREE_PATH,
-        "Remove a pool; tasks that need it are held until it is declared again",
+        "Remove a pool; tasks that need it fall under its template, or are held until it is declared again",
         remove_pool,
         PoolsPayload,
         Scope.ADMIN,

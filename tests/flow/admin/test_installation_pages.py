@@ -117,6 +117,14 @@ async def test_a_pool_names_its_holders_and_a_worker_what_it_runs(admin_page: Op
     assert 'data-state="running"' in workers
 
 
+async def test_the_page_of_a_pool_says_what_its_removal_does_to_its_runs(admin_page: Open) -> None:
+    admin = await admin_page()
+    for name in ("gpu", "tenant:acme"):
+        await admin.post(f"/pools/{name}", page="/pools", spec=GPU)
+    assert "held until it is declared again" in (await admin.get("/pools/gpu")).text
+    assert "fall under tenant:*" in (await admin.get("/pools/tenant:acme")).text
+
+
 async def test_a_worker_shows_the_threads_that_its_busy_machine_withholds(
     admin_page: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
