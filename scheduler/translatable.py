@@ -19,6 +19,8 @@ class ClauseKind(StrEnum):
     WORKDAYS = "workdays"
     ALL_BUT = "all_but"
     ON = "on"
+    ON_WORKDAY = "on_workday"
+    NO_HOLIDAY = "no_holiday"
     DATE = "date"
     RARE = "rare"
     IN = "in"

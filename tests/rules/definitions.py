@@ -33,6 +33,12 @@ def nth_weekday(day: date, nth: int) -> bool:
     return later == -nth
 
 
+def workdays(month: date) -> list[date]:
+    """Return the days from Monday to Friday of the month of a day."""
+    days = [month.replace(day=1) + timedelta(days=step) for step in range(31)]
+    return [day for day in days if day.month == month.month and day.weekday() < 5]
+
+
 def monday(day: date) -> date:
     return day - timedelta(days=day.weekday())
 
@@ -141,6 +147,22 @@ def monthly(draw: st.DrawFn) -> Definition:
 
 
 @st.composite
+def nth_workdays(draw: st.DrawFn) -> Definition:
+    """Draw positions among the weekdays of a month; those of a week and more are common, so that a window has some."""
+    count = draw(st.integers(1, 2))
+    positions = draw(st.frozensets(st.integers(1, 23) | st.integers(-23, -1), min_size=1, max_size=8))
+    hour, minute = draw(st.integers(0, 23) | st.integers(0, 4)), draw(st.integers(0, 59))
+    text = f"FREQ=MONTHLY;INTERVAL={count};BYDAY=MO,TU,WE,TH,FR;BYSETPOS={listed(positions)};"
+
+    def on(day: date, anchor: date) -> bool:
+        days = workdays(day)
+        chosen = {days[at - (at > 0)] for at in positions if -len(days) <= at <= len(days)}
+        return day in chosen and (day.year * 12 + day.month - anchor.year * 12 - anchor.month) % count == 0
+
+    return Definition(f"{text}BYHOUR={hour};BYMINUTE={minute}", on, frozenset({hour}), frozenset({minute}))
+
+
+@st.composite
 def yearly(draw: st.DrawFn) -> Definition:
     months = draw(st.frozensets(st.sampled_from([2, 3, 4, 9, 10, 11]), min_size=1, max_size=4))
     part, on = draw(month_part())
@@ -162,4 +184,4 @@ def month_part(draw: st.DrawFn) -> tuple[str, Day]:
     return draw(st.sampled_from(parts))
 
 
-RULES = st.one_of(cron(), steps(), intervals(), filtered(), daily(), weekly(), monthly(), yearly())
+RULES = st.one_of(cron(), steps(), intervals(), filtered(), daily(), weekly(), monthly(), nth_workdays(), yearly())

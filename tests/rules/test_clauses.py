@@ -30,6 +30,10 @@ EVERY_KIND: dict[str, list[tuple[str, dict[str, Any]]]] = {
     "every weekday at 9 except public holidays in CA-AB": [
         ("workdays", {}), ("at", {"times": ["09:00"]}), ("holidays", {"calendar": "CA-AB"}),
     ],
+    "first and last business day of every month at 9 except public holidays in CA-AB": [
+        ("every", {"unit": "month", "count": 1}), ("on_workday", {"positions": [-1, 1]}),
+        ("no_holiday", {"calendar": "CA-AB"}), ("at", {"times": ["09:00"]}),
+    ],
     "every 15 minutes between 9:00 and 17:00": [
         ("every", {"unit": "day", "count": 1}),
         ("steps", {"unit": "minute", "count": 15, "first": "09:00", "last": "17:00"}),

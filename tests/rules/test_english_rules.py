@@ -42,14 +42,33 @@ WITHOUT_END = [
     ("every weekday at 0930", "2026-11-23T09:30", "2026-11-24T09:30"),
     ("every weekday at 9.30 and 17.30", "2026-11-23T09:30", "2026-11-23T17:30"),
     ("every day at quarter past nine", "2026-11-22T09:15", "2026-11-23T09:15"),
+    ("last business day of every month at 9:00", "2026-11-30T09:00", "2026-12-31T09:00"),
+    ("every month on the last weekday at noon", "2026-11-30T12:00", "2026-12-31T12:00"),
+    ("every first working day of the month at 8:00", "2026-12-01T08:00", "2027-01-01T08:00"),
+    ("on the 3rd business day of every month at 9 and 17", "2026-12-03T09:00", "2026-12-03T17:00"),
+    ("every year on the last business day of march at 9", "2027-03-31T09:00", "2028-03-31T09:00"),
+    ("every 3 months on the last business day at 9", "2026-11-30T09:00", "2027-02-26T09:00"),
+    ("last business day of every quarter at 17:00", "2026-12-31T17:00", "2027-03-31T17:00"),
+    ("first monday of each quarter at 9", "2027-01-04T09:00", "2027-04-05T09:00"),
+    ("every second business day of the month at 9:00", "2026-12-02T09:00", "2027-01-04T09:00"),
+    ("FREQ=MONTHLY;BYDAY=MO,TU,WE,TH,FR;BYSETPOS=-1,1;BYHOUR=9", "2026-11-30T09:00", "2026-12-01T09:00"),
 ]
+LAST_WORKDAY = "FREQ=MONTHLY;BYDAY=MO,TU,WE,TH,FR;BYSETPOS=-1;BYHOUR=9"
 REFUSED = [
     ("every 45 minutes for 2 hours", "every 45 minutes, 2 times or every 45 minutes, 3 times"),
     ("every 15 minutes until 5", "every 15 minutes until 17:00 or every 15 minutes until 05:00"),
     ("every day at quarter past", "every hour at :15"),
-    ("last business day of every month", "when='last business day of the month'"),
-    ("every first working day of the month at 8:00", "when='first business day of the month at 8:00'"),
-    ("every month on the last weekday", "when='last business day of the month'"),
+    ("every second business day at 8:00", "on the second business day of every month at 8:00"),
+    ("every other weekday at 8:00", "every 2 days at 8:00 or every 2 weeks on weekdays at 8:00"),
+    ("the 15th of every quarter", "every 3 months on the 15th"),
+    ("the last business day and friday of every month", "every month on the last business day"),
+    ("every week on the last business day", "every month on the last business day"),
+    ("the 24th business day of every month", "every month on the last business day"),
+    ("last weekday of every month except fridays", "every day except fridays"),
+    ("FREQ=MONTHLY;BYDAY=SA,SU;BYSETPOS=1", LAST_WORKDAY),
+    ("FREQ=WEEKLY;BYDAY=MO,TU,WE,TH,FR;BYSETPOS=1", LAST_WORKDAY),
+    ("FREQ=MONTHLY;BYDAY=MO,TU,WE,TH,FR;BYSETPOS=0", LAST_WORKDAY),
+    ("FREQ=MONTHLY;BYDAY=MO,TU,WE,TH,FR;BYSETPOS=-1;BYHOUR=9,17", LAST_WORKDAY),
 ]
 
 

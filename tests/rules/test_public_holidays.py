@@ -181,3 +181,18 @@ def test_the_package_is_loaded_by_the_first_question_only() -> None:
         "sys.exit('holidays' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", script], check=False, timeout=60).returncode == 0
+
+
+def test_business_days_of_a_month_are_counted_without_its_holidays() -> None:
+    first = parse("first business day of every month at 9:00")
+    assert days(first, 3) == ["04 Jan", "01 Feb", "01 Mar"]
+    assert first.text == "every month on the first weekday that is no public holiday in CA-AB at 09:00"
+    assert days(parse(first.text, ""), 3) == days(parse(first.rule, ""), 3) == days(first, 3)
+    assert days(parse("first weekday of every month at 9:00"), 1) == ["01 Jan"]
+
+
+def test_every_business_day_leaves_out_the_holidays_that_are_known() -> None:
+    assert days(parse("every business day at 9:00"), 4) == ["18 Dec", "21 Dec", "22 Dec", "23 Dec"]
+    assert "25 Dec" not in days(parse("every business day at 9:00"), 10)
+    assert "25 Dec" in days(parse("every business day at 9:00", ""), 10)
+    assert "25 Dec" in days(parse("every weekday at 9:00"), 10)

@@ -467,7 +467,7 @@ def test_times_either_side_of_midnight_count_only_where_the_days_meet() -> None:
         ("FREQ=FORTNIGHTLY", "FREQ has to be one of"),
         ("FREQ=DAILY;INTERVAL=0", "INTERVAL has to be a number from 1"),
         ("FREQ=DAILY;BYDAYS=MO", "did you mean BYDAY"),
-        ("FREQ=DAILY;BYSETPOS=1", "BYSETPOS is not among"),
+        ("FREQ=DAILY;BYWEEKNO=1", "BYWEEKNO is not among"),
         ("FREQ=DAILY;FREQ=DAILY", "twice"),
         ("FREQ=DAILY;COUNT=3;UNTIL=20270101", "exclude each other"),
         ("FREQ=DAILY;UNTIL=20270230", "UNTIL cannot be"),

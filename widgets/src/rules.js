@@ -17,6 +17,7 @@ export function ruleWords({ repeat, words }, env) {
 function withClause(rule, { kind, ...values }, env) {
   if (kind === "every") return everyWords(values);
   if (kind === "on") return onWords(rule, values);
+  if (kind === "on_workday") return t("rule.on_workday", { rule, days: listed(fromTheStart(values.positions).map((nth) => nthName(nth, t("day.work"))), "conjunction") });
   const said = worded(values, env);
   return t(`rule.${kind === "at" && ONE_O_CLOCK.test(said.times) ? "at_one" : kind}`, { rule, ...said });
 }
@@ -38,8 +39,8 @@ function onWords(rule, { monthdays = [], weekdays = [], either }) {
 }
 
 /** Days of a month in their order: those counted from its end are behind the others. */
-function fromTheStart(monthdays) {
-  return [...monthdays.filter((day) => day > 0), ...monthdays.filter((day) => day < 0)];
+function fromTheStart(days) {
+  return [...days.filter((day) => day > 0), ...days.filter((day) => day < 0)];
 }
 
 /** The values of a clause in words, by the names of the placeholders. */
@@ -54,7 +55,10 @@ function worded({ weekdays = [], months = [], times = [], minutes = [], hours = 
 }
 
 function weekdayName(code) {
-  const [nth, day] = [Number(code.slice(0, -2)), dayName(code.slice(-2))];
+  return nthName(Number(code.slice(0, -2)), dayName(code.slice(-2)));
+}
+
+function nthName(nth, day) {
   if (nth === 0) return day;
   if (nth === -1) return t("nth.last", { day });
   if (nth < 0) return t("nth.from_end", { day, count: -nth });

@@ -68,7 +68,8 @@ class Days:
         days = _DaysOfYear(rule.months, rule.monthdays, rule.weekdays, rule.either, by_year)
         bits = _year_bits(days, first.weekday(), isleap(year))
         bits = bits & self._periods(first) if bits and rule.interval > 1 else bits
-        return bits & ~year_bits(rule.holidays, year) if bits and rule.holidays else bits
+        bits = bits & ~year_bits(rule.holidays, year) if bits and rule.holidays else bits
+        return _chosen(bits, rule.positions, isleap(year)) if bits and rule.positions else bits
 
     def _periods(self, first: date) -> int:
         """Return the days of the year from `first` that lie in a counted day, week or month, as bits."""
@@ -131,6 +132,18 @@ def _months(interval: int, behind: int, leap: bool) -> int:
         start = date(year, month, 1).timetuple().tm_yday - 1
         bits |= ((1 << monthrange(year, month)[1]) - 1) << start
     return bits
+
+
+def _chosen(bits: int, positions: frozenset[int], leap: bool) -> int:
+    """Return the days of a year that have one of the positions among those of their month: -1 is the last."""
+    year, start, chosen = 2000 if leap else 2001, 0, 0
+    for month in range(1, 13):
+        length = monthrange(year, month)[1]
+        days = [day for day in range(start, start + length) if bits >> day & 1]
+        places = (position - 1 if position > 0 else len(days) + position for position in positions)
+        chosen |= sum(1 << days[place] for place in set(places) if 0 <= place < len(days))
+        start += length
+    return chosen
 
 
 def _bits(monthdays: frozenset[int], weekdays: _Weekdays, first: int, length: int, *, either: bool) -> int:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import time
 
-from duetime.scheduler.rules.recurrence.rule import DAY_CODES
+from duetime.scheduler.rules.recurrence.rule import DAY_CODES, WORKDAYS
 from duetime.scheduler.rules.time.tokens import MONTH_NAMES, WEEKDAY_NAMES
 
 _NTH = {0: "", 1: "first ", 2: "second ", 3: "third ", 4: "fourth ", 5: "fifth ", -1: "last "}
-_WORKDAYS = frozenset((0, day) for day in range(5))
 
 
 def coded(days: frozenset[tuple[int, int]]) -> list[str]:
@@ -19,7 +18,7 @@ def coded(days: frozenset[tuple[int, int]]) -> list[str]:
 
 def weekdays_text(days: frozenset[tuple[int, int]]) -> str:
     """Write `weekdays`, `Monday and Friday` or `the last Friday`."""
-    if days == _WORKDAYS:
+    if days == WORKDAYS:
         return "weekdays"
     return listed(f"{_nth(nth)}{WEEKDAY_NAMES[day]}" for nth, day in _ordered(days))
 
@@ -32,6 +31,11 @@ def _nth(nth: int) -> str:
     if nth in _NTH:
         return f"the {_NTH[nth]}" if nth else ""
     return f"the {ordinal_text(abs(nth))} {'last ' if nth < 0 else ''}"
+
+
+def workdays_text(positions: frozenset[int]) -> str:
+    """Write `the last weekday`, of a month."""
+    return listed(f"{_nth(nth)}weekday" for nth in sorted(positions, key=lambda nth: (nth < 0, nth)))
 
 
 def monthdays_text(days: frozenset[int]) -> str:

@@ -20,6 +20,7 @@ from duetime.scheduler.rules.recurrence.day_names import (
     ordinal_text,
     time_text,
     weekdays_text,
+    workdays_text,
 )
 from duetime.scheduler.rules.recurrence.rule import (
     DAILY,
@@ -29,6 +30,7 @@ from duetime.scheduler.rules.recurrence.rule import (
     RARE,
     SECONDLY,
     WEEKLY,
+    WORKDAYS,
     YEARLY,
     Rule,
     whole,
@@ -41,7 +43,6 @@ _UNITS = {
     SECONDLY: "second", MINUTELY: "minute", HOURLY: "hour", DAILY: "day", WEEKLY: "week", MONTHLY: "month",
     YEARLY: "year",
 }  # fmt: skip
-_WORKDAYS = frozenset((0, day) for day in range(5))
 _EVERY_DAY = frozenset((0, day) for day in range(7))
 _EVERY_MONTH = frozenset(range(1, 13))
 _MAX_MONTHS_LISTED = 6
@@ -127,7 +128,18 @@ def _on(rule: Rule) -> Clauses:
     return (Translatable.of(ClauseKind.ON, text, monthdays=monthdays, weekdays=weekdays, either=either),)
 
 
+def _on_workdays(rule: Rule) -> Clauses:
+    positions = sorted(rule.positions)
+    on = Translatable.of(ClauseKind.ON_WORKDAY, f" on {workdays_text(rule.positions)}", positions=positions)
+    if not rule.holidays:
+        return (on,)
+    text = f" that is no public holiday in {rule.holidays}"
+    return (on, Translatable.of(ClauseKind.NO_HOLIDAY, text, calendar=rule.holidays))
+
+
 def _days(rule: Rule, anchor: date) -> Clauses:
+    if rule.positions:
+        return (_period(rule), *_on_workdays(rule), *_in(rule))
     if rule.freq == YEARLY:
         return (_period(rule), *_yearly(rule, anchor))
     if rule.freq == MONTHLY and not rule.weekdays and not rule.monthdays:
@@ -162,7 +174,7 @@ def _weekly(rule: Rule, anchor: date) -> Clauses:
 def _each_week(weekdays: frozenset[tuple[int, int]]) -> Translatable:
     if not weekdays:
         return _every("day", 1)
-    if weekdays == _WORKDAYS:
+    if weekdays == WORKDAYS:
         return Translatable.of(ClauseKind.WORKDAYS, "every weekday")
     missing = _EVERY_DAY - weekdays
     if len(missing) == 1 and weekdays < _EVERY_DAY:  # six days of the week are said by the one that is missing
@@ -228,7 +240,7 @@ def _run(times: Sequence[time]) -> tuple[time, time, int]:
 
 
 def _holidays(rule: Rule) -> Clauses:
-    if not rule.holidays:
+    if not rule.holidays or rule.positions:  # days that are chosen by position say it themselves
         return ()
     text = f" except public holidays in {rule.holidays}"
     return (Translatable.of(ClauseKind.HOLIDAYS, text, calendar=rule.holidays),)

@@ -1,6 +1,7 @@
 """The RRULE subset of RFC 5545.
 
-`FREQ` (SECONDLY to YEARLY), `INTERVAL`, `BYMONTH`, `BYMONTHDAY`, `BYDAY`, `BYHOUR`, `BYMINUTE`, `UNTIL`, `COUNT`.
+`FREQ` (SECONDLY to YEARLY), `INTERVAL`, `BYMONTH`, `BYMONTHDAY`, `BYDAY`, `BYHOUR`, `BYMINUTE`, `UNTIL`, `COUNT`, and
+`BYSETPOS` among the weekdays of a month.
 """
 
 from __future__ import annotations
@@ -18,11 +19,13 @@ from duetime.scheduler.rules.recurrence.rule import (
     FREQUENCIES,
     MAX_COUNT,
     MAX_INTERVALS,
+    MAX_WORKDAYS,
     MINUTELY,
     MONTHLY,
     SECONDLY,
     SUB_DAILY,
     WEEKLY,
+    WORKDAYS,
     YEARLY,
     Rule,
     whole,
@@ -31,6 +34,7 @@ from duetime.scheduler.rules.time.days.named_days import known_calendar
 from duetime.scheduler.rules.time.tokens import Misread
 
 _EXAMPLE = "FREQ=WEEKLY;BYDAY=MO,WE;BYHOUR=9;BYMINUTE=0"
+_LAST_WORKDAY = "FREQ=MONTHLY;BYDAY=MO,TU,WE,TH,FR;BYSETPOS=-1;BYHOUR=9"
 _DAY = re.compile(r"([+-]?[1-9][0-9]?)?(MO|TU|WE|TH|FR|SA|SU)")
 _UNTIL = re.compile(r"([0-9]{4})([0-9]{2})([0-9]{2})(?:T([0-9]{2})([0-9]{2})([0-9]{2})(Z?))?")
 _MAX_YEAR = 9000
@@ -98,6 +102,13 @@ def _monthdays(name: str, value: str) -> frozenset[int]:
     return found
 
 
+def _positions(name: str, value: str) -> frozenset[int]:
+    found = _numbers(-MAX_WORKDAYS, MAX_WORKDAYS)(name, value)
+    if 0 in found:
+        raise Misread("BYSETPOS has no position 0", _LAST_WORKDAY)
+    return found
+
+
 def _weekdays(_name: str, value: str) -> frozenset[tuple[int, int]]:
     return frozenset(_weekday(item) for item in value.split(","))
 
@@ -143,12 +154,13 @@ _READERS: dict[str, tuple[str, Callable[[str, str], object]]] = {
     "BYHOUR": ("hours", _numbers(0, 23)),
     "BYMINUTE": ("minutes", _numbers(0, 59)),
     "UNTIL": ("until", _until),
+    "BYSETPOS": ("positions", _positions),
     "COUNT": ("count", lambda name, value: _whole(name, value, 1, MAX_COUNT)),
     "BYSECOND": ("", _only("0")),
     "WKST": ("", _only("MO")),
     EXCEPT_HOLIDAYS: ("holidays", lambda _name, value: known_calendar(value)),
 }
-_PUBLIC = tuple(_READERS)[:8]
+_PUBLIC = tuple(_READERS)[:9]
 
 
 def _check(freq: str, given: dict[str, Any]) -> None:
@@ -160,6 +172,16 @@ def _check(freq: str, given: dict[str, Any]) -> None:
     if freq == WEEKLY and "monthdays" in given:
         raise Misread("BYMONTHDAY does not go with FREQ=WEEKLY", "FREQ=MONTHLY;BYMONTHDAY=1")
     _check_ordinals(freq, given)
+    if "positions" in given:
+        _check_positions(freq, given)
+
+
+def _check_positions(freq: str, given: Mapping[str, Any]) -> None:
+    """Refuse positions among other days than the weekdays of a month: ordinals and days of the month say those."""
+    if freq != MONTHLY or given.get("weekdays") != WORKDAYS or "monthdays" in given:
+        raise Misread("BYSETPOS goes with FREQ=MONTHLY;BYDAY=MO,TU,WE,TH,FR alone", _LAST_WORKDAY)
+    if len(given.get("hours", "1")) > 1 or len(given.get("minutes", "1")) > 1:
+        raise Misread("BYSETPOS goes with one time of day", _LAST_WORKDAY)
 
 
 def _check_seconds(freq: str, parts: Mapping[str, str]) -> None:

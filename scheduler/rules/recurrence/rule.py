@@ -23,15 +23,19 @@ RARE = " (in months that have it)"
 
 DAY_CODES = ("MO", "TU", "WE", "TH", "FR", "SA", "SU")
 NONE: frozenset[int] = frozenset()
+WORKDAYS = frozenset((0, day) for day in range(5))
+MAX_WORKDAYS = 23
+"""The most that a month has."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
     """When something recurs. Empty parts restrict nothing.
 
-    `weekdays` are pairs (ordinal, weekday): ordinal 0 is every one, 1 the first of the month, -1 the last. `times` are
-    the times of day that words name; cron and RRULE give `hours` and `minutes`, which are combined. `either` means that
-    one of month day and weekday is enough (cron), not both. `until` is inclusive: a UTC instant, or a wall time of the
+    `weekdays` are pairs (ordinal, weekday): ordinal 0 is every one, 1 the first of the month, -1 the last. `positions`
+    choose among the days of a month that the rest of the rule leaves: -1 is the last of them. `times` are the times of
+    day that words name; cron and RRULE give `hours` and `minutes`, which are combined. `either` means that one of month
+    day and weekday is enough (cron), not both. `until` is inclusive: a UTC instant, or a wall time of the
     rule's zone. `cron` is the rule as five fields, empty for all others. `holidays` is the calendar whose public
     holidays the rule leaves out, empty for none.
     """
@@ -41,6 +45,7 @@ class Rule:
     months: frozenset[int] = NONE
     monthdays: frozenset[int] = NONE
     weekdays: frozenset[tuple[int, int]] = frozenset()
+    positions: frozenset[int] = NONE
     hours: frozenset[int] = NONE
     minutes: frozenset[int] = NONE
     times: tuple[time, ...] = ()
@@ -88,6 +93,8 @@ def canonical(rule: Rule) -> str | None:
     if rule.cron:
         return rule.cron
     rule_times = rule.times
+    if rule.positions and len(rule_times) > 1:
+        return None  # an RRULE would count the times of day, not the days
     hours = frozenset(found.hour for found in rule_times) or rule.hours
     minutes = frozenset(found.minute for found in rule_times) or rule.minutes
     if rule_times and len(hours) * len(minutes) != len(rule_times):
@@ -100,6 +107,7 @@ def canonical(rule: Rule) -> str | None:
         "BYDAY": ",".join(f"{nth or ''}{DAY_CODES[day]}" for nth, day in sorted(rule.weekdays)),
         "BYHOUR": _numbers(hours),
         "BYMINUTE": _numbers(minutes),
+        "BYSETPOS": _numbers(rule.positions),
         EXCEPT_HOLIDAYS: rule.holidays,
         "UNTIL": _until(rule.until),
         "COUNT": str(rule.count or ""),

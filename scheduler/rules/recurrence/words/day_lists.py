@@ -5,16 +5,26 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import date, datetime, time
 
+from duetime.scheduler.rules.recurrence.rule import MAX_WORKDAYS, WORKDAYS
 from duetime.scheduler.rules.time.durations import Span, read_span
 from duetime.scheduler.rules.time.offsets import the_day
 from duetime.scheduler.rules.time.tokens import MONTHS, ORDINALS, WEEKDAY_NAMES, WEEKDAYS, Misread, Tokens, ordinal
 
-WORKDAYS, WEEKEND = range(5), range(5, 7)
+_MONDAY_TO_FRIDAY, _WEEKEND = range(5), range(5, 7)
 
 _WEEKDAYS = WEEKDAYS | {f"{name.lower()}s": index for index, name in enumerate(WEEKDAY_NAMES)}
-_GROUPS = {"weekday": WORKDAYS, "weekdays": WORKDAYS, "workday": WORKDAYS, "workdays": WORKDAYS,
-           "weekend": WEEKEND, "weekends": WEEKEND}  # fmt: skip
+_GROUPS = {**dict.fromkeys(("weekday", "weekdays", "workday", "workdays"), _MONDAY_TO_FRIDAY),
+           **dict.fromkeys(("weekend", "weekends"), _WEEKEND)}  # fmt: skip
 _MONTH_PHRASES = ("of the month", "of every month", "of each month", "of a month", "each month", "every month")
+_QUARTER_PHRASES = (
+    "of the quarter",
+    "of every quarter",
+    "of each quarter",
+    "of a quarter",
+    "each quarter",
+    "every quarter",
+)
+_QUARTER_MONTHS = {1: {1, 4, 7, 10}, -1: {3, 6, 9, 12}}
 _MAX_MONTH_DAYS, _SHORTEST_MONTH_DAYS = 31, 28
 
 
@@ -53,6 +63,8 @@ class Draft:
     months: set[int] = field(default_factory=set)
     monthdays: set[int] = field(default_factory=set)
     weekdays: set[tuple[int, int]] = field(default_factory=set)
+    workdays: set[int] = field(default_factory=set)
+    """Those of the weekdays of a month that are meant: -1 is the last."""
     minutes: set[int] = field(default_factory=set)
     times: set[time] = field(default_factory=set)
     window: Window | None = None
@@ -81,9 +93,20 @@ def read_days(row: Tokens, draft: Draft) -> bool:
         pass
     draft.day_lists += 1
     draft.monthly = any(row.phrase(words) for words in _MONTH_PHRASES) or draft.monthly
+    if any(row.phrase(words) for words in _QUARTER_PHRASES):
+        _set_quarter_months(draft)
     if draft.dates > 1 and len(draft.months) > 1:
         raise Misread("several dates of different months need a task each", "every year on 3 march")
     return True
+
+
+def _set_quarter_months(draft: Draft) -> None:
+    """Set the month of each quarter in which its first or last day is."""
+    places = draft.monthdays | draft.workdays | {nth for nth, _ in draft.weekdays}
+    if len(places) > 1 or not places <= _QUARTER_MONTHS.keys():
+        raise Misread("the month of the quarter is not clear", "every 3 months on the 15th")
+    draft.months |= _QUARTER_MONTHS[places.pop()]
+    draft.monthly = True
 
 
 def _next_item(row: Tokens, draft: Draft) -> bool:
@@ -117,38 +140,43 @@ def _range_end(row: Tokens) -> int | None:
 
 def _group(row: Tokens, draft: Draft) -> bool:
     if row.accept("business", "working"):
-        found: range | None = WORKDAYS if row.accept("day", "days") else None
+        found: range | None = _MONDAY_TO_FRIDAY if row.accept("day", "days") else None
+        draft.excluded.holidays = draft.excluded.holidays or draft.calendar
     else:
         found = row.one_of(_GROUPS)
-        _ = found == WEEKEND and row.accept("day", "days")
+        _ = found == _WEEKEND and row.accept("day", "days")
     draft.weekdays |= {(0, day) for day in found or ()}
     return found is not None
 
 
 def _nth(row: Tokens, draft: Draft) -> bool:
-    """Read `the first and third monday`."""
+    """Read `the first and third monday`, or `the last business day`."""
     row.accept("the")
     ordinals = [_ordinal(row)]
     while (more := row.attempt(lambda row: _ordinal(row) if join(row) else None)) is not None:
         ordinals.append(more)
-    weekday = row.one_of(_WEEKDAYS)
-    if weekday is None or None in ordinals:
-        _refuse_business_days(row, ordinals)
+    if None in ordinals:
         return False
-    if any(nth is not None and nth > max(ORDINALS.values()) for nth in ordinals):
+    positions = {nth for nth in ordinals if nth is not None}
+    weekday = row.one_of(_WEEKDAYS)
+    if weekday is None:
+        return _workdays(row, draft, positions)
+    if max(positions) > max(ORDINALS.values()):
         raise Misread("no month has that many of a weekday", "every last friday of the month")
-    draft.weekdays |= {(nth, weekday) for nth in ordinals if nth is not None}
+    draft.weekdays |= {(nth, weekday) for nth in positions}
     return True
 
 
-def _refuse_business_days(row: Tokens, ordinals: list[int | None]) -> None:
-    """Raise `Misread` for `the last business day of every month`, with the next one as a single time."""
-    if ordinals not in [[1], [-1]] or not _group(row, Draft()) or row.peek(-1).startswith("weekend"):
-        return
-    _ = any(row.phrase(words) for words in _MONTH_PHRASES)
-    which = "first" if ordinals == [1] else "last"
-    once = f"{which} business day of the month {row.rest}".strip()
-    raise Misread("a rule has no business days of a month: each needs a task of its own", f"when={once!r}")
+def _workdays(row: Tokens, draft: Draft, positions: set[int]) -> bool:
+    """Read the `business day` of `the last business day`: no public holiday, where a calendar of them is configured."""
+    group = Draft(calendar=draft.calendar)
+    if not _group(row, group) or group.weekdays != WORKDAYS:
+        return False
+    if max(positions) > MAX_WORKDAYS:
+        raise Misread("no month has that many weekdays", "every month on the last business day")
+    draft.workdays |= positions
+    draft.excluded.holidays = draft.excluded.holidays or group.excluded.holidays
+    return True
 
 
 def _ordinal(row: Tokens) -> int | None:

@@ -7,7 +7,21 @@ from duetime.scheduler.rules.recurrence.words.day_lists import Draft, join, read
 from duetime.scheduler.rules.time.days.named_days import PUBLIC_HOLIDAY, known_calendar, no_calendar
 from duetime.scheduler.rules.time.tokens import MONTHS, Misread, Tokens
 
-_LEADS = ("except for", "except", "excepting", "excluding", "but not", "but", "apart from", "other than", "not")
+_LEADS = (
+    "except for",
+    "except",
+    "excepting",
+    "excluding",
+    "but not",
+    "but",
+    "apart from",
+    "other than",
+    "not",
+    "that is no",
+    "that is not a",
+    "which is no",
+    "which is not a",
+)
 _EXAMPLE = "every day except fridays"
 _COUNTRY_CHARS = 2
 _WEEKDAYS, _MONTHS = frozenset(range(7)), frozenset(range(1, 13))
@@ -49,7 +63,7 @@ def leave_out(draft: Draft) -> None:
 
 
 def _weekdays_of(draft: Draft) -> set[int]:
-    if draft.monthdays or any(nth for nth, _ in draft.weekdays):
+    if draft.monthdays or draft.workdays or any(nth for nth, _ in draft.weekdays):
         raise Misread("weekdays cannot be left out of days of the month", _EXAMPLE)
     if not draft.weekdays and draft.freq not in {*SUB_DAILY, DAILY}:
         raise Misread("it is not clear which days are meant", _EXAMPLE)

@@ -13,6 +13,7 @@ _UNIT_FREQ = {
     "second": SECONDLY, "minute": MINUTELY, "hour": HOURLY, "day": DAILY, "week": WEEKLY, "month": MONTHLY,
     "year": YEARLY,
 }  # fmt: skip
+_WORKDAY_WORDS = ("weekday", "workday", "business", "working")
 _SECOND = timedelta(seconds=1)
 ISO_TIME = "pt"
 """The first token of an ISO 8601 duration of hours, minutes and seconds: `PT1H30M`."""
@@ -25,9 +26,10 @@ def read_interval(row: Tokens, draft: Draft) -> bool:
         if row.peek() in WEEKDAYS:
             draft.freq = WEEKLY
             return read_days(row, draft)
+        _refuse_other_weekday(row)
     else:
         draft.interval = row.attempt(_nth_unit) or 1
-    if row.peek() == "second" and row.peek(1) in {*WEEKDAYS, "and", ","}:
+    if row.peek() == "second" and row.peek(1) in {*WEEKDAYS, *_WORKDAY_WORDS, "and", ","}:
         return False
     if row.peek(1) not in {"of", "hour", "hours", "past", "to"} and row.accept("quarter", "quarters"):
         draft.freq, draft.interval = MONTHLY, 3 * draft.interval
@@ -37,6 +39,15 @@ def read_interval(row: Tokens, draft: Draft) -> bool:
         return _unit(unit, draft)
     span = row.attempt(_length)
     return span is not None and _span(span, draft)
+
+
+def _refuse_other_weekday(row: Tokens) -> None:
+    """Refuse `every other weekday`, with both of its readings."""
+    if row.accept(*_WORKDAY_WORDS):
+        _ = row.accept("day")
+        rest = f" {row.rest}" if row.rest else ""
+        either = (f"every 2 days{rest}", f"every 2 weeks on weekdays{rest}")
+        raise Misread("every other weekday can mean every other day, or those of every other week", *either)
 
 
 def _nth_unit(row: Tokens) -> int | None:

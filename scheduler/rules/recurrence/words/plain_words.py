@@ -12,6 +12,7 @@ from duetime.scheduler.rules.recurrence.rule import (
     RARE,
     SUB_DAILY,
     WEEKLY,
+    WORKDAYS,
     YEARLY,
     Rule,
 )
@@ -91,6 +92,11 @@ def _selected(row: Tokens, draft: Draft) -> bool:
     if not read_days(row, draft):
         return False
     (nth, weekday), *others = draft.weekdays or {(0, 0)}
+    if draft.workdays and max(draft.workdays) > 1 and not draft.monthly:
+        raise Misread(
+            "it is not clear whether those of a month are meant",
+            f"on the {row.since(start).removeprefix('the ')} of every month{_rest(row)}",
+        )
     if nth > 1 and not others and not draft.monthly:
         raise _one_in_several(row, row.since(start), nth, WEEKDAY_NAMES[weekday].lower())
     return True
@@ -99,12 +105,16 @@ def _selected(row: Tokens, draft: Draft) -> bool:
 def _one_in_several(row: Tokens, said: str, nth: int, weekday: str) -> Misread:
     """Refuse `every second tuesday`, with both of its readings."""
     words = said.removeprefix("the ").split()[0]
-    rest = f" {row.rest}" if row.rest else ""
+    rest = _rest(row)
     return Misread(
         f"every {said} can mean one in {nth} weeks, or that one of each month",
         f"every {nth} weeks on {weekday}{rest}",
         f"on the {words} {weekday} of every month{rest}",
     )
+
+
+def _rest(row: Tokens) -> str:
+    return f" {row.rest}" if row.rest else ""
 
 
 def _daypart(row: Tokens, draft: Draft) -> bool:
@@ -200,13 +210,16 @@ def _rule(draft: Draft) -> Rule:
     leave_out(draft)
     set_times(draft)
     freq = draft.freq or _implied(draft)
+    if draft.workdays and draft.months and (freq, draft.interval) == (YEARLY, 1):
+        freq = MONTHLY  # every year in that month
     _check(freq, draft)
     return Rule(
         freq,
         draft.interval,
         months=frozenset(draft.months),
         monthdays=frozenset(draft.monthdays),
-        weekdays=frozenset(draft.weekdays),
+        weekdays=WORKDAYS if draft.workdays else frozenset(draft.weekdays),
+        positions=frozenset(draft.workdays),
         minutes=frozenset(draft.minutes),
         times=tuple(sorted(draft.times)),
         until=draft.until,
@@ -216,6 +229,8 @@ def _rule(draft: Draft) -> Rule:
 
 
 def _implied(draft: Draft) -> str:
+    if draft.workdays:
+        return MONTHLY
     if draft.monthdays:
         return YEARLY if draft.months else MONTHLY
     if not draft.weekdays:
@@ -254,6 +269,10 @@ def _check_days(freq: str, draft: Draft) -> None:
     ordinals = {bool(nth) for nth, _ in draft.weekdays}
     if len(ordinals) > 1 or (draft.monthdays and draft.weekdays):
         raise Misread("month days, weekdays and nth weekdays cannot be mixed in one recurrence", _BOTH)
+    if draft.workdays and (draft.monthdays or draft.weekdays):
+        raise Misread("business days of a month go with no other days", "every month on the last business day")
+    if draft.workdays and freq != MONTHLY:
+        raise Misread("business days of a month go with `every month`", "every month on the last business day")
     if (draft.monthdays or True in ordinals) and freq not in {MONTHLY, YEARLY}:
         raise Misread("days of the month go with `every month`", "every month on the 1st")
     if freq in {MONTHLY, YEARLY} and False in ordinals:
