@@ -64,7 +64,7 @@ class Draft:
     monthdays: set[int] = field(default_factory=set)
     weekdays: set[tuple[int, int]] = field(default_factory=set)
     workdays: set[int] = field(default_factory=set)
-    """Those of the weekdays of a month that are meant: -1 is the last."""
+    """Positions among the weekdays of a month: -1 is the last."""
     minutes: set[int] = field(default_factory=set)
     times: set[time] = field(default_factory=set)
     window: Window | None = None
