@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 import pytest
 from duetime.scheduler.errors import InvalidArgument
-from duetime.scheduler.rules.time import times, zones
+from duetime.scheduler.rules.time import parser, times, zones
+from duetime.scheduler.rules.time.days.calendar_day import Day
+from duetime.scheduler.rules.time.parser import clock_and_day
+from duetime.scheduler.rules.time.time_of_day import Clock
+from duetime.scheduler.rules.time.tokens import Tokens
+from duetime.scheduler.rules.time.viewpoint import Viewpoint
 
 NOW = datetime(2026, 11, 21, 17, 0, 5, tzinfo=UTC)
 """A Saturday, 12:00:05 in New York."""
@@ -400,3 +405,28 @@ def test_a_guess_is_said_in_whole_seconds_rounded_up(seconds: float, said: str) 
 def test_what_is_no_duration_is_refused(text: str) -> None:
     with pytest.raises(InvalidArgument):
         times.parse_duration(text)
+
+
+def test_a_phrase_that_was_read_before_is_seen_from_now() -> None:
+    at_noon, at_four, next_day = NOW, NOW + timedelta(hours=4), NOW + timedelta(days=1)
+
+    def walls(text: str) -> list[str]:
+        return [f"{resolve(text, now).wall:%a %H:%M}" for now in (at_noon, at_four, next_day)]
+
+    assert walls("at 15:00") == ["Sat 15:00", "Sun 15:00", "Sun 15:00"]
+    assert walls("tomorrow at 9am") == ["Sun 09:00", "Sun 09:00", "Mon 09:00"]
+    assert walls("same time tomorrow") == ["Sun 12:00", "Sun 16:00", "Mon 12:00"]
+    assert f"{resolve('tomorrow at 9am', zone='Asia/Tokyo').wall:%a %H:%M}" == "Mon 09:00"
+
+
+def test_a_phrase_of_a_day_is_read_once_that_day(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[date] = []
+
+    def noted(row: Tokens, today: date, view: Viewpoint) -> tuple[Clock | None, Day | None]:
+        read.append(today)
+        return clock_and_day(row, today, view)
+
+    monkeypatch.setattr(parser, "clock_and_day", noted)
+    for now in (NOW, NOW + timedelta(hours=4), NOW + timedelta(days=1)):
+        resolve("tomorrow at 9:17", now)
+    assert read == [date(2026, 11, 21), date(2026, 11, 22)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from datetime import UTC, date, datetime, time, timedelta
+from functools import lru_cache
 from zoneinfo import ZoneInfo
 
 from duetime.scheduler.rules.time import durations, zones
@@ -30,6 +31,7 @@ _FRACTION = re.compile(r"^([0-9]{4}-[0-9]{2}-[0-9]{2}[t ][0-9]{2}:[0-9]{2}:[0-9]
 NO_DATE = "no date given: "
 _TO = re.compile(r"^(?:back )?to (?=[^ ])")
 _LATE_HOURS = frozenset(str(hour) for hour in range(13, 24))
+_SAME_TIME = "same time"
 _OFFSET = re.compile(r"[+-](?:0[0-9]|1[0-5]):?[0-5][0-9]")
 
 
@@ -44,7 +46,7 @@ def read(text: str, view: Viewpoint) -> Reading:
     if exact is not None:
         return exact
     as_date = dated(clean)
-    return _relative(as_date, view) or _offset(as_date, view) or _wall(as_date, view)
+    return _relative(as_date, view) or _of_day(as_date, view)
 
 
 def read_exact(clean: str, view: Viewpoint) -> Reading | None:
@@ -167,6 +169,20 @@ def _iso(year: str, month: str, day: str) -> str:
     return f"{year}-{int(month):02}-{int(day):02}"
 
 
+def _of_day(clean: str, view: Viewpoint) -> Reading:
+    """Read a phrase that means the same throughout a day, unless it names the time that it is now."""
+    if _SAME_TIME in clean:
+        return _offset(clean, view) or _wall(clean, view)
+    return _read_of_day(clean, view.today, view.zone, view.frame)
+
+
+@lru_cache(maxsize=256)
+def _read_of_day(clean: str, today: date, zone: ZoneInfo | None, frame: Frame) -> Reading:
+    """Read a phrase once a day: agents say `tomorrow 9am` again and again."""
+    view = Viewpoint(datetime.combine(today, time(12), zone or UTC), zone, frame)
+    return _offset(clean, view) or _wall(clean, view)
+
+
 def _wall(clean: str, view: Viewpoint) -> Reading:
     """Read a date, a time of day, or both in either order."""
     row = tokens(clean)
@@ -214,7 +230,7 @@ def _same_time(row: Tokens, view: Viewpoint) -> Clock | None:
     """Read `same time tomorrow`."""
     _ = row.accept("at")
     _ = row.accept("the")
-    if not row.phrase("same time"):
+    if not row.phrase(_SAME_TIME):
         return None
     _ = row.accept("on")
     same = view.usual.time if view.frame.moved else view.wall.time().replace(second=0, microsecond=0)
