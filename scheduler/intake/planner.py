@@ -121,7 +121,8 @@ class Planner:
         problems, request = ProblemCollector(), without_rule(request)
         problems.of(check_text, "title", request.title)
         timing = problems.of(self.times.timing, request, now)
-        payload = problems.of(self.asked_by(request.raw).payload, request.action, request.payload, by.tenant)
+        agent = request.raw is not None
+        payload = problems.of(self.payload, request.action, request.payload, by.tenant, of_agent=agent)
         demand = problems.of(self.demands.read, request, self._situation(request, timing, by, now))
         after = problems.of(dependencies_of, request, by.tenant, self.upstreams)
         approval = problems.of(approval_of, request, now, self.times.zone_of(request)) if request.approval else None
@@ -155,12 +156,14 @@ class Planner:
         """Return the planner for a caller: one who says what was sent (`raw`) is an agent, as all it asks for is."""
         return self if raw is None or self.of_agent else replace(self, of_agent=True)
 
-    def payload(self, action: str, payload: Mapping[str, Json], tenant: str) -> Mapping[str, Json]:
+    def payload(
+        self, action: str, payload: Mapping[str, Json], tenant: str, *, of_agent: bool = False
+    ) -> Mapping[str, Json]:
         """Check a payload by the bounds, the handler's schema and the tenant's secrets; return it with defaults."""
         handler = self.handlers.get_or_explain(action, payload)
         checked = handler.check(without_blanks(handler, payload))
         check_secrets(handler, checked, tenant, self.secrets)
-        if self.of_agent:
+        if self.of_agent or of_agent:
             check_interval(handler, checked)
         return checked
 

@@ -33,7 +33,9 @@ _STOPPED = frozenset({"stop", "stopped", "off", "end", "cancel", "remove"})
 
 def without_rule(request: Request) -> Request:
     """Return a request that recurs `never` as one without a rule."""
-    return replace(request, repeat=None) if str(request.repeat).strip().lower() in ENDLESS else request
+    if request.repeat is None or str(request.repeat).strip().lower() not in ENDLESS:
+        return request
+    return replace(request, repeat=None)
 
 
 def never_recurs(repeat: str) -> bool:
