@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args, get_origin
 
 from annotated_types import Ge, Gt, Le
 from duetime.server.settings.channels import ChannelSettings, OriginSettings
-from duetime.server.settings.layers import PREFIX
+from duetime.server.settings.layers import VARIABLE_PREFIX
 from duetime.server.settings.masks import masked
 from duetime.server.settings.model import Settings
 from duetime.server.settings.retention import RetentionRuleSettings
@@ -150,7 +150,7 @@ def _setting(name: str, field: FieldInfo) -> Iterator[str]:
     yield ""
     yield f"{description[:1].upper()}{description[1:]}."
     yield ""
-    yield f"- variable: `{PREFIX}{name.upper()}`"
+    yield f"- variable: `{VARIABLE_PREFIX}{name.upper()}`"
     yield f"- accepted: {_accepted(field)}"
     yield f"- default: {_default(name, field)}"
     yield f"- example: `{_example(field)}`"

@@ -10,6 +10,9 @@ from enum import StrEnum
 
 from duetime.scheduler.task import Json, State, Tier
 
+DUETIME_ACTOR = "duetime"
+"""The actor of what Duetime does by itself."""
+
 
 class EventKind(StrEnum):
     """The kind of a change to a task. Documented in docs/states.md."""

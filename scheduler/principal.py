@@ -8,7 +8,7 @@ from typing import TypedDict
 
 from duetime.scheduler.errors import InvalidArgument
 
-MAX_NAME_CHARS = 200
+MAX_PRINCIPAL_CHARS = 200
 
 
 class Scope(StrEnum):
@@ -72,14 +72,14 @@ class Principal:
 def _check_name(argument: str, name: object, example: str) -> None:
     problem = _problem(name)
     if problem:
-        accepted = f"1 to {MAX_NAME_CHARS} printable characters, no blank first or last"
+        accepted = f"1 to {MAX_PRINCIPAL_CHARS} printable characters, no blank first or last"
         raise InvalidArgument(argument, problem, accepted=accepted, example=example)
 
 
 def _problem(name: object) -> str | None:
     if not isinstance(name, str):
         return f"expected text, got {type(name).__name__}"
-    if not name or len(name) > MAX_NAME_CHARS:
+    if not name or len(name) > MAX_PRINCIPAL_CHARS:
         return f"has {len(name):,} characters"
     unprintable = next((char for char in name if not char.isprintable()), None)
     if unprintable is not None:

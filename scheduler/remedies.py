@@ -180,7 +180,7 @@ class PlainWords:
 
 
 PLAIN = PlainWords()
-OVERTAKEN = "the next one is due"
+OVERTAKEN_REASON = "the next one is due"
 """Why a run was cancelled that gave way to the next occurrence."""
 
 PAUSE_OVER = "its pause is over"

@@ -13,7 +13,7 @@ from duetime.scheduler.records import Change
 from duetime.scheduler.run_records import Claim, LogChunk, Settlement, Start
 from duetime.scheduler.store import Store
 from duetime.scheduler.store.lists.task_list import Counts
-from duetime.scheduler.store.schema.rows import RUN
+from duetime.scheduler.store.schema.rows import RUN_FIELDS
 from duetime.scheduler.store.schema.tables.tasks import runs
 from duetime.scheduler.task import DeadlineType, Delivery, InboxMessage, RetryPolicy, Run, State, Task
 from duetime.scheduler.views import TaskFilter, TaskRecord
@@ -111,7 +111,7 @@ def restarted(store: Store, record: TaskRecord, *, worker: str = "w1", epoch: in
 
 def runs_of(store: Store, task_id: str) -> list[Run]:
     """Return all runs of a task, the latest generation first."""
-    statement = select(*RUN).where(runs.c.task_id == task_id).order_by(runs.c.generation.desc())
+    statement = select(*RUN_FIELDS).where(runs.c.task_id == task_id).order_by(runs.c.generation.desc())
     return store._database.read(lambda connection: [Run(*row) for row in connection.execute(statement)])
 
 

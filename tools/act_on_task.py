@@ -9,7 +9,7 @@ from duetime.scheduler.task import ApprovalAnswer
 from duetime.tools.arguments.arguments import Argument
 from duetime.tools.arguments.choices import Choice
 from duetime.tools.arguments.types import Text, Whole
-from duetime.tools.definition import KEY, REVISION, TASK_ID, TIME, Definition, Sender, hints
+from duetime.tools.definition import IDEMPOTENCY_KEY, REVISION, TASK_ID, TIME, Definition, Sender, hints
 from duetime.tools.results import task_answer
 from mcp.types import CallToolResult
 
@@ -75,7 +75,7 @@ ACT_ON_TASK = Definition(
         Argument("until", TIME, "Snooze until", "until='tomorrow 9am'"),
         Argument("undo", Text(60), "The token in the answer of the change"),
         Argument("reason", Text(200), "Of approve and reject", "reason='too much'"),
-        KEY,
+        IDEMPOTENCY_KEY,
     ),
     ActOnTask,
     _answer,

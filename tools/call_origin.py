@@ -11,7 +11,7 @@ from duetime.scheduler.intake.changes.origin import sends_back
 from duetime.scheduler.origin.origin import ORIGIN, is_client, read_origin
 from duetime.scheduler.request import Request
 from duetime.scheduler.reschedule.reschedule import Reschedule
-from duetime.scheduler.rules.failures.follow_up import NOTIFY
+from duetime.scheduler.rules.failures.follow_up import ON_FAILURE_NOTIFY
 
 ORIGIN_META: Final = "duetime/origin"
 """The key in the `_meta` of a call: an object of client, session and thread."""
@@ -59,7 +59,7 @@ UNKNOWN_ORIGIN: Final = CallOrigin()
 def _channels_named(request: Request) -> Iterator[Any]:
     steps: Sequence[Any] = request.steps  # nobody has read them yet
     yield from request.deliver_to
-    yield (request.on_failure or {}).get(NOTIFY)
+    yield (request.on_failure or {}).get(ON_FAILURE_NOTIFY)
     for step in steps:
         named = step.get("deliver_to") if isinstance(step, Mapping) else None
         yield from named if isinstance(named, list) else ()

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from duetime.tools.arguments.arguments import Argument
 from duetime.tools.arguments.types import Text
-from duetime.tools.definition import KEY, REVISION, TASK_ID, Definition, Sender, hints
+from duetime.tools.definition import IDEMPOTENCY_KEY, REVISION, TASK_ID, Definition, Sender, hints
 from duetime.tools.results import task_answer
 from mcp.types import CallToolResult
 
@@ -37,7 +37,7 @@ CANCEL_TASK = Definition(
     "cancel_task",
     "Cancel a task",
     "Cancel a task with all its coming runs. It can be undone for 30 s.",
-    (TASK_ID, Argument("reason", Text(200), "Kept in the history", "reason='not needed'"), REVISION, KEY),
+    (TASK_ID, Argument("reason", Text(200), "Kept in the history", "reason='not needed'"), REVISION, IDEMPOTENCY_KEY),
     CancelTask,
     _answer,
     hints(destructive=True, idempotent=True, outside=False),

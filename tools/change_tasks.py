@@ -10,9 +10,9 @@ from duetime.scheduler.task import Tier
 from duetime.scheduler.views import TaskFilter
 from duetime.tools.arguments.arguments import Argument
 from duetime.tools.arguments.choices import Choice
-from duetime.tools.arguments.filters import MEANT_STATES, WORDS, parts_of
+from duetime.tools.arguments.filters import MEANT_STATES, STATE_WORDS, parts_of
 from duetime.tools.arguments.types import Flag, Text, Texts, Whole
-from duetime.tools.definition import KEY, TIME, Definition, Sender, hints
+from duetime.tools.definition import IDEMPOTENCY_KEY, TIME, Definition, Sender, hints
 from duetime.tools.results import bulk_answer
 from duetime.widgets.cards import TASK_LIST
 from mcp.types import CallToolResult
@@ -76,7 +76,7 @@ CHANGE_TASKS = Definition(
         Argument("action", Text(60), "", "action='webhook'"),
         Argument(
             "state",
-            Choice(WORDS, MEANT_STATES, listed=False),
+            Choice(STATE_WORDS, MEANT_STATES, listed=False),
             "Default open; to replay or discard: failed",
             "state='open'",
         ),
@@ -93,7 +93,7 @@ CHANGE_TASKS = Definition(
         Argument("dry_run", Flag(), "", "dry_run=true"),
         Argument("undo", Text(60), "Token of an answer", "undo='u_b1'"),
         Argument("reason", Text(200), "", "reason='the fair is off'"),
-        replace(KEY, about=""),
+        replace(IDEMPOTENCY_KEY, about=""),
     ),
     ChangeTasks,
     _answer,

@@ -44,7 +44,7 @@ TASK_ID = Argument(
     required=True,
 )
 REVISION = Argument("revision", Whole(1), "Refuse if the task is no longer at this revision", "revision=3")
-KEY = Argument(
+IDEMPOTENCY_KEY = Argument(
     "idempotency_key", Text(200, "1 to 200 characters"), "As in schedule_task", "idempotency_key='call-john-1'"
 )
 TITLE = Argument("title", Text(200, "1 to 200 visible characters"), "", "title='Call John'")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from duetime.scheduler.events import EventFilter
-from duetime.scheduler.intake.validation import WAIT_FOR, wait_seconds
+from duetime.scheduler.intake.validation import WAIT_EXAMPLE, wait_seconds
 from duetime.scheduler.task import State
 from duetime.tools.arguments.arguments import Argument
 from duetime.tools.arguments.types import Flag, Length
@@ -58,7 +58,7 @@ def _history(task_id: str, view: TaskView, sender: Sender) -> HistoryPart:
     return history_part(attempts, page, view)
 
 
-WAIT = Argument("wait", Length(), "Answer when its run has ended, or after this time (5 min at most)", WAIT_FOR)
+WAIT = Argument("wait", Length(), "Answer when its run has ended, or after this time (5 min at most)", WAIT_EXAMPLE)
 KEEP_UNREAD = Argument("keep_unread", Flag(), "History leaves its outcomes unread", "keep_unread=true")
 """Given by a card, since the model has not read what the user sees there."""
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from duetime.scheduler.views import TaskFilter
 from duetime.tools.arguments.arguments import Argument
 from duetime.tools.arguments.choices import Choice
-from duetime.tools.arguments.filters import MEANT_STATES, WORDS, parts_of
+from duetime.tools.arguments.filters import MEANT_STATES, STATE_WORDS, parts_of
 from duetime.tools.arguments.types import Text, Whole
 from duetime.tools.definition import TIME, Definition, Sender, hints
 from duetime.tools.results import page_answer
@@ -49,7 +49,7 @@ LIST_TASKS = Definition(
     (
         Argument(
             "state",
-            Choice(WORDS, MEANT_STATES),
+            Choice(STATE_WORDS, MEANT_STATES),
             "open: all still to come; ended: all over; ready: due, also while a pool holds it; "
             "failed: when it last ran, and why",
             "state='open'",

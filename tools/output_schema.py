@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 Output = Literal["task", "list", "event"]
 """The answer of a tool: `duetime.task/1`, `duetime.list/1` or `duetime.event/1`."""
 
-HERE = Path(__file__).resolve().parent  # of the checkout, also where an editable install links to it
-SCHEMAS = HERE / "schemas"
+_HERE = Path(__file__).resolve().parent  # of the checkout, also where an editable install links to it
+SCHEMAS = _HERE / "schemas"
 
 _NOISE: Final = frozenset({"title", "description", "default", "additionalProperties"})
 

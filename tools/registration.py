@@ -20,7 +20,7 @@ from duetime.tools.get_task import GET_TASK, WAIT
 from duetime.tools.list_tasks import LIST_TASKS
 from duetime.tools.output_schema import output_schema
 from duetime.tools.reschedule_task import RESCHEDULE_TASK
-from duetime.tools.results import CODE, apology, refusal
+from duetime.tools.results import CODE_META_KEY, apology, refusal
 from duetime.tools.schedule_task import REMINDER, Actions, schedule_task
 from duetime.tools.send_event import SEND_EVENT
 from duetime.tools.threads import cross
@@ -74,7 +74,7 @@ class StrictTool(Tool):
         """Answer one call. Every failure is an answer that the model can act on; none is raised."""
         began = time.perf_counter()
         result = await self._result(arguments, CallOrigin.of_context(context))
-        self._observe(self.name, (result.meta or {}).get(CODE, "ok"), time.perf_counter() - began)
+        self._observe(self.name, (result.meta or {}).get(CODE_META_KEY, "ok"), time.perf_counter() - began)
         return result
 
     async def _result(self, arguments: dict[str, Any], origin: CallOrigin) -> CallToolResult:

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from duetime.widgets.schema.history_parts import HistoryPart
 
 log = logging.getLogger(__name__)
-WORDS = "duetime/words"
-CODE = "duetime/code"
+WORDS_META_KEY = "duetime/words"
+CODE_META_KEY = "duetime/code"
 _EXAMPLE = re.compile(r" Example: .*")
 _ID = re.compile(r"\bt_[0-9a-z]{12}\b")
 
@@ -44,7 +44,7 @@ _CARD_WORDS = _CardWords()
 
 def answer(structured: dict[str, Json], text: str, words: dict[str, Json] | None = None) -> CallToolResult:
     """Say the same twice: as structured content and as text; `words` are for a card that speaks another language."""
-    meta = {"_meta": {WORDS: words}} if words else {}
+    meta = {"_meta": {WORDS_META_KEY: words}} if words else {}
     return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=structured, **meta)
 
 
@@ -142,7 +142,7 @@ def _failed(sentence: str, code: str, *, plain: str) -> CallToolResult:
     return CallToolResult(
         content=[TextContent(type="text", text=_sendable(sentence))],
         is_error=True,
-        _meta={CODE: code, "duetime/plain": _sendable(plain)},
+        _meta={CODE_META_KEY: code, "duetime/plain": _sendable(plain)},
     )
 
 

@@ -20,7 +20,7 @@ from duetime.tools.definition import (
     DELIVER_TO,
     ESTIMATE,
     EXPECT,
-    KEY,
+    IDEMPOTENCY_KEY,
     LABELS,
     MAX_RUNS,
     NEEDS,
@@ -93,7 +93,9 @@ _TIMES = (
     REPEAT_POLICY,
 )
 _HANDLING = (
-    replace(KEY, about="Same value on every retry; for recurring work a template: '{label.account}:{window}'"),
+    replace(
+        IDEMPOTENCY_KEY, about="Same value on every retry; for recurring work a template: '{label.account}:{window}'"
+    ),
     RETRY,
     DELIVER_TO,
     NOTIFY,

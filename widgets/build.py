@@ -15,9 +15,9 @@ from pathlib import Path
 
 from duetime.widgets import catalogue, packed_page
 
-HERE = Path(__file__).resolve().parent  # of the checkout, also where an editable install links to it
-SOURCES = HERE / "src"
-PAGES = HERE / "html"
+_HERE = Path(__file__).resolve().parent  # of the checkout, also where an editable install links to it
+SOURCES = _HERE / "src"
+CARD_PAGES = _HERE / "html"
 LANGUAGES = "languages"
 CATALOGUE = "catalogue.js"
 """The one module that is not written by hand: the words of `languages/*.json`."""
@@ -78,10 +78,10 @@ def join_modules(parts: dict[str, str]) -> str:
 
 def main() -> int:
     """Write both pages and say how large they are."""
-    PAGES.mkdir(exist_ok=True)
+    CARD_PAGES.mkdir(exist_ok=True)
     for name in CARDS:
         html = page(name)
-        (PAGES / f"{name}.html").write_text(html, encoding="utf-8", newline="\n")
+        (CARD_PAGES / f"{name}.html").write_text(html, encoding="utf-8", newline="\n")
         sys.stdout.write(f"{name}.html: {len(html.encode()):,} bytes\n")
     return 0
 

@@ -22,11 +22,11 @@ from duetime.widgets.quote import cut
 from duetime.widgets.repeat_policy import policy_in_words, question_in_words, wait_in_words
 from duetime.widgets.schema.history_parts import AttemptPart, EventPart, HistoryPart
 
-MAX_VALUE_CHARS = 60
+MAX_CHANGED_VALUE_CHARS = 60
 MAX_HISTORY_CHARS = 2_400
 """Characters of attempts and events, as JSON, that an answer to a model has room for."""
 
-MAX_TRACEBACK_CHARS = 600
+MAX_SHOWN_TRACEBACK_CHARS = 600
 """Characters of the newest traceback, in addition; the others are left out of an answer to a model."""
 
 _MAX_ATTEMPTS_CHARS = MAX_HISTORY_CHARS // 3
@@ -114,7 +114,7 @@ def _with_newest_traceback(kept: Sequence[AttemptPart], tries: Sequence[AttemptP
 
 def _end(traceback: str) -> str:
     """Return the last lines that there is room for; the last one is the exception."""
-    end = traceback[-MAX_TRACEBACK_CHARS:]
+    end = traceback[-MAX_SHOWN_TRACEBACK_CHARS:]
     if end == traceback:
         return end
     _, _, whole = end.partition("\n")
@@ -211,11 +211,11 @@ def _payload(value: Any, side: _Side) -> str:
 
 
 def _text(value: Any, _side: _Side) -> str:
-    return cut(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), MAX_VALUE_CHARS)
+    return cut(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), MAX_CHANGED_VALUE_CHARS)
 
 
 def _names(value: Any, _side: _Side) -> str:
-    return cut(", ".join(map(str, value)), MAX_VALUE_CHARS)
+    return cut(", ".join(map(str, value)), MAX_CHANGED_VALUE_CHARS)
 
 
 def _wall(value: Any, side: _Side) -> str:
@@ -223,7 +223,7 @@ def _wall(value: Any, side: _Side) -> str:
 
 
 def _policy(value: Any, _side: _Side) -> str:
-    return cut(policy_in_words(value), MAX_VALUE_CHARS)
+    return cut(policy_in_words(value), MAX_CHANGED_VALUE_CHARS)
 
 
 def _rule(value: Any, side: _Side) -> str:
@@ -250,7 +250,7 @@ def _penalty(value: Any, side: _Side) -> str:
 
 
 def _needs(value: Any, _side: _Side) -> str:
-    return cut(needs_in_words(value), MAX_VALUE_CHARS)
+    return cut(needs_in_words(value), MAX_CHANGED_VALUE_CHARS)
 
 
 def _retry(value: Any, side: _Side) -> str:

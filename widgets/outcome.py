@@ -39,7 +39,7 @@ MAX_SAID_CHARS = 120
 MAX_SENTENCE_CHARS = 240
 """Characters of a sentence of ours: more than any has, so that none is ever cut."""
 
-MAX_MESSAGE_CHARS = 90
+MAX_CARD_MESSAGE_CHARS = 90
 MAX_UNREAD_MESSAGES = 5
 TOLD = frozenset({State.SUCCEEDED, State.FAILED, State.EXPIRED})
 """Ends of runs that the user is told of."""
@@ -47,7 +47,7 @@ TOLD = frozenset({State.SUCCEEDED, State.FAILED, State.EXPIRED})
 MAX_DETAIL_CHARS = 240
 """Characters of a payload, and of a result, as JSON, that an answer to a model has room for."""
 
-MAX_LOG_LINES = 3
+MAX_CARD_LOG_LINES = 3
 MAX_LOG_CHARS = 240
 """Lines of a log, and characters of their texts, that an answer to a model has room for."""
 
@@ -176,7 +176,7 @@ def _message_part(message: InboxMessage, *, titled: bool) -> Unread:
     return Unread(
         task_id=message.task_id,
         title=cut(message.title, LIST_TITLE_CHARS) if titled else None,
-        text=cut(words, MAX_MESSAGE_CHARS),
+        text=cut(words, MAX_CARD_MESSAGE_CHARS),
         note=note or None,
         state=message.state,
         at=utc(message.created_at),
@@ -190,7 +190,7 @@ def with_details(task: TaskPayload, view: TaskView, *, whole: bool = False) -> T
     shown = parts if whole else tuple(map(_bounded, parts))
     details = {"message": message if whole else task.message, "payload": shown[0] or None, "result": shown[1]}
     asked = MAX_HISTORY_LOG_LINES, None if whole else MAX_HISTORY_LOG_CHARS
-    log = log_part(view, *(asked if whole or task.history else (MAX_LOG_LINES, MAX_LOG_CHARS)))
+    log = log_part(view, *(asked if whole or task.history else (MAX_CARD_LOG_LINES, MAX_LOG_CHARS)))
     more = {"cost": view.cost, "fire_address": view.addressed or None, "idempotency_key": _key_part(view.record)}
     return task.model_copy(update={**details, "log": log, **more})
 

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from duetime.scheduler.errors import listed
+from duetime.scheduler.foresight.task_view import MAX_UPCOMING_TIMES
 from duetime.scheduler.ids import is_chain_id
 from duetime.scheduler.intake.deadlines import kind_word
 from duetime.scheduler.request import REMINDER_ACTION
@@ -26,7 +27,7 @@ from duetime.scheduler.views import ChainName, Clash, TaskPage, TaskRecord, Task
 from duetime.widgets.chain_payload import chain_part
 from duetime.widgets.outcome import (
     LIST_TITLE_CHARS,
-    MAX_MESSAGE_CHARS,
+    MAX_CARD_MESSAGE_CHARS,
     MAX_SAID_CHARS,
     MAX_SENTENCE_CHARS,
     awaited_event,
@@ -50,7 +51,6 @@ from duetime.widgets.vocabulary import has_reminded
 MAX_SENTENCES = 4
 MAX_ACTIONS_BYTES = 80
 ONLY_REMINDS = "This only reminds; nothing does the work."
-MAX_UPCOMING_TIMES = 5
 MAX_CLASH_MEMBERS = 5
 DRY_RUN = Translatable.of(NoteKind.DRY_RUN, "dry run: nothing was stored")
 
@@ -257,11 +257,11 @@ def _last_failure(record: TaskRecord, page: TaskPage) -> LastRun | None:
     """Return why a task is in a list of failures; in any other, that an open one failed, or any is unverified."""
     last = last_run_part(record)
     if last is not None and last.unverified:
-        return LastRun(state=last.state, ended=last.ended, unverified=cut(last.unverified, MAX_MESSAGE_CHARS))
+        return LastRun(state=last.state, ended=last.ended, unverified=cut(last.unverified, MAX_CARD_MESSAGE_CHARS))
     if last is None or last.state not in FAILURES:
         return None
     if only_failures(page.where.states):
-        return last.model_copy(update={"summary": cut(last.summary, MAX_MESSAGE_CHARS)}) if last.summary else last
+        return last.model_copy(update={"summary": cut(last.summary, MAX_CARD_MESSAGE_CHARS)}) if last.summary else last
     return LastRun(state=last.state, ended=last.ended) if record.run.state in OPEN else None
 
 
@@ -287,7 +287,7 @@ def _row(view: TaskView, last_run: LastRun | None, chain: ChainName | None) -> L
         paused_until=utc(task.paused_until) if task.paused_until else None,
         damaged=bool(record.damage) or None,
         blocked=bool(misses) or None,
-        why=cut(misses, MAX_MESSAGE_CHARS) if misses else None,
+        why=cut(misses, MAX_CARD_MESSAGE_CHARS) if misses else None,
         repeat=True if task.repeat else None,
         reminder=True if has_reminded(record.run.state, task.action, task.notify) else None,
         expected=view.expected or None,

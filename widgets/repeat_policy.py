@@ -9,7 +9,7 @@ from typing import Any
 
 from duetime.scheduler.approvals.approval import USUAL_QUESTION
 from duetime.scheduler.rules.series.answered import ANSWER
-from duetime.scheduler.rules.series.awaited import EVENT, names_awaited
+from duetime.scheduler.rules.series.awaited import EVENT_MEMBER, names_awaited
 from duetime.scheduler.rules.time import times
 from duetime.scheduler.task import RepeatPolicy
 
@@ -31,7 +31,7 @@ def wait_part(asks: Mapping[str, Any] | None) -> dict[str, Any] | None:
     """Return the event that each run waits for, by the names of the argument; `timeout` begins when a run is due."""
     if asks is None or not names_awaited(asks):
         return None
-    said = asks[EVENT]
+    said = asks[EVENT_MEMBER]
     first, *others = [
         {"event": each["name"], "match": each["match"] or None, "lookback": _span(each["lookback"])}
         for each in said["any"]
@@ -70,8 +70,8 @@ def wait_in_words(asks: Mapping[str, Any] | None) -> str:
     """Say for what each run waits, in the words of the history: `paid with {"id": 7} for 2 hours, then expire`."""
     if asks is None or not names_awaited(asks):
         return ""
-    events = ", ".join(dict.fromkeys(map(_event_in_words, asks[EVENT]["any"])))
-    return f"{events} for {_span(asks[EVENT]['timeout'])}, then {asks[EVENT]['on_timeout']}"
+    events = ", ".join(dict.fromkeys(map(_event_in_words, asks[EVENT_MEMBER]["any"])))
+    return f"{events} for {_span(asks[EVENT_MEMBER]['timeout'])}, then {asks[EVENT_MEMBER]['on_timeout']}"
 
 
 def _event_in_words(event: Mapping[str, Any]) -> str:

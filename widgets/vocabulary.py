@@ -6,18 +6,16 @@ The catalogue of the cards translates them; a test compares its English words wi
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final
 
 from duetime.scheduler.request import REMINDER_ACTION, never_reminds
 from duetime.scheduler.rules.series.overtake import is_stopping
+from duetime.scheduler.rules.settlement import LATE_AFTER
 from duetime.scheduler.rules.states import OPEN, blocked_by
 from duetime.scheduler.task import Notify, Run, State, Task
 
-LATE_AFTER: Final = timedelta(minutes=1)
-"""A run that has not left its timer this long after its time is overdue."""
-
-WORDS: Final[Mapping[str, str]] = {
+STATE_LABELS: Final[Mapping[str, str]] = {
     "scheduled": "Scheduled",
     "waiting": "Waiting",
     "ready": "Ready",
@@ -77,4 +75,4 @@ def stands(task: Task, run: Run) -> str:
 
 def word_of(look: str) -> str:
     """Return the word of a look or a state, as it stands within a sentence."""
-    return WORDS[look].lower()
+    return STATE_LABELS[look].lower()

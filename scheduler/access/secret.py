@@ -17,7 +17,7 @@ REFERENCE: Final = "secret:"
 MIN_VALUE_CHARS: Final = 8
 """A shorter value could not be masked where it turns up: it may be a part of any word."""
 
-MAX_VALUE_BYTES: Final = 16 * 1024
+MAX_SECRET_BYTES: Final = 16 * 1024
 KEY_BYTES: Final = 32
 MAKE_A_KEY: Final = "`openssl rand -base64 32` makes one"
 _NAME: Final = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}"

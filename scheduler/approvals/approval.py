@@ -21,7 +21,7 @@ USUAL_QUESTION: Final = "May this run?"
 _TOKEN_CHARS: Final = 16
 _TOKEN: Final = re.compile(rf"u_a[0-9a-f]{{{_TOKEN_CHARS}}}")
 
-KINDS: Final[Mapping[ApprovalAnswer, EventKind]] = {
+ANSWER_KINDS: Final[Mapping[ApprovalAnswer, EventKind]] = {
     ApprovalAnswer.APPROVE: EventKind.APPROVED,
     ApprovalAnswer.REJECT: EventKind.REJECTED,
 }
@@ -90,7 +90,7 @@ def is_repeat(task_id: str, approval: Approval | None, answer: ApprovalAnswer) -
         raise Refused(f"{task_id} waits for no approval any more.", remedy=remedies.Inspect(task_id))
     if approval.answer is not answer:
         why = f" ({approval.reason})" if approval.reason else ""
-        first = f"{approval.answered_by} {KINDS[approval.answer]} it already{why}"
+        first = f"{approval.answered_by} {ANSWER_KINDS[approval.answer]} it already{why}"
         raise Refused(f"{task_id} stays as it is: {first}.", remedy=remedies.Inspect(task_id))
     return True
 

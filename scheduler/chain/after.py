@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from duetime.scheduler.chain.dependency import MAX_TASKS_FOLLOWED, MAX_UPSTREAMS, Dependency, Upstream, Upstreams
+from duetime.scheduler.chain.dependency import MAX_UPSTREAMS, MAX_UPSTREAMS_FOLLOWED, Dependency, Upstream, Upstreams
 from duetime.scheduler.chain.judgement import end_after
 from duetime.scheduler.chain.valid_output import check_schema
 from duetime.scheduler.errors import InvalidArgument
@@ -43,9 +43,9 @@ def dependencies_of(request: Request, tenant: str, upstreams: UpstreamLookup) ->
         raise InvalidArgument("after", f"{len(wanted)} tasks are too many", accepted=_ACCEPTED, example=_EXAMPLE)
     found = upstreams(tenant, wanted)
     links = [link for name in wanted for link in _links(name, found, policy, request.valid_output)]
-    if len(links) > MAX_TASKS_FOLLOWED:
+    if len(links) > MAX_UPSTREAMS_FOLLOWED:
         problem = f"with the steps of its chains these are {len(links)} tasks, which are too many"
-        raise InvalidArgument("after", problem, accepted=f"at most {MAX_TASKS_FOLLOWED}", example=_EXAMPLE)
+        raise InvalidArgument("after", problem, accepted=f"at most {MAX_UPSTREAMS_FOLLOWED}", example=_EXAMPLE)
     for link in links:
         _check_open(found[link.upstream_id], policy)
     return tuple({link.upstream_id: link for link in reversed(links)}.values())[::-1]

@@ -15,7 +15,7 @@ from duetime.scheduler.task import Json, State
 MAX_UPSTREAMS: Final = 50
 """Tasks and chains that one call names for a task to come after."""
 
-MAX_TASKS_FOLLOWED: Final = 500
+MAX_UPSTREAMS_FOLLOWED: Final = 500
 """Tasks that one task comes after, with the steps of chains."""
 
 

@@ -18,10 +18,10 @@ from duetime.scheduler.task import Json
 if TYPE_CHECKING:
     from jsonschema import Draft202012Validator
 
-MAX_SCHEMA_BYTES: Final = 4_096
-MAX_SCHEMA_LEVELS: Final = 16
+MAX_OUTPUT_SCHEMA_BYTES: Final = 4_096
+MAX_OUTPUT_SCHEMA_LEVELS: Final = 16
 MAX_MISMATCH_CHARS: Final = 160
-_ACCEPTED: Final = f"a JSON Schema of at most {MAX_SCHEMA_BYTES:,} bytes and {MAX_SCHEMA_LEVELS} levels"
+_ACCEPTED: Final = f"a JSON Schema of at most {MAX_OUTPUT_SCHEMA_BYTES:,} bytes and {MAX_OUTPUT_SCHEMA_LEVELS} levels"
 _EXAMPLE: Final = "valid_output={'type': 'object', 'required': ['rows']}"
 _OF_ONE: Final = frozenset({"additionalProperties", "items", "contains", "not"})
 _OF_MANY: Final = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
@@ -40,11 +40,11 @@ def check_schema(schema: Any) -> None:
         text = json.dumps(schema)
     except (TypeError, ValueError, RecursionError):
         raise _wrong("it is not JSON, or nested too deeply") from None
-    if len(text.encode()) > MAX_SCHEMA_BYTES:
+    if len(text.encode()) > MAX_OUTPUT_SCHEMA_BYTES:
         raise _wrong(f"it has {len(text.encode()):,} bytes")
     for part, level in _parts(schema, 1):
-        if level > MAX_SCHEMA_LEVELS:
-            raise _wrong(f"it has more than {MAX_SCHEMA_LEVELS} levels")
+        if level > MAX_OUTPUT_SCHEMA_LEVELS:
+            raise _wrong(f"it has more than {MAX_OUTPUT_SCHEMA_LEVELS} levels")
         if unknown := [str(name) for name in part if name not in KEYWORDS]:
             raise _wrong(f"{unknown[0][:40]!r} is no keyword that it may have", accepted=", ".join(sorted(KEYWORDS)))
     _check_form(text)
@@ -59,7 +59,7 @@ def mismatch(schema: Mapping[str, Any], result: Json) -> str | None:
 def _parts(schema: Mapping[str, Any], level: int) -> Iterator[tuple[Mapping[str, Any], int]]:
     """Yield each schema inside this one, with how deep it is."""
     yield schema, level
-    if level > MAX_SCHEMA_LEVELS:
+    if level > MAX_OUTPUT_SCHEMA_LEVELS:
         return
     inner = [schema[name] for name in _OF_ONE if name in schema]
     inner += [each for name in _OF_MANY for each in _listed(schema.get(name))]

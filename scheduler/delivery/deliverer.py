@@ -38,7 +38,7 @@ DELIVERY_PAUSE: Final = timedelta(seconds=1)
 DELIVERY_LEASE: Final = timedelta(seconds=30)
 """Lease of a delivery, renewed at half of it; after a crash another process sends it when the lease expires."""
 
-MAX_ERROR_CHARS: Final = 500
+MAX_DELIVERY_ERROR_CHARS: Final = 500
 DELIVERY_RETRY: Final = RetryPolicy(max_attempts=6, backoff=timedelta(seconds=15), max_backoff=timedelta(hours=1))
 
 
@@ -199,7 +199,7 @@ class Deliverer:
                 delivery.id,
                 delivery.attempts,
                 delivered=error is None,
-                error=clean_text(str(error), MAX_ERROR_CHARS) if error else None,
+                error=clean_text(str(error), MAX_DELIVERY_ERROR_CHARS) if error else None,
                 next_at=self._again(delivery, error, now),
             )
 

@@ -39,15 +39,15 @@ _MAX_APPROVALS_ANSWERED = 200
 _MAX_PAUSED_RUNS_NOTED = 1000
 """Runs of paused tasks that one look removes from the timers, beyond those that the pause itself removed."""
 
-FOUND = "were waiting when this process started; queued them"
-LOST = "were missing from the queue; queued them again"
+QUEUED_AT_START = "were waiting when this process started; queued them"
+QUEUED_AGAIN = "were missing from the queue; queued them again"
 """Log lines for a start, where a queue in memory begins empty, and for runs that a queue had and lost."""
 
-NOBODY = "nobody"
+NO_LIVE_WORKER = "nobody"
 """The worker name under which attempts of dead workers are settled."""
 
-LAPSED = "the lease expired without a live worker"
-UNREADABLE = "the time or the state cannot be read, which ended as failed"
+LEASE_EXPIRED = "the lease expired without a live worker"
+UNREADABLE_RUN = "the time or the state cannot be read, which ended as failed"
 
 log = logging.getLogger(__name__)
 
@@ -82,7 +82,7 @@ class NoNeighbours:
         """Do nothing: another process looks for due runs."""
 
 
-ALONE = NoNeighbours()
+NO_NEIGHBOURS = NoNeighbours()
 
 
 class Maintenance:
@@ -103,8 +103,8 @@ class Maintenance:
         store: Store,
         queue: DispatchQueue,
         *,
-        worker: MaintainedWorker = ALONE,
-        dispatcher: RunFinder = ALONE,
+        worker: MaintainedWorker = NO_NEIGHBOURS,
+        dispatcher: RunFinder = NO_NEIGHBOURS,
         placement: Placement = Placement(),  # noqa: B008 - a frozen value
         epoch: int | None = None,
         notifier: RunNotifier = RunNotifier(),  # noqa: B008 - a frozen value
@@ -167,11 +167,11 @@ class Maintenance:
         found = refill(self._store, self._queue, self._placement, on_page=self._new_keys.update)
         self._new_keys.end()
         if not self._looked and found.added:
-            log.info("%d ready runs %s", found.added, FOUND)
+            log.info("%d ready runs %s", found.added, QUEUED_AT_START)
         elif found.lost:
-            log.info("%d ready runs %s", found.lost, LOST)
+            log.info("%d ready runs %s", found.lost, QUEUED_AGAIN)
         damaged = self._store.claims.fail_damaged()
-        self._notifier.happened([RunEvent(EventKind.DAMAGED, run_id, reason=UNREADABLE) for run_id in damaged])
+        self._notifier.happened([RunEvent(EventKind.DAMAGED, run_id, reason=UNREADABLE_RUN) for run_id in damaged])
         self._store.claims.note_paused(limit=_MAX_PAUSED_RUNS_NOTED)
         if self._store.dependencies.repair(limit=_MAX_ENDS_FOLLOWED):
             self._dispatcher.wake()
@@ -198,7 +198,10 @@ class Maintenance:
         if ended:
             of_run = {run_id: known.get(run_id, (None, None)) for run_id in ended}  # what is tried again has neither
             self._notifier.happened(
-                [RunEvent(EventKind.CRASHED, run_id, LAPSED, end, claim) for run_id, (end, claim) in of_run.items()]
+                [
+                    RunEvent(EventKind.CRASHED, run_id, LEASE_EXPIRED, end, claim)
+                    for run_id, (end, claim) in of_run.items()
+                ]
             )
             self._release(ended)
             self._dispatcher.wake()
@@ -220,7 +223,7 @@ class Maintenance:
         Else it stays taken until the leases expire.
         """
         try:
-            self._queue.finish(NOBODY, [Finish(run_id, token) for run_id, token in tokens.items() if token])
+            self._queue.finish(NO_LIVE_WORKER, [Finish(run_id, token) for run_id, token in tokens.items() if token])
         except (QueueLost, QueueUnavailable) as error:
             log.debug("cannot release the leases in the queue, they expire on their own: %s", error)
 

@@ -14,7 +14,7 @@ from duetime.scheduler.rules.headroom import may_start
 from duetime.scheduler.runtime.loop import Loop
 from duetime.scheduler.store import Store
 
-CHECK_INTERVAL_S = 2.5
+STUCK_CHECK_INTERVAL_S = 2.5
 """Seconds between two checks."""
 
 CHECK_PAUSE_RATIO = 50
@@ -53,11 +53,11 @@ class StuckRuns:
         """Look once; return the seconds until the next look."""
         if self._queue.away is not None:
             self._found.clear()
-            return CHECK_INTERVAL_S
+            return STUCK_CHECK_INTERVAL_S
         began = self._clock()
         with suppress(QueueLost, QueueUnavailable):
             self._look()
-        return max(CHECK_INTERVAL_S, min(MAX_STUCK_S, CHECK_PAUSE_RATIO * (self._clock() - began)))
+        return max(STUCK_CHECK_INTERVAL_S, min(MAX_STUCK_S, CHECK_PAUSE_RATIO * (self._clock() - began)))
 
     def _look(self) -> None:
         now, before = self._clock(), self._found

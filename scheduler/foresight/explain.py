@@ -13,7 +13,7 @@ from duetime.scheduler.foresight.reasons import processes
 from duetime.scheduler.foresight.reasons.before_start import behind, blocked, once_due, paused, questions, until_event
 from duetime.scheduler.queue import MAX_RUNS_COUNTED_AHEAD, Explanation, Shortage, ThreadUse, Why
 from duetime.scheduler.queue.remote import NoAnswer
-from duetime.scheduler.remedies import OVERTAKEN
+from duetime.scheduler.remedies import OVERTAKEN_REASON
 from duetime.scheduler.rules.limits.pool import Pool, in_full
 from duetime.scheduler.rules.retry import attempt_in_words
 from duetime.scheduler.rules.states import TERMINAL, blocked_by
@@ -114,7 +114,9 @@ def stalled(records: Sequence[TaskRecord], now: datetime, facts_of: Callable[[Ta
         said.append(f"{len(due)} overdue, waiting for {reasons[0 if due[0].run.state is State.READY else -1]}")
     if running and facts_of(running[0]).left_running:
         verb, whose = ("is", "its") if len(running) == 1 else ("are", "their")
-        said.append(f"{len(running)} {verb} not running any more: {whose} process is gone, so {processes.START}")
+        said.append(
+            f"{len(running)} {verb} not running any more: {whose} process is gone, so {processes.START_A_PROCESS}"
+        )
     return ". ".join(said)
 
 
@@ -158,7 +160,7 @@ def _held(record: TaskRecord, now: datetime, *, left: bool) -> Iterator[WaitReas
     if record.task.paused:
         yield paused(record.task, now)
     if run.state is State.RUNNING and run.cancel_requested and not left:
-        yield WaitReason(WaitKind.STOP, f"its handler to stop{f', as {OVERTAKEN}' if run.gives_way else ''}")
+        yield WaitReason(WaitKind.STOP, f"its handler to stop{f', as {OVERTAKEN_REASON}' if run.gives_way else ''}")
 
 
 def _timed(record: TaskRecord, now: datetime) -> Iterator[WaitReason]:

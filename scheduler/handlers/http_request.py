@@ -16,10 +16,13 @@ from duetime.scheduler.access.secret import (
 )
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.handlers.context import Context
-from duetime.scheduler.outbound.headers import header_problems, with_secrets
+from duetime.scheduler.outbound.headers import JSON_MEDIA_TYPE, header_problems, with_secrets
 from duetime.scheduler.outbound.url_policy import WebhookOptions, check_url
+from duetime.scheduler.task import RetryPolicy
 
-JSON_TYPE: Final = "application/json"
+NETWORK_RETRY: Final = RetryPolicy(max_attempts=10)
+"""Default retry policy: tries for about a quarter of an hour, because a server may be down for minutes."""
+
 MAX_URL_CHARS_SAID: Final = 100
 
 
@@ -81,8 +84,8 @@ class HttpRequest:
         if self.body is None:
             return "", {}
         if isinstance(self.body, str):
-            return self.body, {"content-type": JSON_TYPE if _is_json(self.body) else "text/plain; charset=utf-8"}
-        return json.dumps(self.body, ensure_ascii=False, separators=(",", ":")), {"content-type": JSON_TYPE}
+            return self.body, {"content-type": JSON_MEDIA_TYPE if _is_json(self.body) else "text/plain; charset=utf-8"}
+        return json.dumps(self.body, ensure_ascii=False, separators=(",", ":")), {"content-type": JSON_MEDIA_TYPE}
 
     def _unread_references(self) -> Iterator[str]:
         if url_names_secret(self.url):

@@ -13,7 +13,7 @@ from duetime.scheduler.errors import DuetimeError, HandlerError, InvalidArgument
 from duetime.scheduler.handlers import tracebacks
 from duetime.scheduler.handlers.context import Context, check_checkpoint
 from duetime.scheduler.handlers.declaration import Handler
-from duetime.scheduler.handlers.returned.returned_wait import MAX_REASON_CHARS, MAX_RETRY_DELAY, checked_wait
+from duetime.scheduler.handlers.returned.returned_wait import MAX_HANDLER_REASON_CHARS, MAX_RETRY_DELAY, checked_wait
 from duetime.scheduler.outcomes import Done, Failed, Outcome, Retry, Wait, Yielded
 from duetime.scheduler.rules.redact import redacted
 from duetime.scheduler.rules.sanitize import check_json, clean_text
@@ -59,7 +59,7 @@ def _attempted(
     try:
         arguments = (ctx, handler.parse(payload)) if handler.takes_payload else (ctx,)
     except InvalidArguments as error:
-        return Failed(clean_text(f"the payload does not fit {handler.name}: {error}", MAX_REASON_CHARS))
+        return Failed(clean_text(f"the payload does not fit {handler.name}: {error}", MAX_HANDLER_REASON_CHARS))
     try:
         began = ctx.now()
         returned = handler.fn(*arguments)
@@ -67,13 +67,13 @@ def _attempted(
     except concurrent.futures.CancelledError:
         raise
     except SecretUnavailable as error:
-        return Failed(clean_text(str(error), MAX_REASON_CHARS))
+        return Failed(clean_text(str(error), MAX_HANDLER_REASON_CHARS))
     except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a handler raises is an outcome, never ours
         return _raised(error, handler, on_error)
     try:
         return _checked(handler, outcome, began, ctx.now)
     except DuetimeError as error:
-        return Failed(clean_text(str(error), MAX_REASON_CHARS))
+        return Failed(clean_text(str(error), MAX_HANDLER_REASON_CHARS))
     except Exception as error:  # noqa: BLE001 - of a value that it returned, as it becomes text
         return _raised(error, handler, on_error)
 
@@ -87,7 +87,7 @@ def explain(error: BaseException) -> str:
     """Name an exception as a reason: `ValueError: no such file`, at most 500 characters. Credentials are redacted."""
     text = _without_credentials(error)
     name = type(error).__name__
-    return clean_text(f"{name}: {text}" if text else name, MAX_REASON_CHARS)
+    return clean_text(f"{name}: {text}" if text else name, MAX_HANDLER_REASON_CHARS)
 
 
 def _without_credentials(failure: object) -> str:
@@ -100,7 +100,7 @@ def _without_credentials(failure: object) -> str:
 
 def _reason(failure: object) -> str:
     """Return the reason of a failure, which is often the text of an exception that the handler caught."""
-    return clean_text(_without_credentials(failure), MAX_REASON_CHARS)
+    return clean_text(_without_credentials(failure), MAX_HANDLER_REASON_CHARS)
 
 
 def _checked(handler: Handler, outcome: object, began: datetime, now: Callable[[], datetime]) -> Outcome:
@@ -123,7 +123,7 @@ def _checked(handler: Handler, outcome: object, began: datetime, now: Callable[[
             return checked_wait(f"{handler.name}: Wait", outcome, began, now())
         case Yielded():
             check_checkpoint(f"{handler.name}: checkpoint", outcome.checkpoint)
-            return Yielded(outcome.checkpoint, _text(outcome.reason, MAX_REASON_CHARS))
+            return Yielded(outcome.checkpoint, _text(outcome.reason, MAX_HANDLER_REASON_CHARS))
         case _:
             assert_never(outcome)
 

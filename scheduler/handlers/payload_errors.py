@@ -11,7 +11,7 @@ from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.rules.sanitize import clean_text, kind_of
 from pydantic import BaseModel, ValidationError
 
-MAX_VALUE_CHARS: Final = 40
+MAX_QUOTED_VALUE_CHARS: Final = 40
 
 
 def complaints(error: ValidationError, model: type[BaseModel]) -> list[InvalidArgument]:
@@ -44,7 +44,7 @@ def _problem(item: Any) -> str:
 def _shown(value: object) -> str:
     """Return a scalar of up to `SHORT` characters, else the name of its kind, because long values hide the message."""
     text = repr(value)
-    return text if isinstance(value, str | int | float) and len(text) <= MAX_VALUE_CHARS else kind_of(value)
+    return text if isinstance(value, str | int | float) and len(text) <= MAX_QUOTED_VALUE_CHARS else kind_of(value)
 
 
 def _fields(given: str, model: type[BaseModel] | None) -> str:

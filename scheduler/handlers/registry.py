@@ -16,7 +16,8 @@ from duetime.scheduler.errors import HandlerError, InvalidArgument, InvalidSetti
 from duetime.scheduler.handlers.declaration import Handler
 from duetime.scheduler.handlers.reminder import reminder
 from duetime.scheduler.handlers.watch import WatchCheck, watch
-from duetime.scheduler.handlers.webhook import WEBHOOK, webhook
+from duetime.scheduler.handlers.webhook import webhook
+from duetime.scheduler.outbound.target import WEBHOOK
 from duetime.scheduler.outbound.url_policy import WebhookOptions
 from duetime.scheduler.task import Json
 

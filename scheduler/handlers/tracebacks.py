@@ -13,7 +13,7 @@ from duetime.scheduler.rules.redact import redacted
 from duetime.scheduler.rules.sanitize import clean_text
 from duetime.scheduler.runtime.secret_mask import masked
 
-MAX_TRACEBACK_CHARS: Final = 4_000
+MAX_KEPT_TRACEBACK_CHARS: Final = 4_000
 MAX_FRAMES: Final = 50
 """Frames of each exception that are read, the newest."""
 
@@ -90,14 +90,14 @@ def _stack(frames: traceback.StackSummary) -> str:
 
 def _text(parts: Iterable[str]) -> str:
     """Return the newest parts that there is room for."""
-    kept, room = deque[str](), MAX_TRACEBACK_CHARS - len(_OMISSION)
+    kept, room = deque[str](), MAX_KEPT_TRACEBACK_CHARS - len(_OMISSION)
     for part in reversed([_cut(redacted(masked(part)[: 10 * MAX_PART_CHARS])) for part in parts]):
         room -= len(part)
         if room < 0:
             kept.appendleft(_OMISSION)
             break
         kept.appendleft(part)
-    return clean_text("".join(kept).rstrip("\n"), MAX_TRACEBACK_CHARS)
+    return clean_text("".join(kept).rstrip("\n"), MAX_KEPT_TRACEBACK_CHARS)
 
 
 def _cut(part: str) -> str:

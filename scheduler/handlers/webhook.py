@@ -14,25 +14,23 @@ from duetime.scheduler.access.secret import SecretUse
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.handlers.context import Context
 from duetime.scheduler.handlers.declaration import Handler
-from duetime.scheduler.handlers.http_request import HttpRequest
+from duetime.scheduler.handlers.http_request import NETWORK_RETRY, HttpRequest
 from duetime.scheduler.outbound.headers import MAX_HEADERS, header_text
 from duetime.scheduler.outbound.reply import PASSING_STATUSES, Blocked, Reply, Resolver, Unreachable, system_resolver
 from duetime.scheduler.outbound.signature import Signer
+from duetime.scheduler.outbound.target import WEBHOOK
 from duetime.scheduler.outbound.url_policy import WebhookOptions
 from duetime.scheduler.outcomes import Done, Failed, Outcome, Retry
 from duetime.scheduler.rules.retry import retry_after
 from duetime.scheduler.rules.sanitize import clean_text
 from duetime.scheduler.runtime.secret_mask import masked
-from duetime.scheduler.task import Json, RetryPolicy
+from duetime.scheduler.task import Json
 from pydantic import BaseModel, BeforeValidator, Field
 
 if TYPE_CHECKING:
     from duetime.scheduler.outbound.client import GuardedClient
 
-WEBHOOK = "webhook"
 MAX_EXCERPT_CHARS: Final = 2000
-PATIENT: Final = RetryPolicy(max_attempts=10)
-"""Default retry policy: tries for about a quarter of an hour, because a server may be down for minutes."""
 
 
 def _in_capitals(given: object) -> object:
@@ -65,7 +63,7 @@ def webhook(options: WebhookOptions | None = None, *, resolve: Resolver = system
         description="Send a signed HTTP request.",
         verify=work.verify,
         secrets=work.secrets,
-        retry=PATIENT,
+        retry=NETWORK_RETRY,
         preflight=work.lacks,
         checked_early=False,
     )

@@ -20,7 +20,7 @@ from duetime.scheduler.rules.time.tokens import Misread, Unknown
 Bound = str | date
 """Words, a date, or a datetime."""
 
-ACCEPTED = (
+_ACCEPTED = (
     "a date, a day or a time (the last such, unless it says otherwise), `yesterday`, `last night`, `this morning`, "
     "`12 hours ago`, `tomorrow`, `in 3 days`"
 )
@@ -107,4 +107,4 @@ def _translated(text: str, now: datetime, zone: str, argument: str) -> datetime:
 
 def _wrong(argument: str, problem: str) -> InvalidArgument:
     example = "tomorrow" if argument in AHEAD else "yesterday"
-    return InvalidArgument(argument, problem, accepted=ACCEPTED, example=f"{argument}={example!r}")
+    return InvalidArgument(argument, problem, accepted=_ACCEPTED, example=f"{argument}={example!r}")

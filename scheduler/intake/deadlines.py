@@ -18,7 +18,7 @@ from duetime.scheduler.rules.time.tokens import Misread, Unknown, tokens
 from duetime.scheduler.rules.time.viewpoint import NEW_TASK, Frame
 from duetime.scheduler.task import DeadlineType, Penalty, Tier
 
-NONE = frozenset({"none", "never", "no"})
+NO_DEADLINE = frozenset({"none", "never", "no"})
 """Values that remove a `deadline`, and that return an `estimate` to the learned one."""
 
 MAX_DEADLINE_AFTER = timedelta(days=366)

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.deadlines import (
-    NONE,
+    NO_DEADLINE,
     Deadline,
     deadline_of,
     estimate_of,
@@ -167,7 +167,7 @@ def _with_deadline(found: Demand, asked: UrgencyArguments, at: RunContext) -> De
         if found.instant is not None and at.recurring:
             raise instant_of_many(found.instant, at.due)
         return found
-    if isinstance(given, str) and given.strip().lower() in NONE:
+    if isinstance(given, str) and given.strip().lower() in NO_DEADLINE:
         return replace(found, deadline=None)
     deadline = deadline_of(given, due=at.due, now=at.now, zone=at.zone, recurring=at.recurring, frame=at.frame)
     return replace(found, deadline=deadline)
@@ -193,7 +193,7 @@ def _with_kind(found: Demand, asked: UrgencyArguments, _at: RunContext) -> Deman
 def _with_estimate(found: Demand, asked: UrgencyArguments, _at: RunContext) -> Demand:
     if asked.estimate is None:
         return found
-    if isinstance(asked.estimate, str) and asked.estimate.strip().lower() in NONE:
+    if isinstance(asked.estimate, str) and asked.estimate.strip().lower() in NO_DEADLINE:
         return replace(found, estimate=None)
     return replace(found, estimate=estimate_of(asked.estimate))
 

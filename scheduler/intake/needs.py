@@ -10,7 +10,7 @@ from urllib.parse import quote
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.principal import LOCAL
 from duetime.scheduler.request import POOL_PREFIXES
-from duetime.scheduler.rules.limits.pool import KEYS, NAME, Pool, find
+from duetime.scheduler.rules.limits.pool import KEY_POOL, POOL_NAME, Pool, find
 from duetime.scheduler.task import Json, Tier
 
 MAX_POOLS = 20
@@ -72,7 +72,7 @@ def _check_name(name: object) -> None:
     if isinstance(name, str) and name.startswith("tenant:"):
         problem = f"{name[:40]!r} is a tenant's quota; every run of that tenant takes one unit automatically"
         raise InvalidArgument("needs", problem, accepted="other pools", example=_call({"gpu": 1}))
-    if not isinstance(name, str) or not NAME.fullmatch(name) or name in POOL_PREFIXES:
+    if not isinstance(name, str) or not POOL_NAME.fullmatch(name) or name in POOL_PREFIXES:
         raise InvalidArgument(
             "needs",
             f"{str(name)[:40]!r} is not a pool name",
@@ -120,7 +120,7 @@ def _listed(pools: PoolsByName, tier: Tier) -> str:
     known = _nameable(pools)
     shown = [f"{name} ({_room(pool, tier)})" for name, pool in list(known.items())[:_MAX_POOLS_SHOWN]]
     more = [f"{len(known) - _MAX_POOLS_SHOWN} more"] if len(known) > _MAX_POOLS_SHOWN else []
-    return ", ".join([*shown, *more, f"key:<anything> ({_room(pools.get(KEYS.name, KEYS), tier)} each)"])
+    return ", ".join([*shown, *more, f"key:<anything> ({_room(pools.get(KEY_POOL.name, KEY_POOL), tier)} each)"])
 
 
 def _nameable(pools: PoolsByName) -> PoolsByName:

@@ -23,7 +23,7 @@ from duetime.scheduler.rules.time.time_of_day import ASSUMED
 from duetime.scheduler.rules.time.times import NotUnderstood, Resolved
 from duetime.scheduler.rules.time.viewpoint import NEW_TASK, Frame
 
-LANGUAGES = {
+_LANGUAGES = {
     "en": "English", "de": "German", "fr": "French", "es": "Spanish", "it": "Italian", "pt": "Portuguese",
     "nl": "Dutch", "sv": "Swedish", "da": "Danish", "nb": "Norwegian", "fi": "Finnish", "pl": "Polish", "cs": "Czech",
 }  # fmt: skip
@@ -201,7 +201,7 @@ def _counted(text: str, reader: _Reader, found: _Found) -> timedelta | None:
 
 
 def _readings(text: str, base: datetime) -> Iterator[tuple[_Reader, _Found]]:
-    for language in LANGUAGES:
+    for language in _LANGUAGES:
         reader = _Reader(language, base)
         found = reader.read(text)
         if found is not None:
@@ -209,7 +209,7 @@ def _readings(text: str, base: datetime) -> Iterator[tuple[_Reader, _Found]]:
 
 
 def _said(reader: _Reader, resolved: Resolved) -> tuple[str, ...]:
-    return (f"read as {LANGUAGES[reader.language]}: {times.describe(resolved.instant, resolved.zone)}",)
+    return (f"read as {_LANGUAGES[reader.language]}: {times.describe(resolved.instant, resolved.zone)}",)
 
 
 def _whole(text: str, reader: _Reader, found: _Found) -> bool:

@@ -29,14 +29,14 @@ MAX_TASKS_COUNTED = 1_000
 """Tasks of a state that a list counts: the exact number of more is of no use, and costs by how many it is."""
 
 MAX_WAIT_S: Final = 300.0
-WAIT_FOR: Final = "wait='30 s'"
+WAIT_EXAMPLE: Final = "wait='30 s'"
 MAX_LABELS = 10
 MAX_KEY_CHARS = 200
 MAX_FILTER_CHARS = 200
-MAX_REASON_CHARS = 200
+MAX_CALLER_REASON_CHARS = 200
 MAX_ATTEMPTS = 100
 MAX_PAGE_ROWS = 100
-MAX_RUNS = 1_000_000
+MAX_SERIES_RUNS = 1_000_000
 
 ALL_TENANTS = "*"
 
@@ -60,7 +60,7 @@ def check_key_text(key: str | None) -> None:
 def check_reason(reason: str | None) -> None:
     """Refuse a reason that is too long or unreadable."""
     if reason is not None:
-        check_characters("reason", reason, limit=MAX_REASON_CHARS)
+        check_characters("reason", reason, limit=MAX_CALLER_REASON_CHARS)
 
 
 def check_filter(where: TaskFilter | EventFilter | RunFilter | DeadLetterFilter | AuditFilter) -> None:
@@ -127,8 +127,8 @@ def _refuse_end(name: str) -> None:
 
 def check_max_runs(request: Request | Reschedule) -> None:
     """Refuse a number of runs that is out of range."""
-    if request.max_runs is not None and not 1 <= request.max_runs <= MAX_RUNS:
-        raise InvalidArgument("max_runs", "out of range", accepted=f"1 to {MAX_RUNS}", example="max_runs=10")
+    if request.max_runs is not None and not 1 <= request.max_runs <= MAX_SERIES_RUNS:
+        raise InvalidArgument("max_runs", "out of range", accepted=f"1 to {MAX_SERIES_RUNS}", example="max_runs=10")
 
 
 def no_zone() -> InvalidArgument:
@@ -242,6 +242,9 @@ def wait_seconds(given: str | float) -> float:
         seconds = math.inf
     if not 0 <= seconds <= MAX_WAIT_S:
         raise InvalidArgument(
-            "wait", "it is no length of time up to 5 minutes", accepted="'30 s', '5 min', or seconds", example=WAIT_FOR
+            "wait",
+            "it is no length of time up to 5 minutes",
+            accepted="'30 s', '5 min', or seconds",
+            example=WAIT_EXAMPLE,
         )
     return seconds

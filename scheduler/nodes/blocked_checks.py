@@ -16,8 +16,8 @@ from duetime.scheduler.store import Store
 from duetime.scheduler.store.blocked.blocked_runs import BlockedRun
 from duetime.scheduler.task import Task
 
-CHECK_INTERVAL_S: Final = 5.0
-MAX_CHECK_S: Final = 2.0
+BLOCKED_CHECK_INTERVAL_S: Final = 5.0
+MAX_LOOK_S: Final = 2.0
 """Time that all checks of one look have together; what is left over is checked at its next time."""
 
 MAX_RUNS_PER_LOOK: Final = 20
@@ -42,11 +42,11 @@ class BlockedChecks:
     def step(self) -> float:
         """Check the runs whose time it is, and return the seconds until the next look."""
         taken = self._store.blocked.take(self._handlers, limit=MAX_RUNS_PER_LOOK, following=next_check)
-        ends_at = monotonic() + MAX_CHECK_S
+        ends_at = monotonic() + MAX_LOOK_S
         changed = [run.task_id for run in taken if self._check(run, ends_at)]
         if changed:
             self._changed(changed)
-        return CHECK_INTERVAL_S
+        return BLOCKED_CHECK_INTERVAL_S
 
     def _check(self, run: BlockedRun, ends_at: float) -> bool:
         try:

@@ -15,7 +15,7 @@ from duetime.scheduler.runtime.loop import Loop
 from duetime.scheduler.store import Store
 from duetime.scheduler.store.workers import DrainMode
 
-HEARTBEAT_INTERVAL_S = 5.0
+WORKER_HEARTBEAT_INTERVAL_S = 5.0
 WORKER_FORGOTTEN_AFTER = timedelta(minutes=10)
 """Age of the last heartbeat after which the row of a worker is removed."""
 
@@ -103,7 +103,7 @@ class Heartbeat:
         if self._beats % _BEATS_PER_CLEANUP == 0:
             self._store.workers.forget(self._store.now() - WORKER_FORGOTTEN_AFTER)
         self._beats += 1
-        return DRAIN_CHECK_INTERVAL_S if self._state == DRAINING else HEARTBEAT_INTERVAL_S
+        return DRAIN_CHECK_INTERVAL_S if self._state == DRAINING else WORKER_HEARTBEAT_INTERVAL_S
 
     @property
     def _state(self) -> str:

@@ -14,7 +14,7 @@ ORIGIN: Final = "origin"
 CHANNEL_PREFIX: Final = f"{ORIGIN}:"
 NO_ORIGIN: Final[Mapping[str, str]] = {}
 MAX_CLIENT_CHARS: Final = 100
-MAX_ID_CHARS: Final = 200
+MAX_ORIGIN_ID_CHARS: Final = 200
 _CLIENT: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._:/@+()-]{0,98}[A-Za-z0-9.)]|[A-Za-z0-9]")
 _ID: Final = re.compile(r"[A-Za-z0-9][!-~]{0,199}")
 _MARKUP: Final = re.compile(r"[\"'`<>\\]")
@@ -30,7 +30,7 @@ class OriginArguments(TypedDict, total=False):
     thread: str
 
 
-MEMBERS: Final = tuple(OriginArguments.__annotations__)
+ORIGIN_MEMBERS: Final = tuple(OriginArguments.__annotations__)
 
 
 def is_client(name: object) -> bool:
@@ -42,10 +42,10 @@ def read_origin(given: object, argument: str = ORIGIN) -> Mapping[str, str]:
     """Return the members that are given. Raises InvalidArgument: ids are shown to models, so they are no sentences."""
     if not isinstance(given, Mapping):
         raise InvalidArgument(argument, "is no object", accepted=_ACCEPTED, example=_EXAMPLE)
-    unknown = next((name for name in given if name not in MEMBERS), None)
+    unknown = next((name for name in given if name not in ORIGIN_MEMBERS), None)
     if unknown is not None:
         raise InvalidArgument(argument, f"has no member {str(unknown)[:40]!r}", accepted=_ACCEPTED, example=_EXAMPLE)
-    found = {name: given[name] for name in MEMBERS if given.get(name) is not None}
+    found = {name: given[name] for name in ORIGIN_MEMBERS if given.get(name) is not None}
     for name, value in found.items():
         _check_member(argument, name, value)
     if "client" not in found:
@@ -81,5 +81,7 @@ def _check_member(argument: str, name: str, value: object) -> None:
         accepted = f"1 to {MAX_CLIENT_CHARS} letters, digits, blanks and ._:/@+()-"
         raise InvalidArgument(f"{argument}.client", "is no name of a client", accepted=accepted, example=_EXAMPLE)
     if name != "client" and not plain:
-        accepted = f"1 to {MAX_ID_CHARS} visible ASCII characters without quotes, <, > and \\, a letter or digit first"
+        accepted = (
+            f"1 to {MAX_ORIGIN_ID_CHARS} visible ASCII characters without quotes, <, > and \\, a letter or digit first"
+        )
         raise InvalidArgument(f"{argument}.{name}", "is no plain id", accepted=accepted, example=_EXAMPLE)

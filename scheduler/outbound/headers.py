@@ -11,6 +11,7 @@ from duetime.scheduler.access.secret import SecretUnavailable, is_name, referenc
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.rules.sanitize import clean_text
 
+JSON_MEDIA_TYPE: Final = "application/json"
 MAX_HEADERS: Final = 20
 MAX_HEADER_CHARS: Final = 4096
 _TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")

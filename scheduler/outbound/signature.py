@@ -14,7 +14,7 @@ from duetime.scheduler.errors import InvalidSetting
 if TYPE_CHECKING:
     from standardwebhooks import Webhook
 
-PREFIX: Final = "whsec_"
+_PREFIX: Final = "whsec_"
 SECRET_BYTES: Final = 24
 
 
@@ -64,7 +64,7 @@ def _key(secret: str) -> Webhook:
 
 
 def _checked(secret: str) -> str:
-    text = secret.removeprefix(PREFIX)
+    text = secret.removeprefix(_PREFIX)
     try:
         key = base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
     except (binascii.Error, ValueError):

@@ -11,8 +11,8 @@ from typing import assert_never
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.ids import new_id
 from duetime.scheduler.outcomes import Done, Failed, Outcome, Retry, Wait, Yielded
-from duetime.scheduler.remedies import OVERTAKEN
-from duetime.scheduler.rules.failures.follow_up import NOTIFY, has_failed, with_follow_up
+from duetime.scheduler.remedies import OVERTAKEN_REASON
+from duetime.scheduler.rules.failures.follow_up import ON_FAILURE_NOTIFY, has_failed, with_follow_up
 from duetime.scheduler.rules.occurrences import delay_of
 from duetime.scheduler.rules.retry import next_attempt
 from duetime.scheduler.rules.series.continuation import continued
@@ -25,7 +25,7 @@ from duetime.scheduler.task import Delivery, InboxMessage, Json, Notify, Run, St
 LATE_AFTER = timedelta(minutes=1)
 """A run that started later than this says so in its message."""
 
-INBOX = "inbox"
+INBOX_CHANNEL = "inbox"
 """The channel without a delivery: the settlement itself writes the inbox message."""
 
 
@@ -87,16 +87,16 @@ def _told(settlement: Settlement, ending: AttemptResult, previous: Run | None) -
 def _alarmed(settlement: Settlement, now: datetime) -> Settlement:
     """Add the delivery to the channel that the task names for runs that fail, expire or stay unverified."""
     claim = settlement.claim
-    channel = claim.task.on_failure.get(NOTIFY) if claim else None
+    channel = claim.task.on_failure.get(ON_FAILURE_NOTIFY) if claim else None
     if claim is None or channel is None or not has_failed(settlement):
         return settlement
-    if channel == INBOX or any(each.channel == channel for each in settlement.deliveries):
+    if channel == INBOX_CHANNEL or any(each.channel == channel for each in settlement.deliveries):
         return settlement
     return replace(settlement, deliveries=(*settlement.deliveries, _delivery(claim, channel, now)))
 
 
 def _is_alarm(claim: Claim, settlement: Settlement, channel: str) -> bool:
-    return channel == claim.task.on_failure.get(NOTIFY) and has_failed(settlement)
+    return channel == claim.task.on_failure.get(ON_FAILURE_NOTIFY) and has_failed(settlement)
 
 
 def _is_told(notify: Notify, settlement: Settlement, previous: Run | None) -> bool:
@@ -191,7 +191,7 @@ def _cancelled(claim: Claim, reason: str, now: datetime) -> Settlement:
         to=State.CANCELLED,
         kind=EventKind.CANCELLED,
         outcome="cancelled",
-        reason=OVERTAKEN if claim.run.gives_way else reason or None,
+        reason=OVERTAKEN_REASON if claim.run.gives_way else reason or None,
         failures=claim.run.failures,
         claim=claim,
     )
@@ -257,7 +257,7 @@ def _lateness(claim: Claim) -> list[str]:
 
 def _deliveries(claim: Claim, now: datetime) -> tuple[Delivery, ...]:
     task = claim.task
-    channels = (channel for channel in task.deliver_to if channel != INBOX)
+    channels = (channel for channel in task.deliver_to if channel != INBOX_CHANNEL)
     return tuple(_delivery(claim, name, now) for name in channels)
 
 

@@ -20,10 +20,10 @@ from duetime.scheduler.task import State, Tier
 from sqlalchemy import ColumnElement, Connection, Select, and_, case, false, func, literal_column, not_, select, union
 
 THROUGHPUT_WINDOWS = (timedelta(minutes=1), timedelta(minutes=5), timedelta(minutes=15))
-MAX_EVENTS_COUNTED = 30_000
+MAX_BACKLOG_EVENTS = 30_000
 """Events that a look at the throughput reads at most: where there are more, its windows are shorter."""
 
-MAX_RUNS_READ = 10_000
+MAX_BACKLOG_RUNS = 10_000
 """Ready runs that a look reads at each end, those made first and those made last, and runs that are due."""
 
 _JUDGED = (State.SUCCEEDED, State.FAILED, State.EXPIRED)
@@ -42,18 +42,18 @@ class Backlog:
         return self._database.read(lambda connection: _waiting(connection, now))
 
     def open_runs(self) -> dict[tuple[State, Tier], int]:
-        """Count open runs by state and tier, up to `MAX_RUNS_READ` that have no timer and as many that have the next.
+        """Count open runs by state and tier: `MAX_BACKLOG_RUNS` without a timer and as many with the next, at most.
 
         Runs of paused tasks are left out: see `paused_runs`.
         """
         return self._database.read(_open_runs)
 
     def paused_runs(self) -> dict[Tier, int]:
-        """Count open runs of paused tasks by tier, `MAX_RUNS_READ` at most."""
+        """Count open runs of paused tasks by tier, `MAX_BACKLOG_RUNS` at most."""
         return self._database.read(_paused_runs)
 
     def recent_outcomes(self, now: datetime, window: timedelta) -> RecentOutcomes:
-        """Count ends of runs and attempts since `now - window`; of the newest `MAX_EVENTS_COUNTED` events at most."""
+        """Count ends of runs and attempts since `now - window`; of the newest `MAX_BACKLOG_EVENTS` events at most."""
         return self._database.read(lambda connection: _recent_outcomes(connection, now - window))
 
     def throughput(self, now: datetime) -> tuple[Throughput, ...]:
@@ -75,13 +75,13 @@ def _waiting(connection: Connection, now: datetime) -> dict[Tier, Waiting]:
     )
     groups, _ = unreadable.every(connection, statement)
     found = [group for group in groups if isinstance(group[0], Tier)]
-    at_least = sum(count for _, count, _ in found) >= MAX_RUNS_READ
+    at_least = sum(count for _, count, _ in found) >= MAX_BACKLOG_RUNS
     return {tier: Waiting(count, _known(oldest, now), at_least) for tier, count, oldest in found}
 
 
 def _recent_outcomes(connection: Connection, since: datetime) -> RecentOutcomes:
     columns = events.c.at, events.c.from_state, events.c.to_state, events.c.run_id
-    late = select(*columns).order_by(events.c.id.desc()).limit(MAX_EVENTS_COUNTED).subquery()
+    late = select(*columns).order_by(events.c.id.desc()).limit(MAX_BACKLOG_EVENTS).subquery()
     judged = and_(late.c.to_state.in_(_JUDGED), runs.c.deadline.is_not(None))
     met = and_(late.c.to_state == State.SUCCEEDED, runs.c.ended_at <= runs.c.deadline)
     kinds = (
@@ -130,7 +130,7 @@ def _known(oldest: datetime | DamagedValue, now: datetime) -> datetime:
 
 
 def _first(conditions: Sequence[ColumnElement[bool]], order: ColumnElement[Any]) -> Select[Any]:
-    first = select(runs.c.id).where(*conditions).order_by(order).limit(MAX_RUNS_READ).subquery()
+    first = select(runs.c.id).where(*conditions).order_by(order).limit(MAX_BACKLOG_RUNS).subquery()
     return select(first.c.id)
 
 
@@ -142,7 +142,7 @@ def _since(now: datetime) -> ColumnElement[Any]:
 
 def _throughput(connection: Connection, now: datetime) -> tuple[Throughput, ...]:
     newest = select(events.c.at, events.c.from_state, events.c.to_state).order_by(events.c.id.desc())
-    late = newest.limit(MAX_EVENTS_COUNTED).subquery()
+    late = newest.limit(MAX_BACKLOG_EVENTS).subquery()
     moves = (
         and_(late.c.to_state == State.READY, late.c.from_state == State.SCHEDULED),
         and_(late.c.to_state == State.RUNNING, late.c.from_state == State.READY),
@@ -158,7 +158,7 @@ def _throughput(connection: Connection, now: datetime) -> tuple[Throughput, ...]
         ),
     )
     [(counted, earliest, *moved)], _ = unreadable.every(connection, cast("Select[Any]", counts))
-    reach = now - (next_time(earliest) or now) if counted == MAX_EVENTS_COUNTED else THROUGHPUT_WINDOWS[-1]
+    reach = now - (next_time(earliest) or now) if counted == MAX_BACKLOG_EVENTS else THROUGHPUT_WINDOWS[-1]
     found = []
     for number, window in enumerate(THROUGHPUT_WINDOWS):
         found.append(Throughput(max(min(window, reach), timedelta(0)), *moved[3 * number : 3 * number + 3]))

@@ -9,7 +9,7 @@ from typing import Any
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.database import Database
 from duetime.scheduler.store.schema.damage import is_damaged, next_time
-from duetime.scheduler.store.schema.rows import DELIVERY, MESSAGE
+from duetime.scheduler.store.schema.rows import DELIVERY_FIELDS, MESSAGE_FIELDS
 from duetime.scheduler.store.schema.tables.deliveries import deliveries, inbox
 from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.store.schema.types import Instant
@@ -23,7 +23,7 @@ IS_HELD = deliveries.c.held_until == deliveries.c.next_at
 
 _NEXT_WAKE = select(func.min(deliveries.c.next_at)).where(deliveries.c.next_at.is_not(None))
 _DUE = (
-    select(*DELIVERY, *MESSAGE, tasks.c.origin)
+    select(*DELIVERY_FIELDS, *MESSAGE_FIELDS, tasks.c.origin)
     .select_from(deliveries.join(inbox, inbox.c.run_id == deliveries.c.run_id))
     .join(tasks, tasks.c.id == deliveries.c.task_id)
     .where(deliveries.c.next_at <= bindparam("now"))
@@ -184,7 +184,7 @@ class Deliveries:
 
 
 def _outgoing(row: Sequence[Any]) -> tuple[Delivery, InboxMessage]:
-    """Read a row of DELIVERY and MESSAGE columns and the origin of the task."""
-    *told, origin = row[len(DELIVERY) :]
-    values = dict(zip((column.name for column in MESSAGE), told, strict=True))
-    return Delivery(*row[: len(DELIVERY)]), OutgoingMessage(**values, origin=origin)
+    """Read a row of DELIVERY_FIELDS and MESSAGE_FIELDS and the origin of the task."""
+    *told, origin = row[len(DELIVERY_FIELDS) :]
+    values = dict(zip((column.name for column in MESSAGE_FIELDS), told, strict=True))
+    return Delivery(*row[: len(DELIVERY_FIELDS)]), OutgoingMessage(**values, origin=origin)

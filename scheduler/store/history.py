@@ -17,7 +17,7 @@ from duetime.scheduler.store.lists import event_counts, event_list
 from duetime.scheduler.store.lists.event_list import FoundEvents
 from duetime.scheduler.store.lists.event_walk import EventKey
 from duetime.scheduler.store.lists.time_buckets import spread
-from duetime.scheduler.store.schema.rows import ATTEMPT
+from duetime.scheduler.store.schema.rows import ATTEMPT_FIELDS
 from duetime.scheduler.store.schema.tables.chains import chain_steps
 from duetime.scheduler.store.schema.tables.tasks import attempts, runs, tasks, tracebacks
 from duetime.scheduler.store.schema.values import to_microseconds
@@ -81,7 +81,7 @@ class History:
             return []
         of_task = runs.c.task_id == task_id, runs.c.tenant == tenant
         statement = (
-            select(*ATTEMPT)
+            select(*ATTEMPT_FIELDS)
             .select_from(attempts.join(runs, runs.c.id == attempts.c.run_id))
             .where(*of_task)
             .order_by(attempts.c.started_at, runs.c.id, attempts.c.number)
@@ -93,8 +93,8 @@ class History:
         """Return the newest attempt of these runs of a tenant that has a traceback."""
         failed = tracebacks.c.run_id.in_(run_ids), runs.c.tenant == tenant
         source = tracebacks.join(runs, runs.c.id == tracebacks.c.run_id)
-        statement = _newest(select(*ATTEMPT, tracebacks.c.text).select_from(source).where(*failed)).limit(1)
-        columns = [*ATTEMPT, tracebacks.c.text]
+        statement = _newest(select(*ATTEMPT_FIELDS, tracebacks.c.text).select_from(source).where(*failed)).limit(1)
+        columns = [*ATTEMPT_FIELDS, tracebacks.c.text]
         found = self._database.read(lambda connection: unreadable.values(connection, statement, Attempt, columns))
         return found[0][0] if found else None
 
@@ -138,7 +138,7 @@ class History:
 
 
 def _attempts(connection: Connection, statement: Select[Any]) -> list[Attempt]:
-    return [attempt for attempt, _ in unreadable.values(connection, statement, Attempt, ATTEMPT)]
+    return [attempt for attempt, _ in unreadable.values(connection, statement, Attempt, ATTEMPT_FIELDS)]
 
 
 def _newest(of_tracebacks: Select[Any]) -> Select[Any]:

@@ -10,7 +10,7 @@ from typing import Any
 from duetime.scheduler.ids import is_id
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.database import Database
-from duetime.scheduler.store.schema.rows import MESSAGE
+from duetime.scheduler.store.schema.rows import MESSAGE_FIELDS
 from duetime.scheduler.store.schema.tables.deliveries import inbox
 from duetime.scheduler.store.text_index.text_search import ESCAPE, escaped
 from duetime.scheduler.task import InboxMessage, State
@@ -18,7 +18,7 @@ from sqlalchemy import ColumnElement, Connection, Integer, Select, Text, bindpar
 
 QUIET_WINDOW = timedelta(days=1)
 _NEWEST_FIRST = (inbox.c.created_at.desc(), inbox.c.id.desc())
-_UNREAD = select(*MESSAGE).where(inbox.c.read_at.is_(None)).order_by(*_NEWEST_FIRST)
+_UNREAD = select(*MESSAGE_FIELDS).where(inbox.c.read_at.is_(None)).order_by(*_NEWEST_FIRST)
 _SUCCEEDED_LAST = case((inbox.c.state == State.SUCCEEDED, 1), else_=0)
 
 
@@ -102,4 +102,4 @@ def _unread(*, of_run: bool, of_task: bool) -> Select[Any]:
 def _messages(
     connection: Connection, statement: Select[Any], values: Mapping[str, object] | None = None
 ) -> list[InboxMessage]:
-    return [message for message, _ in unreadable.values(connection, statement, InboxMessage, MESSAGE, values)]
+    return [message for message, _ in unreadable.values(connection, statement, InboxMessage, MESSAGE_FIELDS, values)]

@@ -40,7 +40,7 @@ _RUNS = (
 _NAMES = [field.name for field in fields(WorkerProcess)]
 _REPORTED = [name for name in _NAMES if name != "drain"]
 
-MAX_RUNS_SHOWN = 200
+MAX_WORKER_RUNS = 200
 """Running runs that a look at the workers returns."""
 
 
@@ -112,7 +112,7 @@ class Workers:
             lambda connection: {str(name): count for name, count in unreadable.rows(connection, _IN_HAND)}
         )
 
-    def runs(self, *, limit: int = MAX_RUNS_SHOWN) -> list[WorkerRun]:
+    def runs(self, *, limit: int = MAX_WORKER_RUNS) -> list[WorkerRun]:
         """Return runs that are running now, of all tenants, the longest running first."""
         statement = _RUNS.limit(limit)
         return self._database.read(

@@ -25,7 +25,7 @@ from duetime.scheduler.worker.threads.preemption import PREEMPTION_INTERVAL_S, P
 from duetime.scheduler.worker.threads.takes import TakenRuns, TakeOptions
 
 QUEUE = "runs"
-ACTOR = "run"
+RUN_ACTOR = "run"
 CLAIM_RETRY_DELAY_MS = 500.0
 """Milliseconds until runs that could not be claimed may be taken again."""
 
@@ -287,4 +287,4 @@ class RunConsumer(dramatiq.Consumer):
 
 
 def _message(run_id: str) -> Message[None]:
-    return Message(queue_name=QUEUE, actor_name=ACTOR, args=(run_id,), kwargs={}, options={}, message_id=run_id)
+    return Message(queue_name=QUEUE, actor_name=RUN_ACTOR, args=(run_id,), kwargs={}, options={}, message_id=run_id)

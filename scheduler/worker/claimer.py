@@ -15,7 +15,7 @@ from duetime.scheduler.runtime import failpoints
 from duetime.scheduler.runtime.notifier import RunNotifier
 from duetime.scheduler.store import Store
 from duetime.scheduler.worker.active_runs import ActiveRun, ActiveRuns
-from duetime.scheduler.worker.executor import STOPPED
+from duetime.scheduler.worker.executor import GIVEN_BACK_STOPPED
 
 log = logging.getLogger(__name__)
 
@@ -92,7 +92,7 @@ class Claimer:
     def _give_back(self, claims: Sequence[Claim]) -> list[str]:
         """Hand back the claims that the database stored only after `stop` had given up waiting for them."""
         now = self._store.now()
-        self._store.claims.settle([settle(claim, STOPPED, now=now, jitter=0.0) for claim in claims])
+        self._store.claims.settle([settle(claim, GIVEN_BACK_STOPPED, now=now, jitter=0.0) for claim in claims])
         return []
 
 

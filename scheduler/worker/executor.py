@@ -26,10 +26,10 @@ from duetime.scheduler.task import Json, Notify, Task
 from duetime.scheduler.worker.active_runs import ActiveRun
 from duetime.scheduler.worker.threads.store_wait import StoreWait
 
-STOPPED: Final = Yielded(reason="the worker stopped")
-UNRESERVED: Final = Yielded(reason="its pool reservation was lost")
-UNREACHED: Final = Yielded(reason="handed back: the database could not be reached")
-OVERTAKEN: Final = Yielded(reason="handed back: earlier runs on this worker took longer than expected")
+GIVEN_BACK_STOPPED: Final = Yielded(reason="the worker stopped")
+GIVEN_BACK_UNRESERVED: Final = Yielded(reason="its pool reservation was lost")
+GIVEN_BACK_NO_DATABASE: Final = Yielded(reason="handed back: the database could not be reached")
+GIVEN_BACK_LATE: Final = Yielded(reason="handed back: earlier runs on this worker took longer than expected")
 
 T = TypeVar("T")
 
@@ -88,7 +88,7 @@ class Executor:
         known = run.attempt > 1 and is_blocked(run.summary)  # before its first attempt the answer to a call said it
         if wait is None or not is_blocked(wait.reason) or known:
             return wait
-        return wait if self._alert(held, wait.reason) else UNREACHED
+        return wait if self._alert(held, wait.reason) else GIVEN_BACK_NO_DATABASE
 
     def _call_handler(self, handler: Handler, held: ActiveRun) -> AttemptResult:
         """Return the outcome of the handler, or the result that stands for its exception or interrupt."""
@@ -234,13 +234,13 @@ def _interrupted(why: Interrupt, handler: Handler) -> AttemptResult:
         return StoppedByRequest()
     if isinstance(why, TimeLimitReached):
         return Retry(_over(handler.time_limit))
-    return UNRESERVED if isinstance(why, ReservationLost) else STOPPED
+    return GIVEN_BACK_UNRESERVED if isinstance(why, ReservationLost) else GIVEN_BACK_STOPPED
 
 
 def _reached(result: AttemptResult, held: ActiveRun) -> AttemptResult:
     """Hand a run back whose handler failed since its last call of the context: an outage is no failure of the run."""
     failed = isinstance(result, Retry) and held.traceback is not None
-    return UNREACHED if failed and held.store_away else result
+    return GIVEN_BACK_NO_DATABASE if failed and held.store_away else result
 
 
 def _over(time_limit: timedelta) -> str:

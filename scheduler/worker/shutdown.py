@@ -10,7 +10,7 @@ from duetime.scheduler.rules.settlement import AttemptResult
 from duetime.scheduler.runtime.interrupt import WorkerStopping
 from duetime.scheduler.store import Store
 from duetime.scheduler.worker.active_runs import ActiveRun
-from duetime.scheduler.worker.executor import STOPPED
+from duetime.scheduler.worker.executor import GIVEN_BACK_STOPPED
 
 TOO_LONG = (
     "They start again elsewhere, from their last checkpoint. To avoid this, raise grace_seconds above their duration, "
@@ -57,4 +57,4 @@ def hand_back(left: Sequence[ActiveRun], hand_in: Callable[[ActiveRun, AttemptRe
                 "run %s did not stop; handed it back, so it may start elsewhere while this attempt is still running",
                 held.run_id,
             )
-        hand_in(held, STOPPED)
+        hand_in(held, GIVEN_BACK_STOPPED)

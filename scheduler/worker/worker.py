@@ -21,11 +21,11 @@ from duetime.scheduler.runtime.event_loop import EventLoop
 from duetime.scheduler.runtime.notifier import RunNotifier
 from duetime.scheduler.store import Store
 from duetime.scheduler.worker.active_runs import ActiveRun, ActiveRuns
-from duetime.scheduler.worker.broker import ACTOR, QUEUE, DispatchBroker
+from duetime.scheduler.worker.broker import QUEUE, RUN_ACTOR, DispatchBroker
 from duetime.scheduler.worker.claimer import Claimer
 from duetime.scheduler.worker.completer import DRAW, BatchCompleter, CompletedRun
 from duetime.scheduler.worker.drain import INTERRUPT_GRACE_S, Drain
-from duetime.scheduler.worker.executor import OVERTAKEN, UNRESERVED, Executor, ReachedChannels
+from duetime.scheduler.worker.executor import GIVEN_BACK_LATE, GIVEN_BACK_UNRESERVED, Executor, ReachedChannels
 from duetime.scheduler.worker.logs.log_writer import RunLogWriter
 from duetime.scheduler.worker.machine_load import all_of_them
 from duetime.scheduler.worker.middleware import Hosting, ThreadReplacement
@@ -203,7 +203,7 @@ class Worker:
             epoch=epoch,
             lease=self._options.lease,
             actions=handlers,
-            unproven=lambda held: self._hand_in(held, UNRESERVED),
+            unproven=lambda held: self._hand_in(held, GIVEN_BACK_UNRESERVED),
             notifier=replace(self._notifier, on_replaced=self._drain),
         )
 
@@ -226,7 +226,7 @@ class Worker:
             middleware=[self._threads, *([Hosting(self._host, options.hosted)] if options.hosted else [])],
             clock=lambda: self._store.now().timestamp() * 1000,
         )
-        dramatiq.actor(broker=broker, actor_name=ACTOR, queue_name=QUEUE)(self._run)
+        dramatiq.actor(broker=broker, actor_name=RUN_ACTOR, queue_name=QUEUE)(self._run)
         return broker
 
     def _drain(self) -> None:
@@ -241,7 +241,7 @@ class Worker:
         """Hand back runs that were claimed ahead and have not begun, for an idle worker."""
         for held in self._active_runs.all():
             if held.begin():
-                self._hand_in(held, OVERTAKEN)
+                self._hand_in(held, GIVEN_BACK_LATE)
         self._gate.clear()
 
     def _run(self, run_id: str) -> None:

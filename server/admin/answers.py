@@ -10,6 +10,9 @@ from typing import Any
 from duetime.scheduler.principal import Scope
 from duetime.server.admin.visit import Visit
 
+PAGE_ROWS = 50
+MAX_PROBLEMS_SHOWN = 3
+
 
 @dataclass(frozen=True, slots=True)
 class Page:

@@ -7,7 +7,7 @@ from functools import cache
 from hashlib import sha256
 from importlib.resources import files
 
-PREFIX = "/admin/static/"
+ASSETS_PATH = "/admin/static/"
 
 _TYPES = {
     ".css": "text/css; charset=utf-8",
@@ -41,4 +41,4 @@ def assets() -> dict[str, Asset]:
 
 def asset_url(name: str) -> str:
     """Return the address of a file, for templates. Raises KeyError for one that is not there."""
-    return f"{PREFIX}{name}?v={assets()[name].version}"
+    return f"{ASSETS_PATH}{name}?v={assets()[name].version}"

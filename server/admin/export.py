@@ -14,6 +14,9 @@ from duetime.server.admin.answers import Download
 from duetime.server.admin.failures import unknown
 from duetime.widgets.formats.spreadsheet import cell
 
+EXPORT_PAGE_ROWS = 100
+MAX_EXPORTED_ROWS = 10_000
+
 ExportRow = Mapping[str, Any]
 
 

@@ -13,6 +13,7 @@ from duetime.scheduler.events import Event
 from duetime.scheduler.runtime.event_tail import LOOK_INTERVAL_S, EventTail
 from duetime.server.admin.access.visitors import NotLoggedIn, Visitors
 from duetime.server.admin.protection import protected
+from duetime.server.rest.streams.event_stream import STREAM_HEARTBEAT_INTERVAL_S
 from duetime.server.runtime.event_watch import EventWatch
 from duetime.tools.threads import cross
 from starlette.requests import Request
@@ -21,8 +22,7 @@ from starlette.responses import Response, StreamingResponse
 if TYPE_CHECKING:
     from duetime.scheduler.store import Store
 
-HEARTBEAT_INTERVAL_S = 15.0
-CHECK_INTERVAL_S = 60.0
+SESSION_CHECK_INTERVAL_S = 60.0
 """Seconds between two looks of a stream whether its session still holds."""
 
 MAX_STREAMS = 500
@@ -72,10 +72,10 @@ class LiveFeed:
         checked_at = loop.time()
         try:
             yield _HEARTBEAT
-            while loop.time() - checked_at < CHECK_INTERVAL_S or await self._holds(request):
-                checked_at = loop.time() if loop.time() - checked_at >= CHECK_INTERVAL_S else checked_at
+            while loop.time() - checked_at < SESSION_CHECK_INTERVAL_S or await self._holds(request):
+                checked_at = loop.time() if loop.time() - checked_at >= SESSION_CHECK_INTERVAL_S else checked_at
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(watcher.changed.wait(), HEARTBEAT_INTERVAL_S)
+                    await asyncio.wait_for(watcher.changed.wait(), STREAM_HEARTBEAT_INTERVAL_S)
                 yield _CHANGED if watcher.changed.is_set() else _HEARTBEAT
                 watcher.changed.clear()
         finally:

@@ -18,7 +18,7 @@ class Section:
     current: bool
 
 
-SECTIONS = (
+_SECTIONS = (
     ("/", "Overview"),
     ("/runs", "Runs"),
     ("/dead", "Dead letters"),
@@ -33,7 +33,7 @@ OF_OPERATORS = (("/pools", "Pools"), ("/workers", "Workers"), ("/policy", "Polic
 
 def sections(visit: Visit) -> Sequence[Section]:
     """Return the links for a visitor; the choice of a tenant goes along."""
-    shown = (*SECTIONS, *(OF_OPERATORS if visit.principal.operator else ()))
+    shown = (*_SECTIONS, *(OF_OPERATORS if visit.principal.operator else ()))
     return [Section(path, title, visit.url(path), _holds(path, visit.path)) for path, title in shown]
 
 

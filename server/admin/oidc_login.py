@@ -26,12 +26,12 @@ from starlette.routing import Route
 if TYPE_CHECKING:
     from duetime.server.settings.model import Settings
 
-START: Final = f"{LOGIN}/oidc"
+_START: Final = f"{LOGIN}/oidc"
 CALLBACK: Final = f"{LOGIN}/callback"
 ATTEMPT_COOKIE: Final = "duetime_login"
 ATTEMPT_LIFETIME_S: Final = 600
-MAX_ERROR_CHARS: Final = 100
-MAX_REASON_CHARS: Final = 300
+MAX_ISSUER_ERROR_CHARS: Final = 100
+MAX_LOGIN_REASON_CHARS: Final = 300
 
 _NOT_BEGUN = "This login was not begun in this browser, or more than 10 minutes ago. Begin again."
 _NO_ADMIN = "You may not see the admin page: the provider gives you neither the scope admin:read nor admin."
@@ -39,7 +39,7 @@ _NO_ADMIN = "You may not see the admin page: the provider gives you neither the 
 
 def way_in(settings: Settings) -> tuple[str, str]:
     """Return the link of the login page: its text and its address."""
-    return f"Log in with {urlsplit(settings.oauth_issuer or '').netloc}", START
+    return f"Log in with {urlsplit(settings.oauth_issuer or '').netloc}", _START
 
 
 def provider_of(settings: Settings) -> OidcProvider:
@@ -63,7 +63,7 @@ class OidcLogin:
 
     def routes(self) -> list[Route]:
         return [
-            Route(START, shielded(self.start), methods=["GET"]),
+            Route(_START, shielded(self.start), methods=["GET"]),
             Route(CALLBACK, shielded(self.finish), methods=["GET"]),
         ]
 
@@ -96,7 +96,7 @@ class OidcLogin:
             return self._login.page(request, _after(attempt), str(error), HTTPStatus.SERVICE_UNAVAILABLE)
         except DuetimeError as error:
             refusal = LoginRefusal(
-                str(error), HTTPStatus.FORBIDDEN, f"{self._provider.issuer}: {error}"[:MAX_REASON_CHARS]
+                str(error), HTTPStatus.FORBIDDEN, f"{self._provider.issuer}: {error}"[:MAX_LOGIN_REASON_CHARS]
             )
             return await self._login.refuse(request, _after(attempt), refusal)
         await cross(self._site.audit.logged_in, replace(who, via=way_of(request)), None, self._provider.issuer)
@@ -114,7 +114,7 @@ class OidcLogin:
         if given.get("iss", self._provider.issuer) != self._provider.issuer:
             raise LoginRefused("Another provider answered.")
         if "error" in given:
-            raise LoginRefused(f"The provider refused: {given['error'][:MAX_ERROR_CHARS]}")
+            raise LoginRefused(f"The provider refused: {given['error'][:MAX_ISSUER_ERROR_CHARS]}")
         who = await cross(self._provider.principal, given.get("code", ""), attempt)
         if not who.may(Scope.ADMIN_READ):
             raise LoginRefused(_NO_ADMIN)

@@ -7,7 +7,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 from duetime.server.admin.answers import AdminRoute
-from duetime.server.admin.assets import PREFIX, assets
+from duetime.server.admin.assets import ASSETS_PATH, assets
 from duetime.server.admin.failures import shielded
 from duetime.server.admin.live import LiveFeed
 from duetime.server.admin.login import Login
@@ -39,11 +39,18 @@ if TYPE_CHECKING:
 
 FOR_EVER = "public, max-age=31536000, immutable"
 
-PAGES: tuple[Sequence[AdminRoute], ...] = (
-    *(overview.ROUTES, runs.ROUTES, run.ROUTES, dead.ROUTES, schedules.ROUTES, timeline.ROUTES),
-    *(pools.ROUTES, workers.ROUTES, cost.ROUTES),
-    *(audit.ROUTES, policy.ROUTES),
-    not_found.ROUTES,
+PAGE_ROUTES: tuple[Sequence[AdminRoute], ...] = (
+    *(
+        overview.OVERVIEW_ROUTES,
+        runs.RUNS_ROUTES,
+        run.RUN_ROUTES,
+        dead.DEAD_ROUTES,
+        schedules.SCHEDULE_ROUTES,
+        timeline.TIMELINE_ROUTES,
+    ),
+    *(pools.POOL_ROUTES, workers.WORKER_ROUTES, cost.COST_ROUTES),
+    *(audit.AUDIT_ROUTES, policy.POLICY_ROUTES),
+    not_found.NOT_FOUND_ROUTES,
 )
 """The routes of every page; the one for whatever is not there comes last."""
 
@@ -53,11 +60,11 @@ def routes(current: Callable[[], App], settings: Settings, guard: Guard | None) 
     site = AdminSite(current, settings, guard)
     feed = LiveFeed(lambda: current().store, site.visitors)
     return [
-        Route(f"{PREFIX}{{name}}", static_file, methods=["GET"]),
+        Route(f"{ASSETS_PATH}{{name}}", static_file, methods=["GET"]),
         Route(f"{ROOT}/", shielded(_to_first_page), methods=["GET"]),
         *(_logins(site, settings) if guard is not None else ()),
         Route(f"{ROOT}/live", shielded(feed.serve), methods=["GET"]),
-        *(_route(site, route) for page in PAGES for route in page),
+        *(_route(site, route) for page in PAGE_ROUTES for route in page),
     ]
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from duetime.server.app import App
 
 ROOT = "/admin"
-READ_PAUSE_RATIO: Final = 30
+ADMIN_READ_PAUSE_RATIO: Final = 30
 MAX_VALUES_KEPT: Final = 200
 
 T = TypeVar("T")
@@ -35,7 +35,7 @@ class KeptReads:
         self._lock = threading.Lock()
 
     def get(self, name: Hashable, read: Callable[[], T]) -> T:
-        """Return the value of this name: it is read for at most one part in READ_PAUSE_RATIO of the time."""
+        """Return the value of this name: it is read for at most one part in ADMIN_READ_PAUSE_RATIO of the time."""
         began = self._clock()
         with self._lock:
             until, known = self._kept.get(name, (began, None))
@@ -45,7 +45,7 @@ class KeptReads:
         found = read()
         ended = self._clock()
         with self._lock:
-            self._kept[name] = (ended + READ_PAUSE_RATIO * (ended - began), found)
+            self._kept[name] = (ended + ADMIN_READ_PAUSE_RATIO * (ended - began), found)
             self._kept.move_to_end(name)
             if len(self._kept) > MAX_VALUES_KEPT:
                 self._kept.popitem(last=False)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from duetime.scheduler.errors import DuetimeError
 
-WINDOW_S = 60.0
+CALL_WINDOW_S = 60.0
 MIN_MISSING_RATIO = 1e-6
 """A smaller part of a call is counted as none: who waits as long as he was told must not be a nanosecond early."""
 
@@ -56,7 +56,7 @@ class CallLimits:
             bucket = self._filled(tenant)
             missing = 1 - bucket.left
             if missing > MIN_MISSING_RATIO:
-                raise TooManyCalls(self._limit, math.ceil(missing * WINDOW_S / self._limit))
+                raise TooManyCalls(self._limit, math.ceil(missing * CALL_WINDOW_S / self._limit))
             bucket.left -= 1
 
     def _filled(self, tenant: str) -> _Bucket:
@@ -66,10 +66,10 @@ class CallLimits:
         if bucket is None:
             self._make_room(now)
             bucket = self._buckets.setdefault(tenant, _Bucket(self._limit, now))
-        bucket.left = min(self._limit, bucket.left + (now - bucket.at) * self._limit / WINDOW_S)
+        bucket.left = min(self._limit, bucket.left + (now - bucket.at) * self._limit / CALL_WINDOW_S)
         bucket.at = now
         return bucket
 
     def _make_room(self, now: float) -> None:
         if len(self._buckets) >= MAX_TENANTS_COUNTED:
-            self._buckets = {name: each for name, each in self._buckets.items() if now - each.at < WINDOW_S}
+            self._buckets = {name: each for name, each in self._buckets.items() if now - each.at < CALL_WINDOW_S}

@@ -15,7 +15,7 @@ from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.shared.exceptions import MCPError
 from mcp.types import INVALID_REQUEST
 
-SURFACE = "mcp"
+MCP_SURFACE = "mcp"
 MAX_ADDRESSES_KEPT = 256
 
 _token: ContextVar[CallerToken] = ContextVar("duetime_token")
@@ -37,7 +37,7 @@ async def identify(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> 
 async def note_address(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
     """Note from which address a request comes, if it comes over HTTP."""
     client = ctx.request.client if ctx.request is not None else None
-    before = _via.set(f"{SURFACE} {client.host}" if client else None)
+    before = _via.set(f"{MCP_SURFACE} {client.host}" if client else None)
     try:
         return await call_next(ctx)
     finally:

@@ -13,7 +13,7 @@ from duetime.scheduler.rules.time.durations import parse_exact
 from duetime.scheduler.rules.time.tokens import Misread, Unknown
 from duetime.server.auth.key_format import KeyText
 
-NEVER: Final = "never"
+NEVER_EXPIRES: Final = "never"
 MAX_VALIDITY: Final = timedelta(days=3650)
 MAX_OVERLAP: Final = timedelta(days=90)
 USUAL_VALIDITY: Final = "365 days"
@@ -36,7 +36,7 @@ def successor(text: KeyText, now: datetime, old: ApiKey) -> ApiKey:
 
 def validity_of(expires: str) -> timedelta | None:
     """Return how long a new key holds, None for ever. Raises InvalidArgument."""
-    return None if expires == NEVER else _length("expires", expires, MAX_VALIDITY, "90 days")
+    return None if expires == NEVER_EXPIRES else _length("expires", expires, MAX_VALIDITY, "90 days")
 
 
 def overlap_of(overlap: str) -> timedelta:

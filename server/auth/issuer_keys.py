@@ -17,7 +17,7 @@ from duetime.scheduler.errors import DuetimeError
 from jwt import PyJWK, PyJWTError
 
 FETCH_TIMEOUT_S = 5.0
-MAX_DOCUMENT_BYTES = 256 * 1024
+MAX_ISSUER_DOCUMENT_BYTES = 256 * 1024
 KEYS_MAX_AGE_S = 600.0
 """Seconds after which keys are fetched again, so that a key that was withdrawn ends."""
 
@@ -29,7 +29,7 @@ _HEADERS = {"Accept": "application/json", "Accept-Encoding": "identity"}
 
 METADATA_PATHS = ("/.well-known/openid-configuration", "/.well-known/oauth-authorization-server")
 
-UNREADABLE = (
+ISSUER_ERRORS = (
     *(httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError, TimeoutError, OSError),
     *(PyJWTError, ValueError, TypeError, LookupError, AttributeError, RecursionError),
 )
@@ -104,7 +104,7 @@ class IssuerKeys:
                 self._tried_at = self._clock()
                 self._keys = self._read()
                 self._fetched_at = self._clock()
-        except UNREADABLE as error:
+        except ISSUER_ERRORS as error:
             log.warning("cannot fetch the keys of %s: %s: %s", self._issuer, type(error).__name__, str(error)[:200])
         finally:
             self._fetching.release()
@@ -128,7 +128,7 @@ def issuer_metadata(issuer: str, fetch: Fetch) -> Mapping[str, Any] | None:
     for address in _metadata_addresses(issuer):
         try:
             found: dict[str, Any] = json.loads(fetch(address))
-        except UNREADABLE:
+        except ISSUER_ERRORS:
             continue
         if found["issuer"] != issuer:
             raise ValueError(f"the metadata is of {str(found['issuer'])[:100]!r}")
@@ -185,6 +185,6 @@ async def _fetched(address: str, sent: Mapping[str, Any]) -> bytes:
         answer.raise_for_status()
         async for part in answer.aiter_raw():
             found += part
-            if len(found) > MAX_DOCUMENT_BYTES:
-                raise ValueError(f"{address} has more than {MAX_DOCUMENT_BYTES} bytes")
+            if len(found) > MAX_ISSUER_DOCUMENT_BYTES:
+                raise ValueError(f"{address} has more than {MAX_ISSUER_DOCUMENT_BYTES} bytes")
     return bytes(found)

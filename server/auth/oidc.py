@@ -20,7 +20,7 @@ from urllib.parse import quote, urlencode
 import httpx2
 from duetime.scheduler.errors import DuetimeError, InvalidArgument
 from duetime.scheduler.principal import Principal
-from duetime.server.auth.issuer_keys import UNREADABLE, IssuerUnavailable, address_of, fetched, issuer_metadata
+from duetime.server.auth.issuer_keys import ISSUER_ERRORS, IssuerUnavailable, address_of, fetched, issuer_metadata
 from duetime.server.auth.oauth import OAuthProvider
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ class OidcProvider:
             if refused.response.status_code < HTTPStatus.INTERNAL_SERVER_ERROR:
                 raise LoginRefused("The provider does not know this login, or knows it no more.") from None
             raise self._unavailable() from None
-        except UNREADABLE:
+        except ISSUER_ERRORS:
             raise self._unavailable() from None
 
     def _endpoint(self, name: str) -> str:
@@ -147,7 +147,7 @@ class OidcProvider:
                 self._metadata = issuer_metadata(self._client.issuer, self._fetch)
             if self._metadata is not None:
                 return address_of(self._metadata, name, self._client.issuer)
-        except UNREADABLE:
+        except ISSUER_ERRORS:
             pass
         raise self._unavailable()
 

@@ -18,7 +18,7 @@ from duetime.scheduler.request import AfterFailure
 from duetime.scheduler.task import State
 from duetime.server.session import Session
 
-MAX_COMPLETIONS = 50
+MAX_SHELL_COMPLETIONS = 50
 LOCK_PATIENCE_S = 0.2
 BUILT_IN_ACTIONS = ("reminder", "webhook", "watch")
 
@@ -82,7 +82,7 @@ def _rows(context: typer.Context, query: str, incomplete: str) -> Sequence[Seque
         if path is not None and path.is_file():
             address = f"file:{quote(str(path))}?mode=ro"
             with closing(sqlite3.connect(address, uri=True, timeout=LOCK_PATIENCE_S)) as reader:
-                return reader.execute(query, (LOCAL.tenant, incomplete, incomplete, MAX_COMPLETIONS)).fetchall()
+                return reader.execute(query, (LOCAL.tenant, incomplete, incomplete, MAX_SHELL_COMPLETIONS)).fetchall()
     return ()
 
 

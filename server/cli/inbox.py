@@ -22,10 +22,10 @@ from duetime.widgets.text.history_text import clock_time
 from duetime.widgets.text.list_text import held_in_words, quiet_in_words
 from rich.text import Text
 
-MAX_TEXT_CHARS = 200
+MAX_OUTCOME_CHARS = 200
 MESSAGE_ID_PREFIX = "m_"
-COLUMNS = ("at", "id", "task_id", "title", "state", "text")
-NOTHING = "Nothing is unread."
+_COLUMNS = ("at", "id", "task_id", "title", "state", "text")
+_NOTHING = "Nothing is unread."
 
 OutcomeLimit = Annotated[int, typer.Option(help="outcomes at most, 1 to 100")]
 Ids = Annotated[
@@ -54,13 +54,13 @@ def show_inbox(found: Mapping[str, Any], zone: str, now: datetime, *, as_json: b
         output.as_json(dict(found))
         return
     if as_csv:
-        write_csv(COLUMNS, messages)
+        write_csv(_COLUMNS, messages)
     elif messages:
         columns = (f"AT ({zone})", "", "TASK", "TITLE", "STATE", "TEXT")
         output.table(columns, (_row(each, zone, now) for each in messages), spare=("", f"AT ({zone})"))
         output.say(_counted(found["unread_count"], len(messages)))
     else:
-        output.say(NOTHING)
+        output.say(_NOTHING)
     if found.get("quiet_count"):
         output.note(f"{quiet_in_words(found['quiet_count'])} `duetime runs --since 24h` lists every run.")
     if found.get("held_until"):
@@ -75,7 +75,7 @@ def _row(message: Mapping[str, Any], zone: str, now: datetime) -> Sequence[str |
         message["task_id"],
         message["title"],
         output.state_word(State(message["state"])),
-        "" if message["text"] == message["title"] else cut(message["text"], MAX_TEXT_CHARS),
+        "" if message["text"] == message["title"] else cut(message["text"], MAX_OUTCOME_CHARS),
     )
 
 
@@ -97,14 +97,14 @@ def show_read(found: Mapping[str, Any], zone: str, *, as_json: bool, as_csv: boo
         output.as_json(dict(found))
         return
     if as_csv:
-        write_csv(COLUMNS, found["messages"])
+        write_csv(_COLUMNS, found["messages"])
         return
     for each in found["messages"]:
         output.say(f"{clock_time(each['at'], zone)}  {each['task_id']}  {each['title']}: {each['state']}")
         for line in () if each["text"] == each["title"] else each["text"].splitlines():
             output.say(f"  {line}")
     count = found["unread_count"]
-    output.say(_counted(count, 0) if found["messages"] or count else NOTHING)
+    output.say(_counted(count, 0) if found["messages"] or count else _NOTHING)
 
 
 def done(
@@ -164,6 +164,6 @@ def _named(scheduler: Scheduler, text: str) -> str:
 
 def _counted(count: int, shown: int) -> str:
     if not shown:
-        return f"{count} unread." if count else NOTHING
+        return f"{count} unread." if count else _NOTHING
     more = f", {count - shown} of them older than these" if count > shown else ""
     return f"{count} unread{more}. `duetime inbox read` shows them whole, `duetime inbox done --all` marks them all."

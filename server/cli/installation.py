@@ -48,7 +48,7 @@ PROGRESS_BAR_CHARS = 30
 def _show_progress(version: str) -> None:
     """Draw on a terminal how far an upgrade is; each version is a step of its own length."""
     if sys.stderr.isatty():
-        newest = import_module("duetime.scheduler.store.migrations.upgrade").HEAD
+        newest = import_module("duetime.scheduler.store.migrations.upgrade").HEAD_VERSION
         done = PROGRESS_BAR_CHARS * int(version) // int(newest)
         sys.stderr.write(f"\rSchema {version} of {newest} [{'#' * done}{'.' * (PROGRESS_BAR_CHARS - done)}]")
         sys.stderr.flush()

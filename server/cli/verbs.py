@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from duetime.server.cli.access.groups import AUDIT, KEYS, SECRETS
+from duetime.server.cli.access.groups import AUDIT_VERBS, KEY_VERBS, SECRET_VERBS
 from duetime.server.cli.help import DeferredVerb, Verbs
-from duetime.server.cli.notices.groups import INBOX, QUIET_HOURS
-from duetime.server.cli.order.groups import DECISIONS, POLICY, POOLS, WORKERS
-from duetime.server.cli.past.groups import DEAD
+from duetime.server.cli.notices.groups import INBOX_VERBS, QUIET_HOURS
+from duetime.server.cli.order.groups import DECISION_VERBS, POLICY_VERBS, POOL_VERBS, WORKER_VERBS
+from duetime.server.cli.past.groups import DEAD_VERBS
 from duetime.server.cli.reports.groups import LIVE, REPORTS
-from duetime.server.cli.storage.groups import BACKUP, IMPORT, RETENTION
-from duetime.server.cli.waits.groups import EVENT
+from duetime.server.cli.storage.groups import BACKUP, IMPORT, RETENTION_VERBS
+from duetime.server.cli.waits.groups import EVENT_VERBS
 from duetime.version import __version__
 from typer.main import get_command
 
@@ -28,7 +28,7 @@ EXIT_CODES = "Exit codes: 0 done, 1 failed, 2 wrong usage or setting, 3 not foun
 _HERE = "duetime.server.cli"
 _TASKS, _POOLS, _INSTALLATION, _LISTS = (f"{_HERE}.{name}" for name in ("tasks", "pools", "installation", "lists"))
 
-VERBS = (
+_VERBS = (
     DeferredVerb(
         "serve",
         f"{_HERE}.serve:serve",
@@ -185,8 +185,8 @@ VERBS = (
         examples=("duetime uninstall claude",),
     ),
 )
-GROUPS = (
-    INBOX,
+VERB_GROUPS = (
+    INBOX_VERBS,
     QUIET_HOURS,
     Verbs(
         name="service",
@@ -213,18 +213,18 @@ GROUPS = (
             ),
         ),
     ),
-    DEAD,
-    EVENT,
-    KEYS,
-    SECRETS,
-    AUDIT,
-    RETENTION,
-    POLICY,
-    DECISIONS,
+    DEAD_VERBS,
+    EVENT_VERBS,
+    KEY_VERBS,
+    SECRET_VERBS,
+    AUDIT_VERBS,
+    RETENTION_VERBS,
+    POLICY_VERBS,
+    DECISION_VERBS,
     IMPORT,
     BACKUP,
-    POOLS,
-    WORKERS,
+    POOL_VERBS,
+    WORKER_VERBS,
 )
 
 app = typer.Typer(
@@ -273,6 +273,6 @@ def root(
 def duetime_command() -> Any:
     """Return the command `duetime` with all its verbs."""
     found: Any = get_command(app)
-    for verb in (*VERBS, *GROUPS):
+    for verb in (*_VERBS, *VERB_GROUPS):
         found.add_command(verb)
     return found

@@ -15,7 +15,7 @@ from duetime.server.doctor.check import Check, CheckVerdict
 from duetime.server.settings.masks import masked
 from duetime.server.settings.model import Settings
 
-OLDEST = (6, 2)
+MIN_REDIS_VERSION = (6, 2)
 """The first Redis that has what the scripts use; every Valkey has."""
 
 MIN_STUCK = timedelta(seconds=MAX_STUCK_S)
@@ -38,7 +38,7 @@ def redis_check(settings: Settings) -> Check:
             "Check redis_url with `duetime config`, and that Redis is running. Tasks can be scheduled, but none starts."
         )
         return Check("redis", CheckVerdict.WRONG, f"{where} does not answer ({error}).", advice)
-    if health.version < OLDEST:
+    if health.version < MIN_REDIS_VERSION:
         return Check("redis", CheckVerdict.WRONG, f"{where} is {health.name}.", "Use Redis 6.2 or newer, or Valkey.")
     if health.eviction != "noeviction":
         said = f"{where} ({health.name}) drops keys when its memory is full: maxmemory-policy is {health.eviction}."

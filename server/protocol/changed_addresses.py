@@ -9,7 +9,7 @@ from duetime.scheduler.events import Event, EventKind
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.runtime.event_tail import EventLog
 from duetime.scheduler.task import State
-from duetime.server.protocol.subscription_limits import INBOX, TASK
+from duetime.server.protocol.subscription_limits import INBOX_ADDRESS, TASK_ADDRESS
 
 SubscribedAddress = tuple[str, str]
 """A tenant, and what its subscribers call a resource: the inbox has one name for all tenants."""
@@ -48,10 +48,10 @@ def addresses_of(
     owners = history.tenants(read) if read else {}
     tenants = {**told, **owners}
     chains = history.chains(tenants) if tenants else {}
-    found = [(tenant, f"{TASK}{task_id}") for task_id, tenant in tenants.items()]
-    found += [(tenants[task_id], f"{TASK}{chain_id}") for task_id, chain_id in chains.items()]
-    found += [(event.tenant, INBOX) for event in events if _is_in_inbox(event)]
-    return list(dict.fromkeys([*found, *((tenant, INBOX) for tenant in owners.values())]))
+    found = [(tenant, f"{TASK_ADDRESS}{task_id}") for task_id, tenant in tenants.items()]
+    found += [(tenants[task_id], f"{TASK_ADDRESS}{chain_id}") for task_id, chain_id in chains.items()]
+    found += [(event.tenant, INBOX_ADDRESS) for event in events if _is_in_inbox(event)]
+    return list(dict.fromkeys([*found, *((tenant, INBOX_ADDRESS) for tenant in owners.values())]))
 
 
 def tenants_with_another_list(events: Sequence[Event]) -> list[str]:

@@ -6,11 +6,12 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from duetime.scheduler.errors import Refused
+from duetime.scheduler.outbound.headers import JSON_MEDIA_TYPE
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.request import ACTIONS_OF_AGENTS
 from duetime.scheduler.task import ApprovalAnswer
 from duetime.scheduler.views import TaskFilter
-from duetime.server.protocol.resources import JSON_TYPE, TASK
+from duetime.server.protocol.subscription_limits import TASK_ADDRESS
 from duetime.tools.act_on_task import ACT_ON_TASK
 from duetime.tools.arguments.filters import states_of
 from duetime.tools.definition import SchedulerSource
@@ -27,8 +28,8 @@ _ONLY_THE_USER = (
     "it shows cards (io.modelcontextprotocol/ui), so a card in it cannot answer either."
 )
 MAX_TASKS_LISTED = 50
-MAX_COMPLETIONS = 20
-OPEN = "open"
+MAX_ARGUMENT_COMPLETIONS = 20
+_OPEN = "open"
 
 
 async def offer_buttons(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
@@ -78,10 +79,10 @@ def listing_open_tasks(scheduler: SchedulerSource, caller: Callable[[], Principa
 
     async def list_open_tasks(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
         found, by = _as_dict(await call_next(ctx)), caller()
-        page = await cross(lambda: scheduler().list(TaskFilter(states_of(OPEN)), limit=MAX_TASKS_LISTED, by=by))
+        page = await cross(lambda: scheduler().list(TaskFilter(states_of(_OPEN)), limit=MAX_TASKS_LISTED, by=by))
         tasks = [view.record.task for view in page.views]
-        rows = [{"uri": f"{TASK}{task.id}", "name": task.id, "title": task.title} for task in tasks]
-        found["resources"] = [*found.get("resources", ()), *({**row, "mimeType": JSON_TYPE} for row in rows)]
+        rows = [{"uri": f"{TASK_ADDRESS}{task.id}", "name": task.id, "title": task.title} for task in tasks]
+        found["resources"] = [*found.get("resources", ()), *({**row, "mimeType": JSON_MEDIA_TYPE} for row in rows)]
         return found
 
     return list_open_tasks
@@ -96,11 +97,14 @@ def completing_task_ids(
         if not isinstance(ref, ResourceTemplateReference) or argument.name != "task_id":
             return None
         by = caller()
-        page = await cross(lambda: scheduler().list(TaskFilter(states_of(OPEN)), limit=100, by=by))
+        page = await cross(lambda: scheduler().list(TaskFilter(states_of(_OPEN)), limit=100, by=by))
         typed = argument.value.casefold()
         tasks = [view.record.task for view in page.views]
         ids = [task.id for task in tasks if task.id.startswith(typed) or typed in task.title.casefold()]
-        return Completion(values=ids[:MAX_COMPLETIONS], has_more=len(ids) > MAX_COMPLETIONS or page.cursor is not None)
+        return Completion(
+            values=ids[:MAX_ARGUMENT_COMPLETIONS],
+            has_more=len(ids) > MAX_ARGUMENT_COMPLETIONS or page.cursor is not None,
+        )
 
     return complete
 

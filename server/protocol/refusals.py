@@ -10,10 +10,10 @@ from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.shared.exceptions import MCPError
 from mcp.types import INVALID_REQUEST, ErrorData
 
-MAX_DATA_BYTES = 200
+MAX_ERROR_DATA_BYTES = 200
 """Of the data of an error, which is left out where it is longer."""
 
-MAX_MESSAGE_BYTES = MAX_REFUSAL_BYTES - MAX_DATA_BYTES - 100
+MAX_ERROR_MESSAGE_BYTES = MAX_REFUSAL_BYTES - MAX_ERROR_DATA_BYTES - 100
 """Of an error, whose frame and data stay below the bound too."""
 
 NO_MESSAGE = "Not a JSON-RPC 2.0 message: one request, notification or response is expected"
@@ -41,9 +41,9 @@ def shortened(error: ErrorData) -> ErrorData:
     """Return an error of which a model can read all: cut, and without what pydantic says of it."""
     if error.message.startswith(_VALIDATION):
         return ErrorData(code=INVALID_REQUEST, message=NO_MESSAGE)
-    short = ErrorData(code=error.code, message=in_bytes(error.message, MAX_MESSAGE_BYTES))
+    short = ErrorData(code=error.code, message=in_bytes(error.message, MAX_ERROR_MESSAGE_BYTES))
     data = _cut(error.data)
-    if data is not None and len(json.dumps(data, default=str)) <= MAX_DATA_BYTES:
+    if data is not None and len(json.dumps(data, default=str)) <= MAX_ERROR_DATA_BYTES:
         short.data = data
     return short
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 
 from duetime.scheduler.errors import TaskNotFound
+from duetime.scheduler.outbound.headers import JSON_MEDIA_TYPE
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.task import InboxMessage, Json
 from duetime.tools.definition import SchedulerSource
@@ -14,8 +15,6 @@ from duetime.widgets.tool_words import TOOL_WORDS
 from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ResourceNotFoundError
 
-TASK = "duetime://tasks/"
-JSON_TYPE = "application/json"
 MAX_INBOX_MESSAGES = 50
 
 
@@ -27,7 +26,7 @@ def add_resources(server: MCPServer, scheduler: SchedulerSource, caller: Callabl
         name="inbox",
         title="Inbox",
         description="Outcomes of tasks that the user has not read yet, newest first.",
-        mime_type=JSON_TYPE,
+        mime_type=JSON_MEDIA_TYPE,
     )
     async def inbox() -> str:
         by = caller()
@@ -39,7 +38,7 @@ def add_resources(server: MCPServer, scheduler: SchedulerSource, caller: Callabl
         name="task",
         title="Task",
         description="One task, as get_task gives it.",
-        mime_type=JSON_TYPE,
+        mime_type=JSON_MEDIA_TYPE,
     )
     async def task(task_id: str) -> str:
         try:

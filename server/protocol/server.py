@@ -36,7 +36,7 @@ from mcp.server.context import CallNext, HandlerResult, ServerMiddleware, Server
 if TYPE_CHECKING:
     from duetime.server.auth.guard import Guard
 
-NAME = "duetime"
+SERVER_NAME = "duetime"
 INSTRUCTIONS = """\
 Duetime keeps reminders and scheduled work, and runs them on time while a Duetime process is up.
 schedule_task: anything to happen later or repeatedly. Pass the user's own words as `when` ("tomorrow 9am"); do not \
@@ -81,7 +81,7 @@ def make_server(
     [get_task] = [tool for tool in tools if tool.name == GET_TASK.name]
     with without_log_setup():
         server: MCPServer[None] = MCPServer(
-            NAME,
+            SERVER_NAME,
             title="Duetime",
             instructions=INSTRUCTIONS,
             version=__version__,

@@ -11,8 +11,8 @@ from duetime.widgets.cards import TASK_CARD, TASK_LIST
 from mcp.shared.exceptions import MCPError
 from mcp.types import INVALID_PARAMS
 
-INBOX = "duetime://inbox"
-TASK = "duetime://tasks/"
+INBOX_ADDRESS = "duetime://inbox"
+TASK_ADDRESS = "duetime://tasks/"
 MAX_SESSION_ADDRESSES = 1_000
 """Since 2026-07-28 there are no sessions: of a stream."""
 
@@ -25,8 +25,8 @@ MAX_TENANT_ADDRESSES = 20_000
 MAX_TENANT_STREAMS_COUNT = 200
 """Open streams of one tenant; the SDK serves 1,024 in all."""
 
-_FIXED = frozenset({INBOX, TASK_CARD, TASK_LIST})
-_TASK_ADDRESS = re.compile(rf"{TASK}[ct]_[0-9a-z]{{1,32}}")
+_FIXED = frozenset({INBOX_ADDRESS, TASK_CARD, TASK_LIST})
+_TASK_ADDRESS = re.compile(rf"{TASK_ADDRESS}[ct]_[0-9a-z]{{1,32}}")
 
 
 class SubscriptionLimits:
@@ -57,7 +57,9 @@ class SubscriptionLimits:
     def take(self, session: int, uris: Collection[str], tenant: str = "") -> None:
         """Count `uris` for the session; refuses unknown addresses, and more of them than there is room for."""
         if not all(uri in _FIXED or _TASK_ADDRESS.fullmatch(uri) for uri in uris):
-            raise _refusal(f"Subscriptions are to {INBOX} or {TASK}<task_id>, with the id as list_tasks gives it.")
+            raise _refusal(
+                f"Subscriptions are to {INBOX_ADDRESS} or {TASK_ADDRESS}<task_id>, with the id as list_tasks gives it."
+            )
         if self._held[session] + len(uris) > MAX_SESSION_ADDRESSES:
             raise _refusal(f"One session or stream subscribes to at most {MAX_SESSION_ADDRESSES} addresses.")
         if tenant and self._held[tenant] + len(uris) > MAX_TENANT_ADDRESSES:

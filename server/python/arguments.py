@@ -191,12 +191,12 @@ class Requests:
 _AFTER = Argument("after", PlainTexts("a list of ids of tasks", Texts(MAX_UPSTREAMS)), example="after=[fetch.id]")
 _INSTANT = AwareInstant("an aware datetime")
 OF_EVENTS = ("history", "event_counts", "event_buckets")
-OF_RUNS = ("runs", "run_counts", "run_buckets")
+_RUN_CALLS = ("runs", "run_counts", "run_buckets")
 OF_LETTERS = ("dead_letters", "replay", "discard")
 SPECIAL: dict[str, Argument] = {
     **{
         f"{name}.until": Argument("until", _BOUND, example="until='yesterday'")
-        for name in (*OF_EVENTS, "audit", "costs", *OF_RUNS, *OF_LETTERS)
+        for name in (*OF_EVENTS, "audit", "costs", *_RUN_CALLS, *OF_LETTERS)
     },
     "change_many.change": Argument(
         "change", OneOf(f"one of {', '.join(BulkVerb)}", BulkVerb), example="change='cancel'"
@@ -248,7 +248,7 @@ SPECIAL["EventFilter.error"] = Argument("error", Text(200), example="error='HTTP
 _OF_EVENT_FILTER = Argument("where", _fields_of(EventFilter), example="where=EventFilter(label='project')")
 SPECIAL |= {f"{name}.where": _OF_EVENT_FILTER for name in OF_EVENTS}
 _OF_RUN_FILTER = Argument("where", _fields_of(RunFilter), example="where=RunFilter(min_attempts=2)")
-SPECIAL |= {f"{name}.where": _OF_RUN_FILTER for name in OF_RUNS}
+SPECIAL |= {f"{name}.where": _OF_RUN_FILTER for name in _RUN_CALLS}
 SPECIAL["AuditFilter.kind"] = Argument(
     "kind", OneOf("a kind of an audit entry", AuditKind), example="kind=AuditKind.POOL_SET"
 )

@@ -26,7 +26,7 @@ METHOD_SENTENCES: Sentences = {
     remedies.RunFailedSteps: "{owner}.reschedule({task_id!r}, when='now') runs the failed steps again.",
     remedies.UndoMany: "{owner}.change_many('undo', undo={token!r}) takes all of it back.",
 }
-VALUES = {
+_VALUES = {
     "submit": "Request(..., {})",
     "schedule_many": "Request(..., {})",
     "list": "TaskFilter({})",
@@ -64,7 +64,7 @@ class MethodWords:
         if given is None:
             return passed
         in_python = _JSON_WORD.sub(lambda word: f"={word[1].capitalize()}", passed)
-        if given[1] not in self.names and self.method in VALUES:
-            return VALUES[self.method].format(in_python)
+        if given[1] not in self.names and self.method in _VALUES:
+            return _VALUES[self.method].format(in_python)
         others = "..., " if self.first not in ("", given[1]) else ""
         return f"{self.owner}.{self.method}({others}{in_python})"

@@ -12,21 +12,16 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
 
 from duetime.scheduler.errors import DuetimeError, IllegalMove
+from duetime.scheduler.outbound.headers import JSON_MEDIA_TYPE
 from duetime.scheduler.principal import Principal
 from duetime.server.auth.access import requires
 from duetime.server.rest import openapi
 from duetime.server.rest.observed import observe
 from duetime.server.rest.operation import Installation, Operation, RestAnswer, RestCall
 from duetime.server.rest.operations import OPERATIONS
+from duetime.server.rest.plain_refusals import API_PREFIX
 from duetime.server.rest.problem import Malformed, defect, not_served, problem
-from duetime.server.rest.request_arguments import (
-    JSON_TYPE,
-    ReadArguments,
-    read_body,
-    read_condition,
-    read_key,
-    read_query,
-)
+from duetime.server.rest.request_arguments import ReadArguments, read_body, read_condition, read_key, read_query
 from duetime.server.rest.signals import fire
 from duetime.server.rest.streams import changes, log_stream
 from duetime.server.rest.streams.change_feed import ChangeFeed
@@ -41,8 +36,7 @@ from starlette.routing import BaseRoute, Match, Mount, Route
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
-PREFIX: Final = "/v1"
-SURFACE: Final = "rest"
+REST_SURFACE: Final = "rest"
 Endpoint = Callable[[Request], Any]
 
 
@@ -53,7 +47,7 @@ def routes(parts: Callable[[], Installation], listeners: list[Callable[[Sequence
     """
     feed = ChangeFeed(lambda: parts().store.history)
     listeners.append(feed.wake)
-    mount = Mount(PREFIX, api(parts, feed))
+    mount = Mount(API_PREFIX, api(parts, feed))
     mount.path_regex = re.compile(mount.path_regex.pattern, re.DOTALL)  # a line break in an id is in the path too
     return [mount]
 
@@ -63,9 +57,16 @@ def api(parts: Callable[[], Installation], feed: ChangeFeed) -> Starlette:
     served = [
         Route(openapi.DOCUMENT_PATH, _document),
         *(_route(each.path, each.method, _endpoint(each, parts), each.name) for each in OPERATIONS),
-        _route(fire.PATH, "POST", fire.fire_endpoint(parts), fire.NAME),
-        _route(changes.PATH, "GET", changes.changes_endpoint(parts, feed, SURFACE), changes.NAME),
-        _route(log_stream.PATH, "GET", log_stream.log_endpoint(parts, feed, SURFACE), log_stream.NAME),
+        _route(fire.FIRE_PATH, "POST", fire.fire_endpoint(parts), fire.FIRE_OPERATION),
+        _route(
+            changes.CHANGES_PATH, "GET", changes.changes_endpoint(parts, feed, REST_SURFACE), changes.CHANGES_OPERATION
+        ),
+        _route(
+            log_stream.LOG_STREAM_PATH,
+            "GET",
+            log_stream.log_endpoint(parts, feed, REST_SURFACE),
+            log_stream.LOG_STREAM_OPERATION,
+        ),
     ]
     found = Starlette(routes=served, exception_handlers={HTTPException: _not_served})
     found.router.redirect_slashes = False
@@ -90,7 +91,7 @@ def document() -> Mapping[str, Any]:
         log_stream.document_run_log(documented)
         fire.document_fire(documented)
 
-    return openapi.written(PREFIX, add_all)
+    return openapi.written(API_PREFIX, add_all)
 
 
 async def _document(_request: Request) -> Response:
@@ -101,7 +102,7 @@ class _Served:
     """An operation that is served: its arguments by the part of the request that gives them."""
 
     def __init__(self, operation: Operation, parts: Callable[[], Installation]) -> None:
-        said = f"{operation.method} {PREFIX}{operation.route}"
+        said = f"{operation.method} {API_PREFIX}{operation.route}"
         self._operation = operation
         self._parts = parts
         self._path = Arguments(said, operation.in_path)
@@ -127,7 +128,7 @@ class _Served:
 
 
 def _endpoint(operation: Operation, parts: Callable[[], Installation]) -> Endpoint:
-    caller, served = requires(operation.scope, SURFACE), _Served(operation, parts)
+    caller, served = requires(operation.scope, REST_SURFACE), _Served(operation, parts)
 
     async def answered(by: Principal, request: Request, body: bytes) -> RestAnswer:
         if operation.first is None:
@@ -154,7 +155,7 @@ def _endpoint(operation: Operation, parts: Callable[[], Installation]) -> Endpoi
 
 def _observed(operation: Operation, parts: Callable[[], Installation], outcome: Endpoint) -> Endpoint:
     """Return an endpoint of which each request is a span and is counted with the time that its answer took."""
-    route = f"{PREFIX}{operation.route}"
+    route = f"{API_PREFIX}{operation.route}"
 
     async def endpoint(request: Request) -> Response:
         began = time.perf_counter()
@@ -181,9 +182,9 @@ def _response(request: Request, answer: RestAnswer) -> Response:
     if answer.cursor is not None:
         headers["Link"] = f'<{_next(request, answer.cursor)}>; rel="next"'
     if answer.location is not None:
-        headers["Location"] = f"{PREFIX}{answer.location}"
+        headers["Location"] = f"{API_PREFIX}{answer.location}"
     body = answer.payload.model_dump_json(by_alias=True, exclude_none=True)
-    return Response(body, answer.status, headers, JSON_TYPE)
+    return Response(body, answer.status, headers, JSON_MEDIA_TYPE)
 
 
 def _next(request: Request, cursor: str) -> str:

@@ -8,16 +8,12 @@ from contextlib import suppress
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
+from duetime.scheduler.outbound.headers import JSON_MEDIA_TYPE
 from duetime.scheduler.principal import Scope
 from duetime.scheduler.task import Json
 from duetime.server.rest.operation import Operation
 from duetime.server.rest.problem import PROBLEM_TYPE, ProblemDetails, title_of
-from duetime.server.rest.request_arguments import (
-    CONDITION_HEADER,
-    JSON_TYPE,
-    KEY_HEADER,
-    KEY_PATTERN,
-)
+from duetime.server.rest.request_arguments import CONDITION_HEADER, KEY_HEADER, KEY_PATTERN
 from duetime.tools.arguments.arguments import Argument, Arguments
 from duetime.version import __version__
 from starlette.requests import Request
@@ -146,7 +142,7 @@ def _extra(operation: Operation) -> dict[str, Any]:
         extra["parameters"] = parameters
     if operation.body is not None:
         schema = _with_examples(Arguments(operation.name, operation.body))
-        extra["requestBody"] = {"content": {JSON_TYPE: {"schema": schema}}, "required": "required" in schema}
+        extra["requestBody"] = {"content": {JSON_MEDIA_TYPE: {"schema": schema}}, "required": "required" in schema}
     return extra
 
 

@@ -25,7 +25,7 @@ from duetime.server.rest.resources.inbox import OF_INBOX
 from duetime.server.rest.resources.installation import OF_INSTALLATION
 from duetime.server.rest.resources.keys import OF_KEYS
 from duetime.server.rest.resources.run_log import OF_RUN_LOGS
-from duetime.server.rest.resources.runs import OF_RUNS
+from duetime.server.rest.resources.runs import RUN_OPERATIONS
 from duetime.server.rest.resources.tasks import OF_TASKS
 from duetime.server.rest.resources.workers import OF_WORKERS
 from duetime.server.rest.signals.addresses import OF_FIRE_ADDRESSES
@@ -41,7 +41,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     *OF_QUIET_HOURS,
     *OF_HISTORY,
     *OF_DEAD_LETTERS,
-    *OF_RUNS,
+    *RUN_OPERATIONS,
     *OF_COSTS,
     *OF_REPORTS,
     *OF_RUN_LOGS,

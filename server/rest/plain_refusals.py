@@ -10,7 +10,7 @@ from duetime.server.rest.problem import PROBLEM_TYPE, not_served
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-PREFIX: Final = "/v1"
+API_PREFIX: Final = "/v1"
 _DESCRIBING: Final = frozenset({b"content-type", b"content-length"})
 
 
@@ -21,7 +21,7 @@ class PlainRefusals:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        rest = scope["type"] == "http" and f"{scope['path']}/".startswith(f"{PREFIX}/")
+        rest = scope["type"] == "http" and f"{scope['path']}/".startswith(f"{API_PREFIX}/")
         await self._app(scope, receive, _ProblemSend(send) if rest else send)
 
 

@@ -10,6 +10,7 @@ from http import HTTPStatus
 from typing import Any, Final, NoReturn
 
 from duetime.scheduler.errors import DuetimeError, InvalidArgument, InvalidArguments
+from duetime.scheduler.outbound.headers import JSON_MEDIA_TYPE
 from duetime.scheduler.task import Json
 from duetime.server.rest.conformance import misfit
 from duetime.server.rest.operation import Operation
@@ -17,7 +18,6 @@ from duetime.server.rest.problem import Malformed, Unfit
 from duetime.tools.arguments.arguments import Argument, Arguments
 from starlette.datastructures import Headers
 
-JSON_TYPE: Final = "application/json"
 KEY_HEADER: Final = "Idempotency-Key"
 CONDITION_HEADER: Final = "If-Match"
 
@@ -130,8 +130,10 @@ def read_body(operation: Operation, headers: Headers, body: bytes) -> Mapping[st
         return {}
     if not body and not any(argument.required for argument in operation.body):
         return {}
-    if headers.get("content-type", "").partition(";")[0].strip().lower() != JSON_TYPE:
-        raise Malformed(f"the body has to be {JSON_TYPE}.", HTTPStatus.UNSUPPORTED_MEDIA_TYPE, argument="Content-Type")
+    if headers.get("content-type", "").partition(";")[0].strip().lower() != JSON_MEDIA_TYPE:
+        raise Malformed(
+            f"the body has to be {JSON_MEDIA_TYPE}.", HTTPStatus.UNSUPPORTED_MEDIA_TYPE, argument="Content-Type"
+        )
     found = json_of(body, parse_constant=_no_number)
     if not isinstance(found, dict):
         raise Malformed("the body is not a JSON object.")

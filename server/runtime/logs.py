@@ -22,7 +22,7 @@ _OURS = "duetime"
 _CHATTY = ("mcp", "uvicorn", "httpx2", "dramatiq", "asyncio", "sse_starlette")
 """Libraries whose `info` lines only help their developers; their level is `warning`."""
 
-MAX_MESSAGE_CHARS = 4_000
+MAX_LOG_MESSAGE_CHARS = 4_000
 """Libraries repeat what a client sent, a header of any length say."""
 
 _BUILT_IN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
@@ -93,8 +93,8 @@ def _free(key: str, taken: Mapping[str, object]) -> str:
 
 
 def _cut(message: str) -> str:
-    more = len(message) - MAX_MESSAGE_CHARS
-    return message if more <= 0 else f"{message[:MAX_MESSAGE_CHARS]}… ({more:,} more characters)"
+    more = len(message) - MAX_LOG_MESSAGE_CHARS
+    return message if more <= 0 else f"{message[:MAX_LOG_MESSAGE_CHARS]}… ({more:,} more characters)"
 
 
 def configure_logs(

@@ -15,15 +15,16 @@ from pathlib import Path
 from typing import Any, get_origin
 
 from duetime.scheduler.errors import InvalidSetting
+from duetime.scheduler.rules.redact import MASK
 from duetime.server.settings.channels import ChannelSettings, OriginSettings
-from duetime.server.settings.masks import MASK, brief
+from duetime.server.settings.masks import brief
 from duetime.server.settings.retention import RetentionRuleSettings
 from platformdirs import user_config_path
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-PREFIX = "DUETIME_"
+VARIABLE_PREFIX = "DUETIME_"
 CONFIG_VARIABLE = "DUETIME_CONFIG"
 FILE_ORIGIN = "file "
 """The origin of a setting from a file begins with this; the path follows."""
@@ -60,7 +61,9 @@ class Layers:
         origins: dict[str, str] = {}
         for source, layer in layers.items():
             values.update(layer)
-            origins.update({name: PREFIX + name.upper() if source == "environment" else source for name in layer})
+            origins.update(
+                {name: VARIABLE_PREFIX + name.upper() if source == "environment" else source for name in layer}
+            )
         return cls(fields, values, origins)
 
     @contextmanager
@@ -104,13 +107,13 @@ def _from_file(fields: FieldsByName, path: Path | None) -> dict[str, Any]:
 
 
 def _from_environment(fields: FieldsByName) -> dict[str, Any]:
-    given = [name for name, value in os.environ.items() if name.upper().startswith(PREFIX) and value]
+    given = [name for name, value in os.environ.items() if name.upper().startswith(VARIABLE_PREFIX) and value]
     named = {
-        name.upper().removeprefix(PREFIX).lower(): name
+        name.upper().removeprefix(VARIABLE_PREFIX).lower(): name
         for name in given
         if name.upper() not in (CONFIG_VARIABLE, *REMOTE_VARIABLES) and not name.upper().startswith(TESTS_PREFIX)
     }
-    _refuse_unknown(named, fields, " in the environment", shown=lambda name: PREFIX + name.upper())
+    _refuse_unknown(named, fields, " in the environment", shown=lambda name: VARIABLE_PREFIX + name.upper())
     return {name: _decoded(name, fields[name], os.environ[variable]) for name, variable in named.items()}
 
 
@@ -123,7 +126,7 @@ def _decoded(name: str, field: FieldInfo, text: str) -> Any:
     except (ValueError, RecursionError):
         example, kind = (field.examples or [""])[0], "a list" if get_origin(field.annotation) is list else "an object"
         raise InvalidSetting(
-            f"{PREFIX}{name.upper()}: {MASK} is not JSON. Accepted: {kind} of {name}. Example: {example}"
+            f"{VARIABLE_PREFIX}{name.upper()}: {MASK} is not JSON. Accepted: {kind} of {name}. Example: {example}"
         ) from None
 
 
@@ -153,7 +156,7 @@ def _sentence(detail: ErrorDetails, layers: Layers) -> str:
     if detail["type"] == "extra_forbidden":
         return _unknown(".".join(path), _nearest_inside(layers.fields, path), f" ({origin})", lambda name: name)
     example = layers.fields[name].examples or [""]
-    shown = origin if origin == PREFIX + path[-1].upper() else f"{'.'.join(path)} ({origin})"
+    shown = origin if origin == VARIABLE_PREFIX + path[-1].upper() else f"{'.'.join(path)} ({origin})"
     return f"{shown}: {brief('.'.join(path), detail['input'])} is not accepted: {problem}. Example: {example[0]}"
 
 

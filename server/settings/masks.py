@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from functools import singledispatch
 from typing import Any
 
+from duetime.scheduler.rules.redact import MASK
 from pydantic import BaseModel, SecretStr
 
-MASK = "***"
-MAX_VALUE_CHARS = 60
+MAX_SETTING_CHARS = 60
 
 
 @singledispatch
@@ -54,4 +54,4 @@ def is_secret(name: str) -> bool:
 
 def brief(name: str, value: Any) -> str:
     """Return a value for a sentence: short, and without what must stay secret."""
-    return MASK if is_secret(name) or isinstance(value, Mapping) else repr(masked(value))[:MAX_VALUE_CHARS]
+    return MASK if is_secret(name) or isinstance(value, Mapping) else repr(masked(value))[:MAX_SETTING_CHARS]

@@ -22,7 +22,7 @@ from duetime.server.setup.invocation import Invocation
 UNIT = "duetime.service"
 NO_MANAGER = "this machine has neither systemd nor launchd"
 LOG_IN = "a session of your own may be missing (not through su or sudo)"
-LABEL = "duetime.serve"
+SERVICE_LABEL = "duetime.serve"
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,10 +170,10 @@ def _quoted(word: str) -> str:
 
 
 def _launchd(invocation: Invocation) -> ServicePlan:
-    path = Path.home() / "Library" / "LaunchAgents" / f"{LABEL}.plist"
+    path = Path.home() / "Library" / "LaunchAgents" / f"{SERVICE_LABEL}.plist"
     log = str(Path.home() / "Library" / "Logs" / "duetime.log")
     content = {
-        "Label": LABEL,
+        "Label": SERVICE_LABEL,
         "ProgramArguments": list(invocation.with_verb("serve")),
         "EnvironmentVariables": dict(invocation.environment),
         "RunAtLoad": True,
@@ -183,7 +183,7 @@ def _launchd(invocation: Invocation) -> ServicePlan:
         "Umask": 0o077,
     }
     domain = f"gui/{os.getuid()}" if hasattr(os, "getuid") else "gui/0"
-    bootout = ("launchctl", "bootout", f"{domain}/{LABEL}")
+    bootout = ("launchctl", "bootout", f"{domain}/{SERVICE_LABEL}")
     return ServicePlan(
         manager="launchd",
         path=path,
@@ -192,7 +192,7 @@ def _launchd(invocation: Invocation) -> ServicePlan:
         before_install=(bootout,),
         register=(),
         start=(("launchctl", "bootstrap", domain, str(path)),),
-        status=("launchctl", "print", f"{domain}/{LABEL}"),
+        status=("launchctl", "print", f"{domain}/{SERVICE_LABEL}"),
         remove=(bootout,),
         hint=f"Its log is {log}",
     )

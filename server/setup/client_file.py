@@ -13,9 +13,17 @@ from importlib import import_module
 from pathlib import Path
 
 from duetime.scheduler.errors import Refused
-from duetime.server.settings.masks import MASK, masked
+from duetime.scheduler.rules.redact import MASK
+from duetime.server.settings.masks import masked
 from duetime.server.setup.invocation import Invocation
-from duetime.server.setup.mcp_clients import CLIENT_FILES, NAME, Client, ClientFile, FileFormat, configuration_path
+from duetime.server.setup.mcp_clients import (
+    CLIENT_ENTRY_NAME,
+    CLIENT_FILES,
+    Client,
+    ClientFile,
+    FileFormat,
+    configuration_path,
+)
 from duetime.server.setup.text_format import ServerEntry, TextFormat, UnreadableText
 
 _TEXT_FORMATS = {
@@ -64,7 +72,7 @@ class WriteResult:
 def shown(client: Client, invocation: Invocation) -> str:
     """Return the entry as it stands in a file of the client's."""
     kept = CLIENT_FILES[client]
-    return _text_format(kept).put("", kept.table, NAME, kept.entry(invocation))
+    return _text_format(kept).put("", kept.table, CLIENT_ENTRY_NAME, kept.entry(invocation))
 
 
 def installing(client: Client, invocation: Invocation, *, file: Path | None = None) -> FileChange:
@@ -113,27 +121,30 @@ def write(change: FileChange, *, now: datetime) -> WriteResult:
 
 def _with_entry(kept: ClientFile, text: str, server: ServerEntry) -> str:
     texts = _text_format(kept)
-    if texts.find(text, kept.table, NAME) == server:
+    if texts.find(text, kept.table, CLIENT_ENTRY_NAME) == server:
         return text
-    return texts.put(text, kept.table, NAME, server)
+    return texts.put(text, kept.table, CLIENT_ENTRY_NAME, server)
 
 
 def _without_entry(kept: ClientFile, path: Path, text: str) -> str | None:
     """Return the text as it was before the entry was put in, where a copy proves it; else without the entry's part."""
     texts = _text_format(kept)
-    server = texts.find(text, kept.table, NAME)
+    server = texts.find(text, kept.table, CLIENT_ENTRY_NAME)
     if server is None:
         return text
     for earlier in _backups(path):
         if _leads_to(texts, kept.table, server, earlier, text):
             return earlier
-    return None if _leads_to(texts, kept.table, server, "", text) else texts.drop(text, kept.table, NAME)
+    return None if _leads_to(texts, kept.table, server, "", text) else texts.drop(text, kept.table, CLIENT_ENTRY_NAME)
 
 
 def _leads_to(texts: TextFormat, table: str, server: ServerEntry, earlier: str, text: str) -> bool:
     """Whether a text had no entry, and putting this one in makes it the other text."""
     try:
-        return texts.find(earlier, table, NAME) is None and texts.put(earlier, table, NAME, server) == text
+        return (
+            texts.find(earlier, table, CLIENT_ENTRY_NAME) is None
+            and texts.put(earlier, table, CLIENT_ENTRY_NAME, server) == text
+        )
     except UnreadableText:
         return False
 

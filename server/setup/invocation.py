@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from duetime.server.settings.layers import CONFIG_VARIABLE, PREFIX, TESTS_PREFIX
+from duetime.server.settings.layers import CONFIG_VARIABLE, TESTS_PREFIX, VARIABLE_PREFIX
 from duetime.server.settings.masks import is_secret, masked
 
 
@@ -73,7 +73,7 @@ def _variables(environ: Mapping[str, str]) -> dict[str, str]:
     given = {
         name: value
         for name, value in sorted(environ.items())
-        if name.startswith(PREFIX) and not name.startswith(TESTS_PREFIX) and value
+        if name.startswith(VARIABLE_PREFIX) and not name.startswith(TESTS_PREFIX) and value
     }
     if "DUETIME_DATABASE_URL" in given:
         given["DUETIME_DATABASE_URL"] = anywhere(given["DUETIME_DATABASE_URL"])

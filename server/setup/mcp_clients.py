@@ -16,7 +16,7 @@ from typing import Any
 
 from duetime.server.setup.invocation import Invocation
 
-NAME = "duetime"
+CLIENT_ENTRY_NAME = "duetime"
 GOOSE_TIMEOUT_S = 300
 
 
@@ -71,12 +71,18 @@ def configuration_path(client: Client, *, platform: str = sys.platform) -> Path:
 def entry(client: Client, invocation: Invocation) -> dict[str, Any]:
     """Return the part of the client's configuration that starts Duetime, nested as it stands in the file."""
     kept = CLIENT_FILES[client]
-    return {kept.table: {NAME: kept.entry(invocation)}}
+    return {kept.table: {CLIENT_ENTRY_NAME: kept.entry(invocation)}}
 
 
 def _goose_extension(invocation: Invocation) -> dict[str, Any]:
     program, *arguments = invocation.with_verb()
-    server: dict[str, Any] = {"type": "stdio", "name": NAME, "enabled": True, "cmd": program, "args": arguments}
+    server: dict[str, Any] = {
+        "type": "stdio",
+        "name": CLIENT_ENTRY_NAME,
+        "enabled": True,
+        "cmd": program,
+        "args": arguments,
+    }
     return {**server, "envs": dict(invocation.environment), "timeout": GOOSE_TIMEOUT_S}
 
 

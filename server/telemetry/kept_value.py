@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Final, Generic, TypeVar
 
 KEPT_S: Final = 5.0
-READ_PAUSE_RATIO: Final = 50
+METRIC_READ_PAUSE_RATIO: Final = 50
 """A value is read for at most one part in this many of the time, however often it is asked for."""
 
 T = TypeVar("T")
@@ -31,5 +31,5 @@ class KeptValue(Generic[T]):
             if self._last is None or began >= self._until:
                 self._last = self._read()
                 ended = self._clock()
-                self._until = ended + max(KEPT_S, READ_PAUSE_RATIO * (ended - began))
+                self._until = ended + max(KEPT_S, METRIC_READ_PAUSE_RATIO * (ended - began))
             return self._last

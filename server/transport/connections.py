@@ -17,7 +17,7 @@ HEAD_TIMEOUT_S: Final = 10.0
 BODY_TIMEOUT_S: Final = 30.0
 KEEP_ALIVE_S: Final = 75
 """Longer than hosts keep an idle connection, so that the client closes it and loses no call."""
-MAX_CONNECTIONS: Final = 1000
+MAX_CLIENT_CONNECTIONS: Final = 1000
 MAX_ADDRESS_RATIO: Final = 0.75
 """The part of all connections that one address may have."""
 
@@ -128,8 +128,8 @@ class LimitedConnection(H11Protocol):
 def max_connections() -> int:
     """Return how many connections there may be: at most half of the files that this process may open."""
     if sys.platform == "win32":
-        return MAX_CONNECTIONS
+        return MAX_CLIENT_CONNECTIONS
     import resource  # noqa: PLC0415 - Unix only
 
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return MAX_CONNECTIONS if files == resource.RLIM_INFINITY else min(MAX_CONNECTIONS, files // 2)
+    return MAX_CLIENT_CONNECTIONS if files == resource.RLIM_INFINITY else min(MAX_CLIENT_CONNECTIONS, files // 2)

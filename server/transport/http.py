@@ -26,7 +26,7 @@ from duetime.server.telemetry.trace_context import TraceContext
 from duetime.server.transport.browsers import BrowserAccess, HttpAccess, against_rebinding
 from duetime.server.transport.connections import KEEP_ALIVE_S, LimitedConnection
 from duetime.server.transport.dead_sessions import DeadSessions
-from duetime.server.transport.request_checks import MAX_BODY_BYTES, RequestChecks, refuse_access
+from duetime.server.transport.request_checks import MAX_REQUEST_BODY_BYTES, RequestChecks, refuse_access
 from duetime.server.transport.short_refusals import ShortRefusals
 from duetime.tools.threads import cross
 from mcp.server import MCPServer
@@ -143,7 +143,7 @@ def http_app(
     app = server.streamable_http_app(
         streamable_http_path=MCP_PATH,
         json_response=True,
-        max_request_body_size=MAX_BODY_BYTES,
+        max_request_body_size=MAX_REQUEST_BODY_BYTES,
         transport_security=against_rebinding(access),
     )
     _add_middleware(app, access, guarded=bool(server.settings.auth))

@@ -13,14 +13,14 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-MAX_BODY_BYTES = 1024 * 1024
+MAX_REQUEST_BODY_BYTES = 1024 * 1024
 PROBES = ("/livez", "/readyz")
 """Supervisors call these by the address of a container or host."""
 
 _MAX_LENGTH_CHARS = 20
 """More digits than any length has; a number of thousands of them is an error to read."""
 
-_TOO_LONG = f"A request may have {MAX_BODY_BYTES} bytes at most."
+_TOO_LONG = f"A request may have {MAX_REQUEST_BODY_BYTES} bytes at most."
 
 
 class RequestChecks:
@@ -54,7 +54,7 @@ class RequestChecks:
             nonlocal received
             message = await receive()
             received += len(message.get("body", b""))
-            if received > MAX_BODY_BYTES:
+            if received > MAX_REQUEST_BODY_BYTES:
                 raise HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, _TOO_LONG)
             return message
 
@@ -63,7 +63,7 @@ class RequestChecks:
 
 def _too_long(scope: Scope) -> Response | None:
     length = dict(scope["headers"]).get(b"content-length", b"0")
-    long = not length.isdigit() or len(length) > _MAX_LENGTH_CHARS or int(length) > MAX_BODY_BYTES
+    long = not length.isdigit() or len(length) > _MAX_LENGTH_CHARS or int(length) > MAX_REQUEST_BODY_BYTES
     return PlainTextResponse(_TOO_LONG, HTTPStatus.REQUEST_ENTITY_TOO_LARGE) if long else None
 
 

@@ -56,7 +56,7 @@ def _metrics(app: App | ReloadingApp, _guard: Guard | None) -> Sequence[BaseRout
     return metrics_routes(Metrics(app, app.settings, role="serve"))
 
 
-SURFACES: tuple[Surface, ...] = (_rest, _admin, _metrics)
+_SURFACES: tuple[Surface, ...] = (_rest, _admin, _metrics)
 
 log = logging.getLogger(__name__)
 
@@ -90,7 +90,7 @@ def _offer(
 
 def surfaces(app: App | ReloadingApp, guard: Guard | None) -> list[BaseRoute]:
     """Return the routes other than MCP."""
-    return [route for routes in SURFACES for route in routes(app, guard)]
+    return [route for routes in _SURFACES for route in routes(app, guard)]
 
 
 def serve_http(settings: Settings, *, reload: bool = False) -> int:

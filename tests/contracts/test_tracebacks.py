@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from duetime.scheduler.handlers import Context, handler, run_handler, tracebacks
-from duetime.scheduler.handlers.tracebacks import MAX_FRAMES, MAX_TRACEBACK_CHARS
+from duetime.scheduler.handlers.tracebacks import MAX_FRAMES, MAX_KEPT_TRACEBACK_CHARS
 from duetime.scheduler.outcomes import Done
 
 CTX = Context.for_test()
@@ -79,7 +79,7 @@ def deeper_still(depth: int) -> None:
 
 def test_a_long_one_keeps_its_newest_frames_and_the_exception() -> None:
     text = told(lambda _ctx: deeper(400))
-    assert len(text) <= MAX_TRACEBACK_CHARS
+    assert len(text) <= MAX_KEPT_TRACEBACK_CHARS
     assert text.startswith("[older frames are left out]")
     assert "ValueError: xxx" in text
     assert text.count("in deeper") <= MAX_FRAMES
@@ -90,7 +90,7 @@ def test_a_group_of_many_is_bounded() -> None:
     def bill(_ctx: Context) -> None:
         raise ExceptionGroup("many", [ExceptionGroup("more", [ValueError(str(n)) for n in range(99)])] * 99)
 
-    assert len(told(bill)) <= MAX_TRACEBACK_CHARS
+    assert len(told(bill)) <= MAX_KEPT_TRACEBACK_CHARS
 
 
 def test_text_that_cannot_be_stored_is_replaced() -> None:

@@ -26,7 +26,7 @@ from tests import services
 from tests.builders import settlement
 from tests.migrations.rows_of_before import NOON, SEALED, TENANT, USER
 
-VERSIONS = range(1, int(upgrade.HEAD) + 1)
+VERSIONS = range(1, int(upgrade.HEAD_VERSION) + 1)
 ALICE = Principal(TENANT, USER)
 MOST = 2 * len(VERSIONS) + 1
 

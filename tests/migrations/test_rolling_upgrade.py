@@ -63,12 +63,12 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the script forks a process for each step")
 def test_a_migration_that_is_killed_leaves_the_old_schema_and_the_next_one_upgrades(url: str) -> None:
     as_it_was(url)
-    steps = ["2", str(int(upgrade.HEAD) // 2), upgrade.HEAD]
+    steps = ["2", str(int(upgrade.HEAD_VERSION) // 2), upgrade.HEAD_VERSION]
     subprocess.run([sys.executable, "-c", KILLED_AT_STEPS, url, *steps], check=True, timeout=200)
     database = connect(url)
     assert database.read(upgrade.revision) == "0001"
     database.close()
-    assert migrate_store(url).now == upgrade.HEAD
+    assert migrate_store(url).now == upgrade.HEAD_VERSION
     store = open_store(url, migrate=False)
     assert store.tasks.get(TENANT, "t_old").task.title == "Call John"
     assert store.integrity.examine().findings == ()
@@ -88,7 +88,7 @@ def test_a_kill_at_any_step_of_a_migration_would_leave_the_old_schema(url: str) 
         migrate_store(url)
     finally:
         event.remove(Engine, "after_cursor_execute", look)
-    assert left == [left[0]] * int(upgrade.HEAD)  # the last says from which code on it can be used
+    assert left == [left[0]] * int(upgrade.HEAD_VERSION)  # the last says from which code on it can be used
     assert "sqlite" not in url or left[0] == "0001"
 
 
@@ -104,7 +104,7 @@ def what_a_kill_would_leave(connection: Connection, url: str) -> str:
             return str(copy.execute("SELECT version_num FROM duetime_version").fetchone()[0])
 
 
-@pytest.mark.parametrize(("oldest", "accepted"), [(upgrade.HEAD, True), ("9999", False), (None, False)])
+@pytest.mark.parametrize(("oldest", "accepted"), [(upgrade.HEAD_VERSION, True), ("9999", False), (None, False)])
 def test_a_newer_schema_is_accepted_where_it_says_that_this_code_may_use_it(
     url: str, oldest: str | None, accepted: bool
 ) -> None:
@@ -127,7 +127,7 @@ def test_an_upgrade_says_from_which_code_on_its_schema_can_be_used(url: str) -> 
     database = connect(url)
     stored = database.read(lambda connection: connection.execute(upgrade.version.select()).one())
     database.close()
-    assert tuple(stored) == (upgrade.HEAD, upgrade.COMPATIBLE_FROM)
+    assert tuple(stored) == (upgrade.HEAD_VERSION, upgrade.COMPATIBLE_FROM)
 
 
 OLD_PROCESS = """
@@ -193,7 +193,7 @@ def test_old_code_goes_on_during_an_upgrade_and_after_it_and_nothing_is_lost(pos
             assert process.stdin is not None
             process.stdin.write("go\n")
             process.stdin.flush()
-            assert migrate_store(postgres_url).now == upgrade.HEAD  # while the old process writes
+            assert migrate_store(postgres_url).now == upgrade.HEAD_VERSION  # while the old process writes
             assert told(process) == "40"
             store = open_store(postgres_url, migrate=False)
             record = added(store, store.now())
@@ -224,7 +224,7 @@ def test_no_transaction_that_an_upgrade_meets_is_the_victim_of_a_deadlock(postgr
             watch.rollback()
         old.exec_driver_sql("LOCK TABLE events IN ROW EXCLUSIVE MODE")
         old.commit()
-        assert upgraded.result(timeout=60).now == upgrade.HEAD
+        assert upgraded.result(timeout=60).now == upgrade.HEAD_VERSION
     database.close()
 
 
@@ -275,7 +275,7 @@ def test_an_upgrade_tells_of_each_version_that_it_reaches(url: str) -> None:
     as_it_was(url)
     versions: list[str] = []
     migrate_store(url, versions.append)
-    assert versions == [f"{number:04d}" for number in range(2, int(upgrade.HEAD) + 1)]
+    assert versions == [f"{number:04d}" for number in range(2, int(upgrade.HEAD_VERSION) + 1)]
 
 
 def test_on_a_terminal_migrate_draws_how_far_it_is(
@@ -286,4 +286,4 @@ def test_on_a_terminal_migrate_draws_how_far_it_is(
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     assert cli.run(["--database-url", url, "migrate"]) == 0
     drawn = capsys.readouterr().err.split("\r")
-    assert drawn[-2] == f"Schema {upgrade.HEAD} of {upgrade.HEAD} [{'#' * 30}]"
+    assert drawn[-2] == f"Schema {upgrade.HEAD_VERSION} of {upgrade.HEAD_VERSION} [{'#' * 30}]"

@@ -33,7 +33,7 @@ from sqlalchemy import Connection, inspect, select, text, update
 
 from tests.builders import NOON, Clock, a_task, settlement
 
-TO_COME = f"{int(upgrade.HEAD) + 1:04d}"
+TO_COME = f"{int(upgrade.HEAD_VERSION) + 1:04d}"
 
 
 @pytest.fixture
@@ -98,14 +98,14 @@ def test_the_newest_migration_and_the_models_are_equal(url: str) -> None:
 
 def test_a_new_database_is_made_as_the_migrations_make_it(url: str) -> None:
     new = connect(url)
-    assert upgrade.upgrade(new) == upgrade.Upgrade(None, upgrade.HEAD)
-    assert upgrade.upgrade(new) == upgrade.Upgrade(upgrade.HEAD, upgrade.HEAD)
+    assert upgrade.upgrade(new) == upgrade.Upgrade(None, upgrade.HEAD_VERSION)
+    assert upgrade.upgrade(new) == upgrade.Upgrade(upgrade.HEAD_VERSION, upgrade.HEAD_VERSION)
     from_models = new.read(described)
     new.write(Base.metadata.drop_all)
     new.write(upgrade.version.drop)
     new.migrate(migrated)
     from_migrations = new.read(described)
-    assert new.read(upgrade.revision) == upgrade.HEAD
+    assert new.read(upgrade.revision) == upgrade.HEAD_VERSION
     new.close()
     from_models.pop("duetime_version_pkey", None)
     from_migrations.pop("duetime_version_pkc", None)
@@ -117,7 +117,7 @@ def test_the_head_in_the_code_is_the_newest_migration() -> None:
     database = connect("sqlite://")
     scripts = database.read(lambda connection: ScriptDirectory.from_config(running.configuration(connection)))
     database.close()
-    assert scripts.get_current_head() == upgrade.HEAD
+    assert scripts.get_current_head() == upgrade.HEAD_VERSION
     assert all(script.revision.isdigit() for script in scripts.walk_revisions())
 
 
@@ -125,16 +125,16 @@ def test_an_older_database_is_upgraded_after_a_copy_beside_it(
     sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The migration of a release to come."""
-    before = upgrade.HEAD
+    before = upgrade.HEAD_VERSION
     open_store(sqlite_url).close()
     folder = tmp_path / "migrations"
     copied_tree(folder)
     (folder / "versions" / f"{TO_COME}_more.py").write_text(
-        f'revision, down_revision = "{TO_COME}", "{upgrade.HEAD}"\nbranch_labels = depends_on = None\n'
+        f'revision, down_revision = "{TO_COME}", "{upgrade.HEAD_VERSION}"\nbranch_labels = depends_on = None\n'
         "def upgrade():\n    from alembic import op\n    op.execute('CREATE TABLE more (id INTEGER)')\n"
     )
     monkeypatch.setattr(running, "__file__", str(folder / "running.py"))
-    monkeypatch.setattr(upgrade, "HEAD", TO_COME)
+    monkeypatch.setattr(upgrade, "HEAD_VERSION", TO_COME)
     with pytest.raises(SchemaTooOld, match="duetime migrate"):
         open_store(sqlite_url, migrate=False)
     copy = f"{tmp_path}/duetime.db.schema-{before}"
@@ -303,11 +303,11 @@ def test_a_migration_that_fails_leaves_the_old_schema(
     folder = tmp_path / "migrations"
     copied_tree(folder)
     (folder / "versions" / f"{TO_COME}_more.py").write_text(
-        f'revision, down_revision = "{TO_COME}", "{upgrade.HEAD}"\nbranch_labels = depends_on = None\n'
+        f'revision, down_revision = "{TO_COME}", "{upgrade.HEAD_VERSION}"\nbranch_labels = depends_on = None\n'
         "def upgrade():\n    from alembic import op\n    op.execute('CREATE TABLE more (id INTEGER)')\n    1 / 0\n"
     )
     monkeypatch.setattr(running, "__file__", str(folder / "running.py"))
-    monkeypatch.setattr(upgrade, "HEAD", TO_COME)
+    monkeypatch.setattr(upgrade, "HEAD_VERSION", TO_COME)
     with pytest.raises(ZeroDivisionError):
         open_store(sqlite_url)
     assert "more" not in tables_of(f"{tmp_path}/duetime.db")

@@ -24,13 +24,13 @@ VERSIONS_PER_KILL = 8
 
 
 def main(url: str) -> None:
-    for number in range(1, int(upgrade.HEAD) + 1):
+    for number in range(1, int(upgrade.HEAD_VERSION) + 1):
         version = f"{number:04d}"
         database = connect(url)
         database.migrate(partial(_step, version=version))
         database.close()
-        if number % VERSIONS_PER_KILL == 0 and version != upgrade.HEAD:
-            _killed_halfway(url, f"{(number + int(upgrade.HEAD) + 1) // 2:04d}")
+        if number % VERSIONS_PER_KILL == 0 and version != upgrade.HEAD_VERSION:
+            _killed_halfway(url, f"{(number + int(upgrade.HEAD_VERSION) + 1) // 2:04d}")
             database = connect(url)
             assert database.read(upgrade.revision) == version
             database.close()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments
 from duetime.scheduler.rules.limits.admission import Kind, Limits, PoolState, advanced, capacity, free, most, reserve
-from duetime.scheduler.rules.limits.pool import KEYS, Pool, PoolKind, find, spent_with_debt
+from duetime.scheduler.rules.limits.pool import KEY_POOL, Pool, PoolKind, find, spent_with_debt
 from duetime.scheduler.rules.limits.pool_spec import EXAMPLES, read_pool, spec_of
 from hypothesis import given
 from hypothesis import strategies as st
@@ -95,7 +95,7 @@ def test_pools_made_on_use_come_from_the_template_of_their_prefix() -> None:
     quota = read_pool("tenant:*", {"capacity": 4})
     assert find({"tenant:*": quota}, "tenant:acme") == quota
     assert find({}, "tenant:acme") is None
-    assert find({}, "key:customer-42") == KEYS
+    assert find({}, "key:customer-42") == KEY_POOL
     assert find({}, "gpu") is None
 
 

@@ -401,8 +401,8 @@ MUTATIONS = (
         (
             (
                 "chains/answers.py",
-                '.where(questions.OPEN, approvals.c.ends_at <= bindparam("now"), tasks.c.paused == false())',
-                '.where(questions.OPEN, approvals.c.ends_at <= bindparam("now"))',
+                '.where(questions.OPEN_APPROVAL, approvals.c.ends_at <= bindparam("now"), tasks.c.paused == false())',
+                '.where(questions.OPEN_APPROVAL, approvals.c.ends_at <= bindparam("now"))',
             ),
         ),
         CHAINS,

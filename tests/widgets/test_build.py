@@ -25,7 +25,7 @@ def forbidden(text: str) -> list[str]:
 
 @pytest.mark.parametrize("name", build.CARDS)
 def test_the_committed_page_is_what_its_sources_build(name: str) -> None:
-    committed, built = (build.PAGES / f"{name}.html").read_text("utf-8"), build.page(name)
+    committed, built = (build.CARD_PAGES / f"{name}.html").read_text("utf-8"), build.page(name)
     assert PACKED.sub("", committed) == PACKED.sub("", built)
     assert build.unpacked(committed) == build.unpacked(built), (
         "run `python -m duetime.widgets.build` and commit what it writes"

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from duetime.widgets.vocabulary import WORDS
+from duetime.widgets.vocabulary import STATE_LABELS
 from playwright.sync_api import Browser, Route, expect
 
 from tests.flow.admin.served import Served, served
@@ -80,7 +80,7 @@ def test_the_types_admit_the_published_examples_and_no_unknown_state(project: Pa
 
 def test_the_card_has_the_words_of_the_vocabulary_for_how_a_task_stands() -> None:
     written = (ROOT / "examples" / "react-card" / "src" / "words.ts").read_text("utf-8")
-    assert dict(re.findall(r'^  (\w+): \["([^"]+)", "\w+", "."\],$', written, re.MULTILINE)) == WORDS
+    assert dict(re.findall(r'^  (\w+): \["([^"]+)", "\w+", "."\],$', written, re.MULTILINE)) == STATE_LABELS
 
 
 def test_an_example_is_shown_with_its_state_time_and_facts(demo: Demo) -> None:

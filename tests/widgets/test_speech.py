@@ -18,7 +18,7 @@ from duetime.widgets.formats.speech import FIRST_SENTENCES, speech, with_speech
 from duetime.widgets.formats.spoken_words import number, ordinal, spoken_time, spoken_title, spoken_year
 from duetime.widgets.payload import as_json, task_payload
 from duetime.widgets.schema.task import TaskPayload
-from duetime.widgets.vocabulary import WORDS
+from duetime.widgets.vocabulary import STATE_LABELS
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -105,7 +105,7 @@ def test_a_task_is_said_in_one_or_two_sentences(scheduler: Scheduler) -> None:
 
 
 def test_there_is_a_sentence_for_each_look_of_the_vocabulary() -> None:
-    assert FIRST_SENTENCES.keys() == WORDS.keys()
+    assert FIRST_SENTENCES.keys() == STATE_LABELS.keys()
 
 
 @pytest.mark.parametrize("state", [*State])

@@ -12,7 +12,7 @@ from duetime.widgets import build, catalogue
 from duetime.widgets.schema.task import TaskPayload
 from duetime.widgets.text.spoken import look
 from duetime.widgets.text.task_text import task_text
-from duetime.widgets.vocabulary import WORDS, word_of
+from duetime.widgets.vocabulary import STATE_LABELS, word_of
 from playwright.sync_api import Locator, expect
 
 from tests.widgets.chat import CAN_CALL_TOOLS, Chat
@@ -38,7 +38,9 @@ def failed(**parts: Any) -> dict[str, Any]:
 
 def test_the_catalogue_has_the_words_of_the_text() -> None:
     english = catalogue.read(build.SOURCES / build.LANGUAGES)["en"]
-    assert {key.removeprefix("state."): text for key, text in english.items() if key.startswith("state.")} == WORDS
+    assert {
+        key.removeprefix("state."): text for key, text in english.items() if key.startswith("state.")
+    } == STATE_LABELS
 
 
 @pytest.mark.parametrize("action", ["reminder", "render"])
@@ -50,7 +52,7 @@ def test_a_card_has_the_word_of_the_text_for_each_state(chat: Chat, action: str)
     for task in tasks:
         chat.show(task)
         payload = TaskPayload.model_validate(task)
-        expect(chat.state()).to_have_text(WORDS[look(payload)])
+        expect(chat.state()).to_have_text(STATE_LABELS[look(payload)])
         assert word_of(look(payload)) in task_text(payload).splitlines()[0].lower()
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mcp.types import CallToolResult
 
 ANY: Final = "any"
-MAX_REASON_CHARS: Final = 160
+MAX_SHOWN_REASON_CHARS: Final = 160
 MAX_GROUPS_SHOWN: Final = 20
 MAX_BUCKETS_SHOWN: Final = 48
 _FILTERS: Final = ("text", "action", "tier", "label", "worker", "actor", "task_id", "min_attempts", "min_lateness")
@@ -100,12 +100,12 @@ def _row(event: Event, title: str | None) -> dict[str, Json]:
         "actor": event.actor,
         "via": event.via,
         "attempt": event.attempt,
-        "reason": event.reason[:MAX_REASON_CHARS] if event.reason else None,
+        "reason": event.reason[:MAX_SHOWN_REASON_CHARS] if event.reason else None,
     }
     return {name: value for name, value in known.items() if value is not None}
 
 
 def _line(event: Event, title: str | None) -> str:
-    why = f": {event.reason[:MAX_REASON_CHARS]}" if event.reason else ""
+    why = f": {event.reason[:MAX_SHOWN_REASON_CHARS]}" if event.reason else ""
     named = f" «{title}»" if title else ""
     return f"{event.at:%Y-%m-%d %H:%M} UTC {event.kind.value}{named} by {event.actor} ({event.task_id}){why}"

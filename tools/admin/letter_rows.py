@@ -12,12 +12,12 @@ from duetime.scheduler.task import Json
 from duetime.widgets.formats.rows import present
 from duetime.widgets.history import attempt_payload
 
-COLUMNS = (
+LETTER_COLUMNS = (
     *("run_id", "task_id", "tenant", "title", "action", "at", "reason", "state", "closed_at", "replayed_as"),
     *("replays", "attempts"),
 )
 CLOSED_COLUMNS = ("run_id", "task_id", "replayed_as", "next", "why")
-MAX_ATTEMPTS_SHOWN = 100
+MAX_LETTER_ATTEMPTS = 100
 
 
 def letter_row(letter: DeadLetter) -> dict[str, Json]:
@@ -40,7 +40,7 @@ def letter_row(letter: DeadLetter) -> dict[str, Json]:
 
 def letter_json(letter: DeadLetter) -> dict[str, Any]:
     """Return a letter with its payload and its attempts, the newest first."""
-    tried = [attempt_payload(each) for each in reversed(letter.attempts[-MAX_ATTEMPTS_SHOWN:])]
+    tried = [attempt_payload(each) for each in reversed(letter.attempts[-MAX_LETTER_ATTEMPTS:])]
     attempts = [each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in tried]
     return present({**letter_row(letter), "payload": redacted_json(letter.payload) or None, "attempts": attempts})
 

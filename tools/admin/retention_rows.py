@@ -16,7 +16,7 @@ from duetime.scheduler.store.retention.retention import LastSweep
 from duetime.scheduler.task import Json
 from duetime.widgets.formats.rows import present
 
-MAX_NAME_CHARS: Final = 100
+MAX_RULE_NAME_CHARS: Final = 100
 """Characters of a file's name in the audit log."""
 
 
@@ -54,7 +54,7 @@ def import_json(stored: Mapping[str, int], there: int) -> dict[str, Json]:
 
 def import_entry(name: str, stored: Mapping[str, int], by: Principal) -> AuditEntry:
     """Return the audit entry of a file that was imported."""
-    return AuditEntry.by(by, AuditKind.ROWS_IMPORTED, name[:MAX_NAME_CHARS], detail={"stored": {**stored}})
+    return AuditEntry.by(by, AuditKind.ROWS_IMPORTED, name[:MAX_RULE_NAME_CHARS], detail={"stored": {**stored}})
 
 
 def _text(archive: Path | None) -> str | None:

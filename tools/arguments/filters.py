@@ -38,7 +38,7 @@ class StateParts(TypedDict):
     standing: Standing | None
 
 
-WORDS: Final = (*STATES, *Standing)
+STATE_WORDS: Final = (*STATES, *Standing)
 """Words of the filter `state`: states, groups of them, and how a run stands apart from its state."""
 
 
@@ -61,7 +61,9 @@ def states_of(text: str | None, *, argument: str = "state") -> tuple[State, ...]
     unknown = next((word for word in words if word not in STATES), None)
     if unknown is not None:
         meant = MEANT_STATES.get(unknown, "open")
-        raise InvalidArgument(argument, _unknown(unknown), accepted=", ".join(WORDS), example=f"{argument}={meant!r}")
+        raise InvalidArgument(
+            argument, _unknown(unknown), accepted=", ".join(STATE_WORDS), example=f"{argument}={meant!r}"
+        )
     return tuple(dict.fromkeys(state for word in words for state in STATES[word]))
 
 

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from duetime.scheduler.task import Json
 
-MAX_TEXT_CHARS = 2_000
+MAX_ARGUMENT_CHARS = 2_000
 """Far above what any argument needs; the service has the exact bounds of what it stores."""
 
 MAX_NUMBER_VALUE = 10**9
@@ -39,7 +39,7 @@ class ArgumentType(Protocol):
 class Text:
     """Text of at most `limit` characters."""
 
-    limit: int = MAX_TEXT_CHARS
+    limit: int = MAX_ARGUMENT_CHARS
     accepted: str = "text"
 
     def schema(self) -> dict[str, Any]:

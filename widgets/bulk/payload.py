@@ -15,7 +15,7 @@ from duetime.widgets.quote import cut
 from duetime.widgets.schema.task_list import ListRow, TaskListPayload
 from pydantic import BaseModel, ConfigDict
 
-MAX_ROWS_SHOWN: Final = 20
+MAX_BULK_ROWS: Final = 20
 """Tasks of an answer, refused ones first; the others are counted."""
 
 
@@ -62,7 +62,7 @@ class BulkListPayload(TaskListPayload):
     bulk: BulkPart
 
 
-def bulk_payload(result: BulkResult, most: int = MAX_ROWS_SHOWN) -> BulkListPayload:
+def bulk_payload(result: BulkResult, most: int = MAX_BULK_ROWS) -> BulkListPayload:
     """Return the payload of a result with rows for `most` of its tasks."""
     shown = result.outcomes[:most]
     counts = Counter(each.record.run.state for each in result.outcomes)

@@ -6,14 +6,14 @@ from datetime import datetime
 
 from duetime.scheduler.bulk.change import Became, BulkResult, BulkVerb, TaskOutcome
 from duetime.scheduler.rules.time import times
-from duetime.widgets.bulk.payload import MAX_ROWS_SHOWN, BulkPart, bulk_part
+from duetime.widgets.bulk.payload import MAX_BULK_ROWS, BulkPart, bulk_part
 from duetime.widgets.outcome import LIST_TITLE_CHARS
 from duetime.widgets.payload import due
 from duetime.widgets.quote import quoted, sentences
 from duetime.widgets.text.list_text import window_in_words
 from duetime.widgets.text.task_text import THEIRS
 
-DONE = {
+_VERBS_DONE = {
     BulkVerb.CANCEL: "Cancelled",
     BulkVerb.PAUSE: "Paused",
     BulkVerb.RESUME: "Resumed",
@@ -22,11 +22,11 @@ DONE = {
     BulkVerb.DISCARD: "Discarded the dead letters of",
     BulkVerb.UNDO: "Took back the change of",
 }
-ALONE = " Each of so many tasks was looked at alone: those that come after others may change in another way."
+_EACH_ALONE = " Each of so many tasks was looked at alone: those that come after others may change in another way."
 NONE_MATCHES = "No task matches: nothing was changed."
 
 
-def bulk_text(result: BulkResult, most: int = MAX_ROWS_SHOWN) -> str:
+def bulk_text(result: BulkResult, most: int = MAX_BULK_ROWS) -> str:
     """Say what a call did to many tasks, with a line for `most` of them; times are in each task's zone."""
     if not result.outcomes:
         return NONE_MATCHES
@@ -50,9 +50,9 @@ def headline(part: BulkPart, zone: str) -> str:
     number = f"{part.changed} task{'' if part.changed == 1 else 's'}{_until(part, zone)}"
     if part.dry_run:
         what = "discard the dead letters of" if part.change is BulkVerb.DISCARD else part.change
-        return f"Nothing was changed yet. This would {what} {number}{rest}.{ALONE if part.alone else ''}"
+        return f"Nothing was changed yet. This would {what} {number}{rest}.{_EACH_ALONE if part.alone else ''}"
     already = "The same call did this already. " if part.repeated else ""
-    return f"{already}{DONE[part.change]} {number}{rest}."
+    return f"{already}{_VERBS_DONE[part.change]} {number}{rest}."
 
 
 def _until(part: BulkPart, zone: str) -> str:

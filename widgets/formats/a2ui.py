@@ -19,7 +19,7 @@ from duetime.widgets.schema.task import DRY_RUN_ID, TaskPayload
 from duetime.widgets.schema.task_list import ListRow, TaskListPayload
 from duetime.widgets.text.chain_text import progress_in_words
 from duetime.widgets.text.spoken import first_sentence, look
-from duetime.widgets.vocabulary import WORDS
+from duetime.widgets.vocabulary import STATE_LABELS
 
 VERSION: Final = "v0.9"
 CATALOG: Final = "https://a2ui.org/specification/v0_9/catalogs/basic/catalog.json"
@@ -118,7 +118,7 @@ def _waits(task: TaskPayload) -> Iterator[tuple[str, str]]:
 def _steps(task: TaskPayload) -> Iterator[dict[str, str]]:
     """Yield the rows of the steps of a whole chain: the name, the state in words, and why one failed."""
     for step in (task.chain.steps if task.chain else None) or ():
-        status = WORDS[step.state.value]
+        status = STATE_LABELS[step.state.value]
         yield {"name": step.title or step.name, "status": f"{status}: {step.why}" if step.why else status}
 
 
@@ -149,5 +149,11 @@ def _button(name: str, label: str, call: tuple[str, dict[str, Any]]) -> tuple[Co
 
 
 def _row(row: ListRow) -> dict[str, str]:
-    word = WORDS["paused"] if row.paused else WORDS["blocked"] if row.blocked else WORDS[row.state.value]
+    word = (
+        STATE_LABELS["paused"]
+        if row.paused
+        else STATE_LABELS["blocked"]
+        if row.blocked
+        else STATE_LABELS[row.state.value]
+    )
     return {"title": row.title, "status": f"{word}, {row.when}{f': {row.why}' if row.why else ''}"}

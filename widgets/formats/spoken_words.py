@@ -8,7 +8,7 @@ from typing import Final
 
 from duetime.scheduler.rules.time import zones
 
-MAX_TEXT_CHARS: Final = 80
+MAX_SPOKEN_CHARS: Final = 80
 _UNTITLED: Final = "Your task"
 _ID: Final = re.compile(r"\b[a-z]_[0-9a-z]{12,}\b")
 _EDGES: Final = ".,:-'’"
@@ -57,7 +57,7 @@ def _clean(text: str) -> str:
 
 
 def _cut(text: str) -> str:
-    return text[:MAX_TEXT_CHARS].rsplit(" ", 1)[0] if len(text) > MAX_TEXT_CHARS else text
+    return text[:MAX_SPOKEN_CHARS].rsplit(" ", 1)[0] if len(text) > MAX_SPOKEN_CHARS else text
 
 
 def _is_id(word: str) -> bool:

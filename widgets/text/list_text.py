@@ -21,7 +21,7 @@ from duetime.widgets.text.task_text import THEIRS
 from duetime.widgets.vocabulary import look_of, word_of
 
 MAX_SNIPPET_CHARS = 100
-MAX_REASON_CHARS = 80
+MAX_LISTED_REASON_CHARS = 80
 CUT = "There are too many recurring tasks to list all that they do until then: narrow the filter."
 _ALL = "list_tasks() without a filter lists all."
 _MAKES_ONE = 'schedule_task(title="Call John", when="in 20 min") makes one.'
@@ -167,7 +167,7 @@ def _failure_line(view: TaskView, zone: str) -> str:
     task, run, last = view.record.task, view.record.run, view.record.last_run or view.record.run
     attempts = f" after {last.attempt} attempt{'' if last.attempt == 1 else 's'}" if last.attempt else ""
     ended = _short(last.ended_at, task.timezone, view.now) if last.ended_at else ""
-    why = f": {quoted(last.error, MAX_REASON_CHARS)}" if last.error else ""
+    why = f": {quoted(last.error, MAX_LISTED_REASON_CHARS)}" if last.error else ""
     elsewhere = "" if task.timezone == zone else task.timezone
     again = f"{_again(view)} {_short(due(run), task.timezone, view.now)}" if run.state in OPEN else ""
     return sentences(
@@ -191,7 +191,7 @@ def _asides(*asides: str) -> str:
 def _last_failure(record: TaskRecord) -> str:
     last, goes_on = record.last_run, record.run.state in OPEN
     if last is not None and last.unverified:
-        return f"{'last run ' if goes_on else ''}unverified: {quoted(last.unverified, MAX_REASON_CHARS)}"
+        return f"{'last run ' if goes_on else ''}unverified: {quoted(last.unverified, MAX_LISTED_REASON_CHARS)}"
     return f"last run {word_of(last.state)}" if last and goes_on and last.state in FAILURES else ""
 
 
@@ -204,7 +204,7 @@ def _asked(view: TaskView) -> str:
 
 def _misses(view: TaskView) -> str:
     missing = blocked_by(view.record.run)
-    return f"misses {quoted(missing, MAX_REASON_CHARS)}" if missing else ""
+    return f"misses {quoted(missing, MAX_LISTED_REASON_CHARS)}" if missing else ""
 
 
 def _short(instant: datetime, zone: str, now: datetime) -> str:

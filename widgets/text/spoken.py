@@ -15,7 +15,7 @@ from duetime.scheduler.request import REMINDER_ACTION
 from duetime.scheduler.rules.time import times, zones
 from duetime.scheduler.view_parts import AT_THE_LATEST, WaitKind
 from duetime.widgets.schema.task import DRY_RUN_ID, TaskPayload
-from duetime.widgets.vocabulary import WORDS, look_of, word_of
+from duetime.widgets.vocabulary import STATE_LABELS, look_of, word_of
 
 _DAY: Final = timedelta(days=1)
 _DAYS_FROM: Final = timedelta(hours=36)
@@ -29,7 +29,7 @@ _STEPS: Final = (
 """Spans of time below each limit are said in its unit, as on a card."""
 
 _COMES: Final = {
-    "dry_run": f"{WORDS['dry_run']}, nothing was stored: {{it}} would come {{due}}.",
+    "dry_run": f"{STATE_LABELS['dry_run']}, nothing was stored: {{it}} would come {{due}}.",
     "overdue": "{it} is {word}: it was due {due}.",
     "waiting": "{it} is {word} and starts by itself.{later}",
     "asking": "{it} is {word} for an answer of the user.{later}",

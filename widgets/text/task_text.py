@@ -13,7 +13,7 @@ from datetime import datetime
 from duetime.scheduler.approvals.approval import is_of_answer
 from duetime.scheduler.rules.changes import is_of_many
 from duetime.scheduler.rules.limits.pool import needs_in_words
-from duetime.scheduler.rules.settlement import INBOX
+from duetime.scheduler.rules.settlement import INBOX_CHANNEL
 from duetime.scheduler.rules.states import FAILURES, OPEN
 from duetime.scheduler.rules.time import times
 from duetime.scheduler.task import DeliveryState, State
@@ -194,7 +194,11 @@ def _log_text(task: TaskPayload) -> str:
 
 def _delivery_to_come(delivery: DeliveryPart, room: QuoteLimits) -> str:
     """Name where the outcome will be delivered, unless that is only where every outcome is."""
-    return "" if delivery.channel == INBOX else f"Delivery to {cut(delivery.channel, room.said)}: {delivery.state}."
+    return (
+        ""
+        if delivery.channel == INBOX_CHANNEL
+        else f"Delivery to {cut(delivery.channel, room.said)}: {delivery.state}."
+    )
 
 
 def _delivered(delivery: DeliveryPart, room: QuoteLimits) -> str:

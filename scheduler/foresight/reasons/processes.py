@@ -10,7 +10,7 @@ from duetime.scheduler.rules.time.times import describe, relative
 from duetime.scheduler.view_parts import WaitKind, WaitReason
 from duetime.scheduler.views import TaskRecord
 
-START = "start `duetime serve` or open a chat client"
+START_A_PROCESS = "start `duetime serve` or open a chat client"
 
 
 def no_worker(*, drained: bool) -> WaitReason:
@@ -30,7 +30,9 @@ def no_handler(action: str) -> WaitReason:
 def left_running(record: TaskRecord) -> WaitReason:
     """Describe a run that is stored as running while no process runs tasks: the next one ends the attempt."""
     attempt = attempt_in_words(record.run, record.task.retry)
-    return WaitReason(WaitKind.NOBODY, f"a process that runs tasks: the one that ran {attempt} is gone, so {START}")
+    return WaitReason(
+        WaitKind.NOBODY, f"a process that runs tasks: the one that ran {attempt} is gone, so {START_A_PROCESS}"
+    )
 
 
 def no_answer(silence: NoAnswer | None) -> WaitReason:
@@ -49,7 +51,7 @@ def not_queued(record: TaskRecord, now: datetime) -> WaitReason:
 
 
 _SILENT = {
-    NoAnswer.NOBODY: (WaitKind.NOBODY, f"a process that runs tasks: none is running, so {START}"),
+    NoAnswer.NOBODY: (WaitKind.NOBODY, f"a process that runs tasks: none is running, so {START_A_PROCESS}"),
     NoAnswer.AWAY: (
         WaitKind.QUEUE,
         "Redis, which is unreachable: no run starts until it is back, and no task is lost",

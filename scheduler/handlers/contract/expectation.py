@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 FIELD: Final = "field"
 SCHEMA: Final = "schema"
 URL: Final = "url"
-MEMBERS: Final = (FIELD, SCHEMA, URL)
-EXAMPLE: Final = '{"field": "order_id"}'
-MAX_REASON_CHARS: Final = 300
+_MEMBERS: Final = (FIELD, SCHEMA, URL)
+EXPECT_EXAMPLE: Final = '{"field": "order_id"}'
+MAX_EXPECT_REASON_CHARS: Final = 300
 
 
 def check_expect(name: str, value: Any, options: WebhookOptions, *, of_result: bool = True) -> None:
@@ -33,12 +33,12 @@ def check_expect(name: str, value: Any, options: WebhookOptions, *, of_result: b
     if name in (FIELD, SCHEMA) and not of_result:
         accepted, example = "an action that returns a result; `url` alone", '{"url": "https://example.com/health"}'
         raise InvalidArgument(f"expect.{name}", "a reminder has no result", accepted=accepted, example=example)
-    if name not in MEMBERS:
-        accepted = f"an object of {', '.join(MEMBERS)}"
-        raise InvalidArgument("expect", f"has no member {str(name)[:40]!r}", accepted=accepted, example=EXAMPLE)
+    if name not in _MEMBERS:
+        accepted = f"an object of {', '.join(_MEMBERS)}"
+        raise InvalidArgument("expect", f"has no member {str(name)[:40]!r}", accepted=accepted, example=EXPECT_EXAMPLE)
     place = f"expect.{name}"
     if name in (FIELD, URL) and not isinstance(value, str):
-        raise InvalidArgument(place, "is not a text", example=EXAMPLE)
+        raise InvalidArgument(place, "is not a text", example=EXPECT_EXAMPLE)
     if name == FIELD:
         parsed(place, value)
     elif name == SCHEMA:
@@ -70,7 +70,7 @@ class Expectations:
             found = next(filter(None, self._misses(expect, result)), "")
         except (InvalidArgument, RecursionError) as error:  # what was stored by a version that accepts more
             found = f"it cannot be checked ({type(error).__name__})"
-        return clean_text(found, MAX_REASON_CHARS, lines=False)
+        return clean_text(found, MAX_EXPECT_REASON_CHARS, lines=False)
 
     def _misses(self, expect: Mapping[str, Any], result: Json) -> Iterator[str]:
         checks: Mapping[str, Callable[[Any, Json], str]] = {FIELD: _missing, SCHEMA: mismatch, URL: self._silent}

@@ -9,8 +9,8 @@ from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.rules.sanitize import check_json, clean_text
 from duetime.scheduler.task import Json
 
-MAX_SCHEMA_BYTES: Final = 8 * 1024
-MAX_SCHEMA_LEVELS: Final = 16
+MAX_RESULT_SCHEMA_BYTES: Final = 8 * 1024
+MAX_RESULT_SCHEMA_LEVELS: Final = 16
 MAX_PROBLEM_CHARS: Final = 200
 _REFUSED: Final = ("$ref", "$dynamicRef", "$recursiveRef", "pattern", "patternProperties")
 """Keywords that can make a small schema endless: references and regular expressions."""
@@ -18,7 +18,7 @@ _REFUSED: Final = ("$ref", "$dynamicRef", "$recursiveRef", "pattern", "patternPr
 
 def check_schema(argument: str, schema: Json) -> None:
     """Raise `InvalidArgument` unless it is a schema that can be checked in bounded time."""
-    check_json(argument, schema, max_bytes=MAX_SCHEMA_BYTES, max_depth=MAX_SCHEMA_LEVELS)
+    check_json(argument, schema, max_bytes=MAX_RESULT_SCHEMA_BYTES, max_depth=MAX_RESULT_SCHEMA_LEVELS)
     if not isinstance(schema, Mapping):
         raise _no_schema(argument, "is not an object")
     refused = next((name for name in _keywords(schema) if name in _REFUSED), None)
@@ -44,7 +44,7 @@ def mismatch(schema: Mapping[str, Any], value: Json) -> str:
 
 
 def _no_schema(argument: str, problem: str) -> InvalidArgument:
-    accepted = f"a JSON Schema of at most {MAX_SCHEMA_BYTES:,} bytes, without references and regular expressions"
+    accepted = f"a JSON Schema of at most {MAX_RESULT_SCHEMA_BYTES:,} bytes, without references and regular expressions"
     return InvalidArgument(argument, problem, accepted=accepted, example='{"required": ["order_id"]}')
 
 

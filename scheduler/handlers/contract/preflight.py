@@ -13,7 +13,7 @@ from duetime.scheduler.errors import InvalidArguments
 from duetime.scheduler.handlers.context import Context
 from duetime.scheduler.handlers.declaration import Handler
 from duetime.scheduler.handlers.invocation import explain
-from duetime.scheduler.handlers.returned.returned_wait import MAX_REASON_CHARS
+from duetime.scheduler.handlers.returned.returned_wait import MAX_HANDLER_REASON_CHARS
 from duetime.scheduler.ids import new_id
 from duetime.scheduler.outcomes import Wait
 from duetime.scheduler.records import IdempotencyKey, NewTask
@@ -26,8 +26,8 @@ from duetime.scheduler.runtime.secret_mask import masked
 from duetime.scheduler.task import Json, Run, State
 
 NOT_READY: Final = "not ready: "
-MIN_PAUSE: Final = timedelta(seconds=10)
-MAX_PAUSE: Final = timedelta(minutes=10)
+MIN_PREFLIGHT_PAUSE: Final = timedelta(seconds=10)
+MAX_PREFLIGHT_PAUSE: Final = timedelta(minutes=10)
 _SPREAD_RATIO: Final = 0.25
 _CRC_COUNT: Final = 2**32
 
@@ -55,7 +55,7 @@ def missing(handler: Handler, ctx: Context, payload: Mapping[str, Json], since: 
 
 def blocked(missing_now: str, waited: timedelta) -> Wait:
     """Return the wait of a run that has waited so long for what does not come back by itself."""
-    return Wait(_pause(waited), clean_text(f"{BLOCKED}{missing_now}", MAX_REASON_CHARS))
+    return Wait(_pause(waited), clean_text(f"{BLOCKED}{missing_now}", MAX_HANDLER_REASON_CHARS))
 
 
 def is_blocked(reason: str | None) -> bool:
@@ -83,4 +83,4 @@ def next_check(run_id: str, since: datetime, now: datetime) -> datetime:
 
 def _pause(waited: timedelta) -> timedelta:
     """Wait as long again as the run has waited, so that the pauses double."""
-    return min(max(waited, MIN_PAUSE), MAX_PAUSE)
+    return min(max(waited, MIN_PREFLIGHT_PAUSE), MAX_PREFLIGHT_PAUSE)

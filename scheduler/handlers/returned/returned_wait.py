@@ -18,7 +18,7 @@ from duetime.scheduler.task import ApprovalAnswer
 MAX_RETRY_DELAY: Final = timedelta(days=5 * 366)
 """Five years: the longest wait for a next attempt."""
 
-MAX_REASON_CHARS: Final = 500
+MAX_HANDLER_REASON_CHARS: Final = 500
 _EXAMPLES: Final = {
     "event": "Wait(event='order.paid', timeout=timedelta(hours=1))",
     "approval": "Wait(approval='Pay 90 EUR?', by=timedelta(hours=1))",
@@ -28,7 +28,7 @@ _EXAMPLES: Final = {
 
 def checked_wait(place: str, wait: Wait, began: datetime, now: datetime) -> Wait:
     """Return a storable wait of an attempt that `began` then; raises InvalidArgument, which names the `place`."""
-    reason = clean_text(masked(str(wait.reason)), MAX_REASON_CHARS)
+    reason = clean_text(masked(str(wait.reason)), MAX_HANDLER_REASON_CHARS)
     asked = [name for name in ("event", "approval", "until") if getattr(wait, name) not in (None, "")]
     if len(asked) > 1:
         problem = f"asks for {' and '.join(asked)} at once"

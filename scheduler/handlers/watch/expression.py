@@ -12,9 +12,9 @@ from duetime.scheduler.rules.sanitize import clean_text
 from duetime.scheduler.task import Json
 
 MAX_EXPRESSION_CHARS: Final = 500
-EXAMPLE: Final = "status == 'shipped' || price < `90`"
-ACCEPTED: Final = "JMESPath, with texts in single quotes and numbers in backticks"
-ACCEPTED_CONDITION: Final = f"{ACCEPTED}, which is not true where nothing is there"
+WATCH_EXAMPLE: Final = "status == 'shipped' || price < `90`"
+_ACCEPTED: Final = "JMESPath, with texts in single quotes and numbers in backticks"
+ACCEPTED_CONDITION: Final = f"{_ACCEPTED}, which is not true where nothing is there"
 _COMPARISONS = frozenset({"eq", "ne", "lt", "lte", "gt", "gte"})
 _WITH_SUBJECT = frozenset({"comparator", "function_expression"})
 
@@ -62,7 +62,7 @@ def parsed(argument: str, text: str) -> Expression:
     if not problem:
         tree, problem = _read(text)
     if problem:
-        raise InvalidArgument(argument, problem, accepted=ACCEPTED, example=EXAMPLE)
+        raise InvalidArgument(argument, problem, accepted=_ACCEPTED, example=WATCH_EXAMPLE)
     return Expression(text, tree)
 
 
@@ -88,7 +88,7 @@ def _corrected(text: str, tree: Any) -> str:
     if sides and all(side["type"] == "field" for side in sides) and tree["value"] == "eq":
         return f"{sides[0]['value']} == '{sides[1]['value']}'"
     name = next((node["value"] for node in _nodes(tree) if node["type"] == "field"), None)
-    return f"{name} && {text}" if name and tree["type"] == "comparator" else EXAMPLE
+    return f"{name} && {text}" if name and tree["type"] == "comparator" else WATCH_EXAMPLE
 
 
 def holds(value: Json) -> bool:

@@ -16,6 +16,7 @@ from duetime.scheduler.access.secret import SecretUse
 from duetime.scheduler.errors import HandlerError, InvalidArgument
 from duetime.scheduler.handlers.context import Context
 from duetime.scheduler.handlers.declaration import Handler
+from duetime.scheduler.handlers.http_request import NETWORK_RETRY
 from duetime.scheduler.handlers.watch.check import WatchCheck
 from duetime.scheduler.handlers.watch.expression import NotEvaluated, holds
 from duetime.scheduler.handlers.watch.look import MAX_LASTING_ERRORS, Looker, NoValue
@@ -28,8 +29,7 @@ from duetime.scheduler.rules.retry import ceiling
 from duetime.scheduler.rules.time.times import describe, length
 from duetime.scheduler.task import Json, RetryPolicy
 
-PATIENT: Final = RetryPolicy(max_attempts=10)
-MAX_PAUSE: Final = timedelta(hours=1)
+MAX_WATCH_PAUSE: Final = timedelta(hours=1)
 """Longest time between two looks without a value, unless the interval is longer."""
 
 
@@ -58,7 +58,7 @@ def watch(
         description="Look at a URL at an interval until a condition holds, the value changes, or the time is over.",
         verify=work.verify,
         secrets=work.secrets,
-        retry=PATIENT,
+        retry=NETWORK_RETRY,
         preflight=work.lacks,
         checked_early=False,
         interval=lambda payload: ("every", payload.interval),
@@ -187,7 +187,7 @@ def _is_last(record: WatchRecord, error: NoValue) -> bool:
 
 def _pause(record: WatchRecord, every: timedelta, error: NoValue, run_id: str) -> timedelta:
     """Return the time until the next look: it doubles with each error in a row, and is spread over runs."""
-    policy = RetryPolicy(backoff=every / 2, max_backoff=max(every, MAX_PAUSE))
+    policy = RetryPolicy(backoff=every / 2, max_backoff=max(every, MAX_WATCH_PAUSE))
     spread = zlib.crc32(f"{run_id} {record.looks}".encode()) / 0xFFFFFFFF
     longer = (ceiling(record.errors, policy) - every) * spread
     return max(every, error.after or timedelta(0)) + longer

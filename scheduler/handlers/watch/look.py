@@ -28,7 +28,7 @@ from duetime.scheduler.task import Json
 if TYPE_CHECKING:
     from duetime.scheduler.outbound.client import GuardedClient
 
-MAX_DOCUMENT_BYTES: Final = 1024 * 1024
+MAX_WATCHED_BYTES: Final = 1024 * 1024
 MAX_TRANSIENT_ERRORS: Final = 10
 """Looks in a row without a value after which a watch fails, for reasons that may pass: no answer, HTTP 503."""
 
@@ -60,7 +60,7 @@ class Looker:
     def _client(self) -> GuardedClient:
         """The client, loaded at the first request: a process that sends none starts sooner."""
         client: GuardedClient = import_module("duetime.scheduler.outbound.client").GuardedClient(
-            self._options, resolve=self._resolve, max_bytes=MAX_DOCUMENT_BYTES + 1
+            self._options, resolve=self._resolve, max_bytes=MAX_WATCHED_BYTES + 1
         )
         return client
 
@@ -83,7 +83,7 @@ class Looker:
         check = self._checks[payload.check or ""]
         try:
             value = check(ctx, payload.arguments)
-            check_json(f"check {check.name}", value, max_bytes=MAX_DOCUMENT_BYTES)
+            check_json(f"check {check.name}", value, max_bytes=MAX_WATCHED_BYTES)
         except SecretUnavailable:
             raise
         except InvalidArgument as error:
@@ -118,7 +118,7 @@ def _refused(reply: Reply, request: str, ctx: Context) -> NoValue:
 
 
 def _document(reply: Reply) -> Json:
-    if len(reply.body) > MAX_DOCUMENT_BYTES:
+    if len(reply.body) > MAX_WATCHED_BYTES:
         raise NoValue("the answer is larger than 1 MiB", tolerated=MAX_LASTING_ERRORS)
     text = reply.body.decode("utf-8", "replace")
     try:

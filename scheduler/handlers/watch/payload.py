@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 from duetime.scheduler.access.secret import places_of_references
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.handlers.http_request import HttpRequest
-from duetime.scheduler.handlers.watch.expression import EXAMPLE, Expression, condition, parsed
+from duetime.scheduler.handlers.watch.expression import WATCH_EXAMPLE, Expression, condition, parsed
 from duetime.scheduler.outbound.headers import MAX_HEADERS
 from duetime.scheduler.outbound.url_policy import WebhookOptions
 from duetime.scheduler.rules.time import times
@@ -20,7 +20,7 @@ MAX_EVERY: Final = timedelta(days=30)
 MAX_UNTIL: Final = timedelta(days=366)
 DEFAULT_EVERY: Final = "5 min"
 DEFAULT_UNTIL: Final = "7 days"
-MAX_MESSAGE_CHARS: Final = 500
+MAX_WATCH_MESSAGE_CHARS: Final = 500
 _UNTIL_ACCEPTED: Final = "a duration of at most 366 days, or a date and time with its offset"
 _UNTIL_EXAMPLE: Final = "7 days"
 
@@ -32,11 +32,13 @@ class WatchPayload(BaseModel):
     """
 
     url: str | None = Field(default=None, description="a public https URL", examples=["https://example.com/order/7"])
-    condition: str | None = Field(default=None, description="JMESPath over the answer", examples=[EXAMPLE])
+    condition: str | None = Field(default=None, description="JMESPath over the answer", examples=[WATCH_EXAMPLE])
     changed: bool | str | None = Field(default=None, description="true, or JMESPath", examples=["price"])
     every: str = Field(default=DEFAULT_EVERY, description="a duration of at least a minute", examples=["15 min"])
     until: str = Field(default=DEFAULT_UNTIL, description=_UNTIL_ACCEPTED, examples=[_UNTIL_EXAMPLE])
-    message: str | None = Field(default=None, max_length=MAX_MESSAGE_CHARS, description="what the user is told then")
+    message: str | None = Field(
+        default=None, max_length=MAX_WATCH_MESSAGE_CHARS, description="what the user is told then"
+    )
     headers: dict[str, str] = Field(
         default_factory=dict,
         max_length=MAX_HEADERS,
@@ -103,7 +105,7 @@ def _end_problems(payload: WatchPayload) -> Iterator[InvalidArgument]:
     if (payload.condition is None) == (not payload.changed):
         said = "is required, or `changed`" if payload.condition is None else "cannot be combined with `changed`"
         accepted = "one of the two: condition (JMESPath) or changed (true, or JMESPath)"
-        yield InvalidArgument("payload.condition", said, accepted=accepted, example=EXAMPLE)
+        yield InvalidArgument("payload.condition", said, accepted=accepted, example=WATCH_EXAMPLE)
         return
     try:
         _ = payload.expression if payload.condition is None else condition("payload.condition", payload.condition)

@@ -14,10 +14,10 @@ from duetime.scheduler.rules.sanitize import check_json, clean_text
 from duetime.scheduler.runtime.secret_mask import masked_json
 from duetime.scheduler.task import Json
 
-MAX_VALUE_BYTES: Final = 2048
+MAX_WATCHED_VALUE_BYTES: Final = 2048
 """A larger value is kept as the start of its text; whether it changed is told by its digest."""
 
-MAX_VALUE_CHARS: Final = 500
+MAX_WATCHED_VALUE_CHARS: Final = 500
 MAX_WORDS_CHARS: Final = 120
 """Characters of a value in a sentence."""
 
@@ -35,10 +35,10 @@ class SeenValue:
         text = json.dumps(value, ensure_ascii=False, sort_keys=True)
         digest = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
         try:
-            check_json("value", value, max_bytes=MAX_VALUE_BYTES)
+            check_json("value", value, max_bytes=MAX_WATCHED_VALUE_BYTES)
             shown = value
         except InvalidArgument:
-            shown = clean_text(value if isinstance(value, str) else text, MAX_VALUE_CHARS)
+            shown = clean_text(value if isinstance(value, str) else text, MAX_WATCHED_VALUE_CHARS)
         return cls(masked_json(shown), digest)
 
     @property

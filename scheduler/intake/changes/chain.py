@@ -16,7 +16,7 @@ from duetime.scheduler.events import EventKind
 from duetime.scheduler.intake.changes.bulk import undo_of
 from duetime.scheduler.intake.changes.chain_rule import RULE
 from duetime.scheduler.intake.changes.reschedule import decide_reschedule
-from duetime.scheduler.intake.deadlines import NONE, deadline_of
+from duetime.scheduler.intake.deadlines import NO_DEADLINE, deadline_of
 from duetime.scheduler.intake.instants import resolve_moment
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.intake.steps.step_request import titled
@@ -205,7 +205,7 @@ def _deadline(found: ChainRecord, given: Mapping[str, Any], due: datetime, plann
     """Return a deadline as it is in the zone of the call, or the words for each step to read in its own."""
     said: Moment = given["deadline"]
     zone = given.get("timezone")
-    if zone is None or str(said).strip().lower() in NONE:
+    if zone is None or str(said).strip().lower() in NO_DEADLINE:
         return said
     frame, recurring = planner.times.frame(zone), found.chain.repeat is not None
     return deadline_of(said, due=due, now=now, zone=zone, recurring=recurring, frame=frame).at or said

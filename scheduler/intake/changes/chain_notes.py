@@ -9,6 +9,7 @@ from typing import Final
 from duetime.scheduler.bulk.change import Became, BulkResult, BulkVerb
 from duetime.scheduler.chain.chain import ChainRecord
 from duetime.scheduler.intake.changes.reschedule import NOTHING_CHANGED
+from duetime.scheduler.intake.changes.skipped import MAX_TIMES_NAMED
 from duetime.scheduler.intake.idempotency import REPEATED
 from duetime.scheduler.rules.changes import ALREADY_CANCELLED
 from duetime.scheduler.rules.occurrences import recurrence_of
@@ -21,22 +22,19 @@ from duetime.scheduler.views import TaskRecord, TaskView
 HAD_BEGUN: Final = "a step had begun"
 """Why a step stays cancelled: what has been attempted is not brought back, and neither is what comes after it."""
 
-MAX_TIMES_SAID: Final = 3
-"""Generations of a chain that a note names."""
-
 
 def left_out(found: ChainRecord, moved: TaskView, now: datetime) -> tuple[str, ...]:
     """Name the generations that the move of a chain passes: it runs one at a time, so they do not come."""
     task, due, times = moved.record.task, found.chain.due_at, list[datetime]()
     rule = recurrence_of(task)
     at = max(due or now, now)
-    while rule and len(times) <= MAX_TIMES_SAID and (coming := rule.after(at)):
+    while rule and len(times) <= MAX_TIMES_NAMED and (coming := rule.after(at)):
         at = coming.instant
         if at >= moved.record.run.scheduled_for:
             break
         times.append(at)
-    shown = ", ".join(describe(each, task.timezone) for each in times[:MAX_TIMES_SAID])
-    more = " and more" if len(times) > MAX_TIMES_SAID else ""
+    shown = ", ".join(describe(each, task.timezone) for each in times[:MAX_TIMES_NAMED])
+    more = " and more" if len(times) > MAX_TIMES_NAMED else ""
     return (f"left out, since it was moved past them: {shown}{more}",) if times else ()
 
 

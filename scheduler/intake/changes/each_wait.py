@@ -16,7 +16,12 @@ from duetime.scheduler.records import Change
 from duetime.scheduler.rules.changes import to_be_ordered, when_words
 from duetime.scheduler.rules.occurrences import delay_of
 from duetime.scheduler.rules.series.answered import asks_first
-from duetime.scheduler.rules.series.awaited import EVENT, awaited_by_each, awaits_each_generation, awaits_when_due
+from duetime.scheduler.rules.series.awaited import (
+    EVENT_MEMBER,
+    awaited_by_each,
+    awaits_each_generation,
+    awaits_when_due,
+)
 from duetime.scheduler.rules.signals.signal_waits import read_each_wait
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.task import Run, State, Task
@@ -84,7 +89,7 @@ def each_question_step(record: TaskRecord, change: Change, approval: Approval, *
 
 
 def _asks(task: Task, given: Mapping[str, Any], now: datetime, *, in_chain: bool) -> Mapping[str, Any] | None:
-    question = {name: value for name, value in (task.asks or {}).items() if name != EVENT}
+    question = {name: value for name, value in (task.asks or {}).items() if name != EVENT_MEMBER}
     if not given:
         return question or None
     wait = read_each_wait(given, now)

@@ -8,13 +8,13 @@ from dataclasses import replace
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.origin.origin import CHANNEL_PREFIX, ORIGIN, read_origin
 from duetime.scheduler.reschedule.reschedule import Reschedule
-from duetime.scheduler.rules.failures.follow_up import NOTIFY
+from duetime.scheduler.rules.failures.follow_up import ON_FAILURE_NOTIFY
 from duetime.scheduler.task import Task
 
 
 def sends_back(asked: Reschedule) -> bool:
     """Whether a change sends outcomes to the conversation that asks for it."""
-    return ORIGIN in (asked.deliver_to or ()) or (asked.on_failure or {}).get(NOTIFY) == ORIGIN
+    return ORIGIN in (asked.deliver_to or ()) or (asked.on_failure or {}).get(ON_FAILURE_NOTIFY) == ORIGIN
 
 
 def with_origin(task: Task, asked: Reschedule) -> Task:
@@ -41,5 +41,5 @@ def with_origin(task: Task, asked: Reschedule) -> Task:
 
 
 def _moved(on_failure: Mapping[str, object], moved: Mapping[str, str]) -> Mapping[str, object]:
-    told = on_failure.get(NOTIFY)
-    return {**on_failure, NOTIFY: moved[told]} if isinstance(told, str) and told in moved else on_failure
+    told = on_failure.get(ON_FAILURE_NOTIFY)
+    return {**on_failure, ON_FAILURE_NOTIFY: moved[told]} if isinstance(told, str) and told in moved else on_failure

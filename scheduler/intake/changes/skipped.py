@@ -16,7 +16,8 @@ from duetime.scheduler.task import Occurrence
 from duetime.scheduler.translatable import NoteKind, Translatable
 from duetime.scheduler.views import TaskRecord
 
-MAX_TIMES_SAID: Final = 3
+MAX_TIMES_NAMED: Final = 3
+"""Occurrences of a series, or generations of a chain, that a note names."""
 
 
 def without_skipped(
@@ -39,7 +40,7 @@ def without_skipped(
 
 
 def _comes_again(again: list[Occurrence], zone: str) -> str:
-    shown = ", ".join(describe(each.instant, zone) for each in again[:MAX_TIMES_SAID])
-    more = f" and {len(again) - MAX_TIMES_SAID} more" if len(again) > MAX_TIMES_SAID else ""
+    shown = ", ".join(describe(each.instant, zone) for each in again[:MAX_TIMES_NAMED])
+    more = f" and {len(again) - MAX_TIMES_NAMED} more" if len(again) > MAX_TIMES_NAMED else ""
     text = f"it runs again on days that were skipped: {shown}{more}; skip_next leaves out the next one"
     return Translatable.of(NoteKind.ALSO_RUNS, text, at=again[0].instant.isoformat())

@@ -9,13 +9,13 @@ from typing import Any, Final, TypedDict
 from duetime.scheduler.delivery import Channels
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments, listed
 from duetime.scheduler.handlers import Handlers
-from duetime.scheduler.handlers.contract.expectation import EXAMPLE, check_expect
+from duetime.scheduler.handlers.contract.expectation import EXPECT_EXAMPLE, check_expect
 from duetime.scheduler.intake.deadlines import tier_of
 from duetime.scheduler.intake.validation import ProblemCollector
 from duetime.scheduler.origin.origin import NO_ORIGIN, read_origin
 from duetime.scheduler.request import REMINDER_ACTION, Request
 from duetime.scheduler.reschedule.reschedule import Reschedule
-from duetime.scheduler.rules.failures.follow_up import MEMBERS, NOTIFY, RUN, TIER
+from duetime.scheduler.rules.failures.follow_up import MEMBERS, ON_FAILURE_NOTIFY, RUN, TIER
 from duetime.scheduler.rules.sanitize import check_json, kind_of
 from duetime.scheduler.task import Json, RetryPolicy, Task
 
@@ -42,7 +42,7 @@ def check_expected(request: Request | Reschedule, handlers: Handlers, action: st
     """Refuse an expectation that cannot be checked of the results of an action."""
     if not request.expect:
         return
-    _check_object("expect", request.expect, EXAMPLE)
+    _check_object("expect", request.expect, EXPECT_EXAMPLE)
     problems = ProblemCollector()
     for name, value in request.expect.items():
         problems.of(check_expect, name, value, handlers.webhooks, of_result=action != REMINDER_ACTION)
@@ -64,7 +64,7 @@ class FollowUpReader:
         _check_object("on_failure", asked, self._example)
         problems = ProblemCollector()
         problems.of(_check_members, "on_failure", asked, MEMBERS, self._example)
-        readers: Mapping[str, Callable[[Any], Json]] = {NOTIFY: self._channel, RUN: self._run, TIER: _tier}
+        readers: Mapping[str, Callable[[Any], Json]] = {ON_FAILURE_NOTIFY: self._channel, RUN: self._run, TIER: _tier}
         known = {name: value for name, value in asked.items() if name in readers}
         read = {name: problems.of(readers[name], value) for name, value in known.items()}
         if problems:

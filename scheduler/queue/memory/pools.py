@@ -25,7 +25,7 @@ from duetime.scheduler.rules.limits.queue_time import QueueTime
 from duetime.scheduler.rules.limits.start_log import resized
 from duetime.scheduler.rules.preemption import YIELD_NOTICE_MS
 
-TEMPLATE = ":*"
+TEMPLATE_SUFFIX = ":*"
 """Built-in templates: one run at a time for each key."""
 
 
@@ -191,7 +191,7 @@ class LivePools:
             self._pools.pop(pool.name, None)
 
     def set(self, name: str, limits: Limits | None, now: float, *, spent: float, empty: bool) -> None:
-        if name.endswith(TEMPLATE):
+        if name.endswith(TEMPLATE_SUFFIX):
             self._set_template(name, limits, now)
             return
         pool = self.keep(LivePool(name))
@@ -250,4 +250,4 @@ class LivePools:
 
 def _template_of(name: str) -> str:
     head, colon, _ = name.partition(":")
-    return head + TEMPLATE if colon else ""
+    return head + TEMPLATE_SUFFIX if colon else ""

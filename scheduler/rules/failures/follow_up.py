@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from duetime.scheduler.events import EventKind
+from duetime.scheduler.events import DUETIME_ACTOR, EventKind
 from duetime.scheduler.ids import new_id
 from duetime.scheduler.records import NewTask
 from duetime.scheduler.request import REMINDER_ACTION
@@ -16,17 +16,16 @@ from duetime.scheduler.rules.sanitize import clean_text
 from duetime.scheduler.run_records import Claim, Failure, MadeTask, Settlement
 from duetime.scheduler.task import Notify, RetryPolicy, Run, State, Task, Tier
 
-NOTIFY: Final = "notify"
+ON_FAILURE_NOTIFY: Final = "notify"
 RUN: Final = "run"
 TIER: Final = "tier"
-MEMBERS: Final = (NOTIFY, RUN, TIER)
+MEMBERS: Final = (ON_FAILURE_NOTIFY, RUN, TIER)
 """The members of `on_failure`."""
 
 LABEL: Final = "on_failure"
 """The label of a task that a failure made."""
 
-MAX_WHY_CHARS: Final = 1_000
-ACTOR: Final = "duetime"
+MAX_FAILURE_REASON_CHARS: Final = 1_000
 
 
 def has_failed(settlement: Settlement) -> bool:
@@ -63,11 +62,11 @@ def _follow_up(claim: Claim, settlement: Settlement, asked: Mapping[str, Any], n
     failure = _failure(claim, settlement)
     task = _task(claim.task, settlement, asked, failure, now)
     run = Run(new_id("r"), task.id, task.tenant, now, State.SCHEDULED, wake_at=now)
-    return MadeTask(NewTask(task, run, ACTOR), failure)
+    return MadeTask(NewTask(task, run, DUETIME_ACTOR), failure)
 
 
 def _failure(claim: Claim, settlement: Settlement) -> Failure:
-    why = clean_text(settlement.error or settlement.reason or settlement.to, MAX_WHY_CHARS)
+    why = clean_text(settlement.error or settlement.reason or settlement.to, MAX_FAILURE_REASON_CHARS)
     return Failure(claim.task.id, claim.run.id, claim.task.title, settlement.to, why, settlement.result)
 
 

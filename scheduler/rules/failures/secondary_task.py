@@ -10,7 +10,7 @@ from duetime.scheduler.ids import new_task_id
 from duetime.scheduler.rules.sanitize import clean_text
 from duetime.scheduler.task import Json, RetryPolicy, Task
 
-MAX_TITLE_CHARS: Final = 200
+MAX_SECONDARY_TITLE_CHARS: Final = 200
 
 
 def secondary_task(of: Task, now: datetime, *, title: str, action: str, payload: Mapping[str, Json]) -> Task:
@@ -19,7 +19,7 @@ def secondary_task(of: Task, now: datetime, *, title: str, action: str, payload:
         id=new_task_id(),
         tenant=of.tenant,
         owner=of.owner,
-        title=clean_text(title, MAX_TITLE_CHARS, lines=False),
+        title=clean_text(title, MAX_SECONDARY_TITLE_CHARS, lines=False),
         action=action,
         payload=payload,
         timezone=of.timezone,

@@ -19,8 +19,8 @@ from duetime.scheduler.rules.limits.price import Price
 from duetime.scheduler.rules.limits.windows import Hours, changes, window_ends, window_start
 from duetime.scheduler.rules.time import zones
 
-NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@/-]{0,99}")
-TEMPLATE: Final = re.compile(r"(?:tenant|key):\*")
+POOL_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@/-]{0,99}")
+POOL_TEMPLATE: Final = re.compile(r"(?:tenant|key):\*")
 
 UNCOUNTED: Final = ("key:", "duetime:")
 """Prefixes of pools that only limit runs at once: their use needs no row."""
@@ -36,7 +36,7 @@ A window counts from when a handler began. From its first line to its provider c
 that are switches of threads on the machine itself.
 """
 
-SECONDS: Final = {"second": 1.0, "minute": 60.0, "hour": 3600.0, "day": 86_400.0}
+SECONDS_PER_UNIT: Final = {"second": 1.0, "minute": 60.0, "hour": 3600.0, "day": 86_400.0}
 
 
 class PoolKind(StrEnum):
@@ -110,7 +110,7 @@ class Pool:
     @property
     def period(self) -> timedelta:
         """The time in which a rate gives its capacity."""
-        return timedelta(seconds=SECONDS[self.per])
+        return timedelta(seconds=SECONDS_PER_UNIT[self.per])
 
     def text(self) -> str:
         """Describe the capacity: "2 slots", "50 a second, 5 at once", "1000000 a day"."""
@@ -160,13 +160,13 @@ class Pool:
 
     def _refill(self) -> float:
         """Return units per millisecond."""
-        return self.capacity / (SECONDS[self.per] * 1000) if self.kind is PoolKind.RATE else 0.0
+        return self.capacity / (SECONDS_PER_UNIT[self.per] * 1000) if self.kind is PoolKind.RATE else 0.0
 
     @property
     def window(self) -> timedelta:
         """Return for how long a sliding rate counts a start; nothing for every other pool."""
         slides = self.kind is PoolKind.RATE and self.sliding
-        return timedelta(seconds=SECONDS[self.per], milliseconds=WINDOW_GUARD_MS) if slides else timedelta()
+        return timedelta(seconds=SECONDS_PER_UNIT[self.per], milliseconds=WINDOW_GUARD_MS) if slides else timedelta()
 
     def window_starts(self, now: datetime, *, back_to: datetime) -> list[datetime]:
         """Return when the windows of a budget began, newest first: from that of `now` back to that of `back_to`."""
@@ -176,7 +176,7 @@ class Pool:
         return found
 
 
-KEYS: Final = Pool("key:*")
+KEY_POOL: Final = Pool("key:*")
 """The template of concurrency keys when none is declared: one at a time."""
 
 
@@ -190,7 +190,7 @@ def find(pools: Mapping[str, Pool], name: str) -> Pool | None:
     template = template_of(name)
     if name in pools or template is None:
         return pools.get(name)
-    return pools.get(template) or (KEYS if template == KEYS.name else None)
+    return pools.get(template) or (KEY_POOL if template == KEY_POOL.name else None)
 
 
 def chargeable(reserved: Mapping[str, int]) -> dict[str, float]:

@@ -9,7 +9,15 @@ from typing import Any, Final, TypeVar
 
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments
 from duetime.scheduler.request import POOL_PREFIXES
-from duetime.scheduler.rules.limits.pool import NAME, SECONDS, TEMPLATE, Breaker, Pool, PoolKind, in_full
+from duetime.scheduler.rules.limits.pool import (
+    POOL_NAME,
+    POOL_TEMPLATE,
+    SECONDS_PER_UNIT,
+    Breaker,
+    Pool,
+    PoolKind,
+    in_full,
+)
 from duetime.scheduler.rules.limits.price import AMOUNT_ACCEPTED, PRICE_EXAMPLE, Price, read_price
 from duetime.scheduler.rules.limits.windows import PERIODS, Hours, read_hours
 from duetime.scheduler.rules.time import zones
@@ -36,7 +44,7 @@ _COMMON: Final = ("kind", "capacity", "headroom", "breaker", "latency", "price")
 
 def read_pool(name: str, given: Mapping[str, Json], *, zone: str = "UTC") -> Pool:
     """Return the pool that `given` declares, its zone `zone` unless it says so; raises InvalidArgument(s)."""
-    if name in POOL_PREFIXES or not (NAME.fullmatch(name) or TEMPLATE.fullmatch(name)):
+    if name in POOL_PREFIXES or not (POOL_NAME.fullmatch(name) or POOL_TEMPLATE.fullmatch(name)):
         raise InvalidArgument(
             f"pools.{name[:100]}",
             "is not a pool name",
@@ -74,7 +82,7 @@ def _read(reader: _SpecReader, name: str, kind: PoolKind, zone: str) -> Pool:
     pool = Pool(name, kind, capacity, zone=zone)
     if kind is PoolKind.RATE:
         burst = reader.number("burst", 0, least=1, most=MAX_POOL_UNITS, whole=True) if "burst" in reader.given else None
-        per = reader.choice("per", "minute", tuple(SECONDS))
+        per = reader.choice("per", "minute", tuple(SECONDS_PER_UNIT))
         sliding = bool(reader.given.get("sliding", False))
         pool = replace(pool, per=per, burst=None if burst is None else int(burst), sliding=sliding)
     if kind is PoolKind.BUDGET:

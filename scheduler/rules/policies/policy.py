@@ -19,7 +19,7 @@ from duetime.scheduler.task import Json, Tier
 MAX_PATIENCE: Final = timedelta(days=366)
 MAX_VALUE: Final = 1e6
 MAX_HEADROOM_RATIO: Final = 0.9
-EXAMPLE: Final = '{"patience": {"normal": "2 minutes"}, "shares": {"low": 0.12}}'
+_EXAMPLE: Final = '{"patience": {"normal": "2 minutes"}, "shares": {"low": 0.12}}'
 
 _PARTS: Final[Mapping[str, tuple[str, ...]]] = {
     **dict.fromkeys(("patience", "value", "shares", "ceilings"), tuple(Tier)),
@@ -120,11 +120,11 @@ class _PolicyReader:
     def _merge(self, name: str, part: Any) -> None:
         if name not in _PARTS:
             accepted = f"parts named {', '.join(_PARTS)}"
-            self._wrong(f"policy.{name[:40]}", "is no part of a policy", accepted, EXAMPLE)
+            self._wrong(f"policy.{name[:40]}", "is no part of a policy", accepted, _EXAMPLE)
         elif name == "headroom" and part is None:
             self._parts.pop(name, None)
         elif not isinstance(part, Mapping):
-            self._wrong(f"policy.{name}", "is not an object of tiers", "numbers by tier", EXAMPLE)
+            self._wrong(f"policy.{name}", "is not an object of tiers", "numbers by tier", _EXAMPLE)
         else:
             self._merge_tiers(name, part)
 

@@ -12,7 +12,7 @@ from datetime import date, timedelta
 from functools import lru_cache
 from typing import NamedTuple
 
-from duetime.scheduler.rules.recurrence.rule import DAILY, MONTHLY, NONE, SUB_DAILY, WEEKLY, YEARLY, Rule
+from duetime.scheduler.rules.recurrence.rule import DAILY, MONTHLY, NO_VALUES, SUB_DAILY, WEEKLY, YEARLY, Rule
 from duetime.scheduler.rules.time.days.public_holidays import year_bits
 
 MAX_YEARS_SEARCHED = 100
@@ -44,7 +44,7 @@ class Days:
             return cls(rule, anchor)
         if rule.freq == WEEKLY:
             return cls(replace(rule, weekdays=frozenset({(0, anchor.weekday())})), anchor)
-        months = rule.months or (frozenset({anchor.month}) if rule.freq == YEARLY else NONE)
+        months = rule.months or (frozenset({anchor.month}) if rule.freq == YEARLY else NO_VALUES)
         return cls(replace(rule, months=months, monthdays=frozenset({anchor.day})), anchor)
 
     def next(self, day: date) -> date | None:

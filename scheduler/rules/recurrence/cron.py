@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from duetime.scheduler.rules.recurrence.rule import DAILY, MINUTELY, NONE, Rule
+from duetime.scheduler.rules.recurrence.rule import DAILY, MINUTELY, NO_VALUES, Rule
 from duetime.scheduler.rules.time.tokens import MONTH_NAMES, WEEKDAY_NAMES, Misread
 
 MACROS = {
@@ -50,7 +50,7 @@ def parse(text: str) -> Rule:
     return Rule(
         freq=MINUTELY if every_hour else DAILY,
         minutes=minutes,
-        hours=NONE if every_hour else hours,
+        hours=NO_VALUES if every_hour else hours,
         months=_restricted(months, 12),
         monthdays=_restricted(monthdays, 31),
         weekdays=frozenset((0, (day - 1) % 7) for day in _restricted(frozenset(day % 7 for day in weekdays), 7)),
@@ -61,7 +61,7 @@ def parse(text: str) -> Rule:
 
 def _restricted(values: frozenset[int], full: int) -> frozenset[int]:
     """Return no values for all of them; the last day (-1) adds nothing to the days 1 to 31."""
-    return NONE if len(values - {-1}) == full else values
+    return NO_VALUES if len(values - {-1}) == full else values
 
 
 def _numbered(field: str, names: dict[str, str]) -> str:

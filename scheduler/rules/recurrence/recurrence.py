@@ -29,7 +29,7 @@ from duetime.scheduler.rules.time.viewpoint import Frame, Viewpoint
 from duetime.scheduler.task import Occurrence
 from duetime.scheduler.translatable import Translatable
 
-ACCEPTED = (
+_ACCEPTED = (
     "`every weekday at 9:00`, `every 15 minutes`, `every 2 weeks on monday`, `monthly on the 1st`, "
     "five-field cron `0 9 * * 1-5`, an RRULE such as `FREQ=WEEKLY;BYDAY=MO;BYHOUR=9;BYMINUTE=0`"
 )
@@ -143,16 +143,16 @@ def parse(
     zones.find(zone)
     if not text.strip() or len(text) > MAX_PHRASE_CHARS:
         problem = f"must be 1 to {MAX_PHRASE_CHARS} characters of text"
-        raise InvalidArgument(argument, problem, accepted=ACCEPTED, example=_EXAMPLE)
+        raise InvalidArgument(argument, problem, accepted=_ACCEPTED, example=_EXAMPLE)
     words, key = " ".join(text.split()), zones.find(zone).key
     try:
         return _parse(words, key, anchor.astimezone(UTC), minimum, holidays, counted=counted)
     except OverflowError:
-        raise InvalidArgument(argument, "is beyond the calendar", accepted=ACCEPTED, example=_EXAMPLE) from None
+        raise InvalidArgument(argument, "is beyond the calendar", accepted=_ACCEPTED, example=_EXAMPLE) from None
     except Misread as error:
         shown = repr(text if len(text) <= 60 else f"{text[:60]}...")  # noqa: PLR2004 - enough to recognise it
         problem = f"{shown} is not understood" if isinstance(error, Unknown) else f"{shown}: {error.problem}"
-        raise InvalidArgument(argument, problem, accepted=ACCEPTED, example=_examples(error, argument)) from None
+        raise InvalidArgument(argument, problem, accepted=_ACCEPTED, example=_examples(error, argument)) from None
 
 
 def names_times(text: str, *, now: datetime, holidays: str = "") -> bool:
@@ -204,7 +204,7 @@ def soonest(
     first = expand(once, local.astimezone(UTC), home).after(now)
     start = first.instant if first else now
     if found.until is not None and start > found.until:
-        raise InvalidArgument(argument, _early_end(found.until, home), accepted=ACCEPTED, example=_EXAMPLE)
+        raise InvalidArgument(argument, _early_end(found.until, home), accepted=_ACCEPTED, example=_EXAMPLE)
     started = parse(text, zone=zone, anchor=start, minimum=minimum, argument=argument, holidays=holidays)
     return started, () if first is None or timed or usual.note is None else (usual.note,)
 

@@ -22,7 +22,7 @@ RARE = " (in months that have it)"
 """Says of a day that some of the months of its rule lack it."""
 
 DAY_CODES = ("MO", "TU", "WE", "TH", "FR", "SA", "SU")
-NONE: frozenset[int] = frozenset()
+NO_VALUES: frozenset[int] = frozenset()
 WORKDAYS = frozenset((0, day) for day in range(5))
 MAX_WORKDAYS = 23
 """The most that a month has."""
@@ -42,12 +42,12 @@ class Rule:
 
     freq: str
     interval: int = 1
-    months: frozenset[int] = NONE
-    monthdays: frozenset[int] = NONE
+    months: frozenset[int] = NO_VALUES
+    monthdays: frozenset[int] = NO_VALUES
     weekdays: frozenset[tuple[int, int]] = frozenset()
-    positions: frozenset[int] = NONE
-    hours: frozenset[int] = NONE
-    minutes: frozenset[int] = NONE
+    positions: frozenset[int] = NO_VALUES
+    hours: frozenset[int] = NO_VALUES
+    minutes: frozenset[int] = NO_VALUES
     times: tuple[time, ...] = ()
     either: bool = False
     until: datetime | date | None = None
@@ -75,7 +75,7 @@ class Rule:
             return None
         times = sorted({to, *self.clock_times(was)} - {was})
         freq = DAILY if self.freq in SUB_DAILY else self.freq
-        return replace(self, freq=freq, hours=NONE, minutes=NONE, times=tuple(times), cron="")
+        return replace(self, freq=freq, hours=NO_VALUES, minutes=NO_VALUES, times=tuple(times), cron="")
 
     def _default_minutes(self) -> Iterable[int]:
         return range(60) if self.freq == MINUTELY else (0,)

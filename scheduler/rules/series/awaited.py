@@ -13,7 +13,7 @@ from duetime.scheduler.run_records import Settlement
 from duetime.scheduler.signal.signal import OnTimeout, SignalWait
 from duetime.scheduler.task import Json, Run, State, Task
 
-EVENT: Final = "event"
+EVENT_MEMBER: Final = "event"
 """Marks what a task keeps of an event that each of its runs waits for."""
 
 IN_CHAIN: Final = "in_chain"
@@ -25,12 +25,12 @@ _EPOCH: Final = datetime(2000, 1, 1, tzinfo=UTC)
 
 def awaits_when_due(task: Task) -> bool:
     """Whether a run waits for an event of its own when it is due."""
-    return task.asks is not None and EVENT in task.asks
+    return task.asks is not None and EVENT_MEMBER in task.asks
 
 
 def awaits_each_generation(task: Task) -> bool:
     """Whether a step waits for an event of its own when its turn has come, in each generation of its chain."""
-    said: Any = (task.asks or {}).get(EVENT)
+    said: Any = (task.asks or {}).get(EVENT_MEMBER)
     return isinstance(said, Mapping) and bool(said.get(IN_CHAIN))
 
 
@@ -56,12 +56,12 @@ def awaited_by_each(wait: SignalWait, now: datetime, *, in_chain: bool = False) 
     kept: dict[str, Json] = {"any": events, "timeout": (wait.until - now).total_seconds()}
     kept["on_timeout"] = wait.on_timeout.value
     kept |= {IN_CHAIN: True} if in_chain else {}
-    return {EVENT: kept}
+    return {EVENT_MEMBER: kept}
 
 
 def names_awaited(asks: object) -> tuple[str, ...]:
     """Return the names of the events of which each run awaits one; none where what a task keeps cannot be read."""
-    said: Any = asks.get(EVENT) if isinstance(asks, Mapping) else None
+    said: Any = asks.get(EVENT_MEMBER) if isinstance(asks, Mapping) else None
     try:
         _read(said, _EPOCH, _EPOCH)
         return tuple(dict.fromkeys(each["name"] for each in said["any"]))
@@ -71,7 +71,7 @@ def names_awaited(asks: object) -> tuple[str, ...]:
 
 def wait_of_each(task: Task, time: datetime, opened: datetime) -> SignalWait:
     """Return the wait of the occurrence of a `time`, which has waited since it was `opened`."""
-    return _read((task.asks or {})[EVENT], time, opened)
+    return _read((task.asks or {})[EVENT_MEMBER], time, opened)
 
 
 def _read(said: Mapping[str, Any], time: datetime, opened: datetime) -> SignalWait:

@@ -17,7 +17,7 @@ from duetime.scheduler.rules.occurrences import window_of
 from duetime.scheduler.task import Run, Task
 
 WINDOW: Final = "window"
-LABEL: Final = "label."
+LABEL_FIELD: Final = "label."
 MAX_RENDERED_CHARS: Final = 200
 
 _PLAIN: Final = ("tenant", "user", "action")
@@ -81,9 +81,9 @@ def template_text(text: str | None) -> str | None:
 
 def field_values(template: KeyTemplate, tenant: str, user: str, action: str, labels: Sequence[str]) -> dict[str, str]:
     """Return the values of a template's fields but the window. Raises InvalidArgument for a label that is missing."""
-    named = [name for name in template.fields if name.startswith(LABEL)]
+    named = [name for name in template.fields if name.startswith(LABEL_FIELD)]
     known = {"tenant": tenant, "user": user, "action": action}
-    return known | {name: _value(name.removeprefix(LABEL), labels) for name in named}
+    return known | {name: _value(name.removeprefix(LABEL_FIELD), labels) for name in named}
 
 
 def check_template(text: str, template: KeyTemplate, values: Mapping[str, str], *, recurring: bool) -> None:
@@ -111,8 +111,8 @@ def check_kept(before: Task, after: Task) -> None:
     template, had = found
     check_template(before.key_template, template, had, recurring=after.repeat is not None)
     for name in template.fields:
-        if name.startswith(LABEL) and _found(name.removeprefix(LABEL), after.labels) != [had[name]]:
-            label = f"{name.removeprefix(LABEL)}:{had[name]}"
+        if name.startswith(LABEL_FIELD) and _found(name.removeprefix(LABEL_FIELD), after.labels) != [had[name]]:
+            label = f"{name.removeprefix(LABEL_FIELD)}:{had[name]}"
             raise InvalidArgument(
                 "labels",
                 f"the idempotency key of the task has its label {label!r}",
@@ -145,13 +145,13 @@ def _parts(text: str) -> Iterator[tuple[str, str | None]]:
 
 
 def _is_field(name: str) -> bool:
-    return name in (*_PLAIN, WINDOW) or (name.startswith(LABEL) and name != LABEL and name == name.strip())
+    return name in (*_PLAIN, WINDOW) or (name.startswith(LABEL_FIELD) and name != LABEL_FIELD and name == name.strip())
 
 
 def _near(name: str) -> str:
     """Return the field that a name is likely to mean."""
     if name.lower().startswith("label"):
-        return f"{LABEL}account"
+        return f"{LABEL_FIELD}account"
     return next(iter(get_close_matches(name.lower(), (*_PLAIN, WINDOW), n=1)), WINDOW)
 
 

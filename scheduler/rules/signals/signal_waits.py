@@ -22,12 +22,12 @@ MAX_MATCH_COUNT = 20
 """Members that a wait may want of the data of an event."""
 
 MAX_MATCH_BYTES = 4_096
-MEMBERS: Final = ("event", "any", "match", "timeout", "lookback", "on_timeout", "or_when")
+_MEMBERS: Final = ("event", "any", "match", "timeout", "lookback", "on_timeout", "or_when")
 _OF_EACH: Final = ("event", "match", "lookback")
 """Members that each event of `any` has; the others hold for all."""
 
 EACH_RUN: Final = "wait_for={'event': 'report.ready', 'timeout': '2 hours'}, repeat='weekdays at 9:00'"
-EXAMPLE: Final = "wait_for={'event': 'paid', 'match': {'order.id': 7}, 'timeout': '2 days'}"
+_EXAMPLE: Final = "wait_for={'event': 'paid', 'match': {'order.id': 7}, 'timeout': '2 days'}"
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/-]{0,99}")
 EVENT_ID_PATTERN: Final = r"[A-Za-z0-9][A-Za-z0-9_.:/@=+~-]{0,199}"
 EVENT_IDS: Final = "1 to 200 letters, digits and _ . : / @ = + ~ -, beginning with a letter or a digit"
@@ -89,7 +89,7 @@ def _one_of(place: int, given: Any, whole: Mapping[str, Any], now: datetime, whe
     """Return the wait for one of several events, with the members of the whole; its problems name its place."""
     if isinstance(given, Mapping) and (odd := [name for name in given if name not in _OF_EACH]):
         problem = f"it has no member {str(odd[0])[:40]!r}"
-        raise InvalidArgument(f"wait_for.any[{place}]", problem, accepted=", ".join(_OF_EACH), example=EXAMPLE)
+        raise InvalidArgument(f"wait_for.any[{place}]", problem, accepted=", ".join(_OF_EACH), example=_EXAMPLE)
     try:
         return read_wait({**given, **whole} if isinstance(given, Mapping) else given, now, when=when)
     except InvalidArgument as wrong:
@@ -133,13 +133,13 @@ def _first_of_both(given: Mapping[str, Any], wait: SignalWait, when: datetime | 
 
 def _check_members(given: Mapping[str, Any]) -> None:
     if not isinstance(given, Mapping):
-        raise InvalidArgument("wait_for", f"expected an object, got {kind_of(given)}", example=EXAMPLE)
+        raise InvalidArgument("wait_for", f"expected an object, got {kind_of(given)}", example=_EXAMPLE)
     for name in given:
-        if name not in MEMBERS:
-            near = get_close_matches(str(name)[:40], MEMBERS, n=1)
+        if name not in _MEMBERS:
+            near = get_close_matches(str(name)[:40], _MEMBERS, n=1)
             guess = f"; did you mean {near[0]}?" if near else ""
             problem = f"it has no member {str(name)[:40]!r}{guess}"
-            raise InvalidArgument("wait_for", problem, accepted=", ".join(MEMBERS), example=EXAMPLE)
+            raise InvalidArgument("wait_for", problem, accepted=", ".join(_MEMBERS), example=_EXAMPLE)
 
 
 def _on_timeout(given: Any) -> OnTimeout:

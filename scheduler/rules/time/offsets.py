@@ -7,7 +7,7 @@ from datetime import date, timedelta
 
 from duetime.scheduler.rules.time.days.calendar_day import Day, add_months
 from duetime.scheduler.rules.time.durations import Span, read_span
-from duetime.scheduler.rules.time.time_of_day import PARTS, Clock
+from duetime.scheduler.rules.time.time_of_day import DAY_PARTS, Clock
 from duetime.scheduler.rules.time.tokens import Misread, Tokens
 
 ENDS = frozenset({"by", "until", "till", "til"})
@@ -75,5 +75,5 @@ def _part_of_day(row: Tokens) -> Clock | None:
     """Read `the evening`, which is that of the day before or after."""
     _ = row.accept("the")
     name = row.peek()
-    found = row.one_of(PARTS)
+    found = row.one_of(DAY_PARTS)
     return Clock(found, f"{name} read as {found:%H:%M}", halved=True, part=name) if found else None

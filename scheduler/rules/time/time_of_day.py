@@ -27,7 +27,7 @@ _NEAR_DAYS = frozenset({"today", "tomorrow", "tonight"})
 _MINUTES_PER_DAY = 24 * 60
 _HALVES = {"in the morning": "am", "in the afternoon": "pm", "in the evening": "pm", "at night": "pm"}
 PART_HOURS = {"morning": (0, 12), "afternoon": (12, 18), "evening": (17, 24), "night": (18, 24)}
-PARTS = {"morning": time(9), "afternoon": time(15), "evening": time(18), "night": time(20)}
+DAY_PARTS = {"morning": time(9), "afternoon": time(15), "evening": time(18), "night": time(20)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ def _past(row: Tokens) -> Clock | None:
 def _part(row: Tokens) -> Clock | None:
     _ = row.phrase("in the") or row.accept("the")
     name = row.peek()
-    part = row.one_of(PARTS)
+    part = row.one_of(DAY_PARTS)
     if part is None:
         return None
     exact = row.attempt(_exact)

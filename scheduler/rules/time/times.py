@@ -19,7 +19,7 @@ from duetime.scheduler.rules.time.time_of_day import UNTIMED
 from duetime.scheduler.rules.time.tokens import MAX_PHRASE_CHARS, Misread, Unknown
 from duetime.scheduler.rules.time.viewpoint import NEW_TASK, Frame, NoZone, Reading, Viewpoint
 
-ACCEPTED = (
+_ACCEPTED = (
     "`in 2 hours`, `tomorrow 9am`, `friday at noon`, `next tuesday 14:00`, `nov 24 9:00`, `2026-11-24T09:00`, "
     "RFC 3339 with offset, `PT2H`, `end of month`, `in 3 business days`"
 )
@@ -70,9 +70,9 @@ def resolve(text: str, *, now: datetime, zone: str | None, argument: str = "when
         return _resolve(text, now.astimezone(UTC), home, frame)
     except Unknown:
         problem = f"{_shown(text)} is not understood"
-        raise NotUnderstood(argument, problem, accepted=ACCEPTED, example=_example(now)) from None
+        raise NotUnderstood(argument, problem, accepted=_ACCEPTED, example=_example(now)) from None
     except Misread as error:
-        accepted = ACCEPTED if isinstance(error, Vague) or not error.examples else ""
+        accepted = _ACCEPTED if isinstance(error, Vague) or not error.examples else ""
         example = _corrected(error, argument, now.astimezone(UTC), home, frame)
         raise InvalidArgument(argument, error.problem, accepted=accepted, example=example) from None
     except NoZone:
@@ -158,7 +158,7 @@ def _largest(seconds: int) -> str:
 
 def _check_length(text: str, argument: str) -> None:
     if len(text) > MAX_PHRASE_CHARS:
-        raise InvalidArgument(argument, f"is longer than {MAX_PHRASE_CHARS} characters", accepted=ACCEPTED)
+        raise InvalidArgument(argument, f"is longer than {MAX_PHRASE_CHARS} characters", accepted=_ACCEPTED)
 
 
 def _corrected(error: Misread, argument: str, now: datetime, home: ZoneInfo | None, frame: Frame) -> str:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from typing import Final
+from datetime import datetime
 
 from duetime.scheduler.access.secret import (
-    MAX_VALUE_BYTES,
+    MAX_SECRET_BYTES,
     MIN_VALUE_CHARS,
     Secret,
     SecretNotFound,
@@ -17,15 +16,13 @@ from duetime.scheduler.access.secret import (
     is_name,
 )
 from duetime.scheduler.errors import InvalidArgument, StoreUnavailable
+from duetime.scheduler.store.access.api_keys import LAST_USE_PRECISION
 from duetime.scheduler.store.access.cipher import Cipher
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.database import Database
 from duetime.scheduler.store.schema.rows import columns_of
 from duetime.scheduler.store.schema.tables.access import secrets
 from sqlalchemy import ColumnElement, Connection, bindparam, delete, insert, select, update
-
-LAST_USE_PRECISION: Final = timedelta(minutes=1)
-"""The time of the last use is written at most this often: a run must not cost a write for each secret."""
 
 _COLUMNS = columns_of(Secret, secrets)
 _NAMES = [column.name for column in _COLUMNS]
@@ -147,12 +144,12 @@ def _is(secret: Secret) -> tuple[ColumnElement[bool], ...]:
 
 
 def _check_value(value: str) -> None:
-    accepted = f"{MIN_VALUE_CHARS} characters to {MAX_VALUE_BYTES // 1024} KiB of text"
+    accepted = f"{MIN_VALUE_CHARS} characters to {MAX_SECRET_BYTES // 1024} KiB of text"
     try:
         size = len(value.encode())
     except UnicodeEncodeError:
         raise InvalidArgument("value", "contains half a character", accepted=accepted) from None
-    if "\0" in value or size > MAX_VALUE_BYTES:
+    if "\0" in value or size > MAX_SECRET_BYTES:
         raise InvalidArgument("value", "is too long, or contains a zero byte", accepted=accepted)
     if len(value) < MIN_VALUE_CHARS:
         raise InvalidArgument(

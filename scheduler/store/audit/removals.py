@@ -11,11 +11,11 @@ from typing import Any
 
 from duetime.scheduler.audit.chain import Source
 from duetime.scheduler.audit.entry import AuditEntry, AuditKind
+from duetime.scheduler.events import DUETIME_ACTOR
 from duetime.scheduler.store.audit import entries
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.schema.tables.audit import audit_entries
 from duetime.scheduler.store.schema.tables.events import events
-from duetime.scheduler.store.statements.event_log import ITSELF
 from sqlalchemy import ColumnElement, Connection, select
 
 _TABLES = {Source.EVENT: events, Source.ENTRY: audit_entries}
@@ -32,7 +32,9 @@ def note(
     found = connection.execute(select(table.c.tenant, table.c.id).where(going).order_by(table.c.tenant, table.c.id))
     for tenant, rows in groupby(found, key=lambda row: row.tenant):
         detail = {_NAMES[source]: ranges_text((row.id, row.id) for row in rows)}
-        entries.store(connection, AuditEntry(tenant, AuditKind.ROWS_REMOVED, ITSELF, reason=reason, detail=detail), now)
+        entries.store(
+            connection, AuditEntry(tenant, AuditKind.ROWS_REMOVED, DUETIME_ACTOR, reason=reason, detail=detail), now
+        )
 
 
 class Removed:

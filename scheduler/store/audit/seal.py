@@ -26,9 +26,9 @@ from sqlalchemy import Connection, insert, select, update
 MAX_ROWS_SEALED = 1_000
 """Rows of one step: reading and hashing them takes some ten milliseconds."""
 
-HEAD = columns_of(Head, audit_heads)
+_HEAD = columns_of(Head, audit_heads)
 SEGMENT = columns_of(Segment, audit_segments)
-_HEAD_NAMES, _SEGMENT_NAMES = ([column.name for column in columns] for columns in (HEAD, SEGMENT))
+_HEAD_NAMES, _SEGMENT_NAMES = ([column.name for column in columns] for columns in (_HEAD, SEGMENT))
 _PROGRESS = ("event_tx", "event_id", "entry_tx", "entry_id")
 
 log = logging.getLogger(__name__)
@@ -61,7 +61,7 @@ def progress(connection: Connection) -> Progress:
 
 
 def heads(connection: Connection) -> dict[str, Head]:
-    return {row.tenant: Head(*row) for row in connection.execute(select(*HEAD).order_by(audit_heads.c.tenant))}
+    return {row.tenant: Head(*row) for row in connection.execute(select(*_HEAD).order_by(audit_heads.c.tenant))}
 
 
 class Sealer:

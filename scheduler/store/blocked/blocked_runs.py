@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import datetime
 
-from duetime.scheduler.events import EventKind
+from duetime.scheduler.events import DUETIME_ACTOR, EventKind
 from duetime.scheduler.rules.states import BLOCKED
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.database import Database
@@ -84,7 +84,7 @@ class BlockedRuns:
             if missing is None:
                 told = f"it has what it missed: {run.missing.removeprefix(BLOCKED)}"
                 names = (run.tenant, run.task_id, found.id)
-                kind, actor = EventKind.UNBLOCKED, event_log.ITSELF
+                kind, actor = EventKind.UNBLOCKED, DUETIME_ACTOR
                 event_log.append(connection, [event_log.entry(*names, now, kind=kind, actor=actor, reason=told)])
             return True
 

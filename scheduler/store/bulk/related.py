@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from duetime.scheduler.store.schema.tables.chains import chain_steps, dependencies
 from sqlalchemy import BindParameter, Connection, bindparam, select
 
-MAX_TASKS_FOLLOWED = 20_000
+MAX_RELATED_TASKS = 20_000
 
 _IDS: BindParameter[str] = bindparam("task_ids", expanding=True)
 _TENANT: BindParameter[str] = bindparam("tenant")
@@ -23,7 +23,7 @@ def related(connection: Connection, tenant: str, task_ids: Sequence[str]) -> lis
     """Return pairs of related tasks, and of steps with their chains: of these tasks, and of all behind them."""
     known, pairs = set(task_ids), list[tuple[str, str]]()
     reached = list(known)
-    while reached and len(known) <= MAX_TASKS_FOLLOWED:
+    while reached and len(known) <= MAX_RELATED_TASKS:
         found = [(row[0], row[1]) for row in connection.execute(_BEHIND, {"task_ids": reached, "tenant": tenant})]
         pairs += found
         reached = list({task_id for _, task_id in found} - known)

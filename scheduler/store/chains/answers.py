@@ -6,8 +6,8 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from duetime.scheduler.approvals import approval as rules
-from duetime.scheduler.approvals.approval import KINDS, notice
-from duetime.scheduler.events import EventKind
+from duetime.scheduler.approvals.approval import ANSWER_KINDS, notice
+from duetime.scheduler.events import DUETIME_ACTOR, EventKind
 from duetime.scheduler.rules.changes import UNDO_WINDOW
 from duetime.scheduler.rules.series.answered import asks_when_due, rejected
 from duetime.scheduler.store.chains import taken_back
@@ -29,13 +29,13 @@ from duetime.scheduler.task import ApprovalAnswer, Notify, Run, State
 from duetime.scheduler.views import TaskRecord
 from sqlalchemy import Connection, bindparam, false, insert, or_, select, update
 
-UNANSWERED = "run {} waited for an answer"
+_UNANSWERED = "run {} waited for an answer"
 """Why an occurrence was left out."""
 
 _DUE = (
     select(runs.c.tenant, runs.c.task_id, approvals.c.run_id, approvals.c.ends_at)
     .select_from(approvals.join(runs, runs.c.id == approvals.c.run_id).join(tasks, tasks.c.id == runs.c.task_id))
-    .where(questions.OPEN, approvals.c.ends_at <= bindparam("now"), tasks.c.paused == false())
+    .where(questions.OPEN_APPROVAL, approvals.c.ends_at <= bindparam("now"), tasks.c.paused == false())
     .order_by(approvals.c.ends_at, approvals.c.run_id)
     .limit(bindparam("most"))
 )
@@ -137,7 +137,7 @@ def store_default(connection: Connection, record: TaskRecord, run_id: str, now: 
     if approval.ends_at is None or approval.ends_at > now:
         return False
     reason = defaults.unanswered(approval.ends_at, record.task.timezone)
-    by = Answered(approval.default, event_log.ITSELF, reason)
+    by = Answered(approval.default, DUETIME_ACTOR, reason)
     store(connection, asked, by, now)
     wanted = record.task.notify is not Notify.NEVER
     if wanted and approval.default is ApprovalAnswer.REJECT and waits_before_start(record.run):
@@ -169,7 +169,7 @@ def store(connection: Connection, asked: Asked, by: Answered, now: datetime) -> 
 
 
 def _leave_out(connection: Connection, record: TaskRecord, by: Answered, now: datetime) -> None:
-    told: dict[str, Any] = {"actor": by.actor, "kind": KINDS[by.answer], "reason": by.reason, "via": by.via}
+    told: dict[str, Any] = {"actor": by.actor, "kind": ANSWER_KINDS[by.answer], "reason": by.reason, "via": by.via}
     change, overlapped = rejected(record, _words(by), now)
     changing.apply(connection, record, change, now=now, **told)
     if overlapped:
@@ -185,14 +185,14 @@ def _skipped(run: Run, open_run: Run, now: datetime) -> event_log.EventValues:
         run.id,
         now,
         kind=EventKind.SKIPPED,
-        actor=event_log.ITSELF,
-        reason=UNANSWERED.format(open_run.id),
+        actor=DUETIME_ACTOR,
+        reason=_UNANSWERED.format(open_run.id),
         move=(None, run.state),
     )
 
 
 def _words(by: Answered) -> str:
-    if by.actor == event_log.ITSELF and by.reason:
+    if by.actor == DUETIME_ACTOR and by.reason:
         return by.reason
     return f"{by.actor} rejected it" + (f": {by.reason}" if by.reason else "")
 
@@ -204,7 +204,7 @@ def _entry(record: TaskRecord, by: Answered, now: datetime) -> event_log.EventVa
         run.task_id,
         run.id,
         now,
-        kind=KINDS[by.answer],
+        kind=ANSWER_KINDS[by.answer],
         actor=by.actor,
         reason=by.reason,
         via=by.via,

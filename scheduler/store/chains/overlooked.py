@@ -11,15 +11,15 @@ from duetime.scheduler.store.schema.tables.tasks import runs
 from duetime.scheduler.store.statements import dependants
 from duetime.scheduler.store.statements.approvals import questions
 from duetime.scheduler.store.statements.ready_runs import ACTIVE
-from duetime.scheduler.store.statements.signals.kept_waits import OPEN as NO_SIGNAL
-from duetime.scheduler.store.statements.waiters import OPEN
+from duetime.scheduler.store.statements.signals.kept_waits import OPEN_WAIT as NO_SIGNAL
+from duetime.scheduler.store.statements.waiters import OPEN_DEPENDENCY
 from duetime.scheduler.task import State
 from sqlalchemy import Connection, bindparam, select
 
 _OVERLOOKED = (
     select(dependencies.c.upstream_id, runs.c.state)
     .outerjoin_from(dependencies, runs, (runs.c.task_id == dependencies.c.upstream_id) & CURRENT)
-    .where(OPEN, runs.c.ended_at.is_not(None) | runs.c.id.is_(None))
+    .where(OPEN_DEPENDENCY, runs.c.ended_at.is_not(None) | runs.c.id.is_(None))
     .distinct()
     .limit(bindparam("most"))
 )
@@ -32,8 +32,8 @@ _AWAITED = (
 _FREE_ALREADY = (
     select(runs.c.task_id)
     .where(ACTIVE, runs.c.state == State.WAITING, CURRENT)
-    .where(~select(dependencies.c.task_id).where(dependencies.c.task_id == runs.c.task_id, OPEN).exists())
-    .where(~questions.UNANSWERED)
+    .where(~select(dependencies.c.task_id).where(dependencies.c.task_id == runs.c.task_id, OPEN_DEPENDENCY).exists())
+    .where(~questions.HAS_OPEN_APPROVAL)
     .where(~_AWAITED)
     .limit(bindparam("most"))
 )

@@ -42,7 +42,7 @@ READ_TIMEOUT_S = 30.0
 """Longest duration of one read; its caller has given up by then."""
 
 
-MAX_CONNECTIONS = 32
+MAX_POOL_CONNECTIONS = 32
 """Connections per process under load: for writes, and for reads."""
 
 
@@ -223,7 +223,7 @@ def _engine(url: URL, planner: str, options: Mapping[str, Any], *, kept: int) ->
         url,
         execution_options=options,
         pool_size=kept,
-        max_overflow=MAX_CONNECTIONS - kept,
+        max_overflow=MAX_POOL_CONNECTIONS - kept,
         pool_timeout=BUSY_TIMEOUT_S,
         pool_use_lifo=True,  # the last used connection has its statements prepared and planned
         json_serializer=encode,

@@ -26,7 +26,7 @@ UNREADABLE_RETRY_DELAY_S = 300.0
 DAMAGE = (*PROBLEMS, DBAPIError)
 """Exceptions that may come from damaged rows; `is_damage` decides."""
 
-LOG_INTERVAL_S = 60.0
+UNREADABLE_LOG_INTERVAL_S = 60.0
 """Seconds between two log lines about the same column."""
 
 MAX_ROWS_KNOWN = 10_000
@@ -78,7 +78,7 @@ class Unreadable:
     def _may_log(self, column: str) -> bool:
         with self._lock:
             now = self._clock()
-            may = now - self._logged_at.get(column, -LOG_INTERVAL_S) >= LOG_INTERVAL_S
+            may = now - self._logged_at.get(column, -UNREADABLE_LOG_INTERVAL_S) >= UNREADABLE_LOG_INTERVAL_S
             self._logged_at |= {column: now} if may else {}
         return may
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-LOG_INTERVAL_S: Final = 3_600.0
+UNWRITABLE_LOG_INTERVAL_S: Final = 3_600.0
 """Seconds between two log lines of one row."""
 
 RETRY_INTERVAL_S: Final = 60.0
@@ -34,7 +34,7 @@ class UnwritableRows:
         now = self._clock()
         with self._lock:
             known = self._rows.pop(row_id, None)
-            news = known is None or now - known.logged_at >= LOG_INTERVAL_S
+            news = known is None or now - known.logged_at >= UNWRITABLE_LOG_INTERVAL_S
             self._rows[row_id] = _Failures(now if known is None or news else known.logged_at, now)
             if len(self._rows) > MAX_ROWS_KEPT:
                 del self._rows[next(iter(self._rows))]  # the one that failed longest ago

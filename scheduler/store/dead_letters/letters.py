@@ -70,7 +70,7 @@ class DeadLetters:
         of = ("dead letters", tenant, where)
         behind = self._cursors.read(cursor, of=of)
         statement = select(*DEAD_LETTER).where(*selection.matching(tenant, where))
-        statement = event_list.behind_in_time(statement, selection.KEY, behind).limit(limit + 1)
+        statement = event_list.behind_in_time(statement, selection.LETTER_KEY, behind).limit(limit + 1)
         found = self._database.read(lambda connection: selection.read(connection, statement))
         if len(found) <= limit:
             return found, None
@@ -101,12 +101,12 @@ class DeadLetters:
         """Yield the runs of letters that match, oldest first, read in parts; a letter may be closed in between."""
         conditions = selection.matching(tenant, where)
         conditions += [] if replayed_below is None else [selection.replayed_below(replayed_below)]
-        every = select(*selection.KEY).where(*conditions).order_by(*selection.KEY).limit(LETTERS_PER_READ)
-        types = [column.type for column in selection.KEY]
+        every = select(*selection.LETTER_KEY).where(*conditions).order_by(*selection.LETTER_KEY).limit(LETTERS_PER_READ)
+        types = [column.type for column in selection.LETTER_KEY]
         statement = every
         while found := self._database.read(partial(_rows, statement=statement)):
             yield from (run_id for _, run_id in found)
-            statement = every.where(tuple_(*selection.KEY) > tuple_(*found[-1], types=types))
+            statement = every.where(tuple_(*selection.LETTER_KEY) > tuple_(*found[-1], types=types))
 
     def open_runs(self, tenant: str, task_ids: Sequence[str]) -> dict[str, frozenset[str]]:
         """Return the runs with an open letter of these tasks, by task."""

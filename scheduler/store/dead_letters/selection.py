@@ -8,14 +8,14 @@ from typing import Any
 
 from duetime.scheduler.history.dead_letters import DeadLetter, DeadLetterFilter, LetterState
 from duetime.scheduler.store.database import unreadable
-from duetime.scheduler.store.schema.rows import ATTEMPT, DEAD_LETTER
+from duetime.scheduler.store.schema.rows import ATTEMPT_FIELDS, DEAD_LETTER
 from duetime.scheduler.store.schema.tables.dead_letters import dead_letters
 from duetime.scheduler.store.schema.tables.tasks import attempts, labels, tasks
 from duetime.scheduler.store.text_index.text_search import Condition, has_text, titled_by_reading
 from duetime.scheduler.task import Attempt
 from sqlalchemy import Connection, Select, and_, exists, or_, select
 
-KEY = (dead_letters.c.at, dead_letters.c.run_id)
+LETTER_KEY = (dead_letters.c.at, dead_letters.c.run_id)
 _origin = dead_letters.alias("origin")
 _replay = dead_letters.c.replayed_as
 _STATES: dict[LetterState, Condition] = {
@@ -94,8 +94,8 @@ def read(connection: Connection, statement: Select[Any]) -> list[DeadLetter]:
 
 def _attempts(connection: Connection, run_ids: Sequence[str]) -> dict[str, list[Attempt]]:
     tried: dict[str, list[Attempt]] = {run_id: [] for run_id in run_ids}
-    every = select(*ATTEMPT).where(attempts.c.run_id.in_(run_ids)).order_by(attempts.c.number)
-    for attempt, _ in unreadable.values(connection, every, Attempt, ATTEMPT):
+    every = select(*ATTEMPT_FIELDS).where(attempts.c.run_id.in_(run_ids)).order_by(attempts.c.number)
+    for attempt, _ in unreadable.values(connection, every, Attempt, ATTEMPT_FIELDS):
         tried[attempt.run_id].append(attempt)
     return tried
 

@@ -24,7 +24,7 @@ from duetime.scheduler.store.text_index.text_search import Condition
 from sqlalchemy import Connection, func, select, type_coerce
 from sqlalchemy.types import NullType
 
-MAX_EVENTS_COUNTED: Final = 100_000
+MAX_COUNTED_EVENTS: Final = 100_000
 """Events of a tenant, the newest first, that a count reads."""
 
 MAX_EVENT_GROUPS: Final = 1_000
@@ -82,7 +82,7 @@ class _EventCounter:
         conditions = compared(self.tenant, self.where, dialect_of(self.connection))
         reached: EventKey | None = None
         if self.where.task_id is None:
-            reached = walk.boundary(MAX_EVENTS_COUNTED)
+            reached = walk.boundary(MAX_COUNTED_EVENTS)
         else:
             conditions.append(of_task(self.where.task_id))
         oldest = self._oldest_of_task()
@@ -100,7 +100,7 @@ class _EventCounter:
         if self.where.task_id is None or is_chain_id(self.where.task_id):
             return None
         newest = select(func.max(events.c.seq)).where(events.c.task_id == self.where.task_id)
-        oldest = (self.connection.execute(newest).scalar() or 0) - MAX_EVENTS_COUNTED + 1
+        oldest = (self.connection.execute(newest).scalar() or 0) - MAX_COUNTED_EVENTS + 1
         return oldest if oldest > 1 else None
 
     def _time_of(self, seq: int | None) -> datetime | None:

@@ -19,7 +19,7 @@ from duetime.scheduler.store.database.dialects import dialect_of
 from duetime.scheduler.store.lists.event_runs import of_run
 from duetime.scheduler.store.lists.event_walk import OWN, EventKey, EventWalk, of_task
 from duetime.scheduler.store.lists.tenants import tenants
-from duetime.scheduler.store.schema.rows import EVENT
+from duetime.scheduler.store.schema.rows import EVENT_FIELDS
 from duetime.scheduler.store.schema.tables.events import events
 from duetime.scheduler.store.schema.tables.tasks import labels, tasks
 from duetime.scheduler.store.schema.values import from_microseconds
@@ -39,7 +39,7 @@ MAX_EVENTS_READ_SOON = 25_000
 MIN_EVENTS_FOUND_FIRST = 5
 """Events among the first ones that promise a page among the next; with fewer, the words are further back."""
 
-_EVENTS = select(*EVENT)
+_EVENTS = select(*EVENT_FIELDS)
 _WITH_TASK = events.join(tasks, tasks.c.id == events.c.task_id)
 _KEY = (events.c.at, events.c.id)
 _TYPES = [column.type for column in _KEY]

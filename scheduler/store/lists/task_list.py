@@ -20,7 +20,7 @@ from duetime.scheduler.store.sql.task_filter import (
     ENDED_SECTION,
     OPEN_SECTION,
     PER_SECTION,
-    SECTIONS,
+    SECTION_STATES,
     among,
     conditions,
     in_time,
@@ -222,7 +222,7 @@ def _counted_up_to(
         return _counted_among(connection, tenant, where, Matches(own[:most], complete=False), most)
     counted: dict[State, int] = {}
     at_least: set[State] = set()
-    for section in (name for name, states in SECTIONS.items() if meets(where, states)):
+    for section in (name for name, states in SECTION_STATES.items() if meets(where, states)):
         these: Counter[State] = Counter()
         for part in parts(where, section):
             these += _counted(connection, tenant, where, (PER_SECTION[section], *part), most - these.total())

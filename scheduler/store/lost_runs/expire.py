@@ -29,7 +29,7 @@ from duetime.scheduler.store.statements.endings import endings
 from duetime.scheduler.store.statements.endings.claimed import AttemptEnd, Claimed
 from duetime.scheduler.store.statements.endings.conclusions import Conclude, concluding
 from duetime.scheduler.store.statements.read import TASK_AND_RUN
-from duetime.scheduler.store.statements.ready_runs import JOINED, READY, ready_run
+from duetime.scheduler.store.statements.ready_runs import READY, RUNS_OF_TASKS, ready_run
 from duetime.scheduler.store.statements.series import pause_ends, timers
 from duetime.scheduler.store.statements.signals import ended_waits, kept_waits
 from duetime.scheduler.store.statements.waiters import with_waiters
@@ -43,7 +43,7 @@ _PASSED = (runs.c.drop_at <= bindparam("now", type_=Instant()), *_OPEN)
 
 _LOST = (
     select(runs.c.id)
-    .select_from(JOINED)
+    .select_from(RUNS_OF_TASKS)
     .where(*_PASSED, _HARD, _NOT_RUNNING)
     .order_by(runs.c.drop_at)
     .limit(bindparam("most"))
@@ -64,7 +64,7 @@ _EXPIRE = Batch(
 )
 _LATE = (
     select(*READY, runs.c.state)
-    .select_from(JOINED)
+    .select_from(RUNS_OF_TASKS)
     .where(*_PASSED, _SOFT)
     .order_by(runs.c.drop_at)
     .limit(bindparam("most"))
@@ -80,14 +80,14 @@ _REDATE = Batch(
 
 _WAKE = (
     select(runs.c.wake_at)
-    .select_from(JOINED)
+    .select_from(RUNS_OF_TASKS)
     .where(runs.c.wake_at.is_not(None), NOT_PAUSED, tasks.c.paused == false())
     .order_by(runs.c.wake_at)
     .limit(1)
 )
 _DROP = (
     select(runs.c.drop_at)
-    .select_from(JOINED)
+    .select_from(RUNS_OF_TASKS)
     .where(runs.c.drop_at.is_not(None), *_OPEN, or_(_SOFT, _NOT_RUNNING))
     .order_by(runs.c.drop_at)
     .limit(1)
@@ -99,18 +99,18 @@ SETTINGS_REVISION = POOL_REVISION.scalar_subquery() + NEWEST_POLICY.scalar_subqu
 
 
 def _next(wake: Select[Any], drop: Select[Any], resume: Select[Any]) -> Select[Any]:
-    times = (wake, drop, kept_waits.NEXT_LATE, timers.NEXT, resume)
+    times = (wake, drop, kept_waits.NEXT_LATE, timers.NEXT_OVERTAKE, resume)
     return select(*(each.scalar_subquery() for each in times), SETTINGS_REVISION)
 
 
-_NEXT = _next(_WAKE, _DROP, pause_ends.NEXT)
+_NEXT = _next(_WAKE, _DROP, pause_ends.NEXT_PAUSE_END)
 
 
 def next_times(connection: Connection) -> NextTimes:
     """Return when the timers must look next; damaged rows that are left alone do not count."""
     wake, drop = (unreadable.without(connection, each, runs.c.id) for each in (_WAKE, _DROP))
-    resume = unreadable.without(connection, pause_ends.NEXT, tasks.c.id)
-    usual = wake is _WAKE and resume is pause_ends.NEXT
+    resume = unreadable.without(connection, pause_ends.NEXT_PAUSE_END, tasks.c.id)
+    usual = wake is _WAKE and resume is pause_ends.NEXT_PAUSE_END
     [(wake_at, drop_at, late_at, series_at, resume_at, pools)], _ = unreadable.every(
         connection, _NEXT if usual else _next(wake, drop, resume)
     )

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from duetime.scheduler.events import EventKind
-from duetime.scheduler.rules.series.awaited import EVENT
+from duetime.scheduler.events import DUETIME_ACTOR, EventKind
+from duetime.scheduler.rules.series.awaited import EVENT_MEMBER
 from duetime.scheduler.rules.series.catch_up import catches_up, caught_up
 from duetime.scheduler.store.statements import change as changing
-from duetime.scheduler.store.statements import event_log, read
+from duetime.scheduler.store.statements import read
 from duetime.scheduler.store.statements.approvals import occurrences
 from duetime.scheduler.store.statements.signals import own_waits
 from duetime.scheduler.task import State
@@ -50,7 +50,7 @@ def without(connection: Connection, found: Sequence[Row[Any]], now: datetime, *,
 
 def _needs_event(row: Row[Any]) -> bool:
     """Whether a run waits before its first start; one next to the current run waits for nothing: it was asked for."""
-    return row.asks is not None and EVENT in row.asks and row.current and row.attempt == 0
+    return row.asks is not None and EVENT_MEMBER in row.asks and row.current and row.attempt == 0
 
 
 def _is_missed(row: Row[Any], now: datetime) -> bool:
@@ -63,5 +63,5 @@ def _left_out(connection: Connection, row: Row[Any], now: datetime) -> bool:
     change = caught_up(record, now) if record.run.id == row.id else None
     if change is None:
         return False
-    changing.apply(connection, record, change, actor=event_log.ITSELF, kind=EventKind.SKIPPED, reason=REASON, now=now)
+    changing.apply(connection, record, change, actor=DUETIME_ACTOR, kind=EventKind.SKIPPED, reason=REASON, now=now)
     return True

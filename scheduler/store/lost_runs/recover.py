@@ -33,7 +33,7 @@ from duetime.scheduler.store.statements.endings.claimed import AttemptEnd, Claim
 from duetime.scheduler.store.statements.endings.conclusions import Conclude, concluding
 from duetime.scheduler.store.statements.endings.events import WAITS
 from duetime.scheduler.store.statements.read import TASK_AND_RUN
-from duetime.scheduler.store.statements.ready_runs import JOINED, RUNNING, STARTED
+from duetime.scheduler.store.statements.ready_runs import RUNNING, RUNS_OF_TASKS, STARTED
 from duetime.scheduler.task import State
 from sqlalchemy import Connection, Row, and_, bindparam, select, update
 
@@ -52,7 +52,7 @@ _PAST = runs.c.lease_until < bindparam("before", type_=Instant())
 _LAPSED = select(runs.c.id, runs.c.lease_until).select_from(STARTED).where(RUNNING, _PAST)
 _OF_NOBODY_ELSE = (
     select(runs.c.id)
-    .select_from(JOINED)
+    .select_from(RUNS_OF_TASKS)
     .where(runs.c.state == State.RUNNING, _PAST)
     .where(runs.c.id.in_(bindparam("run_ids", expanding=True)))
     .with_for_update(of=[runs, tasks], skip_locked=True)

@@ -1,7 +1,7 @@
 """The version of the schema: create, check, upgrade.
 
-A database at HEAD is used as it is, without an import of Alembic; a new one gets its tables from the models. Only an
-older one runs migrations; a test proves that both give the same schema.
+A database at HEAD_VERSION is used as it is, without an import of Alembic; a new one gets its tables from the models.
+Only an older one runs migrations; a test proves that both give the same schema.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ from sqlalchemy import (
 )
 from sqlalchemy.schema import ExecutableDDLElement
 
-HEAD = "0051"
+HEAD_VERSION = "0051"
 """The newest migration; numbers tell older from newer without reading the migrations."""
 
 _UPGRADE_LOCK_ID = 0x64756574  # "duet": one process at a time looks after a PostgreSQL schema
 
 COMPATIBLE_FROM = "0025"
-"""The oldest code, by its HEAD, that may work on a database of this one.
+"""The oldest code, by its HEAD_VERSION, that may work on a database of this one.
 
 Code and schema of two versions meet during a rolling upgrade. A migration keeps this as it is if it only adds what
 older code leaves alone: tables, indexes, columns that may stay empty. Any other one sets its own number.
@@ -84,47 +84,48 @@ def revision(connection: Connection) -> str | None:
 def check(database: Database) -> None:
     """Raise `SchemaTooOld` or `SchemaTooNew` unless the schema has the version of this code."""
     found = database.read(_usable)
-    if found != HEAD:
+    if found != HEAD_VERSION:
         raise SchemaTooOld(
-            f"The database's schema is {found or 'missing'}, this Duetime needs {HEAD}. Run `duetime migrate` first."
+            f"The database's schema is {found or 'missing'}, this Duetime needs {HEAD_VERSION}. "
+            "Run `duetime migrate` first."
         )
 
 
 def upgrade(database: Database, reached: Reached = lambda _version: None) -> Upgrade:
-    """Upgrade the schema to HEAD from any version, and return the versions before and after.
+    """Upgrade the schema to HEAD_VERSION from any version, and return the versions before and after.
 
     Several processes may call this at once: one upgrades, the others wait and find it done. `reached` is called with
     each version on the way.
     """
     found = database.read(_usable)
-    if found == HEAD:
-        return Upgrade(found, HEAD)
+    if found == HEAD_VERSION:
+        return Upgrade(found, HEAD_VERSION)
     copied = _copy(database, found) if found and isinstance(database, Sqlite) else None
     database.migrate(lambda connection: _bring_to_head(connection, reached))
-    return Upgrade(found, HEAD, str(copied) if copied else None)
+    return Upgrade(found, HEAD_VERSION, str(copied) if copied else None)
 
 
 def _usable(connection: Connection) -> str | None:
-    """Return the schema's version, HEAD for a newer one that this code may use; raises SchemaTooNew for any other."""
+    """Return the schema's version, HEAD_VERSION for a newer usable one. Raises SchemaTooNew for any other."""
     found = revision(connection)
     if not _is_newer(found):
         return found
     if "compatible_from" in {column["name"] for column in inspect(connection).get_columns(version.name)}:
         oldest = connection.execute(select(version.c.compatible_from)).scalar()
-        if oldest and oldest.isdigit() and int(oldest) <= int(HEAD):
-            return HEAD
+        if oldest and oldest.isdigit() and int(oldest) <= int(HEAD_VERSION):
+            return HEAD_VERSION
     _refuse_newer(found)
     return found
 
 
 def _is_newer(found: str | None) -> bool:
-    return bool(found) and not (str(found).isdigit() and int(str(found)) <= int(HEAD))
+    return bool(found) and not (str(found).isdigit() and int(str(found)) <= int(HEAD_VERSION))
 
 
 def _refuse_newer(found: str | None) -> None:
     if _is_newer(found):
         raise SchemaTooNew(
-            f"The database was written by a newer Duetime (schema {found}, this one knows {HEAD}). "
+            f"The database was written by a newer Duetime (schema {found}, this one knows {HEAD_VERSION}). "
             "Upgrade Duetime here; nothing was changed."
         )
 
@@ -135,12 +136,12 @@ def _bring_to_head(connection: Connection, reached: Reached) -> None:
     found = _usable(connection)  # again: only now no other process can change it
     if found is None:
         _create(connection)
-    elif found != HEAD:
+    elif found != HEAD_VERSION:
         from duetime.scheduler.store.migrations.run import run  # noqa: PLC0415 - Alembic is slow to import
 
         if connection.dialect.name == "postgresql":
             lock_tables(connection)
-        run(connection, HEAD, reached)
+        run(connection, HEAD_VERSION, reached)
         connection.execute(update(version).values(compatible_from=COMPATIBLE_FROM))
 
 
@@ -152,7 +153,7 @@ def _create(connection: Connection) -> None:
         connection.exec_driver_sql(statement)
     trigrams.create(connection)
     version.create(connection)
-    connection.execute(insert(version).values(version_num=HEAD, compatible_from=COMPATIBLE_FROM))
+    connection.execute(insert(version).values(version_num=HEAD_VERSION, compatible_from=COMPATIBLE_FROM))
 
 
 @cache

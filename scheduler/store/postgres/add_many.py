@@ -57,7 +57,7 @@ def _named(names: Sequence[str]) -> str:
 # Sees: what was committed when it began, and each key as it is once every other call with it has ended.
 # Returns: the id of each task whose key did not hold, and that of its twin.
 # Why: as `add_one`, its twin for a single task, which has the reasons.
-ADD = PreparedStatement.of(
+ADD_MANY = PreparedStatement.of(
     f"""
 WITH given AS MATERIALIZED (
     SELECT {", ".join(_columns())}
@@ -136,7 +136,7 @@ def insert(
     by_id = {item.task.id: item for item in items}
     return {
         task_id: Added(TaskRecord(by_id[task_id].task, by_id[task_id].run), created=True, twin=twin)
-        for task_id, twin in ADD.rows(connection, values)
+        for task_id, twin in ADD_MANY.rows(connection, values)
     }
 
 

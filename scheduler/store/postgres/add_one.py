@@ -32,7 +32,7 @@ from sqlalchemy import Connection
 # Returns: nothing when the key holds, else the task's id and that of its twin, if it has one.
 # Plan: OFFSET 0 leaves `runs_by_twin` as the one index that fits the look for a twin, also in an empty database.
 # Why: the key decides. Whoever inserts it makes the task, in the same round trip and the same transaction.
-ADD = PreparedStatement.of(
+ADD_ONE = PreparedStatement.of(
     """
 WITH claimed AS (
     INSERT INTO idempotency_keys AS held (tenant, key, task_id, fingerprint, expires_at, derived, look_at)
@@ -122,7 +122,7 @@ def insert(
         "cutoff": instant_text(now - KEY_KEPT_AFTER_END),
         "natural_cutoff": instant_text(now - NATURAL_KEY_KEPT_AFTER_END),
     }
-    made = ADD.rows(connection, values)
+    made = ADD_ONE.rows(connection, values)
     record = TaskRecord(item.task, item.run)
     return {task_id: Added(record, created=True, twin=twin if twins else None) for task_id, twin in made}
 

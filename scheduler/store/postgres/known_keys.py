@@ -9,7 +9,7 @@ from typing import Any
 
 from duetime.scheduler.records import NewTask
 from duetime.scheduler.store.database import unreadable
-from duetime.scheduler.store.schema.rows import CURRENT, DELIVERY, RUN, TASK, task_and_run
+from duetime.scheduler.store.schema.rows import CURRENT, DELIVERY_FIELDS, RUN_FIELDS, TASK_FIELDS, task_and_run
 from duetime.scheduler.store.schema.tables.deliveries import deliveries
 from duetime.scheduler.store.schema.tables.events import keys as key_table
 from duetime.scheduler.store.schema.tables.tasks import runs, tasks
@@ -30,7 +30,7 @@ _names = func.unnest(bindparam("tenants", type_=ARRAY(Text)), bindparam("names",
 _asked = _names.table_valued("tenant", "key").render_derived(name="asked")
 _KEY = (key_table.c.tenant, key_table.c.key, key_table.c.fingerprint, key_table.c.expires_at, key_table.c.derived)
 _KNOWN_TASKS = (
-    select(*TASK, *RUN, *DELIVERY, *(column.label(f"key_{column.name}") for column in _KEY))
+    select(*TASK_FIELDS, *RUN_FIELDS, *DELIVERY_FIELDS, *(column.label(f"key_{column.name}") for column in _KEY))
     .select_from(_asked)
     .join(key_table, (key_table.c.tenant == _asked.c.tenant) & (key_table.c.key == _asked.c.key))
     .join(tasks, tasks.c.id == key_table.c.task_id)
@@ -85,8 +85,8 @@ def _record(rows: Sequence[Row[Any]]) -> TaskRecord:
 
 
 def _deliveries(rows: Sequence[Row[Any]], of: Run) -> tuple[Delivery, ...]:
-    begin = len(TASK) + len(RUN)
-    found = [Delivery(*row[begin : begin + len(DELIVERY)]) for row in rows if row[begin] is not None]
+    begin = len(TASK_FIELDS) + len(RUN_FIELDS)
+    found = [Delivery(*row[begin : begin + len(DELIVERY_FIELDS)]) for row in rows if row[begin] is not None]
     return tuple(delivery for delivery in found if delivery.run_id == of.id)
 
 

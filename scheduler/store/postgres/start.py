@@ -12,10 +12,10 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from duetime.scheduler.events import EventKind
+from duetime.scheduler.events import DUETIME_ACTOR, EventKind
 from duetime.scheduler.run_records import Claim, Start
 from duetime.scheduler.store.database import unreadable
-from duetime.scheduler.store.schema.rows import RUN, TASK, task_and_run
+from duetime.scheduler.store.schema.rows import RUN_FIELDS, TASK_FIELDS, task_and_run
 from duetime.scheduler.store.schema.tables.events import events
 from duetime.scheduler.store.schema.tables.tasks import runs
 from duetime.scheduler.store.schema.types import Instant
@@ -23,7 +23,6 @@ from duetime.scheduler.store.schema.values import encode, instant_text
 from duetime.scheduler.store.sql.locks import among, check_epoch, exactly, lock_tasks_of
 from duetime.scheduler.store.sql.prepared import PreparedStatement, RowReader
 from duetime.scheduler.store.sql.recordset import few, recordset
-from duetime.scheduler.store.statements import event_log
 from duetime.scheduler.store.statements.read import TASK_AND_RUN
 from duetime.scheduler.store.statements.start import MAKE_READY, held_claim
 from duetime.scheduler.task import State
@@ -44,14 +43,14 @@ _NOW = bindparam("now", type_=Instant())
 # Plan: the LIMIT of `wish` makes the planner assume few rows; it takes an unknown limit for a tenth of the rows.
 # Why: `IS TRUE` finds a run by its id, never by the index of ready runs. A run without a token has no queue, which
 #   would have reserved what its task needs. Conditions as in `statements.start`, events as in `event_log.append`.
-START = PreparedStatement.of(
+_START = PreparedStatement.of(
     f"""
 WITH wish AS (
     SELECT line->>0 AS run_id, nullif(line->1, 'null') AS holds, line->>2 AS proof
     FROM jsonb_array_elements(:wishes::jsonb) AS line
     LIMIT :most::integer
 ), locked AS (
-    SELECT {_columns("tasks", TASK)}, wish.run_id, wish.holds, wish.proof
+    SELECT {_columns("tasks", TASK_FIELDS)}, wish.run_id, wish.holds, wish.proof
     FROM wish JOIN runs ON runs.id = wish.run_id JOIN tasks ON tasks.id = runs.task_id
     ORDER BY tasks.id
     FOR UPDATE OF tasks
@@ -66,7 +65,7 @@ WITH wish AS (
         AND (locked.proof IS NULL OR locked.needs = '{{}}' OR NOT EXISTS (
             SELECT FROM jsonb_each_text(locked.needs) AS need
             WHERE coalesce((locked.holds->>need.key)::float, 0) < need.value::float))
-    RETURNING {_columns("locked", TASK, "tasks_")}, {_columns("runs", RUN, "runs_")}
+    RETURNING {_columns("locked", TASK_FIELDS, "tasks_")}, {_columns("runs", RUN_FIELDS, "runs_")}
 ), tried AS (
     INSERT INTO attempts (run_id, number, worker, started_at)
     SELECT runs_id, runs_attempt, :worker, :now FROM started
@@ -101,7 +100,7 @@ def _making_ready(move: Update) -> Select[Any]:
         "seq": last.correlate(moved).scalar_subquery() + nth,
         "at": _NOW,
         "kind": literal(EventKind.READY, events.c.kind.type),
-        "actor": literal(event_log.ITSELF, events.c.actor.type),
+        "actor": literal(DUETIME_ACTOR, events.c.actor.type),
         "from_state": moved.c.was,
         "to_state": literal(State.READY, events.c.to_state.type),
         "attempt": func.nullif(moved.c.attempt, 0),
@@ -110,7 +109,7 @@ def _making_ready(move: Update) -> Select[Any]:
     return select(func.count(moved.c.id)).add_cte(told)
 
 
-_READER = RowReader([*TASK, *RUN])
+_READER = RowReader([*TASK_FIELDS, *RUN_FIELDS])
 _MAKE_READY_AT_ONCE = _making_ready(MAKE_READY)
 _RUNNING = TASK_AND_RUN.add_columns(runs.c.token).where(
     among(runs.c.id), (runs.c.state == State.RUNNING).is_(true()), runs.c.worker == bindparam("by_worker")
@@ -165,7 +164,7 @@ def at_once(
         "now": instant_text(now),
         "until": instant_text(now + lease),
     }
-    rows = map(_READER.read, START.rows(connection, values))
+    rows = map(_READER.read, _START.rows(connection, values))
     return [held_claim(task, run, wanted[run.id], worker) for task, run in map(task_and_run, rows)]
 
 

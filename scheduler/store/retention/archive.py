@@ -26,7 +26,7 @@ from duetime.scheduler.store.schema.values import encode
 from sqlalchemy import Table
 
 ARCHIVE_SCHEMA = "duetime.archive/1"
-MAX_LINE_CHARS = 64_000_000
+MAX_ARCHIVE_LINE_CHARS = 64_000_000
 MAX_FILE_CHARS = 1_000_000_000
 """Characters of a file when it is unpacked: more than the rows of any batch have, and all of them are held at once."""
 MAX_SENT_CHARS = 50_000_000
@@ -143,7 +143,7 @@ def _lines(path: Path, content: bytes | None) -> Iterator[tuple[int, dict[str, A
     source, limit = (path, MAX_FILE_CHARS) if content is None else (io.BytesIO(content), MAX_SENT_CHARS)
     try:
         with gzip.open(source, "rt", encoding="utf-8") as file:
-            while text := file.readline(min(MAX_LINE_CHARS, limit)):
+            while text := file.readline(min(MAX_ARCHIVE_LINE_CHARS, limit)):
                 number += 1
                 read_chars += len(text)
                 if read_chars > limit:

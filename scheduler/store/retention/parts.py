@@ -25,7 +25,7 @@ from sqlalchemy import ColumnElement, Table, exists, select, tuple_
 
 RowsOfTable = tuple[Table, RowCondition]
 
-OF_RUNS = (approvals, run_logs, tracebacks, attempts, usage, dead_letters, deliveries, inbox)
+_OF_RUNS = (approvals, run_logs, tracebacks, attempts, usage, dead_letters, deliveries, inbox)
 """Tables whose rows belong to a run, in the order of their deletion."""
 
 
@@ -53,7 +53,7 @@ def _of_tasks(keys: Sequence[RowKey]) -> list[RowsOfTable]:
     ids = [task_id for (task_id,) in keys]
     theirs = select(runs.c.id).where(runs.c.task_id.in_(ids))
     return [
-        *((table, table.c.run_id.in_(theirs)) for table in OF_RUNS),
+        *((table, table.c.run_id.in_(theirs)) for table in _OF_RUNS),
         (events, events.c.task_id.in_(ids)),
         (dependencies, dependencies.c.task_id.in_(ids)),
         (chains, _chains_of(ids)),
@@ -75,7 +75,7 @@ def _of_runs(keys: Sequence[RowKey]) -> list[RowsOfTable]:
     """Return what goes with runs; their events stay until they are old themselves, for they tell who did what."""
     ids = [run_id for (run_id,) in keys]
     waits = signal_waits.c.waiter_id.in_([*ids, *further(ids)])
-    return [*((table, table.c.run_id.in_(ids)) for table in OF_RUNS), (signal_waits, waits)]
+    return [*((table, table.c.run_id.in_(ids)) for table in _OF_RUNS), (signal_waits, waits)]
 
 
 def _of_attempts(keys: Sequence[RowKey]) -> list[RowsOfTable]:

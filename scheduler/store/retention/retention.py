@@ -15,7 +15,7 @@ from duetime.scheduler.history.retention import RetentionKind, RetentionRule, Sc
 from duetime.scheduler.store.database.database import Database
 from duetime.scheduler.store.database.dialects import dialect_of
 from duetime.scheduler.store.database.unreadable import DAMAGE, is_damage
-from duetime.scheduler.store.migrations.upgrade import HEAD
+from duetime.scheduler.store.migrations.upgrade import HEAD_VERSION
 from duetime.scheduler.store.retention import archive, deletion, imports, selection
 from duetime.scheduler.store.retention.deletion import RowCounts
 from duetime.scheduler.store.retention.parts import parts
@@ -99,7 +99,7 @@ class Retention:
 
     def _archived(self, kind: RetentionKind, rows: Sequence[Selected], directory: Path) -> tuple[Selected, ...]:
         keys, now = [row.key for row in rows], self._now()
-        self._database.read(lambda it: archive.write(directory, kind, HEAD, now, _rows_of(it, kind, keys)))
+        self._database.read(lambda it: archive.write(directory, kind, HEAD_VERSION, now, _rows_of(it, kind, keys)))
         return tuple(rows)
 
     def _is_readable(self, kind: RetentionKind, row: Selected) -> bool:
@@ -119,7 +119,7 @@ class Retention:
         `content` is what the file has, where it lies on another machine. With a `tenant` a file that has rows of
         another one is refused. Raises Refused with the line, and OSError.
         """
-        found = archive.read(path, HEAD, content)
+        found = archive.read(path, HEAD_VERSION, content)
         others = found.tenants() - {tenant}
         if tenant is not None and others:
             raise Refused(f"{path} has rows of the tenant {min(others)!r}, not only of {tenant!r}. Nothing was stored.")

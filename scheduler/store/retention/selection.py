@@ -46,7 +46,7 @@ RowCondition = ColumnElement[bool]
 RowKey = tuple[Any, ...]
 """The primary key of a row."""
 
-MAX_ROWS_READ = 5_000
+MAX_ROWS_SELECTED = 5_000
 """Rows that one page looks at."""
 
 MAX_TASKS_SELECTED = 500
@@ -118,10 +118,10 @@ def page(connection: Connection, scope: ScopedRule, before: datetime, after: Row
     if after is not None:
         last = [literal(value, column.type) for value, column in zip(after, key, strict=True)]
         statement = statement.where(tuple_(*key) > tuple_(*last))
-    found = connection.execute(statement.limit(MAX_ROWS_READ)).all()
+    found = connection.execute(statement.limit(MAX_ROWS_SELECTED)).all()
     width = len(key)
     rows = tuple(Selected(tuple(row[:width]), row[width]) for row in found if row[width + 1])
-    return SelectedPage(rows, tuple(found[-1][:width]) if len(found) == MAX_ROWS_READ else None)
+    return SelectedPage(rows, tuple(found[-1][:width]) if len(found) == MAX_ROWS_SELECTED else None)
 
 
 def _weight(kind: RetentionKind) -> ColumnElement[Any]:

@@ -22,7 +22,7 @@ from duetime.scheduler.task import State, Tier
 from sqlalchemy import BigInteger, Connection, Select, and_, case, false, func, literal, or_, select, type_coerce
 from sqlalchemy.types import NullType
 
-MAX_RUNS_READ: Final = 20_000
+MAX_TREND_RUNS: Final = 20_000
 """Ended runs of a tenant, the newest first, and as many open ones."""
 
 _ENDS: Final = (State.SUCCEEDED, State.FAILED, State.EXPIRED)
@@ -120,7 +120,7 @@ class TrendSums:
         return RunFilter(states=states, since=self._span.since, until=self._span.until)
 
     def _read(self, walk: RunWalk, columns: Sequence[Any], conditions: Sequence[Condition] = ()) -> list[Select[Any]]:
-        reached = walk.boundary(MAX_RUNS_READ)
+        reached = walk.boundary(MAX_TREND_RUNS)
         if reached is not None:
             self._reached.append(reached.at)
         return walk.parts(columns, conditions, reached)

@@ -17,7 +17,7 @@ from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.task import State
 from sqlalchemy import Connection, and_, case, false, func, or_, select, true
 
-MAX_RUNS_REPORTED: Final = 500_000
+MAX_RUNS_SUMMED: Final = 500_000
 """Ended runs that a report adds up."""
 
 _ENDS: Final = (State.SUCCEEDED, State.FAILED, State.EXPIRED)
@@ -27,7 +27,7 @@ def work_done(connection: Connection, tenant: str | None, since: datetime, until
     """Return the work of one tenant, or of all."""
     named = tenants(connection) if tenant is None else [tenant]
     actions = _actions(connection, named, since, until)
-    at_least = sum(each.ended for each in actions) >= MAX_RUNS_REPORTED
+    at_least = sum(each.ended for each in actions) >= MAX_RUNS_SUMMED
     units = _units(connection, since, until) if tenant is None else {}
     costs = cost_sums(connection, named, since, until, groups=(CostGroup.TENANT,), zone="UTC")
     return WorkDone(since, until, tuple(actions), units, at_least, amount_of(sum(costs.values())))
@@ -38,7 +38,7 @@ def _actions(connection: Connection, named: Sequence[str], since: datetime, unti
         select(runs.c.task_id, runs.c.state, runs.c.deadline, runs.c.ended_at)
         .where(runs.c.tenant.in_(named), or_(runs.c.current == true(), runs.c.current == false()))
         .where(runs.c.phase.in_(_ENDS), runs.c.listed_at >= since, runs.c.listed_at < until)
-        .limit(MAX_RUNS_REPORTED)
+        .limit(MAX_RUNS_SUMMED)
         .subquery()
     )
     due = ended.c.deadline.is_not(None)

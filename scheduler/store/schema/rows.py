@@ -63,34 +63,37 @@ def ordered(value: type[Any], **columns: C) -> tuple[C, ...]:
     return tuple(columns[name] for name in names[: len(columns)])
 
 
-TASK = columns_of(Task, tasks)
-RUN = columns_of(Run, runs)
-ATTEMPT = columns_of(Attempt, attempts, without=["traceback"])
-EVENT = columns_of(Event, events)
-DELIVERY = columns_of(Delivery, deliveries)
-MESSAGE = columns_of(InboxMessage, inbox, without=["held_until"])
+TASK_FIELDS = columns_of(Task, tasks)
+RUN_FIELDS = columns_of(Run, runs)
+ATTEMPT_FIELDS = columns_of(Attempt, attempts, without=["traceback"])
+EVENT_FIELDS = columns_of(Event, events)
+DELIVERY_FIELDS = columns_of(Delivery, deliveries)
+MESSAGE_FIELDS = columns_of(InboxMessage, inbox, without=["held_until"])
 DEAD_LETTER = columns_of(DeadLetter, dead_letters, without=["attempts", "title", "action", "replays"])
 
-_TASK_NAMES = [column.name for column in TASK]
-_RUN_NAMES = [column.name for column in RUN]
+_TASK_NAMES = [column.name for column in TASK_FIELDS]
+_RUN_NAMES = [column.name for column in RUN_FIELDS]
 TASK_VALUES = (*_TASK_NAMES, "title_folded")
 NEW_TASK_VALUES = (*TASK_VALUES, "followed")
 RUN_VALUES = (*_RUN_NAMES, "listed_at")
 NEW_RUN_VALUES = (*RUN_VALUES, "twin_hash")
 LABEL_VALUES = ("tenant", "label", "task_id")
-_DELIVERY_NAMES = [column.name for column in DELIVERY]
-_MESSAGE_NAMES = [column.name for column in MESSAGE]
+_DELIVERY_NAMES = [column.name for column in DELIVERY_FIELDS]
+_MESSAGE_NAMES = [column.name for column in MESSAGE_FIELDS]
 _CHUNK_NAMES = [field.name for field in fields(LogChunk)]
 
 
 def task_and_run(row: Row) -> tuple[Task, Run]:
-    """Read a row of TASK and RUN columns."""
-    return Task(*row[: len(TASK)]), Run(*row[len(TASK) : len(TASK) + len(RUN)])
+    """Read a row of TASK_FIELDS and RUN_FIELDS."""
+    return Task(*row[: len(TASK_FIELDS)]), Run(*row[len(TASK_FIELDS) : len(TASK_FIELDS) + len(RUN_FIELDS)])
 
 
 def damaged_task_and_run(row: Row) -> tuple[Task, Run, DamageWords]:
-    """Read a row of TASK and RUN columns of which some are damaged; say which."""
-    task, run = salvaged(row[: len(TASK)], TASK), salvaged(row[len(TASK) : len(TASK) + len(RUN)], RUN)
+    """Read a row of TASK_FIELDS and RUN_FIELDS of which some are damaged; say which."""
+    task, run = (
+        salvaged(row[: len(TASK_FIELDS)], TASK_FIELDS),
+        salvaged(row[len(TASK_FIELDS) : len(TASK_FIELDS) + len(RUN_FIELDS)], RUN_FIELDS),
+    )
     return Task(*task.values), Run(*run.values), (*task.sentences(), *run.sentences())
 
 

@@ -23,7 +23,7 @@ from duetime.scheduler.task import State
 from duetime.scheduler.views import TaskRecord
 from sqlalchemy import Connection
 
-ACTOR = "fire address"
+FIRE_ACTOR = "fire address"
 FIRED = "fire"
 """The name of the event that a handler reads whose run waited for none."""
 
@@ -43,7 +43,7 @@ def fire(
     now = clock()
     # No name and no id of an event has a blank. So no run can wait for this event, and no sent event repeats it.
     noted = ReceivedSignal(f"{FIRED} {address.task_id}", f"{FIRED} {address.task_id} {signal.id}", signal.data, now)
-    if not sent.stored(connection, address.tenant, noted, ACTOR, now):
+    if not sent.stored(connection, address.tenant, noted, FIRE_ACTOR, now):
         return Fired(address.task_id, signal.id, repeated=True)
     sent.forget_surplus(connection, address.tenant)
     record = read.record(connection, address.tenant, address.task_id, locking=True)
@@ -89,7 +89,7 @@ def _run_now(
     change = changes.run_now(record, now, completing=False)
     if change.next_run:
         change = replace(change, next_run=of_its_own(record.task, change.next_run, now))
-    changing.apply(connection, record, change, actor=ACTOR, kind=EventKind.RUN_NOW, reason=why, now=now, via=via)
+    changing.apply(connection, record, change, actor=FIRE_ACTOR, kind=EventKind.RUN_NOW, reason=why, now=now, via=via)
     run = change.extra_run or change.next_run or change.run
     kept_waits.note(connection, record.task.tenant, record.task.id, run.id, came)
     connection.info.get(FREED, []).append(record.task.id)

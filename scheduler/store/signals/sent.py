@@ -17,7 +17,7 @@ from duetime.scheduler.store.schema.types import Instant
 from duetime.scheduler.store.statements import dependants
 from duetime.scheduler.store.statements.endings.follow_ups import FREED
 from duetime.scheduler.store.statements.signals import kept_waits, run_waits
-from duetime.scheduler.store.statements.signals.kept_waits import OPEN
+from duetime.scheduler.store.statements.signals.kept_waits import OPEN_WAIT
 from duetime.scheduler.task import State
 from sqlalchemy import BindParameter, Connection, bindparam, delete, select, true, tuple_, update
 
@@ -27,12 +27,14 @@ _SENT = select(signals.c.name, signals.c.id, signals.c.data, signals.c.at, signa
 )
 _WAITING = (
     select(signal_waits.c.waiter_id, signal_waits.c.task_id, signal_waits.c.wanted)
-    .where(signal_waits.c.tenant == bindparam("of_tenant"), signal_waits.c.name == bindparam("of_name"), OPEN)
+    .where(signal_waits.c.tenant == bindparam("of_tenant"), signal_waits.c.name == bindparam("of_name"), OPEN_WAIT)
     .order_by(signal_waits.c.waiter_id)
 )
 _LOCK = select(tasks.c.id).where(tasks.c.id.in_(bindparam("task_ids", expanding=True))).order_by(tasks.c.id)
 _LOCKED = _LOCK.with_for_update()
-_STILL_OPEN = select(signal_waits.c.waiter_id, signal_waits.c.task_id).where(signal_waits.c.waiter_id.in_(_IDS), OPEN)
+_STILL_OPEN = select(signal_waits.c.waiter_id, signal_waits.c.task_id).where(
+    signal_waits.c.waiter_id.in_(_IDS), OPEN_WAIT
+)
 _WAITING_STILL = select(runs.c.id, runs.c.task_id).where(
     runs.c.task_id.in_(bindparam("task_ids", expanding=True)), runs.c.current == true(), runs.c.state == State.WAITING
 )

@@ -12,14 +12,14 @@ from duetime.scheduler.store.schema.types import Instant
 from duetime.scheduler.store.statements import dependants
 from duetime.scheduler.store.statements.endings.follow_ups import FREED
 from duetime.scheduler.store.statements.signals import kept_waits, run_waits
-from duetime.scheduler.store.statements.signals.kept_waits import OPEN
+from duetime.scheduler.store.statements.signals.kept_waits import OPEN_WAIT
 from duetime.scheduler.task import State
 from sqlalchemy import Connection, bindparam, false, select, true
 
 _LATE = (
     select(signal_waits.c.waiter_id, signal_waits.c.task_id, signal_waits.c.name, signal_waits.c.until)
-    .select_from(kept_waits.JOINED)
-    .where(OPEN, signal_waits.c.until <= bindparam("now", type_=Instant()), tasks.c.paused == false())
+    .select_from(kept_waits.WAITS_OF_TASKS)
+    .where(OPEN_WAIT, signal_waits.c.until <= bindparam("now", type_=Instant()), tasks.c.paused == false())
     .order_by(signal_waits.c.until)
     .limit(bindparam("most"))
     .with_for_update(of=tasks, skip_locked=True)

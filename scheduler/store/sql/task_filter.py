@@ -18,7 +18,7 @@ from sqlalchemy import Connection, and_, case, exists, literal_column, not_, or_
 
 OPEN_SECTION, ENDED_SECTION = "open", "ended"
 PER_SECTION = {OPEN_SECTION: runs.c.ended_at.is_(None), ENDED_SECTION: runs.c.ended_at.is_not(None)}
-SECTIONS = {OPEN_SECTION: OPEN, ENDED_SECTION: TERMINAL}
+SECTION_STATES = {OPEN_SECTION: OPEN, ENDED_SECTION: TERMINAL}
 _LISTED_ELSEWHERE = {
     OPEN_SECTION: (State.RETRYING, State.SUSPENDED),
     ENDED_SECTION: (State.CANCELLED, State.EXPIRED, State.SKIPPED),
@@ -71,7 +71,7 @@ def parts(where: TaskFilter, section: str) -> Sequence[Sequence[Condition]]:
 
 
 def in_time(where: TaskFilter) -> Condition:
-    return or_(*(and_(PER_SECTION[section], *part) for section in SECTIONS for part in parts(where, section)))
+    return or_(*(and_(PER_SECTION[section], *part) for section in SECTION_STATES for part in parts(where, section)))
 
 
 def of_task(tenant: str, where: TaskFilter, titled: Callable[[str], Condition] = titled) -> list[Condition]:

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Protocol
 
 from duetime.scheduler.chain.dependency import DependentTask, followed_among
-from duetime.scheduler.events import EventKind
+from duetime.scheduler.events import DUETIME_ACTOR, EventKind
 from duetime.scheduler.records import Added, NewTask
 from duetime.scheduler.rules.states import check_move
 from duetime.scheduler.store.schema.rows import (
@@ -153,7 +153,7 @@ def _told(item: NewTask, now: datetime) -> list[event_log.EventValues]:
         run.id,
         now,
         kind=EventKind.READY,
-        actor=event_log.ITSELF,
+        actor=DUETIME_ACTOR,
         move=(State.SCHEDULED, run.state),
     )
     return [_created(item, now, State.SCHEDULED), ready]

@@ -13,16 +13,16 @@ from functools import partial
 from typing import Any
 
 from duetime.scheduler.errors import UnreadableTask
-from duetime.scheduler.events import EventKind
+from duetime.scheduler.events import DUETIME_ACTOR, EventKind
 from duetime.scheduler.principal import Acting
 from duetime.scheduler.rules.settlement import concluded
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.run_records import Claim, Expired, Settlement
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.unreadable import Unreadable
-from duetime.scheduler.store.migrations.upgrade import HEAD, revision
+from duetime.scheduler.store.migrations.upgrade import HEAD_VERSION, revision
 from duetime.scheduler.store.schema.damage import Salvaged, is_damaged, salvaged
-from duetime.scheduler.store.schema.rows import NOT_PAUSED, RUN, TASK, Row, folded
+from duetime.scheduler.store.schema.rows import NOT_PAUSED, RUN_FIELDS, TASK_FIELDS, Row, folded
 from duetime.scheduler.store.schema.tables.tasks import attempts, runs, tasks
 from duetime.scheduler.store.schema.values import LAST_INSTANT
 from duetime.scheduler.store.sql.locks import lock_tasks_of
@@ -78,8 +78,8 @@ class _Pair:
     """A damaged row of a task and one of its runs."""
 
     def __init__(self, row: Row) -> None:
-        self.tasks: Salvaged = salvaged(row[: len(TASK)], TASK)
-        self.runs: Salvaged = salvaged(row[len(TASK) : len(TASK) + len(RUN)], RUN)
+        self.tasks: Salvaged = salvaged(row[: len(TASK_FIELDS)], TASK_FIELDS)
+        self.runs: Salvaged = salvaged(row[len(TASK_FIELDS) : len(TASK_FIELDS) + len(RUN_FIELDS)], RUN_FIELDS)
         self.task, self.run = Task(*self.tasks.values), Run(*self.runs.values)
 
     def reason(self) -> str:
@@ -93,8 +93,8 @@ def whole(connection: Connection, found: Sequence[Any], now: datetime) -> list[A
 
 
 def started(connection: Connection, found: Sequence[Any], now: datetime) -> list[Any]:
-    """Return the rows of TASK and RUN columns that can be read; end the runs of the others as failed."""
-    end(connection, [row[len(TASK)] for row in found if is_damaged(row)], now)
+    """Return the rows of TASK_FIELDS and RUN_FIELDS that can be read; end the runs of the others as failed."""
+    end(connection, [row[len(TASK_FIELDS)] for row in found if is_damaged(row)], now)
     return [row for row in found if not is_damaged(row)]
 
 
@@ -113,7 +113,7 @@ def end(
         return []
     ending = [pair for pair in pairs if pair.run.state not in TERMINAL]
     for pair in ending:
-        _mend(connection, pair, {"actor": event_log.ITSELF, "via": None}, now)
+        _mend(connection, pair, {"actor": DUETIME_ACTOR, "via": None}, now)
         _fail(connection, pair, now)
     ended_waits.end(connection, [(pair.run.id, pair.task.id, pair.run.state) for pair in ending], now)
     return [Expired(pair.run.id, pair.task.id) for pair in ending]
@@ -144,7 +144,7 @@ def mended(connection: Connection, record: TaskRecord, kind: EventKind, by: Acti
 
 def _may_mend(connection: Connection) -> bool:
     """Whether no newer version has upgraded the schema while this process was running."""
-    return revision(connection) == HEAD
+    return revision(connection) == HEAD_VERSION
 
 
 def _mend(connection: Connection, pair: _Pair, by: Acting, now: datetime) -> None:

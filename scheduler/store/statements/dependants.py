@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from duetime.scheduler.chain.judgement import DependencyLink, LinkVerdict, judge
 from duetime.scheduler.chain.valid_output import mismatch
-from duetime.scheduler.events import EventKind
+from duetime.scheduler.events import DUETIME_ACTOR, EventKind
 from duetime.scheduler.rules.occurrences import dated_like
 from duetime.scheduler.rules.series.answered import keeps_its_time, let_go
 from duetime.scheduler.rules.series.awaited import waiter_of
@@ -36,7 +36,7 @@ from duetime.scheduler.store.statements.endings.conclusions import in_vain
 from duetime.scheduler.store.statements.endings.follow_ups import FREED
 from duetime.scheduler.store.statements.read import TASK_AND_RUN
 from duetime.scheduler.store.statements.signals import ended_waits, kept_waits
-from duetime.scheduler.store.statements.waiters import OPEN
+from duetime.scheduler.store.statements.waiters import OPEN_DEPENDENCY
 from duetime.scheduler.task import Json, Run, State, Task
 from sqlalchemy import BindParameter, Connection, bindparam, null, select, true, update
 
@@ -49,7 +49,7 @@ Ends = Mapping[str, State]
 _IDS: BindParameter[str] = bindparam("task_ids", expanding=True)
 _OPEN_ON = (
     select(dependencies.c.task_id, dependencies.c.upstream_id, dependencies.c.valid_output)
-    .where(dependencies.c.upstream_id.in_(_IDS), OPEN)
+    .where(dependencies.c.upstream_id.in_(_IDS), OPEN_DEPENDENCY)
     .order_by(dependencies.c.task_id, dependencies.c.upstream_id)
     .limit(bindparam("most"))
 )
@@ -267,7 +267,7 @@ def _unblocked(each: _Judged, run: Run, now: datetime, why: str | None) -> event
         run.id,
         now,
         kind=EventKind.UNBLOCKED,
-        actor=event_log.ITSELF,
+        actor=DUETIME_ACTOR,
         reason=why or each.verdict.reason,
         move=(each.run.state, run.state),
     )

@@ -18,7 +18,7 @@ from duetime.scheduler.events import UNDOABLE, Event, EventKind
 from duetime.scheduler.records import LastChange
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.dialects import dialect_of
-from duetime.scheduler.store.schema.rows import EVENT, RUN, from_json, values_of
+from duetime.scheduler.store.schema.rows import EVENT_FIELDS, RUN_FIELDS, from_json, values_of
 from duetime.scheduler.store.schema.tables.events import events
 from duetime.scheduler.store.schema.tables.tasks import runs
 from duetime.scheduler.store.sql.batch import Batch
@@ -39,8 +39,6 @@ from sqlalchemy import (
 
 EventValues = dict[str, Any]
 
-ITSELF = "duetime"
-"""The actor of changes that nobody requested."""
 
 TASK_DEADLINE, FOLLOWED, LINKS = "task_deadline", "followed", "links"
 """Parts of an event for an undo alone. They are the deadline of the task in addition to that of its run, the run before
@@ -55,13 +53,13 @@ _TIMES = frozenset({"wake_at", "first_ready_at", "started_at", "ended_at", "drop
 _OURS = frozenset({"generation", "anchor", "occurrence", "progress", TASK_DEADLINE, FOLLOWED, LINKS}) | _TIMES
 """Fields of a change that the history keeps and that a stale caller does not need."""
 
-_RUNS = select(*RUN).where(runs.c.id.in_(bindparam("run_ids", expanding=True)))
+_RUNS = select(*RUN_FIELDS).where(runs.c.id.in_(bindparam("run_ids", expanding=True)))
 
 _A_NUMBER: ColumnElement[bool] = literal_column("events.seq < 9000000000000000000")
 """Damaged numbers on SQLite are not: text is after every number."""
 
 _LAST = select(func.coalesce(func.max(events.c.seq), 0)).where(events.c.task_id == bindparam("of_task"), _A_NUMBER)
-VALUES = (
+_VALUES = (
     "tenant",
     "task_id",
     "run_id",
@@ -94,7 +92,7 @@ _BEGAN = (
 )
 _WANTED = frozenset({EventKind.RUN_NOW, EventKind.RESCHEDULED, EventKind.SNOOZED})
 _NTH = bindparam("nth", type_=Integer())
-_APPEND = Batch(insert(events).values(seq=_LAST.scalar_subquery() + _NTH), VALUES)
+_APPEND = Batch(insert(events).values(seq=_LAST.scalar_subquery() + _NTH), _VALUES)
 
 
 def entry(
@@ -190,12 +188,12 @@ def began_by_last_change(connection: Connection, task: Task, run: Run) -> bool:
 def last_change(connection: Connection, task: Task) -> LastChange | None:
     """Return the change by an actor that made this revision of a task; None for the first one."""
     made = (events.c.task_id == task.id, events.c.revision == task.revision, events.c.kind.in_(UNDOABLE))
-    found = events_of(connection, select(*EVENT).where(*made).order_by(events.c.seq))
+    found = events_of(connection, select(*EVENT_FIELDS).where(*made).order_by(events.c.seq))
     if not found or task.revision == 1:
         return None
     before: dict[str, Any] = dict(found[0].before or {})
     ids = [*(event.run_id for event in found if event.run_id), before.get(FOLLOWED, "")]
-    touched = {run.id: run for run, _ in unreadable.values(connection, _RUNS, Run, RUN, {"run_ids": ids})}
+    touched = {run.id: run for run, _ in unreadable.values(connection, _RUNS, Run, RUN_FIELDS, {"run_ids": ids})}
     return _change_of(found, before, touched)
 
 
@@ -253,7 +251,7 @@ def _finished() -> Any:
 
 
 def since(connection: Connection, event_id: int, limit: int) -> list[Event]:
-    statement = select(*EVENT)
+    statement = select(*EVENT_FIELDS)
     if dialect_of(connection).ids_follow_commits:
         statement = statement.where(events.c.id > event_id).order_by(events.c.id)
     else:
@@ -272,7 +270,7 @@ def check_revision(connection: Connection, task: Task, revision: int | None) -> 
     """Raise `StaleRevision`, with the later events, when the caller has seen another revision."""
     if revision is None or revision == task.revision:
         return
-    later = select(*EVENT).where(events.c.task_id == task.id, events.c.revision > revision)
+    later = select(*EVENT_FIELDS).where(events.c.task_id == task.id, events.c.revision > revision)
     since = events_of(connection, later.order_by(events.c.seq).limit(_MAX_CHANGES_TOLD))
     told = [_told(event) for event in since]
     raise StaleRevision(task.id, revision, task.revision, told, events=since, zone=task.timezone)
@@ -290,7 +288,7 @@ def events_of(connection: Connection, statement: Select[Any]) -> list[Event]:
     rows, damaged = unreadable.every(connection, statement)
     if not damaged:
         return [Event(*row) for row in rows]
-    return [replace(event, reason=_reason(event, why)) for event, why in values_of(Event, EVENT, rows)]
+    return [replace(event, reason=_reason(event, why)) for event, why in values_of(Event, EVENT_FIELDS, rows)]
 
 
 def _reason(event: Event, damage: Sequence[str]) -> str | None:

@@ -31,7 +31,7 @@ from duetime.scheduler.store.statements.approvals import questions
 from duetime.scheduler.store.statements.endings import places
 from duetime.scheduler.store.statements.read import TASK_AND_RUN
 from duetime.scheduler.store.statements.signals import ended_waits, kept_waits, turns
-from duetime.scheduler.store.statements.waiters import OPEN
+from duetime.scheduler.store.statements.waiters import OPEN_DEPENDENCY
 from duetime.scheduler.task import Run, State, Task
 from duetime.scheduler.views import TaskRecord
 from sqlalchemy import BindParameter, Connection, bindparam, false, insert, null, select, true, update
@@ -45,7 +45,7 @@ _LOCK = (
 )
 _FOLLOWED = update(tasks).where(tasks.c.id.in_(_IDS), tasks.c.followed == false()).values(followed=true())
 _ADD = Batch(insert(dependencies), ("task_id", "upstream_id", "tenant", "after_failure", "valid_output"))
-_WAIT_FOR = select(dependencies).where(dependencies.c.upstream_id.in_(_IDS), OPEN)
+_WAIT_FOR = select(dependencies).where(dependencies.c.upstream_id.in_(_IDS), OPEN_DEPENDENCY)
 _AMONG = select(dependencies.c.task_id, dependencies.c.upstream_id).where(
     dependencies.c.task_id.in_(_IDS), dependencies.c.upstream_id.in_(_IDS)
 )
@@ -58,7 +58,9 @@ _WAITED = (
 _ENDED_WITH = select(dependencies.c.upstream_id).where(
     dependencies.c.task_id == bindparam("of_task"), dependencies.c.ended_run == bindparam("of_run")
 )
-_OPEN_ABOVE = select(dependencies.c.upstream_id).where(dependencies.c.task_id == bindparam("of_task"), OPEN).limit(1)
+_OPEN_ABOVE = (
+    select(dependencies.c.upstream_id).where(dependencies.c.task_id == bindparam("of_task"), OPEN_DEPENDENCY).limit(1)
+)
 _ON = select(dependencies.c.task_id, dependencies.c.ended_run, dependencies.c.closed_at).where(
     dependencies.c.upstream_id.in_(_IDS)
 )

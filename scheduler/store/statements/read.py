@@ -13,9 +13,9 @@ from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.dialects import dialect_of
 from duetime.scheduler.store.schema.rows import (
     CURRENT,
-    DELIVERY,
-    RUN,
-    TASK,
+    DELIVERY_FIELDS,
+    RUN_FIELDS,
+    TASK_FIELDS,
     DamageWords,
     Row,
     damaged_task_and_run,
@@ -37,7 +37,7 @@ _MIN_PREFIX_CHARS = 3
 """Characters of an id that may stand for it: more than all ids have in common."""
 _MAX_NAMED_ROWS = 6
 
-TASK_AND_RUN = select(*TASK, *RUN).select_from(tasks.join(runs, runs.c.task_id == tasks.c.id))
+TASK_AND_RUN = select(*TASK_FIELDS, *RUN_FIELDS).select_from(tasks.join(runs, runs.c.task_id == tasks.c.id))
 
 _ONE = TASK_AND_RUN.where(tasks.c.id == bindparam("task_id"), tasks.c.tenant == bindparam("tenant"), CURRENT)
 _MANY = TASK_AND_RUN.where(tasks.c.id.in_(bindparam("task_ids", expanding=True)), CURRENT)
@@ -57,7 +57,7 @@ LATEST_ENDED = (
     .limit(1)
 )
 _LAST = (
-    select(*RUN)
+    select(*RUN_FIELDS)
     .select_from(tasks.join(runs, runs.c.id == LATEST_ENDED.scalar_subquery()))
     .where(tasks.c.id.in_(bindparam("task_ids", expanding=True)))
 )
@@ -67,7 +67,7 @@ _LAST_RESULTS = (
     .where(tasks.c.id.in_(bindparam("task_ids", expanding=True)))
 )
 _BESIDE = (
-    select(*RUN)
+    select(*RUN_FIELDS)
     .where(
         runs.c.task_id.in_(bindparam("task_ids", expanding=True)),
         literal_column("NOT runs.current AND runs.ended_at IS NULL"),
@@ -75,7 +75,9 @@ _BESIDE = (
     .order_by(runs.c.id)
 )
 _DELIVERIES = (
-    select(*DELIVERY).where(deliveries.c.run_id.in_(bindparam("run_ids", expanding=True))).order_by(deliveries.c.id)
+    select(*DELIVERY_FIELDS)
+    .where(deliveries.c.run_id.in_(bindparam("run_ids", expanding=True)))
+    .order_by(deliveries.c.id)
 )
 _OF_RUNS = (
     select(runs.c.id, tasks.c.id, tasks.c.title, tasks.c.action, tasks.c.estimate, attempts.c.started_at)
@@ -123,7 +125,7 @@ def of_runs(connection: Connection, tenant: str, run_ids: Sequence[str]) -> dict
 
 
 def records_of(connection: Connection, rows: Sequence[Row], damaged: bool) -> list[TaskRecord]:
-    """Return the tasks of rows of TASK and RUN columns, each with its latest ended run and the deliveries shown."""
+    """Return the tasks of rows of TASK_FIELDS and RUN_FIELDS, each with its last ended run and the deliveries shown."""
     if not damaged:
         return with_past(connection, [task_and_run(row) for row in rows])
     found = [damaged_task_and_run(row) for row in rows]
@@ -151,7 +153,7 @@ def beside(connection: Connection, of: Iterable[Task]) -> dict[str, tuple[Run, .
     task_ids = [task.id for task in of if task.revision > 1]
     found: dict[str, tuple[Run, ...]] = {}
     if task_ids:
-        for run, _ in unreadable.values(connection, _BESIDE, Run, RUN, {"task_ids": task_ids}):
+        for run, _ in unreadable.values(connection, _BESIDE, Run, RUN_FIELDS, {"task_ids": task_ids}):
             found[run.task_id] = (*found.get(run.task_id, ()), run)
     return found
 
@@ -175,7 +177,7 @@ def _last_runs(
     last = {run.task_id: run for _, run in pairs if ran(run)}
     earlier = [run.task_id for _, run in pairs if not ran(run)]
     if earlier:
-        for run, damage in unreadable.values(connection, _LAST, Run, RUN, {"task_ids": earlier}):
+        for run, damage in unreadable.values(connection, _LAST, Run, RUN_FIELDS, {"task_ids": earlier}):
             last[run.task_id] = run
             noted[run.task_id].extend(f"of its last run: {each}" for each in damage)
     return last
@@ -184,7 +186,7 @@ def _last_runs(
 def _deliveries(connection: Connection, run_ids: list[str]) -> dict[str, list[Delivery]]:
     found: dict[str, list[Delivery]] = {}
     if run_ids:
-        for delivery, _ in unreadable.values(connection, _DELIVERIES, Delivery, DELIVERY, {"run_ids": run_ids}):
+        for delivery, _ in unreadable.values(connection, _DELIVERIES, Delivery, DELIVERY_FIELDS, {"run_ids": run_ids}):
             found.setdefault(delivery.run_id, []).append(delivery)
     return found
 

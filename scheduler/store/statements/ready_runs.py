@@ -29,7 +29,7 @@ from sqlalchemy import (
     update,
 )
 
-JOINED = runs.join(tasks, tasks.c.id == runs.c.task_id)
+RUNS_OF_TASKS = runs.join(tasks, tasks.c.id == runs.c.task_id)
 STARTED = attempts.join(runs, runs.c.id == attempts.c.run_id)
 RUNNING: ColumnElement[bool] = and_(literal_column("attempts.ended_at IS NULL"), runs.c.state == State.RUNNING)
 """Running runs, found by their open attempts: an index on the state would have to be written by each start."""
@@ -59,7 +59,7 @@ _FIRST_READY, _DEADLINE, _TYPE, _DROP_AT = map(
 
 # literal conditions, as in the partial indexes: with parameters neither database is sure to use these
 ACTIVE: ColumnElement[bool] = literal_column("runs.wake_at IS NULL AND runs.ended_at IS NULL")
-_ALL_READY = select(*READY).select_from(JOINED).where(ACTIVE, runs.c.state == State.READY)
+_ALL_READY = select(*READY).select_from(RUNS_OF_TASKS).where(ACTIVE, runs.c.state == State.READY)
 _NEVER_STARTED = (
     select(func.count())
     .select_from(runs)
@@ -102,7 +102,7 @@ def ready(connection: Connection, limit: int, after: str | None, now: datetime) 
 
 def ready_by_id(connection: Connection, run_ids: Collection[str], now: datetime) -> list[ReadyRun]:
     """Return runs in any state as a queue orders them at a time; damaged ones are left out."""
-    named = select(*READY).select_from(JOINED).where(runs.c.id.in_(run_ids))
+    named = select(*READY).select_from(RUNS_OF_TASKS).where(runs.c.id.in_(run_ids))
     found = [ready_run(row, now) for row in unreadable.rows(connection, named) if not is_damaged(row)]
     return with_waiters(connection, found, now)
 
@@ -141,7 +141,7 @@ _FOLLOW_PAUSE = (
 )
 _OVERDUE_PAUSED = (
     select(runs.c.id)
-    .select_from(JOINED)
+    .select_from(RUNS_OF_TASKS)
     .where(runs.c.wake_at <= bindparam("now", type_=Instant()), NOT_PAUSED, tasks.c.paused == true())
     .order_by(runs.c.wake_at)
     .limit(bindparam("most"))

@@ -14,7 +14,7 @@ from duetime.scheduler.events import EventKind
 from duetime.scheduler.ids import new_id
 from duetime.scheduler.rules.series.overtake import ends_series
 from duetime.scheduler.store.database import unreadable
-from duetime.scheduler.store.schema.rows import CURRENT, RUN, listed_at
+from duetime.scheduler.store.schema.rows import CURRENT, RUN_FIELDS, listed_at
 from duetime.scheduler.store.schema.tables.events import events
 from duetime.scheduler.store.schema.tables.tasks import runs
 from duetime.scheduler.store.schema.types import Instant
@@ -25,7 +25,7 @@ from duetime.scheduler.task import Run, State, Task
 from sqlalchemy import Connection, bindparam, false, literal_column, select, true, update
 
 _BESIDE = (
-    select(*RUN)
+    select(*RUN_FIELDS)
     .where(runs.c.task_id == bindparam("of_task"), runs.c.current == false(), runs.c.ended_at.is_(None))
     .order_by(runs.c.id)
 )
@@ -38,7 +38,7 @@ _CANCELS = (
 )
 _THIS_CANCEL = select(events.c.revision).where(*_CANCELS, events.c.run_id == bindparam("itself")).limit(1)
 _CANCELLED_WITH = (
-    select(*RUN)
+    select(*RUN_FIELDS)
     .where(runs.c.id.in_(select(events.c.run_id).where(*_CANCELS, events.c.revision == _THIS_CANCEL.scalar_subquery())))
     .where(runs.c.current == false(), runs.c.id != bindparam("itself"))
     .where((runs.c.state == State.CANCELLED).is_(true()), runs.c.started_at.is_(None))

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from duetime.scheduler.events import EventKind
+from duetime.scheduler.events import DUETIME_ACTOR, EventKind
 from duetime.scheduler.run_records import Claim, ReadyRun, Start
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.schema.rows import NOT_PAUSED, task_and_run
@@ -18,7 +18,7 @@ from duetime.scheduler.store.sql.locks import check_epoch, exactly, lock_tasks_o
 from duetime.scheduler.store.statements import damaged, event_log
 from duetime.scheduler.store.statements.approvals import defaults
 from duetime.scheduler.store.statements.read import TASK_AND_RUN
-from duetime.scheduler.store.statements.ready_runs import JOINED, READY, ready_run
+from duetime.scheduler.store.statements.ready_runs import READY, RUNS_OF_TASKS, ready_run
 from duetime.scheduler.store.statements.waiters import with_waiters
 from duetime.scheduler.task import DeadlineType, Run, State, Task
 from sqlalchemy import (
@@ -52,7 +52,7 @@ _THESE = runs.c.id.in_(bindparam("run_ids", expanding=True))
 _OF_RUN = (runs.c.state, runs.c.attempt, runs.c.wake_at, runs.c.current)
 _DUE = (
     select(*READY, *_OF_RUN, tasks.c.repeat_policy, tasks.c.asks)
-    .select_from(JOINED)
+    .select_from(RUNS_OF_TASKS)
     .where(
         runs.c.wake_at <= bindparam("until", type_=Instant()),
         or_(runs.c.wake_at <= _NOW, runs.c.first_ready_at.is_(None)),
@@ -142,7 +142,7 @@ def _made_ready(row: Any, now: datetime) -> event_log.EventValues:
         row.id,
         now,
         kind=EventKind.READY,
-        actor=event_log.ITSELF,
+        actor=DUETIME_ACTOR,
         move=(row.state, State.READY),
         attempt=row.attempt or None,
     )

@@ -40,19 +40,19 @@ MAX_RUNS_RESCORED = 1_000
 RESCORED = "duetime_rescored"
 """The name under which a connection keeps the ready runs for which other tasks wait now than before."""
 
-OPEN: ColumnElement[bool] = literal_column("dependencies.closed_at IS NULL")
+OPEN_DEPENDENCY: ColumnElement[bool] = literal_column("dependencies.closed_at IS NULL")
 """Dependencies that are waited for; literal, as in the partial index."""
 
 _IDS: BindParameter[str] = bindparam("task_ids", expanding=True)
 
 _FIRST = select(dependencies.c.upstream_id.label("root"), dependencies.c.upstream_id, dependencies.c.task_id).where(
-    dependencies.c.upstream_id.in_(_IDS), OPEN
+    dependencies.c.upstream_id.in_(_IDS), OPEN_DEPENDENCY
 )
 _BELOW = _FIRST.cte("below", recursive=True)
 _BELOW = _BELOW.union(
     select(_BELOW.c.root, dependencies.c.upstream_id, dependencies.c.task_id)
     .join_from(_BELOW, dependencies, dependencies.c.upstream_id == _BELOW.c.task_id)
-    .where(OPEN)
+    .where(OPEN_DEPENDENCY)
 )
 _NEAREST = select(_BELOW).limit(bindparam("most")).subquery("nearest")
 _WAITERS = (

@@ -17,7 +17,7 @@ from sqlalchemy import Connection, Row, text
 from sqlalchemy.exc import OperationalError
 
 MODULE = "fts5"
-OLDEST = (3, 34)
+MIN_SQLITE_VERSION = (3, 34)
 """The first SQLite whose full-text index has the trigram tokenizer."""
 
 _OPTIONS = "content='', columnsize=0, detail=none, tokenize='trigram case_sensitive 1'"
@@ -53,7 +53,7 @@ log = logging.getLogger(__name__)
 
 def is_supported(connection: Connection) -> bool:
     """Whether the SQLite of this Python has what the index needs."""
-    if sqlite3.sqlite_version_info < OLDEST:
+    if sqlite3.sqlite_version_info < MIN_SQLITE_VERSION:
         return False
     return bool(connection.execute(_HAS_MODULE, {"module": MODULE}).scalar())
 

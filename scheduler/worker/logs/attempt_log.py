@@ -16,7 +16,7 @@ from duetime.scheduler.rules.sanitize import clean_text
 from duetime.scheduler.run_records import LogChunk
 from duetime.scheduler.runtime.secret_mask import masked
 
-MAX_LINE_CHARS: Final = 4_000
+MAX_RUN_LOG_LINE_CHARS: Final = 4_000
 MAX_LOGGER_CHARS: Final = 100
 MAX_LEVEL_CHARS: Final = 20
 
@@ -87,7 +87,7 @@ class AttemptLog:
             self._add(at, "error", TRACEBACK_LOGGER, text)
 
     def _add(self, at: datetime, level: str, logger: str, text: str) -> None:
-        safe = clean_text(redacted(text[: 2 * MAX_LINE_CHARS]), MAX_LINE_CHARS)
+        safe = clean_text(redacted(text[: 2 * MAX_RUN_LOG_LINE_CHARS]), MAX_RUN_LOG_LINE_CHARS)
         line = json.dumps(
             [int(at.timestamp() * 1000), level[:MAX_LEVEL_CHARS], logger[:MAX_LOGGER_CHARS], safe], ensure_ascii=False
         )
@@ -163,4 +163,4 @@ def _text(record: logging.LogRecord) -> str:
     trace = record.exc_text
     if trace is None and record.exc_info and record.exc_info[0] is not None:
         trace = logging.Formatter().formatException(record.exc_info)
-    return f"{said[: MAX_LINE_CHARS // 4]}\n{trace[-MAX_LINE_CHARS // 2 :]}" if trace else said
+    return f"{said[: MAX_RUN_LOG_LINE_CHARS // 4]}\n{trace[-MAX_RUN_LOG_LINE_CHARS // 2 :]}" if trace else said

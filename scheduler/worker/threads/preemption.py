@@ -28,7 +28,7 @@ PREEMPTION_INTERVAL_S = 0.25
 and those that lack units while willing runs hold some.
 """
 
-MAX_RUNS_REPORTED = 32
+MAX_PREEMPTIBLE_RUNS = 32
 """Willing runs that one look reports: the least urgent."""
 
 log = logging.getLogger(__name__)
@@ -93,7 +93,7 @@ class Preemption:
         turns = [self._turn(held) for held in holding.values() if not held.yielding]
         willing = sorted((turn for turn in turns if turn.is_willing), key=lambda turn: (-turn.tier, turn.seconds))
         if willing:
-            run_ids = [turn.run_id for turn in willing[:MAX_RUNS_REPORTED]]
+            run_ids = [turn.run_id for turn in willing[:MAX_PREEMPTIBLE_RUNS]]
             with suppress(QueueLost, QueueUnavailable):
                 for run_id in self._queue.runs_to_preempt(run_ids, YIELD_NOTICE_MS):
                     self._ask(holding[run_id])

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from duetime.scheduler.audit.entry import AuditEntry, AuditKind
+from duetime.scheduler.intake.validation import ALL_TENANTS
 from duetime.scheduler.principal import Principal
 
 if TYPE_CHECKING:
@@ -24,8 +25,6 @@ READ_INTERVAL: Final = timedelta(minutes=10)
 MAX_READS_KNOWN: Final = 10_000
 UNKNOWN: Final = "unknown"
 """Stands for the actor of a refused login."""
-
-ALL_TENANTS: Final = "*"
 
 
 class AccessAudit:

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from typing import Final
 
 MAX_WRONG_LOGINS: Final = 10
-"""Wrong logins of an address in WINDOW_S, after which none of it is looked at until the first one is that old."""
+"""Wrong logins of an address in LOGIN_WINDOW_S, after which none of it is looked at until the first one is that old."""
 
-WINDOW_S: Final = 300.0
+LOGIN_WINDOW_S: Final = 300.0
 MAX_ADDRESSES_KNOWN: Final = 10_000
 HOME_NETWORK_BITS: Final = 64
 """Of an IPv6 address, the part that one caller has: he may choose the rest."""
@@ -31,7 +31,7 @@ class LoginLimits:
         """Return the whole seconds until a login of this address is looked at again; 0 for at once."""
         with self._lock:
             wrong = self._recent(_home(address))
-            return math.ceil(wrong[0] + WINDOW_S - self._clock()) if len(wrong) >= MAX_WRONG_LOGINS else 0
+            return math.ceil(wrong[0] + LOGIN_WINDOW_S - self._clock()) if len(wrong) >= MAX_WRONG_LOGINS else 0
 
     def count(self, address: str) -> None:
         """Count a wrong login."""
@@ -45,7 +45,7 @@ class LoginLimits:
                 self._wrong.popitem(last=False)
 
     def _recent(self, home: str) -> deque[float]:
-        wrong, oldest = self._wrong.get(home, deque(maxlen=MAX_WRONG_LOGINS)), self._clock() - WINDOW_S
+        wrong, oldest = self._wrong.get(home, deque(maxlen=MAX_WRONG_LOGINS)), self._clock() - LOGIN_WINDOW_S
         while wrong and wrong[0] <= oldest:
             wrong.popleft()
         return wrong

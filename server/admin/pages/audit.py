@@ -13,21 +13,19 @@ from duetime.scheduler.errors import Refused
 from duetime.scheduler.events import Event
 from duetime.scheduler.intake.bounds import Bounds
 from duetime.scheduler.task import Tier
-from duetime.server.admin.answers import Answer, Page, get
-from duetime.server.admin.export import ExportRow, exported
+from duetime.server.admin.answers import PAGE_ROWS, Answer, Page, get
+from duetime.server.admin.export import MAX_EXPORTED_ROWS, ExportRow, exported
 from duetime.server.admin.failures import unknown
 from duetime.server.admin.visit import Visit
 from duetime.tools.admin.audit_rows import read_heads
 from duetime.tools.admin.event_filter import event_filter
 
-PAGE_ROWS: Final = 50
-EXPORT_PAGE_ROWS: Final = 500
-MAX_EXPORTED_ROWS: Final = 10_000
+AUDIT_EXPORT_PAGE_ROWS: Final = 500
 MAX_VERIFIED_ENTRIES: Final = 1_000_000
 """Entries of a chain that a browser can wait for; a longer one is verified on the command line."""
 
-SURFACES: Final = ("mcp", "rest", "admin", "cli", "python", "stdio")
-TABS: Final = ((None, "acts of callers", None), ("tasks", "changes of tasks", None))
+_SURFACES: Final = ("mcp", "rest", "admin", "cli", "python", "stdio")
+_TABS: Final = ((None, "acts of callers", None), ("tasks", "changes of tasks", None))
 
 _TEXTS = {"who": "actor", "surface": "surface", "subject": "subject"}
 """Parameters of the address, and the conditions of the filter that they set."""
@@ -67,10 +65,10 @@ class AuditQuery:
 
     def all(self) -> list[ExportRow]:
         """Return the rows of a file."""
-        rows, cursor = self.read(EXPORT_PAGE_ROWS, None)
+        rows, cursor = self.read(AUDIT_EXPORT_PAGE_ROWS, None)
         found = list(rows)
         while cursor is not None and len(found) < MAX_EXPORTED_ROWS:
-            rows, cursor = self.read(EXPORT_PAGE_ROWS, cursor)
+            rows, cursor = self.read(AUDIT_EXPORT_PAGE_ROWS, cursor)
             found += rows
         return [self.row(each) for each in found]
 
@@ -87,9 +85,9 @@ def audit(visit: Visit) -> Answer:
         "following": query.bounds.following(cursor),
         "of_tasks": of_tasks,
         "titles": _titles(visit, query.tenant, rows) if of_tasks else {},
-        "tabs": TABS,
+        "tabs": _TABS,
         "kinds": [*AuditKind],
-        "surfaces": SURFACES,
+        "surfaces": _SURFACES,
         "tiers": [*Tier],
         "shown_tenant": query.tenant,
         "head": next(iter(visit.store.audit_chain.heads(query.tenant)), None),
@@ -187,4 +185,4 @@ def verify(visit: Visit) -> Page:
     return Page("audit_verdict.html", "Verification", {**values, "shown_tenant": tenant}, tenant=tenant)
 
 
-ROUTES = (get("/audit", audit), get("/audit/verify", verify))
+AUDIT_ROUTES = (get("/audit", audit), get("/audit/verify", verify))

@@ -26,7 +26,7 @@ MAX_STACKED_COUNT = 4
 MAX_DAYS_SHOWN = 366
 MAX_LINES_SHOWN = 100
 OTHERS = "others"
-GROUPS = (CostGroup.ACTION, CostGroup.TIER, CostGroup.POOL, CostGroup.TASK)
+_GROUPS = (CostGroup.ACTION, CostGroup.TIER, CostGroup.POOL, CostGroup.TASK)
 Series = Mapping[tuple[str, str], int]
 """Cost in millionths by day and group."""
 
@@ -59,7 +59,7 @@ class CostPage:
 
     def __init__(self, visit: Visit) -> None:
         self._visit = visit
-        self.groups = (*GROUPS, CostGroup.TENANT) if visit.tenant is None else GROUPS
+        self.groups = (*_GROUPS, CostGroup.TENANT) if visit.tenant is None else _GROUPS
         self.by = _group(visit.query.get("by", ""), self.groups)
         self.since, self.until = _window(visit)
         groups = (CostGroup.DAY, self.by)
@@ -158,4 +158,4 @@ def cost(visit: Visit) -> Answer:
     return Page("cost.html", "Cost", page.values())
 
 
-ROUTES = (get("/cost", cost),)
+COST_ROUTES = (get("/cost", cost),)

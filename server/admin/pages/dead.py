@@ -22,22 +22,18 @@ from duetime.scheduler.history.dead_letters import (
 from duetime.scheduler.intake.bounds import Bounds
 from duetime.scheduler.service.dead_letters import USUAL_LETTERS_COUNT
 from duetime.scheduler.service.letter_call import MAX_LETTERS_CLOSED
-from duetime.server.admin.answers import Answer, Moved, Page, get, post
-from duetime.server.admin.export import exported
+from duetime.server.admin.answers import MAX_PROBLEMS_SHOWN, PAGE_ROWS, Answer, Moved, Page, get, post
+from duetime.server.admin.export import EXPORT_PAGE_ROWS, MAX_EXPORTED_ROWS, exported
 from duetime.server.admin.failures import unknown
 from duetime.server.admin.site import path_of
 from duetime.server.admin.visit import Visit
 from duetime.tools.admin.letter_rows import letter_row
 
-PAGE_ROWS: Final = 50
 MAX_UNDO_CHARS: Final = 1_500
 """Of what takes back acts on letters: with it a sealed cookie stays below the 4,096 bytes that browsers keep."""
 
-EXPORT_PAGE_ROWS: Final = 100
-MAX_EXPORTED_ROWS: Final = 10_000
-MAX_PROBLEMS_SHOWN: Final = 3
-TABS: Final = ((None, "open", None), ("replayed", "replayed", None), ("discarded", "discarded", None))
-DONE: Final = {"replay": "Replayed", "discard": "Discarded"}
+_TABS: Final = ((None, "open", None), ("replayed", "replayed", None), ("discarded", "discarded", None))
+_VERBS_DONE: Final = {"replay": "Replayed", "discard": "Discarded"}
 """The acts on a letter, and the word for each when it is done."""
 
 _TEXTS = {"q": "text", "action": "action", "label": "label", "task": "task_id"}
@@ -90,7 +86,7 @@ def dead_letters(visit: Visit) -> Answer:
         "letters": letters,
         "following": query.bounds.following(cursor),
         "state": query.where.state,
-        "tabs": TABS,
+        "tabs": _TABS,
         "closing": closing,
         "filtered": bool({*visit.query} - {"state", "tenant", "cursor", "close", "pick"}),
         "max_replays": MAX_REPLAYS,
@@ -160,8 +156,8 @@ def _closing(visit: Visit, query: LetterQuery) -> ClosingQuestion:
 
 
 def _verb(word: str) -> str:
-    if word not in DONE:
-        raise unknown("close", word, DONE)
+    if word not in _VERBS_DONE:
+        raise unknown("close", word, _VERBS_DONE)
     return word
 
 
@@ -272,7 +268,7 @@ def _most(text: str) -> int:
 
 
 def _said(verb: str, done: LettersClosed) -> str:
-    told = [f"{DONE[verb]} {len(done.closed)}."]
+    told = [f"{_VERBS_DONE[verb]} {len(done.closed)}."]
     told += [f"{done.left:,} more match."] if done.left else []
     told += [f"{done.held_back:,} left out: replayed {MAX_REPLAYS} times before."] if done.held_back else []
     if done.skipped:
@@ -281,4 +277,4 @@ def _said(verb: str, done: LettersClosed) -> str:
     return " ".join(told)
 
 
-ROUTES = (get("/dead", dead_letters), post("/dead/close", close_letters), post("/dead/undo", take_back))
+DEAD_ROUTES = (get("/dead", dead_letters), post("/dead/close", close_letters), post("/dead/undo", take_back))

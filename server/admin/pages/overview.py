@@ -28,8 +28,8 @@ TIER_COLOURS: Final[Mapping[Tier, str]] = {
 }
 
 OVERDUE_GRACE = timedelta(minutes=1)
-MAX_ROWS_SHOWN = 8
-MAX_ROWS_READ = 100
+MAX_OVERVIEW_ROWS = 8
+MAX_OVERVIEW_ROWS_READ = 100
 
 DUE_STATES = (State.SCHEDULED, State.READY, State.RETRYING, State.SUSPENDED)
 OPEN_STATES = (*DUE_STATES, State.RUNNING, State.WAITING)
@@ -125,7 +125,7 @@ def hours_of(found: TierTrends) -> Iterator[tuple[datetime, Tier, TierPart]]:
 
 def misses_of(found: TierTrends) -> Sequence[ActionMisses]:
     """Return the actions that missed deadlines, the worst ones."""
-    return [each for each in found.actions if each.missed][:MAX_ROWS_SHOWN]
+    return [each for each in found.actions if each.missed][:MAX_OVERVIEW_ROWS]
 
 
 class Overview:
@@ -172,7 +172,7 @@ class Overview:
             RunFilter(states=states),
             since=since,
             until=until,
-            limit=MAX_ROWS_READ,
+            limit=MAX_OVERVIEW_ROWS_READ,
             tenant=visit.reach,
             by=visit.principal,
         )
@@ -182,7 +182,7 @@ class Overview:
         visit = self._visit
         where = RunFilter(states=(State.SCHEDULED, State.RETRYING, State.SUSPENDED), oldest_first=True)
         found = visit.scheduler.runs(
-            where, since=self._now, limit=MAX_ROWS_SHOWN, tenant=visit.reach, by=visit.principal
+            where, since=self._now, limit=MAX_OVERVIEW_ROWS, tenant=visit.reach, by=visit.principal
         )
         return found.runs
 
@@ -229,4 +229,4 @@ def overview(visit: Visit) -> Page:
     return Page("overview.html", "Overview", Overview(visit).values())
 
 
-ROUTES = (get("/", overview),)
+OVERVIEW_ROUTES = (get("/", overview),)

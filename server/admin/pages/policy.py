@@ -22,7 +22,7 @@ from duetime.server.admin.answers import Answer, Moved, Page, get, post
 from duetime.server.admin.visit import Visit
 from duetime.tools.admin.shadow_rows import report_json
 
-PARTS: Final = ("patience", "value", "shares", "ceilings", "headroom")
+_PARTS: Final = ("patience", "value", "shares", "ceilings", "headroom")
 TRY: Final = "try"
 MAKE: Final = "make"
 COMPARE: Final = "compare"
@@ -129,7 +129,7 @@ def _given(visit: Visit) -> Mapping[str, Any]:
     """
     shown = _texts(_shown(visit))
     found: dict[str, dict[str, Any]] = {}
-    for part in PARTS:
+    for part in _PARTS:
         for tier in Tier:
             text = visit.form.get(f"{part}.{tier}", "").strip()
             if text and text != shown.get(f"{part}.{tier}"):
@@ -159,7 +159,7 @@ def _number(text: str) -> float | str:
         return text
 
 
-ROUTES = (
+POLICY_ROUTES = (
     get("/policy", policy, operators=True),
     post("/policy", change, operators=True),
     post("/policy/shadow", end_shadow, operators=True),

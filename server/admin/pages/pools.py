@@ -161,7 +161,7 @@ def _spec(text: str) -> Mapping[str, Any]:
     return found
 
 
-ROUTES = (
+POOL_ROUTES = (
     get("/pools", pools, operators=True),
     post("/pools", set_pool, operators=True),
     get("/pools/{name:path}", pool, operators=True),

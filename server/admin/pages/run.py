@@ -176,7 +176,7 @@ def _back(visit: Visit, task_id: str, said: str) -> Moved:
     return Moved(visit.url(f"/runs/{now.run.id}"), said)
 
 
-ROUTES = (
+RUN_ROUTES = (
     get("/runs/{run_id}", run),
     get("/tasks/{task_id}", task),
     post("/runs/{run_id}/cancel", cancel),

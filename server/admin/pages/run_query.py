@@ -11,15 +11,15 @@ from duetime.scheduler.history.runs import RunFilter, RunPage
 from duetime.scheduler.intake.bounds import Bounds
 from duetime.scheduler.task import State, Tier
 from duetime.scheduler.views import Standing
+from duetime.server.admin.answers import PAGE_ROWS
 from duetime.server.admin.failures import unknown
 from duetime.server.admin.visit import Visit
 from duetime.tools.admin.run_rows import cost_given
 
-PAGE_ROWS = 50
 TO_COME = "to_come"
 """The kind of runs of which the first one due comes first."""
 
-KINDS: Mapping[str, tuple[State, ...]] = {
+RUN_KINDS: Mapping[str, tuple[State, ...]] = {
     "": (),
     TO_COME: (State.SCHEDULED, State.WAITING),
     "ready": (State.READY,),
@@ -76,12 +76,12 @@ class RunQuery:
 
 
 def _states(kind: str) -> tuple[State, ...]:
-    if kind in KINDS:
-        return KINDS[kind]
+    if kind in RUN_KINDS:
+        return RUN_KINDS[kind]
     try:
         return tuple(State(each) for each in kind.split(","))
     except ValueError:
-        raise unknown("state", kind, [*filter(None, KINDS), *State, *Standing]) from None
+        raise unknown("state", kind, [*filter(None, RUN_KINDS), *State, *Standing]) from None
 
 
 def _tier(word: str) -> Tier | None:

@@ -9,18 +9,16 @@ from duetime.scheduler.history.runs import RunSummary
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.task import Tier
 from duetime.scheduler.views import Standing, TaskView
-from duetime.server.admin.answers import Answer, Download, Moved, Page, get, post
-from duetime.server.admin.export import ExportRow, exported
+from duetime.server.admin.answers import MAX_PROBLEMS_SHOWN, Answer, Download, Moved, Page, get, post
+from duetime.server.admin.export import EXPORT_PAGE_ROWS, ExportRow, exported
 from duetime.server.admin.failures import unknown
 from duetime.server.admin.formats import until_when
-from duetime.server.admin.pages.run_query import KINDS, RunQuery
+from duetime.server.admin.pages.run_query import RUN_KINDS, RunQuery
 from duetime.server.admin.site import path_of
 from duetime.server.admin.visit import Visit
 from duetime.tools.admin.run_rows import file_row
 
-MAX_EXPORTED_ROWS = 100_000
-EXPORT_PAGE_ROWS = 100
-MAX_PROBLEMS_SHOWN = 3
+MAX_EXPORTED_RUNS = 100_000
 
 OneChange = Callable[[str, Principal], TaskView]
 
@@ -34,7 +32,7 @@ def runs(visit: Visit) -> Answer:
     values = {
         "page": page,
         "following": query.bounds.following(page.cursor),
-        "kinds": [(kind or None, kind or "recent", None) for kind in (*KINDS, *Standing)],
+        "kinds": [(kind or None, kind or "recent", None) for kind in (*RUN_KINDS, *Standing)],
         "tiers": [*Tier],
         "costs": any(run.cost is not None for run in page.runs),
         "live": "cursor" not in visit.query,
@@ -48,7 +46,7 @@ def _download(visit: Visit, query: RunQuery) -> Download:
     def rows() -> list[ExportRow]:
         found: list[RunSummary] = []
         cursor: str | None = None
-        while len(found) < MAX_EXPORTED_ROWS:
+        while len(found) < MAX_EXPORTED_RUNS:
             page = query.page(visit, EXPORT_PAGE_ROWS, cursor)
             found += page.runs
             cursor = page.cursor
@@ -101,4 +99,4 @@ def _change(visit: Visit) -> tuple[OneChange, str]:
     return changes[wanted]
 
 
-ROUTES = (get("/runs", runs), post("/runs/change", change_many))
+RUNS_ROUTES = (get("/runs", runs), post("/runs/change", change_many))

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from duetime.scheduler.rules.time.times import describe
 from duetime.scheduler.views import TaskView
-from duetime.server.admin.answers import Answer, Moved, Page, get, post
-from duetime.server.admin.export import ExportRow, exported
+from duetime.server.admin.answers import PAGE_ROWS, Answer, Moved, Page, get, post
+from duetime.server.admin.export import EXPORT_PAGE_ROWS, MAX_EXPORTED_ROWS, ExportRow, exported
 from duetime.server.admin.site import path_of
 from duetime.server.admin.visit import Visit
 
-PAGE_ROWS = 50
-MAX_EXPORTED_ROWS = 10_000
-EXPORT_PAGE_ROWS = 100
 TIMES_SHOWN_COUNT = 3
 
 
@@ -63,4 +60,4 @@ def pause(visit: Visit) -> Moved:
     return Moved(path_of(visit.form, "after"), f"{'Paused' if paused else 'Resumed'}: {view.record.task.title}")
 
 
-ROUTES = (get("/schedules", schedules), post("/schedules/{task_id}/pause", pause))
+SCHEDULE_ROUTES = (get("/schedules", schedules), post("/schedules/{task_id}/pause", pause))

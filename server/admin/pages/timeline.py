@@ -25,8 +25,8 @@ WINDOWS: Mapping[str, timedelta] = {
 }
 LANES = ("action", "worker", "tier", "title")
 DEFAULT_WINDOW = "1h"
-MAX_RUNS_SHOWN = 300
-PAGE_ROWS = 100
+MAX_TIMELINE_RUNS = 300
+TIMELINE_PAGE_ROWS = 100
 TICK_COUNT = 6
 NARROW_TICK_COUNT = 2
 """Ticks that a narrow window has room for."""
@@ -89,8 +89,8 @@ def timeline(visit: Visit) -> Answer:
         "kinds": LANES,
         "earlier": since.isoformat(timespec="seconds"),
         "later": min(until + length, visit.now).isoformat(timespec="seconds") if given else None,
-        "most": MAX_RUNS_SHOWN,
-        "full": len(found) >= MAX_RUNS_SHOWN,
+        "most": MAX_TIMELINE_RUNS,
+        "full": len(found) >= MAX_TIMELINE_RUNS,
         "since": since,
         "until": until,
         "row_height": ROW_HEIGHT_PX,
@@ -116,16 +116,16 @@ def _known(argument: str, given: str, accepted: Iterable[str]) -> str:
 def _runs(visit: Visit, since: datetime, until: datetime) -> list[RunSummary]:
     """Return what ran in a window, oldest first: runs that ended in it, and those that are running."""
     running = visit.scheduler.runs(
-        RunFilter(states=(State.RUNNING,)), limit=PAGE_ROWS, tenant=visit.reach, by=visit.principal
+        RunFilter(states=(State.RUNNING,)), limit=TIMELINE_PAGE_ROWS, tenant=visit.reach, by=visit.principal
     )
     found = {run.id: run for run in running.runs if run.started_at and run.started_at < until}
     cursor: str | None = None
-    while len(found) < MAX_RUNS_SHOWN:
+    while len(found) < MAX_TIMELINE_RUNS:
         page = visit.scheduler.runs(
             RunFilter(states=SHOWN_STATES),
             since=since,
             until=until,
-            limit=PAGE_ROWS,
+            limit=TIMELINE_PAGE_ROWS,
             cursor=cursor,
             tenant=visit.reach,
             by=visit.principal,
@@ -150,4 +150,4 @@ def lanes(found: Iterable[RunSummary], by: str, since: datetime, until: datetime
     return sorted(made.values(), key=lambda lane: lane.name)
 
 
-ROUTES = (get("/timeline", timeline),)
+TIMELINE_ROUTES = (get("/timeline", timeline),)

@@ -16,8 +16,8 @@ from duetime.server.admin.answers import Answer, Moved, Page, get, post
 from duetime.server.admin.export import ExportRow, exported
 from duetime.server.admin.visit import Visit
 
-MAX_RUNS_SHOWN = 500
-MAX_REASON_CHARS = 500
+MAX_SHOWN_RUNS = 500
+MAX_DRAIN_REASON_CHARS = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class WorkerLine:
 
 def workers(visit: Visit) -> Answer:
     """List the workers of a shared installation, or the threads of the process that runs tasks here; or send them."""
-    running = visit.store.run_history.page(None, RunFilter(states=(State.RUNNING,)), limit=MAX_RUNS_SHOWN)
+    running = visit.store.run_history.page(None, RunFilter(states=(State.RUNNING,)), limit=MAX_SHOWN_RUNS)
     stats = visit.app.remote_queue.stats()
     found = _lines(visit, running.runs, stats.threads if stats is not None else {})
     if visit.query.get("format"):
@@ -119,10 +119,10 @@ def resume(visit: Visit) -> Moved:
 
 
 def _reason(visit: Visit) -> str | None:
-    return visit.form.get("reason", "").strip()[:MAX_REASON_CHARS] or None
+    return visit.form.get("reason", "").strip()[:MAX_DRAIN_REASON_CHARS] or None
 
 
-ROUTES = (
+WORKER_ROUTES = (
     get("/workers", workers, operators=True),
     post("/workers/{name}/drain", drain, operators=True),
     post("/workers/{name}/resume", resume, operators=True),

@@ -7,7 +7,7 @@ from duetime.server.cli.help import DeferredVerb, Verbs
 _HERE = "duetime.server.cli.access"
 _KEYS, _SECRETS, _AUDIT = f"{_HERE}.keys", f"{_HERE}.secrets", f"{_HERE}.audit"
 
-KEYS = Verbs(
+KEY_VERBS = Verbs(
     name="keys",
     help="API keys, with which clients call `duetime serve` from other machines.",
     rich_markup_mode=None,
@@ -39,7 +39,7 @@ KEYS = Verbs(
     ),
 )
 
-SECRETS = Verbs(
+SECRET_VERBS = Verbs(
     name="secrets",
     help="Secrets, which tasks and settings name, as `secret:name`; no verb shows a value.",
     rich_markup_mode=None,
@@ -71,7 +71,7 @@ SECRETS = Verbs(
     ),
 )
 
-AUDIT = Verbs(
+AUDIT_VERBS = Verbs(
     name="audit",
     help="The audit: what callers did to keys, pools, secrets and others, and whether the history was changed.",
     rich_markup_mode=None,

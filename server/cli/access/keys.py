@@ -14,7 +14,7 @@ from duetime.scheduler.principal import LOCAL, Principal, Scope
 from duetime.scheduler.rules.time import times
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import Json
-from duetime.server.auth.issued_keys import NEVER, new_key, overlap_of, successor, validity_of
+from duetime.server.auth.issued_keys import NEVER_EXPIRES, new_key, overlap_of, successor, validity_of
 from duetime.server.auth.key_format import KeyText
 from duetime.server.cli import output
 from duetime.server.cli.output import AsJson
@@ -166,12 +166,14 @@ def show_new(key: Mapping[str, Any], now: datetime, *, as_json: bool) -> None:
 
 def _ends(at: str | None, now: datetime) -> str:
     if at is None:
-        return NEVER
+        return NEVER_EXPIRES
     instant = datetime.fromisoformat(at)
     return times.relative(instant, now) if instant > now else "now"
 
 
 def _row(key: Mapping[str, Any], now: datetime) -> tuple[str, ...]:
-    used = times.relative(datetime.fromisoformat(key["last_used_at"]), now) if key.get("last_used_at") else NEVER
+    used = (
+        times.relative(datetime.fromisoformat(key["last_used_at"]), now) if key.get("last_used_at") else NEVER_EXPIRES
+    )
     facts = (key["id"], key["name"], key["tenant"], key["user"], ",".join(key["scopes"]), key["state"])
     return (*facts, _ends(key.get("expires_at"), now) if key["state"] == "active" else "-", used)

@@ -19,7 +19,7 @@ from duetime.server.cli.output import AsJson
 from duetime.server.session import cli_caller, session
 from duetime.tools.admin.secret_rows import read_hosts, secrets_json
 
-NEVER = "never"
+_NEVER_USED = "never"
 
 SecretName = Annotated[str, typer.Argument(metavar="NAME", help="the name by which tasks and settings name it")]
 Tenant = Annotated[str, typer.Option(help="the tenant whose runs may use it")]
@@ -114,7 +114,7 @@ def value_of(name: str) -> str:
 
 
 def _row(secret: Mapping[str, Any], now: datetime) -> tuple[str, ...]:
-    used = _ago(secret["last_used_at"], now) if secret.get("last_used_at") else NEVER
+    used = _ago(secret["last_used_at"], now) if secret.get("last_used_at") else _NEVER_USED
     hosts = ",".join(secret["hosts"]) or "any"
     return secret["name"], secret["tenant"], hosts, _ago(secret["set_at"], now), secret["set_by"], used
 

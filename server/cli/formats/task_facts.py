@@ -32,9 +32,9 @@ from rich.text import Text
 IN_THE_LINE = frozenset({"when", "repeat", "until", "max_runs", "paused", "paused_until", "deadline"})
 """Changes that the line after a change shows anyway, or those below it."""
 
-MAX_LOG_LINES = 5
-MAX_TITLE_CHARS = 60
-MAX_VALUE_CHARS = 400
+MAX_TERMINAL_LOG_LINES = 5
+MAX_TERMINAL_TITLE_CHARS = 60
+MAX_TERMINAL_VALUE_CHARS = 400
 """Characters of one part of a payload or a result."""
 
 
@@ -175,7 +175,7 @@ def _chain(task: TaskPayload) -> Iterator[tuple[str, str]]:
     chain = task.chain
     if chain is None:
         return
-    which = f"step {chain.step} of {chain.id} {cut(chain.title, MAX_TITLE_CHARS)}: " if chain.step else ""
+    which = f"step {chain.step} of {chain.id} {cut(chain.title, MAX_TERMINAL_TITLE_CHARS)}: " if chain.step else ""
     yield "chain", f"{which}{progress_in_words(chain)}"
     for step in chain.steps or ():
         after = f", after {', '.join(step.after)}" if step.after else ""
@@ -185,7 +185,7 @@ def _chain(task: TaskPayload) -> Iterator[tuple[str, str]]:
 
 def _log(task: TaskPayload) -> Iterator[tuple[str, str]]:
     """Yield the last lines of the log, the first one under its name."""
-    for number, line in enumerate(task.log.lines[-MAX_LOG_LINES:] if task.log else ()):
+    for number, line in enumerate(task.log.lines[-MAX_TERMINAL_LOG_LINES:] if task.log else ()):
         level = f"{line.level} " if line.level else ""
         yield "" if number else "log", f"{clock_time(line.at, task.when.timezone)} {level}{_start(line.text)}"
 
@@ -219,4 +219,4 @@ def _parts(name: str, value: Json) -> Iterator[tuple[str, str]]:
 
 
 def _start(value: Json) -> str:
-    return cut(as_text(value), MAX_VALUE_CHARS)
+    return cut(as_text(value), MAX_TERMINAL_VALUE_CHARS)

@@ -27,7 +27,7 @@ TASK_COLUMNS = (
 NO_TASKS = "No tasks. Create one: duetime schedule 'Call John' --when 'in 20 min'"
 NO_MATCH = "No task matches this filter; `duetime list` without a filter lists all."
 NO_FAILURE = "No task failed when it last ran."
-MAX_REASON_CHARS = 200
+MAX_TERMINAL_REASON_CHARS = 200
 _FILTERS = ("state", "label", "query", "after", "before")
 
 ListJson = dict[str, Any]
@@ -120,7 +120,7 @@ def _chain_row(task: TaskPayload) -> ListJson:
 def _reason(row: Mapping[str, Any]) -> str:
     """Return what a task misses or waits for, or in what its last run did not give what is expected."""
     event = f"waits for event {row['event']}" if row.get("event") else ""
-    return cut(row.get("why") or event or row.get("last_run", {}).get("unverified") or "", MAX_REASON_CHARS)
+    return cut(row.get("why") or event or row.get("last_run", {}).get("unverified") or "", MAX_TERMINAL_REASON_CHARS)
 
 
 def _task(row: Mapping[str, Any], why: Sequence[str]) -> Sequence[str | Text]:
@@ -165,7 +165,7 @@ def _failure(row: Mapping[str, Any], now: datetime) -> Sequence[str]:
         _time(last["ended"], zone) if last.get("ended") else "",
         times.relative(datetime.fromisoformat(last["ended"]), now) if last.get("ended") else "",
         str(last.get("attempts", "")),
-        cut(last.get("summary") or "", MAX_REASON_CHARS),
+        cut(last.get("summary") or "", MAX_TERMINAL_REASON_CHARS),
         f"{paused}{_time(row['when'], zone)}" if State(row["state"]) in OPEN else "",
     )
 

@@ -6,7 +6,7 @@ from duetime.server.cli.help import DeferredVerb, VerbsOf
 
 _INBOX, _QUIET = "duetime.server.cli.inbox", "duetime.server.cli.notices.quiet_hours"
 
-INBOX = VerbsOf(
+INBOX_VERBS = VerbsOf(
     name="inbox",
     help="The inbox, which has every outcome; without a verb it lists those that are unread.",
     rich_markup_mode=None,

@@ -6,7 +6,7 @@ from duetime.server.cli.help import DeferredVerb, Verbs, VerbsOf
 
 _POLICY = "duetime.server.cli.order.policy"
 
-POLICY = Verbs(
+POLICY_VERBS = Verbs(
     name="policy",
     help="The policy, which decides the order of runs: patience, values, shares, headroom.",
     rich_markup_mode=None,
@@ -53,7 +53,7 @@ POLICY = Verbs(
 
 _DECISIONS = "duetime.server.cli.order.decisions"
 
-DECISIONS = VerbsOf(
+DECISION_VERBS = VerbsOf(
     name="decisions",
     help="Recorded decisions of the queue: why a run went first. Without a verb it lists them.",
     rich_markup_mode=None,
@@ -75,7 +75,7 @@ DECISIONS = VerbsOf(
 
 _POOLS = "duetime.server.cli.pools"
 
-POOLS = VerbsOf(
+POOL_VERBS = VerbsOf(
     name="pools",
     help="Pools, which limit concurrency and rate; without a verb it lists those that are declared.",
     rich_markup_mode=None,
@@ -98,7 +98,7 @@ POOLS = VerbsOf(
 
 _WORKERS = "duetime.server.cli.workers"
 
-WORKERS = VerbsOf(
+WORKER_VERBS = VerbsOf(
     name="workers",
     help="The worker processes of a shared installation; without a verb it lists them.",
     rich_markup_mode=None,

@@ -16,6 +16,7 @@ from duetime.server.cli.formats.option_values import read_object
 from duetime.server.cli.formats.shared_options import SharedOption, with_options
 from duetime.server.cli.output import AsCsv, AsJson
 from duetime.server.cli.past.history_table import show_history
+from duetime.server.cli.past.run_table import MAX_TABLE_REASON_CHARS
 from duetime.server.session import cli_caller, session
 from duetime.tools.admin import letter_rows
 from duetime.widgets.bulk.payload import bulk_payload
@@ -24,7 +25,6 @@ from duetime.widgets.quote import cut
 from duetime.widgets.schema.history_parts import AttemptPart
 from duetime.widgets.text.history_text import clock_time
 
-MAX_WHY_CHARS = 200
 RunIds = Annotated[list[str] | None, typer.Argument(metavar="[RUN]...", help="the runs; without one, see the filters")]
 LetterAction = Annotated[str | None, typer.Option(help="only of this action", autocompletion=completion.actions)]
 LetterText = Annotated[str | None, typer.Option(help="only with this in the title or in the reason")]
@@ -74,7 +74,7 @@ def show_page(page: Mapping[str, Any], zone: str, *, as_json: bool, as_csv: bool
         output.as_json(dict(page))
         return
     if as_csv:
-        write_csv(letter_rows.COLUMNS, found)
+        write_csv(letter_rows.LETTER_COLUMNS, found)
     elif found:
         columns = (f"AT ({zone})", "TITLE", "ACTION", "ATTEMPTS", "REPLAYS", "WHY", "TASK", "RUN")
         output.table(columns, (_row(letter, zone) for letter in found), spare=("REPLAYS", "ACTION", "TASK"))
@@ -91,7 +91,7 @@ def _row(letter: Mapping[str, Any], zone: str) -> Sequence[str]:
         letter["action"],
         str(letter["attempts"]),
         str(letter["replays"] or ""),
-        cut(letter["reason"], MAX_WHY_CHARS),
+        cut(letter["reason"], MAX_TABLE_REASON_CHARS),
         letter["task_id"],
         letter["run_id"],
     )

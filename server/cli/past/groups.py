@@ -6,7 +6,7 @@ from duetime.server.cli.help import DeferredVerb, VerbsOf
 
 _DEAD = "duetime.server.cli.past.dead"
 
-DEAD = VerbsOf(
+DEAD_VERBS = VerbsOf(
     name="dead",
     help="Dead letters: runs that are out of attempts. Without a verb it lists those that are open.",
     rich_markup_mode=None,

@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterator
 from typing import Annotated, Any, Final
 
 import typer
+from duetime.scheduler.ids import RUN_PREFIX
 from duetime.server.cli import completion, output
 from duetime.server.session import session
 from duetime.tools.admin.run_rows import log_json
 from duetime.widgets.text.history_text import clock_time
 
-LOG_POLL_INTERVAL_S: Final = 1.0
+LOG_FOLLOW_INTERVAL_S: Final = 1.0
 MAX_PAGE_LINES: Final = 1_000
-RUN_PREFIX: Final = "r_"
 
 RunOrTask = Annotated[
     str,
@@ -80,7 +80,7 @@ def pages(read: LogRead, *, follow: bool, pause: Callable[[float], None] = time.
             continue
         if page["ended"] or not follow:
             return
-        pause(LOG_POLL_INTERVAL_S)
+        pause(LOG_FOLLOW_INTERVAL_S)
 
 
 def _write(page: LogPage, line: LogPage, zone: str, *, as_json: bool) -> None:

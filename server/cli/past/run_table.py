@@ -21,7 +21,7 @@ from duetime.widgets.quote import cut
 from duetime.widgets.text.history_text import clock_time
 from rich.text import Text
 
-MAX_WHY_CHARS = 200
+MAX_TABLE_REASON_CHARS = 200
 WHERE_LOGS_ARE = "Lines that the handler of a run logged: duetime logs"
 
 RunInList = Mapping[str, Any]
@@ -84,7 +84,7 @@ def _row(run: RunInList, zone: str, *, with_cost: bool) -> Sequence[str | Text]:
         *([run.get("cost", "")] if with_cost else []),
         str(run["attempts"]),
         run.get("worker", ""),
-        cut(run.get("error") or run.get("why") or "", MAX_WHY_CHARS),
+        cut(run.get("error") or run.get("why") or "", MAX_TABLE_REASON_CHARS),
         run["task_id"],
         run["id"],
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from duetime.scheduler.ids import RUN_PREFIX
 from duetime.scheduler.rules.states import FAILURES
 from duetime.server.cli.past import logs as here
 from duetime.server.cli.past import run_table
@@ -52,7 +53,7 @@ def _page(server: RemoteServer, params: Params, where: dict[str, Any]) -> None:
 
 def logs(server: RemoteServer, params: Params) -> None:
     """Show what the handler of a run logged."""
-    of = params["of"] if params["of"].startswith(here.RUN_PREFIX) else found_id(server, params["of"])
+    of = params["of"] if params["of"].startswith(RUN_PREFIX) else found_id(server, params["of"])
 
     def read(after: str | None) -> RemoteAnswer:
         newest = params["tail"] if after is None else None

@@ -23,7 +23,7 @@ from duetime.server.cli.remote import (
 from duetime.server.cli.remote.client import RemoteServer
 from duetime.server.cli.remote.tables import CONTEXT, ZONE
 
-VERBS: Final[Mapping[str, Callable[[RemoteServer, Mapping[str, Any]], None]]] = {
+REMOTE_VERBS: Final[Mapping[str, Callable[[RemoteServer, Mapping[str, Any]], None]]] = {
     "schedule": tasks.schedule,
     "list": tasks.list_,
     "failed": runs.failed,
@@ -107,13 +107,13 @@ def call(url: str, key: str | None, context: typer.Context, zone: Callable[[], s
     Raises InvalidArgument for a verb that works on this machine alone.
     """
     verb = context.command_path.partition(" ")[2]
-    function = VERBS.get(verb)
+    function = REMOTE_VERBS.get(verb)
     if function is None:
         raise InvalidArgument(
             "--server",
             f"`{verb}` works on the machine that it is run on: {ON_THIS_MACHINE_ALONE[verb]}. Run it there, without "
             "--server and DUETIME_SERVER",
-            accepted=f"with --server: {', '.join(VERBS)}",
+            accepted=f"with --server: {', '.join(REMOTE_VERBS)}",
             example="duetime --server https://duetime.example.com list",
         )
     function(RemoteServer(url, key), {**context.params, ZONE: zone, CONTEXT: context})

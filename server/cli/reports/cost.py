@@ -14,8 +14,8 @@ from duetime.server.cli.output import AsCsv, AsJson
 from duetime.server.rest.rows.costs import costs_json
 from duetime.server.session import session
 
-COLUMNS = ("key", "title", "cost", "currency")
-NOTHING = (
+_COLUMNS = ("key", "title", "cost", "currency")
+_NOTHING = (
     "Nothing cost anything in this time. A pool with a price makes runs cost something: "
     """`duetime pools set tokens '{"kind": "budget", "capacity": 1000000, "price": "3.00 per 1000000"}'`."""
 )
@@ -43,14 +43,14 @@ def show_costs(found: Mapping[str, Any], *, as_json: bool, as_csv: bool) -> None
     if as_json:
         output.as_json(dict(found))
     elif as_csv:
-        write_csv(COLUMNS, [{**row, "currency": found["currency"]} for row in rows])
+        write_csv(_COLUMNS, [{**row, "currency": found["currency"]} for row in rows])
     elif rows:
         _table(found["group"], rows)
         output.say(f"Total: {found['total']} {found['currency']}")
         since, until = (datetime.fromisoformat(found[name]) for name in ("since", "until"))
         output.say_window("Costs", since, until, found["timezone"])
     else:
-        output.say(NOTHING)
+        output.say(_NOTHING)
 
 
 def _table(by: str, rows: Sequence[Mapping[str, Any]]) -> None:

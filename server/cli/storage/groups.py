@@ -20,7 +20,7 @@ BACKUP = DeferredVerb(
     "Copy the SQLite database into a file, while everything else goes on.",
     examples=("duetime backup /mnt/backup/duetime-2026-11-24.db",),
 )
-RETENTION = Verbs(
+RETENTION_VERBS = Verbs(
     name="retention",
     help="Retention: what is deleted when it is old, by the rules of the settings.",
     rich_markup_mode=None,

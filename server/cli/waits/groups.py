@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from duetime.server.cli.help import DeferredVerb, VerbsOf
 
-EVENT = VerbsOf(
+EVENT_VERBS = VerbsOf(
     name="event",
     help="Events that tasks wait for.",
     rich_markup_mode=None,

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from http import HTTPStatus
 from typing import Annotated, Literal
 
-from duetime.scheduler.access.secret import MAX_VALUE_BYTES
+from duetime.scheduler.access.secret import MAX_SECRET_BYTES
 from duetime.scheduler.audit.entry import AuditEntry, AuditKind
 from duetime.scheduler.errors import InvalidSetting, Refused
 from duetime.scheduler.intake.validation import tenant_read
@@ -133,7 +133,7 @@ OF_SECRETS = (
         Scope.ADMIN,
         in_path=(_NAME,),
         body=(
-            Argument("value", Text(MAX_VALUE_BYTES), "8 characters to 16 KiB", required=True),
+            Argument("value", Text(MAX_SECRET_BYTES), "8 characters to 16 KiB", required=True),
             Argument("hosts", Texts(MAX_HOSTS_OF_SECRET), "Webhooks send it to these alone", "hosts=['example.com']"),
             TENANT,
         ),

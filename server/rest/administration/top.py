@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
-from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from duetime.scheduler.history.worker_run import WorkerRun
 from duetime.scheduler.nodes.heartbeat import is_alive, state_of
 from duetime.scheduler.principal import Scope
 from duetime.scheduler.records import WorkerProcess
+from duetime.scheduler.rules.alerts.alert_rules import OUTCOME_WINDOW
 from duetime.scheduler.rules.time.times import utc
 from duetime.scheduler.task import State, Tier
 from duetime.server.rest.operation import Operation, RestAnswer, RestCall
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
     from duetime.scheduler.queue import Stats
     from duetime.scheduler.queue.remote import RemoteQueue
     from duetime.scheduler.store import Store
-
-OUTCOME_WINDOW: Final = timedelta(minutes=15)
 
 
 class TopTierPayload(RestPayload):

@@ -25,8 +25,8 @@ from duetime.widgets.schema.task import TaskPayload
 from pydantic import Field
 
 MAX_BATCH_TASKS: Final = 200
-KEY = next(argument for argument in SCHEDULE_TASK.arguments if argument.name == "idempotency_key")
-ALONE: Final = {
+_KEY = next(argument for argument in SCHEDULE_TASK.arguments if argument.name == "idempotency_key")
+_ONLY_ALONE: Final = {
     "steps": InvalidArgument(
         "steps",
         "a chain is stored by a request of its own",
@@ -44,8 +44,8 @@ ALONE: Final = {
 
 ONE: Final = Arguments(
     "a task of POST /v1/tasks/batch",
-    (*arguments_of(SCHEDULE_TASK.arguments, *ALONE), ORIGIN_ARGUMENT, replace(KEY, about="")),
-    elsewhere=ALONE,
+    (*arguments_of(SCHEDULE_TASK.arguments, *_ONLY_ALONE), ORIGIN_ARGUMENT, replace(_KEY, about="")),
+    elsewhere=_ONLY_ALONE,
 )
 
 

@@ -20,7 +20,7 @@ from duetime.server.rest.resources.run_detail import RunDetailPayload, show
 from duetime.tools.admin.run_rows import buckets_json, cost_given, counts_json, page_json
 from duetime.tools.arguments.arguments import Argument
 from duetime.tools.arguments.choices import Choice
-from duetime.tools.arguments.filters import WORDS, parts_of
+from duetime.tools.arguments.filters import STATE_WORDS, parts_of
 from duetime.tools.arguments.types import Flag, Text, Whole
 from duetime.tools.definition import TIME
 from pydantic import Field
@@ -156,7 +156,9 @@ def _length(argument: str, text: str) -> timedelta:
 _LENGTH = Text(60, "a length of time")
 _FILTERS = (
     Argument("task_id", Text(40), "Only runs of this task"),
-    Argument("state", WordList(WORDS), "States with commas between, or all that are open or ended", "state='failed'"),
+    Argument(
+        "state", WordList(STATE_WORDS), "States with commas between, or all that are open or ended", "state='failed'"
+    ),
     Argument("action", Text(100), "Only of tasks with this action"),
     Argument("priority", Choice(tuple(Tier)), "Only of this tier", "priority='high'"),
     Argument("label", Text(60), "Only of tasks with this label"),
@@ -177,7 +179,7 @@ _FILTERS = (
 )
 _ORDER = Argument("oldest_first", Flag(), "Begin with the earliest time", "oldest_first=true")
 _RUN_ID = Argument("run_id", Text(40), "The id of a run", "run_id='r_7k3m9qx2w4hb'", required=True)
-OF_RUNS = (
+RUN_OPERATIONS = (
     Operation(
         "list_runs",
         "GET",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.intake.validation import wait_seconds
-from duetime.scheduler.origin.origin import MAX_ID_CHARS, MEMBERS
+from duetime.scheduler.origin.origin import MAX_ORIGIN_ID_CHARS, ORIGIN_MEMBERS
 from duetime.scheduler.request import Request
 from duetime.scheduler.rules.retry import retry_policy
 from duetime.scheduler.views import TaskFilter
@@ -48,7 +48,7 @@ _ELSEWHERE = ("task_id", "revision", "idempotency_key")
 
 ORIGIN_ARGUMENT: Final = Argument(
     "origin",
-    Object({name: Text(MAX_ID_CHARS) for name in MEMBERS}),
+    Object({name: Text(MAX_ORIGIN_ID_CHARS) for name in ORIGIN_MEMBERS}),
     "The conversation that asks: its client, session and thread",
     "origin={'client': 'my-app', 'thread': '7'}",
 )

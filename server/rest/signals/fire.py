@@ -9,13 +9,14 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from duetime.scheduler.errors import DuetimeError, IllegalMove, Refused, UnreadableTask
+from duetime.scheduler.outbound.headers import JSON_MEDIA_TYPE
 from duetime.scheduler.signal.fire_address import Fired, NoSuchAddress
 from duetime.server.auth.call_limits import CallLimits, TooManyCalls
 from duetime.server.rest.observed import observe
 from duetime.server.rest.openapi import problems, unserved
 from duetime.server.rest.operation import Installation
 from duetime.server.rest.problem import Malformed, defect, not_served, problem
-from duetime.server.rest.request_arguments import JSON_TYPE, KEY_HEADER, json_of
+from duetime.server.rest.request_arguments import KEY_HEADER, json_of
 from duetime.server.rest.resources.payloads import RestPayload
 from duetime.tools.threads import cross
 from pydantic import Field
@@ -26,13 +27,13 @@ from starlette.responses import Response
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
-NAME: Final = "fire"
-PATH: Final = "/fire/{token:path}"
+FIRE_OPERATION: Final = "fire"
+FIRE_PATH: Final = "/fire/{token:path}"
 _PLAIN_PATH: Final = "/fire/{token}"
 _ROUTE: Final = f"/v1{_PLAIN_PATH}"
 """The name of the route for spans and metrics, which never hear the path of a request."""
 
-MAX_BODY_BYTES: Final = 65_536
+MAX_FIRE_BODY_BYTES: Final = 65_536
 MAX_CALLS_OF_ADDRESS = 60
 """Calls that one address may get in a minute."""
 
@@ -64,7 +65,7 @@ class _Fire:
         with self._parts().tracing.serving("POST", _ROUTE) as span:
             answer = await self._answered(request)
             span.answered(answer.status_code)
-        observe(self._parts().observers, NAME, answer, time.perf_counter() - began)
+        observe(self._parts().observers, FIRE_OPERATION, answer, time.perf_counter() - began)
         return answer
 
     async def _answered(self, request: Request) -> Response:
@@ -77,13 +78,13 @@ class _Fire:
             headers = {"Retry-After": str(refused.wait_s)}
             return not_served(HTTPStatus.TOO_MANY_REQUESTS, said, headers, code=refused.code)
         except IllegalMove as error:
-            return defect(NAME, error)
+            return defect(FIRE_OPERATION, error)
         except DuetimeError as error:
             return _refusal(error)
         except ClientDisconnect:
             raise
         except Exception as error:  # noqa: BLE001 - a defect must cost one request, not the server
-            return defect(NAME, error)
+            return defect(FIRE_OPERATION, error)
 
     async def _fired(self, request: Request) -> Fired:
         """Read a call; whether there is the address is known first, so that nothing else depends on what it says."""
@@ -102,12 +103,14 @@ async def _body(request: Request) -> bytes:
     try:
         async for chunk in request.stream():
             body += chunk
-            if len(body) > MAX_BODY_BYTES:
+            if len(body) > MAX_FIRE_BODY_BYTES:
                 break
     except HTTPException as error:  # longer than any request may be
         raise Malformed(str(error.detail), HTTPStatus(error.status_code)) from None
-    if len(body) > MAX_BODY_BYTES:
-        raise Malformed(f"The body may have {MAX_BODY_BYTES:,} bytes at most.", HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+    if len(body) > MAX_FIRE_BODY_BYTES:
+        raise Malformed(
+            f"The body may have {MAX_FIRE_BODY_BYTES:,} bytes at most.", HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+        )
     return body
 
 
@@ -132,7 +135,7 @@ def _id_of(data: Any) -> str | None:
 
 def _response(fired: Fired) -> Response:
     payload = FiredPayload(event_id=fired.event_id, repeated=fired.repeated)
-    return Response(payload.model_dump_json(by_alias=True), 200, {"Cache-Control": "no-store"}, JSON_TYPE)
+    return Response(payload.model_dump_json(by_alias=True), 200, {"Cache-Control": "no-store"}, JSON_MEDIA_TYPE)
 
 
 def fire_endpoint(parts: Callable[[], Installation]) -> Callable[[Request], Any]:
@@ -153,8 +156,8 @@ def document_fire(api: FastAPI) -> None:
         _PLAIN_PATH,
         unserved(),
         methods=["POST"],
-        name=NAME,
-        operation_id=NAME,
+        name=FIRE_OPERATION,
+        operation_id=FIRE_OPERATION,
         summary="Start the one task whose address this is; a call with a known id does nothing",
         tags=["tasks"],
         response_model=FiredPayload,
@@ -165,6 +168,6 @@ def document_fire(api: FastAPI) -> None:
                 {"name": "token", "in": "path", "required": True, "schema": {"type": "string"}},
                 *({"name": name, "in": "header", "schema": {"type": "string"}} for name in KEY_HEADERS),
             ],
-            "requestBody": {"content": {JSON_TYPE: {"schema": {"type": "object"}}}},
+            "requestBody": {"content": {JSON_MEDIA_TYPE: {"schema": {"type": "object"}}}},
         },
     )

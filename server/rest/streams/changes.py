@@ -18,11 +18,11 @@ from duetime.server.rest.request_arguments import ReadArguments, read_query
 from duetime.server.rest.resources.history import event_payload
 from duetime.server.rest.streams.change_feed import ChangeFeed, ChangeStream
 from duetime.server.rest.streams.event_stream import (
-    HEARTBEAT,
-    HEARTBEAT_INTERVAL_S,
+    HEARTBEAT_LINE,
     PLACE_HEADER,
-    RETRY,
-    SECONDS,
+    RECONNECT_LINE,
+    STREAM_HEARTBEAT_INTERVAL_S,
+    STREAM_SECONDS,
     EventStream,
     StreamTime,
     event_text,
@@ -42,9 +42,9 @@ if TYPE_CHECKING:
 MAX_RESUMED_EVENTS: Final = 10_000
 """Events, of all tenants, that a stream reads to go on where an earlier one ended."""
 
-NAME: Final = "stream_changes"
-PATH: Final = "/changes"
-_ARGUMENTS = Arguments(f"GET /v1{PATH}", (SECONDS,))
+CHANGES_OPERATION: Final = "stream_changes"
+CHANGES_PATH: Final = "/changes"
+_ARGUMENTS = Arguments(f"GET /v1{CHANGES_PATH}", (STREAM_SECONDS,))
 
 log = logging.getLogger(__name__)
 
@@ -64,22 +64,22 @@ def changes_endpoint(
         reader = _StreamReader(parts, by, after, found.values.get("seconds"))
         return EventStream(feed, by.tenant, holds, reader.texts)
 
-    return stream_endpoint(NAME, surface, _opened)
+    return stream_endpoint(CHANGES_OPERATION, surface, _opened)
 
 
 def document_changes(api: FastAPI) -> None:
     """Add the stream to the API whose document is written."""
     api.add_api_route(
-        PATH,
+        CHANGES_PATH,
         unserved(),
         methods=["GET"],
-        name=NAME,
-        operation_id=NAME,
+        name=CHANGES_OPERATION,
+        operation_id=CHANGES_OPERATION,
         summary="Stream what happens to the tasks of the tenant, as server-sent events",
         tags=["changes"],
         response_class=StreamingResponse,
         responses=responses(("open", "change", "reset"), "JSON: of a change, an event as in /events"),
-        openapi_extra=in_request(SECONDS),
+        openapi_extra=in_request(STREAM_SECONDS),
     )
 
 
@@ -117,9 +117,9 @@ class _StreamReader:
         if self.after is not None:
             async for text in self._missed(self.after, sent):
                 yield text
-        while not stream.ended and (left := time.left(HEARTBEAT_INTERVAL_S)) > 0:
+        while not stream.ended and (left := time.left(STREAM_HEARTBEAT_INTERVAL_S)) > 0:
             events = [event for event in await stream.wait(left) if event.id not in sent]
-            yield await cross(self._written, events) if events else HEARTBEAT
+            yield await cross(self._written, events) if events else HEARTBEAT_LINE
 
     async def _missed(self, after: int, sent: set[int]) -> AsyncIterator[str]:
         """Give the events since an earlier stream.
@@ -141,7 +141,7 @@ class _StreamReader:
 
     def _opening(self, place: int) -> str:
         """Write the beginning of a stream, which names its place: a client that is cut off at once knows it."""
-        return RETRY + self._event("open", place, "{}")
+        return RECONNECT_LINE + self._event("open", place, "{}")
 
     def _written(self, events: Sequence[Event]) -> str:
         zone = self.parts().scheduler.zone or "UTC"

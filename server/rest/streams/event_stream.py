@@ -21,14 +21,14 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Send
 from starlette.types import Scope as AsgiScope
 
-HEARTBEAT_INTERVAL_S: Final = 15.0
+STREAM_HEARTBEAT_INTERVAL_S: Final = 15.0
 RECONNECT_DELAY_MS: Final = 2_000
 MAX_STREAM_S: Final = 86_400
-HEARTBEAT: Final = ": still here\n\n"
-RETRY: Final = f"retry: {RECONNECT_DELAY_MS}\n"
+HEARTBEAT_LINE: Final = ": still here\n\n"
+RECONNECT_LINE: Final = f"retry: {RECONNECT_DELAY_MS}\n"
 PLACE_HEADER: Final = "Last-Event-ID"
 STREAM_TYPE: Final = "text/event-stream"
-SECONDS: Final = Argument(
+STREAM_SECONDS: Final = Argument(
     "seconds", Whole(0, MAX_STREAM_S), "End the stream after so long; default: never", "seconds=60"
 )
 

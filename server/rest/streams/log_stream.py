@@ -20,11 +20,11 @@ from duetime.server.rest.resources.history import TENANT, read_by
 from duetime.server.rest.resources.run_log import RUN_OR_TASK_ID, RunLogPayload
 from duetime.server.rest.streams.change_feed import ChangeFeed, ChangeStream
 from duetime.server.rest.streams.event_stream import (
-    HEARTBEAT,
-    HEARTBEAT_INTERVAL_S,
+    HEARTBEAT_LINE,
     PLACE_HEADER,
-    RETRY,
-    SECONDS,
+    RECONNECT_LINE,
+    STREAM_HEARTBEAT_INTERVAL_S,
+    STREAM_SECONDS,
     EventStream,
     StreamTime,
     event_text,
@@ -42,16 +42,16 @@ from starlette.responses import Response, StreamingResponse
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
-LOG_POLL_INTERVAL_S: Final = 1.0
+LOG_STREAM_INTERVAL_S: Final = 1.0
 """A handler's lines are stored in chunks, for which there is no event."""
 
 BEFORE_ALL: Final = "0.0"
 """The place before the first line."""
 
-NAME: Final = "stream_run_log"
-PATH: Final = "/runs/{run_id}/log/stream"
-_IN_PATH = Arguments(f"GET /v1{PATH}", (RUN_OR_TASK_ID,))
-_IN_QUERY = Arguments(f"GET /v1{PATH}", (SECONDS, TENANT))
+LOG_STREAM_OPERATION: Final = "stream_run_log"
+LOG_STREAM_PATH: Final = "/runs/{run_id}/log/stream"
+_IN_PATH = Arguments(f"GET /v1{LOG_STREAM_PATH}", (RUN_OR_TASK_ID,))
+_IN_QUERY = Arguments(f"GET /v1{LOG_STREAM_PATH}", (STREAM_SECONDS, TENANT))
 
 log = logging.getLogger(__name__)
 
@@ -71,20 +71,20 @@ def log_endpoint(
         reader = await cross(_reader, parts, call, place or BEFORE_ALL)
         return EventStream(feed, by.tenant, holds, reader.texts)
 
-    return stream_endpoint(NAME, surface, opened)
+    return stream_endpoint(LOG_STREAM_OPERATION, surface, opened)
 
 
 def document_run_log(api: FastAPI) -> None:
     """Add the stream to the API whose document is written."""
-    extra = in_request(SECONDS, TENANT)
+    extra = in_request(STREAM_SECONDS, TENANT)
     run_id = {"name": RUN_OR_TASK_ID.name, "in": "path", "required": True, "schema": RUN_OR_TASK_ID.kind.schema()}
     extra["parameters"].insert(0, {**run_id, "description": RUN_OR_TASK_ID.about})
     api.add_api_route(
-        PATH,
+        LOG_STREAM_PATH,
         unserved(),
         methods=["GET"],
-        name=NAME,
-        operation_id=NAME,
+        name=LOG_STREAM_OPERATION,
+        operation_id=LOG_STREAM_OPERATION,
         summary="Stream what the handler of a run logs, as server-sent events, until the run has ended",
         tags=["runs"],
         response_class=StreamingResponse,
@@ -128,7 +128,7 @@ class _LogReader:
 
     async def _texts(self, stream: ChangeStream) -> AsyncIterator[str]:
         time, place, idle_s = StreamTime(self.seconds), self.place, 0.0
-        yield RETRY + HEARTBEAT
+        yield RECONNECT_LINE + HEARTBEAT_LINE
         while not stream.ended:
             found = await cross(self._read, place)
             if found.lines:
@@ -139,12 +139,12 @@ class _LogReader:
             if found.ended:
                 yield event_text("end", place, "{}")
                 return
-            if (left := time.left(LOG_POLL_INTERVAL_S)) <= 0:
+            if (left := time.left(LOG_STREAM_INTERVAL_S)) <= 0:
                 return
             await self._pause(stream, left)
             idle_s += left
-            if idle_s >= HEARTBEAT_INTERVAL_S:
-                yield HEARTBEAT
+            if idle_s >= STREAM_HEARTBEAT_INTERVAL_S:
+                yield HEARTBEAT_LINE
                 idle_s = 0.0
 
     async def _pause(self, stream: ChangeStream, seconds: float) -> None:

@@ -18,7 +18,7 @@ POOL_STATES: Final = ("admitting", "stopped", "tripped", "probing", "closed")
 HELD_BY: Final = {"admitting": "short", "stopped": "stopped", "tripped": "breaker", "probing": "breaker"}
 """Why runs are held by a pool in each of its states; `closed` otherwise."""
 
-TIERS: Final = sorted(Tier, key=lambda tier: tier.rank)
+_TIERS: Final = sorted(Tier, key=lambda tier: tier.rank)
 PLACES: Final = ("waiting", "delayed", "parked", "leased")
 
 
@@ -93,7 +93,7 @@ def _of_tiers(state: InstallationState) -> Iterator[GaugeMetricFamily]:
         oldest.add_metric((each.tier,), each.oldest.total_seconds())
         patience.add_metric((each.tier,), each.patience.total_seconds())
         starvation.add_metric((each.tier,), each.oldest / each.patience)
-    for tier in TIERS:
+    for tier in _TIERS:
         bound.add_metric((tier,), state.shares.bound(tier.rank))
     return iter((ready, oldest, patience, starvation, bound))
 
@@ -105,7 +105,7 @@ def _depth(state: InstallationState) -> GaugeMetricFamily:
         *("state", "tier"),
     )
     for run_state in _OPEN if state.database_s is not None else ():
-        for tier in TIERS:
+        for tier in _TIERS:
             found.add_metric((run_state, tier), state.open_runs.get((run_state, tier), 0))
     return found
 
@@ -120,7 +120,7 @@ def _of_queue(stats: Stats | None) -> Iterator[GaugeMetricFamily]:
         counts = (sum(stats.waiting), stats.delayed, stats.parked, stats.leased)
         for place, count in zip(PLACES, counts, strict=True):
             places.add_metric((place,), count)
-        for tier, count in zip(TIERS, stats.waiting, strict=True):
+        for tier, count in zip(_TIERS, stats.waiting, strict=True):
             waiting.add_metric((tier,), count)
     return iter((places, waiting))
 

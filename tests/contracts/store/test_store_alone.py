@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from duetime.scheduler.events import EventFilter, EventKind
+from duetime.scheduler.events import DUETIME_ACTOR, EventFilter, EventKind
 from duetime.scheduler.records import Change
 from duetime.scheduler.run_records import Claim, Start, Verdict
 from duetime.scheduler.store import Store, open_store
@@ -149,7 +149,7 @@ def test_a_claim_that_waits_for_a_run_to_be_made_ready_starts_it(stores: list[St
             record.run.id,
             NOON,
             kind=EventKind.READY,
-            actor=event_log.ITSELF,
+            actor=DUETIME_ACTOR,
             move=(State.SCHEDULED, State.READY),
         )
         event_log.append(connection, [ready])

@@ -16,7 +16,7 @@ from duetime.scheduler.dispatch.retention import Sweep
 from duetime.scheduler.errors import Refused
 from duetime.scheduler.history.retention import RetentionKind, RetentionPolicy, RetentionRule
 from duetime.scheduler.store import Store, open_store
-from duetime.scheduler.store.migrations.upgrade import HEAD
+from duetime.scheduler.store.migrations.upgrade import HEAD_VERSION
 from duetime.scheduler.store.retention import deletion
 from duetime.scheduler.store.schema.base import Base
 from duetime.scheduler.store.schema.tables.events import events
@@ -253,7 +253,7 @@ DAMAGES: dict[str, tuple[Damage, str]] = {
     "a row is missing": (lambda lines: [*lines[:2], *lines[3:]], "rows were read"),
     "no JSON": (lambda lines: [lines[0], "{", *lines[2:]], "it cannot be read"),
     "no archive": (lambda lines: ['{"schema": "other/1"}', *lines[1:]], "line 1: it is no archive"),
-    "a newer schema": (lambda lines: [lines[0].replace(HEAD, "9999"), *lines[1:]], "line 1: a newer Duetime"),
+    "a newer schema": (lambda lines: [lines[0].replace(HEAD_VERSION, "9999"), *lines[1:]], "line 1: a newer Duetime"),
     "another table": (
         lambda lines: [lines[0], lines[1].replace('"tasks"', '"users"', 1), *lines[2:]],
         "line 2: it is no row",

@@ -63,7 +63,7 @@ def test_open_runs_are_counted_by_state_and_tier_without_those_of_paused_tasks(
     assert store.backlog.paused_runs() == {Tier.NORMAL: 1}
     normal = {(State.RETRYING, Tier.NORMAL): 1, (State.SCHEDULED, Tier.NORMAL): 3}
     assert store.backlog.open_runs() == {(State.RUNNING, Tier.HIGH): 1, **normal}
-    monkeypatch.setattr(backlog, "MAX_RUNS_READ", 2)
+    monkeypatch.setattr(backlog, "MAX_BACKLOG_RUNS", 2)
     some = {(State.RETRYING, Tier.NORMAL): 1, (State.SCHEDULED, Tier.NORMAL): 1}
     assert store.backlog.open_runs() == {(State.RUNNING, Tier.HIGH): 1, **some}, "those with the next timer"
 
@@ -80,7 +80,7 @@ def test_a_run_that_is_due_waits_though_no_process_makes_it_ready(store: Store, 
 def test_of_a_long_backlog_those_made_first_and_last_are_read(
     store: Store, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(backlog, "MAX_RUNS_READ", 2)
+    monkeypatch.setattr(backlog, "MAX_BACKLOG_RUNS", 2)
     made_at = SimpleNamespace(time_ns=lambda: int(clock().timestamp()) * 1_000_000_000)
     monkeypatch.setattr(ids, "time", made_at)
     for tier in (Tier.LOW, Tier.LOW, Tier.NORMAL, Tier.LOW, Tier.CRITICAL):
@@ -110,7 +110,7 @@ def test_runs_that_came_and_went_in_the_last_minutes_are_counted(store: Store, c
 
 
 def test_where_much_happens_the_window_is_shorter(store: Store, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backlog, "MAX_EVENTS_COUNTED", 4)
+    monkeypatch.setattr(backlog, "MAX_BACKLOG_EVENTS", 4)
     for _ in range(3):
         clock.forward(seconds=10)
         added(store)

@@ -18,7 +18,7 @@ from duetime.scheduler.run_records import Start
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.store.migrations import upgrade
-from duetime.scheduler.store.schema.rows import RUN, TASK
+from duetime.scheduler.store.schema.rows import RUN_FIELDS, TASK_FIELDS
 from duetime.scheduler.task import State, Tier
 from duetime.scheduler.views import TaskFilter, TaskRecord
 
@@ -40,7 +40,7 @@ from tests.contracts.store.damages import columns, damage, damages
 pytestmark = pytest.mark.damages
 
 ALICE = Principal(TENANT, "alice")
-READ = {("tasks", column.name) for column in TASK} | {("runs", column.name) for column in RUN}
+READ = {("tasks", column.name) for column in TASK_FIELDS} | {("runs", column.name) for column in RUN_FIELDS}
 """Columns that every answer about a task reads."""
 
 HELD = frozenset({"paused", "cancel_requested"})
@@ -283,14 +283,14 @@ def test_what_a_newer_version_wrote_is_left_alone(
 ) -> None:
     odd, other = added(store, NOON - timedelta(minutes=1)), added(store)
     damage(url, "tasks", "priority", "'urgent'", id=odd.task.id)
-    damage(url, upgrade.version.name, "version_num", "'9999'", version_num=upgrade.HEAD)
+    damage(url, upgrade.version.name, "version_num", "'9999'", version_num=upgrade.HEAD_VERSION)
     try:
         assert make_all_ready(store) == [other.run.id]
         with pytest.raises(UnreadableTask):
             Scheduler(store, Planner(Handlers.load(entry_points=False), "UTC")).cancel(odd.task.id, by=ALICE)
         assert store.tasks.get(TENANT, odd.task.id).run.state is State.SCHEDULED
     finally:
-        damage(url, upgrade.version.name, "version_num", f"'{upgrade.HEAD}'", version_num="9999")
+        damage(url, upgrade.version.name, "version_num", f"'{upgrade.HEAD_VERSION}'", version_num="9999")
     damage(url, "tasks", "priority", "'high'", id=odd.task.id)
     another = open_store(url, clock=clock, synchronous="OFF")
     assert [run.run_id for run in another.claims.make_ready(limit=9)] == [odd.run.id]

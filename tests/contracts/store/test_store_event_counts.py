@@ -71,7 +71,7 @@ def test_a_count_of_more_events_than_are_read_says_how_far_back_it_goes(
     failed = every(store, TENANT, EventFilter(state=State.FAILED), limit=1)[0].task_id
     where = EventFilter(task_id=failed if of_task else None)
     newest = every(store, TENANT, where, limit=100)
-    monkeypatch.setattr(event_counts, "MAX_EVENTS_COUNTED", 3)
+    monkeypatch.setattr(event_counts, "MAX_COUNTED_EVENTS", 3)
     found = store.history.event_counts(TENANT, where, EventGroup.KIND)
 
     assert len(newest) > 3

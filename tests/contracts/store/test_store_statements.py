@@ -257,7 +257,7 @@ def test_the_event_of_a_task_is_its_own_when_its_key_is_taken_later_than_those_o
 def test_rows_of_many_tasks_are_read_once_and_joined_with_nothing(store: Store) -> None:
     """Joined with each other, they would cost the square of their number, as no index is on them."""
     with store._database.engine.connect() as connection:
-        plan = connection.exec_driver_sql(f"EXPLAIN (GENERIC_PLAN) {add_many.ADD.sql}").scalars().all()
+        plan = connection.exec_driver_sql(f"EXPLAIN (GENERIC_PLAN) {add_many.ADD_MANY.sql}").scalars().all()
     assert [line for line in plan if "Join Filter" in line] == []
     assert len([line for line in plan if "Function Scan on jsonb_array_elements line" in line]) == 1
 
@@ -386,6 +386,6 @@ def test_the_look_for_a_twin_is_planned_by_its_own_index_while_the_database_is_e
     A known key's run is found by its task, for which two indexes are equally good.
     """
     with store._database.engine.connect() as connection:
-        plan = connection.exec_driver_sql(f"EXPLAIN (GENERIC_PLAN) {add_one.ADD.sql}").scalars().all()
+        plan = connection.exec_driver_sql(f"EXPLAIN (GENERIC_PLAN) {add_one.ADD_ONE.sql}").scalars().all()
     found = [line.split(" using ")[1].split(" on ")[0] for line in plan if " on runs " in line and " using " in line]
     assert [index for index in found if index not in {"runs_current", "runs_by_occurrence"}] == ["runs_by_twin"]

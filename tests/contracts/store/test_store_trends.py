@@ -103,7 +103,7 @@ def test_trends_read_ranges_of_the_index_alone(tmp_path: Path) -> None:
 def test_of_too_many_runs_the_newest_are_counted_and_that_is_told(
     store: Store, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trends, "MAX_RUNS_READ", 2)
+    monkeypatch.setattr(trends, "MAX_TREND_RUNS", 2)
     for minute in (10, 20, 30):
         ran(store, clock, due=minute, began=minute, ended=minute)
     found = store.run_history.trends(TENANT, NOON, NOON + HOUR, 30 * MINUTE)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from duetime.scheduler.store.database import unwritable
-from duetime.scheduler.store.database.unwritable import LOG_INTERVAL_S, RETRY_INTERVAL_S, UnwritableRows
+from duetime.scheduler.store.database.unwritable import RETRY_INTERVAL_S, UNWRITABLE_LOG_INTERVAL_S, UnwritableRows
 
 
 class Ticks:
@@ -19,10 +19,10 @@ def test_a_row_is_news_once_and_then_once_an_hour() -> None:
     ticks = Ticks()
     rows = UnwritableRows(ticks)
     said = []
-    for ticks.at in range(0, 3 * int(LOG_INTERVAL_S), 3):
+    for ticks.at in range(0, 3 * int(UNWRITABLE_LOG_INTERVAL_S), 3):
         if rows.is_news("r_1"):
             said.append(ticks.at)
-    assert said == [0, LOG_INTERVAL_S, 2 * LOG_INTERVAL_S]
+    assert said == [0, UNWRITABLE_LOG_INTERVAL_S, 2 * UNWRITABLE_LOG_INTERVAL_S]
     assert rows.is_news("r_2"), "each row is one for itself"
 
 

@@ -125,7 +125,9 @@ def failing(visit: Visit) -> Page:
 async def test_a_page_that_fails_still_answers_behind_its_headers(
     admin_page: Open, monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
-    monkeypatch.setattr(routes, "PAGES", ((get("/broken", broken), get("/failing", failing)), *routes.PAGES))
+    monkeypatch.setattr(
+        routes, "PAGE_ROUTES", ((get("/broken", broken), get("/failing", failing)), *routes.PAGE_ROUTES)
+    )
     answer = await (await admin_page()).get(path)
     assert answer.status_code == HTTPStatus.INTERNAL_SERVER_ERROR
     assert "default-src 'none'" in answer.headers["content-security-policy"]

@@ -38,7 +38,7 @@ def shared(visit: Visit) -> answers.Page:
 def further_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     """Add a page that changes something, and one for operators."""
     more = (post("/schedule", rename), get("/shared", shared, operators=True))
-    monkeypatch.setattr(routes, "PAGES", (more, *routes.PAGES))
+    monkeypatch.setattr(routes, "PAGE_ROUTES", (more, *routes.PAGE_ROUTES))
 
 
 async def test_without_auth_the_local_user_is_in_at_once(admin_page: Open) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from duetime.server.admin.access import login_limits
-from duetime.server.admin.access.login_limits import MAX_WRONG_LOGINS, WINDOW_S, LoginLimits
+from duetime.server.admin.access.login_limits import LOGIN_WINDOW_S, MAX_WRONG_LOGINS, LoginLimits
 
 from tests.flow.admin.conftest import ORIGIN, Open
 
@@ -34,9 +34,9 @@ def test_a_wrong_login_is_forgotten_after_a_while_and_a_network_of_ipv6_is_one_c
     for second in range(MAX_WRONG_LOGINS):
         now[0] = second
         limits.count(f"2001:db8::{second}")
-    assert limits.wait_s("2001:db8::ffff") == WINDOW_S - now[0]
+    assert limits.wait_s("2001:db8::ffff") == LOGIN_WINDOW_S - now[0]
     assert limits.wait_s("2001:db8:1::1") == limits.wait_s("::ffff:192.0.2.1") == 0
-    now[0] = WINDOW_S
+    now[0] = LOGIN_WINDOW_S
     assert limits.wait_s("2001:db8::1") == 0
 
 
@@ -48,4 +48,4 @@ def test_callers_from_everywhere_fill_no_memory(monkeypatch: pytest.MonkeyPatch)
         for _ in range(MAX_WRONG_LOGINS):
             limits.count("192.0.2.1")
     assert len(limits._wrong) == 100
-    assert limits.wait_s("192.0.2.1") == WINDOW_S
+    assert limits.wait_s("192.0.2.1") == LOGIN_WINDOW_S

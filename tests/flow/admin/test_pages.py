@@ -22,9 +22,9 @@ from duetime.scheduler.rules.settlement import settle
 from duetime.scheduler.run_records import Start, Verdict
 from duetime.scheduler.task import ApprovalAnswer, ApprovalRequest, State
 from duetime.server.admin.formats import ticks, wall
-from duetime.server.admin.pages.overview import MAX_ROWS_READ, charts_of, hours_of, trends_of
+from duetime.server.admin.pages.overview import MAX_OVERVIEW_ROWS_READ, charts_of, hours_of, trends_of
 from duetime.server.admin.pages.timeline import NARROW_TICK_COUNT, TICK_COUNT, tick_texts
-from duetime.server.admin.visit import MAX_VALUES_KEPT, READ_PAUSE_RATIO, KeptReads, Visit
+from duetime.server.admin.visit import ADMIN_READ_PAUSE_RATIO, MAX_VALUES_KEPT, KeptReads, Visit
 from duetime.tools.admin.run_rows import RUN_COLUMNS
 from markupsafe import escape
 from starlette.datastructures import ImmutableMultiDict
@@ -147,7 +147,7 @@ def test_what_was_slow_to_read_is_kept_for_a_while_and_no_more_than_so_much_of_i
         return name
 
     assert kept.get("a", lambda: slowly("a")) == kept.get("a", lambda: slowly("a")) == "a"
-    now[0] += 2 * READ_PAUSE_RATIO
+    now[0] += 2 * ADMIN_READ_PAUSE_RATIO
     assert kept.get("a", lambda: slowly("again")) == "again"
     assert read == ["a", "again"]
     for number in range(MAX_VALUES_KEPT):
@@ -221,7 +221,7 @@ async def test_what_is_due_next_stands_first_among_what_is_to_come(admin: Admin)
 
 async def test_the_overview_shows_what_is_due_next_however_much_is_due_at_once(admin: Admin) -> None:
     scheduler = admin.site.app.scheduler
-    for number in range(MAX_ROWS_READ + 1):
+    for number in range(MAX_OVERVIEW_ROWS_READ + 1):
         scheduler.schedule(f"Later {number}", when=timedelta(seconds=90, milliseconds=number))
     scheduler.schedule("The very next", when=timedelta(seconds=60))
     soon = (await admin.get("")).text.split("Due soon", 1)[1]

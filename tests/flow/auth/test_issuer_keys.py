@@ -12,7 +12,13 @@ from typing import Any
 import httpx2
 import pytest
 from duetime.server.auth import issuer_keys
-from duetime.server.auth.issuer_keys import KEYS_MAX_AGE_S, MAX_DOCUMENT_BYTES, IssuerKeys, IssuerUnavailable, fetched
+from duetime.server.auth.issuer_keys import (
+    KEYS_MAX_AGE_S,
+    MAX_ISSUER_DOCUMENT_BYTES,
+    IssuerKeys,
+    IssuerUnavailable,
+    fetched,
+)
 
 from tests.flow.auth.issuer import EC_KEY, RSA_KEY, jwk
 
@@ -166,7 +172,7 @@ def test_a_document_that_is_too_long_is_not_read_to_its_end() -> None:
     def answer(request: BaseHTTPRequestHandler) -> None:
         request.send_response(200)
         request.end_headers()
-        request.wfile.write(b" " * (MAX_DOCUMENT_BYTES + 1))
+        request.wfile.write(b" " * (MAX_ISSUER_DOCUMENT_BYTES + 1))
 
     with answering(answer) as url, pytest.raises(ValueError, match="more than"):
         fetched(url)

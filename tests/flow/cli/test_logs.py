@@ -11,7 +11,7 @@ import pytest
 from duetime.scheduler.run_records import Claim
 from duetime.scheduler.store import open_store
 from duetime.server.cli.main import run
-from duetime.server.cli.past.logs import LOG_POLL_INTERVAL_S, LogPage, pages
+from duetime.server.cli.past.logs import LOG_FOLLOW_INTERVAL_S, LogPage, pages
 
 from tests.builders import Clock, log_chunk, settlement, started
 
@@ -88,6 +88,6 @@ def test_following_reads_on_behind_the_last_line_until_the_run_has_ended() -> No
 
     found = list(pages(read, follow=True, pause=pauses.append))
     assert asked == [None, "1.1", "1.1", "1.2"]
-    assert (len(found), pauses) == (4, [LOG_POLL_INTERVAL_S] * 2)
+    assert (len(found), pauses) == (4, [LOG_FOLLOW_INTERVAL_S] * 2)
     asked.clear()
     assert len(list(pages(read, follow=False, pause=pauses.append))) == 2

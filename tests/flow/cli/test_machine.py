@@ -184,10 +184,10 @@ def test_config_says_where_each_value_is_from_and_hides_secrets(
 
 def test_migrate_makes_and_upgrades_the_database(cli: Run, home: Path) -> None:
     first = cli("migrate")
-    assert (first.code, first.out) == (0, f"Created the tables, schema {upgrade.HEAD}.\n")
+    assert (first.code, first.out) == (0, f"Created the tables, schema {upgrade.HEAD_VERSION}.\n")
     assert (home / "duetime.db").is_file()
     again = cli("migrate")
-    assert (again.code, again.out) == (0, f"Nothing to do: the database has schema {upgrade.HEAD} already.\n")
+    assert (again.code, again.out) == (0, f"Nothing to do: the database has schema {upgrade.HEAD_VERSION} already.\n")
     assert cli("list").code == 0
 
 

@@ -22,7 +22,7 @@ from duetime.scheduler.store import open_store
 from duetime.scheduler.task import State
 from duetime.server.auth.issued_keys import new_key, validity_of
 from duetime.server.cli.main import run
-from duetime.server.cli.remote.verbs import ON_THIS_MACHINE_ALONE, VERBS
+from duetime.server.cli.remote.verbs import ON_THIS_MACHINE_ALONE, REMOTE_VERBS
 from duetime.server.cli.verbs import duetime_command
 from duetime.server.rest.administration.imports import MAX_CONTENT_BYTES
 
@@ -431,7 +431,7 @@ def test_every_verb_works_on_a_server_or_is_known_not_to() -> None:
             inner = f"{path} {name}".strip()
             yield from verbs(each, inner) if hasattr(each, "commands") else [inner]
 
-    others = set(verbs(duetime_command())) - set(VERBS)
+    others = set(verbs(duetime_command())) - set(REMOTE_VERBS)
     assert others == set(ON_THIS_MACHINE_ALONE), "each with its reason"
     assert all(ON_THIS_MACHINE_ALONE.values())
 

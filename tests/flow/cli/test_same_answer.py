@@ -27,7 +27,7 @@ from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.task import InboxMessage, State
 from duetime.server.auth.issued_keys import new_key, validity_of
 from duetime.server.cli.main import run
-from duetime.server.cli.remote.verbs import VERBS
+from duetime.server.cli.remote.verbs import REMOTE_VERBS
 from duetime.server.cli.verbs import duetime_command
 
 from tests import forked
@@ -388,7 +388,7 @@ def _shape(value: Any) -> Any:
 
 
 def test_each_verb_that_works_on_a_server_is_compared() -> None:
-    assert set(CASES) == set(VERBS)
+    assert set(CASES) == set(REMOTE_VERBS)
 
 
 @pytest.mark.parametrize(

@@ -234,7 +234,7 @@ def test_a_worker_that_loses_its_threads_shows_them_and_asks_for_a_new_process(
 ) -> None:
     go, exhausted = threading.Event(), threading.Event()
     monkeypatch.setattr(watchdog, "TIME_LIMIT_GRACE_S", 0.01)
-    monkeypatch.setattr(heartbeat, "HEARTBEAT_INTERVAL_S", 0.01)
+    monkeypatch.setattr(heartbeat, "WORKER_HEARTBEAT_INTERVAL_S", 0.01)
 
     @handler("block", time_limit=0.01)
     def block(_ctx: Context) -> Done:

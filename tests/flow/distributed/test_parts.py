@@ -19,8 +19,8 @@ from duetime.scheduler.audit.entry import AuditEntry, AuditKind
 from duetime.scheduler.errors import StoreUnavailable
 from duetime.scheduler.nodes.heartbeat import (
     DRAIN_CHECK_INTERVAL_S,
-    HEARTBEAT_INTERVAL_S,
     WORKER_FORGOTTEN_AFTER,
+    WORKER_HEARTBEAT_INTERVAL_S,
     Heartbeat,
     someone_works,
     state_of,
@@ -131,7 +131,7 @@ def test_who_tells_news_to_a_redis_that_is_away_fails_not() -> None:
 
 def test_a_worker_says_who_it_is_how_it_fares_and_that_it_ends(store: Store, clock: Clock) -> None:
     heartbeat = Heartbeat(store, "w1", threads=lambda: 4, running=lambda: 3, lost_threads=lambda: 2)
-    assert heartbeat.step() == HEARTBEAT_INTERVAL_S
+    assert heartbeat.step() == WORKER_HEARTBEAT_INTERVAL_S
     (row,) = store.workers.all()
     assert (row.id, row.threads, row.running, row.state, row.seen_at) == ("w1", 4, 3, "running", NOON)
     assert row.lost_threads == 2
@@ -161,7 +161,7 @@ def test_a_heartbeat_tells_its_worker_what_an_operator_asks_of_it(store: Store) 
     assert store.workers.all()[0].state == "draining", "said at once"
     assert not someone_works(store)
     left[0] = 0
-    assert heartbeat.step() == HEARTBEAT_INTERVAL_S
+    assert heartbeat.step() == WORKER_HEARTBEAT_INTERVAL_S
     assert store.workers.all()[0].state == "drained"
     store.workers.resume("w1", AuditEntry.by(LOCAL, AuditKind.WORKER_RESUMED))
     heartbeat.step()
@@ -332,7 +332,7 @@ def test_a_redis_that_does_not_answer_is_wrong_with_its_reason(monkeypatch: pyte
 def test_a_real_server_says_what_it_is(valkey_url: str) -> None:
     health = redis_health.examine(valkey_url)
     assert health.name.startswith(("Valkey ", "Redis "))
-    assert health.version >= distributed.OLDEST
+    assert health.version >= distributed.MIN_REDIS_VERSION
     assert health.eviction == "noeviction"
 
 

@@ -12,7 +12,7 @@ import redis
 from duetime.scheduler.dispatch.dispatcher import Dispatcher
 from duetime.scheduler.dispatch.placement import Placement
 from duetime.scheduler.dispatch.rebuild import QUEUE_PROBE_INTERVAL_S, QueueMonitor
-from duetime.scheduler.dispatch.stuck_runs import CHECK_INTERVAL_S, MAX_STUCK_S, StuckRuns
+from duetime.scheduler.dispatch.stuck_runs import MAX_STUCK_S, STUCK_CHECK_INTERVAL_S, StuckRuns
 from duetime.scheduler.foresight.lateness import BacklogMonitor
 from duetime.scheduler.queue import QueueDamaged, ThreadUse
 from duetime.scheduler.queue.constants import MIN_DAMAGE_INTERVAL_MS
@@ -73,11 +73,11 @@ class Installation:
     def work_for(self, seconds: float) -> list[str]:
         """Let everything go on for some seconds; return the runs that started."""
         started: list[str] = []
-        for _ in range(int(seconds / CHECK_INTERVAL_S)):
+        for _ in range(int(seconds / STUCK_CHECK_INTERVAL_S)):
             self.monitor.step()
             started += self.take()
             self.stuck_runs.step()
-            self.pass_time(CHECK_INTERVAL_S)
+            self.pass_time(STUCK_CHECK_INTERVAL_S)
         return started
 
 
@@ -153,7 +153,7 @@ def test_a_damaged_queue_is_filled_anew_and_its_runs_start(
     made = ready(installation)
     damage(installation)
     with caplog.at_level(logging.WARNING):
-        assert installation.work_for(MAX_STUCK_S + 4 * CHECK_INTERVAL_S) == [made]
+        assert installation.work_for(MAX_STUCK_S + 4 * STUCK_CHECK_INTERVAL_S) == [made]
     (line,) = [record.getMessage() for record in caplog.records if "refilled" in record.getMessage()]
     assert line.startswith("the queue")
     assert "refilled at" in readyz(installation)
@@ -174,7 +174,7 @@ def test_a_queue_is_not_filled_anew_while_its_runs_start_or_wait_for_something(
         installation.monitor.step()
         installation.queue.take("w", 0, LEASE_MS, threads=threads)
         installation.stuck_runs.step()
-        installation.pass_time(CHECK_INTERVAL_S)
+        installation.pass_time(STUCK_CHECK_INTERVAL_S)
     assert installation.monitor.damage is None
     assert installation.queue.away is None
 
@@ -183,7 +183,7 @@ def test_slow_checks_for_stuck_runs_take_a_fiftieth_of_the_time_and_come_every_t
     installation: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ready(installation)
-    assert installation.stuck_runs.step() == CHECK_INTERVAL_S
+    assert installation.stuck_runs.step() == STUCK_CHECK_INTERVAL_S
     read, takes = installation.store.claims.ready, iter((0.1, 20.0))
 
     def read_slowly(**page: Any) -> list[ReadyRun]:

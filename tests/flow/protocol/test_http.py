@@ -28,7 +28,7 @@ from duetime.server.transport import dead_sessions
 from duetime.server.transport.connections import KEEP_ALIVE_S
 from duetime.server.transport.dead_sessions import DeadSessions
 from duetime.server.transport.http import http_app, listening, url_of
-from duetime.server.transport.request_checks import MAX_BODY_BYTES
+from duetime.server.transport.request_checks import MAX_REQUEST_BODY_BYTES
 from duetime.tools.registration import make_tools
 
 from tests import forked
@@ -129,7 +129,7 @@ def test_a_web_page_cannot_reach_the_server_through_a_name_of_its_own(
 
 
 def test_a_body_beyond_the_limit_is_refused(site: Site) -> None:
-    assert site.post(b'{"x": "' + b"y" * MAX_BODY_BYTES + b'"}').status_code == 413
+    assert site.post(b'{"x": "' + b"y" * MAX_REQUEST_BODY_BYTES + b'"}').status_code == 413
 
 
 @pytest.mark.parametrize("text", [rb"half \ud83d", rb"a\u0000b"])

@@ -21,7 +21,7 @@ from duetime.tools.schedule_task import REMINDER
 from duetime.widgets.schema.task import TaskPayload
 from duetime.widgets.text.spoken import away, look
 from duetime.widgets.text.task_text import task_text
-from duetime.widgets.vocabulary import WORDS, look_of, word_of
+from duetime.widgets.vocabulary import STATE_LABELS, look_of, word_of
 
 from tests.flow.tools.calls import Ask, asked_of, settled
 
@@ -106,7 +106,7 @@ def test_the_first_line_has_the_word_of_the_state(ask: Ask, store: Store, state:
 
     first = task_text(payload).splitlines()[0]
     assert word_of(look(payload)) in first.lower()
-    assert look(payload) in WORDS
+    assert look(payload) in STATE_LABELS
 
 
 def test_a_look_is_the_state_unless_something_stands_before_it() -> None:

@@ -17,7 +17,7 @@ from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.task import Attempt, Delivery, DeliveryState, InboxMessage, Run, State
 from duetime.scheduler.views import TaskPage, TaskView
-from duetime.widgets.history import MAX_TRACEBACK_CHARS, history_payload
+from duetime.widgets.history import MAX_SHOWN_TRACEBACK_CHARS, history_payload
 from duetime.widgets.payload import as_json, list_payload, task_payload
 from duetime.widgets.schema.run_parts import DeliveryPart
 from duetime.widgets.text.history_text import history_text
@@ -310,7 +310,7 @@ def test_an_answer_has_the_end_of_the_newest_traceback_alone() -> None:
     assert newest.traceback is not None
     assert newest.traceback.startswith("…\n  File ")
     assert newest.traceback.endswith("line 98, in f\nValueError: «2")
-    assert len(newest.traceback) <= MAX_TRACEBACK_CHARS + 2
+    assert len(newest.traceback) <= MAX_SHOWN_TRACEBACK_CHARS + 2
     assert other.traceback is None
     assert history_payload(attempts, [], EDMONTON).attempts[1].traceback == attempts[0].traceback
     text = history_text(past, EDMONTON, "t_1")

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from duetime.scheduler.chain.valid_output import MAX_SCHEMA_LEVELS, mismatch
+from duetime.scheduler.chain.valid_output import MAX_OUTPUT_SCHEMA_LEVELS, mismatch
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.events import EventFilter
 from duetime.scheduler.handlers import Handlers
@@ -88,7 +88,7 @@ def test_each_step_checks_what_it_comes_after(scheduler: Scheduler, store: Store
         ({"items": {"uniqueItems": True}}, "'uniqueItems' is no keyword"),
         ({"type": "rows"}, "'rows' is not valid"),
         ({"enum": ["x" * 5_000]}, "it has 5,0"),
-        (deep(MAX_SCHEMA_LEVELS + 1), "it has more than 16 levels"),
+        (deep(MAX_OUTPUT_SCHEMA_LEVELS + 1), "it has more than 16 levels"),
         ({"properties": ["rows"]}, "is not of type 'object'"),
     ],
 )

@@ -21,7 +21,7 @@ from duetime.scheduler.worker.capacity import (
     MIN_RUNS_JUDGED,
     ThreadCapacity,
 )
-from duetime.scheduler.worker.executor import OVERTAKEN
+from duetime.scheduler.worker.executor import GIVEN_BACK_LATE
 
 from tests.builders import TENANT, Clock, added
 from tests.flow.waiting import eventually
@@ -120,7 +120,7 @@ def test_what_was_claimed_ahead_of_threads_that_do_not_come_back_is_handed_back_
 
 
 def _overtaken(store: Store, task_id: str) -> bool:
-    return any(attempt.reason == OVERTAKEN.reason for attempt in store.history.attempts(TENANT, task_id))
+    return any(attempt.reason == GIVEN_BACK_LATE.reason for attempt in store.history.attempts(TENANT, task_id))
 
 
 def _ended(store: Store, queue: MemoryQueue, task_id: str) -> bool:

@@ -21,7 +21,7 @@ from duetime.scheduler.task import Notify, State
 from duetime.scheduler.views import TaskFilter
 from duetime.scheduler.worker.active_runs import ActiveRun
 from duetime.scheduler.worker.completer import BatchCompleter, CompletedRun
-from duetime.scheduler.worker.executor import UNREACHED, Executor
+from duetime.scheduler.worker.executor import GIVEN_BACK_NO_DATABASE, Executor
 from duetime.scheduler.worker.threads.store_wait import MAX_LOOP_WAIT_S, MAX_PAUSE_S, StoreWait
 
 from tests.builders import NOON, TENANT, started
@@ -153,7 +153,7 @@ def test_a_time_limit_that_comes_in_an_outage_hands_the_run_back(
 
     outage.after_pause = interrupt
     found = outage.run(loop, handlers_of(use), held)
-    assert found == UNREACHED
+    assert found == GIVEN_BACK_NO_DATABASE
     ended = settle(held.claim, found, now=NOON, jitter=0.5)
     assert (ended.to, ended.failures, ended.dead_letter) == (State.SUSPENDED, 0, False)
     assert held.usage.finish(held.run_id, "token", ended.outcome).reports == ()
@@ -162,7 +162,7 @@ def test_a_time_limit_that_comes_in_an_outage_hands_the_run_back(
 def test_an_event_loop_is_not_blocked_for_long(store: Store, outage: Outage, loop: EventLoop) -> None:
     outage.hit("claims", "checkpoint", calls=10_000)
     found = outage.run(loop, handlers_of(CALLS["checkpoint"][2]), active(store, "async"))
-    assert found == UNREACHED
+    assert found == GIVEN_BACK_NO_DATABASE
     assert MAX_LOOP_WAIT_S <= outage.at - 100.0 < MAX_LOOP_WAIT_S + MAX_PAUSE_S
 
 
@@ -170,7 +170,7 @@ def test_an_abandoned_attempt_stops_waiting(store: Store, outage: Outage, loop: 
     held = active(store, "sync")
     outage.hit("claims", "checkpoint", calls=10_000)
     outage.after_pause = lambda: held.abandon() if len(outage.pauses) == 4 else None
-    assert outage.run(loop, handlers_of(CALLS["checkpoint"][2]), held) == UNREACHED
+    assert outage.run(loop, handlers_of(CALLS["checkpoint"][2]), held) == GIVEN_BACK_NO_DATABASE
     assert len(outage.pauses) == 4
 
 
@@ -202,7 +202,7 @@ def test_a_blocked_run_whose_notice_could_not_be_stored_is_handed_back_and_tells
     held = active(store, "transfer")
     outage.hit("tasks", "add", calls=9)
     outage.after_pause = lambda: held.call.interrupt(TimeLimitReached)
-    assert outage.run(loop, blocked_handlers(), held) is UNREACHED
+    assert outage.run(loop, blocked_handlers(), held) is GIVEN_BACK_NO_DATABASE
     assert reminders(store) == []
     outage.left = 0
     assert isinstance(outage.run(loop, blocked_handlers(), ActiveRun(held.claim)), Wait)

@@ -19,7 +19,7 @@ from duetime.scheduler.store import Store
 from duetime.scheduler.task import RetryPolicy, State
 from duetime.scheduler.view_parts import LogLine
 from duetime.scheduler.views import TaskRecord
-from duetime.scheduler.worker.logs.attempt_log import MAX_LINE_CHARS, AttemptLog
+from duetime.scheduler.worker.logs.attempt_log import MAX_RUN_LOG_LINE_CHARS, AttemptLog
 from duetime.scheduler.worker.logs.log_writer import LOG_FLUSH_INTERVAL_S, RunLogWriter
 from duetime.scheduler.worker.worker import Worker, WorkerOptions
 
@@ -180,9 +180,9 @@ def test_a_record_that_cannot_be_formatted_stops_no_handler() -> None:
 
 def test_lines_become_chunks_and_of_too_many_the_oldest_go() -> None:
     log = new_log()
-    log_through(log, "x" * 2 * MAX_LINE_CHARS)
+    log_through(log, "x" * 2 * MAX_RUN_LOG_LINE_CHARS)
     [first] = log.take()
-    assert MAX_LINE_CHARS <= first.size <= MAX_LINE_CHARS + 100
+    assert MAX_RUN_LOG_LINE_CHARS <= first.size <= MAX_RUN_LOG_LINE_CHARS + 100
     log_through(log, *["y" * 1_000] * 400)
     taken = log.take()
     assert sum(chunk.size for chunk in taken) <= MAX_RUN_LOG_BYTES

@@ -13,7 +13,7 @@ from sqlalchemy import BigInteger, Computed, ForeignKey, Index, false
 
 PHASE = "CASE state WHEN 'running' THEN 'ready' ELSE state END"
 
-OVERTAKABLE = "overtaken_at IS NOT NULL AND ended_at IS NULL AND NOT cancel_requested AND NOT paused"
+OVERTAKABLE_RUNS = "overtaken_at IS NOT NULL AND ended_at IS NULL AND NOT cancel_requested AND NOT paused"
 """Open runs for which the next occurrence does not wait."""
 
 BLOCKED_RUNS = "substr(runs.summary, 1, 9) = 'blocked: ' AND runs.ended_at IS NULL"
@@ -104,7 +104,7 @@ class RunRow(Base):
         Index("runs_by_twin", "twin_hash", "scheduled_for"),
         partial("runs_beside", "task_id", where="NOT current AND ended_at IS NULL"),
         partial("runs_wake", "wake_at", where="wake_at IS NOT NULL AND NOT paused"),
-        partial("runs_overtaken", "overtaken_at", where=OVERTAKABLE),
+        partial("runs_overtaken", "overtaken_at", where=OVERTAKABLE_RUNS),
         partial("runs_blocked", "check_at", where=BLOCKED_RUNS.replace("runs.", "")),
         partial("runs_paused", "id", where="paused AND ended_at IS NULL"),
         partial("runs_drop", "drop_at", where="drop_at IS NOT NULL AND ended_at IS NULL AND NOT paused"),

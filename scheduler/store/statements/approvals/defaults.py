@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from duetime.scheduler.approvals.approval import KINDS
+from duetime.scheduler.approvals.approval import ANSWER_KINDS
+from duetime.scheduler.events import DUETIME_ACTOR
 from duetime.scheduler.rules.time.times import describe
 from duetime.scheduler.store.schema.tables.approvals import approvals
 from duetime.scheduler.store.schema.tables.tasks import runs, tasks
@@ -19,7 +20,7 @@ _STILL_OPEN = (
     select(approvals.c.run_id, approvals.c.default, approvals.c.ends_at, runs.c.tenant, runs.c.task_id)
     .add_columns(tasks.c.timezone)
     .select_from(approvals.join(runs, runs.c.id == approvals.c.run_id).join(tasks, tasks.c.id == runs.c.task_id))
-    .where(approvals.c.run_id.in_(bindparam("run_ids", expanding=True)), questions.OPEN)
+    .where(approvals.c.run_id.in_(bindparam("run_ids", expanding=True)), questions.OPEN_APPROVAL)
 )
 
 
@@ -38,7 +39,7 @@ def give(connection: Connection, due: Sequence[Row[Any]], now: datetime) -> None
         return
     for row in connection.execute(_STILL_OPEN, {"run_ids": resumed}).all():
         reason = unanswered(row.ends_at or now, row.timezone)
-        questions.close(connection, [row.run_id], now, answer=row.default, by=event_log.ITSELF, reason=reason)
-        of_run, kind = (row.tenant, row.task_id, row.run_id), KINDS[row.default]
-        told = event_log.entry(*of_run, now, kind=kind, actor=event_log.ITSELF, reason=reason)
+        questions.close(connection, [row.run_id], now, answer=row.default, by=DUETIME_ACTOR, reason=reason)
+        of_run, kind = (row.tenant, row.task_id, row.run_id), ANSWER_KINDS[row.default]
+        told = event_log.entry(*of_run, now, kind=kind, actor=DUETIME_ACTOR, reason=reason)
         event_log.append(connection, [told])

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from duetime.scheduler.approvals.approval import Approval, asked_again, reopened
-from duetime.scheduler.events import EventKind
+from duetime.scheduler.events import DUETIME_ACTOR, EventKind
 from duetime.scheduler.rules.series.answered import ANSWER, asked, asks_each_run, asks_first
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.schema.rows import task_and_run
@@ -18,7 +18,7 @@ from duetime.scheduler.store.sql.batch import Batch
 from duetime.scheduler.store.sql.locks import exactly
 from duetime.scheduler.store.statements import event_log
 from duetime.scheduler.store.statements.approvals import questions
-from duetime.scheduler.store.statements.approvals.questions import APPROVAL
+from duetime.scheduler.store.statements.approvals.questions import APPROVAL_FIELDS
 from duetime.scheduler.store.statements.read import TASK_AND_RUN
 from duetime.scheduler.task import ApprovalAnswer, Run, State, Task
 from sqlalchemy import BindParameter, Connection, Row, bindparam, delete, null, or_, select, update
@@ -44,14 +44,14 @@ _SAME_TIME = (
     runs.c.id != bindparam("but"),
 )
 _BEFORE = (
-    select(*APPROVAL)
+    select(*APPROVAL_FIELDS)
     .join_from(approvals, runs, runs.c.id == approvals.c.run_id)
     .where(*_SAME_TIME, _FIRST)
     .order_by(approvals.c.asked_at.desc())
     .limit(1)
 )
 _IN_THIS_WAIT = (
-    select(*APPROVAL)
+    select(*APPROVAL_FIELDS)
     .join_from(approvals, runs, runs.c.id == approvals.c.run_id)
     .where(runs.c.task_id == bindparam("of_task"), _FIRST)
     .where(or_(runs.c.scheduled_for == bindparam("of_time"), runs.c.id == bindparam("of_run")))
@@ -116,7 +116,7 @@ def taken_back(connection: Connection, task: Task, old: Run, run: Run, now: date
         return  # it was moved, and is the same occurrence
     given = {"of_task": task.id, "of_time": run.scheduled_for, "but": run.id}
     connection.execute(_FORGET, {"run_ids": [run.id]})  # of the occurrence whose place it leaves
-    found = unreadable.values(connection, _BEFORE, Approval, APPROVAL, given)
+    found = unreadable.values(connection, _BEFORE, Approval, APPROVAL_FIELDS, given)
     stands = bool(found) and found[0][0].answer is ApprovalAnswer.APPROVE
     if stands or run.state is State.WAITING:
         new = asked_again(found[0][0], run, run, now) if found else _asked_at(task, run, now)
@@ -130,7 +130,7 @@ def _new(connection: Connection, task: Task, was: Run, run: Run, now: datetime) 
     """
     if was.first_ready_at is not None:
         given = {"of_task": task.id, "of_time": run.scheduled_for, "of_run": run.id}
-        if found := unreadable.values(connection, _IN_THIS_WAIT, Approval, APPROVAL, given):
+        if found := unreadable.values(connection, _IN_THIS_WAIT, Approval, APPROVAL_FIELDS, given):
             return replace(reopened(found[0][0], now), run_id=run.id)
     return _asked_at(task, run, max(now, run.first_ready_at or now))
 
@@ -149,7 +149,7 @@ def _told(task: Task, was: Run, run: Run, now: datetime) -> event_log.EventValue
         run.id,
         now,
         kind=EventKind.ASKED,
-        actor=event_log.ITSELF,
+        actor=DUETIME_ACTOR,
         reason=ASKED,
         move=None if was is run else (was.state, run.state),
     )

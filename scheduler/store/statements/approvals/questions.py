@@ -18,7 +18,13 @@ from duetime.scheduler.records import Change
 from duetime.scheduler.rules.series.answered import asks_each_run, asks_first, asks_when_due
 from duetime.scheduler.rules.series.awaited import awaits_when_due, is_same_occurrence
 from duetime.scheduler.store.database import unreadable
-from duetime.scheduler.store.schema.rows import DELIVERY, MESSAGE, columns_of, delivery_values, message_values
+from duetime.scheduler.store.schema.rows import (
+    DELIVERY_FIELDS,
+    MESSAGE_FIELDS,
+    columns_of,
+    delivery_values,
+    message_values,
+)
 from duetime.scheduler.store.schema.tables.approvals import approvals
 from duetime.scheduler.store.schema.tables.deliveries import deliveries, inbox
 from duetime.scheduler.store.schema.tables.tasks import runs
@@ -37,31 +43,34 @@ from sqlalchemy import (
     update,
 )
 
-APPROVAL = columns_of(Approval, approvals)
-OPEN: ColumnElement[bool] = literal_column("approvals.closed_at IS NULL")
+APPROVAL_FIELDS = columns_of(Approval, approvals)
+OPEN_APPROVAL: ColumnElement[bool] = literal_column("approvals.closed_at IS NULL")
 """Questions without an answer; literal, as in the partial index."""
 
-UNANSWERED: ColumnElement[bool] = (
-    select(approvals.c.run_id).where(approvals.c.run_id == runs.c.id, OPEN).correlate(runs).exists()
+HAS_OPEN_APPROVAL: ColumnElement[bool] = (
+    select(approvals.c.run_id).where(approvals.c.run_id == runs.c.id, OPEN_APPROVAL).correlate(runs).exists()
 )
 """Runs for which a question is open."""
 
 _IDS: BindParameter[Sequence[str]] = bindparam("run_ids", expanding=True)
-ASK = Batch(insert(approvals), [column.name for column in APPROVAL])
-_MESSAGES = Batch(insert(inbox), [column.name for column in MESSAGE])
-_DELIVERIES = Batch(insert(deliveries), [column.name for column in DELIVERY])
-_OPEN_OF = select(approvals.c.run_id).where(approvals.c.run_id.in_(_IDS), OPEN)
+ASK = Batch(insert(approvals), [column.name for column in APPROVAL_FIELDS])
+_MESSAGES = Batch(insert(inbox), [column.name for column in MESSAGE_FIELDS])
+_DELIVERIES = Batch(insert(deliveries), [column.name for column in DELIVERY_FIELDS])
+_OPEN_OF = select(approvals.c.run_id).where(approvals.c.run_id.in_(_IDS), OPEN_APPROVAL)
 _NEWEST = (
-    select(*APPROVAL).where(approvals.c.run_id == bindparam("of_run")).order_by(approvals.c.attempt.desc()).limit(1)
+    select(*APPROVAL_FIELDS)
+    .where(approvals.c.run_id == bindparam("of_run"))
+    .order_by(approvals.c.attempt.desc())
+    .limit(1)
 )
-_BEFORE_ALL = select(*APPROVAL).where(approvals.c.run_id == bindparam("of_run"), approvals.c.attempt == 0)
+_BEFORE_ALL = select(*APPROVAL_FIELDS).where(approvals.c.run_id == bindparam("of_run"), approvals.c.attempt == 0)
 _LATEST = _NEWEST.join_from(approvals, runs, runs.c.id == approvals.c.run_id).where(
     runs.c.tenant == bindparam("tenant"), approvals.c.attempt > 0, approvals.c.closed_at.is_not(None)
 )
 _OF_RUNS = (
-    select(*APPROVAL)
+    select(*APPROVAL_FIELDS)
     .join_from(approvals, runs, runs.c.id == approvals.c.run_id)
-    .where(approvals.c.run_id.in_(_IDS), OPEN, runs.c.tenant == bindparam("tenant"))
+    .where(approvals.c.run_id.in_(_IDS), OPEN_APPROVAL, runs.c.tenant == bindparam("tenant"))
 )
 _REJECTED = (
     select(approvals.c.run_id)
@@ -70,14 +79,14 @@ _REJECTED = (
     .where(runs.c.tenant == bindparam("tenant"))
 )
 _APPROVED = (
-    select(*APPROVAL)
+    select(*APPROVAL_FIELDS)
     .join_from(approvals, runs, runs.c.id == approvals.c.run_id)
     .where(approvals.c.run_id.in_(_IDS), approvals.c.attempt == 0, approvals.c.answer == ApprovalAnswer.APPROVE)
     .where(runs.c.tenant == bindparam("tenant"))
 )
 _CLOSE = (
     update(approvals)
-    .where(approvals.c.run_id.in_(_IDS), OPEN)
+    .where(approvals.c.run_id.in_(_IDS), OPEN_APPROVAL)
     .values(
         closed_at=bindparam("at"),
         answer=bindparam("how"),
@@ -111,20 +120,20 @@ def unanswered(connection: Connection, run_ids: Sequence[str]) -> set[str]:
 
 def newest(connection: Connection, run_id: str) -> Approval | None:
     """Return what was asked last for a run."""
-    found = unreadable.values(connection, _NEWEST, Approval, APPROVAL, {"of_run": run_id})
+    found = unreadable.values(connection, _NEWEST, Approval, APPROVAL_FIELDS, {"of_run": run_id})
     return found[0][0] if found else None
 
 
 def answered(connection: Connection, tenant: str, run_id: str) -> Approval | None:
     """Return what the handler of a run asked last, and was answered."""
-    found = unreadable.values(connection, _LATEST, Approval, APPROVAL, {"of_run": run_id, "tenant": tenant})
+    found = unreadable.values(connection, _LATEST, Approval, APPROVAL_FIELDS, {"of_run": run_id, "tenant": tenant})
     return found[0][0] if found else None
 
 
 def open_of(connection: Connection, tenant: str, run_ids: Sequence[str]) -> dict[str, Approval]:
     """Return the open questions of those runs that the tenant has."""
     values = {"tenant": tenant, "run_ids": list(run_ids)}
-    found = unreadable.values(connection, _OF_RUNS, Approval, APPROVAL, values)
+    found = unreadable.values(connection, _OF_RUNS, Approval, APPROVAL_FIELDS, values)
     return {approval.run_id: approval for approval, _ in found}
 
 
@@ -137,7 +146,7 @@ def rejected(connection: Connection, tenant: str, run_ids: Sequence[str]) -> set
 def approved(connection: Connection, tenant: str, run_ids: Sequence[str]) -> dict[str, Approval]:
     """Return those of the tenant's runs that were approved before they started, each with its answer."""
     values = {"tenant": tenant, "run_ids": list(run_ids)}
-    found = unreadable.values(connection, _APPROVED, Approval, APPROVAL, values) if run_ids else []
+    found = unreadable.values(connection, _APPROVED, Approval, APPROVAL_FIELDS, values) if run_ids else []
     return {approval.run_id: approval for approval, _ in found}
 
 
@@ -214,7 +223,7 @@ def _is_again(task: Task, old: Run, run: Run) -> bool:
 
 def _of_task(connection: Connection, run: Run) -> Approval | None:
     """Return what the task of a run asks before its start; None for a question of its handler."""
-    found = unreadable.values(connection, _BEFORE_ALL, Approval, APPROVAL, {"of_run": run.id})
+    found = unreadable.values(connection, _BEFORE_ALL, Approval, APPROVAL_FIELDS, {"of_run": run.id})
     return found[0][0] if found else None
 
 

@@ -9,9 +9,9 @@ from typing import Any
 from duetime.scheduler.rules.states import FAILURES, TERMINAL, attempt_outcome, check_move
 from duetime.scheduler.run_records import Settlement
 from duetime.scheduler.store.schema.rows import (
-    DELIVERY,
+    DELIVERY_FIELDS,
     LAST_FAILURE,
-    MESSAGE,
+    MESSAGE_FIELDS,
     RUN_VALUES,
     chunk_values,
     delivery_values,
@@ -78,8 +78,8 @@ _SUPERSEDE = Batch(  # its index has the last failure of each task alone
 _NOT_CURRENT = Batch(update(runs).where(runs.c.id == bindparam("run_id")).values(current=false()))
 _PAYLOAD = select(tasks.c.payload).where(tasks.c.id == bindparam("of_task")).scalar_subquery()
 _LETTERS = Batch(insert(dead_letters).values(payload=_PAYLOAD), ("run_id", "task_id", "tenant", "at", "reason"))
-_MESSAGES = Batch(insert(inbox), [column.name for column in MESSAGE])
-_DELIVERIES = Batch(insert(deliveries), [column.name for column in DELIVERY])
+_MESSAGES = Batch(insert(inbox), [column.name for column in MESSAGE_FIELDS])
+_DELIVERIES = Batch(insert(deliveries), [column.name for column in DELIVERY_FIELDS])
 _USAGE, _TRACEBACKS, _LOGS = (
     Batch(insert(table), [column.name for column in table.c]) for table in (usage, tracebacks, run_logs)
 )

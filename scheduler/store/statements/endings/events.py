@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from duetime.scheduler.events import EventKind
+from duetime.scheduler.events import DUETIME_ACTOR, EventKind
 from duetime.scheduler.rules.order import penalty
 from duetime.scheduler.rules.states import check_move
 from duetime.scheduler.run_records import Settlement
@@ -33,7 +33,7 @@ def entries(ending: AttemptEnd, now: datetime) -> list[event_log.EventValues]:
         claim.run_id,
         now,
         kind=settlement.kind,
-        actor=claim.worker or event_log.ITSELF,
+        actor=claim.worker or DUETIME_ACTOR,
         reason=settlement.reason,
         move=(claim.state, settlement.to),
         attempt=claim.attempt or None,
@@ -69,7 +69,7 @@ def _missed_entry(ending: AttemptEnd, now: datetime) -> event_log.EventValues:
         claim.run_id,
         now,
         kind=EventKind.DEADLINE_MISSED,
-        actor=event_log.ITSELF,
+        actor=DUETIME_ACTOR,
         attempt=claim.attempt or None,
         after={"deadline": in_json(claim.deadline), "late_seconds": late.total_seconds(), "penalty": cost},
     )
@@ -83,7 +83,7 @@ def _paused_entry(ending: AttemptEnd, now: datetime) -> event_log.EventValues:
         claim.run_id,
         now,
         kind=EventKind.PAUSED,
-        actor=event_log.ITSELF,
+        actor=DUETIME_ACTOR,
         reason=ending.settlement.pauses,
         before={"paused": False},
         after={"paused": True},
@@ -100,7 +100,7 @@ def _next_entry(run: Run, claim: Claimed, now: datetime) -> event_log.EventValue
         run.id,
         now,
         kind=EventKind.SKIPPED if left_out else EventKind.NEXT_OCCURRENCE,
-        actor=event_log.ITSELF,
+        actor=DUETIME_ACTOR,
         reason=OVERLAPPED.format(claim.run_id) if left_out else None,
         move=(None, run.state),
         after={"scheduled_for": in_json(run.scheduled_for), "number": run.number},

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from duetime.scheduler.events import EventKind
+from duetime.scheduler.events import DUETIME_ACTOR, EventKind
 from duetime.scheduler.rules.failures.follow_up import is_more_urgent
 from duetime.scheduler.rules.states import check_move
 from duetime.scheduler.run_records import Failure, MadeTask
@@ -98,7 +98,7 @@ def _raised(claim: Claimed, was: Row[str, Tier, int], to: Tier, now: datetime) -
         claim.run_id,
         now,
         kind=EventKind.RESCHEDULED,
-        actor=event_log.ITSELF,
+        actor=DUETIME_ACTOR,
         reason="on_failure raises its tier",
         before={"priority": was.priority.value},
         after={"priority": to.value},

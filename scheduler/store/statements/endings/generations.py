@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from duetime.scheduler.chain.chain import Chain, is_spawned
-from duetime.scheduler.events import EventKind
+from duetime.scheduler.events import DUETIME_ACTOR, EventKind
 from duetime.scheduler.ids import new_id
 from duetime.scheduler.rules.occurrences import dated_like, next_run
 from duetime.scheduler.rules.series.answered import without_early_deadline
@@ -20,8 +20,8 @@ from duetime.scheduler.store.database.dialects import dialect_of
 from duetime.scheduler.store.schema.rows import (
     CURRENT,
     NEW_RUN_VALUES,
-    RUN,
-    TASK,
+    RUN_FIELDS,
+    TASK_FIELDS,
     columns_of,
     new_run_values,
     task_and_run,
@@ -46,7 +46,7 @@ _RECURRING = (
 _LOCK = select(chains.c.id).where(chains.c.id == bindparam("chain_id")).with_for_update()
 _ONE = select(*_CHAIN).where(chains.c.id == bindparam("chain_id"))
 _STEPS = (
-    select(*TASK, *RUN, chain_steps.c.name)
+    select(*TASK_FIELDS, *RUN_FIELDS, chain_steps.c.name)
     .select_from(tasks.join(runs, runs.c.task_id == tasks.c.id))
     .join(chain_steps, chain_steps.c.task_id == tasks.c.id)
     .where(chain_steps.c.chain_id == bindparam("chain_id"), CURRENT)
@@ -179,7 +179,7 @@ def _told(run: Run, now: datetime) -> event_log.EventValues:
         run.id,
         now,
         kind=EventKind.NEXT_OCCURRENCE,
-        actor=event_log.ITSELF,
+        actor=DUETIME_ACTOR,
         reason="its chain runs again",
         move=(None, run.state),
     )

@@ -7,18 +7,18 @@ from typing import Final
 
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.store.schema.tables.chains import dependencies
-from duetime.scheduler.store.statements.waiters import OPEN
+from duetime.scheduler.store.statements.waiters import OPEN_DEPENDENCY
 from sqlalchemy import Connection, bindparam, select
 
 _MAX_PATH_TASKS: Final = 12
 _FIRST = select(dependencies.c.upstream_id, dependencies.c.task_id).where(
-    dependencies.c.upstream_id == bindparam("of_task"), OPEN
+    dependencies.c.upstream_id == bindparam("of_task"), OPEN_DEPENDENCY
 )
 _BELOW = _FIRST.cte("below", recursive=True)
 _BELOW = _BELOW.union(
     select(dependencies.c.upstream_id, dependencies.c.task_id)
     .join_from(_BELOW, dependencies, dependencies.c.upstream_id == _BELOW.c.task_id)
-    .where(OPEN)
+    .where(OPEN_DEPENDENCY)
 )
 _EDGES = select(_BELOW.c.upstream_id, _BELOW.c.task_id)
 

@@ -13,13 +13,13 @@ from duetime.scheduler.store.schema.rows import CURRENT
 from duetime.scheduler.store.schema.tables.chains import chain_steps, dependencies
 from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.store.statements.endings import follow_ups
-from duetime.scheduler.store.statements.waiters import OPEN
+from duetime.scheduler.store.statements.waiters import OPEN_DEPENDENCY
 from duetime.scheduler.task import Json
 from sqlalchemy import BindParameter, Connection, bindparam, func, select
 
 _IDS: BindParameter[str] = bindparam("task_ids", expanding=True)
 _UPSTREAMS = (
-    select(tasks.c.id, tasks.c.title, runs.c.state, OPEN)
+    select(tasks.c.id, tasks.c.title, runs.c.state, OPEN_DEPENDENCY)
     .join_from(dependencies, tasks, tasks.c.id == dependencies.c.upstream_id)
     .join(runs, (runs.c.task_id == tasks.c.id) & CURRENT)
     .where(dependencies.c.task_id == bindparam("of_task"), dependencies.c.tenant == bindparam("tenant"))

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Final, NamedTuple
 
 from duetime.scheduler.errors import Refused
-from duetime.scheduler.events import EventKind
+from duetime.scheduler.events import DUETIME_ACTOR, EventKind
 from duetime.scheduler.rules.series.awaited import awaits_when_due, names_awaited, opened_at
 from duetime.scheduler.rules.states import check_move
 from duetime.scheduler.store.database import unreadable
@@ -33,7 +33,7 @@ from sqlalchemy import BindParameter, Connection, bindparam, false, null, select
 AWAITED: Final = "each of its runs waits for an event"
 """Why a due run waits."""
 
-UNREADABLE: Final = "what it waits for cannot be read"
+UNREADABLE_WAIT: Final = "what it waits for cannot be read"
 
 _IDS: BindParameter[Sequence[str]] = bindparam("run_ids", expanding=True)
 _WANTED = (
@@ -102,7 +102,7 @@ def _due(connection: Connection, run_ids: Sequence[str], until: datetime) -> lis
 def _beginning(connection: Connection, task: Task, run: Run, now: datetime) -> _Beginning:
     opened = opened_at(run, now)
     if not names_awaited(task.asks):
-        return _Beginning(task, run, opened, None, UNREADABLE)
+        return _Beginning(task, run, opened, None, UNREADABLE_WAIT)
     wait = own_waits.new_wait(connection, task, run, opened)
     try:
         for name in kept_waits.names([wait]):
@@ -120,7 +120,7 @@ def _told(each: _Beginning, now: datetime) -> event_log.EventValues:
         each.run.id,
         now,
         kind=EventKind.WAIT_BEGAN,
-        actor=event_log.ITSELF,
+        actor=DUETIME_ACTOR,
         reason=AWAITED,
         move=(each.run.state, State.WAITING),
     )

@@ -5,15 +5,16 @@ from __future__ import annotations
 from datetime import datetime
 from typing import NamedTuple
 
-from duetime.scheduler.events import EventKind
-from duetime.scheduler.remedies import OVERTAKEN
+from duetime.scheduler.events import DUETIME_ACTOR, EventKind
+from duetime.scheduler.remedies import OVERTAKEN_REASON
 from duetime.scheduler.rules.series.overtake import overtaken, put_off
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.schema.tables.tasks import runs
 from duetime.scheduler.store.schema.types import Instant
 from duetime.scheduler.store.statements import change as changing
-from duetime.scheduler.store.statements import event_log, read
-from duetime.scheduler.store.statements.series.timers import JOINED, OVERTAKABLE
+from duetime.scheduler.store.statements import read
+from duetime.scheduler.store.statements.ready_runs import RUNS_OF_TASKS
+from duetime.scheduler.store.statements.series.timers import OVERTAKABLE
 from duetime.scheduler.task import State
 from sqlalchemy import Connection, bindparam, select, update
 
@@ -22,7 +23,7 @@ BESIDE = "run {} goes on"
 
 _DUE = (
     select(runs.c.id, runs.c.tenant, runs.c.task_id, runs.c.overtaken_at)  # what cannot be read is left alone
-    .select_from(JOINED)
+    .select_from(RUNS_OF_TASKS)
     .where(*OVERTAKABLE, runs.c.overtaken_at <= bindparam("now", type_=Instant()))
     .order_by(runs.c.overtaken_at)
     .limit(bindparam("most"))
@@ -52,9 +53,9 @@ def _overtake(connection: Connection, tenant: str, task_id: str, now: datetime, 
     if change is None:
         connection.execute(_PUT_OFF, {"run_id": run.id, "at": put_off(record.task, run, now)})
         return
-    reason = BESIDE.format(run.id) if change.beside else OVERTAKEN
+    reason = BESIDE.format(run.id) if change.beside else OVERTAKEN_REASON
     kind = change.kind or EventKind.NEXT_OCCURRENCE
-    changing.apply(connection, record, change, actor=event_log.ITSELF, kind=kind, reason=reason, now=now)
+    changing.apply(connection, record, change, actor=DUETIME_ACTOR, kind=kind, reason=reason, now=now)
     found.tasks.append(task_id)
     if change.run.state is State.CANCELLED:
         found.cancelled.append(run.id)

@@ -12,7 +12,7 @@ from typing import Any, Final
 from zoneinfo import ZoneInfoNotFoundError
 
 from duetime.scheduler.errors import DuetimeError, Refused
-from duetime.scheduler.events import EventKind
+from duetime.scheduler.events import DUETIME_ACTOR, EventKind
 from duetime.scheduler.principal import Acting
 from duetime.scheduler.records import Change
 from duetime.scheduler.remedies import PAUSE_OVER
@@ -23,11 +23,11 @@ from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.schema.tables.tasks import tasks
 from duetime.scheduler.store.schema.types import Instant
 from duetime.scheduler.store.statements import change as changing
-from duetime.scheduler.store.statements import damaged, event_log, read
+from duetime.scheduler.store.statements import damaged, read
 from duetime.scheduler.views import TaskRecord
 from sqlalchemy import Connection, Select, bindparam, select
 
-NEXT: Select[Any] = (
+NEXT_PAUSE_END: Select[Any] = (
     select(tasks.c.paused_until).where(tasks.c.paused_until.is_not(None)).order_by(tasks.c.paused_until).limit(1)
 )
 _DUE: Final = (
@@ -37,7 +37,7 @@ _DUE: Final = (
     .limit(bindparam("most"))
     .with_for_update(skip_locked=True)
 )
-_ITSELF: Final[Acting] = {"actor": event_log.ITSELF, "via": None}
+_ITSELF: Final[Acting] = {"actor": DUETIME_ACTOR, "via": None}
 
 log = logging.getLogger(__name__)
 

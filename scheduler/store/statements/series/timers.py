@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from duetime.scheduler.store.schema.tables.tasks import runs, tasks
+from duetime.scheduler.store.statements.ready_runs import RUNS_OF_TASKS
 from sqlalchemy import ColumnElement, Select, false, literal_column, select
-
-JOINED = runs.join(tasks, tasks.c.id == runs.c.task_id)
 
 _OPEN: ColumnElement[bool] = literal_column(
     "runs.overtaken_at IS NOT NULL AND runs.ended_at IS NULL AND NOT runs.cancel_requested AND NOT runs.paused"
@@ -17,6 +16,6 @@ _OPEN: ColumnElement[bool] = literal_column(
 OVERTAKABLE = (_OPEN, runs.c.first_ready_at.is_not(None), tasks.c.paused == false())
 """Runs that may have started: what is due and was not looked at yet was missed, and runs itself."""
 
-NEXT: Select[Any] = (
-    select(runs.c.overtaken_at).select_from(JOINED).where(*OVERTAKABLE).order_by(runs.c.overtaken_at).limit(1)
+NEXT_OVERTAKE: Select[Any] = (
+    select(runs.c.overtaken_at).select_from(RUNS_OF_TASKS).where(*OVERTAKABLE).order_by(runs.c.overtaken_at).limit(1)
 )

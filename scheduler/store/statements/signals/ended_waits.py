@@ -11,7 +11,7 @@ from datetime import datetime
 from duetime.scheduler.signal.signal import OnTimeout
 from duetime.scheduler.store.schema.tables.signals import signal_waits
 from duetime.scheduler.store.schema.types import Instant
-from duetime.scheduler.store.statements.signals.kept_waits import OPEN, further
+from duetime.scheduler.store.statements.signals.kept_waits import OPEN_WAIT, further
 from duetime.scheduler.store.statements.signals.own_waits import forget_open
 from duetime.scheduler.task import State
 from sqlalchemy import Connection, bindparam, false, update
@@ -19,7 +19,7 @@ from sqlalchemy import Connection, bindparam, false, update
 _WAITS = frozenset({State.WAITING, State.SUSPENDED})
 _CLOSE = (
     update(signal_waits)
-    .where(signal_waits.c.waiter_id.in_(bindparam("waiter_ids", expanding=True)), OPEN)
+    .where(signal_waits.c.waiter_id.in_(bindparam("waiter_ids", expanding=True)), OPEN_WAIT)
     .values(closed_at=bindparam("at"))
 )
 

@@ -40,14 +40,14 @@ from sqlalchemy import (
 MAX_SIGNALS_COMPARED = 1_000
 """Signals of a name, newest first, that a new wait is compared with."""
 
-OPEN: ColumnElement[bool] = literal_column("signal_waits.closed_at IS NULL")
+OPEN_WAIT: ColumnElement[bool] = literal_column("signal_waits.closed_at IS NULL")
 """Waits that a signal can end; literal, as in the partial indexes."""
 
-JOINED = signal_waits.join(tasks, tasks.c.id == signal_waits.c.task_id)
+WAITS_OF_TASKS = signal_waits.join(tasks, tasks.c.id == signal_waits.c.task_id)
 NEXT_LATE: Select[Any] = (
     select(signal_waits.c.until)
-    .select_from(JOINED)
-    .where(OPEN, tasks.c.paused == false())
+    .select_from(WAITS_OF_TASKS)
+    .where(OPEN_WAIT, tasks.c.paused == false())
     .order_by(signal_waits.c.until)
     .limit(1)
 )
@@ -58,7 +58,7 @@ _WAITERS: BindParameter[str] = bindparam("waiter_ids", expanding=True)
 _FORGET = delete(signal_waits).where(signal_waits.c.waiter_id.in_(_WAITERS))
 _NAMED = update(signal_waits).where(signal_waits.c.waiter_id.in_(_WAITERS)).values(name=bindparam("as_name"))
 _CLOSE_FURTHER = (
-    update(signal_waits).where(signal_waits.c.waiter_id.in_(_WAITERS), OPEN).values(closed_at=bindparam("at"))
+    update(signal_waits).where(signal_waits.c.waiter_id.in_(_WAITERS), OPEN_WAIT).values(closed_at=bindparam("at"))
 )
 _FURTHER = "+"
 """Stands in the id of a row between that of the waiter and the place among the events of which any ends its wait."""
@@ -68,7 +68,7 @@ _COLUMNS = select(
     *(signal_waits.c[name] for name in ("closed_at", "signal_id", "data", "signal_at")),
 )
 _KEPT = _COLUMNS.where(signal_waits.c.waiter_id.in_(_WAITERS))
-_OPEN_OF = _KEPT.where(signal_waits.c.tenant == bindparam("tenant"), OPEN)
+_OPEN_OF = _KEPT.where(signal_waits.c.tenant == bindparam("tenant"), OPEN_WAIT)
 _OF_TENANT = _COLUMNS.where(
     signal_waits.c.tenant == bindparam("tenant"),
     signal_waits.c.task_id == bindparam("of_task"),
@@ -86,7 +86,7 @@ _CAME = (
 )
 _BEHIND_LAST = (
     select(signal_waits.c.waiter_id)
-    .where(signal_waits.c.tenant == bindparam("of_tenant"), signal_waits.c.name == bindparam("of_name"), OPEN)
+    .where(signal_waits.c.tenant == bindparam("of_tenant"), signal_waits.c.name == bindparam("of_name"), OPEN_WAIT)
     .offset(MAX_WAITS_OPEN)
     .limit(1)
 )
@@ -97,7 +97,7 @@ _REOPEN = (
 )
 _MOVE = (
     update(signal_waits)
-    .where(signal_waits.c.waiter_id.in_(_WAITERS), OPEN, signal_waits.c.at_once == true())
+    .where(signal_waits.c.waiter_id.in_(_WAITERS), OPEN_WAIT, signal_waits.c.at_once == true())
     .values(until=bindparam("at"))
 )
 
@@ -237,7 +237,7 @@ def move(connection: Connection, task_id: str, until: datetime) -> None:
 
 CLOSE = Batch(
     update(signal_waits)
-    .where(signal_waits.c.waiter_id == bindparam("waiter"), OPEN)
+    .where(signal_waits.c.waiter_id == bindparam("waiter"), OPEN_WAIT)
     .values(
         closed_at=bindparam("closed"),
         signal_id=bindparam("by_signal"),

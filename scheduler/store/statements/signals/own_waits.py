@@ -23,7 +23,7 @@ from duetime.scheduler.store.schema.tables.events import events
 from duetime.scheduler.store.schema.tables.signals import signal_waits
 from duetime.scheduler.store.schema.tables.tasks import runs
 from duetime.scheduler.store.statements import event_log
-from duetime.scheduler.store.statements.signals.kept_waits import OPEN, NewWait, further, kept, row_of
+from duetime.scheduler.store.statements.signals.kept_waits import OPEN_WAIT, NewWait, further, kept, row_of
 from duetime.scheduler.task import Run, State, Task
 from sqlalchemy import BindParameter, Connection, bindparam, delete, insert, select
 
@@ -32,7 +32,7 @@ _IDS: BindParameter[str] = bindparam("waiter_ids", expanding=True)
 _CLOSED = signal_waits.c.closed_at.is_not(None)
 _WAITED = select(signal_waits.c.waiter_id).where(signal_waits.c.waiter_id.in_(_IDS), _CLOSED)
 _FORGET = delete(signal_waits).where(signal_waits.c.waiter_id.in_(_IDS))
-_FORGET_OPEN = _FORGET.where(OPEN)
+_FORGET_OPEN = _FORGET.where(OPEN_WAIT)
 _FORGET_CUT_OFF = _FORGET.where(
     signal_waits.c.signal_id.is_(None),
     signal_waits.c.closed_at.in_(

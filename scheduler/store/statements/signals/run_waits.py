@@ -10,7 +10,7 @@ from typing import Final
 from duetime.scheduler import remedies
 from duetime.scheduler.chain.judgement import came_in_words
 from duetime.scheduler.errors import Refused
-from duetime.scheduler.events import EventKind
+from duetime.scheduler.events import DUETIME_ACTOR, EventKind
 from duetime.scheduler.outcomes import Retry
 from duetime.scheduler.rules.settlement import settle
 from duetime.scheduler.rules.signals.suspension import END_GRACE
@@ -102,7 +102,7 @@ def wake(connection: Connection, reasons: Mapping[str, str], now: datetime) -> l
             row.id,
             now,
             kind=EventKind.UNBLOCKED,
-            actor=event_log.ITSELF,
+            actor=DUETIME_ACTOR,
             reason=reasons[row.id],
         )
         for row in found

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from duetime.scheduler.events import EventKind
+from duetime.scheduler.events import DUETIME_ACTOR, EventKind
 from duetime.scheduler.rules.series.answered import asks_each_generation, without_early_deadline
 from duetime.scheduler.rules.series.awaited import awaits_each_generation
 from duetime.scheduler.rules.states import check_move
@@ -99,7 +99,7 @@ def told(old: Run | None, run: Run, now: datetime) -> event_log.EventValues:
         run.id,
         now,
         kind=EventKind.REVIVED,
-        actor=event_log.ITSELF,
+        actor=DUETIME_ACTOR,
         reason=_RUNS_AGAIN,
         move=(was, run.state) if was is not run.state else None,
     )
