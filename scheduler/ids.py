@@ -26,13 +26,13 @@ if hasattr(os, "register_at_fork"):  # Windows has no forks
     os.register_at_fork(after_in_child=_random.seed)
 
 
-def new_task_id(beside: str | None = None) -> str:
+def new_task_id(sibling_id: str | None = None) -> str:
     """Return `t_` and 12 letters: 60 random bits, so that a typing error hardly ever names another task.
 
-    An id `beside` another one begins with its first two letters. So tasks of one call share the pages of each index by
+    An id with a `sibling_id` begins with its first two letters. So tasks of one call share the pages of each index by
     tasks, and a database writes half as many pages.
     """
-    begin = "t_" if beside is None else beside[: len("t_") + _SHARED_CHARS]
+    begin = "t_" if sibling_id is None else sibling_id[: len("t_") + _SHARED_CHARS]
     left = len("t_") + _TASK_ID_CHARS - len(begin)
     return f"{begin}{_letters(secrets.randbits(5 * left), left)}"
 

@@ -109,7 +109,9 @@ class TenantQuotas:
     daily_cost: CostQuota | None = None
     refused: Callable[[Quota], None] = field(default=uncounted, compare=False)
 
-    def admission(self, tenant: str, asked: Sequence[NewPayload], now: datetime) -> Callable[[TaskCounts], None] | None:
+    def admission(
+        self, tenant: str, payloads: Sequence[NewPayload], now: datetime
+    ) -> Callable[[TaskCounts], None] | None:
         """Return what raises Refused unless the tenant may store these tasks, None without any quota.
 
         A repeated call, which stores none, always may.
@@ -117,10 +119,10 @@ class TenantQuotas:
         if not (self.schedules_per_minute or self.open_tasks or self.payload_bytes or self.daily_cost):
             return None
         cost = self.daily_cost.today(tenant, now) if self.daily_cost else 0
-        return partial(self._check, asked, now, cost)
+        return partial(self._check, payloads, now, cost)
 
-    def _check(self, asked: Sequence[NewPayload], now: datetime, cost: int, tasks: TaskCounts) -> None:
-        new = [each for each in asked if each.key is None or not tasks.is_made(each.key)]
+    def _check(self, payloads: Sequence[NewPayload], now: datetime, cost: int, tasks: TaskCounts) -> None:
+        new = [each for each in payloads if each.key is None or not tasks.is_made(each.key)]
         if new and self.daily_cost:
             with self._counted(Quota.DAILY_COST):
                 self.daily_cost.check(cost, now)
@@ -144,32 +146,32 @@ class TenantQuotas:
 
     def _check_open(self, tasks: TaskCounts, count: int, now: datetime) -> None:
         most = self.open_tasks
-        said = f"tenant_open_tasks: this tenant may have {most:,} open tasks. Nothing was stored; "
+        text = f"tenant_open_tasks: this tenant may have {most:,} open tasks. Nothing was stored; "
         if count > most:
-            raise Refused(f"{said}schedule fewer at once.")
+            raise Refused(f"{text}schedule fewer at once.")
         if tasks.has_open(most - count + 1):
-            raise Refused(f"{said}{_room(tasks, now)}")
+            raise Refused(f"{text}{_room(tasks, now)}")
 
-    def _check_bytes(self, tasks: TaskCounts, wanted: int, now: datetime) -> None:
+    def _check_bytes(self, tasks: TaskCounts, new_bytes: int, now: datetime) -> None:
         most = self.payload_bytes
-        said = f"tenant_payload_bytes: the payloads of this tenant's open tasks may have {most:,} bytes together. "
-        if wanted > most:
-            raise Refused(f"{said}Nothing was stored; these alone have {wanted:,}: make them smaller.")
+        text = f"tenant_payload_bytes: the payloads of this tenant's open tasks may have {most:,} bytes together. "
+        if new_bytes > most:
+            raise Refused(f"{text}Nothing was stored; these alone have {new_bytes:,}: make them smaller.")
         used = tasks.payload_bytes()
-        if used + wanted > most:
+        if used + new_bytes > most:
             raise Refused(
-                f"{said}They have {used:,}, and this adds {wanted:,}. Nothing was stored; {_room(tasks, now)}"
+                f"{text}They have {used:,}, and this adds {new_bytes:,}. Nothing was stored; {_room(tasks, now)}"
             )
 
     def _check_rate(self, tasks: TaskCounts, count: int, now: datetime) -> None:
         most = self.schedules_per_minute
-        said = f"tenant_schedules_per_minute: this tenant may schedule {most:,} tasks a minute. Nothing was stored; "
+        text = f"tenant_schedules_per_minute: this tenant may schedule {most:,} tasks a minute. Nothing was stored; "
         if count > most:
-            raise Refused(f"{said}schedule fewer at once.")
+            raise Refused(f"{text}schedule fewer at once.")
         last = tasks.created_before_last(most - count)
         wait = last + SCHEDULE_WINDOW - now if last is not None else timedelta()
         if wait > timedelta():
-            raise RateReached(f"{said}repeat the call in {times.about(wait)}.", wait_s=wait.total_seconds())
+            raise RateReached(f"{text}repeat the call in {times.about(wait)}.", wait_s=wait.total_seconds())
 
 
 def _room(tasks: TaskCounts, now: datetime) -> str:

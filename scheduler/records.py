@@ -54,9 +54,9 @@ class Change:
     """The new values of a task and its current run.
 
     `next_run` takes over as the current run (undo, skip, snooze of what fired); then `run` must have ended, unless it
-    goes on `beside` it. `extra_run` is stored in addition to the current one (run now, snooze of a recurring task), and
-    so are those `revived`. The runs of `cancelled_beside` are cancelled. `restored` ended before, and is current again
-    in place of `run`. `kind` replaces the event's kind.
+    goes on `as_side_run`. `extra_run` is stored in addition to the current one (run now, snooze of a recurring task),
+    and so are those `revived`. The runs of `cancelled_beside` are cancelled. `restored` ended before, and is current
+    again in place of `run`. `kind` replaces the event's kind.
     """
 
     task: Task
@@ -66,7 +66,7 @@ class Change:
     cancelled_beside: tuple[Run, ...] = ()
     restored: Run | None = None
     revived: tuple[Run, ...] = ()
-    beside: bool = False
+    as_side_run: bool = False
     kind: EventKind | None = None
 
 
@@ -74,16 +74,16 @@ class Change:
 class LastChange:
     """The change that made a task's present revision, as its events have it.
 
-    `task` and `run` are the fields that it changed, as they were. It made `current` the current run in place of `left`,
-    where that is another one, which had ended before unless the change `skipped` it. `began` and `cancelled` are side
-    runs. `links` is what the task waited for, where the change is of that.
+    `task` and `run` are the fields that it changed, as they were. It made `current` the current run in place of
+    `replaced_run`, where that is another one, which had ended before unless the change `skipped` it. `began` and
+    `cancelled` are side runs. `links` is what the task waited for, where the change is of that.
     """
 
     at: datetime
     task: Mapping[str, Any]
     run: Mapping[str, Any]
     current: str
-    left: Run | None = None
+    replaced_run: Run | None = None
     began: tuple[str, ...] = ()
     cancelled: tuple[Run, ...] = ()
     skipped: bool = False

@@ -114,15 +114,15 @@ def refusal(error: DuetimeError) -> CallToolResult:
     """Give the sentence of an error as it is; structured content would have to match the schema of a success."""
     from duetime.widgets.text.history_text import retold  # noqa: PLC0415 - not before the first call
 
-    told = retold(error)
-    return _failed(told.said(TOOL_WORDS), error.code, plain=plain_sentence(told))
+    reworded = retold(error)
+    return _failed(reworded.said(TOOL_WORDS), error.code, plain=plain_sentence(reworded))
 
 
 def plain_sentence(error: DuetimeError) -> str:
     """Say an error to a person who looks at a card: without the name of an argument, of a tool, or an id."""
     place = f"{error.argument}: " if error.argument else ""
-    said = _EXAMPLE.sub("", _ID.sub("this task", error.said(_CARD_WORDS).removeprefix(place)))
-    return f"{said[:1].upper()}{said[1:]}"
+    message = _EXAMPLE.sub("", _ID.sub("this task", error.said(_CARD_WORDS).removeprefix(place)))
+    return f"{message[:1].upper()}{message[1:]}"
 
 
 def apology(tool: str, defect: Exception) -> CallToolResult:

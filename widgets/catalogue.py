@@ -56,10 +56,10 @@ def _groups(english: Mapping[str, CardText]) -> dict[str, list[str]]:
     return groups
 
 
-def _texts(language: str, said: Mapping[str, CardText], keys: list[str]) -> str:
+def _texts(language: str, card_texts: Mapping[str, CardText], keys: list[str]) -> str:
     """Return the names of the plurals and a text for each key, with a tab after each; no text is an empty one."""
     forms = PLURALS[language]
-    texts = [said.get(key, "") for key in keys]
+    texts = [card_texts.get(key, "") for key in keys]
     written = [text if isinstance(text, str) else "|".join(text[form] for form in forms) for text in texts]
     return _template("".join(f"{text}\t" for text in (" ".join(forms), *written)))
 

@@ -78,13 +78,13 @@ def history_payload(
     """
     attempts = sorted(attempts, key=lambda each: each.started_at) if steps else attempts
     of_run = {event.run_id: steps.get(event.task_id) for event in events}
-    said = MAX_SAID_CHARS if limited else None
+    max_chars = MAX_SAID_CHARS if limited else None
     runs = {run_id: number for number, run_id in enumerate(dict.fromkeys(each.run_id for each in attempts), start=1)}
     tries = [
-        attempt_payload(attempt, None if steps else runs[attempt.run_id], said, of_run.get(attempt.run_id))
+        attempt_payload(attempt, None if steps else runs[attempt.run_id], max_chars, of_run.get(attempt.run_id))
         for attempt in reversed(attempts)
     ]
-    happened = [_event(event, zone, said, step_of(event, steps)) for event in events]
+    happened = [_event(event, zone, max_chars, step_of(event, steps)) for event in events]
     if limited:
         brief = [part.model_copy(update={"traceback": None}) for part in tries]
         kept = _newest(brief, _MAX_ATTEMPTS_CHARS), _newest(happened, MAX_HISTORY_CHARS - _MAX_ATTEMPTS_CHARS)
@@ -122,9 +122,9 @@ def _end(traceback: str) -> str:
 
 
 def attempt_payload(
-    attempt: Attempt, run: int | None = None, said: int | None = None, step: str | None = None
+    attempt: Attempt, run: int | None = None, max_chars: int | None = None, step: str | None = None
 ) -> AttemptPart:
-    """Return one attempt, of the task's `run`th run, with `said` characters of its reason or all."""
+    """Return one attempt, of the task's `run`th run, with `max_chars` of its reason or all."""
     return AttemptPart(
         step=step,
         run=run,
@@ -132,19 +132,19 @@ def attempt_payload(
         started=utc(attempt.started_at),
         ended=utc(attempt.ended_at) if attempt.ended_at else None,
         outcome=attempt.outcome,
-        reason=_said(attempt.reason, said),
+        reason=_said(attempt.reason, max_chars),
         traceback=attempt.traceback,
     )
 
 
-def _event(event: Event, zone: str, said: int | None, step: str | None) -> EventPart:
+def _event(event: Event, zone: str, max_chars: int | None, step: str | None) -> EventPart:
     return EventPart(
         at=utc(event.at),
         step=step,
         kind=event.kind,
         actor=event.actor,
         via=event.via,
-        reason=_said(event.reason, said),
+        reason=_said(event.reason, max_chars),
         from_state=event.from_state,
         to_state=event.to_state,
         changes=changes_of(event, zone) or None,

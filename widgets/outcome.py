@@ -89,11 +89,11 @@ def last_run_part(record: TaskRecord) -> LastRun | None:
     run = record.last_run or (record.run if record.run.state not in OPEN else None)
     if run is None:
         return None
-    said = run.error if run.state in FAILURES else run.summary or _why_it_did_not_run(run)
+    reason = run.error if run.state in FAILURES else run.summary or _why_it_did_not_run(run)
     return LastRun(
         state=run.state,
         ended=utc(run.ended_at) if run.ended_at else None,
-        summary=cut(said, MAX_SAID_CHARS) if said and not _is_known(record, said) else None,
+        summary=cut(reason, MAX_SAID_CHARS) if reason and not _is_known(record, reason) else None,
         attempts=run.attempt or None if run.state in FAILURES else None,
         unverified=cut(run.unverified, MAX_SAID_CHARS) if run.unverified else None,
     )
@@ -104,9 +104,9 @@ def _why_it_did_not_run(run: Run) -> str | None:
     return run.error if run.state in {State.CANCELLED, State.SKIPPED} else None
 
 
-def _is_known(record: TaskRecord, said: str) -> bool:
+def _is_known(record: TaskRecord, text: str) -> bool:
     """Whether an outcome only repeats the title or the message, as that of a reminder does."""
-    return one_line(said) in {one_line(str(known)) for known in (record.task.title, record.task.payload.get("message"))}
+    return one_line(text) in {one_line(str(known)) for known in (record.task.title, record.task.payload.get("message"))}
 
 
 def awaited_event(view: TaskView) -> str | None:
@@ -242,14 +242,14 @@ def _log_line(line: LogLine, *, whole: bool) -> LogLinePart:
     return LogLinePart(at=utc(line.at), level=level, attempt=attempt, text=text)
 
 
-def _payload(record: TaskRecord, said: str | None) -> tuple[str | None, Mapping[str, Json]]:
+def _payload(record: TaskRecord, outcome_text: str | None) -> tuple[str | None, Mapping[str, Json]]:
     """Return the message of a payload, where it is shown apart, and the rest."""
     payload = {name: part for name, part in record.task.payload.items() if part is not None}
     message = payload.get("message")
     if not isinstance(message, str):
         return None, payload
     del payload["message"]  # or it is the title
-    return message if said else None, payload
+    return message if outcome_text else None, payload
 
 
 def _result(record: TaskRecord) -> Json:

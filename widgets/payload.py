@@ -125,8 +125,8 @@ def _terms(task: Task, run: Run) -> dict[str, Any]:
 def task_words(view: TaskView) -> TaskWords:
     """Return how a card says the recurrence and the sentences of a task in the language of its reader."""
     texts = (*view.warnings, *view.repeat_notes)
-    said = {cut(text, MAX_SENTENCE_CHARS): _kind_of(text) for text in texts if isinstance(text, Translatable)}
-    return TaskWords(repeat=tuple(map(_kind_of, view.repeat_clauses)) or None, sentences=said or None)
+    kinds = {cut(text, MAX_SENTENCE_CHARS): _kind_of(text) for text in texts if isinstance(text, Translatable)}
+    return TaskWords(repeat=tuple(map(_kind_of, view.repeat_clauses)) or None, sentences=kinds or None)
 
 
 def _kind_of(text: Translatable) -> dict[str, Any]:

@@ -47,7 +47,7 @@ class QuoteLimits:
     """The number of characters shown of a title and of other quotations, and of coming occurrences."""
 
     title: int
-    said: int
+    text: int
     coming: int
 
 

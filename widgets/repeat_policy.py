@@ -19,24 +19,24 @@ def policy_part(policy: RepeatPolicy | None) -> dict[str, Any] | None:
     return {name: _plain(part) for name, part in policy.parts().items()} if policy else None
 
 
-def approval_part(asks: Mapping[str, Any] | None) -> dict[str, Any] | None:
+def approval_part(each_run: Mapping[str, Any] | None) -> dict[str, Any] | None:
     """Return what is asked before each run, by the names of the argument; `by` is counted from when a run is due."""
-    if asks is None or ANSWER not in asks:
+    if each_run is None or ANSWER not in each_run:
         return None
-    by = _span(asks["seconds"]) if "seconds" in asks else None
-    return _given({"question": asks.get("question"), "by": by, "default": asks.get("default")})
+    by = _span(each_run["seconds"]) if "seconds" in each_run else None
+    return _given({"question": each_run.get("question"), "by": by, "default": each_run.get("default")})
 
 
-def wait_part(asks: Mapping[str, Any] | None) -> dict[str, Any] | None:
+def wait_part(each_run: Mapping[str, Any] | None) -> dict[str, Any] | None:
     """Return the event that each run waits for, by the names of the argument; `timeout` begins when a run is due."""
-    if asks is None or not names_awaited(asks):
+    if each_run is None or not names_awaited(each_run):
         return None
-    said = asks[EVENT_MEMBER]
+    wait = each_run[EVENT_MEMBER]
     first, *others = [
         {"event": each["name"], "match": each["match"] or None, "lookback": _span(each["lookback"])}
-        for each in said["any"]
+        for each in wait["any"]
     ]
-    of_all = {"timeout": _span(said["timeout"]), "on_timeout": said["on_timeout"]}
+    of_all = {"timeout": _span(wait["timeout"]), "on_timeout": wait["on_timeout"]}
     events = {"any": [_given(each) for each in (first, *others)]} if others else _given(first)
     return {**events, **of_all}
 
@@ -57,21 +57,21 @@ def approval_in_words(part: Mapping[str, Any], quoted: Callable[[str], str] = st
     return f"{question}, for {part['by']}, else it {'goes' if part['default'] == 'approve' else 'is skipped'}"
 
 
-def question_in_words(asks: Mapping[str, Any] | None) -> str:
+def question_in_words(each_run: Mapping[str, Any] | None) -> str:
     """Say what is asked before each run, in the words of the history: `Pay? for 2 hours, then reject`."""
-    part = approval_part(asks)
+    part = approval_part(each_run)
     if part is None:
         return ""
     until = f" for {part['by']}, then {part['default']}" if "by" in part else ""
     return f"{part.get('question') or USUAL_QUESTION}{until}"
 
 
-def wait_in_words(asks: Mapping[str, Any] | None) -> str:
+def wait_in_words(each_run: Mapping[str, Any] | None) -> str:
     """Say for what each run waits, in the words of the history: `paid with {"id": 7} for 2 hours, then expire`."""
-    if asks is None or not names_awaited(asks):
+    if each_run is None or not names_awaited(each_run):
         return ""
-    events = ", ".join(dict.fromkeys(map(_event_in_words, asks[EVENT_MEMBER]["any"])))
-    return f"{events} for {_span(asks[EVENT_MEMBER]['timeout'])}, then {asks[EVENT_MEMBER]['on_timeout']}"
+    events = ", ".join(dict.fromkeys(map(_event_in_words, each_run[EVENT_MEMBER]["any"])))
+    return f"{events} for {_span(each_run[EVENT_MEMBER]['timeout'])}, then {each_run[EVENT_MEMBER]['on_timeout']}"
 
 
 def _event_in_words(event: Mapping[str, Any]) -> str:

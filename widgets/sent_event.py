@@ -44,11 +44,11 @@ def sent_event_text(sent: SentEventPayload) -> str:
         if sent.repeated
         else f"{event} was sent:"
     )
-    said = f"{began} {_tasks(sent.freed)} went on." if sent.freed else f"{began} no task went on by it."
+    text = f"{began} {_tasks(sent.freed)} went on." if sent.freed else f"{began} no task went on by it."
     if sent.still_waiting:
         waits = "waits" if sent.still_waiting == 1 else "wait"
-        said += f" {_tasks(sent.still_waiting).capitalize()} had waited for it and still {waits} for something else."
-    return f"{said} An event cannot be taken back."
+        text += f" {_tasks(sent.still_waiting).capitalize()} had waited for it and still {waits} for something else."
+    return f"{text} An event cannot be taken back."
 
 
 def _tasks(count: int) -> str:

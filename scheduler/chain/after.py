@@ -51,9 +51,11 @@ def dependencies_of(request: Request, tenant: str, upstreams: UpstreamLookup) ->
     return tuple({link.upstream_id: link for link in reversed(links)}.values())[::-1]
 
 
-def _as_a_chain(request: Request, wanted: Sequence[str]) -> InvalidArgument:
+def _as_a_chain(request: Request, upstream_ids: Sequence[str]) -> InvalidArgument:
     """Return how a series begins after others: as a chain, of which one step is enough."""
-    example = f"steps=[{{'name': 'run', 'action': {request.action!r}}}], after={wanted[:1]}, repeat={request.repeat!r}"
+    example = (
+        f"steps=[{{'name': 'run', 'action': {request.action!r}}}], after={upstream_ids[:1]}, repeat={request.repeat!r}"
+    )
     problem = "a task that repeats cannot come after others"
     return InvalidArgument("after", problem, accepted=FOR_A_SERIES, example=example)
 

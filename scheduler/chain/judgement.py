@@ -58,23 +58,25 @@ def keeps_from_running(link: DependencyLink) -> bool:
     return link.outcome is not None and end_after(link.outcome, link.after_failure) is not None
 
 
-def judge(links: Iterable[DependencyLink], awaited: KeptWait | None = None, *, asked: bool = False) -> LinkVerdict:
+def judge(
+    links: Iterable[DependencyLink], awaited: KeptWait | None = None, *, approval_open: bool = False
+) -> LinkVerdict:
     """Return what follows from all that a run waits for: a bad end decides, the last good one or the signal frees.
 
-    Nothing frees it while approval is `asked`.
+    Nothing frees it while `approval_open`.
     """
     by_links = _by_links(list(links))
     if by_links.to not in {None, State.SCHEDULED}:
         return by_links
     if awaited and awaited.timed_out and (ends := _TOO_LATE.get(awaited.wait.on_timeout)):
         return LinkVerdict(ends, words=too_late_in_words(awaited))
-    if asked or by_links.to is None or (awaited and awaited.is_open):
+    if approval_open or by_links.to is None or (awaited and awaited.is_open):
         return LinkVerdict(None)
     if awaited is None:
         return by_links
-    said = came_in_words(awaited.signal) if awaited.signal else too_late_in_words(awaited)
+    reason = came_in_words(awaited.signal) if awaited.signal else too_late_in_words(awaited)
     also = [in_words(by_links.link)] if by_links.link else []
-    return LinkVerdict(State.SCHEDULED, by_links.link, "; ".join([*also, said]))
+    return LinkVerdict(State.SCHEDULED, by_links.link, "; ".join([*also, reason]))
 
 
 def _by_links(known: list[DependencyLink]) -> LinkVerdict:
@@ -104,8 +106,12 @@ def came_in_words(signal: ReceivedSignal) -> str:
 
 def too_late_in_words(awaited: KeptWait) -> str:
     """Return that no signal has come, as the reason of what follows."""
-    said = awaited.wait.said
-    return f"its time came before the event {said}" if awaited.wait.at_once else f"no event {said} came in time"
+    event_names = awaited.wait.event_names
+    return (
+        f"its time came before the event {event_names}"
+        if awaited.wait.at_once
+        else f"no event {event_names} came in time"
+    )
 
 
 def no_event_in_words(name: str) -> str:

@@ -215,12 +215,12 @@ class _Sending:
 
     def __init__(
         self,
-        told: Sequence[Told],
+        pairs: Sequence[Told],
         channels: Mapping[str, Channel],
         on_answer: Callable[[], None],
         tracing: Tracing,
     ) -> None:
-        self._told = list(told)
+        self._pairs = list(pairs)
         self._tracing = tracing
         self.error: ChannelError | None = ChannelError("no answer in time")
         self.taken_at = 0.0
@@ -232,16 +232,16 @@ class _Sending:
 
     @property
     def delivery(self) -> Delivery:
-        return self._told[0][0]
+        return self._pairs[0][0]
 
     @property
     def deliveries(self) -> list[Delivery]:
-        return [delivery for delivery, _ in self._told]
+        return [delivery for delivery, _ in self._pairs]
 
-    def keep(self, taken: Container[str]) -> bool:
+    def keep(self, delivery_ids: Container[str]) -> bool:
         """Leave out what another process sends; return whether anything is left."""
-        self._told = [pair for pair in self._told if pair[0].id in taken]
-        return bool(self._told)
+        self._pairs = [pair for pair in self._pairs if pair[0].id in delivery_ids]
+        return bool(self._pairs)
 
     def begin(self, taken_at: float, ends_by: float) -> None:
         self.taken_at = taken_at
@@ -260,7 +260,7 @@ class _Sending:
             return ChannelError(f"channel {self.delivery.channel!r} is no longer configured")
         try:
             with self._tracing.delivering(self.delivery):
-                message = message_of([message for _, message in self._told])
+                message = message_of([message for _, message in self._pairs])
                 channel.send(message, key=message.id if message.state is State.WAITING else self.delivery.run_id)
         except ChannelError as error:
             return error

@@ -20,9 +20,9 @@ _MAX_LINE_CHARS: Final = 200
 Told = tuple[Delivery, InboxMessage]
 
 
-def of_one_reader(told: Told) -> tuple[str, str, str]:
+def of_one_reader(pair: Told) -> tuple[str, str, str]:
     """Return by what deliveries belong together: tenant, user and channel."""
-    delivery, message = told
+    delivery, message = pair
     return delivery.tenant, message.user, delivery.channel
 
 

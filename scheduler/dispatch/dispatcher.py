@@ -117,7 +117,7 @@ class Dispatcher:
         self._clock = clock
         self._new: deque[ReadyRun] = deque()
         self._moved: deque[str] = deque()
-        self._asked = False
+        self._look_requested = False
         self._look_at = -math.inf
         self.loop = Loop("dispatcher", self.step, replaced=notifier.on_replaced)
 
@@ -133,16 +133,16 @@ class Dispatcher:
 
     def wake(self) -> None:
         """Look at once for due runs. May be called from any thread."""
-        self._asked = True
+        self._look_requested = True
         self.loop.wake()
 
     def step(self) -> float:
         """Dispatch the runs handed in, else one batch of due runs; return the seconds until the next step."""
         placed, left = self._place_new(), self._look_at - self._clock()
         self._rescore()
-        if placed and left > 0 and not self._asked:
+        if placed and left > 0 and not self._look_requested:
             return left  # the database is busy enough with the starts of these
-        self._asked, self._look_at = False, -math.inf
+        self._look_requested, self._look_at = False, -math.inf
         sleep = self._look()
         self._look_at = self._clock() + sleep
         return sleep

@@ -30,11 +30,11 @@ class DispatchTarget(Protocol):
 
 
 class FastPath:
-    """Moves due runs to the queue at once, where `target` dispatches; `told` is called with the ids of their tasks."""
+    """Moves due runs to the queue at once, where `target` dispatches; `on_queued` gets the ids of their tasks."""
 
-    def __init__(self, target: DispatchTarget, told: Callable[[Sequence[str]], None]) -> None:
+    def __init__(self, target: DispatchTarget, on_queued: Callable[[Sequence[str]], None]) -> None:
         self._target = target
-        self._told = told
+        self._on_queued = on_queued
 
     def forward(self, run: Run, now: datetime) -> Run:
         """Return a new run as it must be stored: as READY, if it is due now or in a moment and not blocked."""
@@ -51,7 +51,7 @@ class FastPath:
             self.put(record)
         elif timed or not _can_wait(record.run, now):
             return False
-        self._told([record.task.id])
+        self._on_queued([record.task.id])
         return True
 
     def put(self, record: TaskRecord) -> None:

@@ -136,12 +136,12 @@ class Placement:
         again.
         """
         declared = self.declared.get(run.action)
-        said = estimate(run.estimate, None, declared)
+        estimated = estimate(run.estimate, None, declared)
         if run.estimate is not None:
-            return said
+            return estimated
         learned = self.estimates(run.tenant, run.action, declared)
         hopeless = run.deadline is not None and run.deadline - learned.p50 <= run.scheduled_for
-        return said if hopeless else learned
+        return estimated if hopeless else learned
 
     def _cost(self, needs: Mapping[str, int]) -> float:
         """Return the largest part of any pool that a run takes: its dominant share (Ghodsi et al., 2011)."""

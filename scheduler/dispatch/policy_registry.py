@@ -56,8 +56,8 @@ class StalePolicy(DuetimeError):
 
     def __init__(self, given: int, current: int) -> None:
         self.current = current
-        said = f"version {current} of the policy is in force, not {given}; nothing was changed. Read it and repeat."
-        super().__init__(said, argument="revision")
+        text = f"version {current} of the policy is in force, not {given}; nothing was changed. Read it and repeat."
+        super().__init__(text, argument="revision")
 
 
 class PolicyRegistry:

@@ -69,7 +69,7 @@ class PoolRegistry:
         self._known: Mapping[str, Pool] = {}
         self.policies = PolicyRegistry(store)
         store.usage.declared, store.usage.currency = self.priced, currency
-        self.told: Mapping[str, Pool] | None = None
+        self.published: Mapping[str, Pool] | None = None
         """The pools that this process last told the queue; None when they may have changed since."""
 
     def pools(self) -> Mapping[str, Pool]:
@@ -85,17 +85,17 @@ class PoolRegistry:
 
     def known(self) -> Mapping[str, Pool]:
         """Return the pools that the queue has. With a `PoolPublisher` in this process, this makes no query."""
-        told = self.told
-        return self.pools() if told is None else told
+        published = self.published
+        return self.pools() if published is None else published
 
     def priced(self) -> Mapping[str, Pool]:
         """Return the pools that decide what use costs: those that the queue has, which needs no query, or current ones.
 
         Without a database, they are the last known ones.
         """
-        told = self.told
+        published = self.published
         try:
-            return self.read() if told is None else told
+            return self.read() if published is None else published
         except StoreUnavailable:
             return self._known
 
@@ -111,13 +111,13 @@ class PoolRegistry:
         """
         read = {name: spec_of(read_pool(name, spec, zone=self._zone)) for name, spec in specs.items()}
         self._store.pools.declare(read)
-        self._read_at = self.told = None
+        self._read_at = self.published = None
 
     def set(self, name: str, spec: Mapping[str, Json], *, by: Principal = LOCAL) -> Pool:
         """Create or change a pool; reserved units stay reserved. Raises InvalidArgument(s) for a wrong `spec`."""
         pool = read_pool(name, spec, zone=self._zone)
         self._store.pools.put(name, spec_of(pool), actor=by.user)
-        self._read_at = self.told = None
+        self._read_at = self.published = None
         return pool
 
     def remove(self, name: str, *, by: Principal = LOCAL) -> None:
@@ -130,7 +130,7 @@ class PoolRegistry:
             present = ", ".join(sorted(pools)) or "none is declared"
             raise InvalidArgument("name", f"no pool {name[:100]!r}", accepted=present, example=next(iter(pools), "gpu"))
         self._store.pools.remove(name, actor=by.user)
-        self._read_at = self.told = None
+        self._read_at = self.published = None
 
     def removed(self) -> Collection[str]:
         """Return the names of removed pools."""
@@ -177,7 +177,7 @@ class PoolPublisher:
         self._queue = queue
         self._now = now
         self._revision: int | None = None
-        self._told: Mapping[str, Pool] = {}
+        self._published: Mapping[str, Pool] = {}
         self._told_at = self._tell_at = now()
         self.loop = Loop("pools", self.step)
         registry.watch(self.loop.wake)
@@ -204,20 +204,23 @@ class PoolPublisher:
         for name, limits in self._all(pools, now).items():
             self._queue.set_pool(name, limits, spent=spent.get(name, 0.0), empty=True)
         self._registry.policies.publish(self._queue)
-        self._told, self._revision = pools, revision
+        self._published, self._revision = pools, revision
         self._told_at, self._tell_at = now, now + POOL_REFRESH_INTERVAL
-        self._registry.told = pools
+        self._registry.published = pools
 
     def _tell(self, *, all_of_them: bool) -> None:
         now, pools = self._now(), self._registry.read()
         spent = self._registry.spent(pools, now)
-        told = {*self._told, *(self._registry.removed() if all_of_them else ())}  # by whom this one was not there yet
-        for name in told - pools.keys():
+        names = {
+            *self._published,
+            *(self._registry.removed() if all_of_them else ()),
+        }  # by whom this one was not there yet
+        for name in names - pools.keys():
             self._queue.set_pool(name, UNDECLARED.get(name))
         for name, limits in self._all(pools, now).items():
-            if all_of_them or self._told.get(name) != pools.get(name):
+            if all_of_them or self._published.get(name) != pools.get(name):
                 self._queue.set_pool(name, limits, spent=spent.get(name, 0.0))
-        self._told = self._registry.told = pools
+        self._published = self._registry.published = pools
         if all_of_them:
             self._told_at, self._tell_at = now, now + POOL_REFRESH_INTERVAL
 

@@ -69,7 +69,7 @@ def waits_of(record: TaskRecord, now: datetime, facts: RunFacts | None = None) -
         return ()
     approval = facts.approval if facts else None
     left = facts is not None and facts.left_running and record.run.state is State.RUNNING
-    found = [*_held(record, now, left=left), *([processes.left_running(record)] if left else [])]
+    found = [*_held(record, now, left_running=left), *([processes.left_running(record)] if left else [])]
     beside = facts.beside if facts else ()
     found += questions(record, approval, beside, now) if approval or beside else ()
     found += _unstarted(record, now, facts) if approval is None or record.run.state is State.WAITING else ()
@@ -155,11 +155,11 @@ _ENDED = {
 }
 
 
-def _held(record: TaskRecord, now: datetime, *, left: bool) -> Iterator[WaitReason]:
+def _held(record: TaskRecord, now: datetime, *, left_running: bool) -> Iterator[WaitReason]:
     run = record.run
     if record.task.paused:
         yield paused(record.task, now)
-    if run.state is State.RUNNING and run.cancel_requested and not left:
+    if run.state is State.RUNNING and run.cancel_requested and not left_running:
         yield WaitReason(WaitKind.STOP, f"its handler to stop{f', as {OVERTAKEN_REASON}' if run.gives_way else ''}")
 
 
@@ -169,11 +169,11 @@ def _timed(record: TaskRecord, now: datetime) -> Iterator[WaitReason]:
     if blocked_by(run):
         yield from blocked(run)
     elif run.state is State.RETRYING and run.error:
-        said = f"{attempt_in_words(run, record.task.retry)}{until} after: {run.error}"
-        yield WaitReason(WaitKind.ATTEMPT, said, until=run.wake_at, after=run.error)
+        text = f"{attempt_in_words(run, record.task.retry)}{until} after: {run.error}"
+        yield WaitReason(WaitKind.ATTEMPT, text, until=run.wake_at, after=run.error)
     elif run.state is State.SUSPENDED:
-        said = f"its next step{until} after: {run.summary}" if run.summary else f"its next step{until.rstrip(',')}"
-        yield WaitReason(WaitKind.STEP, said, until=run.wake_at, after=run.summary or None)
+        text = f"its next step{until} after: {run.summary}" if run.summary else f"its next step{until.rstrip(',')}"
+        yield WaitReason(WaitKind.STEP, text, until=run.wake_at, after=run.summary or None)
 
 
 def _queued(record: TaskRecord, now: datetime, facts: RunFacts) -> Iterator[WaitReason]:

@@ -37,12 +37,12 @@ def report_lines(report: WorkReport, zone: str, currency: str) -> Iterator[str]:
 def _deadlines(now: ActionWork, then: ActionWork) -> str:
     if not now.deadlines:
         return "no run had a deadline"
-    said = f"deadlines: {now.missed:,} of {now.deadlines:,} missed ({now.missed / now.deadlines:.1%}"
-    said += f", the time before {then.missed / then.deadlines:.1%})" if then.deadlines else ")"
+    text = f"deadlines: {now.missed:,} of {now.deadlines:,} missed ({now.missed / now.deadlines:.1%}"
+    text += f", the time before {then.missed / then.deadlines:.1%})" if then.deadlines else ")"
     if now.late:
         mean = timedelta(seconds=round((now.lateness / now.late).total_seconds()))
-        said += f"; late by {times.length(mean)} on average, {times.length(now.latest)} at most"
-    return said
+        text += f"; late by {times.length(mean)} on average, {times.length(now.latest)} at most"
+    return text
 
 
 def _trend(now: float, then: float) -> str:

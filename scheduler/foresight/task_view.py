@@ -155,17 +155,17 @@ def _also(record: TaskRecord) -> tuple[str, ...]:
     )
 
 
-def linked(cause: Failure | None, made: Sequence[TaskRecord]) -> tuple[str, ...]:
+def linked(cause: Failure | None, upstreams: Sequence[TaskRecord]) -> tuple[str, ...]:
     """Name the task whose failure made this one, and the tasks that failures of this one have made."""
-    said = []
+    sentences = []
     if cause is not None:
         text = f"a failure of {cause.task_id} made this task"
-        said.append(Translatable.of(NoteKind.MADE_BY_FAILURE, text, task=cause.task_id))
-    for each in made:
+        sentences.append(Translatable.of(NoteKind.MADE_BY_FAILURE, text, task=cause.task_id))
+    for each in upstreams:
         task_id, state = each.task.id, each.run.state.value
         text = f"a failure of it made {task_id} ({state})"
-        said.append(Translatable.of(NoteKind.FAILURE_MADE, text, task=task_id, state=state))
-    return tuple(said)
+        sentences.append(Translatable.of(NoteKind.FAILURE_MADE, text, task=task_id, state=state))
+    return tuple(sentences)
 
 
 def repeats(stored: TaskRecord) -> str:

@@ -231,8 +231,10 @@ class Context:
             raise InvalidArgument("fraction", f"{fraction} is out of range", accepted="0.0 to 1.0", example="0.5")
         if fraction != 1 and not self._is_time():
             return True
-        said = clean_text(masked(text), 200, lines=False)
-        return self.link.report({"fraction": None if fraction is None else float(fraction), "text": said}) is not False
+        message = clean_text(masked(text), 200, lines=False)
+        return (
+            self.link.report({"fraction": None if fraction is None else float(fraction), "text": message}) is not False
+        )
 
     def use(self, pool: str, units: float) -> None:
         """Count `units` that were really used of a pool that this run needs, in addition to earlier calls.

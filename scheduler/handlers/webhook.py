@@ -119,11 +119,11 @@ def _request(payload: WebhookPayload) -> HttpRequest:
 
 
 def _outcome(reply: Reply, request: str, ctx: Context) -> Outcome:
-    said = f"{request} answered {reply.status} {responses.get(reply.status, '')}".rstrip()
+    text = f"{request} answered {reply.status} {responses.get(reply.status, '')}".rstrip()
     body = clean_text(masked(reply.body.decode("utf-8", "replace")), MAX_EXCERPT_CHARS)
     result: dict[str, Json] = {"status": reply.status, "body": body}
     if HTTPStatus.OK <= reply.status < HTTPStatus.MULTIPLE_CHOICES:
-        return Done(said, result)
+        return Done(text, result)
     if reply.status >= HTTPStatus.INTERNAL_SERVER_ERROR or reply.status in PASSING_STATUSES:
-        return Retry(said, retry_after(reply.headers.get("retry-after"), now=ctx.now()), result)
-    return Failed(said, result)
+        return Retry(text, retry_after(reply.headers.get("retry-after"), now=ctx.now()), result)
+    return Failed(text, result)

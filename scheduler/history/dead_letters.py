@@ -91,7 +91,7 @@ class ClosingKey:
     """
 
     text: str
-    asked: str
+    arguments_digest: str
     number: int = 0
 
 
@@ -147,5 +147,5 @@ class ClosingConflict(IdempotencyConflict):
 
     def __init__(self, key: str) -> None:
         self.key = key
-        said = f"{key[:60]!r} has replayed or discarded other dead letters already. Use a new key."
-        DuetimeError.__init__(self, said, argument="idempotency_key")
+        text = f"{key[:60]!r} has replayed or discarded other dead letters already. Use a new key."
+        DuetimeError.__init__(self, text, argument="idempotency_key")

@@ -56,8 +56,8 @@ class ChainPlan:
     def with_plans(self, plans: Sequence[Plan]) -> ChainPlan:
         """Return the chain with the plans of its steps as they are by now, and what is said of them."""
         steps = tuple((step, plan) for (step, _), plan in zip(self.steps, plans, strict=True))
-        said = dict.fromkeys((*self.warnings, *(text for plan in plans for text in plan.warnings)))
-        return replace(self, steps=steps, warnings=tuple(said))
+        warnings = dict.fromkeys((*self.warnings, *(text for plan in plans for text in plan.warnings)))
+        return replace(self, steps=steps, warnings=tuple(warnings))
 
     def stored(self, tasks: Sequence[Task], acting: Acting) -> NewChain:
         """Return what is to be stored; the tasks are those of the plan as they are by now."""

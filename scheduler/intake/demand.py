@@ -108,33 +108,33 @@ class Demands:
     pools: Callable[[], PoolsByName] = dict
     estimates: EstimateLookup = declared_estimate
 
-    def read(self, asked: UrgencyArguments, at: RunContext, was: Demand | None = None) -> Demand:
+    def read(self, arguments: UrgencyArguments, at: RunContext, was: Demand | None = None) -> Demand:
         """Return the requested demand on top of `was`. Raises InvalidArgument(s) with every problem found."""
         problems, found = ProblemCollector(), was or Demand()
         needs = self._with_needs_of_new if was is None else self._with_needs
-        usual = was is None and _URGENCY(asked) == _NOTHING_ASKED  # nearly every new task
+        usual = was is None and _URGENCY(arguments) == _NOTHING_ASKED  # nearly every new task
         for step in (needs,) if usual else (_with_priority, _with_deadline, _with_kind, _with_estimate, needs):
-            found = problems.of(step, found, asked, at) or found
+            found = problems.of(step, found, arguments, at) or found
         if problems:
             raise problems.error()
         return self._judged(found, at)
 
-    def _with_needs_of_new(self, found: Demand, asked: UrgencyArguments, at: RunContext) -> Demand:
-        needs = self._merged(asked, at)
+    def _with_needs_of_new(self, found: Demand, arguments: UrgencyArguments, at: RunContext) -> Demand:
+        needs = self._merged(arguments, at)
         if needs:
             check(needs, found.priority, self.pools())
         return replace(found, needs=needs) if needs else found
 
-    def _with_needs(self, found: Demand, asked: UrgencyArguments, at: RunContext) -> Demand:
+    def _with_needs(self, found: Demand, arguments: UrgencyArguments, at: RunContext) -> Demand:
         """Merge needs and check them against the current pools; unchanged needs of an existing task are not checked."""
-        needs = self._merged(asked, at) if asked.needs is not None else found.needs
-        if needs and (asked.needs is not None or asked.priority is not None):
+        needs = self._merged(arguments, at) if arguments.needs is not None else found.needs
+        if needs and (arguments.needs is not None or arguments.priority is not None):
             check(needs, found.priority, self.pools())
         return replace(found, needs=needs)
 
-    def _merged(self, asked: UrgencyArguments, at: RunContext) -> Mapping[str, int]:
+    def _merged(self, arguments: UrgencyArguments, at: RunContext) -> Mapping[str, int]:
         declared = self.handlers[at.action].needs if at.action in self.handlers else {}
-        return merged(declared, asked.needs, tenant=at.tenant)
+        return merged(declared, arguments.needs, tenant=at.tenant)
 
     def _judged(self, found: Demand, at: RunContext) -> Demand:
         """Check whether a run that starts when it is due can meet the deadline."""
@@ -157,12 +157,12 @@ def _assumed(found: Demand) -> tuple[str, ...]:
     return tuple(Translatable.of(NoteKind.DEADLINE_ASSUMED, f"deadline: {assumed}") for assumed in assumptions)
 
 
-def _with_priority(found: Demand, asked: UrgencyArguments, _at: RunContext) -> Demand:
-    return found if asked.priority is None else replace(found, priority=tier_of(asked.priority))
+def _with_priority(found: Demand, arguments: UrgencyArguments, _at: RunContext) -> Demand:
+    return found if arguments.priority is None else replace(found, priority=tier_of(arguments.priority))
 
 
-def _with_deadline(found: Demand, asked: UrgencyArguments, at: RunContext) -> Demand:
-    given = asked.deadline
+def _with_deadline(found: Demand, arguments: UrgencyArguments, at: RunContext) -> Demand:
+    given = arguments.deadline
     if given is None:
         if found.instant is not None and at.recurring:
             raise instant_of_many(found.instant, at.due)
@@ -173,29 +173,29 @@ def _with_deadline(found: Demand, asked: UrgencyArguments, at: RunContext) -> De
     return replace(found, deadline=deadline)
 
 
-def _with_kind(found: Demand, asked: UrgencyArguments, _at: RunContext) -> Demand:
-    if asked.deadline_type is None:
+def _with_kind(found: Demand, arguments: UrgencyArguments, _at: RunContext) -> Demand:
+    if arguments.deadline_type is None:
         usual = found.kind is DeadlineType.SOFT and found.penalty is Penalty.NONE
         return found if found.deadline or usual else replace(found, kind=DeadlineType.SOFT, penalty=Penalty.NONE)
-    kind, penalty = kind_of(asked.deadline_type)
+    kind, penalty = kind_of(arguments.deadline_type)
     if found.deadline is None and (kind, penalty) == (DeadlineType.SOFT, Penalty.NONE):
         return found  # the default, said aloud
-    if found.deadline is None and asked.deadline is None:
+    if found.deadline is None and arguments.deadline is None:
         raise InvalidArgument(
             "deadline_type",
             "it needs a deadline to apply to",
             accepted="give deadline in the same call",
-            example=f"deadline='2 hours', deadline_type={asked.deadline_type!r}",
+            example=f"deadline='2 hours', deadline_type={arguments.deadline_type!r}",
         )
     return replace(found, kind=kind, penalty=penalty)
 
 
-def _with_estimate(found: Demand, asked: UrgencyArguments, _at: RunContext) -> Demand:
-    if asked.estimate is None:
+def _with_estimate(found: Demand, arguments: UrgencyArguments, _at: RunContext) -> Demand:
+    if arguments.estimate is None:
         return found
-    if isinstance(asked.estimate, str) and asked.estimate.strip().lower() in NO_DEADLINE:
+    if isinstance(arguments.estimate, str) and arguments.estimate.strip().lower() in NO_DEADLINE:
         return replace(found, estimate=None)
-    return replace(found, estimate=estimate_of(asked.estimate))
+    return replace(found, estimate=estimate_of(arguments.estimate))
 
 
 def _against_deadline(found: Demand, at: RunContext) -> tuple[str, ...]:
@@ -211,8 +211,8 @@ def _against_deadline(found: Demand, at: RunContext) -> tuple[str, ...]:
     if found.kind is DeadlineType.HARD:
         raise _too_early(f"cannot be met: {describe(deadline, zone)} {zone} is too early, {takes}", found, at, zone)
     text = f"the deadline {describe(deadline, zone)} cannot be met: {takes}"
-    told = {"deadline": deadline.isoformat(), "takes": about(found.p50)}
-    return (Translatable.of(NoteKind.DEADLINE_TOO_EARLY, text, **told),)
+    parts = {"deadline": deadline.isoformat(), "takes": about(found.p50)}
+    return (Translatable.of(NoteKind.DEADLINE_TOO_EARLY, text, **parts),)
 
 
 def _too_early(problem: str, found: Demand, at: RunContext, zone: str) -> InvalidArgument:

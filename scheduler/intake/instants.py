@@ -136,8 +136,8 @@ def resolve_end(
         day = resolve_moment(given, now=_midnight(now, zone), zone=zone, argument=argument, frame=frame)
         end = zones.place(datetime.combine(day.wall, _LAST), zones.load(day.zone)).instant
         if NO_TIME in day.assumptions and end >= now:
-            said = tuple(WHOLE_DAY if note == NO_TIME else note for note in day.assumptions)
-            return replace(day, instant=end, wall=datetime.combine(day.wall, _LAST), assumptions=said)
+            assumptions = tuple(WHOLE_DAY if note == NO_TIME else note for note in day.assumptions)
+            return replace(day, instant=end, wall=datetime.combine(day.wall, _LAST), assumptions=assumptions)
     return resolve_moment(given, now=now, zone=zone, argument=argument, frame=frame)
 
 

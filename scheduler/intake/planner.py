@@ -170,8 +170,8 @@ class Planner:
     def changed_payload(self, action: str, payload: Mapping[str, Json] | None) -> Mapping[str, Json] | None:
         """Return the payload of a change, None if it has nothing but blanks; an empty one empties the payload."""
         handler = self.handlers.get(action)
-        said = without_blanks(handler, payload) if handler and payload else payload
-        return None if payload and not said else payload
+        cleaned = without_blanks(handler, payload) if handler and payload else payload
+        return None if payload and not cleaned else payload
 
     def follow_ups(self, by: Principal, now: datetime, origin: Mapping[str, str]) -> FollowUpReader:
         """Return the reader of what a caller lets follow from failures: what is to run is planned as any other task."""

@@ -35,19 +35,21 @@ def policy_of(request: Request) -> RepeatPolicy | None:
     return _read(request.repeat_policy, repeats=request.repeat is not None)
 
 
-def changed_policy(task: Task, asked: Reschedule) -> RepeatPolicy | None:
+def changed_policy(task: Task, request: Reschedule) -> RepeatPolicy | None:
     """Return the policy of a changed task; one that no longer recurs has none. Raises InvalidArgument."""
-    if not task.repeat or "repeat_policy" in asked.remove:
-        return None if not asked.repeat_policy else _read(asked.repeat_policy, repeats=False)
-    policy = task.repeat_policy if asked.repeat_policy is None else _read(asked.repeat_policy, repeats=True)
+    if not task.repeat or "repeat_policy" in request.remove:
+        return None if not request.repeat_policy else _read(request.repeat_policy, repeats=False)
+    policy = task.repeat_policy if request.repeat_policy is None else _read(request.repeat_policy, repeats=True)
     check_one_question(policy, task.asks)
     return policy
 
 
-def check_one_question(policy: RepeatPolicy | None, asks: Mapping[str, Any] | None) -> None:
+def check_one_question(policy: RepeatPolicy | None, each_run: Mapping[str, Any] | None) -> None:
     """Refuse runs at once of a task that asks, or waits for an event, before each run: one waits at a time."""
-    if asks is not None and policy is not None and policy.overlap is Overlap.ALLOW_ALL:
-        does = "approval asks before each run, one question" if ANSWER in asks else "wait_for waits for each run, one"
+    if each_run is not None and policy is not None and policy.overlap is Overlap.ALLOW_ALL:
+        does = (
+            "approval asks before each run, one question" if ANSWER in each_run else "wait_for waits for each run, one"
+        )
         problem = f"a task with {does} at a time; with overlap allow_all runs overlap"
         raise _wrong(problem, accepted="another overlap", example="repeat_policy={'overlap': 'buffer_one'}")
 

@@ -40,15 +40,15 @@ def without_rule(request: Request) -> Request:
 
 def never_recurs(repeat: str) -> bool:
     """Whether a new rule says that a task does not recur. Raises InvalidArgument for one that may mean a cancel."""
-    said = str(repeat).strip().lower()
-    if said in _STOPPED:
+    text = str(repeat).strip().lower()
+    if text in _STOPPED:
         raise InvalidArgument(
             "repeat",
-            f"{said!r} does not say whether it runs once more",
+            f"{text!r} does not say whether it runs once more",
             accepted="'never': it runs once more and does not recur. A cancel ends it at once",
             example="repeat='never'",
         )
-    return said in ENDLESS
+    return text in ENDLESS
 
 
 def series_end(
@@ -90,16 +90,16 @@ def _second_end(rule: Recurrence, given: Moment) -> InvalidArgument:
     )
 
 
-def with_max_runs(task: Task, asked: Reschedule) -> Task:
+def with_max_runs(task: Task, request: Reschedule) -> Task:
     """Return the task with another number of runs; a one-shot has one, whatever a client fills in."""
-    if "max_runs" in asked.remove:
+    if "max_runs" in request.remove:
         return replace(task, max_runs=None)
-    if asked.max_runs is None:
+    if request.max_runs is None:
         return task
-    if task.repeat is None and asked.repeat is None:
-        refuse_ends_without_repeat(replace(asked, until=None))
+    if task.repeat is None and request.repeat is None:
+        refuse_ends_without_repeat(replace(request, until=None))
         return task
-    return replace(task, max_runs=asked.max_runs)
+    return replace(task, max_runs=request.max_runs)
 
 
 def refuse_cancelled(record: TaskRecord, argument: str) -> None:
@@ -118,25 +118,25 @@ def check_runs_left(task: Task, run: Run, argument: str) -> None:
 
 
 def end_step(
-    record: TaskRecord, change: Change, asked: Reschedule, frame: Frame, now: datetime
+    record: TaskRecord, change: Change, request: Reschedule, frame: Frame, now: datetime
 ) -> tuple[Change, tuple[str, ...]]:
     """Change the end of a series; an ended series continues, if the new end leaves it an occurrence.
 
     The task of `change` has its new number of runs already.
     """
     counted = change.task.repeat is not None and change.task.max_runs != record.task.max_runs
-    if asked.until is None and not counted:
+    if request.until is None and not counted:
         return change, ()
     rule = recurrence_of(change.task)
     if rule is None:
-        return _without_series(change, asked)
-    refuse_cancelled(record, "max_runs" if asked.until is None else "until")
+        return _without_series(change, request)
+    refuse_cancelled(record, "max_runs" if request.until is None else "until")
     coming = change.next_run or change.run
-    following = _goes_on(change.task, coming, asked, now) if coming.state in TERMINAL else None
+    following = _goes_on(change.task, coming, request, now) if coming.state in TERMINAL else None
     if following is None and counted:
         _check_number(change.task, coming)
     first = (following or coming).scheduled_for
-    task = _with_until(change.task, asked, rule, now=now, first=first, frame=frame)
+    task = _with_until(change.task, request, rule, now=now, first=first, frame=frame)
     if following is None:
         return replace(change, task=task), ()
     when = f"{describe(following.scheduled_for, task.timezone)} {task.timezone}"
@@ -145,24 +145,24 @@ def end_step(
     )
 
 
-def _without_series(change: Change, asked: Reschedule) -> tuple[Change, tuple[str, ...]]:
-    if not _is_endless(asked):
-        refuse_ends_without_repeat(replace(asked, max_runs=None))
+def _without_series(change: Change, request: Reschedule) -> tuple[Change, tuple[str, ...]]:
+    if not _is_endless(request):
+        refuse_ends_without_repeat(replace(request, max_runs=None))
     return change, ()
 
 
-def _is_endless(asked: Reschedule) -> bool:
-    return str(asked.until).strip().lower() in ENDLESS
+def _is_endless(request: Reschedule) -> bool:
+    return str(request.until).strip().lower() in ENDLESS
 
 
 def _with_until(
-    task: Task, asked: Reschedule, rule: Recurrence, *, now: datetime, first: datetime, frame: Frame
+    task: Task, request: Reschedule, rule: Recurrence, *, now: datetime, first: datetime, frame: Frame
 ) -> Task:
-    if asked.until is None:
+    if request.until is None:
         return task
-    if _is_endless(asked):
+    if _is_endless(request):
         return replace(task, until=None)
-    return replace(task, until=series_end(asked.until, rule, now=now, zone=task.timezone, first=first, frame=frame))
+    return replace(task, until=series_end(request.until, rule, now=now, zone=task.timezone, first=first, frame=frame))
 
 
 def _check_number(task: Task, coming: Run) -> None:
@@ -176,14 +176,14 @@ def _check_number(task: Task, coming: Run) -> None:
         )
 
 
-def _goes_on(task: Task, last: Run, asked: Reschedule, now: datetime) -> Run:
+def _goes_on(task: Task, last: Run, request: Reschedule, now: datetime) -> Run:
     """Return the successor of the last run of an ended series; raises Refused when there is none."""
-    argument = "max_runs" if asked.until is None else "until"
+    argument = "max_runs" if request.until is None else "until"
     check_runs_left(task, last, argument)
-    following = next_run(task if asked.until is None else replace(task, until=None), last, now)
+    following = next_run(task if request.until is None else replace(task, until=None), last, now)
     if following is not None:
         return replace(following, missed=0)
-    if task.until is not None and asked.until is None:
+    if task.until is not None and request.until is None:
         raise InvalidArgument(
             "max_runs",
             f"the series ended {describe(task.until, task.timezone)}",

@@ -50,10 +50,10 @@ class TimeReader:
             raise problems.error()
         return Timing(start.instant, start.zone, assumptions=start.assumptions)
 
-    def frame(self, timezone: str | None, *, moved: datetime | None = None, own: str | None = None) -> Frame:
-        """Return how times are read: `timezone` is the caller's, `own` the zone of the task that is `moved`."""
+    def frame(self, timezone: str | None, *, moved_from: datetime | None = None, own: str | None = None) -> Frame:
+        """Return how times are read: `timezone` is the caller's, `own` the zone of a task that is moved."""
         named = self.zone_named or timezone is not None or own not in (None, self.zone)
-        return Frame(moved, zone_named=named, holidays=self.holidays)
+        return Frame(moved_from, zone_named=named, holidays=self.holidays)
 
     def zone_of(self, request: Request) -> str | None:
         """Return the zone of a request; for an unknown one keep the problem and use the nearest known one."""
@@ -99,8 +99,8 @@ class TimeReader:
         if read is None or known:
             raise known.error()
         policy = spread(read.rule, policy, timedelta(0) if request.action == REMINDER_ACTION else self.spread)
-        said = spread_note(policy, read.first, read.rule.zone)
-        assumptions = (*(start.assumptions if start else ()), *read.notes, *said)
+        note = spread_note(policy, read.first, read.rule.zone)
+        assumptions = (*(start.assumptions if start else ()), *read.notes, *note)
         return Timing(begins, read.rule.zone, read.rule, until, request.max_runs, assumptions, policy)
 
     def _for_programs(self, request: Request) -> TimeReader:
@@ -118,18 +118,18 @@ class TimeReader:
         start: datetime | None,
         now: datetime,
         *,
-        moved: datetime | None = None,
+        moved_from: datetime | None = None,
         policy: RepeatPolicy | None = None,
     ) -> Recurring:
         """Parse a recurrence from `start`, or by its own start when None; return its first occurrence and notes.
 
-        A rule without a time of day keeps that of `moved`, the time that the task had.
+        A rule without a time of day keeps that of `moved_from`, the time that the task had.
         """
         if zone is None:
             raise no_zone()
         if start is None:
             rule, assumptions = recurrence.soonest(
-                repeat, zone=zone, now=now, minimum=self.minimum_interval, moved=moved, holidays=self.holidays
+                repeat, zone=zone, now=now, minimum=self.minimum_interval, moved_from=moved_from, holidays=self.holidays
             )
         else:
             assumptions = ()

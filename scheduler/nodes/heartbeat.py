@@ -123,7 +123,7 @@ class Heartbeat:
 
     def _say(self, state: str) -> DrainMode | None:
         threads, running, lost = self._threads(), self._running(), self._lost_threads()
-        said = replace(self._row, state=state, threads=threads, running=running, lost_threads=lost)
-        wanted = self._store.workers.beat(said)
+        row = replace(self._row, state=state, threads=threads, running=running, lost_threads=lost)
+        wanted = self._store.workers.beat(row)
         self._row = replace(self._row, drain=wanted)
         return wanted

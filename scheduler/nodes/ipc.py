@@ -77,15 +77,15 @@ class RunnerServer:
         try:
             with connection, suppress(OSError):
                 connection.settimeout(REQUEST_TIMEOUT_S)
-                said = _read(connection.makefile("rb").readline(MAX_REQUEST_BYTES))
-                connection.sendall(json.dumps(self._reply(said)).encode() + b"\n")
+                message = _read(connection.makefile("rb").readline(MAX_REQUEST_BYTES))
+                connection.sendall(json.dumps(self._reply(message)).encode() + b"\n")
         finally:
             self._room.release()
 
-    def _reply(self, said: Mapping[str, Json]) -> dict[str, Json]:
-        if not _knows(said, self.token):
+    def _reply(self, message: Mapping[str, Json]) -> dict[str, Json]:
+        if not _knows(message, self.token):
             return {"woken": False}
-        question = said.get("question")
+        question = message.get("question")
         if isinstance(question, dict):
             return {"answer": self._answer_to(question)}
         self._woken()
@@ -94,14 +94,14 @@ class RunnerServer:
 
 def _read(line: bytes) -> Mapping[str, Json]:
     try:
-        said = json.loads(line)
+        message = json.loads(line)
     except (ValueError, RecursionError):
         return {}
-    return said if isinstance(said, dict) else {}
+    return message if isinstance(message, dict) else {}
 
 
-def _knows(said: Mapping[str, Json], token: str) -> bool:
-    given = said.get("token")
+def _knows(message: Mapping[str, Json], token: str) -> bool:
+    given = message.get("token")
     return isinstance(given, str) and hmac.compare_digest(given.encode(errors="replace"), token.encode())
 
 
@@ -125,9 +125,9 @@ class RunnerClient:
 
     def _said(self, message: Mapping[str, Json], patience: float) -> Mapping[str, Json]:
         deadline = time.monotonic() + patience
-        said = _say(self._runner, message, deadline) if self._runner is not None else {}
-        if said and said != {"woken": False}:
-            return said
+        reply = _say(self._runner, message, deadline) if self._runner is not None else {}
+        if reply and reply != {"woken": False}:
+            return reply
         try:
             self._runner = self._store.runners.current()
         except DuetimeError:

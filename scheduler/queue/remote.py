@@ -57,10 +57,10 @@ class RemoteQueue:
 
     def explain(self, run_id: str) -> tuple[NoAnswer | None, Explanation | None]:
         """Return why nobody answered, if so, and the place of the run in the queue (None when it is not in it)."""
-        said = self._ask({"explain": run_id})
-        if not isinstance(said, dict):
+        reply = self._ask({"explain": run_id})
+        if not isinstance(reply, dict):
             return self.silence(), None
-        found = said.get("explanation")
+        found = reply.get("explanation")
         return None, _explanation(found) if isinstance(found, dict) else None
 
     def recall(self, run_ids: Sequence[str]) -> None:
@@ -70,8 +70,8 @@ class RemoteQueue:
 
     def stats(self) -> Stats | None:
         """Return the counts of the queue; None when no process answers."""
-        said = self._ask({"stats": True})
-        found = said.get("stats") if isinstance(said, dict) else None
+        reply = self._ask({"stats": True})
+        found = reply.get("stats") if isinstance(reply, dict) else None
         if not isinstance(found, dict):
             return None
         pools = {name: PoolUse(**_known(PoolUse, use)) for name, use in found["pools"].items()}

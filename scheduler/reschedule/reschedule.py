@@ -124,8 +124,8 @@ class Repeatable:
         given = {name: value for name, value in self.arguments.items() if value is not None}
         given = dict(self.raw) if self.raw is not None else given
         left_out = {"idempotency_key", *(("revision",) if self.idempotency_key is not None else ())}
-        told = {name: value for name, value in given.items() if name not in left_out}
-        return as_content({**told, "call": self.name, "task_id": self.task_id})
+        arguments = {name: value for name, value in given.items() if name not in left_out}
+        return as_content({**arguments, "call": self.name, "task_id": self.task_id})
 
 
 def apart(arguments: RescheduleCall) -> tuple[CallArguments, RescheduleArguments]:
@@ -147,15 +147,15 @@ _EMPTY: Mapping[str, Any] = {
 }
 
 
-def with_removed(asked: Reschedule) -> Reschedule:
+def with_removed(request: Reschedule) -> Reschedule:
     """Return the arguments with what `remove` names as empty values, where these say it."""
-    for name in asked.remove:
+    for name in request.remove:
         if name not in REMOVABLE:
             raise _wrong_removal(f"{str(name)[:40]!r} cannot be removed")
-        if getattr(asked, name) is not None:
+        if getattr(request, name) is not None:
             raise _wrong_removal(f"{name} is also given")
-    emptied = {name: empty for name, empty in _EMPTY.items() if name in asked.remove}
-    return replace(asked, **emptied, remove=tuple(asked.remove))
+    emptied = {name: empty for name, empty in _EMPTY.items() if name in request.remove}
+    return replace(request, **emptied, remove=tuple(request.remove))
 
 
 def _wrong_removal(problem: str) -> InvalidArgument:

@@ -75,8 +75,8 @@ def undo_cancel(record: TaskRecord, now: datetime, token: str | None, window: ti
     """Restore a cancelled task as the next generation of its run, at its old time, or at once if that has passed."""
     run = record.run
     if token is not None and is_of_many(token):
-        said = f"{token} takes back a change of many tasks, not that of {record.task.id} alone."
-        raise Refused(said, argument="undo", remedy=remedies.UndoMany(token))
+        text = f"{token} takes back a change of many tasks, not that of {record.task.id} alone."
+        raise Refused(text, argument="undo", remedy=remedies.UndoMany(token))
     if run.state is not State.CANCELLED:
         missing = (
             f"{record.task.id} is not cancelled; other changes are undone with their token.{no_stays(record.task)}"

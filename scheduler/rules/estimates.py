@@ -131,8 +131,8 @@ def estimate(own: timedelta | None, histogram: Histogram | None, declared: timed
     found = learned(histogram) if own is None else None
     if found is not None:
         return found
-    said = next((each for each in (own, declared) if each is not None), UNKNOWN_ESTIMATE)
-    return Estimate(said, said)
+    declared_or_own = next((each for each in (own, declared) if each is not None), UNKNOWN_ESTIMATE)
+    return Estimate(declared_or_own, declared_or_own)
 
 
 def declared_estimate(_tenant: str, _action: str, declared: timedelta | None) -> Estimate:

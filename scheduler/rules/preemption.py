@@ -30,8 +30,8 @@ class RunningTurn:
     """A run on a thread of this worker, in its current turn, which began with its last start.
 
     `seconds` is the duration of the turn. `anew`: an earlier attempt was interrupted, yielded or failed. `progressed`:
-    this one saved a checkpoint or reported progress. `polls`: its handler ever called `should_yield`. `asked` is how
-    many seconds ago it was requested to yield, or None.
+    this one saved a checkpoint or reported progress. `polls`: its handler ever called `should_yield`. `since_request_s`
+    is how many seconds ago it was requested to yield, or None.
     """
 
     run_id: str
@@ -40,7 +40,7 @@ class RunningTurn:
     anew: bool = False
     progressed: bool = False
     polls: bool = False
-    asked: float | None = None
+    since_request_s: float | None = None
 
     @property
     def is_willing(self) -> bool:
@@ -50,7 +50,7 @@ class RunningTurn:
     @property
     def may_be_asked(self) -> bool:
         """Whether it has no request yet, and made progress since a restart."""
-        return self.asked is None and (not self.anew or self.progressed or self.seconds >= MIN_TURN_S)
+        return self.since_request_s is None and (not self.anew or self.progressed or self.seconds >= MIN_TURN_S)
 
 
 def runs_to_ask(preemptors: Sequence[int], turns: Sequence[RunningTurn], *, idle: int, headroom: Headroom) -> list[str]:
@@ -59,7 +59,7 @@ def runs_to_ask(preemptors: Sequence[int], turns: Sequence[RunningTurn], *, idle
     One run yields per missing thread, pending requests included. Each is less urgent than the run it makes room for.
     Handlers that poll go first, then the least urgent tiers, then the shortest turns.
     """
-    giving = sum(turn.asked is not None and turn.asked < YIELD_PATIENCE_S for turn in turns)
+    giving = sum(turn.since_request_s is not None and turn.since_request_s < YIELD_PATIENCE_S for turn in turns)
     order = sorted(turns, key=lambda turn: (not turn.polls, -turn.tier, turn.seconds, turn.run_id))
     asked: list[str] = []
     for number, tier in enumerate(sorted(preemptors), 1):

@@ -101,8 +101,8 @@ def _is_alarm(claim: Claim, settlement: Settlement, channel: str) -> bool:
 
 def _is_told(notify: Notify, settlement: Settlement, previous: Run | None) -> bool:
     if notify is Notify.CHANGE:
-        said = previous and (previous.state, previous.summary, previous.result, previous.error)
-        return said != (settlement.to, settlement.summary, settlement.result, settlement.error)
+        before = previous and (previous.state, previous.summary, previous.result, previous.error)
+        return before != (settlement.to, settlement.summary, settlement.result, settlement.error)
     return notify is Notify.ALWAYS or (notify is Notify.FAILURE and has_failed(settlement))
 
 
@@ -137,8 +137,8 @@ def concluded(claim: Claim, settlement: Settlement, *, now: datetime, follows: b
     words = settlement.reason or settlement.to.value
     ended = _followed(replace(settlement, claim=claim, deliveries=_deliveries(claim, now)), claim, words, now)
     ended = with_follow_up(ended, claim, now) if follows else ended
-    told = _told(_alarmed(ended, now), Failed(words), None)
-    return replace(told, claim=settlement.claim)
+    message = _told(_alarmed(ended, now), Failed(words), None)
+    return replace(message, claim=settlement.claim)
 
 
 def without_series(claim: Claim) -> Claim:
@@ -212,7 +212,7 @@ def _ended(
     kind, attempt_outcome = _ENDS[to]
     failed, in_vain = to is State.FAILED, to in FAILURES
     text = words or (f"{claim.task.title}: {to}")
-    told = f"{text} (unverified: {miss})" if miss else text
+    message = f"{text} (unverified: {miss})" if miss else text
     settlement = Settlement(
         claim.run.id,
         claim.run.attempt,
@@ -229,7 +229,7 @@ def _ended(
         dead_letter=failed,
         claim=claim,
     )
-    return _followed(settlement, claim, told, now)
+    return _followed(settlement, claim, message, now)
 
 
 def _message(claim: Claim, now: datetime, to: State, text: str, *more: str) -> InboxMessage:
@@ -247,12 +247,12 @@ def words_and_note(text: str) -> tuple[str, str]:
 def _lateness(claim: Claim) -> list[str]:
     """Describe that a run was late, and which occurrences it stands for."""
     run, zone = claim.run, claim.task.timezone
-    said = []
+    sentences = []
     if run.started_at is not None and run.started_at - run.scheduled_for > LATE_AFTER + delay_of(claim.task):
-        said.append(f"(late: was due {describe(run.scheduled_for, zone)} {zone})")
+        sentences.append(f"(late: was due {describe(run.scheduled_for, zone)} {zone})")
     if run.missed:
-        said.append(f"({run.missed} earlier occurrence{'s' if run.missed > 1 else ''} missed)")
-    return said
+        sentences.append(f"({run.missed} earlier occurrence{'s' if run.missed > 1 else ''} missed)")
+    return sentences
 
 
 def _deliveries(claim: Claim, now: datetime) -> tuple[Delivery, ...]:
@@ -269,5 +269,5 @@ def _delivery(claim: Claim, channel: str, now: datetime) -> Delivery:
 def _followed(settlement: Settlement, claim: Claim, words: str, now: datetime) -> Settlement:
     """Add how the series goes on, and the message."""
     following = continued(settlement, claim, now)
-    said = [f"(paused: {following.pauses}; resume it to go on)"] if following.pauses else []
-    return replace(following, inbox=_message(claim, now, settlement.to, words, *said))
+    sentences = [f"(paused: {following.pauses}; resume it to go on)"] if following.pauses else []
+    return replace(following, inbox=_message(claim, now, settlement.to, words, *sentences))

@@ -54,8 +54,8 @@ BLOCKABLE: Final = (State.SCHEDULED, State.WAITING, State.SUSPENDED)
 
 def blocked_by(run: Run) -> str | None:
     """Return what an open run misses that does not come back by itself; None for one that is not blocked."""
-    said = run.summary or ""
-    return said.removeprefix(BLOCKED) if run.state in BLOCKABLE and said.startswith(BLOCKED) else None
+    text = run.summary or ""
+    return text.removeprefix(BLOCKED) if run.state in BLOCKABLE and text.startswith(BLOCKED) else None
 
 
 def only_failures(states: Collection[State]) -> bool:

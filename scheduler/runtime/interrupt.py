@@ -42,7 +42,7 @@ class Interruptible:
     """One call that may be interrupted once, from any thread; the first interrupt wins."""
 
     def __init__(self) -> None:
-        self.wanted: type[Interrupt] | None = None
+        self.pending: type[Interrupt] | None = None
         self._ticket: list[Callable[[type[Interrupt]], object]] = []
         self._sent = False
         self._waiting: threading.Event | None = None
@@ -52,13 +52,13 @@ class Interruptible:
 
     def interrupt(self, why: type[Interrupt]) -> None:
         """Raise `why` in the call, at its beginning if it has not begun; does nothing after its end."""
-        if self.wanted is None:
-            self.wanted = why
+        if self.pending is None:
+            self.pending = why
         try:
             send = self._ticket.pop()
         except IndexError:
             return
-        send(self.wanted)
+        send(self.pending)
         self._sent = True
 
     def call(self, fn: Callable[[], T]) -> T:
@@ -87,7 +87,7 @@ class Interruptible:
         try:
             send = self._ticket.pop()
         except IndexError:
-            while self.wanted is not None and not self._sent:
+            while self.pending is not None and not self._sent:
                 time.sleep(0.0005)  # the interrupt is raised here, before `fn`
             return fn()
         try:
@@ -125,8 +125,8 @@ class Interruptible:
         loop.call_soon_threadsafe(begin)
         ended.wait()
         self._ticket.clear()
-        if self.wanted is not None and (not tasks or not tasks[0].done() or tasks[0].cancelled()):
-            raise self.wanted from _cancellation(tasks)
+        if self.pending is not None and (not tasks or not tasks[0].done() or tasks[0].cancelled()):
+            raise self.pending from _cancellation(tasks)
         return tasks[0].result()
 
     @property
@@ -146,9 +146,9 @@ class Interruptible:
 
     def _arm(self, send: Callable[[type[Interrupt]], object]) -> None:
         self._ticket.append(send)
-        if self.wanted is not None and self._take_ticket():
+        if self.pending is not None and self._take_ticket():
             self._sent, self._loop = True, None  # a loop that gets here is not blocked
-            raise self.wanted
+            raise self.pending
 
     def _disarm(self, thread: int) -> None:
         if not self._take_ticket():

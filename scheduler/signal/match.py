@@ -10,12 +10,12 @@ from duetime.scheduler.task import Json
 _ABSENT: Final = object()
 
 
-def matches(wanted: Mapping[str, Json], data: Mapping[str, Any]) -> bool:
+def matches(members: Mapping[str, Json], data: Mapping[str, Any]) -> bool:
     """Whether the data have each member that is wanted, with an equal value.
 
     A name with dots means a member of a member, where no member has that very name: `customer.id`.
     """
-    return all(_equal(_at(path, data), value) for path, value in wanted.items())
+    return all(_equal(_at(path, data), value) for path, value in members.items())
 
 
 def _at(path: str, data: Any) -> Any:
@@ -29,12 +29,12 @@ def _at(path: str, data: Any) -> Any:
     return found
 
 
-def _equal(found: Any, wanted: Any) -> bool:
+def _equal(found: Any, value: Any) -> bool:
     """Compare as JSON does: true is not 1, but 1 is 1.0."""
-    if isinstance(found, bool) or isinstance(wanted, bool):
-        return found is wanted
-    if isinstance(found, Mapping) and isinstance(wanted, Mapping):
-        return found.keys() == wanted.keys() and all(_equal(found[name], wanted[name]) for name in wanted)
-    if isinstance(found, list | tuple) and isinstance(wanted, list | tuple):
-        return len(found) == len(wanted) and all(map(_equal, found, wanted))
-    return bool(found == wanted)
+    if isinstance(found, bool) or isinstance(value, bool):
+        return found is value
+    if isinstance(found, Mapping) and isinstance(value, Mapping):
+        return found.keys() == value.keys() and all(_equal(found[name], value[name]) for name in value)
+    if isinstance(found, list | tuple) and isinstance(value, list | tuple):
+        return len(found) == len(value) and all(map(_equal, found, value))
+    return bool(found == value)

@@ -53,7 +53,7 @@ class SignalWait:
         return (replace(self, others=()), *self.others)
 
     @property
-    def said(self) -> str:
+    def event_names(self) -> str:
         """The names of what is waited for, as sentences have them."""
         return " or ".join(dict.fromkeys(repr(each.name) for each in self.all))
 

@@ -52,7 +52,7 @@ def _unwanted(connection: Connection, mine: Mapping[str, Any]) -> set[str]:
 
 
 class Claims:
-    """The only way to start and end runs. `seen` is called with the revision of the pools."""
+    """The only way to start and end runs. `on_pools` is called with the revision of the pools."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class Claims:
         forms: Forms,
         dependencies: Dependencies,
         *,
-        seen: Callable[[int], None] = lambda _: None,
+        on_pools: Callable[[int], None] = lambda _: None,
         pools: Callable[[], Mapping[str, Pool]] = dict,
     ) -> None:
         self._database = database
@@ -69,13 +69,13 @@ class Claims:
         self._tell = dependencies.tell
         self._now = now
         self._forms = forms
-        self._seen = seen
+        self._seen = on_pools
         self._pools = pools
 
     def next_times(self) -> NextTimes:
         """Return when the next run is due, and when the next deadline timer fires.
 
-        Runs of paused tasks are left out until a resume. Calls `seen` with the revision of the pools, read on the way.
+        Runs of paused tasks are left out until a resume. Calls `on_pools` with the revision of the pools, read along.
         """
         times = self._database.look(expire.next_times)
         self._seen(times.pools)
@@ -101,7 +101,7 @@ class Claims:
         ready = self._database.write(work, durable=False, stored=commit_check.made_ready)
         if on_ready:
             on_ready(ready)
-        self._tell(held.asked)
+        self._tell(held.approval_tasks)
         if held.awaited:
             self._ending(lambda each: due_waits.begin(each, held.awaited, now := self._now(), now + ahead))
         return ready

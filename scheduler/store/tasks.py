@@ -261,7 +261,7 @@ class Tasks:
         revision: int | None,
         locks: LinkLocks | None = None,
         dry_run: bool = False,
-        **told: Any,  # actor, kind, reason, via
+        **fields: Any,  # actor, kind, reason, via
     ) -> Changed:
         def work(connection: Connection) -> Changed:
             if locks:
@@ -269,13 +269,13 @@ class Tasks:
             locked = locks is not None and task_id in locks.task_ids
             record, now = read.record(connection, tenant, task_id, locking=not locked), self._now()
             if record.damage:
-                acting = Acting(actor=told["actor"], via=told["via"])
-                record = damaged.mended(connection, record, told["kind"], acting, now)
-            if key and idempotency.is_repeat(connection, record.task, key, told["actor"], now):
+                acting = Acting(actor=fields["actor"], via=fields["via"])
+                record = damaged.mended(connection, record, fields["kind"], acting, now)
+            if key and idempotency.is_repeat(connection, record.task, key, fields["actor"], now):
                 return Changed(record, repeated=True)
             event_log.check_revision(connection, record.task, revision)
             change = decide(connection, record)
-            found = changing.apply(connection, record, change, now=now, **told)
+            found = changing.apply(connection, record, change, now=now, **fields)
             if key:
                 idempotency.store_change(connection, found.task, key)
             return Changed(found)

@@ -130,8 +130,8 @@ class Workers:
 
 
 def _store(connection: Connection, values: Mapping[str, Any]) -> str | None:
-    said = dialect_of(connection).insert(workers)
-    newest = {name: said.excluded[name] for name in _REPORTED}
-    stored = said.on_conflict_do_update(index_elements=["id"], set_=newest).returning(workers.c.drain)
+    statement = dialect_of(connection).insert(workers)
+    newest = {name: statement.excluded[name] for name in _REPORTED}
+    stored = statement.on_conflict_do_update(index_elements=["id"], set_=newest).returning(workers.c.drain)
     wanted: str | None = connection.execute(stored, values).scalar_one()
     return wanted

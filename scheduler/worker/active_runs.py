@@ -96,7 +96,7 @@ class ActiveRun:
 
     @property
     def cancelled(self) -> bool:
-        return self.call.wanted is CancelRequested
+        return self.call.pending is CancelRequested
 
     def keep_traceback(self, text: str) -> None:
         self.traceback = text

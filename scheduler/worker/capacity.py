@@ -56,9 +56,9 @@ class ThreadCapacity:
         """Whether more runs were handed out than threads were idle."""
         return self.out > self.total
 
-    def busy(self, beside: int = 0) -> int:
+    def busy(self, reserved: int = 0) -> int:
         """Return the number of busy threads, apart from the given number of places that are reserved for a take."""
-        return max(0, min(self.total, self.out - beside))
+        return max(0, min(self.total, self.out - reserved))
 
     def took(self, seconds: float | None, *, alone: bool) -> None:
         """Record for how many seconds a run kept its thread, and whether `alone`, with nothing reserved."""

@@ -175,8 +175,8 @@ class Executor:
             held.kill = None
             process.close()
             held.traceback = process.traceback
-        if outcome is None and held.call.wanted is not None:
-            raise held.call.wanted
+        if outcome is None and held.call.pending is not None:
+            raise held.call.pending
         return outcome or Retry(f"its handler process {process.end} before it returned")
 
     def _context(self, held: ActiveRun, guard: Callable[[Callable[[], bool]], bool]) -> Context:
@@ -221,12 +221,12 @@ class Executor:
         )
 
 
-def _event_of(kept: KeptWait | None) -> dict[str, Any] | None:
-    return kept.signal.to_json() if kept and kept.signal else None
+def _event_of(wait: KeptWait | None) -> dict[str, Any] | None:
+    return wait.signal.to_json() if wait and wait.signal else None
 
 
-def _is_timed_out(kept: KeptWait | None) -> bool:
-    return kept is not None and kept.timed_out
+def _is_timed_out(wait: KeptWait | None) -> bool:
+    return wait is not None and wait.timed_out
 
 
 def _interrupted(why: Interrupt, handler: Handler) -> AttemptResult:

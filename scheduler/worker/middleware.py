@@ -38,7 +38,7 @@ class ThreadReplacement(Middleware):
     def before_worker_boot(self, broker: Broker, worker: Worker) -> None:  # noqa: ARG002 - Dramatiq's signature
         self._worker = worker
 
-    def replace(self, lost: threading.Thread) -> None:
+    def replace(self, lost_thread: threading.Thread) -> None:
         """Start another thread; Dramatiq no longer waits for the lost one when it stops."""
         worker = self._worker
         started = WorkerThread(
@@ -47,7 +47,7 @@ class ThreadReplacement(Middleware):
             work_queue=worker.work_queue,
             worker_timeout=worker.worker_timeout,
         )
-        worker.workers = [*(thread for thread in worker.workers if thread is not lost), started]
+        worker.workers = [*(thread for thread in worker.workers if thread is not lost_thread), started]
         started.start()
 
     def end_this(self) -> None:

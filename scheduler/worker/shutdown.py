@@ -33,23 +33,23 @@ def announce(store: Store, worker: str, active: Sequence[ActiveRun]) -> None:
         log.warning("could not note that %d runs end with this process: %s", len(active), error)
 
 
-def interrupt(left: Sequence[ActiveRun]) -> None:
+def interrupt(runs: Sequence[ActiveRun]) -> None:
     """Interrupt the runs that did not end within the grace period."""
-    warn(left)
-    for held in left:
+    warn(runs)
+    for held in runs:
         held.interrupt(WorkerStopping)
 
 
-def warn(left: Sequence[ActiveRun]) -> None:
+def warn(runs: Sequence[ActiveRun]) -> None:
     """Log which actions did not end within the grace period."""
-    if left:
-        actions = ", ".join(sorted({held.action for held in left}))
-        log.warning("%d runs (%s) did not end within the grace period. %s", len(left), actions, TOO_LONG)
+    if runs:
+        actions = ", ".join(sorted({held.action for held in runs}))
+        log.warning("%d runs (%s) did not end within the grace period. %s", len(runs), actions, TOO_LONG)
 
 
-def hand_back(left: Sequence[ActiveRun], hand_in: Callable[[ActiveRun, AttemptResult], None]) -> None:
+def hand_back(runs: Sequence[ActiveRun], hand_in: Callable[[ActiveRun, AttemptResult], None]) -> None:
     """Hand in the runs that have not begun, and those that do not stop, so that another worker starts them."""
-    for held in left:
+    for held in runs:
         if held.kill is not None:
             held.kill()
         elif not held.begin():

@@ -57,7 +57,7 @@ class Watchdog:
         self._clock = clock
         self._next_limit: float | None = None
         self._last_renewal = self._last_look = clock()
-        self._asked = False
+        self._check_requested = False
         self._queue_away = False
         self.loop = Loop("supervision", self.step)
 
@@ -72,23 +72,23 @@ class Watchdog:
 
     def check(self) -> None:
         """Look soon for requested cancels."""
-        self._asked = True
+        self._check_requested = True
         self.loop.wake()
 
     def step(self) -> float | None:
         """Do what is due and return the seconds until the next step."""
         if not len(self._active_runs):
-            self._asked, self._next_limit = False, None
+            self._check_requested, self._next_limit = False, None
             return None
         self._enforce_limits()
         if self._next_renewal() <= self._clock():
             self._renew()
-        elif self._asked and self._last_look + CANCEL_CHECK_INTERVAL_S <= self._clock():
+        elif self._check_requested and self._last_look + CANCEL_CHECK_INTERVAL_S <= self._clock():
             self._look()
         due = [self._next_renewal()]
         if self._next_limit is not None:
             due.append(self._next_limit)
-        if self._asked:
+        if self._check_requested:
             due.append(self._last_look + CANCEL_CHECK_INTERVAL_S)
         return max(0.0, min(due) - self._clock())
 
@@ -135,12 +135,12 @@ class Watchdog:
 
     def _look(self) -> None:
         """Stop runs with a requested cancel: changes are frequent, so this reads only, and writes nothing."""
-        self._asked = False
+        self._check_requested = False
         running = self._running()
         self._stop(running, self._store.claims.unwanted(list(running), worker=self._worker))
 
     def _renew(self) -> None:
-        self._asked = False
+        self._check_requested = False
         running = self._running()
         self._renew_reservations(running)
         self._stop(running, self._store.claims.renew(list(running), worker=self._worker, lease=self._lease))

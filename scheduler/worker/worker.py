@@ -270,9 +270,9 @@ class Worker:
             return False
         return True
 
-    def _replace(self, lost: threading.Thread) -> None:
-        self._gate.replaced(lost)
-        self._threads.replace(lost)
+    def _replace(self, lost_thread: threading.Thread) -> None:
+        self._gate.replaced(lost_thread)
+        self._threads.replace(lost_thread)
         self._broker.idle.give(1)
 
     def _hand_in(self, held: ActiveRun, ending: AttemptResult) -> None:

@@ -30,13 +30,13 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """A redirect to another admin page after a change; that page shows the sentence `said` once.
+    """A redirect to another admin page after a change; that page shows the sentence `notice` once.
 
     With `undo` the page has a button that takes the change back: a form of these values, sent to `undo_at`.
     """
 
     path: str
-    said: str = ""
+    notice: str = ""
     undo: tuple[str, ...] = ()
     undo_at: str = ""
 

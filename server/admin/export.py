@@ -20,13 +20,13 @@ MAX_EXPORTED_ROWS = 10_000
 ExportRow = Mapping[str, Any]
 
 
-def exported(wanted: str, name: str, rows: Sequence[ExportRow]) -> Download:
+def exported(file_format: str, name: str, rows: Sequence[ExportRow]) -> Download:
     """Return the rows as a file in the wanted format, `csv` or `json`. Raises InvalidArgument for another one."""
-    if wanted == "csv":
+    if file_format == "csv":
         return Download(f"{name}.csv", "text/csv; charset=utf-8", _csv(rows))
-    if wanted == "json":
+    if file_format == "json":
         return Download(f"{name}.json", "application/json", _json(name, rows))
-    raise unknown("format", wanted, ("csv", "json"))
+    raise unknown("format", file_format, ("csv", "json"))
 
 
 def _csv(rows: Iterable[ExportRow]) -> Iterator[str]:

@@ -90,8 +90,8 @@ def problem(error: DuetimeError, correction: Correction | None = None, back: str
 def unknown(argument: str, word: str, accepted: Iterable[str], example: str = "") -> InvalidArgument:
     """Return the error for a word that is none of those accepted; the first of them is the example."""
     names = list(dict.fromkeys(accepted))
-    said = f"{word[:_MAX_WORD_CHARS]!r} is not known"
-    return InvalidArgument(argument, said, accepted=", ".join(names), example=example or names[0])
+    text = f"{word[:_MAX_WORD_CHARS]!r} is not known"
+    return InvalidArgument(argument, text, accepted=", ".join(names), example=example or names[0])
 
 
 def status_of(error: DuetimeError) -> HTTPStatus:

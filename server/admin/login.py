@@ -34,7 +34,7 @@ _NO_ADMIN = "This key may not see the admin page: it lacks the scope admin:read.
 class LoginRefusal:
     """A refused login: the sentence for who tried, and the reason for the audit log."""
 
-    said: str
+    reason: str
     status: HTTPStatus
     recorded: str
     key_id: str | None = None
@@ -58,8 +58,8 @@ class Login:
 
     async def show(self, request: Request) -> Response:
         """Show the form."""
-        said = _UNSENT_TEXT if UNSENT in request.query_params else ""
-        return self.page(request, path_of(request.query_params, "next"), said)
+        text = _UNSENT_TEXT if UNSENT in request.query_params else ""
+        return self.page(request, path_of(request.query_params, "next"), text)
 
     async def enter(self, request: Request) -> Response:
         """Begin the session of a key."""
@@ -92,8 +92,8 @@ class Login:
         if not wait_s:
             return None
         await cross(self._site.audit.refused, way_of(request), "too many wrong logins of its address")
-        said = f"Too many wrong logins came from your address. Try again in {span(wait_s)}."
-        response = self.page(request, after, said, HTTPStatus.TOO_MANY_REQUESTS)
+        text = f"Too many wrong logins came from your address. Try again in {span(wait_s)}."
+        response = self.page(request, after, text, HTTPStatus.TOO_MANY_REQUESTS)
         response.headers["Retry-After"] = str(wait_s)
         return response
 
@@ -101,7 +101,7 @@ class Login:
         """Count and record a login that was refused, and say why."""
         self._limits.count(_address(request))
         await cross(self._site.audit.refused, way_of(request), refusal.recorded, refusal.key_id)
-        return self.page(request, after, refusal.said, refusal.status)
+        return self.page(request, after, refusal.reason, refusal.status)
 
     async def leave(self, request: Request) -> Response:
         """End the session, on the server too: a copy of its cookie is worthless from now on."""

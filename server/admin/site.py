@@ -121,25 +121,25 @@ class AdminSite:
 
     def _moved(self, found: Moved) -> Response:
         response = RedirectResponse(found.path, HTTPStatus.SEE_OTHER)
-        if found.said:
-            said = {"said": found.said, "undo": found.undo, "undo_at": found.undo_at}
-            self.set_cookie(response, SAID_COOKIE, self.seal.close("said", said), SAID_LIFETIME_S)
+        if found.notice:
+            sealed = {"said": found.notice, "undo": found.undo, "undo_at": found.undo_at}
+            self.set_cookie(response, SAID_COOKIE, self.seal.close("said", sealed), SAID_LIFETIME_S)
         return protected(response)
 
     def _page(self, page: Page, visit: Visit, session: AdminSession, request: Request) -> Response:
         kept = self.seal.open("said", request.cookies.get(SAID_COOKIE, ""))
-        said = kept if isinstance(kept, dict) else {}  # an older version kept the sentence alone
+        stored = kept if isinstance(kept, dict) else {}  # an older version kept the sentence alone
         frame = {
             **self._look(request),
             "visit": visit,
             "title": page.title,
-            **{name: said.get(name) for name in ("said", "undo", "undo_at")},
+            **{name: stored.get(name) for name in ("said", "undo", "undo_at")},
             "sections": sections(visit),
             "csrf_token": self.visitors.sessions.csrf_token(session),
             "guarded": self.guard is not None,
         }
         response = HTMLResponse(render(page.template, {**frame, **page.values}), page.status)
-        if said:
+        if stored:
             response.delete_cookie(SAID_COOKIE, path=ROOT)
         return protected(response)
 

@@ -33,8 +33,8 @@ class AccessRefused(DuetimeError):
 
     def response(self) -> JSONResponse:
         """Return the refusal in the words of RFC 6750."""
-        said = {"error": self.error, "error_description": str(self)}
-        return JSONResponse(said, self.status, self.headers)
+        body = {"error": self.error, "error_description": str(self)}
+        return JSONResponse(body, self.status, self.headers)
 
 
 def requires(scope: Scope, surface: str) -> Callable[[HTTPConnection], Principal]:

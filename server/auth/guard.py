@@ -105,8 +105,8 @@ class Challenges:
 
 
 def _too_many(refused: TooManyCalls) -> JSONResponse:
-    said = {"error": refused.code, "error_description": str(refused)}
-    return JSONResponse(said, HTTPStatus.TOO_MANY_REQUESTS, {"Retry-After": str(refused.wait_s)})
+    body = {"error": refused.code, "error_description": str(refused)}
+    return JSONResponse(body, HTTPStatus.TOO_MANY_REQUESTS, {"Retry-After": str(refused.wait_s)})
 
 
 def _naming_the_scope(send: Send) -> Send:

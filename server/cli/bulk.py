@@ -106,8 +106,8 @@ def meant(
     if change is BulkVerb.UNDO:
         return (), ids[0] if ids else None
     if sum([bool(ids), any(each is not None for each in filters), every]) != 1:
-        said = "name tasks, or give filters, or say --all"
-        raise InvalidArgument("ID", said, accepted="one of these", example="--about John")
+        text = "name tasks, or give filters, or say --all"
+        raise InvalidArgument("ID", text, accepted="one of these", example="--about John")
     return ids or (), None
 
 

@@ -41,8 +41,8 @@ def explain(error: BaseException) -> int:
         return INTERRUPTED_CODE
     if isinstance(error, TyperException):
         context = getattr(error, "ctx", None)
-        said = error.format_message().replace("Value error, ", "")
-        _say(f"{said}\n{_way_on(context)}")
+        message = error.format_message().replace("Value error, ", "")
+        _say(f"{message}\n{_way_on(context)}")
         return error.exit_code
     if isinstance(error, DuetimeError):
         _say(retold(error).said(COMMAND_WORDS))

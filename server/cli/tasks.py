@@ -130,8 +130,8 @@ def schedule(  # noqa: PLR0917 - Typer gives each by its name
     _submit(context, title, at | due | how | work | rest | terms_of(expect, on_failure, valid_output, origin), as_json)
 
 
-def _submit(context: typer.Context, title: str, asked: ScheduleArguments, as_json: bool) -> None:
-    request = Request(title, **asked)
+def _submit(context: typer.Context, title: str, arguments: ScheduleArguments, as_json: bool) -> None:
+    request = Request(title, **arguments)
     with session(context).app() as app:
         view, runs = app.scheduler.submit(request), request.dry_run or someone_runs(app)
     verb = "Would schedule" if request.dry_run else "Scheduled" if view.created else "Exists already:"
@@ -221,23 +221,23 @@ def _given(**arguments: Any) -> Any:
     return arguments
 
 
-def _reschedule(context: typer.Context, task_id: str, asked: RescheduleCall, as_json: bool) -> None:
+def _reschedule(context: typer.Context, task_id: str, call: RescheduleCall, as_json: bool) -> None:
     with session(context).scheduler() as scheduler:
-        view = scheduler.reschedule(scheduler.find(task_id), **asked)
-        _show_rescheduled(scheduler, view, asked, as_json)
+        view = scheduler.reschedule(scheduler.find(task_id), **call)
+        _show_rescheduled(scheduler, view, call, as_json)
 
 
-def _show_rescheduled(scheduler: Scheduler, view: TaskView, asked: RescheduleCall, as_json: bool) -> None:
-    if asked["dry_run"]:
+def _show_rescheduled(scheduler: Scheduler, view: TaskView, call: RescheduleCall, as_json: bool) -> None:
+    if call["dry_run"]:
         show_change("Would change", as_dry_run(view), as_json)
     else:
-        verb = UNCHANGED_VERB if NOTHING_CHANGED in view.warnings else verb_of(asked)
+        verb = UNCHANGED_VERB if NOTHING_CHANGED in view.warnings else verb_of(call)
         show_change(verb, view, as_json, task_facts.changes_made(scheduler, view))
 
 
-def verb_of(asked: Any) -> str:
+def verb_of(call: Any) -> str:
     """Return the word for what a command has done to a task."""
-    return RESCHEDULE_VERBS[True if asked["pause_until"] else asked["pause"]]
+    return RESCHEDULE_VERBS[True if call["pause_until"] else call["pause"]]
 
 
 def cancel(

@@ -61,8 +61,8 @@ def search_check(store: Store) -> Check:
 def backlog_check(store: Store) -> Check:
     """Look how late ready runs are, by tier."""
     found = report(store)
-    said = "; ".join(found.lines())
+    text = "; ".join(found.lines())
     if not found.late():
-        return Check("backlog", CheckVerdict.OK, said)
+        return Check("backlog", CheckVerdict.OK, text)
     advice = "`duetime stats` shows what threads and pools do, `duetime explain ID` what a task waits for."
-    return Check("backlog", CheckVerdict.NOTE, f"{said}.", advice)
+    return Check("backlog", CheckVerdict.NOTE, f"{text}.", advice)

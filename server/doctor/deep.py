@@ -32,8 +32,8 @@ def audit_checks(store: Store) -> Iterator[Check]:
     verdicts = list(store.audit_chain.verify())
     for each in verdicts:
         if each.broken is not None:
-            said = f"the audit chain of {each.tenant} is broken at entry {each.broken.entry:,}: {each.broken.wrong}."
-            yield Check(AUDIT, CheckVerdict.WRONG, said, _CHANGED)
+            text = f"the audit chain of {each.tenant} is broken at entry {each.broken.entry:,}: {each.broken.wrong}."
+            yield Check(AUDIT, CheckVerdict.WRONG, text, _CHANGED)
     if all(each.broken is None for each in verdicts):
         entries = sum(each.entries for each in verdicts)
         yield Check(AUDIT, CheckVerdict.OK, f"{entries:,} entries of {len(verdicts)} audit chains hold")

@@ -41,8 +41,8 @@ def redis_check(settings: Settings) -> Check:
     if health.version < MIN_REDIS_VERSION:
         return Check("redis", CheckVerdict.WRONG, f"{where} is {health.name}.", "Use Redis 6.2 or newer, or Valkey.")
     if health.eviction != "noeviction":
-        said = f"{where} ({health.name}) drops keys when its memory is full: maxmemory-policy is {health.eviction}."
-        return Check("redis", CheckVerdict.WRONG, said, "Set maxmemory-policy noeviction.")
+        text = f"{where} ({health.name}) drops keys when its memory is full: maxmemory-policy is {health.eviction}."
+        return Check("redis", CheckVerdict.WRONG, text, "Set maxmemory-policy noeviction.")
     return Check("redis", CheckVerdict.OK, f"{where} ({health.name})")
 
 
@@ -50,12 +50,12 @@ def namespace_check(settings: Settings, store: Store) -> Check:
     """Look whether the queue is that of this database, where the database may say which one it is."""
     database = store.identity()
     if not database:
-        said = "cannot check who owns the queue: this PostgreSQL user may not read the database's identity."
+        text = "cannot check who owns the queue: this PostgreSQL user may not read the database's identity."
         advice = (
             "GRANT EXECUTE ON FUNCTION pg_control_system() to that user, or make sure that no other installation has "
             f"redis_namespace {settings.redis_namespace!r}."
         )
-        return Check("namespace", CheckVerdict.NOTE, said, advice)
+        return Check("namespace", CheckVerdict.NOTE, text, advice)
     owner: Any = import_module("duetime.scheduler.queue.redis.ownership").NamespaceClaim
     mine = owner(settings.redis_url, namespace=settings.redis_namespace, database=database)
     try:
@@ -91,15 +91,15 @@ def examine_queue(queue: Any, store: Store) -> Check:
     old = [run for run in store.claims.ready(limit=RUNS_PER_CHECK) if now - run.first_ready_at > MIN_STUCK]
     stuck = stuck_runs(queue, heads(Placement().entries(old, now)))
     if stuck:
-        said = f"the queue is damaged: run {stuck[0].run_id} does not start, though nothing holds it up."
-        return Check("queue", CheckVerdict.WRONG, said, REFILL_ADVICE)
+        text = f"the queue is damaged: run {stuck[0].run_id} does not start, though nothing holds it up."
+        return Check("queue", CheckVerdict.WRONG, text, REFILL_ADVICE)
     queue.explain("")
     damage = queue.last_damage()
     if damage is None:
         return Check("queue", CheckVerdict.OK, "starts every run that nothing holds up")
     at, why = damage
-    said = f"{why}; it was refilled at {datetime.fromtimestamp(at / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC."
-    return Check("queue", CheckVerdict.NOTE, said, "Give Redis to Duetime alone, or a database number of its own.")
+    text = f"{why}; it was refilled at {datetime.fromtimestamp(at / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC."
+    return Check("queue", CheckVerdict.NOTE, text, "Give Redis to Duetime alone, or a database number of its own.")
 
 
 def skew_check(store: Store) -> Check:
@@ -108,11 +108,11 @@ def skew_check(store: Store) -> Check:
     theirs = store.now()
     skew = theirs - before - (datetime.now(UTC) - before) / 2
     ahead = "behind" if skew > timedelta(0) else "ahead of"
-    said = f"this machine is {abs(skew).total_seconds():.1f} s {ahead} the database"
+    text = f"this machine is {abs(skew).total_seconds():.1f} s {ahead} the database"
     if abs(skew) > MAX_CLOCK_SKEW:
         advice = "Synchronize both clocks with NTP. The database's clock decides when a run is due."
-        return Check("clock skew", CheckVerdict.WRONG, f"{said}.", advice)
-    return Check("clock skew", CheckVerdict.OK, said)
+        return Check("clock skew", CheckVerdict.WRONG, f"{text}.", advice)
+    return Check("clock skew", CheckVerdict.OK, text)
 
 
 def workers_check(store: Store) -> Check:
@@ -121,13 +121,13 @@ def workers_check(store: Store) -> Check:
     alive = [worker for worker in store.workers.all() if is_alive(worker.seen_at, now)]
     if not alive:
         return Check("workers", CheckVerdict.WRONG, "no worker has reported lately.", "Start one: `duetime worker`.")
-    said = f"{len(alive)} processes with {sum(worker.threads for worker in alive)} threads"
+    text = f"{len(alive)} processes with {sum(worker.threads for worker in alive)} threads"
     drained = sum(state_of(worker, now) != RUNNING for worker in alive)
     if drained == len(alive):
         advice = "`duetime workers resume --all` lets them take runs again; or start another one: `duetime worker`."
-        return Check("workers", CheckVerdict.WRONG, f"no run starts: {said}, and all are drained.", advice)
+        return Check("workers", CheckVerdict.WRONG, f"no run starts: {text}, and all are drained.", advice)
     but = f", {drained} of them drained" if drained else ""
-    return Check("workers", CheckVerdict.OK, f"{said}{but}; `duetime workers` lists them")
+    return Check("workers", CheckVerdict.OK, f"{text}{but}; `duetime workers` lists them")
 
 
 def actions_check(store: Store) -> Check:
@@ -136,7 +136,7 @@ def actions_check(store: Store) -> Check:
     known = {action for worker in alive for action in worker.actions}
     unknown = sorted({run.action for run in store.claims.ready(limit=RUNS_PER_CHECK)} - known)
     if unknown and alive:
-        said = f"no worker knows the action {unknown[0]!r}, and runs of it wait."
+        text = f"no worker knows the action {unknown[0]!r}, and runs of it wait."
         more = f" The same holds for {', '.join(map(repr, unknown[1:]))}." if unknown[1:] else ""
-        return Check("actions", CheckVerdict.WRONG, said + more, "Start a worker with its handler: setting `handlers`.")
+        return Check("actions", CheckVerdict.WRONG, text + more, "Start a worker with its handler: setting `handlers`.")
     return Check("actions", CheckVerdict.OK, f"{len(known)} actions are known to workers")

@@ -74,8 +74,8 @@ def misconfigured(error: InvalidSetting) -> Check:
 def _configuration(settings: Settings, config: Path | None) -> Check:
     path = config_path(config)
     changed = sum(settings.origin(name) != "default" for name in Settings.model_fields)
-    said = f"{path or 'no file'}, {changed} settings changed; duetime {__version__}, Python {python_version()}"
-    return Check("configuration", CheckVerdict.OK, said)
+    text = f"{path or 'no file'}, {changed} settings changed; duetime {__version__}, Python {python_version()}"
+    return Check("configuration", CheckVerdict.OK, text)
 
 
 def _database(settings: Settings, *, deep: bool) -> Iterator[Check]:
@@ -126,17 +126,17 @@ def _disk(path: Path) -> Check:
             "disk", CheckVerdict.WRONG, f"{blocked} cannot be written.", "Change its permissions or its owner."
         )
     free = shutil.disk_usage(directory).free
-    said = f"{free // 1024**2} MiB free at {directory}"
+    text = f"{free // 1024**2} MiB free at {directory}"
     if free < LOW_DISK_BYTES:
-        return Check("disk", CheckVerdict.WRONG, said, "Free some space: a full disk refuses every new task.")
-    return Check("disk", CheckVerdict.OK, said)
+        return Check("disk", CheckVerdict.WRONG, text, "Free some space: a full disk refuses every new task.")
+    return Check("disk", CheckVerdict.OK, text)
 
 
 def _missing(settings: Settings, path: Path) -> Check:
     if path.parent.is_dir() or settings.database_url == default_database_url():
         return Check("database", CheckVerdict.NOTE, f"{path} does not exist yet; the first start creates it.")
-    said = f"the directory {path.parent} does not exist."
-    return Check("database", CheckVerdict.WRONG, said, f"Create it, or correct {settings.origin('database_url')}.")
+    text = f"the directory {path.parent} does not exist."
+    return Check("database", CheckVerdict.WRONG, text, f"Create it, or correct {settings.origin('database_url')}.")
 
 
 def _nearest_directory(path: Path) -> Path:
@@ -162,16 +162,16 @@ def _clock(store: Store) -> Check:
     now = store.now()
     newest = next(iter(store.history.events(LOCAL.tenant, EventFilter(), limit=1).events), None)
     if newest is not None and newest.at > now + CLOCK_TOLERANCE:
-        said = f"it is {now:%Y-%m-%d %H:%M:%S} UTC, but an event was recorded at {newest.at:%Y-%m-%d %H:%M:%S} UTC."
-        return Check("clock", CheckVerdict.WRONG, said, "Synchronize the machine's clock with NTP.")
+        text = f"it is {now:%Y-%m-%d %H:%M:%S} UTC, but an event was recorded at {newest.at:%Y-%m-%d %H:%M:%S} UTC."
+        return Check("clock", CheckVerdict.WRONG, text, "Synchronize the machine's clock with NTP.")
     return Check("clock", CheckVerdict.OK, f"{now:%Y-%m-%d %H:%M:%S} UTC")
 
 
 def _runner(store: Store) -> Check:
     current = store.runners.current()
     if current is not None and RunnerClient(store).wake(ANSWER_TIMEOUT_S):
-        said = f"process {current.pid} has been running tasks since {current.started_at:%Y-%m-%d %H:%M} UTC"
-        return Check("runner", CheckVerdict.OK, said)
+        text = f"process {current.pid} has been running tasks since {current.started_at:%Y-%m-%d %H:%M} UTC"
+        return Check("runner", CheckVerdict.OK, text)
     due = store.claims.next_times().first()
     if due is not None and due <= store.now():
         return Check(
@@ -185,8 +185,8 @@ def _runner(store: Store) -> Check:
 
 def _zone(settings: Settings) -> Check:
     if settings.timezone is None:
-        said = "the system's time zone is unknown, so wall times without a zone are refused."
-        return Check("zone", CheckVerdict.WRONG, said, "Set DUETIME_TIMEZONE, for example to Europe/Berlin.")
+        text = "the system's time zone is unknown, so wall times without a zone are refused."
+        return Check("zone", CheckVerdict.WRONG, text, "Set DUETIME_TIMEZONE, for example to Europe/Berlin.")
     now = times.describe(datetime.now(UTC), settings.timezone)
     return Check("zone", CheckVerdict.OK, f"{settings.timezone}, where it is {now} ({settings.origin('timezone')})")
 
@@ -207,8 +207,8 @@ def _channels(settings: Settings, *, send_test: bool) -> Iterator[Check]:
         yield Check("channels", CheckVerdict.WRONG, str(error))
         return
     if "desktop" not in channels and settings.desktop_notifications == "auto":
-        said = "no desktop here can show notifications; outcomes go to the inbox and the channels."
-        yield Check("desktop", CheckVerdict.NOTE, said)
+        text = "no desktop here can show notifications; outcomes go to the inbox and the channels."
+        yield Check("desktop", CheckVerdict.NOTE, text)
     try:
         for name in channels:
             yield (
@@ -273,5 +273,5 @@ def _service(invocation: Invocation, *, shared: bool) -> Check:
         return Check("service", CheckVerdict.OK, f"runs ({plan.manager})")
     if shared:
         return Check("service", CheckVerdict.NOTE, f"{state}; workers run due tasks, here or elsewhere")
-    said = f"{state}: reminders fire only while a chat client or `duetime serve` runs."
-    return Check("service", CheckVerdict.NOTE, said, "`duetime service install` sets it up.")
+    text = f"{state}: reminders fire only while a chat client or `duetime serve` runs."
+    return Check("service", CheckVerdict.NOTE, text, "`duetime service install` sets it up.")

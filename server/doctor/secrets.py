@@ -12,8 +12,8 @@ def secrets_check(store: Store) -> Check:
     """Look whether the keys that are set decrypt every secret."""
     count, closed = len(store.secrets.all()), store.secrets.undecryptable()
     if not closed:
-        said = f"{count} secret{'s' if count != 1 else ''}, each can be decrypted" if count else "there is none"
-        return Check("secrets", CheckVerdict.OK, said)
+        text = f"{count} secret{'s' if count != 1 else ''}, each can be decrypted" if count else "there is none"
+        return Check("secrets", CheckVerdict.OK, text)
     names = [f"{secret.name} of {secret.tenant}" for secret in closed[:MAX_NAMES_SHOWN]]
     more = f" and {len(closed) - len(names)} more" if len(closed) > len(names) else ""
     they, them = ("it was", "it") if len(closed) == 1 else ("they were", "them")

@@ -72,7 +72,7 @@ class Subscriptions:
         self._caller = caller
         self._validity = validity
         self._tail = EventTail("subscriptions", history, interval_s=interval)
-        self._watch = EventWatch(self._tail, self._notify, wanted=lambda: self.wanted)
+        self._watch = EventWatch(self._tail, self._notify, is_followed=lambda: self.wanted)
         self._tokens = SubscriberTokens()
         self._buses: defaultdict[str, InMemorySubscriptionBus] = defaultdict(InMemorySubscriptionBus)
         self._limits = SubscriptionLimits()

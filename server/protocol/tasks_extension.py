@@ -79,8 +79,8 @@ class TasksExtension(Extension):
         require_client_extension(ctx, self.identifier)
         handle = WaitHandle.of_text(params.task_id)
         if handle is None:
-            said = "taskId: it is no handle of a wait. Accepted: the taskId that get_task(wait=...) was answered with"
-            raise MCPError(code=INVALID_PARAMS, message=said)
+            text = "taskId: it is no handle of a wait. Accepted: the taskId that get_task(wait=...) was answered with"
+            raise MCPError(code=INVALID_PARAMS, message=text)
         try:
             return handle, await cross(self._scheduler().get, handle.call.task_id, by=self._caller())
         except TaskNotFound as error:
@@ -94,8 +94,12 @@ def _declared(ctx: ServerRequestContext[Any, Any]) -> bool:
 
 
 def _working(handle: WaitHandle, view: TaskView) -> dict[str, Any]:
-    said = task_answer(view).content[0]
-    return {**_times(handle, view), "status": "working", "statusMessage": getattr(said, "text", "").partition("\n")[0]}
+    content = task_answer(view).content[0]
+    return {
+        **_times(handle, view),
+        "status": "working",
+        "statusMessage": getattr(content, "text", "").partition("\n")[0],
+    }
 
 
 def _times(handle: WaitHandle, view: TaskView) -> dict[str, Any]:

@@ -102,12 +102,12 @@ class _Served:
     """An operation that is served: its arguments by the part of the request that gives them."""
 
     def __init__(self, operation: Operation, parts: Callable[[], Installation]) -> None:
-        said = f"{operation.method} {API_PREFIX}{operation.route}"
+        text = f"{operation.method} {API_PREFIX}{operation.route}"
         self._operation = operation
         self._parts = parts
-        self._path = Arguments(said, operation.in_path)
-        self._query = Arguments(said, operation.in_query)
-        self._body = Arguments(said, operation.body or ())
+        self._path = Arguments(text, operation.in_path)
+        self._query = Arguments(text, operation.in_query)
+        self._body = Arguments(text, operation.body or ())
 
     def answered(self, by: Principal, request: Request, body: bytes) -> RestAnswer:
         """Read a request and answer it, on a thread. Raises DuetimeError."""

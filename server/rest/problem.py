@@ -121,19 +121,19 @@ def problem(error: DuetimeError) -> Response:
         headers["Retry-After"] = str(math.ceil(error.wait_s))
     if status is HTTPStatus.SERVICE_UNAVAILABLE:
         headers["Retry-After"] = str(RETRY_AFTER_S)
-    told = retold(error)
-    return _answer(status, error.code, told.said(REST_WORDS), headers=headers, **_members(error))
+    reworded = retold(error)
+    return _answer(status, error.code, reworded.said(REST_WORDS), headers=headers, **_members(error))
 
 
 def defect(operation: str, error: Exception) -> Response:
     """Admit a defect of ours, with an id under which the log has the exception."""
     number = f"e_{token_hex(4)}"
     log.error("defect %s in %s", number, operation, exc_info=error)
-    said = (
+    text = (
         f"Duetime could not do this because of a defect of its own (error id {number}, its log has the details). "
         "Nothing is wrong with the request; GET /v1/tasks shows whether it had an effect."
     )
-    return _answer(HTTPStatus.INTERNAL_SERVER_ERROR, "defect", said, error_id=number)
+    return _answer(HTTPStatus.INTERNAL_SERVER_ERROR, "defect", text, error_id=number)
 
 
 def not_served(status: int, detail: str, headers: Mapping[str, str] | None = None, *, code: str = "") -> Response:

@@ -174,8 +174,8 @@ def read_condition(operation: Operation, headers: Headers) -> int | None:
         return None
     tag = _ENTITY_TAG.fullmatch(given[0]) if len(given) == 1 else None
     if tag is None:
-        said = 'nothing has this tag; expected one, as ETag gives it, such as "3".'
-        raise Malformed(said, HTTPStatus.PRECONDITION_FAILED, argument=CONDITION_HEADER)
+        text = 'nothing has this tag; expected one, as ETag gives it, such as "3".'
+        raise Malformed(text, HTTPStatus.PRECONDITION_FAILED, argument=CONDITION_HEADER)
     return int(tag[1])
 
 

@@ -25,7 +25,7 @@ async def pause_until(woken: asyncio.Event, seconds: float | None) -> None:
 
 
 class EventWatch:
-    """Looks as often as its tail says, at once when woken, and not at all while `wanted` says no.
+    """Looks as often as its tail says, at once when woken, and not at all while `is_followed` says no.
 
     A failed look is logged, and repeated in its turn. Every method is for the event loop but `wake`, for any thread.
     """
@@ -35,12 +35,12 @@ class EventWatch:
         tail: EventTail,
         deliver: Deliver,
         *,
-        wanted: Callable[[], bool] = lambda: True,
+        is_followed: Callable[[], bool] = lambda: True,
         pause: EventPause = pause_until,
     ) -> None:
         self._tail = tail
         self._deliver = deliver
-        self._wanted = wanted
+        self._is_followed = is_followed
         self._pause = pause
         self._woken = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -86,9 +86,9 @@ class EventWatch:
         self.attach()
         while True:
             self._woken.clear()
-            if self._wanted():
+            if self._is_followed():
                 await self._look()
-            await self._pause(self._woken, self._tail.seconds_left() if self._wanted() else None)
+            await self._pause(self._woken, self._tail.seconds_left() if self._is_followed() else None)
 
     async def _look(self) -> None:
         with self._tail.survived():

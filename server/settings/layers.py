@@ -86,8 +86,8 @@ def config_path(given: Path | None = None) -> Path | None:
         return default_config_path() if default_config_path().is_file() else None
     named = named.expanduser()
     if not named.is_file():
-        said = "--config" if given else CONFIG_VARIABLE
-        raise InvalidSetting(f"{said}: there is no file {named}. Name an existing TOML file, or leave it out.")
+        text = "--config" if given else CONFIG_VARIABLE
+        raise InvalidSetting(f"{text}: there is no file {named}. Name an existing TOML file, or leave it out.")
     return named
 
 

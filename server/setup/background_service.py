@@ -205,8 +205,8 @@ def _require(command: Sequence[str]) -> None:
 
 
 def _failure(command: Sequence[str], done: subprocess.CompletedProcess[str]) -> str:
-    said = (done.stderr or done.stdout).strip().splitlines()
-    reason = said[-1].rstrip(".") if said else f"exit code {done.returncode}"
+    lines = (done.stderr or done.stdout).strip().splitlines()
+    reason = lines[-1].rstrip(".") if lines else f"exit code {done.returncode}"
     return f"`{shlex.join(command)}` failed: {reason}"
 
 

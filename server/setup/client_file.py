@@ -119,23 +119,23 @@ def write(change: FileChange, *, now: datetime) -> WriteResult:
     return WriteResult(change.path, changed=True, backup=backup)
 
 
-def _with_entry(kept: ClientFile, text: str, server: ServerEntry) -> str:
-    texts = _text_format(kept)
-    if texts.find(text, kept.table, CLIENT_ENTRY_NAME) == server:
+def _with_entry(file: ClientFile, text: str, server: ServerEntry) -> str:
+    texts = _text_format(file)
+    if texts.find(text, file.table, CLIENT_ENTRY_NAME) == server:
         return text
-    return texts.put(text, kept.table, CLIENT_ENTRY_NAME, server)
+    return texts.put(text, file.table, CLIENT_ENTRY_NAME, server)
 
 
-def _without_entry(kept: ClientFile, path: Path, text: str) -> str | None:
+def _without_entry(file: ClientFile, path: Path, text: str) -> str | None:
     """Return the text as it was before the entry was put in, where a copy proves it; else without the entry's part."""
-    texts = _text_format(kept)
-    server = texts.find(text, kept.table, CLIENT_ENTRY_NAME)
+    texts = _text_format(file)
+    server = texts.find(text, file.table, CLIENT_ENTRY_NAME)
     if server is None:
         return text
     for earlier in _backups(path):
-        if _leads_to(texts, kept.table, server, earlier, text):
+        if _leads_to(texts, file.table, server, earlier, text):
             return earlier
-    return None if _leads_to(texts, kept.table, server, "", text) else texts.drop(text, kept.table, CLIENT_ENTRY_NAME)
+    return None if _leads_to(texts, file.table, server, "", text) else texts.drop(text, file.table, CLIENT_ENTRY_NAME)
 
 
 def _leads_to(texts: TextFormat, table: str, server: ServerEntry, earlier: str, text: str) -> bool:
@@ -149,8 +149,8 @@ def _leads_to(texts: TextFormat, table: str, server: ServerEntry, earlier: str, 
         return False
 
 
-def _text_format(kept: ClientFile) -> TextFormat:
-    module, _, name = _TEXT_FORMATS[kept.file_format].partition(":")
+def _text_format(file: ClientFile) -> TextFormat:
+    module, _, name = _TEXT_FORMATS[file.file_format].partition(":")
     texts: TextFormat = getattr(import_module(f"duetime.server.setup.{module}"), name)()
     return texts
 

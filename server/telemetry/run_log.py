@@ -36,8 +36,10 @@ def _log_attempt(claim: Claim, end: Settlement, error: str) -> None:
     level = logging.WARNING if goes_on else logging.ERROR
     if not log.isEnabledFor(level):
         return
-    said = (claim.run.id, task.action, end.attempt, _how(end, task.retry.max_attempts), error)
-    record = log.makeRecord(log.name, level, __file__, 0, "run %s (%s): attempt %d %s: %s", said, None, "_log_attempt")
+    values = (claim.run.id, task.action, end.attempt, _how(end, task.retry.max_attempts), error)
+    record = log.makeRecord(
+        log.name, level, __file__, 0, "run %s (%s): attempt %d %s: %s", values, None, "_log_attempt"
+    )
     record.exc_text = end.traceback  # formatters write it below the line, as they do with an exception's
     with attempt_context(AttemptName(task.id, claim.run.id, end.attempt, task.action, end.traceparent)):
         log.handle(record)

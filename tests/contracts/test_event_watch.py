@@ -31,7 +31,7 @@ class Watched:
         self.pauses: list[tuple[float | None, bool]] = []
         self.wanted = True
         self.tail = EventTail("watch", lambda: log, clock=lambda: 0.0)
-        self.watch = EventWatch(self.tail, self.deliver, wanted=lambda: self.wanted, pause=self._pause)
+        self.watch = EventWatch(self.tail, self.deliver, is_followed=lambda: self.wanted, pause=self._pause)
         self._paused, self._over = asyncio.Event(), asyncio.Event()
 
     async def deliver(self, events: Sequence[Event]) -> None:

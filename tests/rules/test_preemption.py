@@ -82,8 +82,8 @@ def test_a_run_that_has_to_leave_threads_to_others_needs_these_too() -> None:
 
 def test_what_was_asked_a_moment_ago_counts_as_giving_way_and_what_did_not_obey_does_not() -> None:
     first, second = turns(BACKGROUND, BACKGROUND)
-    assert asked(CRITICAL, of=[replace(first, asked=0.0), second]) == []
-    assert asked(CRITICAL, of=[replace(first, asked=YIELD_PATIENCE_S), second]) == [second.run_id]
+    assert asked(CRITICAL, of=[replace(first, since_request_s=0.0), second]) == []
+    assert asked(CRITICAL, of=[replace(first, since_request_s=YIELD_PATIENCE_S), second]) == [second.run_id]
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_what_was_asked_a_moment_ago_counts_as_giving_way_and_what_did_not_obey_
         (replace(TURN, anew=True), []),
         (replace(TURN, anew=True, progressed=True), ["r"]),
         (replace(TURN, anew=True, seconds=MIN_TURN_S), ["r"]),
-        (replace(TURN, asked=99.0, progressed=True), []),
+        (replace(TURN, since_request_s=99.0, progressed=True), []),
     ],
     ids=["first attempt", "started anew", "got further", "ran for long", "asked already"],
 )
@@ -104,7 +104,7 @@ def test_a_run_is_asked_again_only_after_it_got_further(turn: RunningTurn, expec
 def test_only_a_run_whose_handler_polls_is_willing_to_release_units() -> None:
     assert TURN.is_willing
     assert not replace(TURN, polls=False).is_willing
-    assert not replace(TURN, asked=99.0).is_willing
+    assert not replace(TURN, since_request_s=99.0).is_willing
 
 
 def holders(*units: int, tier: int = BACKGROUND) -> list[Holder]:

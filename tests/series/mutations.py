@@ -62,8 +62,8 @@ MUTATIONS = (
         (
             (
                 "changes/reschedule.py",
-                '    check_runs_left(task, record.run, "repeat")\n    if asked.until is None:\n',
-                '    if asked.until is None:\n        check_runs_left(task, record.run, "repeat")\n',
+                '    check_runs_left(task, record.run, "repeat")\n    if request.until is None:\n',
+                '    if request.until is None:\n        check_runs_left(task, record.run, "repeat")\n',
             ),
         ),
     ),
@@ -148,8 +148,8 @@ MUTATIONS = (
         (
             (
                 "series/overtake.py",
-                "        return Change(task, run, next_run=coming, beside=True",
-                "        return Change(task, replace(run, cancel_requested=True), next_run=coming, beside=True",
+                "        return Change(task, run, next_run=coming, as_side_run=True",
+                "        return Change(task, replace(run, cancel_requested=True), next_run=coming, as_side_run=True",
             ),
         ),
     ),
@@ -252,8 +252,8 @@ MUTATIONS = (
         (
             (
                 "changes/reschedule.py",
-                "labels=task.labels if asked.labels is None else tuple(dict.fromkeys(asked.labels)),",
-                "labels=tuple(dict.fromkeys((*task.labels, *(asked.labels or ())))),",
+                "labels=task.labels if request.labels is None else tuple(dict.fromkeys(request.labels)),",
+                "labels=tuple(dict.fromkeys((*task.labels, *(request.labels or ())))),",
             ),
         ),
     ),
@@ -269,7 +269,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a change of retries is lost",
-        (("changes/reschedule.py", "else as_policy(asked.retry) or task.retry,", "else task.retry,"),),
+        (("changes/reschedule.py", "else as_policy(request.retry) or task.retry,", "else task.retry,"),),
     ),
     Mutation(
         "a change of the title is lost",
@@ -280,8 +280,8 @@ MUTATIONS = (
         (
             (
                 "changes/terms.py",
-                "expect = task.expect if asked.expect is None else asked.expect",
-                "expect = asked.expect or task.expect",
+                "expect = task.expect if request.expect is None else request.expect",
+                "expect = request.expect or task.expect",
             ),
         ),
     ),

@@ -93,10 +93,10 @@ def bulk_part(result: BulkResult, shown: int) -> BulkPart:
 
 
 def _row(row: ListRow, outcome: TaskOutcome) -> dict[str, Any]:
-    told = {
+    parts = {
         "became": None if outcome.became is Became.CHANGED else outcome.became,
         "why": cut(outcome.why, MAX_SENTENCE_CHARS) if outcome.why else None,
         "was": utc(outcome.was) if outcome.was else None,
         "beside": utc(outcome.beside) if outcome.beside else None,
     }
-    return {**row.model_dump(exclude_none=True), **told}
+    return {**row.model_dump(exclude_none=True), **parts}

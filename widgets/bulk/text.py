@@ -80,7 +80,7 @@ def _line(outcome: TaskOutcome) -> str:
     now_due = f"{beside}, and next {next_due}" if beside else next_due
     moved = f"{times.describe(outcome.was, task.timezone)} -> {now_due}" if outcome.was else now_due
     if outcome.became is Became.CHANGED:
-        said = outcome.why or ""
+        text = outcome.why or ""
     else:
-        said = f"{outcome.became}: {outcome.why}" if outcome.why else outcome.became.value
-    return sentences(task.id, quoted(task.title, LIST_TITLE_CHARS), moved, said)
+        text = f"{outcome.became}: {outcome.why}" if outcome.why else outcome.became.value
+    return sentences(task.id, quoted(task.title, LIST_TITLE_CHARS), moved, text)

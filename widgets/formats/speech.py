@@ -146,14 +146,14 @@ def _of_waits(task: TaskPayload, times: _Times) -> Iterator[str]:
         yield "It waits for capacity that others use"
 
 
-def _answered_by(asked: WaitPart, times: _Times) -> str:
-    return f"it has to be answered by {times.by(asked.until)}" if asked.until else ""
+def _answered_by(wait: WaitPart, times: _Times) -> str:
+    return f"it has to be answered by {times.by(wait.until)}" if wait.until else ""
 
 
 def _sentence(*parts: str) -> Iterator[str]:
-    said = ", and ".join(part for part in parts if part)
-    if said:
-        yield f"{said[0].upper()}{said[1:]}"
+    text = ", and ".join(part for part in parts if part)
+    if text:
+        yield f"{text[0].upper()}{text[1:]}"
 
 
 def _progress_of(chain: ChainPart, state: State) -> Iterator[str]:

@@ -46,8 +46,8 @@ def progress_in_words(chain: ChainPart) -> str:
 
 def _states(steps: Sequence[StepPart]) -> list[str]:
     found = {state: [step.name for step in steps if step.state is state] for state in _ORDER}
-    said = [f"{word_of(state).capitalize()}: {_named(names)}" for state, names in found.items() if names]
-    return [f"{'; '.join(said)}."] if said else []
+    parts = [f"{word_of(state).capitalize()}: {_named(names)}" for state, names in found.items() if names]
+    return [f"{'; '.join(parts)}."] if parts else []
 
 
 def _named(names: Sequence[str]) -> str:

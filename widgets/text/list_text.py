@@ -130,8 +130,8 @@ def look_of_view(view: TaskView) -> str:
 
 def window_in_words(start: datetime | None, end: datetime | None, zone: str) -> str:
     """Say how the bounds of a filter were read: `from Fri 20 Nov 2026 00:00 to Sat 21 Nov 2026 17:00`, or empty."""
-    said = (("from", start), ("before" if start is None else "to", end))
-    return " ".join(f"{word} {times.describe(bound, zone)}" for word, bound in said if bound is not None)
+    bounds = (("from", start), ("before" if start is None else "to", end))
+    return " ".join(f"{word} {times.describe(bound, zone)}" for word, bound in bounds if bound is not None)
 
 
 def _row_line(view: TaskView, zone: str) -> str:
@@ -184,8 +184,8 @@ def _again(view: TaskView) -> str:
 
 
 def _asides(*asides: str) -> str:
-    said = "; ".join(aside for aside in asides if aside)
-    return f"({said})" if said else ""
+    text = "; ".join(aside for aside in asides if aside)
+    return f"({text})" if text else ""
 
 
 def _last_failure(record: TaskRecord) -> str:
@@ -223,10 +223,10 @@ def _unread_lines(page: TaskPage) -> Iterable[str]:
 def _unread_line(message: InboxMessage, now: datetime) -> str:
     words, note = words_and_note(message.text)
     ended = "" if message.state is State.SUCCEEDED else f" {word_of(message.state)}"
-    said = "" if words == message.title else f": {quoted(words, MAX_SNIPPET_CHARS)}"
+    text = "" if words == message.title else f": {quoted(words, MAX_SNIPPET_CHARS)}"
     when = times.relative(message.created_at, now)
     title = quoted(message.title, LIST_TITLE_CHARS)
-    return sentences(f"Unread ({when}): {title}{ended}{said}", note, message.task_id)
+    return sentences(f"Unread ({when}): {title}{ended}{text}", note, message.task_id)
 
 
 def _nothing(page: TaskPage) -> str:

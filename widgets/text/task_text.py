@@ -70,7 +70,7 @@ def _task(task: TaskPayload, room: QuoteLimits) -> str:
         chain_line(task.chain),
         _demand_line(task, room),
         waits_in_words(task, room),
-        progress_in_words(task, room.said),
+        progress_in_words(task, room.text),
         exceptions_in_words(task),
         _given_line(task, room),
         _outcome_line(task, room),
@@ -106,19 +106,19 @@ def target_in_words(target: TargetPart | None, room: QuoteLimits) -> str:
     if target is None:
         return ""
     pace = f" every {target.every}, and ends {target.ends}" if target.every else ""
-    return f"{'Looks at' if pace else 'Sends a request to'} {quoted(target.address, room.said)}{pace}."
+    return f"{'Looks at' if pace else 'Sends a request to'} {quoted(target.address, room.text)}{pace}."
 
 
 def _now(task: TaskPayload) -> str:
     return f"It is now {times.describe(datetime.fromisoformat(task.now), task.when.timezone)}."
 
 
-def progress_in_words(task: TaskPayload, said: int) -> str:
+def progress_in_words(task: TaskPayload, max_chars: int) -> str:
     """Say how far a run is that reported it, with what its handler says of it."""
     if task.progress is None:
         return ""
     part = "" if task.progress.unknown else f" {task.progress.part:.0%}"
-    text = f": {quoted(task.progress.text, said)}" if task.progress.text else ""
+    text = f": {quoted(task.progress.text, max_chars)}" if task.progress.text else ""
     return f"Progress{part}{text}."
 
 
@@ -128,22 +128,22 @@ def _demand_line(task: TaskPayload, room: QuoteLimits) -> str:
         f"Priority {task.priority}." if task.priority else "",
         f"{deadline}." if (deadline := deadline_in_words(task)) else "",
         f"Takes about {task.estimate}." if task.estimate else "",
-        f"Needs {quoted(needs, room.said)}." if needs else "",
+        f"Needs {quoted(needs, room.text)}." if needs else "",
     )
 
 
 def _given_line(task: TaskPayload, room: QuoteLimits) -> str:
     labels = ", ".join(task.labels or ())
     return sentences(
-        f"Message {quoted(task.message, room.said)}." if task.message else "",
-        f"Payload {quoted(as_text(task.payload), room.said)}." if task.payload else "",
+        f"Message {quoted(task.message, room.text)}." if task.message else "",
+        f"Payload {quoted(as_text(task.payload), room.text)}." if task.payload else "",
         f"Notifies the user: {task.notify}." if task.notify else "",
-        f"Expects {quoted(as_text(task.expect), room.said)}." if task.expect else "",
-        f"On failure {quoted(as_text(task.on_failure), room.said)}." if task.on_failure else "",
+        f"Expects {quoted(as_text(task.expect), room.text)}." if task.expect else "",
+        f"On failure {quoted(as_text(task.on_failure), room.text)}." if task.on_failure else "",
         _key(task, room),
-        f"Asked for by {quoted(origin_in_words(task.origin), room.said)}." if task.origin else "",
-        f"Labels {quoted(labels, room.said)}." if labels else "",
-        f"Owner {quoted(task.owner, room.said)}." if task.owner != "local" else "",
+        f"Asked for by {quoted(origin_in_words(task.origin), room.text)}." if task.origin else "",
+        f"Labels {quoted(labels, room.text)}." if labels else "",
+        f"Owner {quoted(task.owner, room.text)}." if task.owner != "local" else "",
     )
 
 
@@ -151,8 +151,8 @@ def _key(task: TaskPayload, room: QuoteLimits) -> str:
     """Name the template of the keys, and the key of the current run."""
     if task.idempotency_key is None:
         return ""
-    of_run = f", now {quoted(task.idempotency_key.run, room.said)}" if task.idempotency_key.run else ""
-    return f"Idempotency key {quoted(task.idempotency_key.template, room.said)}{of_run}."
+    of_run = f", now {quoted(task.idempotency_key.run, room.text)}" if task.idempotency_key.run else ""
+    return f"Idempotency key {quoted(task.idempotency_key.template, room.text)}{of_run}."
 
 
 def origin_in_words(origin: OriginPart) -> str:
@@ -164,12 +164,14 @@ def origin_in_words(origin: OriginPart) -> str:
 def _outcome_line(task: TaskPayload, room: QuoteLimits) -> str:
     last, delivery = task.last_run, task.delivery
     of_last = last is not None and last.state in TOLD
-    told = f", {_delivered(delivery, room)}" if delivery and of_last else ""
-    said = f" {quoted(last.summary, room.said)}" if last and last.summary else ""
+    delivered = f", {_delivered(delivery, room)}" if delivery and of_last else ""
+    summary = f" {quoted(last.summary, room.text)}" if last and last.summary else ""
     return sentences(
-        f"Last run {word_of(last.state)}{said}{told}." if last and (said or told or task.state in OPEN) else "",
-        f"Unverified: {quoted(last.unverified, room.said)}." if last and last.unverified else "",
-        f"Result {quoted(as_text(task.result), room.said)}." if task.result is not None else "",
+        f"Last run {word_of(last.state)}{summary}{delivered}."
+        if last and (summary or delivered or task.state in OPEN)
+        else "",
+        f"Unverified: {quoted(last.unverified, room.text)}." if last and last.unverified else "",
+        f"Result {quoted(as_text(task.result), room.text)}." if task.result is not None else "",
         _delivery_to_come(delivery, room) if delivery and not of_last else "",
         f"{len(task.unread)} unread." if task.unread else "",
     )
@@ -179,7 +181,7 @@ def _log_line(task: TaskPayload, room: QuoteLimits) -> str:
     """Quote the last lines of the log; with a history they follow it."""
     if task.log is None or task.history is not None:
         return ""
-    return f"Log {' '.join(quoted(line.text, room.said) for line in task.log.lines)}."
+    return f"Log {' '.join(quoted(line.text, room.text) for line in task.log.lines)}."
 
 
 def _log_text(task: TaskPayload) -> str:
@@ -197,13 +199,13 @@ def _delivery_to_come(delivery: DeliveryPart, room: QuoteLimits) -> str:
     return (
         ""
         if delivery.channel == INBOX_CHANNEL
-        else f"Delivery to {cut(delivery.channel, room.said)}: {delivery.state}."
+        else f"Delivery to {cut(delivery.channel, room.text)}: {delivery.state}."
     )
 
 
 def _delivered(delivery: DeliveryPart, room: QuoteLimits) -> str:
-    error = f": {quoted(delivery.error, room.said)}" if delivery.error else ""
-    return f"{DELIVERED[delivery.state]} {cut(delivery.channel, room.said)}{error}"
+    error = f": {quoted(delivery.error, room.text)}" if delivery.error else ""
+    return f"{DELIVERED[delivery.state]} {cut(delivery.channel, room.text)}{error}"
 
 
 def _notes(task: TaskPayload) -> str:

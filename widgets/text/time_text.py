@@ -41,7 +41,7 @@ def repeat_in_words(task: TaskPayload, room: QuoteLimits) -> str:
     to_come = repeat.next[1:] if task.state is State.RUNNING else repeat.next  # the first is the run itself
     coming = ", ".join(wall(text).replace(f" {year} ", " ") for text in to_come[:shown])
     policy = f"Policy: {policy_in_words(repeat.policy)}." if repeat.policy else ""
-    asks = approval_in_words(repeat.approval, lambda text: quoted(text, room.said)) if repeat.approval else ""
+    asks = approval_in_words(repeat.approval, lambda text: quoted(text, room.text)) if repeat.approval else ""
     asked = f"Asks the user before each run: {asks}." if asks else ""
     return sentences(f"Repeats {repeat.text}{_end(repeat)}.", policy, asked, f"Next: {coming}." if coming else "")
 

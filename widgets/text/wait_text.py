@@ -27,10 +27,10 @@ def waits_in_words(task: TaskPayload, room: QuoteLimits) -> str:
 
 def _waiting(reason: str, state: State, room: QuoteLimits) -> str:
     if reason.startswith(BLOCKED):
-        return f"Blocked: {quoted(reason.removeprefix(BLOCKED), room.said)}."
+        return f"Blocked: {quoted(reason.removeprefix(BLOCKED), room.text)}."
     if state not in _FOREIGN:
-        return f"Waiting for {cut(reason, room.said + 100)}."
+        return f"Waiting for {cut(reason, room.text + 100)}."
     head, after, error = reason.partition(" after: ")
     if after or NEXT_STEP.fullmatch(head):
-        return f"Waiting for {head}{after}{quoted(error, room.said) if after else ''}."
-    return f"Waiting: {quoted(head, room.said)}."
+        return f"Waiting for {head}{after}{quoted(error, room.text) if after else ''}."
+    return f"Waiting: {quoted(head, room.text)}."

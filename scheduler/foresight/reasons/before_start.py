@@ -55,8 +55,8 @@ def behind(record: TaskRecord, upstreams: Sequence[Upstream]) -> Iterator[WaitRe
 
 def _upstreams(upstreams: Sequence[Upstream]) -> Iterator[WaitReason]:
     for each in upstreams[:MAX_UPSTREAMS_NAMED]:
-        said = f"{each.task_id} {quoted(each.title)}, which is {each.state}"
-        yield WaitReason(WaitKind.TASK, said, task=each.task_id, title=each.title, state=each.state)
+        text = f"{each.task_id} {quoted(each.title)}, which is {each.state}"
+        yield WaitReason(WaitKind.TASK, text, task=each.task_id, title=each.title, state=each.state)
     more = len(upstreams) - MAX_UPSTREAMS_NAMED
     if more > 0 or not upstreams:
         others = f"{more} more task{'' if more == 1 else 's'}"
@@ -82,17 +82,17 @@ def blocked(run: Run) -> Iterator[WaitReason]:
 
 
 def questions(
-    record: TaskRecord, own: Approval | None, beside: Sequence[Approval], now: datetime
+    record: TaskRecord, own: Approval | None, side_approvals: Sequence[Approval], now: datetime
 ) -> Iterator[WaitReason]:
     """Return what the current run asks (`own`), and what runs next to it ask: the oldest question first."""
     of_run = {run.id: run for run in record.beside}
-    for each in sorted([*beside, *((own,) if own else ())], key=lambda found: (found.asked_at, found.run_id)):
+    for each in sorted([*side_approvals, *((own,) if own else ())], key=lambda found: (found.asked_at, found.run_id)):
         goes_on = asks_when_due(record.task)
-        yield asked(each, record.task.timezone, now, goes_on=goes_on, beside=of_run.get(each.run_id))
+        yield asked(each, record.task.timezone, now, goes_on=goes_on, side_run=of_run.get(each.run_id))
 
 
 def asked(
-    approval: Approval, zone: str, now: datetime, *, goes_on: bool = False, beside: Run | None = None
+    approval: Approval, zone: str, now: datetime, *, goes_on: bool = False, side_run: Run | None = None
 ) -> WaitReason:
     """Return that a run waits for the user's approval: of what, until when, and what follows without an answer.
 
@@ -105,10 +105,10 @@ def asked(
         then = _ELSE[approval.default] if approval.attempt == 0 else f"else the answer is {approval.default}"
         then = _SKIPPED if goes_on and approval.default is ApprovalAnswer.REJECT and approval.attempt == 0 else then
         until = f" until {describe(approval.ends_at, zone)} ({relative(approval.ends_at, now)}), {then}"
-    whose = f" for its run of {describe(beside.scheduled_for, zone)} ({beside.id})" if beside else ""
-    said = f"approval{of} by the user{whose}{until}"
+    whose = f" for its run of {describe(side_run.scheduled_for, zone)} ({side_run.id})" if side_run else ""
+    text = f"approval{of} by the user{whose}{until}"
     ends, asked_by = approval.ends_at, approval.run_id
-    return WaitReason(WaitKind.APPROVAL, said, until=ends, title=approval.question, run=asked_by, goes_on=goes)
+    return WaitReason(WaitKind.APPROVAL, text, until=ends, title=approval.question, run=asked_by, goes_on=goes)
 
 
 def awaited_first(task: Task, *, since: str = "") -> str:
@@ -137,10 +137,10 @@ def until_event(run: Run, wait: SignalWait, zone: str, now: datetime) -> WaitRea
     end = f"{describe(wait.until, zone)} ({relative(wait.until, now)})"
     then = "it goes on" if run.state is State.SUSPENDED else _THEN[wait.on_timeout]
     until = f"or {end} {AT_THE_LATEST}" if wait.at_once else f"until {end}, then {then}"
-    said = f"the event {_named(wait)}, {until}"
+    text = f"the event {_named(wait)}, {until}"
     goes = run.state is State.SUSPENDED or wait.at_once or wait.on_timeout is OnTimeout.RUN
     events = ", ".join(each.name for each in wait.all)
-    return WaitReason(WaitKind.EVENT, said, until=wait.until, event=events, goes_on=goes)
+    return WaitReason(WaitKind.EVENT, text, until=wait.until, event=events, goes_on=goes)
 
 
 def paused(task: Task, now: datetime) -> WaitReason:
@@ -148,8 +148,8 @@ def paused(task: Task, now: datetime) -> WaitReason:
     until = task.paused_until
     if until is None:
         return WaitReason(WaitKind.RESUME, PAUSED)
-    said = f"{describe(until, task.timezone)} {task.timezone} ({relative(until, now)})"
-    return WaitReason(WaitKind.RESUME, f"{PAUSED_UNTIL}{said}", until=until)
+    text = f"{describe(until, task.timezone)} {task.timezone} ({relative(until, now)})"
+    return WaitReason(WaitKind.RESUME, f"{PAUSED_UNTIL}{text}", until=until)
 
 
 def _named(wait: SignalWait) -> str:

@@ -16,15 +16,15 @@ START_A_PROCESS = "start `duetime serve` or open a chat client"
 def no_worker(*, drained: bool) -> WaitReason:
     """Describe that no worker takes runs; `drained` ones live, and take none until they are resumed."""
     if drained:
-        said = "a worker: all are drained, so resume them with `duetime workers resume --all`, or start another one"
-        return WaitReason(WaitKind.NOBODY, said)
+        text = "a worker: all are drained, so resume them with `duetime workers resume --all`, or start another one"
+        return WaitReason(WaitKind.NOBODY, text)
     return WaitReason(WaitKind.NOBODY, "a worker: none is running, so start one with `duetime worker`")
 
 
 def no_handler(action: str) -> WaitReason:
     """Describe that no worker has a handler for an action."""
-    said = f"a worker with a handler for {action!r}: no running worker has one (setting `handlers`)"
-    return WaitReason(WaitKind.NOBODY, said)
+    text = f"a worker with a handler for {action!r}: no running worker has one (setting `handlers`)"
+    return WaitReason(WaitKind.NOBODY, text)
 
 
 def left_running(record: TaskRecord) -> WaitReason:

@@ -43,14 +43,14 @@ def missing(handler: Handler, ctx: Context, payload: Mapping[str, Json], since: 
     waited = ctx.now() - since
     try:
         arguments = (ctx, handler.parse(payload, verified=False)) if handler.payload_model else (ctx,)
-        said = handler.preflight(*arguments)
+        problem = handler.preflight(*arguments)
     except InvalidArguments:
         return None
     except SecretUnavailable as error:
-        said = str(error)
+        problem = str(error)
     except Exception as error:  # noqa: BLE001 - whatever a check raises is a fault of what it looks at
         return Wait(_pause(waited), f"{NOT_READY}{explain(error)}")
-    return blocked(masked(str(said)), waited) if said else None
+    return blocked(masked(str(problem)), waited) if problem else None
 
 
 def blocked(missing_now: str, waited: timedelta) -> Wait:

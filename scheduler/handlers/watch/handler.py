@@ -145,25 +145,25 @@ class _Judgement:
         record = self.before.seen(seen)
         if not fulfilled:
             return self._again(record, f"not met yet: {seen.words}", self.payload.interval)
-        said = self.payload.message or f"{self.place}: {self.payload.condition} holds"
-        return Done(f"{said} ({seen.words})", self._result(WatchOutcome.MET, record, value=seen.shown))
+        text = self.payload.message or f"{self.place}: {self.payload.condition} holds"
+        return Done(f"{text} ({seen.words})", self._result(WatchOutcome.MET, record, value=seen.shown))
 
     def _compared(self, seen: SeenValue) -> Outcome:
         record, old = self.before.seen(seen), self.before.value
         if old is None or old.digest == seen.digest:
             return self._again(record, f"no change yet: {seen.words}", self.payload.interval)
-        said = self.payload.message or f"{self.place} changed"
+        text = self.payload.message or f"{self.place} changed"
         values = {"old": old.shown, "new": seen.shown}
-        return Done(f"{said} ({old.words} -> {seen.words})", self._result(WatchOutcome.CHANGED, record, **values))
+        return Done(f"{text} ({old.words} -> {seen.words})", self._result(WatchOutcome.CHANGED, record, **values))
 
     def _again(self, record: WatchRecord, reason: str, pause: timedelta) -> Outcome:
         """Wait for the next look; the last one is at the expiry, and what it finds wanting has expired."""
         now = self.ctx.now()
         if now >= record.until:
             looks = f"{record.looks} look{'s' if record.looks > 1 else ''}"
-            said = f"expired after {length(record.until - record.began)} and {looks}: {reason}"
+            text = f"expired after {length(record.until - record.began)} and {looks}: {reason}"
             value = record.value.shown if record.value else None
-            return Failed(said, self._result(WatchOutcome.EXPIRED, record, value=value), expired=True)
+            return Failed(text, self._result(WatchOutcome.EXPIRED, record, value=value), expired=True)
         self.ctx.progress(None, self._pace(record))
         return Wait(min(pause, record.until - now), reason, record.checkpoint())
 

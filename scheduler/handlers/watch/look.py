@@ -107,10 +107,10 @@ class Looker:
 
 
 def _refused(reply: Reply, request: str, ctx: Context) -> NoValue:
-    said = f"{request} answered {reply.status} {responses.get(reply.status, '')}".rstrip()
+    text = f"{request} answered {reply.status} {responses.get(reply.status, '')}".rstrip()
     passing = reply.status >= HTTPStatus.INTERNAL_SERVER_ERROR or reply.status in PASSING_STATUSES
     return NoValue(
-        said,
+        text,
         tolerated=MAX_TRANSIENT_ERRORS if passing else MAX_LASTING_ERRORS,
         after=retry_after(reply.headers.get("retry-after"), now=ctx.now()),
         status=reply.status,

@@ -90,8 +90,8 @@ def _source_problems(
 ) -> Iterator[InvalidArgument]:
     known = f"; checks: {', '.join(sorted(checks))}" if checks else ""
     if (payload.url is None) == (payload.check is None):
-        said = "is required" if payload.url is None else "cannot be combined with a check; give one of them"
-        yield InvalidArgument("payload.url", said, accepted=f"a url or a check{known}", example=_example("url"))
+        text = "is required" if payload.url is None else "cannot be combined with a check; give one of them"
+        yield InvalidArgument("payload.url", text, accepted=f"a url or a check{known}", example=_example("url"))
     elif payload.url is not None:
         yield from payload.request.problems(options)
     elif payload.check not in checks:
@@ -103,9 +103,9 @@ def _source_problems(
 
 def _end_problems(payload: WatchPayload) -> Iterator[InvalidArgument]:
     if (payload.condition is None) == (not payload.changed):
-        said = "is required, or `changed`" if payload.condition is None else "cannot be combined with `changed`"
+        text = "is required, or `changed`" if payload.condition is None else "cannot be combined with `changed`"
         accepted = "one of the two: condition (JMESPath) or changed (true, or JMESPath)"
-        yield InvalidArgument("payload.condition", said, accepted=accepted, example=WATCH_EXAMPLE)
+        yield InvalidArgument("payload.condition", text, accepted=accepted, example=WATCH_EXAMPLE)
         return
     try:
         _ = payload.expression if payload.condition is None else condition("payload.condition", payload.condition)
@@ -122,8 +122,8 @@ def _pace_problems(payload: WatchPayload) -> Iterator[InvalidArgument]:
     if not MIN_EVERY <= every <= MAX_EVERY:
         yield InvalidArgument("payload.every", f"{payload.every!r} is out of range", accepted="1 second to 30 days")
     if isinstance(until, timedelta) and not every <= until <= MAX_UNTIL:
-        said = f"{payload.until!r} is {'too long' if until > MAX_UNTIL else 'shorter than `every`'}"
-        yield InvalidArgument("payload.until", said, accepted=_UNTIL_ACCEPTED, example=_UNTIL_EXAMPLE)
+        text = f"{payload.until!r} is {'too long' if until > MAX_UNTIL else 'shorter than `every`'}"
+        yield InvalidArgument("payload.until", text, accepted=_UNTIL_ACCEPTED, example=_UNTIL_EXAMPLE)
 
 
 def _until(text: str) -> timedelta | datetime:

@@ -109,7 +109,7 @@ def undo_change(
     rests = run.state is not State.RUNNING and run.state not in TERMINAL
     if last.links is not None:
         return _links_back(record, was, last, now)
-    if last.left is None and not last.run and not (rests and was.paused != task.paused):
+    if last.replaced_run is None and not last.run and not (rests and was.paused != task.paused):
         return _of_task_alone(record, was, last)
     return _of_run_too(record, was, last, now)
 
@@ -128,9 +128,9 @@ def _of_run_too(record: TaskRecord, was: Task, last: LastChange, now: datetime) 
     if run.id != last.current or run.state is State.RUNNING or run.state in TERMINAL:
         since = "is at another run" if asks_each_generation(task) else "has run"
         raise _not_undone(task, f"{task.id} {since} since, so that change stays.{no_stays(task)}")
-    if last.left is not None and not last.skipped:
+    if last.replaced_run is not None and not last.skipped:
         gone = replace(run, state=State.CANCELLED, wake_at=None, ended_at=now)
-        return Change(was, gone, restored=last.left, kind=kind)
+        return Change(was, gone, restored=last.replaced_run, kind=kind)
     before, begun = _as_before(run, last, was.created_at if was.paused else now), _begun(record, last)
     for moved in begun:  # what this one was before the next one took its place
         before = replace(before, repeats=moved.repeats)
@@ -151,17 +151,17 @@ def _latest(task: Task, last: LastChange | None, now: datetime, token: str, wind
 def unscheduled(record: TaskRecord, now: datetime) -> Change:
     """Cancel a task that was just made and that nobody changed; one that has begun or run since stays."""
     task, run = record.task, record.run
-    said = ""
+    text = ""
     if task.revision != 1:
-        said = f"{task.id} was changed since, so it stays."
+        text = f"{task.id} was changed since, so it stays."
     elif record.last_run is not None or run.started_at is not None or run.state in TERMINAL:
         happened = "has run since" if record.last_run is not None else f"is {run.state}"
-        said = f"{task.id} {happened}, so it stays."
+        text = f"{task.id} {happened}, so it stays."
     elif now - task.created_at > changes.UNDO_WINDOW + changes.UNDO_GRACE:
-        said = f"{task.id} was not scheduled in the last {length(changes.UNDO_WINDOW)}."
-    if said:
+        text = f"{task.id} was not scheduled in the last {length(changes.UNDO_WINDOW)}."
+    if text:
         remedy = remedies.Inspect(task.id) if run.state in TERMINAL else remedies.Cancel(task.id)
-        raise Refused(said, argument="undo", remedy=remedy)
+        raise Refused(text, argument="undo", remedy=remedy)
     return changes.cancel(record, now)
 
 
@@ -197,10 +197,10 @@ def _as_before(run: Run, last: LastChange, earliest: datetime) -> Run:
     fields = {name: last.run[name] for name in _OF_ITS_TIME if name in last.run}
     if "scheduled_for" in fields:
         fields.setdefault("first_ready_at", None)  # what it has of that, it got at the time that it leaves
-    if last.left is not None:
-        fields = {name: getattr(last.left, name) for name in _OF_ITS_TIME}
+    if last.replaced_run is not None:
+        fields = {name: getattr(last.replaced_run, name) for name in _OF_ITS_TIME}
     found = replace(run, **fields, summary=last.run.get("summary", run.summary))
-    kept = run.wake_at if last.left is None else None  # of a skipped run, not that of the one after it
+    kept = run.wake_at if last.replaced_run is None else None  # of a skipped run, not that of the one after it
     due = last.run.get("wake_at", kept) or found.scheduled_for
     if last.run.get("state") is State.WAITING:
         return replace(found, state=State.WAITING, wake_at=None)

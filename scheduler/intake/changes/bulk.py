@@ -50,7 +50,7 @@ def decision_of(
     zone = zone or planner.zone or "UTC"
     _check_time(verb, to)
     if verb is BulkVerb.MOVE and isinstance(to, str):  # what no task can read is wrong in the call
-        frame = planner.times.frame(None, moved=now + timedelta(days=366))
+        frame = planner.times.frame(None, moved_from=now + timedelta(days=366))
         resolve_moment(to, now=now, zone=zone, argument="to", frame=frame)
     end = pause_end(to, "to", planner, zone, now) if verb is BulkVerb.PAUSE and to is not None else None
     pause = Pause(verb is BulkVerb.PAUSE, end.instant if end else None)
@@ -129,13 +129,13 @@ def undo_decision(tokens: Mapping[str, str], now: datetime, window: timedelta) -
 def _without_replay(record: TaskRecord, last: LastChange | None, now: datetime, run_ids: Collection[str]) -> Change:
     """Take the replay of dead letters back, by the runs that it made; those in addition to a series are cancelled."""
     task_id, run = record.task.id, record.run
-    if run.id in run_ids and last is not None and last.left is not None and last.current == run.id:
+    if run.id in run_ids and last is not None and last.replaced_run is not None and last.current == run.id:
         return undo_change(record, last, now, change_token(record.task), BULK_UNDO_WINDOW)
     waiting = tuple(each for each in record.beside if each.id in run_ids and not changes.has_started(each))
     if len(waiting) < len(run_ids):
         happened = "was changed again" if run.id in run_ids and not changes.has_started(run) else "has run"
-        said = f"{task_id} {happened} since, so that change stays."
-        raise Refused(said, argument="undo", remedy=remedies.Inspect(task_id))
+        text = f"{task_id} {happened} since, so that change stays."
+        raise Refused(text, argument="undo", remedy=remedies.Inspect(task_id))
     return Change(record.task, run, cancelled_beside=waiting, kind=EventKind.UNDONE)
 
 

@@ -40,10 +40,10 @@ _REMOVED: Final = (*_OF_ALL, *_OF_LAST, "max_runs")
 _OF_SERIES: Final = ("repeat_policy", "skip_next", "all_following")
 
 
-def given_to_chain(found: ChainRecord, wanted: Mapping[str, Any]) -> dict[str, Any]:
+def given_to_chain(found: ChainRecord, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments that are given. Raises InvalidArgument for one that a whole chain has not."""
-    given = {name: value for name, value in wanted.items() if value is not None and value not in (False, (), [])}
-    given |= {"pause": False} if wanted.get("pause") is False else {}
+    given = {name: value for name, value in arguments.items() if value is not None and value not in (False, (), [])}
+    given |= {"pause": False} if arguments.get("pause") is False else {}
     wrong = next((name for name in (*given, *given.get("remove", ())) if name not in OF_CHAINS), None)
     wrong = wrong or next((name for name in given.get("remove", ()) if name not in _REMOVED), None)
     if wrong:
@@ -102,7 +102,7 @@ class ChainMove:
         cls, given: Moment, due: datetime, zone: str, planner: Planner, now: datetime, *, early: bool = False
     ) -> ChainMove:
         """Read the new time of the first step. Raises InvalidArgument."""
-        frame = planner.times.frame(zone, moved=due)
+        frame = planner.times.frame(zone, moved_from=due)
         start = resolve_moment(given, now=now, zone=zone, argument="when", frame=frame).instant
         return cls(start, due, early)
 
@@ -189,16 +189,18 @@ def moved_by(
     return replace(decision, decide=decide)
 
 
-def _decided(record: TaskRecord, asked: Reschedule, *, planner: Planner, now: datetime, recurs: bool = False) -> Change:
+def _decided(
+    record: TaskRecord, request: Reschedule, *, planner: Planner, now: datetime, recurs: bool = False
+) -> Change:
     """Decide about one step; one that has ended stays as it is, but for what later generations of it are to have."""
-    if asked == Reschedule():
+    if request == Reschedule():
         return Change(record.task, record.run)
-    if recurs and asked.when is None and (record.run.state not in OPEN or changes.has_started(record.run)):
+    if recurs and request.when is None and (record.run.state not in OPEN or changes.has_started(record.run)):
         to_come = replace(record, run=replace(record.run, state=State.SCHEDULED, started_at=None, ended_at=None))
-        return Change(decide_reschedule(to_come, asked, planner, now)[0].task, record.run, kind=EventKind.RESCHEDULED)
+        return Change(decide_reschedule(to_come, request, planner, now)[0].task, record.run, kind=EventKind.RESCHEDULED)
     if record.run.state not in OPEN:
         raise Refused(f"{record.task.id} has ended.")
-    return decide_reschedule(record, asked, planner, now)[0]
+    return decide_reschedule(record, request, planner, now)[0]
 
 
 def _deadline(found: ChainRecord, given: Mapping[str, Any], due: datetime, planner: Planner, now: datetime) -> Moment:

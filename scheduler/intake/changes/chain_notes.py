@@ -23,14 +23,14 @@ HAD_BEGUN: Final = "a step had begun"
 """Why a step stays cancelled: what has been attempted is not brought back, and neither is what comes after it."""
 
 
-def left_out(found: ChainRecord, moved: TaskView, now: datetime) -> tuple[str, ...]:
+def left_out(found: ChainRecord, view: TaskView, now: datetime) -> tuple[str, ...]:
     """Name the generations that the move of a chain passes: it runs one at a time, so they do not come."""
-    task, due, times = moved.record.task, found.chain.due_at, list[datetime]()
+    task, due, times = view.record.task, found.chain.due_at, list[datetime]()
     rule = recurrence_of(task)
     at = max(due or now, now)
     while rule and len(times) <= MAX_TIMES_NAMED and (coming := rule.after(at)):
         at = coming.instant
-        if at >= moved.record.run.scheduled_for:
+        if at >= view.record.run.scheduled_for:
             break
         times.append(at)
     shown = ", ".join(describe(each, task.timezone) for each in times[:MAX_TIMES_NAMED])

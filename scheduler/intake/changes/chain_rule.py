@@ -41,7 +41,9 @@ def _rule(found: ChainRecord, given: Mapping[str, Any], planner: Planner, now: d
     fields: dict[str, Any] = {}
     if said is not None:
         policy = found.steps[0].record.task.repeat_policy
-        rule, first, _ = planner.times.recurrence(said, chain.timezone, None, now, moved=chain.due_at, policy=policy)
+        rule, first, _ = planner.times.recurrence(
+            said, chain.timezone, None, now, moved_from=chain.due_at, policy=policy
+        )
         fields = {"repeat": rule.rule, "anchor": rule.anchor}
         fields |= {} if has_begun(found) else {"due_at": first.instant}
     if "max_runs" in given.get("remove", ()):
@@ -53,17 +55,17 @@ def _rule(found: ChainRecord, given: Mapping[str, Any], planner: Planner, now: d
     return fields
 
 
-def changes_rule(asked: Reschedule) -> bool:
+def changes_rule(request: Reschedule) -> bool:
     """Whether a reschedule changes when its task repeats."""
-    return any(getattr(asked, name) is not None for name in RULE)
+    return any(getattr(request, name) is not None for name in RULE)
 
 
-def refuse_rule_of_step(found: ChainRecord, asked: Reschedule) -> None:
+def refuse_rule_of_step(found: ChainRecord, request: Reschedule) -> None:
     """Raise InvalidArgument where a step of a chain that recurs would get a rule of its own."""
-    if asked.skip_next:
+    if request.skip_next:
         raise no_skip_of_step(found)
-    if changes_rule(asked):
-        name = next(name for name in RULE if getattr(asked, name) is not None)
+    if changes_rule(request):
+        name = next(name for name in RULE if getattr(request, name) is not None)
         problem = "a step repeats with its chain, which has the rule"
         raise InvalidArgument(
             name, problem, accepted=f"{name} with the id of the chain", example=f"task_id='{found.chain.id}'"
@@ -96,10 +98,10 @@ def _runs_left(chain: Chain, most: int) -> int:
     return most
 
 
-def _end(chain: Chain, said: Any, fields: Mapping[str, Any], planner: Planner, now: datetime) -> datetime | None:
-    if str(said).strip().lower() in ENDLESS:
+def _end(chain: Chain, end: Any, fields: Mapping[str, Any], planner: Planner, now: datetime) -> datetime | None:
+    if str(end).strip().lower() in ENDLESS:
         return None
     anchor, frame = fields.get("anchor", chain.anchor), planner.times.frame(chain.timezone)
     rule = recurrence.parse(fields.get("repeat", chain.repeat), zone=chain.timezone, anchor=anchor)
     due = fields.get("due_at") or chain.due_at or now
-    return series_end(said, rule, now=now, zone=chain.timezone, first=due, frame=frame)
+    return series_end(end, rule, now=now, zone=chain.timezone, first=due, frame=frame)

@@ -44,8 +44,8 @@ def waits_once(record: TaskRecord, change: Change) -> bool:
 def refuse_ended(record: TaskRecord, run: Run, argument: str) -> None:
     """Refuse a change of what an ended run waits for."""
     if run.state in TERMINAL:
-        said = f"{record.task.id} has already ended ({run.state} {when_words(run, record.task)})."
-        raise Refused(said, argument=argument, remedy=remedies.ScheduleAnother())
+        text = f"{record.task.id} has already ended ({run.state} {when_words(run, record.task)})."
+        raise Refused(text, argument=argument, remedy=remedies.ScheduleAnother())
 
 
 def each_wait_step(
@@ -78,8 +78,8 @@ def each_question_step(record: TaskRecord, change: Change, approval: Approval, *
     """
     task = change.task
     if asks_first(task):
-        said = f"{task.id} has its question already, which only the user answers."
-        raise Refused(said, argument="approval", remedy=remedies.Inspect(task.id))
+        text = f"{task.id} has its question already, which only the user answers."
+        raise Refused(text, argument="approval", remedy=remedies.Inspect(task.id))
     if change.next_run is None:
         refuse_ended(record, change.run, "approval")
     kept = asked_before_each(approval, in_chain=in_chain or awaits_each_generation(task))

@@ -53,30 +53,30 @@ _ALTERNATIVES: Final = {
 """Words on what to do in place of such a change of a task that repeats, and the example of a new task."""
 
 
-def asks_for_links(asked: Reschedule) -> bool:
+def asks_for_links(request: Reschedule) -> bool:
     """Whether a reschedule changes what its task waits for."""
-    removed = set(LINKS) & set(asked.remove)
-    return bool(removed) or any(getattr(asked, name) is not None for name in LINKS)
+    removed = set(LINKS) & set(request.remove)
+    return bool(removed) or any(getattr(request, name) is not None for name in LINKS)
 
 
-def names_steps(asked: Reschedule) -> bool:
+def names_steps(request: Reschedule) -> bool:
     """Whether `after` has names of steps among its ids."""
-    return not all(map(is_outside, asked.after or ()))
+    return not all(map(is_outside, request.after or ()))
 
 
-def with_step_ids(asked: Reschedule, found: ChainRecord) -> Reschedule:
-    """Return `asked` with the ids of the steps that it names. Raises InvalidArgument for one that its chain has not."""
+def with_step_ids(request: Reschedule, found: ChainRecord) -> Reschedule:
+    """Return `request` with the ids of the steps that it names. Raises InvalidArgument for an unknown step."""
     ids = {step.name: step.record.task.id for step in found.steps}
-    after = asked.after or ()
+    after = request.after or ()
     unknown = next((name for name in after if name not in ids and not is_outside(name)), None)
     if unknown is not None:
         raise no_such_step(unknown, list(ids))
-    return replace(asked, after=[ids.get(name, name) for name in after])
+    return replace(request, after=[ids.get(name, name) for name in after])
 
 
-def upstreams_read(planner: Planner, tenant: str, asked: Reschedule) -> Planner:
+def upstreams_read(planner: Planner, tenant: str, request: Reschedule) -> Planner:
     """Return the planner with the tasks of `after` as they are: no decision reads them in its transaction."""
-    found = planner.upstreams(tenant, asked.after) if asked.after else {}
+    found = planner.upstreams(tenant, request.after) if request.after else {}
 
     def known(_tenant: str, _task_ids: Sequence[str]) -> Upstreams:
         return found
@@ -84,80 +84,80 @@ def upstreams_read(planner: Planner, tenant: str, asked: Reschedule) -> Planner:
     return replace(planner, upstreams=known)
 
 
-def locks_of(task_id: str, asked: Reschedule, planner: Planner, now: datetime) -> LinkLocks:
+def locks_of(task_id: str, request: Reschedule, planner: Planner, now: datetime) -> LinkLocks:
     """Return what a change locks first. Raises InvalidArgument for a wait that is none."""
     found = planner.upstreams("", ())
-    wait = read_wait(asked.wait_for, now, when=now) if asked.wait_for else None
+    wait = read_wait(request.wait_for, now, when=now) if request.wait_for else None
     return LinkLocks((task_id, *found), tuple(each.name for each in wait.all) if wait else ())
 
 
 def links_step(
-    record: TaskRecord, change: Change, asked: Reschedule, planner: Planner, now: datetime, *, recurs: bool = False
+    record: TaskRecord, change: Change, request: Reschedule, planner: Planner, now: datetime, *, recurs: bool = False
 ) -> Change:
     """Return `change` with what the task is to wait for; its run waits then, until it is judged by all of that.
 
     A step that `recurs` with its chain waits for an event, and for an answer, in each generation.
     """
-    change, asked = _each_run(record, change, asked, now, recurs=recurs)
-    if all(getattr(asked, name) is None for name in LINKS):
+    change, request = _each_run(record, change, request, now, recurs=recurs)
+    if all(getattr(request, name) is None for name in LINKS):
         return change
     run = change.run
-    adds = bool(asked.after or asked.wait_for or asked.approval)
+    adds = bool(request.after or request.wait_for or request.approval)
     if change.task.repeat is not None and not adds and not waits_once(record, change):
         return change  # it waits for nothing that could be removed
-    _refuse_what_is_over(record, run, asked)
-    links = _read(change.task, run, asked, planner, now)
+    _refuse_what_is_over(record, run, request)
+    links = _read(change.task, run, request, planner, now)
     task = replace(change.task, asks=asked_before_each(links.approval)) if links.approval else change.task
     waiting = replace(run, state=State.WAITING, wake_at=None, first_ready_at=None)
     return RelinkedChange.of(replace(change, task=task, run=without_early_deadline(task, waiting)), links)
 
 
 def _each_run(
-    record: TaskRecord, change: Change, asked: Reschedule, now: datetime, *, recurs: bool
+    record: TaskRecord, change: Change, request: Reschedule, now: datetime, *, recurs: bool
 ) -> tuple[Change, Reschedule]:
     """Return `change` with what each run waits for, and what is asked besides that."""
     each = changes_each_wait(record, change)
-    if asked.wait_for is not None and (each or (recurs and asked.wait_for)):
-        change = each_wait_step(record, change, asked.wait_for, now, in_chain=recurs)
-        asked = replace(asked, wait_for=None)
-    if asked.approval and (each or recurs):
-        check_length(asked.approval)
-        approval = read_approval(_question(asked.approval), now, change.task.timezone)
+    if request.wait_for is not None and (each or (recurs and request.wait_for)):
+        change = each_wait_step(record, change, request.wait_for, now, in_chain=recurs)
+        request = replace(request, wait_for=None)
+    if request.approval and (each or recurs):
+        check_length(request.approval)
+        approval = read_approval(_question(request.approval), now, change.task.timezone)
         change = each_question_step(record, change, approval, in_chain=recurs)
-        asked = replace(asked, approval=None)
-    return change, asked
+        request = replace(request, approval=None)
+    return change, request
 
 
-def _refuse_what_is_over(record: TaskRecord, run: Run, asked: Reschedule) -> None:
-    task_id, given = record.task.id, next(name for name in LINKS if getattr(asked, name) is not None)
+def _refuse_what_is_over(record: TaskRecord, run: Run, request: Reschedule) -> None:
+    task_id, given = record.task.id, next(name for name in LINKS if getattr(request, name) is not None)
     refuse_ended(record, run, given)
     if changes.has_started(run):
-        said = f"{task_id} has already started, and what it waited for before that stays."
-        raise Refused(said, argument=given, remedy=remedies.ScheduleAnother())
+        text = f"{task_id} has already started, and what it waited for before that stays."
+        raise Refused(text, argument=given, remedy=remedies.ScheduleAnother())
 
 
-def _read(task: Task, run: Run, asked: Reschedule, planner: Planner, now: datetime) -> NewLinks:
-    if task.repeat is not None and (asked.after or asked.wait_for or asked.approval):
-        name = next(name for name in LINKS if getattr(asked, name))
+def _read(task: Task, run: Run, request: Reschedule, planner: Planner, now: datetime) -> NewLinks:
+    if task.repeat is not None and (request.after or request.wait_for or request.approval):
+        name = next(name for name in LINKS if getattr(request, name))
         accepted, example = _ALTERNATIVES.get(name, _IN_CHAIN)
         problem = "what a task that repeats waits for cannot be changed"
         raise InvalidArgument(name, problem, accepted=accepted, example=example)
     problems = ProblemCollector()
-    request = Request(
-        task.title, after=asked.after or (), after_failure=asked.after_failure, valid_output=asked.valid_output
+    new = Request(
+        task.title, after=request.after or (), after_failure=request.after_failure, valid_output=request.valid_output
     )
-    if asked.after is None and asked.after_failure is not None:
+    if request.after is None and request.after_failure is not None:
         problems.of(_refuse_alone)
-    after = problems.of(dependencies_of, request, task.tenant, planner.upstreams)
-    wait = problems.of(read_wait, asked.wait_for, now, when=run.scheduled_for) if asked.wait_for else None
-    approval = problems.of(read_approval, _question(asked.approval), now, task.timezone) if asked.approval else None
-    if asked.after and task.id in asked.after:
+    after = problems.of(dependencies_of, new, task.tenant, planner.upstreams)
+    wait = problems.of(read_wait, request.wait_for, now, when=run.scheduled_for) if request.wait_for else None
+    approval = problems.of(read_approval, _question(request.approval), now, task.timezone) if request.approval else None
+    if request.after and task.id in request.after:
         problems.of(_refuse_itself, task.id)
     if problems:
         raise problems.error()
-    kept = None if asked.after is None else after
+    kept = None if request.after is None else after
     return NewLinks(
-        kept, wait, asked.wait_for is not None and not asked.wait_for, approval and replace(approval, run_id=run.id)
+        kept, wait, request.wait_for is not None and not request.wait_for, approval and replace(approval, run_id=run.id)
     )
 
 

@@ -12,21 +12,21 @@ from duetime.scheduler.rules.failures.follow_up import ON_FAILURE_NOTIFY
 from duetime.scheduler.task import Task
 
 
-def sends_back(asked: Reschedule) -> bool:
+def sends_back(request: Reschedule) -> bool:
     """Whether a change sends outcomes to the conversation that asks for it."""
-    return ORIGIN in (asked.deliver_to or ()) or (asked.on_failure or {}).get(ON_FAILURE_NOTIFY) == ORIGIN
+    return ORIGIN in (request.deliver_to or ()) or (request.on_failure or {}).get(ON_FAILURE_NOTIFY) == ORIGIN
 
 
-def with_origin(task: Task, asked: Reschedule) -> Task:
+def with_origin(task: Task, request: Reschedule) -> Task:
     """Return the task with the origin of a change that sends outcomes back, if it names one.
 
     An origin that names a client alone, as a handshake does, leaves an origin of this client as it is. Raises
     InvalidArgument for an origin that is none, or that nothing goes back to.
     """
-    if asked.origin is None:
+    if request.origin is None:
         return task
-    origin, old = read_origin(asked.origin), task.origin.get("client")
-    if not sends_back(asked):
+    origin, old = read_origin(request.origin), task.origin.get("client")
+    if not sends_back(request):
         raise InvalidArgument(
             "origin",
             "nothing is sent back to it",
@@ -40,6 +40,10 @@ def with_origin(task: Task, asked: Reschedule) -> Task:
     return replace(task, origin=origin, deliver_to=channels, on_failure=_moved(task.on_failure, moved))
 
 
-def _moved(on_failure: Mapping[str, object], moved: Mapping[str, str]) -> Mapping[str, object]:
-    told = on_failure.get(ON_FAILURE_NOTIFY)
-    return {**on_failure, ON_FAILURE_NOTIFY: moved[told]} if isinstance(told, str) and told in moved else on_failure
+def _moved(on_failure: Mapping[str, object], addresses: Mapping[str, str]) -> Mapping[str, object]:
+    channel = on_failure.get(ON_FAILURE_NOTIFY)
+    return (
+        {**on_failure, ON_FAILURE_NOTIFY: addresses[channel]}
+        if isinstance(channel, str) and channel in addresses
+        else on_failure
+    )

@@ -23,26 +23,26 @@ _FOR: Final = re.compile(r"^\s*for\s+", re.IGNORECASE)
 
 
 class Pause(NamedTuple):
-    """A pause, until a time if it names one, or a resume; `wanted` is None where the call asks for neither."""
+    """A pause, until a time if it names one, or a resume; `paused` is None where the call asks for neither."""
 
-    wanted: bool | None
+    paused: bool | None
     until: datetime | None = None
-    said: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
     def is_of(self, task: Task) -> bool:
         """Whether a task is already as the call wants it."""
-        return task.paused == self.wanted and task.paused_until == self.until
+        return task.paused == self.paused and task.paused_until == self.until
 
 
-def pause_asked(asked: Reschedule, task: Task, planner: Planner, now: datetime) -> Pause:
+def pause_asked(request: Reschedule, task: Task, planner: Planner, now: datetime) -> Pause:
     """Read what a call says of a pause. Raises InvalidArgument for an end in the past, or of a resume."""
-    if asked.pause_until is None:
-        return Pause(asked.pause)
-    if asked.pause is False:
+    if request.pause_until is None:
+        return Pause(request.pause)
+    if request.pause is False:
         raise InvalidArgument(
             "pause_until", "pause=false resumes the task", accepted="one of the two", example=_EXAMPLE
         )
-    end = pause_end(asked.pause_until, "pause_until", planner, task.timezone, now)
+    end = pause_end(request.pause_until, "pause_until", planner, task.timezone, now)
     return Pause(True, end.instant, end.assumptions)
 
 
@@ -60,6 +60,6 @@ def pause_end(given: Moment, argument: str, planner: Planner, zone: str, now: da
 
 def pause_step(record: TaskRecord, pause: Pause, now: datetime) -> Change | None:
     """Return the change that a call asks for; None where there is nothing to change."""
-    if pause.wanted is None or pause.is_of(record.task):
+    if pause.paused is None or pause.is_of(record.task):
         return None
-    return changes.pause(record, pause.until) if pause.wanted else changes.resume(record, now)
+    return changes.pause(record, pause.until) if pause.paused else changes.resume(record, now)

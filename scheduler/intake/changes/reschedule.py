@@ -66,33 +66,33 @@ PAST_OTHERS = Translatable.of(
 
 
 def decide_reschedule(
-    record: TaskRecord, asked: Reschedule, planner: Planner, now: datetime, *, recurs: bool = False
+    record: TaskRecord, request: Reschedule, planner: Planner, now: datetime, *, recurs: bool = False
 ) -> tuple[Change, tuple[str, ...]]:
-    """Return the change that `asked` makes to this task, with its assumptions and warnings.
+    """Return the change that `request` makes to this task, with its assumptions and warnings.
 
     The last part with an event of its own gives the change its kind. It `recurs` as a step with its chain.
     """
-    asked = with_removed(asked)
-    if asked == Reschedule():
+    request = with_removed(request)
+    if request == Reschedule():
         raise InvalidArgument(
             "changes",
             "nothing to change was given",
             accepted="a new title, time, recurrence, payload, urgency, delivery, label or wait, a pause or a skip",
             example="when='tomorrow 9am'",
         )
-    task = promised(_described(record.task, asked, planner), asked, planner, now)
+    task = promised(_described(record.task, request, planner), request, planner, now)
     run = unblocked(record.run) if task.payload != record.task.payload else record.run
-    change, timed = _timing_step(record, Change(task, run, kind=EventKind.RESCHEDULED), asked, planner, now)
-    change, demanded = demand_step(record, change, asked, planner, now)
-    pause = pause_asked(asked, change.task, planner, now)
-    said = (*as_assumed((*timed, *pause.said)), *demanded, *late_for_the_attempt(record, task, asked))
-    said += silent_note(task.action, asked.notify)
+    change, timed = _timing_step(record, Change(task, run, kind=EventKind.RESCHEDULED), request, planner, now)
+    change, demanded = demand_step(record, change, request, planner, now)
+    pause = pause_asked(request, change.task, planner, now)
+    warnings = (*as_assumed((*timed, *pause.warnings)), *demanded, *late_for_the_attempt(record, task, request))
+    warnings += silent_note(task.action, request.notify)
     check_kept(record.task, change.task)
-    change = _skip_step(record, _pause_step(record, change, pause, now), asked, now)
-    change = links_step(record, change, asked, planner, now, recurs=recurs)
+    change = _skip_step(record, _pause_step(record, change, pause, now), request, now)
+    change = links_step(record, change, request, planner, now, recurs=recurs)
     if change == Change(record.task, record.run, kind=EventKind.RESCHEDULED):
-        return change, (*said, NOTHING_CHANGED)
-    return change, said
+        return change, (*warnings, NOTHING_CHANGED)
+    return change, warnings
 
 
 def with_stored_secrets(payload: Mapping[str, Json] | None, task: Task) -> Mapping[str, Json] | None:
@@ -101,73 +101,75 @@ def with_stored_secrets(payload: Mapping[str, Json] | None, task: Task) -> Mappi
     return found if isinstance(found, dict) else payload
 
 
-def _described(task: Task, asked: Reschedule, planner: Planner) -> Task:
+def _described(task: Task, request: Reschedule, planner: Planner) -> Task:
     problems = ProblemCollector()
-    title = None if asked.title is None else problems.of(check_text, "title", asked.title)
-    given = planner.changed_payload(task.action, with_stored_secrets(asked.payload, task))
+    title = None if request.title is None else problems.of(check_text, "title", request.title)
+    given = planner.changed_payload(task.action, with_stored_secrets(request.payload, task))
     payload = None if given is None else problems.of(planner.payload, task.action, given, task.tenant)
-    task = problems.of(with_origin, task, asked) or task
-    channels = None if asked.deliver_to is None else problems.of(planner.channels_of, asked.deliver_to, task.origin)
+    task = problems.of(with_origin, task, request) or task
+    channels = None if request.deliver_to is None else problems.of(planner.channels_of, request.deliver_to, task.origin)
     for check in (check_retry, check_labels, check_max_runs, check_notify):
-        problems.of(check, asked)
+        problems.of(check, request)
     if problems:
         raise problems.error()
     return replace(
         task,
         title=title or task.title,
         payload=task.payload if payload is None else payload,
-        retry=planner.default_retry(task.action) if "retry" in asked.remove else as_policy(asked.retry) or task.retry,
+        retry=planner.default_retry(task.action)
+        if "retry" in request.remove
+        else as_policy(request.retry) or task.retry,
         deliver_to=task.deliver_to if channels is None else channels,
-        labels=task.labels if asked.labels is None else tuple(dict.fromkeys(asked.labels)),
-        notify=Notify(asked.notify or task.notify),
+        labels=task.labels if request.labels is None else tuple(dict.fromkeys(request.labels)),
+        notify=Notify(request.notify or task.notify),
     )
 
 
 def _timing_step(
-    record: TaskRecord, change: Change, asked: Reschedule, planner: Planner, now: datetime
+    record: TaskRecord, change: Change, request: Reschedule, planner: Planner, now: datetime
 ) -> tuple[Change, tuple[str, ...]]:
     said: tuple[str, ...] = ()
-    if asked.repeat is not None and never_recurs(asked.repeat):
+    if request.repeat is not None and never_recurs(request.repeat):
         change = replace(change, task=replace(change.task, repeat=None, until=None, max_runs=None))
-        asked = replace(asked, repeat=None)
-    change = replace(change, task=with_max_runs(change.task, asked))
-    recurs = change.task.repeat or record.task.repeat or asked.repeat_policy  # that of a step is its chain's
-    if recurs and (change.task.repeat or asked.repeat is None):
-        change = replace(change, task=replace(change.task, repeat_policy=changed_policy(change.task, asked)))
-    if asked.all_following:
-        change, said = _all_following(record, change, asked, planner, now)
-    elif asked.repeat is not None or (change.task.repeat is not None and _new_days(record, change, asked)):
-        change, said = _new_recurrence(record, change, asked, planner, now)
-    elif asked.when is not None or asked.timezone is not None:
-        change, said = _new_time(record, change, asked, planner, now)
-    frame = planner.times.frame(asked.timezone, own=change.task.timezone)
-    change, ended = end_step(record, change, asked, frame, now)
+        request = replace(request, repeat=None)
+    change = replace(change, task=with_max_runs(change.task, request))
+    recurs = change.task.repeat or record.task.repeat or request.repeat_policy  # that of a step is its chain's
+    if recurs and (change.task.repeat or request.repeat is None):
+        change = replace(change, task=replace(change.task, repeat_policy=changed_policy(change.task, request)))
+    if request.all_following:
+        change, said = _all_following(record, change, request, planner, now)
+    elif request.repeat is not None or (change.task.repeat is not None and _new_days(record, change, request)):
+        change, said = _new_recurrence(record, change, request, planner, now)
+    elif request.when is not None or request.timezone is not None:
+        change, said = _new_time(record, change, request, planner, now)
+    frame = planner.times.frame(request.timezone, own=change.task.timezone)
+    change, ended = end_step(record, change, request, frame, now)
     return change, (*said, *ended)
 
 
 def _all_following(
-    record: TaskRecord, change: Change, asked: Reschedule, planner: Planner, now: datetime
+    record: TaskRecord, change: Change, request: Reschedule, planner: Planner, now: datetime
 ) -> tuple[Change, tuple[str, ...]]:
     """Move the whole series: its days stay, and its time of day becomes that of `when`."""
     rule, task = recurrence_of(change.task), change.task
-    if asked.when is None or asked.repeat is not None or rule is None:
+    if request.when is None or request.repeat is not None or rule is None:
         raise InvalidArgument(
             "all_following",
             "it moves the series of a recurring task to the time of `when`",
             accepted="`when`, without `repeat`, of a task that recurs",
             example="when='17:30', all_following=true",
         )
-    had, zone = record.run.slot or record.run.scheduled_for, asked.timezone or task.timezone
-    frame = planner.times.frame(asked.timezone, moved=record.run.scheduled_for, own=task.timezone)
-    to = resolve_moment(asked.when, now=now, zone=zone, argument="when", frame=frame)
+    had, zone = record.run.slot or record.run.scheduled_for, request.timezone or task.timezone
+    frame = planner.times.frame(request.timezone, moved_from=record.run.scheduled_for, own=task.timezone)
+    to = resolve_moment(request.when, now=now, zone=zone, argument="when", frame=frame)
     wall = _wall_time(to.instant, task.timezone)
     moved = recurrence.at_time(rule, _wall_time(had, task.timezone).time(), wall.time())
     if moved is None:
         raise InvalidArgument("all_following", f"{rule.text!r} cannot be moved as a whole", example="repeat='daily'")
-    whole = replace(asked, when=to.instant, repeat=moved, timezone=None, all_following=False)
-    change, said = _new_recurrence(record, change, whole, planner, now, words=asked.when)
+    whole = replace(request, when=to.instant, repeat=moved, timezone=None, all_following=False)
+    change, said = _new_recurrence(record, change, whole, planner, now, words=request.when)
     first = (change.next_run or change.run).scheduled_for
-    on_its_day = first == to.instant or names_no_day(asked.when, first, zone=zone, frame=frame)
+    on_its_day = first == to.instant or names_no_day(request.when, first, zone=zone, frame=frame)
     if not (on_its_day or changes.has_started(record.run)):
         raise InvalidArgument(
             "when",
@@ -179,84 +181,84 @@ def _all_following(
     return change, (*assumed, *said)
 
 
-def _new_days(record: TaskRecord, change: Change, asked: Reschedule) -> bool:
+def _new_days(record: TaskRecord, change: Change, request: Reschedule) -> bool:
     """Whether the occurrences of a series change without a new rule: by a zone, or by dates that it leaves out."""
-    return _new_zone(change.task, asked) or dates_of(change.task) != dates_of(record.task)
+    return _new_zone(change.task, request) or dates_of(change.task) != dates_of(record.task)
 
 
-def _new_zone(task: Task, asked: Reschedule) -> bool:
-    """Whether `asked` moves the recurrence to its zone; the task's own with `when` only says how to read that."""
-    if asked.timezone is None:
+def _new_zone(task: Task, request: Reschedule) -> bool:
+    """Whether `request` moves the recurrence to its zone; the task's own with `when` only says how to read that."""
+    if request.timezone is None:
         return False
-    return asked.when is None or zones.find(asked.timezone).key != task.timezone
+    return request.when is None or zones.find(request.timezone).key != task.timezone
 
 
 def _new_recurrence(
     record: TaskRecord,
     change: Change,
-    asked: Reschedule,
+    request: Reschedule,
     planner: Planner,
     now: datetime,
     *,
     words: Moment | None = None,
 ) -> tuple[Change, tuple[str, ...]]:
-    refuse_cancelled(record, "repeat" if asked.repeat is not None else "timezone")
-    zone = asked.timezone or change.task.timezone
+    refuse_cancelled(record, "repeat" if request.repeat is not None else "timezone")
+    zone = request.timezone or change.task.timezone
     had = record.run.scheduled_for
-    frame = planner.times.frame(asked.timezone, moved=had, own=change.task.timezone)
-    repeat = asked.repeat or change.task.repeat or ""
+    frame = planner.times.frame(request.timezone, moved_from=had, own=change.task.timezone)
+    repeat = request.repeat or change.task.repeat or ""
     given = None
-    if asked.when is not None:
-        given = resolve_begin(asked.when, repeat, now=now, zone=zone, frame=frame)
+    if request.when is not None:
+        given = resolve_begin(request.when, repeat, now=now, zone=zone, frame=frame)
     start = given.instant if given else None
-    if start is None and asked.repeat is None:
+    if start is None and request.repeat is None:
         start = _in_zone(change.task.anchor, record.task.timezone, zone)
-    policy = changed_policy(replace(change.task, repeat=repeat), asked)
-    reader = planner.times if asked.repeat else replace(planner.times, minimum_interval=recurrence.MIN_INTERVAL)
-    rule, first, notes = reader.recurrence(repeat, zone, start, now, moved=had, policy=policy)
+    policy = changed_policy(replace(change.task, repeat=repeat), request)
+    reader = planner.times if request.repeat else replace(planner.times, minimum_interval=recurrence.MIN_INTERVAL)
+    rule, first, notes = reader.recurrence(repeat, zone, start, now, moved_from=had, policy=policy)
     task = replace(change.task, repeat=rule.rule, timezone=rule.zone, anchor=rule.anchor, repeat_policy=policy)
     if not changes.has_started(record.run):
-        first, again = without_skipped(record, rule, first, now, when=words or asked.when, frame=frame)
+        first, again = without_skipped(record, rule, first, now, when=words or request.when, frame=frame)
         notes = (*notes, *again)
     check_runs_left(task, record.run, "repeat")
-    if asked.until is None:
+    if request.until is None:
         check_end(task, first)
-    said = (*(given.assumptions if given else ()), *notes)
+    assumptions = (*(given.assumptions if given else ()), *notes)
     if changes.has_started(record.run):  # a started run stays as it is; the next occurrence follows the new rule
-        return replace(change, task=task), said
-    return replace(changes.move(replace(record, task=task), first.instant, now, by_rule=True), task=task), said
+        return replace(change, task=task), assumptions
+    return replace(changes.move(replace(record, task=task), first.instant, now, by_rule=True), task=task), assumptions
 
 
 def _new_time(
-    record: TaskRecord, change: Change, asked: Reschedule, planner: Planner, now: datetime
+    record: TaskRecord, change: Change, request: Reschedule, planner: Planner, now: datetime
 ) -> tuple[Change, tuple[str, ...]]:
-    zone = asked.timezone or change.task.timezone
-    if asked.when is None and (record.run.scheduled_for <= now or changes.has_started(record.run)):
+    zone = request.timezone or change.task.timezone
+    if request.when is None and (record.run.scheduled_for <= now or changes.has_started(record.run)):
         return replace(
             change, task=replace(change.task, timezone=zones.find(zone).key)
         ), ()  # only what is said changes
-    given = asked.when if asked.when is not None else _wall_time(record.run.scheduled_for, record.task.timezone)
-    frame = planner.times.frame(asked.timezone, moved=record.run.scheduled_for, own=change.task.timezone)
-    argument = "when" if asked.when is not None else "timezone"
+    given = request.when if request.when is not None else _wall_time(record.run.scheduled_for, record.task.timezone)
+    frame = planner.times.frame(request.timezone, moved_from=record.run.scheduled_for, own=change.task.timezone)
+    argument = "when" if request.when is not None else "timezone"
     resolved = resolve_moment(given, now=now, zone=zone, argument=argument, frame=frame)
     stays = resolved.instant == record.run.scheduled_for and zone == change.task.timezone
     if stays and record.run.state in {State.SCHEDULED, State.WAITING}:
         return change, resolved.assumptions
-    when = str(asked.when) if asked.when is not None else change.task.when
-    task = replace(change.task, timezone=resolved.zone if asked.timezone else zone, when=when)
+    when = str(request.when) if request.when is not None else change.task.when
+    task = replace(change.task, timezone=resolved.zone if request.timezone else zone, when=when)
     moved = changes.move(replace(record, task=task), resolved.instant, now)
     alone = _said_of_series(moved) if task.repeat else ()
-    kept = () if asked.when is not None else _kept_wall_time(record, resolved)
+    kept = () if request.when is not None else _kept_wall_time(record, resolved)
     return moved, (*resolved.assumptions, *kept, *alone)
 
 
-def _said_of_series(moved: Change) -> tuple[str, ...]:
+def _said_of_series(change: Change) -> tuple[str, ...]:
     """Say what the move of one occurrence does to its series."""
-    if moved.task.repeat is None:
+    if change.task.repeat is None:
         return (ONCE_MORE,)
-    if onto := moved_onto(moved):
+    if onto := moved_onto(change):
         return (onto,)
-    return (PAST_OTHERS if moved.extra_run else ONE_OCCURRENCE,)
+    return (PAST_OTHERS if change.extra_run else ONE_OCCURRENCE,)
 
 
 def _kept_wall_time(record: TaskRecord, resolved: Resolved) -> tuple[str, ...]:
@@ -282,8 +284,8 @@ def _pause_step(record: TaskRecord, change: Change, pause: Pause, now: datetime)
     return _joined(change, step) if step else change
 
 
-def _skip_step(record: TaskRecord, change: Change, asked: Reschedule, now: datetime) -> Change:
-    if not asked.skip_next:
+def _skip_step(record: TaskRecord, change: Change, request: Reschedule, now: datetime) -> Change:
+    if not request.skip_next:
         return change
     return _joined(change, changes.skip_next(replace(record, task=change.task, run=change.next_run or change.run), now))
 

@@ -24,16 +24,16 @@ PAUSED_AFTER_THE_ATTEMPT = Translatable.of(
 )
 
 
-def promised(task: Task, asked: Reschedule, planner: Planner, now: datetime) -> Task:
+def promised(task: Task, request: Reschedule, planner: Planner, now: datetime) -> Task:
     """Change what the results of a task have to meet, and what follows from its failures."""
-    if asked.expect is None and asked.on_failure is None:
+    if request.expect is None and request.on_failure is None:
         return task
     problems, reader = ProblemCollector(), planner.follow_ups(Principal(task.tenant, task.owner), now, task.origin)
-    problems.of(check_expected, asked, planner.handlers, task.action)
-    on_failure = None if asked.on_failure is None else problems.of(reader.read, asked.on_failure)
+    problems.of(check_expected, request, planner.handlers, task.action)
+    on_failure = None if request.on_failure is None else problems.of(reader.read, request.on_failure)
     if problems:
         raise problems.error()
-    expect = task.expect if asked.expect is None else asked.expect
+    expect = task.expect if request.expect is None else request.expect
     return replace(task, expect=expect, on_failure=task.on_failure if on_failure is None else on_failure)
 
 
@@ -42,12 +42,12 @@ def unblocked(run: Run) -> Run:
     return replace(run, summary=None) if run.state is State.SCHEDULED and blocked_by(run) else run
 
 
-def late_for_the_attempt(record: TaskRecord, task: Task, asked: Reschedule) -> tuple[str, ...]:
+def late_for_the_attempt(record: TaskRecord, task: Task, request: Reschedule) -> tuple[str, ...]:
     """Say that an attempt ends by what was known at its start; what follows it in a series goes by the change."""
     if record.run.state is not State.RUNNING:
         return ()
     changed = _terms(record.task) != _terms(task) or (record.task.deliver_to != task.deliver_to and not task.repeat)
-    paused = (asked.pause or asked.pause_until is not None) and not record.task.paused
+    paused = (request.pause or request.pause_until is not None) and not record.task.paused
     return (*((AFTER_THE_ATTEMPT,) if changed else ()), *((PAUSED_AFTER_THE_ATTEMPT,) if paused else ()))
 
 

@@ -27,22 +27,22 @@ FROM_THE_NEXT_RUN = Translatable.of(
 
 
 def demand_step(
-    record: TaskRecord, change: Change, asked: Reschedule, planner: Planner, now: datetime
+    record: TaskRecord, change: Change, request: Reschedule, planner: Planner, now: datetime
 ) -> tuple[Change, tuple[str, ...]]:
     """Return `change` with the requested tier, deadline, estimate and needs, and the warnings about them.
 
     A new time alone is checked against the deadline too. A ready run returns to its timer and gets a new key; a started
     run stays as it is.
     """
-    given = [name for name in DEMANDS if getattr(asked, name) is not None]
+    given = [name for name in DEMANDS if getattr(request, name) is not None]
     run = change.next_run or change.run
     moved = run != record.run or change.task.repeat != record.task.repeat
     if not given and not (moved and run.deadline):
         return change, ()
     if given:
         _refuse_what_is_over(record, change, given[0])
-    frame = planner.times.frame(asked.timezone, own=change.task.timezone)
-    found = planner.demands.read(asked, _situation(change, run, now, frame), Demand.of(change.task, run))
+    frame = planner.times.frame(request.timezone, own=change.task.timezone)
+    found = planner.demands.read(request, _situation(change, run, now, frame), Demand.of(change.task, run))
     task = replace(change.task, **found.parts())
     if run.state in HAS_STARTED:
         return replace(change, task=task), (*found.warnings, *((FROM_THE_NEXT_RUN,) if given else ()))

@@ -58,14 +58,14 @@ class FollowUpReader:
     task_of: TaskOf
     origin: Mapping[str, str]
 
-    def read(self, asked: Mapping[str, Json] | None) -> Mapping[str, Json]:
+    def read(self, terms: Mapping[str, Json] | None) -> Mapping[str, Json]:
         """Return `on_failure` as a task has it; raises InvalidArgument(s) for what cannot follow."""
-        asked = asked or {}
-        _check_object("on_failure", asked, self._example)
+        terms = terms or {}
+        _check_object("on_failure", terms, self._example)
         problems = ProblemCollector()
-        problems.of(_check_members, "on_failure", asked, MEMBERS, self._example)
+        problems.of(_check_members, "on_failure", terms, MEMBERS, self._example)
         readers: Mapping[str, Callable[[Any], Json]] = {ON_FAILURE_NOTIFY: self._channel, RUN: self._run, TIER: _tier}
-        known = {name: value for name, value in asked.items() if name in readers}
+        known = {name: value for name, value in terms.items() if name in readers}
         read = {name: problems.of(readers[name], value) for name, value in known.items()}
         if problems:
             raise problems.error()
@@ -92,16 +92,18 @@ class FollowUpReader:
         others = self.channels.besides_inbox()
         return f'{{"notify": "{others[0]}"}}' if others else _RUN_EXAMPLE
 
-    def _run(self, asked: Json) -> Mapping[str, Json]:
+    def _run(self, follow_up: Json) -> Mapping[str, Json]:
         """Return the action that is to run, with the payload, the needs and the retry policy of its task."""
-        _check_object("on_failure.run", asked, _RUN_EXAMPLE)
-        assert isinstance(asked, Mapping)
+        _check_object("on_failure.run", follow_up, _RUN_EXAMPLE)
+        assert isinstance(follow_up, Mapping)
         problems = ProblemCollector()
-        problems.of(_check_members, "on_failure.run", asked, _RUN_PARTS, _RUN_EXAMPLE)
-        task = problems.of(_made, self.task_of, {name: value for name, value in asked.items() if name in _RUN_PARTS})
+        problems.of(_check_members, "on_failure.run", follow_up, _RUN_PARTS, _RUN_EXAMPLE)
+        task = problems.of(
+            _made, self.task_of, {name: value for name, value in follow_up.items() if name in _RUN_PARTS}
+        )
         if task is None or problems:
             raise problems.error()
-        title = {"title": task.title} if "title" in asked else {}
+        title = {"title": task.title} if "title" in follow_up else {}
         payload = {name: value for name, value in task.payload.items() if value is not None}
         return {"action": task.action, "payload": payload, **title, **_terms(task)}
 

@@ -132,8 +132,8 @@ class QueueState:
         if lease is not None:
             probed = self.pools.probed_by(lease.entry)
             pools = self._release(lease, end.used, now, end.began_after)
-            told = [self.pools.learn(each, now, jitter, probed=each.pool in probed) for each in end.reports]
-            learned = [pool for pool in told if pool is not None]
+            results = [self.pools.learn(each, now, jitter, probed=each.pool in probed) for each in end.reports]
+            learned = [pool for pool in results if pool is not None]
             self._wake(pools, now)
             self._wake({pool.name: pool for pool in learned}.values(), now)
             self._after(lease, [*pools, *learned], now)

@@ -29,10 +29,10 @@ def examine(url: str) -> RedisHealth:
     )
     try:
         with client:
-            told = client.info()
+            info = client.info()
     except (redis.RedisError, OSError) as error:
         raise QueueUnavailable(f"{type(error).__name__}: {error}") from error
-    name = "Valkey" if "valkey_version" in told else "Redis"
-    version = str(told.get("valkey_version") or told.get("redis_version") or "0")
+    name = "Valkey" if "valkey_version" in info else "Redis"
+    version = str(info.get("valkey_version") or info.get("redis_version") or "0")
     numbers = tuple(int(part) for part in version.split(".") if part.isdigit())
-    return RedisHealth(f"{name} {version}", numbers, str(told.get("maxmemory_policy", "unknown")))
+    return RedisHealth(f"{name} {version}", numbers, str(info.get("maxmemory_policy", "unknown")))

@@ -162,8 +162,8 @@ class WakeupToken:
             self._send(connection, self._blocking(until - time.monotonic(), tokens))
             return self._heard(connection, another, until)
 
-    def _blocking(self, left: float, tokens: list[str]) -> Command:
-        return ("BLPOP", self._mine, *tokens, max(0.0, left) + WAIT_MARGIN_S)
+    def _blocking(self, left_s: float, tokens: list[str]) -> Command:
+        return ("BLPOP", self._mine, *tokens, max(0.0, left_s) + WAIT_MARGIN_S)
 
     def _send(self, connection: Any, *commands: Command) -> None:
         connection.send_packed_command(connection.pack_commands(commands))

@@ -58,9 +58,9 @@ def _raised(task: Task, tier: str) -> Tier | None:
     return Tier(tier) if is_more_urgent(Tier(tier), task.priority) else None
 
 
-def _follow_up(claim: Claim, settlement: Settlement, asked: Mapping[str, Any], now: datetime) -> MadeTask:
+def _follow_up(claim: Claim, settlement: Settlement, terms: Mapping[str, Any], now: datetime) -> MadeTask:
     failure = _failure(claim, settlement)
-    task = _task(claim.task, settlement, asked, failure, now)
+    task = _task(claim.task, settlement, terms, failure, now)
     run = Run(new_id("r"), task.id, task.tenant, now, State.SCHEDULED, wake_at=now)
     return MadeTask(NewTask(task, run, DUETIME_ACTOR), failure)
 
@@ -70,19 +70,19 @@ def _failure(claim: Claim, settlement: Settlement) -> Failure:
     return Failure(claim.task.id, claim.run.id, claim.task.title, settlement.to, why, settlement.result)
 
 
-def _task(failed: Task, settlement: Settlement, asked: Mapping[str, Any], failure: Failure, now: datetime) -> Task:
+def _task(failed: Task, settlement: Settlement, terms: Mapping[str, Any], failure: Failure, now: datetime) -> Task:
     """Return the task of a failure: nothing follows from its own failure, so that it never makes another one."""
-    payload = dict(asked.get("payload", {}))
-    is_reminder = asked["action"] == REMINDER_ACTION
+    payload = dict(terms.get("payload", {}))
+    is_reminder = terms["action"] == REMINDER_ACTION
     if is_reminder and not payload.get("message"):
         payload["message"] = failure.sentence
-    title = asked.get("title") or f"On failure: {failed.title}"
+    title = terms.get("title") or f"On failure: {failed.title}"
     return replace(
-        secondary_task(failed, now, title=title, action=asked["action"], payload=payload),
-        retry=_retry(asked.get("retry")),
+        secondary_task(failed, now, title=title, action=terms["action"], payload=payload),
+        retry=_retry(terms.get("retry")),
         labels=tuple(dict.fromkeys((*failed.labels, LABEL))),
         priority=settlement.raises or failed.priority,
-        needs=dict(asked.get("needs", {})),
+        needs=dict(terms.get("needs", {})),
         notify=Notify.ALWAYS if is_reminder else failed.notify,
     )
 

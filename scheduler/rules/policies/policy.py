@@ -142,8 +142,8 @@ class _PolicyReader:
         found = {tier: read(number) for tier, number in self._parts.get(name, {}).items()}
         for tier, number in found.items():
             if number is None:
-                said = str(self._parts[name][tier])[:40]
-                self._wrong(f"policy.{name}.{tier}", f"{said!r} is out of range", accepted, example)
+                value = str(self._parts[name][tier])[:40]
+                self._wrong(f"policy.{name}.{tier}", f"{value!r} is out of range", accepted, example)
         return {tier: number for tier, number in found.items() if number is not None}
 
     def _shares(self) -> Shares | None:
@@ -155,13 +155,13 @@ class _PolicyReader:
         total = sum(guaranteed.values())
         if total > 1 + 1e-9:
             usual = ", ".join(f'"{tier}": {share}' for tier, share in zip(Tier, Shares().guaranteed, strict=True))
-            said = f"the guaranteed shares of all tiers are {total:g} together"
-            self._wrong("policy.shares", said, "at most 1 in all", f'{{"shares": {{{usual}}}}}')
+            text = f"the guaranteed shares of all tiers are {total:g} together"
+            self._wrong("policy.shares", text, "at most 1 in all", f'{{"shares": {{{usual}}}}}')
         for tier in Tier:
             if guaranteed[tier] >= ceilings[tier]:
-                said = f"the share of {tier}, {guaranteed[tier]:g}, is not below its ceiling, {ceilings[tier]:g}"
+                text = f"the share of {tier}, {guaranteed[tier]:g}, is not below its ceiling, {ceilings[tier]:g}"
                 right = f'{{"shares": {{"{tier}": {ceilings[tier] / 2:g}}}}}'
-                self._wrong(f"policy.shares.{tier}", said, "a share below the ceiling of its tier", right)
+                self._wrong(f"policy.shares.{tier}", text, "a share below the ceiling of its tier", right)
         if self.problems:
             return None
         return Shares(tuple(guaranteed[tier] for tier in Tier), tuple(ceilings[tier] for tier in Tier))

@@ -65,8 +65,8 @@ def full_sentence(rule: Rule, anchor: datetime) -> str:
 
 def clauses(rule: Rule, anchor: datetime, *, most_times: int = _MAX_TIMES_LISTED) -> Clauses:
     """Say a rule in clauses. More than `most_times` times of day without a common step are only counted."""
-    said = _elapsed(rule) if rule.elapsed else (*_days(rule, anchor.date()), _at(rule, anchor, most_times))
-    return (*said, *_holidays(rule), *_end(rule))
+    parts = _elapsed(rule) if rule.elapsed else (*_days(rule, anchor.date()), _at(rule, anchor, most_times))
+    return (*parts, *_holidays(rule), *_end(rule))
 
 
 def _every(unit: str, count: int) -> Translatable:

@@ -183,20 +183,20 @@ def soonest(
     now: datetime,
     minimum: timedelta = MIN_INTERVAL,
     argument: str = "repeat",
-    moved: datetime | None = None,
+    moved_from: datetime | None = None,
     holidays: str = "",
 ) -> tuple[Recurrence, tuple[str, ...]]:
     """Read a recurrence that nobody gave a start, and return it with what had to be assumed.
 
     It starts with the first of its days that comes, and intervals count from there: `every 2 weeks on monday` fires
     next Monday. Elapsed time counts from now. Without a time of day it fires at 09:00, or at the time that the task
-    which gets the rule had (`moved`). Raises `InvalidArgument` as `parse` does.
+    which gets the rule had (`moved_from`). Raises `InvalidArgument` as `parse` does.
     """
     found = parse(text, zone=zone, anchor=now, minimum=minimum, argument=argument, holidays=holidays, counted=False)
     home = zones.load(found.zone)
     local = now.astimezone(home)
     rule = _read(" ".join(text.split()), local, holidays)
-    usual = Viewpoint(now, home, Frame(moved)).usual
+    usual = Viewpoint(now, home, Frame(moved_from)).usual
     timed = rule.elapsed or rule.times or rule.hours or rule.minutes
     if not timed:
         local = datetime.combine(local.date(), usual.time, home)
@@ -230,8 +230,8 @@ def _parse(text: str, key: str, anchor: datetime, minimum: timedelta, holidays: 
     until = _until(rule, zone)
     reach = anchor + _HOLIDAY_REACH if rule.holidays else None
     last = until if rule.count is None or not counted else _nth(planned, anchor, rule.count, reach)
-    said = clauses(rule, local)
-    found = Recurrence(stored, "".join(said), key, anchor, until, rule.count, clauses=said, _plan=planned, _last=last)
+    parts = clauses(rule, local)
+    found = Recurrence(stored, "".join(parts), key, anchor, until, rule.count, clauses=parts, _plan=planned, _last=last)
     _check_fires(found)
     return found
 

@@ -59,9 +59,9 @@ def awaited_by_each(wait: SignalWait, now: datetime, *, in_chain: bool = False) 
     return {EVENT_MEMBER: kept}
 
 
-def names_awaited(asks: object) -> tuple[str, ...]:
+def names_awaited(each_run: object) -> tuple[str, ...]:
     """Return the names of the events of which each run awaits one; none where what a task keeps cannot be read."""
-    said: Any = asks.get(EVENT_MEMBER) if isinstance(asks, Mapping) else None
+    said: Any = each_run.get(EVENT_MEMBER) if isinstance(each_run, Mapping) else None
     try:
         _read(said, _EPOCH, _EPOCH)
         return tuple(dict.fromkeys(each["name"] for each in said["any"]))
@@ -74,11 +74,11 @@ def wait_of_each(task: Task, time: datetime, opened: datetime) -> SignalWait:
     return _read((task.asks or {})[EVENT_MEMBER], time, opened)
 
 
-def _read(said: Mapping[str, Any], time: datetime, opened: datetime) -> SignalWait:
-    until, then = opened + timedelta(seconds=said["timeout"]), OnTimeout(said["on_timeout"])
+def _read(wait: Mapping[str, Any], time: datetime, opened: datetime) -> SignalWait:
+    until, then = opened + timedelta(seconds=wait["timeout"]), OnTimeout(wait["on_timeout"])
     first, *others = (
         SignalWait(each["name"], each["match"], time - timedelta(seconds=each["lookback"]), until, then)
-        for each in said["any"]
+        for each in wait["any"]
     )
     return replace(first, others=tuple(others))
 

@@ -49,7 +49,7 @@ def overtaken(record: TaskRecord, now: datetime) -> Change | None:
     if coming is None or run.cancel_requested or (allows and len(record.beside) + 1 >= MAX_RUNS_AT_ONCE):
         return None
     if allows:
-        return Change(task, run, next_run=coming, beside=True, kind=EventKind.NEXT_OCCURRENCE)
+        return Change(task, run, next_run=coming, as_side_run=True, kind=EventKind.NEXT_OCCURRENCE)
     if run.state is State.RUNNING:
         return Change(task, replace(run, cancel_requested=True), kind=EventKind.CANCEL_REQUESTED)
     left = replace(run, state=State.CANCELLED, wake_at=None, ended_at=now)

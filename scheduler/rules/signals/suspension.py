@@ -44,9 +44,9 @@ def _asking(claim: Claim, ending: Wait, now: datetime) -> Settlement:
     """Return the end of an attempt that asks the user: its answer, given by anyone or by default, wakes the run."""
     ends_at = _at(ending.by, now)
     approval = Approval(claim.run.id, claim.run.attempt, ending.approval, ending.default, now, ends_at)
-    told = question_of(claim.task, claim.run, approval)
+    notice = question_of(claim.task, claim.run, approval)
     waits = replace(ending, approval="", until=ends_at + END_GRACE, reason=ending.reason or ending.approval)
-    return replace(suspended(claim, waits, now), asks=approval, inbox=told.message, deliveries=told.deliveries)
+    return replace(suspended(claim, waits, now), asks=approval, inbox=notice.message, deliveries=notice.deliveries)
 
 
 def _awaiting(claim: Claim, ending: Wait, now: datetime) -> Settlement:

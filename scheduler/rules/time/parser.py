@@ -38,7 +38,7 @@ _OFFSET = re.compile(r"[+-](?:0[0-9]|1[0-5]):?[0-5][0-9]")
 def read(text: str, view: Viewpoint) -> Reading:
     """Read a phrase; raise `Misread`, `Unknown` or `NoZone`."""
     clean = _plain(normal(text))
-    clean = _target(clean) if view.frame.moved else clean
+    clean = _target(clean) if view.frame.moved_from else clean
     refuse_vague(clean, view.now)
     if clean in {"now", "right now", "immediately"}:
         return Reading(((view.now, ()),))
@@ -77,14 +77,14 @@ def placed(wall: datetime, zone: ZoneInfo, notes: tuple[str, ...]) -> tuple[date
 def shift_note(wall: datetime, found: zones.Placed, zone: ZoneInfo) -> str:
     """Say what became of a wall time that does not exist or happens twice."""
     where = f"{wall:%H:%M} {{}} on {day_text(wall.date())} in {zone.key}"
-    told = {"time": f"{wall:%H:%M}", "day": wall.date().isoformat()}
+    parts = {"time": f"{wall:%H:%M}", "day": wall.date().isoformat()}
     if found.shift == zones.FOLD:
         text = where.format("happens twice") + " (clocks go back): the first is used"
-        return Translatable.of(NoteKind.TIME_TWICE, text, **told)
+        return Translatable.of(NoteKind.TIME_TWICE, text, **parts)
     moved = found.instant.astimezone(zone)
     shown = f"{moved:%H:%M}" if moved.date() == wall.date() else f"{day_text(moved.date())} {moved:%H:%M}"
     text = where.format("does not exist") + f" (clocks go forward): {shown}, the first valid time, is used"
-    return Translatable.of(NoteKind.TIME_MISSING, text, **told, instead=f"{moved:%H:%M}")
+    return Translatable.of(NoteKind.TIME_MISSING, text, **parts, instead=f"{moved:%H:%M}")
 
 
 def _rfc3339(found: re.Match[str], view: Viewpoint) -> Reading:
@@ -116,7 +116,7 @@ def _relative(clean: str, view: Viewpoint) -> Reading | None:
     if row.accept("ago"):
         raise Misread(f"{clean[:40]!r} is in the past", f"in {clean[:40].removesuffix(' ago')}")
     led = row.phrase("from now") or led
-    sign = 0 if led else 1 if row.accept("later") else -1 if view.frame.moved and row.accept("earlier") else 0
+    sign = 0 if led else 1 if row.accept("later") else -1 if view.frame.moved_from and row.accept("earlier") else 0
     if sign:
         return _later(span if sign > 0 else -span, view) if row.done else None
     clock = read_clock(row) if not span.elapsed else None
@@ -128,8 +128,8 @@ def _relative(clean: str, view: Viewpoint) -> Reading | None:
 
 def _later(span: Span, view: Viewpoint) -> Reading:
     """Read `1 day later`: than the task that is moved, else than now. `1 day earlier` is a negative span."""
-    start = view.frame.moved or view.now
-    note = "counted from its present time" if view.frame.moved else "counted from now"
+    start = view.frame.moved_from or view.now
+    note = "counted from its present time" if view.frame.moved_from else "counted from now"
     return _after(span, replace(view, now=start), None, (note,))
 
 
@@ -233,7 +233,7 @@ def _same_time(row: Tokens, view: Viewpoint) -> Clock | None:
     if not row.phrase(_SAME_TIME):
         return None
     _ = row.accept("on")
-    same = view.usual.time if view.frame.moved else view.wall.time().replace(second=0, microsecond=0)
+    same = view.usual.time if view.frame.moved_from else view.wall.time().replace(second=0, microsecond=0)
     return Clock(same, f"same time read as {same:%H:%M}")
 
 

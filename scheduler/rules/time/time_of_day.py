@@ -71,8 +71,8 @@ def within(part: str, clock: Clock) -> Clock:
         meant = meant.replace(hour=meant.hour + _HALF_DAY_HOURS)
     if not start <= meant.hour < end or (meant != clock.time and clock.time.hour == 0):
         raise Misread(f"{clock.time:%H:%M} is not in the {part}")
-    said = clock.note if clock.part else None
-    note = said if meant == clock.time else f"read as {meant:%H:%M}, in the {part}"
+    own_note = clock.note if clock.part else None
+    note = own_note if meant == clock.time else f"read as {meant:%H:%M}, in the {part}"
     return Clock(meant, note, halved=True)
 
 

@@ -115,9 +115,9 @@ def describe(instant: datetime, zone: str) -> str:
 
 def describe_deadline(deadline: datetime, due: datetime, zone: str) -> str:
     """Write a deadline as `describe` does, with its seconds where it is so soon after `due` that minutes mislead."""
-    said = describe(deadline, zone)
+    text = describe(deadline, zone)
     seconds = deadline.second if deadline - due < _SHORT else 0
-    return f"{said}:{seconds:02}" if seconds else said
+    return f"{text}:{seconds:02}" if seconds else text
 
 
 def relative(instant: datetime, now: datetime) -> str:

@@ -19,13 +19,13 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """The subject of a phrase: `moved` is the time of the task that it moves, None for a new one.
+    """The subject of a phrase: `moved_from` is the time of the task that it moves, None for a new one.
 
     `zone_named` says whether somebody named the zone; that of a machine is nobody's wish. `holidays` is the calendar of
     public holidays, empty where none is configured. `end` says that the phrase ends something: `until june`.
     """
 
-    moved: datetime | None = None
+    moved_from: datetime | None = None
     zone_named: bool = True
     holidays: str = ""
     end: bool = False
@@ -53,13 +53,13 @@ class Viewpoint:
     @property
     def usual(self) -> Clock:
         """The time of day of a date that names none: that of the task which is moved, else 09:00."""
-        moved = self.frame.moved
+        moved = self.frame.moved_from
         return kept_or_usual(moved.astimezone(self.known()).time() if moved else None)
 
     @property
     def usual_day(self) -> date:
         """The day that `same` means: that of the task which is moved, else today."""
-        moved = self.frame.moved
+        moved = self.frame.moved_from
         return moved.astimezone(self.known()).date() if moved else self.today
 
     def known(self) -> ZoneInfo:

@@ -105,10 +105,10 @@ def nearest(name: str, count: int = 3) -> tuple[str, ...]:
 
 def usual(name: str) -> str | None:
     """Return the zone usually meant by what is no zone's name: `PST`, `eastern time`, `UTC+2`."""
-    said = _SUFFIX.sub("", " ".join(name[:_LONGEST].casefold().split()))
-    shifted = _OFFSET.fullmatch(said)
+    folded = _SUFFIX.sub("", " ".join(name[:_LONGEST].casefold().split()))
+    shifted = _OFFSET.fullmatch(folded)
     if shifted is None:
-        return _ABBREVIATIONS.get(said)
+        return _ABBREVIATIONS.get(folded)
     sign, hours, minutes = shifted.groups()
     if minutes not in {None, "00"}:
         return _ABBREVIATIONS.get(f"utc{sign}{hours}:{minutes}")
@@ -145,10 +145,10 @@ def _refuse_unnamed_zone(text: str) -> None:
     """Refuse `9am PST`, `9am pacific time` and `9:00 UTC+2`: only the name of a zone says which clock is meant."""
     words = text.split()
     for start in range(max(1, len(words) - 3), len(words)):
-        said = " ".join(words[start:])
-        meant = usual(said)
+        message = " ".join(words[start:])
+        meant = usual(message)
         if meant:
-            problem = f"{said} does not name one time zone"
+            problem = f"{message} does not name one time zone"
             raise Misread(problem, " ".join(words[:start]).removesuffix(" in"), zone=meant)
 
 
@@ -249,9 +249,9 @@ def offset(zone: ZoneInfo, instant: datetime) -> timedelta:
     return instant.astimezone(zone).utcoffset() or timedelta()
 
 
-def offset_text(moved: timedelta) -> str:
+def offset_text(offset: timedelta) -> str:
     """Write an offset as RFC 3339 does: `-07:00`."""
-    minutes = int(moved.total_seconds()) // 60
+    minutes = int(offset.total_seconds()) // 60
     return f"{'-' if minutes < 0 else '+'}{abs(minutes) // 60:02}:{abs(minutes) % 60:02}"
 
 

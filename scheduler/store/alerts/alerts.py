@@ -54,10 +54,10 @@ class Alerts:
         values = {**_named(of), "tries": 0, "try_at": now + lease}
 
         def work(connection: Connection) -> bool:
-            said = dialect_of(connection).insert(alert_notices)
+            statement = dialect_of(connection).insert(alert_notices)
             free = or_(alert_notices.c.try_at.is_(None), alert_notices.c.try_at <= now)
             index = ["rule", "key", "channel"]
-            upsert = said.on_conflict_do_update(index_elements=index, set_={"try_at": now + lease}, where=free)
+            upsert = statement.on_conflict_do_update(index_elements=index, set_={"try_at": now + lease}, where=free)
             return connection.execute(upsert.returning(alert_notices.c.rule), values).first() is not None
 
         return self._database.write(work)
@@ -84,6 +84,6 @@ def _replace(connection: Connection, rule: str, gone: list[str], changed: list[A
         _forget(connection, rule, gone)
     for alert in changed:
         values = {"phase": alert.phase, "since": alert.since, "value": alert.value}
-        said = dialect_of(connection).insert(alerts)
-        upsert = said.on_conflict_do_update(index_elements=["rule", "key"], set_=values)
+        statement = dialect_of(connection).insert(alerts)
+        upsert = statement.on_conflict_do_update(index_elements=["rule", "key"], set_=values)
         connection.execute(upsert, {"rule": rule, "key": alert.key, **values})

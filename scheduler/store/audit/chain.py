@@ -37,14 +37,16 @@ class AuditChain:
         self,
         tenant: str | None = None,
         *,
-        kept: Sequence[KeptHead] = (),
-        seen: Callable[[int], None] = lambda _entries: None,
+        anchors: Sequence[KeptHead] = (),
+        on_progress: Callable[[int], None] = lambda _entries: None,
     ) -> Iterator[ChainVerdict]:
-        """Verify the chain of a tenant, or of each. `kept` are heads from elsewhere; `seen` is called with counts."""
-        every = {*self._database.read(self._tenants), *(head.tenant for head in kept)} if tenant is None else {tenant}
+        """Verify the chain of a tenant, or of each. `anchors` are heads kept elsewhere; `on_progress` gets counts."""
+        every = (
+            {*self._database.read(self._tenants), *(head.tenant for head in anchors)} if tenant is None else {tenant}
+        )
         for each in sorted(every):
-            own = [head for head in kept if head.tenant == each]
-            yield ChainVerification(self._database, self._keys, each, own, seen).run()
+            own = [head for head in anchors if head.tenant == each]
+            yield ChainVerification(self._database, self._keys, each, own, on_progress).run()
 
     def _tenants(self, connection: Connection) -> set[str]:
         """Return every tenant that has a chain, or rows for one."""

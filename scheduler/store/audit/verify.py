@@ -49,14 +49,14 @@ class ChainVerification:
         database: Database,
         keys: AuditKeys,
         tenant: str,
-        kept: Sequence[KeptHead] = (),
-        seen: Callable[[int], None] = lambda _entries: None,
+        anchors: Sequence[KeptHead] = (),
+        on_progress: Callable[[int], None] = lambda _entries: None,
     ) -> None:
         self._database = database
         self._keys = keys
         self._tenant = tenant
-        self._kept = {head.entries: head for head in kept}
-        self._seen = seen
+        self._kept = {head.entries: head for head in anchors}
+        self._seen = on_progress
         self._head, self._progress = database.read(self._begin)
         self._rows = {source: array("q") for source in Source}
         self._removed: Removed | None = None

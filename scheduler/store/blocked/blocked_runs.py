@@ -82,10 +82,10 @@ class BlockedRuns:
                 return False
             connection.execute(update(runs).where(runs.c.id == found.id).values(summary=missing))
             if missing is None:
-                told = f"it has what it missed: {run.missing.removeprefix(BLOCKED)}"
+                message = f"it has what it missed: {run.missing.removeprefix(BLOCKED)}"
                 names = (run.tenant, run.task_id, found.id)
                 kind, actor = EventKind.UNBLOCKED, DUETIME_ACTOR
-                event_log.append(connection, [event_log.entry(*names, now, kind=kind, actor=actor, reason=told)])
+                event_log.append(connection, [event_log.entry(*names, now, kind=kind, actor=actor, reason=message)])
             return True
 
         return self._database.write(work)

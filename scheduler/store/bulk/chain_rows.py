@@ -61,7 +61,7 @@ def _tell(
     """Tell of the change by an event of a step, whose row is locked; it makes no revision of it."""
     stored = change.to_json()
     sides = [{**dict(stored[side]), OF_CHAIN: change.chain_id} for side in ("before", "after")]  # type: ignore[arg-type]  # objects
-    told = event_log.entry(
+    entry = event_log.entry(
         step.tenant,
         step.task_id,
         None,
@@ -72,4 +72,4 @@ def _tell(
         after=sides[1],
         **write.acting,
     )
-    event_log.append(connection, [told])
+    event_log.append(connection, [entry])

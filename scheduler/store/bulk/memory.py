@@ -48,8 +48,8 @@ def store(connection: Connection, tenant: str, batch: StoredBatch, write: BatchW
     }
     store_one = dialect_of(connection).insert(keys).on_conflict_do_nothing().returning(keys.c.key)
     if connection.execute(store_one, values).first() is None:
-        said = "Another call used the same idempotency_key at this moment. Nothing was changed; try again."
-        raise StoreUnavailable(said)
+        text = "Another call used the same idempotency_key at this moment. Nothing was changed; try again."
+        raise StoreUnavailable(text)
 
 
 def replace_with(connection: Connection, tenant: str, batch: StoredBatch, number: int) -> None:

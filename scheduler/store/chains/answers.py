@@ -145,13 +145,13 @@ def store_default(connection: Connection, record: TaskRecord, run_id: str, now: 
     return True
 
 
-def store(connection: Connection, asked: Asked, by: Answered, now: datetime) -> None:
+def store(connection: Connection, question: Asked, by: Answered, now: datetime) -> None:
     """Store an answer with its event: a run that waited goes or is left out, one that asked goes on to read it.
 
     A task that asks more moves to its next revision. So a second click on the same card is refused, and does not answer
     the next question.
     """
-    record = asked.record
+    record = question.record
     run, waits = record.run, waits_before_start(record.run)
     questions.close(connection, [run.id], now, answer=by.answer, by=by.actor, reason=by.reason)
     if by.answer is ApprovalAnswer.REJECT and waits:
@@ -164,7 +164,7 @@ def store(connection: Connection, asked: Asked, by: Answered, now: datetime) -> 
         dependants.follow(connection, ended, now)
     else:
         connection.execute(_GO_ON, {"of_run": run.id, "at": now})
-    if asked.more:
+    if question.more:
         connection.execute(_NEXT_REVISION, {"of_task": record.task.id, "at": now})
 
 

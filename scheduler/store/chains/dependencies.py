@@ -35,17 +35,17 @@ class Dependencies:
     def __init__(self, database: Database, now: Callable[[], datetime]) -> None:
         self._database = database
         self._now = now
-        self._told: Callable[[Sequence[str]], None] = _nobody
+        self._on_freed: Callable[[Sequence[str]], None] = _nobody
         self._rescore: Callable[[Sequence[str]], None] = _nobody
 
-    def listen(self, told: Callable[[Sequence[str]], None]) -> None:
-        """Call `told` from now on, in place of an earlier one; the tasks' runs are due, or will be at their time."""
-        self._told = told
+    def listen(self, on_freed: Callable[[Sequence[str]], None]) -> None:
+        """Call `on_freed` with tasks from now on, in place of an earlier one: their runs are due, or will be."""
+        self._on_freed = on_freed
 
     def tell(self, task_ids: Sequence[str]) -> None:
         """Tell of tasks whose runs wait from now on, as of those that go on."""
         if task_ids:
-            self._told(task_ids)
+            self._on_freed(task_ids)
 
     def listen_for_urgency(self, rescore: Callable[[Sequence[str]], None]) -> None:
         """Call `rescore` from now on with ready runs for which other tasks wait now than before."""
@@ -114,7 +114,7 @@ class Dependencies:
 
         result = self._database.write(once, doubtful=doubtful, stored=stored)
         if freed:
-            self._told(freed)
+            self._on_freed(freed)
         if rescored:
             self._rescore(rescored)
         return result

@@ -74,8 +74,8 @@ class Postgres(Database):
 
     def __init__(self, url: URL) -> None:
         known = {OPTION: Unreadable(), DIALECT: POSTGRES}
-        self.engine = _engine(url, _BY_INDEX, known, kept=8)
-        self.reader = _engine(url, _FOR_READING.format(round(READ_TIMEOUT_S * 1000)), known, kept=2)
+        self.engine = _engine(url, _BY_INDEX, known, pool_size=8)
+        self.reader = _engine(url, _FOR_READING.format(round(READ_TIMEOUT_S * 1000)), known, pool_size=2)
         from psycopg import IsolationLevel  # noqa: PLC0415 - the driver is optional
 
         self._reading, self._writing = IsolationLevel.REPEATABLE_READ, IsolationLevel.READ_COMMITTED
@@ -218,12 +218,12 @@ class Postgres(Database):
             time.sleep(_RECONNECT_PAUSE_S)
 
 
-def _engine(url: URL, planner: str, options: Mapping[str, Any], *, kept: int) -> Engine:
+def _engine(url: URL, planner: str, options: Mapping[str, Any], *, pool_size: int) -> Engine:
     made = create_engine(
         url,
         execution_options=options,
-        pool_size=kept,
-        max_overflow=MAX_POOL_CONNECTIONS - kept,
+        pool_size=pool_size,
+        max_overflow=MAX_POOL_CONNECTIONS - pool_size,
         pool_timeout=BUSY_TIMEOUT_S,
         pool_use_lifo=True,  # the last used connection has its statements prepared and planned
         json_serializer=encode,

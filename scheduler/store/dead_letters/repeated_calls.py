@@ -26,7 +26,7 @@ def closed(connection: Connection, tenant: str, key: ClosingKey, most: int, now:
     names = [_name(key, number) for number in range(most)]
     of_key = (keys.c.tenant == tenant, keys.c.key.in_(names), keys.c.expires_at > now)
     found = [row.fingerprint for row in unreadable.rows(connection, select(keys.c.fingerprint).where(*of_key))]
-    if any(each["asked"] != key.asked for each in found):
+    if any(each["asked"] != key.arguments_digest for each in found):
         raise ClosingConflict(key.text)
     of_runs = (dead_letters.c.tenant == tenant, dead_letters.c.run_id.in_([each["run_id"] for each in found]))
     statement = select(*_LETTER).where(*of_runs).order_by(dead_letters.c.closed_at, dead_letters.c.run_id)
@@ -47,15 +47,15 @@ def store(connection: Connection, tenant: str, key: ClosingKey | None, of: tuple
         "tenant": tenant,
         "key": name,
         "task_id": task_id,
-        "fingerprint": {"run_id": run_id, "asked": key.asked},
+        "fingerprint": {"run_id": run_id, "asked": key.arguments_digest},
         "expires_at": end,
         "derived": False,
         "look_at": end,
     }
     store_one = dialect_of(connection).insert(keys).on_conflict_do_nothing().returning(keys.c.key)
     if connection.execute(store_one, values).first() is None:
-        said = "Another call used the same idempotency_key at this moment. This letter stays open; try again."
-        raise StoreUnavailable(said)
+        text = "Another call used the same idempotency_key at this moment. This letter stays open; try again."
+        raise StoreUnavailable(text)
 
 
 def _name(key: ClosingKey, number: int) -> str:

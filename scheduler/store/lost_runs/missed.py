@@ -25,14 +25,14 @@ REASON = "missed: nothing ran at its time"
 
 @dataclass
 class Held:
-    """Due runs that may not run yet: the tasks of those `asked` for, and the runs for which an event is `awaited`."""
+    """Due runs that may not run yet: the `approval_tasks` ask first, and the `awaited` runs need an event first."""
 
-    asked: list[str] = field(default_factory=list)
+    approval_tasks: list[str] = field(default_factory=list)
     awaited: list[str] = field(default_factory=list)
 
     def clear(self) -> None:
         """Forget them, before they are looked for once more."""
-        self.asked.clear()
+        self.approval_tasks.clear()
         self.awaited.clear()
 
 
@@ -45,7 +45,7 @@ def without(connection: Connection, found: Sequence[Row[Any]], now: datetime, *,
     if needing := [row.id for row in left if _needs_event(row)]:
         held.awaited += own_waits.yet_to_wait(connection, needing)
         left = [row for row in left if row.id not in held.awaited]
-    return occurrences.without_unasked(connection, left, now, held.asked)
+    return occurrences.without_unasked(connection, left, now, held.approval_tasks)
 
 
 def _needs_event(row: Row[Any]) -> bool:

@@ -30,18 +30,18 @@ def rebuild(connection: Connection, table: str, edit: Callable[[str], str]) -> N
         connection.exec_driver_sql(index)
 
 
-def without(made: str, names: Collection[str]) -> str:
+def without(ddl: str, names: Collection[str]) -> str:
     """Return a CREATE TABLE without the constraints of these names."""
-    head, _, rest = made.partition("(")
+    head, _, rest = ddl.partition("(")
     body, _, tail = rest.rpartition(")")
     dropped = tuple(f"CONSTRAINT {name} " for name in names)
     kept = [part for part in _parts(body) if not part.strip().startswith(dropped)]
     return f"{head}({','.join(kept)}){tail}"
 
 
-def with_column(made: str, column: str) -> str:
+def with_column(ddl: str, column: str) -> str:
     """Return a CREATE TABLE with one more column."""
-    head, _, rest = made.partition("(")
+    head, _, rest = ddl.partition("(")
     return f"{head}({column}, {rest}"
 
 

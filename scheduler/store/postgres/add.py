@@ -23,7 +23,7 @@ _MAX_KEY_LOOKUPS = 3
 def store_new(
     connection: Connection,
     items: Sequence[NewTask],
-    told: Sequence[event_log.EventValues],
+    entries: Sequence[event_log.EventValues],
     *,
     now: datetime,
     twins: bool,
@@ -32,7 +32,7 @@ def store_new(
     answers: dict[str, Added] = {}
     left = list(items)
     for _ in range(_MAX_KEY_LOOKUPS):
-        answers |= _inserted(connection, left, told, now=now, twins=twins)
+        answers |= _inserted(connection, left, entries, now=now, twins=twins)
         left = [item for item in left if item.task.id not in answers]
         if left:
             known = known_keys.known(connection, left, now)
@@ -47,12 +47,12 @@ def store_new(
 def _inserted(
     connection: Connection,
     items: Sequence[NewTask],
-    told: Sequence[event_log.EventValues],
+    entries: Sequence[event_log.EventValues],
     *,
     now: datetime,
     twins: bool,
 ) -> dict[str, Added]:
     if len(items) == 1 and add_one.is_first_run(items[0].run):
-        created = next(entry for entry in told if entry["task_id"] == items[0].task.id)
+        created = next(entry for entry in entries if entry["task_id"] == items[0].task.id)
         return add_one.insert(connection, items[0], created, now=now, twins=twins)
-    return add_many.insert(connection, items, told, now=now, twins=twins)
+    return add_many.insert(connection, items, entries, now=now, twins=twins)

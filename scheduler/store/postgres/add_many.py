@@ -116,13 +116,13 @@ Line = list[str | None]
 def insert(
     connection: Connection,
     items: Sequence[NewTask],
-    told: Sequence[event_log.EventValues],
+    entries: Sequence[event_log.EventValues],
     *,
     now: datetime,
     twins: bool,
 ) -> dict[str, Added]:
     """Store the tasks whose keys do not hold; returns the answers by their ids."""
-    created = {entry["task_id"]: entry for entry in reversed(told)}
+    created = {entry["task_id"]: entry for entry in reversed(entries)}
     keyed = sorted((name_of(item), item.task.id, item) for item in items if item.key)
     ordered = [item for item in items if not item.key] + list(map(itemgetter(2), keyed))
     followed = followed_among(items)

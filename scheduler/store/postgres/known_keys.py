@@ -80,8 +80,8 @@ def _record(rows: Sequence[Row[Any]]) -> TaskRecord:
     [current] = [run for run in its_runs.values() if run.current]
     ended = [run for run in its_runs.values() if run.ended_at and not run.current]
     last = current if read.ran(current) else next(iter(ended), None)
-    told = _deliveries(rows, last) if last else ()
-    return TaskRecord(task, current, last, told, _beside(its_runs.values()))
+    sent = _deliveries(rows, last) if last else ()
+    return TaskRecord(task, current, last, sent, _beside(its_runs.values()))
 
 
 def _deliveries(rows: Sequence[Row[Any]], of: Run) -> tuple[Delivery, ...]:

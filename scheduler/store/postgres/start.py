@@ -105,8 +105,8 @@ def _making_ready(move: Update) -> Select[Any]:
         "to_state": literal(State.READY, events.c.to_state.type),
         "attempt": func.nullif(moved.c.attempt, 0),
     }
-    told = insert(events).from_select(list(values), select(*values.values())).cte("told")
-    return select(func.count(moved.c.id)).add_cte(told)
+    added = insert(events).from_select(list(values), select(*values.values())).cte("told")
+    return select(func.count(moved.c.id)).add_cte(added)
 
 
 _READER = RowReader([*TASK_FIELDS, *RUN_FIELDS])
@@ -168,9 +168,9 @@ def at_once(
     return [held_claim(task, run, wanted[run.id], worker) for task, run in map(task_and_run, rows)]
 
 
-def _mine(connection: Connection, wanted: Mapping[str, Start], worker: str) -> list[Claim]:
-    rows = unreadable.rows(connection, _RUNNING, {"run_ids": list(wanted), "by_worker": worker})
+def _mine(connection: Connection, starts: Mapping[str, Start], worker: str) -> list[Claim]:
+    rows = unreadable.rows(connection, _RUNNING, {"run_ids": list(starts), "by_worker": worker})
     found = [(*task_and_run(row), row.token) for row in rows]
     return [
-        held_claim(task, run, wanted[run.id], worker) for task, run, token in found if token == wanted[run.id].token
+        held_claim(task, run, starts[run.id], worker) for task, run, token in found if token == starts[run.id].token
     ]

@@ -110,11 +110,11 @@ def _new(connection: Connection, table: Table, found: Sequence[TypedRow]) -> lis
     return [row for row in found if tuple(row[name] for name in names) not in there]
 
 
-def _check_parents(connection: Connection, wanted: dict[Table, list[TypedRow]], tenant: str | None) -> None:
+def _check_parents(connection: Connection, rows: dict[Table, list[TypedRow]], tenant: str | None) -> None:
     """Refuse rows without the row that they belong to, and rows that belong to one of another tenant."""
-    given = {parent: {row["id"]: row["tenant"] for row in wanted.get(parent, [])} for parent in (tasks, runs)}
-    given[inbox] = {row["run_id"]: row["tenant"] for row in wanted.get(inbox, [])}
-    for table, found in wanted.items():
+    given = {parent: {row["id"]: row["tenant"] for row in rows.get(parent, [])} for parent in (tasks, runs)}
+    given[inbox] = {row["run_id"]: row["tenant"] for row in rows.get(inbox, [])}
+    for table, found in rows.items():
         for name, parent, key in _parents_of(table):
             owners = _owners(connection, parent, key, {row[name] for row in found} - given[parent].keys())
             owners |= given[parent]

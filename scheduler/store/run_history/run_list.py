@@ -143,8 +143,8 @@ class RunSearch:
         return _searched(walk, [matched, *compared], limit, MAX_RUNS_SEARCHED)
 
     def _runs_of_events(self, reasons: Matches) -> list[str]:
-        said = select(events.c.run_id).where(text_search.among(self.connection, events.c.id, reasons.ids))
-        return [run_id for run_id in self.connection.execute(said.distinct()).scalars() if run_id is not None]
+        matching = select(events.c.run_id).where(text_search.among(self.connection, events.c.id, reasons.ids))
+        return [run_id for run_id in self.connection.execute(matching.distinct()).scalars() if run_id is not None]
 
     def _are_few(self, found: Matches) -> bool:
         """Whether these tasks are all, and have few runs."""

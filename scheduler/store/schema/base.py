@@ -77,8 +77,8 @@ def column(*parts: Any, **options: Any) -> Any:
     return parts, options
 
 
-def _column(name: str, hint: Any, said: Any) -> Column[Any]:
-    parts, options = said or ((), {})
+def _column(name: str, hint: Any, definition: Any) -> Column[Any]:
+    parts, options = definition or ((), {})
     members = get_args(hint) if NoneType in get_args(hint) else (hint,)
     kind = next(member for member in members if member is not NoneType)
     typed = () if any(isinstance(part, TypeEngine) for part in parts) else (_TYPES[kind],)

@@ -139,8 +139,8 @@ def _go_on(connection: Connection, closed: Sequence[_Waiter], signal: ReceivedSi
     before = len(noted)
     ends = dependants.settle_waiting(connection, [each.task_id for each in closed], now)
     dependants.follow(connection, ends, now)
-    said = came_in_words(signal)
-    noted.extend(run_waits.wake(connection, {e.waiter_id: said for e in closed if e.waiter_id != e.task_id}, now))
+    reason = came_in_words(signal)
+    noted.extend(run_waits.wake(connection, {e.waiter_id: reason for e in closed if e.waiter_id != e.task_id}, now))
     wanted = {"task_ids": [each.task_id for each in closed]}
     waiting = connection.execute(_WAITING_STILL, wanted).all() if closed else []
     return len(noted) - before, sum(not waiters.isdisjoint((row.id, row.task_id)) for row in waiting)

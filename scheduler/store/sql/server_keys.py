@@ -42,5 +42,5 @@ class ServerKey:
         return found
 
 
-def _store(connection: Connection, made: Mapping[str, str]) -> None:
-    connection.execute(dialect_of(connection).insert(server_keys).on_conflict_do_nothing(), made)
+def _store(connection: Connection, keys: Mapping[str, str]) -> None:
+    connection.execute(dialect_of(connection).insert(server_keys).on_conflict_do_nothing(), keys)

@@ -42,7 +42,7 @@ class StoreNew(Protocol):
         self,
         connection: Connection,
         items: Sequence[NewTask],
-        told: Sequence[event_log.EventValues],
+        entries: Sequence[event_log.EventValues],
         *,
         now: datetime,
         twins: bool,
@@ -64,10 +64,10 @@ def add(
     """
     firsts = _firsts(items)
     asked = [item for item in items if item.key is None or firsts[name_of(item)] is item]
-    told = [entry for item in asked for entry in _told(item, now)]
+    entries = [entry for item in asked for entry in _told(item, now)]
     there = _there(connection, asked) if again else {}
     left = [item for item in asked if item.task.id not in there]
-    stored = there | store_new(connection, left, told, now=now, twins=twins)
+    stored = there | store_new(connection, left, entries, now=now, twins=twins)
     dependent = [each for each in left if isinstance(each, DependentTask) and stored[each.task.id].created]
     if dependent:
         questions.ask(connection, [(each.task, each.run, each.approval) for each in dependent if each.approval])
@@ -104,7 +104,7 @@ def _answer(item: NewTask, firsts: Mapping[Name, NewTask], stored: Mapping[str, 
 def store_new(
     connection: Connection,
     items: Sequence[NewTask],
-    told: Sequence[event_log.EventValues],
+    entries: Sequence[event_log.EventValues],
     *,
     now: datetime,
     twins: bool,
@@ -115,7 +115,7 @@ def store_new(
     known = {item.task.id: existing[owners[name_of(item)]] for item in items if item.key and name_of(item) in owners}
     fresh = [item for item in items if item.task.id not in known]
     alike = [_twin(connection, item) if twins else None for item in fresh]
-    _insert(connection, fresh, [entry for entry in told if entry["task_id"] not in known])
+    _insert(connection, fresh, [entry for entry in entries if entry["task_id"] not in known])
     answers = {task_id: Added(record, created=False) for task_id, record in known.items()}
     return answers | {
         item.task.id: Added(TaskRecord(item.task, item.run), created=True, twin=twin)
@@ -128,13 +128,13 @@ def _twin(connection: Connection, item: NewTask) -> str | None:
     return twins.similar(connection, task.tenant, task.owner, task.title, item.run.scheduled_for)
 
 
-def _insert(connection: Connection, items: Sequence[NewTask], told: Sequence[event_log.EventValues]) -> None:
+def _insert(connection: Connection, items: Sequence[NewTask], entries: Sequence[event_log.EventValues]) -> None:
     followed = followed_among(items)
     _TASKS.run(connection, [new_task_values(item.task, followed) for item in items])
     _RUNS.run(connection, [new_run_values(item.task, item.run) for item in items])
     _LABELS.run(connection, label_rows(item.task for item in items))
     idempotency.store(connection, items)
-    event_log.append(connection, told)
+    event_log.append(connection, entries)
 
 
 def insert_labels(connection: Connection, task: Task) -> None:

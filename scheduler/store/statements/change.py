@@ -55,7 +55,7 @@ def apply(
     had = relink.kept(connection, record, change)
     if alone and relink.is_empty(record, change, run, had):
         return record
-    check_legal(old, run, next_run, beside=change.beside)
+    check_legal(old, run, next_run, as_side_run=change.as_side_run)
     relinked = relink.write(connection, record, change, had, now)
     questions.check_change(connection, record, change, run, change.kind or kind)
     run_waits.check_change(connection, old, run, now)
@@ -110,7 +110,7 @@ def _as_it_is(connection: Connection, record: TaskRecord, new: tuple[Task, Run, 
     if moved and current.state is State.WAITING:
         return read.record(connection, task.tenant, task.id)
     ended = run if read.ran(run) else record.last_run
-    return TaskRecord(task, current, ended, record.deliveries, read.beside(connection, [task]).get(task.id, ()))
+    return TaskRecord(task, current, ended, record.deliveries, read.side_runs_of(connection, [task]).get(task.id, ()))
 
 
 def _runs_of(
@@ -129,18 +129,18 @@ def _runs_of(
 
 
 def _follow_waits(
-    connection: Connection, tasks_of: tuple[Task, Task], change: tuple[Run, Run, Run | None, Run], told: Fields
+    connection: Connection, tasks_of: tuple[Task, Task], change: tuple[Run, Run, Run | None, Run], fields: Fields
 ) -> None:
     """Withdraw the question of a run that a change ends, and ask for the one in its place; so with its event."""
-    (old, run, next_run, current), now, task = change, told["at"], tasks_of[1]
+    (old, run, next_run, current), now, task = change, fields["at"], tasks_of[1]
     if (run.ended_at and not old.ended_at) or (old.state is State.WAITING and run.state is State.SCHEDULED):
         _end_waits(connection, [old], now)
-    own_waits.follow_change(connection, tasks_of, (old, run, current), told["kind"], now)
+    own_waits.follow_change(connection, tasks_of, (old, run, current), fields["kind"], now)
     if asks_first(tasks_of[0]) and not asks_first(task):
         occurrences.forget(connection, run, now)
     if next_run:
         questions.carry_over(connection, [(task, old, next_run)], now)
-    elif told["kind"] is EventKind.UNDONE:
+    elif fields["kind"] is EventKind.UNDONE:
         occurrences.taken_back(connection, task, old, run, now)
 
 
@@ -155,18 +155,18 @@ def _current(connection: Connection, task: Task, next_run: Run | None, restored:
     return next_run
 
 
-def _beginning_beside(connection: Connection, old: Run, change: Change, told: Fields) -> list[Run]:
+def _beginning_beside(connection: Connection, old: Run, change: Change, fields: Fields) -> list[Run]:
     """Return the runs that the change stores in addition to the current one."""
-    if told["kind"] is EventKind.CANCEL_UNDONE:
-        return side_runs.to_revive(connection, old, told["at"])
+    if fields["kind"] is EventKind.CANCEL_UNDONE:
+        return side_runs.to_revive(connection, old, fields["at"])
     return [*filter(None, [change.extra_run]), *change.revived]
 
 
-def _begun(connection: Connection, run: Run, task: Task, told: Fields) -> event_log.EventValues:
+def _begun(connection: Connection, run: Run, task: Task, fields: Fields) -> event_log.EventValues:
     """Store a run in addition to the current one, and return its event."""
     [extra] = places.placed(connection, [replace(run, current=False)])
     connection.execute(insert(runs), [new_run_values(task, extra)])
-    return _beginning(extra, task=task, **told)
+    return _beginning(extra, task=task, **fields)
 
 
 def _beside(change: Change) -> bool:
@@ -174,7 +174,7 @@ def _beside(change: Change) -> bool:
     return bool(change.extra_run or change.cancelled_beside or change.revived)
 
 
-def check_legal(old: Run, run: Run, next_run: Run | None, *, beside: bool = False) -> None:
+def check_legal(old: Run, run: Run, next_run: Run | None, *, as_side_run: bool = False) -> None:
     if run.state != old.state:
         check_move(old.state, run.state)
     elif old.ended_at and run != old:
@@ -182,7 +182,7 @@ def check_legal(old: Run, run: Run, next_run: Run | None, *, beside: bool = Fals
     if next_run is None:
         return
     check_move(None, next_run.state)
-    if not run.ended_at and not beside:
+    if not run.ended_at and not as_side_run:
         raise IllegalMove(f"run {run.id} is {run.state}; another can only take its place when it has ended")
 
 
@@ -217,19 +217,19 @@ def _changed(old: Task | Run, new: Task | Run) -> Fields:
 
 
 def _entries(
-    record: TaskRecord, task: Task, run: Run, next_run: Run | None, *, kind: EventKind, **told: Any
+    record: TaskRecord, task: Task, run: Run, next_run: Run | None, *, kind: EventKind, **fields: Any
 ) -> list[event_log.EventValues]:
     """Return one event, or two when one run ends and the next begins, since each move has its own."""
     old = record.run
     move = (old.state, run.state) if run.state != old.state else None
     if next_run is None:
-        return [_entry(record, task, run, kind=kind, move=move, **told)]
+        return [_entry(record, task, run, kind=kind, move=move, **fields)]
     begun: tuple[None, State] = (None, next_run.state)
     if move is None and run.ended_at:
-        entry = _entry(record, task, next_run, kind=kind, move=begun, **told)
+        entry = _entry(record, task, next_run, kind=kind, move=begun, **fields)
         return [{**entry, "before": {**(entry["before"] or {}), FOLLOWED: old.id}}]
-    first = [_entry(record, task, run, kind=kind, move=move, **told)] if move else []
-    second = _entry(record, task, next_run, kind=EventKind.NEXT_OCCURRENCE, move=begun, **told)
+    first = [_entry(record, task, run, kind=kind, move=move, **fields)] if move else []
+    second = _entry(record, task, next_run, kind=EventKind.NEXT_OCCURRENCE, move=begun, **fields)
     after = {"scheduled_for": in_json(next_run.scheduled_for), "number": next_run.number}
     return [*first, {**second, "before": None, "after": after}]
 

@@ -157,8 +157,8 @@ def _mend(connection: Connection, pair: _Pair, by: Acting, now: datetime) -> Non
             connection.execute(update(table).where(table.c.id == found.id).values(values))
         stored |= {name: unread.stored for name, unread in part.unread.items()}
     of = (pair.run.tenant, pair.task.id, pair.run.id, now)
-    told = event_log.entry(*of, kind=EventKind.DAMAGED, **by, reason=pair.reason(), before=stored)
-    event_log.append(connection, [told])
+    entry = event_log.entry(*of, kind=EventKind.DAMAGED, **by, reason=pair.reason(), before=stored)
+    event_log.append(connection, [entry])
 
 
 def _fail(connection: Connection, pair: _Pair, now: datetime) -> None:

@@ -174,7 +174,7 @@ def settle_waiting(
     links, awaited = _deciding(connection, waiting), kept_waits.kept(connection, [each.waiter for each in found])
     asked = questions.unanswered(connection, [each.run.id for each in found])
     judged = [
-        _judged(each, links.get(each.task.id, ()), awaited.get(each.waiter), asked=asked, failing=failing)
+        _judged(each, links.get(each.task.id, ()), awaited.get(each.waiter), open_approvals=asked, failing=failing)
         for each in found
     ]
     _free(connection, [each for each in judged if each.verdict.to is State.SCHEDULED], now, why)
@@ -186,11 +186,11 @@ def _judged(
     links: Sequence[DependencyLink],
     awaited: KeptWait | None,
     *,
-    asked: Collection[str],
+    open_approvals: Collection[str],
     failing: Mapping[str, str],
 ) -> _Judged:
     early = awaited is not None and awaited.wait.at_once
-    verdict = judge(links, awaited, asked=each.run.id in asked)
+    verdict = judge(links, awaited, approval_open=each.run.id in open_approvals)
     if each.run.id in failing:
         verdict = LinkVerdict(State.FAILED, words=failing[each.run.id])
     return _Judged(*each, verdict, early)

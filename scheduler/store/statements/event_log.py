@@ -208,7 +208,7 @@ def _change_of(found: Sequence[Event], before: Mapping[str, Any], touched: Mappi
         task=_fields_of(Task, before, after),
         run={**_fields_of(Run, times, after), **_fields_of(Run, before, after)},
         current=following or first,
-        left=touched.get(first if following else before.get(FOLLOWED, "")),
+        replaced_run=touched.get(first if following else before.get(FOLLOWED, "")),
         began=tuple(event.run_id or "" for event in beside if event.from_state is None),
         cancelled=tuple(touched[event.run_id or ""] for event in beside if event.to_state is State.CANCELLED),
         skipped=bool(following and touched[first].state is State.SKIPPED),
@@ -272,8 +272,8 @@ def check_revision(connection: Connection, task: Task, revision: int | None) -> 
         return
     later = select(*EVENT_FIELDS).where(events.c.task_id == task.id, events.c.revision > revision)
     since = events_of(connection, later.order_by(events.c.seq).limit(_MAX_CHANGES_TOLD))
-    told = [_told(event) for event in since]
-    raise StaleRevision(task.id, revision, task.revision, told, events=since, zone=task.timezone)
+    entries = [_told(event) for event in since]
+    raise StaleRevision(task.id, revision, task.revision, entries, events=since, zone=task.timezone)
 
 
 def _told(event: Event) -> str:

@@ -139,16 +139,18 @@ def with_past(
     noted = {task.id: [*damage.get(task.id, ())] for task, _ in pairs}
     last = _last_runs(connection, pairs, noted)
     sent = _deliveries(connection, [run.id for run in last.values()])
-    open_beside = beside(connection, [task for task, _ in pairs])
+    open_beside = side_runs_of(connection, [task for task, _ in pairs])
     found = []
     for task, run in pairs:
         last_run = last.get(task.id)
-        told = tuple(sent.get(last_run.id, ())) if last_run else ()
-        found.append(TaskRecord(task, run, last_run, told, open_beside.get(task.id, ()), tuple(noted[task.id])))
+        deliveries_of_last = tuple(sent.get(last_run.id, ())) if last_run else ()
+        found.append(
+            TaskRecord(task, run, last_run, deliveries_of_last, open_beside.get(task.id, ()), tuple(noted[task.id]))
+        )
     return found
 
 
-def beside(connection: Connection, of: Iterable[Task]) -> dict[str, tuple[Run, ...]]:
+def side_runs_of(connection: Connection, of: Iterable[Task]) -> dict[str, tuple[Run, ...]]:
     """Return the open side runs; only a changed task has such runs."""
     task_ids = [task.id for task in of if task.revision > 1]
     found: dict[str, tuple[Run, ...]] = {}
@@ -214,8 +216,8 @@ def named(connection: Connection, tenant: str, text: str) -> list[str]:
         found += connection.execute(newest.where(ids.startswith(text, autoescape=True))).scalars()
     if not found:
         found += connection.execute(mine.where(tasks.c.title_folded == folded(text))).scalars()
-        said = storable(text)
-        titled = or_(its.title == said, func.lower(its.title) == said.lower())
+        stored = storable(text)
+        titled = or_(its.title == stored, func.lower(its.title) == stored.lower())
         found += connection.execute(whole.where(titled)).scalars()
     return found[:_MAX_NAMED_ROWS]
 

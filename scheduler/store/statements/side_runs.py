@@ -98,8 +98,8 @@ def follow(connection: Connection, before: tuple[Task, Run], after: tuple[Task, 
 
 def to_revive(connection: Connection, cancelled: Run, now: datetime) -> list[Run]:
     """Return the side runs that an undone cancel restores: the next generations of those it ended."""
-    told = {"tenant": cancelled.tenant, "of_task": cancelled.task_id, "itself": cancelled.id}
-    found = (Run(*row) for row in unreadable.rows(connection, _CANCELLED_WITH, {**told, "since": cancelled.ended_at}))
+    values = {"tenant": cancelled.tenant, "of_task": cancelled.task_id, "itself": cancelled.id}
+    found = (Run(*row) for row in unreadable.rows(connection, _CANCELLED_WITH, {**values, "since": cancelled.ended_at}))
     return [
         replace(
             run,
@@ -113,9 +113,9 @@ def to_revive(connection: Connection, cancelled: Run, now: datetime) -> list[Run
     ]
 
 
-def cancel(connection: Connection, beside: Sequence[Run], now: datetime) -> list[tuple[Run, Run]]:
+def cancel(connection: Connection, open_side_runs: Sequence[Run], now: datetime) -> list[tuple[Run, Run]]:
     """Cancel these runs; return each before and after."""
-    moves = [(run, _cancelled(run, now)) for run in beside]
+    moves = [(run, _cancelled(run, now)) for run in open_side_runs]
     for old, new in moves:
         _write(connection, old, new)
     return moves

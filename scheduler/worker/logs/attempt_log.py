@@ -159,8 +159,8 @@ class AttemptLog:
 
 
 def _text(record: logging.LogRecord) -> str:
-    said = record.getMessage()
+    message = record.getMessage()
     trace = record.exc_text
     if trace is None and record.exc_info and record.exc_info[0] is not None:
         trace = logging.Formatter().formatException(record.exc_info)
-    return f"{said[: MAX_RUN_LOG_LINE_CHARS // 4]}\n{trace[-MAX_RUN_LOG_LINE_CHARS // 2 :]}" if trace else said
+    return f"{message[: MAX_RUN_LOG_LINE_CHARS // 4]}\n{trace[-MAX_RUN_LOG_LINE_CHARS // 2 :]}" if trace else message

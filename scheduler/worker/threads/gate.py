@@ -52,10 +52,10 @@ class ThreadGate:
             self._line.clear()
         self._idle.give(cleared)
 
-    def replaced(self, lost: threading.Thread) -> None:
+    def replaced(self, lost_thread: threading.Thread) -> None:
         """Count the run of a lost thread no more: another thread has taken its place."""
         with self._lock:
-            self._running = {run_id: held for run_id, held in self._running.items() if held.thread is not lost}
+            self._running = {run_id: held for run_id, held in self._running.items() if held.thread is not lost_thread}
 
     def _leave(self, ended: ActiveRun, *, go_on: bool) -> ActiveRun | None:
         """Return the run in line that this thread starts now."""

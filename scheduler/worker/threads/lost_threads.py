@@ -67,8 +67,8 @@ class LostThreads:
         with self._lock:
             replaced = self._replaced.pop(threading.current_thread(), None)
         if replaced is not None:
-            said = type(ending).__name__
-            log.warning("run %s: discarded %s, which arrived after the attempt had timed out", held.run_id, said)
+            name = type(ending).__name__
+            log.warning("run %s: discarded %s, which arrived after the attempt had timed out", held.run_id, name)
         return bool(replaced)
 
     def _replace_loop(self, held: ActiveRun) -> bool:

@@ -120,7 +120,7 @@ class Preemption:
             anew=run.attempt > 1,
             progressed=turn.progressed,
             polls=turn.polls,
-            asked=None if turn.asked_at is None else now - turn.asked_at,
+            since_request_s=None if turn.asked_at is None else now - turn.asked_at,
         )
 
 

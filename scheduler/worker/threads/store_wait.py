@@ -57,7 +57,7 @@ class StoreWait:
             self._away_since = self._clock()
 
     def _is_over(self, held: ActiveRun) -> bool:
-        if held.call.wanted is not None or held.ended:
+        if held.call.pending is not None or held.ended:
             return True
         since = self._away_since
         return since is not None and _is_on_a_loop() and self._clock() - since >= MAX_LOOP_WAIT_S

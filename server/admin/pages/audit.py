@@ -178,7 +178,7 @@ def verify(visit: Visit) -> Page:
     if not _verification.acquire(blocking=False):
         raise Refused("another verification goes on; try again when it is done.")
     try:
-        (found,) = chain.verify(tenant, kept=kept)
+        (found,) = chain.verify(tenant, anchors=kept)
     finally:
         _verification.release()
     values = {"verdict": found, "kept": bool(kept), "seconds": time.monotonic() - began}

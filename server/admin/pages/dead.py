@@ -256,8 +256,8 @@ def take_back(visit: Visit) -> Moved:
             continue
         changed += done.counts[Became.CHANGED]
         problems += [one.why for one in done.outcomes if one.became is Became.REFUSED and one.why]
-    told = [f"Taken back for {changed} {'task' if changed == 1 else 'tasks'}.", *problems[:MAX_PROBLEMS_SHOWN]]
-    return Moved(path_of(visit.form, "after"), " ".join(told))
+    sentences = [f"Taken back for {changed} {'task' if changed == 1 else 'tasks'}.", *problems[:MAX_PROBLEMS_SHOWN]]
+    return Moved(path_of(visit.form, "after"), " ".join(sentences))
 
 
 def _most(text: str) -> int:
@@ -268,13 +268,13 @@ def _most(text: str) -> int:
 
 
 def _said(verb: str, done: LettersClosed) -> str:
-    told = [f"{_VERBS_DONE[verb]} {len(done.closed)}."]
-    told += [f"{done.left:,} more match."] if done.left else []
-    told += [f"{done.held_back:,} left out: replayed {MAX_REPLAYS} times before."] if done.held_back else []
+    sentences = [f"{_VERBS_DONE[verb]} {len(done.closed)}."]
+    sentences += [f"{done.left:,} more match."] if done.left else []
+    sentences += [f"{done.held_back:,} left out: replayed {MAX_REPLAYS} times before."] if done.held_back else []
     if done.skipped:
         why = " ".join(each.why.removeprefix("run_id: ") for each in done.skipped[:MAX_PROBLEMS_SHOWN])
-        told.append(f"{len(done.skipped):,} stay: {why}")
-    return " ".join(told)
+        sentences.append(f"{len(done.skipped):,} stay: {why}")
+    return " ".join(sentences)
 
 
 DEAD_ROUTES = (get("/dead", dead_letters), post("/dead/close", close_letters), post("/dead/undo", take_back))

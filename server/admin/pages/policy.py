@@ -99,19 +99,19 @@ def _shadow(visit: Visit) -> dict[str, Any] | None:
 
 def end_shadow(visit: Visit) -> Moved:
     """End the shadow, or put it in force and end it."""
-    policies, said = visit.app.registry.policies, ""
+    policies, notice = visit.app.registry.policies, ""
     if visit.form.get("do") == MAKE:
         report = policies.shadow.report()
-        said = _done(visit, policies.set(report.switch_on, by=visit.principal, reason=report.shadow.reason)).said
+        notice = _done(visit, policies.set(report.switch_on, by=visit.principal, reason=report.shadow.reason)).notice
     policies.shadow.remove(by=visit.principal)
-    return Moved(visit.url("/policy"), f"{said} The shadow has ended.".strip())
+    return Moved(visit.url("/policy"), f"{notice} The shadow has ended.".strip())
 
 
-def _done(visit: Visit, made: PolicyChange) -> Moved:
-    if made.version is None:
+def _done(visit: Visit, change: PolicyChange) -> Moved:
+    if change.version is None:
         return Moved(visit.url("/policy"), "Nothing changed: these numbers are in force.")
     visit.app.runner.wake()
-    return Moved(visit.url("/policy"), f"Version {made.version} is in force: {'; '.join(made.differences)}.")
+    return Moved(visit.url("/policy"), f"Version {change.version} is in force: {'; '.join(change.differences)}.")
 
 
 def _version(text: str) -> int:

@@ -40,8 +40,8 @@ class PoolChanged(DuetimeError):
     code = "refused"
 
     def __init__(self, name: str, now: Pool | None) -> None:
-        said = f"is {now.kind}, {now.text_with_price()}" if now else "is declared no longer"
-        shown = f"It {said}. Open /pools/{name[:100]} to see and change it." if now else f"It {said}."
+        text = f"is {now.kind}, {now.text_with_price()}" if now else "is declared no longer"
+        shown = f"It {text}. Open /pools/{name[:100]} to see and change it." if now else f"It {text}."
         super().__init__(f"{name[:100]!r} was changed since this page was opened; nothing was done. {shown}")
 
 

@@ -169,11 +169,11 @@ def pause(visit: Visit) -> Answer:
     return _back(visit, found.record.task.id, f"Paused{until_when([view])}." if paused else "Resumed.")
 
 
-def _back(visit: Visit, task_id: str, said: str) -> Moved:
+def _back(visit: Visit, task_id: str, notice: str) -> Moved:
     """Return to the task: its current run may be another one now."""
     owner = visit.store.history.tenants([task_id])[task_id]
     now = visit.store.tasks.get(owner, task_id)
-    return Moved(visit.url(f"/runs/{now.run.id}"), said)
+    return Moved(visit.url(f"/runs/{now.run.id}"), notice)
 
 
 RUN_ROUTES = (

@@ -66,10 +66,10 @@ def change_many(visit: Visit) -> Moved:
     change, done = _change(visit)
     owners = visit.store.history.tenants(picked)
     changed, problems = _each(visit, picked, owners, change)
-    said = f"{done} {len(changed)}{until_when(changed) if visit.form['change'] == 'pause' else ''}."
+    text = f"{done} {len(changed)}{until_when(changed) if visit.form['change'] == 'pause' else ''}."
     if problems:
-        said += f" {len(problems)} refused: {' '.join(problems[:MAX_PROBLEMS_SHOWN])}"
-    return Moved(path_of(visit.form, "after"), said)
+        text += f" {len(problems)} refused: {' '.join(problems[:MAX_PROBLEMS_SHOWN])}"
+    return Moved(path_of(visit.form, "after"), text)
 
 
 def _each(

@@ -96,7 +96,7 @@ def verify(
     began = time.monotonic()
     with session(context).store(create=True) as store, _progress() as (seen, expect):
         expect(sum(each.entries for each in store.audit_chain.heads(tenant)))
-        found = list(store.audit_chain.verify(tenant, kept=kept, seen=seen))
+        found = list(store.audit_chain.verify(tenant, anchors=kept, on_progress=seen))
     show_verdicts(verdicts_json(found), time.monotonic() - began, as_json=as_json)
 
 

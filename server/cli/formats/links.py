@@ -14,16 +14,16 @@ Key = Annotated[str | None, typer.Option(help="idempotency key: repeating a call
 Revision = Annotated[int | None, typer.Option(help="refuse if the task changed after this revision")]
 
 
-def _links_of(said: dict[str, Any]) -> dict[str, Any]:
+def _links_of(fields: dict[str, Any]) -> dict[str, Any]:
     """Read the options; what is not given stays."""
     return {
-        "after": said["after"] or None,
-        "after_failure": said["after_failure"],
-        "valid_output": read_object(said["valid_output"], "valid_output"),
-        "approval": read_approval(said["approval"]),
-        "wait_for": read_wait(said["wait_for"]),
-        "revision": said["revision"],
-        "idempotency_key": said["key"],
+        "after": fields["after"] or None,
+        "after_failure": fields["after_failure"],
+        "valid_output": read_object(fields["valid_output"], "valid_output"),
+        "approval": read_approval(fields["approval"]),
+        "wait_for": read_wait(fields["wait_for"]),
+        "revision": fields["revision"],
+        "idempotency_key": fields["key"],
     }
 
 

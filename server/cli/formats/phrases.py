@@ -134,8 +134,8 @@ def _typed(option: str, value: object) -> str:
 
 
 def _pair(name: str, part: object) -> str:
-    said = ",".join(map(str, part)) if isinstance(part, list) else str(part)
-    return said if name == "question" else f"{name}={said}"
+    text = ",".join(map(str, part)) if isinstance(part, list) else str(part)
+    return text if name == "question" else f"{name}={text}"
 
 
 COMMAND_WORDS = CommandWords()

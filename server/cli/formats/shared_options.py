@@ -25,8 +25,8 @@ def with_options(
     def decorated(command: VerbFunction) -> VerbFunction:
         @wraps(command)
         def called(*arguments: Any, **given: Any) -> None:
-            said = {name: given.pop(name) for name in options}
-            command(*arguments, **{argument: read(said)}, **given)
+            shared = {name: given.pop(name) for name in options}
+            command(*arguments, **{argument: read(shared)}, **given)
 
         known = inspect.signature(command, eval_str=True)
         own = [parameter for name, parameter in known.parameters.items() if name != argument]

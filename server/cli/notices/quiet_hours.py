@@ -56,12 +56,12 @@ def show_hours(found: Mapping[str, Any], *, as_json: bool) -> None:
         return
     whose = " of ".join(dict.fromkeys((found["user"], found["tenant"])))
     source = "set for this user" if found["own"] else "by the settings"
-    said = (
+    text = (
         f"Quiet hours of {whose}: {found['hours']}, {source}."
         if found.get("hours")
         else f"No quiet hours for {whose}, {source}."
     )
-    output.say(said + (_end(found) if found.get("until") else ""))
+    output.say(text + (_end(found) if found.get("until") else ""))
 
 
 def _end(found: Mapping[str, Any]) -> str:

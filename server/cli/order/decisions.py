@@ -82,5 +82,5 @@ def json_of(payload: RestPayload) -> Json:
 
 
 def _row(decision: Mapping[str, Any], zone: str) -> tuple[str, ...]:
-    told = (decision[name] for name in ("tier", "outcome", "reason", "task_id", "id"))
-    return (clock_time(decision["at"], zone), *told)
+    cells = (decision[name] for name in ("tier", "outcome", "reason", "task_id", "id"))
+    return (clock_time(decision["at"], zone), *cells)

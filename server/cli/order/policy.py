@@ -123,8 +123,8 @@ def _json_of(text: str) -> Mapping[str, Any]:
     try:
         found: Mapping[str, Any] = json.loads(text)
     except ValueError as error:
-        said = f"is not JSON: {error}"
-        raise InvalidArgument("changes", said, accepted="one JSON object", example=CHANGE_EXAMPLE) from None
+        message = f"is not JSON: {error}"
+        raise InvalidArgument("changes", message, accepted="one JSON object", example=CHANGE_EXAMPLE) from None
     return found
 
 

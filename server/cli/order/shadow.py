@@ -66,10 +66,10 @@ def _content(path: Path) -> dict[str, Any]:
     try:
         return dict(read_changes([json.dumps(json.loads(path.read_text("utf-8")))]))
     except OSError as error:
-        said = f"{str(path)[:60]!r} cannot be read: {error.strerror}"
+        text = f"{str(path)[:60]!r} cannot be read: {error.strerror}"
     except ValueError as error:
-        said = f"{str(path)[:60]!r} has no JSON object: {error}"
-    raise InvalidArgument("changes", said, accepted=accepted, example="shares.low=0.12")
+        text = f"{str(path)[:60]!r} has no JSON object: {error}"
+    raise InvalidArgument("changes", text, accepted=accepted, example="shares.low=0.12")
 
 
 def say_off(*, as_json: bool) -> None:

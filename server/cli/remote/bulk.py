@@ -16,9 +16,9 @@ def bulk(server: RemoteServer, params: Params) -> None:
     filters = [params["about"], *(params[name] for name in _FILTERS)]
     ids, token = here.meant(params["change"], params["ids"], params["every"], filters)
     names = (*_FILTERS, "to", "expect", "reason")
-    asked = {name: params[name] for name in names if params[name] is not None}
-    told = {"query": params["about"], "undo": token, "task_ids": [found_id(server, each) for each in ids] or None}
-    body = {**asked, **{name: value for name, value in told.items() if value is not None}}
+    given = {name: params[name] for name in names if params[name] is not None}
+    found = {"query": params["about"], "undo": token, "task_ids": [found_id(server, each) for each in ids] or None}
+    body = {**given, **{name: value for name, value in found.items() if value is not None}}
     if params["dry_run"]:
         body["dry_run"] = True
     done = server.post("/tasks/changes", {"change": params["change"], **body}, Idempotency_Key=params["key"])

@@ -113,9 +113,9 @@ def _problem(status: int, found: Any) -> RemoteProblem:
     if not isinstance(found, dict):
         return RemoteProblem(f"the server answered {status}.")
     code = REFUSED_CODE if found.get("code") == _KEY_REUSED else _EXIT_CODES.get(status, FAILED_CODE)
-    said = found.get("detail") or found.get("error_description") or f"the server answered {status}."
+    text = found.get("detail") or found.get("error_description") or f"the server answered {status}."
     way = _WAYS.get(status, "")
-    return RemoteProblem(f"{said.rstrip('.') if way else said}{way}", code)
+    return RemoteProblem(f"{text.rstrip('.') if way else text}{way}", code)
 
 
 def _said(error: Exception) -> str:

@@ -34,9 +34,9 @@ def frame(found: Mapping[str, Any], zone: str, width: int) -> RenderableType:
     return Group(*parts, Text(), *_workers(found["workers"], width))
 
 
-def message(said: str) -> RenderableType:
+def message(text: str) -> RenderableType:
     """Return a frame that says why there is none."""
-    return Text(plain(said), style="red")
+    return Text(plain(text), style="red")
 
 
 def _rates(found: Mapping[str, Any]) -> Iterator[Text]:
@@ -122,8 +122,8 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str | Text]], width: in
     return shown
 
 
-def _line(said: str, style: str = "") -> Text:
-    return Text(plain(said), style=style, no_wrap=True, overflow="ellipsis")
+def _line(text: str, style: str = "") -> Text:
+    return Text(plain(text), style=style, no_wrap=True, overflow="ellipsis")
 
 
 def _span(seconds: float) -> str:

@@ -116,7 +116,7 @@ def verify(call: RestCall) -> RestAnswer:
     if not _verification.acquire(blocking=False):
         raise Refused("another verification goes on; repeat the request when it is done.")
     try:
-        found = list(call.parts.store.audit_chain.verify(tenant, kept=kept))
+        found = list(call.parts.store.audit_chain.verify(tenant, anchors=kept))
     finally:
         _verification.release()
     return RestAnswer(VerdictsPayload.model_validate(verdicts_json(found)))

@@ -90,11 +90,11 @@ def _given(call: RestCall) -> dict[str, Any]:
     return {"by": call.by, "reason": call.values.get("reason"), "dry_run": dry_run, "based_on": call.revision}
 
 
-def _changed(call: RestCall, made: PolicyChange) -> RestAnswer:
+def _changed(call: RestCall, change: PolicyChange) -> RestAnswer:
     call.parts.runner.wake()
     waiting = sum(tier.waiting for tier in call.parts.backlog.report().tiers)
-    payload = PolicyChangePayload.model_validate(change_json(made, waiting))
-    version = made.version if made.version is not None else call.parts.registry.policies.known().version
+    payload = PolicyChangePayload.model_validate(change_json(change, waiting))
+    version = change.version if change.version is not None else call.parts.registry.policies.known().version
     return RestAnswer(payload, revision=version)
 
 

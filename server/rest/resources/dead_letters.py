@@ -162,8 +162,8 @@ def _check_choice(values: Mapping[str, Any]) -> None:
     """Refuse a call that does not say which dead letters it means: an empty body must not close all of them."""
     ways = [bool(values.get("run_ids")), any(name in values for name in _FILTERS), bool(values.get("all"))]
     if sum(ways) != 1:
-        said = "name runs, or give filters, or say all"
-        raise InvalidArgument("run_ids", said, accepted="one of these", example="run_ids=['r_7k3m9qx2w4hb00000000']")
+        text = "name runs, or give filters, or say all"
+        raise InvalidArgument("run_ids", text, accepted="one of these", example="run_ids=['r_7k3m9qx2w4hb00000000']")
 
 
 _RUN_ID = Argument("run_id", Text(40), "The id of a run", "run_id='r_7k3m9qx2w4hb00000000'", required=True)

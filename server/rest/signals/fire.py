@@ -74,9 +74,9 @@ class _Fire:
         except NoSuchAddress:
             return not_served(HTTPStatus.NOT_FOUND, _UNKNOWN)
         except TooManyCalls as refused:
-            said = f"There are too many calls. Nothing was done; repeat the call in {refused.wait_s} s."
+            text = f"There are too many calls. Nothing was done; repeat the call in {refused.wait_s} s."
             headers = {"Retry-After": str(refused.wait_s)}
-            return not_served(HTTPStatus.TOO_MANY_REQUESTS, said, headers, code=refused.code)
+            return not_served(HTTPStatus.TOO_MANY_REQUESTS, text, headers, code=refused.code)
         except IllegalMove as error:
             return defect(FIRE_OPERATION, error)
         except DuetimeError as error:
@@ -123,9 +123,9 @@ def _refusal(error: DuetimeError) -> Response:
     """Say what is wrong, or why a task does not start, to a sender that may call this address and nothing else."""
     if not isinstance(error, Refused | UnreadableTask):
         return problem(error)
-    said = _TASK_ID.sub("the task", error.message)
-    told = f"{said[0].upper()}{said[1:]} Nothing was done; repeat the call later."
-    return not_served(HTTPStatus.CONFLICT, told, code=error.code)
+    message = _TASK_ID.sub("the task", error.message)
+    text = f"{message[0].upper()}{message[1:]} Nothing was done; repeat the call later."
+    return not_served(HTTPStatus.CONFLICT, text, code=error.code)
 
 
 def _id_of(data: Any) -> str | None:

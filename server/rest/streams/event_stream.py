@@ -93,8 +93,8 @@ class EventStream(Response):
         try:
             async with self._feed.opened(self._tenant, self._holds) as stream:
                 headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-                told = StreamingResponse(self._texts(stream), headers=headers, media_type=STREAM_TYPE)
-                await told(scope, receive, send)
+                response = StreamingResponse(self._texts(stream), headers=headers, media_type=STREAM_TYPE)
+                await response(scope, receive, send)
         except DuetimeError as error:
             await problem(error)(scope, receive, send)
 

@@ -269,7 +269,7 @@ def cut_the_tail(store: Store) -> KeptHead:
 def test_a_tail_that_was_cut_without_a_trace_is_found_by_a_head_kept_elsewhere(filled: Store) -> None:
     kept = cut_the_tail(filled)
     assert verdict(filled).broken is None
-    assert wrong(filled, kept=[kept]) == "8: the tail is missing: the head that you kept has 8 entries"
+    assert wrong(filled, anchors=[kept]) == "8: the tail is missing: the head that you kept has 8 entries"
 
 
 def test_heads_of_any_time_hold_while_the_chain_grows(filled: Store) -> None:
@@ -278,16 +278,16 @@ def test_heads_of_any_time_hold_while_the_chain_grows(filled: Store) -> None:
         kept += [KeptHead(head.tenant, head.entries, head.hash) for head in filled.audit_chain.heads()]
         added(filled, NOON + timedelta(days=2))
         sealed(filled)
-    assert verdict(filled, kept=kept).broken is None
+    assert verdict(filled, anchors=kept).broken is None
 
 
 @pytest.mark.parametrize("kept", [KeptHead(TENANT, 8, "ab" * 32), KeptHead(TENANT, 6, "ab" * 32)])
 def test_the_head_of_another_chain_is_no_head_of_this_one(filled: Store, kept: KeptHead) -> None:
-    assert wrong(filled, kept=[kept]).endswith("the chain is another one than that of the head that you kept")
+    assert wrong(filled, anchors=[kept]).endswith("the chain is another one than that of the head that you kept")
 
 
 def test_a_chain_that_is_gone_is_missed_by_its_head(store: Store) -> None:
-    [found] = verdicts(store, kept=[KeptHead(TENANT, 8, "ab" * 32)])
+    [found] = verdicts(store, anchors=[KeptHead(TENANT, 8, "ab" * 32)])
     assert found.broken is not None
 
 
@@ -343,7 +343,7 @@ def test_a_head_kept_elsewhere_tells_of_a_chain_made_anew(filled: Store) -> None
     )
     sealed(filled)
     assert verdict(filled).broken is None
-    assert wrong(filled, kept=[KeptHead(TENANT, head.entries, head.hash)]).startswith("8: ")
+    assert wrong(filled, anchors=[KeptHead(TENANT, head.entries, head.hash)]).startswith("8: ")
 
 
 def test_the_first_key_seals_the_end_of_chains_that_had_none(filled: Store, keyed: Callable[..., Store]) -> None:

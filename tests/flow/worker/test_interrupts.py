@@ -78,7 +78,7 @@ def test_a_shielded_part_is_finished_before_the_interrupt_is_raised() -> None:
 
     def part() -> None:
         begun.set()
-        while call.wanted is None:
+        while call.pending is None:
             time.sleep(0.001)
         done.append(True)
 
@@ -297,7 +297,7 @@ def test_an_interrupt_stops_an_async_handler_and_not_the_task_that_it_left_in_a_
     async def side() -> str:
         def wanted() -> str:
             began.set()
-            while call.wanted is None:
+            while call.pending is None:
                 time.sleep(0.001)
             return "saved"
 
@@ -323,7 +323,7 @@ def test_an_async_handler_is_stopped_where_it_saves(loop: asyncio.AbstractEventL
 
     def part() -> None:
         begun.set()
-        while call.wanted is None:
+        while call.pending is None:
             time.sleep(0.001)
         done.append(True)
 

@@ -119,7 +119,7 @@ def test_what_does_not_stop_after_its_time_limit_is_interrupted_and_given_up_aft
 ) -> None:
     house.watchdog.started(house.held, timedelta(seconds=2))
     house.pass_time(2)
-    assert (house.held.call.wanted, house.abandoned) == (TimeLimitReached, [])
+    assert (house.held.call.pending, house.abandoned) == (TimeLimitReached, [])
     house.pass_time(TIME_LIMIT_GRACE_S - 0.1)
     assert house.abandoned == []
     house.pass_time(0.1)

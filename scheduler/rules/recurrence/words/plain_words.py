@@ -102,12 +102,12 @@ def _selected(row: Tokens, draft: Draft) -> bool:
     return True
 
 
-def _one_in_several(row: Tokens, said: str, nth: int, weekday: str) -> Misread:
+def _one_in_several(row: Tokens, ordinal: str, nth: int, weekday: str) -> Misread:
     """Refuse `every second tuesday`, with both of its readings."""
-    words = said.removeprefix("the ").split()[0]
+    words = ordinal.removeprefix("the ").split()[0]
     rest = _rest(row)
     return Misread(
-        f"every {said} can mean one in {nth} weeks, or that one of each month",
+        f"every {ordinal} can mean one in {nth} weeks, or that one of each month",
         f"every {nth} weeks on {weekday}{rest}",
         f"on the {words} {weekday} of every month{rest}",
     )

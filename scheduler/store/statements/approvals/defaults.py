@@ -41,5 +41,5 @@ def give(connection: Connection, due: Sequence[Row[Any]], now: datetime) -> None
         reason = unanswered(row.ends_at or now, row.timezone)
         questions.close(connection, [row.run_id], now, answer=row.default, by=DUETIME_ACTOR, reason=reason)
         of_run, kind = (row.tenant, row.task_id, row.run_id), ANSWER_KINDS[row.default]
-        told = event_log.entry(*of_run, now, kind=kind, actor=DUETIME_ACTOR, reason=reason)
-        event_log.append(connection, [told])
+        entry = event_log.entry(*of_run, now, kind=kind, actor=DUETIME_ACTOR, reason=reason)
+        event_log.append(connection, [entry])

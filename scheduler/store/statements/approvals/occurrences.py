@@ -136,10 +136,10 @@ def _new(connection: Connection, task: Task, was: Run, run: Run, now: datetime) 
 
 
 def _asked_at(task: Task, run: Run, at: datetime) -> Approval:
-    said = task.asks or {}
-    seconds, default = said.get("seconds"), said.get("default") or ApprovalAnswer.REJECT
+    each_run = task.asks or {}
+    seconds, default = each_run.get("seconds"), each_run.get("default") or ApprovalAnswer.REJECT
     ends_at = None if seconds is None else at + timedelta(seconds=seconds)
-    return Approval(run.id, 0, said.get("question"), ApprovalAnswer(default), at, ends_at)
+    return Approval(run.id, 0, each_run.get("question"), ApprovalAnswer(default), at, ends_at)
 
 
 def _told(task: Task, was: Run, run: Run, now: datetime) -> event_log.EventValues:

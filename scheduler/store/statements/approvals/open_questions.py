@@ -62,8 +62,8 @@ def the_one(found: Sequence[Asked], *, oldest: bool) -> Asked | None:
         task_id = found[0].record.task.id
         named = "; ".join(_named(each) for each in found[:MAX_QUESTIONS_NAMED])
         more = f"; and {len(found) - MAX_QUESTIONS_NAMED} more" if len(found) > MAX_QUESTIONS_NAMED else ""
-        said = f"{task_id} asks {len(found)} questions: answer each by the id of its run: {named}{more}."
-        raise Refused(said, argument="task_id", remedy=remedies.Inspect(task_id))
+        text = f"{task_id} asks {len(found)} questions: answer each by the id of its run: {named}{more}."
+        raise Refused(text, argument="task_id", remedy=remedies.Inspect(task_id))
     return found[0] if found else None
 
 
@@ -78,9 +78,9 @@ def _open(record: TaskRecord) -> Iterator[Run]:
     yield from (run for run in (record.run, *record.beside) if run.ended_at is None)
 
 
-def _named(asked: Asked) -> str:
-    run, zone = asked.record.run, asked.record.task.timezone
-    return f"{run.id} ({asked.approval.question or USUAL_QUESTION}, {describe(run.scheduled_for, zone)})"
+def _named(question: Asked) -> str:
+    run, zone = question.record.run, question.record.task.timezone
+    return f"{run.id} ({question.approval.question or USUAL_QUESTION}, {describe(run.scheduled_for, zone)})"
 
 
 def waits_before_start(run: Run) -> bool:

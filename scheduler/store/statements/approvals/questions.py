@@ -100,9 +100,9 @@ _BEFORE_START = frozenset({State.WAITING, State.SUSPENDED})
 """States in which a run may have an open question."""
 
 
-def ask(connection: Connection, asked: Iterable[tuple[Task, Run, Approval]]) -> None:
+def ask(connection: Connection, new: Iterable[tuple[Task, Run, Approval]]) -> None:
     """Store approvals of stored runs, and tell the owners of their tasks what is asked."""
-    found = list(asked)
+    found = list(new)
     ASK.run(connection, [values_of(approval) for _, _, approval in found])
     tell(connection, [question_of(*each) for each in found if each[2].is_open])
 

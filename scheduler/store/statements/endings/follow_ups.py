@@ -116,8 +116,8 @@ def _add(connection: Connection, following: Sequence[tuple[Claimed, MadeTask]], 
     connection.info.get(FREED, []).extend(item.task.id for item in items)
 
 
-def _row(made: MadeTask, now: datetime) -> dict[str, object]:
-    cause, task = made.failure, made.new.task
+def _row(follow_up: MadeTask, now: datetime) -> dict[str, object]:
+    cause, task = follow_up.failure, follow_up.new.task
     return {
         "task_id": task.id,
         "tenant": task.tenant,
@@ -131,8 +131,8 @@ def _row(made: MadeTask, now: datetime) -> dict[str, object]:
     }
 
 
-def _created(made: MadeTask, now: datetime) -> event_log.EventValues:
-    task, run = made.new.task, made.new.run
+def _created(follow_up: MadeTask, now: datetime) -> event_log.EventValues:
+    task, run = follow_up.new.task, follow_up.new.run
     check_move(None, run.state)
     return event_log.entry(
         task.tenant,
@@ -140,8 +140,8 @@ def _created(made: MadeTask, now: datetime) -> event_log.EventValues:
         run.id,
         now,
         kind=EventKind.CREATED,
-        actor=made.new.actor,
-        reason=f"on_failure of {made.failure.task_id}: {made.failure.sentence}",
+        actor=follow_up.new.actor,
+        reason=f"on_failure of {follow_up.failure.task_id}: {follow_up.failure.sentence}",
         move=(None, run.state),
         after={"title": task.title, "action": task.action, "scheduled_for": in_json(run.scheduled_for)},
         revision=task.revision,

@@ -29,5 +29,5 @@ def placed(connection: Connection, coming: Sequence[Run]) -> list[Run]:
     return [_behind(run, taken.get((run.task_id, run.scheduled_for), 0)) for run in coming]
 
 
-def _behind(run: Run, taken: int) -> Run:
-    return run if taken < run.generation else replace(run, generation=taken + 1)
+def _behind(run: Run, taken_generation: int) -> Run:
+    return run if taken_generation < run.generation else replace(run, generation=taken_generation + 1)

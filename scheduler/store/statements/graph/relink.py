@@ -152,8 +152,8 @@ def _relink(connection: Connection, change: Change, new: NewLinks, had: Kept, no
         changed["waits"] = _waits_of(connection, task.id)
     if new.approval is not None:
         if had["asked"]:
-            said = f"{task.id} has its question already, which only the user answers."
-            raise Refused(said, argument="approval", remedy=remedies.Inspect(task.id))
+            text = f"{task.id} has its question already, which only the user answers."
+            raise Refused(text, argument="approval", remedy=remedies.Inspect(task.id))
         questions.ask(connection, [(task, change.run, new.approval)])
         changed["asked"] = True
     return changed
@@ -198,15 +198,15 @@ def _waits_of(connection: Connection, task_id: str) -> list[dict[str, Any]]:
     return [_to_json(row._asdict()) for row in waits]
 
 
-def _restore(connection: Connection, task: Task, run: Run, kept: Mapping[str, Any], now: datetime) -> None:
+def _restore(connection: Connection, task: Task, run: Run, links: Mapping[str, Any], now: datetime) -> None:
     """Store the rows again that an event kept; what has ended or come since is found as it would have been."""
     connection.execute(_UNLINK, {"of_task": task.id})
-    _LINK.run(connection, [_from_json(dependencies, row) for row in kept["after"]])
+    _LINK.run(connection, [_from_json(dependencies, row) for row in links["after"]])
     connection.execute(_NO_WAITS, {"waiter_ids": _waiter_ids(task.id)})
-    _WAIT.run(connection, [_from_json(signal_waits, row) for row in kept["waits"]])
-    if any(row["closed_at"] is None for row in kept["waits"]):
+    _WAIT.run(connection, [_from_json(signal_waits, row) for row in links["waits"]])
+    if any(row["closed_at"] is None for row in links["waits"]):
         kept_waits.reopen(connection, task.tenant, task.id)
-    if not kept["asked"]:
+    if not links["asked"]:
         questions.close(connection, [run.id], now)
         connection.execute(_NO_QUESTION, {"of_run": run.id})
 

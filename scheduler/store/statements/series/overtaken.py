@@ -53,7 +53,7 @@ def _overtake(connection: Connection, tenant: str, task_id: str, now: datetime, 
     if change is None:
         connection.execute(_PUT_OFF, {"run_id": run.id, "at": put_off(record.task, run, now)})
         return
-    reason = BESIDE.format(run.id) if change.beside else OVERTAKEN_REASON
+    reason = BESIDE.format(run.id) if change.as_side_run else OVERTAKEN_REASON
     kind = change.kind or EventKind.NEXT_OCCURRENCE
     changing.apply(connection, record, change, actor=DUETIME_ACTOR, kind=kind, reason=reason, now=now)
     found.tasks.append(task_id)

@@ -95,7 +95,7 @@ def wake(connection: Connection, reasons: Mapping[str, str], now: datetime) -> l
     """Let those of these runs go on at once that are suspended, each with its reason; return their tasks."""
     found = connection.execute(_SUSPENDED, {"run_ids": list(reasons)}).all() if reasons else []
     _WAKE.run(connection, [{"run_id": row.id, "at": now} for row in found])
-    told = [
+    entries = [
         event_log.entry(
             row.tenant,
             row.task_id,
@@ -107,7 +107,7 @@ def wake(connection: Connection, reasons: Mapping[str, str], now: datetime) -> l
         )
         for row in found
     ]
-    event_log.append(connection, told)
+    event_log.append(connection, entries)
     return [row.task_id for row in found]
 
 
