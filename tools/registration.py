@@ -72,12 +72,16 @@ class StrictTool(Tool):
 
     async def run(self, arguments: dict[str, Any], context: Any, convert_result: bool = False) -> CallToolResult:  # noqa: ARG002 - the SDK's signature
         """Answer one call. Every failure is an answer that the model can act on; none is raised."""
+        return await self.call(arguments, CallOrigin.of_context(context))
+
+    async def call(self, arguments: Mapping[str, Json], origin: CallOrigin) -> CallToolResult:
+        """Answer one call, as `run` does."""
         began = time.perf_counter()
-        result = await self._result(arguments, CallOrigin.of_context(context))
+        result = await self._result(arguments, origin)
         self._observe(self.name, (result.meta or {}).get(CODE_META_KEY, "ok"), time.perf_counter() - began)
         return result
 
-    async def _result(self, arguments: dict[str, Any], origin: CallOrigin) -> CallToolResult:
+    async def _result(self, arguments: Mapping[str, Json], origin: CallOrigin) -> CallToolResult:
         try:
             return await self._answered(arguments, self._caller(), origin)
         except IllegalMove as defect:

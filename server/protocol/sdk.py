@@ -16,7 +16,13 @@ from mcp.server.mcpserver import server as mcpserver
 from mcp.server.mcpserver.tools import Tool
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.subscriptions import ListenHandler
-from mcp.types import INTERNAL_ERROR, EmptyResult, SubscribeRequestParams, UnsubscribeRequestParams
+from mcp.types import (
+    INTERNAL_ERROR,
+    SERVER_INFO_META_KEY,
+    EmptyResult,
+    SubscribeRequestParams,
+    UnsubscribeRequestParams,
+)
 from starlette.responses import JSONResponse
 from starlette.types import Receive, Scope, Send
 
@@ -63,6 +69,16 @@ def connection_of(ctx: ServerRequestContext[Any, Any]) -> Connection:
 def replace_tools(server: MCPServer[None], tools: Iterable[Tool]) -> None:
     """Replace the tools of these names: MCPServer makes tools of functions only, once it is made."""
     server._tool_manager._tools.update({tool.name: tool for tool in tools})  # noqa: SLF001 - see above
+
+
+def tool_of(server: MCPServer[None], name: object) -> Tool | None:
+    """Return the tool of this name, None without one: MCPServer lists tools, but gives none away."""
+    return server._tool_manager.get_tool(name) if isinstance(name, str) else None  # noqa: SLF001 - see above
+
+
+def identity_of(server: MCPServer[None]) -> dict[str, Any]:
+    """Return what the SDK adds to each answer of the present protocol; the caller may keep it."""
+    return {SERVER_INFO_META_KEY: lowlevel(server).server_info_stamp}
 
 
 def expect_no_argument_headers(server: MCPServer[None]) -> None:

@@ -15,7 +15,7 @@ from duetime.server.protocol.listings import (
     offer_buttons,
     showing_admin_tools,
 )
-from duetime.server.protocol.methods import MethodMiddleware
+from duetime.server.protocol.methods import MethodMiddleware, PlainToolCalls
 from duetime.server.protocol.prompts import add_prompts, refuse_wrong_prompts
 from duetime.server.protocol.refusals import shorten_refusals
 from duetime.server.protocol.resources import add_resources
@@ -76,7 +76,7 @@ def make_server(
         async with changes.serving():
             yield
 
-    caller, served = caller_of(guard), cards()
+    caller, served, plain = caller_of(guard), cards(), PlainToolCalls()
     tools = make_tools(scheduler, caller=caller, actions=actions, pools=pools, served=served, observe=observe)
     [get_task] = [tool for tool in tools if tool.name == GET_TASK.name]
     with without_log_setup():
@@ -90,10 +90,11 @@ def make_server(
             lifespan=lifespan,
             cache_hints=_CACHED,
             subscriptions=changes,
-            middleware=_middleware(scheduler, changes, caller, guard),
+            middleware=_middleware(scheduler, changes, caller, guard, plain),
             auth=guard.settings if guard else None,
             token_verifier=guard.verifier if guard else None,
         )
+    plain.serve(server)
     return _with_resources(server, scheduler, changes, caller)
 
 
@@ -114,19 +115,23 @@ def caller_of(guard: Guard | None) -> Callable[[], Principal]:
 
 
 def _middleware(
-    scheduler: SchedulerSource, changes: Subscriptions, caller: Callable[[], Principal], guard: Guard | None
+    scheduler: SchedulerSource,
+    changes: Subscriptions,
+    caller: Callable[[], Principal],
+    guard: Guard | None,
+    plain: PlainToolCalls,
 ) -> list[ServerMiddleware[Any]]:
     """Return what stands around each call, the outermost first: refusals of all others are shortened."""
     of_methods = MethodMiddleware(
         {
             "initialize": [advertise_ui],
             "tools/list": [*([showing_admin_tools(caller)] if guard else ()), offer_buttons],
-            "tools/call": [keep_answers_from_models],
+            "tools/call": [keep_answers_from_models, plain],
             "resources/list": [listing_open_tasks(scheduler, caller)],
             "prompts/get": [refuse_wrong_prompts],
         }
     )
-    return [shorten_refusals, identify if guard else note_address, of_methods, changes.limit_streams]
+    return [shorten_refusals, identify if guard else note_address, changes.limit_streams, of_methods]
 
 
 async def advertise_ui(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
