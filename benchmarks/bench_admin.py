@@ -20,7 +20,7 @@ from statistics import quantiles
 import httpx2
 from duetime.server.admin.routes import routes
 from duetime.server.app import App, build
-from duetime.server.auth.access import GUARDED
+from duetime.server.auth.access import GUARDED_SCOPE_KEY
 from duetime.server.settings.model import Settings
 from starlette.applications import Starlette
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -54,7 +54,7 @@ def unguarded(app: ASGIApp) -> ASGIApp:
     """Return the application as `duetime serve` without `auth` has it."""
 
     async def serve(scope: Scope, receive: Receive, send: Send) -> None:
-        await app({**scope, GUARDED: False}, receive, send)
+        await app({**scope, GUARDED_SCOPE_KEY: False}, receive, send)
 
     return serve
 

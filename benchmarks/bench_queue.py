@@ -43,7 +43,7 @@ from duetime.scheduler.queue import DispatchQueue, Entry, Finish, Grant, Kind, L
 from duetime.scheduler.queue.constants import MAX_CLASSES_PER_TAKE  # noqa: E402 - likewise
 from duetime.scheduler.queue.memory.queue import MemoryQueue  # noqa: E402 - likewise
 from duetime.scheduler.queue.redis.queue import RedisQueue  # noqa: E402 - likewise
-from duetime.scheduler.worker.broker import QUEUE, RUN_ACTOR, DispatchBroker  # noqa: E402 - likewise
+from duetime.scheduler.worker.broker import RUN_ACTOR, RUN_QUEUE, DispatchBroker  # noqa: E402 - likewise
 from duetime.scheduler.worker.threads.takes import TakeOptions  # noqa: E402 - likewise
 
 from tests.services import valkey_server  # noqa: E402 - likewise
@@ -153,7 +153,7 @@ def drain_ours(url: str, messages: int) -> Figures:
     broker = DispatchBroker(queue, ends, TakeOptions("bench", THREAD_COUNT, LEASE_MS), middleware=[ends], clock=now_ms)
     countdown = Countdown(messages)
 
-    @dramatiq.actor(broker=broker, actor_name=RUN_ACTOR, queue_name=QUEUE)
+    @dramatiq.actor(broker=broker, actor_name=RUN_ACTOR, queue_name=RUN_QUEUE)
     def nothing(_: str) -> None:
         countdown.one()
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from duetime.scheduler.remedies import (
-    PLAIN,
+    PLAIN_WORDS,
     Cancel,
     ErrorWords,
     ListAll,
@@ -85,7 +85,7 @@ class DuetimeError(Exception):
         self.message = message
         self.argument = argument
         self.remedy = remedy
-        super().__init__(self.said(PLAIN))
+        super().__init__(self.said(PLAIN_WORDS))
 
     def said(self, words: ErrorWords) -> str:
         """Say it in the words of a front end: the argument that it is about, the message, the remedy."""

@@ -179,24 +179,24 @@ class PlainWords:
         return remedy.plain.format(**asdict(remedy))
 
 
-PLAIN = PlainWords()
+PLAIN_WORDS = PlainWords()
 OVERTAKEN_REASON = "the next one is due"
 """Why a run was cancelled that gave way to the next occurrence."""
 
-PAUSE_OVER = "its pause is over"
+PAUSE_OVER_REASON = "its pause is over"
 """Why a task was resumed that was paused until a time."""
 
-PAUSED = "paused: it waits until it is resumed"
+PAUSED_REASON = "paused: it waits until it is resumed"
 """The reason of a task that somebody holds; a front end adds the way to resume it."""
 
-PAUSED_UNTIL = "paused until "
+PAUSED_UNTIL_PREFIX = "paused until "
 """The beginning of the reason of one that is held until a time; a front end adds how it goes on sooner."""
 
 
 def reason_in(words: ErrorWords, reason: str, task_id: str) -> str:
     """Return a reason for which a task waits, with the way to resume one that is paused."""
-    if reason != PAUSED and not reason.startswith(PAUSED_UNTIL):
+    if reason != PAUSED_REASON and not reason.startswith(PAUSED_UNTIL_PREFIX):
         return reason
     resume = words.remedy(Resume(task_id)).rstrip(".")
     how = f"{resume[0].lower()}{resume[1:]}"
-    return f"paused: {how}" if reason == PAUSED else f"{reason}; to go on sooner, {how}"
+    return f"paused: {how}" if reason == PAUSED_REASON else f"{reason}; to go on sooner, {how}"

@@ -107,7 +107,7 @@ def run(request: Request) -> None:
     os.environ.clear()
     os.environ.update(request["environment"])
     time.tzset()
-    failpoints.hit = failpoints.armed(os.environ.get(failpoints.VARIABLE))  # else read when it is imported
+    failpoints.hit = failpoints.armed(os.environ.get(failpoints.FAILPOINT_VARIABLE))  # else read when it is imported
     sys.path[0] = request["folder"]
     sys.orig_argv = [sys.executable, *request["arguments"]]
     match request["arguments"]:

@@ -18,7 +18,7 @@ from duetime import Scheduler
 from duetime.scheduler import errors, events, outcomes
 from duetime.scheduler.intake.translated_phrases import understand
 from duetime.scheduler.rules.recurrence import recurrence
-from duetime.scheduler.rules.states import LEGAL, TERMINAL
+from duetime.scheduler.rules.states import LEGAL_MOVES, TERMINAL
 from duetime.scheduler.store.schema.constraints import LEGAL_MOVE
 from duetime.scheduler.task import DeliveryState, State
 from duetime.server.cli.verbs import duetime_command
@@ -69,7 +69,7 @@ def diagram_moves(text: str) -> tuple[set[Move], set[State]]:
 
 
 def table_moves() -> set[Move]:
-    return {(before, after) for before, afters in LEGAL.items() for after in afters}
+    return {(before, after) for before, afters in LEGAL_MOVES.items() for after in afters}
 
 
 def test_the_diagram_shows_the_legal_moves_and_no_others() -> None:

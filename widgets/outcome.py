@@ -8,7 +8,7 @@ from dataclasses import asdict
 
 from duetime.scheduler.history.dead_letters import DeadLetter
 from duetime.scheduler.history.run_log import TRACEBACK_LOGGER
-from duetime.scheduler.outbound.target import ADDRESSED, target_of
+from duetime.scheduler.outbound.target import ADDRESSED_ACTIONS, target_of
 from duetime.scheduler.rules.redact import redacted_json
 from duetime.scheduler.rules.series.natural_key import key_of_run
 from duetime.scheduler.rules.settlement import words_and_note
@@ -41,7 +41,7 @@ MAX_SENTENCE_CHARS = 240
 
 MAX_CARD_MESSAGE_CHARS = 90
 MAX_UNREAD_MESSAGES = 5
-TOLD = frozenset({State.SUCCEEDED, State.FAILED, State.EXPIRED})
+TOLD_STATES = frozenset({State.SUCCEEDED, State.FAILED, State.EXPIRED})
 """Ends of runs that the user is told of."""
 
 MAX_DETAIL_CHARS = 240
@@ -116,7 +116,7 @@ def awaited_event(view: TaskView) -> str | None:
 
 def target_part(task: Task, run: Run) -> TargetPart | None:
     """Return where a webhook or a watch sends its requests, before it has ended."""
-    found = target_of(task, run) if run.state in OPEN and task.action in ADDRESSED else None
+    found = target_of(task, run) if run.state in OPEN and task.action in ADDRESSED_ACTIONS else None
     return TargetPart(**{**asdict(found), "address": cut(found.address, MAX_SAID_CHARS)}) if found else None
 
 
@@ -140,7 +140,9 @@ def delivery_part(record: TaskRecord) -> DeliveryPart | None:
     for state in (DeliveryState.FAILED, DeliveryState.PENDING, DeliveryState.DELIVERED):
         if found := [delivery for delivery in record.deliveries if delivery.state is state]:
             return _delivered(state, found)
-    if record.last_run is not None and record.last_run.state in TOLD:  # the inbox has it as soon as the run settled
+    if (
+        record.last_run is not None and record.last_run.state in TOLD_STATES
+    ):  # the inbox has it as soon as the run settled
         if record.task.notify is not Notify.ALWAYS and not _is_told(record.task.notify, record.last_run.state):
             return None
         return DeliveryPart(channel="inbox", state=DeliveryState.DELIVERED)

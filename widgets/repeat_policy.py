@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 from duetime.scheduler.approvals.approval import USUAL_QUESTION
-from duetime.scheduler.rules.series.answered import ANSWER
+from duetime.scheduler.rules.series.answered import ANSWER_MEMBER
 from duetime.scheduler.rules.series.awaited import EVENT_MEMBER, names_awaited
 from duetime.scheduler.rules.time import times
 from duetime.scheduler.task import RepeatPolicy
@@ -21,7 +21,7 @@ def policy_part(policy: RepeatPolicy | None) -> dict[str, Any] | None:
 
 def approval_part(each_run: Mapping[str, Any] | None) -> dict[str, Any] | None:
     """Return what is asked before each run, by the names of the argument; `by` is counted from when a run is due."""
-    if each_run is None or ANSWER not in each_run:
+    if each_run is None or ANSWER_MEMBER not in each_run:
         return None
     by = _span(each_run["seconds"]) if "seconds" in each_run else None
     return _given({"question": each_run.get("question"), "by": by, "default": each_run.get("default")})

@@ -13,7 +13,7 @@ from typing import Final
 from duetime.scheduler.errors import DuetimeError, InvalidArgument
 from duetime.scheduler.task import Json
 
-REFERENCE: Final = "secret:"
+REFERENCE_PREFIX: Final = "secret:"
 MIN_VALUE_CHARS: Final = 8
 """A shorter value could not be masked where it turns up: it may be a part of any word."""
 
@@ -21,8 +21,8 @@ MAX_SECRET_BYTES: Final = 16 * 1024
 KEY_BYTES: Final = 32
 MAKE_A_KEY: Final = "`openssl rand -base64 32` makes one"
 _NAME: Final = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}"
-_FOUND: Final = re.compile(rf"(?<!\S){REFERENCE}(\S*)")
-_IN_URL: Final = re.compile(rf"[/=?&#:@,;]{REFERENCE}{_NAME}")
+_FOUND: Final = re.compile(rf"(?<!\S){REFERENCE_PREFIX}(\S*)")
+_IN_URL: Final = re.compile(rf"[/=?&#:@,;]{REFERENCE_PREFIX}{_NAME}")
 
 
 class SecretNotFound(DuetimeError):
@@ -111,7 +111,11 @@ def places_of_references(place: str, value: Json) -> Iterator[str]:
             pending += [(f"{at}.{name[:40]}", inner) for name, inner in item.items()]
         elif isinstance(item, list | tuple):
             pending += [(f"{at}[{index}]", inner) for index, inner in enumerate(item)]
-        elif isinstance(item, str) and is_name(item.strip().partition(REFERENCE)[2]) and _FOUND.match(item.strip()):
+        elif (
+            isinstance(item, str)
+            and is_name(item.strip().partition(REFERENCE_PREFIX)[2])
+            and _FOUND.match(item.strip())
+        ):
             yield at
 
 

@@ -11,7 +11,7 @@ from http import HTTPStatus
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
-from duetime.scheduler.access.secret import REFERENCE, SecretUnavailable
+from duetime.scheduler.access.secret import REFERENCE_PREFIX, SecretUnavailable
 from duetime.scheduler.delivery.channel import ChannelError
 from duetime.scheduler.delivery.message_json import message_json
 from duetime.scheduler.outbound.headers import with_secrets
@@ -92,7 +92,7 @@ class WebhookChannel:
     def _headers_of(self, key: str, now: datetime, body: str) -> dict[str, str]:
         # A task's own webhook call carries the run id too, perhaps to the same receiver: the two ids must differ.
         own = {"content-type": "application/json", "idempotency-key": f"{key}-outcome"}
-        named = with_secrets(self._headers, lambda name: self._reveal(f"{REFERENCE}{name}"))
+        named = with_secrets(self._headers, lambda name: self._reveal(f"{REFERENCE_PREFIX}{name}"))
         return named | self._signer.headers(f"{key}-outcome", now, body) | own
 
     def close(self) -> None:

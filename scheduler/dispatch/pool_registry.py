@@ -39,7 +39,7 @@ LAST_CHANCE = "duetime:last-chance"
 If it crashes the worker again, no other such run crashes with it.
 """
 
-UNDECLARED: Final[Mapping[str, Limits]] = {
+UNDECLARED_LIMITS: Final[Mapping[str, Limits]] = {
     LAST_CHANCE: Limits(Kind.SLOTS, 1),
     "tenant:*": Limits(Kind.SLOTS, 1e12),  # no limit: runs still name the quota that was removed
 }
@@ -216,7 +216,7 @@ class PoolPublisher:
             *(self._registry.removed() if all_of_them else ()),
         }  # by whom this one was not there yet
         for name in names - pools.keys():
-            self._queue.set_pool(name, UNDECLARED.get(name))
+            self._queue.set_pool(name, UNDECLARED_LIMITS.get(name))
         for name, limits in self._all(pools, now).items():
             if all_of_them or self._published.get(name) != pools.get(name):
                 self._queue.set_pool(name, limits, spent=spent.get(name, 0.0))
@@ -225,4 +225,4 @@ class PoolPublisher:
             self._told_at, self._tell_at = now, now + POOL_REFRESH_INTERVAL
 
     def _all(self, pools: Mapping[str, Pool], now: datetime) -> Mapping[str, Limits]:
-        return {**UNDECLARED, **{name: pool.limits(now) for name, pool in pools.items()}}
+        return {**UNDECLARED_LIMITS, **{name: pool.limits(now) for name, pool in pools.items()}}

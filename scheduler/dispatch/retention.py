@@ -32,7 +32,7 @@ SWEEP_INTERVAL = timedelta(days=1)
 FAILED_SWEEP_INTERVAL = timedelta(hours=1)
 SWEEP_CHECK_INTERVAL_S = 300.0
 
-ORDER = tuple(RetentionKind)
+RETENTION_ORDER = tuple(RetentionKind)
 """Tasks go first: what goes with them need not be looked for again."""
 
 log = logging.getLogger(__name__)
@@ -78,11 +78,11 @@ class Sweep:
         self.refused = False
         """Whether another process deletes at the moment, so that this one did nothing."""
 
-    def run(self, kinds: Collection[RetentionKind] = ORDER) -> Iterator[float]:
+    def run(self, kinds: Collection[RetentionKind] = RETENTION_ORDER) -> Iterator[float]:
         """Do it step by step; yields the seconds to pause after each."""
         with self._store.retention.alone() as is_alone:
             self.refused = not is_alone
-            for kind in [each for each in ORDER if each in kinds and is_alone]:
+            for kind in [each for each in RETENTION_ORDER if each in kinds and is_alone]:
                 yield from self._kind(kind)
 
     def due(self, kind: RetentionKind) -> Counter[str]:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
-from duetime.scheduler.dispatch.retention import ORDER, Sweep
+from duetime.scheduler.dispatch.retention import RETENTION_ORDER, Sweep
 from duetime.scheduler.errors import Refused
 from duetime.scheduler.history.retention import RetentionKind, RetentionPolicy
 from duetime.scheduler.store import Store
@@ -30,7 +30,7 @@ class RetentionRun:
 def ruled(policy: RetentionPolicy, only: Collection[RetentionKind] = ()) -> list[RetentionKind]:
     """Return the kinds of rows that have a rule, in the order of a run; `only` these where any are given."""
     kinds = {rule.kind for rule in policy.rules}
-    return [kind for kind in ORDER if kind in kinds and kind in (only or ORDER)]
+    return [kind for kind in RETENTION_ORDER if kind in kinds and kind in (only or RETENTION_ORDER)]
 
 
 def count_due(store: Store, policy: RetentionPolicy, kinds: Collection[RetentionKind]) -> RetentionRun:

@@ -24,11 +24,11 @@ _ACCEPTED = (
     "a date, a day or a time (the last such, unless it says otherwise), `yesterday`, `last night`, `this morning`, "
     "`12 hours ago`, `tomorrow`, `in 3 days`"
 )
-AHEAD = frozenset({"before"})
+FORWARD_BOUNDS = frozenset({"before"})
 """Bounds that may lie ahead: tasks due before friday are those that come before the next one."""
 
 
-LAST = datetime.max.replace(tzinfo=UTC)
+LAST_BOUND = datetime.max.replace(tzinfo=UTC)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _CURSOR = re.compile(r"([0-9]{16,17})\.(.+)")
 """A cursor of a list whose bounds were words, led by the moment at which these were read."""
@@ -59,8 +59,8 @@ class Bounds:
         if led is not None:
             cursor, now = led[2], min(now, _EPOCH + timedelta(microseconds=int(led[1])))
         instants: dict[str, datetime] = {}
-        for name in sorted(given, key=lambda name: name not in AHEAD):  # the end first: others are read by it
-            bound, end = given[name], instants.get("before", LAST if to_come else None)
+        for name in sorted(given, key=lambda name: name not in FORWARD_BOUNDS):  # the end first: others are read by it
+            bound, end = given[name], instants.get("before", LAST_BOUND if to_come else None)
             if bound is not None:
                 instants[name] = resolve_bound(bound, now=now, zone=zone, argument=name, end=end, holidays=holidays)
         return cls(instants, cursor, now if words else None)
@@ -90,7 +90,7 @@ def resolve_bound(
     try:
         if isinstance(given, datetime):
             return (given if given.tzinfo else zones.place(given, home).instant).astimezone(UTC)
-        return read_bound(words, now=now, zone=home, ahead=argument in AHEAD, end=end, holidays=holidays)
+        return read_bound(words, now=now, zone=home, ahead=argument in FORWARD_BOUNDS, end=end, holidays=holidays)
     except Unknown:
         return _translated(words, now, home.key, argument)
     except (Misread, OverflowError) as error:
@@ -106,5 +106,5 @@ def _translated(text: str, now: datetime, zone: str, argument: str) -> datetime:
 
 
 def _wrong(argument: str, problem: str) -> InvalidArgument:
-    example = "tomorrow" if argument in AHEAD else "yesterday"
+    example = "tomorrow" if argument in FORWARD_BOUNDS else "yesterday"
     return InvalidArgument(argument, problem, accepted=_ACCEPTED, example=f"{argument}={example!r}")

@@ -20,7 +20,7 @@ from pydantic.fields import FieldInfo
 
 BUILT_IN: tuple[type[BaseModel], ...] = (ReminderPayload, WebhookPayload)
 EMPTY_TEXTS: tuple[Json, ...] = (None, "")
-EMPTY: tuple[Json, ...] = (*EMPTY_TEXTS, {}, [])
+EMPTY_VALUES: tuple[Json, ...] = (*EMPTY_TEXTS, {}, [])
 _NAMED: Mapping[str, FieldInfo] = {name: field for model in BUILT_IN for name, field in model.model_fields.items()}
 
 SecretHosts = Callable[[str], Mapping[str, tuple[str, ...]]]
@@ -50,7 +50,7 @@ def _is_open(handler: Handler) -> bool:
 def _is_blank(name: str, value: Json) -> bool:
     if name not in _NAMED:
         return False
-    return value in EMPTY or value == _NAMED[name].get_default(call_default_factory=True, validated_data={})
+    return value in EMPTY_VALUES or value == _NAMED[name].get_default(call_default_factory=True, validated_data={})
 
 
 def no_secrets(_tenant: str) -> Mapping[str, tuple[str, ...]]:

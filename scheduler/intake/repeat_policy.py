@@ -12,7 +12,7 @@ from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.request import Request
 from duetime.scheduler.reschedule.reschedule import Reschedule
 from duetime.scheduler.rules.recurrence.recurrence import Recurrence
-from duetime.scheduler.rules.series.answered import ANSWER
+from duetime.scheduler.rules.series.answered import ANSWER_MEMBER
 from duetime.scheduler.rules.time import times
 from duetime.scheduler.rules.time.durations import parse_exact
 from duetime.scheduler.rules.time.tokens import Misread, Unknown
@@ -48,7 +48,9 @@ def check_one_question(policy: RepeatPolicy | None, each_run: Mapping[str, Any] 
     """Refuse runs at once of a task that asks, or waits for an event, before each run: one waits at a time."""
     if each_run is not None and policy is not None and policy.overlap is Overlap.ALLOW_ALL:
         does = (
-            "approval asks before each run, one question" if ANSWER in each_run else "wait_for waits for each run, one"
+            "approval asks before each run, one question"
+            if ANSWER_MEMBER in each_run
+            else "wait_for waits for each run, one"
         )
         problem = f"a task with {does} at a time; with overlap allow_all runs overlap"
         raise _wrong(problem, accepted="another overlap", example="repeat_policy={'overlap': 'buffer_one'}")

@@ -24,7 +24,7 @@ from duetime.scheduler.task import Occurrence, Run, Task
 from duetime.scheduler.translatable import NoteKind, Translatable
 from duetime.scheduler.views import TaskRecord
 
-ENDLESS = frozenset({"never", "none", "once", "no"})
+ENDLESS_WORDS = frozenset({"never", "none", "once", "no"})
 """An `until` that removes the end of a series, and a `repeat` that makes a recurring task one-shot."""
 
 
@@ -33,7 +33,7 @@ _STOPPED = frozenset({"stop", "stopped", "off", "end", "cancel", "remove"})
 
 def without_rule(request: Request) -> Request:
     """Return a request that recurs `never` as one without a rule."""
-    if request.repeat is None or str(request.repeat).strip().lower() not in ENDLESS:
+    if request.repeat is None or str(request.repeat).strip().lower() not in ENDLESS_WORDS:
         return request
     return replace(request, repeat=None)
 
@@ -48,7 +48,7 @@ def never_recurs(repeat: str) -> bool:
             accepted="'never': it runs once more and does not recur. A cancel ends it at once",
             example="repeat='never'",
         )
-    return text in ENDLESS
+    return text in ENDLESS_WORDS
 
 
 def series_end(
@@ -152,7 +152,7 @@ def _without_series(change: Change, request: Reschedule) -> tuple[Change, tuple[
 
 
 def _is_endless(request: Reschedule) -> bool:
-    return str(request.until).strip().lower() in ENDLESS
+    return str(request.until).strip().lower() in ENDLESS_WORDS
 
 
 def _with_until(

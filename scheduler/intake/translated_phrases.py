@@ -19,7 +19,7 @@ from typing import Any
 
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.rules.time import times, zones
-from duetime.scheduler.rules.time.time_of_day import ASSUMED
+from duetime.scheduler.rules.time.time_of_day import DEFAULT_TIME
 from duetime.scheduler.rules.time.times import NotUnderstood, Resolved
 from duetime.scheduler.rules.time.viewpoint import NEW_TASK, Frame
 
@@ -205,7 +205,7 @@ def _readings(text: str, base: datetime) -> Iterator[tuple[_Reader, _Found]]:
         reader = _Reader(language, base)
         found = reader.read(text)
         if found is not None:
-            yield reader, found if found.timed else replace(found, wall=datetime.combine(found.wall, ASSUMED))
+            yield reader, found if found.timed else replace(found, wall=datetime.combine(found.wall, DEFAULT_TIME))
 
 
 def _said(reader: _Reader, resolved: Resolved) -> tuple[str, ...]:

@@ -14,11 +14,11 @@ from duetime.scheduler.task import Run, Task
 
 WATCH: Final = "watch"
 WEBHOOK: Final = "webhook"
-ADDRESSED: Final = frozenset({WATCH, WEBHOOK})
+ADDRESSED_ACTIONS: Final = frozenset({WATCH, WEBHOOK})
 """The actions that send requests to an address of their task."""
 
-EVERY: Final = "5 min"
-UNTIL: Final = "7 days"
+DEFAULT_WATCH_INTERVAL: Final = "5 min"
+DEFAULT_WATCH_DURATION: Final = "7 days"
 """The pace and the end of a watch whose payload has none, as its handler reads it."""
 
 
@@ -32,14 +32,16 @@ class Target:
 
 
 def target_of(task: Task, run: Run) -> Target | None:
-    """Return where a task of an `ADDRESSED` action sends its requests; None without an address."""
+    """Return where a task of one of `ADDRESSED_ACTIONS` sends its requests; None without an address."""
     address = _address(task)
     if not address:
         return None
     if task.action == WEBHOOK:
         return Target(address)
-    every = _length(str(task.payload.get("every") or EVERY))
-    return Target(address, every, _end(str(task.payload.get("until") or UNTIL), task.timezone, run.started_at))
+    every = _length(str(task.payload.get("every") or DEFAULT_WATCH_INTERVAL))
+    return Target(
+        address, every, _end(str(task.payload.get("until") or DEFAULT_WATCH_DURATION), task.timezone, run.started_at)
+    )
 
 
 def _address(task: Task) -> str:

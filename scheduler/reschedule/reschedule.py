@@ -21,7 +21,7 @@ from duetime.scheduler.request import (
 from duetime.scheduler.task import ApprovalRequest, Json, RetryPolicy
 
 _OF_WORK: Final = ("payload", "needs", "labels", "deliver_to", "retry", "max_runs")
-REMOVABLE: Final = (*_OF_WORK, "repeat_policy", "expect", "on_failure", "after", "wait_for")
+REMOVABLE_ARGUMENTS: Final = (*_OF_WORK, "repeat_policy", "expect", "on_failure", "after", "wait_for")
 """Values of `remove`: the parts of a task that an empty value cannot empty, as that stands for an absent one."""
 
 
@@ -69,7 +69,7 @@ class Reschedule:
 
     With `all_following`, `when` moves the whole series of a recurring task there, else its next occurrence alone.
     Links of a task change until it has started. `remove` names what goes back to what it is for a task that was
-    scheduled without it, of `REMOVABLE`.
+    scheduled without it, of `REMOVABLE_ARGUMENTS`.
     """
 
     title: str | None = None
@@ -150,7 +150,7 @@ _EMPTY: Mapping[str, Any] = {
 def with_removed(request: Reschedule) -> Reschedule:
     """Return the arguments with what `remove` names as empty values, where these say it."""
     for name in request.remove:
-        if name not in REMOVABLE:
+        if name not in REMOVABLE_ARGUMENTS:
             raise _wrong_removal(f"{str(name)[:40]!r} cannot be removed")
         if getattr(request, name) is not None:
             raise _wrong_removal(f"{name} is also given")
@@ -159,4 +159,6 @@ def with_removed(request: Reschedule) -> Reschedule:
 
 
 def _wrong_removal(problem: str) -> InvalidArgument:
-    return InvalidArgument("remove", problem, accepted=f"a list of {', '.join(REMOVABLE)}", example="remove=['needs']")
+    return InvalidArgument(
+        "remove", problem, accepted=f"a list of {', '.join(REMOVABLE_ARGUMENTS)}", example="remove=['needs']"
+    )

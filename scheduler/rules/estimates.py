@@ -28,7 +28,7 @@ MAX_DURATION_S: Final = 86_400.0
 BUCKETS_PER_OCTAVE: Final = 4
 """Buckets from one duration to its double; each is 19 % wide."""
 
-BUCKETS: Final = math.ceil(math.log2(MAX_DURATION_S / MIN_DURATION_S) * BUCKETS_PER_OCTAVE)
+BUCKET_COUNT: Final = math.ceil(math.log2(MAX_DURATION_S / MIN_DURATION_S) * BUCKETS_PER_OCTAVE)
 
 HALF_LIFE_SAMPLES: Final = 200
 """Samples after which an older sample counts half."""
@@ -143,7 +143,7 @@ def declared_estimate(_tenant: str, _action: str, declared: timedelta | None) ->
 def _bucket(seconds: float) -> int:
     within = min(max(seconds, MIN_DURATION_S), MAX_DURATION_S)
     place = math.floor(math.log2(within / MIN_DURATION_S) * BUCKETS_PER_OCTAVE)
-    return min(place, BUCKETS - 1)
+    return min(place, BUCKET_COUNT - 1)
 
 
 def _edge(place: float) -> float:
@@ -151,7 +151,7 @@ def _edge(place: float) -> float:
 
 
 def _readable(weights: Mapping[Json, Json]) -> Iterable[tuple[int, float]]:
-    for bucket in range(BUCKETS):
+    for bucket in range(BUCKET_COUNT):
         weight = weights.get(str(bucket))
         if isinstance(weight, int | float) and 0 < weight <= _MAX_BUCKET_WEIGHT:
             yield bucket, float(weight)

@@ -12,7 +12,7 @@ from typing import Final
 from duetime.scheduler.errors import IllegalMove
 from duetime.scheduler.task import Run, State
 
-LEGAL: Mapping[State | None, frozenset[State]] = {
+LEGAL_MOVES: Mapping[State | None, frozenset[State]] = {
     None: frozenset({State.SCHEDULED, State.WAITING, State.SKIPPED}),
     State.SCHEDULED: frozenset(
         {State.WAITING, State.READY, State.FAILED, State.CANCELLED, State.EXPIRED, State.SKIPPED}
@@ -36,7 +36,7 @@ LEGAL: Mapping[State | None, frozenset[State]] = {
 }
 """From each state (None: not yet stored) to the states a run may move to."""
 
-TERMINAL = frozenset(state for state in State if not LEGAL[state])
+TERMINAL = frozenset(state for state in State if not LEGAL_MOVES[state])
 """States that a run never leaves; a later generation replaces it."""
 
 OPEN = frozenset(State) - TERMINAL
@@ -48,14 +48,14 @@ FAILURES = frozenset({State.FAILED, State.EXPIRED})
 BLOCKED: Final = "blocked: "
 """The start of the summary of a run that misses something which does not come back by itself."""
 
-BLOCKABLE: Final = (State.SCHEDULED, State.WAITING, State.SUSPENDED)
+BLOCKABLE_STATES: Final = (State.SCHEDULED, State.WAITING, State.SUSPENDED)
 """States of runs that may be blocked: those that are open, and neither in line nor running."""
 
 
 def blocked_by(run: Run) -> str | None:
     """Return what an open run misses that does not come back by itself; None for one that is not blocked."""
     text = run.summary or ""
-    return text.removeprefix(BLOCKED) if run.state in BLOCKABLE and text.startswith(BLOCKED) else None
+    return text.removeprefix(BLOCKED) if run.state in BLOCKABLE_STATES and text.startswith(BLOCKED) else None
 
 
 def only_failures(states: Collection[State]) -> bool:
@@ -65,8 +65,8 @@ def only_failures(states: Collection[State]) -> bool:
 
 def check_move(before: State | None, after: State) -> None:
     """Raise `IllegalMove` unless a run may go from `before` to `after`."""
-    if after not in LEGAL[before]:
-        allowed = ", ".join(sorted(LEGAL[before])) or "nothing: it is terminal"
+    if after not in LEGAL_MOVES[before]:
+        allowed = ", ".join(sorted(LEGAL_MOVES[before])) or "nothing: it is terminal"
         raise IllegalMove(f"a run cannot move from {before} to {after}; from there it may go to {allowed}")
 
 

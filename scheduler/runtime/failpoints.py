@@ -17,7 +17,7 @@ from enum import StrEnum
 
 from duetime.scheduler.errors import InvalidSetting
 
-VARIABLE = "DUETIME_TEST_FAILPOINT"
+FAILPOINT_VARIABLE = "DUETIME_TEST_FAILPOINT"
 
 
 class Step(StrEnum):
@@ -60,8 +60,9 @@ def armed(spec: str | None) -> Callable[[Step], None]:
     action, _, number = rest.partition(":")
     if name not in set(Step) or action not in _ACTIONS or not (number or "1").isdecimal():
         raise InvalidSetting(
-            f"{VARIABLE}: {spec!r} is not a fail point. Accepted: <step>:<action> and <step>:<action>:<number>, with a "
-            f"step of {', '.join(Step)} and an action of {', '.join(_ACTIONS)}. Example: put:kill:3"
+            f"{FAILPOINT_VARIABLE}: {spec!r} is not a fail point. Accepted: <step>:<action> and "
+            f"<step>:<action>:<number>, with a step of {', '.join(Step)} and an action of {', '.join(_ACTIONS)}. "
+            "Example: put:kill:3"
         )
     return _trap(Step(name), action, int(number or "1"))
 
@@ -92,5 +93,5 @@ def _raise(_number: int) -> None:
 
 _ACTIONS: dict[str, Callable[[int], None]] = {"kill": _kill, "raise": _raise, "hang": time.sleep, "segfault": _segfault}
 
-hit: Callable[[Step], None] = armed(os.environ.get(VARIABLE))
+hit: Callable[[Step], None] = armed(os.environ.get(FAILPOINT_VARIABLE))
 """Reach a step; callers look it up in this module each time."""

@@ -15,7 +15,7 @@ from duetime.scheduler.store.schema.damage import DamagedValue, next_time
 from duetime.scheduler.store.schema.rows import IS_PAUSED, NOT_PAUSED
 from duetime.scheduler.store.schema.tables.events import events
 from duetime.scheduler.store.schema.tables.tasks import runs, tasks
-from duetime.scheduler.store.statements.ready_runs import ACTIVE
+from duetime.scheduler.store.statements.ready_runs import IS_ACTIVE
 from duetime.scheduler.task import State, Tier
 from sqlalchemy import ColumnElement, Connection, Select, and_, case, false, func, literal_column, not_, select, union
 
@@ -65,7 +65,7 @@ class Backlog:
 
 
 def _waiting(connection: Connection, now: datetime) -> dict[Tier, Waiting]:
-    ready, due = (ACTIVE, runs.c.state == State.READY), (runs.c.wake_at <= now, NOT_PAUSED)
+    ready, due = (IS_ACTIVE, runs.c.state == State.READY), (runs.c.wake_at <= now, NOT_PAUSED)
     ids = union(_first(ready, runs.c.id), _first(ready, runs.c.id.desc()), _first(due, runs.c.wake_at)).subquery()
     statement = (
         select(tasks.c.priority, func.count(), func.min(_since(now), type_=runs.c.listed_at.type))
@@ -100,7 +100,7 @@ def _recent_outcomes(connection: Connection, since: datetime) -> RecentOutcomes:
 
 
 def _open_runs(connection: Connection) -> dict[tuple[State, Tier], int]:
-    active, timed = (ACTIVE,), (runs.c.wake_at.is_not(None), NOT_PAUSED)
+    active, timed = (IS_ACTIVE,), (runs.c.wake_at.is_not(None), NOT_PAUSED)
     ids = union(_first(active, runs.c.id), _first(timed, runs.c.wake_at)).subquery()
     statement = (
         select(runs.c.state, tasks.c.priority, func.count())

@@ -15,7 +15,7 @@ from duetime.scheduler.rules.limits.pool import Pool
 from duetime.scheduler.run_records import Claim, Expired, NextTimes, ReadyRun, RunningRun, Settlement, Start, Verdict
 from duetime.scheduler.store.chains.dependencies import Dependencies
 from duetime.scheduler.store.database.database import Database, Tried
-from duetime.scheduler.store.database.unreadable import DAMAGE, is_damage
+from duetime.scheduler.store.database.unreadable import DAMAGE_ERRORS, is_damage
 from duetime.scheduler.store.forms import Forms
 from duetime.scheduler.store.lost_runs import apart, expire, missed, recover
 from duetime.scheduler.store.schema.tables.tasks import attempts, runs
@@ -172,7 +172,7 @@ class Claims:
         stored = commit_check.started
         try:
             return claims + self._database.write(work, durable=False, stored=stored, doubtful=doubtful)
-        except DAMAGE as problem:  # what a server cannot compute with, fails the whole statement
+        except DAMAGE_ERRORS as problem:  # what a server cannot compute with, fails the whole statement
             if not is_damage(problem):
                 raise
         self._fail([wish.run_id for wish in left])
@@ -184,7 +184,7 @@ class Claims:
             return Tried()
         try:
             return self._database.attempt(lambda each: self._forms.start_at_once(each, starts, now=self._now(), **how))
-        except DAMAGE as problem:  # the tokens identify what was started
+        except DAMAGE_ERRORS as problem:  # the tokens identify what was started
             if not is_damage(problem):
                 raise
             self._fail([wish.run_id for wish in starts])

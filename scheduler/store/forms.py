@@ -36,12 +36,12 @@ def _settles_none(_connection: Connection, _settlements: Sequence[Settlement], _
     return set()
 
 
-PORTABLE = Forms(add.store_new, start.move_to_ready, start.start, _starts_none, _settles_none)
+PORTABLE_FORMS = Forms(add.store_new, start.move_to_ready, start.start, _starts_none, _settles_none)
 
 
 def forms_of(database: Database) -> Forms:
     if not isinstance(database, Postgres):
-        return PORTABLE
+        return PORTABLE_FORMS
     from duetime.scheduler.store.postgres import add as postgres_add  # noqa: PLC0415 - a file needs none of it
     from duetime.scheduler.store.postgres import settle as postgres_settle  # noqa: PLC0415 - likewise
     from duetime.scheduler.store.postgres import start as postgres_start  # noqa: PLC0415 - likewise

@@ -22,7 +22,7 @@ from duetime.scheduler.store.database.dialects import dialect_of
 from duetime.scheduler.store.schema.rows import columns_of
 from duetime.scheduler.store.schema.tables.pools import workers
 from duetime.scheduler.store.schema.tables.tasks import attempts, runs, tasks
-from duetime.scheduler.store.statements.ready_runs import RUNNING, STARTED
+from duetime.scheduler.store.statements.ready_runs import ATTEMPTS_OF_RUNS, IS_RUNNING
 from duetime.scheduler.task import State
 from sqlalchemy import Connection, delete, func, select, update
 
@@ -33,8 +33,8 @@ _RUNS = (
         *(runs.c.id, runs.c.task_id, runs.c.tenant, tasks.c.action, tasks.c.priority),
         *(attempts.c.number, attempts.c.worker, attempts.c.started_at),
     )
-    .select_from(STARTED.join(tasks, tasks.c.id == runs.c.task_id))
-    .where(RUNNING)
+    .select_from(ATTEMPTS_OF_RUNS.join(tasks, tasks.c.id == runs.c.task_id))
+    .where(IS_RUNNING)
     .order_by(attempts.c.started_at, runs.c.id)
 )
 _NAMES = [field.name for field in fields(WorkerProcess)]

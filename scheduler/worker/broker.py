@@ -24,7 +24,7 @@ from duetime.scheduler.worker.capacity import ThreadCapacity
 from duetime.scheduler.worker.threads.preemption import PREEMPTION_INTERVAL_S, Preemption
 from duetime.scheduler.worker.threads.takes import TakenRuns, TakeOptions
 
-QUEUE = "runs"
+RUN_QUEUE = "runs"
 RUN_ACTOR = "run"
 CLAIM_RETRY_DELAY_MS = 500.0
 """Milliseconds until runs that could not be claimed may be taken again."""
@@ -287,4 +287,4 @@ class RunConsumer(dramatiq.Consumer):
 
 
 def _message(run_id: str) -> Message[None]:
-    return Message(queue_name=QUEUE, actor_name=RUN_ACTOR, args=(run_id,), kwargs={}, options={}, message_id=run_id)
+    return Message(queue_name=RUN_QUEUE, actor_name=RUN_ACTOR, args=(run_id,), kwargs={}, options={}, message_id=run_id)

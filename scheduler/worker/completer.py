@@ -43,7 +43,7 @@ MAX_GATHER_ROUNDS = 3
 MAX_RUSH_ROUNDS = 25
 """Waits while brief runs without reservations are being started: starting goes first, for a quarter of a second."""
 
-DRAW = random.SystemRandom().random
+DRAW_FRACTION = random.SystemRandom().random
 """Jitter, 0.0 to 1.0."""
 
 T = TypeVar("T")
@@ -93,7 +93,7 @@ class BatchCompleter:
         on_settled: Callable[[Sequence[CompletedRun]], None],
         starting: Callable[[], bool] = lambda: False,
         limit: int = MAX_OUTCOMES_PER_GROUP,
-        jitter: Callable[[], float] = DRAW,
+        jitter: Callable[[], float] = DRAW_FRACTION,
         spawns: Spawns = spawns_nothing,
     ) -> None:
         self._store = store

@@ -22,7 +22,7 @@ QUEUE_RETRY_INTERVAL_S = 1.0
 TIME_LIMIT_GRACE_S = 5.0
 """Seconds that a handler has to stop after its time limit; then its attempt ends without it."""
 
-KILLED = "run %s (%s) did not stop within %g s of the request: killed its process"
+KILLED_TEXT = "run %s (%s) did not stop within %g s of the request: killed its process"
 
 log = logging.getLogger(__name__)
 
@@ -130,7 +130,7 @@ class Watchdog:
     def _kill(self, held: ActiveRun) -> None:
         kill, held.kill_at = held.kill, None
         if kill is not None:
-            log.warning(KILLED, held.run_id, held.action, TIME_LIMIT_GRACE_S)
+            log.warning(KILLED_TEXT, held.run_id, held.action, TIME_LIMIT_GRACE_S)
             kill()
 
     def _look(self) -> None:

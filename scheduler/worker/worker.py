@@ -21,9 +21,9 @@ from duetime.scheduler.runtime.event_loop import EventLoop
 from duetime.scheduler.runtime.notifier import RunNotifier
 from duetime.scheduler.store import Store
 from duetime.scheduler.worker.active_runs import ActiveRun, ActiveRuns
-from duetime.scheduler.worker.broker import QUEUE, RUN_ACTOR, DispatchBroker
+from duetime.scheduler.worker.broker import RUN_ACTOR, RUN_QUEUE, DispatchBroker
 from duetime.scheduler.worker.claimer import Claimer
-from duetime.scheduler.worker.completer import DRAW, BatchCompleter, CompletedRun
+from duetime.scheduler.worker.completer import DRAW_FRACTION, BatchCompleter, CompletedRun
 from duetime.scheduler.worker.drain import INTERRUPT_GRACE_S, Drain
 from duetime.scheduler.worker.executor import GIVEN_BACK_LATE, GIVEN_BACK_UNRESERVED, Executor, ReachedChannels
 from duetime.scheduler.worker.logs.log_writer import RunLogWriter
@@ -226,7 +226,7 @@ class Worker:
             middleware=[self._threads, *([Hosting(self._host, options.hosted)] if options.hosted else [])],
             clock=lambda: self._store.now().timestamp() * 1000,
         )
-        dramatiq.actor(broker=broker, actor_name=RUN_ACTOR, queue_name=QUEUE)(self._run)
+        dramatiq.actor(broker=broker, actor_name=RUN_ACTOR, queue_name=RUN_QUEUE)(self._run)
         return broker
 
     def _drain(self) -> None:
@@ -294,6 +294,6 @@ class Worker:
             ends.append(held.usage.finish(held.run_id, held.claim.token, settlement.outcome))
             self._durations.add(held.claim.run.tenant, held.claim.task.action, held.usage, settlement)
         try:
-            self._queue.finish(self._options.name, ends, jitter=DRAW())
+            self._queue.finish(self._options.name, ends, jitter=DRAW_FRACTION())
         except (QueueLost, QueueUnavailable) as error:
             log.warning("cannot release %d leases in the queue, they expire on their own: %s", len(ends), error)

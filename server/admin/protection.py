@@ -12,7 +12,7 @@ CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 )
-HEADERS = {
+PROTECTION_HEADERS = {
     "Content-Security-Policy": CONTENT_SECURITY_POLICY,
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
@@ -34,7 +34,7 @@ class ForeignForm(DuetimeError):
 
 def protected(response: Response, *, cache: str = NO_STORE) -> Response:
     """Return the answer with the headers that every answer has."""
-    response.headers.update({**HEADERS, "Cache-Control": cache})
+    response.headers.update({**PROTECTION_HEADERS, "Cache-Control": cache})
     return response
 
 

@@ -16,7 +16,7 @@ from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from starlette.requests import HTTPConnection
 from starlette.responses import JSONResponse
 
-GUARDED = "duetime.guarded"
+GUARDED_SCOPE_KEY = "duetime.guarded"
 """The key of an ASGI scope that says whether callers have to prove who they are. Without it nobody is let in."""
 
 
@@ -58,7 +58,7 @@ def principal_of(request: HTTPConnection, scope: Scope = Scope.TASKS) -> Princip
 
     Raises AccessRefused without one; `scope` is what its challenge asks for.
     """
-    if not request.scope[GUARDED]:
+    if not request.scope[GUARDED_SCOPE_KEY]:
         return LOCAL
     token = token_of(request)
     if token is None:

@@ -9,7 +9,7 @@ import typer
 from duetime.scheduler.intake.changes.reschedule import NOTHING_CHANGED
 from duetime.scheduler.intake.validation import wait_seconds
 from duetime.scheduler.request import Request, ScheduleArguments
-from duetime.scheduler.reschedule.reschedule import REMOVABLE, RescheduleCall
+from duetime.scheduler.reschedule.reschedule import REMOVABLE_ARGUMENTS, RescheduleCall
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.task import State
 from duetime.scheduler.views import TaskView
@@ -46,7 +46,7 @@ from duetime.widgets.schema.task import TaskPayload
 
 UNCHANGED_VERB = "Left as it was:"
 RESCHEDULE_VERBS = {None: "Changed", True: "Paused", False: "Resumed"}
-NOBODY_RUNS = (
+NO_PROCESS_TEXT = (
     "No process is running tasks, so no task will start: `duetime serve` runs them while it is open; "
     "`duetime service install` sets that up for good."
 )
@@ -76,7 +76,7 @@ Remove = Annotated[
     list[str] | None,
     typer.Option(
         metavar="PART",
-        help=f"empty a part, or put it back to its default: {', '.join(REMOVABLE)}; may be repeated",
+        help=f"empty a part, or put it back to its default: {', '.join(REMOVABLE_ARGUMENTS)}; may be repeated",
     ),
 ]
 ReasonOption = Annotated[str | None, typer.Option(help="the reason, for the history")]
@@ -137,7 +137,7 @@ def _submit(context: typer.Context, title: str, arguments: ScheduleArguments, as
     verb = "Would schedule" if request.dry_run else "Scheduled" if view.created else "Exists already:"
     show_change(verb, as_dry_run(view) if request.dry_run else view, as_json)
     if not runs:
-        output.note(NOBODY_RUNS)
+        output.note(NO_PROCESS_TEXT)
 
 
 def show(

@@ -17,7 +17,7 @@ from duetime.server.cli.help import DeferredVerb, Verbs
 from duetime.server.cli.notices.groups import INBOX_VERBS, QUIET_HOURS
 from duetime.server.cli.order.groups import DECISION_VERBS, POLICY_VERBS, POOL_VERBS, WORKER_VERBS
 from duetime.server.cli.past.groups import DEAD_VERBS
-from duetime.server.cli.reports.groups import LIVE, REPORTS
+from duetime.server.cli.reports.groups import LIVE_VERBS, REPORT_VERBS
 from duetime.server.cli.storage.groups import BACKUP, IMPORT, RETENTION_VERBS
 from duetime.server.cli.waits.groups import EVENT_VERBS
 from duetime.version import __version__
@@ -152,14 +152,14 @@ _VERBS = (
         "Show what the handler of a run logged, oldest first.",
         examples=("duetime logs t_7k3m --follow", "duetime logs r_7k3m9qx2w4hb00000000 --tail 20"),
     ),
-    *LIVE,
+    *LIVE_VERBS,
     DeferredVerb(
         "migrate",
         f"{_INSTALLATION}:migrate",
         "Upgrade the database to this version; an SQLite file is backed up next to itself first.",
         examples=("duetime migrate",),
     ),
-    *REPORTS,
+    *REPORT_VERBS,
     DeferredVerb(
         "doctor",
         f"{_INSTALLATION}:doctor",

@@ -14,7 +14,7 @@ from duetime.scheduler.nodes.heartbeat import SILENT
 from duetime.scheduler.store.workers import DrainMode
 from duetime.server.cli import output
 from duetime.server.cli.output import AsJson
-from duetime.server.rest.rows.workers import EMBEDDED, workers_json
+from duetime.server.rest.rows.workers import NOT_SHARED_TEXT, workers_json
 from duetime.server.session import Session, cli_caller, session
 
 NO_WORKER = (
@@ -114,5 +114,5 @@ def say_resumed(found: Sequence[str]) -> None:
 def _shared(context: typer.Context) -> Session:
     opened = session(context)
     if not opened.settings().distributed:
-        raise Refused(EMBEDDED)
+        raise Refused(NOT_SHARED_TEXT)
     return opened

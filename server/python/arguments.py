@@ -18,7 +18,7 @@ from duetime.scheduler.history.events import EventGroup
 from duetime.scheduler.history.runs import BucketWidth, RunFilter, RunGroup
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.request import ACTIONS_OF_AGENTS, DEADLINE_KINDS, RETRY_BOUNDS, AfterFailure, Request
-from duetime.scheduler.reschedule.reschedule import REMOVABLE
+from duetime.scheduler.reschedule.reschedule import REMOVABLE_ARGUMENTS
 from duetime.scheduler.service.letter_call import MAX_LETTERS_CLOSED
 from duetime.scheduler.task import ApprovalAnswer, Notify, State, Tier
 from duetime.scheduler.views import Standing, TaskFilter
@@ -88,7 +88,11 @@ _OF_TASKS = (
     Argument("approval", ApprovalTerms(_TIME), example="approval={'question': 'Pay 90 EUR?', 'by': '2 hours'}"),
     VALID_OUTPUT,
     Argument("wait_for", Members("a mapping with event, match, timeout"), example="wait_for={'event': 'order.paid'}"),
-    Argument("remove", Items(f"a list of {', '.join(REMOVABLE)}", Choices(REMOVABLE)), example="remove=['needs']"),
+    Argument(
+        "remove",
+        Items(f"a list of {', '.join(REMOVABLE_ARGUMENTS)}", Choices(REMOVABLE_ARGUMENTS)),
+        example="remove=['needs']",
+    ),
     Argument("pause", _FLAG, example="pause=True"),
     Argument("pause_until", _TIME, example="pause_until='monday 9am'"),
     Argument("skip_next", _FLAG, example="skip_next=True"),
@@ -193,7 +197,7 @@ _INSTANT = AwareInstant("an aware datetime")
 OF_EVENTS = ("history", "event_counts", "event_buckets")
 _RUN_CALLS = ("runs", "run_counts", "run_buckets")
 OF_LETTERS = ("dead_letters", "replay", "discard")
-SPECIAL: dict[str, Argument] = {
+SPECIAL_ARGUMENTS: dict[str, Argument] = {
     **{
         f"{name}.until": Argument("until", _BOUND, example="until='yesterday'")
         for name in (*OF_EVENTS, "audit", "costs", *_RUN_CALLS, *OF_LETTERS)
@@ -228,12 +232,14 @@ SPECIAL: dict[str, Argument] = {
 
 def _fields_of(kind: type[Any], as_is: Mapping[str, frozenset[type]] | None = None) -> ValueKind:
     names = [item.name for item in fields(kind)]
-    return ValueKind(kind, {name: SPECIAL.get(f"{kind.__name__}.{name}") or USUAL[name] for name in names}, as_is)
+    return ValueKind(
+        kind, {name: SPECIAL_ARGUMENTS.get(f"{kind.__name__}.{name}") or USUAL[name] for name in names}, as_is
+    )
 
 
 REQUEST = _fields_of(Request, AS_IS)
 _REQUEST_EXAMPLE = "Request('Call John', when='in 2 hours')"
-SPECIAL |= {
+SPECIAL_ARGUMENTS |= {
     "submit.request": Argument("request", REQUEST, example=f"request={_REQUEST_EXAMPLE}"),
     "schedule_many.requests": Argument("requests", Requests(), example=f"requests=[{_REQUEST_EXAMPLE}]"),
     **{
@@ -244,20 +250,22 @@ SPECIAL |= {
         "group", OneOf(f"one of {', '.join(EventGroup)}", EventGroup), example="group=EventGroup.ACTOR"
     ),
 }
-SPECIAL["EventFilter.error"] = Argument("error", Text(200), example="error='HTTP 503'")
+SPECIAL_ARGUMENTS["EventFilter.error"] = Argument("error", Text(200), example="error='HTTP 503'")
 _OF_EVENT_FILTER = Argument("where", _fields_of(EventFilter), example="where=EventFilter(label='project')")
-SPECIAL |= {f"{name}.where": _OF_EVENT_FILTER for name in OF_EVENTS}
+SPECIAL_ARGUMENTS |= {f"{name}.where": _OF_EVENT_FILTER for name in OF_EVENTS}
 _OF_RUN_FILTER = Argument("where", _fields_of(RunFilter), example="where=RunFilter(min_attempts=2)")
-SPECIAL |= {f"{name}.where": _OF_RUN_FILTER for name in _RUN_CALLS}
-SPECIAL["AuditFilter.kind"] = Argument(
+SPECIAL_ARGUMENTS |= {f"{name}.where": _OF_RUN_FILTER for name in _RUN_CALLS}
+SPECIAL_ARGUMENTS["AuditFilter.kind"] = Argument(
     "kind", OneOf("a kind of an audit entry", AuditKind), example="kind=AuditKind.POOL_SET"
 )
-SPECIAL["audit.where"] = Argument("where", _fields_of(AuditFilter), example="where=AuditFilter(surface='rest')")
-SPECIAL["DeadLetterFilter.state"] = Argument(
+SPECIAL_ARGUMENTS["audit.where"] = Argument(
+    "where", _fields_of(AuditFilter), example="where=AuditFilter(surface='rest')"
+)
+SPECIAL_ARGUMENTS["DeadLetterFilter.state"] = Argument(
     "state", OneOf(f"one of {', '.join(LetterState)}, or None", LetterState), example="state=LetterState.REPLAYED"
 )
 _OF_LETTER_FILTER = Argument("where", _fields_of(DeadLetterFilter), example="where=DeadLetterFilter(action='webhook')")
-SPECIAL |= {f"{name}.where": _OF_LETTER_FILTER for name in OF_LETTERS}
+SPECIAL_ARGUMENTS |= {f"{name}.where": _OF_LETTER_FILTER for name in OF_LETTERS}
 
 OPENING = (
     Argument("settings", Native("Settings", (Settings,)), example="settings=Settings(threads=4)"),

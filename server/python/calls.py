@@ -10,7 +10,7 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, get_args, get
 
 from duetime.scheduler.errors import DuetimeError, InvalidArgument, InvalidArguments
 from duetime.scheduler.service.scheduler import Scheduler as Service
-from duetime.server.python.arguments import OPENING, SPECIAL, USUAL
+from duetime.server.python.arguments import OPENING, SPECIAL_ARGUMENTS, USUAL
 from duetime.server.python.words import MethodWords
 from duetime.tools.arguments.arguments import Argument, Arguments
 
@@ -92,7 +92,7 @@ def _names_of_rest(method: Callable[..., Any]) -> list[str]:
 
 
 def _argument(method: str, name: str, *, required: bool) -> Argument:
-    known = SPECIAL.get(f"{method}.{name}") or USUAL[name]
+    known = SPECIAL_ARGUMENTS.get(f"{method}.{name}") or USUAL[name]
     return replace(known, required=required)
 
 

@@ -21,7 +21,7 @@ from typing import Self
 
 from duetime.tools.threads import work_under_way
 
-STOPS = (signal.SIGTERM, signal.SIGINT)
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 FORCED_EXIT_DELAY_S = 2.0
 """Seconds beyond the time given after which the process ends whatever still holds it."""
 
@@ -148,7 +148,7 @@ def _installed(handler: Callable[[int], None]) -> Iterator[None]:
         return
     ear, bell = socket.socketpair()
     bell.setblocking(False)
-    before = {number: signal.signal(number, _nothing) for number in STOPS}
+    before = {number: signal.signal(number, _nothing) for number in STOP_SIGNALS}
     rung = signal.set_wakeup_fd(bell.fileno(), warn_on_full_buffer=False)
     threading.Thread(target=_listen, args=(ear, handler), name="duetime-signals", daemon=True).start()
     try:
@@ -169,7 +169,7 @@ def _listen(ear: socket.socket, handler: Callable[[int], None]) -> None:
     with ear:
         while numbers := ear.recv(16):
             for number in numbers:
-                if number in STOPS:
+                if number in STOP_SIGNALS:
                     handler(number)
 
 

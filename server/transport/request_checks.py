@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from http import HTTPStatus
 
-from duetime.server.auth.access import GUARDED, AccessRefused
+from duetime.server.auth.access import GUARDED_SCOPE_KEY, AccessRefused
 from duetime.server.settings.access import MCP_PATH
 from duetime.server.transport.browsers import HttpAccess, against_rebinding
 from mcp.server.transport_security import TransportSecurityMiddleware
@@ -14,7 +14,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 MAX_REQUEST_BODY_BYTES = 1024 * 1024
-PROBES = ("/livez", "/readyz")
+PROBE_PATHS = ("/livez", "/readyz")
 """Supervisors call these by the address of a container or host."""
 
 _MAX_LENGTH_CHARS = 20
@@ -40,8 +40,8 @@ class RequestChecks:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        scope[GUARDED] = self._guarded
-        if scope["path"] in (MCP_PATH, *PROBES):
+        scope[GUARDED_SCOPE_KEY] = self._guarded
+        if scope["path"] in (MCP_PATH, *PROBE_PATHS):
             await self._app(scope, receive, send)
             return
         refusal = await self._rules.validate_request(Request(scope)) or _too_long(scope)

@@ -13,7 +13,7 @@ from contextlib import suppress
 from duetime.server.runtime.logs import configure_logs
 from duetime.server.runtime.shutdown import Shutdown
 from duetime.server.settings.model import Settings
-from duetime.server.workers.worker import FAREWELL, HAND_BACK_GRACE_S, check_distributed, end_with_input
+from duetime.server.workers.worker import HAND_BACK_GRACE_S, STOP_MESSAGE, check_distributed, end_with_input
 
 PROCESS_CHECK_INTERVAL_S = 0.1
 """Seconds between looks for processes that have died."""
@@ -79,7 +79,7 @@ class ChildProcess:
 
     def end(self) -> None:
         """End the process by closing its input."""
-        self._close(FAREWELL)
+        self._close(STOP_MESSAGE)
 
     def _close(self, last: bytes = b"") -> None:
         if self.process is not None and self.process.stdin is not None:

@@ -23,7 +23,7 @@ HAND_BACK_GRACE_S = 3.0
 REPLACE_EXIT_CODE = 75
 """The exit code of a process that has lost too many threads (EX_TEMPFAIL): its supervisor is to start another."""
 
-FAREWELL = b"end\n"
+STOP_MESSAGE = b"end\n"
 """The line that a parent writes before it closes the stdin of its processes: they end on request."""
 
 log = logging.getLogger(__name__)
@@ -81,7 +81,7 @@ def end_with_input(ending: Shutdown) -> None:
     def read() -> None:
         heard = b""
         while more := os.read(sys.stdin.fileno(), 4096):
-            heard = (heard + more)[-len(FAREWELL) :]
-        ending.begin("its parent ends" if heard == FAREWELL else "its input ended")
+            heard = (heard + more)[-len(STOP_MESSAGE) :]
+        ending.begin("its parent ends" if heard == STOP_MESSAGE else "its input ended")
 
     threading.Thread(target=read, name="duetime-stdin", daemon=True).start()

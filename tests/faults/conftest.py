@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from duetime.scheduler.nodes.ipc import RunnerClient
 from duetime.scheduler.records import NewTask
-from duetime.scheduler.rules.states import LEGAL
+from duetime.scheduler.rules.states import LEGAL_MOVES
 from duetime.scheduler.store import open_store
 from duetime.scheduler.task import RetryPolicy, State
 from duetime.scheduler.views import TaskFilter, TaskRecord
@@ -116,11 +116,11 @@ class Site:
 
     def open_tasks(self) -> int:
         counts = self.store.tasks.counts(TENANT, TaskFilter())
-        return sum(count for state, count in counts.items() if LEGAL[state])
+        return sum(count for state, count in counts.items() if LEGAL_MOVES[state])
 
     def have_ended(self, count: int) -> bool:
         counts = self.store.tasks.counts(TENANT, TaskFilter())
-        return sum(ended for state, ended in counts.items() if not LEGAL[state]) >= count
+        return sum(ended for state, ended in counts.items() if not LEGAL_MOVES[state]) >= count
 
     def is_at_work(self, pid: int, seen: int) -> bool:
         """Tell whether a process wrote into the ledger behind its first `seen` lines."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-from duetime.scheduler.rules.states import LEGAL, TERMINAL
+from duetime.scheduler.rules.states import LEGAL_MOVES, TERMINAL
 from duetime.scheduler.task import State
 
 from tests.faults.record import AttemptFact, EventFact, Line, Record, RunFact
@@ -302,7 +302,7 @@ def _story(run: RunFact, events: list[EventFact]) -> Iterator[Problem]:
     for event in moves:
         if event.before != state:
             yield Problem("I7", f"run {run.id} was {state}, and event {event.seq} moves it from {event.before}")
-        if event.after not in LEGAL[event.before]:
+        if event.after not in LEGAL_MOVES[event.before]:
             yield Problem(
                 "I7", f"event {event.seq} of run {run.id} makes {event.before} {event.after}, which is illegal"
             )

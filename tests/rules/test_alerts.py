@@ -18,7 +18,7 @@ from duetime.scheduler.rules.alerts.alert import (
     is_due,
     retry_delay,
 )
-from duetime.scheduler.rules.alerts.alert_rules import RULES
+from duetime.scheduler.rules.alerts.alert_rules import ALERT_RULES
 from duetime.scheduler.task import Tier
 
 from tests.builders import NOON
@@ -50,7 +50,7 @@ ILL = {
 }
 
 
-@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+@pytest.mark.parametrize("rule", ALERT_RULES, ids=lambda rule: rule.name)
 def test_each_rule_fires_on_its_own_state_once_it_lasts_and_ends_when_all_is_well(rule: AlertRule) -> None:
     ill, said = ILL[rule.name]
     first = advance(rule, {}, ill, NOON)
@@ -63,7 +63,9 @@ def test_each_rule_fires_on_its_own_state_once_it_lasts_and_ends_when_all_is_wel
 
 
 def test_no_rule_fires_while_all_is_well_or_nothing_is_known() -> None:
-    assert [advance(rule, {}, seen, NOON) for rule in RULES for seen in (WELL, Observation())] == [{}] * 2 * len(RULES)
+    assert [advance(rule, {}, seen, NOON) for rule in ALERT_RULES for seen in (WELL, Observation())] == [{}] * 2 * len(
+        ALERT_RULES
+    )
 
 
 def at(value: float | None) -> Observation:

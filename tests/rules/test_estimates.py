@@ -9,7 +9,7 @@ from datetime import timedelta
 
 import pytest
 from duetime.scheduler.rules.estimates import (
-    BUCKETS,
+    BUCKET_COUNT,
     BUCKETS_PER_OCTAVE,
     HALF_LIFE_SAMPLES,
     MAX_DURATION_S,
@@ -96,7 +96,7 @@ def test_histograms_of_two_processes_add_up_to_that_of_all_samples(first: list[f
 def test_anything_may_be_fed_and_only_durations_are_taken(samples: list[float]) -> None:
     histogram = learned(*samples)
     assert histogram.samples == sum(1 for each in samples if math.isfinite(each) and each >= 0)
-    assert all(0 <= bucket < BUCKETS for bucket in histogram.weights)
+    assert all(0 <= bucket < BUCKET_COUNT for bucket in histogram.weights)
 
 
 def test_what_is_shorter_than_a_millisecond_or_longer_than_a_day_counts_at_the_ends() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from duetime.scheduler.rules.alerts.alert import Alert, AlertRule, Phase
-from duetime.scheduler.rules.alerts.alert_rules import RULES
+from duetime.scheduler.rules.alerts.alert_rules import ALERT_RULES
 from duetime.scheduler.rules.time import times
 from duetime.scheduler.task import Json
 
@@ -21,7 +21,7 @@ def alerts_json(alerts: Iterable[Alert], *, watched: bool) -> dict[str, Json]:
 
 def _known(alerts: Iterable[Alert]) -> Iterator[tuple[Alert, AlertRule]]:
     """Give alerts with their rules; a newer version may have others."""
-    rules = {rule.name: rule for rule in RULES}
+    rules = {rule.name: rule for rule in ALERT_RULES}
     for alert in alerts:
         if alert.rule in rules:
             yield alert, rules[alert.rule]

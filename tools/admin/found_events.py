@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from duetime.tools.definition import Sender
     from mcp.types import CallToolResult
 
-ANY: Final = "any"
+ANY_EVENT: Final = "any"
 MAX_SHOWN_REASON_CHARS: Final = 160
 MAX_GROUPS_SHOWN: Final = 20
 MAX_BUCKETS_SHOWN: Final = 48
@@ -62,14 +62,14 @@ def _where(call: FindRuns) -> EventFilter:
             "state", "an event moves to one state", accepted=", ".join(State), example="state='failed'"
         )
     given = {name: getattr(call, name) for name in _FILTERS}
-    kind = None if call.event == ANY else _kind(str(call.event))
+    kind = None if call.event == ANY_EVENT else _kind(str(call.event))
     return event_filter(**given, kind=kind, state=call.state, min_cost=call.min_cost, error=call.error)
 
 
 def _kind(word: str) -> str:
     if word not in set(EventKind):
         raise InvalidArgument(
-            "event", "there is no such kind", accepted=f"{ANY}, {', '.join(EventKind)}", example="event='failed'"
+            "event", "there is no such kind", accepted=f"{ANY_EVENT}, {', '.join(EventKind)}", example="event='failed'"
         )
     return word
 

@@ -26,7 +26,7 @@ RUN_COLUMNS = (
 )
 """Columns of a file of runs, in their order."""
 
-SPANS = ("min_duration", "max_duration", "min_lateness", "min_delay")
+SPAN_ARGUMENTS = ("min_duration", "max_duration", "min_lateness", "min_delay")
 
 
 def run_filter(
@@ -38,7 +38,7 @@ def run_filter(
     **others: str | int | None,
 ) -> RunFilter:
     """Return the filter that words ask for; lengths of time are words or seconds. Raises InvalidArgument."""
-    spans = {name: read_span(name, others.pop(name)) for name in SPANS if others.get(name) is not None}
+    spans = {name: read_span(name, others.pop(name)) for name in SPAN_ARGUMENTS if others.get(name) is not None}
     given: dict[str, object] = {name: value for name, value in others.items() if value is not None}
     numbers = {"min_units": min_units, "min_cost": None if min_cost is None else cost_given(min_cost)}
     return RunFilter(**parts_of(state), tier=read_tier(tier), **numbers, **given, **spans)  # type: ignore[arg-type]  # names of its fields

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from duetime.scheduler.history.runs import RunFilter
-from duetime.tools.admin.run_rows import SPANS, run_filter
+from duetime.tools.admin.run_rows import SPAN_ARGUMENTS, run_filter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,4 +42,4 @@ class FindRuns:
         """Return the filter."""
         named = ("state", "text", "action", "tier", "label", "worker", "actor", "task_id", "pool")
         bounds = ("min_attempts", "min_units", "min_cost", "oldest_first")
-        return run_filter(**{name: getattr(self, name) for name in (*named, *SPANS, *bounds)})
+        return run_filter(**{name: getattr(self, name) for name in (*named, *SPAN_ARGUMENTS, *bounds)})

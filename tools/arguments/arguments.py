@@ -12,7 +12,7 @@ from duetime.scheduler.task import Json
 from duetime.tools.arguments.choices import Choice
 from duetime.tools.arguments.types import ArgumentType, is_blank, shown
 
-MEANT = {
+MEANT_ARGUMENTS = {
     "at": "when",
     "time": "when",
     "date": "when",
@@ -138,7 +138,7 @@ class Arguments:
         plain = name[:60].strip().lower().replace("-", "_")
         letters = {known.replace("_", ""): known for known in self.table}
         found = get_close_matches(plain.replace("_", ""), letters, n=1, cutoff=MIN_SIMILARITY_RATIO)
-        meant = MEANT.get(plain)
+        meant = MEANT_ARGUMENTS.get(plain)
         if meant in self.table:
             return meant
         return letters[found[0]] if found else None

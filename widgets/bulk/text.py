@@ -11,7 +11,7 @@ from duetime.widgets.outcome import LIST_TITLE_CHARS
 from duetime.widgets.payload import due
 from duetime.widgets.quote import quoted, sentences
 from duetime.widgets.text.list_text import window_in_words
-from duetime.widgets.text.task_text import THEIRS
+from duetime.widgets.text.task_text import QUOTES_ARE_DATA
 
 _VERBS_DONE = {
     BulkVerb.CANCEL: "Cancelled",
@@ -34,7 +34,7 @@ def bulk_text(result: BulkResult, most: int = MAX_BULK_ROWS) -> str:
     part = bulk_part(result, len(shown))
     left_out = [f"{part.left_out} more are not shown."] if part.left_out else []
     head = sentences(headline(part, result.outcomes[0].record.task.timezone), _next_step(result))
-    return "\n".join([head, sentences(_window(result), f"{THEIRS}."), *map(_line, shown), *left_out])
+    return "\n".join([head, sentences(_window(result), f"{QUOTES_ARE_DATA}."), *map(_line, shown), *left_out])
 
 
 def _window(result: BulkResult) -> str:

@@ -21,9 +21,9 @@ from duetime.widgets.text.chain_text import progress_in_words
 from duetime.widgets.text.spoken import first_sentence, look
 from duetime.widgets.vocabulary import STATE_LABELS
 
-VERSION: Final = "v0.9"
-CATALOG: Final = "https://a2ui.org/specification/v0_9/catalogs/basic/catalog.json"
-SNOOZE: Final = timedelta(hours=1)
+A2UI_VERSION: Final = "v0.9"
+A2UI_CATALOG: Final = "https://a2ui.org/specification/v0_9/catalogs/basic/catalog.json"
+SNOOZE_LENGTH: Final = timedelta(hours=1)
 _TO_COME: Final = frozenset({State.SCHEDULED, State.WAITING})
 
 Component = Mapping[str, Any]
@@ -75,9 +75,9 @@ def list_messages(page: TaskListPayload, surface_id: str = "duetime-list") -> Me
 
 def _surface(surface_id: str, components: Sequence[Component], model: Mapping[str, Any]) -> Messages:
     return [
-        {"version": VERSION, "createSurface": {"surfaceId": surface_id, "catalogId": CATALOG}},
-        {"version": VERSION, "updateComponents": {"surfaceId": surface_id, "components": list(components)}},
-        {"version": VERSION, "updateDataModel": {"surfaceId": surface_id, "value": dict(model)}},
+        {"version": A2UI_VERSION, "createSurface": {"surfaceId": surface_id, "catalogId": A2UI_CATALOG}},
+        {"version": A2UI_VERSION, "updateComponents": {"surfaceId": surface_id, "components": list(components)}},
+        {"version": A2UI_VERSION, "updateDataModel": {"surfaceId": surface_id, "value": dict(model)}},
     ]
 
 
@@ -132,7 +132,7 @@ def _buttons(task: TaskPayload) -> Iterator[tuple[str, str, tuple[str, dict[str,
         yield "approve", "Approve", ("act_on_task", {**named, "action": "approve"})
         yield "reject", "Reject", ("act_on_task", {**named, "action": "reject"})
     elif task.state in _TO_COME and not task.paused and task.action != CHAIN_ACTION:
-        snooze = {**named, "action": "snooze", "minutes": SNOOZE // timedelta(minutes=1)}
+        snooze = {**named, "action": "snooze", "minutes": SNOOZE_LENGTH // timedelta(minutes=1)}
         yield "snooze", "Snooze for an hour", ("act_on_task", snooze)
         yield "run-now", "Run now", ("act_on_task", {**named, "action": "run_now"})
     if task.state in OPEN and not task.cancel_requested:

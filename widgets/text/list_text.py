@@ -17,12 +17,12 @@ from duetime.widgets.outcome import LIST_TITLE_CHARS, MAX_UNREAD_MESSAGES, await
 from duetime.widgets.payload import MAX_CLASH_MEMBERS, due
 from duetime.widgets.quote import quoted, sentences
 from duetime.widgets.text.spoken import moment
-from duetime.widgets.text.task_text import THEIRS
+from duetime.widgets.text.task_text import QUOTES_ARE_DATA
 from duetime.widgets.vocabulary import look_of, word_of
 
 MAX_SNIPPET_CHARS = 100
 MAX_LISTED_REASON_CHARS = 80
-CUT = "There are too many recurring tasks to list all that they do until then: narrow the filter."
+LIST_CUT = "There are too many recurring tasks to list all that they do until then: narrow the filter."
 _ALL = "list_tasks() without a filter lists all."
 _MAKES_ONE = 'schedule_task(title="Call John", when="in 20 min") makes one.'
 
@@ -62,7 +62,12 @@ def _headlines(page: TaskPage, zone: str) -> list[str]:
         f"{counts or 'Occurrences of recurring tasks'}{newest}.",
         sentences(_next_words(page, now), _unread_words(page), f"It is now {times.describe(now, zone)}."),
         f"{page.overdue}." if page.overdue else "",
-        sentences(f"Times in {zone}.", f"Due {window}." if window else "", "" if page.complete else CUT, f"{THEIRS}."),
+        sentences(
+            f"Times in {zone}.",
+            f"Due {window}." if window else "",
+            "" if page.complete else LIST_CUT,
+            f"{QUOTES_ARE_DATA}.",
+        ),
     ]
 
 

@@ -10,8 +10,8 @@ from typing import Final
 
 from duetime.scheduler.approvals.approval import Approval
 from duetime.scheduler.chain.dependency import Upstream
-from duetime.scheduler.remedies import PAUSED, PAUSED_UNTIL
-from duetime.scheduler.rules.series.answered import ANSWER, asks_each_generation, asks_when_due
+from duetime.scheduler.remedies import PAUSED_REASON, PAUSED_UNTIL_PREFIX
+from duetime.scheduler.rules.series.answered import ANSWER_MEMBER, asks_each_generation, asks_when_due
 from duetime.scheduler.rules.series.awaited import names_awaited, wait_of_each
 from duetime.scheduler.rules.states import BLOCKED, blocked_by
 from duetime.scheduler.rules.time.times import describe, length, relative
@@ -70,7 +70,7 @@ def _asked_then(task: Task) -> str:
     asks = task.asks or {}
     question, seconds = asks.get("question"), asks.get("seconds")
     of = f" of {quoted(str(question), _MAX_QUESTION_CHARS)}" if question else ""
-    then = "else it goes" if asks.get(ANSWER) == ApprovalAnswer.APPROVE else _SKIPPED
+    then = "else it goes" if asks.get(ANSWER_MEMBER) == ApprovalAnswer.APPROVE else _SKIPPED
     until = f", for {length(timedelta(seconds=seconds))} at most, {then}" if isinstance(seconds, int | float) else ""
     return f"; then approval{of} by the user{until}"
 
@@ -147,9 +147,9 @@ def paused(task: Task, now: datetime) -> WaitReason:
     """Say until when a task is paused: until a time, or until somebody resumes it."""
     until = task.paused_until
     if until is None:
-        return WaitReason(WaitKind.RESUME, PAUSED)
+        return WaitReason(WaitKind.RESUME, PAUSED_REASON)
     text = f"{describe(until, task.timezone)} {task.timezone} ({relative(until, now)})"
-    return WaitReason(WaitKind.RESUME, f"{PAUSED_UNTIL}{text}", until=until)
+    return WaitReason(WaitKind.RESUME, f"{PAUSED_UNTIL_PREFIX}{text}", until=until)
 
 
 def _named(wait: SignalWait) -> str:

@@ -14,7 +14,7 @@ from duetime.scheduler.chain.chain import ChainRecord, is_spawned
 from duetime.scheduler.errors import InvalidArgument, Refused
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.intake.changes.bulk import undo_of
-from duetime.scheduler.intake.changes.chain_rule import RULE
+from duetime.scheduler.intake.changes.chain_rule import RULE_ARGUMENTS
 from duetime.scheduler.intake.changes.reschedule import decide_reschedule
 from duetime.scheduler.intake.deadlines import NO_DEADLINE, deadline_of
 from duetime.scheduler.intake.instants import resolve_moment
@@ -33,7 +33,7 @@ _OF_ALL: Final = ("priority", "retry", "deliver_to", "notify", "on_failure", "la
 _OF_LAST: Final = ("deadline", "deadline_type", "expect")
 """Arguments that a chain has in its last steps, as when it is scheduled."""
 
-OF_CHAINS: Final = ("title", "when", "timezone", *RULE, *PAUSES, *_OF_ALL, *_OF_LAST, "remove")
+OF_CHAINS: Final = ("title", "when", "timezone", *RULE_ARGUMENTS, *PAUSES, *_OF_ALL, *_OF_LAST, "remove")
 """Arguments of a reschedule that a whole chain has; the others are those of a step, or of its rule."""
 
 _REMOVED: Final = (*_OF_ALL, *_OF_LAST, "max_runs")
@@ -75,7 +75,7 @@ def _of_another(found: ChainRecord, name: str) -> InvalidArgument:
 
 def _check_rule(found: ChainRecord, given: Mapping[str, Any]) -> None:
     """Refuse a rule for a chain that runs once: its steps may have waits and times that no generation could repeat."""
-    asked = [name for name in RULE if name in given or name in given.get("remove", ())]
+    asked = [name for name in RULE_ARGUMENTS if name in given or name in given.get("remove", ())]
     if asked and found.chain.repeat is None:
         accepted = "a new chain with its steps and a repeat, once this one is cancelled"
         example = "steps=[{'name': 'fetch'}], repeat='daily at 9:00'"

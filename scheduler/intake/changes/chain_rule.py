@@ -10,7 +10,7 @@ from duetime.scheduler.chain.chain import Chain, ChainRecord
 from duetime.scheduler.chain.change import ChainChange
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.intake.planner import Planner
-from duetime.scheduler.intake.series_end import ENDLESS, never_recurs, series_end
+from duetime.scheduler.intake.series_end import ENDLESS_WORDS, never_recurs, series_end
 from duetime.scheduler.intake.validation import check_max_runs
 from duetime.scheduler.reschedule.reschedule import Reschedule
 from duetime.scheduler.rules import changes
@@ -18,7 +18,7 @@ from duetime.scheduler.rules.recurrence import recurrence
 from duetime.scheduler.rules.sanitize import check_text
 from duetime.scheduler.task import State
 
-RULE: Final = ("repeat", "until", "max_runs")
+RULE_ARGUMENTS: Final = ("repeat", "until", "max_runs")
 """Arguments that change the rule of a chain that recurs."""
 
 _WAITS: Final = (State.SCHEDULED, State.WAITING, State.READY)
@@ -57,7 +57,7 @@ def _rule(found: ChainRecord, given: Mapping[str, Any], planner: Planner, now: d
 
 def changes_rule(request: Reschedule) -> bool:
     """Whether a reschedule changes when its task repeats."""
-    return any(getattr(request, name) is not None for name in RULE)
+    return any(getattr(request, name) is not None for name in RULE_ARGUMENTS)
 
 
 def refuse_rule_of_step(found: ChainRecord, request: Reschedule) -> None:
@@ -65,7 +65,7 @@ def refuse_rule_of_step(found: ChainRecord, request: Reschedule) -> None:
     if request.skip_next:
         raise no_skip_of_step(found)
     if changes_rule(request):
-        name = next(name for name in RULE if getattr(request, name) is not None)
+        name = next(name for name in RULE_ARGUMENTS if getattr(request, name) is not None)
         problem = "a step repeats with its chain, which has the rule"
         raise InvalidArgument(
             name, problem, accepted=f"{name} with the id of the chain", example=f"task_id='{found.chain.id}'"
@@ -99,7 +99,7 @@ def _runs_left(chain: Chain, most: int) -> int:
 
 
 def _end(chain: Chain, end: Any, fields: Mapping[str, Any], planner: Planner, now: datetime) -> datetime | None:
-    if str(end).strip().lower() in ENDLESS:
+    if str(end).strip().lower() in ENDLESS_WORDS:
         return None
     anchor, frame = fields.get("anchor", chain.anchor), planner.times.frame(chain.timezone)
     rule = recurrence.parse(fields.get("repeat", chain.repeat), zone=chain.timezone, anchor=anchor)

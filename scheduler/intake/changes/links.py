@@ -33,7 +33,7 @@ from duetime.scheduler.rules.signals.signal_waits import read_wait
 from duetime.scheduler.task import Run, State, Task
 from duetime.scheduler.views import TaskRecord
 
-LINKS: Final = ("after", "after_failure", "valid_output", "wait_for", "approval")
+LINK_ARGUMENTS: Final = ("after", "after_failure", "valid_output", "wait_for", "approval")
 """Arguments of a reschedule that change what a task waits for."""
 
 _IN_CHAIN: Final = (
@@ -55,8 +55,8 @@ _ALTERNATIVES: Final = {
 
 def asks_for_links(request: Reschedule) -> bool:
     """Whether a reschedule changes what its task waits for."""
-    removed = set(LINKS) & set(request.remove)
-    return bool(removed) or any(getattr(request, name) is not None for name in LINKS)
+    removed = set(LINK_ARGUMENTS) & set(request.remove)
+    return bool(removed) or any(getattr(request, name) is not None for name in LINK_ARGUMENTS)
 
 
 def names_steps(request: Reschedule) -> bool:
@@ -99,7 +99,7 @@ def links_step(
     A step that `recurs` with its chain waits for an event, and for an answer, in each generation.
     """
     change, request = _each_run(record, change, request, now, recurs=recurs)
-    if all(getattr(request, name) is None for name in LINKS):
+    if all(getattr(request, name) is None for name in LINK_ARGUMENTS):
         return change
     run = change.run
     adds = bool(request.after or request.wait_for or request.approval)
@@ -129,7 +129,7 @@ def _each_run(
 
 
 def _refuse_what_is_over(record: TaskRecord, run: Run, request: Reschedule) -> None:
-    task_id, given = record.task.id, next(name for name in LINKS if getattr(request, name) is not None)
+    task_id, given = record.task.id, next(name for name in LINK_ARGUMENTS if getattr(request, name) is not None)
     refuse_ended(record, run, given)
     if changes.has_started(run):
         text = f"{task_id} has already started, and what it waited for before that stays."
@@ -138,7 +138,7 @@ def _refuse_what_is_over(record: TaskRecord, run: Run, request: Reschedule) -> N
 
 def _read(task: Task, run: Run, request: Reschedule, planner: Planner, now: datetime) -> NewLinks:
     if task.repeat is not None and (request.after or request.wait_for or request.approval):
-        name = next(name for name in LINKS if getattr(request, name))
+        name = next(name for name in LINK_ARGUMENTS if getattr(request, name))
         accepted, example = _ALTERNATIVES.get(name, _IN_CHAIN)
         problem = "what a task that repeats waits for cannot be changed"
         raise InvalidArgument(name, problem, accepted=accepted, example=example)

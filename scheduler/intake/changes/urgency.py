@@ -20,7 +20,7 @@ from duetime.scheduler.translatable import NoteKind, Translatable
 from duetime.scheduler.views import TaskRecord
 
 HAS_STARTED = (State.RUNNING, State.RETRYING, State.SUSPENDED)
-DEMANDS = ("priority", "deadline", "deadline_type", "estimate", "needs")
+DEMAND_ARGUMENTS = ("priority", "deadline", "deadline_type", "estimate", "needs")
 FROM_THE_NEXT_RUN = Translatable.of(
     NoteKind.FROM_THE_NEXT_RUN, "the running attempt is unchanged; the change applies to the next run"
 )
@@ -34,7 +34,7 @@ def demand_step(
     A new time alone is checked against the deadline too. A ready run returns to its timer and gets a new key; a started
     run stays as it is.
     """
-    given = [name for name in DEMANDS if getattr(request, name) is not None]
+    given = [name for name in DEMAND_ARGUMENTS if getattr(request, name) is not None]
     run = change.next_run or change.run
     moved = run != record.run or change.task.repeat != record.task.repeat
     if not given and not (moved and run.deadline):

@@ -60,7 +60,7 @@ def _drained_workers(seen: Observation) -> Mapping[str, float] | None:
     return None if seen.drained_workers is None else {"": float(seen.drained_workers)}
 
 
-RULES: Final = (
+ALERT_RULES: Final = (
     AlertRule(
         "DuetimeCriticalWorkStarves",
         "{key} runs wait {value:.0f} times as long as they may",

@@ -22,7 +22,7 @@ from duetime.scheduler.rules.time import zones
 POOL_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@/-]{0,99}")
 POOL_TEMPLATE: Final = re.compile(r"(?:tenant|key):\*")
 
-UNCOUNTED: Final = ("key:", "duetime:")
+UNCOUNTED_PREFIXES: Final = ("key:", "duetime:")
 """Prefixes of pools that only limit runs at once: their use needs no row."""
 
 HORIZON_DAYS: Final = 8
@@ -195,7 +195,7 @@ def find(pools: Mapping[str, Pool], name: str) -> Pool | None:
 
 def chargeable(reserved: Mapping[str, int]) -> dict[str, float]:
     """Return the charge of an attempt that did not count its use: its whole reservation."""
-    return {name: float(units) for name, units in reserved.items() if not name.startswith(UNCOUNTED)}
+    return {name: float(units) for name, units in reserved.items() if not name.startswith(UNCOUNTED_PREFIXES)}
 
 
 def costs_of(used: Mapping[str, float], pools: Mapping[str, Pool]) -> dict[str, int]:

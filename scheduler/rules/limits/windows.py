@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 
 from duetime.scheduler.rules.time import zones
 
-DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+DAY_NAMES = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 PERIODS = ("hour", "day", "week", "month")
 
 _HOURS = re.compile(r"(?:([a-z, -]+?)\s+)?(\d{1,2}):(\d{2})\s*-\s*(\d{1,2}):(\d{2})")
@@ -50,9 +50,9 @@ def _days(text: str | None) -> Iterator[int]:
 
 def _day(name: str) -> int:
     short = name.strip()[:3]
-    if short not in DAYS:
+    if short not in DAY_NAMES:
         raise ValueError(f"{name[:40]!r} is not a day")
-    return DAYS.index(short)
+    return DAY_NAMES.index(short)
 
 
 def changes(

@@ -27,7 +27,7 @@ from duetime.scheduler.rules.recurrence.rule import (
     HOURLY,
     MINUTELY,
     MONTHLY,
-    RARE,
+    RARE_NOTE,
     SECONDLY,
     WEEKLY,
     WORKDAYS,
@@ -155,7 +155,7 @@ def _rare(days: frozenset[int], months: frozenset[int]) -> Clauses:
     shortest = min(_LENGTHS[month - 1] for month in months or _EVERY_MONTH)
     if max(map(abs, days)) <= shortest:
         return ()
-    return (Translatable.of(ClauseKind.RARE, RARE),)
+    return (Translatable.of(ClauseKind.RARE, RARE_NOTE),)
 
 
 def _on_day(day: int) -> Translatable:

@@ -18,7 +18,7 @@ MAX_COUNT = 1_000
 EXCEPT_HOLIDAYS = "X-EXCEPT-HOLIDAYS"
 """The part of a rule that no RFC has: the calendar of the public holidays that it leaves out."""
 
-RARE = " (in months that have it)"
+RARE_NOTE = " (in months that have it)"
 """Says of a day that some of the months of its rule lack it."""
 
 DAY_CODES = ("MO", "TU", "WE", "TH", "FR", "SA", "SU")

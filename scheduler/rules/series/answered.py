@@ -17,7 +17,7 @@ from duetime.scheduler.rules.series.overlap import Continuation, after_end
 from duetime.scheduler.task import Run, State, Task
 from duetime.scheduler.views import TaskRecord
 
-ANSWER: Final = "default"
+ANSWER_MEMBER: Final = "default"
 """Marks what a task keeps of its question: the answer if nobody gives one."""
 
 
@@ -30,7 +30,7 @@ class Rejection(NamedTuple):
 
 def asks_first(task: Task) -> bool:
     """Whether a run that is due is asked for before its first start, unless it was approved."""
-    return task.asks is not None and ANSWER in task.asks
+    return task.asks is not None and ANSWER_MEMBER in task.asks
 
 
 def asks_each_run(task: Task) -> bool:

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from duetime.scheduler.ids import new_id
 from duetime.scheduler.rules.occurrences import newest_due, next_run, passed, recurrence_of
 from duetime.scheduler.rules.series.catch_up import after_missing
-from duetime.scheduler.rules.series.overtake import OVERTAKING
+from duetime.scheduler.rules.series.overtake import OVERTAKING_POLICIES
 from duetime.scheduler.task import Overlap, Run, State, Task
 
 _TICK = timedelta(microseconds=1)
@@ -39,7 +39,7 @@ def after_end(task: Task, run: Run, now: datetime) -> Continuation:
         coming = next_run(task, run, now)
         overlapped = coming is not None and coming.missed
         return Continuation(coming, _skipped(task, run, max(opened, passed(run)), now) if overlapped else ())
-    if overlap in OVERTAKING:
+    if overlap in OVERTAKING_POLICIES:
         return _newest(task, run, opened, now)
     coming = next_run(task, run, opened)
     if coming is None or coming.scheduled_for > now:

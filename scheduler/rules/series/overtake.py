@@ -19,7 +19,7 @@ from duetime.scheduler.views import TaskRecord
 MAX_RUNS_AT_ONCE = 20
 """Open runs of one series at most; further occurrences are skipped while there are so many."""
 
-OVERTAKING = frozenset({Overlap.CANCEL_OTHER, Overlap.ALLOW_ALL})
+OVERTAKING_POLICIES = frozenset({Overlap.CANCEL_OTHER, Overlap.ALLOW_ALL})
 
 
 def is_stopping(run: Run) -> bool:
@@ -37,7 +37,7 @@ def overtakable(task: Task, run: Run) -> Run:
     if run.cancel_requested or run.state in TERMINAL:
         return run
     policy = task.repeat_policy
-    at = _overtaken_at(task, run) if run.current and policy and policy.overlap in OVERTAKING else None
+    at = _overtaken_at(task, run) if run.current and policy and policy.overlap in OVERTAKING_POLICIES else None
     return run if at == run.overtaken_at else replace(run, overtaken_at=at)
 
 

@@ -31,7 +31,7 @@ _EXAMPLE: Final = "wait_for={'event': 'paid', 'match': {'order.id': 7}, 'timeout
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/-]{0,99}")
 EVENT_ID_PATTERN: Final = r"[A-Za-z0-9][A-Za-z0-9_.:/@=+~-]{0,199}"
 EVENT_IDS: Final = "1 to 200 letters, digits and _ . : / @ = + ~ -, beginning with a letter or a digit"
-NAMES: Final = "1 to 100 letters, digits and . _ : / -, beginning with a letter or a digit"
+NAME_RULE: Final = "1 to 100 letters, digits and . _ : / -, beginning with a letter or a digit"
 
 
 def signal_wait_of(
@@ -102,7 +102,9 @@ def check_name(argument: str, name: object) -> str:
     """Return the name of an event; raises InvalidArgument for one that cannot be sent."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         problem = "is missing" if name is None else "is not a name of an event"
-        raise InvalidArgument(argument, problem, accepted=NAMES, example=f"{argument.rpartition('.')[2]}='order.paid'")
+        raise InvalidArgument(
+            argument, problem, accepted=NAME_RULE, example=f"{argument.rpartition('.')[2]}='order.paid'"
+        )
     return name
 
 

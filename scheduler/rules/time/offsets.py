@@ -10,7 +10,7 @@ from duetime.scheduler.rules.time.durations import Span, read_span
 from duetime.scheduler.rules.time.time_of_day import DAY_PARTS, Clock
 from duetime.scheduler.rules.time.tokens import Misread, Tokens
 
-ENDS = frozenset({"by", "until", "till", "til"})
+END_WORDS = frozenset({"by", "until", "till", "til"})
 """Words before the time at which something has to have ended."""
 
 _SIGNS = {"before": -1, "after": 1, "from": 1, "past": 1}
@@ -54,7 +54,7 @@ def refuse_bare_hour(row: Tokens) -> None:
     hour = row.peek()
     if (
         not hour.isdigit()
-        or not (row.rest == hour or row.peek(-1) in ENDS)
+        or not (row.rest == hour or row.peek(-1) in END_WORDS)
         or not 1 <= int(hour[:3]) <= _HALF_DAY_HOURS
     ):
         return

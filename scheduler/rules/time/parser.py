@@ -14,7 +14,7 @@ from duetime.scheduler.rules.time.days import dates
 from duetime.scheduler.rules.time.days.calendar_day import Day, add_months, day_text, make_date
 from duetime.scheduler.rules.time.days.periods import refuse_month_alone, same_day
 from duetime.scheduler.rules.time.durations import Span
-from duetime.scheduler.rules.time.offsets import ENDS, read_offset, refuse_bare_hour
+from duetime.scheduler.rules.time.offsets import END_WORDS, read_offset, refuse_bare_hour
 from duetime.scheduler.rules.time.time_of_day import DAY_PARTS, Clock, exact_time, read_clock, within
 from duetime.scheduler.rules.time.tokens import MONTH_NAMES, Misread, Tokens, Unknown, normal, tokens
 from duetime.scheduler.rules.time.viewpoint import Frame, Reading, Viewpoint
@@ -210,7 +210,7 @@ def clock_and_day(row: Tokens, today: date, view: Viewpoint) -> tuple[Clock | No
 
 def _clock(row: Tokens) -> Clock | None:
     """Read a time of day; an hour alone is clear where its half of the day is, or after noon."""
-    ends = row.accept("by") or row.peek(-1) in ENDS
+    ends = row.accept("by") or row.peek(-1) in END_WORDS
     late = ends and row.peek() in _LATE_HOURS
     clock = read_clock(row, bare_hour=late or row.peek(1) == "tonight" or row.last in DAY_PARTS)
     if ends and clock is None:

@@ -8,10 +8,10 @@ from datetime import time
 
 from duetime.scheduler.rules.time.tokens import NUMBERS, WEEKDAYS, Misread, Tokens
 
-ASSUMED = time(9)
-UNTIMED = "no time given: "
+DEFAULT_TIME = time(9)
+NO_TIME_PREFIX = "no time given: "
 """Beginning of the note on a date that names no time of day."""
-NO_TIME = f"{UNTIMED}{ASSUMED:%H:%M} assumed"
+NO_TIME = f"{NO_TIME_PREFIX}{DEFAULT_TIME:%H:%M} assumed"
 
 _HALF_DAY_HOURS = 12
 _NAMED = {"noon": time(12), "midday": time(12), "midnight": time(0)}
@@ -44,13 +44,13 @@ class Clock:
 
 def kept_or_usual(kept: time | None) -> Clock:
     """Return the time of day of a date that names none: the one to keep, else 09:00."""
-    return Clock(ASSUMED, NO_TIME) if kept is None else Clock(kept, f"{UNTIMED}{kept:%H:%M} is kept")
+    return Clock(DEFAULT_TIME, NO_TIME) if kept is None else Clock(kept, f"{NO_TIME_PREFIX}{kept:%H:%M} is kept")
 
 
 def read_clock(row: Tokens, *, bare_hour: bool = False) -> Clock | None:
     """Read a time of day if one comes next; `bare_hour` lets a plain `9` after `at` stand for 09:00."""
     if any(row.phrase(words) for words in _FIRST_THING):
-        return Clock(ASSUMED, f"first thing read as {ASSUMED:%H:%M}", halved=True, part="morning")
+        return Clock(DEFAULT_TIME, f"first thing read as {DEFAULT_TIME:%H:%M}", halved=True, part="morning")
     at = row.accept("at", "@")
     return row.attempt(_named) or row.attempt(_past) or row.attempt(_part) or row.attempt(_digits, bare=at or bare_hour)
 

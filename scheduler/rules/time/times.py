@@ -15,7 +15,7 @@ from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.rules.time import durations, parser, zones
 from duetime.scheduler.rules.time.ambiguity import Vague
 from duetime.scheduler.rules.time.days.calendar_day import add_months, day_text
-from duetime.scheduler.rules.time.time_of_day import UNTIMED
+from duetime.scheduler.rules.time.time_of_day import NO_TIME_PREFIX
 from duetime.scheduler.rules.time.tokens import MAX_PHRASE_CHARS, Misread, Unknown
 from duetime.scheduler.rules.time.viewpoint import NEW_TASK, Frame, NoZone, Reading, Viewpoint
 
@@ -43,12 +43,12 @@ class Resolved:
     @property
     def is_day(self) -> bool:
         """Whether the phrase named a day and no time of day."""
-        return any(note.startswith(UNTIMED) for note in self.assumptions)
+        return any(note.startswith(NO_TIME_PREFIX) for note in self.assumptions)
 
     def whole_day(self) -> Resolved:
         """Return the beginning of that day."""
         wall = datetime.combine(self.wall, time())
-        timed = tuple(note for note in self.assumptions if not note.startswith(UNTIMED))
+        timed = tuple(note for note in self.assumptions if not note.startswith(NO_TIME_PREFIX))
         return Resolved(zones.place(wall, zones.load(self.zone)).instant, wall, self.zone, timed)
 
 

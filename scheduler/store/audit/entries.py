@@ -9,8 +9,8 @@ from duetime.scheduler.store.schema.rows import columns_of
 from duetime.scheduler.store.schema.tables.audit import audit_entries
 from sqlalchemy import Connection, insert
 
-ENTRY = columns_of(AuditEntry, audit_entries)
-_GIVEN = [column.name for column in ENTRY if column.name not in ("id", "at")]
+ENTRY_FIELDS = columns_of(AuditEntry, audit_entries)
+_GIVEN = [column.name for column in ENTRY_FIELDS if column.name not in ("id", "at")]
 
 
 def store(connection: Connection, entry: AuditEntry, now: datetime) -> None:

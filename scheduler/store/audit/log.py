@@ -35,11 +35,11 @@ class AuditLog:
         """Return a page of entries, newest first. Raises `InvalidArgument` for a cursor of another list."""
         of = ("audit", tenant, where)
         behind = self._cursors.read(cursor, of=of)
-        statement = select(*entries.ENTRY).where(audit_entries.c.tenant == tenant, *_conditions(where))
+        statement = select(*entries.ENTRY_FIELDS).where(audit_entries.c.tenant == tenant, *_conditions(where))
         statement = behind_in_time(statement, _KEY, behind).limit(limit + 1)
 
         def work(connection: Connection) -> list[AuditEntry]:
-            return [entry for entry, _ in unreadable.values(connection, statement, AuditEntry, entries.ENTRY)]
+            return [entry for entry, _ in unreadable.values(connection, statement, AuditEntry, entries.ENTRY_FIELDS)]
 
         found = self._database.read(work)
         if len(found) <= limit:

@@ -27,8 +27,8 @@ MAX_ROWS_SEALED = 1_000
 """Rows of one step: reading and hashing them takes some ten milliseconds."""
 
 _HEAD = columns_of(Head, audit_heads)
-SEGMENT = columns_of(Segment, audit_segments)
-_HEAD_NAMES, _SEGMENT_NAMES = ([column.name for column in columns] for columns in (_HEAD, SEGMENT))
+SEGMENT_FIELDS = columns_of(Segment, audit_segments)
+_HEAD_NAMES, _SEGMENT_NAMES = ([column.name for column in columns] for columns in (_HEAD, SEGMENT_FIELDS))
 _PROGRESS = ("event_tx", "event_id", "entry_tx", "entry_id")
 
 log = logging.getLogger(__name__)

@@ -20,7 +20,7 @@ from duetime.scheduler.audit.chain import (
 from duetime.scheduler.audit.verdict import Break, ChainVerdict, KeptHead
 from duetime.scheduler.store.audit import content, removals
 from duetime.scheduler.store.audit.removals import Removed
-from duetime.scheduler.store.audit.seal import SEGMENT, Progress, heads, progress
+from duetime.scheduler.store.audit.seal import SEGMENT_FIELDS, Progress, heads, progress
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.database import Database
 from duetime.scheduler.store.schema.tables.audit import audit_segments
@@ -101,7 +101,7 @@ class ChainVerification:
         number = 0
         while number < self._head.segments:
             behind = audit_segments.c.number > number, audit_segments.c.number <= self._head.segments
-            statement = select(*SEGMENT).where(audit_segments.c.tenant == self._tenant, *behind)
+            statement = select(*SEGMENT_FIELDS).where(audit_segments.c.tenant == self._tenant, *behind)
             statement = statement.order_by(audit_segments.c.number).limit(MAX_SEGMENTS_PER_READ)
             found = self._read(statement)
             if not found:

@@ -27,7 +27,7 @@ from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.database import Database
 from duetime.scheduler.store.database.dialects import dialect_of
 from duetime.scheduler.store.lists import task_list
-from duetime.scheduler.store.schema.rows import CURRENT
+from duetime.scheduler.store.schema.rows import IS_CURRENT
 from duetime.scheduler.store.schema.tables.tasks import tasks
 from duetime.scheduler.store.statements import change as changing
 from duetime.scheduler.store.statements import damaged, event_log, links, read
@@ -38,7 +38,7 @@ from sqlalchemy import Connection, bindparam, select
 
 _THESE = tasks.c.id.in_(bindparam("task_ids", expanding=True)) & (tasks.c.tenant == bindparam("tenant"))
 _LOCK = select(tasks.c.id).where(_THESE).order_by(tasks.c.id).with_for_update()
-_READ = read.TASK_AND_RUN.where(_THESE, CURRENT)
+_READ = read.TASK_AND_RUN.where(_THESE, IS_CURRENT)
 
 
 class Batches:

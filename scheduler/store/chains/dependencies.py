@@ -106,11 +106,11 @@ class Dependencies:
             freed.clear()  # it may run twice
             rescored.clear()
             kept = connection.info  # asked for once: a connection that was lost has none
-            kept[follow_ups.FREED], kept[waiters.RESCORED] = freed, rescored
+            kept[follow_ups.FREED_INFO], kept[waiters.RESCORED_INFO] = freed, rescored
             try:
                 return work(connection)
             finally:
-                del kept[follow_ups.FREED], kept[waiters.RESCORED]
+                del kept[follow_ups.FREED_INFO], kept[waiters.RESCORED_INFO]
 
         result = self._database.write(once, doubtful=doubtful, stored=stored)
         if freed:

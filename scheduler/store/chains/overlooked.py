@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from duetime.scheduler.store.schema.rows import CURRENT
+from duetime.scheduler.store.schema.rows import IS_CURRENT
 from duetime.scheduler.store.schema.tables.chains import dependencies
 from duetime.scheduler.store.schema.tables.signals import signal_waits
 from duetime.scheduler.store.schema.tables.tasks import runs
 from duetime.scheduler.store.statements import dependants
 from duetime.scheduler.store.statements.approvals import questions
-from duetime.scheduler.store.statements.ready_runs import ACTIVE
+from duetime.scheduler.store.statements.ready_runs import IS_ACTIVE
 from duetime.scheduler.store.statements.signals.kept_waits import OPEN_WAIT as NO_SIGNAL
 from duetime.scheduler.store.statements.waiters import OPEN_DEPENDENCY
 from duetime.scheduler.task import State
@@ -18,7 +18,7 @@ from sqlalchemy import Connection, bindparam, select
 
 _OVERLOOKED = (
     select(dependencies.c.upstream_id, runs.c.state)
-    .outerjoin_from(dependencies, runs, (runs.c.task_id == dependencies.c.upstream_id) & CURRENT)
+    .outerjoin_from(dependencies, runs, (runs.c.task_id == dependencies.c.upstream_id) & IS_CURRENT)
     .where(OPEN_DEPENDENCY, runs.c.ended_at.is_not(None) | runs.c.id.is_(None))
     .distinct()
     .limit(bindparam("most"))
@@ -31,7 +31,7 @@ _AWAITED = (
 )
 _FREE_ALREADY = (
     select(runs.c.task_id)
-    .where(ACTIVE, runs.c.state == State.WAITING, CURRENT)
+    .where(IS_ACTIVE, runs.c.state == State.WAITING, IS_CURRENT)
     .where(~select(dependencies.c.task_id).where(dependencies.c.task_id == runs.c.task_id, OPEN_DEPENDENCY).exists())
     .where(~questions.HAS_OPEN_APPROVAL)
     .where(~_AWAITED)

@@ -14,7 +14,7 @@ from duetime.scheduler.store.database.clock import Sample
 from duetime.scheduler.store.database.database import BUSY_TIMEOUT_S, Database, Stored, Tried, Work
 from duetime.scheduler.store.database.dialects import DIALECT, POSTGRES
 from duetime.scheduler.store.database.driver_errors import translated
-from duetime.scheduler.store.database.unreadable import OPTION, Unreadable
+from duetime.scheduler.store.database.unreadable import UNREADABLE_OPTION, Unreadable
 from duetime.scheduler.store.schema.values import decode, encode
 from sqlalchemy import URL, Connection, Engine, ExceptionContext, create_engine, event
 from sqlalchemy.exc import DBAPIError
@@ -73,7 +73,7 @@ class Postgres(Database):
     """
 
     def __init__(self, url: URL) -> None:
-        known = {OPTION: Unreadable(), DIALECT: POSTGRES}
+        known = {UNREADABLE_OPTION: Unreadable(), DIALECT: POSTGRES}
         self.engine = _engine(url, _BY_INDEX, known, pool_size=8)
         self.reader = _engine(url, _FOR_READING.format(round(READ_TIMEOUT_S * 1000)), known, pool_size=2)
         from psycopg import IsolationLevel  # noqa: PLC0415 - the driver is optional

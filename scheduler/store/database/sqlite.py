@@ -14,7 +14,7 @@ from duetime.scheduler.runtime.file_lock import FileLock
 from duetime.scheduler.store.database.database import BUSY_TIMEOUT_S, Database, Stored, Work
 from duetime.scheduler.store.database.dialects import DIALECT, SQLITE
 from duetime.scheduler.store.database.driver_errors import translated
-from duetime.scheduler.store.database.unreadable import OPTION, Unreadable
+from duetime.scheduler.store.database.unreadable import UNREADABLE_OPTION, Unreadable
 from sqlalchemy import URL, Connection, QueuePool, create_engine, event
 
 T = TypeVar("T")
@@ -35,7 +35,7 @@ class Sqlite(Database):
         self.engine = create_engine(
             url,
             isolation_level="AUTOCOMMIT",
-            execution_options={OPTION: Unreadable(), DIALECT: SQLITE},
+            execution_options={UNREADABLE_OPTION: Unreadable(), DIALECT: SQLITE},
             poolclass=QueuePool,
             pool_size=4,
             max_overflow=60,

@@ -12,18 +12,18 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
 from duetime.scheduler.store.database.dialects import dialect_of
-from duetime.scheduler.store.schema.damage import PROBLEMS, DamagedValue, is_damaged, lenient
+from duetime.scheduler.store.schema.damage import READ_ERRORS, DamagedValue, is_damaged, lenient
 from duetime.scheduler.store.schema.rows import DamageWords, values_of
 from sqlalchemy import Column, ColumnElement, Connection, Select
 from sqlalchemy.exc import DBAPIError
 
-OPTION = "duetime_unreadable"
+UNREADABLE_OPTION = "duetime_unreadable"
 """The execution option that holds the `Unreadable` of an engine."""
 
 UNREADABLE_RETRY_DELAY_S = 300.0
 """Seconds after which a row that had to be left alone is looked at again."""
 
-DAMAGE = (*PROBLEMS, DBAPIError)
+DAMAGE_ERRORS = (*READ_ERRORS, DBAPIError)
 """Exceptions that may come from damaged rows; `is_damage` decides."""
 
 UNREADABLE_LOG_INTERVAL_S = 60.0
@@ -49,7 +49,7 @@ class Unreadable:
 
     @classmethod
     def of(cls, connection: Connection) -> Unreadable:
-        found = connection.get_execution_options()[OPTION]
+        found = connection.get_execution_options()[UNREADABLE_OPTION]
         assert isinstance(found, cls)
         return found
 
@@ -106,7 +106,7 @@ def every(
     """Return all rows, and whether some are damaged: these have an `DamagedValue` in place of each damaged value."""
     try:
         return list(connection.execute(statement, parameters or {}).all()), False
-    except DAMAGE as problem:
+    except DAMAGE_ERRORS as problem:
         if not is_damage(problem):
             raise
     found = _leniently(connection, statement, parameters or {})
@@ -130,7 +130,7 @@ def values(
 def is_damage(error: BaseException) -> bool:
     """Whether a statement failed because of what is stored: bytes as text, an instant out of range, a list of needs."""
     if not isinstance(error, DBAPIError):
-        return isinstance(error, PROBLEMS)
+        return isinstance(error, READ_ERRORS)
     if "Could not decode to UTF-8" in str(error.orig):
         return True
     return any(kind.__name__ == "DataError" for kind in type(error.orig).__mro__)

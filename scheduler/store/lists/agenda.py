@@ -9,7 +9,7 @@ from typing import NamedTuple
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.lists.task_list import ListReader, in_order, start
 from duetime.scheduler.store.schema.damage import DamagedValue
-from duetime.scheduler.store.schema.rows import CURRENT, listed_at
+from duetime.scheduler.store.schema.rows import IS_CURRENT, listed_at
 from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.store.schema.values import from_microseconds, to_microseconds
 from duetime.scheduler.store.sql.cursors import Position
@@ -72,7 +72,7 @@ def position_behind(place: ListPlace | None) -> Position:
 
 
 def _recurring(connection: Connection, tenant: str, where: TaskFilter) -> tuple[Sequence[TaskRecord], bool]:
-    due = (runs.c.tenant == tenant, CURRENT, PER_SECTION[OPEN_SECTION], runs.c.listed_at < where.before)
+    due = (runs.c.tenant == tenant, IS_CURRENT, PER_SECTION[OPEN_SECTION], runs.c.listed_at < where.before)
     earliest = in_order(select(runs.c.id).where(*due), OPEN_SECTION, [])
     beyond = connection.execute(earliest.limit(1).offset(MAX_OPEN_RUNS_SEARCHED)).first()
     statement = (

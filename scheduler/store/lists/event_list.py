@@ -17,7 +17,7 @@ from duetime.scheduler.ids import is_chain_id
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.dialects import dialect_of
 from duetime.scheduler.store.lists.event_runs import of_run
-from duetime.scheduler.store.lists.event_walk import OWN, EventKey, EventWalk, of_task
+from duetime.scheduler.store.lists.event_walk import OWN_CONDITIONS, EventKey, EventWalk, of_task
 from duetime.scheduler.store.lists.tenants import tenants
 from duetime.scheduler.store.schema.rows import EVENT_FIELDS
 from duetime.scheduler.store.schema.tables.events import events
@@ -196,7 +196,7 @@ _MEANINGS: dict[str, Callable[[Any], Condition]] = {
     "task_id": of_task,
     "since": lambda instant: events.c.at >= instant,
     "until": lambda instant: events.c.at < instant,
-    **OWN,
+    **OWN_CONDITIONS,
     "action": lambda action: tasks.c.action == action,
     "tier": lambda tier: tasks.c.priority == tier,
     "text": _says,

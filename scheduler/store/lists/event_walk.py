@@ -97,7 +97,7 @@ def _time(at: datetime | DamagedValue) -> datetime:
 
 def compared(tenant: str, where: EventFilter, dialect: StoreDialect) -> list[Condition]:
     """Return the conditions that each event is compared with."""
-    found = [meaning(value) for name, meaning in OWN.items() if (value := getattr(where, name)) is not None]
+    found = [meaning(value) for name, meaning in OWN_CONDITIONS.items() if (value := getattr(where, name)) is not None]
     if where.action is not None:
         found.append(_of_task(tasks.c.action == where.action))
     if where.tier is not None:
@@ -115,7 +115,7 @@ def _came_by(via: str) -> Condition:
     return or_(events.c.via == via, events.c.via.startswith(f"{via} ", autoescape=True))
 
 
-OWN: dict[str, Callable[[Any], Condition]] = {
+OWN_CONDITIONS: dict[str, Callable[[Any], Condition]] = {
     "state": lambda state: events.c.to_state == state,
     "kind": lambda kind: events.c.kind == kind,
     "actor": lambda actor: events.c.actor == actor,

@@ -13,7 +13,7 @@ from typing import Any
 from duetime.scheduler.rules.states import FAILURES, only_failures
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.schema.damage import DamagedValue
-from duetime.scheduler.store.schema.rows import CURRENT, RUN_FIELDS, TASK_FIELDS
+from duetime.scheduler.store.schema.rows import IS_CURRENT, RUN_FIELDS, TASK_FIELDS
 from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.store.schema.values import FIRST_INSTANT, LAST_INSTANT, from_microseconds, to_microseconds
 from duetime.scheduler.store.sql.cursors import Position
@@ -35,7 +35,7 @@ _CURRENT_RAN = and_(
 )
 _LATEST = case((_CURRENT_RAN, runs.c.id), else_=read.LATEST_ENDED.scalar_subquery())
 _FAILED = _failed.join(tasks, tasks.c.id == _failed.c.task_id).join(
-    runs, and_(runs.c.task_id == _failed.c.task_id, CURRENT)
+    runs, and_(runs.c.task_id == _failed.c.task_id, IS_CURRENT)
 )
 _LISTED: Select[Any] = select(*TASK_FIELDS, *RUN_FIELDS, _failed.c.listed_at.label("failed_at")).select_from(_FAILED)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from duetime.scheduler.history.runs import RunFilter
 from duetime.scheduler.rules.limits.price import micros_of
-from duetime.scheduler.rules.states import BLOCKABLE, TERMINAL
+from duetime.scheduler.rules.states import BLOCKABLE_STATES, TERMINAL
 from duetime.scheduler.store.database.dialects import StoreDialect
 from duetime.scheduler.store.schema.tables.events import events
 from duetime.scheduler.store.schema.tables.pools import usage
@@ -23,7 +23,7 @@ from duetime.scheduler.task import State
 from duetime.scheduler.views import Standing
 from sqlalchemy import Column, ColumnElement, and_, case, false, func, or_, select, true
 
-BEGUN = frozenset({State.READY, State.RETRYING, State.SUSPENDED})
+BEGUN_STATES = frozenset({State.READY, State.RETRYING, State.SUSPENDED})
 """Phases of runs that are open and not to come: a next time of theirs is that of a further attempt."""
 
 PHASES = tuple(dict.fromkeys(phase_of(state) for state in State))
@@ -33,7 +33,7 @@ def phases(where: RunFilter) -> tuple[State, ...]:
     """Return the phases in which runs of the filter may be; a duration and a lateness have ended ones alone."""
     named = tuple(dict.fromkeys(phase_of(state) for state in where.states)) or PHASES
     if where.standing is not None:
-        may = (State.SUCCEEDED,) if where.standing is Standing.UNVERIFIED else BLOCKABLE
+        may = (State.SUCCEEDED,) if where.standing is Standing.UNVERIFIED else BLOCKABLE_STATES
         named = tuple(phase for phase in named if phase in may) or may
     at_end = (where.min_duration, where.max_duration, where.min_lateness)
     if all(span is None for span in at_end):
@@ -50,7 +50,7 @@ def of_phase(where: RunFilter, phase: State) -> list[Condition]:
 
 def in_time(where: RunFilter) -> list[Condition]:
     """Return the conditions on the time of a run in any phase."""
-    begun = [runs.c.phase.in_(BEGUN)] if where.or_begun else []
+    begun = [runs.c.phase.in_(BEGUN_STATES)] if where.or_begun else []
     return [*since(where), *(or_(each, *begun) for each in until(where, State.SCHEDULED))]
 
 
@@ -60,7 +60,7 @@ def since(where: RunFilter) -> list[Condition]:
 
 def until(where: RunFilter, phase: State) -> list[Condition]:
     """Return the condition on the time of a run in a phase that bounds it above."""
-    if where.until is None or (where.or_begun and phase in BEGUN):
+    if where.until is None or (where.or_begun and phase in BEGUN_STATES):
         return []
     return [runs.c.listed_at < where.until]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from duetime.scheduler.store.database import unreadable
-from duetime.scheduler.store.schema.rows import CURRENT, folded
+from duetime.scheduler.store.schema.rows import IS_CURRENT, folded
 from duetime.scheduler.store.schema.tables.tasks import tasks
 from duetime.scheduler.store.schema.values import from_microseconds
 from duetime.scheduler.store.statements import read
@@ -15,7 +15,7 @@ from sqlalchemy import Connection, literal_column, tuple_
 _KEY = (tasks.c.created_at, tasks.c.id)
 _TYPES = [column.type for column in _KEY]
 _RECURRING = read.TASK_AND_RUN.where(
-    tasks.c.repeat.is_not(None), CURRENT, literal_column("runs.ended_at IS NULL")
+    tasks.c.repeat.is_not(None), IS_CURRENT, literal_column("runs.ended_at IS NULL")
 ).order_by(*(column.desc() for column in _KEY))
 
 

@@ -12,7 +12,7 @@ from duetime.scheduler.rules.states import FAILURES, OPEN, TERMINAL, only_failur
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.lists import failures
 from duetime.scheduler.store.schema.damage import DamagedValue
-from duetime.scheduler.store.schema.rows import CURRENT
+from duetime.scheduler.store.schema.rows import IS_CURRENT
 from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.store.schema.values import FIRST_INSTANT, LAST_INSTANT, from_microseconds, to_microseconds
 from duetime.scheduler.store.sql.cursors import Position
@@ -29,7 +29,7 @@ from duetime.scheduler.store.sql.task_filter import (
     parts,
 )
 from duetime.scheduler.store.statements import read
-from duetime.scheduler.store.statements.ready_runs import RUNNING, STARTED
+from duetime.scheduler.store.statements.ready_runs import ATTEMPTS_OF_RUNS, IS_RUNNING
 from duetime.scheduler.store.text_index import text_search
 from duetime.scheduler.store.text_index.text_search import Condition, Matches, titled_by_reading
 from duetime.scheduler.task import State
@@ -80,7 +80,7 @@ class ListReader:
     def rows(self, section: str, behind: Position, limit: int) -> Found:
         found: list[Row[Any]] = []
         for part in parts(self.where, section):
-            within = (CURRENT, PER_SECTION[section], *part)
+            within = (IS_CURRENT, PER_SECTION[section], *part)
             found.extend(self._part(section, within, behind, limit - len(found)))
             if len(found) == limit:
                 break
@@ -257,7 +257,7 @@ def _up_to(tenant: str, where: TaskFilter, state: State, most: int) -> Select[st
         return failures.of_states(tenant, where, state, most)
     if state is State.RUNNING:  # few, and in one phase with all that are ready
         of_tenant = and_(runs.c.tenant == tenant, runs.c.current == true()).is_(true())  # by no index of these
-        found = select(runs.c.id).select_from(STARTED).where(RUNNING, of_tenant)
+        found = select(runs.c.id).select_from(ATTEMPTS_OF_RUNS).where(IS_RUNNING, of_tenant)
     else:
         of_state = (runs.c.tenant == tenant, runs.c.current == true(), runs.c.phase == state, runs.c.state == state)
         found = select(runs.c.id).where(*of_state)
@@ -267,7 +267,7 @@ def _up_to(tenant: str, where: TaskFilter, state: State, most: int) -> Select[st
 def _counted(
     connection: Connection, tenant: str, where: TaskFilter, part: Sequence[Condition], most: int
 ) -> Counter[State]:
-    found = select(runs.c.state).select_from(_RUN_AND_TASK).where(runs.c.tenant == tenant, CURRENT, *part)
+    found = select(runs.c.state).select_from(_RUN_AND_TASK).where(runs.c.tenant == tenant, IS_CURRENT, *part)
     first = found.where(*conditions(tenant, where)).limit(most).subquery()
     rows = unreadable.rows(connection, select(first.c.state, func.count()).group_by(first.c.state))
     return Counter({State(state): count for state, count in rows})

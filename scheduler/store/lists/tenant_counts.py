@@ -9,7 +9,7 @@ from zlib import crc32
 
 from duetime.scheduler.records import IdempotencyKey
 from duetime.scheduler.store.database.dialects import dialect_of
-from duetime.scheduler.store.schema.rows import CURRENT
+from duetime.scheduler.store.schema.rows import IS_CURRENT
 from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.store.statements import idempotency
 from duetime.scheduler.task import State
@@ -24,7 +24,7 @@ _CREATED_BEFORE_LAST = (
     .limit(1)
     .offset(bindparam("behind"))
 )
-_IS_OPEN = CURRENT & literal_column("runs.ended_at IS NULL")
+_IS_OPEN = IS_CURRENT & literal_column("runs.ended_at IS NULL")
 _OPEN_BEHIND = (
     select(runs.c.task_id)
     .where(runs.c.tenant == bindparam("tenant"), _IS_OPEN)

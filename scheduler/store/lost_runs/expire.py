@@ -29,7 +29,7 @@ from duetime.scheduler.store.statements.endings import endings
 from duetime.scheduler.store.statements.endings.claimed import AttemptEnd, Claimed
 from duetime.scheduler.store.statements.endings.conclusions import Conclude, concluding
 from duetime.scheduler.store.statements.read import TASK_AND_RUN
-from duetime.scheduler.store.statements.ready_runs import READY, RUNS_OF_TASKS, ready_run
+from duetime.scheduler.store.statements.ready_runs import READY_COLUMNS, RUNS_OF_TASKS, ready_run
 from duetime.scheduler.store.statements.series import pause_ends, timers
 from duetime.scheduler.store.statements.signals import ended_waits, kept_waits
 from duetime.scheduler.store.statements.waiters import with_waiters
@@ -63,7 +63,7 @@ _EXPIRE = Batch(
     )
 )
 _LATE = (
-    select(*READY, runs.c.state)
+    select(*READY_COLUMNS, runs.c.state)
     .select_from(RUNS_OF_TASKS)
     .where(*_PASSED, _SOFT)
     .order_by(runs.c.drop_at)

@@ -20,7 +20,7 @@ from sqlalchemy import Connection, Row
 ON_TIME = timedelta(seconds=30)
 """A run that is due for less than this was not missed: its process looked a little later."""
 
-REASON = "missed: nothing ran at its time"
+MISSED_REASON = "missed: nothing ran at its time"
 
 
 @dataclass
@@ -63,5 +63,7 @@ def _left_out(connection: Connection, row: Row[Any], now: datetime) -> bool:
     change = caught_up(record, now) if record.run.id == row.id else None
     if change is None:
         return False
-    changing.apply(connection, record, change, actor=DUETIME_ACTOR, kind=EventKind.SKIPPED, reason=REASON, now=now)
+    changing.apply(
+        connection, record, change, actor=DUETIME_ACTOR, kind=EventKind.SKIPPED, reason=MISSED_REASON, now=now
+    )
     return True

@@ -31,9 +31,9 @@ from duetime.scheduler.store.statements import damaged, dependants, settle
 from duetime.scheduler.store.statements.endings import endings
 from duetime.scheduler.store.statements.endings.claimed import AttemptEnd, Claimed
 from duetime.scheduler.store.statements.endings.conclusions import Conclude, concluding
-from duetime.scheduler.store.statements.endings.events import WAITS
+from duetime.scheduler.store.statements.endings.events import WAITS_MEMBER
 from duetime.scheduler.store.statements.read import TASK_AND_RUN
-from duetime.scheduler.store.statements.ready_runs import RUNNING, RUNS_OF_TASKS, STARTED
+from duetime.scheduler.store.statements.ready_runs import ATTEMPTS_OF_RUNS, IS_RUNNING, RUNS_OF_TASKS
 from duetime.scheduler.task import State
 from sqlalchemy import Connection, Row, and_, bindparam, select, update
 
@@ -47,10 +47,10 @@ _ANNOUNCED = select(attempts.c.run_id).where(
     attempts.c.ended_at.is_(None),
     attempts.c.reason == ENDED_IN_ORDER,
 )
-_ORPHANS = select(runs.c.id).select_from(STARTED).where(RUNNING, runs.c.epoch < bindparam("newest"))
+_ORPHANS = select(runs.c.id).select_from(ATTEMPTS_OF_RUNS).where(IS_RUNNING, runs.c.epoch < bindparam("newest"))
 _PAST = runs.c.lease_until < bindparam("before", type_=Instant())
-_LAPSED = select(runs.c.id, runs.c.lease_until).select_from(STARTED).where(RUNNING, _PAST)
-_OF_NOBODY_ELSE = (
+_EXPIRED_LEASES = select(runs.c.id, runs.c.lease_until).select_from(ATTEMPTS_OF_RUNS).where(IS_RUNNING, _PAST)
+_UNOWNED = (
     select(runs.c.id)
     .select_from(RUNS_OF_TASKS)
     .where(runs.c.state == State.RUNNING, _PAST)
@@ -111,7 +111,7 @@ def recover(
 
 def lapsed(connection: Connection, before: datetime) -> dict[str, datetime]:
     """Return the lease ends of running attempts whose lease expired before `before`."""
-    found, _ = unreadable.every(connection, without(connection, _LAPSED, runs.c.id), {"before": before})
+    found, _ = unreadable.every(connection, without(connection, _EXPIRED_LEASES, runs.c.id), {"before": before})
     return {row.id: LONG_AGO if is_damaged(row) else row.lease_until for row in found}
 
 
@@ -126,7 +126,7 @@ def recover_lapsed(
     pools: Mapping[str, Pool],
 ) -> dict[str, str]:
     check_epoch(connection, epoch)
-    found = connection.execute(_OF_NOBODY_ELSE, {"before": before, "run_ids": list(orphans)}).scalars()
+    found = connection.execute(_UNOWNED, {"before": before, "run_ids": list(orphans)}).scalars()
     return _crash(connection, sorted(found), conclude, now, pools)
 
 
@@ -227,7 +227,7 @@ def restart_delays(connection: Connection, now: datetime, *, back: timedelta | N
 
 def _is_delay(row: Row[Any]) -> bool:
     """Whether the run waits for a time to pass, not until an instant of the clock."""
-    return row.state is State.RETRYING or WAITS in (row.suspension or {})
+    return row.state is State.RETRYING or WAITS_MEMBER in (row.suspension or {})
 
 
 def _ahead(ended_at: datetime | None, now: datetime) -> bool:

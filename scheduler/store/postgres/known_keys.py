@@ -9,7 +9,7 @@ from typing import Any
 
 from duetime.scheduler.records import NewTask
 from duetime.scheduler.store.database import unreadable
-from duetime.scheduler.store.schema.rows import CURRENT, DELIVERY_FIELDS, RUN_FIELDS, TASK_FIELDS, task_and_run
+from duetime.scheduler.store.schema.rows import DELIVERY_FIELDS, IS_CURRENT, RUN_FIELDS, TASK_FIELDS, task_and_run
 from duetime.scheduler.store.schema.tables.deliveries import deliveries
 from duetime.scheduler.store.schema.tables.events import keys as key_table
 from duetime.scheduler.store.schema.tables.tasks import runs, tasks
@@ -22,7 +22,7 @@ from sqlalchemy.dialects.postgresql import ARRAY
 
 _of_task = runs.c.task_id == tasks.c.id
 _shown = union(
-    select(runs.c.id).where(_of_task, CURRENT).correlate(tasks),
+    select(runs.c.id).where(_of_task, IS_CURRENT).correlate(tasks),
     select(runs.c.id).where(_of_task, literal_column("NOT runs.current AND runs.ended_at IS NULL")).correlate(tasks),
     select(read.LATEST_ENDED.correlate(tasks).subquery("latest").c.id),
 ).lateral("shown")

@@ -32,7 +32,7 @@ from duetime.scheduler.store.statements.endings.claimed import AttemptEnd, Claim
 from duetime.scheduler.task import State
 from sqlalchemy import CTE, Boolean, ColumnElement, Connection, Dialect, and_, bindparam, false, select, true
 
-_END = endings.END.where(runs.c.cancel_requested == false()).values(
+_END = endings.END_RUNS.where(runs.c.cancel_requested == false()).values(
     current=and_(runs.c.current, bindparam("stays", type_=Boolean()))
 )
 _KEYS = ("ending", "of_run", "run_id")

@@ -21,7 +21,7 @@ from zlib import error as ZlibError  # noqa: N812 - it is an error, and is named
 
 from duetime.scheduler.errors import Refused
 from duetime.scheduler.history.retention import RetentionKind
-from duetime.scheduler.store.retention.row_json import ARCHIVED, TypedRow, from_json, to_json
+from duetime.scheduler.store.retention.row_json import ARCHIVED_TABLES, TypedRow, from_json, to_json
 from duetime.scheduler.store.schema.values import encode
 from sqlalchemy import Table
 
@@ -129,7 +129,7 @@ def _kind_of(path: Path, head: Any, newest_schema: str) -> RetentionKind:
 
 
 def _row(path: Path, number: int, line: Mapping[str, Any]) -> ArchivedRow:
-    table = ARCHIVED.get(str(line.get("table")))
+    table = ARCHIVED_TABLES.get(str(line.get("table")))
     if table is None or not isinstance(line.get("row"), dict):
         raise DamagedArchive(path, number, "it is no row of an archived table")
     try:

@@ -14,7 +14,7 @@ from duetime.scheduler.errors import Refused
 from duetime.scheduler.history.retention import RetentionKind, RetentionRule, ScopedRule
 from duetime.scheduler.store.database.database import Database
 from duetime.scheduler.store.database.dialects import dialect_of
-from duetime.scheduler.store.database.unreadable import DAMAGE, is_damage
+from duetime.scheduler.store.database.unreadable import DAMAGE_ERRORS, is_damage
 from duetime.scheduler.store.migrations.upgrade import HEAD_VERSION
 from duetime.scheduler.store.retention import archive, deletion, imports, selection
 from duetime.scheduler.store.retention.deletion import RowCounts
@@ -91,7 +91,7 @@ class Retention:
         """
         try:
             return self._archived(kind, rows, directory)
-        except DAMAGE as error:
+        except DAMAGE_ERRORS as error:
             if not is_damage(error):
                 raise
         readable = [row for row in rows if self._is_readable(kind, row)]
@@ -105,7 +105,7 @@ class Retention:
     def _is_readable(self, kind: RetentionKind, row: Selected) -> bool:
         try:
             self._database.read(lambda it: [to_json(each, table) for table, each in _rows_of(it, kind, [row.key])])
-        except DAMAGE as error:
+        except DAMAGE_ERRORS as error:
             if not is_damage(error):
                 raise
             return False

@@ -45,7 +45,9 @@ from sqlalchemy.types import BigInteger, Integer, TypeEngine
 _OF_TASKS = (approvals, chains, chain_steps, dependencies, signal_waits, follow_ups)
 """Tables of which no rule speaks, whose rows go with their tasks."""
 
-ARCHIVED: dict[str, Table] = {table.name: table for table in (*(TABLES[kind] for kind in RetentionKind), *_OF_TASKS)}
+ARCHIVED_TABLES: dict[str, Table] = {
+    table.name: table for table in (*(TABLES[kind] for kind in RetentionKind), *_OF_TASKS)
+}
 """The tables of an archive, by name."""
 
 MAX_ARCHIVED_JSON_BYTES = 4 * 1024 * 1024

@@ -14,7 +14,7 @@ from typing import Any
 
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.history.retention import RetentionKind, RetentionRule, ScopedRule
-from duetime.scheduler.store.schema.rows import CURRENT, LAST_FAILURE
+from duetime.scheduler.store.schema.rows import IS_CURRENT, LAST_FAILURE
 from duetime.scheduler.store.schema.tables.chains import chain_steps, dependencies
 from duetime.scheduler.store.schema.tables.dead_letters import dead_letters
 from duetime.scheduler.store.schema.tables.deliveries import deliveries, inbox
@@ -156,7 +156,7 @@ def _runs(rule: RetentionRule, before: datetime) -> list[RowCondition]:
         (_later.c.state != State.CANCELLED) | _later.c.started_at.is_not(None),
     )
     return [
-        not_(CURRENT),
+        not_(IS_CURRENT),
         not_(LAST_FAILURE),
         runs.c.ended_at < before,
         *([runs.c.state.in_(rule.states)] if rule.states else []),
@@ -239,7 +239,7 @@ def _tasks(connection: Connection, scope: ScopedRule, before: datetime, after: R
     if tenant is None:
         return SelectedPage((), None)
     statement = select(runs.c.listed_at, runs.c.task_id).where(
-        runs.c.tenant == tenant, CURRENT, _ENDED, runs.c.listed_at < before
+        runs.c.tenant == tenant, IS_CURRENT, _ENDED, runs.c.listed_at < before
     )
     if behind:
         last = literal(behind[0], runs.c.listed_at.type), literal(behind[1], runs.c.task_id.type)

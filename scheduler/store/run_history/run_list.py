@@ -13,13 +13,13 @@ from typing import NamedTuple
 
 from duetime.scheduler.history.runs import RunFilter, RunSummary
 from duetime.scheduler.rules.limits.price import amount_of
-from duetime.scheduler.rules.states import BLOCKABLE
+from duetime.scheduler.rules.states import BLOCKABLE_STATES
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.dialects import dialect_of
 from duetime.scheduler.store.lists import run_filter
 from duetime.scheduler.store.lists.tenants import tenants
 from duetime.scheduler.store.run_history.reasons import misses_in_words, stops_in_words
-from duetime.scheduler.store.run_history.run_walk import AT, RunKey, RunWalk, keys_of
+from duetime.scheduler.store.run_history.run_walk import LISTED_AT, RunKey, RunWalk, keys_of
 from duetime.scheduler.store.schema.tables.events import events
 from duetime.scheduler.store.schema.tables.pools import usage
 from duetime.scheduler.store.schema.tables.tasks import labels, runs, tasks
@@ -113,7 +113,7 @@ class RunSearch:
     ) -> FoundRuns:
         """Read runs by their ids or tasks: those that meet one of the known conditions, and all others."""
         order = self.where.oldest_first
-        statements = [walk.known((AT, runs.c.id), each, compared) for each in known]
+        statements = [walk.known((LISTED_AT, runs.c.id), each, compared) for each in known]
         found = {key for each in statements for key in keys_of(self.connection, each, limit, oldest_first=order)}
         return FoundRuns(sorted(found, reverse=not order)[:limit])
 
@@ -166,7 +166,7 @@ def summaries(connection: Connection, keys: Sequence[RunKey]) -> list[RunSummary
     shown = {run.id: replace(run, damage=damage) for run, damage in read}
     used = _used(connection, ids)
     stopped = stops_in_words(connection, [run.id for run in shown.values() if run.state in _STOPPED])
-    missed = misses_in_words(connection, [run.id for run in shown.values() if run.state in BLOCKABLE])
+    missed = misses_in_words(connection, [run.id for run in shown.values() if run.state in BLOCKABLE_STATES])
     why = {**stopped, **missed}
     found = [replace(shown[each], blocked=each in missed, why=why.get(each)) for each in ids if each in shown]
     return [_with_use(run, used.get(run.id, {})) for run in found]

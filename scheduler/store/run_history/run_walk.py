@@ -38,7 +38,7 @@ from sqlalchemy.types import NullType
 
 Ranges = Select[Any] | CompoundSelect[Any]
 
-AT: Any = type_coerce(runs.c.listed_at, NullType()).label("at")
+LISTED_AT: Any = type_coerce(runs.c.listed_at, NullType()).label("at")
 """The time of a run as the driver gives it: a damaged one hides no other run."""
 
 _KEY = (runs.c.listed_at, runs.c.id)
@@ -66,12 +66,12 @@ class RunWalk:
 
     def keys(self, conditions: Sequence[Condition], limit: int, *, as_far_as: RunKey | None = None) -> list[RunKey]:
         """Return the first keys that meet the conditions, as far as a place."""
-        found = self._first(self.parts((AT, runs.c.id), conditions, as_far_as), limit)
+        found = self._first(self.parts((LISTED_AT, runs.c.id), conditions, as_far_as), limit)
         return keys_of(self.connection, found, limit, oldest_first=self.where.oldest_first)
 
     def boundary(self, count: int) -> RunKey | None:
         """Return the key of the run with this number, counted from 1; None when there are not as many."""
-        found = self._first(self.parts((AT, runs.c.id), ()), count)
+        found = self._first(self.parts((LISTED_AT, runs.c.id), ()), count)
         order = self.where.oldest_first
         return next(iter(keys_of(self.connection, found, 1, oldest_first=order, offset=count - 1)), None)
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from duetime.scheduler.events import EventKind
-from duetime.scheduler.rules.states import LEGAL, OPEN, TERMINAL
+from duetime.scheduler.rules.states import LEGAL_MOVES, OPEN, TERMINAL
 from duetime.scheduler.task import DeliveryState, State
 
-WAKES = (State.SCHEDULED, State.SUSPENDED, State.RETRYING)
+TIMER_STATES = (State.SCHEDULED, State.SUSPENDED, State.RETRYING)
 """The states that wait for a time: `wake_at` is only set in these."""
 
 
@@ -24,16 +24,18 @@ def _listed(words: Iterable[StrEnum]) -> str:
 
 def _moves() -> str:
     cases = "".join(
-        f" WHEN '{before}' THEN to_state IN ({_listed(LEGAL[before])})" for before in State if before not in TERMINAL
+        f" WHEN '{before}' THEN to_state IN ({_listed(LEGAL_MOVES[before])})"
+        for before in State
+        if before not in TERMINAL
     )
     return (
-        f"CASE WHEN from_state IS NULL THEN to_state IS NULL OR to_state IN ({_listed(LEGAL[None])})"
+        f"CASE WHEN from_state IS NULL THEN to_state IS NULL OR to_state IN ({_listed(LEGAL_MOVES[None])})"
         f" WHEN to_state IS NULL THEN false ELSE CASE from_state{cases} ELSE false END END"
     )
 
 
 LEGAL_MOVE = _moves()
-"""The table of legal moves (`rules.states.LEGAL`), for a row of `events`."""
+"""The table of legal moves (`rules.states.LEGAL_MOVES`), for a row of `events`."""
 
 
 def _in(table: str, **equal: str) -> str:
@@ -108,7 +110,7 @@ INVARIANTS = (
     ),
     Invariant(
         "runs",
-        f"CASE WHEN state IN ({_listed(WAKES)}) THEN wake_at IS NOT NULL OR paused ELSE wake_at IS NULL END",
+        f"CASE WHEN state IN ({_listed(TIMER_STATES)}) THEN wake_at IS NOT NULL OR paused ELSE wake_at IS NULL END",
         "waits for a time that it does not have, or has one although it does not wait",
         f"Set wake_at to the time when it is due again, or to NULL unless it waits. {_HISTORY}",
     ),

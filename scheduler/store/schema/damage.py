@@ -22,7 +22,7 @@ from sqlalchemy import Column, Dialect, Text, TypeDecorator, cast, type_coerce
 from sqlalchemy.sql.elements import ColumnElement
 from sqlalchemy.types import TypeEngine
 
-PROBLEMS = (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, RecursionError)
+READ_ERRORS = (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, RecursionError)
 """Exceptions from a value of an unknown word, shape, type or size."""
 
 MAX_STORED_CHARS = 2_000
@@ -57,7 +57,7 @@ class Lenient(TypeDecorator[Any]):
         def leniently(value: Any) -> Any:
             try:
                 return read(value) if read else value
-            except PROBLEMS as problem:
+            except READ_ERRORS as problem:
                 return DamagedValue(_why(problem), _as_text(value))
 
         return leniently

@@ -12,7 +12,7 @@ from duetime.scheduler.events import Event
 from duetime.scheduler.history.dead_letters import DeadLetter
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.run_records import LogChunk, Settlement
-from duetime.scheduler.store.schema.constraints import WAKES
+from duetime.scheduler.store.schema.constraints import TIMER_STATES
 from duetime.scheduler.store.schema.damage import salvaged
 from duetime.scheduler.store.schema.json_types import policy_from_json, repeat_policy_from_json
 from duetime.scheduler.store.schema.tables.dead_letters import dead_letters
@@ -33,7 +33,7 @@ from duetime.scheduler.task import (
 )
 from sqlalchemy import Column, ColumnElement, Table, literal_column
 
-CURRENT: ColumnElement[bool] = literal_column("runs.current")
+IS_CURRENT: ColumnElement[bool] = literal_column("runs.current")
 """The current run of a task. Literal, as in the partial indexes; else SQLite does not use them."""
 
 NOT_PAUSED: ColumnElement[bool] = literal_column("NOT runs.paused")
@@ -158,7 +158,7 @@ def held(run: Run, now: datetime) -> Run:
 
     `wake_at` only while it waits for a time, `ended_at` once it ended.
     """
-    wake_at = run.wake_at if run.state in WAKES else None
+    wake_at = run.wake_at if run.state in TIMER_STATES else None
     ended_at = (run.ended_at or now) if run.state in TERMINAL else None
     return replace(run, wake_at=wake_at, ended_at=ended_at)
 

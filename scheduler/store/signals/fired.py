@@ -17,7 +17,7 @@ from duetime.scheduler.signal.signal import ReceivedSignal
 from duetime.scheduler.store.signals import sent
 from duetime.scheduler.store.statements import change as changing
 from duetime.scheduler.store.statements import dependants, read
-from duetime.scheduler.store.statements.endings.follow_ups import FREED
+from duetime.scheduler.store.statements.endings.follow_ups import FREED_INFO
 from duetime.scheduler.store.statements.signals import kept_waits, run_waits
 from duetime.scheduler.task import State
 from duetime.scheduler.views import TaskRecord
@@ -75,7 +75,7 @@ def _ends_wait(connection: Connection, record: TaskRecord, came: ReceivedSignal,
     if record.run.state is State.WAITING:
         dependants.follow(connection, dependants.settle_waiting(connection, [record.task.id], now, why=why), now)
     else:
-        connection.info.get(FREED, []).extend(run_waits.wake(connection, {waiter: why}, now))
+        connection.info.get(FREED_INFO, []).extend(run_waits.wake(connection, {waiter: why}, now))
     return True
 
 
@@ -92,5 +92,5 @@ def _run_now(
     changing.apply(connection, record, change, actor=FIRE_ACTOR, kind=EventKind.RUN_NOW, reason=why, now=now, via=via)
     run = change.extra_run or change.next_run or change.run
     kept_waits.note(connection, record.task.tenant, record.task.id, run.id, came)
-    connection.info.get(FREED, []).append(record.task.id)
+    connection.info.get(FREED_INFO, []).append(record.task.id)
     return tuple(changes.leaving_the_queue(record, change))

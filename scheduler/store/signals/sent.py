@@ -15,7 +15,7 @@ from duetime.scheduler.store.schema.tables.signals import signal_waits, signals
 from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.store.schema.types import Instant
 from duetime.scheduler.store.statements import dependants
-from duetime.scheduler.store.statements.endings.follow_ups import FREED
+from duetime.scheduler.store.statements.endings.follow_ups import FREED_INFO
 from duetime.scheduler.store.statements.signals import kept_waits, run_waits
 from duetime.scheduler.store.statements.signals.kept_waits import OPEN_WAIT
 from duetime.scheduler.task import State
@@ -135,7 +135,7 @@ def _closed(connection: Connection, tenant: str, signal: ReceivedSignal) -> list
 def _go_on(connection: Connection, closed: Sequence[_Waiter], signal: ReceivedSignal, now: datetime) -> tuple[int, int]:
     """Let tasks go and wake runs; return how many that were, and how many tasks wait on for something else."""
     waiters = {each.waiter_id for each in closed}
-    noted = connection.info.get(FREED, [])
+    noted = connection.info.get(FREED_INFO, [])
     before = len(noted)
     ends = dependants.settle_waiting(connection, [each.task_id for each in closed], now)
     dependants.follow(connection, ends, now)

@@ -10,7 +10,7 @@ from duetime.scheduler.store.schema.tables.signals import signal_waits
 from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.store.schema.types import Instant
 from duetime.scheduler.store.statements import dependants
-from duetime.scheduler.store.statements.endings.follow_ups import FREED
+from duetime.scheduler.store.statements.endings.follow_ups import FREED_INFO
 from duetime.scheduler.store.statements.signals import kept_waits, run_waits
 from duetime.scheduler.store.statements.signals.kept_waits import OPEN_WAIT
 from duetime.scheduler.task import State
@@ -37,7 +37,7 @@ def end_late(connection: Connection, limit: int, now: datetime) -> list[str]:
     during the wait: it has a time of its own then.
     """
     found = unreadable.rows(connection, _LATE, {"now": now, "most": limit})
-    kept_waits.CLOSE.run(connection, [kept_waits.closing(row.waiter_id, None, now) for row in found])
+    kept_waits.CLOSE_WAITS.run(connection, [kept_waits.closing(row.waiter_id, None, now) for row in found])
     waiting = [row.task_id for row in found if row.waiter_id == row.task_id]
     begun = [row.waiter_id for row in found if row.waiter_id != row.task_id]
     waiting += connection.execute(_OWN, {"run_ids": begun}).scalars() if begun else []
@@ -46,5 +46,5 @@ def end_late(connection: Connection, limit: int, now: datetime) -> list[str]:
     moved = run_waits.moved(connection, ends, now)
     going_on = [row for row in found if row.waiter_id in ends.keys() - moved]
     woken = run_waits.wake(connection, {row.waiter_id: no_event_in_words(row.name) for row in going_on}, now)
-    connection.info.get(FREED, []).extend(woken)
+    connection.info.get(FREED_INFO, []).extend(woken)
     return [*waiting, *woken]

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from duetime.scheduler.rules.states import BLOCKABLE, BLOCKED, OPEN, TERMINAL
-from duetime.scheduler.store.schema.rows import CURRENT
+from duetime.scheduler.rules.states import BLOCKABLE_STATES, BLOCKED, OPEN, TERMINAL
+from duetime.scheduler.store.schema.rows import IS_CURRENT
 from duetime.scheduler.store.schema.tables.tasks import labels, runs, tasks
 from duetime.scheduler.store.text_index import text_search
 from duetime.scheduler.store.text_index.text_search import Condition, titled, titled_by_reading
@@ -23,14 +23,14 @@ _LISTED_ELSEWHERE = {
     OPEN_SECTION: (State.RETRYING, State.SUSPENDED),
     ENDED_SECTION: (State.CANCELLED, State.EXPIRED, State.SKIPPED),
 }
-DUE = case(
+DUE_AT = case(
     (and_(runs.c.state == State.SCHEDULED, runs.c.wake_at > runs.c.scheduled_for), runs.c.wake_at),
     else_=runs.c.scheduled_for,
 )
 """When a run is due, for the reader: where a snooze moved one that waits, else its own time."""
 
 
-BLOCKED_RUN = and_(runs.c.summary.startswith(BLOCKED), runs.c.state.in_(BLOCKABLE))
+BLOCKED_RUN = and_(runs.c.summary.startswith(BLOCKED), runs.c.state.in_(BLOCKABLE_STATES))
 UNVERIFIED_RUN = and_((runs.c.state == State.SUCCEEDED).is_(true()), runs.c.error.is_not(None))
 _unmet, _later = runs.alias("unmet"), runs.alias("later")
 
@@ -61,8 +61,8 @@ def parts(where: TaskFilter, section: str) -> Sequence[Sequence[Condition]]:
     states.
     """
     bound = where.before if section == OPEN_SECTION else where.after
-    window = [where.after <= DUE] if where.after else []
-    window += [where.before > DUE] if where.before else []
+    window = [where.after <= DUE_AT] if where.after else []
+    window += [where.before > DUE_AT] if where.before else []
     if bound is None:
         return ([*window, runs.c.listed_at >= where.after] if where.after else window,)
     inside = runs.c.listed_at < bound if section == OPEN_SECTION else runs.c.listed_at >= bound
@@ -105,7 +105,7 @@ def among(connection: Connection, tenant: str, where: TaskFilter, ids: Sequence[
     """Limit to these tasks, in a form where only their ids can lead a plan."""
     return (
         text_search.among(connection, runs.c.task_id, ids),
-        CURRENT,
+        IS_CURRENT,
         text_search.unindexed(runs.c.tenant) == tenant,
         *conditions(tenant, where, titled_by_reading),
     )

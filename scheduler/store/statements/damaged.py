@@ -31,7 +31,7 @@ from duetime.scheduler.store.statements.endings import endings
 from duetime.scheduler.store.statements.endings.claimed import AttemptEnd, Claimed
 from duetime.scheduler.store.statements.endings.conclusions import concluding
 from duetime.scheduler.store.statements.read import TASK_AND_RUN
-from duetime.scheduler.store.statements.ready_runs import ACTIVE
+from duetime.scheduler.store.statements.ready_runs import IS_ACTIVE
 from duetime.scheduler.store.statements.signals import ended_waits
 from duetime.scheduler.task import Run, State, Task
 from duetime.scheduler.views import TaskRecord
@@ -63,12 +63,13 @@ _END_ATTEMPTS = (
 _UNFOUND = union(
     select(runs.c.id).where(runs.c.wake_at > LAST_INSTANT, NOT_PAUSED),  # so is what is no instant, on both databases
     select(runs.c.id).where(
-        ACTIVE, runs.c.state.not_in([*CLAIMABLE, State.WAITING]) | runs.c.cancel_requested.not_in([True, False])
+        IS_ACTIVE,
+        runs.c.state.not_in([*CLAIMABLE, State.WAITING]) | runs.c.cancel_requested.not_in([True, False]),
     ),
 )
 _RENEWABLE = (
     update(runs)
-    .where(ACTIVE, runs.c.state == State.RUNNING, runs.c.lease_until > LAST_INSTANT)
+    .where(IS_ACTIVE, runs.c.state == State.RUNNING, runs.c.lease_until > LAST_INSTANT)
     .values(lease_until=bindparam("until"))
 )
 _OF_SERIES = frozenset({"scheduled_for", "slot", "number"})

@@ -23,7 +23,7 @@ from duetime.scheduler.rules.states import FAILURES, TERMINAL, check_move
 from duetime.scheduler.signal.signal import KeptWait
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.dialects import dialect_of
-from duetime.scheduler.store.schema.rows import CURRENT, task_and_run
+from duetime.scheduler.store.schema.rows import IS_CURRENT, task_and_run
 from duetime.scheduler.store.schema.tables.chains import dependencies
 from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.store.sql.batch import Batch
@@ -33,7 +33,7 @@ from duetime.scheduler.store.statements.approvals import questions
 from duetime.scheduler.store.statements.endings import endings, generations, past_ends, places
 from duetime.scheduler.store.statements.endings.claimed import AttemptEnd
 from duetime.scheduler.store.statements.endings.conclusions import in_vain
-from duetime.scheduler.store.statements.endings.follow_ups import FREED
+from duetime.scheduler.store.statements.endings.follow_ups import FREED_INFO
 from duetime.scheduler.store.statements.read import TASK_AND_RUN
 from duetime.scheduler.store.statements.signals import ended_waits, kept_waits
 from duetime.scheduler.store.statements.waiters import OPEN_DEPENDENCY
@@ -61,7 +61,7 @@ _CLOSE = Batch(
 _LOCK = select(tasks.c.id).where(tasks.c.id.in_(_IDS)).order_by(tasks.c.id).with_for_update()
 _WAITING = (
     TASK_AND_RUN.add_columns(tasks.c.followed)
-    .where(tasks.c.id.in_(_IDS), CURRENT, runs.c.state == State.WAITING)
+    .where(tasks.c.id.in_(_IDS), IS_CURRENT, runs.c.state == State.WAITING)
     .order_by(tasks.c.id)
 )
 _LINKS = (
@@ -150,7 +150,7 @@ def follow(connection: Connection, ends: Ends, now: datetime, *, of: datetime | 
         left -= len(closed)
         ends = settle_waiting(connection, [row["of_task"] for row in closed], now)
         ended |= ends.keys()
-    connection.info.get(FREED, []).extend(generations.renew(connection, ended, now))
+    connection.info.get(FREED_INFO, []).extend(generations.renew(connection, ended, now))
 
 
 def settle_waiting(
@@ -244,7 +244,7 @@ def _free(connection: Connection, freeing: Sequence[_Judged], now: datetime, why
     ]
     exactly(len(rows), _FREE.run(connection, rows))
     event_log.append(connection, [_unblocked(each, run, now, why) for each, run in moved])
-    connection.info.get(FREED, []).extend(each.task.id for each in freeing)
+    connection.info.get(FREED_INFO, []).extend(each.task.id for each in freeing)
 
 
 def _is_first(run: Run) -> bool:

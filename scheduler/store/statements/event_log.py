@@ -45,7 +45,7 @@ TASK_DEADLINE, FOLLOWED, LINKS = "task_deadline", "followed", "links"
 this one, and what the task waited for.
 """
 
-TIMES = "times"
+TIMES_MEMBER = "times"
 """The part of `LINKS` that has the times of the run."""
 
 _MAX_CHANGES_TOLD = 5
@@ -202,7 +202,7 @@ def _change_of(found: Sequence[Event], before: Mapping[str, Any], touched: Mappi
     following = next((event.run_id for event in found if event.kind is EventKind.NEXT_OCCURRENCE), None)
     beside = [event for event in found if event.before is None and event.kind is not EventKind.NEXT_OCCURRENCE]
     links: Mapping[str, Any] | None = before.get(LINKS)
-    times = (links or {}).get(TIMES, {})
+    times = (links or {}).get(TIMES_MEMBER, {})
     return LastChange(
         found[0].at,
         task=_fields_of(Task, before, after),

@@ -19,7 +19,7 @@ from duetime.scheduler.records import IdempotencyKey, NewTask
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.dialects import dialect_of
 from duetime.scheduler.store.schema.damage import DamagedValue
-from duetime.scheduler.store.schema.rows import CURRENT
+from duetime.scheduler.store.schema.rows import IS_CURRENT
 from duetime.scheduler.store.schema.tables.events import events, keys
 from duetime.scheduler.store.schema.tables.tasks import runs
 from duetime.scheduler.store.schema.values import encode
@@ -34,7 +34,7 @@ NATURAL_KEY_KEPT_AFTER_END = timedelta(seconds=60)
 _MAX_CHARS_KEPT = 200
 _MAX_CHARS_SHOWN = 60
 
-_WITH_RUN = keys.join(runs, (runs.c.task_id == keys.c.task_id) & CURRENT)
+_WITH_RUN = keys.join(runs, (runs.c.task_id == keys.c.task_id) & IS_CURRENT)
 _LOOK_UP = (
     select(keys, runs.c.state, runs.c.ended_at)
     .select_from(_WITH_RUN)

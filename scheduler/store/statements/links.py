@@ -21,7 +21,7 @@ from duetime.scheduler.rules.occurrences import dated_like
 from duetime.scheduler.rules.series.answered import without_early_deadline
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.store.database import unreadable
-from duetime.scheduler.store.schema.rows import CURRENT, NEW_RUN_VALUES, new_run_values, task_and_run
+from duetime.scheduler.store.schema.rows import IS_CURRENT, NEW_RUN_VALUES, new_run_values, task_and_run
 from duetime.scheduler.store.schema.tables.chains import dependencies
 from duetime.scheduler.store.schema.tables.events import events
 from duetime.scheduler.store.schema.tables.tasks import runs, tasks
@@ -70,7 +70,7 @@ _REOPEN = (
     .values(closed_at=null(), outcome=null(), ended_run=null(), mismatch=null())
 )
 _ENDED_RUNS = (
-    TASK_AND_RUN.where(runs.c.id.in_(bindparam("run_ids", expanding=True)), CURRENT, runs.c.ended_at.is_not(None))
+    TASK_AND_RUN.where(runs.c.id.in_(bindparam("run_ids", expanding=True)), IS_CURRENT, runs.c.ended_at.is_not(None))
     .with_for_update(of=tasks)
     .order_by(tasks.c.id)
 )

@@ -12,8 +12,8 @@ from duetime.scheduler.run_records import Known
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.dialects import dialect_of
 from duetime.scheduler.store.schema.rows import (
-    CURRENT,
     DELIVERY_FIELDS,
+    IS_CURRENT,
     RUN_FIELDS,
     TASK_FIELDS,
     DamageWords,
@@ -39,8 +39,8 @@ _MAX_NAMED_ROWS = 6
 
 TASK_AND_RUN = select(*TASK_FIELDS, *RUN_FIELDS).select_from(tasks.join(runs, runs.c.task_id == tasks.c.id))
 
-_ONE = TASK_AND_RUN.where(tasks.c.id == bindparam("task_id"), tasks.c.tenant == bindparam("tenant"), CURRENT)
-_MANY = TASK_AND_RUN.where(tasks.c.id.in_(bindparam("task_ids", expanding=True)), CURRENT)
+_ONE = TASK_AND_RUN.where(tasks.c.id == bindparam("task_id"), tasks.c.tenant == bindparam("tenant"), IS_CURRENT)
+_MANY = TASK_AND_RUN.where(tasks.c.id.in_(bindparam("task_ids", expanding=True)), IS_CURRENT)
 
 _OF_TENANT = tasks.c.tenant == bindparam("tenant")
 

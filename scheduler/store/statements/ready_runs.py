@@ -30,11 +30,11 @@ from sqlalchemy import (
 )
 
 RUNS_OF_TASKS = runs.join(tasks, tasks.c.id == runs.c.task_id)
-STARTED = attempts.join(runs, runs.c.id == attempts.c.run_id)
-RUNNING: ColumnElement[bool] = and_(literal_column("attempts.ended_at IS NULL"), runs.c.state == State.RUNNING)
+ATTEMPTS_OF_RUNS = attempts.join(runs, runs.c.id == attempts.c.run_id)
+IS_RUNNING: ColumnElement[bool] = and_(literal_column("attempts.ended_at IS NULL"), runs.c.state == State.RUNNING)
 """Running runs, found by their open attempts: an index on the state would have to be written by each start."""
 
-READY = ordered(
+READY_COLUMNS = ordered(
     ReadyRun,
     run_id=runs.c.id,
     task_id=runs.c.task_id,
@@ -58,8 +58,8 @@ _FIRST_READY, _DEADLINE, _TYPE, _DROP_AT = map(
 )
 
 # literal conditions, as in the partial indexes: with parameters neither database is sure to use these
-ACTIVE: ColumnElement[bool] = literal_column("runs.wake_at IS NULL AND runs.ended_at IS NULL")
-_ALL_READY = select(*READY).select_from(RUNS_OF_TASKS).where(ACTIVE, runs.c.state == State.READY)
+IS_ACTIVE: ColumnElement[bool] = literal_column("runs.wake_at IS NULL AND runs.ended_at IS NULL")
+_ALL_READY = select(*READY_COLUMNS).select_from(RUNS_OF_TASKS).where(IS_ACTIVE, runs.c.state == State.READY)
 _NEVER_STARTED = (
     select(func.count())
     .select_from(runs)
@@ -81,12 +81,14 @@ _RUNNING = ordered(
     created_at=tasks.c.created_at,
     action=tasks.c.action,
 )
-_ALL_RUNNING = select(*_RUNNING).select_from(STARTED.join(tasks, tasks.c.id == runs.c.task_id)).where(RUNNING)
+_ALL_RUNNING = (
+    select(*_RUNNING).select_from(ATTEMPTS_OF_RUNS.join(tasks, tasks.c.id == runs.c.task_id)).where(IS_RUNNING)
+)
 
 
 def ready_run(row: Row, now: datetime, first_ready_at: datetime | None = None) -> ReadyRun:
     """Read a row that begins with the READY columns; `first_ready_at` is for a run that has none yet."""
-    values = list(row[: len(READY)])
+    values = list(row[: len(READY_COLUMNS)])
     values[_FIRST_READY] = values[_FIRST_READY] or first_ready_at or now
     return replace(ReadyRun(*values), late=_late(values, now))
 
@@ -102,7 +104,7 @@ def ready(connection: Connection, limit: int, after: str | None, now: datetime) 
 
 def ready_by_id(connection: Connection, run_ids: Collection[str], now: datetime) -> list[ReadyRun]:
     """Return runs in any state as a queue orders them at a time; damaged ones are left out."""
-    named = select(*READY).select_from(RUNS_OF_TASKS).where(runs.c.id.in_(run_ids))
+    named = select(*READY_COLUMNS).select_from(RUNS_OF_TASKS).where(runs.c.id.in_(run_ids))
     found = [ready_run(row, now) for row in unreadable.rows(connection, named) if not is_damaged(row)]
     return with_waiters(connection, found, now)
 

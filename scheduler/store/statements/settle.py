@@ -66,7 +66,7 @@ def settle(connection: Connection, settlements: Sequence[Settlement], now: datet
             holding.append(AttemptEnd(claim, _heeding(claim, settlement)))
     endings.write(connection, holding, now)
     _spawn(connection, holding, now)
-    connection.info.get(follow_ups.FREED, []).extend(run_waits.store(connection, holding, now))
+    connection.info.get(follow_ups.FREED_INFO, []).extend(run_waits.store(connection, holding, now))
     dependants.follow_ends(connection, holding, now)
     return verdicts
 
@@ -86,7 +86,7 @@ def _spawn(connection: Connection, ended: Sequence[AttemptEnd], now: datetime) -
     ]
     _STEPS.run(connection, steps)
     links.mark_followed(connection, [step["task_id"] for step in steps])  # by the next generation of its chain
-    connection.info.get(follow_ups.FREED, []).extend(task_id for new in ids.values() for task_id in new)
+    connection.info.get(follow_ups.FREED_INFO, []).extend(task_id for new in ids.values() for task_id in new)
 
 
 def claimed(connection: Connection, run_ids: Sequence[str]) -> dict[str, Claimed]:

@@ -14,7 +14,7 @@ from duetime.scheduler.events import EventKind
 from duetime.scheduler.ids import new_id
 from duetime.scheduler.rules.series.overtake import ends_series
 from duetime.scheduler.store.database import unreadable
-from duetime.scheduler.store.schema.rows import CURRENT, RUN_FIELDS, listed_at
+from duetime.scheduler.store.schema.rows import IS_CURRENT, RUN_FIELDS, listed_at
 from duetime.scheduler.store.schema.tables.events import events
 from duetime.scheduler.store.schema.tables.tasks import runs
 from duetime.scheduler.store.schema.types import Instant
@@ -51,7 +51,7 @@ _heir = runs.alias("heir")
 _HEIRS = (
     select(runs.c.id, runs.c.number, runs.c.scheduled_for, runs.c.slot, _heir.c.id.label("heir_id"))
     .select_from(runs.join(_heir, _heir.c.task_id == runs.c.task_id))
-    .where(runs.c.id.in_(bindparam("run_ids", expanding=True)), CURRENT)
+    .where(runs.c.id.in_(bindparam("run_ids", expanding=True)), IS_CURRENT)
     .where(literal_column("NOT heir.current AND heir.ended_at IS NULL"))
     .order_by(_heir.c.listed_at.desc(), _heir.c.id.desc())
 )

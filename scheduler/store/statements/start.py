@@ -18,7 +18,7 @@ from duetime.scheduler.store.sql.locks import check_epoch, exactly, lock_tasks_o
 from duetime.scheduler.store.statements import damaged, event_log
 from duetime.scheduler.store.statements.approvals import defaults
 from duetime.scheduler.store.statements.read import TASK_AND_RUN
-from duetime.scheduler.store.statements.ready_runs import READY, RUNS_OF_TASKS, ready_run
+from duetime.scheduler.store.statements.ready_runs import READY_COLUMNS, RUNS_OF_TASKS, ready_run
 from duetime.scheduler.store.statements.waiters import with_waiters
 from duetime.scheduler.task import DeadlineType, Run, State, Task
 from sqlalchemy import (
@@ -51,7 +51,7 @@ _THESE = runs.c.id.in_(bindparam("run_ids", expanding=True))
 
 _OF_RUN = (runs.c.state, runs.c.attempt, runs.c.wake_at, runs.c.current)
 _DUE = (
-    select(*READY, *_OF_RUN, tasks.c.repeat_policy, tasks.c.asks)
+    select(*READY_COLUMNS, *_OF_RUN, tasks.c.repeat_policy, tasks.c.asks)
     .select_from(RUNS_OF_TASKS)
     .where(
         runs.c.wake_at <= bindparam("until", type_=Instant()),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from duetime.scheduler.store.schema.rows import CURRENT, folded, twin_hash
+from duetime.scheduler.store.schema.rows import IS_CURRENT, folded, twin_hash
 from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.store.sql.positional import PositionalStatement
 from duetime.scheduler.store.sql.task_filter import OPEN_SECTION, PER_SECTION
@@ -22,13 +22,13 @@ _SAME_TASK = (
     .where(tasks.c.id == runs.c.task_id)
     .correlate(runs)
 )
-SIMILAR = (  # by its hash alone: whatever else stands at the same time costs nothing
+SIMILAR_TASKS = (  # by its hash alone: whatever else stands at the same time costs nothing
     select(runs.c.task_id)
     .where(runs.c.twin_hash == bindparam("alike"), runs.c.scheduled_for == bindparam("at"))
-    .where(CURRENT, PER_SECTION[OPEN_SECTION], runs.c.listed_at == bindparam("at"), _SAME_TASK.scalar_subquery())
+    .where(IS_CURRENT, PER_SECTION[OPEN_SECTION], runs.c.listed_at == bindparam("at"), _SAME_TASK.scalar_subquery())
     .limit(1)
 )
-_SIMILAR_ON_SQLITE = PositionalStatement.of(SIMILAR, sqlite.dialect())
+_SIMILAR_ON_SQLITE = PositionalStatement.of(SIMILAR_TASKS, sqlite.dialect())
 
 
 def similar(connection: Connection, tenant: str, owner: str, title: str, scheduled_for: datetime) -> str | None:

@@ -11,7 +11,7 @@ from datetime import datetime
 
 from duetime.scheduler.run_records import ReadyRun, Waiter
 from duetime.scheduler.store.database import unreadable
-from duetime.scheduler.store.schema.rows import CURRENT
+from duetime.scheduler.store.schema.rows import IS_CURRENT
 from duetime.scheduler.store.schema.tables.chains import dependencies
 from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.task import State
@@ -37,7 +37,7 @@ MAX_UPSTREAMS_READ = 500
 MAX_RUNS_RESCORED = 1_000
 """Ready runs that get a new place by one change of what waits for them."""
 
-RESCORED = "duetime_rescored"
+RESCORED_INFO = "duetime_rescored"
 """The name under which a connection keeps the ready runs for which other tasks wait now than before."""
 
 OPEN_DEPENDENCY: ColumnElement[bool] = literal_column("dependencies.closed_at IS NULL")
@@ -67,7 +67,7 @@ _WAITERS = (
         tasks.c.deadline_after,
     )
     .join_from(_NEAREST, tasks, tasks.c.id == _NEAREST.c.task_id)
-    .join(runs, (runs.c.task_id == tasks.c.id) & CURRENT)
+    .join(runs, (runs.c.task_id == tasks.c.id) & IS_CURRENT)
     .where(runs.c.state == State.WAITING, tasks.c.paused == false())
 )
 _THEIRS = select(tasks.c.id).where(tasks.c.tenant == bindparam("tenant"), tasks.c.id == bindparam("of_task"))
@@ -84,14 +84,14 @@ def _upwards(first: Select[tuple[str]]) -> FromClause:
 _NEAR = _upwards(select(dependencies.c.upstream_id.label("task_id")).where(dependencies.c.task_id.in_(_IDS), _WAITS))
 _READY_ABOVE = (
     select(runs.c.id)
-    .join_from(_NEAR, runs, (runs.c.task_id == _NEAR.c.task_id) & CURRENT)
+    .join_from(_NEAR, runs, (runs.c.task_id == _NEAR.c.task_id) & IS_CURRENT)
     .where(runs.c.state == State.READY)
     .limit(bindparam("most"))
 )
 _THESE = _upwards(select(tasks.c.id.label("task_id")).where(tasks.c.id.in_(_IDS)))
 _READY_OR_ENDED = (
     select(runs.c.task_id, runs.c.id, runs.c.state)
-    .join_from(_THESE, runs, (runs.c.task_id == _THESE.c.task_id) & CURRENT)
+    .join_from(_THESE, runs, (runs.c.task_id == _THESE.c.task_id) & IS_CURRENT)
     .where((runs.c.state == State.READY) | runs.c.ended_at.is_not(None))
 )
 
@@ -126,7 +126,7 @@ def with_waiters(connection: Connection, ready: list[ReadyRun], now: datetime) -
 
 def note(connection: Connection, task_ids: Sequence[str]) -> None:
     """Note the ready runs for which these tasks wait, or did: they get a new place once this is committed."""
-    noted = connection.info.get(RESCORED)
+    noted = connection.info.get(RESCORED_INFO)
     if noted is not None and task_ids:
         followed = max(MAX_UPSTREAMS_READ, len(task_ids))
         given = {"task_ids": list(task_ids), "followed": followed, "most": MAX_RUNS_RESCORED}
@@ -140,5 +140,5 @@ def note_above(connection: Connection, task_ids: Collection[str]) -> dict[str, S
     given = {"task_ids": list(task_ids), "followed": MAX_UPSTREAMS_READ + len(task_ids)}
     found = connection.execute(_READY_OR_ENDED, given).all()
     ready = [row.id for row in found if row.state is State.READY]
-    connection.info.get(RESCORED, []).extend(ready[:MAX_RUNS_RESCORED])
+    connection.info.get(RESCORED_INFO, []).extend(ready[:MAX_RUNS_RESCORED])
     return {row.task_id: row.state for row in found if row.state is not State.READY and row.task_id in task_ids}

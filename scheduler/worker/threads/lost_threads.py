@@ -15,7 +15,7 @@ from duetime.scheduler.runtime.event_loop import EventLoop
 from duetime.scheduler.worker.active_runs import ActiveRun
 from duetime.scheduler.worker.watchdog import TIME_LIMIT_GRACE_S
 
-UNSTOPPED = f"run %s (%s) did not stop within {TIME_LIMIT_GRACE_S:g} s of its time limit: %s"
+UNSTOPPED_TEXT = f"run %s (%s) did not stop within {TIME_LIMIT_GRACE_S:g} s of its time limit: %s"
 
 TOO_MANY = (
     "lost %d threads to handlers that ignore their time limit, and will replace no more: restart this process. "
@@ -76,7 +76,7 @@ class LostThreads:
         blocked = held.call.blocked_loop
         if blocked is None or not self._loop.replace(blocked):
             return False
-        log.warning(UNSTOPPED, held.run_id, held.action, "it blocks the event loop, so a new loop replaces it")
+        log.warning(UNSTOPPED_TEXT, held.run_id, held.action, "it blocks the event loop, so a new loop replaces it")
         return True
 
     def _lose(self, held: ActiveRun) -> bool:
@@ -88,7 +88,7 @@ class LostThreads:
                 return False
             self._replaced[thread] = replaced = len(self._replaced) < self._limit()
         self._end(held)
-        log.warning(UNSTOPPED, held.run_id, held.action, "its thread is lost until the handler returns")
+        log.warning(UNSTOPPED_TEXT, held.run_id, held.action, "its thread is lost until the handler returns")
         if replaced:
             self._replace(thread)
         return True

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from duetime.scheduler.errors import DuetimeError
 from duetime.scheduler.principal import LOCAL, Principal, Scope
 from duetime.server.admin.access.sessions import AdminSession, Sessions
-from duetime.server.auth.access import GUARDED
+from duetime.server.auth.access import GUARDED_SCOPE_KEY
 from starlette.requests import Request
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class Visitors:
     def find(self, request: Request) -> tuple[AdminSession, Principal]:
         """Return the session and its principal as of now. Raises NotLoggedIn."""
         session = self.session_of(request)
-        if not request.scope[GUARDED]:
+        if not request.scope[GUARDED_SCOPE_KEY]:
             return session or self.sessions.new(), _coming_by(LOCAL, request)
         found = self._principal(session) if session is not None else None
         if session is None or found is None:

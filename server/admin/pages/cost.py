@@ -25,7 +25,7 @@ MAX_STACKED_COUNT = 4
 
 MAX_DAYS_SHOWN = 366
 MAX_LINES_SHOWN = 100
-OTHERS = "others"
+OTHERS_KEY = "others"
 _GROUPS = (CostGroup.ACTION, CostGroup.TIER, CostGroup.POOL, CostGroup.TASK)
 Series = Mapping[tuple[str, str], int]
 """Cost in millionths by day and group."""
@@ -71,7 +71,7 @@ class CostPage:
     def values(self) -> dict[str, Any]:
         first = [key for key, _ in self.ranked[:MAX_STACKED_COUNT]]
         titles = self._titles([key for key, _ in self.ranked])
-        names = [*(titles.get(key, key) for key in first), *([OTHERS] if len(self.ranked) > len(first) else [])]
+        names = [*(titles.get(key, key) for key in first), *([OTHERS_KEY] if len(self.ranked) > len(first) else [])]
         days = sorted(_summed(self.series, 0).items(), reverse=True)
         return {
             "since": self.since,

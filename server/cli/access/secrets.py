@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Annotated, Any
 
 import typer
-from duetime.scheduler.access.secret import REFERENCE, check_name
+from duetime.scheduler.access.secret import REFERENCE_PREFIX, check_name
 from duetime.scheduler.audit.entry import AuditEntry, AuditKind
 from duetime.scheduler.principal import LOCAL, Principal
 from duetime.scheduler.rules.time import times
@@ -48,7 +48,7 @@ def set_(
 
 def say_set(name: str, tenant: str, hosts: Sequence[str]) -> None:
     where = f" Webhooks may send it to {', '.join(hosts)} only." if hosts else ""
-    output.say(f"Set {name} of {tenant}. Name it as {REFERENCE}{name}.{where}")
+    output.say(f"Set {name} of {tenant}. Name it as {REFERENCE_PREFIX}{name}.{where}")
 
 
 def list_(

@@ -18,14 +18,14 @@ from duetime.scheduler.views import TaskView
 from duetime.server.cli import output
 from duetime.server.cli.formats.phrases import COMMAND_WORDS, in_options
 from duetime.widgets.history import NO_CHANGES, FieldChanges, changes_of
-from duetime.widgets.outcome import TOLD, as_text
+from duetime.widgets.outcome import TOLD_STATES, as_text
 from duetime.widgets.payload import DRY_RUN
 from duetime.widgets.quote import cut
 from duetime.widgets.repeat_policy import approval_in_words, policy_in_words
 from duetime.widgets.schema.task import DRY_RUN_ID, TaskPayload
 from duetime.widgets.text.chain_text import progress_in_words
 from duetime.widgets.text.history_text import changes_in_words, clock_time
-from duetime.widgets.text.task_text import DELIVERED, attempt_in_words, origin_in_words
+from duetime.widgets.text.task_text import DELIVERY_WORDS, attempt_in_words, origin_in_words
 from duetime.widgets.text.time_text import deadline_in_words, ends_in_words, wall
 from rich.text import Text
 
@@ -159,8 +159,8 @@ def _last_run(task: TaskPayload) -> str:
     if task.last_run is None:
         return ""
     words = ": ".join(part for part in (task.last_run.state.value, task.last_run.summary) if part)
-    of_it = task.delivery if task.last_run.state in TOLD else None
-    return f"{words}, {DELIVERED[of_it.state]} {of_it.channel}" if of_it else words
+    of_it = task.delivery if task.last_run.state in TOLD_STATES else None
+    return f"{words}, {DELIVERY_WORDS[of_it.state]} {of_it.channel}" if of_it else words
 
 
 def _progress(task: TaskPayload) -> str:
@@ -191,7 +191,7 @@ def _log(task: TaskPayload) -> Iterator[tuple[str, str]]:
 
 
 def _delivery(task: TaskPayload) -> str:
-    of_last = task.last_run is not None and task.last_run.state in TOLD
+    of_last = task.last_run is not None and task.last_run.state in TOLD_STATES
     return f"{task.delivery.channel}: {task.delivery.state.value}" if task.delivery and not of_last else ""
 
 

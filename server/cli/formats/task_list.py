@@ -16,7 +16,7 @@ from duetime.server.cli.formats.csv_table import write_csv
 from duetime.widgets.quote import cut
 from duetime.widgets.schema.task import TaskPayload
 from duetime.widgets.text.chain_text import progress_in_words
-from duetime.widgets.text.list_text import CUT, counts_in_words
+from duetime.widgets.text.list_text import LIST_CUT, counts_in_words
 from rich.text import Text
 
 TASK_COLUMNS = (
@@ -73,7 +73,7 @@ def _show_page(context: typer.Context, found: ListJson, zone: str, chain_of: Rea
     for clash in found.get("clashes", ()):
         output.say(clash["text"])
     if found.get("incomplete"):
-        output.note(CUT)
+        output.note(LIST_CUT)
     output.say_window("Due", _instant(found.get("after")), _instant(found.get("before")), zone)
 
 

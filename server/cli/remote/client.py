@@ -14,7 +14,7 @@ from duetime.server.cli.exit_codes import FAILED_CODE, NOT_FOUND_CODE, REFUSED_C
 from duetime.server.settings.checks import is_loopback
 
 TIMEOUT_S: Final = 30.0
-API: Final = "/v1"
+REMOTE_API_PATH: Final = "/v1"
 
 _EXIT_CODES: Final[Mapping[int, int]] = {
     HTTPStatus.BAD_REQUEST: WRONG_USAGE_CODE,
@@ -94,7 +94,7 @@ class RemoteServer:
         headers: Mapping[str, str] | None = None,
     ) -> RemoteAnswer:
         token = {"Authorization": f"Bearer {self.key}"} if self.key else {}
-        address = f"{self.url.rstrip('/')}{API}{quote(path)}"
+        address = f"{self.url.rstrip('/')}{REMOTE_API_PATH}{quote(path)}"
         try:
             answer = httpx2.request(
                 method, address, params=query, json=body, headers={**token, **(headers or {})}, timeout=self.timeout_s

@@ -6,7 +6,7 @@ from duetime.server.cli.help import DeferredVerb
 
 _HERE = "duetime.server.cli.reports"
 
-LIVE = (
+LIVE_VERBS = (
     DeferredVerb(
         "stats",
         "duetime.server.cli.pools:stats",
@@ -20,7 +20,7 @@ LIVE = (
         examples=("duetime top", "duetime top --interval 10", "duetime top --once"),
     ),
 )
-REPORTS = (
+REPORT_VERBS = (
     DeferredVerb(
         "alerts",
         f"{_HERE}.alerts:alerts",

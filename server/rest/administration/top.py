@@ -20,7 +20,7 @@ from duetime.scheduler.task import State, Tier
 from duetime.server.rest.operation import Operation, RestAnswer, RestCall
 from duetime.server.rest.resources.history import check_operator
 from duetime.server.rest.resources.payloads import RestPayload
-from duetime.server.rest.resources.stats import SILENT, PoolUsePayload, WindowPayload, shown_pools, until_of
+from duetime.server.rest.resources.stats import NO_ANSWER_TEXTS, PoolUsePayload, WindowPayload, shown_pools, until_of
 from duetime.widgets.formats.rows import present
 from pydantic import Field
 
@@ -119,7 +119,7 @@ def top_json(store: Store, queue: RemoteQueue, backlog: BacklogMonitor) -> dict[
         "schema": "duetime.top/1",
         "now": utc(now),
         "tiers": _tiers(report.tiers, store.backlog.open_runs(), store.backlog.paused_runs()),
-        **_of_queue(stats, "" if stats else SILENT[queue.silence()]),
+        **_of_queue(stats, "" if stats else NO_ANSWER_TEXTS[queue.silence()]),
         "workers": [_with_load(each, stats) for each in _workers(store.workers.all(), store.workers.runs(), now)],
         "throughput": [
             {"seconds": each.window.total_seconds(), "ready": each.ready, "started": each.started, "ended": each.ended}

@@ -42,7 +42,7 @@ _ONLY_ALONE: Final = {
 }
 """Arguments of POST /v1/tasks that a batch refuses."""
 
-ONE: Final = Arguments(
+BATCH_ITEM: Final = Arguments(
     "a task of POST /v1/tasks/batch",
     (*arguments_of(SCHEDULE_TASK.arguments, *_ONLY_ALONE), ORIGIN_ARGUMENT, replace(_KEY, about="")),
     elsewhere=_ONLY_ALONE,
@@ -58,7 +58,7 @@ class BatchPayload(RestPayload):
 
 TASKS = Argument(
     "tasks",
-    ObjectList(ONE, MAX_BATCH_TASKS),
+    ObjectList(BATCH_ITEM, MAX_BATCH_TASKS),
     "Each as POST /v1/tasks takes it",
     "tasks=[{'title': 'Call John', 'when': 'in 2 hours'}]",
     required=True,

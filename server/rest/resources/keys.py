@@ -27,7 +27,7 @@ from duetime.tools.arguments.choices import Choices
 from duetime.tools.arguments.types import Text
 from pydantic import Field
 
-GRANTED: Final = (Scope.TASKS, Scope.ADMIN_READ, Scope.ADMIN)
+GRANTABLE_SCOPES: Final = (Scope.TASKS, Scope.ADMIN_READ, Scope.ADMIN)
 """Scopes that the administrator of a tenant may grant; a worker runs the tasks of all."""
 
 
@@ -143,7 +143,7 @@ OF_KEYS = (
         body=(
             Argument("name", Text(200), "Purpose of the key", "name='laptop'", required=True),
             Argument("user", Text(200), "The user in whose name it acts; default: the caller", "user='ann'"),
-            Argument("scopes", Choices(tuple(GRANTED)), "Default tasks", "scopes=['tasks']"),
+            Argument("scopes", Choices(tuple(GRANTABLE_SCOPES)), "Default tasks", "scopes=['tasks']"),
             Argument("expires", Text(60), "After what time it ends; default 365 days", "expires='90 days'"),
             TENANT,
         ),

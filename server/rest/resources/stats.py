@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from duetime.scheduler.queue import PoolUse, Stats
     from duetime.scheduler.queue.remote import RemoteQueue
 
-SILENT: Final = {  # by `remote.NoAnswer`
+NO_ANSWER_TEXTS: Final = {  # by `remote.NoAnswer`
     "nobody": "no process is running tasks, so there is no queue to query; start `duetime serve`",
     "away": "Redis does not answer, so the queue cannot be queried; due runs start when it is back. Check redis_url "
     "with `duetime config`, and that Redis is running; `duetime doctor` reports more",
@@ -105,7 +105,7 @@ def read_stats(queue: RemoteQueue, backlog: BacklogMonitor) -> tuple[Stats, Back
     """Return what the queue and the database say. Raises StoreUnavailable when no process answers for the queue."""
     found, report = queue.stats(), backlog.report()
     if found is None:
-        raise StoreUnavailable("; ".join((SILENT[queue.silence()], *report.late())))
+        raise StoreUnavailable("; ".join((NO_ANSWER_TEXTS[queue.silence()], *report.late())))
     return found, report
 
 

@@ -12,7 +12,7 @@ from duetime.scheduler.store.workers import DrainMode
 from duetime.server.rest.operation import Operation, RestAnswer, RestCall
 from duetime.server.rest.resources.history import check_operator
 from duetime.server.rest.resources.payloads import RestPayload
-from duetime.server.rest.rows.workers import EMBEDDED, workers_json
+from duetime.server.rest.rows.workers import NOT_SHARED_TEXT, workers_json
 from duetime.tools.arguments.arguments import Argument
 from duetime.tools.arguments.types import Flag, Text
 from pydantic import Field
@@ -72,7 +72,7 @@ def _check_shared(call: RestCall) -> None:
     """Refuse a caller who may not, and an installation that has no workers of its own."""
     check_operator(call, Scope.ADMIN)
     if not call.parts.settings.distributed:
-        raise Refused(EMBEDDED)
+        raise Refused(NOT_SHARED_TEXT)
 
 
 _WORKER_ID = Argument("worker_id", Text(MAX_WORKER_ID_CHARS), "A worker, as the list shows it", required=True)

@@ -14,7 +14,7 @@ from duetime.scheduler.store import Store
 from duetime.scheduler.task import Json
 from duetime.widgets.formats.rows import present
 
-EMBEDDED: Final = (
+NOT_SHARED_TEXT: Final = (
     "drain is for shared installations, with PostgreSQL and Redis. Here one process runs the tasks: "
     "stop `duetime serve`, or pause tasks with `duetime reschedule ID --pause`."
 )

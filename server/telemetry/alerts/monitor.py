@@ -22,7 +22,7 @@ from duetime.scheduler.rules.alerts.alert import (
     is_due,
     retry_delay,
 )
-from duetime.scheduler.rules.alerts.alert_rules import RULES
+from duetime.scheduler.rules.alerts.alert_rules import ALERT_RULES
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import InboxMessage, State
 
@@ -30,7 +30,7 @@ EVALUATION_INTERVAL: Final = timedelta(seconds=20)
 NOTICE_LEASE: Final = timedelta(minutes=2)
 """The time that a process has to notify a channel; no channel takes as long."""
 
-TURN: Final = "alerts"
+ALERTS_TURN: Final = "alerts"
 RUNBOOK: Final = "docs/runbook.md"
 
 log = logging.getLogger(__name__)
@@ -46,7 +46,7 @@ class AlertMonitor:
         channels: Callable[[], Sequence[Channel]],
         *,
         repeat: timedelta,
-        rules: Sequence[AlertRule] = RULES,
+        rules: Sequence[AlertRule] = ALERT_RULES,
         host: str | None = None,
     ) -> None:
         self._store = store
@@ -59,9 +59,9 @@ class AlertMonitor:
     def step(self) -> float:
         """Evaluate and tell, if it is this process's turn; return the seconds until the next look."""
         store = self._store()
-        if store.turns.take(TURN, EVALUATION_INTERVAL / 2):
+        if store.turns.take(ALERTS_TURN, EVALUATION_INTERVAL / 2):
             self._evaluate(store, [rule for rule in self._rules.values() if not rule.per_host])
-        if store.turns.take(f"{TURN} of {self._host}", EVALUATION_INTERVAL / 2):
+        if store.turns.take(f"{ALERTS_TURN} of {self._host}", EVALUATION_INTERVAL / 2):
             self._evaluate(store, [rule for rule in self._rules.values() if rule.per_host])
         self._tell(store)
         return EVALUATION_INTERVAL.total_seconds()

@@ -19,7 +19,7 @@ HELD_BY: Final = {"admitting": "short", "stopped": "stopped", "tripped": "breake
 """Why runs are held by a pool in each of its states; `closed` otherwise."""
 
 _TIERS: Final = sorted(Tier, key=lambda tier: tier.rank)
-PLACES: Final = ("waiting", "delayed", "parked", "leased")
+QUEUE_PLACES: Final = ("waiting", "delayed", "parked", "leased")
 
 
 class InstallationMetrics(Collector):
@@ -118,7 +118,7 @@ def _of_queue(stats: Stats | None) -> Iterator[GaugeMetricFamily]:
     waiting = _gauge("queue_waiting_runs", "Runs that wait in the queue for a thread.", "tier")
     if stats is not None:
         counts = (sum(stats.waiting), stats.delayed, stats.parked, stats.leased)
-        for place, count in zip(PLACES, counts, strict=True):
+        for place, count in zip(QUEUE_PLACES, counts, strict=True):
             places.add_metric((place,), count)
         for tier, count in zip(_TIERS, stats.waiting, strict=True):
             waiting.add_metric((tier,), count)

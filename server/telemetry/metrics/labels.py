@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from typing import Final
 
-OTHER: Final = "other"
+OTHER_LABEL: Final = "other"
 PRIVATE_FAMILIES: Final = frozenset({"tenant", "key"})
 """Pools such as `tenant:acme` and `key:customer-42` are named for a tenant or for a customer of one."""
 
@@ -24,7 +24,7 @@ class BoundedNames:
     def __call__(self, name: str) -> str:
         if name not in self._names:
             if len(self._names) >= self._limit:
-                return OTHER
+                return OTHER_LABEL
             self._names.add(name)
         return name
 
@@ -44,5 +44,5 @@ class PoolNames:
         if colon and family in PRIVATE_FAMILIES:
             return f"{family}:*"
         declared = self._declared()
-        known = next((name for name in (pool, f"{family}:*") if name in declared), OTHER)
-        return known if known == OTHER else self._bounded(known)
+        known = next((name for name in (pool, f"{family}:*") if name in declared), OTHER_LABEL)
+        return known if known == OTHER_LABEL else self._bounded(known)

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import pytest
 from duetime.scheduler.events import EventKind
-from duetime.scheduler.rules.states import LEGAL
+from duetime.scheduler.rules.states import LEGAL_MOVES
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.store.integrity import MAX_ROWS_NAMED, Integrity
 from duetime.scheduler.store.schema.constraints import INVARIANTS
@@ -193,4 +193,4 @@ def test_the_legal_moves_are_found_legal_and_no_others(clock: Clock) -> None:
     [found] = store.integrity.examine().findings
     store.close()
     assert found.broken == "reports a move that no run may make"
-    assert found.count == len(moves) - sum(map(len, LEGAL.values()))
+    assert found.count == len(moves) - sum(map(len, LEGAL_MOVES.values()))

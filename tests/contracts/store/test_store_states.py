@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from duetime.scheduler.events import Event, EventFilter, EventKind
 from duetime.scheduler.records import Change
-from duetime.scheduler.rules.states import LEGAL, TERMINAL, check_move
+from duetime.scheduler.rules.states import LEGAL_MOVES, TERMINAL, check_move
 from duetime.scheduler.run_records import Claim, Settlement, Start, Verdict
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.task import DeadlineType, Run, State, Task
@@ -47,7 +47,7 @@ from tests.contracts.store.conftest import emptied
 from tests.search import examples
 
 DAY = timedelta(days=1)
-ENDS = sorted(LEGAL[State.RUNNING])
+ENDS = sorted(LEGAL_MOVES[State.RUNNING])
 MAX_TASKS = 4
 DEADLINES = (None, *DeadlineType)
 
@@ -123,7 +123,7 @@ class Machine(RuleBasedStateMachine):
     @rule(pick=picks)
     def skip(self, pick: int) -> None:
         record = self.record(pick)
-        if State.SKIPPED in LEGAL[record.run.state]:
+        if State.SKIPPED in LEGAL_MOVES[record.run.state]:
             skipped = replace(record.run, state=State.SKIPPED)
             following = a_run(record.task, record.run.scheduled_for + DAY, number=record.run.number + 1)
             self.change(record, EventKind.SKIPPED, Change(record.task, skipped, next_run=following))

@@ -21,7 +21,7 @@ from duetime.scheduler.request import Request
 from duetime.scheduler.reschedule.reschedule import Reschedule
 from duetime.scheduler.task import RetryPolicy, State
 from duetime.scheduler.views import TaskFilter
-from duetime.server.python.arguments import SPECIAL, USUAL
+from duetime.server.python.arguments import SPECIAL_ARGUMENTS, USUAL
 from duetime.server.python.calls import Signature
 from duetime.server.python.words import MethodWords
 from duetime.tools.reschedule_task import RESCHEDULE_TASK
@@ -183,7 +183,9 @@ def test_each_value_of_each_field_is_taken_or_refused_with_a_sentence(scheduler:
 @pytest.mark.parametrize("kind", [Request, Reschedule, TaskFilter, EventFilter, RunFilter])
 def test_every_field_has_a_kind(kind: type[Any]) -> None:
     assert [
-        item.name for item in fields(kind) if item.name not in USUAL and f"{kind.__name__}.{item.name}" not in SPECIAL
+        item.name
+        for item in fields(kind)
+        if item.name not in USUAL and f"{kind.__name__}.{item.name}" not in SPECIAL_ARGUMENTS
     ] == []
 
 
@@ -214,7 +216,7 @@ def test_python_takes_what_the_tools_show_for_an_argument_of_that_name(method: s
 
     for name in taken:
         value = shown[name].partition("=")[2].replace("true", "True")
-        argument = SPECIAL.get(f"{method}.{name}") or USUAL[name]
+        argument = SPECIAL_ARGUMENTS.get(f"{method}.{name}") or USUAL[name]
         argument.kind.read(ast.literal_eval(value))
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from duetime.scheduler.request import DEADLINE_KINDS, ActionOnTask, DeadlineWord, PriorityWord
 from duetime.scheduler.task import Tier
-from duetime.server.python.arguments import SPECIAL
+from duetime.server.python.arguments import SPECIAL_ARGUMENTS
 
 HANDLERS = """
 from collections.abc import Mapping
@@ -212,4 +212,4 @@ def test_the_words_that_type_checkers_know_are_those_that_there_are() -> None:
 
     assert words[PriorityWord] == {tier.value for tier in Tier}
     assert words[DeadlineWord] == set(DEADLINE_KINDS)
-    assert words[ActionOnTask] == set(SPECIAL["act.action"].kind.accepted.split(", "))
+    assert words[ActionOnTask] == set(SPECIAL_ARGUMENTS["act.action"].kind.accepted.split(", "))

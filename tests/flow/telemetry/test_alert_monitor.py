@@ -10,7 +10,7 @@ from duetime.scheduler.delivery.channel import ChannelError
 from duetime.scheduler.foresight.lateness import TierLateness
 from duetime.scheduler.queue import PoolUse, Stats
 from duetime.scheduler.rules.alerts.alert import Observation, Phase, RecentOutcomes
-from duetime.scheduler.rules.alerts.alert_rules import RULES
+from duetime.scheduler.rules.alerts.alert_rules import ALERT_RULES
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import InboxMessage, State, Tier
 from duetime.server.telemetry.alerts.monitor import AlertMonitor
@@ -73,7 +73,7 @@ def installation(store: Store, clock: Clock) -> Installation:
     return Installation(store, clock)
 
 
-@pytest.mark.parametrize("name", [rule.name for rule in RULES])
+@pytest.mark.parametrize("name", [rule.name for rule in ALERT_RULES])
 def test_each_alert_is_told_once_when_it_fires_and_once_when_it_is_over(installation: Installation, name: str) -> None:
     installation.passes(2)
     installation.seen = ILL[name][0]

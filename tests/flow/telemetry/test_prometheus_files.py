@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import yaml  # type: ignore[import-untyped]  # it has no stubs of its own
-from duetime.scheduler.rules.alerts.alert_rules import RULES
+from duetime.scheduler.rules.alerts.alert_rules import ALERT_RULES
 from duetime.server.app import build
 from duetime.server.telemetry.metrics.metrics import Metrics
 
@@ -39,7 +39,7 @@ def run(*command: str | Path) -> str:
 
 
 def test_promtool_accepts_the_rules_and_each_alert_fires_on_its_own_state(promtool: str) -> None:
-    assert f"{len(RULES)} rules found" in run(promtool, "check", "rules", RULES_FILE.name)
+    assert f"{len(ALERT_RULES)} rules found" in run(promtool, "check", "rules", RULES_FILE.name)
     assert "SUCCESS" in run(promtool, "test", "rules", "duetime.rules.test.yml")
 
 
@@ -51,8 +51,8 @@ def test_each_alert_of_prometheus_has_a_test_in_which_it_fires() -> None:
 
 def test_prometheus_and_duetime_have_the_same_alerts() -> None:
     found = alerts()
-    assert list(found) == [rule.name for rule in RULES]
-    for rule in RULES:
+    assert list(found) == [rule.name for rule in ALERT_RULES]
+    for rule in ALERT_RULES:
         theirs = found[rule.name]
         assert theirs.get("for", "0m") == f"{rule.lasts.total_seconds() / 60:.0f}m", rule.name
         assert theirs["labels"] == {"severity": "page" if rule.page else "ticket"}
@@ -61,7 +61,7 @@ def test_prometheus_and_duetime_have_the_same_alerts() -> None:
 
 def test_each_alert_has_a_section_in_the_runbook_that_says_four_things() -> None:
     sections = dict(re.findall(r"^## (Duetime\w+)\n(.*?)(?=^## |\Z)", RUNBOOK, re.MULTILINE | re.DOTALL))
-    assert list(sections) == [rule.name for rule in RULES]
+    assert list(sections) == [rule.name for rule in ALERT_RULES]
     for name, text in sections.items():
         assert re.findall(r"^\*\*([^*]+)\*\*", text, re.MULTILINE) == [*ANSWERS], name
         assert alerts()[name]["annotations"]["runbook_url"].endswith(f"docs/runbook.md#{name.lower()}")

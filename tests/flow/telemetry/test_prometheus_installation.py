@@ -21,7 +21,7 @@ import pytest
 from duetime.scheduler.access.api_key import ApiKey
 from duetime.scheduler.audit.entry import AuditEntry, AuditKind
 from duetime.scheduler.principal import LOCAL
-from duetime.scheduler.rules.alerts.alert_rules import RULES
+from duetime.scheduler.rules.alerts.alert_rules import ALERT_RULES
 from duetime.scheduler.store import migrate_store
 from duetime.scheduler.store.workers import DrainMode
 from duetime.scheduler.task import RetryPolicy, State
@@ -180,7 +180,7 @@ def every_alert_fires(server: Server, app: App, lost: subprocess.Popen[bytes]) -
     lost.kill()
     limits_are_hit(app)
     counted_work_goes_wrong(app, SECOND_ROUND_RUN_COUNT)
-    every = {rule.name for rule in RULES} - {DRAINED}
+    every = {rule.name for rule in ALERT_RULES} - {DRAINED}
     eventually(lambda: server.firing() == every, "every alert but the last", max_pause=SCRAPE_PAUSE_S)
     app.store.workers.drain(None, DrainMode.FINISH, AuditEntry(LOCAL.tenant, AuditKind.WORKER_DRAINED, "ops"))
     eventually(lambda: DRAINED in server.firing(), "the workers are drained", max_pause=SCRAPE_PAUSE_S)

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from duetime.scheduler.foresight.lateness import TierLateness
 from duetime.scheduler.queue import PoolUse, Stats
-from duetime.scheduler.rules.alerts.alert_rules import RULES
+from duetime.scheduler.rules.alerts.alert_rules import ALERT_RULES
 from duetime.scheduler.run_records import Claim
 from duetime.scheduler.runtime.notifier import RunNotifier
 from duetime.scheduler.store import Store
@@ -75,7 +75,7 @@ def test_each_alert_fires_in_a_real_prometheus_and_those_of_the_moment_end(
         assert server.firing() == set()
         now.update(state=ILL, skew=-42.0)
         work_goes_wrong(app)
-        every = {rule.name for rule in RULES}
+        every = {rule.name for rule in ALERT_RULES}
         eventually(lambda: server.firing() == every, "every alert")
         now.update(state=WELL, skew=0.1)
         of_events = {"DuetimeDeadlinesMissed", "DuetimeDeadLetters", "DuetimeRetryStorm"}

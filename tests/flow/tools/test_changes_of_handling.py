@@ -15,7 +15,7 @@ from duetime.scheduler.intake.changes.reschedule import NOTHING_CHANGED
 from duetime.scheduler.intake.changes.terms import AFTER_THE_ATTEMPT, PAUSED_AFTER_THE_ATTEMPT
 from duetime.scheduler.intake.idempotency import REPEATED
 from duetime.scheduler.intake.planner import Planner
-from duetime.scheduler.reschedule.reschedule import REMOVABLE
+from duetime.scheduler.reschedule.reschedule import REMOVABLE_ARGUMENTS
 from duetime.scheduler.rules.retry import retry_policy
 from duetime.scheduler.run_records import Start
 from duetime.scheduler.service.scheduler import Scheduler
@@ -180,10 +180,10 @@ def test_one_run_of_a_task_that_runs_once_is_said_aloud_and_does_no_harm(schedul
 
 def test_what_is_removed_is_as_if_it_had_never_been_given(scheduler: Scheduler, ask: Ask) -> None:
     task_id = made(scheduler, retry=THREE_TRIES, payload={"message": "Bring coffee"})
-    ask("reschedule_task", task_id=task_id, remove=list(REMOVABLE))
+    ask("reschedule_task", task_id=task_id, remove=list(REMOVABLE_ARGUMENTS))
     fresh = scheduler.schedule("Other", repeat="every day at 9:00").record.task
     task = task_of(scheduler, task_id)
-    for name in set(REMOVABLE) - {"after", "wait_for"}:  # it waits for nothing
+    for name in set(REMOVABLE_ARGUMENTS) - {"after", "wait_for"}:  # it waits for nothing
         assert getattr(task, name) == getattr(fresh, name), name
     assert task.deliver_to == ("boss",)
 

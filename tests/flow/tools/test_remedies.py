@@ -9,7 +9,7 @@ from typing import get_args
 import pytest
 from duetime.scheduler import remedies
 from duetime.scheduler.errors import MAX_REFUSAL_BYTES, Refused, StaleRevision, TaskNotFound
-from duetime.scheduler.remedies import PLAIN, ErrorWords, Remedy
+from duetime.scheduler.remedies import PLAIN_WORDS, ErrorWords, Remedy
 from duetime.server.cli.formats.phrases import COMMAND_SENTENCES, COMMAND_WORDS
 from duetime.server.python.words import METHOD_SENTENCES
 from duetime.server.rest.words import REST_SENTENCES, REST_WORDS
@@ -51,7 +51,9 @@ def test_every_remedy_has_a_sentence_in_each_front_end() -> None:
 
 @pytest.mark.parametrize("remedy", SAMPLES, ids=lambda remedy: type(remedy).__name__)
 def test_a_remedy_names_what_its_reader_can_call_and_nothing_else(remedy: Remedy) -> None:
-    called, typed, plain, sent = (words.remedy(remedy) for words in (TOOL_WORDS, COMMAND_WORDS, PLAIN, REST_WORDS))
+    called, typed, plain, sent = (
+        words.remedy(remedy) for words in (TOOL_WORDS, COMMAND_WORDS, PLAIN_WORDS, REST_WORDS)
+    )
 
     assert not COMMAND.search(called)
     assert not TOOL.search(typed)
@@ -72,7 +74,7 @@ def test_the_scheduler_names_no_tool() -> None:
     assert named == {}
 
 
-@pytest.mark.parametrize("words", [PLAIN, TOOL_WORDS, COMMAND_WORDS], ids=lambda words: type(words).__name__)
+@pytest.mark.parametrize("words", [PLAIN_WORDS, TOOL_WORDS, COMMAND_WORDS], ids=lambda words: type(words).__name__)
 def test_a_long_refusal_keeps_its_remedy_and_its_bound(words: ErrorWords) -> None:
     for error in (
         *(Refused("é" * 2000, argument="pause", remedy=remedy) for remedy in SAMPLES),

@@ -15,7 +15,7 @@ from duetime.scheduler.queue import Entry, Grant, Kind, Limits, ThreadUse
 from duetime.scheduler.queue.memory.queue import MemoryQueue
 from duetime.scheduler.rules.headroom import HeadroomParts
 from duetime.scheduler.worker.active_runs import ActiveRuns
-from duetime.scheduler.worker.broker import CLAIM_RETRY_DELAY_MS, QUEUE, RUN_ACTOR, DispatchBroker
+from duetime.scheduler.worker.broker import CLAIM_RETRY_DELAY_MS, RUN_ACTOR, RUN_QUEUE, DispatchBroker
 from duetime.scheduler.worker.capacity import MIN_RUNS_JUDGED, ThreadCapacity
 from duetime.scheduler.worker.threads.preemption import Preemption
 from duetime.scheduler.worker.threads.takes import TakeOptions
@@ -75,7 +75,7 @@ def put(queue: MemoryQueue, clock: Clock, count: int) -> None:
 
 @contextmanager
 def at_work(broker: DispatchBroker, run: Callable[[str], object]) -> Iterator[dramatiq.Worker]:
-    dramatiq.actor(broker=broker, actor_name=RUN_ACTOR, queue_name=QUEUE)(run)
+    dramatiq.actor(broker=broker, actor_name=RUN_ACTOR, queue_name=RUN_QUEUE)(run)
     worker = dramatiq.Worker(broker, worker_threads=THREAD_COUNT, worker_timeout=20)
     worker.start()
     yield worker
@@ -239,7 +239,7 @@ def test_a_claim_that_finds_its_runner_replaced_may_drain(
 
 
 def message_of(broker: DispatchBroker, run_id: str) -> dramatiq.Message[None]:
-    return dramatiq.Message(QUEUE, RUN_ACTOR, (run_id,), {}, {}, message_id=run_id)
+    return dramatiq.Message(RUN_QUEUE, RUN_ACTOR, (run_id,), {}, {}, message_id=run_id)
 
 
 def test_under_pressure_a_thread_that_comes_back_is_given_a_new_run_at_once(

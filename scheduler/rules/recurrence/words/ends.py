@@ -16,7 +16,7 @@ from duetime.scheduler.rules.time.tokens import NUMBERS, Misread, Tokens
 _UNITS = dict(zip(FREQUENCIES, ("second", "minute", "hour", "day", "week", "month", "year"), strict=True))
 _SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86_400, "week": 604_800, "fortnight": 1_209_600}
 _MONTHS = {"month": 1, "year": 12}
-COUNTED = ("times", "time", "occurrences")
+COUNT_WORDS = ("times", "time", "occurrences")
 
 
 def read_end(row: Tokens, draft: Draft, start: datetime) -> bool:
@@ -30,7 +30,7 @@ def read_end(row: Tokens, draft: Draft, start: datetime) -> bool:
     if count and unit:
         draft.span = (count, unit)
         return True
-    if count is None or not row.accept(*COUNTED):
+    if count is None or not row.accept(*COUNT_WORDS):
         return False
     if not 1 <= count <= MAX_COUNT:
         raise Misread(f"it can recur 1 to {MAX_COUNT} times", "every day at 9:00, 10 times")

@@ -9,7 +9,7 @@ from duetime.scheduler.rules.recurrence.rule import (
     HOURLY,
     MAX_INTERVALS,
     MONTHLY,
-    RARE,
+    RARE_NOTE,
     SUB_DAILY,
     WEEKLY,
     WORKDAYS,
@@ -18,7 +18,7 @@ from duetime.scheduler.rules.recurrence.rule import (
 )
 from duetime.scheduler.rules.recurrence.words.daily_window import read_step, read_window, set_times
 from duetime.scheduler.rules.recurrence.words.day_lists import Draft, join, read_days
-from duetime.scheduler.rules.recurrence.words.ends import COUNTED, count_in_span, read_end
+from duetime.scheduler.rules.recurrence.words.ends import COUNT_WORDS, count_in_span, read_end
 from duetime.scheduler.rules.recurrence.words.exceptions import (
     leave_out,
     read_exception,
@@ -48,7 +48,7 @@ def parse(text: str, start: datetime, holidays: str = "") -> Rule:
     Raises `Misread` with what is wrong, or `Unknown` if it is in no known form.
     """
     refuse_occasions(normal(text))
-    row = tokens(text.replace(RARE, ""))
+    row = tokens(text.replace(RARE_NOTE, ""))
     draft = Draft(calendar=holidays)
     row.attempt(_times, draft)
     _head(row, draft)
@@ -182,7 +182,7 @@ def _times(row: Tokens, draft: Draft) -> bool:
 
 
 def _next_time(row: Tokens) -> Clock | None:
-    if not join(row) or row.peek(1) in COUNTED:
+    if not join(row) or row.peek(1) in COUNT_WORDS:
         return None
     return read_clock(row, bare_hour=True)
 

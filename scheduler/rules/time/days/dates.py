@@ -17,7 +17,7 @@ from duetime.scheduler.rules.time.days.calendar_day import (
 )
 from duetime.scheduler.rules.time.days.named_days import add_working_days, read_named_day
 from duetime.scheduler.rules.time.days.periods import (
-    WHICH,
+    PERIOD_WORDS,
     read_day_of_month,
     read_end_of,
     read_month_as_end,
@@ -132,7 +132,7 @@ def _checked_weekday(row: Tokens, today: date) -> Day | None:
 
 
 def _weekday(row: Tokens, today: date) -> Day | None:
-    start, which = row.position, row.one_of(WHICH)
+    start, which = row.position, row.one_of(PERIOD_WORDS)
     named = row.peek()
     weekday = row.one_of(WEEKDAYS)
     if weekday is None:

@@ -22,11 +22,11 @@ from duetime.scheduler.rules.time.tokens import (
 _DAY = timedelta(days=1)
 _FRIDAY_WEEKDAY = 4
 _END = time(23, 59)
-WHICH = {"next": "next", "this": "this", "coming": "coming"}
+PERIOD_WORDS = {"next": "next", "this": "this", "coming": "coming"}
 
 
 def read_weekend(row: Tokens, today: date) -> Day | None:
-    start, which = row.position, row.one_of(WHICH)
+    start, which = row.position, row.one_of(PERIOD_WORDS)
     _ = which or row.accept("the")
     if not row.accept("weekend"):
         return None
@@ -64,7 +64,7 @@ def read_start_of(row: Tokens, today: date) -> Day | None:
     if not row.phrase("start of") and not row.phrase("beginning of"):
         return None
     _ = row.accept("the")
-    which = row.one_of(WHICH)
+    which = row.one_of(PERIOD_WORDS)
     month = row.one_of(MONTHS)
     days: tuple[date, ...]
     if month is not None:
@@ -131,7 +131,7 @@ def read_day_of_month(row: Tokens, today: date, calendar: str) -> Day | None:
     if nth is None or kind is None or not row.accept("of", "in"):
         return None
     _ = row.accept("the")
-    which, month = row.one_of(WHICH), row.one_of(MONTHS)
+    which, month = row.one_of(PERIOD_WORDS), row.one_of(MONTHS)
     if month is None and not row.accept("month"):
         return None
     first, step, dated = start_of("month", today), 1, which is not None and which != "this"

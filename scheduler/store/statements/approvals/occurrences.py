@@ -9,7 +9,7 @@ from typing import Any
 
 from duetime.scheduler.approvals.approval import Approval, asked_again, reopened
 from duetime.scheduler.events import DUETIME_ACTOR, EventKind
-from duetime.scheduler.rules.series.answered import ANSWER, asked, asks_each_run, asks_first
+from duetime.scheduler.rules.series.answered import ANSWER_MEMBER, asked, asks_each_run, asks_first
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.schema.rows import task_and_run
 from duetime.scheduler.store.schema.tables.approvals import approvals
@@ -23,7 +23,7 @@ from duetime.scheduler.store.statements.read import TASK_AND_RUN
 from duetime.scheduler.task import ApprovalAnswer, Run, State, Task
 from sqlalchemy import BindParameter, Connection, Row, bindparam, delete, null, or_, select, update
 
-ASKED = "it is asked for before each of its runs"
+ASKED_REASON = "it is asked for before each of its runs"
 """Why a due run waits."""
 
 _IDS: BindParameter[Sequence[str]] = bindparam("run_ids", expanding=True)
@@ -64,7 +64,7 @@ def without_unasked(
     connection: Connection, found: Sequence[Row[Any]], now: datetime, told: list[str]
 ) -> list[Row[Any]]:
     """Return the rows of due runs that may run; the others wait for an answer now, and `told` gets their tasks."""
-    asking = [row.id for row in found if row.asks is not None and ANSWER in row.asks and row.attempt == 0]
+    asking = [row.id for row in found if row.asks is not None and ANSWER_MEMBER in row.asks and row.attempt == 0]
     if not asking:
         return list(found)
     unasked = set(asking).difference(connection.execute(_APPROVED, {"run_ids": asking}).scalars())
@@ -150,6 +150,6 @@ def _told(task: Task, was: Run, run: Run, now: datetime) -> event_log.EventValue
         now,
         kind=EventKind.ASKED,
         actor=DUETIME_ACTOR,
-        reason=ASKED,
+        reason=ASKED_REASON,
         move=None if was is run else (was.state, run.state),
     )

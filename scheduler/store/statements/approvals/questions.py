@@ -53,7 +53,7 @@ HAS_OPEN_APPROVAL: ColumnElement[bool] = (
 """Runs for which a question is open."""
 
 _IDS: BindParameter[Sequence[str]] = bindparam("run_ids", expanding=True)
-ASK = Batch(insert(approvals), [column.name for column in APPROVAL_FIELDS])
+ADD_APPROVALS = Batch(insert(approvals), [column.name for column in APPROVAL_FIELDS])
 _MESSAGES = Batch(insert(inbox), [column.name for column in MESSAGE_FIELDS])
 _DELIVERIES = Batch(insert(deliveries), [column.name for column in DELIVERY_FIELDS])
 _OPEN_OF = select(approvals.c.run_id).where(approvals.c.run_id.in_(_IDS), OPEN_APPROVAL)
@@ -103,7 +103,7 @@ _BEFORE_START = frozenset({State.WAITING, State.SUSPENDED})
 def ask(connection: Connection, new: Iterable[tuple[Task, Run, Approval]]) -> None:
     """Store approvals of stored runs, and tell the owners of their tasks what is asked."""
     found = list(new)
-    ASK.run(connection, [values_of(approval) for _, _, approval in found])
+    ADD_APPROVALS.run(connection, [values_of(approval) for _, _, approval in found])
     tell(connection, [question_of(*each) for each in found if each[2].is_open])
 
 

@@ -35,7 +35,7 @@ from duetime.scheduler.store.statements.endings.claimed import AttemptEnd, Claim
 from duetime.scheduler.task import Run, State
 from sqlalchemy import Connection, bindparam, false, func, insert, null, select, true, update
 
-END = (
+END_RUNS = (
     update(runs)
     .where(runs.c.id == bindparam("run_id"), runs.c.attempt == bindparam("fence"))
     .where((runs.c.state == State.RUNNING).is_(true()))  # finds the row by id, never by the index of running runs
@@ -56,7 +56,7 @@ END = (
         token=null(),
     )
 )
-_SETTLE = Batch(END)
+_SETTLE = Batch(END_RUNS)
 _END_ATTEMPT = Batch(
     update(attempts)
     .where(attempts.c.run_id == bindparam("of_run"), attempts.c.number == bindparam("fence"))
@@ -118,7 +118,10 @@ def _following(connection: Connection, endings: Sequence[AttemptEnd], now: datet
         event_log.appending(connection, [entry for ending in endings for entry in ending_events.entries(ending, now)]),
         (_SUPERSEDE, [_origin(ending.claim) for ending in endings if _supersedes(ending)]),
         (_LETTERS, [_letter(ending, now) for ending in endings if ending.settlement.dead_letter]),
-        (questions.ASK, [questions.values_of(ending.settlement.asks) for ending in endings if ending.settlement.asks]),
+        (
+            questions.ADD_APPROVALS,
+            [questions.values_of(ending.settlement.asks) for ending in endings if ending.settlement.asks],
+        ),
         (_MESSAGES, [message_values(ending.settlement.inbox) for ending in endings if ending.settlement.inbox]),
         (_DELIVERIES, [delivery_values(each) for ending in endings for each in ending.settlement.deliveries]),
         (_USAGE, [row for ending in endings for row in _usage_rows(ending, now)]),

@@ -15,13 +15,13 @@ from duetime.scheduler.store.statements import event_log
 from duetime.scheduler.store.statements.endings.claimed import AttemptEnd, Claimed
 from duetime.scheduler.task import Json, Run, State
 
-OVERLAPPED = "run {} was still open"
+OVERLAPPED_REASON = "run {} was still open"
 """Why an occurrence was left out."""
 
-WAITS = "waits_seconds"
+WAITS_MEMBER = "waits_seconds"
 """In the event of a suspension: for how long the run waits, if not until an instant of the clock."""
 
-MADE = "follow_up"
+FOLLOW_UP_MEMBER = "follow_up"
 """In the event of a failure: the task that follows from it."""
 
 
@@ -46,8 +46,8 @@ def entries(ending: AttemptEnd, now: datetime) -> list[event_log.EventValues]:
 
 def _after(settlement: Settlement) -> dict[str, Json] | None:
     if settlement.follow_up is not None:
-        return {MADE: settlement.follow_up.new.task.id}
-    return None if settlement.waits is None else {WAITS: settlement.waits.total_seconds()}
+        return {FOLLOW_UP_MEMBER: settlement.follow_up.new.task.id}
+    return None if settlement.waits is None else {WAITS_MEMBER: settlement.waits.total_seconds()}
 
 
 def _missed(ending: AttemptEnd, now: datetime) -> bool:
@@ -101,7 +101,7 @@ def _next_entry(run: Run, claim: Claimed, now: datetime) -> event_log.EventValue
         now,
         kind=EventKind.SKIPPED if left_out else EventKind.NEXT_OCCURRENCE,
         actor=DUETIME_ACTOR,
-        reason=OVERLAPPED.format(claim.run_id) if left_out else None,
+        reason=OVERLAPPED_REASON.format(claim.run_id) if left_out else None,
         move=(None, run.state),
         after={"scheduled_for": in_json(run.scheduled_for), "number": run.number},
     )

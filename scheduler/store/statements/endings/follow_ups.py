@@ -27,7 +27,7 @@ from duetime.scheduler.store.statements.endings.claimed import AttemptEnd, Claim
 from duetime.scheduler.task import Tier
 from sqlalchemy import Connection, Row, bindparam, insert, select, update
 
-FREED = "duetime_freed"
+FREED_INFO = "duetime_freed"
 """The name under which a connection keeps the list of the tasks whose runs go on by its transaction."""
 
 MAX_FOLLOW_UPS_SHOWN = 3
@@ -113,7 +113,7 @@ def _add(connection: Connection, following: Sequence[tuple[Claimed, MadeTask]], 
     _LABELS.run(connection, label_rows(item.task for item in items))
     _ADD.run(connection, [_row(each, now) for _, each in following])
     event_log.append(connection, [_created(each, now) for _, each in following])
-    connection.info.get(FREED, []).extend(item.task.id for item in items)
+    connection.info.get(FREED_INFO, []).extend(item.task.id for item in items)
 
 
 def _row(follow_up: MadeTask, now: datetime) -> dict[str, object]:

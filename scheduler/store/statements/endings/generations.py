@@ -18,7 +18,7 @@ from duetime.scheduler.rules.series.answered import without_early_deadline
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.dialects import dialect_of
 from duetime.scheduler.store.schema.rows import (
-    CURRENT,
+    IS_CURRENT,
     NEW_RUN_VALUES,
     RUN_FIELDS,
     TASK_FIELDS,
@@ -49,15 +49,15 @@ _STEPS = (
     select(*TASK_FIELDS, *RUN_FIELDS, chain_steps.c.name)
     .select_from(tasks.join(runs, runs.c.task_id == tasks.c.id))
     .join(chain_steps, chain_steps.c.task_id == tasks.c.id)
-    .where(chain_steps.c.chain_id == bindparam("chain_id"), CURRENT)
+    .where(chain_steps.c.chain_id == bindparam("chain_id"), IS_CURRENT)
     .order_by(chain_steps.c.place, tasks.c.id)
 )
 _INNER = dependencies.c.task_id.in_(_IDS) & dependencies.c.upstream_id.in_(_IDS)
 _WAITING = select(dependencies.c.task_id).where(_INNER).distinct()
 _REOPEN = update(dependencies).where(_INNER).values(closed_at=null(), outcome=null(), ended_run=null(), mismatch=null())
-_PAST = update(runs).where(runs.c.task_id.in_(_IDS), CURRENT).values(current=False)
+_PAST = update(runs).where(runs.c.task_id.in_(_IDS), IS_CURRENT).values(current=False)
 _NEXT = Batch(insert(runs), NEW_RUN_VALUES)
-_HOLD = update(runs).where(runs.c.task_id.in_(_IDS), CURRENT).values(paused=true())
+_HOLD = update(runs).where(runs.c.task_id.in_(_IDS), IS_CURRENT).values(paused=true())
 _FORGET = delete(chain_steps).where(chain_steps.c.task_id.in_(_IDS))
 _FORGET_ENDS = delete(dependencies).where(
     dependencies.c.task_id.in_(_IDS), dependencies.c.upstream_id.in_(bindparam("spawned", expanding=True))

@@ -189,7 +189,7 @@ def _kept(connection: Connection, task_id: str, run: Run) -> Kept:
         "after": [_to_json(row._asdict()) for row in after],
         "waits": _waits_of(connection, task_id),
         "asked": questions.newest(connection, run.id) is not None,
-        event_log.TIMES: {name: in_json(getattr(run, name)) for name in _TIMES},
+        event_log.TIMES_MEMBER: {name: in_json(getattr(run, name)) for name in _TIMES},
     }
 
 

@@ -9,7 +9,7 @@ from duetime.scheduler.chain.dependency import Upstream
 from duetime.scheduler.ids import is_chain_id, is_id
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.store.database import unreadable
-from duetime.scheduler.store.schema.rows import CURRENT
+from duetime.scheduler.store.schema.rows import IS_CURRENT
 from duetime.scheduler.store.schema.tables.chains import chain_steps, dependencies
 from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.store.statements.endings import follow_ups
@@ -21,13 +21,13 @@ _IDS: BindParameter[str] = bindparam("task_ids", expanding=True)
 _UPSTREAMS = (
     select(tasks.c.id, tasks.c.title, runs.c.state, OPEN_DEPENDENCY)
     .join_from(dependencies, tasks, tasks.c.id == dependencies.c.upstream_id)
-    .join(runs, (runs.c.task_id == tasks.c.id) & CURRENT)
+    .join(runs, (runs.c.task_id == tasks.c.id) & IS_CURRENT)
     .where(dependencies.c.task_id == bindparam("of_task"), dependencies.c.tenant == bindparam("tenant"))
     .order_by(tasks.c.created_at, tasks.c.id)
 )
 _KNOWN = (
     select(tasks.c.id, tasks.c.title, runs.c.state)
-    .join_from(tasks, runs, (runs.c.task_id == tasks.c.id) & CURRENT)
+    .join_from(tasks, runs, (runs.c.task_id == tasks.c.id) & IS_CURRENT)
     .where(tasks.c.tenant == bindparam("tenant"), tasks.c.id.in_(_IDS))
 )
 _own, _before, _theirs = (chain_steps.alias(name) for name in ("own", "before", "theirs"))
@@ -55,7 +55,7 @@ _STEPS = (
         .label("followed"),
     )
     .join_from(chain_steps, tasks, tasks.c.id == chain_steps.c.task_id)
-    .join(runs, (runs.c.task_id == tasks.c.id) & CURRENT)
+    .join(runs, (runs.c.task_id == tasks.c.id) & IS_CURRENT)
     .where(chain_steps.c.tenant == bindparam("tenant"))
     .where(chain_steps.c.chain_id.in_(bindparam("chain_ids", expanding=True)))
     .order_by(chain_steps.c.place, tasks.c.id)

@@ -16,21 +16,21 @@ from duetime.scheduler.events import DUETIME_ACTOR, EventKind
 from duetime.scheduler.rules.series.awaited import awaits_when_due, names_awaited, opened_at
 from duetime.scheduler.rules.states import check_move
 from duetime.scheduler.store.database import unreadable
-from duetime.scheduler.store.schema.rows import CURRENT, NOT_PAUSED, task_and_run
+from duetime.scheduler.store.schema.rows import IS_CURRENT, NOT_PAUSED, task_and_run
 from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.store.schema.types import Instant
 from duetime.scheduler.store.sql.batch import Batch
 from duetime.scheduler.store.sql.locks import exactly
 from duetime.scheduler.store.statements import dependants, event_log
 from duetime.scheduler.store.statements.approvals import occurrences
-from duetime.scheduler.store.statements.endings.follow_ups import FREED
+from duetime.scheduler.store.statements.endings.follow_ups import FREED_INFO
 from duetime.scheduler.store.statements.read import TASK_AND_RUN
 from duetime.scheduler.store.statements.signals import kept_waits, own_waits
 from duetime.scheduler.store.statements.signals.kept_waits import NewWait
 from duetime.scheduler.task import Run, State, Task
 from sqlalchemy import BindParameter, Connection, bindparam, false, null, select, update
 
-AWAITED: Final = "each of its runs waits for an event"
+AWAITED_REASON: Final = "each of its runs waits for an event"
 """Why a due run waits."""
 
 UNREADABLE_WAIT: Final = "what it waits for cannot be read"
@@ -40,7 +40,7 @@ _WANTED = (
     select(tasks.c.tenant, tasks.c.asks).join_from(runs, tasks, tasks.c.id == runs.c.task_id).where(runs.c.id.in_(_IDS))
 )
 _DUE = (
-    TASK_AND_RUN.where(runs.c.id.in_(_IDS), runs.c.state == State.SCHEDULED, runs.c.attempt == 0, CURRENT)
+    TASK_AND_RUN.where(runs.c.id.in_(_IDS), runs.c.state == State.SCHEDULED, runs.c.attempt == 0, IS_CURRENT)
     .where(runs.c.wake_at <= bindparam("until", type_=Instant()), NOT_PAUSED, tasks.c.paused == false())
     .order_by(tasks.c.id)
     .with_for_update(of=[runs, tasks])
@@ -82,7 +82,7 @@ def begin(connection: Connection, run_ids: Sequence[str], now: datetime, until: 
     failing = {each.run.id: each.why for each in found if each.why}
     begun = [each.task.id for each in found]
     dependants.follow(connection, dependants.settle_waiting(connection, begun, now, failing=failing), now)
-    connection.info.get(FREED, []).extend(begun)
+    connection.info.get(FREED_INFO, []).extend(begun)
 
 
 def _lock_names(connection: Connection, run_ids: Sequence[str]) -> set[tuple[str, str]]:
@@ -121,6 +121,6 @@ def _told(each: _Beginning, now: datetime) -> event_log.EventValues:
         now,
         kind=EventKind.WAIT_BEGAN,
         actor=DUETIME_ACTOR,
-        reason=AWAITED,
+        reason=AWAITED_REASON,
         move=(each.run.state, State.WAITING),
     )

@@ -18,7 +18,7 @@ from duetime.scheduler.store.statements.series.timers import OVERTAKABLE
 from duetime.scheduler.task import State
 from sqlalchemy import Connection, bindparam, select, update
 
-BESIDE = "run {} goes on"
+GOES_ON_REASON = "run {} goes on"
 """Why an occurrence began before the run before it had ended."""
 
 _DUE = (
@@ -53,7 +53,7 @@ def _overtake(connection: Connection, tenant: str, task_id: str, now: datetime, 
     if change is None:
         connection.execute(_PUT_OFF, {"run_id": run.id, "at": put_off(record.task, run, now)})
         return
-    reason = BESIDE.format(run.id) if change.as_side_run else OVERTAKEN_REASON
+    reason = GOES_ON_REASON.format(run.id) if change.as_side_run else OVERTAKEN_REASON
     kind = change.kind or EventKind.NEXT_OCCURRENCE
     changing.apply(connection, record, change, actor=DUETIME_ACTOR, kind=kind, reason=reason, now=now)
     found.tasks.append(task_id)

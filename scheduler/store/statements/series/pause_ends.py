@@ -15,7 +15,7 @@ from duetime.scheduler.errors import DuetimeError, Refused
 from duetime.scheduler.events import DUETIME_ACTOR, EventKind
 from duetime.scheduler.principal import Acting
 from duetime.scheduler.records import Change
-from duetime.scheduler.remedies import PAUSE_OVER
+from duetime.scheduler.remedies import PAUSE_OVER_REASON
 from duetime.scheduler.rules import changes
 from duetime.scheduler.rules.occurrences import skipped
 from duetime.scheduler.rules.states import TERMINAL
@@ -60,7 +60,7 @@ def _resumed(connection: Connection, tenant: str, task_id: str, now: datetime) -
         unreadable.Unreadable.of(connection).leave(tasks.name, task_id)
         return False
     kind = change.kind or EventKind.RESUMED
-    changing.apply(connection, record, change, kind=kind, reason=PAUSE_OVER, now=now, **_ITSELF)
+    changing.apply(connection, record, change, kind=kind, reason=PAUSE_OVER_REASON, now=now, **_ITSELF)
     return True
 
 

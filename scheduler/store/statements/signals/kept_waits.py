@@ -167,7 +167,7 @@ def first_id(waiter_id: str) -> str:
 def close(connection: Connection, waiter_ids: Iterable[str], signal: ReceivedSignal, name: str | None = None) -> None:
     """End waits by a signal, under its name or another one, and all else that they wait for."""
     ended = list(waiter_ids)
-    CLOSE.run(connection, [closing(each, signal, signal.at) for each in ended])
+    CLOSE_WAITS.run(connection, [closing(each, signal, signal.at) for each in ended])
     if ended:
         connection.execute(_NAMED, {"waiter_ids": ended, "as_name": name or signal.name})
         connection.execute(_CLOSE_FURTHER, {"waiter_ids": further(ended), "at": signal.at})
@@ -235,7 +235,7 @@ def move(connection: Connection, task_id: str, until: datetime) -> None:
     connection.execute(_MOVE, {"waiter_ids": [task_id, *further([task_id])], "at": until})
 
 
-CLOSE = Batch(
+CLOSE_WAITS = Batch(
     update(signal_waits)
     .where(signal_waits.c.waiter_id == bindparam("waiter"), OPEN_WAIT)
     .values(
@@ -248,7 +248,7 @@ CLOSE = Batch(
 
 
 def closing(waiter_id: str, signal: ReceivedSignal | None, now: datetime | None) -> dict[str, Any]:
-    """Return the row by which `CLOSE` ends a wait, by a signal or because it is too late for one."""
+    """Return the row by which `CLOSE_WAITS` ends a wait, by a signal or because it is too late for one."""
     return {
         "waiter": waiter_id,
         "closed": now,

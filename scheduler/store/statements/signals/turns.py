@@ -11,7 +11,7 @@ from duetime.scheduler.rules.series.answered import asks_each_generation, withou
 from duetime.scheduler.rules.series.awaited import awaits_each_generation
 from duetime.scheduler.rules.states import check_move
 from duetime.scheduler.store.database import unreadable
-from duetime.scheduler.store.schema.rows import CURRENT, listed_at, task_and_run
+from duetime.scheduler.store.schema.rows import IS_CURRENT, listed_at, task_and_run
 from duetime.scheduler.store.schema.tables.chains import chain_steps, dependencies
 from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.store.sql.batch import Batch
@@ -34,7 +34,7 @@ _BEHIND = (
     .where(dependencies.c.upstream_id.in_(bindparam("task_ids", expanding=True)), dependencies.c.closed_at.is_not(None))
 )
 _BEFORE_START = (
-    TASK_AND_RUN.where(tasks.c.id.in_(_BEHIND), CURRENT, runs.c.attempt == 0)
+    TASK_AND_RUN.where(tasks.c.id.in_(_BEHIND), IS_CURRENT, runs.c.attempt == 0)
     .where(runs.c.state.in_([State.WAITING, State.SCHEDULED]))
     .order_by(tasks.c.id)
     .with_for_update(of=[runs, tasks])
