@@ -171,7 +171,7 @@ def build(
     keys = store_keys(settings)
     store = open_store(settings.database_url, synchronous=settings.sqlite_synchronous, migrate=embedded, **keys)
     named.read_by(store.secrets.value)
-    registry = PoolRegistry(store, zone=settings.timezone, currency=settings.currency)
+    registry = PoolRegistry(store, zone=settings.timezone, currency=settings.currency, via=via)
     if "pools" in settings.model_fields_set:  # who is told nothing of pools, as a client may be, removes none
         registry.declare(settings.pools)
     traces = configured_tracing() if tracing is None else tracing

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from duetime.scheduler import ids
+from duetime.scheduler.audit.entry import AuditEntry, AuditKind
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.records import Change
 from duetime.scheduler.run_records import Claim, LogChunk, Settlement, Start
@@ -35,6 +36,11 @@ class Clock:
 
     def forward(self, **parts: float) -> None:
         self.at += timedelta(**parts)
+
+
+def pool_act(actor: str) -> AuditEntry:
+    """Return the audit entry of a change of a pool, as the store completes it."""
+    return AuditEntry(TENANT, AuditKind.POOL_SET, actor)
 
 
 def a_task(scheduled_for: datetime = NOON, **values: Any) -> tuple[Task, Run]:

@@ -6,12 +6,14 @@ import logging
 import time
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cache
 from typing import Final
 
+from duetime.scheduler.audit.entry import AuditEntry, AuditKind
 from duetime.scheduler.dispatch.policy_registry import PolicyRegistry
-from duetime.scheduler.errors import InvalidArgument, StoreUnavailable
+from duetime.scheduler.errors import DuetimeError, InvalidArgument, StoreUnavailable
 from duetime.scheduler.principal import LOCAL, Principal
 from duetime.scheduler.queue import DispatchQueue, QueueLost, QueueUnavailable
 from duetime.scheduler.rules.limits.admission import Kind, Limits
@@ -48,10 +50,28 @@ UNDECLARED_LIMITS: Final[Mapping[str, Limits]] = {
 log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class DeclaredPool:
+    """A pool, and the revision at which it is declared: it rises with each change."""
+
+    pool: Pool
+    revision: int
+
+
+class PoolNotFound(DuetimeError):
+    """No pool of this name is declared or used."""
+
+    code = "not_found"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"no pool {name[:100]!r}. The list of pools has all that there are.", argument="name")
+
+
 class PoolRegistry:
     """Reads and changes the pools. Thread-safe.
 
-    `zone` is the default time zone of windows and hours, `currency` the name of that of all prices.
+    `zone` is the default time zone of windows and hours, `currency` the name of that of all prices. `via` is the way of
+    changes whose principal names none.
     """
 
     def __init__(
@@ -60,10 +80,12 @@ class PoolRegistry:
         *,
         zone: str | None = None,
         currency: str = "USD",
+        via: str | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._store = store
         self._zone = zone or "UTC"
+        self._via = via
         self._clock = clock
         self._read_at: float | None = None
         self._known: Mapping[str, Pool] = {}
@@ -113,24 +135,46 @@ class PoolRegistry:
         self._store.pools.declare(read)
         self._read_at = self.published = None
 
-    def set(self, name: str, spec: Mapping[str, Json], *, by: Principal = LOCAL) -> Pool:
-        """Create or change a pool; reserved units stay reserved. Raises InvalidArgument(s) for a wrong `spec`."""
-        pool = read_pool(name, spec, zone=self._zone)
-        self._store.pools.put(name, spec_of(pool), actor=by.user)
-        self._read_at = self.published = None
-        return pool
+    def get(self, name: str) -> DeclaredPool | None:
+        """Return a pool with its revision; None unless it is declared, and this version can read it."""
+        stored = self._store.pools.get(name)
+        pool = self._understood(name, stored.spec) if stored else None
+        return DeclaredPool(pool, stored.revision) if stored and pool else None
 
-    def remove(self, name: str, *, by: Principal = LOCAL) -> None:
+    def set(
+        self,
+        name: str,
+        spec: Mapping[str, Json],
+        *,
+        by: Principal = LOCAL,
+        reason: str | None = None,
+        based_on: int | None = None,
+    ) -> DeclaredPool:
+        """Create or change a pool; reserved units stay reserved. Raises InvalidArgument(s) for a wrong `spec`.
+
+        Raises StalePool unless the pool is at the revision that the change is `based_on`, where it names one; revision
+        0 stands for no pool.
+        """
+        pool = read_pool(name, spec, zone=self._zone)
+        act = AuditEntry.by(replace(by, via=by.via or self._via), AuditKind.POOL_SET, reason=reason)
+        stored = self._store.pools.put(name, spec_of(pool), act, based_on=based_on)
+        self._read_at = self.published = None
+        return DeclaredPool(pool, stored.revision)
+
+    def remove(
+        self, name: str, *, by: Principal = LOCAL, reason: str | None = None, based_on: int | None = None
+    ) -> None:
         """Remove a pool; runs that need it are held until it exists again.
 
-        Raises InvalidArgument for an unknown one.
+        Raises InvalidArgument for an unknown one, and StalePool as `set` does.
         """
-        pools = self.read()
-        if name not in pools:
-            present = ", ".join(sorted(pools)) or "none is declared"
-            raise InvalidArgument("name", f"no pool {name[:100]!r}", accepted=present, example=next(iter(pools), "gpu"))
-        self._store.pools.remove(name, actor=by.user)
+        act = AuditEntry.by(replace(by, via=by.via or self._via), AuditKind.POOL_REMOVED, reason=reason)
+        removed = self._store.pools.remove(name, act, based_on=based_on)
         self._read_at = self.published = None
+        if not removed:
+            pools = sorted(self.read())
+            present = ", ".join(pools) or "none is declared"
+            raise InvalidArgument("name", f"no pool {name[:100]!r}", accepted=present, example=(*pools, "gpu")[0])
 
     def removed(self) -> Collection[str]:
         """Return the names of removed pools."""

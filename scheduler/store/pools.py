@@ -8,9 +8,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import datetime
 
+from duetime.scheduler.audit.entry import AuditEntry
+from duetime.scheduler.errors import DuetimeError
 from duetime.scheduler.records import StoredPool
+from duetime.scheduler.store.audit import entries
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.database import Database
 from duetime.scheduler.store.database.dialects import dialect_of
@@ -30,6 +34,22 @@ _ALL = select(*_COLUMNS).order_by(pools.c.name)
 _ONE = _ALL.where(pools.c.name == bindparam("pool"))
 _THERE = pools.c.spec.is_not(None)
 _CHANGE_LOCK_ID = 0x706F6F6C  # "pool"
+
+
+class StalePool(DuetimeError):
+    """A pool is at another revision than the one that a change is based on; nothing was changed.
+
+    `current` is its revision, 0 where there is no such pool.
+    """
+
+    code = "stale_revision"
+
+    def __init__(self, name: str, given: int, current: int) -> None:
+        self.current = current
+        shown = name[:100]
+        stands = f"pool {shown!r} is at revision {current}, not {given}" if current else f"there is no pool {shown!r}"
+        again = f"Read it and repeat the call for revision {current}." if current else "Revision 0 makes a new one."
+        super().__init__(f"{stands}; nothing was changed. {again}", argument="revision")
 
 
 class Pools:
@@ -64,19 +84,45 @@ class Pools:
         """Return a number that rises with each change of a pool; 0 before the first."""
         return self._database.look(_revision)
 
-    def put(self, name: str, spec: Spec, *, actor: str) -> StoredPool:
-        """Create or replace a pool. An unchanged pool keeps its revision."""
+    def get(self, name: str) -> StoredPool | None:
+        """Return an existing pool."""
+        return self._database.read(lambda connection: _existing(connection, name))
+
+    def put(self, name: str, spec: Spec, act: AuditEntry, *, based_on: int | None = None) -> StoredPool:
+        """Create or replace a pool, with the audit entry of the act. An unchanged pool keeps its revision.
+
+        Raises StalePool unless it is at the revision that the act is `based_on`, where it names one; 0 is for no pool.
+        """
 
         def work(connection: Connection) -> StoredPool:
-            self._write(connection, name, spec=_as_stored(spec), actor=actor)
+            self._record(connection, name, _as_stored(spec), act, based_on)
             [(stored, _)] = unreadable.values(connection, _ONE, StoredPool, _COLUMNS, {"pool": name})
             return stored
 
         return self._database.write(work)
 
-    def remove(self, name: str, *, actor: str) -> bool:
-        """Remove a pool; False when it did not exist. An unchanged declaration does not restore it."""
-        return self._database.write(lambda connection: self._write(connection, name, spec=None, actor=actor))
+    def remove(self, name: str, act: AuditEntry, *, based_on: int | None = None) -> bool:
+        """Remove a pool, with the audit entry of the act; False when it did not exist.
+
+        An unchanged declaration does not restore it. Raises StalePool as `put` does.
+        """
+        return self._database.write(lambda connection: self._record(connection, name, None, act, based_on))
+
+    def _record(
+        self, connection: Connection, name: str, spec: Spec | None, act: AuditEntry, based_on: int | None
+    ) -> bool:
+        """Store the spec of a pool, and the audit entry of the act; False when it is unchanged."""
+        _take_turn(connection)
+        before = _existing(connection, name)
+        current = before.revision if before else 0
+        if based_on not in (None, current):
+            raise StalePool(name, based_on, current)
+        changed = self._write(connection, name, spec=spec, actor=act.actor)
+        if changed:
+            replaced = {"before": before.spec} if before else {}
+            told = replace(act, subject=name, detail={**(spec or {}), **replaced} or None)
+            entries.store(connection, told, self._now())
+        return changed
 
     def declare(self, specs: Mapping[str, Spec]) -> list[str]:
         """Apply declarations that differ from the last declared ones; return the names of the changed pools.
@@ -110,6 +156,11 @@ class Pools:
         else:
             connection.execute(insert(pools).values(name=name, **values))
         return True
+
+
+def _existing(connection: Connection, name: str) -> StoredPool | None:
+    found = unreadable.rows(connection, _ONE.where(_THERE), {"pool": name})
+    return next((StoredPool(*row) for row in found), None)
 
 
 def _revision(connection: Connection) -> int:

@@ -76,7 +76,21 @@ _FIELDS = {"pause_until": "until", "declaration": "spec", "actor": "who"}
 
 _LABELS = {"spec": "declaration", "q": "search"}
 _UNTYPED = frozenset(
-    {TOKEN_FIELD, "after", "change", "close", "cursor", "do", "format", "list", "pause", "pick", "tenant", "version"}
+    {
+        TOKEN_FIELD,
+        "after",
+        "change",
+        "close",
+        "cursor",
+        "do",
+        "format",
+        "list",
+        "pause",
+        "pick",
+        "shown",
+        "tenant",
+        "version",
+    }
 )
 
 

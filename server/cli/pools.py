@@ -8,7 +8,6 @@ from datetime import datetime, timedelta
 from typing import Annotated, Any
 
 import typer
-from duetime.scheduler.audit.entry import AuditEntry, AuditKind
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.foresight.lateness import throughput_text
 from duetime.scheduler.history.work_report import Throughput
@@ -24,6 +23,8 @@ from duetime.server.rest.resources.stats import read_stats, stats_json
 from duetime.server.rest.rows.pools import pools_json
 from duetime.server.session import cli_caller, session
 from duetime.widgets.vocabulary import stands
+
+PoolReason = Annotated[str | None, typer.Option("--reason", help="why, for the audit log")]
 
 
 def explain(
@@ -140,11 +141,12 @@ def pools_set(
         str, typer.Argument(metavar="NAME", help="the pool's name, or tenant:* for the quota of each tenant")
     ],
     spec: Annotated[str, typer.Argument(metavar="JSON", help='its definition: {"kind": "slots", "capacity": 2}')],
+    *,
+    reason: PoolReason = None,
 ) -> None:
     """Create or change a pool at run time; existing reservations stay."""
     with session(context).app() as app:
-        app.registry.set(name, read_spec(spec))
-        app.store.audit.record(AuditEntry.by(cli_caller(), AuditKind.POOL_SET, name, detail=read_spec(spec)))
+        app.registry.set(name, read_spec(spec), by=cli_caller(), reason=reason)
         app.runner.wake()
         found = pools_json(app.registry.read())
     say_set(name, found)
@@ -159,11 +161,12 @@ def say_set(name: str, found: Mapping[str, Any]) -> None:
 def pools_remove(
     context: typer.Context,
     name: Annotated[str, typer.Argument(metavar="NAME", help="the pool", autocompletion=completion.pools)],
+    *,
+    reason: PoolReason = None,
 ) -> None:
     """Remove a pool; tasks that need it fall under its template, or are held until it is declared again."""
     with session(context).app() as app:
-        app.registry.remove(name)
-        app.store.audit.record(AuditEntry.by(cli_caller(), AuditKind.POOL_REMOVED, name))
+        app.registry.remove(name, by=cli_caller(), reason=reason)
         app.runner.wake()
     say_removed(name)
 

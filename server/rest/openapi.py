@@ -127,7 +127,7 @@ def _implied(operation: Operation) -> Iterator[HTTPStatus]:
 
 def _headers(operation: Operation) -> dict[str, Json]:
     paged = {"Link": _header('The next page as rel="next" (RFC 8288); absent on the last one')}
-    revision = {"ETag": _header("The revision of the task, or the version of the policy")}
+    revision = {"ETag": _header("The revision of the task or the pool, or the version of the policy")}
     has_tag = operation.conditional or operation.tagged
     return {**(paged if operation.paged else {}), **(revision if has_tag else {})}
 

@@ -21,6 +21,7 @@ from duetime.scheduler.errors import (
     in_bytes,
 )
 from duetime.scheduler.quotas import RateReached
+from duetime.scheduler.store.pools import StalePool
 from duetime.scheduler.task import Json
 from duetime.server.auth.access import AccessRefused
 from duetime.server.rest.words import REST_WORDS
@@ -142,7 +143,7 @@ def not_served(status: int, detail: str, headers: Mapping[str, str] | None = Non
 
 
 def _members(error: DuetimeError) -> dict[str, Json]:
-    if isinstance(error, StaleRevision | StalePolicy):
+    if isinstance(error, StaleRevision | StalePolicy | StalePool):
         return {"revision": error.current}
     one = isinstance(error, InvalidArgument | Malformed | IdempotencyConflict) and error.argument
     return {"argument": in_bytes(error.argument, 100)} if one else {}

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from duetime.scheduler.dispatch.pool_registry import PoolNotFound
 from duetime.scheduler.errors import DuetimeError, InvalidArgument
 from duetime.scheduler.history.runs import RunFilter, RunSummary
 from duetime.scheduler.queue import PoolUse
 from duetime.scheduler.rules.limits.pool import Pool, after_removal
 from duetime.scheduler.rules.limits.pool_spec import EXAMPLES, spec_of
+from duetime.scheduler.store.pools import StalePool
 from duetime.scheduler.task import State
 from duetime.server.admin.answers import Answer, Moved, Page, get, post
 from duetime.server.admin.export import ExportRow, exported
@@ -21,17 +24,9 @@ from duetime.server.admin.visit import Visit
 MAX_HOLDERS_READ = 500
 """Running runs among which the holders of a pool are found."""
 
+MAX_REVISION_DIGITS = 9
 OWN_PREFIX = "duetime:"
 """Begins the names of Duetime's own pools, which nobody declares."""
-
-
-class PoolNotFound(DuetimeError):
-    """No pool of this name is declared or used."""
-
-    code = "not_found"
-
-    def __init__(self, name: str) -> None:
-        super().__init__(f"no pool {name[:100]!r}. The list of pools has all that there are.", argument="name")
 
 
 class PoolChanged(DuetimeError):
@@ -47,11 +42,15 @@ class PoolChanged(DuetimeError):
 
 @dataclass(frozen=True, slots=True)
 class PoolLine:
-    """A pool: its declaration, None for one made from a template, and its use, None while no process runs tasks."""
+    """A pool: its declaration, None for one made from a template, and its use, None while no process runs tasks.
+
+    `revision` is that of the declaration, where a form is made from it.
+    """
 
     name: str
     pool: Pool | None
     use: PoolUse | None
+    revision: int = 0
 
     @property
     def until(self) -> datetime | None:
@@ -102,10 +101,11 @@ def _row(line: PoolLine) -> ExportRow:
 def pool(visit: Visit) -> Page:
     """Show one pool, and who holds it."""
     name = visit.parts["name"]
-    found = next((line for line in _lines(visit, _uses(visit)) if line.name == name), None)
-    if found is None:
+    declared, use = visit.app.registry.get(name), (_uses(visit) or {}).get(name)
+    if declared is None and use is None:
         raise PoolNotFound(name)
-    values = {"line": found, "after_removal": after_removal(name), "holders": _holders(visit, name)}
+    line = PoolLine(name, declared.pool, use, declared.revision) if declared else PoolLine(name, None, use)
+    values = {"line": line, "after_removal": after_removal(name), "holders": _holders(visit, name)}
     return Page("pool.html", name, {**values, "live": True})
 
 
@@ -134,20 +134,36 @@ def _holders(visit: Visit, name: str) -> list[HolderLine]:
 def set_pool(visit: Visit) -> Moved:
     """Create or change a pool, if it still is what the form was made from: none for a new one."""
     name = visit.parts.get("name") or visit.form.get("name", "").strip()
-    now = visit.app.registry.read().get(name)
-    if visit.form.get("shown", "") != PoolLine(name, now, None).spec:
-        raise PoolChanged(name, now)
-    changed = visit.app.registry.set(name, _spec(visit.form.get("spec", "")), by=visit.principal)
+    spec = _spec(visit.form.get("spec", ""))
+    with _unchanged(visit, name):
+        made = visit.app.registry.set(name, spec, **_given(visit)).pool
     visit.app.runner.wake()
-    return Moved(visit.url(f"/pools/{name}"), f"{name}: {changed.kind}, {changed.text_with_price()}.")
+    return Moved(visit.url(f"/pools/{name}"), f"{name}: {made.kind}, {made.text_with_price()}.")
 
 
 def remove_pool(visit: Visit) -> Moved:
-    """Remove a pool."""
+    """Remove a pool, if it still is what the form was made from."""
     name = visit.parts["name"]
-    visit.app.registry.remove(name, by=visit.principal)
+    with _unchanged(visit, name):
+        visit.app.registry.remove(name, **_given(visit))
     visit.app.runner.wake()
     return Moved(visit.url("/pools"), f"Removed {name}. {after_removal(name)}")
+
+
+def _given(visit: Visit) -> dict[str, Any]:
+    shown = visit.form.get("shown", "")
+    revision = int(shown) if shown.isascii() and shown.isdigit() and len(shown) <= MAX_REVISION_DIGITS else 0
+    return {"by": visit.principal, "reason": visit.form.get("reason", "").strip() or None, "based_on": revision}
+
+
+@contextmanager
+def _unchanged(visit: Visit, name: str) -> Iterator[None]:
+    """Let a change through, and say what the pool is by now where it was changed since the form was made."""
+    try:
+        yield
+    except StalePool:
+        now = visit.app.registry.get(name)
+        raise PoolChanged(name, now.pool if now else None) from None
 
 
 def _spec(text: str) -> Mapping[str, Any]:

@@ -88,14 +88,18 @@ def pools_list(server: RemoteServer, params: Params) -> None:
 
 def pools_set(server: RemoteServer, params: Params) -> None:
     """Create or change a pool."""
-    spec = pools.read_spec(params["spec"])
-    pools.say_set(params["name"], server.send("PUT", f"/pools/{params['name']}", {"spec": spec}))
+    asked = {"spec": pools.read_spec(params["spec"]), **_reason(params)}
+    pools.say_set(params["name"], server.send("PUT", f"/pools/{params['name']}", asked))
 
 
 def pools_remove(server: RemoteServer, params: Params) -> None:
     """Remove a pool."""
-    server.send("DELETE", f"/pools/{params['name']}", None)
+    server.delete(f"/pools/{params['name']}", **_reason(params))
     pools.say_removed(params["name"])
+
+
+def _reason(params: Params) -> dict[str, str]:
+    return {"reason": params["reason"]} if params["reason"] else {}
 
 
 def keys_list(server: RemoteServer, params: Params) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
+from duetime.scheduler.dispatch.pool_registry import PoolNotFound
 from duetime.scheduler.handlers import Handler
 from duetime.scheduler.principal import Scope
+from duetime.scheduler.rules.limits.pool_spec import spec_of
 from duetime.scheduler.rules.time.times import length
 from duetime.server.rest.operation import Operation, RestAnswer, RestCall
 from duetime.server.rest.resources.history import check_operator
@@ -42,6 +45,15 @@ class PoolsPayload(RestPayload):
     pools: dict[str, dict[str, Any]]
 
 
+class PoolPayload(RestPayload):
+    """A pool as it is declared; `revision` is its ETag, and rises with each change."""
+
+    schema_: Annotated[Literal["duetime.pool/1"], Field(alias="schema")] = "duetime.pool/1"
+    name: str
+    spec: dict[str, Any]
+    revision: int
+
+
 def actions(call: RestCall) -> RestAnswer:
     """Return what a task can do here."""
     return RestAnswer(ActionsPayload(actions=tuple(map(_action, call.parts.handlers.values()))))
@@ -63,20 +75,34 @@ def pools(call: RestCall) -> RestAnswer:
     return RestAnswer(PoolsPayload.model_validate(pools_json(call.parts.registry.read())))
 
 
+def pool(call: RestCall) -> RestAnswer:
+    """Return one pool as it is declared."""
+    check_operator(call, Scope.ADMIN_READ)
+    found = call.parts.registry.get(call.values["name"])
+    if found is None:
+        raise PoolNotFound(call.values["name"])
+    payload = PoolPayload(name=found.pool.name, spec=spec_of(found.pool), revision=found.revision)
+    return RestAnswer(payload, revision=found.revision)
+
+
 def set_pool(call: RestCall) -> RestAnswer:
     """Create or change a pool."""
     check_operator(call, Scope.ADMIN)
-    call.parts.registry.set(call.values["name"], call.values["spec"], by=call.by)
+    made = call.parts.registry.set(call.values["name"], call.values["spec"], **_given(call))
     call.parts.runner.wake()
-    return pools(call)
+    return replace(pools(call), revision=made.revision)
 
 
 def remove_pool(call: RestCall) -> RestAnswer:
     """Remove a pool; tasks that need it fall under its template, or are held until it is declared again."""
     check_operator(call, Scope.ADMIN)
-    call.parts.registry.remove(call.values["name"], by=call.by)
+    call.parts.registry.remove(call.values["name"], **_given(call))
     call.parts.runner.wake()
-    return pools(call)
+    return replace(pools(call), revision=0)
+
+
+def _given(call: RestCall) -> dict[str, Any]:
+    return {"by": call.by, "reason": call.values.get("reason"), "based_on": call.revision}
 
 
 def stats(call: RestCall) -> RestAnswer:
@@ -87,10 +113,22 @@ def stats(call: RestCall) -> RestAnswer:
 
 _NAME = Argument("name", Text(MAX_POOL_NAME_CHARS), "A pool, or tenant:* for the quota of each tenant", required=True)
 _SPEC = Argument("spec", Object(), "As in the settings", "spec={'kind': 'slots', 'capacity': 2}", required=True)
+_REASON = Argument("reason", Text(500), "Why, for the audit log", "reason='the provider allows more'")
 _FREE_PATH = "/pools/{name:path}"  # the name of a pool may have a slash
 OF_INSTALLATION = (
     Operation("list_actions", "GET", "/actions", "List the actions that a task can have", actions, ActionsPayload),
     Operation("list_pools", "GET", "/pools", "List the declared pools", pools, PoolsPayload, Scope.ADMIN_READ),
+    Operation(
+        "get_pool",
+        "GET",
+        _FREE_PATH,
+        "Show a pool as it is declared",
+        pool,
+        PoolPayload,
+        Scope.ADMIN_READ,
+        in_path=(_NAME,),
+        tagged=True,
+    ),
     Operation(
         "set_pool",
         "PUT",
@@ -100,7 +138,8 @@ OF_INSTALLATION = (
         PoolsPayload,
         Scope.ADMIN,
         in_path=(_NAME,),
-        body=(_SPEC,),
+        body=(_SPEC, _REASON),
+        conditional=True,
     ),
     Operation(
         "remove_pool",
@@ -111,6 +150,8 @@ OF_INSTALLATION = (
         PoolsPayload,
         Scope.ADMIN,
         in_path=(_NAME,),
+        in_query=(_REASON,),
+        conditional=True,
     ),
     Operation("get_stats", "GET", "/stats", "Show what waits and what is used", stats, StatsPayload, Scope.ADMIN_READ),
 )

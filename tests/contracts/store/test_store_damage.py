@@ -31,6 +31,7 @@ from tests.builders import (
     added,
     delivery,
     message,
+    pool_act,
     settlement,
     started,
     with_deadline,
@@ -236,14 +237,14 @@ def test_what_is_damaged_around_a_task_hides_nothing(url: str, store: Store, ser
 
 def test_damaged_pools_estimates_and_workers_hide_no_other(url: str, store: Store) -> None:
     for name in ("gpu", "other"):
-        store.pools.put(name, {"capacity": 1}, actor="a")
+        store.pools.put(name, {"capacity": 1}, pool_act("a"))
     store.estimates.add({(TENANT, "odd"): [1.0], (TENANT, "other"): [1.0]})
     for column in ("spec", "declared", "updated_at"):
         for value in damages("pools", column, url):
             damage(url, "pools", column, value, name="gpu")
             assert "other" in [pool.name for pool in store.pools.all()]
             store.pools.declare({"other": {"capacity": 2}})
-    assert store.pools.put("gpu", {"capacity": 3}, actor="a").spec == {"capacity": 3}
+    assert store.pools.put("gpu", {"capacity": 3}, pool_act("a")).spec == {"capacity": 3}
     for value in damages("estimates", "histogram", url):
         damage(url, "estimates", "histogram", value, action="odd")
         assert [*store.estimates.get([(TENANT, "odd"), (TENANT, "other")])] == [(TENANT, "other")]

@@ -10,6 +10,7 @@ from datetime import timedelta
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
+from typing import cast
 
 import pytest
 from duetime.scheduler.audit.entry import AuditEntry, AuditFilter, AuditKind
@@ -20,11 +21,12 @@ from duetime.scheduler.rules.limits.pool import Pool
 from duetime.scheduler.rules.limits.price import Price
 from duetime.scheduler.run_records import Start, Verdict
 from duetime.scheduler.store import Store, open_store
-from duetime.scheduler.store.pools import CONFIGURATION
+from duetime.scheduler.store.pools import CONFIGURATION, StalePool
 from duetime.scheduler.store.workers import DrainMode, WorkerNotFound
 from duetime.scheduler.task import Json, State
+from sqlalchemy.exc import IntegrityError
 
-from tests.builders import LEASE, NOON, TENANT, Clock, added, settlement, started
+from tests.builders import LEASE, NOON, TENANT, Clock, added, pool_act, settlement, started
 
 GPU: dict[str, Json] = {"kind": "slots", "slots": 4}
 SMALLER: dict[str, Json] = {"kind": "slots", "slots": 2}
@@ -47,41 +49,92 @@ def at_once(count: int, work: Callable[[int], object]) -> None:
 
 def test_a_pool_is_put_replaced_and_removed_and_each_change_raises_the_revision(store: Store, clock: Clock) -> None:
     assert (store.pools.all(), store.pools.revision()) == ([], 0)
-    first = store.pools.put("gpu", GPU, actor="root")
+    first = store.pools.put("gpu", GPU, pool_act("root"))
     assert (first.spec, first.declared, first.revision, first.updated_by) == (GPU, None, 1, "root")
     clock.forward(minutes=1)
-    second = store.pools.put("gpu", SMALLER, actor="ann")
+    second = store.pools.put("gpu", SMALLER, pool_act("ann"))
     assert (second.revision, second.updated_at, second.updated_by) == (2, clock.at, "ann")
     assert store.pools.all() == [second]
-    assert store.pools.remove("gpu", actor="root")
+    assert store.pools.remove("gpu", pool_act("root"))
     assert (store.pools.all(), store.pools.revision()) == ([], 3)
-    assert not store.pools.remove("gpu", actor="root")
+    assert not store.pools.remove("gpu", pool_act("root"))
     assert store.pools.revision() == 3
+
+
+def test_a_change_of_a_pool_and_its_audit_entry_are_one_transaction_and_what_changes_nothing_has_none(
+    store: Store,
+) -> None:
+    store.pools.put("gpu", GPU, pool_act("root"))
+    store.pools.put("gpu", GPU, pool_act("ann"))
+    store.pools.remove("other", pool_act("ann"))
+    [entry] = store.audit.page(TENANT, AuditFilter(), limit=9).entries
+    assert (entry.actor, entry.subject, entry.detail) == ("root", "gpu", GPU)
+    refused = replace(pool_act("bob"), kind=cast("AuditKind", None))
+    with pytest.raises(IntegrityError, match="kind"):
+        store.pools.put("gpu", SMALLER, refused)
+    assert specs(store) == {"gpu": GPU}
+
+
+@pytest.mark.parametrize("based_on", [0, 1, 3])
+def test_a_change_of_a_pool_that_is_at_another_revision_is_refused_and_changes_nothing(
+    store: Store, based_on: int
+) -> None:
+    store.pools.put("gpu", GPU, pool_act("root"))
+    store.pools.put("gpu", SMALLER, pool_act("root"), based_on=1)
+    with pytest.raises(StalePool, match=f"pool 'gpu' is at revision 2, not {based_on}; nothing was changed"):
+        store.pools.put("gpu", GPU, pool_act("ann"), based_on=based_on)
+    with pytest.raises(StalePool, match="Read it and repeat the call for revision 2"):
+        store.pools.remove("gpu", pool_act("ann"), based_on=based_on)
+    assert (specs(store), len(store.audit.page(TENANT, AuditFilter(), limit=9).entries)) == ({"gpu": SMALLER}, 2)
+    assert store.pools.remove("gpu", pool_act("ann"), based_on=2)
+    with pytest.raises(StalePool, match="there is no pool 'gpu'; nothing was changed"):
+        store.pools.put("gpu", GPU, pool_act("ann"), based_on=2)
+    assert store.pools.put("gpu", GPU, pool_act("ann"), based_on=0).revision == 4
+
+
+def test_of_changes_of_the_same_revision_at_the_same_moment_one_is_made(url: str) -> None:
+    stores = [open_store(url, clock=Clock(), synchronous="OFF") for _ in range(2)]
+    first = stores[0].pools.put("gpu", GPU, pool_act("root")).revision
+
+    def change(number: int) -> int:
+        try:
+            stores[number % 2].pools.put(
+                "gpu", {"kind": "slots", "slots": 10 + number}, pool_act("ann"), based_on=first
+            )
+        except StalePool:
+            return 0
+        return 1
+
+    made = list[int]()
+    at_once(10, lambda number: made.append(change(number)))
+    assert (sum(made), len(made)) == (1, 10)
+    for store in stores:
+        store.close()
 
 
 def test_a_change_is_seen_by_whoever_looks_what_is_due(store: Store) -> None:
     changes: list[int] = []
     store.pools.on_change = lambda: changes.append(store.pools.revision())
     store.claims.next_times()
-    store.pools.put("gpu", GPU, actor="root")
+    store.pools.put("gpu", GPU, pool_act("root"))
     store.claims.next_times()
     store.claims.next_times()
-    store.pools.remove("gpu", actor="root")
+    store.pools.remove("gpu", pool_act("root"))
     store.claims.next_times()
     assert changes == [0, 1, 2]
 
 
 def test_putting_what_is_there_already_changes_nothing(store: Store, clock: Clock) -> None:
-    first = store.pools.put("api", {"windows": [1, 2.5], "zone": "Europe/Berlin"}, actor="root")
+    first = store.pools.put("api", {"windows": [1, 2.5], "zone": "Europe/Berlin"}, pool_act("root"))
     clock.forward(minutes=1)
-    assert store.pools.put("api", {"windows": (1, 2.5), "zone": "Europe/Berlin"}, actor="ann") == first
+    assert store.pools.put("api", {"windows": (1, 2.5), "zone": "Europe/Berlin"}, pool_act("ann")) == first
 
 
 def test_what_an_admin_changed_stays_until_configuration_says_something_else(store: Store) -> None:
     assert store.pools.declare({"gpu": GPU, "api": {"rate": 60}}) == ["api", "gpu"]
     assert {pool.updated_by for pool in store.pools.all()} == {CONFIGURATION}
-    store.pools.put("gpu", SMALLER, actor="root")
-    store.pools.remove("api", actor="root")
+    store.pools.put("gpu", SMALLER, pool_act("root"))
+    store.pools.remove("api", pool_act("root"))
     revision = store.pools.revision()
     assert store.pools.declare({"api": {"rate": 60}, "gpu": GPU}) == []
     assert (specs(store), store.pools.revision()) == ({"gpu": SMALLER}, revision)
@@ -90,7 +143,7 @@ def test_what_an_admin_changed_stays_until_configuration_says_something_else(sto
 
 
 def test_a_pool_that_is_no_longer_declared_goes_and_one_of_an_admin_stays(store: Store) -> None:
-    store.pools.put("mine", GPU, actor="root")
+    store.pools.put("mine", GPU, pool_act("root"))
     store.pools.declare({"gpu": GPU})
     assert store.pools.declare({}) == ["gpu"]
     assert specs(store) == {"mine": GPU}
@@ -103,7 +156,7 @@ def test_many_starts_and_changes_at_once_give_each_change_its_own_revision(url: 
 
     def work(number: int) -> None:
         stores[number % 2].pools.declare(declared)
-        stores[number % 2].pools.put(f"own-{number}", GPU, actor="root")
+        stores[number % 2].pools.put(f"own-{number}", GPU, pool_act("root"))
 
     at_once(6, work)
     found = stores[0].pools.all()
@@ -225,7 +278,7 @@ def test_what_many_learn_at_once_adds_up(url: str) -> None:
 def test_everything_is_there_after_opening_again(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/duetime.db"
     first = open_store(url)
-    first.pools.put("gpu", GPU, actor="root")
+    first.pools.put("gpu", GPU, pool_act("root"))
     first.estimates.add({(TENANT, "report"): [3.0]})
     first.close()
     again = open_store(url)

@@ -11,7 +11,7 @@ from duetime.scheduler.run_records import Start
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import State
 
-from tests.builders import LEASE, NOON, TENANT, Clock, a_task, settlement, started, with_deadline
+from tests.builders import LEASE, NOON, TENANT, Clock, a_task, pool_act, settlement, started, with_deadline
 
 WEEK = timedelta(days=7)
 
@@ -27,7 +27,7 @@ def ends(store: Store, clock: Clock, *, minutes: int, to: State = State.SUCCEEDE
 
 
 def test_a_report_adds_up_what_ended_by_action_with_its_lateness_and_cost(store: Store, clock: Clock) -> None:
-    store.pools.put("tokens", {"kind": "budget", "capacity": 100, "per": "day"}, actor="alice")
+    store.pools.put("tokens", {"kind": "budget", "capacity": 100, "per": "day"}, pool_act("alice"))
     ends(store, clock, minutes=5)
     ends(store, clock, minutes=20)
     ends(store, clock, minutes=40, action="webhook")

@@ -13,7 +13,7 @@ from duetime.scheduler.run_records import Claim, Start
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.task import Json, RetryPolicy, State, Tier
 
-from tests.builders import Clock, a_task, added, settlement
+from tests.builders import Clock, a_task, added, pool_act, settlement
 
 CANARY = "<img src=x onerror=\"console.error('xss')\"> & \"quotes\" 'and' {{7*7}}"
 TRACEBACK = """Traceback (most recent call last):
@@ -56,7 +56,7 @@ def fill(
     store = open_store(url, clock=clock, synchronous="OFF")
     try:
         for name, spec in POOLS.items():
-            store.pools.put(name, spec_of(read_pool(name, spec, zone="UTC")), actor="maria")
+            store.pools.put(name, spec_of(read_pool(name, spec, zone="UTC")), pool_act("maria"))
         past = [timedelta(hours=26) * at / max(count, 1) for at in range(count * 3 // 4)]
         for number, offset in enumerate(past):
             clock.at = max(clock.at, end - timedelta(hours=26) + offset)

@@ -56,7 +56,7 @@ async def test_a_pool_is_declared_changed_and_removed_by_forms(admin_page: Open)
     assert "gpu: slots, " in (await admin.get("/pools/gpu")).text
     await admin.post("/pools/gpu", page="/pools/gpu", spec=GPU.replace("2", "5"))
     assert admin.site.app.registry.read()["gpu"].capacity == 5
-    await admin.post("/pools/gpu/remove", page="/pools")
+    await admin.post("/pools/gpu/remove", page="/pools/gpu")
     assert "gpu" not in admin.site.app.registry.read()
 
 
@@ -69,6 +69,8 @@ async def test_a_pool_that_somebody_else_changed_meanwhile_is_not_overwritten(ad
     await admin.post("/pools/gpu", page="/pools/gpu", spec='{"capacity": 3}')
     late = await admin.post("/pools/gpu", spec='{"capacity": 9}', **opened)
     assert (late.status_code, "3 slots" in late.text) == (409, True)
+    removed = await admin.post("/pools/gpu/remove", **opened)
+    assert (removed.status_code, "3 slots" in removed.text) == (409, True)
     assert admin.site.app.registry.read()["gpu"].capacity == 3
 
 

@@ -136,4 +136,5 @@ def test_changes_of_pools_are_listed(said: Said) -> None:
     said("pools", "set", "gpu", '{"capacity": 2}')
     said("pools", "remove", "gpu")
     found = [(entry["kind"], entry["subject"], entry.get("detail")) for entry in entries(said)]
-    assert found == [("pool_removed", "gpu", None), ("pool_set", "gpu", {"capacity": 2})]
+    gpu = {"kind": "slots", "capacity": 2}
+    assert found == [("pool_removed", "gpu", {"before": gpu}), ("pool_set", "gpu", gpu)]

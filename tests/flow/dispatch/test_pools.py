@@ -21,6 +21,7 @@ from duetime.scheduler.runtime.loop import STEP_TIMEOUT_S
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.task import Tier
 
+from tests.builders import pool_act
 from tests.flow.waiting import eventually
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
@@ -215,7 +216,7 @@ def test_a_wrong_declaration_changes_nothing(registry: PoolRegistry) -> None:
 
 def test_a_row_that_cannot_be_read_leaves_the_other_pools_alone(registry: PoolRegistry, store: Store) -> None:
     registry.set("gpu", {})
-    store.pools.put("odd", {"kind": "quantum"}, actor="a newer version")
+    store.pools.put("odd", {"kind": "quantum"}, pool_act("a newer version"))
     assert set(registry.read()) == {"gpu"}
 
 
@@ -414,7 +415,7 @@ def test_where_runs_stand_is_decided_by_the_pools_as_the_queue_knows_them_withou
         assert registry.known()["gpu"].capacity == 2
     registry.set("gpu", {"capacity": 3})
     assert registry.known()["gpu"].capacity == 3
-    store.pools.put("gpu", {"kind": "slots", "capacity": 4}, actor="another process")
+    store.pools.put("gpu", {"kind": "slots", "capacity": 4}, pool_act("another process"))
     publisher.step()
     assert registry.known()["gpu"].capacity == 4
     registry.remove("gpu")

@@ -165,6 +165,7 @@ def requests_about(task_id: str, key_id: str = "8k4n0ry3x5jc", run_id: str = UNK
         "stream_run_log": [Asked("GET", f"/runs/{each}/log/stream?seconds=0") for each in (run_id, task_id)],
         "list_actions": [Asked("GET", "/actions")],
         "list_pools": [Asked("GET", "/pools")],
+        "get_pool": [Asked("GET", "/pools/tenant:acme")],
         "set_pool": [Asked("PUT", "/pools/tenant:acme", {"body": {"spec": {"capacity": 2}}})],
         "remove_pool": [Asked("DELETE", "/pools/tenant:acme")],
         "list_decisions": [Asked("GET", f"/decisions?{text}") for text in ("", f"task_id={task_id}", "limit=1", other)],

@@ -175,6 +175,32 @@ async def test_an_operator_sets_and_removes_a_pool(site: Site) -> None:
     assert "no pool 'team/gpu'" in unknown.json()["detail"]
 
 
+async def test_a_pool_that_was_changed_since_it_was_read_is_not_overwritten(site: Site) -> None:
+    path, two, three = "/pools/team/gpu", {"spec": {"capacity": 2}}, {"spec": {"capacity": 3}}
+    assert (await read(site, path, status=404))["code"] == "not_found"
+    made_pool = await sent(site, "PUT", path, body=two, headers={"If-Match": '"0"'})
+    shown = await sent(site, "GET", path)
+    again = await sent(site, "PUT", path, body=two, headers={"If-Match": '"0"'})
+    changed = await sent(site, "PUT", path, body=three, headers={"If-Match": shown.headers["ETag"]})
+    old = {"If-Match": shown.headers["ETag"]}
+    stale = [
+        await sent(site, "PUT", path, body=two, headers=old),
+        await sent(site, "DELETE", path, headers=old),
+    ]
+    removed = await sent(site, "DELETE", path, headers={"If-Match": changed.headers["ETag"]})
+
+    assert shown.json() == {
+        "schema": "duetime.pool/1", "name": "team/gpu", "spec": {"kind": "slots", "capacity": 2}, "revision": 1,
+    }  # fmt: skip
+    tags = [answer.headers.get("ETag") for answer in (made_pool, shown, changed, removed)]
+    assert tags == ['"1"', '"1"', '"2"', '"0"']
+    assert (again.status_code, again.json()["code"]) == (412, "stale_revision")
+    for answer in stale:
+        assert (answer.status_code, answer.json()["revision"]) == (412, 2)
+        assert "pool 'team/gpu' is at revision 2, not 1; nothing was changed" in answer.json()["detail"]
+    assert removed.json()["pools"] == {}
+
+
 async def test_an_operator_drains_and_resumes_a_worker_and_the_audit_log_says_so(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
