@@ -10,6 +10,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 PASSED_COUNT = 6
+INNER_LIMIT_S = 100
 
 
 def inner(folder: Path, hanging: str, *options: str) -> str:
@@ -20,7 +21,7 @@ def inner(folder: Path, hanging: str, *options: str) -> str:
     )
     configured = ["-c", str(ROOT / "pyproject.toml"), "--rootdir", str(ROOT), "-p", "tests.conftest", *options]
     command = [sys.executable, "-m", "pytest", *configured, str(folder)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=INNER_LIMIT_S)
     assert done.returncode == 1, done.stdout + done.stderr
     return done.stdout
 
