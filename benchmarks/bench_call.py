@@ -104,7 +104,9 @@ class Bench:
         self._day += 1
         at = store_day(self._store, self._day)
         for first in range(0, standing, TASKS_PER_CALL):
-            self._scheduler.schedule_many([self._request(at) for _ in range(min(TASKS_PER_CALL, standing - first))])
+            self._scheduler.task_creator.create_many(
+                [self._request(at) for _ in range(min(TASKS_PER_CALL, standing - first))]
+            )
         step = timedelta(0) if standing else timedelta(seconds=1)
         figures = self._timed([at + step * n for n in range(calls)])
         return {**figures, "plan": self._planning(at, calls)}
@@ -145,7 +147,7 @@ class Bench:
         at, took = store_day(self._store, self._day), list[int]()
         for _ in range(calls):
             requests = [self._request(at) for _ in range(TASKS_PER_CALL)]
-            timed(took, lambda requests=requests: self._scheduler.schedule_many(requests))  # type: ignore[misc] # as above
+            timed(took, lambda requests=requests: self._scheduler.task_creator.create_many(requests))  # type: ignore[misc] # as above
         return TASKS_PER_CALL / statistics.median(took) * 1e9
 
     def _request(self, at: datetime) -> Request:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import TypedDict
+from typing import Self, TypedDict
 
 from duetime.scheduler.errors import InvalidArgument
 
@@ -59,6 +59,10 @@ class Principal:
     def acting(self, via: str | None = None) -> Acting:
         """Return the principal as the actor of a change; `via` is the way of calls that name none."""
         return {"actor": self.user, "via": self.via or via}
+
+    def with_via(self, via: str | None) -> Self:
+        """Return the principal with the way of calls that name none."""
+        return self if self.via else replace(self, via=via)
 
     def may_read_all_of(self, tenant: str | None) -> bool:
         """Whether the principal may read what every user of a tenant did; None stands for all tenants together."""

@@ -179,7 +179,7 @@ def build(
     runner = parts.runner(role, exhausted, hosted)
     remote_queue = RemoteQueue(runner.ask, runner.silence)
     scheduler = parts.scheduler(runner, remote_queue, via)
-    parts.listeners.append(scheduler.changes.touched)
+    parts.listeners.append(scheduler.ends.changes.touched)
     backlog = BacklogMonitor(store, policy=lambda: registry.policies.refresh().policy)
     notified = parts.listeners, parts.observers, traces
     return App(settings, store, known, channels, scheduler, runner, registry, remote_queue, backlog, *notified)

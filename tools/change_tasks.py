@@ -46,7 +46,7 @@ class ChangeTasks:
 
 
 def _answer(call: ChangeTasks, sender: Sender) -> CallToolResult:
-    result = sender.scheduler.change_many(
+    result = sender.scheduler.bulk.change(
         call.change,
         call.task_ids,
         where=call.where,

@@ -35,15 +35,17 @@ class GetTask:
 
 async def _until_it_ended(call: GetTask, sender: Sender) -> None:
     if call.wait is not None:
-        await wait_for_end(sender.scheduler, call.task_id, wait_seconds(call.wait), sender.by)
+        await wait_for_end(sender.scheduler.ends, call.task_id, wait_seconds(call.wait), sender.by)
 
 
 def _answer(call: GetTask, sender: Sender) -> CallToolResult:
     view = sender.scheduler.get(call.task_id, by=sender.by)
     if call.history and not call.keep_unread:  # who asks what happened to a task reads its outcomes
-        sender.scheduler.mark_read(task_id=call.task_id, by=sender.by)
+        sender.scheduler.inbox.mark_read(task_id=call.task_id, by=sender.by)
     history = _history(call.task_id, view, sender) if call.history else None
-    letter = sender.scheduler.letter_of(call.task_id, by=sender.by) if call.history and _has_failed(view) else None
+    letter = (
+        sender.scheduler.letters.newest_of(call.task_id, by=sender.by) if call.history and _has_failed(view) else None
+    )
     return task_answer(view, history, details=True, letter=letter, whole=call.keep_unread)
 
 
@@ -53,8 +55,8 @@ def _has_failed(view: TaskView) -> bool:
 
 
 def _history(task_id: str, view: TaskView, sender: Sender) -> HistoryPart:
-    page = sender.scheduler.history(EventFilter(task_id=task_id), by=sender.by)
-    attempts = sender.scheduler.attempts(task_id, by=sender.by)
+    page = sender.scheduler.past.events(EventFilter(task_id=task_id), by=sender.by)
+    attempts = sender.scheduler.past.attempts(task_id, by=sender.by)
     return history_part(attempts, page, view)
 
 

@@ -30,7 +30,7 @@ class ListTasks:
 
 def _answer(call: ListTasks, sender: Sender) -> CallToolResult:
     where = TaskFilter(**parts_of(call.state), label=call.label, query=call.query)
-    page = sender.scheduler.list(
+    page = sender.scheduler.tasks.list(
         where,
         after=call.after,
         before=call.before,

@@ -23,7 +23,7 @@ class SendEvent:
 
 
 def _answer(call: SendEvent, sender: Sender) -> CallToolResult:
-    return sent_answer(sender.scheduler.send_event(call.name, call.data, event_id=call.event_id, by=sender.by))
+    return sent_answer(sender.scheduler.signals.send(call.name, call.data, event_id=call.event_id, by=sender.by))
 
 
 SEND_EVENT = Definition(

@@ -83,7 +83,7 @@ class Duetime(Peer):
             if batch == 1:
                 scheduler.submit(requests[0])
             else:
-                scheduler.schedule_many(requests)
+                scheduler.task_creator.create_many(requests)
 
     def settled(self, count: int) -> bool:
         assert self._app is not None

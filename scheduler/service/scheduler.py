@@ -1,45 +1,78 @@
-"""The scheduling service: the one way in for tools, CLI, REST and Python users."""
+"""The scheduling service: the one way in for tools, command line, REST and Python users.
+
+Each collaborator does one thing. `Scheduler` puts them together, and decides whether a call means a task or a chain.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import datetime
-from typing import Unpack
+from datetime import datetime, timedelta
+from typing import TypedDict, Unpack
 
 from duetime.scheduler.delivery.quiet_hours import NEVER_QUIET, QuietPlan
 from duetime.scheduler.dispatch.fast_path import FastPath
-from duetime.scheduler.errors import InvalidArgument, InvalidArguments
-from duetime.scheduler.foresight.explain import RunFacts
 from duetime.scheduler.foresight.explainer import Explainer
-from duetime.scheduler.foresight.task_view import chain_view, repeats, view_of, warned
-from duetime.scheduler.ids import new_task_id
-from duetime.scheduler.intake.chain_plan import plan_chain
-from duetime.scheduler.intake.changes.actions import UNDOES_SCHEDULING
-from duetime.scheduler.intake.idempotency import is_wrong_key, key_of
-from duetime.scheduler.intake.planner import Plan, Planner
-from duetime.scheduler.intake.validation import ProblemCollector, check_one_of_many
+from duetime.scheduler.foresight.readers.chain_reader import ChainReader
+from duetime.scheduler.foresight.readers.decision_reader import DecisionReader
+from duetime.scheduler.foresight.readers.inbox import InboxReader
+from duetime.scheduler.foresight.readers.past_reader import PastReader
+from duetime.scheduler.foresight.readers.report_reader import ReportReader
+from duetime.scheduler.foresight.readers.run_ends import RunEnds
+from duetime.scheduler.foresight.readers.run_facts import RunFactReader
+from duetime.scheduler.foresight.readers.task_reader import TaskReader
+from duetime.scheduler.ids import is_chain_id
+from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.principal import LOCAL, Principal
 from duetime.scheduler.quotas import UNLIMITED, TenantQuotas
-from duetime.scheduler.records import Added
-from duetime.scheduler.request import (
-    Request,
-    ScheduleArguments,
-)
-from duetime.scheduler.rules.states import TERMINAL
-from duetime.scheduler.runtime import failpoints
-from duetime.scheduler.runtime.traces import NO_TRACING, SchedulingSpan, Tracing
+from duetime.scheduler.request import ActionOnTask, Moment, Request, ScheduleArguments
+from duetime.scheduler.reschedule.reschedule import CallArguments, RescheduleCall
+from duetime.scheduler.rules.time.times import seconds_of
+from duetime.scheduler.runtime.traces import NO_TRACING, Tracing
+from duetime.scheduler.service.bulk.bulk_changes import BulkService
+from duetime.scheduler.service.bulk.bulk_targets import BulkTargets
+from duetime.scheduler.service.bulk.bulk_undo import BulkUndo
+from duetime.scheduler.service.bulk.bulk_writer import BulkWriter
+from duetime.scheduler.service.bulk.chain_moves import ChainMoves
+from duetime.scheduler.service.chain_creator import ChainCreator
+from duetime.scheduler.service.chains.chain_approvals import ChainApprovalService
+from duetime.scheduler.service.chains.chain_changes import ChainService
+from duetime.scheduler.service.chains.chain_undo import ChainUndo
+from duetime.scheduler.service.chains.chain_writer import ChainWriter
 from duetime.scheduler.service.early_check import EarlyChecks
-from duetime.scheduler.service.preferences.quiet_hours import QuietHoursService, QuietHoursView
-from duetime.scheduler.service.signals import SignalService
-from duetime.scheduler.signal.signal import KeptWait
+from duetime.scheduler.service.letters.dead_letters import DeadLetterService
+from duetime.scheduler.service.preferences.quiet_hours import QuietHoursService
+from duetime.scheduler.service.signals.addresses import FireAddressService
+from duetime.scheduler.service.signals.events import SignalService
+from duetime.scheduler.service.task_creator import TaskCreator
+from duetime.scheduler.service.tasks.approvals import ApprovalService
+from duetime.scheduler.service.tasks.changes import ChangeService
 from duetime.scheduler.store import Store
-from duetime.scheduler.task import State, Task
-from duetime.scheduler.views import TaskRecord, TaskView
+from duetime.scheduler.task import ApprovalAnswer
+from duetime.scheduler.views import TaskView
 
 
-class Scheduler(SignalService):
+class Creation(TypedDict):
+    """Collaborators of the creation of tasks and of chains."""
+
+    early: EarlyChecks
+    quotas: TenantQuotas
+    tracing: Tracing
+
+
+class ChangeNotices(TypedDict):
+    """Callbacks that changes notify, and the way of calls that name none."""
+
+    recall: Callable[[Sequence[str]], None]
+    on_change: Callable[[Sequence[str]], None]
+    via: str | None
+
+
+class Scheduler:
     """Schedule, read and change tasks. Thread-safe; every method is synchronous and returns what is stored.
+
+    The methods here take the id of a task or of a chain, and decide which collaborator answers. Calls that mean one
+    kind alone are those of the collaborators: `tasks.list`, `past.runs`, `bulk.change`, `letters.replay`.
 
     Methods raise the errors of `duetime.scheduler.errors`. InvalidArgument(s) is for what cannot be understood,
     TaskNotFound for an unknown id, and StaleRevision for an old revision. Refused means that the task's state does not
@@ -60,13 +93,63 @@ class Scheduler(SignalService):
         via: str | None = None,
         tracing: Tracing = NO_TRACING,
     ) -> None:
-        super().__init__(store, planner, explainer=explainer, recall=recall, on_change=on_change, via=via)
-        self._fast_path = fast_path
-        self._early = EarlyChecks(store, planner)
-        self._quotas = quotas
+        self._store, self._planner = store, planner
+        facts = RunFactReader(store, explainer)
+        self._add_readers(facts, explainer)
         plan = replace(quiet, stored=store.quiet_hours.texts)
-        self._quiet_hours = QuietHoursService(store, plan, self.zone)
-        self._tracing = tracing
+        self.quiet_hours = QuietHoursService(store, plan, self.zone, on_change=on_change, via=via)
+        self.signals = SignalService(store)
+        self.addresses = FireAddressService(store, recall=recall, on_change=on_change)
+        new: Creation = {"early": EarlyChecks(store, planner), "quotas": quotas, "tracing": tracing}
+        self.task_creator = TaskCreator(store, planner, facts, **new, fast_path=fast_path, on_change=on_change, via=via)
+        self.chain_creator = ChainCreator(store, planner, self.chains, **new, on_change=on_change, via=via)
+        self._add_changes(facts, {"recall": recall, "on_change": on_change, "via": via})
+
+    def _add_readers(self, facts: RunFactReader, explainer: Explainer | None) -> None:
+        store, zone, holidays = self._store, self.zone, self._planner.holidays
+        self.past = PastReader(store, zone)
+        self.reports = ReportReader(store, zone)
+        self.decisions = DecisionReader(store)
+        self.inbox = InboxReader(store)
+        self.tasks = TaskReader(store, facts, self.inbox, zone=zone, holidays=holidays, explainer=explainer)
+        self.chains = ChainReader(store, facts)
+        self.ends = RunEnds(store, self.chains)
+
+    def _add_changes(self, facts: RunFactReader, notices: ChangeNotices) -> None:
+        store, planner, on_change, via = self._store, self._planner, notices["on_change"], notices["via"]
+        self.letters = DeadLetterService(store, self.zone, planner.payload, on_change=on_change, via=via)
+        moves = ChainMoves(planner, facts)
+        targets = BulkTargets(store, planner, moves)
+        bulk, bulk_undo = BulkWriter(store, targets, **notices), BulkUndo(store, **notices)
+        self.bulk = BulkService(
+            store, planner, targets=targets, writer=bulk, undo=bulk_undo, letters=self.letters, via=via
+        )
+        self.task_approvals = ApprovalService(store, facts, **notices)
+        self.task_changes = ChangeService(store, planner, facts, self.tasks, self.task_approvals, **notices)
+        self.chain_approvals = ChainApprovalService(
+            store, facts, self.chains, self.task_approvals, on_change=on_change, via=via
+        )
+        writer = ChainWriter(store, self.chains, bulk, on_change=on_change, via=via)
+        undo = ChainUndo(
+            store,
+            planner,
+            chains=self.chains,
+            approvals=self.chain_approvals,
+            writer=writer,
+            bulk=bulk,
+            bulk_undo=bulk_undo,
+            on_change=on_change,
+        )
+        self.chain_changes = ChainService(store, planner, moves=moves, writer=writer, undo=undo)
+
+    def now(self) -> datetime:
+        """Return the time by the clock that decides what is due, in UTC."""
+        return self._store.now()
+
+    @property
+    def zone(self) -> str | None:
+        """The IANA zone of wall times when a caller names none, None when every caller has to name one."""
+        return self._planner.zone
 
     @property
     def pools(self) -> tuple[str, ...]:
@@ -83,169 +166,85 @@ class Scheduler(SignalService):
 
     def submit(self, request: Request, *, by: Principal = LOCAL) -> TaskView:
         """Store what `request` asks for, like `schedule`; of a chain, the view is that of the whole."""
-        now = self._store.now()
-        if request.steps:
-            return self._submit_chain(request, by, now)
-        planned = self._planned(request, by, now)
-        if isinstance(planned, TaskRecord):
-            return _answering(view_of(planned, now, created=False, warnings=(repeats(planned),)))
-        [planned] = self._early.checked([planned], now)
-        if request.dry_run:
-            tried = TaskRecord(planned.task, planned.run)
-            facts = RunFacts(awaited=KeptWait(planned.wait)) if planned.wait else None
-            key = planned.key if request.idempotency_key is not None else None
-            made = self._store.tasks.made_by(by.tenant, key) if key else None
-            said, others = (*planned.warnings, *([repeats(made)] if made else ())), planned.other_actions
-            return view_of(tried, now, warnings=said, facts=facts, other_actions=others)
-        admission = self._quotas.admission(by.tenant, [planned], now)
-        fast = self._fast_path if planned.task.asks is None else None
-        run = fast.forward(planned.run, now) if fast else planned.run
-        with self._tracing.scheduling([planned.task]) as span:
-            added = self._store.tasks.add(
-                _traced(planned.task, span),
-                run,
-                key=planned.key,
-                after=planned.after,
-                approval=planned.approval,
-                wait=planned.wait,
-                admission=admission,
-                **by.acting(self._via),
-            )
-            span.stored([added.record.task.id])
-        failpoints.hit(failpoints.Step.SCHEDULED)
-        timed = planned.approval is not None or planned.wait is not None
-        if added.created and not (self._fast_path and self._fast_path.serves(added.record, now, timed=timed)):
-            self._on_change([added.record.task.id])
-        return self._view_of_added(added, planned, now)
+        return (self.chain_creator if request.steps else self.task_creator).create(request, by=by)
 
-    def quiet_hours(
-        self, *, user: str | None = None, tenant: str | None = None, by: Principal = LOCAL
-    ) -> QuietHoursView:
-        """Return the quiet hours of the user: the own ones, or else those of the settings.
+    def get(self, task_id: str, *, by: Principal = LOCAL) -> TaskView:
+        """Return one task and what it waits for, or a chain with its steps.
 
-        An administrator may name another `user`, an operator one of another `tenant`; so it is in the next two.
+        Raises TaskNotFound, which names the closest ids of the tenant.
         """
-        return self._quiet_hours.read(by, user, tenant)
+        return self._reader_of(task_id).get(task_id, by=by)
 
-    def set_quiet_hours(
-        self, hours: str, *, user: str | None = None, tenant: str | None = None, by: Principal = LOCAL
-    ) -> QuietHoursView:
-        """Let deliveries to the user that can wait be held in these hours: `22:00-07:00 America/Denver`, or `none`.
+    def explain(self, task_id: str, *, by: Principal = LOCAL) -> tuple[TaskView, Sequence[str]]:
+        """Return a task, and why its run stands where it stands: always with an answer. Raises TaskNotFound."""
+        return self._reader_of(task_id).explain(task_id, by=by)
 
-        They go before those of the settings. Deliveries that wait for the old end are looked at again at once.
+    def wait(self, task_id: str, *, timeout: timedelta | float | str | None = None, by: Principal = LOCAL) -> TaskView:
+        """Return a task once its current run has ended, or after `timeout`; at once if it has ended already.
+
+        It notices an end in this process at once, of one elsewhere within a second. Raises TaskNotFound.
         """
-        return self._changed_hours(self._quiet_hours.set(self._acting(by), hours, user, tenant))
+        self.ends.wait(task_id, seconds_of(timeout), by=by)
+        return self.get(task_id, by=by)
 
-    def clear_quiet_hours(
-        self, *, user: str | None = None, tenant: str | None = None, by: Principal = LOCAL
-    ) -> QuietHoursView:
-        """Forget the user's own quiet hours, so that those of the settings count again; return these."""
-        return self._changed_hours(self._quiet_hours.clear(self._acting(by), user, tenant))
+    def cancel(self, task_id: str, *, reason: str | None = None, **call: Unpack[CallArguments]) -> TaskView:
+        """Cancel a task; `undo` of the view takes it back for 30 s. Cancelling twice changes nothing.
 
-    def _changed_hours(self, view: QuietHoursView) -> QuietHoursView:
-        self._on_change([])  # wakes the process that delivers
-        return view
-
-    def _acting(self, by: Principal) -> Principal:
-        return by if by.via else replace(by, via=self._via)
-
-    def _submit_chain(self, request: Request, by: Principal, now: datetime) -> TaskView:
-        """Store all the steps of a chain, or none when one is wrong."""
-        try:
-            plan = plan_chain(self._planner, request, by, now)
-        except (InvalidArgument, InvalidArguments):
-            made = self._made_by(request, by, now)
-            step = made and self._store.chains.names(by.tenant, [made.task.id]).get(made.task.id)
-            if made is None or not step:
-                raise
-            found = self._store.chains.get(by.tenant, step.id)
-            return _answering(self._chain_view(found, created=False, warnings=(repeats(made),)))
-        plan = self._early.checked_chain(plan, now)
-        if request.dry_run:
-            return chain_view(plan.tried(), now, warnings=plan.warnings)
-        admission = self._quotas.admission(by.tenant, plan.plans, now)
-        with self._tracing.scheduling([each.task for each in plan.plans]) as span:
-            tasks = [_traced(each.task, span) for each in plan.plans]
-            chain_id, added = self._store.chains.add(plan.stored(tasks, by.acting(self._via)), admission)
-            span.stored([each.record.task.id for each in added])
-        self._on_change([each.record.task.id for each in added if each.created])
-        found = self._store.chains.get(by.tenant, chain_id)
-        said = plan.warnings if added else (repeats(found.steps[0].record),)
-        return _answering(self._chain_view(found, created=bool(added), warnings=said))
-
-    def _planned(self, request: Request, by: Principal, now: datetime, beside: str | None = None) -> Plan | TaskRecord:
-        """Return what a request means, or the task of a repeated call whose time has passed since the first one."""
-        try:
-            return self._planner.plan(request, by, now, task_id=new_task_id(beside))
-        except (InvalidArgument, InvalidArguments):
-            made = self._made_by(request, by, now)
-            if made is None:
-                raise
-            return made
-
-    def _made_by(self, request: Request, by: Principal, now: datetime) -> TaskRecord | None:
-        """Return the task that an earlier call made which this one repeats, None without one."""
-        key = None if request.dry_run or is_wrong_key(request, by) else key_of(request, by, now)
-        return self._store.tasks.made_by(by.tenant, key) if key else None
-
-    def schedule_many(self, requests: Sequence[Request], *, by: Principal = LOCAL) -> list[TaskView]:
-        """Store several tasks in one transaction: all of them, or none when one is wrong.
-
-        Raises InvalidArgument(s), whose problems name their places. A chain and a dry run are for `submit`.
+        Of a chain, all open steps are cancelled in one transaction, and `undo` takes that back for 10 minutes.
         """
-        now = self._store.now()
-        planned = self._checked(self._all_planned(requests, by, now), now)
-        told = by.acting(self._via)
-        new = [plan.new_task(plan.task, **told) for plan in planned if isinstance(plan, Plan)]
-        admission = self._quotas.admission(by.tenant, new, now)
-        with self._tracing.scheduling([item.task for item in new]) as span:
-            traced = [replace(item, task=_traced(item.task, span)) for item in new]
-            made = self._store.tasks.add_many(traced, admission)
-            span.stored([each.record.task.id for each in made])
-        stored = iter(made)
-        added = [next(stored) if isinstance(plan, Plan) else Added(plan, created=False) for plan in planned]
-        self._on_change([each.record.task.id for each in added if each.created])
-        return [self._view_of_added(each, plan, now) for each, plan in zip(added, planned, strict=True)]
+        return self._changes_of(task_id).cancel(task_id, reason=reason, **call)
 
-    def _all_planned(self, requests: Sequence[Request], by: Principal, now: datetime) -> list[Plan | TaskRecord]:
-        """Return what requests mean, or raise the problems of all of them."""
-        beside, problems = new_task_id(), ProblemCollector()
+    def reschedule(self, task_id: str, **arguments: Unpack[RescheduleCall]) -> TaskView:
+        """Change what is given (see `Reschedule`) and return the task; everything else stays.
 
-        def planned(request: Request) -> Plan | TaskRecord:
-            check_one_of_many(request)
-            return self._planned(request, by, now, beside)
+        Like `cancel` and `act` it takes `CallArguments` as well: a repeat changes nothing and says so. Raises
+        IdempotencyConflict as `schedule` does. A chain is moved, paused, resumed and changed as a whole. `when` is the
+        time of its next step, and the others keep their distance from it. Of one that has ended, `now` runs again what
+        failed.
+        """
+        return self._changes_of(task_id).reschedule(task_id, **arguments)
 
-        found = [problems.at(f"requests[{place}]", planned, request) for place, request in enumerate(requests)]
-        if problems:
-            raise problems.error()
-        return [each for each in found if each is not None]
+    def act(
+        self,
+        task_id: str,
+        action: ActionOnTask,
+        *,
+        minutes: int | None = None,
+        until: Moment | None = None,
+        undo: str | None = None,
+        reason: str | None = None,
+        **call: Unpack[CallArguments],
+    ) -> TaskView:
+        """Do what a card's button asks for: snooze, run_now, skip_next, undo, done, approve or reject.
 
-    def _checked(self, planned: Sequence[Plan | TaskRecord], now: datetime) -> list[Plan | TaskRecord]:
-        checked = iter(self._early.checked([plan for plan in planned if isinstance(plan, Plan)], now))
-        return [next(checked) if isinstance(plan, Plan) else plan for plan in planned]
+        Of a whole chain what failed is run now again, a change can be undone, and its question answered. The rest is
+        done to a step.
+        """
+        if action in set(ApprovalAnswer):
+            return self._approvals_of(task_id).answer(task_id, ApprovalAnswer(action), reason, call)
+        if is_chain_id(task_id):
+            return self.chain_changes.act(task_id, action, undo=undo, **call)
+        return self.task_changes.act(task_id, action, minutes=minutes, until=until, undo=undo, **call)
 
-    def _view_of_added(self, added: Added, plan: Plan | TaskRecord, now: datetime) -> TaskView:
-        said, others = (plan.warnings, plan.other_actions) if isinstance(plan, Plan) else ((), ())
-        facts = self._facts_of_added(added, plan) if added.record.run.state is State.WAITING else None
-        warnings = warned(said, added)
-        view = view_of(added.record, now, created=added.created, warnings=warnings, facts=facts, other_actions=others)
-        return _answering(view)
+    def approve(self, task_id: str, *, reason: str | None = None, **call: Unpack[CallArguments]) -> TaskView:
+        """Let the run of a task go that waits for approval; it goes when it is due. `undo` asks again until it starts.
 
-    def _facts_of_added(self, added: Added, plan: Plan | TaskRecord) -> RunFacts:
-        """Read what a task waits for, as far as it was planned to: the plan of a new task is all that there is."""
-        if not added.created or not isinstance(plan, Plan) or plan.approval or plan.wait:
-            return self._facts(added.record)
-        task = added.record.task
-        return RunFacts(upstreams=tuple(self._store.dependencies.upstreams(task.tenant, task.id)))
+        Raises Refused after a no.
+        """
+        return self._approvals_of(task_id).answer(task_id, ApprovalAnswer.APPROVE, reason, call)
 
+    def reject(self, task_id: str, *, reason: str | None = None, **call: Unpack[CallArguments]) -> TaskView:
+        """Cancel the run of a task that waits for approval, or skip it where the task repeats; `undo` asks again.
 
-def _answering(view: TaskView) -> TaskView:
-    """Return the answer to a call that schedules, with its undo; a repeated call did nothing that can be undone."""
-    undoable = view.created and view.record.run.state not in TERMINAL
-    return replace(view, undo=UNDOES_SCHEDULING if undoable else None)
+        Raises Refused after a yes.
+        """
+        return self._approvals_of(task_id).answer(task_id, ApprovalAnswer.REJECT, reason, call)
 
+    def _reader_of(self, task_id: str) -> TaskReader | ChainReader:
+        return self.chains if is_chain_id(task_id) else self.tasks
 
-def _traced(task: Task, span: SchedulingSpan) -> Task:
-    if not span.traceparent:
-        return task
-    return replace(task, traceparent=span.traceparent, tracestate=span.tracestate or None)
+    def _changes_of(self, task_id: str) -> ChangeService | ChainService:
+        return self.chain_changes if is_chain_id(task_id) else self.task_changes
+
+    def _approvals_of(self, task_id: str) -> ApprovalService | ChainApprovalService:
+        return self.chain_approvals if is_chain_id(task_id) else self.task_approvals

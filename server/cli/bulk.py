@@ -81,9 +81,9 @@ def bulk(
     task_ids, token = meant(change, ids, every, (about, label, action, priority, state, after, before))
     where = TaskFilter(**parts_of(state), action=action, label=label, query=about, tier=priority)
     with session(context).scheduler() as scheduler:
-        result = scheduler.change_many(
+        result = scheduler.bulk.change(
             change,
-            [scheduler.find(each) for each in task_ids],
+            [scheduler.tasks.find(each) for each in task_ids],
             where=where,
             after=after,
             before=before,

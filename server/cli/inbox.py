@@ -41,9 +41,9 @@ Ids = Annotated[
 def list_(context: typer.Context, *, limit: OutcomeLimit = 20, as_json: AsJson = False, as_csv: AsCsv = False) -> None:
     """List the outcomes that are unread, newest first; reading a list marks none of them."""
     with session(context).scheduler() as scheduler:
-        found, count = scheduler.inbox(limit=limit), scheduler.unread_count()
+        found, count = scheduler.inbox.unread(limit=limit), scheduler.inbox.unread_count()
         now, zone = scheduler.now(), scheduler.zone or "UTC"
-        quiet, held = scheduler.quiet_count(), scheduler.held()
+        quiet, held = scheduler.inbox.quiet_count(), scheduler.inbox.held()
     show_inbox(inbox_json(found, count, quiet=quiet, held=held), zone, now, as_json=as_json, as_csv=as_csv)
 
 
@@ -86,8 +86,8 @@ def read(
     with session(context).scheduler() as scheduler:
         found = _found(scheduler, ids, limit)
         zone = scheduler.zone or "UTC"
-        scheduler.mark_read([each.id for each in found])
-        count = scheduler.unread_count()
+        scheduler.inbox.mark_read([each.id for each in found])
+        count = scheduler.inbox.unread_count()
     show_read(inbox_json(found, count), zone, as_json=as_json, as_csv=as_csv)
 
 
@@ -117,8 +117,8 @@ def done(
     """Mark outcomes as done without showing them: those that are named, or all."""
     check_choice(ids, every=every)
     with session(context).scheduler() as scheduler:
-        marked = scheduler.mark_read() if every else _mark(scheduler, ids or ())
-        count = scheduler.unread_count()
+        marked = scheduler.inbox.mark_read() if every else _mark(scheduler, ids or ())
+        count = scheduler.inbox.unread_count()
     show_done(done_json(marked, count), as_json=as_json)
 
 
@@ -141,22 +141,22 @@ def show_done(found: Mapping[str, Any], *, as_json: bool) -> None:
 def _mark(scheduler: Scheduler, ids: Sequence[str]) -> int:
     named = [_named(scheduler, text) for text in ids]  # all, before any of them is marked
     messages = [name for name in named if name.startswith(MESSAGE_ID_PREFIX)]
-    marked = sum(scheduler.mark_read(task_id=name) for name in named if not name.startswith(MESSAGE_ID_PREFIX))
-    return marked + (scheduler.mark_read(messages) if messages else 0)
+    marked = sum(scheduler.inbox.mark_read(task_id=name) for name in named if not name.startswith(MESSAGE_ID_PREFIX))
+    return marked + (scheduler.inbox.mark_read(messages) if messages else 0)
 
 
 def _found(scheduler: Scheduler, ids: Sequence[str] | None, limit: int) -> list[InboxMessage]:
     if not ids:
-        return list(scheduler.inbox(limit=limit))
-    found = (each for text in ids for each in scheduler.inbox(limit=limit, of=_named(scheduler, text)))
+        return list(scheduler.inbox.unread(limit=limit))
+    found = (each for text in ids for each in scheduler.inbox.unread(limit=limit, of=_named(scheduler, text)))
     return list({each.id: each for each in found}.values())
 
 
 def _named(scheduler: Scheduler, text: str) -> str:
     """Return the id of the outcome or of the task that a text stands for. Raises TaskNotFound, InvalidArgument."""
     if not text.startswith(MESSAGE_ID_PREFIX):
-        return scheduler.get(scheduler.find(text)).record.task.id
-    found = [each.id for each in scheduler.inbox(of=text)]
+        return scheduler.get(scheduler.tasks.find(text)).record.task.id
+    found = [each.id for each in scheduler.inbox.unread(of=text)]
     if len(found) > 1:
         raise InvalidArgument("ID", f"{text!r} may be {', '.join(found[:5])}", accepted="the beginning of one id")
     return found[0] if found else text

@@ -51,7 +51,7 @@ def list_(
     """List tasks: open ones by time, then those that ended; with an end to come, every occurrence until then."""
     with session(context).scheduler() as scheduler:
         where = TaskFilter(**parts_of(state), label=label, query=query)
-        _show(context, scheduler, scheduler.list(where, after=after, before=before, limit=limit, cursor=cursor))
+        _show(context, scheduler, scheduler.tasks.list(where, after=after, before=before, limit=limit, cursor=cursor))
 
 
 def failed(
@@ -73,7 +73,7 @@ def failed(
             run_table.page(context, scheduler, ended, RunBounds(since, until), PagePlace(limit, cursor))
             return
         where = TaskFilter((State.FAILED,), label=label, query=query)
-        _show(context, scheduler, scheduler.list(where, limit=limit, cursor=cursor))
+        _show(context, scheduler, scheduler.tasks.list(where, limit=limit, cursor=cursor))
 
 
 def _show(context: typer.Context, scheduler: Scheduler, page: TaskPage) -> None:

@@ -35,7 +35,7 @@ def explain(
 ) -> None:
     """Explain why a task is not running: what it waits for, how much is missing, and which task holds it."""
     with session(context).scheduler() as scheduler:
-        task_id = scheduler.find(task_id)
+        task_id = scheduler.tasks.find(task_id)
         view, reasons = scheduler.explain(task_id)
     task, run = view.record.task, view.record.run
     known = {"task": task_id, "title": task.title, "state": run.state.value, "stands": stands(task, run)}

@@ -150,7 +150,7 @@ def show(
 ) -> None:
     """Show everything about one task."""
     with session(context).scheduler() as scheduler:
-        task_id = scheduler.find(task_id)
+        task_id = scheduler.tasks.find(task_id)
         longest = None if wait is None else timedelta(seconds=wait_seconds(wait))
         view = scheduler.get(task_id) if longest is None else scheduler.wait(task_id, timeout=longest)
         past = history_of(scheduler, view) if history else None
@@ -223,7 +223,7 @@ def _given(**arguments: Any) -> Any:
 
 def _reschedule(context: typer.Context, task_id: str, call: RescheduleCall, as_json: bool) -> None:
     with session(context).scheduler() as scheduler:
-        view = scheduler.reschedule(scheduler.find(task_id), **call)
+        view = scheduler.reschedule(scheduler.tasks.find(task_id), **call)
         _show_rescheduled(scheduler, view, call, as_json)
 
 
@@ -251,7 +251,7 @@ def cancel(
 ) -> None:
     """Cancel a task; a running attempt is asked to stop."""
     with session(context).scheduler() as scheduler:
-        view = scheduler.cancel(scheduler.find(task_id), reason=reason, revision=revision, idempotency_key=key)
+        view = scheduler.cancel(scheduler.tasks.find(task_id), reason=reason, revision=revision, idempotency_key=key)
     show_change("Cancelled" if view.record.run.state is State.CANCELLED else "Asked to stop:", view, as_json)
 
 
@@ -265,7 +265,7 @@ def undo(
 ) -> None:
     """Undo a cancel or another change: of a task within 30 seconds, of a chain within 10 minutes."""
     with session(context).scheduler() as scheduler:
-        view = scheduler.act(scheduler.find(task_id), "undo", undo=token, idempotency_key=key)
+        view = scheduler.act(scheduler.tasks.find(task_id), "undo", undo=token, idempotency_key=key)
     done = "Not undone:" if view.record.run.state is State.CANCELLED else "Undone"
     show_change(done if token else "Scheduled again", view, as_json)
 

@@ -79,7 +79,7 @@ def listing_open_tasks(scheduler: SchedulerSource, caller: Callable[[], Principa
 
     async def list_open_tasks(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
         found, by = _as_dict(await call_next(ctx)), caller()
-        page = await cross(lambda: scheduler().list(TaskFilter(states_of(_OPEN)), limit=MAX_TASKS_LISTED, by=by))
+        page = await cross(lambda: scheduler().tasks.list(TaskFilter(states_of(_OPEN)), limit=MAX_TASKS_LISTED, by=by))
         tasks = [view.record.task for view in page.views]
         rows = [{"uri": f"{TASK_ADDRESS}{task.id}", "name": task.id, "title": task.title} for task in tasks]
         found["resources"] = [*found.get("resources", ()), *({**row, "mimeType": JSON_MEDIA_TYPE} for row in rows)]
@@ -97,7 +97,7 @@ def completing_task_ids(
         if not isinstance(ref, ResourceTemplateReference) or argument.name != "task_id":
             return None
         by = caller()
-        page = await cross(lambda: scheduler().list(TaskFilter(states_of(_OPEN)), limit=100, by=by))
+        page = await cross(lambda: scheduler().tasks.list(TaskFilter(states_of(_OPEN)), limit=100, by=by))
         typed = argument.value.casefold()
         tasks = [view.record.task for view in page.views]
         ids = [task.id for task in tasks if task.id.startswith(typed) or typed in task.title.casefold()]

@@ -30,7 +30,7 @@ def add_resources(server: MCPServer, scheduler: SchedulerSource, caller: Callabl
     )
     async def inbox() -> str:
         by = caller()
-        messages = await cross(lambda: scheduler().inbox(limit=MAX_INBOX_MESSAGES, by=by))
+        messages = await cross(lambda: scheduler().inbox.unread(limit=MAX_INBOX_MESSAGES, by=by))
         return _text({"schema": "duetime.inbox/1", "messages": [_message(message) for message in messages]})
 
     @server.resource(

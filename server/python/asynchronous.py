@@ -99,7 +99,7 @@ class AsyncScheduler:
         try:
             read = _WAIT.read((task_id,), {"timeout": timeout, "by": by}) or {}
             seconds = read["timeout"].total_seconds() if "timeout" in read else math.inf
-            await wait_for_end(self.scheduler.service, task_id, seconds, by)
+            await wait_for_end(self.scheduler.service.ends, task_id, seconds, by)
             return await cross(self.scheduler.service.get, task_id, by=by)
         except DuetimeError as error:
             error.args = (error.said(_WAIT.words(self.scheduler.owner)),)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import update_wrapper
 from inspect import Parameter, signature
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, get_args, get_type_hints
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, get_args, get_type_hints
 
 from duetime.scheduler.errors import DuetimeError, InvalidArgument, InvalidArguments
 from duetime.scheduler.service.scheduler import Scheduler as Service
@@ -16,6 +16,7 @@ from duetime.tools.arguments.arguments import Argument, Arguments
 
 P = ParamSpec("P")
 T = TypeVar("T")
+C = TypeVar("C")
 
 
 class Front(Protocol):
@@ -38,18 +39,19 @@ class Signature:
     arguments: Arguments
 
     @classmethod
-    def of(cls, method: Callable[..., Any]) -> Signature:
+    def of(cls, method: Callable[..., Any], name: str | None = None) -> Signature:
+        name = name or method.__name__
         parameters = list(signature(method).parameters.values())[1:]
         named = [each for each in parameters if each.kind is not Parameter.VAR_KEYWORD]
         needed = [each.name for each in named if each.default is Parameter.empty]
         names = [*(each.name for each in named), *_names_of_rest(method)]
         return cls(
-            method.__name__,
+            name,
             tuple(each.name for each in named if each.kind is Parameter.POSITIONAL_OR_KEYWORD),
             needed[0] if needed else "",
             Arguments(
-                method.__name__,
-                [_argument(method.__name__, name, required=name in needed) for name in names],
+                name,
+                [_argument(name, each, required=each in needed) for each in names],
             ),
         )
 
@@ -96,21 +98,36 @@ def _argument(method: str, name: str, *, required: bool) -> Argument:
     return replace(known, required=required)
 
 
-def checked(method: Callable[Concatenate[Service, P], T]) -> Callable[Concatenate[Front, P], T]:
-    """Return a method of the service for a front: arguments are read, and errors are in the words of the front."""
-    expected = Signature.of(method)
-    by_name: Callable[..., T] = method
+class ServicePart(Generic[C]):
+    """A part of the service, or the whole, whose methods programs call."""
 
-    def called(front: Front, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        try:
-            values = expected.read(args, kwargs)
-            return method(front.service, *args, **kwargs) if values is None else by_name(front.service, **values)
-        except DuetimeError as error:
-            error.args = (error.said(expected.words(front.owner)),)
-            raise
+    def __init__(self, part: Callable[[Service], C]) -> None:
+        self._part = part
 
-    update_wrapper(called, method)
-    return called
+    def checked(
+        self, method: Callable[Concatenate[C, P], T], name: str | None = None
+    ) -> Callable[Concatenate[Front, P], T]:
+        """Return a method of the part for a front: arguments are read, and errors are in the words of the front.
+
+        Programs call it by `name`, by default as the part does.
+        """
+        expected, part = Signature.of(method, name), self._part
+        by_name: Callable[..., T] = method
+
+        def called(front: Front, /, *args: P.args, **kwargs: P.kwargs) -> T:
+            try:
+                values, owner = expected.read(args, kwargs), part(front.service)
+                return method(owner, *args, **kwargs) if values is None else by_name(owner, **values)
+            except DuetimeError as error:
+                error.args = (error.said(expected.words(front.owner)),)
+                raise
+            except TypeError as error:  # Python names the part, where it refuses a call
+                error.args = (str(error).replace(f"{method.__qualname__}()", f"{front.owner}.{expected.method}()", 1),)
+                raise
+
+        update_wrapper(called, method)
+        called.__name__ = expected.method
+        return called
 
 
 def check_opening(owner: str, **given: Any) -> None:

@@ -7,12 +7,36 @@ from contextlib import contextmanager
 from typing import Self
 
 from duetime.scheduler.dispatch.policy_registry import PolicyRegistry
+from duetime.scheduler.foresight.readers.decision_reader import DecisionReader
+from duetime.scheduler.foresight.readers.inbox import InboxReader
+from duetime.scheduler.foresight.readers.past_reader import PastReader
+from duetime.scheduler.foresight.readers.report_reader import ReportReader
+from duetime.scheduler.foresight.readers.task_reader import TaskReader
 from duetime.scheduler.handlers import Plugin
+from duetime.scheduler.service.bulk.bulk_changes import BulkService
+from duetime.scheduler.service.letters.dead_letters import DeadLetterService
+from duetime.scheduler.service.preferences.quiet_hours import QuietHoursService
 from duetime.scheduler.service.scheduler import Scheduler as Service
+from duetime.scheduler.service.signals.addresses import FireAddressService
+from duetime.scheduler.service.signals.events import SignalService
+from duetime.scheduler.service.task_creator import TaskCreator
 from duetime.server.app import Role, build
-from duetime.server.python.calls import check_opening, checked
+from duetime.server.python.calls import ServicePart, check_opening
 from duetime.server.settings.model import Settings
 from duetime.server.settings.source import load_settings
+
+_whole = ServicePart(lambda service: service)
+_task_creator = ServicePart(lambda service: service.task_creator)
+_bulk = ServicePart(lambda service: service.bulk)
+_signals = ServicePart(lambda service: service.signals)
+_addresses = ServicePart(lambda service: service.addresses)
+_inbox = ServicePart(lambda service: service.inbox)
+_tasks = ServicePart(lambda service: service.tasks)
+_past = ServicePart(lambda service: service.past)
+_reports = ServicePart(lambda service: service.reports)
+_decisions = ServicePart(lambda service: service.decisions)
+_letters = ServicePart(lambda service: service.letters)
+_quiet_hours = ServicePart(lambda service: service.quiet_hours)
 
 
 class ProgramScheduler:
@@ -61,47 +85,47 @@ class ProgramScheduler:
         """The IANA zone of wall times when a caller names none, None when every caller has to name one."""
         return self.service.zone
 
-    schedule = checked(Service.schedule)
-    submit = checked(Service.submit)
-    schedule_many = checked(Service.schedule_many)
-    reschedule = checked(Service.reschedule)
-    cancel = checked(Service.cancel)
-    approve = checked(Service.approve)
-    reject = checked(Service.reject)
-    change_many = checked(Service.change_many)
-    send_event = checked(Service.send_event)
-    make_fire_address = checked(Service.make_fire_address)
-    revoke_fire_address = checked(Service.revoke_fire_address)
-    act = checked(Service.act)
-    mark_read = checked(Service.mark_read)
-    get = checked(Service.get)
-    wait = checked(Service.wait)
-    find = checked(Service.find)
-    titles = checked(Service.titles)
-    explain = checked(Service.explain)
-    list = checked(Service.list)
-    history = checked(Service.history)
-    event_counts = checked(Service.event_counts)
-    event_buckets = checked(Service.event_buckets)
-    runs = checked(Service.runs)
-    run_counts = checked(Service.run_counts)
-    run_buckets = checked(Service.run_buckets)
-    costs = checked(Service.costs)
-    report = checked(Service.report)
-    decisions = checked(Service.decisions)
-    decision = checked(Service.decision)
-    attempts = checked(Service.attempts)
-    audit = checked(Service.audit)
-    run_log = checked(Service.run_log)
-    dead_letters = checked(Service.dead_letters)
-    dead_letter = checked(Service.dead_letter)
-    replay = checked(Service.replay)
-    discard = checked(Service.discard)
-    inbox = checked(Service.inbox)
-    unread_count = checked(Service.unread_count)
-    quiet_count = checked(Service.quiet_count)
-    held = checked(Service.held)
-    quiet_hours = checked(Service.quiet_hours)
-    set_quiet_hours = checked(Service.set_quiet_hours)
-    clear_quiet_hours = checked(Service.clear_quiet_hours)
-    now = checked(Service.now)
+    schedule = _whole.checked(Service.schedule)
+    submit = _whole.checked(Service.submit)
+    schedule_many = _task_creator.checked(TaskCreator.create_many, "schedule_many")
+    reschedule = _whole.checked(Service.reschedule)
+    cancel = _whole.checked(Service.cancel)
+    approve = _whole.checked(Service.approve)
+    reject = _whole.checked(Service.reject)
+    change_many = _bulk.checked(BulkService.change, "change_many")
+    send_event = _signals.checked(SignalService.send, "send_event")
+    make_fire_address = _addresses.checked(FireAddressService.make, "make_fire_address")
+    revoke_fire_address = _addresses.checked(FireAddressService.revoke, "revoke_fire_address")
+    act = _whole.checked(Service.act)
+    mark_read = _inbox.checked(InboxReader.mark_read)
+    get = _whole.checked(Service.get)
+    wait = _whole.checked(Service.wait)
+    find = _tasks.checked(TaskReader.find)
+    titles = _tasks.checked(TaskReader.titles)
+    explain = _whole.checked(Service.explain)
+    list = _tasks.checked(TaskReader.list)
+    history = _past.checked(PastReader.events, "history")
+    event_counts = _past.checked(PastReader.event_counts)
+    event_buckets = _past.checked(PastReader.event_buckets)
+    runs = _past.checked(PastReader.runs)
+    run_counts = _past.checked(PastReader.run_counts)
+    run_buckets = _past.checked(PastReader.run_buckets)
+    costs = _reports.checked(ReportReader.costs)
+    report = _reports.checked(ReportReader.work, "report")
+    decisions = _decisions.checked(DecisionReader.page, "decisions")
+    decision = _decisions.checked(DecisionReader.get, "decision")
+    attempts = _past.checked(PastReader.attempts)
+    audit = _past.checked(PastReader.audit)
+    run_log = _past.checked(PastReader.run_log)
+    dead_letters = _letters.checked(DeadLetterService.page, "dead_letters")
+    dead_letter = _letters.checked(DeadLetterService.get, "dead_letter")
+    replay = _letters.checked(DeadLetterService.replay)
+    discard = _letters.checked(DeadLetterService.discard)
+    inbox = _inbox.checked(InboxReader.unread, "inbox")
+    unread_count = _inbox.checked(InboxReader.unread_count)
+    quiet_count = _inbox.checked(InboxReader.quiet_count)
+    held = _inbox.checked(InboxReader.held)
+    quiet_hours = _quiet_hours.checked(QuietHoursService.read, "quiet_hours")
+    set_quiet_hours = _quiet_hours.checked(QuietHoursService.set, "set_quiet_hours")
+    clear_quiet_hours = _quiet_hours.checked(QuietHoursService.clear, "clear_quiet_hours")
+    now = _whole.checked(Service.now)

@@ -29,16 +29,16 @@ CALLER = Principal("tenant-0", "alice")
 
 
 def send_event(scheduler: Scheduler, arguments: dict[str, Any]) -> dict[str, Any]:
-    return asdict(scheduler.send_event(**arguments, by=CALLER))
+    return asdict(scheduler.signals.send(**arguments, by=CALLER))
 
 
 def fire(scheduler: Scheduler, arguments: dict[str, Any]) -> dict[str, Any]:
-    address = scheduler.fire_address(arguments["token"])
-    return asdict(scheduler.fire(address, arguments["data"], event_id=arguments["event_id"]))
+    address = scheduler.addresses.find(arguments["token"])
+    return asdict(scheduler.addresses.fire(address, arguments["data"], event_id=arguments["event_id"]))
 
 
 def pause(scheduler: Scheduler, arguments: dict[str, Any]) -> dict[str, Any]:
-    done = scheduler.change_many(BulkVerb.PAUSE, **arguments, by=CALLER)
+    done = scheduler.bulk.change(BulkVerb.PAUSE, **arguments, by=CALLER)
     return {"changed": len(done.outcomes), "undo": done.undo, "repeated": done.repeated}
 
 

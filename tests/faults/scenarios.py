@@ -194,7 +194,7 @@ def greedy(world: World) -> None:
     [hungry] = world.schedule(1, action="greedy", payload={"times": 1}, retry=SOON)
     world.schedule(20)
     world.rest()
-    reasons = [each.reason or "" for each in world.app.scheduler.attempts(hungry, by=world.acknowledged[hungry])]
+    reasons = [each.reason or "" for each in world.app.scheduler.past.attempts(hungry, by=world.acknowledged[hungry])]
     ran_out = any("MemoryError" in reason for reason in reasons) and node.process.poll() is None
     world.broke("no memory left", "MemoryError in one attempt, and the process goes on" if ran_out else "")
 

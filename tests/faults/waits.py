@@ -83,7 +83,7 @@ def event_cut_off(world: World) -> None:
         seen.append(state_of(world, task_id))
     assert seen == [State.WAITING, State.SCHEDULED], "who was not answered has to send it again"
     world.start_again()
-    sent = world.app.scheduler.send_event(**EVENT, by=CALLER)
+    sent = world.app.scheduler.signals.send(**EVENT, by=CALLER)
     assert (sent.freed, sent.repeated) == (1, True), "a repeat is answered as the first"
     world.rest()
 
@@ -117,7 +117,7 @@ def killed_while_a_handler_waits(world: World) -> None:
     world.start_again()
     world.rest()
     assert state_of(world, task_id) is State.SUCCEEDED
-    outcomes = [each.outcome for each in world.app.scheduler.attempts(task_id, by=CALLER)]
+    outcomes = [each.outcome for each in world.app.scheduler.past.attempts(task_id, by=CALLER)]
     assert outcomes == ["wait", "done"], outcomes
 
 
@@ -187,7 +187,7 @@ def _due(world: World, task_id: str) -> datetime:
 
 def _asked(world: World) -> int:
     """Return how many questions the user finds."""
-    return len([each for each in world.app.scheduler.inbox(by=CALLER) if each.state is State.WAITING])
+    return len([each for each in world.app.scheduler.inbox.unread(by=CALLER) if each.state is State.WAITING])
 
 
 # --- approvals, pauses ----------------------------------------------------------------------------------------------
@@ -238,7 +238,7 @@ def killed_at_the_end_of_a_pause(world: World) -> None:
 def fire_cut_off(world: World) -> None:
     world.start()
     [task_id] = world.schedule(1, when="in 30 days")
-    token = world.app.scheduler.make_fire_address(task_id, by=CALLER).token.text
+    token = world.app.scheduler.addresses.make(task_id, by=CALLER).token.text
     call = {"token": token, "data": {"n": 1}, "event_id": "hook-1"}
     for cut, moved in ((BEFORE, False), (AFTER, True)):
         cut_off(world, cut, "fire", **call)
@@ -259,13 +259,13 @@ def bulk_cut_off(world: World) -> None:
     for cut, held in ((BEFORE, 0), (AFTER, TASK_COUNT)):
         cut_off(world, cut, "pause", **call)
         assert _paused(world) == held, "all or nothing"
-    again = world.app.scheduler.change_many(BulkVerb.PAUSE, **call, by=CALLER)
+    again = world.app.scheduler.bulk.change(BulkVerb.PAUSE, **call, by=CALLER)
     assert (again.repeated, len(again.outcomes)) == (True, TASK_COUNT), (
         "whoever repeats it hears the answer that was lost"
     )
-    world.app.scheduler.change_many(BulkVerb.UNDO, undo=again.undo, by=CALLER)
+    world.app.scheduler.bulk.change(BulkVerb.UNDO, undo=again.undo, by=CALLER)
     assert _paused(world) == 0, "and can take all of it back"
-    world.app.scheduler.change_many(BulkVerb.MOVE, ids, to="now", by=CALLER)
+    world.app.scheduler.bulk.change(BulkVerb.MOVE, ids, to="now", by=CALLER)
     world.rest()
     assert sum(world.effects().values()) == TASK_COUNT
 

@@ -223,7 +223,7 @@ class World:
 
     def schedule_batch(self, requests: Sequence[Request], *, tenant: str = "tenant-0") -> list[str]:
         by = Principal(tenant, "alice")
-        made = [view.record.task.id for view in self.app.scheduler.schedule_many(requests, by=by)]
+        made = [view.record.task.id for view in self.app.scheduler.task_creator.create_many(requests, by=by)]
         self.acknowledged.update(dict.fromkeys(made, by))
         return made
 

@@ -73,7 +73,7 @@ def test_the_country_of_the_public_holidays_reaches_phrases_and_rules(tmp_path: 
     with build(settings(tmp_path, holidays="ca-ab", timezone="America/Edmonton")) as app:
         once = app.scheduler.schedule("Sleep in", when="next public holiday at 10:00")
         snoozed = app.scheduler.act(once.record.task.id, "snooze", until="the day after the next public holiday")
-        listed = app.scheduler.list(after="last week", before="next public holiday")
+        listed = app.scheduler.tasks.list(after="last week", before="next public holiday")
         often = app.scheduler.schedule("Stand-up", repeat="every weekday at 9:00 except public holidays")
 
     assert listed.where.before is not None

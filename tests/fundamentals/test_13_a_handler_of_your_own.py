@@ -51,7 +51,7 @@ async def test_a_payload_that_the_model_refuses_is_never_stored(app: App) -> Non
     assert refused.is_error
     assert "payload.path" in str(refused.content)
     assert "payload.width" in str(refused.content)
-    assert app.scheduler.list().views == ()
+    assert app.scheduler.tasks.list().views == ()
 
 
 async def test_what_failed_is_tried_again_and_every_attempt_keeps_its_reason(app: App) -> None:
@@ -72,4 +72,4 @@ async def test_what_failed_is_tried_again_and_every_attempt_keeps_its_reason(app
         eventually(lambda: app.scheduler.get(task_id).record.run.state is State.SUCCEEDED, "the second attempt")
 
     assert app.scheduler.get(task_id).record.run.summary == "logo.png is 800 wide"
-    assert [attempt.reason for attempt in app.scheduler.attempts(task_id)] == ["the disk is full", None]
+    assert [attempt.reason for attempt in app.scheduler.past.attempts(task_id)] == ["the disk is full", None]

@@ -147,7 +147,7 @@ class House:
     def found(self, where: TaskFilter) -> Iterator[TaskRecord]:
         cursor: str | None = ""
         while cursor is not None:
-            page = self.scheduler.list(where, limit=100, cursor=cursor or None)
+            page = self.scheduler.tasks.list(where, limit=100, cursor=cursor or None)
             yield from (view.record for view in page.views)
             cursor = page.cursor
 

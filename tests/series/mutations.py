@@ -231,7 +231,7 @@ MUTATIONS = (
         "a replay gives a series another payload",
         (
             (
-                "service/dead_letters.py",
+                "letters/dead_letters.py",
                 "        if task.repeat is not None:\n",
                 "        if task.repeat is None and task.paused:\n",
             ),
@@ -309,7 +309,7 @@ MUTATIONS = (
         "done reads nothing",
         (
             (
-                "service/changes.py",
+                "tasks/changes.py",
                 "read = self._store.inbox.mark_read(by.tenant, by.user, task_id=task_id)",
                 "read = self._store.inbox.mark_read(by.tenant, by.user, [], task_id=task_id)",
             ),
@@ -427,7 +427,7 @@ MUTATIONS = (
         "the undo of a no to a chain asks its first step alone",
         (
             (
-                "service/chain_answers.py",
+                "chains/chain_approvals.py",
                 "        return [each.task.id for each in together if each.run.id in rejected]",
                 "        return [each.task.id for each in together if each.run.id in rejected][:1]",
             ),

@@ -217,7 +217,7 @@ class Walk:
         now, scheduler = self.house.clock(), self.house.scheduler
         payload = self.draw.choice([None, f"message {now}"])
         given = None if payload is None else {"message": payload}
-        replay = lambda: self.closed(lambda: scheduler.replay([run_id], payload=given))  # noqa: E731 - as above
+        replay = lambda: self.closed(lambda: scheduler.letters.replay([run_id], payload=given))  # noqa: E731 - as above
         reference = lambda: self.model.replay(step, run_id, payload, now)  # noqa: E731 - as above
         if self.ask(f"replay {step.name} with {payload}", replay, reference):
             assert scheduler.get(step.task_id).record.task.payload["message"] == step.payload
@@ -225,7 +225,7 @@ class Walk:
     def discard(self) -> None:
         if self.failed:
             step, run_id = self.draw.choice(self.failed)
-            discard = lambda: self.house.scheduler.discard([run_id], reason="too late")  # noqa: E731 - as above
+            discard = lambda: self.house.scheduler.letters.discard([run_id], reason="too late")  # noqa: E731 - as above
             reference = lambda: self.model.discard(step, run_id)  # noqa: E731 - as above
             self.ask(f"discard {step.name}", lambda: self.closed(discard), reference)
 
@@ -241,7 +241,7 @@ class Walk:
         if waiting:
             step = self.draw.choice(waiting)
             self.tell(f"send the event of {step.name}")
-            assert self.house.scheduler.send_event(_event_of(step)).freed == 1
+            assert self.house.scheduler.signals.send(_event_of(step)).freed == 1
             self.model.send(step, now)
             self.compare()
 

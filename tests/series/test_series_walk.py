@@ -219,7 +219,7 @@ class Walk:
             given = None if payload is None else {"seconds": payload}
             self.ask(
                 f"replay what was for {failed.at} with {payload}",
-                lambda: self.closed(lambda: self.house.scheduler.replay([failed.id], payload=given)),
+                lambda: self.closed(lambda: self.house.scheduler.letters.replay([failed.id], payload=given)),
                 lambda: self.model.replay(failed, payload, self.now),
             )
 
@@ -228,7 +228,7 @@ class Walk:
             failed = self.draw.choice(self.failed[-3:])
             self.ask(
                 f"discard what was for {failed.at}",
-                lambda: self.closed(lambda: self.house.scheduler.discard([failed.id], reason="too late")),
+                lambda: self.closed(lambda: self.house.scheduler.letters.discard([failed.id], reason="too late")),
                 lambda: self.model.discard(failed),
             )
 
@@ -439,14 +439,14 @@ class Group:
         verb = self.draw.choice([BulkVerb.CANCEL, BulkVerb.PAUSE, BulkVerb.RESUME, BulkVerb.REPLAY])
         chosen = {walk.task_id: walk for walk in self.draw.sample(self.walks, 4)}
         before = {task_id: walk.model.remember() for task_id, walk in chosen.items()}
-        done = self.house.scheduler.change_many(verb, list(chosen))
+        done = self.house.scheduler.bulk.change(verb, list(chosen))
         for outcome in done.outcomes:
             walk = chosen[outcome.record.task.id]
             with _traced(walk):
                 walk.changed_with_others(outcome, verb.value)
         if done.undo is None or self.draw.random() < BULK_RATIO:
             return
-        for outcome in self.house.scheduler.change_many(BulkVerb.UNDO, undo=done.undo).outcomes:
+        for outcome in self.house.scheduler.bulk.change(BulkVerb.UNDO, undo=done.undo).outcomes:
             walk = chosen[outcome.record.task.id]
             with _traced(walk):
                 walk.taken_back_with_others(outcome, verb.value, before[outcome.record.task.id])

@@ -71,7 +71,7 @@ def past_runs(week: Week, by: Principal) -> list[RunSummary]:
     found: list[RunSummary] = []
     cursor = None
     while True:
-        page = week.scheduler.runs(RunFilter(), limit=100, cursor=cursor, by=by)
+        page = week.scheduler.past.runs(RunFilter(), limit=100, cursor=cursor, by=by)
         found += page.runs
         cursor = page.cursor
         if cursor is None:
@@ -106,7 +106,7 @@ def _step(name: str, *after: str) -> StepArguments:
 
 
 def states_of_steps(week: Week) -> Counter[State]:
-    views = week.scheduler.list(TaskFilter(query="load the world"), limit=100, by=tenant(0)).views
+    views = week.scheduler.tasks.list(TaskFilter(query="load the world"), limit=100, by=tenant(0)).views
     return Counter(view.record.run.state for view in views)
 
 
@@ -169,7 +169,7 @@ def test_a_week_goes_as_it_was_scheduled(week: Week) -> None:
     asked: ApprovalRequest = {"question": "Delete the old reports?", "by": "2 hours", "default": "reject"}
     offer = week.scheduler.schedule("Delete", action="sync", when=at(30, 9, month=3), approval=asked, by=tenant(3))
     week.turn(at(29, 8, month=3))
-    week.scheduler.send_event("goods.sent", {"order": 7}, event_id="e-7", by=tenant(4))
+    week.scheduler.signals.send("goods.sent", {"order": 7}, event_id="e-7", by=tenant(4))
     week.turn(at(29, 8, 30, month=3))
     waits = {"event": "goods.sent", "match": {"order": 7}, "lookback": "1 hour", "timeout": "1 day"}
     bill = week.scheduler.schedule("Bill", action="sync", wait_for=waits, by=tenant(4)).record.task.id
@@ -183,10 +183,10 @@ def test_a_week_goes_as_it_was_scheduled(week: Week) -> None:
     assert week.scheduler.get(bill, by=tenant(4)).record.run.state is State.SUCCEEDED, "the event had come before"
     assert week.scheduler.get(offer.record.task.id, by=tenant(3)).record.run.state is State.CANCELLED
     assert states_of_steps(week) == {State.SUCCEEDED: 8, State.FAILED: 4}
-    [letter], _ = week.scheduler.dead_letters(DeadLetterFilter(), by=tenant(0))
+    [letter], _ = week.scheduler.letters.page(DeadLetterFilter(), by=tenant(0))
     assert letter.title == "Load the world: load-us"
     week.world.broken.clear()
-    week.scheduler.replay([letter.run_id], by=tenant(0))
+    week.scheduler.letters.replay([letter.run_id], by=tenant(0))
     week.turn(at(31, 13, month=3))
     assert states_of_steps(week) == {State.SUCCEEDED: 12}
     tries = Counter(each.claim.task.title for each in week.begun if each.claim.task.action == "step")
@@ -199,12 +199,12 @@ def test_a_week_goes_as_it_was_scheduled(week: Week) -> None:
     assert at(2, 10, 10) <= found.at < at(2, 10, 45)
     assert week.scheduler.get(unpack.record.task.id, by=tenant(1)).record.run.state is State.SUCCEEDED
     where = TaskFilter(query="call")
-    moved = week.scheduler.change_many("move", where=where, to="1 day later", expect=3, by=tenant(2))
+    moved = week.scheduler.bulk.change("move", where=where, to="1 day later", expect=3, by=tenant(2))
     assert [week.scheduler.get(each, by=tenant(2)).record.run.scheduled_for for each in calls] == [
         at(4, 13 + place) for place in range(3)
     ]
     week.turn(at(3, 8, 5))
-    week.scheduler.change_many("undo", undo=moved.undo, by=tenant(2))
+    week.scheduler.bulk.change("undo", undo=moved.undo, by=tenant(2))
 
     week.turn(END)
     assert [each.at for title in ("Call Ann", "Call Bob", "Call Cleo") for each in begun_of(week, title)] == [

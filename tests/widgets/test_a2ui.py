@@ -188,10 +188,10 @@ def test_an_ended_task_and_a_dry_run_offer_no_cancel(scheduler: Scheduler) -> No
 
 
 def test_a_list_has_a_row_for_each_task(scheduler: Scheduler, validator: Draft202012Validator) -> None:
-    assert wrong(validator, list_messages(list_payload(scheduler.list()))) == []
+    assert wrong(validator, list_messages(list_payload(scheduler.tasks.list()))) == []
     for title in ("one", "two"):
         scheduler.schedule(title, when="tomorrow 9am")
-    messages = list_messages(list_payload(scheduler.list()))
+    messages = list_messages(list_payload(scheduler.tasks.list()))
     assert wrong(validator, messages) == []
     model = messages[2]["updateDataModel"]["value"]
     assert (model["heading"], {row["title"] for row in model["rows"]}) == ("2 tasks", {"one", "two"})

@@ -44,12 +44,12 @@ def _answer(call: FindRuns, sender: Sender) -> CallToolResult:
         raise InvalidArgument("error", "only a call by event takes it", accepted="text", example="text='HTTP 503'")
     bounds = {"since": call.since, "until": call.until, "tenant": call.tenant}
     if call.count_by in set(BucketWidth):
-        buckets = sender.scheduler.run_buckets(BucketWidth(call.count_by), call.where(), by=sender.by, **bounds)
+        buckets = sender.scheduler.past.run_buckets(BucketWidth(call.count_by), call.where(), by=sender.by, **bounds)
         return _buckets_answer(buckets)
     if call.count_by is not None:
-        counts = sender.scheduler.run_counts(RunGroup(call.count_by), call.where(), by=sender.by, **bounds)
+        counts = sender.scheduler.past.run_counts(RunGroup(call.count_by), call.where(), by=sender.by, **bounds)
         return _counts_answer(counts)
-    page = sender.scheduler.runs(call.where(), limit=call.limit, cursor=call.cursor, by=sender.by, **bounds)
+    page = sender.scheduler.past.runs(call.where(), limit=call.limit, cursor=call.cursor, by=sender.by, **bounds)
     return _page_answer(page, everywhere=call.tenant == ALL_TENANTS)
 
 

@@ -33,17 +33,17 @@ def events_answer(call: FindRuns, sender: Sender) -> CallToolResult:
     where, bounds = _where(call), {"since": call.since, "until": call.until, "tenant": call.tenant}
     scheduler = sender.scheduler
     if call.count_by in set(BucketWidth):
-        spread = buckets_json(scheduler.event_buckets(BucketWidth(call.count_by), where, by=sender.by, **bounds))
+        spread = buckets_json(scheduler.past.event_buckets(BucketWidth(call.count_by), where, by=sender.by, **bounds))
         rows: Any = spread["buckets"]
         lines = [f"{each['start']} {_counted(each['counts'])}" for each in rows[-MAX_BUCKETS_SHOWN:]]
         return answer({**spread, "buckets": rows[-MAX_BUCKETS_SHOWN:]}, _said(lines))
     if call.count_by is not None:
-        counts = counts_json(scheduler.event_counts(_group(call.count_by), where, by=sender.by, **bounds))
+        counts = counts_json(scheduler.past.event_counts(_group(call.count_by), where, by=sender.by, **bounds))
         found: Any = counts["counts"]
         first = dict(list(found.items())[:MAX_GROUPS_SHOWN])
         return answer({**counts, "counts": first}, _said([f"{count} {name}" for name, count in first.items()]))
-    page = scheduler.history(where, limit=call.limit, cursor=call.cursor, by=sender.by, **bounds)
-    titles = scheduler.titles([event.task_id for event in page.events], tenant=call.tenant, by=sender.by)
+    page = scheduler.past.events(where, limit=call.limit, cursor=call.cursor, by=sender.by, **bounds)
+    titles = scheduler.tasks.titles([event.task_id for event in page.events], tenant=call.tenant, by=sender.by)
     shown: list[Json] = [_row(event, titles.get(event.task_id)) for event in page.events]
     structured: dict[str, Json] = {"schema": "duetime.events/1", "events": shown}
     lines = [_line(event, titles.get(event.task_id)) for event in page.events]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -11,8 +12,9 @@ from duetime.scheduler.audit.entry import AuditEntry, AuditKind
 from duetime.scheduler.delivery.quiet_hours import NO_HOURS, QuietHours, QuietPlan
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.intake.validation import tenant_changed
-from duetime.scheduler.principal import Principal
+from duetime.scheduler.principal import LOCAL, Principal
 from duetime.scheduler.store import Store
+from duetime.scheduler.task import Json
 
 _EXAMPLE: Final = "22:00-07:00 America/Denver"
 _TIME_OF_DAY: Final = r"\b([01]?[0-9]|2[0-4])(?:[:.h]([0-5][0-9]))?(?: ?(am|pm))?\b"
@@ -36,13 +38,26 @@ class QuietHoursView:
 class QuietHoursService:
     """Reads and changes the quiet hours of the caller, or for an administrator those of another user."""
 
-    def __init__(self, store: Store, plan: QuietPlan, zone: str | None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        plan: QuietPlan,
+        zone: str | None,
+        *,
+        on_change: Callable[[Sequence[str]], None],
+        via: str | None,
+    ) -> None:
         self._store = store
         self._plan = plan
         self._zone = zone
+        self._on_change = on_change
+        self._via = via
 
-    def read(self, by: Principal, user: str | None = None, tenant: str | None = None) -> QuietHoursView:
-        """Return the hours in force for a user, and whether they are the user's own."""
+    def read(self, *, user: str | None = None, tenant: str | None = None, by: Principal = LOCAL) -> QuietHoursView:
+        """Return the quiet hours of the user: the own ones, or else those of the settings.
+
+        An administrator may name another `user`, an operator one of another `tenant`; so it is in the next two.
+        """
         whose = _whose(by, user, tenant)
         name = (whose.tenant, whose.user)
         stored = self._store.quiet_hours.texts([name])
@@ -50,20 +65,36 @@ class QuietHoursService:
         hours = plan.of(*name)
         return QuietHoursView(*name, hours, bool(stored), hours.until(self._store.now()) if hours else None)
 
-    def set(self, by: Principal, text: str, user: str | None = None, tenant: str | None = None) -> QuietHoursView:
-        """Store the hours of a user, or `none`. Raises InvalidArgument for a text that names none."""
-        whose, hours = _whose(by, user, tenant), _read(text, self._zone)
-        stored = str(hours) if hours else NO_HOURS
-        entry = AuditEntry.by(by, AuditKind.QUIET_HOURS_SET, whose.user, tenant=whose.tenant, detail={"hours": stored})
-        self._store.quiet_hours.set(whose.tenant, whose.user, stored, entry)
-        return self.read(by, user, tenant)
+    def set(
+        self, hours: str, *, user: str | None = None, tenant: str | None = None, by: Principal = LOCAL
+    ) -> QuietHoursView:
+        """Let deliveries to the user that can wait be held in these hours: `22:00-07:00 America/Denver`, or `none`.
 
-    def clear(self, by: Principal, user: str | None = None, tenant: str | None = None) -> QuietHoursView:
-        """Forget what a user has set; without any, nothing changes."""
+        They go before those of the settings. Deliveries that wait for the old end are looked at again at once.
+        """
+        whose, read = _whose(by, user, tenant), _read(hours, self._zone)
+        text = str(read) if read else NO_HOURS
+        self._store.quiet_hours.set(
+            whose.tenant, whose.user, text, self._entry(AuditKind.QUIET_HOURS_SET, whose, by, {"hours": text})
+        )
+        return self._changed(user, tenant, by)
+
+    def clear(self, *, user: str | None = None, tenant: str | None = None, by: Principal = LOCAL) -> QuietHoursView:
+        """Forget the user's own quiet hours, so that those of the settings count again; return these."""
         whose = _whose(by, user, tenant)
-        entry = AuditEntry.by(by, AuditKind.QUIET_HOURS_CLEARED, whose.user, tenant=whose.tenant)
+        entry = self._entry(AuditKind.QUIET_HOURS_CLEARED, whose, by)
         self._store.quiet_hours.clear(whose.tenant, whose.user, entry)
-        return self.read(by, user, tenant)
+        return self._changed(user, tenant, by)
+
+    def _entry(
+        self, kind: AuditKind, whose: Principal, by: Principal, detail: Mapping[str, Json] | None = None
+    ) -> AuditEntry:
+        return AuditEntry.by(by.with_via(self._via), kind, whose.user, tenant=whose.tenant, detail=detail)
+
+    def _changed(self, user: str | None, tenant: str | None, by: Principal) -> QuietHoursView:
+        found = self.read(user=user, tenant=tenant, by=by)
+        self._on_change([])  # wakes the process that delivers
+        return found
 
 
 def _read(text: str, zone: str | None) -> QuietHours | None:

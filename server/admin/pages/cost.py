@@ -10,7 +10,7 @@ from decimal import Decimal
 from typing import Any
 
 from duetime.scheduler.errors import InvalidArgument
-from duetime.scheduler.foresight.cost_reader import USUAL_COST_WINDOW
+from duetime.scheduler.foresight.readers.report_reader import USUAL_COST_WINDOW
 from duetime.scheduler.history.costs import CostGroup
 from duetime.scheduler.intake.bounds import Bounds
 from duetime.scheduler.rules.limits.price import amount_of, money
@@ -78,7 +78,7 @@ class CostPage:
             "until": self.until,
             "by": self.by.value,
             "groups": [group.value for group in self.groups],
-            "currency": self._visit.scheduler.currency,
+            "currency": self._visit.scheduler.reports.currency,
             "total": amount_of(self.total),
             "lines": [self._line(key, cost, titles.get(key, key)) for key, cost in self.ranked[:MAX_LINES_SHOWN]],
             "more": max(0, len(self.ranked) - MAX_LINES_SHOWN),
@@ -91,7 +91,12 @@ class CostPage:
     def rows(self) -> list[dict[str, Any]]:
         """Return the rows of an export: each day and group."""
         return [
-            {"day": day, self.by.value: key, "cost": money(amount_of(cost)), "currency": self._visit.scheduler.currency}
+            {
+                "day": day,
+                self.by.value: key,
+                "cost": money(amount_of(cost)),
+                "currency": self._visit.scheduler.reports.currency,
+            }
             for (day, key), cost in sorted(self.series.items())
         ]
 

@@ -20,8 +20,8 @@ from duetime.scheduler.history.dead_letters import (
     SkippedLetter,
 )
 from duetime.scheduler.intake.bounds import Bounds
-from duetime.scheduler.service.dead_letters import USUAL_LETTERS_COUNT
-from duetime.scheduler.service.letter_call import MAX_LETTERS_CLOSED
+from duetime.scheduler.service.letters.dead_letters import USUAL_LETTERS_COUNT
+from duetime.scheduler.service.letters.letter_call import MAX_LETTERS_CLOSED
 from duetime.server.admin.answers import MAX_PROBLEMS_SHOWN, PAGE_ROWS, Answer, Moved, Page, get, post
 from duetime.server.admin.export import EXPORT_PAGE_ROWS, MAX_EXPORTED_ROWS, exported
 from duetime.server.admin.failures import unknown
@@ -57,7 +57,7 @@ class LetterQuery:
 
     def page(self, visit: Visit, limit: int, cursor: str | None) -> tuple[Sequence[DeadLetter], str | None]:
         """Return a page of letters, newest first."""
-        return visit.scheduler.dead_letters(
+        return visit.scheduler.letters.page(
             self.where,
             **self.bounds.instants,
             limit=limit,
@@ -162,7 +162,7 @@ def _verb(word: str) -> str:
 
 
 def _closer(visit: Visit, verb: str) -> Callable[..., LettersClosed]:
-    return visit.scheduler.replay if verb == "replay" else visit.scheduler.discard
+    return visit.scheduler.letters.replay if verb == "replay" else visit.scheduler.letters.discard
 
 
 def _one_tenant(visit: Visit) -> str | None:
@@ -176,7 +176,7 @@ def _letters(visit: Visit, run_ids: Sequence[str]) -> list[DeadLetter]:
     found = []
     for run_id in dict.fromkeys(run_ids):
         try:
-            found.append(visit.scheduler.dead_letter(run_id, tenant=reach, by=visit.principal))
+            found.append(visit.scheduler.letters.get(run_id, tenant=reach, by=visit.principal))
         except DeadLetterNotFound:
             continue
     return found
@@ -250,7 +250,7 @@ def take_back(visit: Visit) -> Moved:
     for each in visit.form.getlist("undo"):
         token, _, tenant = each.partition(" ")
         try:
-            done = visit.scheduler.change_many("undo", undo=token, tenant=tenant or None, by=visit.principal)
+            done = visit.scheduler.bulk.change("undo", undo=token, tenant=tenant or None, by=visit.principal)
         except Refused as refused:
             problems.append(str(refused))
             continue

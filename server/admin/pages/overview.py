@@ -162,13 +162,15 @@ class Overview:
     ) -> RunCounts:
         visit = self._visit
         where = RunFilter(states=states)
-        return visit.scheduler.run_counts(by, where, since=since, until=until, tenant=visit.reach, by=visit.principal)
+        return visit.scheduler.past.run_counts(
+            by, where, since=since, until=until, tenant=visit.reach, by=visit.principal
+        )
 
     def _page(
         self, states: tuple[State, ...], *, since: datetime | None = None, until: datetime | None = None
     ) -> RunPage:
         visit = self._visit
-        return visit.scheduler.runs(
+        return visit.scheduler.past.runs(
             RunFilter(states=states),
             since=since,
             until=until,
@@ -181,7 +183,7 @@ class Overview:
         """Return what is due next, the first one first."""
         visit = self._visit
         where = RunFilter(states=(State.SCHEDULED, State.RETRYING, State.SUSPENDED), oldest_first=True)
-        found = visit.scheduler.runs(
+        found = visit.scheduler.past.runs(
             where, since=self._now, limit=MAX_OVERVIEW_ROWS, tenant=visit.reach, by=visit.principal
         )
         return found.runs
@@ -207,7 +209,7 @@ class Overview:
     def _buckets(self) -> TimeBuckets:
         visit = self._visit
         where = RunFilter(states=ENDED_STATES)
-        return visit.scheduler.run_buckets(
+        return visit.scheduler.past.run_buckets(
             BucketWidth.HOUR, where, since=self._now - DAY, tenant=visit.reach, by=visit.principal
         )
 

@@ -39,7 +39,7 @@ def run(visit: Visit) -> Page:
 
 def _found(visit: Visit) -> RunDetail:
     """Find a run by its id alone: an operator may follow a link into any tenant."""
-    return visit.scheduler.run(
+    return visit.scheduler.past.run(
         visit.parts["run_id"], tenant="*" if visit.principal.operator else None, by=visit.principal
     )
 
@@ -77,13 +77,13 @@ def _values(visit: Visit, found: RunDetail, view: TaskView, reasons: Any) -> dic
 
 def _log(visit: Visit, found: RunDetail) -> RunLog:
     by = visit.acting_in(found.run.tenant)
-    return visit.scheduler.run_log(found.run.id, newest=LOG_LINES_SHOWN_ROWS, by=by)
+    return visit.scheduler.past.run_log(found.run.id, newest=LOG_LINES_SHOWN_ROWS, by=by)
 
 
 def _decisions(visit: Visit, found: RunDetail) -> list[tuple[Decision, list[str]]]:
     """Return the newest recorded decisions of the queue on the run, in words."""
     by, task_id = visit.acting_in(found.run.tenant), found.record.task.id
-    page = visit.scheduler.decisions(task_id=task_id, limit=DECISIONS_READ_ROWS, by=by)
+    page = visit.scheduler.decisions.page(task_id=task_id, limit=DECISIONS_READ_ROWS, by=by)
     own = [each for each in page.decisions if each.run_id == found.run.id]
     return [(each, [*lines(each)]) for each in own[:DECISIONS_SHOWN_ROWS]]
 
@@ -98,7 +98,7 @@ def _by_pool(of_attempts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 def _others(visit: Visit, found: RunDetail) -> Any:
     where = RunFilter(task_id=found.record.task.id, states=tuple(State))
-    page = visit.scheduler.runs(
+    page = visit.scheduler.past.runs(
         where, limit=OTHER_RUNS_SHOWN_ROWS, tenant=found.run.tenant, by=visit.acting_in(found.run.tenant)
     )
     return page if len(page.runs) > 1 else None

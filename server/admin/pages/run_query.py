@@ -60,7 +60,7 @@ class RunQuery:
 
     def page(self, visit: Visit, limit: int = PAGE_ROWS, cursor: str | None = None) -> RunPage:
         """Return a page of runs."""
-        return visit.scheduler.runs(
+        return visit.scheduler.past.runs(
             self.where,
             since=self._bound("since"),
             until=self._bound("until"),

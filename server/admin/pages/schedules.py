@@ -23,7 +23,7 @@ def schedules(visit: Visit) -> Answer:
 
 def _page(visit: Visit, limit: int, cursor: str | None) -> tuple[list[TaskView], str | None]:
     words = visit.query.get("q", "").strip() or None
-    found, following = visit.scheduler.schedules(
+    found, following = visit.scheduler.tasks.recurring(
         words=words, limit=limit, cursor=cursor, tenant=visit.reach, by=visit.principal
     )
     return list(found), following

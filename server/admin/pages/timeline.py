@@ -115,13 +115,13 @@ def _known(argument: str, given: str, accepted: Iterable[str]) -> str:
 
 def _runs(visit: Visit, since: datetime, until: datetime) -> list[RunSummary]:
     """Return what ran in a window, oldest first: runs that ended in it, and those that are running."""
-    running = visit.scheduler.runs(
+    running = visit.scheduler.past.runs(
         RunFilter(states=(State.RUNNING,)), limit=TIMELINE_PAGE_ROWS, tenant=visit.reach, by=visit.principal
     )
     found = {run.id: run for run in running.runs if run.started_at and run.started_at < until}
     cursor: str | None = None
     while len(found) < MAX_TIMELINE_RUNS:
-        page = visit.scheduler.runs(
+        page = visit.scheduler.past.runs(
             RunFilter(states=SHOWN_STATES),
             since=since,
             until=until,

@@ -95,7 +95,7 @@ def _moment(instant: str, task: TaskPayload) -> str:
 def changes_made(scheduler: Scheduler, view: TaskView) -> FieldChanges:
     """Return what the change that `view` answers has changed, as the newest event of its task says."""
     task = view.record.task
-    page = scheduler.history(EventFilter(task_id=task.id), limit=1)
+    page = scheduler.past.events(EventFilter(task_id=task.id), limit=1)
     if NOTHING_CHANGED in view.warnings or not page.events:
         return NO_CHANGES
     return changes_of(page.events[0], task.timezone)

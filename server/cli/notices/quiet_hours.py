@@ -22,7 +22,7 @@ def show(
 ) -> None:
     """Show the quiet hours in force, and whether they are the user's own."""
     with session(context).scheduler() as scheduler:
-        found = quiet_hours_json(scheduler.quiet_hours(user=user, tenant=tenant, by=cli_caller()))
+        found = quiet_hours_json(scheduler.quiet_hours.read(user=user, tenant=tenant, by=cli_caller()))
     show_hours(found, as_json=as_json)
 
 
@@ -36,7 +36,7 @@ def set_(
 ) -> None:
     """Set quiet hours that go before those of the settings; `none` for no quiet ones."""
     with session(context).scheduler() as scheduler:
-        found = quiet_hours_json(scheduler.set_quiet_hours(hours, user=user, tenant=tenant, by=cli_caller()))
+        found = quiet_hours_json(scheduler.quiet_hours.set(hours, user=user, tenant=tenant, by=cli_caller()))
     show_hours(found, as_json=as_json)
 
 
@@ -45,7 +45,7 @@ def clear(
 ) -> None:
     """Forget the quiet hours that were set, so that those of the settings count again."""
     with session(context).scheduler() as scheduler:
-        found = quiet_hours_json(scheduler.clear_quiet_hours(user=user, tenant=tenant, by=cli_caller()))
+        found = quiet_hours_json(scheduler.quiet_hours.clear(user=user, tenant=tenant, by=cli_caller()))
     show_hours(found, as_json=as_json)
 
 

@@ -30,8 +30,8 @@ def list_(
 ) -> None:
     """List recorded decisions of the queue, newest first: which run, what became of it, why its tier."""
     with session(context).app() as app:
-        task_id = app.scheduler.find(task) if task else None
-        page = app.scheduler.decisions(task_id=task_id, limit=limit, cursor=cursor, tenant=tenant, by=cli_caller())
+        task_id = app.scheduler.tasks.find(task) if task else None
+        page = app.scheduler.decisions.page(task_id=task_id, limit=limit, cursor=cursor, tenant=tenant, by=cli_caller())
         zone = app.scheduler.zone or "UTC"
     shown = DecisionsPayload(decisions=tuple(map(decision_payload, page.decisions)), cursor=page.cursor)
     show_decisions(json_of(shown), zone, as_json=as_json)
@@ -60,7 +60,7 @@ def show(
 ) -> None:
     """Show one decision in words: why this tier and this run, what else waited, and what the pools had."""
     with session(context).app() as app:
-        found = app.scheduler.decision(decision_id, tenant=tenant, by=cli_caller())
+        found = app.scheduler.decisions.get(decision_id, tenant=tenant, by=cli_caller())
         zone = app.scheduler.zone or "UTC"
     show_decision(json_of(decision_payload(found)), zone, as_json=as_json)
 

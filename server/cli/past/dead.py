@@ -62,7 +62,7 @@ def list_(
     """List runs that are out of attempts, newest first, and why."""
     where = DeadLetterFilter(state=state, action=action, label=label, text=text)
     with session(context).scheduler() as scheduler:
-        found, following = scheduler.dead_letters(where, since=since, limit=limit, cursor=cursor, tenant=tenant)
+        found, following = scheduler.letters.page(where, since=since, limit=limit, cursor=cursor, tenant=tenant)
         zone = scheduler.zone or "UTC"
     show_page(letter_rows.page_json(found, following), zone, as_json=as_json, as_csv=as_csv)
 
@@ -106,7 +106,7 @@ def show(
 ) -> None:
     """Show one dead letter: its payload, and every attempt with its reason."""
     with session(context).scheduler() as scheduler:
-        letter, zone = scheduler.dead_letter(run_id, tenant=tenant), scheduler.zone or "UTC"
+        letter, zone = scheduler.letters.get(run_id, tenant=tenant), scheduler.zone or "UTC"
     show_letter({"schema": "duetime.dead_letter/1", **letter_rows.letter_json(letter)}, zone, as_json=as_json)
 
 
@@ -182,7 +182,7 @@ def _close(context: typer.Context, how: str, run_ids: Sequence[str], closing: Ma
     filters = {name: closing[name] for name in ("action", "label", "text")}
     check_choice(run_ids, closing["every"], (*filters.values(), closing["since"]))
     with session(context).app() as app:
-        close = app.scheduler.replay if how == "replayed" else app.scheduler.discard
+        close = app.scheduler.letters.replay if how == "replayed" else app.scheduler.letters.discard
         done = close(
             run_ids,
             where=DeadLetterFilter(**filters),
@@ -203,7 +203,7 @@ def undo(
 ) -> None:
     """Take a replay or a discard back, within ten minutes: the letters are open again."""
     with session(context).app() as app:
-        result = app.scheduler.change_many("undo", undo=token, tenant=tenant, by=cli_caller())
+        result = app.scheduler.bulk.change("undo", undo=token, tenant=tenant, by=cli_caller())
         zone = app.scheduler.zone or "UTC"
     bulk.show(bulk_payload(result, MAX_TASKS_CHANGED), zone, as_json=as_json)
 

@@ -75,7 +75,7 @@ def history(
     spans = {"min_attempts": min_attempts, "min_lateness": min_lateness, "min_cost": min_cost}
     words = {**of_task, **spans, "worker": worker, "error": error, "text": text}
     with session(context).scheduler() as scheduler:
-        task_id = scheduler.find(task_id) if task_id is not None else None
+        task_id = scheduler.tasks.find(task_id) if task_id is not None else None
         where = event_filter(task_id=task_id, **words)
         if count_by is not None or bucket is not None:
             _count(scheduler, where, bounds, (count_by, bucket), as_json=as_json, as_csv=as_csv)
@@ -94,10 +94,10 @@ def _count(
 ) -> None:
     group, width = by
     if group is not None:
-        counts = scheduler.event_counts(group, where, **bounds._asdict())
+        counts = scheduler.past.event_counts(group, where, **bounds._asdict())
         count_tables.show_counts(counts_json(counts), "events", as_json=as_json, as_csv=as_csv)
     elif width is not None:
-        found = scheduler.event_buckets(width, where, **bounds._asdict())
+        found = scheduler.past.event_buckets(width, where, **bounds._asdict())
         count_tables.show_buckets(buckets_json(found), "events", as_json=as_json, as_csv=as_csv)
 
 
@@ -107,7 +107,7 @@ def _show_page(
     view = scheduler.get(where.task_id) if where.task_id is not None else None
 
     def read(limit: int, cursor: str | None) -> PageJson:
-        page = scheduler.history(where, limit=limit, cursor=cursor, **bounds._asdict())
+        page = scheduler.past.events(where, limit=limit, cursor=cursor, **bounds._asdict())
         found = events_json(scheduler, page, view, first=cursor is None, tenant=bounds.tenant)
         if cursor == at.cursor and not (context.params["as_json"] or context.params["as_csv"]):
             output.say_window("Events", page.where.since, page.where.until, str(found["timezone"]))

@@ -45,11 +45,11 @@ def logs(
 ) -> None:
     """Show what the handler of a run logged, oldest first."""
     with session(context).scheduler() as scheduler:
-        run_id = of if of.startswith(RUN_PREFIX) else scheduler.find(of)
+        run_id = of if of.startswith(RUN_PREFIX) else scheduler.tasks.find(of)
 
         def read(after: str | None) -> LogPage:
             newest = tail if after is None else None
-            found = scheduler.run_log(run_id, after=after, newest=newest, limit=MAX_PAGE_LINES, tenant=tenant)
+            found = scheduler.past.run_log(run_id, after=after, newest=newest, limit=MAX_PAGE_LINES, tenant=tenant)
             return log_json(found)
 
         show(read, scheduler.zone or "UTC", follow=follow, as_json=as_json)

@@ -41,7 +41,7 @@ def page(context: typer.Context, scheduler: Scheduler, where: RunFilter, bounds:
     zone = scheduler.zone or "UTC"
 
     def read(limit: int, cursor: str | None) -> PageJson:
-        found = scheduler.runs(where, limit=limit, cursor=cursor, **bounds._asdict())
+        found = scheduler.past.runs(where, limit=limit, cursor=cursor, **bounds._asdict())
         if cursor == at.cursor and not context.params["as_json"]:
             output.say_window("Runs", found.where.since, found.where.until, zone)
         return page_json(found, everywhere=bounds.tenant == ALL_TENANTS)

@@ -94,7 +94,7 @@ def runs(
 
 
 def _where(scheduler: Scheduler, task: str | None, used: tuple[float | None, str | None], words: RunWords) -> RunFilter:
-    task_id, (min_units, min_cost) = scheduler.find(task) if task is not None else None, used
+    task_id, (min_units, min_cost) = scheduler.tasks.find(task) if task is not None else None, used
     return run_rows.run_filter(task_id=task_id, min_units=min_units, min_cost=min_cost, **words)
 
 
@@ -111,7 +111,7 @@ def _counted(
     """Write the counts that are asked for; return whether any are."""
     how = {"as_json": as_json, "as_csv": as_csv}
     if group is not None:
-        show_counts(run_rows.counts_json(scheduler.run_counts(group, where, **bounds._asdict())), "runs", **how)
+        show_counts(run_rows.counts_json(scheduler.past.run_counts(group, where, **bounds._asdict())), "runs", **how)
     elif width is not None:
-        show_buckets(run_rows.buckets_json(scheduler.run_buckets(width, where, **bounds._asdict())), "runs", **how)
+        show_buckets(run_rows.buckets_json(scheduler.past.run_buckets(width, where, **bounds._asdict())), "runs", **how)
     return bool(group or width)

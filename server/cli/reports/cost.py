@@ -33,7 +33,7 @@ def cost(
 ) -> None:
     """Add up what runs cost, by the prices of the pools that they used."""
     with session(context).scheduler() as scheduler:
-        found = scheduler.costs(by, since=since, until=until, tenant=tenant)
+        found = scheduler.reports.costs(by, since=since, until=until, tenant=tenant)
     show_costs(costs_json(found), as_json=as_json, as_csv=as_csv)
 
 

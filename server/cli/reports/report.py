@@ -22,8 +22,8 @@ def report(
 ) -> None:
     """Report what was missed, how late, what it cost, the worst actions, and the trend."""
     with session(context).scheduler() as scheduler:
-        found = scheduler.report(since=since, tenant=tenant or ALL_TENANTS)
-        payload = report_payload(found, scheduler.zone or "UTC", scheduler.currency)
+        found = scheduler.reports.work(since=since, tenant=tenant or ALL_TENANTS)
+        payload = report_payload(found, scheduler.zone or "UTC", scheduler.reports.currency)
     if as_json:
         output.as_json(json_of(payload))
         return

@@ -22,11 +22,11 @@ def address(
     check_options(renew=renew, revoke=revoke)
     opened = session(context)
     with opened.scheduler() as scheduler:
-        found = scheduler.find(task_id)
+        found = scheduler.tasks.find(task_id)
         if revoke:
-            show_revoked(found, revoked=scheduler.revoke_fire_address(found, by=cli_caller()), as_json=as_json)
+            show_revoked(found, revoked=scheduler.addresses.revoke(found, by=cli_caller()), as_json=as_json)
             return
-        made = scheduler.make_fire_address(found, renew=renew, by=cli_caller())
+        made = scheduler.addresses.make(found, renew=renew, by=cli_caller())
     base = opened.settings().public_url
     show_address(found, made.path, f"{str(base).rstrip('/')}{made.path}" if base else None, as_json=as_json)
 

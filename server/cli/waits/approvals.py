@@ -20,7 +20,7 @@ def approve(
 ) -> None:
     """Let a task run that waits for approval."""
     with session(context).scheduler() as scheduler:
-        view = scheduler.approve(scheduler.find(task_id), reason=reason, revision=revision)
+        view = scheduler.approve(scheduler.tasks.find(task_id), reason=reason, revision=revision)
     show_change("Approved", view, as_json)
 
 
@@ -34,5 +34,5 @@ def reject(
 ) -> None:
     """Cancel a task that waits for approval; of a recurring one, skip the run that asks."""
     with session(context).scheduler() as scheduler:
-        view = scheduler.reject(scheduler.find(task_id), reason=reason, revision=revision)
+        view = scheduler.reject(scheduler.tasks.find(task_id), reason=reason, revision=revision)
     show_change("Rejected", view, as_json)

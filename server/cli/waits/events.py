@@ -28,7 +28,7 @@ def send(
     """Send an event: the tasks that wait for it go on."""
     given = read_object(data, "data")
     with session(context).scheduler() as scheduler:
-        sent = scheduler.send_event(name, given, event_id=event_id, by=cli_caller())
+        sent = scheduler.signals.send(name, given, event_id=event_id, by=cli_caller())
     show(sent_event_payload(sent), as_json=as_json)
 
 

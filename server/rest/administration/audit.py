@@ -97,7 +97,7 @@ def entries(call: RestCall) -> RestAnswer:
     by, names = reader_of(call), ("actor", "surface", "kind", "subject")
     where = AuditFilter(**{name: call.values[name] for name in names if name in call.values})
     bounds: dict[str, Any] = {name: call.values.get(name) for name in ("since", "until", "cursor")}
-    page = call.scheduler.audit(where, **bounds, limit=call.values.get("limit", 50), by=by)
+    page = call.scheduler.past.audit(where, **bounds, limit=call.values.get("limit", 50), by=by)
     return RestAnswer(AuditPayload.model_validate(page_json(page)), cursor=page.cursor)
 
 

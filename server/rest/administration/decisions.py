@@ -74,7 +74,7 @@ class DecisionsPayload(RestPayload):
 
 def decisions(call: RestCall) -> RestAnswer:
     """Return a page of decisions."""
-    page = call.scheduler.decisions(
+    page = call.scheduler.decisions.page(
         task_id=call.values.get("task_id"),
         limit=call.values.get("limit", 50),
         cursor=call.values.get("cursor"),
@@ -86,7 +86,7 @@ def decisions(call: RestCall) -> RestAnswer:
 
 def decision(call: RestCall) -> RestAnswer:
     """Return one decision."""
-    return RestAnswer(decision_payload(call.scheduler.decision(call.values["decision_id"], **read_by(call))))
+    return RestAnswer(decision_payload(call.scheduler.decisions.get(call.values["decision_id"], **read_by(call))))
 
 
 def decision_payload(found: Decision) -> DecisionPayload:

@@ -29,17 +29,17 @@ class QuietHoursPayload(RestPayload):
 
 def show(call: RestCall) -> RestAnswer:
     """Return the hours in force."""
-    return _answer(call.scheduler.quiet_hours(**call.values, by=call.by))
+    return _answer(call.scheduler.quiet_hours.read(**call.values, by=call.by))
 
 
 def set_(call: RestCall) -> RestAnswer:
     """Store the hours of a user."""
-    return _answer(call.scheduler.set_quiet_hours(**call.values, by=call.by))
+    return _answer(call.scheduler.quiet_hours.set(**call.values, by=call.by))
 
 
 def clear(call: RestCall) -> RestAnswer:
     """Forget the hours of a user."""
-    return _answer(call.scheduler.clear_quiet_hours(**call.values, by=call.by))
+    return _answer(call.scheduler.quiet_hours.clear(**call.values, by=call.by))
 
 
 def _answer(view: QuietHoursView) -> RestAnswer:

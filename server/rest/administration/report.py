@@ -55,8 +55,8 @@ class ReportPayload(WorkPayload):
 
 def report(call: RestCall) -> RestAnswer:
     """Return the report of a tenant, or of all."""
-    found = call.scheduler.report(since=call.values.get("since"), **read_by(call))
-    return RestAnswer(report_payload(found, call.scheduler.zone or "UTC", call.scheduler.currency))
+    found = call.scheduler.reports.work(since=call.values.get("since"), **read_by(call))
+    return RestAnswer(report_payload(found, call.scheduler.zone or "UTC", call.scheduler.reports.currency))
 
 
 def report_payload(found: WorkReport, zone: str, currency: str) -> ReportPayload:

@@ -69,7 +69,7 @@ def schedule_batch(call: RestCall) -> RestAnswer:
     """Store all tasks in one transaction."""
     requests = [request_of(one) for one in call.values["tasks"]]
     try:
-        views = call.scheduler.schedule_many(requests, by=call.by)
+        views = call.scheduler.task_creator.create_many(requests, by=call.by)
     except (InvalidArgument, InvalidArguments) as error:
         found = list(_wrong_ones(call, requests))
         raise InvalidArguments(found) if found else error from None
@@ -115,7 +115,7 @@ SCHEDULE_BATCH = Operation(
 def change_tasks(call: RestCall) -> RestAnswer:
     """Change many tasks, or say what would be changed."""
     asked = CHANGE_TASKS.call(**call.without("dry_run", "expect"))
-    result = call.scheduler.change_many(
+    result = call.scheduler.bulk.change(
         asked.change,
         asked.task_ids,
         where=asked.where,

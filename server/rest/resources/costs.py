@@ -43,7 +43,7 @@ class CostsPayload(RestPayload):
 def costs(call: RestCall) -> RestAnswer:
     """Return the costs of a tenant."""
     who, group = read_by(call), CostGroup(call.values.get("group", CostGroup.DAY))
-    found = call.scheduler.costs(group, since=call.values.get("since"), until=call.values.get("until"), **who)
+    found = call.scheduler.reports.costs(group, since=call.values.get("since"), until=call.values.get("until"), **who)
     return RestAnswer(CostsPayload.model_validate(costs_json(found)))
 
 

@@ -12,8 +12,8 @@ from duetime.scheduler.bulk.change import MAX_TASKS_CHANGED
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.history.dead_letters import DeadLetterFilter, LettersClosed, LetterState
 from duetime.scheduler.principal import Scope
-from duetime.scheduler.service.dead_letters import USUAL_LETTERS_COUNT
-from duetime.scheduler.service.letter_call import MAX_LETTERS_CLOSED
+from duetime.scheduler.service.letters.dead_letters import USUAL_LETTERS_COUNT
+from duetime.scheduler.service.letters.letter_call import MAX_LETTERS_CLOSED
 from duetime.server.rest.operation import Operation, RestAnswer, RestCall
 from duetime.server.rest.resources.history import CURSOR, LIMIT, TENANT, only_operators, read_by, reader_of
 from duetime.server.rest.resources.payloads import RestPayload
@@ -104,25 +104,25 @@ def dead_letters(call: RestCall) -> RestAnswer:
     where = _where(call.values, LetterState(call.values.get("state", LetterState.OPEN)))
     bounds: dict[str, Any] = {name: call.values.get(name) for name in ("since", "until", "cursor")}
     who, limit = read_by(call), call.values.get("limit", 50)
-    found, cursor = call.scheduler.dead_letters(where, **bounds, limit=limit, **who)
+    found, cursor = call.scheduler.letters.page(where, **bounds, limit=limit, **who)
     shown = tuple(DeadLetterPart.model_validate(letter_json(letter)) for letter in found)
     return RestAnswer(DeadLettersPayload(dead_letters=shown, cursor=cursor), cursor=cursor)
 
 
 def show(call: RestCall) -> RestAnswer:
     """Return one dead letter, whatever became of it."""
-    letter = call.scheduler.dead_letter(call.values["run_id"], by=reader_of(call))
+    letter = call.scheduler.letters.get(call.values["run_id"], by=reader_of(call))
     return RestAnswer(DeadLetterPayload.model_validate(letter_json(letter)))
 
 
 def replay(call: RestCall) -> RestAnswer:
     """Run dead letters once more."""
-    return _closed(call, partial(call.scheduler.replay, payload=call.values.get("payload")))
+    return _closed(call, partial(call.scheduler.letters.replay, payload=call.values.get("payload")))
 
 
 def discard(call: RestCall) -> RestAnswer:
     """Close dead letters that need no replay."""
-    return _closed(call, call.scheduler.discard)
+    return _closed(call, call.scheduler.letters.discard)
 
 
 def undo(call: RestCall) -> RestAnswer:
@@ -130,7 +130,7 @@ def undo(call: RestCall) -> RestAnswer:
     tenant = call.values.get("tenant", call.by.tenant)
     if not call.by.may_change_all_of(tenant):
         raise only_operators(Scope.ADMIN)
-    result = call.scheduler.change_many("undo", undo=call.values["undo"], tenant=tenant, by=call.by)
+    result = call.scheduler.bulk.change("undo", undo=call.values["undo"], tenant=tenant, by=call.by)
     return RestAnswer(bulk_payload(result, MAX_TASKS_CHANGED))
 
 

@@ -153,7 +153,7 @@ def check_operator(call: RestCall, scope: Scope) -> None:
 def events(call: RestCall) -> RestAnswer:
     """Return a page of the events of a tenant, or of all."""
     who, limit, cursor = read_by(call), call.values.get("limit", 50), call.values.get("cursor")
-    page = call.scheduler.history(_event_filter(call), **_event_bounds(call), limit=limit, cursor=cursor, **who)
+    page = call.scheduler.past.events(_event_filter(call), **_event_bounds(call), limit=limit, cursor=cursor, **who)
     view = None if of_all_tenants(call) else _asked_task(call, who["by"])
     found = events_json(call.scheduler, page, view, first=cursor is None, **who)
     return RestAnswer(EventsPayload.model_validate(found), cursor=page.cursor)
@@ -170,14 +170,14 @@ def _asked_task(call: RestCall, by: Principal) -> TaskView | None:
 def event_counts(call: RestCall) -> RestAnswer:
     """Return the number of events by group."""
     who, group = read_by(call), EventGroup(call.values.get("group", EventGroup.KIND))
-    found = call.scheduler.event_counts(group, _event_filter(call), **_event_bounds(call), **who)
+    found = call.scheduler.past.event_counts(group, _event_filter(call), **_event_bounds(call), **who)
     return RestAnswer(EventCountsPayload.model_validate(counts_json(found)))
 
 
 def event_buckets(call: RestCall) -> RestAnswer:
     """Return the number of events by time."""
     who, width = read_by(call), BucketWidth(call.values.get("width", BucketWidth.HOUR))
-    found = call.scheduler.event_buckets(width, _event_filter(call), **_event_bounds(call), **who)
+    found = call.scheduler.past.event_buckets(width, _event_filter(call), **_event_bounds(call), **who)
     return RestAnswer(EventBucketsPayload.model_validate(buckets_json(found)))
 
 
@@ -198,7 +198,7 @@ def event_payload(event: Event, zone: str) -> EventPayload:
 def attempts(call: RestCall) -> RestAnswer:
     """Return the newest attempts of a task."""
     call.scheduler.get(call.task_id, by=call.by)
-    found = call.scheduler.attempts(call.task_id, by=call.by)
+    found = call.scheduler.past.attempts(call.task_id, by=call.by)
     runs = {run_id: number for number, run_id in enumerate(dict.fromkeys(each.run_id for each in found), start=1)}
     limit = call.values.get("limit", 50)
     shown = tuple(attempt_payload(each, runs[each.run_id]) for each in reversed(found[-limit:]))

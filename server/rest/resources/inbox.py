@@ -46,8 +46,8 @@ class InboxPayload(RestPayload):
 def list_(call: RestCall) -> RestAnswer:
     """Return unread outcomes; this marks none of them."""
     limit, of = call.values.get("limit", 20), call.values.get("task_id")
-    found = call.scheduler.inbox(limit=limit, of=of, by=call.by)
-    quiet, held = call.scheduler.quiet_count(by=call.by), call.scheduler.held(by=call.by)
+    found = call.scheduler.inbox.unread(limit=limit, of=of, by=call.by)
+    quiet, held = call.scheduler.inbox.quiet_count(by=call.by), call.scheduler.inbox.held(by=call.by)
     return RestAnswer(InboxPayload.model_validate(inbox_json(found, _unread(call), quiet=quiet, held=held)))
 
 
@@ -56,12 +56,12 @@ def mark_read(call: RestCall) -> RestAnswer:
     ids, task_id, every = (call.values.get(name) for name in ("ids", "task_id", "all"))
     if sum((ids is not None, task_id is not None, bool(every))) != 1:
         raise InvalidArgument("ids", "name outcomes, or a task, or all", example="ids=['m_7k3m9qx2w4hb']")
-    done = call.scheduler.mark_read(ids, task_id=task_id, by=call.by)
+    done = call.scheduler.inbox.mark_read(ids, task_id=task_id, by=call.by)
     return RestAnswer(InboxPayload.model_validate(done_json(done, _unread(call))))
 
 
 def _unread(call: RestCall) -> int:
-    return call.scheduler.unread_count(by=call.by)
+    return call.scheduler.inbox.unread_count(by=call.by)
 
 
 _OF_TASK = Argument("task_id", Text(40), "Only those of this task")

@@ -76,7 +76,7 @@ class RunDetailPayload(RestPayload):
 
 def show(call: RestCall) -> RestAnswer:
     """Return one run of a tenant."""
-    return RestAnswer(_payload(call.scheduler.run(call.values["run_id"], **read_by(call))))
+    return RestAnswer(_payload(call.scheduler.past.run(call.values["run_id"], **read_by(call))))
 
 
 def _payload(found: RunDetail) -> RunDetailPayload:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from duetime.scheduler.foresight.run_reader import MAX_LOG_LINES_READ
+from duetime.scheduler.foresight.readers.past_reader import MAX_LOG_LINES_READ
 from duetime.server.rest.operation import Operation, RestAnswer, RestCall
 from duetime.server.rest.resources.history import TENANT, read_by
 from duetime.server.rest.resources.payloads import RestPayload
@@ -51,7 +51,7 @@ class RunLogPayload(RestPayload):
 def log(call: RestCall) -> RestAnswer:
     """Return lines of the log of a run."""
     given = {name: call.values[name] for name in ("after", "newest", "limit") if name in call.values}
-    found = call.scheduler.run_log(call.values["run_id"], **given, **read_by(call))
+    found = call.scheduler.past.run_log(call.values["run_id"], **given, **read_by(call))
     return RestAnswer(RunLogPayload.model_validate(log_json(found)))
 
 

@@ -107,7 +107,7 @@ class RunBucketsPayload(RestPayload):
 def runs(call: RestCall) -> RestAnswer:
     """Return a page of runs."""
     who, limit, cursor = read_by(call), call.values.get("limit", 50), call.values.get("cursor")
-    page = call.scheduler.runs(_filter(call.values), **_bounds(call.values), limit=limit, cursor=cursor, **who)
+    page = call.scheduler.past.runs(_filter(call.values), **_bounds(call.values), limit=limit, cursor=cursor, **who)
     payload = RunsPayload.model_validate(page_json(page, everywhere=of_all_tenants(call)))
     return RestAnswer(payload, cursor=page.cursor)
 
@@ -115,14 +115,14 @@ def runs(call: RestCall) -> RestAnswer:
 def counts(call: RestCall) -> RestAnswer:
     """Return the number of runs by group."""
     who, group = read_by(call), RunGroup(call.values.get("group", RunGroup.STATE))
-    found = call.scheduler.run_counts(group, _filter(call.values), **_bounds(call.values), **who)
+    found = call.scheduler.past.run_counts(group, _filter(call.values), **_bounds(call.values), **who)
     return RestAnswer(RunCountsPayload.model_validate(counts_json(found)))
 
 
 def buckets(call: RestCall) -> RestAnswer:
     """Return the number of runs by time."""
     who, width = read_by(call), BucketWidth(call.values.get("width", BucketWidth.HOUR))
-    found = call.scheduler.run_buckets(width, _filter(call.values), **_bounds(call.values), **who)
+    found = call.scheduler.past.run_buckets(width, _filter(call.values), **_bounds(call.values), **who)
     return RestAnswer(RunBucketsPayload.model_validate(buckets_json(found)))
 
 

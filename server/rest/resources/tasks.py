@@ -103,13 +103,13 @@ def list_(call: RestCall) -> RestAnswer:
     given = call.without("state", "label", "query")
     label, query = call.values.get("label"), call.values.get("query")
     where = TaskFilter(**parts_of(call.values.get("state")), label=label, query=query)
-    page = call.scheduler.list(where, **given, by=call.by)
+    page = call.scheduler.tasks.list(where, **given, by=call.by)
     return RestAnswer(whole_list_payload(page), cursor=page.cursor)
 
 
 async def _until_it_ended(call: RestCall) -> None:
     if "wait" in call.values:
-        await wait_for_end(call.scheduler, call.task_id, wait_seconds(call.values["wait"]), call.by)
+        await wait_for_end(call.scheduler.ends, call.task_id, wait_seconds(call.values["wait"]), call.by)
 
 
 def show(call: RestCall) -> RestAnswer:
@@ -167,7 +167,7 @@ class FoundTaskPayload(RestPayload):
 
 def find(call: RestCall) -> RestAnswer:
     """Find the task or the chain that a text stands for; that of none is refused, with the closest."""
-    found = call.scheduler.find(call.task_id, by=call.by)
+    found = call.scheduler.tasks.find(call.task_id, by=call.by)
     call.scheduler.get(found, by=call.by)
     return RestAnswer(FoundTaskPayload(id=found))
 

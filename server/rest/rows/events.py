@@ -48,7 +48,7 @@ def events_json(
 
     Of a chain, events name their steps; of all tenants, their tenants.
     """
-    titles = scheduler.titles([event.task_id for event in page.events], tenant=tenant, by=by)
+    titles = scheduler.tasks.titles([event.task_id for event in page.events], tenant=tenant, by=by)
     zone = (view.record.task.timezone if view else scheduler.zone) or "UTC"
     steps = steps_of(view) if view else NO_STEPS
     tried = history_of(scheduler, view, by=by).attempts if view and first else ()

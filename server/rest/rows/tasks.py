@@ -44,6 +44,6 @@ def changed_task(view: TaskView) -> TaskPayload:
 def history_of(scheduler: Scheduler, view: TaskView, *, by: Principal = LOCAL) -> HistoryPart:
     """Return the newest attempts and events of a task, in its zone."""
     task = view.record.task
-    page = scheduler.history(EventFilter(task_id=task.id), limit=MAX_TASK_EVENTS_SHOWN, by=by)
-    attempts = scheduler.attempts(task.id, by=by)[-MAX_TASK_EVENTS_SHOWN:]
+    page = scheduler.past.events(EventFilter(task_id=task.id), limit=MAX_TASK_EVENTS_SHOWN, by=by)
+    attempts = scheduler.past.attempts(task.id, by=by)[-MAX_TASK_EVENTS_SHOWN:]
     return history_payload(attempts, page.events, task.timezone, older=page.cursor is not None, steps=steps_of(view))

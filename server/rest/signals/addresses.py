@@ -32,7 +32,7 @@ class RevokedAddressPayload(RestPayload):
 
 def make(call: RestCall) -> RestAnswer:
     """Give a task a fire address."""
-    made = call.scheduler.make_fire_address(call.task_id, renew=call.values.get("renew", False), by=call.by)
+    made = call.scheduler.addresses.make(call.task_id, renew=call.values.get("renew", False), by=call.by)
     return RestAnswer(new_address(call.task_id, made.path, call.parts.settings.public_url), HTTPStatus.CREATED)
 
 
@@ -44,7 +44,7 @@ def new_address(task_id: str, path: str, public_url: str | None) -> NewAddressPa
 
 def revoke(call: RestCall) -> RestAnswer:
     """End the fire address of a task."""
-    revoked = call.scheduler.revoke_fire_address(call.task_id, by=call.by)
+    revoked = call.scheduler.addresses.revoke(call.task_id, by=call.by)
     return RestAnswer(RevokedAddressPayload(task_id=call.task_id, revoked=revoked))
 
 

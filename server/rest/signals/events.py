@@ -12,7 +12,7 @@ from duetime.widgets.sent_event import SentEventPayload, sent_event_payload
 def send_event(call: RestCall) -> RestAnswer:
     """Send an event to the tasks of the caller's tenant."""
     known = call.values.get("event_id") or call.idempotency_key
-    sent = call.scheduler.send_event(call.values["name"], call.values.get("data"), event_id=known, by=call.by)
+    sent = call.scheduler.signals.send(call.values["name"], call.values.get("data"), event_id=known, by=call.by)
     return RestAnswer(sent_event_payload(sent))
 
 

@@ -91,11 +91,11 @@ class _Fire:
         client = request.client.host if request.client else "-"
         self._of_clients.take(client)
         scheduler = self._parts().scheduler
-        address = await cross(scheduler.fire_address, request.path_params["token"])
+        address = await cross(scheduler.addresses.find, request.path_params["token"])
         self._of_addresses.take(address.id)
         data = _read(await _body(request))
         key = next((value for name in KEY_HEADERS if (value := request.headers.get(name))), None) or _id_of(data)
-        return await cross(scheduler.fire, address, data, event_id=key, via=f"rest {client}")
+        return await cross(scheduler.addresses.fire, address, data, event_id=key, via=f"rest {client}")
 
 
 async def _body(request: Request) -> bytes:

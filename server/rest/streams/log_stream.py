@@ -9,7 +9,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
 from duetime.scheduler.errors import DuetimeError, InvalidArgument
-from duetime.scheduler.foresight.run_reader import MAX_LOG_LINES_READ
+from duetime.scheduler.foresight.readers.past_reader import MAX_LOG_LINES_READ
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.view_parts import RunLog
 from duetime.server.protocol.subscriber_tokens import Holds
@@ -97,7 +97,7 @@ def _reader(parts: Callable[[], Installation], call: RestCall, place: str) -> _L
     """Return what reads the log, once it is known that the caller may and that the place is one of it."""
     given = read_by(call)
     try:
-        found = parts().scheduler.run_log(call.values["run_id"], after=place, limit=1, **given)
+        found = parts().scheduler.past.run_log(call.values["run_id"], after=place, limit=1, **given)
     except InvalidArgument as wrong:
         if wrong.argument != "after":
             raise
@@ -155,7 +155,7 @@ class _LogReader:
                 return
 
     def _read(self, place: str) -> RunLog:
-        return self.parts().scheduler.run_log(self.run_id, after=place, limit=MAX_LOG_LINES_READ, **self.by)
+        return self.parts().scheduler.past.run_log(self.run_id, after=place, limit=MAX_LOG_LINES_READ, **self.by)
 
 
 def _written(found: RunLog) -> str:

@@ -80,7 +80,7 @@ def test_each_label_is_one_row_more(scheduler: Scheduler, said: Counted) -> None
 def test_tasks_of_one_call_lie_beside_each_other_in_each_index_and_those_of_others_do_not(
     scheduler: Scheduler,
 ) -> None:
-    calls = [scheduler.schedule_many([request(f"{call}-{n}") for n in range(5)]) for call in range(20)]
+    calls = [scheduler.task_creator.create_many([request(f"{call}-{n}") for n in range(5)]) for call in range(20)]
     beginnings = [{view.record.task.id[:4] for view in views} for views in calls]
     assert {len(each) for each in beginnings} == {1}
     assert len(set.union(*beginnings)) > 10
@@ -88,7 +88,7 @@ def test_tasks_of_one_call_lie_beside_each_other_in_each_index_and_those_of_othe
 
 def test_many_tasks_are_one_look_for_their_keys_and_four_inserts_each(scheduler: Scheduler, said: Counted) -> None:
     requests = [request(f"k{number}") for number in range(40)]
-    statements = Counter(said(lambda: scheduler.schedule_many(requests)))
+    statements = Counter(said(lambda: scheduler.task_creator.create_many(requests)))
     inserts = dict.fromkeys((name for name in statements if name.startswith("INSERT")), 40)
     assert statements == {"BEGIN": 1, "SELECT": 1, **inserts, "COMMIT": 1}
     assert len(inserts) == 4

@@ -76,7 +76,7 @@ def test_a_replay_of_the_step_that_failed_lets_what_comes_after_the_chain_go_on(
     chain_id = chain(desk)
     mail = after(desk, chain_id)
     run(desk, 0, Failed("no rows"))
-    desk.scheduler.reschedule(desk.scheduler.tasks_of(chain_id)[0], when="now")
+    desk.scheduler.reschedule(desk.scheduler.ends.tasks_of(chain_id)[0], when="now")
     assert state(desk, mail) is WAITING
     run(desk, 1)
     run(desk, 2)
@@ -89,10 +89,10 @@ def test_a_step_and_a_chain_come_after_a_whole_chain(desk: Desk) -> None:
     later = chain(desk, when=None, steps=[{"name": "look", "when": "in 1 hour"}, step])
     whole = chain(desk, when=None, after=[chain_id])
     run(desk, 0)
-    assert [state(desk, each) for each in desk.scheduler.tasks_of(later)] == [State.SUCCEEDED, WAITING]
+    assert [state(desk, each) for each in desk.scheduler.ends.tasks_of(later)] == [State.SUCCEEDED, WAITING]
     run(desk, 1)
-    assert state(desk, desk.scheduler.tasks_of(later)[1]) is SCHEDULED
-    assert [state(desk, each) for each in desk.scheduler.tasks_of(whole)] == [SCHEDULED, WAITING, WAITING]
+    assert state(desk, desk.scheduler.ends.tasks_of(later)[1]) is SCHEDULED
+    assert [state(desk, each) for each in desk.scheduler.ends.tasks_of(whole)] == [SCHEDULED, WAITING, WAITING]
 
 
 def test_results_of_the_last_steps_alone_have_to_be_valid(desk: Desk) -> None:

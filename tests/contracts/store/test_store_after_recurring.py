@@ -69,7 +69,7 @@ def test_an_occurrence_that_is_left_out_decides_nothing_and_the_next_one_counts(
     assert (state(desk, hourly), state(desk, report)) == (SCHEDULED, WAITING)
     if given:
         assert desk.start(10) == []
-        desk.scheduler.send_event("ready") if "wait_for" in given else desk.scheduler.approve(hourly)
+        desk.scheduler.signals.send("ready") if "wait_for" in given else desk.scheduler.approve(hourly)
     desk.end(desk.start(10, 1))
     assert [claim.task.id for claim in desk.start(10, 2)] == [report]
 

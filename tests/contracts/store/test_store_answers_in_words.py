@@ -48,14 +48,14 @@ def test_reasons_without_room_are_counted_where_the_step_asks_then(desk: Desk) -
     names = [f"load-{n}" for n in range(7)]
     steps: Any = [{"name": name} for name in names] + [{"name": "mail", "after": names, "approval": "Send it?"}]
     chain = desk.scheduler.schedule("Report", repeat="every 4 hours", steps=steps)
-    mail = desk.scheduler.get(desk.scheduler.tasks_of(chain.record.task.id)[-1])
+    mail = desk.scheduler.get(desk.scheduler.ends.tasks_of(chain.record.task.id)[-1])
     assert "2 more tasks; then approval" in mail.waiting_for[-1]
     assert as_json(task_payload(mail))["waiting_for"][-1] == "3 more things"
 
 
 def test_a_step_of_a_chain_that_recurs_cannot_skip_and_is_not_to_be_cancelled_for_it(desk: Desk) -> None:
     chain = desk.scheduler.schedule("Report", repeat="every 4 hours", steps=[{"name": "fetch"}, {"name": "load"}])
-    step = next(iter(desk.scheduler.tasks_of(chain.record.task.id)))
+    step = next(iter(desk.scheduler.ends.tasks_of(chain.record.task.id)))
     skips: list[Callable[[], object]] = [
         lambda: desk.scheduler.reschedule(step, skip_next=True),
         lambda: desk.scheduler.act(step, "skip_next"),
@@ -70,7 +70,7 @@ def test_a_step_of_a_chain_that_recurs_cannot_skip_and_is_not_to_be_cancelled_fo
 def test_a_repeated_change_of_many_tasks_speaks_of_no_key_that_was_not_given(desk: Desk) -> None:
     task_id = desk.scheduler.schedule("Pills", when="at 9:00").record.task.id
     raw: Any = {"change": "cancel", "task_ids": [task_id]}
-    desk.scheduler.change_many("cancel", [task_id], raw=raw)
-    result = desk.scheduler.change_many("cancel", [task_id], raw=raw)
+    desk.scheduler.bulk.change("cancel", [task_id], raw=raw)
+    result = desk.scheduler.bulk.change("cancel", [task_id], raw=raw)
     assert result.repeated
     assert bulk_text(result).startswith("The same call did this already. Cancelled 1 task")

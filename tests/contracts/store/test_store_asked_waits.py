@@ -51,7 +51,7 @@ def open_waits(desk: Desk, task_id: str) -> frozenset[str]:
     awaited = desk.store.signals.open_of(TENANT, [run.id, task_id])
     found = (ASKED if asked else NOTHING) | (AWAITED if awaited else NOTHING)
     assert (run.state is WAITING) == bool(found)
-    inbox = [each for each in desk.scheduler.inbox() if each.task_id == task_id and each.state is WAITING]
+    inbox = [each for each in desk.scheduler.inbox.unread() if each.task_id == task_id and each.state is WAITING]
     assert len(inbox) == len(asked), "the inbox has the question as long as it is open"
     if found:
         said = "; ".join(desk.scheduler.explain(task_id)[1])
@@ -66,7 +66,7 @@ def due(desk: Desk, task_id: str, hour: int, minute: int = 0) -> frozenset[str]:
 
 
 def send(desk: Desk, event_id: str) -> int:
-    return desk.scheduler.send_event("ready", {"n": 1}, event_id=event_id).freed
+    return desk.scheduler.signals.send("ready", {"n": 1}, event_id=event_id).freed
 
 
 def starts(desk: Desk, hour: int, minute: int) -> list[int]:
@@ -87,7 +87,7 @@ def awaited_until(desk: Desk, task_id: str) -> Any:
 
 def kinds(desk: Desk, task_id: str, run_id: str) -> list[EventKind]:
     """Return the kinds of the events of a run, each of which begins where the one before it has left the run."""
-    events = [each for each in desk.scheduler.history(EventFilter(task_id=task_id)).events if each.run_id == run_id]
+    events = [each for each in desk.scheduler.past.events(EventFilter(task_id=task_id)).events if each.run_id == run_id]
     moves = [(each.from_state, each.to_state) for each in reversed(events) if each.to_state]
     assert [begins for begins, _ in moves[1:]] == [ends for _, ends in moves[:-1]]
     return [event.kind for event in reversed(events)]
@@ -165,7 +165,7 @@ def test_a_timeout_ends_the_run_whatever_was_answered_and_withdraws_the_question
     desk.clock.at = at(9, 5)
     assert desk.store.signals.end_late(limit=9) == [task_id]
     assert desk.runs(task_id) == {9: ends, 10: SCHEDULED}
-    assert not [each for each in desk.scheduler.inbox() if each.state is WAITING]
+    assert not [each for each in desk.scheduler.inbox.unread() if each.state is WAITING]
     assert due(desk, task_id, 10) == BOTH, "the series goes on"
     sound(desk)
 
@@ -215,7 +215,7 @@ def test_a_skip_withdraws_both_and_its_undo_asks_and_waits_until_the_same_times(
     assert due(desk, task_id, 9) == BOTH
     desk.clock.at = at(9, 1)
     undo = desk.scheduler.act(task_id, "skip_next").undo
-    assert (desk.scheduler.inbox(), send(desk, "e0"), desk.runs(task_id)) == ([], 0, {9: SKIPPED, 10: SCHEDULED})
+    assert (desk.scheduler.inbox.unread(), send(desk, "e0"), desk.runs(task_id)) == ([], 0, {9: SKIPPED, 10: SCHEDULED})
     desk.scheduler.act(task_id, "undo", undo=undo)
     assert due(desk, task_id, 9, 1) == ASKED
     assert asked_until(desk, task_id) == at(9, 10)
@@ -263,14 +263,14 @@ def test_nothing_runs_around_both(desk: Desk) -> None:
 
 def test_a_call_of_its_fire_address_stands_for_the_event_and_for_no_answer(desk: Desk) -> None:
     task_id = payroll(desk)
-    address = desk.scheduler.fire_address(desk.scheduler.make_fire_address(task_id).path.rpartition("/")[2])
+    address = desk.scheduler.addresses.find(desk.scheduler.addresses.make(task_id).path.rpartition("/")[2])
     with pytest.raises(Refused, match="asks before each of its runs"):
-        desk.scheduler.fire(address)
+        desk.scheduler.addresses.fire(address)
     assert due(desk, task_id, 9) == BOTH
-    desk.scheduler.fire(address)
+    desk.scheduler.addresses.fire(address)
     assert open_waits(desk, task_id) == ASKED
     with pytest.raises(Refused, match="asks before each of its runs"):
-        desk.scheduler.fire(address)
+        desk.scheduler.addresses.fire(address)
     desk.scheduler.approve(task_id)
     assert starts(desk, 9, 1) == [9]
     sound(desk)
@@ -337,7 +337,7 @@ def test_a_cancel_withdraws_both_and_its_undo_asks_and_waits_until_the_same_time
     assert due(desk, task_id, 9) == BOTH
     desk.clock.at = at(9, 1)
     desk.scheduler.cancel(task_id)
-    assert (desk.scheduler.inbox(), send(desk, "none")) == ([], 0)
+    assert (desk.scheduler.inbox.unread(), send(desk, "none")) == ([], 0)
     desk.scheduler.act(task_id, "undo")
     assert due(desk, task_id, 9, 1) == ASKED, "the event that came in between counts"
     assert asked_until(desk, task_id) == at(9, 10)
@@ -376,7 +376,7 @@ def test_the_next_occurrence_takes_the_place_of_one_that_waits_where_the_policy_
     assert due(desk, task_id, 9) == BOTH
     desk.clock.at = at(10)
     assert desk.store.series.overtake(limit=9).tasks == [task_id]
-    assert desk.scheduler.inbox() == []
+    assert desk.scheduler.inbox.unread() == []
     assert due(desk, task_id, 10) == BOTH
     assert desk.runs(task_id) == {9: CANCELLED, 10: WAITING}
     sound(desk)
@@ -389,7 +389,7 @@ def test_a_hard_deadline_ends_both(desk: Desk) -> None:
     desk.expire()
     assert desk.runs(task_id) == {9: State.EXPIRED, 10: SCHEDULED}
     assert send(desk, "e1") == 0
-    assert not [each for each in desk.scheduler.inbox() if each.state is WAITING]
+    assert not [each for each in desk.scheduler.inbox.unread() if each.state is WAITING]
     sound(desk)
 
 
@@ -426,7 +426,7 @@ def test_another_event_is_awaited_by_a_run_that_waits_and_a_yes_to_it_stays(desk
     desk.scheduler.reschedule(task_id, wait_for={"event": "other", "timeout": "20 min"})
     assert due(desk, task_id, 9, 1) == AWAITED
     assert send(desk, "e1") == 0
-    assert desk.scheduler.send_event("other").freed == 1
+    assert desk.scheduler.signals.send("other").freed == 1
     assert starts(desk, 9, 2) == [9]
     sound(desk)
 

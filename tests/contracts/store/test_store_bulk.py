@@ -17,7 +17,7 @@ from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.outcomes import Wait
 from duetime.scheduler.principal import Principal
-from duetime.scheduler.service import bulk as service
+from duetime.scheduler.service.bulk import bulk_targets, bulk_writer
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import State
@@ -55,17 +55,17 @@ def states(target: Desk, ids: list[str]) -> list[State]:
 def test_a_filter_changes_nothing_until_the_call_says_how_many_it_means(target: Desk) -> None:
     ids = three(target)
 
-    looked = target.scheduler.change_many("cancel", where=JOHN)
+    looked = target.scheduler.bulk.change("cancel", where=JOHN)
     assert (looked.dry_run, looked.by_filter, counted(looked), looked.undo) == (True, True, {"changed": 2}, None)
     assert states(target, ids) == [State.SCHEDULED] * 3
 
     with pytest.raises(
         InvalidArgument, match=r"2 tasks match, not 3 \('Call John', 'Mail John'\); nothing was changed"
     ):
-        target.scheduler.change_many("cancel", where=JOHN, expect=3)
+        target.scheduler.bulk.change("cancel", where=JOHN, expect=3)
     assert states(target, ids) == [State.SCHEDULED] * 3
 
-    done = target.scheduler.change_many("cancel", where=JOHN, expect=2, reason="John is away")
+    done = target.scheduler.bulk.change("cancel", where=JOHN, expect=2, reason="John is away")
     assert (done.dry_run, counted(done)) == (False, {"changed": 2})
     assert states(target, ids) == [State.CANCELLED, State.CANCELLED, State.SCHEDULED]
 
@@ -83,25 +83,25 @@ def test_one_undo_takes_all_of_it_back_as_if_it_had_not_been(target: Desk, call:
     ids = three(target)
     before = [shown(target.scheduler.get(task_id)) for task_id in ids]
 
-    done = target.scheduler.change_many(task_ids=ids, **call)  # type: ignore[arg-type]  # the words of a verb
+    done = target.scheduler.bulk.change(task_ids=ids, **call)  # type: ignore[arg-type]  # the words of a verb
     assert counted(done) == {"changed": 3}
     assert [shown(target.scheduler.get(task_id)) for task_id in ids] != before
     target.clock.at += timedelta(minutes=9)
-    back = target.scheduler.change_many("undo", undo=done.undo)
+    back = target.scheduler.bulk.change("undo", undo=done.undo)
 
     assert (back.verb, counted(back)) == (BulkVerb.UNDO, {"changed": 3})
     assert [shown(target.scheduler.get(task_id)) for task_id in ids] == before
     with pytest.raises(Refused, match="taken back already"):
-        target.scheduler.change_many("undo", undo=done.undo)
+        target.scheduler.bulk.change("undo", undo=done.undo)
 
 
 def test_an_undo_ends_with_its_window(target: Desk) -> None:
-    done = target.scheduler.change_many("cancel", three(target))
+    done = target.scheduler.bulk.change("cancel", three(target))
     assert done.undo_until == target.clock.at + timedelta(minutes=10)
     target.clock.at += timedelta(minutes=10, seconds=6)
 
     with pytest.raises(Refused, match="older than 10 minutes"):
-        target.scheduler.change_many("undo", undo=done.undo)
+        target.scheduler.bulk.change("undo", undo=done.undo)
 
 
 def undo_call(done: BulkResult, **known_by: Any) -> dict[str, Any]:
@@ -113,11 +113,11 @@ def test_a_repeated_undo_is_answered_as_the_first_and_takes_nothing_back_again(
     target: Desk, known_by: dict[str, Any]
 ) -> None:
     ids = three(target)
-    done = target.scheduler.change_many("move", ids, to="1 day later")
-    first = target.scheduler.change_many(**undo_call(done, **known_by))
+    done = target.scheduler.bulk.change("move", ids, to="1 day later")
+    first = target.scheduler.bulk.change(**undo_call(done, **known_by))
     target.scheduler.reschedule(ids[0], when="tomorrow 20:00")
     moved = shown(target.scheduler.get(ids[0]))
-    again = target.scheduler.change_many(**undo_call(done, **known_by))
+    again = target.scheduler.bulk.change(**undo_call(done, **known_by))
 
     assert (first.repeated, again.repeated, counted(first), counted(again)) == (
         *(False, True),
@@ -130,47 +130,47 @@ def test_a_repeated_undo_is_answered_as_the_first_and_takes_nothing_back_again(
 
 def test_a_dry_run_of_an_undo_is_refused_and_takes_nothing_back(target: Desk) -> None:
     ids = three(target)
-    done = target.scheduler.change_many("cancel", ids)
+    done = target.scheduler.bulk.change("cancel", ids)
     with pytest.raises(InvalidArgument, match="dry_run: an undo is not tried"):
-        target.scheduler.change_many(**undo_call(done, dry_run=True))
+        target.scheduler.bulk.change(**undo_call(done, dry_run=True))
     assert states(target, ids) == [State.CANCELLED] * 3
 
 
 def test_an_undo_with_another_key_is_refused_after_the_change_was_taken_back(target: Desk) -> None:
-    done = target.scheduler.change_many("cancel", three(target))
-    target.scheduler.change_many(**undo_call(done, idempotency_key="one"))
+    done = target.scheduler.bulk.change("cancel", three(target))
+    target.scheduler.bulk.change(**undo_call(done, idempotency_key="one"))
     for known_by in ({"idempotency_key": "two"}, {"raw": {"undo": "it"}}, {}):
         with pytest.raises(Refused, match="this change was taken back already"):
-            target.scheduler.change_many(**undo_call(done, **known_by))
+            target.scheduler.bulk.change(**undo_call(done, **known_by))
 
 
 def test_a_key_of_an_undo_is_known_after_the_undo_window_and_arguments_for_a_minute(target: Desk) -> None:
     raw = {"raw": {"change": "undo", "undo": "it"}}
-    done = [target.scheduler.change_many("pause", three(target)) for _ in range(2)]
+    done = [target.scheduler.bulk.change("pause", three(target)) for _ in range(2)]
     calls = [undo_call(done[0], idempotency_key="back"), undo_call(done[1], **raw)]
     for call in calls:
-        target.scheduler.change_many(**call)
+        target.scheduler.bulk.change(**call)
     target.clock.at += timedelta(seconds=61)
     with pytest.raises(Refused, match="taken back already"):
-        target.scheduler.change_many(**calls[1])
+        target.scheduler.bulk.change(**calls[1])
     target.clock.at += timedelta(days=1)
-    assert target.scheduler.change_many(**calls[0]).repeated
+    assert target.scheduler.bulk.change(**calls[0]).repeated
     with pytest.raises(InvalidArgument, match="another call"):
-        target.scheduler.change_many(**undo_call(done[1], idempotency_key="back"))
+        target.scheduler.bulk.change(**undo_call(done[1], idempotency_key="back"))
 
 
 def test_an_undo_by_its_arguments_is_no_repeat_once_the_same_change_was_made_again(target: Desk) -> None:
     ids = three(target)
     for _ in range(2):
-        done = target.scheduler.change_many("cancel", ids, raw={"change": "cancel", "task_ids": ids})
-        back = target.scheduler.change_many(**undo_call(done, raw={"change": "undo", "undo": done.undo}))
+        done = target.scheduler.bulk.change("cancel", ids, raw={"change": "cancel", "task_ids": ids})
+        back = target.scheduler.bulk.change(**undo_call(done, raw={"change": "undo", "undo": done.undo}))
         assert (back.repeated, states(target, ids)) == (False, [State.SCHEDULED] * 3)
 
 
 def test_an_undo_that_was_cut_off_is_finished_by_its_repeat(target: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     ids = three(target)
-    monkeypatch.setattr(service, "MAX_TASKS_AT_ONCE", 2)
-    done = target.scheduler.change_many("cancel", ids)
+    monkeypatch.setattr(bulk_writer, "MAX_TASKS_AT_ONCE", 2)
+    done = target.scheduler.bulk.change("cancel", ids)
     change, calls = target.store.batches.change, list[int]()
 
     def once(*args: object, **kwargs: object) -> object:
@@ -181,19 +181,19 @@ def test_an_undo_that_was_cut_off_is_finished_by_its_repeat(target: Desk, monkey
 
     monkeypatch.setattr(target.store.batches, "change", once)
     with pytest.raises(ConnectionError):
-        target.scheduler.change_many(**undo_call(done, idempotency_key="back"))
+        target.scheduler.bulk.change(**undo_call(done, idempotency_key="back"))
     assert sorted(states(target, ids)) == [State.CANCELLED, State.SCHEDULED, State.SCHEDULED]
 
-    rest = target.scheduler.change_many(**undo_call(done, idempotency_key="back"))
+    rest = target.scheduler.bulk.change(**undo_call(done, idempotency_key="back"))
     assert (rest.repeated, counted(rest), states(target, ids)) == (True, {"changed": 3}, [State.SCHEDULED] * 3)
 
 
 def test_an_undo_leaves_what_was_changed_again_as_it_is(target: Desk) -> None:
     ids = three(target)
-    done = target.scheduler.change_many("pause", ids)
+    done = target.scheduler.bulk.change("pause", ids)
     target.scheduler.reschedule(ids[0], title="Call John now")
 
-    back = target.scheduler.change_many("undo", undo=done.undo)
+    back = target.scheduler.bulk.change("undo", undo=done.undo)
     assert counted(back) == {"refused": 1, "changed": 2}
     assert "was changed again since" in (back.outcomes[0].why or "")
     assert [target.scheduler.get(task_id).record.task.paused for task_id in ids] == [True, False, False]
@@ -201,7 +201,7 @@ def test_an_undo_leaves_what_was_changed_again_as_it_is(target: Desk) -> None:
 
 def test_each_task_moved_to_a_day_keeps_its_time_of_day(target: Desk) -> None:
     ids = three(target)
-    moved = target.scheduler.change_many("move", ids, to="2026-12-24")
+    moved = target.scheduler.bulk.change("move", ids, to="2026-12-24")
 
     assert counted(moved) == {"changed": 3}
     local = [each.record.run.scheduled_for.strftime("%d %H:%M") for each in moved.outcomes]
@@ -211,9 +211,9 @@ def test_each_task_moved_to_a_day_keeps_its_time_of_day(target: Desk) -> None:
 def test_a_move_by_days_keeps_the_wall_time_when_the_clocks_change(target: Desk) -> None:
     task_id = target.scheduler.schedule("Standup", when="2027-03-27T09:00").record.task.id
 
-    done = target.scheduler.change_many("move", [task_id], to="1 day later")
+    done = target.scheduler.bulk.change("move", [task_id], to="1 day later")
     assert done.outcomes[0].record.run.scheduled_for.isoformat() == "2027-03-28T07:00:00+00:00"
-    back = target.scheduler.change_many("move", [task_id], to="24 hours earlier")
+    back = target.scheduler.bulk.change("move", [task_id], to="24 hours earlier")
     assert back.outcomes[0].record.run.scheduled_for.isoformat() == "2027-03-27T07:00:00+00:00"
 
 
@@ -221,7 +221,7 @@ def test_a_task_that_refuses_stays_and_the_answer_says_why_first(target: Desk) -
     ids = three(target)
     target.scheduler.cancel(ids[2])
 
-    done = target.scheduler.change_many("move", ids, to="2 hours later")
+    done = target.scheduler.bulk.change("move", ids, to="2 hours later")
     assert counted(done) == {"refused": 1, "changed": 2}
     first = done.outcomes[0]
     assert (first.record.task.id, first.became) == (ids[2], Became.REFUSED)
@@ -233,7 +233,7 @@ def test_a_task_whose_handler_waits_for_an_event_refuses_a_move_and_the_others_a
     target.clock.at = day(2, 9)
     target.end(target.start(), Wait(event="paid", timeout=timedelta(days=1)))
 
-    done = target.scheduler.change_many("move", [other, waiting], to="1 day later")
+    done = target.scheduler.bulk.change("move", [other, waiting], to="1 day later")
 
     assert counted(done) == {"changed": 1, "refused": 1}
     assert done.outcomes[0].record.task.id == waiting
@@ -245,38 +245,38 @@ def test_what_has_it_already_is_unchanged_and_a_filter_leaves_it_out(target: Des
     ids = three(target)
     target.scheduler.reschedule(ids[0], pause=True)
 
-    assert counted(target.scheduler.change_many("pause", ids, dry_run=True)) == {"unchanged": 1, "changed": 2}
-    assert counted(target.scheduler.change_many("pause", where=TaskFilter())) == {"changed": 2}
-    assert counted(target.scheduler.change_many("resume", where=TaskFilter())) == {"changed": 1}
+    assert counted(target.scheduler.bulk.change("pause", ids, dry_run=True)) == {"unchanged": 1, "changed": 2}
+    assert counted(target.scheduler.bulk.change("pause", where=TaskFilter())) == {"changed": 2}
+    assert counted(target.scheduler.bulk.change("resume", where=TaskFilter())) == {"changed": 1}
 
 
 def test_an_unknown_id_stops_the_whole_call(target: Desk) -> None:
     ids = three(target)
     with pytest.raises(TaskNotFound):
-        target.scheduler.change_many("cancel", [*ids, "t_7k3m9qx2w4hb"])
+        target.scheduler.bulk.change("cancel", [*ids, "t_7k3m9qx2w4hb"])
     assert states(target, ids) == [State.SCHEDULED] * 3
 
 
 def test_tasks_of_another_tenant_are_neither_found_nor_taken_back(target: Desk) -> None:
     ids = three(target)
     other = Principal(tenant="b", user="eve")
-    done = target.scheduler.change_many("pause", ids)
+    done = target.scheduler.bulk.change("pause", ids)
 
     with pytest.raises(TaskNotFound):
-        target.scheduler.change_many("cancel", ids, by=other)
-    assert target.scheduler.change_many("cancel", where=TaskFilter(), by=other).outcomes == ()
+        target.scheduler.bulk.change("cancel", ids, by=other)
+    assert target.scheduler.bulk.change("cancel", where=TaskFilter(), by=other).outcomes == ()
     with pytest.raises(Refused):
-        target.scheduler.change_many("undo", undo=done.undo, by=other)
+        target.scheduler.bulk.change("undo", undo=done.undo, by=other)
 
 
 def test_each_task_has_its_event_and_the_call_one_audit_entry(target: Desk) -> None:
     ids = three(target)
-    done = target.scheduler.change_many("cancel", ids, reason="the fair is off")
+    done = target.scheduler.bulk.change("cancel", ids, reason="the fair is off")
 
-    events = target.scheduler.history(EventFilter(kind=EventKind.CANCELLED)).events
+    events = target.scheduler.past.events(EventFilter(kind=EventKind.CANCELLED)).events
     assert Counter(event.task_id for event in events) == Counter(ids)
     assert {event.reason for event in events} == {"the fair is off"}
-    (entry,) = target.scheduler.audit().entries
+    (entry,) = target.scheduler.past.audit().entries
     assert (entry.kind, entry.subject, entry.reason) == (AuditKind.TASKS_CHANGED, done.undo, "the fair is off")
     assert entry.detail is not None
     assert (entry.detail["change"], entry.detail["changed"], entry.detail["tasks"]) == ("cancel", 3, ids)
@@ -284,30 +284,30 @@ def test_each_task_has_its_event_and_the_call_one_audit_entry(target: Desk) -> N
 
 def test_a_repeated_call_changes_nothing_again(target: Desk) -> None:
     ids = three(target)
-    first = target.scheduler.change_many("move", ids, to="1 day later", idempotency_key="k")
-    again = target.scheduler.change_many("move", ids, to="1 day later", idempotency_key="k")
+    first = target.scheduler.bulk.change("move", ids, to="1 day later", idempotency_key="k")
+    again = target.scheduler.bulk.change("move", ids, to="1 day later", idempotency_key="k")
 
     assert (again.repeated, again.undo, counted(again)) == (True, first.undo, counted(first))
     assert again.outcomes[0].record.run.scheduled_for == day(3, 13)
     with pytest.raises(InvalidArgument, match="another call"):
-        target.scheduler.change_many("move", ids, to="2 days later", idempotency_key="k")
+        target.scheduler.bulk.change("move", ids, to="2 days later", idempotency_key="k")
 
 
 def test_a_blind_repeat_within_a_minute_moves_nothing_twice(target: Desk) -> None:
     ids = three(target)
     raw = {"change": "move", "task_ids": ids, "to": "1 day later"}
     for _ in range(2):
-        target.scheduler.change_many("move", ids, to="1 day later", raw=raw)
+        target.scheduler.bulk.change("move", ids, to="1 day later", raw=raw)
     assert target.scheduler.get(ids[0]).record.run.scheduled_for == day(3, 13)
 
     target.clock.at += timedelta(seconds=61)
-    target.scheduler.change_many("move", ids, to="1 day later", raw=raw)
+    target.scheduler.bulk.change("move", ids, to="1 day later", raw=raw)
     assert target.scheduler.get(ids[0]).record.run.scheduled_for == day(4, 13)
 
 
 def test_a_call_that_was_cut_off_is_finished_by_its_repeat(target: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     ids = three(target)
-    monkeypatch.setattr(service, "MAX_TASKS_AT_ONCE", 2)
+    monkeypatch.setattr(bulk_writer, "MAX_TASKS_AT_ONCE", 2)
     change, calls = target.store.batches.change, list[int]()
 
     def once(*args: object, **kwargs: object) -> object:
@@ -318,13 +318,13 @@ def test_a_call_that_was_cut_off_is_finished_by_its_repeat(target: Desk, monkeyp
 
     monkeypatch.setattr(target.store.batches, "change", once)
     with pytest.raises(ConnectionError):
-        target.scheduler.change_many("move", ids, to="1 day later", idempotency_key="k")
+        target.scheduler.bulk.change("move", ids, to="1 day later", idempotency_key="k")
     assert len({target.scheduler.get(task_id).record.run.scheduled_for.day for task_id in ids}) == 2
 
-    rest = target.scheduler.change_many("move", ids, to="1 day later", idempotency_key="k")
+    rest = target.scheduler.bulk.change("move", ids, to="1 day later", idempotency_key="k")
     assert counted(rest) == {"changed": 3}
     assert len({target.scheduler.get(task_id).record.run.scheduled_for.day for task_id in ids}) == 1
-    assert counted(target.scheduler.change_many("undo", undo=rest.undo)) == {"changed": 3}
+    assert counted(target.scheduler.bulk.change("undo", undo=rest.undo)) == {"changed": 3}
 
 
 def test_a_transaction_that_fails_changes_no_task(target: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -335,7 +335,7 @@ def test_a_transaction_that_fails_changes_no_task(target: Desk, monkeypatch: pyt
 
     monkeypatch.setattr("duetime.scheduler.store.bulk.memory.store", fails)
     with pytest.raises(ConnectionError):
-        target.scheduler.change_many("cancel", ids)
+        target.scheduler.bulk.change("cancel", ids)
     assert states(target, ids) == [State.SCHEDULED] * 3
 
 
@@ -353,7 +353,7 @@ def test_a_transaction_that_fails_changes_no_task(target: Desk, monkeypatch: pyt
 )
 def test_a_call_that_contradicts_itself_is_refused(target: Desk, call: dict[str, object], argument: str) -> None:
     with pytest.raises(InvalidArgument) as refused:
-        target.scheduler.change_many(**call)  # type: ignore[arg-type]  # what no type checker would pass
+        target.scheduler.bulk.change(**call)  # type: ignore[arg-type]  # what no type checker would pass
     assert refused.value.argument == argument
 
 
@@ -361,17 +361,17 @@ def test_a_filter_that_matches_more_than_one_call_changes_is_refused(
     target: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     three(target)
-    monkeypatch.setattr(service, "MAX_TASKS_CHANGED", 2)
+    monkeypatch.setattr(bulk_targets, "MAX_TASKS_CHANGED", 2)
     with pytest.raises(InvalidArgument, match="more than 2 tasks match"):
-        target.scheduler.change_many("cancel", where=TaskFilter(), expect=3)
+        target.scheduler.bulk.change("cancel", where=TaskFilter(), expect=3)
     assert bulk.MAX_TASKS_CHANGED == 10_000
 
 
 def test_words_mean_what_is_to_come_and_the_answer_says_how_they_were_read(target: Desk) -> None:
     three(target)
-    looked = target.scheduler.change_many("move", to="1 day later", after="tomorrow 15:00", before="tomorrow 17:00")
+    looked = target.scheduler.bulk.change("move", to="1 day later", after="tomorrow 15:00", before="tomorrow 17:00")
     assert [each.record.task.title for each in looked.outcomes] == ["Mail John", "Call Ann"]
     assert "It means what is due from" in bulk_text(looked)
-    alone = target.scheduler.change_many("cancel", after="friday")
+    alone = target.scheduler.bulk.change("cancel", after="friday")
     assert alone.after is not None
     assert alone.after > alone.now

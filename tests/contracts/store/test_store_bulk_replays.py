@@ -11,6 +11,7 @@ from duetime.scheduler.history.dead_letters import DeadLetterFilter, LetterState
 from duetime.scheduler.outcomes import Done, Failed, Outcome, Retry
 from duetime.scheduler.principal import LOCAL, Principal
 from duetime.scheduler.rules.time.times import describe, utc
+from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import State
 from duetime.scheduler.views import TaskFilter
@@ -38,7 +39,7 @@ def failed(target: Desk, *titles: str, **given: Any) -> list[str]:
 
 
 def letters(target: Desk) -> list[LetterState]:
-    return [each.state for each in target.scheduler.dead_letters(EVERY)[0]]
+    return [each.state for each in target.scheduler.letters.page(EVERY)[0]]
 
 
 def states(target: Desk, ids: list[str]) -> list[State]:
@@ -53,81 +54,81 @@ def test_a_replay_by_filter_previews_then_runs_again_what_failed_under_its_key(t
     ids = failed(target, "A", "B")
     target.scheduler.schedule("C", when="tomorrow", labels=["hooks"])
     first = [target.scheduler.get(task_id).record.run.id for task_id in ids]
-    looked = target.scheduler.change_many("replay", where=HOOKS)
+    looked = target.scheduler.bulk.change("replay", where=HOOKS)
     assert (looked.dry_run, counts(looked)) == (True, {"changed": 2})
     assert "This would replay 2 tasks." in bulk_text(looked)
     with pytest.raises(InvalidArgument, match="2 tasks match, not 3"):
-        target.scheduler.change_many("replay", where=HOOKS, expect=3)
+        target.scheduler.bulk.change("replay", where=HOOKS, expect=3)
     assert states(target, ids) == [State.FAILED] * 2
 
-    done = target.scheduler.change_many("replay", where=HOOKS, expect=2, reason="the CRM is back")
+    done = target.scheduler.bulk.change("replay", where=HOOKS, expect=2, reason="the CRM is back")
     assert (counts(done), bulk_text(done).startswith("Replayed 2 tasks.")) == ({"changed": 2}, True)
     assert [target.scheduler.get(task_id).record.run.repeats for task_id in ids] == first
     assert letters(target) == [LetterState.REPLAYED] * 2
     end(target, Done("sent"))
     assert states(target, ids) == [State.SUCCEEDED] * 2
-    assert target.scheduler.change_many("replay", where=HOOKS).outcomes == ()
+    assert target.scheduler.bulk.change("replay", where=HOOKS).outcomes == ()
 
 
 def test_an_undo_takes_the_replay_back_and_opens_the_letters_again(target: Desk) -> None:
     ids = failed(target, "A", "B")
-    done = target.scheduler.change_many("replay", where=HOOKS, expect=2)
-    target.scheduler.change_many("undo", undo=done.undo)
+    done = target.scheduler.bulk.change("replay", where=HOOKS, expect=2)
+    target.scheduler.bulk.change("undo", undo=done.undo)
     assert (states(target, ids), letters(target)) == ([State.FAILED] * 2, [LetterState.OPEN] * 2)
-    assert counts(target.scheduler.change_many("replay", where=HOOKS, expect=2)) == {"changed": 2}
+    assert counts(target.scheduler.bulk.change("replay", where=HOOKS, expect=2)) == {"changed": 2}
 
 
 def test_a_series_that_goes_on_runs_its_last_failure_again_beside_and_once(target: Desk) -> None:
     [task_id] = failed(target, "Import", repeat="every hour")
     failure = target.scheduler.get(task_id).record.last_run
     assert failure
-    done = target.scheduler.change_many("replay", where=HOOKS, expect=1)
+    done = target.scheduler.bulk.change("replay", where=HOOKS, expect=1)
     assert (counts(done), letters(target)) == ({"changed": 1}, [LetterState.REPLAYED])
     [beside] = target.store.tasks.get("local", task_id).beside
     assert beside.repeats == failure.id
-    assert counts(target.scheduler.change_many("replay", [task_id])) == {"unchanged": 1}
-    target.scheduler.change_many("undo", undo=done.undo)
+    assert counts(target.scheduler.bulk.change("replay", [task_id])) == {"unchanged": 1}
+    target.scheduler.bulk.change("undo", undo=done.undo)
     assert (target.store.tasks.get("local", task_id).beside, letters(target)) == ((), [LetterState.OPEN])
 
 
 def test_what_failed_again_three_times_is_left_out_unless_it_is_named(target: Desk) -> None:
     [task_id] = failed(target, "A")
     for _ in range(3):
-        target.scheduler.change_many("replay", where=HOOKS, expect=1)
+        target.scheduler.bulk.change("replay", where=HOOKS, expect=1)
         end(target, Failed("still away"))
         target.clock.forward(minutes=2)
-    held = target.scheduler.change_many("replay", where=HOOKS, expect=1)
+    held = target.scheduler.bulk.change("replay", where=HOOKS, expect=1)
     assert held.outcomes[0].became is Became.REFUSED
     assert "failed again after 3 replays" in str(held.outcomes[0].why)
-    preview = target.scheduler.change_many("replay", where=HOOKS)
+    preview = target.scheduler.bulk.change("replay", where=HOOKS)
     looked = bulk_text(preview)
     assert ("This would replay 0 tasks; 1 would refuse it." in looked, "expect=" in looked) == (True, False)
     assert bulk_part(preview, 1).expect is None
-    assert counts(target.scheduler.change_many("replay", [task_id])) == {"changed": 1}
+    assert counts(target.scheduler.bulk.change("replay", [task_id])) == {"changed": 1}
 
 
 def test_what_has_not_failed_is_refused_by_its_id(target: Desk) -> None:
     task_id = target.scheduler.schedule("C", when="tomorrow").record.task.id
-    [outcome] = target.scheduler.change_many("replay", [task_id]).outcomes
+    [outcome] = target.scheduler.bulk.change("replay", [task_id]).outcomes
     assert (outcome.became, outcome.why and "has not failed" in outcome.why) == (Became.REFUSED, True)
 
 
 def test_a_discard_closes_the_letters_and_leaves_the_tasks(target: Desk) -> None:
     ids = failed(target, "A", "B")
-    looked = target.scheduler.change_many("discard", where=HOOKS)
+    looked = target.scheduler.bulk.change("discard", where=HOOKS)
     assert "This would discard the dead letters of 2 tasks." in bulk_text(looked)
     assert "the same call with expect=2 and a reason." in bulk_text(looked)
     with pytest.raises(InvalidArgument, match="reason"):
-        target.scheduler.change_many("discard", where=HOOKS, expect=2)
+        target.scheduler.bulk.change("discard", where=HOOKS, expect=2)
     assert letters(target) == [LetterState.OPEN] * 2
 
-    done = target.scheduler.change_many("discard", where=HOOKS, expect=2, reason="sent by hand")
+    done = target.scheduler.bulk.change("discard", where=HOOKS, expect=2, reason="sent by hand")
     assert (counts(done), letters(target)) == ({"changed": 2}, [LetterState.DISCARDED] * 2)
     assert f"For 10 min, change_tasks(change='undo', undo='{done.undo}') takes all of it back." in bulk_text(done)
     assert states(target, ids) == [State.FAILED] * 2
     for verb in ("replay", "discard"):
-        assert target.scheduler.change_many(verb, where=HOOKS).outcomes == ()
-    assert counts(target.scheduler.change_many("discard", ids, reason="again")) == {"unchanged": 2}
+        assert target.scheduler.bulk.change(verb, where=HOOKS).outcomes == ()
+    assert counts(target.scheduler.bulk.change("discard", ids, reason="again")) == {"unchanged": 2}
 
 
 @pytest.mark.parametrize("known_by", [{"idempotency_key": "k"}, {"raw": {"change": "discard"}}])
@@ -136,9 +137,9 @@ def test_a_repeated_discard_is_answered_as_the_first_and_closes_nothing_new(
 ) -> None:
     failed(target, "A")
     call: dict[str, Any] = {"where": HOOKS, "expect": 1, "reason": "sent by hand", **known_by}
-    first = target.scheduler.change_many("discard", **call)
+    first = target.scheduler.bulk.change("discard", **call)
     failed(target, "B")
-    again = target.scheduler.change_many("discard", **call)
+    again = target.scheduler.bulk.change("discard", **call)
     assert (again.repeated, again.undo, counts(again)) == (True, first.undo, {"changed": 1})
     assert "did this already. Discarded the dead letters of 1 task." in bulk_text(again)
     assert sorted(letters(target)) == [LetterState.DISCARDED, LetterState.OPEN]
@@ -146,10 +147,10 @@ def test_a_repeated_discard_is_answered_as_the_first_and_closes_nothing_new(
 
 def test_a_repeated_undo_of_a_discard_opens_no_letter_again(target: Desk) -> None:
     ids = failed(target, "A", "B")
-    done = target.scheduler.change_many("discard", ids, reason="sent by hand")
-    first = target.scheduler.change_many("undo", undo=done.undo, idempotency_key="back")
-    target.scheduler.change_many("discard", ids, reason="once more")
-    again = target.scheduler.change_many("undo", undo=done.undo, idempotency_key="back")
+    done = target.scheduler.bulk.change("discard", ids, reason="sent by hand")
+    first = target.scheduler.bulk.change("undo", undo=done.undo, idempotency_key="back")
+    target.scheduler.bulk.change("discard", ids, reason="once more")
+    again = target.scheduler.bulk.change("undo", undo=done.undo, idempotency_key="back")
     assert (first.repeated, again.repeated, counts(first), counts(again)) == (
         *(False, True),
         *({"changed": 2}, {"changed": 2}),
@@ -161,7 +162,7 @@ def test_another_tenant_replays_and_discards_nothing_of_this_one(target: Desk, s
     ids = failed(target, "A")
     other = Principal("globex", "ann", LOCAL.scopes)
     for verb in ("replay", "discard"):
-        assert target.scheduler.change_many(verb, where=HOOKS, by=other).outcomes == ()
+        assert target.scheduler.bulk.change(verb, where=HOOKS, by=other).outcomes == ()
     assert store.dead_letters.open_runs("globex", ids) == {}
     assert letters(target) == [LetterState.OPEN]
 
@@ -173,9 +174,9 @@ def test_the_replay_of_a_series_says_when_it_failed_that_it_runs_now_and_its_nex
     assert record.last_run is not None
     times = [record.last_run.scheduled_for, target.clock(), record.run.scheduled_for]
     was, now, following = (describe(each, record.task.timezone) for each in times)
-    looked = target.scheduler.change_many("replay", where=HOOKS)
+    looked = target.scheduler.bulk.change("replay", where=HOOKS)
     assert bulk_text(looked).splitlines()[-1].endswith(f"«Sync» {was} -> {now}, and next {following}")
-    done = target.scheduler.change_many("replay", where=HOOKS, expect=1)
+    done = target.scheduler.bulk.change("replay", where=HOOKS, expect=1)
     assert bulk_text(done).splitlines()[-1] == bulk_text(looked).splitlines()[-1]
     [row] = bulk_payload(done).tasks
     assert (row.was, row.beside, row.when) == tuple(map(utc, times))
@@ -183,8 +184,8 @@ def test_the_replay_of_a_series_says_when_it_failed_that_it_runs_now_and_its_nex
 
 def test_the_replay_of_a_letter_of_a_series_says_when_the_series_goes_on(target: Desk) -> None:
     [task_id] = failed(target, "Sync", repeat="every hour")
-    [letter] = target.scheduler.dead_letters(EVERY)[0]
-    done = closed_json(target.scheduler.replay([letter.run_id]))
+    [letter] = target.scheduler.letters.page(EVERY)[0]
+    done = closed_json(target.scheduler.letters.replay([letter.run_id]))
     following = utc(target.scheduler.get(task_id).record.run.scheduled_for)
     assert done["closed"][0]["next"] == following
     assert closed_lines(done, "replayed")[1].endswith(f", in addition to the next run of {task_id}, due {following}.")
@@ -196,10 +197,10 @@ def test_a_run_that_is_ready_stays_in_the_queue_when_a_failure_is_replayed_besid
     target.clock.at = day(3, 8)
     [ready] = target.store.claims.make_ready(limit=9)
     recalled: list[str] = []
-    target.scheduler._recall = recalled.extend
-    assert counts(target.scheduler.change_many("replay", [task_id])) == {"changed": 1}
+    scheduler = Scheduler(target.store, target.scheduler._planner, recall=recalled.extend)
+    assert counts(scheduler.bulk.change("replay", [task_id])) == {"changed": 1}
     assert (recalled, target.get(task_id).record.run.id) == ([], ready.run_id)
-    target.scheduler.change_many("pause", [task_id])
+    scheduler.bulk.change("pause", [task_id])
     assert recalled == [ready.run_id]
 
 
@@ -207,7 +208,7 @@ def test_a_replay_of_letters_by_filter_starts_no_two_runs_of_one_series(target: 
     [task_id] = failed(target, "Import", repeat="every hour")
     target.clock.forward(hours=1)
     end(target, Failed("still away"))
-    done = target.scheduler.replay(reason="the CRM is back")
+    done = target.scheduler.letters.replay(reason="the CRM is back")
     [closed], [left_out] = done.closed, done.skipped
     assert (done.matched, done.left) == (2, 0)
     assert left_out.why == (
@@ -216,19 +217,19 @@ def test_a_replay_of_letters_by_filter_starts_no_two_runs_of_one_series(target: 
     )
     assert [run.id for run in target.store.tasks.get("local", task_id).beside] == [closed.replayed_as]
     end(target, Done("sent"))
-    assert len(target.scheduler.replay(reason="and the other one").closed) == 1
+    assert len(target.scheduler.letters.replay(reason="and the other one").closed) == 1
 
 
 def test_a_replay_of_letters_by_filter_leaves_out_a_series_whose_run_has_begun_unless_it_is_named(
     target: Desk,
 ) -> None:
     [task_id] = failed(target, "Import", repeat="every hour")
-    [letter] = target.scheduler.dead_letters()[0]
+    [letter] = target.scheduler.letters.page()[0]
     target.clock.forward(hours=1)
     end(target, Retry("busy"))
     assert states(target, [task_id]) == [State.RETRYING]
-    done = target.scheduler.replay(reason="the CRM is back")
+    done = target.scheduler.letters.replay(reason="the CRM is back")
     assert (done.closed, [each.run_id for each in done.skipped]) == ((), [letter.run_id])
     assert "has a run that is retrying" in done.skipped[0].why
     assert letters(target) == [LetterState.OPEN]
-    assert len(target.scheduler.replay([letter.run_id]).closed) == 1
+    assert len(target.scheduler.letters.replay([letter.run_id]).closed) == 1

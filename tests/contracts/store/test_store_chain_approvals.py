@@ -56,7 +56,7 @@ def step(desk: Desk, chain_id: str, name: str) -> str:
 
 
 def questions(desk: Desk) -> list[str]:
-    return [message.text for message in desk.scheduler.inbox() if message.state is WAITING]
+    return [message.text for message in desk.scheduler.inbox.unread() if message.state is WAITING]
 
 
 def ended(desk: Desk, claims: list[Claim]) -> list[str]:
@@ -89,8 +89,10 @@ def test_each_generation_asks_when_it_is_due_and_goes_when_it_is_approved_as_a_w
         assert len(ended(desk, first)) == 2
         assert ended(desk, desk.start(hour, 6)) == ["Report: mail"]
         assert due(desk.scheduler.get(chain_id)) == (hour + 1, hour - 7)
-        desk.scheduler.mark_read()
-    told = desk.scheduler.history(EventFilter(task_id=step(desk, chain_id, "fetch"), kind=EventKind.APPROVED)).events
+        desk.scheduler.inbox.mark_read()
+    told = desk.scheduler.past.events(
+        EventFilter(task_id=step(desk, chain_id, "fetch"), kind=EventKind.APPROVED)
+    ).events
     assert [(event.actor, event.reason) for event in told] == [("bob", "checked")] * 3
     sound(desk)
 
@@ -140,8 +142,8 @@ def test_the_default_decides_about_each_generation_at_its_own_deadline(desk: Des
             assert [ended(desk, desk.start(hour, 10)) for _ in "ab"] == [["Report: fetch"], ["Report: mail"]]
         else:
             said = f"it did not run: nobody answered until Mon 23 Nov 2026 {hour:02}:10 UTC"
-            assert [(each.text, each.state) for each in desk.scheduler.inbox()] == [(said, SKIPPED)]
-        desk.scheduler.mark_read()
+            assert [(each.text, each.state) for each in desk.scheduler.inbox.unread()] == [(said, SKIPPED)]
+        desk.scheduler.inbox.mark_read()
         assert due(desk.scheduler.get(chain_id))[0] == hour + 1
     sound(desk)
 

@@ -83,17 +83,17 @@ def waited_for(desk: Desk, chain_id: str, name: str = "mail") -> tuple[datetime 
     if run.state is WAITING and (asked or awaited):
         said = "; ".join(desk.scheduler.explain(run.task_id)[1])
         assert ("approval of " in said, "the event " in said) == (bool(asked), bool(awaited)), said
-    inbox = [each for each in desk.scheduler.inbox() if each.task_id == run.task_id and each.state is WAITING]
+    inbox = [each for each in desk.scheduler.inbox.unread() if each.task_id == run.task_id and each.state is WAITING]
     assert len(inbox) == bool(asked), "the inbox has the question as long as it is open"
     return asked.ends_at if asked else None, awaited.wait.until if awaited else None
 
 
 def send(desk: Desk, event_id: str) -> int:
-    return desk.scheduler.send_event("ready", event_id=event_id).freed
+    return desk.scheduler.signals.send("ready", event_id=event_id).freed
 
 
 def kinds(desk: Desk, run: Run) -> list[EventKind]:
-    events = desk.scheduler.history(EventFilter(task_id=run.task_id)).events
+    events = desk.scheduler.past.events(EventFilter(task_id=run.task_id)).events
     return [event.kind for event in reversed(events) if event.run_id == run.id]
 
 
@@ -402,7 +402,7 @@ def test_a_step_that_waits_for_its_event_is_asked_for_as_well(desk: Desk) -> Non
     desk.scheduler.reschedule(step(desk, chain_id), approval={"question": "Sure?", "by": "1 hour"})
     assert starts(desk, 9, 3) == []
     assert waited_for(desk, chain_id) == (at(10, 3), at(9, 21)), "nothing is left of the first question"
-    [message] = [each for each in desk.scheduler.inbox() if each.state is WAITING]
+    [message] = [each for each in desk.scheduler.inbox.unread() if each.state is WAITING]
     assert message.text == "Sure?"
     sound(desk)
 

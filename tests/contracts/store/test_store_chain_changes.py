@@ -111,9 +111,9 @@ def test_one_call_moves_a_chain_and_changes_it(desk: Desk) -> None:
     changed = desk.scheduler.reschedule(chain_id, when="in 3 hours", priority="high", labels=["late"])
     assert changed.record.run.scheduled_for == at(11)
     assert {(task.priority, task.labels) for task in tasks(desk, chain_id).values()} == {(Tier.HIGH, ("late",))}
-    [entry] = desk.scheduler.audit(limit=1).entries
+    [entry] = desk.scheduler.past.audit(limit=1).entries
     assert (entry.kind, entry.detail and entry.detail["change"]) == (AuditKind.TASKS_CHANGED, "reschedule")
-    desk.scheduler.change_many("undo", undo=changed.undo)
+    desk.scheduler.bulk.change("undo", undo=changed.undo)
     assert desk.scheduler.get(chain_id).record.run.scheduled_for == at(9)
     assert {(task.priority, task.labels) for task in tasks(desk, chain_id).values()} == {(Tier.NORMAL, ())}
 
@@ -195,16 +195,16 @@ def test_many_tasks_are_changed_with_a_whole_chain_among_them_and_one_undo_takes
     ids = [chain_id, alone]
     for change in ("cancel", "pause"):
         before = [*states(desk, chain_id), desk.scheduler.get(alone).record.run.state]
-        tried = desk.scheduler.change_many(change, ids, dry_run=True)
+        tried = desk.scheduler.bulk.change(change, ids, dry_run=True)
         assert tried.counts == {Became.CHANGED: 4}
         assert [*states(desk, chain_id), desk.scheduler.get(alone).record.run.state] == before
-        done = desk.scheduler.change_many(change, ids)
+        done = desk.scheduler.bulk.change(change, ids)
         assert done.counts == {Became.CHANGED: 4}
         assert {each.record.task.paused or each.record.run.state is State.CANCELLED for each in done.outcomes} == {True}
-        desk.scheduler.change_many("undo", undo=done.undo)
+        desk.scheduler.bulk.change("undo", undo=done.undo)
         assert [*states(desk, chain_id), desk.scheduler.get(alone).record.run.state] == before
     desk.scheduler.reschedule(chain_id, pause=True)
-    assert desk.scheduler.change_many("resume", [chain_id]).counts == {Became.CHANGED: 3}
+    assert desk.scheduler.bulk.change("resume", [chain_id]).counts == {Became.CHANGED: 3}
     assert not desk.scheduler.get(chain_id).record.task.paused
 
 
@@ -213,41 +213,41 @@ def test_a_chain_that_is_moved_among_others_keeps_the_distances_of_its_steps(des
     steps: list[StepArguments] = [*THREE[:2], {**THREE[2], "when": "in 4 hours"}]
     chain_id = report(desk, steps=steps)
     alone = desk.scheduler.schedule("Alone", when="in 1 hour").record.task.id
-    tried = desk.scheduler.change_many("move", [alone, chain_id], to=to, dry_run=True)
-    done = desk.scheduler.change_many("move", [alone, chain_id], to=to)
+    tried = desk.scheduler.bulk.change("move", [alone, chain_id], to=to, dry_run=True)
+    done = desk.scheduler.bulk.change("move", [alone, chain_id], to=to)
     for each_call in (tried, done):
         hours = {(each.record.run.scheduled_for - at(0)).total_seconds() / 3600 for each in each_call.outcomes}
         assert hours == {24 + 9, 24 + 12}
     chain = desk.scheduler.get(chain_id).chain
     assert chain
     assert [step.due - timedelta(days=1) for step in chain.steps] == [at(9), at(9), at(12)]
-    desk.scheduler.change_many("undo", undo=done.undo)
+    desk.scheduler.bulk.change("undo", undo=done.undo)
     assert desk.scheduler.get(chain_id).record.run.scheduled_for == at(9)
 
 
 def test_what_has_ended_of_a_chain_is_left_out_and_a_chain_that_is_over_is_refused(desk: Desk) -> None:
     chain_id = report(desk)
     desk.end(desk.start(9))
-    assert desk.scheduler.change_many("cancel", [chain_id]).counts == {Became.CHANGED: 2}
-    over = desk.scheduler.change_many("pause", [chain_id])
+    assert desk.scheduler.bulk.change("cancel", [chain_id]).counts == {Became.CHANGED: 2}
+    over = desk.scheduler.bulk.change("pause", [chain_id])
     assert (over.counts, states(desk, chain_id)[0]) == ({Became.REFUSED: 3}, State.SUCCEEDED)
     with pytest.raises(TaskNotFound, match="task_ids: no task 'c_nothing'"):
-        desk.scheduler.change_many("cancel", ["c_nothing"])
+        desk.scheduler.bulk.change("cancel", ["c_nothing"])
 
 
 def test_a_chain_is_replayed_from_the_step_that_failed(desk: Desk) -> None:
     chain_id = report(desk, retry=RetryPolicy(max_attempts=1))
     desk.end(desk.start(9), Failed("no rows"))
     assert set(states(desk, chain_id)) == {State.FAILED}
-    done = desk.scheduler.change_many("replay", [desk.scheduler.tasks_of(chain_id)[0]])
+    done = desk.scheduler.bulk.change("replay", [desk.scheduler.ends.tasks_of(chain_id)[0]])
     assert states(desk, chain_id) == [SCHEDULED, WAITING, WAITING]
-    desk.scheduler.change_many("undo", undo=done.undo)
+    desk.scheduler.bulk.change("undo", undo=done.undo)
 
 
 def test_a_repeated_call_for_a_chain_changes_nothing_more(desk: Desk) -> None:
     chain_id = report(desk)
     for repeated in (False, True):
-        done = desk.scheduler.change_many("move", [chain_id], to="1 day later", idempotency_key="later")
+        done = desk.scheduler.bulk.change("move", [chain_id], to="1 day later", idempotency_key="later")
         assert (done.repeated, done.counts[Became.CHANGED]) == (repeated, 3)
     assert desk.scheduler.get(chain_id).record.run.scheduled_for == at(9) + timedelta(days=1)
 
@@ -259,7 +259,7 @@ def test_a_chain_gets_another_title_with_the_steps_that_have_theirs_from_it(desk
     changed = desk.scheduler.reschedule(chain_id, title="Sales")
     assert tried.record.task.title == changed.record.task.title == "Sales"
     assert titles(desk, chain_id) == ["Sales: fetch", "Sales: load", "Mail it"]
-    [entry] = desk.scheduler.audit(limit=1).entries
+    [entry] = desk.scheduler.past.audit(limit=1).entries
     assert entry.detail
     assert (entry.detail["chain"], entry.detail["title"]) == (chain_id, "Sales")
     desk.scheduler.act(chain_id, "undo", undo=changed.undo)
@@ -320,8 +320,8 @@ def test_the_history_of_a_chain_has_what_changed_of_the_chain_itself(desk: Desk)
     desk.scheduler.reschedule(chain_id, repeat="every hour at :30", max_runs=3)
     view = desk.scheduler.reschedule(chain_id, title="Figures", max_runs=4)
     assert view.undo
-    desk.scheduler.change_many("undo", undo=view.undo)
-    events = desk.scheduler.history(EventFilter(task_id=tasks(desk, chain_id)["fetch"].id)).events
+    desk.scheduler.bulk.change("undo", undo=view.undo)
+    events = desk.scheduler.past.events(EventFilter(task_id=tasks(desk, chain_id)["fetch"].id)).events
     told = [changes_of(event, "UTC") for event in reversed(events) if OF_CHAIN in (event.after or {})]
     assert told == [
         {"repeat": ("every hour at :00", "every hour at :30"), "max_runs": ("", "3")},
@@ -338,7 +338,7 @@ def test_the_undo_of_a_change_of_the_chain_alone_is_in_its_history(desk: Desk) -
     view = desk.scheduler.reschedule(chain_id, max_runs=5)
     assert view.undo
     desk.scheduler.act(chain_id, "undo", undo=view.undo)
-    events = desk.scheduler.history(EventFilter(task_id=chain_id)).events
+    events = desk.scheduler.past.events(EventFilter(task_id=chain_id)).events
     assert changes_of(events[0], "UTC") == {"max_runs": ("5", "")}
 
 
@@ -359,7 +359,7 @@ def test_what_failed_and_what_ended_with_it_go_on_together(desk: Desk, change: A
     first = desk.scheduler.schedule("First", when="9:00", retry=RetryPolicy(max_attempts=1)).record.task.id
     second = desk.scheduler.schedule("Second", when="9:00", after=[first]).record.task.id
     desk.end(desk.start(9), Failed("no rows"))
-    desk.scheduler.change_many(change, [first, second], **more)
+    desk.scheduler.bulk.change(change, [first, second], **more)
     assert [desk.scheduler.get(each).record.run.state for each in (first, second)] == [SCHEDULED, WAITING]
     assert desk.store.integrity.examine().findings == ()
 
@@ -368,9 +368,9 @@ def test_the_undo_of_a_resume_leaves_what_was_cancelled_as_it_was(desk: Desk) ->
     task_id = desk.scheduler.schedule("Report", when="10:00").record.task.id
     desk.scheduler.reschedule(task_id, pause=True)
     desk.scheduler.cancel(task_id)
-    done = desk.scheduler.change_many("resume", [task_id])
+    done = desk.scheduler.bulk.change("resume", [task_id])
     assert done.undo
-    taken_back = desk.scheduler.change_many("undo", undo=done.undo)
+    taken_back = desk.scheduler.bulk.change("undo", undo=done.undo)
     assert [each.became for each in taken_back.outcomes] == [Became.CHANGED]
     found = desk.scheduler.get(task_id).record
     assert (found.run.state, found.task.paused) == (State.CANCELLED, True)
@@ -395,7 +395,7 @@ def titles(desk: Desk, chain_id: str) -> list[str]:
 
 
 def due(desk: Desk, chain_id: str) -> list[Any]:
-    return [desk.scheduler.get(each).record.run.scheduled_for for each in desk.scheduler.tasks_of(chain_id)]
+    return [desk.scheduler.get(each).record.run.scheduled_for for each in desk.scheduler.ends.tasks_of(chain_id)]
 
 
 def run_all(desk: Desk, hour: int, minute: int, steps: int = 3) -> None:
@@ -454,4 +454,4 @@ def test_the_undo_of_a_no_asks_again_for_every_step_or_for_none(
 
     assert desk.scheduler.act(chain_id, "undo", undo=undo, idempotency_key="back").warnings == ()
     assert states(desk, chain_id) == [WAITING] * 3
-    assert [message.text for message in desk.scheduler.inbox() if message.state is WAITING] == ["Go?"] * 3
+    assert [message.text for message in desk.scheduler.inbox.unread() if message.state is WAITING] == ["Go?"] * 3

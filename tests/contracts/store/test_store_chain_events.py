@@ -67,7 +67,7 @@ def starts(desk: Desk, hour: int, minute: int = 0) -> list[str]:
 
 def send(desk: Desk, hour: int, minute: int, **data: Any) -> int:
     desk.clock.at = at(hour, minute)
-    return desk.scheduler.send_event("ready", data).freed
+    return desk.scheduler.signals.send("ready", data).freed
 
 
 def too_late(desk: Desk, hour: int, minute: int) -> list[str]:
@@ -386,7 +386,7 @@ def test_what_a_step_cannot_wait_for_each_time_is_refused_by_its_name(desk: Desk
     mail = waiting_mail(or_when=True)
     with pytest.raises(DuetimeError, match=rf"steps\.mail\.wait_for.*{said}"):
         report(desk, FETCH, mail)
-    assert desk.scheduler.list().views == ()
+    assert desk.scheduler.tasks.list().views == ()
 
 
 def test_it_says_what_it_will_wait_for_before_it_is_due(desk: Desk) -> None:
@@ -396,5 +396,5 @@ def test_it_says_what_it_will_wait_for_before_it_is_due(desk: Desk) -> None:
     assert desk.scheduler.get(step(desk, chain_id, "mail")).waiting_for[1:] == (said,)
     root = report(desk, FETCH, MAIL, wait_for={**READY, "on_timeout": "skip"})
     assert desk.scheduler.explain(root)[1] == [f"fetch: its time: Mon 23 Nov 2026 09:00 UTC (in 1 h); then {then}"]
-    kinds = [each.kind for each in desk.scheduler.history(EventFilter(task_id=step(desk, chain_id, "mail"))).events]
+    kinds = [each.kind for each in desk.scheduler.past.events(EventFilter(task_id=step(desk, chain_id, "mail"))).events]
     assert kinds == [EventKind.CREATED]

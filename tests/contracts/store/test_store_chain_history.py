@@ -40,29 +40,29 @@ def chain_id(scheduler: Scheduler, store: Store, clock: Clock) -> str:
 
 def test_the_events_of_a_chain_are_those_of_its_steps_page_by_page(scheduler: Scheduler, chain_id: str) -> None:
     where = EventFilter(task_id=chain_id)
-    whole = scheduler.history(where).events
+    whole = scheduler.past.events(where).events
     steps = steps_of(scheduler.get(chain_id))
     assert {steps[event.task_id] for event in whole} == {"fetch", "report"}
     assert list(whole) == sorted(whole, key=lambda event: (event.at, event.id), reverse=True)
 
     paged, cursor = list[Any](), None
     while True:
-        page = scheduler.history(where, limit=2, cursor=cursor)
+        page = scheduler.past.events(where, limit=2, cursor=cursor)
         paged += page.events
         cursor = page.cursor
         if cursor is None:
             break
     assert paged == list(whole)
-    counted = scheduler.event_counts(EventGroup.KIND, where).counts
+    counted = scheduler.past.event_counts(EventGroup.KIND, where).counts
     assert (counted[EventKind.FAILED], counted[EventKind.CREATED]) == (1, 2)
-    assert scheduler.history(where, by=Principal("globex", "ann")).events == ()
+    assert scheduler.past.events(where, by=Principal("globex", "ann")).events == ()
 
 
 def test_each_entry_names_its_step(scheduler: Scheduler, chain_id: str) -> None:
     view = scheduler.get(chain_id)
     past = history_payload(
-        scheduler.attempts(chain_id),
-        scheduler.history(EventFilter(task_id=chain_id)).events,
+        scheduler.past.attempts(chain_id),
+        scheduler.past.events(EventFilter(task_id=chain_id)).events,
         "UTC",
         steps=steps_of(view),
     )
@@ -76,12 +76,12 @@ def test_each_entry_names_its_step(scheduler: Scheduler, chain_id: str) -> None:
 def test_a_model_reads_the_history_of_a_chain_with_its_steps_and_thereby_its_outcomes(
     scheduler: Scheduler, chain_id: str
 ) -> None:
-    unread = scheduler.unread_count()
+    unread = scheduler.inbox.unread_count()
     text, task = asked_of(scheduler)("get_task", task_id=chain_id, history=True)
     assert "report attempt 1: failed «no paper»" in text
     assert "report failed by " in text
     assert task["history"]["attempts"][1]["step"] == "fetch"
-    assert scheduler.unread_count() == unread - 2
+    assert scheduler.inbox.unread_count() == unread - 2
 
 
 def test_the_history_of_one_task_names_no_step(scheduler: Scheduler, chain_id: str) -> None:

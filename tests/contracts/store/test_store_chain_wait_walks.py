@@ -256,7 +256,7 @@ class Walk:
 
     def send(self) -> None:
         name, self.sent = self.draw.choice(self.model.steps).name, self.sent + 1
-        freed = self.scheduler.send_event(_event(name), event_id=f"e{self.sent}").freed
+        freed = self.scheduler.signals.send(_event(name), event_id=f"e{self.sent}").freed
         assert freed == self.model.send(name, self.clock()), f"the event of {name}"
 
     def late(self) -> None:

@@ -42,18 +42,18 @@ def states(desk: Desk, chain_id: str) -> list[State]:
 
 
 def tasks(desk: Desk, chain_id: str) -> list[str]:
-    return list(desk.scheduler.tasks_of(chain_id))
+    return list(desk.scheduler.ends.tasks_of(chain_id))
 
 
 def test_a_step_waits_for_the_steps_before_it_and_for_its_event(desk: Desk) -> None:
     chain_id = order(desk, TWO[0], SHIP)
-    desk.scheduler.send_event("paid", {"order": 8})
+    desk.scheduler.signals.send("paid", {"order": 8})
     desk.end(desk.start(9))
     assert states(desk, chain_id) == [SUCCEEDED, WAITING]
     assert desk.scheduler.explain(chain_id)[1] == [
         "ship: the event 'paid' with «order = 7», until Mon 23 Nov 2026 10:00 (in 1 h), then it expires"
     ]
-    assert desk.scheduler.send_event("paid", {"order": 7}).freed == 1
+    assert desk.scheduler.signals.send("paid", {"order": 7}).freed == 1
     assert states(desk, chain_id) == [SUCCEEDED, SCHEDULED]
     desk.end(desk.start(9, 1))
     assert states(desk, chain_id) == [SUCCEEDED, SUCCEEDED]
@@ -61,7 +61,7 @@ def test_a_step_waits_for_the_steps_before_it_and_for_its_event(desk: Desk) -> N
 
 def test_an_event_that_comes_before_the_step_in_front_ends_is_not_missed(desk: Desk) -> None:
     chain_id = order(desk, TWO[0], SHIP)
-    assert desk.scheduler.send_event("paid", {"order": 7}).freed == 0
+    assert desk.scheduler.signals.send("paid", {"order": 7}).freed == 0
     assert states(desk, chain_id) == [SCHEDULED, WAITING]
     desk.end(desk.start(9))
     assert states(desk, chain_id) == [SUCCEEDED, SCHEDULED]
@@ -83,7 +83,7 @@ def test_the_event_of_a_chain_is_awaited_by_its_first_steps_alone(desk: Desk) ->
     assert {step.name: step.state for step in view.chain.steps} == dict.fromkeys(("fetch", "look", "ship"), WAITING)
     assert [reason.partition(":")[0] for reason in desk.scheduler.explain(chain_id)[1]] == ["fetch", "look"]
     assert desk.start(9) == []
-    assert desk.scheduler.send_event("paid", {"order": 7}).freed == 2
+    assert desk.scheduler.signals.send("paid", {"order": 7}).freed == 2
     desk.end(desk.start(9, 1))
     desk.end(desk.start(9, 2))
     assert set(states(desk, chain_id)) == {SUCCEEDED}
@@ -93,7 +93,7 @@ def test_a_chain_starts_at_its_time_or_by_the_event_that_comes_first(desk: Desk)
     early = order(desk, when="tomorrow 9:00", wait_for={"event": "paid", "or_when": True})
     assert desk.scheduler.get(early).record.run.scheduled_for == at(9) + timedelta(days=1)
     desk.clock.at = at(10)
-    assert desk.scheduler.send_event("paid").freed == 1
+    assert desk.scheduler.signals.send("paid").freed == 1
     desk.end(desk.start(10))
     desk.end(desk.start(10, 1))
     assert states(desk, early) == [SUCCEEDED, SUCCEEDED], "what follows does not wait for the time either"
@@ -111,7 +111,7 @@ def test_a_chain_that_an_event_may_start_is_moved_by_the_time_of_its_first_step(
 def test_a_moved_chain_that_its_event_starts_before_the_new_time_goes_on_at_once(desk: Desk) -> None:
     chain_id = order(desk, when="tomorrow 9:00", wait_for={"event": "paid", "or_when": True})
     desk.scheduler.reschedule(chain_id, when="tomorrow 11:00")
-    desk.scheduler.send_event("paid")
+    desk.scheduler.signals.send("paid")
     desk.end(desk.start(8, 1))
     desk.end(desk.start(8, 2))
     assert states(desk, chain_id) == [SUCCEEDED, SUCCEEDED]
@@ -143,7 +143,7 @@ def test_a_step_whose_wait_in_its_handler_is_over_is_due_when_its_chain_is_moved
 def test_a_cancelled_chain_waits_for_its_event_again_after_the_undo(desk: Desk) -> None:
     chain_id = order(desk, wait_for=PAID)
     undo = desk.scheduler.cancel(chain_id).undo
-    desk.scheduler.send_event("paid", {"order": 7})
+    desk.scheduler.signals.send("paid", {"order": 7})
     desk.scheduler.act(chain_id, "undo", undo=undo)
     assert states(desk, chain_id) == [SCHEDULED, WAITING], "what came meanwhile counts"
 
@@ -185,4 +185,4 @@ def test_what_a_step_cannot_have_is_refused_with_its_name(desk: Desk, step: Any,
     for dry_run in (True, False):
         with pytest.raises((InvalidArgument, InvalidArguments), match=said):
             order(desk, step, dry_run=dry_run, **more)
-    assert not desk.scheduler.list().views
+    assert not desk.scheduler.tasks.list().views

@@ -72,14 +72,14 @@ def test_a_damaged_task_is_shown_beside_all_others_counted_and_can_be_cancelled(
 ) -> None:
     odd = [record.task.id for record in spoiled(url, store, table, column)]
     other = added(store).task.id
-    page = service.list(TaskFilter(), by=ALICE)
+    page = service.tasks.list(TaskFilter(), by=ALICE)
     warned = {view.record.task.id for view in page.views if any("damaged" in each for each in view.warnings)}
     assert {view.record.task.id for view in page.views} == {*odd, other}
     assert warned == ({*odd} if (table, column) in READ else set())
     for task_id in (*odd, other):
         assert service.get(task_id, by=ALICE).record.task.id == task_id
         assert service.explain(task_id, by=ALICE)[1]
-    assert service.history(EventFilter(), by=ALICE).events
+    assert service.past.events(EventFilter(), by=ALICE).events
     assert store.backlog.waiting(NOON)[Tier.NORMAL].count >= 1, "the one that is not damaged"
     found = [each for each in store.integrity.damaged().findings if each.table == table]
     assert sum(each.count for each in found if f"in {column}:" in each.broken) == len(odd)
@@ -118,7 +118,7 @@ def test_a_damaged_run_that_is_due_fails_once_and_all_others_run(
         run = service.get(record.task.id, by=ALICE).record.run
         if run.id not in running and column not in HELD:
             assert (run.state, (run.error or "")[:8]) == (State.FAILED, "damaged:")
-            events = service.history(EventFilter(record.task.id), by=ALICE).events
+            events = service.past.events(EventFilter(record.task.id), by=ALICE).events
             assert [event.kind for event in events].count(EventKind.FAILED) == 1
             assert record.run.id in [each.run_id for each in store.inbox.unread(TENANT, "alice")] or column == "owner"
 
@@ -146,7 +146,8 @@ def test_what_is_ready_or_running_hides_no_other_when_it_is_damaged(
     make_all_ready(store)
     store.claims.fail_damaged()
     assert all(
-        view.record.run.state is not State.RUNNING for view in service.list(TaskFilter(), limit=50, by=ALICE).views
+        view.record.run.state is not State.RUNNING
+        for view in service.tasks.list(TaskFilter(), limit=50, by=ALICE).views
     )
 
 
@@ -161,12 +162,12 @@ def test_a_damaged_event_is_shown_as_such_and_history_goes_on(
     service.reschedule(task.id, when="in 2 days", by=ALICE)
     for value in damages("events", column, url):
         damage(url, "events", column, value, task_id=task.id, seq=1)
-        events = service.history(EventFilter(task.id), by=ALICE).events
+        events = service.past.events(EventFilter(task.id), by=ALICE).events
         assert [event.seq for event in events] == [2, 1]
         if column not in {"revision", "tx"}:
             assert "damaged" in (events[1].reason or "")
         assert {event.seq for event in store.history.since(0)} >= {2}
-        assert service.history(EventFilter(), by=ALICE).events
+        assert service.past.events(EventFilter(), by=ALICE).events
     assert service.cancel(task.id, by=ALICE).record.run.state is State.CANCELLED
 
 
@@ -224,7 +225,7 @@ def test_what_is_damaged_around_a_task_hides_nothing(url: str, store: Store, ser
         for value in damages(table, column, url):
             of = {"task_id": task.id} if table == "idempotency_keys" else {"run_id": run.id}
             damage(url, table, column, value, **of)
-            assert service.list(TaskFilter(), by=ALICE, mention=True).views
+            assert service.tasks.list(TaskFilter(), by=ALICE, mention=True).views
             store.inbox.unread(TENANT, "alice")
             assert store.history.attempts(TENANT, task.id)
             assert store.dead_letters.page(TENANT, DeadLetterFilter(state=None), limit=9)[0]
@@ -268,7 +269,9 @@ def test_the_event_of_a_mended_task_keeps_what_stood_there(url: str, store: Stor
     task = added(store).task
     damage(url, "tasks", "needs", "'[\"gpu\"]'", id=task.id)
     service.cancel(task.id, by=ALICE)
-    [told] = [each for each in service.history(EventFilter(task.id), by=ALICE).events if each.kind is EventKind.DAMAGED]
+    [told] = [
+        each for each in service.past.events(EventFilter(task.id), by=ALICE).events if each.kind is EventKind.DAMAGED
+    ]
     assert (told.actor, told.before) == ("alice", {"needs": '["gpu"]'})
 
 
@@ -337,7 +340,7 @@ def test_a_task_whose_zone_or_rule_cannot_be_read_is_shown_as_damaged_and_can_be
     other = added(store, NOON + timedelta(hours=2)).task
     for column, value in values.items():
         damage(url, "tasks", column, value, id=odd.id)
-    listed, whole = service.list(TaskFilter(), by=ALICE).views, service.get(odd.id, by=ALICE)
+    listed, whole = service.tasks.list(TaskFilter(), by=ALICE).views, service.get(odd.id, by=ALICE)
     assert [view.record.task.id for view in listed] == [odd.id, other.id]
     assert [bool(view.warnings) for view in listed] == [True, False]
     assert whole.warnings[0].startswith("damaged: its time zone or rule cannot be read here (")

@@ -21,7 +21,7 @@ from duetime.scheduler.history.dead_letters import (
 )
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.principal import Principal, Scope
-from duetime.scheduler.service.dead_letters import DeadLetterService
+from duetime.scheduler.service.letters.dead_letters import DeadLetterService
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store
 from duetime.scheduler.store.schema.tables.dead_letters import dead_letters
@@ -39,9 +39,7 @@ class Desk(DeadLetterService):
 
     def __init__(self, store: Store) -> None:
         self.woken: list[str] = []
-        super().__init__(
-            store, "UTC", None, "", on_change=self.woken.extend, via="python", check_payload=lambda *given: given[1]
-        )
+        super().__init__(store, "UTC", lambda *given: given[1], on_change=self.woken.extend, via="python")
 
 
 @pytest.fixture
@@ -66,7 +64,7 @@ def fail_again(store: Store, clock: Clock, letter: DeadLetter) -> DeadLetter:
 
 
 def found(desk: Desk, **where: Any) -> list[str]:
-    return [letter.run_id for letter in desk.dead_letters(DeadLetterFilter(**where), by=ANN)[0]]
+    return [letter.run_id for letter in desk.page(DeadLetterFilter(**where), by=ANN)[0]]
 
 
 def audit(store: Store, kind: AuditKind) -> list[tuple[Any, ...]]:
@@ -177,7 +175,7 @@ def test_a_task_that_runs_again_by_any_call_closes_its_letter_and_an_undo_opens_
     planner = Planner(Handlers.load(entry_points=False), "UTC")
     service, alice = Scheduler(store, planner), Principal(TENANT, "alice")
     view = service.reschedule(letter.task_id, when="in 1 hour", by=alice)
-    [closed] = desk.dead_letters(DeadLetterFilter(state=LetterState.REPLAYED), by=ANN)[0]
+    [closed] = desk.page(DeadLetterFilter(state=LetterState.REPLAYED), by=ANN)[0]
     assert (closed.run_id, closed.replayed_as, found(desk)) == (letter.run_id, view.record.run.id, [])
     service.act(letter.task_id, "undo", undo=view.undo, by=alice)
     assert found(desk) == [letter.run_id]
@@ -267,14 +265,14 @@ def office(store: Store) -> Scheduler:
 
 
 def undone(office: Scheduler, token: str | None, **by: Any) -> dict[str, str | None]:
-    result = office.change_many("undo", undo=token, by=ANN, **by)
+    result = office.bulk.change("undo", undo=token, by=ANN, **by)
     return {each.record.task.id: each.why for each in result.outcomes}
 
 
 def test_a_replay_is_taken_back_and_its_letters_are_open_again(store: Store, clock: Clock, office: Scheduler) -> None:
     one, two, series = failed(store, clock), failed(store, clock), failed(store, clock, repeat="0 9 * * *")
     before = {each.task_id: store.tasks.get(TENANT, each.task_id) for each in (one, two, series)}
-    done = office.replay(reason=WHY, by=ANN)
+    done = office.letters.replay(reason=WHY, by=ANN)
     assert (len(done.closed), done.undo_until) == (3, clock() + timedelta(minutes=10))
     clock.forward(minutes=5)
     started_since = restarted(store, store.tasks.get(TENANT, two.task_id))
@@ -295,11 +293,11 @@ def test_a_replay_is_taken_back_and_its_letters_are_open_again(store: Store, clo
 
 def test_a_replay_with_another_payload_gives_the_old_one_back(store: Store, clock: Clock, office: Scheduler) -> None:
     letter = failed(store, clock, action="reminder", payload={"message": "wrong"})
-    done = office.replay([letter.run_id], payload={"message": "right"}, by=ANN)
+    done = office.letters.replay([letter.run_id], payload={"message": "right"}, by=ANN)
     assert store.tasks.get(TENANT, letter.task_id).task.payload == {"message": "right"}
     undone(office, done.undo)
     assert store.tasks.get(TENANT, letter.task_id).task.payload == {"message": "wrong"}
-    again = office.replay([letter.run_id], payload={"message": "right"}, by=ANN)
+    again = office.letters.replay([letter.run_id], payload={"message": "right"}, by=ANN)
     office.reschedule(letter.task_id, when="in 1 hour", by=ANN)
     assert "was changed again since" in str(undone(office, again.undo)[letter.task_id])
 
@@ -309,12 +307,12 @@ def test_a_discard_is_taken_back_unless_the_task_was_run_again(store: Store, clo
     ids = [one.task_id, two.task_id]
     for by_task in (False, True):
         clock.forward(seconds=61)
-        discarded = office.change_many("discard", ids, reason=WHY, by=ANN) if by_task else None
-        token = discarded.undo if discarded else office.discard(reason=WHY, by=ANN).undo
+        discarded = office.bulk.change("discard", ids, reason=WHY, by=ANN) if by_task else None
+        token = discarded.undo if discarded else office.letters.discard(reason=WHY, by=ANN).undo
         assert undone(office, token) == {one.task_id: None, two.task_id: None}
         states = {store.dead_letters.get(TENANT, each.run_id).state for each in (one, two)}
         assert states == {LetterState.OPEN}
-    token = office.discard(reason=WHY, by=ANN).undo
+    token = office.letters.discard(reason=WHY, by=ANN).undo
     office.act(two.task_id, "run_now", by=ANN)
     assert undone(office, token) == {
         one.task_id: None,
@@ -339,26 +337,26 @@ def test_a_call_that_was_cut_off_and_finished_is_taken_back_as_one(
 
     monkeypatch.setattr(store.dead_letters, "replay", cut_off)
     with pytest.raises(StoreUnavailable):
-        office.replay(reason=WHY, idempotency_key="k1", by=ANN)
+        office.letters.replay(reason=WHY, idempotency_key="k1", by=ANN)
     monkeypatch.setattr(store.dead_letters, "replay", replay)
-    first = office.replay(reason=WHY, idempotency_key="k1", by=ANN)
-    again = office.replay(reason=WHY, idempotency_key="k1", by=ANN)
+    first = office.letters.replay(reason=WHY, idempotency_key="k1", by=ANN)
+    again = office.letters.replay(reason=WHY, idempotency_key="k1", by=ANN)
 
     assert (first.undo, first.undo_until) == (again.undo, again.undo_until)
     assert undone(office, again.undo) == {letter.task_id: None for letter in letters}
-    assert office.replay(reason=WHY, idempotency_key="k1", by=ANN).undo is None, "it was taken back"
+    assert office.letters.replay(reason=WHY, idempotency_key="k1", by=ANN).undo is None, "it was taken back"
 
 
 def test_an_operator_takes_back_what_he_did_for_a_tenant(store: Store, clock: Clock, office: Scheduler) -> None:
     letter = failed(store, clock)
     operator = Principal("globex", "root", frozenset({Scope.ADMIN}), operator=True)
-    done = office.discard([letter.run_id], reason=WHY, tenant=TENANT, by=operator)
+    done = office.letters.discard([letter.run_id], reason=WHY, tenant=TENANT, by=operator)
     with pytest.raises(Refused):
-        office.change_many("undo", undo=done.undo, by=operator)
+        office.bulk.change("undo", undo=done.undo, by=operator)
     eve = Principal("globex", "eve", frozenset({Scope.ADMIN}))
     with pytest.raises(InvalidArgument, match="only an operator"):
-        office.change_many("undo", undo=done.undo, tenant=TENANT, by=eve)
-    office.change_many("undo", undo=done.undo, tenant=TENANT, by=operator)
+        office.bulk.change("undo", undo=done.undo, tenant=TENANT, by=eve)
+    office.bulk.change("undo", undo=done.undo, tenant=TENANT, by=operator)
     assert store.dead_letters.get(TENANT, letter.run_id).state is LetterState.OPEN
     [entry, *_] = store.audit.page(TENANT, AuditFilter(), limit=9).entries
     assert (entry.kind, entry.actor, entry.actor_tenant) == (AuditKind.TASKS_CHANGED, "root", "globex")

@@ -39,7 +39,7 @@ def desk(store: Store, clock: Clock) -> Desk:
 def chain(desk: Desk, *steps: StepArguments, **more: Any) -> tuple[str, list[str]]:
     """Schedule a chain that is due at 9; return its id and those of its steps."""
     chain_id = desk.scheduler.schedule("Report", steps=list(steps), **{"when": "at 9:00", **more}).record.task.id
-    return chain_id, list(desk.scheduler.tasks_of(chain_id))
+    return chain_id, list(desk.scheduler.ends.tasks_of(chain_id))
 
 
 def run_of(desk: Desk, task_id: str) -> Run:
@@ -61,8 +61,8 @@ def cancelled_with_its_chain(desk: Desk, chain_id: str, _fetch: str, _load: str)
 
 
 def cancelled_with_others(desk: Desk, _chain_id: str, fetch: str, load: str) -> None:
-    undo = desk.scheduler.change_many("cancel", [fetch, load]).undo
-    desk.scheduler.change_many("undo", undo=undo)
+    undo = desk.scheduler.bulk.change("cancel", [fetch, load]).undo
+    desk.scheduler.bulk.change("undo", undo=undo)
 
 
 def rejected(desk: Desk, _chain_id: str, fetch: str, load: str) -> None:
@@ -162,7 +162,7 @@ def waits_for(desk: Desk, *kinds: str, **more: Any) -> str:
 
 def goes(desk: Desk, task_id: str, *kinds: str) -> None:
     if "event" in kinds:
-        desk.scheduler.send_event("go")
+        desk.scheduler.signals.send("go")
     if "approval" in kinds:
         desk.scheduler.approve(task_id)
 
@@ -184,11 +184,11 @@ def test_a_length_that_does_not_count_yet_is_said_as_one_and_is_never_missed(
     assert "deadline" not in payload
     assert payload["relative_deadline"] == {"text": "1 h after it can start", "type": "hard", "after": "1 h"}
     assert "Finish within 1 h after it can start (hard)." in task_text(task_payload(view))
-    page = desk.scheduler.list()
+    page = desk.scheduler.tasks.list()
     [row] = [row for row in as_json(list_payload(page))["tasks"] if row["id"] == task_id]
     assert "deadline" not in row
     assert not re.search(r" by (?!the user)", list_text(page))
-    assert desk.scheduler.run(view.record.run.id).run.deadline is None
+    assert desk.scheduler.past.run(view.record.run.id).run.deadline is None
 
 
 @pytest.mark.parametrize("kinds", WAITS[:3], ids="+".join)
@@ -218,5 +218,5 @@ def test_the_undo_of_a_cancel_lets_the_length_count_from_its_start_again(desk: D
     task_id = waits_for(desk, "event")
     desk.scheduler.act(task_id, "undo", undo=desk.scheduler.cancel(task_id).undo)
     desk.clock.at = at(12)
-    desk.scheduler.send_event("go")
+    desk.scheduler.signals.send("go")
     assert run_of(desk, task_id).deadline == at(13)

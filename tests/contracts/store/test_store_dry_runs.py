@@ -15,7 +15,7 @@ from duetime.scheduler.events import EventFilter
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.outcomes import Failed, Wait
-from duetime.scheduler.service import bulk_call
+from duetime.scheduler.service.bulk import bulk_call
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import Run, State
@@ -129,9 +129,9 @@ def test_a_dry_run_stores_nothing_tells_nobody_and_shows_the_present_revision(de
     tried = desk.scheduler.reschedule(task_id, remove=["wait_for"], title="Other", dry_run=True)
     assert (tried.record.task.title, tried.record.task.revision, tried.undo) == ("Other", before.task.revision, None)
     assert desk.scheduler.get(task_id).record == before
-    assert len(desk.scheduler.history(EventFilter(task_id=task_id)).events) == 1
+    assert len(desk.scheduler.past.events(EventFilter(task_id=task_id)).events) == 1
     assert heard == []
-    assert desk.scheduler.send_event("go").freed == 1
+    assert desk.scheduler.signals.send("go").freed == 1
 
 
 def test_a_dry_run_at_an_older_revision_is_refused_as_the_change_would_be(desk: Desk) -> None:
@@ -175,8 +175,8 @@ def test_a_dry_run_of_a_move_of_many_counts_what_the_move_does(
     monkeypatch.setattr(bulk_call, "MAX_TASKS_REHEARSED", most)
     made(desk)
     where = TaskFilter(states=(State.SCHEDULED, State.WAITING, State.SUSPENDED))
-    tried = desk.scheduler.change_many("move", where=where, to=to, dry_run=True)
-    real = desk.scheduler.change_many("move", where=where, to=to, expect=len(tried.outcomes))
+    tried = desk.scheduler.bulk.change("move", where=where, to=to, dry_run=True)
+    real = desk.scheduler.bulk.change("move", where=where, to=to, expect=len(tried.outcomes))
     if most or "refused" not in counts:
         assert {word.value: count for word, count in tried.counts.items() if count} == counts
         due = [[each.record.run.scheduled_for for each in result.outcomes] for result in (tried, real)]
@@ -187,7 +187,7 @@ def test_a_dry_run_of_a_move_of_many_counts_what_the_move_does(
 def long_chain(desk: Desk, count: int) -> list[str]:
     names = [f"s{number}" for number in range(count)]
     steps: Any = [{"name": name, "after": [above]} for above, name in pairwise(names)]
-    return list(desk.scheduler.tasks_of(scheduled(desk, when="in 1 hour", steps=[{"name": names[0]}, *steps])))
+    return list(desk.scheduler.ends.tasks_of(scheduled(desk, when="in 1 hour", steps=[{"name": names[0]}, *steps])))
 
 
 def test_a_dry_run_of_more_tasks_than_are_tried_at_once_keeps_together_what_belongs_together(
@@ -206,9 +206,9 @@ def test_a_dry_run_of_more_tasks_than_are_tried_at_once_keeps_together_what_belo
 
     monkeypatch.setattr(desk.store.batches, "change", seen)
     ids = [apart[0], *chain[:3], *apart[1:], *refusing, *chain[3:]]
-    found = desk.scheduler.change_many("move", ids, to="in 3 hours", dry_run=True)
+    found = desk.scheduler.bulk.change("move", ids, to="in 3 hours", dry_run=True)
     assert sorted(map(sorted, tried)) == sorted(map(sorted, [[apart[0]], chain, [*apart[1:], *refusing]])), tried
-    done = desk.scheduler.change_many("move", ids, to="in 3 hours")
+    done = desk.scheduler.bulk.change("move", ids, to="in 3 hours")
     sides = [[(each.record.task.id, each.became, each.why) for each in result.outcomes] for result in (found, done)]
     assert (sides[0], found.alone) == (sides[1], False)
     assert found.counts[Became.REFUSED] == len(refusing)
@@ -219,21 +219,21 @@ def test_a_dry_run_of_very_many_tasks_says_that_each_was_looked_at_alone(
 ) -> None:
     chain, apart = long_chain(desk, 3), [scheduled(desk, when="in 1 hour") for _ in range(3)]
     said = "Each of so many tasks was looked at alone"
-    assert said not in bulk_text(desk.scheduler.change_many("cancel", [*chain, *apart], dry_run=True))
+    assert said not in bulk_text(desk.scheduler.bulk.change("cancel", [*chain, *apart], dry_run=True))
     for most, number in (("MAX_TASKS_REHEARSED", 5), ("MAX_RELATED_TASKS_TRIED", 2)):
         with monkeypatch.context() as smaller:
             smaller.setattr(bulk_call, most, number)
             smaller.setattr(bulk_call, "MAX_TASKS_TRIED_AT_ONCE", 1)
             smaller.setattr(bulk_call, "PAUSE_BETWEEN_PARTS_S", 0)
-            found = desk.scheduler.change_many("cancel", [*chain, *apart], dry_run=True)
+            found = desk.scheduler.bulk.change("cancel", [*chain, *apart], dry_run=True)
             assert (said in bulk_text(found), bulk_payload(found).bulk.alone) == (True, True), most
             assert found.counts[Became.CHANGED] == len([*chain, *apart])
-    assert said not in bulk_text(desk.scheduler.change_many("cancel", [*chain, *apart]))
+    assert said not in bulk_text(desk.scheduler.bulk.change("cancel", [*chain, *apart]))
 
 
 def test_a_dry_run_of_a_cancel_of_many_shows_the_tasks_as_they_are(desk: Desk) -> None:
     task_id = awaits(desk)
-    [tried] = desk.scheduler.change_many("cancel", [task_id], dry_run=True).outcomes
+    [tried] = desk.scheduler.bulk.change("cancel", [task_id], dry_run=True).outcomes
     assert (tried.record, tried.became.value, tried.undo) == (desk.scheduler.get(task_id).record, "changed", None)
 
 

@@ -37,7 +37,7 @@ def open_waits(desk: Desk) -> list[str]:
 
 
 def sent(desk: Desk) -> tuple[int, int]:
-    found: SentSignal = desk.scheduler.send_event("paid", event_id="e1")
+    found: SentSignal = desk.scheduler.signals.send("paid", event_id="e1")
     return found.freed, found.matched
 
 

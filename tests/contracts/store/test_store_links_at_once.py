@@ -117,7 +117,7 @@ def test_an_event_sees_the_wait_that_is_being_stored(desk: Desk, beside: Desk, m
 
     monkeypatch.setattr(kept_waits, "add", pausing)
     waiting = threading.Thread(target=lambda: beside.scheduler.reschedule(load, wait_for={"event": "paid"}))
-    sending = threading.Thread(target=lambda: freed.append(desk.scheduler.send_event("paid").freed))
+    sending = threading.Thread(target=lambda: freed.append(desk.scheduler.signals.send("paid").freed))
     waiting.start()
     assert stored.wait(PATIENCE_S)
     sending.start()

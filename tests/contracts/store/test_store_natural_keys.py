@@ -66,7 +66,7 @@ def test_attempts_and_a_replay_of_what_failed_have_the_key_of_their_occurrence(d
     [again] = desk.start(9, 1)
     desk.end([again], Failed("away"))
     desk.clock.at = at(11, 30)
-    desk.scheduler.replay([again.run.id])
+    desk.scheduler.letters.replay([again.run.id])
     found = desk.start(11, 31)
     assert [key(each) for each in found if each.run.repeats] == [key(first)] == [key(again)]
 
@@ -94,7 +94,7 @@ def test_a_letter_of_a_series_is_closed_when_its_run_is_run_again_by_hand(desk: 
     desk.scheduler.act(task_id, "run_now")
     [again] = desk.start(9, 10)
     assert (again.run.repeats, key(again)) == (failed.run.id, key(failed))
-    assert desk.scheduler.dead_letters()[0] == []
+    assert desk.scheduler.letters.page()[0] == []
 
 
 @pytest.mark.parametrize("given", [HOURLY, ONCE])
@@ -221,7 +221,7 @@ def test_a_task_that_failed_with_another_one_and_waits_for_its_replay_keeps_its_
     [failed] = desk.start(9)
     desk.end([failed], Failed("away"))
     assert desk.scheduler.get(second).record.run.state is State.FAILED
-    desk.scheduler.replay([failed.run.id])
+    desk.scheduler.letters.replay([failed.run.id])
     [again] = desk.start(9, 30)
     desk.end([again])
     [claim] = desk.start(9, 31)
@@ -264,11 +264,11 @@ def test_a_cancelled_task_frees_its_key_at_once_and_one_that_has_ended_after_a_m
 def test_many_calls_at_once_find_and_free_keys_alike(desk: Desk) -> None:
     task_id = schedule(desk, HOURLY)
     bolt = {**HOURLY, "labels": ["account:bolt"]}
-    found = desk.scheduler.schedule_many([Request("Invoice", **each) for each in (HOURLY, bolt, bolt)])
+    found = desk.scheduler.task_creator.create_many([Request("Invoice", **each) for each in (HOURLY, bolt, bolt)])
     assert [view.created for view in found] == [False, True, False]
     assert found[0].record.task.id == task_id
     desk.scheduler.cancel(task_id)
-    again = desk.scheduler.schedule_many([Request("Invoice", **each) for each in (HOURLY, bolt)])
+    again = desk.scheduler.task_creator.create_many([Request("Invoice", **each) for each in (HOURLY, bolt)])
     assert [view.created for view in again] == [True, False]
 
 
@@ -419,10 +419,10 @@ class Walk:
 
     def replay(self) -> list[str]:
         self.token = None
-        letters = self.desk.scheduler.dead_letters()[0]
+        letters = self.desk.scheduler.letters.page()[0]
         chosen = [self.random.choice(letters).run_id] if letters else []
         if chosen:
-            self.desk.scheduler.replay(chosen)
+            self.desk.scheduler.letters.replay(chosen)
         return chosen
 
     def undo(self) -> None:

@@ -143,7 +143,7 @@ def test_an_undo_brings_back_exactly_what_was_waited_for(desk: Desk, made: Any, 
     assert waits(desk, load) != before
     undo(desk, load, token)
     assert waits(desk, load) == before
-    assert desk.scheduler.inbox() == []
+    assert desk.scheduler.inbox.unread() == []
 
 
 def test_what_ended_or_came_since_is_found_by_the_undo(desk: Desk) -> None:
@@ -151,7 +151,7 @@ def test_what_ended_or_came_since_is_found_by_the_undo(desk: Desk) -> None:
     load, ship = task(desk, "Load", after=[fetch]), task(desk, "Ship", wait_for={"event": "paid"})
     of_load, of_ship = change(desk, load, remove=["after"]), change(desk, ship, remove=["wait_for"])
     desk.end(desk.start(8))
-    desk.scheduler.send_event("paid", {"id": 7})
+    desk.scheduler.signals.send("paid", {"id": 7})
     undo(desk, load, of_load)
     undo(desk, ship, of_ship)
     assert (state(desk, load), state(desk, ship)) == (SCHEDULED, SCHEDULED)
@@ -178,13 +178,13 @@ def test_a_change_of_what_has_started_or_ended_or_repeats_is_refused(desk: Desk)
 def test_a_question_is_added_once_and_no_change_goes_around_it(desk: Desk) -> None:
     mail = task(desk, "Mail")
     change(desk, mail, approval={"question": "Mail it?"})
-    assert [message.text for message in desk.scheduler.inbox()] == ["Mail it?"]
+    assert [message.text for message in desk.scheduler.inbox.unread()] == ["Mail it?"]
     with pytest.raises(Refused, match="has its question already, which only the user answers"):
         desk.scheduler.reschedule(mail, approval={"question": "Mail it?", "by": "1 min", "default": "approve"})
     with pytest.raises(DuetimeError, match="'approval' cannot be removed"):
         desk.scheduler.reschedule(mail, remove=["approval"])
     change(desk, mail, wait_for={"event": "paid"})
-    desk.scheduler.send_event("paid")
+    desk.scheduler.signals.send("paid")
     assert (state(desk, mail), desk.start(9)) == (WAITING, [])
     desk.scheduler.approve(mail)
     assert len(desk.start(9, 1)) == 1
@@ -241,7 +241,9 @@ def test_the_same_edges_once_more_change_nothing_and_a_dry_run_stores_nothing(de
 def test_the_history_says_what_was_waited_for_and_what_is(desk: Desk) -> None:
     fetch, load = task(desk), task(desk, "Load")
     change(desk, load, after=[fetch], wait_for={"event": "paid"})
-    [told] = [each for each in desk.scheduler.history(EventFilter(task_id=load)).events if each.after and each.before]
+    [told] = [
+        each for each in desk.scheduler.past.events(EventFilter(task_id=load)).events if each.after and each.before
+    ]
     assert told.after is not None
     assert told.before is not None
     assert (told.before["after"], told.after["after"]) == (None, [fetch])
@@ -256,14 +258,16 @@ def test_the_history_of_a_step_names_the_steps_of_its_chain(desk: Desk) -> None:
     [second] = [each.task_id for each in view.chain.steps if each.name == "b"]
     token = change(desk, second, after=["c", other])
     undo(desk, second, token)
-    found = [each for each in desk.scheduler.history(EventFilter(task_id=second)).events if each.after and each.before]
+    found = [
+        each for each in desk.scheduler.past.events(EventFilter(task_id=second)).events if each.after and each.before
+    ]
     sides = [(each.before and each.before["after"], each.after and each.after["after"]) for each in found]
     assert sides == [(["c", other], ["a"]), (["a"], ["c", other])]
 
 
 def test_a_step_of_a_chain_gets_another_edge_and_a_chain_may_stand_in_after(desk: Desk) -> None:
     chain_id = task(desk, "Report", steps=[{"name": "a"}, {"name": "b"}])
-    first, second = desk.scheduler.tasks_of(chain_id)
+    first, second = desk.scheduler.ends.tasks_of(chain_id)
     change(desk, second, after=[first])
     chain = desk.scheduler.get(chain_id).chain
     assert chain
@@ -276,7 +280,7 @@ def test_a_step_of_a_chain_gets_another_edge_and_a_chain_may_stand_in_after(desk
 
 def test_a_step_comes_after_others_of_its_chain_by_their_names(desk: Desk) -> None:
     chain_id = task(desk, "Report", steps=[{"name": "a"}, {"name": "b"}, {"name": "c"}])
-    first, second, third = desk.scheduler.tasks_of(chain_id)
+    first, second, third = desk.scheduler.ends.tasks_of(chain_id)
     other = task(desk)
     tried = desk.scheduler.reschedule(third, after=["a", "b", other], dry_run=True)
     assert tried.record.run.state is WAITING
@@ -290,7 +294,7 @@ def test_a_step_comes_after_others_of_its_chain_by_their_names(desk: Desk) -> No
 
 def test_a_name_that_is_no_step_is_refused_with_those_that_are(desk: Desk) -> None:
     chain_id, alone = task(desk, "Report", steps=[{"name": "fetch"}, {"name": "load"}]), task(desk)
-    load = desk.scheduler.tasks_of(chain_id)[1]
+    load = desk.scheduler.ends.tasks_of(chain_id)[1]
     for dry_run in (True, False):
         with pytest.raises(InvalidArgument, match=r"no step 'fecth'; did you mean fetch.*\(fetch, load\).*\['fetch'\]"):
             desk.scheduler.reschedule(load, after=["fecth"], dry_run=dry_run)

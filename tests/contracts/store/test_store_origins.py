@@ -113,7 +113,7 @@ def test_who_cannot_be_told_is_refused_at_once_by_name(desk: Desk, given: dict[s
     with pytest.raises(InvalidArgument, match=said) as refused:
         desk.scheduled(**given)
     assert refused.value.argument == "deliver_to"
-    assert desk.scheduler.list(by=ALICE).views == ()
+    assert desk.scheduler.tasks.list(by=ALICE).views == ()
 
 
 def test_each_step_and_what_it_spawns_has_the_origin_of_its_chain(desk: Desk, store: Store) -> None:
@@ -133,7 +133,7 @@ def test_later_runs_of_a_series_and_a_replay_go_back_to_the_same_conversation(de
         desk.end(task_id)
     once = desk.scheduled(origin=THREAD)
     desk.end(once.record.task.id, Failed("no"))
-    desk.scheduler.replay([once.record.run.id], by=ALICE)
+    desk.scheduler.letters.replay([once.record.run.id], by=ALICE)
     desk.end(once.record.task.id)
     assert desk.code.origins == [THREAD] * 4
 

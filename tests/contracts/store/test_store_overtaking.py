@@ -47,7 +47,7 @@ def stopped(desk: Desk, claims: list[Claim], ending: AttemptResult = STOPPED) ->
 
 
 def reasons(desk: Desk, task_id: str, kind: EventKind) -> list[str | None]:
-    return [event.reason for event in desk.scheduler.history(EventFilter(task_id=task_id, kind=kind)).events]
+    return [event.reason for event in desk.scheduler.past.events(EventFilter(task_id=task_id, kind=kind)).events]
 
 
 def running(desk: Desk, task_id: str) -> list[int]:
@@ -70,7 +70,7 @@ def test_the_run_in_progress_is_asked_to_end_when_the_next_is_due_and_the_next_s
     assert [claim.run.scheduled_for for claim in desk.start(10, 2)] == [at(10)]
     assert reasons(desk, task_id, EventKind.CANCEL_REQUESTED) == ["the next one is due"]
     assert reasons(desk, task_id, EventKind.CANCELLED) == ["the next one is due"]
-    assert desk.scheduler.inbox() == [], "nobody is told of what was to be expected"
+    assert desk.scheduler.inbox.unread() == [], "nobody is told of what was to be expected"
 
 
 def test_a_run_that_waits_for_its_next_attempt_is_cancelled_at_once(desk: Desk) -> None:
@@ -165,7 +165,7 @@ def test_a_task_whose_run_gives_way_is_no_cancelled_one_and_stays_in_the_agenda(
     view = desk.scheduler.get(task_id)
     assert [wait.sentence for wait in view.waits] == ["its handler to stop, as the next one is due"]
     assert task_payload(view).cancel_requested is None
-    page = desk.scheduler.list(TaskFilter(before=at(13)))
+    page = desk.scheduler.tasks.list(TaskFilter(before=at(13)))
     assert [each.record.run.scheduled_for.hour for each in page.views if each.record.task.id == task_id] == [9, 11, 12]
 
 
@@ -185,7 +185,7 @@ def test_several_runs_of_one_task_are_in_progress_at_once(desk: Desk) -> None:
     assert desk.runs(task_id) == {
         9: State.SUCCEEDED, 10: State.SUCCEEDED, 11: State.SUCCEEDED, 12: State.SCHEDULED,
     }  # fmt: skip
-    assert len(desk.scheduler.inbox()) == 3
+    assert len(desk.scheduler.inbox.unread()) == 3
 
 
 def test_the_last_of_a_series_ends_it_while_an_older_run_goes_on(desk: Desk) -> None:
@@ -277,8 +277,8 @@ def test_a_task_whose_last_run_gave_way_was_not_cancelled_and_goes_on(
 
 
 def test_a_task_whose_last_run_gave_way_starts_by_its_fire_address(desk: Desk) -> None:
-    address = desk.scheduler.make_fire_address(over(desk, max_runs=1)).address
-    assert not desk.scheduler.fire(address).repeated
+    address = desk.scheduler.addresses.make(over(desk, max_runs=1)).address
+    assert not desk.scheduler.addresses.fire(address).repeated
     assert [claim.run.scheduled_for for claim in desk.start(10)] == [at(10)]
 
 

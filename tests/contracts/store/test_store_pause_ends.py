@@ -70,7 +70,7 @@ def state_of(desk: Desk, task_id: str) -> tuple[bool, datetime | None]:
 
 
 def last_event(desk: Desk, task_id: str) -> tuple[EventKind, str, str | None]:
-    event = desk.scheduler.history(EventFilter(task_id=task_id)).events[0]
+    event = desk.scheduler.past.events(EventFilter(task_id=task_id)).events[0]
     return event.kind, event.actor, event.reason
 
 
@@ -251,7 +251,7 @@ def test_two_dispatchers_resume_each_task_once(desk: Desk, url: str) -> None:
         found = list(pool.map(lambda store: store.series.end_pauses(limit=9), (desk.store, other)))
     other.close()
     assert sorted(itertools.chain(*found)) == sorted(ids)
-    resumed = desk.scheduler.history(EventFilter(kind=EventKind.RESUMED)).events
+    resumed = desk.scheduler.past.events(EventFilter(kind=EventKind.RESUMED)).events
     assert sorted(event.task_id for event in resumed) == sorted(ids)
 
 
@@ -272,10 +272,10 @@ def test_everything_is_paused_until_a_time_by_one_call_that_says_how_many_first(
     endless, other = call_at(desk, "12:10"), call_at(desk, "12:20")
     paused(desk, endless, None)
     paused(desk, other, "10:00")
-    preview = desk.scheduler.change_many("pause", to="until 11:00")
+    preview = desk.scheduler.bulk.change("pause", to="until 11:00")
     assert (preview.dry_run, preview.counts[Became.CHANGED]) == (True, 3)
     assert "This would pause 3 tasks until Mon 23 Nov 2026 11:00 UTC." in bulk_text(preview)
-    done = desk.scheduler.change_many("pause", to="until 11:00", expect=3)
+    done = desk.scheduler.bulk.change("pause", to="until 11:00", expect=3)
     assert bulk_text(done).startswith("Paused 3 tasks until Mon 23 Nov 2026 11:00 UTC.")
     assert bulk_payload(done).bulk.paused_until == "2026-11-23T11:00:00Z"
     assert state_of(desk, endless) == (True, None), "somebody paused it without an end"
@@ -285,16 +285,16 @@ def test_everything_is_paused_until_a_time_by_one_call_that_says_how_many_first(
 def test_the_undo_of_a_pause_of_many_brings_the_ends_of_before_back(desk: Desk) -> None:
     free, other = call_at(desk, "12:00"), call_at(desk, "12:20")
     paused(desk, other, "10:00")
-    done = desk.scheduler.change_many("pause", to="11:00", expect=2)
-    desk.scheduler.change_many("undo", undo=done.undo)
+    done = desk.scheduler.bulk.change("pause", to="11:00", expect=2)
+    desk.scheduler.bulk.change("undo", undo=done.undo)
     assert (state_of(desk, free), state_of(desk, other)) == ((False, None), (True, at(10)))
 
 
 def test_the_same_pause_of_many_again_changes_nothing(desk: Desk) -> None:
     call_at(desk, "12:00")
-    first = desk.scheduler.change_many("pause", to="in 3 hours", expect=1, idempotency_key="fair")
+    first = desk.scheduler.bulk.change("pause", to="in 3 hours", expect=1, idempotency_key="fair")
     desk.clock.forward(minutes=5)
-    again = desk.scheduler.change_many("pause", to="in 3 hours", expect=1, idempotency_key="fair")
+    again = desk.scheduler.bulk.change("pause", to="in 3 hours", expect=1, idempotency_key="fair")
     assert (again.repeated, again.paused_until) == (True, first.paused_until)
 
 
@@ -302,7 +302,7 @@ def test_the_same_pause_of_many_again_changes_nothing(desk: Desk) -> None:
 def test_a_time_that_a_change_of_many_cannot_have_is_refused(desk: Desk, change: Any, to: str | None) -> None:
     call_at(desk, "12:00")
     with pytest.raises(InvalidArgument) as refused:
-        desk.scheduler.change_many(change, to=to, expect=1)
+        desk.scheduler.bulk.change(change, to=to, expect=1)
     assert (refused.value.argument, bool(refused.value.example)) == ("to", True)
 
 
@@ -329,6 +329,6 @@ def test_answers_lists_and_voices_say_until_when_a_task_is_paused(desk: Desk) ->
     assert payload.waiting_for == ("paused until Mon 23 Nov 2026 11:00 UTC (in 3 h)",)
     _, reasons = desk.scheduler.explain(view.record.task.id)
     assert "paused until Mon 23 Nov 2026 11:00 UTC (in 3 h)" in reasons
-    assert "paused until Mon 23 Nov 11:00," in list_text(desk.scheduler.list())
+    assert "paused until Mon 23 Nov 11:00," in list_text(desk.scheduler.tasks.list())
     assert payload.waits
     assert payload.waits[0].until == "2026-11-23T11:00:00Z"

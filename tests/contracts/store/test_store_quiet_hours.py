@@ -144,11 +144,11 @@ def test_the_inbox_says_of_each_outcome_until_when_it_is_held(store: Store) -> N
     phone, alice, bob = Reader(), Principal(TENANT, "alice"), Principal(TENANT, "bob")
     fire(store, "Backup")
     fire(store, "Alarm", priority=Tier.CRITICAL)
-    assert scheduler.held(by=alice) == NOTHING_HELD
+    assert scheduler.inbox.held(by=alice) == NOTHING_HELD
     tick(store, phone)
-    assert {each.title: each.held_until for each in scheduler.inbox(by=alice)} == {"Backup": END, "Alarm": None}
-    assert scheduler.held(by=alice) == HeldDeliveries(1, END)
-    assert [scheduler.held(by=other) for other in (bob, Principal("globex", "alice"))] == [NOTHING_HELD] * 2
+    assert {each.title: each.held_until for each in scheduler.inbox.unread(by=alice)} == {"Backup": END, "Alarm": None}
+    assert scheduler.inbox.held(by=alice) == HeldDeliveries(1, END)
+    assert [scheduler.inbox.held(by=other) for other in (bob, Principal("globex", "alice"))] == [NOTHING_HELD] * 2
 
 
 @pytest.mark.parametrize(
@@ -210,14 +210,14 @@ def test_what_a_user_has_set_goes_before_all_settings_until_it_is_cleared(store:
     settings = QuietPlan(SIESTA, by_user={(TENANT, "alice"): SIESTA})
     scheduler, plan = own(store, settings)
     alice, phone = Principal(TENANT, "alice"), Reader()
-    assert scheduler.quiet_hours(by=alice) == QuietHoursView(TENANT, "alice", SIESTA, own=False, until=END)
-    set_ = scheduler.set_quiet_hours("None", by=alice)
-    assert set_ == scheduler.quiet_hours(by=alice) == QuietHoursView(TENANT, "alice", None, own=True)
+    assert scheduler.quiet_hours.read(by=alice) == QuietHoursView(TENANT, "alice", SIESTA, own=False, until=END)
+    set_ = scheduler.quiet_hours.set("None", by=alice)
+    assert set_ == scheduler.quiet_hours.read(by=alice) == QuietHoursView(TENANT, "alice", None, own=True)
     for owner in ("alice", "bob"):
         fire(store, f"Backup of {owner}", owner=owner)
     tick(store, phone, plan=plan)
     assert [each.title for each in phone.read] == ["Backup of alice"]
-    assert scheduler.clear_quiet_hours(by=alice).own is False
+    assert scheduler.quiet_hours.clear(by=alice).own is False
     fire(store, "Import")
     tick(store, phone, plan=plan)
     assert len(phone.read) == 1
@@ -226,14 +226,14 @@ def test_what_a_user_has_set_goes_before_all_settings_until_it_is_cleared(store:
 def test_what_is_held_is_counted_and_freed_in_the_last_minute_too(store: Store, clock: Clock) -> None:
     scheduler, plan = own(store)
     alice, phone = Principal(TENANT, "alice"), Reader()
-    scheduler.set_quiet_hours("9:00 - 15:00", by=alice)
+    scheduler.quiet_hours.set("9:00 - 15:00", by=alice)
     fire(store, "Backup")
     tick(store, phone, plan=plan)
     clock.forward(seconds=(END - clock()).total_seconds() - 20)
-    assert scheduler.held(by=alice) == HeldDeliveries(1, END)
-    assert [each.held_until for each in scheduler.inbox(by=alice)] == [END]
-    scheduler.clear_quiet_hours(by=alice)
-    assert scheduler.held(by=alice) == NOTHING_HELD
+    assert scheduler.inbox.held(by=alice) == HeldDeliveries(1, END)
+    assert [each.held_until for each in scheduler.inbox.unread(by=alice)] == [END]
+    scheduler.quiet_hours.clear(by=alice)
+    assert scheduler.inbox.held(by=alice) == NOTHING_HELD
     tick(store, phone, plan=plan)
     assert [each.title for each in phone.read] == ["Backup"]
 
@@ -241,24 +241,24 @@ def test_what_is_held_is_counted_and_freed_in_the_last_minute_too(store: Store, 
 def test_a_delivery_on_its_way_is_not_held_however_long_its_lease(store: Store, clock: Clock) -> None:
     scheduler, plan = own(store)
     alice = Principal(TENANT, "alice")
-    scheduler.set_quiet_hours("9:00 - 15:00", by=alice)
+    scheduler.quiet_hours.set("9:00 - 15:00", by=alice)
     fire(store, "Backup")
     tick(store, Reader(), plan=plan)
     clock.forward(seconds=(END - clock()).total_seconds())
     [(due, _)] = store.deliveries.due(limit=9)
     assert store.deliveries.take([due.id], lease=timedelta(hours=1)) == {due.id}
-    assert scheduler.held(by=alice) == NOTHING_HELD
-    scheduler.clear_quiet_hours(by=alice)
+    assert scheduler.inbox.held(by=alice) == NOTHING_HELD
+    scheduler.quiet_hours.clear(by=alice)
     assert store.deliveries.due(limit=9) == [], "its lease holds"
 
 
 def test_hours_without_a_zone_are_of_the_configured_one_and_others_keep_theirs(store: Store) -> None:
     scheduler, plan = own(store)
     alice = Principal(TENANT, "alice")
-    view = scheduler.set_quiet_hours("9:00 - 15:00", by=alice)
+    view = scheduler.quiet_hours.set("9:00 - 15:00", by=alice)
     assert (str(view.hours), view.until) == ("09:00-15:00 Europe/Berlin", END)
     for other in (Principal(TENANT, "bob"), Principal("globex", "alice")):
-        assert scheduler.quiet_hours(by=other).hours is None
+        assert scheduler.quiet_hours.read(by=other).hours is None
     assert plan.with_stored([(TENANT, "alice"), (TENANT, "bob")]).by_user == {(TENANT, "alice"): view.hours}
 
 
@@ -269,17 +269,17 @@ def test_what_is_held_waits_for_the_new_end_or_comes_at_once(store: Store, clock
         fire(store, title)
         fire(store, f"{title} of bob", owner="bob")
     tick(store, phone, plan=plan)
-    scheduler.set_quiet_hours("11:00-13:00 UTC", by=alice)
+    scheduler.quiet_hours.set("11:00-13:00 UTC", by=alice)
     tick(store, phone, plan=plan)
-    assert scheduler.held(by=alice) == HeldDeliveries(2, NOON + timedelta(hours=1))
-    assert scheduler.held(by=Principal(TENANT, "bob")) == HeldDeliveries(2, END)
+    assert scheduler.inbox.held(by=alice) == HeldDeliveries(2, NOON + timedelta(hours=1))
+    assert scheduler.inbox.held(by=Principal(TENANT, "bob")) == HeldDeliveries(2, END)
     clock.forward(hours=1)
     tick(store, phone, plan=plan)
     assert [each.title for each in phone.read] == ["2 outcomes of your quiet hours"]
     fire(store, "Three")
-    scheduler.set_quiet_hours("11:00-15:00 UTC", by=alice)
+    scheduler.quiet_hours.set("11:00-15:00 UTC", by=alice)
     tick(store, phone, plan=plan)
-    scheduler.set_quiet_hours("none", by=alice)
+    scheduler.quiet_hours.set("none", by=alice)
     tick(store, phone, plan=plan)
     assert [each.title for each in phone.read[1:]] == ["Three"]
 
@@ -287,10 +287,10 @@ def test_what_is_held_waits_for_the_new_end_or_comes_at_once(store: Store, clock
 def test_each_change_of_quiet_hours_is_in_the_audit_log_and_a_clear_of_none_is_not(store: Store) -> None:
     scheduler, _ = own(store)
     alice = Principal(TENANT, "alice", via="rest 10.0.0.7")
-    scheduler.clear_quiet_hours(by=alice)
-    scheduler.set_quiet_hours("22:00-07:00 UTC", by=alice)
-    scheduler.clear_quiet_hours(by=alice)
-    scheduler.clear_quiet_hours(by=alice)
+    scheduler.quiet_hours.clear(by=alice)
+    scheduler.quiet_hours.set("22:00-07:00 UTC", by=alice)
+    scheduler.quiet_hours.clear(by=alice)
+    scheduler.quiet_hours.clear(by=alice)
     found = store.audit.page(TENANT, AuditFilter(), limit=9).entries
     said = [(each.kind, each.actor, each.via, each.subject, each.detail) for each in found]
     assert said == [
@@ -305,12 +305,13 @@ def test_only_an_administrator_sets_the_hours_of_others_and_only_an_operator_tho
     scheduler, _ = own(store)
     alice, admin = Principal(TENANT, "alice"), Principal(TENANT, "root", frozenset({Scope.ADMIN}))
     for by, whose in ((alice, {"user": "bob"}), (alice, {"tenant": "globex"}), (admin, {"tenant": "globex"})):
-        for call in (scheduler.quiet_hours, partial(scheduler.set_quiet_hours, "none"), scheduler.clear_quiet_hours):
+        hours = scheduler.quiet_hours
+        for call in (hours.read, partial(hours.set, "none"), hours.clear):
             with pytest.raises(InvalidArgument, match=r"only an (administrator|operator) may"):
                 call(by=by, **whose)
     assert store.quiet_hours.all() == []
-    scheduler.set_quiet_hours("1:00-2:00", user="bob", by=admin)
-    scheduler.set_quiet_hours("none", user="eve", tenant="globex", by=replace(admin, operator=True))
+    scheduler.quiet_hours.set("1:00-2:00", user="bob", by=admin)
+    scheduler.quiet_hours.set("none", user="eve", tenant="globex", by=replace(admin, operator=True))
     assert [(each.tenant, each.user, each.hours, each.set_by) for each in store.quiet_hours.all()] == [
         (TENANT, "bob", "01:00-02:00 Europe/Berlin", "root"),
         ("globex", "eve", "none", "root"),
@@ -335,10 +336,10 @@ def test_only_an_administrator_sets_the_hours_of_others_and_only_an_operator_tho
 def test_a_text_that_names_no_hours_is_refused_with_what_was_meant(store: Store, text: str, right: str) -> None:
     scheduler, _ = own(store)
     with pytest.raises(InvalidArgument) as refused:
-        scheduler.set_quiet_hours(text)
+        scheduler.quiet_hours.set(text)
     assert (refused.value.argument, refused.value.example) == ("hours", f"hours='{right}'")
     assert store.quiet_hours.all() == []
-    assert scheduler.set_quiet_hours(right).own
+    assert scheduler.quiet_hours.set(right).own
 
 
 def test_a_stored_text_that_names_no_hours_leaves_those_of_the_settings(store: Store) -> None:
@@ -346,4 +347,4 @@ def test_a_stored_text_that_names_no_hours_leaves_those_of_the_settings(store: S
     entry = AuditEntry(TENANT, AuditKind.QUIET_HOURS_SET, "alice")
     store.quiet_hours.set(TENANT, "alice", "damaged", entry)
     assert plan.with_stored([(TENANT, "alice")]).of(TENANT, "alice") == SIESTA
-    assert scheduler.quiet_hours(by=Principal(TENANT, "alice")).hours == SIESTA
+    assert scheduler.quiet_hours.read(by=Principal(TENANT, "alice")).hours == SIESTA

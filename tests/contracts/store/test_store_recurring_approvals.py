@@ -41,7 +41,7 @@ def payroll(desk: Desk, *, by: str | None = None, default: str = "reject", **mor
 def asked(desk: Desk, hour: int, minute: int = 0) -> bool:
     """Look for due runs at a time, and return whether something is asked."""
     assert desk.start(hour, minute) == [], "nothing goes that was not approved"
-    return any(message.state is State.WAITING for message in desk.scheduler.inbox())
+    return any(message.state is State.WAITING for message in desk.scheduler.inbox.unread())
 
 
 def answer(desk: Desk, task_id: str, given: ApprovalAnswer, **more: Any) -> TaskView:
@@ -50,7 +50,7 @@ def answer(desk: Desk, task_id: str, given: ApprovalAnswer, **more: Any) -> Task
 
 
 def told(desk: Desk, task_id: str, kind: EventKind) -> list[Event]:
-    return list(reversed(desk.scheduler.history(EventFilter(task_id=task_id, kind=kind)).events))
+    return list(reversed(desk.scheduler.past.events(EventFilter(task_id=task_id, kind=kind)).events))
 
 
 def reasons(desk: Desk, task_id: str, kind: EventKind) -> list[str | None]:
@@ -134,16 +134,16 @@ def test_the_default_decides_about_each_occurrence_at_its_own_deadline(
         desk.clock.at = at(hour, 10)
         assert desk.store.approvals.expire(limit=9) == [task_id]
         assert desk.runs(task_id)[hour] is follows
-        messages = [message.text for message in desk.scheduler.inbox()]
+        messages = [message.text for message in desk.scheduler.inbox.unread()]
         if follows is State.SKIPPED:
             said = f"nobody answered until Mon 23 Nov 2026 {hour:02}:10 UTC"
             assert messages[0] == f"it did not run: {said}"
             assert told(desk, task_id, EventKind.REJECTED)[-1].actor == "duetime"
-            desk.scheduler.mark_read(task_id=task_id)
+            desk.scheduler.inbox.mark_read(task_id=task_id)
         else:
             assert messages == []
             desk.end(desk.start(hour, 10))
-            desk.scheduler.mark_read(task_id=task_id)
+            desk.scheduler.inbox.mark_read(task_id=task_id)
     sound(desk)
 
 
@@ -152,14 +152,14 @@ def test_a_task_that_tells_nothing_asks_all_the_same_and_tells_no_default(desk: 
     assert asked(desk, 9)
     desk.clock.at = at(9, 10)
     assert desk.store.approvals.expire(limit=9) == [task_id]
-    assert desk.scheduler.inbox() == []
+    assert desk.scheduler.inbox.unread() == []
 
 
 def test_what_falls_due_while_a_question_is_open_is_skipped_and_says_so(desk: Desk) -> None:
     task_id = payroll(desk)
     assert asked(desk, 9)
     assert asked(desk, 10, 30), "the question of 9 is still the only one"
-    assert len(desk.scheduler.inbox()) == 1
+    assert len(desk.scheduler.inbox.unread()) == 1
     desk.clock.at = at(10, 40)
     run_id = desk.scheduler.get(task_id).record.run.id
     answer(desk, task_id, REJECT)
@@ -194,7 +194,7 @@ def test_the_next_occurrence_takes_the_place_of_an_open_question_where_the_polic
     assert asked(desk, 9)
     desk.clock.at = at(10)
     assert desk.store.series.overtake(limit=9).tasks == [task_id]
-    assert desk.scheduler.inbox() == [], "the old question is withdrawn"
+    assert desk.scheduler.inbox.unread() == [], "the old question is withdrawn"
     assert asked(desk, 10)
     assert desk.runs(task_id) == {9: State.CANCELLED, 10: State.WAITING}
     sound(desk)
@@ -213,9 +213,9 @@ def test_a_cancel_closes_the_question_and_its_undo_asks_it_again(desk: Desk) -> 
     assert asked(desk, 9)
     desk.clock.at = at(9, 1)
     desk.scheduler.cancel(task_id)
-    assert (state(desk, task_id), desk.scheduler.inbox()) == (State.CANCELLED, [])
+    assert (state(desk, task_id), desk.scheduler.inbox.unread()) == (State.CANCELLED, [])
     desk.scheduler.act(task_id, "undo")
-    assert (state(desk, task_id), len(desk.scheduler.inbox())) == (State.WAITING, 1)
+    assert (state(desk, task_id), len(desk.scheduler.inbox.unread())) == (State.WAITING, 1)
     [open_one] = desk.store.approvals.open_of(TENANT, [desk.scheduler.get(task_id).record.run.id]).values()
     assert open_one.ends_at == at(9, 10), "until the same time as before"
     answer(desk, task_id, APPROVE)
@@ -242,7 +242,7 @@ def test_an_undone_no_asks_again_for_the_same_occurrence(desk: Desk) -> None:
     assert (view.record.run.state, view.record.run.scheduled_for) == (State.WAITING, at(9))
     [open_one] = desk.store.approvals.open_of(TENANT, [view.record.run.id]).values()
     assert (open_one.question, open_one.ends_at) == ("Pay?", at(9, 10))
-    assert len(desk.scheduler.inbox()) == 1
+    assert len(desk.scheduler.inbox.unread()) == 1
     answer(desk, task_id, APPROVE)
     [claim] = desk.start(9, 1)
     assert (claim.run.scheduled_for, claim.run.number) == (at(9), 1)
@@ -253,9 +253,9 @@ def test_a_skip_of_an_open_question_withdraws_it_and_its_undo_asks_again(desk: D
     task_id = payroll(desk)
     assert asked(desk, 9)
     undo = desk.scheduler.act(task_id, "skip_next").undo
-    assert (desk.scheduler.inbox(), desk.runs(task_id)) == ([], {9: State.SKIPPED, 10: State.SCHEDULED})
+    assert (desk.scheduler.inbox.unread(), desk.runs(task_id)) == ([], {9: State.SKIPPED, 10: State.SCHEDULED})
     view = desk.scheduler.act(task_id, "undo", undo=undo)
-    assert (view.record.run.state, len(desk.scheduler.inbox())) == (State.WAITING, 1)
+    assert (view.record.run.state, len(desk.scheduler.inbox.unread())) == (State.WAITING, 1)
     sound(desk)
 
 
@@ -322,7 +322,7 @@ def test_a_paused_series_asks_nothing_and_a_question_stays_open_over_a_pause(des
     assert asked(desk, 10)
     desk.scheduler.reschedule(task_id, pause=True)
     desk.scheduler.reschedule(task_id, pause=False)
-    assert (state(desk, task_id), len(desk.scheduler.inbox())) == (State.WAITING, 1)
+    assert (state(desk, task_id), len(desk.scheduler.inbox.unread())) == (State.WAITING, 1)
     sound(desk)
 
 
@@ -344,7 +344,7 @@ def test_a_bulk_replay_refuses_a_series_that_asks_and_changes_the_others(desk: D
     desk.end(desk.start(9), Failed("no bank"))
     answer(desk, asking, APPROVE)
     desk.end(desk.start(9, 1), Failed("no bank"))
-    found = desk.scheduler.change_many("replay", [asking, other])
+    found = desk.scheduler.bulk.change("replay", [asking, other])
     became = {each.record.task.id: each.why or each.became for each in found.outcomes}
     assert "asks before each of its runs" in became[asking]
     assert became[other] is Became.CHANGED
@@ -352,12 +352,12 @@ def test_a_bulk_replay_refuses_a_series_that_asks_and_changes_the_others(desk: D
 
 def test_a_fire_address_starts_nothing_of_a_series_that_asks(desk: Desk) -> None:
     task_id = payroll(desk)
-    made = desk.scheduler.make_fire_address(task_id)
-    address = desk.scheduler.fire_address(made.path.rpartition("/")[2])
+    made = desk.scheduler.addresses.make(task_id)
+    address = desk.scheduler.addresses.find(made.path.rpartition("/")[2])
     for ask in (False, True):
         assert asked(desk, 9) if ask else True
         with pytest.raises(Refused, match="asks before each of its runs"):
-            desk.scheduler.fire(address, {})
+            desk.scheduler.addresses.fire(address, {})
     assert desk.scheduler.get(task_id).record.beside == ()
     sound(desk)
 
@@ -397,7 +397,7 @@ def test_a_hard_deadline_counts_from_its_time_and_ends_the_question(desk: Desk) 
     desk.clock.at = at(9, 31)
     desk.expire()
     assert desk.runs(task_id) == {9: State.EXPIRED, 10: State.SCHEDULED}
-    assert [message.state for message in desk.scheduler.inbox()] == [State.EXPIRED]
+    assert [message.state for message in desk.scheduler.inbox.unread()] == [State.EXPIRED]
     sound(desk)
 
 
@@ -416,7 +416,7 @@ def test_two_processes_that_look_at_once_ask_once(desk: Desk) -> None:
     desk.clock.at = at(9)
     for _ in range(2):
         assert desk.store.claims.make_ready(limit=9) == []
-    assert len(desk.scheduler.inbox()) == 1
+    assert len(desk.scheduler.inbox.unread()) == 1
 
 
 def test_who_watches_a_task_is_told_when_it_asks(desk: Desk) -> None:

@@ -51,13 +51,13 @@ def report(desk: Desk, *, when: str | None = None, **more: Any) -> str:
 
 
 def send(desk: Desk, event_id: str, name: str = "ready", **data: Any) -> int:
-    return desk.scheduler.send_event(name, data, event_id=event_id).freed
+    return desk.scheduler.signals.send(name, data, event_id=event_id).freed
 
 
 def waits(desk: Desk, hour: int, minute: int = 0) -> bool:
     """Look for due runs at a time, and return whether the one task waits by now."""
     assert desk.start(hour, minute) == [], "nothing goes before its event"
-    return [each.record.run.state for each in desk.scheduler.list().views] == [State.WAITING]
+    return [each.record.run.state for each in desk.scheduler.tasks.list().views] == [State.WAITING]
 
 
 def starts(desk: Desk, hour: int, minute: int = 0) -> list[datetime]:
@@ -84,7 +84,7 @@ def too_late(desk: Desk, hour: int, minute: int) -> list[str]:
 
 
 def told(desk: Desk, task_id: str, kind: EventKind) -> list[Event]:
-    return list(reversed(desk.scheduler.history(EventFilter(task_id=task_id, kind=kind)).events))
+    return list(reversed(desk.scheduler.past.events(EventFilter(task_id=task_id, kind=kind)).events))
 
 
 def test_each_occurrence_waits_for_its_own_event_when_it_is_due(desk: Desk) -> None:
@@ -125,7 +125,7 @@ def test_an_event_of_the_lookback_lets_it_go_at_once_and_does_not_count_again(de
     desk.clock.at = at(8, 30)
     assert send(desk, "e1") == 0
     assert desk.start(9) == [], "it waits, and goes"
-    assert [each.kind for each in desk.scheduler.history(EventFilter(task_id=task_id)).events][:2] == [
+    assert [each.kind for each in desk.scheduler.past.events(EventFilter(task_id=task_id)).events][:2] == [
         EventKind.UNBLOCKED,
         EventKind.WAIT_BEGAN,
     ]
@@ -168,7 +168,7 @@ def test_an_occurrence_whose_event_does_not_come_expires_and_the_series_goes_on(
         assert too_late(desk, hour, 20) == [task_id]
     assert desk.runs(task_id) == {9: State.EXPIRED, 10: State.EXPIRED, 11: State.SCHEDULED}
     assert current(desk, task_id).number == 3
-    messages = [(each.state, each.text) for each in desk.scheduler.inbox()]
+    messages = [(each.state, each.text) for each in desk.scheduler.inbox.unread()]
     assert messages == [(State.EXPIRED, "it did not run: no event 'ready' came in time")] * 2
     [last] = told(desk, task_id, EventKind.EXPIRED)[1:]
     assert (last.reason, last.actor) == ("it did not run: no event 'ready' came in time", "duetime")
@@ -179,7 +179,7 @@ def test_an_occurrence_is_skipped_at_its_timeout_where_that_was_said_and_uses_up
     assert waits(desk, 9)
     assert too_late(desk, 9, 20) == [task_id]
     assert waits(desk, 10), "none has run yet"
-    assert desk.scheduler.inbox() == []
+    assert desk.scheduler.inbox.unread() == []
     assert too_late(desk, 10, 20) == [task_id]
     assert desk.runs(task_id) == {9: State.SKIPPED, 10: State.SKIPPED}, "the last one ends the task"
 
@@ -492,14 +492,14 @@ def test_run_now_of_an_ended_series_waits_for_nothing(desk: Desk) -> None:
 
 def test_a_call_of_its_fire_address_ends_the_wait_of_an_occurrence_and_else_runs_it_beside(desk: Desk) -> None:
     task_id = report(desk)
-    made = desk.scheduler.make_fire_address(task_id)
-    address = desk.scheduler.fire_address(made.path.rpartition("/")[2])
-    desk.scheduler.fire(address, {"n": 1})
+    made = desk.scheduler.addresses.make(task_id)
+    address = desk.scheduler.addresses.find(made.path.rpartition("/")[2])
+    desk.scheduler.addresses.fire(address, {"n": 1})
     [claim] = desk.start(8, 30)
     assert not claim.run.current
     desk.end([claim])
     assert waits(desk, 9)
-    desk.scheduler.fire(address, {"n": 2})
+    desk.scheduler.addresses.fire(address, {"n": 2})
     [claim] = desk.start(9)
     assert (claim.run.current, claim.run.scheduled_for) == (True, at(9))
     found = kept(desk, task_id)
@@ -659,7 +659,7 @@ def test_a_run_for_whose_event_too_many_wait_fails_and_the_series_goes_on(
     task_id = report(desk)
     assert desk.start(9) == []
     assert desk.runs(task_id) == {9: State.FAILED, 10: State.SCHEDULED}
-    assert [message.text for message in desk.scheduler.inbox()] == ["it did not run: too many wait for ready"]
+    assert [message.text for message in desk.scheduler.inbox.unread()] == ["it did not run: too many wait for ready"]
 
 
 def full(_connection: object, _tenant: str, name: str) -> None:
@@ -735,7 +735,7 @@ def test_waits_are_deleted_with_their_runs(desk: Desk) -> None:
         send(desk, f"e{hour}")
         desk.end(desk.start(hour))
     assert waits(desk, 11)
-    desk.scheduler.mark_read()
+    desk.scheduler.inbox.mark_read()
     desk.clock.forward(days=91)
     sweep = Sweep(desk.store, RetentionPolicy((RetentionRule(RetentionKind.RUNS, timedelta(days=90)),)))
     assert list(sweep.run())
@@ -812,7 +812,7 @@ def test_an_event_that_cannot_be_read_fails_the_run_and_the_series_goes_on(desk:
     assert desk.scheduler.get(task_id).repeat_notes == ()
     assert desk.start(9) == []
     assert desk.runs(task_id) == {9: State.FAILED, 10: State.SCHEDULED}
-    assert [each.text for each in desk.scheduler.inbox()] == ["it did not run: what it waits for cannot be read"]
+    assert [each.text for each in desk.scheduler.inbox.unread()] == ["it did not run: what it waits for cannot be read"]
 
 
 @pytest.mark.parametrize(("verb", "to"), [("cancel", None), ("move", "at 9:30")])
@@ -821,10 +821,10 @@ def test_a_change_of_many_tasks_ends_the_wait_and_its_undo_waits_until_the_same_
 ) -> None:
     task_id = report(desk)
     assert waits(desk, 9)
-    done = desk.scheduler.change_many(verb, [task_id], to=to)
+    done = desk.scheduler.bulk.change(verb, [task_id], to=to)
     assert (current(desk, task_id).state is State.WAITING, span(desk, task_id)) == (False, None)
     desk.clock.at = at(9, 1)
-    desk.scheduler.change_many("undo", undo=done.undo)
+    desk.scheduler.bulk.change("undo", undo=done.undo)
     assert waits(desk, 9, 2)
     assert span(desk, task_id) == (at(9), at(9, 20))
 
@@ -834,7 +834,7 @@ def test_a_task_follows_from_an_occurrence_that_expires(desk: Desk) -> None:
     task_id = report(desk, on_failure={"run": look})
     assert waits(desk, 9)
     too_late(desk, 9, 20)
-    [made] = [each for each in desk.scheduler.list().views if each.record.task.id != task_id]
+    [made] = [each for each in desk.scheduler.tasks.list().views if each.record.task.id != task_id]
     assert made.record.task.payload == look["payload"]
 
 

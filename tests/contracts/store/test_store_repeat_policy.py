@@ -39,7 +39,7 @@ def test_an_occurrence_that_falls_due_during_a_run_is_skipped_and_has_a_run_that
     assert desk.runs(task_id) == {
         9: State.SUCCEEDED, 10: State.SKIPPED, 11: State.SKIPPED, 12: State.SCHEDULED,
     }  # fmt: skip
-    told = [event for event in desk.scheduler.history(EventFilter(task_id=task_id)).events if event.to_state]
+    told = [event for event in desk.scheduler.past.events(EventFilter(task_id=task_id)).events if event.to_state]
     skipped = [event for event in told if event.kind is EventKind.SKIPPED]
     first = next(run for run in runs_of(desk.store, task_id) if run.scheduled_for == at(9))
     assert [event.reason for event in skipped] == [f"run {first.id} was still open"] * 2
@@ -107,7 +107,7 @@ def test_a_task_pauses_after_failures_in_a_row_and_its_user_is_told_once(desk: D
         "away (paused: 2 runs in a row failed; resume it to go on)"
     ]  # fmt: skip
     assert desk.start(13) == []
-    event = desk.scheduler.history(EventFilter(task_id=task_id, kind=EventKind.PAUSED)).events[0]
+    event = desk.scheduler.past.events(EventFilter(task_id=task_id, kind=EventKind.PAUSED)).events[0]
     assert (event.actor, event.reason) == ("duetime", "2 runs in a row failed")
 
 
@@ -132,7 +132,7 @@ def test_a_task_that_tells_nothing_tells_that_it_pauses(desk: Desk) -> None:
 
 
 def told(desk: Desk) -> list[str]:
-    return [message.text for message in reversed(desk.scheduler.inbox())]
+    return [message.text for message in reversed(desk.scheduler.inbox.unread())]
 
 
 # -- dates
@@ -226,7 +226,7 @@ def test_after_an_outage_runs_what_the_policy_says(desk: Desk, policy: dict[str,
     assert desk.runs(task_id)[13] is State.SCHEDULED
     if 9 not in ran:
         assert desk.runs(task_id)[9] is State.SKIPPED
-        [event] = desk.scheduler.history(EventFilter(task_id=task_id, kind=EventKind.SKIPPED)).events
+        [event] = desk.scheduler.past.events(EventFilter(task_id=task_id, kind=EventKind.SKIPPED)).events
         assert (event.actor, event.reason) == ("duetime", "missed: nothing ran at its time")
 
 
@@ -291,11 +291,11 @@ def test_what_failed_keeps_its_key_when_it_is_run_again_and_what_succeeded_has_a
     task_id = desk.hourly()
     [failed] = desk.start(9)
     desk.end([failed], Failed("away"))
-    desk.scheduler.replay([failed.run.id])
+    desk.scheduler.letters.replay([failed.run.id])
     [again] = desk.start(9, 10)
     assert (again.run.repeats, key(again)) == (failed.run.id, key(failed))
     desk.end([again], Failed("still away"))
-    desk.scheduler.replay([again.run.id])
+    desk.scheduler.letters.replay([again.run.id])
     [third] = desk.start(9, 20)
     assert key(third) == key(failed)
     desk.end([third])
@@ -340,4 +340,4 @@ def test_an_attempt_of_a_series_ends_on_the_terms_on_which_it_began(desk: Desk, 
     desk.scheduler.reschedule(task_id, **changed)
     desk.end_anew(claims, ending)
     assert desk.runs(task_id)[9] is State.FAILED, "it had one attempt when it began"
-    assert len(desk.scheduler.list().views) == 1, "nothing followed from its failure when it began"
+    assert len(desk.scheduler.tasks.list().views) == 1, "nothing followed from its failure when it began"

@@ -35,7 +35,7 @@ def tasks(desk: Desk, *, chain: bool, **last: Any) -> list[str]:
         steps: Any = [{"name": "load"}, {"name": "check", "after": ["load"]}, {"name": "mail", "after": ["check"]}]
         steps[-1] |= last
         chain_id = desk.scheduler.schedule("Report", when="at 9:00", steps=steps).record.task.id
-        return list(desk.scheduler.tasks_of(chain_id))
+        return list(desk.scheduler.ends.tasks_of(chain_id))
     load = desk.scheduler.schedule("Load", when="at 9:00").record.task.id
     check = desk.scheduler.schedule("Check", after=[load]).record.task.id
     return [load, check, desk.scheduler.schedule("Mail", after=[check], **last).record.task.id]
@@ -46,7 +46,7 @@ def states(desk: Desk, *task_ids: str) -> list[State]:
 
 
 def questions(desk: Desk) -> list[str]:
-    return [each.text for each in desk.scheduler.inbox() if each.state is State.WAITING]
+    return [each.text for each in desk.scheduler.inbox.unread() if each.state is State.WAITING]
 
 
 def sound(desk: Desk) -> None:
@@ -70,12 +70,12 @@ def test_the_undo_of_a_re_run_leaves_what_was_started_again_in_spite_of_the_firs
     desk.clock.at = at(9, 10)
     undo = desk.scheduler.reschedule(load, when=again).undo
     assert states(desk, load, check, mail) == [State.SCHEDULED, State.WAITING, State.WAITING]
-    events = desk.scheduler.history(EventFilter(task_id=mail)).events
+    events = desk.scheduler.past.events(EventFilter(task_id=mail)).events
     desk.scheduler.act(load, "undo", undo=undo)
 
     assert states(desk, load, check) == [State.FAILED, State.FAILED], "what had ended with it ends again"
     assert desk.scheduler.get(mail).record.run == before
-    assert (questions(desk), desk.scheduler.history(EventFilter(task_id=mail)).events) == (["Send?"], events)
+    assert (questions(desk), desk.scheduler.past.events(EventFilter(task_id=mail)).events) == (["Send?"], events)
     desk.scheduler.approve(mail)
     assert [claim.task.id for claim in desk.start(11, 5)] == [mail]
     sound(desk)
@@ -102,7 +102,7 @@ def expired(desk: Desk, *, chain: bool = False, **more: Any) -> tuple[str, str]:
             {"name": "load", "when": "at 13:00"},
             {"name": "mail", "after": ["load"], "wait_for": EVENT, **more},
         ]
-        load, mail = desk.scheduler.tasks_of(desk.scheduler.schedule("Report", steps=steps).record.task.id)
+        load, mail = desk.scheduler.ends.tasks_of(desk.scheduler.schedule("Report", steps=steps).record.task.id)
     else:
         load = desk.scheduler.schedule("Load", when="at 13:00").record.task.id
         mail = desk.scheduler.schedule("Mail", after=[load], wait_for=EVENT, **more).record.task.id

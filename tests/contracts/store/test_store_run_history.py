@@ -274,7 +274,7 @@ def test_a_run_says_what_stands_before_its_state(store: Store, clock: Clock) -> 
     scheduler = Scheduler(store, Planner(Handlers.load(entry_points=False), "UTC"))
     by = Principal(TENANT)
     scheduler.schedule("Held", when=clock.at + HOUR, by=by)
-    scheduler.reschedule(scheduler.find("Held", by=by), pause=True, by=by)
+    scheduler.reschedule(scheduler.tasks.find("Held", by=by), pause=True, by=by)
     missing = a_task(clock.at + HOUR, title="Misses")
     store.tasks.add(missing[0], replace(missing[1], summary="blocked: no key"), actor="alice")
 

@@ -225,7 +225,7 @@ def test_a_later_end_lets_a_series_that_is_over_go_on_and_says_when(target: Desk
     assert (later.record.run.state, later.record.run.scheduled_for) == (State.SCHEDULED, day(4))
     assert later.warnings == ("the series goes on: it next runs Thu 26 Nov 2026 09:00 UTC",)
     assert (later.record.run.number, target.run(day(4))) == (3, 1)
-    newest = target.scheduler.history(EventFilter(task_id=task_id)).events
+    newest = target.scheduler.past.events(EventFilter(task_id=task_id)).events
     assert EventKind.RESCHEDULED in {event.kind for event in newest}
 
 
@@ -307,9 +307,9 @@ def test_what_fails_after_it_was_asked_to_stop_is_cancelled(target: Desk, repeat
     assert target.settle(claim, Failed("interrupted")) is Verdict.STALE
     again = renewed(claim, target.store.tasks.get("local", task_id))
     assert target.settle(again, Failed("interrupted")) is Verdict.SETTLED
-    newest = target.scheduler.history(EventFilter(task_id=task_id)).events[0]
+    newest = target.scheduler.past.events(EventFilter(task_id=task_id)).events[0]
     assert (newest.run_id, newest.to_state) == (claim.run.id, State.CANCELLED)
-    assert target.scheduler.dead_letters() == ([], None)
+    assert target.scheduler.letters.page() == ([], None)
 
 
 # -- what was snoozed, when its series has ended
@@ -326,7 +326,7 @@ def snoozed_beyond_its_series(target: Desk) -> str:
 
 def test_what_was_snoozed_is_the_tasks_current_run_once_its_series_has_ended(target: Desk) -> None:
     task_id = snoozed_beyond_its_series(target)
-    (shown,) = target.scheduler.list(TaskFilter(states=OPEN)).views
+    (shown,) = target.scheduler.tasks.list(TaskFilter(states=OPEN)).views
     assert (shown.record.run.state, shown.record.run.wake_at, shown.record.beside) == (State.SCHEDULED, day(5), ())
     assert [target.run(day(5)), target.run(day(6))] == [1, 0]
     assert target.get(task_id).record.run.state is State.SUCCEEDED
@@ -345,7 +345,7 @@ def test_what_was_snoozed_stays_in_sight_when_its_task_recurs_no_more(target: De
     once = target.scheduler.reschedule(task_id, repeat="never")
     assert once.warnings == ("it also runs Fri 27 Nov 2026 09:00",)
     assert target.run(day(2)) == 1
-    (shown,) = target.scheduler.list(TaskFilter(states=OPEN)).views
+    (shown,) = target.scheduler.tasks.list(TaskFilter(states=OPEN)).views
     assert shown.record.run.wake_at == day(5)
     target.scheduler.cancel(task_id)
     assert target.run(day(5)) == 0
@@ -364,7 +364,7 @@ def test_a_run_that_waits_for_its_second_attempt_goes_on_after_a_pause(target: D
     resumed = target.scheduler.reschedule(task_id, pause=False).record
     assert (resumed.run.scheduled_for, resumed.run.state) == (day(1), State.SCHEDULED)
     assert target.run(day(1, 9, 10)) == 1
-    assert [(a.number, a.outcome) for a in target.scheduler.attempts(task_id)] == [(1, "retry"), (2, "done")]
+    assert [(a.number, a.outcome) for a in target.scheduler.past.attempts(task_id)] == [(1, "retry"), (2, "done")]
 
 
 def test_a_run_that_never_started_is_passed_over_after_a_pause_with_a_word(target: Desk) -> None:
@@ -374,7 +374,9 @@ def test_a_run_that_never_started_is_passed_over_after_a_pause_with_a_word(targe
     target.scheduler.reschedule(task_id, pause=True)
     target.clock.at += timedelta(minutes=5)
     assert target.scheduler.reschedule(task_id, pause=False).record.run.scheduled_for == day(2)
-    moves = [(event.kind, event.to_state) for event in target.scheduler.history(EventFilter(task_id=task_id)).events]
+    moves = [
+        (event.kind, event.to_state) for event in target.scheduler.past.events(EventFilter(task_id=task_id)).events
+    ]
     assert (EventKind.RESUMED, State.SKIPPED) in moves
 
 

@@ -81,7 +81,7 @@ def answer_of(desk: Desk, run_id: str) -> ApprovalAnswer | None:
 
 
 def inbox(desk: Desk) -> list[tuple[State, str]]:
-    return [(message.state, message.text) for message in desk.scheduler.inbox()]
+    return [(message.state, message.text) for message in desk.scheduler.inbox.unread()]
 
 
 def beside(desk: Desk, task_id: str) -> list[State]:
@@ -123,7 +123,7 @@ def test_the_default_of_a_run_out_of_turn_is_given_at_its_deadline(desk: Desk) -
     [claim] = resumed(desk)
     assert answer_of(desk, claim.run.id) is APPROVE
     desk.end_anew([claim], Done("sent"))
-    told = desk.scheduler.history(EventFilter(task_id=task_id, kind=EventKind.APPROVED)).events
+    told = desk.scheduler.past.events(EventFilter(task_id=task_id, kind=EventKind.APPROVED)).events
     assert [(event.run_id, event.actor, event.reason) for event in told] == [
         (claim.run.id, "duetime", "nobody answered until Mon 23 Nov 2026 08:30 UTC")
     ]
@@ -147,7 +147,7 @@ def test_a_card_shows_what_a_run_out_of_turn_asks_and_for_which_run(desk: Desk) 
     for waits in (
         desk.scheduler.get(task_id).waiting_for,
         desk.scheduler.explain(task_id)[1],
-        desk.scheduler.list().views[0].waiting_for,
+        desk.scheduler.tasks.list().views[0].waiting_for,
     ):
         assert waits[0].startswith(said)
     card = task_payload(desk.scheduler.get(task_id))

@@ -36,8 +36,8 @@ def fired(desk: Desk, **given: Any) -> str:
 @pytest.mark.parametrize("notify", SILENT)
 def test_nobody_is_said_to_have_been_reminded_who_was_not(desk: Desk, notify: Any) -> None:
     task_id = fired(desk, notify=notify)
-    view, page = desk.scheduler.get(task_id), desk.scheduler.list()
-    assert not desk.scheduler.inbox()
+    view, page = desk.scheduler.get(task_id), desk.scheduler.tasks.list()
+    assert not desk.scheduler.inbox.unread()
     assert task_text(task_payload(view)).startswith(
         "The reminder came Mon 23 Nov 2026 09:00 UTC, now, and nobody was notified."
     )
@@ -50,9 +50,9 @@ def test_nobody_is_said_to_have_been_reminded_who_was_not(desk: Desk, notify: An
 @pytest.mark.parametrize("notify", [None, "always", "change"])
 def test_a_reminder_that_came_says_so(desk: Desk, notify: Any) -> None:
     task_id = fired(desk, notify=notify)
-    assert len(desk.scheduler.inbox()) == 1
+    assert len(desk.scheduler.inbox.unread()) == 1
     assert task_text(task_payload(desk.scheduler.get(task_id))).startswith("The user was reminded Mon 23 Nov")
-    [row] = as_json(list_payload(desk.scheduler.list()))["tasks"]
+    [row] = as_json(list_payload(desk.scheduler.tasks.list()))["tasks"]
     assert row["reminder"] is True
 
 

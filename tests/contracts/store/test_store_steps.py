@@ -105,10 +105,10 @@ def test_a_change_of_many_tasks_takes_those_that_come_after_one_another_in_their
         return [record.run.state for _, record, _ in store.chains.get(TENANT, chain_id).steps]
 
     for order in (ids, ids[::-1]):
-        result = scheduler.change_many("cancel", order, by=alice)
+        result = scheduler.bulk.change("cancel", order, by=alice)
         assert [each.record.task.id for each in result.outcomes] == order
         assert states() == [State.CANCELLED] * 3
-        scheduler.change_many("undo", undo=result.undo, by=alice)
+        scheduler.bulk.change("undo", undo=result.undo, by=alice)
         assert states() == [State.SCHEDULED, State.WAITING, State.WAITING]
 
 
@@ -121,7 +121,7 @@ def test_a_cancel_of_many_tells_of_those_that_go_on_by_it(store: Store) -> None:
     task, run = a_task()
     anyway = [Dependency(first, AfterFailure.RUN_ANYWAY)]
     store.tasks.add(task, replace(run, state=State.WAITING, wake_at=None), actor="alice", after=anyway)
-    scheduler.change_many("cancel", [first], by=alice)
+    scheduler.bulk.change("cancel", [first], by=alice)
     assert freed == [task.id]
 
 

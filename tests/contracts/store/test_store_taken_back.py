@@ -40,7 +40,7 @@ def of_run(view: TaskView) -> tuple[Any, ...]:
 
 
 def asked(target: Desk) -> list[str]:
-    return [message.text for message in target.scheduler.inbox() if message.state is State.WAITING]
+    return [message.text for message in target.scheduler.inbox.unread() if message.state is State.WAITING]
 
 
 def refused(target: Desk, task_id: str, token: str | None) -> str:
@@ -67,7 +67,7 @@ def test_a_yes_is_taken_back_as_if_it_had_not_been_until_the_run_starts(target: 
     assert of_run(back) == before == of_run(target.get(task_id))
     assert (asked(target), back.undo) == (["Pay?"], None)
     assert target.start() == []
-    newest = target.scheduler.history(EventFilter(task_id=task_id)).events[0]
+    newest = target.scheduler.past.events(EventFilter(task_id=task_id)).events[0]
     assert (newest.kind, newest.reason, newest.to_state) == (
         EventKind.UNDONE,
         "its approval was taken back",

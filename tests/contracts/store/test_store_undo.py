@@ -93,7 +93,7 @@ def test_a_change_is_taken_back_as_if_it_had_not_been(target: Desk, name: str) -
 
     assert shown(back) == before == shown(target.scheduler.get(task_id))
     assert back.undo is None
-    newest = target.scheduler.history(EventFilter(task_id=task_id)).events
+    newest = target.scheduler.past.events(EventFilter(task_id=task_id)).events
     assert {EventKind.UNDONE, EventKind.CANCELLED} & {event.kind for event in newest}
 
 

@@ -109,7 +109,7 @@ class Walk:
         self.made.append(self.desk.scheduler.schedule("T", **given).record.task.id)
 
     def tasks(self) -> list[str]:
-        chains = (self.desk.scheduler.tasks_of(each) if each.startswith("c_") else [each] for each in self.made)
+        chains = (self.desk.scheduler.ends.tasks_of(each) if each.startswith("c_") else [each] for each in self.made)
         return [task_id for ids in chains for task_id in ids]
 
     def settle_timers(self) -> None:
@@ -145,7 +145,7 @@ class Walk:
 
     def send(self) -> None:
         self.said.append("send")
-        self.desk.scheduler.send_event(GO)
+        self.desk.scheduler.signals.send(GO)
 
     def change(self) -> None:
         """Change a task or a chain, and take that back."""
@@ -182,7 +182,7 @@ class Walk:
 
     def stored(self, target: str) -> dict[str, Any]:
         """Return what is stored of a task, or of the steps of a chain; what went on behind a task stays as it is."""
-        ids = self.desk.scheduler.tasks_of(target) if target.startswith("c_") else [target]
+        ids = self.desk.scheduler.ends.tasks_of(target) if target.startswith("c_") else [target]
         return {task_id: stored_of(self.desk, task_id) for task_id in ids}
 
 

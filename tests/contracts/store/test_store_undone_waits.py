@@ -35,7 +35,7 @@ def chain(desk: Desk, *steps: StepArguments, **more: Any) -> list[str]:
     """Schedule a chain, which is due at 9 and each hour from then on unless `more` has `when`; return its steps."""
     rule: dict[str, Any] = {} if "when" in more else {"repeat": "every hour at :00"}
     chain_id = desk.scheduler.schedule("Report", steps=list(steps), **rule, **more).record.task.id
-    return list(desk.scheduler.tasks_of(chain_id))
+    return list(desk.scheduler.ends.tasks_of(chain_id))
 
 
 def awaiting(**more: Any) -> Any:
@@ -74,7 +74,7 @@ def test_a_step_that_waited_for_its_event_waits_on_after_an_undone_run_now(
 
     assert desk.start(9, 2) == []
     assert (run_of(desk, fetch).state, own_wait(desk, fetch)) == (WAITING, before)
-    assert desk.scheduler.send_event("go").freed == 1
+    assert desk.scheduler.signals.send("go").freed == 1
     assert [claim.task.id for claim in desk.start(9, 3)] == [fetch]
 
 
@@ -92,14 +92,14 @@ def test_a_step_before_its_turn_has_its_wait_to_come_after_an_undone_run_now(des
     found = own_wait(desk, load)
     assert found
     assert (found.is_open, found.wait.until, run_of(desk, load).state) == (True, at(11, 1), WAITING)
-    assert desk.scheduler.send_event("go").freed == 1
+    assert desk.scheduler.signals.send("go").freed == 1
     assert [claim.task.id for claim in desk.start(9, 2)] == [load]
 
 
 def test_a_step_whose_event_has_come_keeps_it_when_it_is_to_run_now_and_after_the_undo_of_that(desk: Desk) -> None:
     (fetch,) = chain(desk, {**FETCH, "wait_for": awaiting()})
     assert desk.start(9, 1) == []
-    desk.scheduler.send_event("go", {"rows": 3})
+    desk.scheduler.signals.send("go", {"rows": 3})
     before = own_wait(desk, fetch)
     assert before
     assert before.signal
@@ -175,7 +175,7 @@ def held_until(desk: Desk, task_id: str) -> dict[str, datetime | None]:
     run, waiters = run_of(desk, task_id), [task_id, run_of(desk, task_id).id]
     asked = [("asks", each.ends_at) for each in desk.store.approvals.open_of(TENANT, [run.id]).values()]
     waits = [("waits", each.wait.until) for each in desk.store.signals.open_of(TENANT, waiters).values()]
-    questions = [each for each in desk.scheduler.inbox() if each.task_id == task_id and each.state is WAITING]
+    questions = [each for each in desk.scheduler.inbox.unread() if each.task_id == task_id and each.state is WAITING]
     assert len(questions) == len(asked), "the inbox has the question as long as it is open"
     return dict([*asked, *waits])
 
@@ -206,7 +206,7 @@ def test_a_step_whose_turn_came_by_a_cancel_waits_for_its_turn_again_after_the_u
     assert desk.scheduler.get(load).waiting_for == told
     desk.clock.at = at(9, 30)
     assert (desk.store.approvals.expire(limit=9), desk.store.signals.end_late(limit=9)) == ([], [])
-    desk.scheduler.send_event("go")
+    desk.scheduler.signals.send("go")
     desk.end(desk.start(9, 30))
     assert desk.start(9, 31) == []
     assert held_until(desk, load) == from_then(held, 9, 31), "its question and its wait begin with its turn"
@@ -223,10 +223,10 @@ def test_a_step_keeps_a_yes_and_an_event_when_its_turn_is_taken_back(desk: Desk,
     if kept == "yes":
         desk.scheduler.approve(load)
     else:
-        desk.scheduler.send_event("rows")
+        desk.scheduler.signals.send("rows")
     desk.scheduler.act(fetch, "undo", undo=undo)
     assert (desk.start(9), held_until(desk, load)) == ([], {})
-    desk.scheduler.send_event("go")
+    desk.scheduler.signals.send("go")
     desk.end(desk.start(9, 5))
     assert desk.start(9, 6) == []
     assert held_until(desk, load) == from_then(WAITS if kept == "yes" else ASKS, 9, 6)
@@ -248,7 +248,7 @@ def test_what_runs_once_asks_and_waits_on_after_an_undone_cancel_of_what_it_come
     desk.scheduler.act(fetch, "undo", undo=undo)
     assert (run_of(desk, load), held_until(desk, load)) == before
     desk.scheduler.approve(load)
-    desk.scheduler.send_event("rows")
+    desk.scheduler.signals.send("rows")
     assert run_of(desk, load).state is WAITING, "it waits for the other one"
     desk.end(desk.start(9))
     assert [claim.task.id for claim in desk.start(9, 1)] == [load]

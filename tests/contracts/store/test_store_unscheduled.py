@@ -52,7 +52,9 @@ def test_what_was_scheduled_is_cancelled_and_that_is_taken_back_in_turn(target: 
 
 
 def test_each_of_several_tasks_has_its_own_undo(target: Desk) -> None:
-    made = target.scheduler.schedule_many([Request("One", when="in 2 hours"), Request("Two", when="in 2 hours")])
+    made = target.scheduler.task_creator.create_many(
+        [Request("One", when="in 2 hours"), Request("Two", when="in 2 hours")]
+    )
     assert [each.undo for each in made] == ["u_1", "u_1"]
     target.scheduler.act(made[1].record.task.id, "undo", undo=made[1].undo)
     assert [target.get(each.record.task.id).record.run.state for each in made] == [State.SCHEDULED, State.CANCELLED]

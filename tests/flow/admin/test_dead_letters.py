@@ -109,7 +109,7 @@ async def test_picked_letters_are_discarded_with_a_reason_and_one_that_is_gone_i
     bare = {"csrf_token": await admin.token(), "close": "discard", "pick": [first, second]}
     refused = await admin.http.post("/admin/dead/close", data=bare, headers={"Origin": ORIGIN})
     assert (refused.status_code, set(states(admin).values())) == (400, {"open"})
-    admin.site.app.scheduler.discard([second], reason="by another one")
+    admin.site.app.scheduler.letters.discard([second], reason="by another one")
     bare["reason"] = "not needed"
     done = await admin.http.post("/admin/dead/close", data=bare, headers={"Origin": ORIGIN})
     said = unescape((await admin.get("/dead")).text)
@@ -137,7 +137,7 @@ async def test_the_page_of_a_run_replays_and_its_letter_is_closed(admin_page: Op
     page = (await admin.get(f"/runs/{run}")).text
     assert 'action="/admin/dead/close"' in page
     assert f'action="/admin/runs/{run}/run"' not in page, "or its letter would stay open"
-    task = admin.site.app.scheduler.run(run).record.task.id
+    task = admin.site.app.scheduler.past.run(run).record.task.id
     done = await admin.post("/dead/close", close="replay", pick=run, after=f"/admin/tasks/{task}")
     assert (done.headers["location"], states(admin)) == (f"/admin/tasks/{task}", {"Push": "replayed"})
     assert "Its dead letter was" in (await admin.get(f"/runs/{run}")).text

@@ -198,7 +198,7 @@ async def test_pages_of_what_all_tenants_share_are_for_operators(admin_page: Ope
 
 def nothing_is_stored(admin: Admin) -> bool:
     by = Principal("acme", "ann", frozenset({Scope.TASKS}))
-    return not admin.site.app.scheduler.list(by=by).views and not admin.site.app.scheduler.list().views
+    return not admin.site.app.scheduler.tasks.list(by=by).views and not admin.site.app.scheduler.tasks.list().views
 
 
 # --- every answer

@@ -87,7 +87,7 @@ async def test_a_wrong_declaration_is_refused_with_an_example_and_changes_nothin
 async def test_pools_workers_and_the_time_line_are_saved_as_files(admin_page: Open, render: Handler, form: str) -> None:
     admin = await admin_page(handlers=[render], pools={"gpu": {"capacity": 2}})
     running(admin.site.app, "Render the film")
-    (run,) = admin.site.app.scheduler.runs(limit=1, by=Principal("acme", "ann")).runs
+    (run,) = admin.site.app.scheduler.past.runs(limit=1, by=Principal("acme", "ann")).runs
     for name, shown in (("pools", "gpu"), ("workers", run.worker), ("timeline", "Render the film")):
         page = (await admin.get(f"/{name}")).text
         assert f"/admin/{name}?format={form}" in page

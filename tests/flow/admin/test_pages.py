@@ -60,7 +60,7 @@ async def admin(tmp_path: Path, admin_page: Open) -> Admin:
 def run_of(admin: Admin, *states: State, tenant: str = "local") -> str:
     """Return the newest run in one of these states."""
     where = RunFilter(states=states)
-    return admin.site.app.scheduler.runs(where, by=Principal(tenant)).runs[0].id
+    return admin.site.app.scheduler.past.runs(where, by=Principal(tenant)).runs[0].id
 
 
 @pytest.mark.parametrize("path", PAGES)
@@ -81,7 +81,7 @@ async def test_what_people_wrote_is_text_on_every_page(admin: Admin, path: str) 
 
 async def test_costs_stand_by_group_and_lead_to_their_runs(admin: Admin) -> None:
     scheduler = admin.site.app.scheduler
-    total = scheduler.costs().total
+    total = scheduler.reports.costs().total
     page = unescape((await admin.get("/cost")).text)
     assert f"{money(total)} USD" in page
     links = re.findall(r'href="/admin(/runs\?action=[^"]*)"', page)
@@ -91,7 +91,7 @@ async def test_costs_stand_by_group_and_lead_to_their_runs(admin: Admin) -> None
     assert "Send invoice" not in listed
     rows = json.loads((await admin.get("/cost?by=task&format=json")).text)["costs"]
     assert sum(Decimal(row["cost"]) for row in rows) == total
-    run = scheduler.runs(RunFilter(min_cost=Decimal("0.015"))).runs[0]
+    run = scheduler.past.runs(RunFilter(min_cost=Decimal("0.015"))).runs[0]
     assert f"<dt>Cost</dt><dd>{money(run.cost or Decimal())}" in (await admin.get(f"/runs/{run.id}")).text
     assert (
         (await admin.get("/cost?by=owner")).status_code == (await admin.get("/cost?since=tomorrow")).status_code == 400
@@ -115,7 +115,7 @@ async def test_pages_of_runs_follow_each_other_without_a_gap(admin: Admin, monke
         seen += re.findall(r'href="/admin/runs/(r_\w+)"', page)
         following = re.search(r'rel="next" href="/admin([^"]+)"', page)
         path = unescape(following[1]) if following else ""
-    every = admin.site.app.scheduler.runs(limit=100).runs
+    every = admin.site.app.scheduler.past.runs(limit=100).runs
     assert seen == [run.id for run in every]
 
 
@@ -249,7 +249,7 @@ async def test_progress_reads_as_percent_until_the_run_has_succeeded(admin: Admi
 
 async def test_the_id_of_a_task_leads_to_its_current_run(admin: Admin) -> None:
     run = run_of(admin, State.FAILED)
-    task = admin.site.app.scheduler.run(run).record.task.id
+    task = admin.site.app.scheduler.past.run(run).record.task.id
     assert (await admin.get(f"/tasks/{task}")).headers["location"] == f"/admin/runs/{run}"
     assert (await admin.get("/tasks/t_gone")).status_code == 404
     assert (await admin.get("/runs/r_gone")).status_code == 404
@@ -272,7 +272,7 @@ async def test_a_run_that_asks_is_answered_from_its_page_and_an_old_page_answers
     assert (following.state, following.id != asked) == (State.SCHEDULED, True)
     assert "/approve" not in (await admin.get(f"/runs/{asked}")).text
     assert (await admin.post(f"/runs/{asked}/approve")).status_code == 409
-    [event] = [event for event in scheduler.history().events if event.kind == "rejected"]
+    [event] = [event for event in scheduler.past.events().events if event.kind == "rejected"]
     assert (event.actor, event.reason, event.run_id) == ("local", "no money", asked)
     one = scheduler.schedule("Pay", when="in 2 hours", approval=True).record
     assert (await admin.post(f"/runs/{one.run.id}/approve")).status_code == 303
@@ -321,7 +321,7 @@ async def test_a_run_is_cancelled_moved_paused_and_run_again_from_its_page(admin
     page = (await admin.get(f"/runs/{scheduler.get(task).record.run.id}")).text
     assert "until it is resumed" not in page
     assert await act("cancel", reason="no longer wanted") == State.CANCELLED
-    [cancelled] = [event for event in scheduler.history().events if event.kind == "cancelled"]
+    [cancelled] = [event for event in scheduler.past.events().events if event.kind == "cancelled"]
     assert (cancelled.actor, cancelled.reason) == ("local", "no longer wanted")
     assert str(cancelled.via).startswith("admin ")
 
@@ -352,7 +352,7 @@ async def test_a_run_that_is_stopping_or_held_says_so_on_its_page_and_in_the_lis
 
 async def test_what_failed_runs_again_as_its_next_generation(admin: Admin) -> None:
     run = run_of(admin, State.FAILED)
-    task = admin.site.app.scheduler.run(run).record.task.id
+    task = admin.site.app.scheduler.past.run(run).record.task.id
     done = await admin.post(f"/runs/{run}/run")
     assert admin.site.app.scheduler.get(task).record.run.generation == 2
     assert f"/runs/{run}" not in done.headers["location"]
@@ -453,7 +453,7 @@ async def test_the_time_line_shows_each_run_of_the_window_once(admin: Admin) -> 
     page = (await admin.get("/timeline?window=24h")).text
     shown = re.findall(r'<a href="/admin/runs/(r_\w+)"', page)
     since = admin.site.app.store.now() - timedelta(days=1)
-    ran = admin.site.app.scheduler.runs(since=since, limit=100).runs
+    ran = admin.site.app.scheduler.past.runs(since=since, limit=100).runs
     assert sorted(shown) == sorted(run.id for run in ran if run.started_at)
     ticks = re.findall(r"<span>(?:\d+ \w{3} )?\d\d:\d\d</span>", page)
     assert len(ticks) == TICK_COUNT + NARROW_TICK_COUNT, "all have one format"

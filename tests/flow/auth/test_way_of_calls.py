@@ -33,7 +33,7 @@ def ways(events: Sequence[Event]) -> list[tuple[str, str | None]]:
 
 
 def history(app: App, by: Principal = LOCAL) -> list[tuple[str, str | None]]:
-    return ways(app.scheduler.history(EventFilter(), by=by).events)
+    return ways(app.scheduler.past.events(EventFilter(), by=by).events)
 
 
 @pytest.mark.anyio

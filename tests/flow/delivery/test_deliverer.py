@@ -408,7 +408,7 @@ def test_a_channel_of_failures_is_told_of_what_succeeded_unverified(store: Store
 def test_an_outcome_that_no_channel_takes_is_delivered_to_the_inbox(store: Store) -> None:
     fire(store, "pager")
     assert failures_only(store, FakeChannel("pager")).tick(store.now()) == 0
-    (view,) = Scheduler(store, Planner(Handlers.load(entry_points=False), "UTC")).list().views
+    (view,) = Scheduler(store, Planner(Handlers.load(entry_points=False), "UTC")).tasks.list().views
     part = task_payload(view).delivery
 
     assert deliveries(store) == []

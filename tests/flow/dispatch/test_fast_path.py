@@ -167,7 +167,7 @@ def test_the_runner_starts_it_and_a_process_that_is_not_the_runner_leaves_it_to_
         there = second.scheduler.schedule("Listen", when="now").record
         assert there.run.state is State.SCHEDULED
         ended = TaskFilter(states=(State.SUCCEEDED,))
-        eventually(lambda: len(first.scheduler.list(ended).views) == 3, "three runs to succeed")
+        eventually(lambda: len(first.scheduler.tasks.list(ended).views) == 3, "three runs to succeed")
 
 
 def test_placing_does_not_look_for_what_is_due_before_its_time(

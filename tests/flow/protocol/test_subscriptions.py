@@ -176,7 +176,7 @@ async def test_an_event_that_is_sent_is_told_to_who_looks_at_the_task_that_waite
     waits: Any = {"event": "paid", "timeout": "2 days"}
     task_id = elsewhere.schedule("Ship", when="in 2 hours", wait_for=waits).record.task.id
     async with subscribed(connect, f"duetime://tasks/{task_id}") as (_, heard):
-        elsewhere.send_event("paid")
+        elsewhere.signals.send("paid")
         await heard.until(f"duetime://tasks/{task_id}")
 
 

@@ -183,7 +183,7 @@ async def test_nothing_keeps_or_says_the_secret_of_an_address(
         token = path.removeprefix("/fire/")
         secret = token.rpartition("_")[2]
         await sent(site, "POST", path, body={"order": 7})
-        monkeypatch.setattr(site.app.scheduler, "fire", _broken)
+        monkeypatch.setattr(site.app.scheduler.addresses, "fire", _broken)
         assert (await sent(site, "POST", path)).status_code == 500
         pages = ("/events", "/audit", f"/tasks/{task_id}?history=true")
         said = [(await sent(site, "GET", each)).text for each in pages]

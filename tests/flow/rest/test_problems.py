@@ -198,7 +198,7 @@ async def test_a_defect_is_admitted_without_its_traceback(
     def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError("secret words")
 
-    monkeypatch.setattr(type(site.app.scheduler), "list", broken)
+    monkeypatch.setattr(site.app.scheduler.tasks, "list", broken)
     told = check_problem(await sent(site, "GET", "/tasks"), 500, "defect")
 
     assert "secret words" not in json.dumps(told)

@@ -53,22 +53,22 @@ def test_a_recurring_task_has_a_row_for_each_occurrence_among_the_others(schedul
     scheduler.schedule("Water", repeat="every 2 hours")
     scheduler.schedule("Call John", when="in 3 hours")
     scheduler.schedule("Tomorrow", when="in 20 hours")
-    page = scheduler.list(before=NOON + 7 * HOUR)
+    page = scheduler.tasks.list(before=NOON + 7 * HOUR)
     assert due(page) == [("Water", "24 14:00"), ("Call John", "24 15:00"), ("Water", "24 16:00"), ("Water", "24 18:00")]
     assert [view.expected for view in page.views] == [False, False, True, True]
     assert page.cursor is None
-    later = scheduler.list(after=NOON + 3.5 * HOUR, before=NOON + 7 * HOUR)
+    later = scheduler.tasks.list(after=NOON + 3.5 * HOUR, before=NOON + 7 * HOUR)
     assert due(later) == [("Water", "24 16:00"), ("Water", "24 18:00")]
 
 
 def test_a_list_without_an_end_to_come_has_each_task_once(scheduler: Scheduler, clock: Clock) -> None:
     scheduler.schedule("Water", repeat="every 2 hours")
-    for page in (scheduler.list(), scheduler.list(after=NOON)):
+    for page in (scheduler.tasks.list(), scheduler.tasks.list(after=NOON)):
         assert due(page) == [("Water", "24 14:00")]
     clock.forward(hours=3)
-    assert due(scheduler.list(before=NOON + 3 * HOUR)) == [("Water", "24 14:00")]
+    assert due(scheduler.tasks.list(before=NOON + 3 * HOUR)) == [("Water", "24 14:00")]
     ended = TaskFilter((State.SUCCEEDED,))
-    assert due(scheduler.list(ended, before=NOON + 9 * HOUR)) == []
+    assert due(scheduler.tasks.list(ended, before=NOON + 9 * HOUR)) == []
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 5, 50])
@@ -80,7 +80,7 @@ def test_pages_have_every_occurrence_once_and_then_what_ended(scheduler: Schedul
     found: list[tuple[str, str]] = []
     cursor = None
     while True:
-        page = scheduler.list(before=NOON + 6.5 * HOUR, limit=limit, cursor=cursor)
+        page = scheduler.tasks.list(before=NOON + 6.5 * HOUR, limit=limit, cursor=cursor)
         assert len(page.views) <= limit
         assert page.counts == {State.SCHEDULED: 2, State.CANCELLED: 1}
         found += due(page)
@@ -99,7 +99,7 @@ def test_what_ends_or_is_paused_has_no_more_occurrences(scheduler: Scheduler) ->
     scheduler.schedule("Until two", repeat="every hour", until=NOON + 2 * HOUR)
     paused = scheduler.schedule("Paused", repeat="every hour").record.task.id
     scheduler.reschedule(paused, pause=True)
-    page = scheduler.list(before=NOON + 9 * HOUR)
+    page = scheduler.tasks.list(before=NOON + 9 * HOUR)
     titles = [title for title, _ in due(page)]
     assert {title: titles.count(title) for title in titles} == {"Twice": 2, "Until two": 2, "Paused": 1}
 
@@ -107,7 +107,7 @@ def test_what_ends_or_is_paused_has_no_more_occurrences(scheduler: Scheduler) ->
 def test_a_snoozed_outcome_is_an_occurrence_too(scheduler: Scheduler, store: Store, clock: Clock) -> None:
     task = scheduler.schedule("Water", repeat="every 6 hours").record.task.id
     scheduler.act(task, "run_now")
-    assert due(scheduler.list(before=NOON + 7 * HOUR)) == [("Water", "24 12:00"), ("Water", "24 18:00")]
+    assert due(scheduler.tasks.list(before=NOON + 7 * HOUR)) == [("Water", "24 12:00"), ("Water", "24 18:00")]
 
 
 def test_a_minutely_task_costs_no_more_than_a_page(scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,11 +120,11 @@ def test_a_minutely_task_costs_no_more_than_a_page(scheduler: Scheduler, monkeyp
         return after(rule, instant)
 
     monkeypatch.setattr(Recurrence, "after", counted)
-    page = scheduler.list(before=NOON + 9_000 * HOUR, limit=5)
+    page = scheduler.tasks.list(before=NOON + 9_000 * HOUR, limit=5)
     assert len(page.views) == 5
     assert page.cursor is not None
     assert asked[0] <= 220
-    behind = scheduler.list(before=NOON + 9_000 * HOUR, limit=5, cursor=page.cursor)
+    behind = scheduler.tasks.list(before=NOON + 9_000 * HOUR, limit=5, cursor=page.cursor)
     assert due(behind)[0] not in due(page)
 
 

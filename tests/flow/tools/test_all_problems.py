@@ -17,7 +17,7 @@ HOOK = {"url": "https://example.com/hook", "bad": 1}
 def test_an_unknown_id_among_several_names_the_argument_that_has_it(store: Store) -> None:
     scheduler = Scheduler(store, Planner(Handlers.load(), "UTC"))
     with pytest.raises(TaskNotFound, match=r"^task_ids: no task 't_000000000000'"):
-        scheduler.change_many("cancel", ["t_000000000000"])
+        scheduler.bulk.change("cancel", ["t_000000000000"])
 
 
 @pytest.mark.parametrize(

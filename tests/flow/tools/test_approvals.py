@@ -34,7 +34,7 @@ def test_a_task_says_what_it_waits_for_wherever_it_is_read(scheduler: Scheduler)
     task_id = view.record.task.id
     assert f"Waiting for {WAITS}." in task_text(task_payload(scheduler.get(task_id)))
     assert scheduler.explain(task_id)[1] == (WAITS,)
-    page = scheduler.list(mention=True)
+    page = scheduler.tasks.list(mention=True)
     text = list_text(page)
     assert f"(waits for {WAITS})" in text
     assert "«Pay the invoice» waiting: «Pay 90 EUR?»" in text, "once, in the inbox"
@@ -47,7 +47,7 @@ def test_a_yes_lets_it_go_and_the_history_names_who_said_it(scheduler: Scheduler
     task_id = scheduler.schedule("Pay the invoice", when="in 1 hour", approval=PAY).record.task.id
     approved = scheduler.approve(task_id, reason="it is due", by=Principal("local", "ann"))
     assert (approved.record.run.state, approved.waits) == (State.SCHEDULED, ())
-    events = scheduler.history(EventFilter(task_id=task_id, kind=EventKind.APPROVED)).events
+    events = scheduler.past.events(EventFilter(task_id=task_id, kind=EventKind.APPROVED)).events
     assert [(event.actor, event.reason) for event in events] == [("ann", "it is due")]
     assert scheduler.approve(task_id).record.run == approved.record.run
     with pytest.raises(Refused, match=r"ann approved it already \(it is due\)"):
@@ -72,7 +72,7 @@ def test_maintenance_decides_when_time_is_over(scheduler: Scheduler, store: Stor
     clock.forward(hours=2)
     maintenance.step()
     assert [scheduler.get(each).record.run.state for each in (goes, ends)] == [State.SCHEDULED, State.CANCELLED]
-    [message] = scheduler.inbox()
+    [message] = scheduler.inbox.unread()
     assert (message.task_id, message.text) == (
         ends,
         "it did not run: nobody answered until Tue 24 Nov 2026 14:00 UTC",
@@ -96,7 +96,7 @@ def test_what_cannot_be_asked_is_refused_with_what_can(
     with pytest.raises(DuetimeError) as refused:
         scheduler.schedule("Pay", when="tomorrow 9am", approval=approval, **more)
     assert said in str(refused.value)
-    assert scheduler.list().views == ()
+    assert scheduler.tasks.list().views == ()
 
 
 @pytest.mark.parametrize("given", [True, "true", "Pay 90 EUR?", {"question": "Pay 90 EUR?"}, '{"by": "2 hours"}'])
@@ -135,7 +135,7 @@ def test_a_series_says_what_it_asks_before_each_run_and_what_it_waits_for(
     assert store.claims.make_ready(limit=9) == []
     waits = ("approval of «Pay the wages?» by the user until Tue 24 Nov 2026 17:00 (in 2 h), else this run is skipped",)
     assert scheduler.explain(task_id)[1] == scheduler.get(task_id).waiting_for == waits
-    assert f"; waits for {waits[0]})" in list_text(scheduler.list())
+    assert f"; waits for {waits[0]})" in list_text(scheduler.tasks.list())
 
 
 def test_a_no_to_a_series_says_that_it_goes_on_and_how_to_take_it_back(
@@ -151,7 +151,7 @@ def test_a_no_to_a_series_says_that_it_goes_on_and_how_to_take_it_back(
     assert f'act_on_task(task_id="{task_id}", action="undo", undo="{rejected.undo}")' in text
     again = scheduler.act(task_id, "undo", undo=rejected.undo)
     assert (again.record.run.state, again.record.run.scheduled_for) == (State.WAITING, clock())
-    told = scheduler.history(EventFilter(task_id=task_id)).events
+    told = scheduler.past.events(EventFilter(task_id=task_id)).events
     assert [event.kind for event in told] == [
         *(EventKind.UNDONE, EventKind.NEXT_OCCURRENCE, EventKind.REJECTED, EventKind.ASKED, EventKind.CREATED),
     ]
@@ -166,7 +166,7 @@ def test_maintenance_skips_a_run_that_nobody_answers(scheduler: Scheduler, store
     maintenance.step()
     record = scheduler.get(task_id).record
     assert (record.run.state, f"{record.run.scheduled_for:%d %H}") == (State.SCHEDULED, "25 15")
-    [message] = scheduler.inbox()
+    [message] = scheduler.inbox.unread()
     assert message.text == "it did not run: nobody answered until Tue 24 Nov 2026 17:00 UTC"
 
 

@@ -81,7 +81,7 @@ def test_an_agent_schedules_a_chain_that_repeats_whose_step_asks_and_waits(
 ) -> None:
     steps = [{"name": "fetch"}, {"name": "pay", "after": ["fetch"], **BOTH}]
     chain_id = ask("schedule_task", title="Wages", repeat="every day at 14:00", steps=steps)[1]["id"]
-    pay = runner.scheduler.tasks_of(chain_id)[1]
+    pay = runner.scheduler.ends.tasks_of(chain_id)[1]
     for days in (0, 1):
         clock.forward(hours=24 if days else 2)
         assert ran(runner) == ["Wages: fetch"]
@@ -99,7 +99,7 @@ def test_a_question_that_is_added_by_the_tool_is_told_by_the_history_and_so_is_i
 ) -> None:
     steps = [{"name": "fetch"}, {"name": "pay", "after": ["fetch"], "wait_for": BOTH["wait_for"]}]
     chain_id = ask("schedule_task", title="Wages", repeat="every day at 14:00", steps=steps)[1]["id"]
-    pay = runner.scheduler.tasks_of(chain_id)[1]
+    pay = runner.scheduler.ends.tasks_of(chain_id)[1]
     undo = ask("reschedule_task", task_id=pay, approval=BOTH["approval"])[1]["undo"]
     assert "approval Pay? for 2 h, then reject" in ask("get_task", task_id=pay, history=True)[0]
     ask("act_on_task", task_id=pay, action="undo", undo=undo)

@@ -78,7 +78,7 @@ def test_a_chain_that_could_not_run_is_refused_and_nothing_of_it_is_stored(
 ) -> None:
     with pytest.raises((InvalidArgument, InvalidArguments), match=said):
         scheduler.schedule("Report", steps=steps)
-    assert not scheduler.list().views
+    assert not scheduler.tasks.list().views
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_what_is_wrong_with_the_form_of_steps_hides_nothing_else(
         scheduler.schedule("Ship", when="soon", steps=steps)
     found = refused.value.problems if isinstance(refused.value, InvalidArguments) else [refused.value]
     assert [problem.argument for problem in found] == places
-    assert scheduler.list().views == ()
+    assert scheduler.tasks.list().views == ()
 
 
 def test_the_deadline_of_a_chain_is_that_of_its_last_steps_and_the_rest_holds_for_all(scheduler: Scheduler) -> None:
@@ -153,7 +153,7 @@ def test_a_repeated_call_returns_the_chain_that_there_is(scheduler: Scheduler) -
     first = scheduler.schedule("Report", steps=DIAMOND, idempotency_key="k1")
     again = scheduler.schedule("Report", steps=DIAMOND, idempotency_key="k1")
     assert (again.created, again.record.task.id) == (False, first.record.task.id)
-    assert len(scheduler.list().views) == len(DIAMOND)
+    assert len(scheduler.tasks.list().views) == len(DIAMOND)
     with pytest.raises(IdempotencyConflict):
         scheduler.schedule("Report", steps=[FETCH], idempotency_key="k1")
 
@@ -229,7 +229,7 @@ def test_a_dry_run_shows_the_chain_and_stores_nothing(scheduler: Scheduler) -> N
     payload = task_payload(as_dry_run(scheduler.schedule("Report", steps=DIAMOND, dry_run=True)))
     assert payload.chain
     assert [step.after for step in payload.chain.steps or ()] == [None, ("fetch",), ("fetch",), ("left", "right")]
-    assert not scheduler.list().views
+    assert not scheduler.tasks.list().views
     assert "c_" not in json.dumps(as_json(payload))
 
 
@@ -245,12 +245,12 @@ def test_a_wait_for_a_chain_lasts_until_its_last_step_has_ended(
     view = scheduler.schedule("Report", steps=[FETCH, {"name": "load", "after": ["fetch"]}])
     assert view.chain
     chain_id, ids = view.chain.id, [step.task_id for step in view.chain.steps]
-    assert scheduler.tasks_of(chain_id) == ids
-    assert scheduler.run_to_end(chain_id) == chain_id
+    assert scheduler.ends.tasks_of(chain_id) == ids
+    assert scheduler.ends.run_to_end(chain_id) == chain_id
     clock.forward(hours=1)
     for task_id in ids:
         end(store, task_id)
-    assert scheduler.run_to_end(chain_id) is None
+    assert scheduler.ends.run_to_end(chain_id) is None
 
 
 def test_the_definition_costs_a_model_at_most_450_characters() -> None:
@@ -299,7 +299,7 @@ def test_a_cancelled_chain_that_never_ran_waits_again_as_before_after_the_undo(
     assert cancelled.record.run.state is State.CANCELLED
     assert not cancelled.record.task.paused, "nothing is left that a resume could start"
     assert "already" in scheduler.cancel(chain_id).warnings[0]
-    scheduler.change_many("undo", undo=cancelled.undo)
+    scheduler.bulk.change("undo", undo=cancelled.undo)
     assert states(scheduler, chain_id)["report"] is State.WAITING
     clock.forward(hours=1)
     for step in view.chain.steps:
@@ -388,7 +388,7 @@ def test_a_failed_chain_runs_again_from_what_failed_by_itself_with_one_undo(
     assert (undone.record.run.state, undone.warnings) == (State.FAILED, ())
     for name in ("fetch", "look"):
         assert store.tasks.get("local", ids[name]).run == before[ids[name]]
-    assert {letter.state for letter in scheduler.dead_letters()[0]} == {LetterState.OPEN}
+    assert {letter.state for letter in scheduler.letters.page()[0]} == {LetterState.OPEN}
 
     scheduler.act(chain_id, "run_now")
     for task_id in ids.values():
@@ -421,7 +421,7 @@ def test_a_replay_of_the_failed_step_lets_go_on_what_had_ended_with_it(
     end(store, ids["fetch"], State.FAILED, error="no rows", dead_letter=True)
     assert set(states(scheduler, view.chain.id).values()) == {State.FAILED}
     run_id = store.tasks.get("local", ids["fetch"]).run.id
-    scheduler.replay([run_id])
+    scheduler.letters.replay([run_id])
     assert states(scheduler, view.chain.id) == {
         "fetch": State.SCHEDULED, "left": State.WAITING, "right": State.WAITING, "report": State.WAITING,
         "mail": State.WAITING,
@@ -496,7 +496,7 @@ def test_why_a_chain_is_not_further_is_explained_by_its_first_open_steps(schedul
     assert [reason.partition(" (")[0] for reason in reasons] == [
         "fetch: its time: Tue 24 Nov 2026 06:00 America/Denver"
     ]
-    assert scheduler.attempts(chain_id) == []
+    assert scheduler.past.attempts(chain_id) == []
 
 
 def test_a_chain_whose_next_step_asks_says_the_question_and_explains_it(scheduler: Scheduler) -> None:
@@ -546,7 +546,7 @@ def test_a_no_to_a_chain_is_one_answer_for_all_its_questions_and_its_undo_asks_a
 def test_steps_of_one_time_are_listed_as_they_were_given(scheduler: Scheduler) -> None:
     names = [f"s{number}" for number in (9, 3, 12, 1, 7, 20, 2, 11)]
     scheduler.schedule("Nightly", when="tomorrow 9:00", steps=[{"name": name} for name in names])
-    page = scheduler.list()
+    page = scheduler.tasks.list()
     assert [page.chains[view.record.task.id].step for view in page.views] == names
 
 

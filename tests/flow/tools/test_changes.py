@@ -135,7 +135,7 @@ def test_a_dry_run_shows_the_next_five_occurrences_and_stores_nothing(house: Hou
     view = house.scheduler.schedule("Stand-up", repeat="every weekday at 9:00", dry_run=True)
     assert view.created is None
     assert [o.wall.isoformat() for o in view.upcoming] == [f"2026-11-{day}T09:00:00" for day in (23, 24, 25, 26, 27)]
-    assert house.scheduler.list().views == ()
+    assert house.scheduler.tasks.list().views == ()
 
 
 def test_a_retried_call_of_an_agent_returns_the_first_task_for_a_minute(house: House) -> None:
@@ -165,9 +165,12 @@ def test_a_near_duplicate_is_made_and_names_the_other_one(house: House) -> None:
 
 def test_many_are_stored_together_or_not_at_all(house: House) -> None:
     with pytest.raises(InvalidArgument, match="when"):
-        house.scheduler.schedule_many([Request("Good", when="in 1 hour"), Request("Bad", when="soon")])
-    assert house.scheduler.list().views == ()
-    assert len(house.scheduler.schedule_many([Request("A", when="in 1 hour"), Request("B", when="in 2 hours")])) == 2
+        house.scheduler.task_creator.create_many([Request("Good", when="in 1 hour"), Request("Bad", when="soon")])
+    assert house.scheduler.tasks.list().views == ()
+    assert (
+        len(house.scheduler.task_creator.create_many([Request("A", when="in 1 hour"), Request("B", when="in 2 hours")]))
+        == 2
+    )
 
 
 def test_a_cancel_can_be_undone_for_thirty_seconds(house: House) -> None:
@@ -399,9 +402,9 @@ def test_done_marks_the_outcome_as_read(house: House) -> None:
     view = house.scheduler.schedule("Call John", when="in 1 hour")
     house.clock.forward(hours=1)
     house.fire(view.record.task.id)
-    assert [message.task_id for message in house.scheduler.inbox()] == [view.record.task.id]
+    assert [message.task_id for message in house.scheduler.inbox.unread()] == [view.record.task.id]
     house.scheduler.act(view.record.task.id, "done")
-    assert house.scheduler.inbox() == []
+    assert house.scheduler.inbox.unread() == []
 
 
 def test_what_was_missed_can_be_asked_until_it_is_read(house: House) -> None:
@@ -409,10 +412,10 @@ def test_what_was_missed_can_be_asked_until_it_is_read(house: House) -> None:
     house.clock.forward(hours=1)
     house.fire(view.record.task.id)
     for _ in range(2):
-        page = house.scheduler.list(mention=True)
+        page = house.scheduler.tasks.list(mention=True)
         assert ([m.task_id for m in page.unread], page.unread_count) == ([view.record.task.id], 1)
     house.scheduler.act(view.record.task.id, "done")
-    assert house.scheduler.list(mention=True).unread == ()
+    assert house.scheduler.tasks.list(mention=True).unread == ()
 
 
 def test_a_recurrence_can_be_ended_and_be_made_a_one_shot(house: House) -> None:
@@ -432,7 +435,7 @@ def test_a_new_rule_moves_the_next_occurrence(house: House) -> None:
 def test_history_tells_who_did_what_and_why(house: House) -> None:
     view = house.scheduler.schedule("Call John", when="in 2 hours")
     house.scheduler.cancel(view.record.task.id, reason="he called")
-    events = house.scheduler.history(EventFilter(task_id=view.record.task.id)).events
+    events = house.scheduler.past.events(EventFilter(task_id=view.record.task.id)).events
     assert [(e.kind, e.seq, e.actor, e.reason) for e in events] == [
         (EventKind.CANCELLED, 2, "local", "he called"),
         (EventKind.CREATED, 1, "local", None),
@@ -630,7 +633,7 @@ def test_a_new_zone_of_an_overdue_task_only_changes_how_its_times_are_said(house
 
 
 def test_assumptions_are_said_for_each_of_many(house: House) -> None:
-    [view] = house.scheduler.schedule_many([Request("Call John", when="tomorrow")])
+    [view] = house.scheduler.task_creator.create_many([Request("Call John", when="tomorrow")])
     assert view.warnings == ("no time given: 09:00 assumed",)
 
 

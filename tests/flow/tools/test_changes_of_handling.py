@@ -80,8 +80,8 @@ def test_labels_channels_retries_and_runs_change_and_the_rest_stays(scheduler: S
     task = view.record.task
     assert (task.labels, task.deliver_to, task.retry, task.max_runs) == (("new", "x"), ("boss",), THREE_TRIES, 7)
     assert (task.payload, task.repeat, view.record.run) == (before.task.payload, before.task.repeat, before.run)
-    assert [found.record.task.id for found in scheduler.list(TaskFilter(label="x")).views] == [task_id]
-    assert scheduler.list(TaskFilter(label="old")).views == ()
+    assert [found.record.task.id for found in scheduler.tasks.list(TaskFilter(label="x")).views] == [task_id]
+    assert scheduler.tasks.list(TaskFilter(label="old")).views == ()
 
 
 def test_the_history_says_what_changed_from_what_to_what(scheduler: Scheduler, ask: Ask) -> None:
@@ -94,7 +94,7 @@ def test_the_history_says_what_changed_from_what_to_what(scheduler: Scheduler, a
         retry={"max_attempts": 3, "backoff_seconds": 30},
         max_runs=7,
     )
-    newest = scheduler.history(EventFilter(task_id=task_id)).events[0]
+    newest = scheduler.past.events(EventFilter(task_id=task_id)).events[0]
     text, _ = ask("get_task", task_id=task_id, history=True)
     assert newest.kind is EventKind.RESCHEDULED
     assert newest.before == {
@@ -115,7 +115,7 @@ def test_the_values_before_a_change_put_the_task_back_as_it_was(scheduler: Sched
     task_id = made(scheduler)
     before = task_of(scheduler, task_id)
     scheduler.reschedule(task_id, labels=["new"], deliver_to=["boss"], retry=THREE_TRIES, max_runs=7)
-    told = scheduler.history(EventFilter(task_id=task_id)).events[0].before
+    told = scheduler.past.events(EventFilter(task_id=task_id)).events[0].before
     assert told is not None
     old: Any = dict(told)
     back = scheduler.reschedule(
@@ -141,7 +141,7 @@ def test_undo_takes_the_change_back(scheduler: Scheduler) -> None:
     for name in ("labels", "deliver_to", "retry", "max_runs", "repeat", "payload"):
         assert getattr(back.task, name) == getattr(before.task, name), name
     assert back.run == before.run
-    assert [found.record.task.id for found in scheduler.list(TaskFilter(label="old")).views] == [task_id]
+    assert [found.record.task.id for found in scheduler.tasks.list(TaskFilter(label="old")).views] == [task_id]
 
 
 def test_undoing_a_cancel_brings_the_task_back_as_it_was_changed(scheduler: Scheduler) -> None:

@@ -22,7 +22,7 @@ def scheduler(store: Store) -> Scheduler:
 def test_a_list_of_what_waits_has_what_comes_after_others_and_nothing_that_is_ready(scheduler: Scheduler) -> None:
     first = scheduler.schedule("Fetch", when="in 1 hour").record.task.id
     second = scheduler.schedule("Report", after=[first]).record.task.id
-    found = scheduler.list(TaskFilter(states=states_of("waiting")))
+    found = scheduler.tasks.list(TaskFilter(states=states_of("waiting")))
     assert [view.record.task.id for view in found.views] == [second]
     assert found.counts == {State.WAITING: 1}
 

@@ -49,7 +49,7 @@ def test_a_task_waits_for_an_event_and_says_for_which_and_until_when(scheduler: 
     )
     _, why = scheduler.explain(view.record.task.id)
     assert why == ("the event 'order.paid', until Thu 26 Nov 2026 13:00 (in 2 d), then it expires",)
-    found = scheduler.list(TaskFilter(states=states_of("waiting")))
+    found = scheduler.tasks.list(TaskFilter(states=states_of("waiting")))
     assert [each.record.task.id for each in found.views] == [view.record.task.id]
     assert "waiting «Ship it» (waits for event «order.paid»)" in list_text(found)
     assert [row.event for row in list_payload(found).tasks] == ["order.paid"]
@@ -59,8 +59,8 @@ def test_the_answer_to_an_event_says_what_it_did(scheduler: Scheduler) -> None:
     first = scheduler.schedule("Fetch", when="in 1 hour").record.task.id
     scheduler.schedule("Ship", wait_for={"event": "order.paid", "match": {"order.id": 7}})
     scheduler.schedule("Report", after=[first], wait_for={"event": "order.paid"})
-    sent = [scheduler.send_event("order.paid", {"order": {"id": 7}}, event_id="pay-7") for _ in range(2)]
-    sent.append(scheduler.send_event("order.paid", {"order": {"id": 8}}, event_id="pay-8"))
+    sent = [scheduler.signals.send("order.paid", {"order": {"id": 7}}, event_id="pay-7") for _ in range(2)]
+    sent.append(scheduler.signals.send("order.paid", {"order": {"id": 8}}, event_id="pay-8"))
     first_time = (
         "1 task went on. 1 task had waited for it and still waits for something else. An event cannot be taken back."
     )
@@ -69,13 +69,13 @@ def test_the_answer_to_an_event_says_what_it_did(scheduler: Scheduler) -> None:
         f"The event 'order.paid' (pay-7) was sent before, so nothing was done now; when it first came, {first_time}",
         "The event 'order.paid' (pay-8) was sent: no task went on by it. An event cannot be taken back.",
     ]
-    assert scheduler.send_event("order.paid", by=Principal("globex", "ann")).signal.id.startswith("e_")
+    assert scheduler.signals.send("order.paid", by=Principal("globex", "ann")).signal.id.startswith("e_")
 
 
 def test_a_dry_run_says_what_it_would_wait_for_and_stores_nothing(scheduler: Scheduler, store: Store) -> None:
     view = scheduler.schedule("Ship", wait_for={"event": "paid"}, dry_run=True)
     assert view.waiting_for == ("the event 'paid', until Thu 24 Dec 2026 13:00 (in 30 d), then it expires",)
-    assert scheduler.send_event("paid").freed == 0
+    assert scheduler.signals.send("paid").freed == 0
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_an_event_or_a_time_whichever_is_first(scheduler: Scheduler, clock: Cloc
     assert "An event starts it, or its time Tue 24 Nov 2026 15:00 Berlin time, in 2 hours." in text
     assert "at the earliest" not in text
     clock.forward(minutes=1)
-    assert scheduler.send_event("paid").freed == 1
+    assert scheduler.signals.send("paid").freed == 1
     found = scheduler.get(view.record.task.id).record.run
     assert (found.state, found.scheduled_for) == (State.SCHEDULED, clock())
 
@@ -140,12 +140,12 @@ def test_any_of_several_events_lets_a_task_go_and_all_are_named(scheduler: Sched
     view = scheduler.schedule("Ship", wait_for=either)
     said = "the event 'paid' or 'waived' with «by = \"boss\"», until Thu 26 Nov 2026 13:00 (in 2 d), then it expires"
     assert (view.waiting_for, scheduler.explain(view.record.task.id)[1]) == ((said,), (said,))
-    assert scheduler.list().views[0].waiting_for == (said,)
+    assert scheduler.tasks.list().views[0].waiting_for == (said,)
     card = task_payload(scheduler.get(view.record.task.id))
     assert card.waits
     assert card.waits[0].event == "paid, waived"
-    assert scheduler.send_event("waived", {"by": "clerk"}).freed == 0
-    assert scheduler.send_event("waived", {"by": "boss"}).freed == 1
+    assert scheduler.signals.send("waived", {"by": "clerk"}).freed == 0
+    assert scheduler.signals.send("waived", {"by": "boss"}).freed == 1
 
 
 def test_a_wait_has_a_timeout_of_30_days_and_no_lookback_by_default() -> None:
@@ -178,11 +178,11 @@ def test_a_run_of_a_task_that_repeats_says_for_which_event_it_waits_now(
     said = "the event 'paid', until Tue 24 Nov 2026 16:00 (in 2 h), then it is skipped"
     assert scheduler.get(task_id).waiting_for == (said,)
     assert scheduler.explain(task_id)[1] == (said,)
-    assert scheduler.list(TaskFilter(states=states_of("waiting"))).views[0].waiting_for == (said,)
+    assert scheduler.tasks.list(TaskFilter(states=states_of("waiting"))).views[0].waiting_for == (said,)
     card = task_payload(scheduler.get(task_id))
     assert card.waits
     assert (card.waits[0].kind, card.waits[0].event) == ("event", "paid")
-    assert scheduler.send_event("paid").freed == 1
+    assert scheduler.signals.send("paid").freed == 1
 
 
 def test_the_structured_content_has_all_of_several_events_of_each_run(scheduler: Scheduler) -> None:
@@ -199,7 +199,7 @@ def test_the_history_says_which_event_each_run_waited_for_before_a_change(schedu
     task_id = scheduler.schedule("Ship", **asks).record.task.id
     for wait in ({"any": [{"event": "sent"}, {"event": "lost"}]}, {}):
         scheduler.reschedule(task_id, wait_for=wait)
-    removed, changed, _ = scheduler.history(EventFilter(task_id=task_id)).events
+    removed, changed, _ = scheduler.past.events(EventFilter(task_id=task_id)).events
     assert changes_of(changed, "UTC") == {
         "wait_for": ("paid for 30 d, then expire", "sent, lost for 30 d, then expire")
     }
@@ -211,7 +211,7 @@ def test_the_history_says_what_changed_of_the_same_event(scheduler: Scheduler) -
     scheduler.reschedule(
         task_id, wait_for={"event": "paid", "match": {"id": 7}, "lookback": "2 h", "on_timeout": "run"}
     )
-    [changed, _] = scheduler.history(EventFilter(task_id=task_id)).events
+    [changed, _] = scheduler.past.events(EventFilter(task_id=task_id)).events
     after = 'paid with {"id": 7}, 2 h back for 30 d, then run'
     assert changes_of(changed, "UTC") == {"wait_for": ("paid for 30 d, then expire", after)}
 
@@ -283,7 +283,7 @@ def test_a_refused_wait_of_each_run_shows_one_that_is_accepted(scheduler: Schedu
 )
 def test_an_event_that_cannot_be_sent_is_refused(scheduler: Scheduler, wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidArgument):
-        scheduler.send_event(**wrong)
+        scheduler.signals.send(**wrong)
 
 
 @pytest.mark.parametrize(

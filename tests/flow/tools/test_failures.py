@@ -111,7 +111,7 @@ def test_the_newest_traceback_is_in_a_task_and_its_history_until_it_succeeds(
     failed = scheduler.get(task_id).failed_attempt
     assert failed is not None
     assert (failed.number, failed.traceback) == (2, "Traceback two")
-    assert [each.traceback for each in scheduler.attempts(task_id)] == ["Traceback one", "Traceback two"]
+    assert [each.traceback for each in scheduler.past.attempts(task_id)] == ["Traceback one", "Traceback two"]
     text, task = ask("get_task", task_id=task_id, history=True)
     assert "attempt 2: retry «ValueError: 2»\n  | Traceback two\n" in text
     assert [each.get("traceback") for each in task["history"]["attempts"]] == ["Traceback two", None]
@@ -135,7 +135,7 @@ def test_pages_of_failures_follow_their_cursor(scheduler: Scheduler, store: Stor
 def test_python_reads_it_as_the_tools_do(scheduler: Scheduler, store: Store, clock: Clock) -> None:
     report = daily(scheduler)
     run(store, clock, Failed("no such file"))
-    [view] = scheduler.list(TaskFilter((State.FAILED,))).views
+    [view] = scheduler.tasks.list(TaskFilter((State.FAILED,))).views
     assert view.record.task.id == report
     assert view.record.last_run is not None
     assert view.record.last_run.error == "no such file"

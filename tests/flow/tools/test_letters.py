@@ -88,7 +88,7 @@ def test_a_replay_with_another_payload_keeps_the_secrets_that_it_shows(
 ) -> None:
     task_id = failed(ask, store, clock)
     run_id = store.tasks.get("local", task_id).run.id
-    scheduler.replay([run_id], payload={**MASKED, "body": "order 9"})
+    scheduler.letters.replay([run_id], payload={**MASKED, "body": "order 9"})
     stored = store.tasks.get("local", task_id).task.payload
     assert (stored["headers"], stored["body"]) == (HOOK["headers"], "order 9")
 
@@ -122,4 +122,4 @@ def test_a_discard_of_a_chain_means_the_steps_that_failed_by_themselves(
     assert [row["id"] for row in done["tasks"]] == [push]
     ask("change_tasks", change="replay", task_ids=[chain["id"]])
     with pytest.raises(Refused, match=r"no step of c_.* has failed"):
-        scheduler.change_many("discard", [chain["id"]], reason="too late")
+        scheduler.bulk.change("discard", [chain["id"]], reason="too late")

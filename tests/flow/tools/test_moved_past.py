@@ -114,7 +114,9 @@ def test_an_occurrence_that_is_moved_onto_another_one_runs_as_one_with_it(
     assert AS_ONE in view.warnings
     assert [each.wall.day for each in view.upcoming[:3]] == [30, 2, 3]
     assert (view.record.run.number, view.record.beside) == (first.number, ())
-    left = next(event for event in scheduler.history(EventFilter(task_id=stretch)).events if event.run_id == first.id)
+    left = next(
+        event for event in scheduler.past.events(EventFilter(task_id=stretch)).events if event.run_id == first.id
+    )
     assert (left.to_state, left.reason) == (State.SKIPPED, AS_ONE)
     assert scheduler.act(stretch, "undo", undo=view.undo).record.run.scheduled_for == first.scheduled_for
 
@@ -198,7 +200,7 @@ def test_the_move_of_a_chain_names_the_generations_that_it_passes(ask: Ask, dry_
 
 def test_the_history_says_that_a_moved_occurrence_runs_next_to_its_series(scheduler: Scheduler, stretch: str) -> None:
     scheduler.reschedule(stretch, when="monday 11:00")
-    events = scheduler.history(EventFilter(task_id=stretch, kind=EventKind.RESCHEDULED)).events
+    events = scheduler.past.events(EventFilter(task_id=stretch, kind=EventKind.RESCHEDULED)).events
     assert {(event.after or {}).get("scheduled_for") for event in events} == {
         "2026-10-30T14:30:00+00:00", "2026-11-02T16:00:00+00:00",
     }  # fmt: skip

@@ -107,7 +107,7 @@ def test_more_tasks_at_once_than_may_be_open_are_never_right(store: Store) -> No
     with pytest.raises(
         Refused, match=r"^tenant_open_tasks: .* 2 open tasks\. Nothing was stored; schedule fewer at once"
     ):
-        service.schedule_many([request(title) for title in ("one", "two", "three")], by=ANN)
+        service.task_creator.create_many([request(title) for title in ("one", "two", "three")], by=ANN)
 
 
 def test_a_repeated_call_is_never_refused(store: Store) -> None:
@@ -120,12 +120,12 @@ def test_a_repeated_call_is_never_refused(store: Store) -> None:
 @pytest.mark.parametrize("quota", ["open_tasks", "schedules_per_minute"])
 def test_many_at_once_are_stored_all_or_none(store: Store, quota: str) -> None:
     service = scheduler(store, **{quota: 3})
-    service.schedule_many([request("one"), request("two")], by=ANN)
+    service.task_creator.create_many([request("one"), request("two")], by=ANN)
     for count in (2, 9):
         with pytest.raises(Refused, match=f"^tenant_{quota}"):
-            service.schedule_many([request(str(number)) for number in range(count)], by=ANN)
-    service.schedule_many([request("three")], by=ANN)
-    assert len(service.list(by=ANN).views) == 3
+            service.task_creator.create_many([request(str(number)) for number in range(count)], by=ANN)
+    service.task_creator.create_many([request("three")], by=ANN)
+    assert len(service.tasks.list(by=ANN).views) == 3
 
 
 def test_a_dry_run_uses_up_nothing(store: Store) -> None:
@@ -153,7 +153,7 @@ def test_the_payloads_of_open_tasks_have_so_many_bytes_together(store: Store) ->
     with pytest.raises(Refused, match=r"these alone have 11\d: make them smaller"):
         service.submit(large("three", "x" * 100), by=ANN)
     with pytest.raises(Refused, match="tenant_payload_bytes"):
-        service.schedule_many([large(str(number), "x" * 20) for number in range(3)], by=ANN)
+        service.task_creator.create_many([large(str(number), "x" * 20) for number in range(3)], by=ANN)
 
 
 def seen_bytes(store: Store, tenant: str) -> int:
@@ -189,12 +189,12 @@ def test_calls_at_once_store_no_more_than_the_quota(
             asked = large(f"{number}", "x" * 20)
             ready.wait()
             try:
-                service.schedule_many([asked], by=ANN) if many else service.submit(asked, by=ANN)
+                service.task_creator.create_many([asked], by=ANN) if many else service.submit(asked, by=ANN)
             except Refused:
                 return False
             return True
 
         with ThreadPoolExecutor(8) as pool:
             assert sum(pool.map(is_stored, range(8))) == room
-        assert len(service.list(by=ANN).views) == room
+        assert len(service.tasks.list(by=ANN).views) == room
     shared.close()

@@ -49,32 +49,34 @@ def two_requests() -> list[Request]:
 
 
 def test_many_are_scheduled_once_also_when_the_time_of_one_has_passed(scheduler: Scheduler, clock: Clock) -> None:
-    first = scheduler.schedule_many(two_requests())
+    first = scheduler.task_creator.create_many(two_requests())
     clock.forward(minutes=2)
-    again = scheduler.schedule_many(two_requests())
+    again = scheduler.task_creator.create_many(two_requests())
 
     assert [view.record.task.id for view in again] == [view.record.task.id for view in first]
     assert [view.created for view in again] == [False, False]
     assert all("repeats an earlier call" in view.warnings[0] for view in again)
-    assert len(scheduler.list().views) == 2
+    assert len(scheduler.tasks.list().views) == 2
 
 
 def test_a_repeat_of_many_that_was_extended_stores_what_is_new(scheduler: Scheduler, clock: Clock) -> None:
-    scheduler.schedule_many(two_requests())
+    scheduler.task_creator.create_many(two_requests())
     clock.forward(minutes=2)
-    again = scheduler.schedule_many([*two_requests(), Request("Call Joe", when="in 1 hour")])
+    again = scheduler.task_creator.create_many([*two_requests(), Request("Call Joe", when="in 1 hour")])
     assert [view.created for view in again] == [False, False, True]
-    assert len(scheduler.list().views) == 3
+    assert len(scheduler.tasks.list().views) == 3
 
 
 def test_one_of_many_that_is_past_and_new_refuses_them_all(scheduler: Scheduler, clock: Clock) -> None:
-    scheduler.schedule_many(two_requests())
+    scheduler.task_creator.create_many(two_requests())
     clock.forward(minutes=2)
     with pytest.raises(InvalidArgument, match="in the past"):
-        scheduler.schedule_many([*two_requests(), Request("Call Joe", when=IN_A_MINUTE, idempotency_key="joe")])
+        scheduler.task_creator.create_many(
+            [*two_requests(), Request("Call Joe", when=IN_A_MINUTE, idempotency_key="joe")]
+        )
     with pytest.raises(IdempotencyConflict, match="title was 'Call John', now '"):
-        scheduler.schedule_many([Request("Call Jack", when=IN_A_MINUTE, idempotency_key="john")])
-    assert len(scheduler.list().views) == 2
+        scheduler.task_creator.create_many([Request("Call Jack", when=IN_A_MINUTE, idempotency_key="john")])
+    assert len(scheduler.tasks.list().views) == 2
 
 
 def daily(scheduler: Scheduler) -> str:

@@ -52,7 +52,7 @@ def test_a_stopping_series_is_stopping_everywhere_and_names_no_next_run(
     assert "Next" not in task_text(payload)
     found = scheduler.get(task_id).record
     assert stands(found.task, found.run) == "stopping"
-    rows = as_json(whole_list_payload(scheduler.list(TaskFilter())))["tasks"]
+    rows = as_json(whole_list_payload(scheduler.tasks.list(TaskFilter())))["tasks"]
     task_list._show_tasks(rows, lambda chain_id: task_payload(scheduler.get(chain_id)))
     task_facts.task_facts(payload)
     said = capsys.readouterr().out
@@ -63,7 +63,7 @@ def test_a_stopping_series_is_stopping_everywhere_and_names_no_next_run(
 
 
 def _the_run_is_stopping_in_lists_of_runs(scheduler: Scheduler, capsys: pytest.CaptureFixture[str]) -> None:
-    page = scheduler.runs()
+    page = scheduler.past.runs()
     [run] = page.runs
     assert (run_row(run)["state"], run_row(run)["cancel_requested"]) == ("running", True)
     run_table._table([run_row(run)], "UTC")

@@ -62,7 +62,7 @@ def test_an_undo_after_the_running_step_has_stopped_says_that_nothing_comes_back
 
 def test_the_undo_of_the_call_for_many_tasks_says_the_same(scheduler: Scheduler, store: Store) -> None:
     view = cancelled(scheduler, store, State.CANCELLED)
-    said = bulk_text(scheduler.change_many("undo", undo=view.undo))
+    said = bulk_text(scheduler.bulk.change("undo", undo=view.undo))
     assert said.startswith("Took back the change of 0 tasks; 2 refused it.")
     assert said.count("refused: what it comes after was cancelled, so it is again") == 2
 

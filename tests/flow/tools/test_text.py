@@ -203,7 +203,7 @@ def test_a_full_list_with_news_keeps_to_the_budget(scheduler: Scheduler) -> None
             f"{number} remember to call somebody about something", when=f"in {number + 1} days", repeat="daily"
         )
     news = tuple(unread(text="What was said about it, at some length. " * 9) for _ in range(5))
-    page = replace(scheduler.list(), unread=news)
+    page = replace(scheduler.tasks.list(), unread=news)
 
     assert page.cursor is not None
     assert tokens(list_text(page)) <= 1_000

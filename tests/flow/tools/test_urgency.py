@@ -546,7 +546,7 @@ def test_a_list_tells_tier_and_deadline_and_keeps_to_the_budget(scheduler: Sched
             priority="background",
             deadline="within 90 min",
         )
-    page = scheduler.list()
+    page = scheduler.tasks.list()
     text, rows = list_text(page), as_json(list_payload(page))
 
     assert "background «0 remember" in text

@@ -44,7 +44,7 @@ def other(store: Store, tmp_path: Path, clock: Clock) -> Iterator[Store]:
 
 
 def waits(scheduler: Scheduler) -> bool:
-    return bool(scheduler.changes._waiting)
+    return bool(scheduler.ends.changes._waiting)
 
 
 def ends(scheduler: Scheduler, store: Store, tell: Callable[[str], None] = lambda _id: None) -> str:
@@ -62,7 +62,7 @@ def ends(scheduler: Scheduler, store: Store, tell: Callable[[str], None] = lambd
 
 @pytest.fixture
 def told(scheduler: Scheduler) -> Callable[[str], None]:
-    return lambda task_id: scheduler.changes.touched([task_id])
+    return lambda task_id: scheduler.ends.changes.touched([task_id])
 
 
 def test_a_wait_ends_with_the_run_in_this_process_or_another_one(

@@ -65,15 +65,15 @@ def test_a_price_holds_from_then_on_and_the_history_stays(app: App) -> None:
     second = asked(app)
     app.registry.set("tokens", BUDGET)
     third = asked(app)
-    costs = {run.id: run.cost for run in app.scheduler.runs().runs}
+    costs = {run.id: run.cost for run in app.scheduler.past.runs().runs}
     assert costs == {first: Decimal("0.003702"), second: Decimal("0.007404"), third: None}
-    found = app.scheduler.runs(RunFilter(min_cost=Decimal("0.003703"))).runs
+    found = app.scheduler.past.runs(RunFilter(min_cost=Decimal("0.003703"))).runs
     assert [run.id for run in found] == [second]
 
 
 def test_a_task_shows_what_its_last_run_cost(app: App) -> None:
     asked(app)
-    view = app.scheduler.get(app.scheduler.runs().runs[0].task_id)
+    view = app.scheduler.get(app.scheduler.past.runs().runs[0].task_id)
     assert view.cost == "0.003702 USD"
     shown = with_details(task_payload(view), view)
     assert shown.cost == "0.003702 USD"
@@ -82,6 +82,6 @@ def test_a_task_shows_what_its_last_run_cost(app: App) -> None:
 
 
 def test_a_run_costs_what_all_its_attempts_cost(app: App) -> None:
-    run = app.scheduler.run(asked(app, "ask_twice"))
+    run = app.scheduler.past.run(asked(app, "ask_twice"))
     assert run.costs == {1: {"tokens": Decimal("0.003702")}, 2: {"tokens": Decimal("0.003702")}}
     assert run.cost == Decimal("0.007404")

@@ -81,7 +81,7 @@ def test_what_is_missing_is_said_in_the_answer_and_the_task_is_stored_as_blocked
         "The task is blocked and goes on by itself when what it misses is there. Its time is "
     )
     assert bank.scheduler.explain(task_id, by=ALICE)[1][0] == f"blocked: {MISSING}"
-    page = bank.scheduler.list(TaskFilter(standing=Standing.BLOCKED), by=ALICE)
+    page = bank.scheduler.tasks.list(TaskFilter(standing=Standing.BLOCKED), by=ALICE)
     assert [row.blocked for row in list_payload(page).tasks] == [True]
     assert " blocked " in list_text(page)
 
@@ -114,7 +114,7 @@ def test_a_list_says_what_blocked_tasks_miss_and_nothing_more_of_others(bank: Ba
     bank.missing = "m" * 200
     bank.schedule()
     bank.scheduler.schedule("Call", when="in 2 hours", by=ALICE)
-    page = bank.scheduler.list(TaskFilter(), by=ALICE)
+    page = bank.scheduler.tasks.list(TaskFilter(), by=ALICE)
     lines = list_text(page).splitlines()
     assert lines[-2].endswith(f"«Pay rent» (misses «{'m' * 79}…»)")
     assert lines[-1].endswith("«Call»")
@@ -150,11 +150,13 @@ def test_at_its_time_it_runs_when_that_was_mended_and_its_user_is_told_when_not(
     bank.missing = None
     clock.forward(hours=1)
     eventually(lambda: stands(mended, State.SUCCEEDED), "the transfer")
-    assert bank.scheduler.list(TaskFilter(standing=Standing.BLOCKED), by=ALICE).views[0].record.task.id == missed
+    assert bank.scheduler.tasks.list(TaskFilter(standing=Standing.BLOCKED), by=ALICE).views[0].record.task.id == missed
     bank.missing = MISSING
     clock.forward(hours=1)
     eventually(lambda: stands(missed, State.SUSPENDED), "the check")
-    found = [each.record.task.title for each in bank.scheduler.list(TaskFilter(action="reminder"), by=ALICE).views]
+    found = [
+        each.record.task.title for each in bank.scheduler.tasks.list(TaskFilter(action="reminder"), by=ALICE).views
+    ]
     assert found == ["Blocked: Pay rent"]
     worker.stop(timedelta(0))
 
@@ -188,10 +190,10 @@ def test_what_is_mended_before_its_time_is_blocked_no_longer_and_nobody_is_told(
     assert changed == [task_id, task_id]
     view = bank.scheduler.get(task_id, by=ALICE)
     assert (view.waiting_for, view.record.run.state) == ((), State.SCHEDULED)
-    assert bank.scheduler.list(TaskFilter(standing=Standing.BLOCKED), by=ALICE).views == ()
-    newest = bank.scheduler.history(EventFilter(task_id=task_id), by=ALICE).events[0]
+    assert bank.scheduler.tasks.list(TaskFilter(standing=Standing.BLOCKED), by=ALICE).views == ()
+    newest = bank.scheduler.past.events(EventFilter(task_id=task_id), by=ALICE).events[0]
     assert (newest.kind, newest.reason) == (EventKind.UNBLOCKED, "it has what it missed: no account")
-    assert bank.scheduler.list(TaskFilter(action="reminder"), by=ALICE).views == ()
+    assert bank.scheduler.tasks.list(TaskFilter(action="reminder"), by=ALICE).views == ()
     before = bank.looks
     looks(bank, clock, 15)
     assert bank.looks == before
@@ -208,7 +210,7 @@ def test_a_step_that_waits_for_another_one_is_checked_again_too(bank: Bank, cloc
 
 def test_of_a_thousand_that_are_blocked_together_each_look_checks_twenty(bank: Bank, clock: Clock) -> None:
     requests = [Request(f"Pay {n}", action="transfer", when="in 1 hour") for n in range(50)]
-    bank.scheduler.schedule_many(requests, by=ALICE)
+    bank.scheduler.task_creator.create_many(requests, by=ALICE)
     checks = BlockedChecks(bank.store, bank.handlers, lambda _: None)
     counted = []
     for _ in range(8):
@@ -240,7 +242,7 @@ def test_a_check_that_hangs_keeps_no_caller(store: Store) -> None:
 
     planner = Planner(Handlers([hang]), "UTC")
     scheduler = Scheduler(store, planner)
-    scheduler._early = EarlyChecks(store, planner, limit_s=0.01)
+    scheduler.task_creator._early = EarlyChecks(store, planner, limit_s=0.01)
     view = scheduler.schedule("Hang", action="hang", when="in 1 hour", by=ALICE)
     release.set()
     assert view.warnings == (CHECKED_LATER,)
@@ -259,7 +261,7 @@ def test_dry_runs_steps_and_several_tasks_are_checked_too(bank: Bank) -> None:
     steps = [{"name": "pay", "action": "transfer"}, {"name": "tell", "after": ["pay"]}]
     chain = bank.scheduler.schedule("Rent", steps=steps, when="in 1 hour", by=ALICE)  # type: ignore[arg-type]  # plain
     assert blocked_note(MISSING, ["pay"]) in chain.warnings
-    page = bank.scheduler.list(TaskFilter(standing=Standing.BLOCKED), by=ALICE)
+    page = bank.scheduler.tasks.list(TaskFilter(standing=Standing.BLOCKED), by=ALICE)
     assert [view.record.task.title for view in page.views] == ["Rent: pay"]
 
 

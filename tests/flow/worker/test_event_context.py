@@ -36,7 +36,7 @@ def test_a_handler_gets_the_event_that_its_run_waited_for(store: Store, clock: C
     queue = MemoryQueue(lambda: clock().timestamp() * 1000)
     worker = Worker(store, queue, handlers, WorkerOptions("w", threads=1))
     task = scheduler.schedule("Ship", action="ship", wait_for={"event": "order.paid"}, by=ALICE).record
-    assert scheduler.send_event("order.paid", {"order": 7}, by=ALICE).freed == 1
+    assert scheduler.signals.send("order.paid", {"order": 7}, by=ALICE).freed == 1
     worker.start()
     store.claims.make_ready(limit=1)
     queue.put([Entry(task.run.id, clock().timestamp() * 1000)])
@@ -65,9 +65,9 @@ def test_a_handler_waits_for_an_event_in_the_middle(store: Store, clock: Clock, 
     until = "the event 'order.paid' with «order = 7», until Tue 24 Nov 2026 13:00 (in 1 h), then it goes on"
     assert scheduler.get(task_id, by=ALICE).waiting_for == (until,)
     assert scheduler.explain(task_id, by=ALICE)[1] == (until,)
-    assert scheduler.list(by=ALICE).views[0].waiting_for == (until,)
+    assert scheduler.tasks.list(by=ALICE).views[0].waiting_for == (until,)
     if comes:
-        assert scheduler.send_event("order.paid", {"order": 7, "by": "card"}, by=ALICE).freed == 1
+        assert scheduler.signals.send("order.paid", {"order": 7, "by": "card"}, by=ALICE).freed == 1
     else:
         clock.forward(hours=1)
         assert store.signals.end_late(limit=9) == [task_id]

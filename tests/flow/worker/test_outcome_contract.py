@@ -95,7 +95,7 @@ def test_a_result_without_the_expected_field_is_an_unverified_success_and_says_s
 def test_a_list_marks_what_is_unverified(store: Store, clock: Clock) -> None:
     orders = Orders(store, clock, Done("ordered", {}))
     orders.run(expect={"field": "order_id"})
-    page = orders.scheduler.list(by=ALICE)
+    page = orders.scheduler.tasks.list(by=ALICE)
     [row] = list_payload(page).tasks
     assert row.last_run is not None
     assert row.last_run.unverified == "the result has no `order_id`"

@@ -97,7 +97,7 @@ def test_the_list_of_tasks_says_how_many_were_left_out(store: Store, clock: Cloc
     assert view.record.task.notify is Notify.NEVER
     settled(store, clock(), Done("3 mails"))
     assert task_payload(scheduler.get(view.record.task.id)).delivery is None
-    page = scheduler.list(mention=True)
+    page = scheduler.tasks.list(mention=True)
     assert (page.unread_count, page.quiet_count) == (0, 1)
     assert "1 quiet outcome of the last 24 hours left out." in list_text(page)
     changed = scheduler.reschedule(view.record.task.id, notify="failure", when="in 1 hour")

@@ -125,7 +125,7 @@ def test_anybody_can_use_the_page_of_a_run(window: Window, state: str) -> None:
 
 def test_anybody_can_use_a_recorded_decision_and_a_shadow(window: Window, site: Served) -> None:
     store, at = site.app.store, site.app.store.now()
-    (run,) = site.app.scheduler.runs(limit=1).runs
+    (run,) = site.app.scheduler.past.runs(limit=1).runs
     ms = at.timestamp() * 1000
     head, other = Contender(run.id, ms - 4000, "local"), Contender("r_7k3m9qx2w4hb00000000", ms + 90_000, "local")
     look = Look(ms, 0, 4, (0.0,) * 5, (2.0,) * 5, (None, None, head, None, other), 3, head, (PoolSeen("gpu", 1, 2),))

@@ -1,4 +1,4 @@
-"""The part of the service that reads what runs cost, and reports of their work."""
+"""Reads what runs cost, and reports of their work."""
 
 from __future__ import annotations
 
@@ -7,21 +7,25 @@ from datetime import datetime
 from typing import Final
 
 from duetime.scheduler.errors import InvalidArgument
-from duetime.scheduler.foresight.reader import Reader
 from duetime.scheduler.history.costs import CostGroup, CostLine, Costs
 from duetime.scheduler.history.work_report import WorkReport
 from duetime.scheduler.intake.bounds import Bound, Bounds
 from duetime.scheduler.intake.validation import tenant_read
 from duetime.scheduler.principal import LOCAL, Principal
 from duetime.scheduler.rules.limits.price import amount_of
+from duetime.scheduler.store import Store
 
 MAX_COST_LINES: Final = 1_000
 USUAL_COST_WINDOW: Final = "30 days ago"
 USUAL_REPORT_WINDOW: Final = "7 days ago"
 
 
-class CostReader(Reader):
-    """Read what runs cost, and reports of their work."""
+class ReportReader:
+    """Adds up what runs cost and what they did, for one tenant or, for an operator, for others."""
+
+    def __init__(self, store: Store, zone: str | None) -> None:
+        self._store = store
+        self._zone = zone
 
     @property
     def currency(self) -> str:
@@ -52,7 +56,7 @@ class CostReader(Reader):
             group, start, end, self.currency, zone, amount_of(sum(sums.values())), tuple(_lines(found, titles))
         )
 
-    def report(self, *, since: Bound | None = None, tenant: str | None = None, by: Principal = LOCAL) -> WorkReport:
+    def work(self, *, since: Bound | None = None, tenant: str | None = None, by: Principal = LOCAL) -> WorkReport:
         """Return the work from a time on, by default of the last 7 days, and that of the same time before it.
 
         `since` and `tenant` are read as in `runs`. The use of pools is in the report of all tenants (`*`) alone.

@@ -1,8 +1,8 @@
-"""The part of the service that answers what all steps of a chain ask, and takes such an answer back."""
+"""Answers what all steps of a chain ask, and takes such an answer back."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from duetime.scheduler import remedies
@@ -10,43 +10,59 @@ from duetime.scheduler.approvals.approval import Approval, taken_back_by
 from duetime.scheduler.chain.chain import ChainRecord, StepRecord
 from duetime.scheduler.errors import InvalidArgument, Refused
 from duetime.scheduler.foresight.explain import RunFacts
-from duetime.scheduler.ids import is_chain_id
+from duetime.scheduler.foresight.readers.chain_reader import ChainReader
+from duetime.scheduler.foresight.readers.run_facts import RunFactReader
 from duetime.scheduler.intake.changes.actions import UNDO
 from duetime.scheduler.intake.validation import check_reason
 from duetime.scheduler.principal import LOCAL
 from duetime.scheduler.reschedule.reschedule import CallArguments, Repeatable
 from duetime.scheduler.rules.changes import UNDO_GRACE, undo_token
-from duetime.scheduler.service.approvals import GENERATION_SKIPPED
-from duetime.scheduler.service.bulk import BulkService
+from duetime.scheduler.service.tasks.approvals import GENERATION_SKIPPED, ApprovalService, undo_of_yes
+from duetime.scheduler.store import Store
 from duetime.scheduler.task import ApprovalAnswer
 from duetime.scheduler.views import TaskView
 
 
-class ChainAnswerService(BulkService):
+class ChainApprovalService:
     """Answers once for every step of a chain that asks the same."""
 
-    def _answer(self, task_id: str, answer: ApprovalAnswer, reason: str | None, call: CallArguments) -> TaskView:
-        """Answer for a task, or for every step of a chain that asks: they ask the same, or each has to be named."""
-        if not is_chain_id(task_id):
-            return super()._answer(task_id, answer, reason, call)
-        found = self._chain_to_change(task_id, call)
-        steps = _asking_steps(found, self._open_waits([step.record for step in found.steps])) or found.steps[:1]
+    def __init__(
+        self,
+        store: Store,
+        facts: RunFactReader,
+        chains: ChainReader,
+        approvals: ApprovalService,
+        *,
+        on_change: Callable[[Sequence[str]], None],
+        via: str | None,
+    ) -> None:
+        self._store = store
+        self._facts = facts
+        self._chains = chains
+        self._approvals = approvals
+        self._on_change = on_change
+        self._via = via
+
+    def answer(self, chain_id: str, answer: ApprovalAnswer, reason: str | None, call: CallArguments) -> TaskView:
+        """Answer for every step of a chain that asks: they ask the same, or each has to be named. Raises Refused."""
+        found = chain_to_change(self._store, chain_id, call)
+        steps = _asking_steps(found, self._facts.open_waits([step.record for step in found.steps])) or found.steps[:1]
         by, ids = call.get("by", LOCAL), [step.record.task.id for step in steps]
         check_reason(reason)
         self._store.approvals.answer_all(by.tenant, ids, answer, reason=reason, **by.acting(self._via))
         self._on_change(ids)
-        answered = self._store.chains.get(by.tenant, task_id)
+        answered = self._store.chains.get(by.tenant, chain_id)
         fresh = (step.record.run for step in answered.steps if step.record.task.id in ids)
         if answer is ApprovalAnswer.APPROVE:
-            return replace(self._chain_view(answered), undo=self._undo_of_yes(list(fresh), by))
+            return replace(self._chains.view_of(answered), undo=undo_of_yes(self._store, list(fresh), by))
         token = next((undo_token(run, self._store.now()) for run in fresh), None)
         said = (GENERATION_SKIPPED,) if answered.chain.due_at != found.chain.due_at else ()
-        return replace(self._chain_view(answered, warnings=said), undo=token)
+        return replace(self._chains.view_of(answered, warnings=said), undo=token)
 
-    def _asked_again(self, chain_id: str, undo: str, call: CallArguments) -> TaskView:
+    def ask_again(self, chain_id: str, undo: str, call: CallArguments) -> TaskView:
         """Take the yes with this token back to all the steps that it answered, or to none."""
         by = call.get("by", LOCAL)
-        steps = [step.record for step in self._chain_to_change(chain_id, call).steps]
+        steps = [step.record for step in chain_to_change(self._store, chain_id, call).steps]
         answered = self._store.approvals.approved(by.tenant, [each.run.id for each in steps])
         given = {each.task.id: answered[each.run.id] for each in steps if each.run.id in answered}
         first = next((task_id for task_id, answer in given.items() if taken_back_by(answer) == undo), None)
@@ -54,10 +70,10 @@ class ChainAnswerService(BulkService):
         together = [task_id for task_id, answer in given.items() if first and answer.closed_at == at]
         repeatable = Repeatable.of("act", chain_id, {"action": UNDO, "undo": undo}, call)
         keyless: CallArguments = {**call, "revision": None}
-        self._ask_again(together or [steps[0].task.id], undo, repeatable, keyless)
-        return self._chain_view(self._store.chains.get(by.tenant, chain_id))
+        self._approvals.ask_again(together or [steps[0].task.id], undo, repeatable, keyless)
+        return self._chains.view_of(self._store.chains.get(by.tenant, chain_id))
 
-    def _rejected_steps(self, found: ChainRecord, undo: str) -> Sequence[str]:
+    def rejected_steps(self, found: ChainRecord, undo: str) -> Sequence[str]:
         """Return the steps that were rejected by the answer with this token; none for that of another change."""
         earliest = self._store.now() - UNDO_GRACE
         records = [step.record for step in found.steps]
@@ -68,10 +84,12 @@ class ChainAnswerService(BulkService):
         rejected = self._store.approvals.rejected(found.chain.tenant, [each.run.id for each in together])
         return [each.task.id for each in together if each.run.id in rejected]
 
-    def _chain_to_change(self, chain_id: str, call: CallArguments) -> ChainRecord:
-        if call.get("revision") not in {None, 1}:
-            raise InvalidArgument("revision", "a chain has none", accepted="1, or none", example="revision=1")
-        return self._store.chains.get(call.get("by", LOCAL).tenant, chain_id)
+
+def chain_to_change(store: Store, chain_id: str, call: CallArguments) -> ChainRecord:
+    """Return a chain that a call changes. Raises TaskNotFound, and InvalidArgument for a revision: a chain has none."""
+    if call.get("revision") not in {None, 1}:
+        raise InvalidArgument("revision", "a chain has none", accepted="1, or none", example="revision=1")
+    return store.chains.get(call.get("by", LOCAL).tenant, chain_id)
 
 
 def _asking_steps(found: ChainRecord, facts: Mapping[str, RunFacts]) -> Sequence[StepRecord]:

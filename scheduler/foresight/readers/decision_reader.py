@@ -1,12 +1,12 @@
-"""The part of the service that reads recorded decisions: those on the runs of a tenant, without the runs of others."""
+"""Reads recorded decisions: those on the runs of a tenant, without the runs of others."""
 
 from __future__ import annotations
 
 from duetime.scheduler.errors import DuetimeError
-from duetime.scheduler.foresight.cost_reader import CostReader
 from duetime.scheduler.intake.validation import page_size, tenant_read
 from duetime.scheduler.principal import LOCAL, Principal
 from duetime.scheduler.rules.policies.recorded import Decision, DecisionPage
+from duetime.scheduler.store import Store
 
 
 class DecisionNotFound(DuetimeError):
@@ -21,10 +21,13 @@ class DecisionNotFound(DuetimeError):
         )
 
 
-class DecisionReader(CostReader):
+class DecisionReader:
     """Read recorded decisions. Only operators see runs of other tenants, also among those that were not chosen."""
 
-    def decisions(
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def page(
         self,
         *,
         task_id: str | None = None,
@@ -38,7 +41,7 @@ class DecisionReader(CostReader):
         found = self._store.decisions.page(wanted, limit=page_size(limit), task_id=task_id, cursor=cursor)
         return DecisionPage(tuple(_shown(each, by) for each in found.decisions), found.cursor)
 
-    def decision(self, decision_id: str, *, tenant: str | None = None, by: Principal = LOCAL) -> Decision:
+    def get(self, decision_id: str, *, tenant: str | None = None, by: Principal = LOCAL) -> Decision:
         """Return one decision; raises DecisionNotFound."""
         found = self._store.decisions.get(tenant_read(by, tenant), decision_id)
         if found is None:

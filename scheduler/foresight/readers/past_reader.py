@@ -1,21 +1,28 @@
-"""The part of the service that reads what happened: events, runs, and the audit log; pages and counts."""
+"""Reads what happened: events, runs with their attempts and logs, and the audit log; pages and counts."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime
-from typing import TypedDict, Unpack
+from typing import Final, TypedDict, Unpack
 
 from duetime.scheduler.audit.entry import AuditFilter, AuditPage
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.events import EventFilter, EventPage
+from duetime.scheduler.foresight.readers.chain_reader import tasks_of
 from duetime.scheduler.history.events import EventBuckets, EventCounts, EventGroup
 from duetime.scheduler.history.run_detail import RunDetail
+from duetime.scheduler.history.run_log import log_place
 from duetime.scheduler.history.runs import BucketWidth, RunCounts, RunFilter, RunGroup, RunPage, TimeBuckets
 from duetime.scheduler.intake.bounds import Bound, Bounds
 from duetime.scheduler.intake.validation import check_filter, page_size, tenant_read
 from duetime.scheduler.principal import LOCAL, Principal
 from duetime.scheduler.store import Store
+from duetime.scheduler.task import Attempt
+from duetime.scheduler.view_parts import RunLog
+
+MAX_LOG_LINES_READ: Final = 1_000
+TASK_PREFIX: Final = "t_"
 
 
 class PastArguments(TypedDict, total=False):
@@ -34,16 +41,7 @@ class PastReader:
         self._store = store
         self._zone = zone
 
-    def now(self) -> datetime:
-        """Return the time by the clock that decides what is due, in UTC."""
-        return self._store.now()
-
-    @property
-    def zone(self) -> str | None:
-        """The IANA zone of wall times when a caller names none, None when every caller has to name one."""
-        return self._zone
-
-    def history(
+    def events(
         self,
         where: EventFilter = EventFilter(),  # noqa: B008 - a frozen value
         *,
@@ -150,6 +148,40 @@ class PastReader:
         bounds = Bounds.of(cursor, self._store.now(), self._zone, since=since, until=until)
         return replace(where, **bounds.instants), bounds
 
+    def attempts(self, task_id: str, *, by: Principal = LOCAL) -> Sequence[Attempt]:
+        """Return every attempt of every run of a task, oldest first; of a chain, those of its steps one by one."""
+        task_ids = tasks_of(self._store, by.tenant, task_id)
+        return [each for name in task_ids for each in self._store.history.attempts(by.tenant, name)]
+
+    def run_log(
+        self,
+        run_id: str,
+        *,
+        after: str | None = None,
+        newest: int | None = None,
+        limit: int = 200,
+        tenant: str | None = None,
+        by: Principal = LOCAL,
+    ) -> RunLog:
+        """Return what the handler of a run logged, oldest first: `limit` lines at most behind the place `after`.
+
+        With `newest`, the last lines instead. A place is that of a line, `LogLine.place`. The id of a task stands for
+        its current run or, before that has begun, its last one. `tenant` as in `runs`. Raises RunNotFound,
+        TaskNotFound, and InvalidArgument for what is no place.
+        """
+        of = tenant_read(by, tenant)
+        if run_id.startswith(TASK_PREFIX):
+            run_id = self._latest_run(of, run_id)
+        if newest is not None:
+            return self._store.run_logs.newest(of, run_id, limit=_line_count("newest", newest))
+        return self._store.run_logs.read(of, run_id, after=log_place(after), limit=_line_count("limit", limit))
+
+    def _latest_run(self, tenant: str | None, task_id: str) -> str:
+        owner = tenant or self._store.history.tenants([task_id]).get(task_id, "")
+        record = self._store.tasks.get(owner, task_id)
+        begun = record.run.attempt or record.last_run is None
+        return record.run.id if begun or record.last_run is None else record.last_run.id
+
     def audit(
         self,
         where: AuditFilter = AuditFilter(),  # noqa: B008 - a frozen value
@@ -173,3 +205,10 @@ class PastReader:
         where = replace(where, **bounds.instants)
         page = self._store.audit.page(of, where, limit=page_size(limit), cursor=bounds.cursor)
         return replace(page, cursor=bounds.following(page.cursor))
+
+
+def _line_count(argument: str, given: int) -> int:
+    if not 1 <= given <= MAX_LOG_LINES_READ:
+        accepted = f"1 to {MAX_LOG_LINES_READ:,}"
+        raise InvalidArgument(argument, f"{given} is out of range", accepted=accepted, example=f"{argument}=200")
+    return given

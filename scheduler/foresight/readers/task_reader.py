@@ -1,43 +1,33 @@
-"""The reading half of the service: tasks, their history and outcomes, and why a run stands where it stands."""
+"""Reads tasks: one with all that there is to say of it, why its run stands where it stands, and pages of many."""
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from duetime.scheduler.chain.chain import chain_of, foremost
+from duetime.scheduler.chain.chain import chain_of
 from duetime.scheduler.chain.inherited import Inherited
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.foresight.agenda import MAX_OCCURRENCES_AHEAD, Outlook, reaches_ahead
 from duetime.scheduler.foresight.early import goes_early
-from duetime.scheduler.foresight.explain import UNSTARTED, RunFacts, explained, stalled
+from duetime.scheduler.foresight.explain import UNSTARTED, explained, stalled
 from duetime.scheduler.foresight.explainer import Explainer
-from duetime.scheduler.foresight.reasons.open_waits import open_waits
-from duetime.scheduler.foresight.run_reader import RunReader
-from duetime.scheduler.foresight.task_changes import TaskChanges
-from duetime.scheduler.foresight.task_view import row_of, view_of, with_waits
-from duetime.scheduler.ids import is_chain_id
+from duetime.scheduler.foresight.readers.inbox import InboxReader
+from duetime.scheduler.foresight.readers.run_facts import RunFactReader
+from duetime.scheduler.foresight.task_view import linked, row_of, view_of, with_waits
 from duetime.scheduler.intake.bounds import Bound, Bounds
 from duetime.scheduler.intake.validation import MAX_TASKS_COUNTED, check_filter, page_size, tenant_read
 from duetime.scheduler.principal import LOCAL, Principal
-from duetime.scheduler.queue.remote import NoAnswer
 from duetime.scheduler.rules.estimates import UNKNOWN_ESTIMATE
+from duetime.scheduler.rules.failures.follow_up import LABEL, RUN
 from duetime.scheduler.rules.limits.price import amount_of, money
-from duetime.scheduler.rules.states import TERMINAL
-from duetime.scheduler.rules.time.times import seconds_of
-from duetime.scheduler.runtime.event_tail import LOOK_INTERVAL_S
 from duetime.scheduler.store import Store
-from duetime.scheduler.task import Attempt, InboxMessage, Run, State
+from duetime.scheduler.task import Attempt, InboxMessage, Run, State, Task
 from duetime.scheduler.view_parts import RunLog
 from duetime.scheduler.views import ChainName, ChainView, TaskFilter, TaskPage, TaskRecord, TaskView
 
 MAX_LOG_LINES_SHOWN = 20
-MAX_OUTCOMES_MENTIONED = 5
-"""Unread outcomes that a list mentions; the rest is counted."""
 
 
 def _unknown_length(record: TaskRecord) -> timedelta:
@@ -50,24 +40,30 @@ def _ran(record: TaskRecord) -> Run | None:
     return run if run is not None and run.attempt else None
 
 
-class Reader(RunReader):
-    """Read tasks. `Scheduler` adds the changes; every method is synchronous and sees one tenant."""
+class TaskReader:
+    """Read tasks; every method is synchronous and sees one tenant, unless an operator asks for others."""
 
-    def __init__(self, store: Store, zone: str | None, explainer: Explainer | None = None, holidays: str = "") -> None:
-        super().__init__(store, zone)
+    def __init__(
+        self,
+        store: Store,
+        facts: RunFactReader,
+        inbox: InboxReader,
+        *,
+        zone: str | None,
+        holidays: str = "",
+        explainer: Explainer | None = None,
+    ) -> None:
+        self._store = store
+        self._facts = facts
+        self._inbox = inbox
+        self._zone = zone
         self._holidays = holidays
         self._explainer = explainer
-        self.changes = TaskChanges(store.history)
 
     def get(self, task_id: str, *, by: Principal = LOCAL) -> TaskView:
-        """Return one task and what it waits for, or a chain with its steps.
-
-        Raises TaskNotFound, which names the closest ids of the tenant.
-        """
-        if is_chain_id(task_id):
-            return self._chain_view(self._store.chains.get(by.tenant, task_id))
+        """Return one task and what it waits for. Raises TaskNotFound, which names the closest ids of the tenant."""
         record = self._store.tasks.get(by.tenant, task_id)
-        view = view_of(record, self._store.now(), facts=self._facts(record), warnings=self._linked(record.task))
+        view = view_of(record, self._store.now(), facts=self._facts.of(record), warnings=self._linked(record.task))
         unread, failed_attempt = self._unread(record, by), self._failed_attempt(record)
         log, cost, chain = self._log(record), self._cost(record), self._chain(record)
         addressed = self._store.fire_addresses.of_task(by.tenant, task_id) is not None
@@ -102,41 +98,11 @@ class Reader(RunReader):
             return ()
         return tuple(self._store.inbox.unread(by.tenant, by.user, limit=1, run_id=record.last_run.id))
 
-    def wait(self, task_id: str, *, timeout: timedelta | float | str | None = None, by: Principal = LOCAL) -> TaskView:
-        """Return a task once its current run has ended, or after `timeout`; at once if it has ended already.
-
-        It notices an end in this process at once, of one elsewhere within a second. Raises TaskNotFound.
-        """
-        ends_at = time.monotonic() + seconds_of(timeout)
-        woken = threading.Event()
-        with ExitStack() as watched:
-            for each in self.tasks_of(task_id, by=by):
-                watched.enter_context(self.changes.of(each, woken.set))
-            run_id = self.run_to_end(task_id, by=by)
-            while run_id and (left := ends_at - time.monotonic()) > 0:
-                if not woken.wait(min(left, LOOK_INTERVAL_S)):
-                    self.changes.look()
-                if woken.is_set():
-                    woken.clear()
-                    run_id = run_id if self.run_to_end(task_id, by=by) == run_id else None
-        return self.get(task_id, by=by)
-
-    def run_to_end(self, task_id: str, *, by: Principal = LOCAL) -> str | None:
-        """Return the id of the current run of a task, None if it has ended. Raises TaskNotFound.
-
-        A chain has ended when each of its steps has; until then it is its own run.
-        """
-        run = self.get(task_id, by=by).record.run if is_chain_id(task_id) else self._run(task_id, by)
-        return None if run.state in TERMINAL else run.id
-
-    def _run(self, task_id: str, by: Principal) -> Run:
-        return self._store.tasks.get(by.tenant, task_id).run
-
-    def tasks_of(self, task_id: str, *, by: Principal = LOCAL) -> Sequence[str]:
-        """Return the tasks of a chain, or the one that is named itself. Raises TaskNotFound for an unknown chain."""
-        if not is_chain_id(task_id):
-            return [task_id]
-        return [step.record.task.id for step in self._store.chains.get(by.tenant, task_id).steps]
+    def _linked(self, task: Task) -> tuple[str, ...]:
+        """Return how failures link a task to others; reads nothing of a task that has nothing to do with any."""
+        links = self._store.dependencies
+        cause = links.failure(task.tenant, task.id) if LABEL in task.labels else None
+        return linked(cause, links.made_by_failures(task.tenant, task.id) if RUN in task.on_failure else ())
 
     def find(self, text: str, *, by: Principal = LOCAL) -> str:
         """Return the id that `text` stands for: the beginning of one id, or a title that only one task has.
@@ -160,42 +126,12 @@ class Reader(RunReader):
 
     def explain(self, task_id: str, *, by: Principal = LOCAL) -> tuple[TaskView, Sequence[str]]:
         """Return a task, and why its run stands where it stands: always with an answer. Raises TaskNotFound."""
-        if is_chain_id(task_id):
-            return self._explained_chain(task_id, by)
         record, now = self._store.tasks.get(by.tenant, task_id), self._store.now()
-        facts = self._facts(record)
+        facts = self._facts.of(record)
         view = view_of(record, now, facts=facts)
         heir = self._explainer.heir(record) if self._explainer and record.run.state in UNSTARTED else Inherited()
         early, links = goes_early(heir, record, now), self._linked(record.task)
         return view, (*explained(view.record, now, facts), *early, *links)
-
-    def _explained_chain(self, chain_id: str, by: Principal) -> tuple[TaskView, Sequence[str]]:
-        """Return a chain, and what each step waits for that comes after no open one."""
-        found, now = self._store.chains.get(by.tenant, chain_id), self._store.now()
-        reasons = [
-            f"{step.name}: {reason}"
-            for step in foremost(found)
-            for reason in explained(step.record, now, self._facts(step.record))
-        ]
-        return self._chain_view(found), reasons or ["it waits for nothing: all its steps have ended"]
-
-    def _facts(self, record: TaskRecord) -> RunFacts:
-        task, run = record.task, record.run
-        found = self._open_waits([record]).get(run.id)
-        if run.state is State.WAITING:
-            upstreams = tuple(self._store.dependencies.upstreams(task.tenant, task.id))
-            return replace(found or RunFacts(), upstreams=upstreams)
-        if found is not None and (found.approval or found.awaited):
-            return found
-        queued = self._explainer.facts(record) if self._explainer else RunFacts(silence=NoAnswer.NOBODY)
-        return replace(queued, beside=found.beside) if found else queued
-
-    def _open_waits(self, records: Sequence[TaskRecord]) -> Mapping[str, RunFacts]:
-        """Return the approvals and events for which the runs of these tasks of one tenant wait, by run."""
-        return {
-            run_id: RunFacts(approval=wait.approval, awaited=wait.awaited, beside=wait.beside)
-            for run_id, wait in open_waits(self._store, records).items()
-        }
 
     def list(
         self,
@@ -220,11 +156,11 @@ class Reader(RunReader):
         limit = page_size(limit)
         ahead = self._ahead(by, where, now, limit, bounds.cursor) if reaches_ahead(where, now) else None
         page = self._page(by, where, now, limit, bounds.cursor) if ahead is None else ahead
-        unread, unread_count = self._missed(by) if mention else ([], 0)
-        page = replace(page, **self._left_out(by)) if mention else page
+        page = replace(page, **self._inbox.mentioned(by)) if mention else page
         page = replace(page, overdue=self._stalled(page, now), chains=self._chains(page, by))
-        page = replace(page, views=with_waits(page.views, self._open_waits([view.record for view in page.views]), now))
-        return replace(page, cursor=bounds.following(page.cursor), unread=tuple(unread), unread_count=unread_count)
+        waits = self._facts.open_waits([view.record for view in page.views])
+        page = replace(page, views=with_waits(page.views, waits, now))
+        return replace(page, cursor=bounds.following(page.cursor))
 
     def _chains(self, page: TaskPage, by: Principal) -> Mapping[str, ChainName]:
         task_ids = {view.record.task.id for view in page.views}
@@ -260,12 +196,9 @@ class Reader(RunReader):
         return Outlook(now, known.pools(), known.length) if known else Outlook(now, {}, _unknown_length)
 
     def _stalled(self, page: TaskPage, now: datetime) -> str:
-        return stalled([view.record for view in page.views if not view.expected], now, self._facts)
+        return stalled([view.record for view in page.views if not view.expected], now, self._facts.of)
 
-    def _missed(self, by: Principal) -> tuple[Sequence[InboxMessage], int]:
-        return self._store.inbox.missed(by.tenant, by.user, limit=MAX_OUTCOMES_MENTIONED, most=MAX_TASKS_COUNTED)
-
-    def schedules(
+    def recurring(
         self,
         *,
         words: str | None = None,
@@ -283,12 +216,3 @@ class Reader(RunReader):
         )
         now = self._store.now()
         return [view_of(record, now) for record in found], following
-
-    def attempts(self, task_id: str, *, by: Principal = LOCAL) -> Sequence[Attempt]:
-        """Return every attempt of every run of a task, oldest first; of a chain, those of its steps one by one."""
-        task_ids = self.tasks_of(task_id, by=by)
-        return [each for name in task_ids for each in self._store.history.attempts(by.tenant, name)]
-
-    def unread_count(self, *, by: Principal = LOCAL) -> int:
-        """Return how many outcomes the user has not read yet, counted up to 1,000."""
-        return self._missed(by)[1]

@@ -1,52 +1,44 @@
-"""The part of the service that receives events, for which tasks wait."""
+"""Fire addresses: whoever knows the address of a task may start it."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from typing import Final
 
 from duetime.scheduler import remedies
 from duetime.scheduler.audit.entry import AuditEntry, AuditKind
-from duetime.scheduler.errors import InvalidArgument, Refused
+from duetime.scheduler.errors import Refused
 from duetime.scheduler.ids import is_chain_id, new_id
 from duetime.scheduler.principal import LOCAL, Principal
-from duetime.scheduler.rules.sanitize import check_json, kind_of
-from duetime.scheduler.rules.signals.signal_waits import EVENT_ID_PATTERN, check_event_id, check_name
-from duetime.scheduler.service.chains import ChainService
+from duetime.scheduler.rules.signals.signal_waits import EVENT_ID_PATTERN
+from duetime.scheduler.service.signals.events import check_data
 from duetime.scheduler.signal.fire_address import FireAddress, Fired, FireToken, NewAddress, NoSuchAddress
-from duetime.scheduler.signal.signal import ReceivedSignal, SentSignal
+from duetime.scheduler.signal.signal import ReceivedSignal
+from duetime.scheduler.store import Store
 from duetime.scheduler.task import Json
 
-MAX_DATA_BYTES = 32_768
+MAX_STEPS_NAMED: Final = 3
 _NO_DIGEST: Final = "0" * 64
 _DIGEST_CHARS: Final = 32
-MAX_STEPS_NAMED: Final = 3
 
 
-class SignalService(ChainService):
-    """Receives events: each is stored, and the tasks that wait for it go on in the same transaction."""
+class FireAddressService:
+    """Makes and revokes the addresses of tasks, and starts the task of an address."""
 
-    def send_event(
+    def __init__(
         self,
-        name: str,
-        data: Mapping[str, Json] | None = None,
+        store: Store,
         *,
-        event_id: str | None = None,
-        by: Principal = LOCAL,
-    ) -> SentSignal:
-        """Send an event to the tasks of the caller's tenant; return how many go on by it.
+        recall: Callable[[Sequence[str]], None],
+        on_change: Callable[[Sequence[str]], None],
+    ) -> None:
+        self._store = store
+        self._recall = recall
+        self._on_change = on_change
 
-        A second event with the same `event_id` is the same one. Nothing is done, and the first answer is returned, for
-        a week or 10,000 further events. Without an id each call is an event of its own.
-        """
-        check_name("name", name)
-        _check_data(data)
-        known = new_id("e") if event_id is None else check_event_id("event_id", event_id)
-        return self._store.signals.send(by.tenant, ReceivedSignal(name, known, dict(data or {})), actor=by.user)
-
-    def make_fire_address(self, task_id: str, *, renew: bool = False, by: Principal = LOCAL) -> NewAddress:
+    def make(self, task_id: str, *, renew: bool = False, by: Principal = LOCAL) -> NewAddress:
         """Give a task an address by which whoever knows it may start this task; return it, which is the only time.
 
         Raises Refused for a task that has one, unless it is to be `renew`ed: then the old one ends; and for a chain.
@@ -58,7 +50,7 @@ class SignalService(ChainService):
         self._store.fire_addresses.add(address, entry, renew=renew)
         return NewAddress(address, token)
 
-    def revoke_fire_address(self, task_id: str, *, by: Principal = LOCAL) -> bool:
+    def revoke(self, task_id: str, *, by: Principal = LOCAL) -> bool:
         """End the fire address of a task at once; return False for a task that has none. Raises Refused for a chain."""
         self._check_no_chain(task_id, by)
         entry = AuditEntry.by(by, AuditKind.FIRE_ADDRESS_REVOKED, task_id)
@@ -75,7 +67,7 @@ class SignalService(ChainService):
             remedy=remedies.Inspect(task_id),
         )
 
-    def fire_address(self, token: str) -> FireAddress:
+    def find(self, token: str) -> FireAddress:
         """Return the address whose token this is; raises NoSuchAddress for any other text, in about the same time."""
         read = FireToken.parse(token)
         found = self._store.fire_addresses.find(read.id) if read else None
@@ -95,19 +87,13 @@ class SignalService(ChainService):
 
         Its handler reads the data in `ctx.event`. Raises NoSuchAddress, and Refused where the task may not start.
         """
-        _check_data(data)
+        check_data(data)
         known = new_id("e") if event_id is None else _as_event_id(event_id)
         fired = self._store.fire_addresses.fire(address, ReceivedSignal("", known, dict(data or {})), via=via)
         if not fired.repeated:
             self._recall(fired.left)
             self._on_change([fired.task_id])
         return fired
-
-
-def _check_data(data: Mapping[str, Json] | None) -> None:
-    if data is not None and not isinstance(data, Mapping):
-        raise InvalidArgument("data", f"expected an object, got {kind_of(data)}", example="data={'order': {'id': 7}}")
-    check_json("data", dict(data or {}), max_bytes=MAX_DATA_BYTES)
 
 
 def _as_event_id(text: str) -> str:

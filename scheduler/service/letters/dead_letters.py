@@ -1,4 +1,4 @@
-"""The part of the service that reads dead letters, and replays or discards them."""
+"""Reads dead letters, and replays or discards them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from typing import Final
 from duetime.scheduler.audit.entry import AuditEntry, AuditKind
 from duetime.scheduler.bulk.change import BULK_UNDO_WINDOW, BatchWrite, Became, BulkVerb, StoredBatch
 from duetime.scheduler.errors import InvalidArgument, Refused
-from duetime.scheduler.foresight.decision_reader import DecisionReader
-from duetime.scheduler.foresight.explainer import Explainer
 from duetime.scheduler.history.dead_letters import (
     ClosedLetter,
     ClosingKey,
@@ -35,7 +33,7 @@ from duetime.scheduler.intake.validation import (
 from duetime.scheduler.principal import LOCAL, Principal
 from duetime.scheduler.records import Change
 from duetime.scheduler.rules import changes
-from duetime.scheduler.service.letter_call import (
+from duetime.scheduler.service.letters.letter_call import (
     DISCARDED,
     MAX_LETTERS_CLOSED,
     REPLAYED,
@@ -56,26 +54,25 @@ PayloadCheck = Callable[[str, Mapping[str, Json], str], Mapping[str, Json]]
 """Checks the payload of an action for a tenant, and returns it with defaults; raises InvalidArgument(s)."""
 
 
-class DeadLetterService(DecisionReader):
-    """Read tasks, and replay or discard the runs that are out of attempts."""
+class DeadLetterService:
+    """Read the runs that are out of attempts, and replay or discard them."""
 
     def __init__(
         self,
         store: Store,
         zone: str | None,
-        explainer: Explainer | None,
-        holidays: str,
+        check_payload: PayloadCheck,
         *,
         on_change: Callable[[Sequence[str]], None],
         via: str | None,
-        check_payload: PayloadCheck,
     ) -> None:
-        super().__init__(store, zone, explainer, holidays)
+        self._store = store
+        self._zone = zone
         self._check_payload = check_payload
         self._on_change = on_change
         self._via = via
 
-    def dead_letters(
+    def page(
         self,
         where: DeadLetterFilter = DeadLetterFilter(),  # noqa: B008 - a frozen value
         *,
@@ -98,11 +95,11 @@ class DeadLetterService(DecisionReader):
         )
         return found, bounds.following(following)
 
-    def dead_letter(self, run_id: str, *, tenant: str | None = None, by: Principal = LOCAL) -> DeadLetter:
+    def get(self, run_id: str, *, tenant: str | None = None, by: Principal = LOCAL) -> DeadLetter:
         """Return the dead letter of a run, whatever became of it. Raises DeadLetterNotFound."""
         return self._store.dead_letters.get(tenant_read(by, tenant), run_id)
 
-    def letter_of(self, task_id: str, *, by: Principal = LOCAL) -> DeadLetter | None:
+    def newest_of(self, task_id: str, *, by: Principal = LOCAL) -> DeadLetter | None:
         """Return the newest dead letter of a task, whatever became of it; None for one that has none."""
         where = DeadLetterFilter(state=None, task_id=task_id)
         return next(iter(self._store.dead_letters.page(by.tenant, where, limit=1)[0]), None)
@@ -215,8 +212,7 @@ class DeadLetterService(DecisionReader):
         return replace(change, task=replace(change.task, payload=self._check_payload(task.action, whole, task.tenant)))
 
     def _entry(self, by: Principal, kind: AuditKind, run_id: str, tenant: str, reason: str | None) -> AuditEntry:
-        who = by if by.via else replace(by, via=self._via)
-        return AuditEntry.by(who, kind, run_id, tenant=tenant, reason=reason)
+        return AuditEntry.by(by.with_via(self._via), kind, run_id, tenant=tenant, reason=reason)
 
     def _wanted(self, call: ClosingCall) -> DeadLetterFilter:
         """Return the filter for open letters up to now: one that a replay makes is not replayed as well."""

@@ -54,7 +54,7 @@ EVERYTHING = TaskFilter()
 
 
 class BulkArguments(TypedDict, total=False):
-    """The keyword arguments of `Scheduler.change_many`; `raw` as in `Request`, `tenant` of an undo by an operator."""
+    """The keyword arguments of `BulkService.change`; `raw` as in `Request`, `tenant` of an undo by an operator."""
 
     after: Bound | None
     before: Bound | None

@@ -1,17 +1,15 @@
-"""One call that replays or discards dead letters: its arguments, the tasks that it means, and the letters it closed."""
+"""One call that replays or discards dead letters: its arguments, and the letters that it closed."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from datetime import datetime
 from typing import Final
 
 from duetime.scheduler import remedies
 from duetime.scheduler.audit.entry import AuditKind
-from duetime.scheduler.bulk.change import Became, BulkResult, BulkVerb, TaskOutcome
 from duetime.scheduler.errors import InvalidArgument, Refused
 from duetime.scheduler.history.dead_letters import (
     MAX_REPLAYS,
@@ -24,8 +22,6 @@ from duetime.scheduler.history.dead_letters import (
 from duetime.scheduler.ids import new_id
 from duetime.scheduler.intake.bounds import Bound
 from duetime.scheduler.rules.states import TERMINAL
-from duetime.scheduler.service.bulk_call import BulkCall, in_order
-from duetime.scheduler.store import Store
 from duetime.scheduler.task import Json, State
 from duetime.scheduler.views import TaskRecord
 
@@ -143,62 +139,3 @@ def require_reason(reason: str | None) -> None:
         raise InvalidArgument(
             "reason", "it is missing", accepted="why, for the audit log", example="reason='the CRM is back'"
         )
-
-
-OpenLetters = Mapping[str, frozenset[str]]
-"""Runs with an open dead letter, by their task."""
-
-
-def open_letters(store: Store, call: BulkCall, records: Sequence[TaskRecord]) -> OpenLetters:
-    """Return the open dead letters of these tasks."""
-    return store.dead_letters.open_runs(call.of_tenant, [record.task.id for record in records])
-
-
-def with_letters(call: BulkCall, records: Sequence[TaskRecord], letters: OpenLetters) -> list[TaskRecord]:
-    """Return the tasks that a filter means: a replay those whose last failure waits for one, a discard all."""
-    if call.verb is BulkVerb.DISCARD:
-        return [each for each in records if each.task.id in letters]
-    return [each for each in records if letters.get(each.task.id, frozenset()) & _last_runs(each)]
-
-
-def replayed_too_often(store: Store, call: BulkCall, records: Sequence[TaskRecord]) -> frozenset[str]:
-    """Return the last runs that so many replays led to that only a call by id replays them again."""
-    if call.task_ids:
-        return frozenset()
-    counted = store.dead_letters.replays({run_id for record in records for run_id in _last_runs(record)})
-    return frozenset(run_id for run_id, count in counted.items() if count >= MAX_REPLAYS)
-
-
-def letters_closed(
-    records: Sequence[TaskRecord], letters: OpenLetters, now: datetime, *, dry_run: bool, by_filter: bool
-) -> BulkResult:
-    """Return what a discard does, or would do: a failed task without an open letter has it already."""
-    outcomes = in_order([_letter_closed(each, letters) for each in records])
-    return BulkResult(BulkVerb.DISCARD, outcomes, now, dry_run=dry_run, by_filter=by_filter)
-
-
-def _letter_closed(record: TaskRecord, letters: OpenLetters) -> TaskOutcome:
-    if record.task.id in letters:
-        return TaskOutcome(record, Became.CHANGED)
-    failed = [run for run in (record.run, record.last_run) if run is not None and run.state is State.FAILED]
-    if any(run.attempt for run in failed):
-        return TaskOutcome(record, Became.UNCHANGED)
-    why = "left no dead letter: it failed with what it comes after" if failed else "has not failed"
-    return TaskOutcome(record, Became.REFUSED, f"{record.task.id} {why}.")
-
-
-def check_number(letters: OpenLetters) -> list[str]:
-    """Return the runs whose letters one call discards. Raises InvalidArgument where they are too many."""
-    run_ids = [run_id for of_task in letters.values() for run_id in sorted(of_task)]
-    if len(run_ids) > MAX_LETTERS_CLOSED:
-        raise InvalidArgument(
-            "query",
-            f"more than {MAX_LETTERS_CLOSED:,} dead letters match",
-            accepted="a narrower filter: one call discards no more",
-            example="action='webhook'",
-        )
-    return run_ids
-
-
-def _last_runs(record: TaskRecord) -> set[str]:
-    return {run.id for run in (record.run, record.last_run) if run is not None}

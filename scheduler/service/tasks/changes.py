@@ -1,4 +1,4 @@
-"""The part of the service that changes a task: reschedules, cancels, acts on and takes back."""
+"""Changes one task: reschedules it, cancels it, does what its buttons ask for, and takes that back."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from duetime.scheduler.chain.relinked import LinkLocks, RelinkedChange
 from duetime.scheduler.errors import Refused
 from duetime.scheduler.events import UNDOABLE, EventFilter, EventKind
 from duetime.scheduler.foresight.explain import RunFacts
-from duetime.scheduler.foresight.explainer import Explainer
+from duetime.scheduler.foresight.readers.run_facts import RunFactReader
+from duetime.scheduler.foresight.readers.task_reader import TaskReader
 from duetime.scheduler.foresight.task_view import facts_after, view_of
-from duetime.scheduler.ids import is_chain_id
 from duetime.scheduler.intake.changes.actions import (
     DONE,
     UNDO,
@@ -31,55 +31,44 @@ from duetime.scheduler.intake.changes.reschedule import decide_reschedule
 from duetime.scheduler.intake.idempotency import REPEATED, key_of
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.intake.validation import check_key_text, check_reason
-from duetime.scheduler.principal import LOCAL, Principal
+from duetime.scheduler.principal import LOCAL
 from duetime.scheduler.records import Change, Changed, IdempotencyKey, LastChange
 from duetime.scheduler.request import ActionOnTask, Moment
 from duetime.scheduler.reschedule.reschedule import CallArguments, Repeatable, Reschedule, RescheduleCall, apart
 from duetime.scheduler.rules import changes
 from duetime.scheduler.rules.series.moved_past import moved_onto
-from duetime.scheduler.service.approvals import ApprovalService
+from duetime.scheduler.service.tasks.approvals import ApprovalService
 from duetime.scheduler.store import Store
-from duetime.scheduler.task import ApprovalAnswer, State, Task
+from duetime.scheduler.task import State, Task
 from duetime.scheduler.views import TaskRecord, TaskView
 
 
-class ChangeService(ApprovalService):
+class ChangeService:
     """Changes tasks. A change and its event are stored in one transaction; a repeated call changes nothing."""
 
     def __init__(
         self,
         store: Store,
         planner: Planner,
+        facts: RunFactReader,
+        tasks: TaskReader,
+        approvals: ApprovalService,
         *,
-        explainer: Explainer | None = None,
-        recall: Callable[[Sequence[str]], None] = lambda _run_ids: None,
-        on_change: Callable[[Sequence[str]], None] = lambda _task_ids: None,
-        via: str | None = None,
+        recall: Callable[[Sequence[str]], None],
+        on_change: Callable[[Sequence[str]], None],
+        via: str | None,
     ) -> None:
-        super().__init__(
-            store,
-            planner.zone,
-            explainer,
-            planner.holidays,
-            on_change=on_change,
-            via=via,
-            check_payload=planner.payload,
-        )
+        self._store = store
         self._planner = planner
+        self._facts = facts
+        self._tasks = tasks
+        self._approvals = approvals
         self._recall = recall
-
-    def mark_read(self, ids: Sequence[str] | None = None, *, task_id: str | None = None, by: Principal = LOCAL) -> int:
-        """Mark inbox messages (all when None, or all of a task or a chain) as read; return how many were not before."""
-        if task_id is not None and is_chain_id(task_id):
-            return sum(self.mark_read(ids, task_id=each, by=by) for each in self.tasks_of(task_id, by=by))
-        return self._store.inbox.mark_read(by.tenant, by.user, ids, task_id=task_id)
+        self._on_change = on_change
+        self._via = via
 
     def reschedule(self, task_id: str, **arguments: Unpack[RescheduleCall]) -> TaskView:
-        """Change what is given (see `Reschedule`) and return the task; everything else stays.
-
-        Like `cancel` and `act` it takes `CallArguments` as well: a repeat changes nothing and says so. Raises
-        IdempotencyConflict as `schedule` does.
-        """
+        """Change what is given (see `Reschedule`) and return the task; a repeat changes nothing and says so."""
         dry_run = arguments.pop("dry_run", False)
         call, wanted = apart(arguments)
         asked = Reschedule(**wanted)
@@ -127,7 +116,7 @@ class ChangeService(ApprovalService):
         record = replace(record, task=replace(record.task, revision=was.revision, updated_at=was.updated_at))
         if isinstance(change, RelinkedChange) and change.links:
             waits = before.run.state is State.WAITING
-            now_waiting = self._facts(before) if waits else RunFacts()
+            now_waiting = self._facts.of(before) if waits else RunFacts()
             facts = facts_after(now_waiting, change.links, planner.upstreams(was.tenant, ()))
         return self._seen(record) if locks is None else view_of(record, self._store.now(), facts=facts)
 
@@ -145,7 +134,7 @@ class ChangeService(ApprovalService):
     def _seen(self, record: TaskRecord, warnings: tuple[str, ...] = ()) -> TaskView:
         """Return a task with what it waits for now; the queue is not asked, which does not know of a change yet."""
         waits = record.run.state is State.WAITING
-        facts = self._facts(record) if waits else self._open_waits([record]).get(record.run.id)
+        facts = self._facts.of(record) if waits else self._facts.open_waits([record]).get(record.run.id)
         return view_of(record, self._store.now(), facts=facts, warnings=warnings)
 
     def cancel(self, task_id: str, *, reason: str | None = None, **call: Unpack[CallArguments]) -> TaskView:
@@ -178,15 +167,9 @@ class ChangeService(ApprovalService):
         minutes: int | None = None,
         until: Moment | None = None,
         undo: str | None = None,
-        reason: str | None = None,
         **call: Unpack[CallArguments],
     ) -> TaskView:
-        """Do what a card's button asks for: snooze (by minutes or until a time), run_now, skip_next, undo or done.
-
-        `approve` and `reject` are as the methods of these names; `reason` is theirs alone.
-        """
-        if action in set(ApprovalAnswer):
-            return self._answer(task_id, ApprovalAnswer(action), reason, call)
+        """Do what a card's button asks for: snooze (by minutes or until a time), run_now, skip_next, undo or done."""
         if action == DONE:
             return self._done(task_id, call)
         if action == UNDO and undo == UNDOES_DONE:
@@ -194,14 +177,14 @@ class ChangeService(ApprovalService):
         if action == "skip_next":
             self._refuse_skip_of_step(call.get("by", LOCAL).tenant, task_id)
         kind, decide = decide_action(
-            action, self._store.now(), minutes=minutes, until=until, undo=undo, holidays=self._holidays
+            action, self._store.now(), minutes=minutes, until=until, undo=undo, holidays=self._planner.holidays
         )
         given = {"action": action, "minutes": minutes, "until": until, "undo": undo}
         repeatable = Repeatable.of("act", task_id, given, call)
         if action == UNDO and undo is not None and is_change_token(undo):
             return self._undo(repeatable, call, undo)
         if action == UNDO and undo is not None and is_of_answer(undo):
-            self._ask_again([task_id], undo, repeatable, call)
+            self._approvals.ask_again([task_id], undo, repeatable, call)
             return self._seen(self._store.tasks.get(call.get("by", LOCAL).tenant, task_id))
         return self._change(repeatable, call, kind=kind, decide=decide)
 
@@ -219,17 +202,6 @@ class ChangeService(ApprovalService):
             return self._store.tasks.undo_once(by.tenant, task_id, key, decide=decided, revision=revision, **told)
 
         return self._written(repeatable, call, write)
-
-    def _ask_again(self, task_ids: Sequence[str], token: str, repeatable: Repeatable, call: CallArguments) -> None:
-        """Take the yes with this token back, to the first of these tasks and to the others, while none has begun."""
-        by = call.get("by", LOCAL)
-        check_key_text(repeatable.idempotency_key)
-        key = key_of(repeatable, by, self._store.now())
-        queued = self._store.approvals.take_back(
-            by.tenant, task_ids, token, key, revision=call.get("revision"), **by.acting(self._via)
-        )
-        self._recall(queued)
-        self._on_change(task_ids)
 
     def _done(self, task_id: str, call: CallArguments) -> TaskView:
         by = call.get("by", LOCAL)
@@ -253,7 +225,7 @@ class ChangeService(ApprovalService):
                 remedy=remedies.Inspect(task_id),
             )
         self._on_change([task_id])
-        return self.get(task_id, by=by)
+        return self._tasks.get(task_id, by=by)
 
     def _change(
         self,

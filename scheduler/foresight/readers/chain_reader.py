@@ -1,0 +1,57 @@
+"""Reads whole chains: their views, and why their next steps stand where they stand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from duetime.scheduler.chain.chain import ChainRecord, foremost
+from duetime.scheduler.foresight.explain import explained
+from duetime.scheduler.foresight.readers.run_facts import RunFactReader
+from duetime.scheduler.foresight.reasons.open_waits import open_waits
+from duetime.scheduler.foresight.task_view import chain_view
+from duetime.scheduler.ids import is_chain_id
+from duetime.scheduler.principal import Principal
+from duetime.scheduler.store import Store
+from duetime.scheduler.views import TaskView
+
+
+class ChainReader:
+    """Reads chains as tasks are read: the view is that of the whole."""
+
+    def __init__(self, store: Store, facts: RunFactReader) -> None:
+        self._store = store
+        self._facts = facts
+
+    def get(self, chain_id: str, *, by: Principal) -> TaskView:
+        """Return a chain with its steps. Raises TaskNotFound."""
+        return self.view_of(self._store.chains.get(by.tenant, chain_id))
+
+    def view_of(self, found: ChainRecord, *, created: bool | None = None, warnings: Sequence[str] = ()) -> TaskView:
+        """Return the view of a chain, with the questions and events for which its next steps wait."""
+        now = self._store.now()
+        view = chain_view(found, now, created=created, warnings=warnings)
+        next_steps = [step.record for step in foremost(found)]
+        waits = [
+            wait
+            for each in open_waits(self._store, next_steps).values()
+            for wait in each.reasons(found.chain.timezone, now)
+        ]
+        return replace(view, waits=tuple(waits))
+
+    def explain(self, chain_id: str, *, by: Principal) -> tuple[TaskView, Sequence[str]]:
+        """Return a chain, and what each step waits for that comes after no open one. Raises TaskNotFound."""
+        found, now = self._store.chains.get(by.tenant, chain_id), self._store.now()
+        reasons = [
+            f"{step.name}: {reason}"
+            for step in foremost(found)
+            for reason in explained(step.record, now, self._facts.of(step.record))
+        ]
+        return self.view_of(found), reasons or ["it waits for nothing: all its steps have ended"]
+
+
+def tasks_of(store: Store, tenant: str, task_id: str) -> Sequence[str]:
+    """Return the tasks of a chain, or the one that is named itself. Raises TaskNotFound for an unknown chain."""
+    if not is_chain_id(task_id):
+        return [task_id]
+    return [step.record.task.id for step in store.chains.get(tenant, task_id).steps]

@@ -1,0 +1,59 @@
+"""The inbox of a user: outcomes that nobody has read, and what the user was not told, or not yet."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from duetime.scheduler.foresight.readers.chain_reader import tasks_of
+from duetime.scheduler.intake.validation import MAX_TASKS_COUNTED, page_size
+from duetime.scheduler.principal import LOCAL, Principal
+from duetime.scheduler.store import Store
+from duetime.scheduler.task import InboxMessage
+from duetime.scheduler.views import HeldDeliveries
+
+MAX_OUTCOMES_MENTIONED: Final = 5
+"""Unread outcomes that a list mentions; the rest is counted."""
+
+
+class InboxReader:
+    """Reads the outcomes of the caller's tasks, and marks them as read."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def unread(self, *, limit: int = 20, of: str | None = None, by: Principal = LOCAL) -> Sequence[InboxMessage]:
+        """Return outcomes that the user has not read yet, newest first: `of` a task, or those whose ids begin so.
+
+        Each says until when quiet hours hold its deliveries.
+        """
+        found = self._store.inbox.unread(by.tenant, by.user, limit=page_size(limit), of=of)
+        held = self._store.deliveries.held_until(by.tenant, [each.run_id for each in found]) if found else {}
+        return [replace(each, held_until=held.get(each.run_id)) for each in found]
+
+    def unread_count(self, *, by: Principal = LOCAL) -> int:
+        """Return how many outcomes the user has not read yet, counted up to 1,000."""
+        return self._missed(by)[1]
+
+    def quiet_count(self, *, by: Principal = LOCAL) -> int:
+        """Return how many outcomes of the last day the user was not told of, counted up to 1,000."""
+        return self._store.inbox.quiet_count(by.tenant, by.user, most=MAX_TASKS_COUNTED)
+
+    def held(self, *, by: Principal = LOCAL) -> HeldDeliveries:
+        """Return how many deliveries to the user quiet hours hold, counted up to 1,000, and when the first one goes."""
+        return HeldDeliveries(*self._store.deliveries.held(by.tenant, by.user, most=MAX_TASKS_COUNTED))
+
+    def mentioned(self, by: Principal) -> dict[str, Any]:
+        """Return the parts of a page that mention unread outcomes, and what the user was not told, or not yet."""
+        (unread, count), held = self._missed(by), self.held(by=by)
+        left_out = {"quiet_count": self.quiet_count(by=by), "held_count": held.count, "held_until": held.until}
+        return {"unread": tuple(unread), "unread_count": count, **left_out}
+
+    def mark_read(self, ids: Sequence[str] | None = None, *, task_id: str | None = None, by: Principal = LOCAL) -> int:
+        """Mark inbox messages (all when None, or all of a task or a chain) as read; return how many were not before."""
+        whose = [None] if task_id is None else tasks_of(self._store, by.tenant, task_id)
+        return sum(self._store.inbox.mark_read(by.tenant, by.user, ids, task_id=each) for each in whose)
+
+    def _missed(self, by: Principal) -> tuple[Sequence[InboxMessage], int]:
+        return self._store.inbox.missed(by.tenant, by.user, limit=MAX_OUTCOMES_MENTIONED, most=MAX_TASKS_COUNTED)

@@ -1,0 +1,41 @@
+"""Collects the facts that say why a run stands where it stands: open questions, events, upstreams, the queue."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from duetime.scheduler.foresight.explain import RunFacts
+from duetime.scheduler.foresight.explainer import Explainer
+from duetime.scheduler.foresight.reasons.open_waits import open_waits
+from duetime.scheduler.queue.remote import NoAnswer
+from duetime.scheduler.store import Store
+from duetime.scheduler.task import State
+from duetime.scheduler.views import TaskRecord
+
+
+class RunFactReader:
+    """Reads the facts about runs; without an explainer, the queue is not asked."""
+
+    def __init__(self, store: Store, explainer: Explainer | None) -> None:
+        self._store = store
+        self._explainer = explainer
+
+    def of(self, record: TaskRecord) -> RunFacts:
+        """Return the facts about the current run of a task, as far as they are in the database or in the queue."""
+        task, run = record.task, record.run
+        found = self.open_waits([record]).get(run.id)
+        if run.state is State.WAITING:
+            upstreams = tuple(self._store.dependencies.upstreams(task.tenant, task.id))
+            return replace(found or RunFacts(), upstreams=upstreams)
+        if found is not None and (found.approval or found.awaited):
+            return found
+        queued = self._explainer.facts(record) if self._explainer else RunFacts(silence=NoAnswer.NOBODY)
+        return replace(queued, beside=found.beside) if found else queued
+
+    def open_waits(self, records: Sequence[TaskRecord]) -> Mapping[str, RunFacts]:
+        """Return the approvals and events for which the runs of these tasks of one tenant wait, by run."""
+        return {
+            run_id: RunFacts(approval=wait.approval, awaited=wait.awaited, beside=wait.beside)
+            for run_id, wait in open_waits(self._store, records).items()
+        }

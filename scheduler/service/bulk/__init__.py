@@ -1,0 +1,1 @@
+"""Changes of many tasks by one call, and their undo."""

@@ -1,0 +1,96 @@
+"""The tasks that a call for many tasks means: those that it names, the steps of chains, or those of a filter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import datetime
+from functools import partial
+from itertools import chain
+from typing import Final
+
+from duetime.scheduler import remedies
+from duetime.scheduler.bulk.change import MAX_TASKS_CHANGED, BulkDecision, BulkVerb
+from duetime.scheduler.chain.chain import ChainRecord, StepRecord, failed_first
+from duetime.scheduler.errors import InvalidArgument, Refused, TaskNotFound
+from duetime.scheduler.ids import is_chain_id
+from duetime.scheduler.intake.changes.chain import ChainMove, moved_by
+from duetime.scheduler.intake.planner import Planner
+from duetime.scheduler.rules.states import OPEN
+from duetime.scheduler.service.bulk.bulk_call import BulkCall, is_meant
+from duetime.scheduler.service.bulk.bulk_letters import open_letters, with_letters
+from duetime.scheduler.service.bulk.chain_moves import ChainMoves
+from duetime.scheduler.store import Store
+from duetime.scheduler.task import State
+from duetime.scheduler.views import TaskRecord
+
+_FAILED: Final = (State.FAILED,)
+_OPEN: Final = tuple(state for state in State if state in OPEN)
+
+
+class BulkTargets:
+    """Finds the tasks of a call, and decides how the chains among them are moved."""
+
+    def __init__(self, store: Store, planner: Planner, moves: ChainMoves) -> None:
+        self._store = store
+        self._planner = planner
+        self._moves = moves
+
+    def meant(self, call: BulkCall, decision: BulkDecision | None = None) -> list[TaskRecord]:
+        """Return the tasks of a call. Raises InvalidArgument where they are more than one call changes."""
+        if call.task_ids:
+            return self._store.batches.named(call.of_tenant, self._ids_meant(call))
+        of_letters = call.verb in {BulkVerb.REPLAY, BulkVerb.DISCARD}
+        where = replace(call.where, states=call.where.states or (_FAILED if of_letters else _OPEN))
+        found = self._store.batches.matching(call.of_tenant, where, MAX_TASKS_CHANGED + 1)
+        if len(found) > MAX_TASKS_CHANGED:
+            raise InvalidArgument(
+                "query",
+                f"more than {MAX_TASKS_CHANGED:,} tasks match",
+                accepted="a narrower filter: one call changes no more",
+                example="before='tomorrow'",
+            )
+        if of_letters:
+            return with_letters(call, found, open_letters(self._store, call, found))
+        return [each for each in found if is_meant(each.task, call.verb, decision)]
+
+    def decided(self, call: BulkCall, decision: BulkDecision, now: datetime) -> BulkDecision:
+        """Return a decision about many tasks by which each chain that is named keeps the distances of its steps."""
+        to, moves = call.to, dict[str, Callable[[], ChainMove]]()
+        if decision.verb is not BulkVerb.MOVE or to is None:
+            return decision
+        for found in self._chains_of(call):
+            move = partial(self._moves.to_time, found, to, found.chain.timezone, now)
+            moves |= dict.fromkeys((step.record.task.id for step in found.steps), move)
+        return moved_by(moves, decision, self._planner, now) if moves else decision
+
+    def _ids_meant(self, call: BulkCall) -> Sequence[str]:
+        """Return the tasks that are named; of a chain the steps that the change is for, or all where it is for none.
+
+        Raises Refused for the discard of a chain of which no step has failed.
+        """
+        steps = {found.chain.id: _steps_meant(found, call.verb) or found.steps for found in self._chains_of(call)}
+        ids = (
+            [step.record.task.id for step in steps[task_id]] if task_id in steps else [task_id]
+            for task_id in call.task_ids
+        )
+        return list(dict.fromkeys(chain.from_iterable(ids)))
+
+    def _chains_of(self, call: BulkCall) -> list[ChainRecord]:
+        """Return the chains that a call names. Raises TaskNotFound."""
+        try:
+            return [self._store.chains.get(call.of_tenant, each) for each in call.task_ids if is_chain_id(each)]
+        except TaskNotFound as missing:
+            raise TaskNotFound(missing.task_id, missing.closest, argument="task_ids") from None
+
+
+def _steps_meant(found: ChainRecord, verb: BulkVerb) -> Sequence[StepRecord]:
+    """Return the steps that a change is for: those that are open, those that failed, or failed by themselves."""
+    if verb not in {BulkVerb.REPLAY, BulkVerb.DISCARD}:
+        return [step for step in found.steps if step.record.run.state in OPEN]
+    failed = failed_first(found)
+    if verb is BulkVerb.DISCARD and not failed:
+        chain_id = found.chain.id
+        said = f"no step of {chain_id} has failed."
+        raise Refused(said, argument="task_ids", remedy=remedies.Inspect(chain_id))
+    return failed

@@ -1,0 +1,100 @@
+"""Takes a change of many tasks back, once: a repeat says what the first undo did."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+from duetime.scheduler.audit.entry import AuditEntry
+from duetime.scheduler.bulk.change import (
+    BULK_KEY_KEPT,
+    BULK_UNDO_WINDOW,
+    BatchWrite,
+    BulkResult,
+    BulkVerb,
+    StoredBatch,
+    TaskOutcome,
+)
+from duetime.scheduler.errors import Refused
+from duetime.scheduler.intake.changes.bulk import undo_decision
+from duetime.scheduler.intake.idempotency import REPEAT_WINDOW
+from duetime.scheduler.rules import changes
+from duetime.scheduler.service.bulk.bulk_call import BulkCall, in_order
+from duetime.scheduler.service.bulk.bulk_writer import notify
+from duetime.scheduler.service.bulk.stored_calls import earlier_of, entry_of, stored_outcomes
+from duetime.scheduler.store import Store
+
+
+class BulkUndo:
+    """Takes calls back that changed many tasks, transaction by transaction."""
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        recall: Callable[[Sequence[str]], None],
+        on_change: Callable[[Sequence[str]], None],
+        via: str | None,
+    ) -> None:
+        self._store = store
+        self._recall = recall
+        self._on_change = on_change
+        self._via = via
+
+    def taken_back(self, call: BulkCall, now: datetime) -> BulkResult:
+        """Take a call back, transaction by transaction. Raises Refused where nothing of it can be.
+
+        A repeat says what the first undo did, and does what that was cut off from. Without a key of its own it is no
+        repeat where the same change was made, and so can be taken back, again.
+        """
+        found, known = self._store.batches.stored(call.of_tenant, call.undo or ""), earlier_of(self._store, call, now)
+        is_keyed = call.idempotency_key is not None
+        left = [n for n, each in enumerate(found) if each.is_undoable and not (is_keyed and n < len(known))]
+        before = [each for n, each in enumerate(known) if n not in left]
+        if left or not before:
+            _check_undoable(found, now)
+        done = list(stored_outcomes(self._store, call, before)) if before else []
+        new, token = list[TaskOutcome](), call.token()
+        order = tuple(dict.fromkeys(task_id for each in found for task_id in each.left))
+        for number in left:
+            batch = StoredBatch(BulkVerb.UNDO, call.asked(), token, now, {}, {}, {}, () if number else order)
+            entry = (
+                partial(entry_of, call, found[number].token, self._via, (*done, *new)) if number == left[-1] else None
+            )
+            ids = [task_id for task_id in order if task_id in found[number].undo]  # JSON keeps no order in PostgreSQL
+            new += self._undone(call, ids, self._write_of(call, batch, number), found[number], entry)
+        notify(new, self._recall, self._on_change)
+        return BulkResult(BulkVerb.UNDO, in_order([*done, *new]), now, repeated=bool(before))
+
+    def _undone(
+        self,
+        call: BulkCall,
+        task_ids: Sequence[str],
+        write: BatchWrite,
+        batch: StoredBatch,
+        entry: Callable[[Sequence[TaskOutcome]], AuditEntry] | None,
+    ) -> list[TaskOutcome]:
+        """Take back one transaction of a call."""
+        given: dict[str, Any] = {"entry": entry, "takes_back": batch}
+        if batch.verb is BulkVerb.DISCARD:
+            return self._store.batches.reopen(call.of_tenant, task_ids, write, **given)
+        decision = undo_decision(batch.undo, write.batch.at, BULK_UNDO_WINDOW)
+        of_chain = list(batch.became) if batch.chain else []  # whose steps had all that it was to give them
+        return self._store.batches.change(call.of_tenant, task_ids or of_chain, decision, write, **given)
+
+    def _write_of(self, call: BulkCall, batch: StoredBatch, number: int) -> BatchWrite:
+        """Return how a transaction of an undo is kept: for as long as a repeat of the call is known by it."""
+        now, is_keyed = batch.at, call.idempotency_key is not None
+        kept = BULK_KEY_KEPT if is_keyed else REPEAT_WINDOW if call.raw is not None else now - now
+        acting = call.by.acting(self._via)
+        return BatchWrite(batch, number, now + kept, now if is_keyed else now + kept, acting, call.reason)
+
+
+def _check_undoable(found: Sequence[StoredBatch], now: datetime) -> None:
+    """Raise Refused where nothing of a call can be taken back any more."""
+    if not found or now - found[0].at > BULK_UNDO_WINDOW + changes.UNDO_GRACE:
+        raise Refused("no change of many tasks has this token, or it is older than 10 minutes.", argument="undo")
+    if not any(each.is_undoable for each in found):
+        raise Refused("this change was taken back already.", argument="undo")

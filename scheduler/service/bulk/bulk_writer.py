@@ -1,0 +1,115 @@
+"""Writes a change of many tasks, up to 1,000 in a transaction, unless an earlier call has made it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import datetime
+from functools import partial
+
+from duetime.scheduler.bulk.change import (
+    BULK_KEY_KEPT,
+    BULK_UNDO_WINDOW,
+    MAX_TASKS_AT_ONCE,
+    BatchWrite,
+    Became,
+    BulkDecision,
+    BulkResult,
+    BulkVerb,
+    StoredBatch,
+    TaskOutcome,
+)
+from duetime.scheduler.rules import changes
+from duetime.scheduler.service.bulk.bulk_call import BulkCall, check_expected, in_order, with_undo
+from duetime.scheduler.service.bulk.bulk_targets import BulkTargets
+from duetime.scheduler.service.bulk.stored_calls import earlier_of, entry_of, stored_outcomes
+from duetime.scheduler.store import Store
+from duetime.scheduler.task import State
+
+
+class BulkWriter:
+    """Changes the tasks that a call means, by a decision about each; a repeat finishes the call that it repeats."""
+
+    def __init__(
+        self,
+        store: Store,
+        targets: BulkTargets,
+        *,
+        recall: Callable[[Sequence[str]], None],
+        on_change: Callable[[Sequence[str]], None],
+        via: str | None,
+    ) -> None:
+        self._store = store
+        self._targets = targets
+        self._recall = recall
+        self._on_change = on_change
+        self._via = via
+
+    def change(self, call: BulkCall, decision: BulkDecision, now: datetime) -> BulkResult:
+        """Change the tasks that a call means, unless it repeats an earlier one."""
+        earlier = earlier_of(self._store, call, now)
+        if earlier:
+            return self._again(call, decision, earlier, now)
+        records = self._targets.meant(call, decision)
+        check_expected(call, records)
+        return self._changed(call, decision, [record.task.id for record in records], now)
+
+    def _again(
+        self, call: BulkCall, decision: BulkDecision, earlier: Sequence[StoredBatch], now: datetime
+    ) -> BulkResult:
+        """Return what the earlier call did, and do what it was cut off from."""
+        done = stored_outcomes(self._store, call, earlier)
+        left = [task_id for task_id in earlier[0].left if all(task_id not in each.became for each in earlier)]
+        if left:
+            rest = self._changed(call, decision, left, now, number=len(earlier), before=done)
+            return replace(rest, repeated=True)
+        ends = (each.record.task.paused_until for each in done if each.became is Became.CHANGED)
+        paused_until = next(ends, None) if call.verb is BulkVerb.PAUSE else None
+        return with_undo(BulkResult(call.verb, done, now, repeated=True, paused_until=paused_until), earlier)
+
+    def _changed(
+        self,
+        call: BulkCall,
+        decision: BulkDecision,
+        task_ids: Sequence[str],
+        now: datetime,
+        *,
+        number: int = 0,
+        before: Sequence[TaskOutcome] = (),
+    ) -> BulkResult:
+        """Change the tasks, `MAX_TASKS_AT_ONCE` in a transaction, the last of which has the audit entry."""
+        token, done = call.token(), list(before)
+        keep = BULK_KEY_KEPT if call.idempotency_key else BULK_UNDO_WINDOW + changes.UNDO_GRACE
+        batch = StoredBatch(call.verb, call.asked(), token, now, {}, {}, {}, tuple(task_ids), decision.chain)
+        parts = [task_ids[at : at + MAX_TASKS_AT_ONCE] for at in range(0, len(task_ids), MAX_TASKS_AT_ONCE)]
+        for place, part in enumerate(parts):
+            entry = (
+                partial(entry_of, call, token, self._via, tuple(done), chain=decision.chain)
+                if place == len(parts) - 1
+                else None
+            )
+            write = BatchWrite(
+                replace(batch, left=batch.left if not number + place else ()),
+                number + place,
+                now + keep,
+                now if call.idempotency_key else now + keep,
+                call.by.acting(self._via),
+                call.reason,
+            )
+            done += self._store.batches.change(call.of_tenant, part, decision, write, entry=entry)
+            notify(done[-len(part) :], self._recall, self._on_change)
+        refused = all(each.became is Became.REFUSED for each in done)
+        undoable = any(each.undo for each in done) or (decision.chain is not None and not refused)
+        until = now + BULK_UNDO_WINDOW if undoable else None
+        result = BulkResult(call.verb, in_order(done), now, undo=token if undoable else None, undo_until=until)
+        return replace(result, paused_until=decision.paused_until)
+
+
+def notify(
+    done: Sequence[TaskOutcome], recall: Callable[[Sequence[str]], None], on_change: Callable[[Sequence[str]], None]
+) -> None:
+    """Take what is to wait out of the queue, and say which tasks have changed; a run that is ready still stays."""
+    changed = [each.record for each in done if each.became is Became.CHANGED]
+    stays = [record for record in changed if record.run.state is State.READY and not record.task.paused]
+    recall([record.run.id for record in changed if record not in stays])
+    on_change([record.task.id for record in changed])

@@ -1,0 +1,56 @@
+"""Moves whole chains: when one goes on or begins, and how each of its steps keeps its distance."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Final
+
+from duetime.scheduler import remedies
+from duetime.scheduler.chain.chain import ChainRecord, failed_first, foremost
+from duetime.scheduler.errors import Refused
+from duetime.scheduler.foresight.explain import RunFacts
+from duetime.scheduler.foresight.readers.run_facts import RunFactReader
+from duetime.scheduler.intake.changes.chain import ChainMove, next_due
+from duetime.scheduler.intake.planner import Planner
+from duetime.scheduler.request import Moment
+from duetime.scheduler.views import TaskRecord
+
+_NEVER: Final = datetime.max.replace(tzinfo=UTC)
+
+
+class ChainMoves:
+    """Decides how chains are moved, by what their next steps wait for."""
+
+    def __init__(self, planner: Planner, facts: RunFactReader) -> None:
+        self._planner = planner
+        self._facts = facts
+
+    def to_time(self, found: ChainRecord, to: Moment, zone: str, now: datetime) -> ChainMove:
+        """Return how a chain is moved. Raises Refused where all of it has ended, and InvalidArgument."""
+        first = [step.record for step in foremost(found)]
+        early = any(each.awaited and each.awaited.wait.at_once for each in self._facts.open_waits(first).values())
+        due = self.due(found, now, only=first if early else None)
+        if due is None:
+            raise _ended(found)
+        return ChainMove.to(to, due, zone, self._planner, now, early=early)
+
+    def due(self, found: ChainRecord, now: datetime, *, only: Sequence[TaskRecord] | None = None) -> datetime | None:
+        """Return when a chain, or `only` some of its steps, goes on or begins; None where all of it has ended."""
+        records = [step.record for step in found.steps] if only is None else only
+        ends = {run_id: end for run_id, each in self._facts.open_waits(records).items() if (end := _end_of_wait(each))}
+        return next_due([record.run for record in records], now, ends)
+
+
+def _ended(found: ChainRecord) -> Refused:
+    """Return why an ended chain cannot be moved; what failed in it can run again at once."""
+    chain_id = found.chain.id
+    remedy = remedies.RunFailedSteps(chain_id) if failed_first(found) else remedies.Inspect(chain_id)
+    return Refused(f"all steps of {chain_id} have ended.", argument="when", remedy=remedy)
+
+
+def _end_of_wait(facts: RunFacts) -> datetime | None:
+    """Return from when on a change moves a run that waits for an event or an answer; None for no such wait."""
+    if facts.approval is not None:
+        return _NEVER  # only its user, or the default, lets it go on
+    return facts.awaited.wait.until if facts.awaited else None

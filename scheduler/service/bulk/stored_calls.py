@@ -1,0 +1,62 @@
+"""Calls for many tasks as they are stored: what an earlier one did that this one repeats, and their audit entries."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Final
+
+from duetime.scheduler.audit.entry import AuditEntry, AuditKind
+from duetime.scheduler.bulk.change import Became, BulkVerb, StoredBatch, TaskOutcome
+from duetime.scheduler.chain.change import ChainChange
+from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.intake.idempotency import REPEAT_WINDOW
+from duetime.scheduler.service.bulk.bulk_call import BulkCall, told
+from duetime.scheduler.store import Store
+
+MAX_IDS_AUDITED: Final = 100
+
+
+def earlier_of(store: Store, call: BulkCall, now: datetime) -> list[StoredBatch]:
+    """Return what an earlier call did that this one repeats. Raises InvalidArgument for a key of another call."""
+    if call.idempotency_key is None and call.raw is None:
+        return []
+    found = store.batches.stored(call.of_tenant, call.token())
+    if call.idempotency_key is None:  # by its arguments alone: within a minute, unless it was taken back
+        stands = [each for each in found if each.is_undoable or each.verb is BulkVerb.UNDO]
+        return [each for each in stands if now - each.at <= REPEAT_WINDOW]
+    if any(each.asked != call.asked() for each in found):
+        raise InvalidArgument(
+            "idempotency_key",
+            "it names another call",
+            accepted="a new key for a new call",
+            example="idempotency_key='move-afternoon-2'",
+        )
+    return found
+
+
+def stored_outcomes(store: Store, call: BulkCall, earlier: Sequence[StoredBatch]) -> tuple[TaskOutcome, ...]:
+    """Return what became of the tasks of transactions, in the order of their call."""
+    of_task = {task_id: each for each in earlier for task_id in each.became}
+    order = [task_id for task_id in earlier[0].left if task_id in of_task]
+    records = store.batches.still(call.of_tenant, order)
+    return tuple(of_task[record.task.id].outcome_of(record) for record in records)
+
+
+def entry_of(
+    call: BulkCall,
+    token: str,
+    via: str | None,
+    before: Sequence[TaskOutcome],
+    done: Sequence[TaskOutcome],
+    *,
+    chain: ChainChange | None = None,
+) -> AuditEntry:
+    """Return the entry of the audit log for all transactions of a call, of which `done` is the last."""
+    every = [*before, *done]
+    counted = {word.value: sum(each.became is word for each in every) for word in Became}
+    ids = [each.record.task.id for each in every if each.became is Became.CHANGED][:MAX_IDS_AUDITED]
+    said: dict[str, Any] = {"change": call.said or call.verb.value, **counted, "tasks": ids, **told(call)}
+    said |= {"chain": chain.chain_id, **chain.told()} if chain else {}
+    kind, of_tenant = AuditKind.TASKS_CHANGED, call.of_tenant
+    return AuditEntry.by(call.by.with_via(via), kind, token, tenant=of_tenant, reason=call.reason, detail=said)

@@ -1,0 +1,69 @@
+"""Creates chains: all the steps are stored, or none when one is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from duetime.scheduler.errors import InvalidArgument, InvalidArguments
+from duetime.scheduler.foresight.readers.chain_reader import ChainReader
+from duetime.scheduler.foresight.task_view import chain_view, repeats
+from duetime.scheduler.intake.chain_plan import plan_chain
+from duetime.scheduler.intake.planner import Planner
+from duetime.scheduler.principal import Principal
+from duetime.scheduler.quotas import TenantQuotas
+from duetime.scheduler.request import Request
+from duetime.scheduler.runtime.traces import Tracing
+from duetime.scheduler.service.early_check import EarlyChecks
+from duetime.scheduler.service.task_creator import answer_of, made_by, with_trace
+from duetime.scheduler.store import Store
+from duetime.scheduler.views import TaskView
+
+
+class ChainCreator:
+    """Stores new chains; the view of one is that of the whole."""
+
+    def __init__(
+        self,
+        store: Store,
+        planner: Planner,
+        chains: ChainReader,
+        *,
+        early: EarlyChecks,
+        quotas: TenantQuotas,
+        tracing: Tracing,
+        on_change: Callable[[Sequence[str]], None],
+        via: str | None,
+    ) -> None:
+        self._store = store
+        self._planner = planner
+        self._chains = chains
+        self._early = early
+        self._quotas = quotas
+        self._tracing = tracing
+        self._on_change = on_change
+        self._via = via
+
+    def create(self, request: Request, *, by: Principal) -> TaskView:
+        """Store the chain that `request` asks for, unless it is a dry run or repeats an earlier call."""
+        now = self._store.now()
+        try:
+            plan = plan_chain(self._planner, request, by, now)
+        except (InvalidArgument, InvalidArguments):
+            made = made_by(self._store, request, by, now)
+            step = made and self._store.chains.names(by.tenant, [made.task.id]).get(made.task.id)
+            if made is None or not step:
+                raise
+            found = self._store.chains.get(by.tenant, step.id)
+            return answer_of(self._chains.view_of(found, created=False, warnings=(repeats(made),)))
+        plan = self._early.checked_chain(plan, now)
+        if request.dry_run:
+            return chain_view(plan.tried(), now, warnings=plan.warnings)
+        admission = self._quotas.admission(by.tenant, plan.plans, now)
+        with self._tracing.scheduling([each.task for each in plan.plans]) as span:
+            tasks = [with_trace(each.task, span) for each in plan.plans]
+            chain_id, added = self._store.chains.add(plan.stored(tasks, by.acting(self._via)), admission)
+            span.stored([each.record.task.id for each in added])
+        self._on_change([each.record.task.id for each in added if each.created])
+        found = self._store.chains.get(by.tenant, chain_id)
+        said = plan.warnings if added else (repeats(found.steps[0].record),)
+        return answer_of(self._chains.view_of(found, created=bool(added), warnings=said))

@@ -1,0 +1,1 @@
+"""Changes of whole chains, and answers to what their steps ask."""

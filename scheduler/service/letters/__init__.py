@@ -1,0 +1,1 @@
+"""Dead letters: they are read, replayed and discarded."""

@@ -1,0 +1,1 @@
+"""Signals of the world: events, and addresses by which tasks are started."""

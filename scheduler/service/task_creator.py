@@ -1,0 +1,171 @@
+"""Creates tasks: each is stored with its first run, or the task is returned that an earlier call made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from duetime.scheduler.dispatch.fast_path import FastPath
+from duetime.scheduler.errors import InvalidArgument, InvalidArguments
+from duetime.scheduler.foresight.explain import RunFacts
+from duetime.scheduler.foresight.readers.run_facts import RunFactReader
+from duetime.scheduler.foresight.task_view import repeats, view_of, warned
+from duetime.scheduler.ids import new_task_id
+from duetime.scheduler.intake.changes.actions import UNDOES_SCHEDULING
+from duetime.scheduler.intake.idempotency import is_wrong_key, key_of
+from duetime.scheduler.intake.planner import Plan, Planner
+from duetime.scheduler.intake.validation import ProblemCollector, check_one_of_many
+from duetime.scheduler.principal import LOCAL, Principal
+from duetime.scheduler.quotas import TenantQuotas
+from duetime.scheduler.records import Added
+from duetime.scheduler.request import Request
+from duetime.scheduler.rules.states import TERMINAL
+from duetime.scheduler.runtime import failpoints
+from duetime.scheduler.runtime.traces import SchedulingSpan, Tracing
+from duetime.scheduler.service.early_check import EarlyChecks
+from duetime.scheduler.signal.signal import KeptWait
+from duetime.scheduler.store import Store
+from duetime.scheduler.task import State, Task
+from duetime.scheduler.views import TaskRecord, TaskView
+
+
+class TaskCreator:
+    """Stores new tasks, one by one or several in one transaction."""
+
+    def __init__(
+        self,
+        store: Store,
+        planner: Planner,
+        facts: RunFactReader,
+        *,
+        early: EarlyChecks,
+        fast_path: FastPath | None,
+        quotas: TenantQuotas,
+        tracing: Tracing,
+        on_change: Callable[[Sequence[str]], None],
+        via: str | None,
+    ) -> None:
+        self._store = store
+        self._planner = planner
+        self._facts = facts
+        self._early = early
+        self._fast_path = fast_path
+        self._quotas = quotas
+        self._tracing = tracing
+        self._on_change = on_change
+        self._via = via
+
+    def create(self, request: Request, *, by: Principal) -> TaskView:
+        """Store the task that `request` asks for, unless it is a dry run or repeats an earlier call."""
+        now = self._store.now()
+        planned = self._planned(request, by, now)
+        if isinstance(planned, TaskRecord):
+            return answer_of(view_of(planned, now, created=False, warnings=(repeats(planned),)))
+        [planned] = self._early.checked([planned], now)
+        if request.dry_run:
+            tried = TaskRecord(planned.task, planned.run)
+            facts = RunFacts(awaited=KeptWait(planned.wait)) if planned.wait else None
+            key = planned.key if request.idempotency_key is not None else None
+            made = self._store.tasks.made_by(by.tenant, key) if key else None
+            said, others = (*planned.warnings, *([repeats(made)] if made else ())), planned.other_actions
+            return view_of(tried, now, warnings=said, facts=facts, other_actions=others)
+        admission = self._quotas.admission(by.tenant, [planned], now)
+        fast = self._fast_path if planned.task.asks is None else None
+        run = fast.forward(planned.run, now) if fast else planned.run
+        with self._tracing.scheduling([planned.task]) as span:
+            added = self._store.tasks.add(
+                with_trace(planned.task, span),
+                run,
+                key=planned.key,
+                after=planned.after,
+                approval=planned.approval,
+                wait=planned.wait,
+                admission=admission,
+                **by.acting(self._via),
+            )
+            span.stored([added.record.task.id])
+        failpoints.hit(failpoints.Step.SCHEDULED)
+        timed = planned.approval is not None or planned.wait is not None
+        if added.created and not (self._fast_path and self._fast_path.serves(added.record, now, timed=timed)):
+            self._on_change([added.record.task.id])
+        return self._view_of_added(added, planned, now)
+
+    def create_many(self, requests: Sequence[Request], *, by: Principal = LOCAL) -> list[TaskView]:
+        """Store several tasks in one transaction: all of them, or none when one is wrong.
+
+        Raises InvalidArgument(s), whose problems name their places. A chain and a dry run are for `submit`.
+        """
+        now = self._store.now()
+        planned = self._checked(self._all_planned(requests, by, now), now)
+        told = by.acting(self._via)
+        new = [plan.new_task(plan.task, **told) for plan in planned if isinstance(plan, Plan)]
+        admission = self._quotas.admission(by.tenant, new, now)
+        with self._tracing.scheduling([item.task for item in new]) as span:
+            traced = [replace(item, task=with_trace(item.task, span)) for item in new]
+            made = self._store.tasks.add_many(traced, admission)
+            span.stored([each.record.task.id for each in made])
+        stored = iter(made)
+        added = [next(stored) if isinstance(plan, Plan) else Added(plan, created=False) for plan in planned]
+        self._on_change([each.record.task.id for each in added if each.created])
+        return [self._view_of_added(each, plan, now) for each, plan in zip(added, planned, strict=True)]
+
+    def _planned(self, request: Request, by: Principal, now: datetime, beside: str | None = None) -> Plan | TaskRecord:
+        """Return what a request means, or the task of a repeated call whose time has passed since the first one."""
+        try:
+            return self._planner.plan(request, by, now, task_id=new_task_id(beside))
+        except (InvalidArgument, InvalidArguments):
+            made = made_by(self._store, request, by, now)
+            if made is None:
+                raise
+            return made
+
+    def _all_planned(self, requests: Sequence[Request], by: Principal, now: datetime) -> list[Plan | TaskRecord]:
+        """Return what requests mean, or raise the problems of all of them."""
+        beside, problems = new_task_id(), ProblemCollector()
+
+        def planned(request: Request) -> Plan | TaskRecord:
+            check_one_of_many(request)
+            return self._planned(request, by, now, beside)
+
+        found = [problems.at(f"requests[{place}]", planned, request) for place, request in enumerate(requests)]
+        if problems:
+            raise problems.error()
+        return [each for each in found if each is not None]
+
+    def _checked(self, planned: Sequence[Plan | TaskRecord], now: datetime) -> list[Plan | TaskRecord]:
+        checked = iter(self._early.checked([plan for plan in planned if isinstance(plan, Plan)], now))
+        return [next(checked) if isinstance(plan, Plan) else plan for plan in planned]
+
+    def _view_of_added(self, added: Added, plan: Plan | TaskRecord, now: datetime) -> TaskView:
+        said, others = (plan.warnings, plan.other_actions) if isinstance(plan, Plan) else ((), ())
+        facts = self._facts_of_added(added, plan) if added.record.run.state is State.WAITING else None
+        warnings = warned(said, added)
+        view = view_of(added.record, now, created=added.created, warnings=warnings, facts=facts, other_actions=others)
+        return answer_of(view)
+
+    def _facts_of_added(self, added: Added, plan: Plan | TaskRecord) -> RunFacts:
+        """Read what a task waits for, as far as it was planned to: the plan of a new task is all that there is."""
+        if not added.created or not isinstance(plan, Plan) or plan.approval or plan.wait:
+            return self._facts.of(added.record)
+        task = added.record.task
+        return RunFacts(upstreams=tuple(self._store.dependencies.upstreams(task.tenant, task.id)))
+
+
+def made_by(store: Store, request: Request, by: Principal, now: datetime) -> TaskRecord | None:
+    """Return the task that an earlier call made which this one repeats, None without one."""
+    key = None if request.dry_run or is_wrong_key(request, by) else key_of(request, by, now)
+    return store.tasks.made_by(by.tenant, key) if key else None
+
+
+def answer_of(view: TaskView) -> TaskView:
+    """Return the answer to a call that schedules, with its undo; a repeated call did nothing that can be undone."""
+    undoable = view.created and view.record.run.state not in TERMINAL
+    return replace(view, undo=UNDOES_SCHEDULING if undoable else None)
+
+
+def with_trace(task: Task, span: SchedulingSpan) -> Task:
+    """Return a task with the trace of the call that schedules it."""
+    if not span.traceparent:
+        return task
+    return replace(task, traceparent=span.traceparent, tracestate=span.tracestate or None)

@@ -1,0 +1,1 @@
+"""Changes of one task, and answers to what its runs ask."""
