@@ -156,8 +156,8 @@ def _request(*, retry: Mapping[str, int] | None = None, **given: Any) -> Request
 
 
 def _answer(call: Request, sender: Sender) -> CallToolResult:
-    asked = replace(call, raw=sender.raw, origin=sender.origin.of_task(call))
-    view = sender.scheduler.submit(asked, by=sender.by)
+    request = replace(call, raw=sender.raw, origin=sender.origin.of_task(call))
+    view = sender.scheduler.submit(request, by=sender.by)
     return dry_run_answer(view) if call.dry_run else task_answer(view)
 
 
@@ -165,8 +165,8 @@ def _also_wrong(values: Mapping[str, Any], sender: Sender) -> Sequence[InvalidAr
     """Ask the scheduler what else is wrong with a task some of whose arguments could not be read; nothing is stored."""
     found: Sequence[InvalidArgument] = ()
     try:
-        asked = _request(**{"title": "-", **values, "dry_run": True})
-        sender.scheduler.submit(replace(asked, origin=asked.origin or sender.origin.of_task(asked)), by=sender.by)
+        request = _request(**{"title": "-", **values, "dry_run": True})
+        sender.scheduler.submit(replace(request, origin=request.origin or sender.origin.of_task(request)), by=sender.by)
     except InvalidArgument as problem:
         found = (problem,)
     except InvalidArguments as several:

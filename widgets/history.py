@@ -167,9 +167,9 @@ def _telling(side: Mapping[str, Any], event: Event, after: Mapping[str, Any]) ->
     unsaid = {_ASKS, *_SAID_BY_KIND.get(event.kind, ())}
     kept = {name: value for name, value in side.items() if name not in unsaid}
     sides = [each.get(_ASKS) for each in (event.before or {}, after)]
-    for shown, said in _EACH_RUN.items():
-        if said(sides[0]) != said(sides[1]):
-            kept[shown] = said(side.get(_ASKS))
+    for shown, words in _EACH_RUN.items():
+        if words(sides[0]) != words(sides[1]):
+            kept[shown] = words(side.get(_ASKS))
     if event.kind is EventKind.DEADLINE_MISSED:
         return {name: value for name, value in kept.items() if value}
     if event.kind in _MOVES and "scheduled_for" not in after and _is_moved(event, after.get("wake_at")):
@@ -198,11 +198,11 @@ class _Side:
 
 
 def _words(values: Mapping[str, Any], side: _Side) -> dict[str, str]:
-    told = {}
+    changes = {}
     for name, (shown, say) in _PARTS.items():
         if name in values:
-            told[shown] = "" if values[name] is None else say(values[name], side)
-    return told
+            changes[shown] = "" if values[name] is None else say(values[name], side)
+    return changes
 
 
 def _payload(value: Any, side: _Side) -> str:

@@ -191,8 +191,8 @@ def with_details(task: TaskPayload, view: TaskView, *, whole: bool = False) -> T
     parts = (redacted_json(payload), redacted_json(_result(view.record)))
     shown = parts if whole else tuple(map(_bounded, parts))
     details = {"message": message if whole else task.message, "payload": shown[0] or None, "result": shown[1]}
-    asked = MAX_HISTORY_LOG_LINES, None if whole else MAX_HISTORY_LOG_CHARS
-    log = log_part(view, *(asked if whole or task.history else (MAX_CARD_LOG_LINES, MAX_LOG_CHARS)))
+    limits = MAX_HISTORY_LOG_LINES, None if whole else MAX_HISTORY_LOG_CHARS
+    log = log_part(view, *(limits if whole or task.history else (MAX_CARD_LOG_LINES, MAX_LOG_CHARS)))
     more = {"cost": view.cost, "fire_address": view.addressed or None, "idempotency_key": _key_part(view.record)}
     return task.model_copy(update={**details, "log": log, **more})
 

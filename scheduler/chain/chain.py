@@ -145,8 +145,8 @@ def failed_first(found: ChainRecord) -> list[StepRecord]:
 
 def _asked_before_all(found: ChainRecord) -> Mapping[str, Any] | None:
     """Return what every first step asks, None where they ask different things or nothing."""
-    asked = [step.record.task.asks for step in found.steps if not step.after and not is_spawned(step.name)]
-    return asked[0] if asked and all(each == asked[0] for each in asked) else None
+    approvals = [step.record.task.asks for step in found.steps if not step.after and not is_spawned(step.name)]
+    return approvals[0] if approvals and all(each == approvals[0] for each in approvals) else None
 
 
 def _task(found: ChainRecord) -> Task:

@@ -63,8 +63,8 @@ class DesktopChannel:
         """Run on a thread and event loop of our own, because callers may be inside a running loop."""
         try:
             loop, notifier = self._connected()
-            asked = asyncio.run_coroutine_threadsafe(asyncio.wait_for(ask(notifier), DESKTOP_TIMEOUT_S), loop)
-            return asked.result(2 * DESKTOP_TIMEOUT_S)
+            pending = asyncio.run_coroutine_threadsafe(asyncio.wait_for(ask(notifier), DESKTOP_TIMEOUT_S), loop)
+            return pending.result(2 * DESKTOP_TIMEOUT_S)
         except ChannelError:
             raise
         except TimeoutError as error:

@@ -8,7 +8,7 @@ from duetime.scheduler.task import InboxMessage, OutgoingMessage
 def message_json(message: InboxMessage) -> dict[str, object]:
     """Return the event; with an origin it has whom the caller was proved to be, since the origin proves nothing."""
     origin = dict(message.origin) if isinstance(message, OutgoingMessage) else {}
-    asked = {"origin": origin, "tenant": message.tenant, "user": message.user} if origin else {}
+    conversation = {"origin": origin, "tenant": message.tenant, "user": message.user} if origin else {}
     return {
         "type": f"task.{message.state}",
         "timestamp": message.created_at.isoformat().replace("+00:00", "Z"),
@@ -19,6 +19,6 @@ def message_json(message: InboxMessage) -> dict[str, object]:
             "title": message.title,
             "text": message.text,
             "state": str(message.state),
-            **asked,
+            **conversation,
         },
     }

@@ -150,10 +150,10 @@ class PolicyRegistry:
             found = PolicyChange(policy, tuple(differences(now.policy, policy)))
             if dry_run or not found.differences:
                 return found
-            told: dict[str, Json] = {"changes": list(found.differences)}
+            detail: dict[str, Json] = {"changes": list(found.differences)}
             made = self._store.policies.add(
                 spec_of(policy),
-                replace(act, subject=f"policy {now.version + 1}", detail=told),
+                replace(act, subject=f"policy {now.version + 1}", detail=detail),
                 based_on=now.version,
             )
             if made is not None:

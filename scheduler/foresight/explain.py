@@ -70,8 +70,8 @@ def waits_of(record: TaskRecord, now: datetime, facts: RunFacts | None = None) -
     approval = facts.approval if facts else None
     left = facts is not None and facts.left_running and record.run.state is State.RUNNING
     found = [*_held(record, now, left_running=left), *([processes.left_running(record)] if left else [])]
-    beside = facts.beside if facts else ()
-    found += questions(record, approval, beside, now) if approval or beside else ()
+    side_approvals = facts.beside if facts else ()
+    found += questions(record, approval, side_approvals, now) if approval or side_approvals else ()
     found += _unstarted(record, now, facts) if approval is None or record.run.state is State.WAITING else ()
     if facts and is_due(record, now):
         found += _queued(record, now, facts) if record.run.state is State.READY else [_unqueued(record, now, facts)]

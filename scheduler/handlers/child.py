@@ -79,14 +79,14 @@ class ParentPipe:
         return message["answer"]
 
     def link(self) -> Link:
-        asked: dict[str, Any] = {
+        task_parts: dict[str, Any] = {
             name: partial(self.ask, name)
             for name in (
                 *("save", "report", "use", "busy", "cancelled", "should_yield", "secret", "inputs"),
                 *("approval", "event", "event_timed_out"),
             )
         }
-        return Link(**asked, now=lambda: datetime.fromisoformat(self.ask("now")))
+        return Link(**task_parts, now=lambda: datetime.fromisoformat(self.ask("now")))
 
 
 def main() -> None:

@@ -93,8 +93,8 @@ def plan_chain(planner: Planner, request: Request, by: Principal, now: datetime)
     if not read.problems:
         problems.of(refuse_unheeded, request, steps)
     series = problems.of(_series, planner, request, steps, now) if request.repeat is not None else None
-    asked = _with_times(planner, request, series, steps, problems, now=now)
-    plans = _plans(planner, asked, steps, problems, by=by, now=now)
+    timed = _with_times(planner, request, series, steps, problems, now=now)
+    plans = _plans(planner, timed, steps, problems, by=by, now=now)
     if problems:
         raise problems.error()
     if series and series.policy and series.policy.leave_out:
@@ -196,9 +196,9 @@ def _plans(
     followed = {name for step in steps for name in step.after}
     known = {each: Upstream(new_task_id(), each, State.SCHEDULED) for each in followed if not is_outside(each)}
     for step, task_id in zip(steps, ids, strict=True):
-        asked = request_of(request, step, known, is_last=step.name not in followed)
+        step_request = request_of(request, step, known, is_last=step.name not in followed)
         planned = partial(_knowing(planner, list(known.values())).plan, recurs=request.repeat is not None)
-        plan = problems.of(_named_by, step, partial(planned, asked, by, now, task_id=task_id))
+        plan = problems.of(_named_by, step, partial(planned, step_request, by, now, task_id=task_id))
         known[step.name] = Upstream(plan.task.id if plan else new_task_id(), step.name, State.SCHEDULED)
         plans |= {step.name: plan} if plan else {}
     return plans
@@ -206,9 +206,9 @@ def _plans(
 
 def _ids_in_order(count: int) -> Sequence[str]:
     """Return ids of steps that sort as these were given: a list has what is due at one time by its ids."""
-    beside, found = new_task_id(), set[str]()
+    sibling_id, found = new_task_id(), set[str]()
     while len(found) < count:
-        found.add(new_task_id(beside))
+        found.add(new_task_id(sibling_id))
     return sorted(found)
 
 

@@ -61,12 +61,12 @@ def runs_to_ask(preemptors: Sequence[int], turns: Sequence[RunningTurn], *, idle
     """
     giving = sum(turn.since_request_s is not None and turn.since_request_s < YIELD_PATIENCE_S for turn in turns)
     order = sorted(turns, key=lambda turn: (not turn.polls, -turn.tier, turn.seconds, turn.run_id))
-    asked: list[str] = []
+    run_ids: list[str] = []
     for number, tier in enumerate(sorted(preemptors), 1):
-        missing = headroom[tier - 1] + number - idle - giving - len(asked)
-        able = [turn.run_id for turn in order if turn.tier > tier and turn.may_be_asked and turn.run_id not in asked]
-        asked += able[: max(0, missing)]
-    return asked
+        missing = headroom[tier - 1] + number - idle - giving - len(run_ids)
+        able = [turn.run_id for turn in order if turn.tier > tier and turn.may_be_asked and turn.run_id not in run_ids]
+        run_ids += able[: max(0, missing)]
+    return run_ids
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,10 +75,10 @@ def _told(settlement: Settlement, ending: AttemptResult, previous: Run | None) -
     message, claim = settlement.inbox, settlement.claim
     if message is None or claim is None or settlement.asks:
         return settlement
-    asked = isinstance(ending, Done) and ending.quiet and not has_failed(settlement)
+    is_quiet = isinstance(ending, Done) and ending.quiet and not has_failed(settlement)
     if settlement.pauses:
         return settlement
-    if not asked and _is_told(claim.task.notify, settlement, previous):
+    if not is_quiet and _is_told(claim.task.notify, settlement, previous):
         return settlement
     kept = tuple(each for each in settlement.deliveries if _is_alarm(claim, settlement, each.channel))
     return replace(settlement, inbox=replace(message, quiet=True, read_at=message.created_at), deliveries=kept)

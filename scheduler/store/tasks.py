@@ -230,8 +230,10 @@ class Tasks:
 
         A `dry_run` stores nothing. Raises `IdempotencyConflict` when the key was used for another change.
         """
-        told: dict[str, Any] = {"actor": actor, "kind": kind, "reason": reason, "via": via, "revision": revision}
-        return self._once(tenant, task_id, key, lambda _, record: decide(record), locks=locks, dry_run=dry_run, **told)
+        fields: dict[str, Any] = {"actor": actor, "kind": kind, "reason": reason, "via": via, "revision": revision}
+        return self._once(
+            tenant, task_id, key, lambda _, record: decide(record), locks=locks, dry_run=dry_run, **fields
+        )
 
     def undo_once(
         self,

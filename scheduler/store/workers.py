@@ -85,12 +85,12 @@ class Workers:
         return self._ask(worker_id, None, act)
 
     def _ask(self, worker_id: str | None, mode: DrainMode | None, act: AuditEntry) -> list[str]:
-        asked = update(workers).values(drain=mode).returning(workers.c.id)
+        statement = update(workers).values(drain=mode).returning(workers.c.id)
         if worker_id is not None:
-            asked = asked.where(workers.c.id == worker_id)
+            statement = statement.where(workers.c.id == worker_id)
 
         def work(connection: Connection) -> list[str]:
-            found = sorted(connection.execute(asked).scalars())
+            found = sorted(connection.execute(statement).scalars())
             for each in found:
                 entries.store(connection, replace(act, subject=each), self._now())
             return found

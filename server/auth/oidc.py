@@ -90,7 +90,7 @@ class OidcProvider:
     def address(self, attempt: LoginAttempt) -> str:
         """Return the address at the issuer where somebody logs in. Raises IssuerUnavailable."""
         client = self._client
-        asked = {
+        parameters = {
             "response_type": "code",
             "client_id": client.client_id,
             "redirect_uri": client.returns_to,
@@ -101,7 +101,7 @@ class OidcProvider:
             "code_challenge_method": "S256",
         }
         address = self._endpoint("authorization_endpoint")
-        return f"{address}{'&' if '?' in address else '?'}{urlencode(asked)}"
+        return f"{address}{'&' if '?' in address else '?'}{urlencode(parameters)}"
 
     def principal(self, code: str, attempt: LoginAttempt) -> Principal:
         """Return who logged in. Raises LoginRefused, and IssuerUnavailable when that cannot be found out."""

@@ -27,9 +27,9 @@ BulkChange = Annotated[
 BulkIds = Annotated[
     list[str] | None, typer.Argument(metavar="[ID]...", help="the tasks, or the token of an undo; else see the filters")
 ]
-BulkAbout = Annotated[str | None, typer.Option(help="only tasks whose title contains this")]
+BulkQuery = Annotated[str | None, typer.Option("--about", "--query", help="only tasks whose title contains this")]
 BulkOfAction = Annotated[str | None, typer.Option(help="only of this action", autocompletion=completion.actions)]
-BulkOfTier = Annotated[Tier | None, typer.Option(help="only of this priority")]
+BulkOfTier = Annotated[Tier | None, typer.Option("--priority", "--tier", help="only of this priority")]
 BulkOfState = Annotated[
     str | None,
     typer.Option(
@@ -62,7 +62,7 @@ def bulk(
     change: BulkChange,
     ids: BulkIds = None,
     *,
-    about: BulkAbout = None,
+    query: BulkQuery = None,
     label: Label = None,
     action: BulkOfAction = None,
     priority: BulkOfTier = None,
@@ -78,8 +78,8 @@ def bulk(
     as_json: AsJson = False,
 ) -> None:
     """Cancel, pause, resume, move, replay or discard many tasks, or undo that; filters only show until --expect."""
-    task_ids, token = meant(change, ids, every, (about, label, action, priority, state, after, before))
-    where = TaskFilter(**parts_of(state), action=action, label=label, query=about, tier=priority)
+    task_ids, token = meant(change, ids, every, (query, label, action, priority, state, after, before))
+    where = TaskFilter(**parts_of(state), action=action, label=label, query=query, tier=priority)
     with session(context).scheduler() as scheduler:
         result = scheduler.bulk.change(
             change,

@@ -96,9 +96,9 @@ def show_doctor(found: Mapping[str, Any], *, as_json: bool) -> None:
 
 def config(context: typer.Context, *, as_json: AsJson = False) -> None:
     """Show every setting in force and its source; secrets are masked."""
-    asked = session(context)
-    settings = asked.settings()
-    path = config_path(asked.config)
+    opened = session(context)
+    settings = opened.settings()
+    path = config_path(opened.config)
     show_config(config_json(settings, path), f"none; {default_config_path()} would be read", as_json=as_json)
 
 
@@ -177,9 +177,9 @@ def service_install(
     show: Annotated[bool, typer.Option("--print", help="show the file, change nothing")] = False,
 ) -> None:
     """Set up `duetime serve` as a background service of this user, and start it."""
-    asked = session(context)
-    asked.settings()
-    invocation = asked.invocation()
+    opened = session(context)
+    opened.settings()
+    invocation = opened.invocation()
     plan = background_service.plan(invocation)
     if show:
         _show_service(plan, invocation)

@@ -43,10 +43,10 @@ def addresses_of(
     history: SubscribedHistory, events: Sequence[Event], touched: Sequence[str]
 ) -> list[SubscribedAddress]:
     """Return what changed, each once: a subscriber reads the newest state anyway. Of `touched` outcomes were read."""
-    told = {event.task_id: event.tenant for event in events}
-    read = [task_id for task_id in touched if task_id not in told]
+    tenant_of = {event.task_id: event.tenant for event in events}
+    read = [task_id for task_id in touched if task_id not in tenant_of]
     owners = history.tenants(read) if read else {}
-    tenants = {**told, **owners}
+    tenants = {**tenant_of, **owners}
     chains = history.chains(tenants) if tenants else {}
     found = [(tenant, f"{TASK_ADDRESS}{task_id}") for task_id, tenant in tenants.items()]
     found += [(tenants[task_id], f"{TASK_ADDRESS}{chain_id}") for task_id, chain_id in chains.items()]

@@ -65,8 +65,8 @@ class TasksExtension(Extension):
         if not handle.is_over(view):
             return _working(handle, view)
         call = handle.call
-        asked = {"task_id": call.task_id, "history": call.history, "keep_unread": call.keep_unread}
-        answer = await self._get_task.run(asked, ctx)  # type: ignore[arg-type]  # read for who the client is, and none is needed
+        arguments = {"task_id": call.task_id, "history": call.history, "keep_unread": call.keep_unread}
+        answer = await self._get_task.run(arguments, ctx)  # type: ignore[arg-type]  # read for who the client is, and none is needed
         result = answer.model_dump(mode="json", by_alias=True, exclude_none=True)
         return {**_times(handle, view), "status": "completed", "result": result}
 

@@ -197,11 +197,11 @@ async def _not_served(request: Request, error: Exception) -> Response:
     """Answer what no operation serves; a path that others serve names their methods."""
     assert isinstance(error, HTTPException)
     allowed = {"Allow": ", ".join(_methods(request))} if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED else {}
-    said: Mapping[int, str] = {
+    descriptions: Mapping[int, str] = {
         HTTPStatus.NOT_FOUND: "There is no such path; GET /v1/openapi.json lists all.",
         HTTPStatus.METHOD_NOT_ALLOWED: "The path has no such method; GET /v1/openapi.json lists all.",
     }
-    return not_served(error.status_code, said.get(error.status_code, str(error.detail)), allowed)
+    return not_served(error.status_code, descriptions.get(error.status_code, str(error.detail)), allowed)
 
 
 def _methods(request: Request) -> list[str]:

@@ -60,7 +60,7 @@ def _read(body: bytes) -> tuple[str, str]:
     """Return the code and the words of a refusal: a text, or a JSON object as in RFC 6750."""
     text = body.decode(errors="replace")
     try:
-        said = json.loads(text)
-        return str(said["error"]), str(said["error_description"])
+        members = json.loads(text)
+        return str(members["error"]), str(members["error_description"])
     except (ValueError, KeyError, TypeError):
         return "", text

@@ -86,9 +86,9 @@ def allowance(settings: Settings) -> Callable[[int], int]:
 
 def _lock_path(settings: Settings) -> Path:
     """Return a file next to the SQLite file; for another database one in the data directory, named after its URL."""
-    beside = settings.sqlite_path
-    if beside is not None:
-        return beside.with_name(f"{beside.name}.runner")
+    database_path = settings.sqlite_path
+    if database_path is not None:
+        return database_path.with_name(f"{database_path.name}.runner")
     name = hashlib.sha256(settings.database_url.encode()).hexdigest()[:16]
     folder = user_data_path("duetime", appauthor=False)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)

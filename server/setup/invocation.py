@@ -52,12 +52,12 @@ def anywhere(database_url: str) -> str:
 
 
 def _program() -> tuple[str, ...]:
-    beside = Path(sys.executable).parent / ("duetime.exe" if os.name == "nt" else "duetime")
+    script = Path(sys.executable).parent / ("duetime.exe" if os.name == "nt" else "duetime")
     called = Path(sys.argv[0])
     if called.stem == "duetime" and called.is_file():
         return (os.path.abspath(called),)  # noqa: PTH100 - resolve() would follow the link out of a tool's bin directory
-    if beside.is_file():
-        return (str(beside),)
+    if script.is_file():
+        return (str(script),)
     found = shutil.which("duetime")
     return (found,) if found else (sys.executable, "-m", "duetime")
 

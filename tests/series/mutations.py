@@ -317,7 +317,7 @@ MUTATIONS = (
     ),
     Mutation(
         "an attempt that is tried again lets a task follow",
-        (("failures/follow_up.py", "    if RUN in asked and failed:", "    if RUN in asked:"),),
+        (("failures/follow_up.py", "    if RUN in on_failure and failed:", "    if RUN in on_failure:"),),
     ),
     Mutation(
         "nothing follows from a run without what it should give",

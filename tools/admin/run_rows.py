@@ -86,8 +86,8 @@ def log_json(log: RunLog) -> RunJson:
 
 
 def _log_line(line: LogLine) -> RunJson:
-    said: RunJson = {"place": line.place, "attempt": line.attempt, "at": times.utc(line.at)}
-    return said | {"level": line.level, "logger": line.logger, "text": line.text}
+    row: RunJson = {"place": line.place, "attempt": line.attempt, "at": times.utc(line.at)}
+    return row | {"level": line.level, "logger": line.logger, "text": line.text}
 
 
 def run_row(run: RunSummary, *, everywhere: bool = False) -> RunJson:

@@ -127,8 +127,8 @@ def _buttons(task: TaskPayload) -> Iterator[tuple[str, str, tuple[str, dict[str,
     if task.id == DRY_RUN_ID or look(task) == "damaged":
         return
     named = {"task_id": task.id, "revision": task.revision}
-    asked = {wait.title for wait in task.waits or () if wait.kind == WaitKind.APPROVAL}
-    if len(asked) == 1:  # steps of a chain that ask different things are answered one by one
+    approvals = {wait.title for wait in task.waits or () if wait.kind == WaitKind.APPROVAL}
+    if len(approvals) == 1:  # steps of a chain that ask different things are answered one by one
         yield "approve", "Approve", ("act_on_task", {**named, "action": "approve"})
         yield "reject", "Reject", ("act_on_task", {**named, "action": "reject"})
     elif task.state in _TO_COME and not task.paused and task.action != CHAIN_ACTION:

@@ -89,11 +89,11 @@ def _clock(at: datetime) -> str:
 
 
 def _hour_and_minute(hour: int, minute: int) -> str:
-    said, following = (number(hour % 12 or 12), number((hour + 1) % 12 or 12))
-    quarters = {0: said, 15: f"quarter past {said}", 30: f"half past {said}", 45: f"quarter to {following}"}
+    hour_now, following = (number(hour % 12 or 12), number((hour + 1) % 12 or 12))
+    quarters = {0: hour_now, 15: f"quarter past {hour_now}", 30: f"half past {hour_now}", 45: f"quarter to {following}"}
     if minute in quarters:
         return quarters[minute]
-    return f"{said} {'' if minute // 10 else 'oh '}{number(minute)}"
+    return f"{hour_now} {'' if minute // 10 else 'oh '}{number(minute)}"
 
 
 def _part_of_day(hour: int) -> str:

@@ -80,9 +80,9 @@ def counts_in_words(
     else. The names of the states are not `spoken`.
     """
     counted = [(state, counts[state], "+" if state in at_least else "") for state in State if counts.get(state)]
-    said = {state: f"{n}{more} {word_of(state) if spoken else state}" for state, n, more in counted}
-    states = ", ".join(text for state, text in said.items() if state not in FAILURES)
-    failed = ", ".join(text for state, text in said.items() if state in FAILURES)
+    texts = {state: f"{n}{more} {word_of(state) if spoken else state}" for state, n, more in counted}
+    states = ", ".join(text for state, text in texts.items() if state not in FAILURES)
+    failed = ", ".join(text for state, text in texts.items() if state in FAILURES)
     if failures or not states:
         return failed
     total = sum(n + bool(more) for state, n, more in counted if state in FAILURES)

@@ -42,8 +42,8 @@ def repeat_in_words(task: TaskPayload, room: QuoteLimits) -> str:
     coming = ", ".join(wall(text).replace(f" {year} ", " ") for text in to_come[:shown])
     policy = f"Policy: {policy_in_words(repeat.policy)}." if repeat.policy else ""
     asks = approval_in_words(repeat.approval, lambda text: quoted(text, room.text)) if repeat.approval else ""
-    asked = f"Asks the user before each run: {asks}." if asks else ""
-    return sentences(f"Repeats {repeat.text}{_end(repeat)}.", policy, asked, f"Next: {coming}." if coming else "")
+    question = f"Asks the user before each run: {asks}." if asks else ""
+    return sentences(f"Repeats {repeat.text}{_end(repeat)}.", policy, question, f"Next: {coming}." if coming else "")
 
 
 def exceptions_in_words(task: TaskPayload) -> str:

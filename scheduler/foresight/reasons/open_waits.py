@@ -40,14 +40,14 @@ def open_waits(store: Store, records: Sequence[TaskRecord]) -> Mapping[str, Open
     if not asking:
         return {}
     tenant, waiters = asking[0].task.tenant, {each.run.id: waiter_of(each) for each in may}
-    asked = store.approvals.open_of(tenant, [*waiters, *(run.id for each in asking for run in each.beside)])
+    approvals = store.approvals.open_of(tenant, [*waiters, *(run.id for each in asking for run in each.beside)])
     awaited = store.signals.open_of(tenant, list(waiters.values()))
     found = (
         OpenWait(
             each,
-            asked.get(each.run.id),
+            approvals.get(each.run.id),
             awaited.get(waiters.get(each.run.id, "")),
-            tuple(asked[run.id] for run in each.beside if run.id in asked),
+            tuple(approvals[run.id] for run in each.beside if run.id in approvals),
         )
         for each in asking
     )

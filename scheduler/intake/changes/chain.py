@@ -153,13 +153,13 @@ def chain_decision(
     def decide(record: TaskRecord, _last: LastChange | None) -> Change:
         left_out = () if record.task.id in last else _OF_LAST
         own = {name: value for name, value in shared.items() if name not in left_out}
-        asked = Reschedule(
+        request = Reschedule(
             **own,
             title=titles.get(record.task.id),
             when=move.of(record.run) if move else None,
             remove=tuple(name for name in given.get("remove", ()) if name not in left_out),
         )
-        return decided(record, asked)
+        return decided(record, request)
 
     return BulkDecision(
         BulkVerb.MOVE, EventKind.RESCHEDULED, decide, lambda changed: undo_of(BulkVerb.MOVE, changed, now)
@@ -205,9 +205,9 @@ def _decided(
 
 def _deadline(found: ChainRecord, given: Mapping[str, Any], due: datetime, planner: Planner, now: datetime) -> Moment:
     """Return a deadline as it is in the zone of the call, or the words for each step to read in its own."""
-    said: Moment = given["deadline"]
+    deadline: Moment = given["deadline"]
     zone = given.get("timezone")
-    if zone is None or str(said).strip().lower() in NO_DEADLINE:
-        return said
+    if zone is None or str(deadline).strip().lower() in NO_DEADLINE:
+        return deadline
     frame, recurring = planner.times.frame(zone), found.chain.repeat is not None
-    return deadline_of(said, due=due, now=now, zone=zone, recurring=recurring, frame=frame).at or said
+    return deadline_of(deadline, due=due, now=now, zone=zone, recurring=recurring, frame=frame).at or deadline

@@ -35,14 +35,14 @@ def own_change(found: ChainRecord, given: Mapping[str, Any], planner: Planner, n
 
 def _rule(found: ChainRecord, given: Mapping[str, Any], planner: Planner, now: datetime) -> dict[str, Any]:
     """Return the new rule and its end; a generation of which no step has begun moves to its first time."""
-    chain, said = found.chain, given.get("repeat")
-    if said is not None and never_recurs(said):
+    chain, repeat = found.chain, given.get("repeat")
+    if repeat is not None and never_recurs(repeat):
         return {"repeat": None, "until": None, "max_runs": None}
     fields: dict[str, Any] = {}
-    if said is not None:
+    if repeat is not None:
         policy = found.steps[0].record.task.repeat_policy
         rule, first, _ = planner.times.recurrence(
-            said, chain.timezone, None, now, moved_from=chain.due_at, policy=policy
+            repeat, chain.timezone, None, now, moved_from=chain.due_at, policy=policy
         )
         fields = {"repeat": rule.rule, "anchor": rule.anchor}
         fields |= {} if has_begun(found) else {"due_at": first.instant}

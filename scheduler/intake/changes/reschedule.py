@@ -128,7 +128,7 @@ def _described(task: Task, request: Reschedule, planner: Planner) -> Task:
 def _timing_step(
     record: TaskRecord, change: Change, request: Reschedule, planner: Planner, now: datetime
 ) -> tuple[Change, tuple[str, ...]]:
-    said: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
     if request.repeat is not None and never_recurs(request.repeat):
         change = replace(change, task=replace(change.task, repeat=None, until=None, max_runs=None))
         request = replace(request, repeat=None)
@@ -137,14 +137,14 @@ def _timing_step(
     if recurs and (change.task.repeat or request.repeat is None):
         change = replace(change, task=replace(change.task, repeat_policy=changed_policy(change.task, request)))
     if request.all_following:
-        change, said = _all_following(record, change, request, planner, now)
+        change, warnings = _all_following(record, change, request, planner, now)
     elif request.repeat is not None or (change.task.repeat is not None and _new_days(record, change, request)):
-        change, said = _new_recurrence(record, change, request, planner, now)
+        change, warnings = _new_recurrence(record, change, request, planner, now)
     elif request.when is not None or request.timezone is not None:
-        change, said = _new_time(record, change, request, planner, now)
+        change, warnings = _new_time(record, change, request, planner, now)
     frame = planner.times.frame(request.timezone, own=change.task.timezone)
     change, ended = end_step(record, change, request, frame, now)
-    return change, (*said, *ended)
+    return change, (*warnings, *ended)
 
 
 def _all_following(
@@ -167,7 +167,7 @@ def _all_following(
     if moved is None:
         raise InvalidArgument("all_following", f"{rule.text!r} cannot be moved as a whole", example="repeat='daily'")
     whole = replace(request, when=to.instant, repeat=moved, timezone=None, all_following=False)
-    change, said = _new_recurrence(record, change, whole, planner, now, words=request.when)
+    change, notes = _new_recurrence(record, change, whole, planner, now, words=request.when)
     first = (change.next_run or change.run).scheduled_for
     on_its_day = first == to.instant or names_no_day(request.when, first, zone=zone, frame=frame)
     if not (on_its_day or changes.has_started(record.run)):
@@ -178,7 +178,7 @@ def _all_following(
             example=f"when={describe(first, task.timezone)!r}",
         )
     assumed = (each for each in to.assumptions if first == to.instant or not each.startswith(NO_DATE))
-    return change, (*assumed, *said)
+    return change, (*assumed, *notes)
 
 
 def _new_days(record: TaskRecord, change: Change, request: Reschedule) -> bool:

@@ -28,8 +28,8 @@ def approval_of(request: Request, now: datetime, zone: str | None) -> Approval |
     """
     if not request.approval:
         return None
-    asked: Any = request.approval
-    given = {} if asked is True else {"question": asked} if isinstance(asked, str) else asked
+    approval: Any = request.approval
+    given = {} if approval is True else {"question": approval} if isinstance(approval, str) else approval
     if request.repeat is not None:
         check_length(given)
     return read_approval(given, now, zone)

@@ -67,10 +67,10 @@ class PoolPreemption:
         """Promise a class what it lacks, and request that runs release it; False when they hold too little."""
         missing = self._missing(cls, now)
         left = {name: units - self._released(name) for name, units in missing.items()}
-        asked = holders_to_ask(left, cls.tier, self._holders()) if missing else []
-        if not missing or (not asked and any(units > 0 for units in left.values())):
+        holders = holders_to_ask(left, cls.tier, self._holders()) if missing else []
+        if not missing or (not holders and any(units > 0 for units in left.values())):
             return False
-        self._requested.update({(run_id, self._leases[run_id].token): now for run_id in asked})
+        self._requested.update({(run_id, self._leases[run_id].token): now for run_id in holders})
         for name in missing:
             pool = self._pools.keep(self._pools.get(name, now))
             pool.promise(cls.name, now + PROMISE_MS)

@@ -38,14 +38,14 @@ def with_follow_up(settlement: Settlement, claim: Claim, now: datetime) -> Settl
 
     An attempt that failed raises the tier already; the task runs when no attempt is left.
     """
-    asked = claim.task.on_failure
-    if not asked or claim.run.cancel_requested:
+    on_failure = claim.task.on_failure
+    if not on_failure or claim.run.cancel_requested:
         return settlement
     failed = has_failed(settlement)
-    if TIER in asked and (failed or settlement.kind is EventKind.RETRYING):
-        settlement = replace(settlement, raises=_raised(claim.task, asked[TIER]))
-    if RUN in asked and failed:
-        settlement = replace(settlement, follow_up=_follow_up(claim, settlement, asked[RUN], now))
+    if TIER in on_failure and (failed or settlement.kind is EventKind.RETRYING):
+        settlement = replace(settlement, raises=_raised(claim.task, on_failure[TIER]))
+    if RUN in on_failure and failed:
+        settlement = replace(settlement, follow_up=_follow_up(claim, settlement, on_failure[RUN], now))
     return settlement
 
 

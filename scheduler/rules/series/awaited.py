@@ -30,8 +30,8 @@ def awaits_when_due(task: Task) -> bool:
 
 def awaits_each_generation(task: Task) -> bool:
     """Whether a step waits for an event of its own when its turn has come, in each generation of its chain."""
-    said: Any = (task.asks or {}).get(EVENT_MEMBER)
-    return isinstance(said, Mapping) and bool(said.get(IN_CHAIN))
+    wait: Any = (task.asks or {}).get(EVENT_MEMBER)
+    return isinstance(wait, Mapping) and bool(wait.get(IN_CHAIN))
 
 
 def awaits_each_run(task: Task) -> bool:
@@ -61,10 +61,10 @@ def awaited_by_each(wait: SignalWait, now: datetime, *, in_chain: bool = False) 
 
 def names_awaited(each_run: object) -> tuple[str, ...]:
     """Return the names of the events of which each run awaits one; none where what a task keeps cannot be read."""
-    said: Any = each_run.get(EVENT_MEMBER) if isinstance(each_run, Mapping) else None
+    wait: Any = each_run.get(EVENT_MEMBER) if isinstance(each_run, Mapping) else None
     try:
-        _read(said, _EPOCH, _EPOCH)
-        return tuple(dict.fromkeys(each["name"] for each in said["any"]))
+        _read(wait, _EPOCH, _EPOCH)
+        return tuple(dict.fromkeys(each["name"] for each in wait["any"]))
     except (AttributeError, KeyError, OverflowError, TypeError, ValueError):
         return ()
 

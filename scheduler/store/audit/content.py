@@ -103,9 +103,9 @@ class ReadRow(NamedTuple):
 
 def following(connection: Connection, source: Source, behind: CommitPosition, most: int) -> list[ReadRow]:
     """Return the next rows behind a position, in the order of their commits."""
-    asked = {"tx": behind.tx, "id": behind.id, "most": most}
+    parameters = {"tx": behind.tx, "id": behind.id, "most": most}
     with dialect_of(connection).undecoded(connection):
-        rows = connection.execute(statements(connection, source).following, asked).all()
+        rows = connection.execute(statements(connection, source).following, parameters).all()
     return [ReadRow(CommitPosition(row[0], row[1]), _words(row[2]), _sealed(source, row[1:])) for row in rows]
 
 

@@ -51,11 +51,11 @@ class Removed:
 
 def of(connection: Connection, tenant: str) -> Removed:
     """Read what was recorded for a tenant."""
-    asked = select(audit_entries.c.detail).where(
+    statement = select(audit_entries.c.detail).where(
         audit_entries.c.tenant == tenant, audit_entries.c.kind == AuditKind.ROWS_REMOVED
     )
     found: dict[Source, IdRanges] = {source: [] for source in Source}
-    for row in unreadable.rows(connection, asked):
+    for row in unreadable.rows(connection, statement):
         for source, name in _NAMES.items():
             found[source] += _parsed((row.detail or {}).get(name))
     return Removed(found)

@@ -64,8 +64,8 @@ class BlockedRuns:
 
         def work(connection: Connection) -> list[BlockedRun]:
             now = self._now()
-            asked = {"actions": list(actions), "most": limit, "now": now}
-            due, new = (unreadable.rows(connection, each, asked) for each in (_DUE, _NEW))
+            parameters = {"actions": list(actions), "most": limit, "now": now}
+            due, new = (unreadable.rows(connection, each, parameters) for each in (_DUE, _NEW))
             dated = [{"run_id": row.id, "at": following(row.id, row.created_at, now)} for row in (*due, *new)]
             _LATER.run(connection, dated)
             return [BlockedRun(row.id, row.tenant, row.task_id, row.summary) for row in due]

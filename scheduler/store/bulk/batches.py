@@ -208,7 +208,7 @@ def _one(
         return TaskOutcome(record, Became.UNCHANGED)
     if change.kind is EventKind.CANCEL_UNDONE and record.run.state is found.run.state is State.CANCELLED:
         return TaskOutcome(found, Became.REFUSED, ENDED_AGAIN)
-    was, beside = replaced_times(record, found.run.scheduled_for, change)
+    was, side_run_at = replaced_times(record, found.run.scheduled_for, change)
     return TaskOutcome(
-        found, Became.CHANGED, moved_onto(change) or None, undo=decision.undo_of(found), was=was, beside=beside
+        found, Became.CHANGED, moved_onto(change) or None, undo=decision.undo_of(found), was=was, beside=side_run_at
     )

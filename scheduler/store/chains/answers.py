@@ -107,10 +107,10 @@ def find(
     found = open_questions(connection, record)
     if run_id is not None:
         found = [each for each in found if each.approval.run_id == run_id]
-    asked = the_one(found, oldest=oldest)
-    if asked is None:
+    question = the_one(found, oldest=oldest)
+    if question is None:
         _check_repeat(connection, record, run_id, answer, now)
-    return asked
+    return question
 
 
 def _check_repeat(
@@ -129,16 +129,16 @@ def store_default(connection: Connection, record: TaskRecord, run_id: str, now: 
 
     That of a run that has ended is withdrawn.
     """
-    asked = next((each for each in open_questions(connection, record) if each.approval.run_id == run_id), None)
-    if asked is None:
+    question = next((each for each in open_questions(connection, record) if each.approval.run_id == run_id), None)
+    if question is None:
         questions.close(connection, [run_id], now)
         return False
-    record, approval, _ = asked
+    record, approval, _ = question
     if approval.ends_at is None or approval.ends_at > now:
         return False
     reason = defaults.unanswered(approval.ends_at, record.task.timezone)
     by = Answered(approval.default, DUETIME_ACTOR, reason)
-    store(connection, asked, by, now)
+    store(connection, question, by, now)
     wanted = record.task.notify is not Notify.NEVER
     if wanted and approval.default is ApprovalAnswer.REJECT and waits_before_start(record.run):
         _tell(connection, record, by, now)
@@ -169,9 +169,9 @@ def store(connection: Connection, question: Asked, by: Answered, now: datetime) 
 
 
 def _leave_out(connection: Connection, record: TaskRecord, by: Answered, now: datetime) -> None:
-    told: dict[str, Any] = {"actor": by.actor, "kind": ANSWER_KINDS[by.answer], "reason": by.reason, "via": by.via}
+    fields: dict[str, Any] = {"actor": by.actor, "kind": ANSWER_KINDS[by.answer], "reason": by.reason, "via": by.via}
     change, overlapped = rejected(record, _words(by), now)
-    changing.apply(connection, record, change, now=now, **told)
+    changing.apply(connection, record, change, now=now, **fields)
     if overlapped:
         left_out = places.placed(connection, overlapped)
         connection.execute(insert(runs), [new_run_values(record.task, run) for run in left_out])

@@ -61,10 +61,10 @@ class Approvals:
         def work(connection: Connection) -> TaskRecord:
             found, run_id = open_questions.task_of(connection, tenant, task_id)
             record, now = read.record(connection, tenant, found, locking=True), self._now()
-            asked = answers.find(connection, record, answer, now, run_id=run_id, oldest=revision is not None)
-            if asked is not None:
+            question = answers.find(connection, record, answer, now, run_id=run_id, oldest=revision is not None)
+            if question is not None:
                 event_log.check_revision(connection, record.task, revision)
-                answers.store(connection, asked, answers.Answered(answer, actor, reason, via), now)
+                answers.store(connection, question, answers.Answered(answer, actor, reason, via), now)
             return read.record(connection, tenant, found)
 
         return self._ending(work)
@@ -90,8 +90,8 @@ class Approvals:
             unanswered = [each for each in found if answers.find(connection, each, answer, now, oldest=True)]
             for each in unanswered:
                 record = read.record(connection, tenant, each.task.id)
-                for asked in open_questions.open_questions(connection, record)[:1]:
-                    answers.store(connection, asked, by, now)
+                for question in open_questions.open_questions(connection, record)[:1]:
+                    answers.store(connection, question, by, now)
 
         self._ending(work)
 

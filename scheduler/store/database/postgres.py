@@ -133,9 +133,9 @@ class Postgres(Database):
         """Return the server's time."""
 
         def work(connection: Connection) -> Sample:
-            asked = time.monotonic()
+            asked_at = time.monotonic()
             at = connection.exec_driver_sql("SELECT clock_timestamp()").scalar_one()
-            return Sample(at, asked, time.monotonic())
+            return Sample(at, asked_at, time.monotonic())
 
         return self.read(work)
 
@@ -143,8 +143,8 @@ class Postgres(Database):
         """Return a name that no other database on any server has; empty where it cannot be determined."""
 
         def work(connection: Connection) -> str:
-            asked = "has_function_privilege('pg_control_system()', 'execute')"
-            if not connection.exec_driver_sql(f"SELECT {asked}").scalar_one():
+            condition = "has_function_privilege('pg_control_system()', 'execute')"
+            if not connection.exec_driver_sql(f"SELECT {condition}").scalar_one():
                 return ""
             return str(connection.exec_driver_sql(_IDENTITY).scalar_one())
 

@@ -147,8 +147,8 @@ class DeadLetters:
             number = selection.replays(connection, [run_id]).get(run_id, 0) + 1
             _close(connection, run_id, now, replayed_as=replayed.id, replay_number=number)
             changing.apply(connection, record, change, kind=EventKind.RUN_NOW, reason=entry.reason, now=now, **actor)
-            told: dict[str, Json] = {"task_id": task_id, "replayed_as": replayed.id, "replay_number": number}
-            entries.store(connection, replace(entry, detail=told), now)
+            detail: dict[str, Json] = {"task_id": task_id, "replayed_as": replayed.id, "replay_number": number}
+            entries.store(connection, replace(entry, detail=detail), now)
             repeated_calls.store(connection, tenant, key, (task_id, run_id), now)
             return ClosedLetter(run_id, task_id, replayed.id, record.run.scheduled_for if change.extra_run else None)
 

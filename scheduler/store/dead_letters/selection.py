@@ -78,15 +78,15 @@ def read(connection: Connection, statement: Select[Any]) -> list[DeadLetter]:
     letters = unreadable.values(connection, statement, DeadLetter, DEAD_LETTER)
     run_ids = [letter.run_id for letter, _ in letters]
     tried = _attempts(connection, run_ids)
-    again, told = replays(connection, run_ids), _told(connection, [letter.task_id for letter, _ in letters])
+    again, deliveries = replays(connection, run_ids), _told(connection, [letter.task_id for letter, _ in letters])
     return [
         replace(
             letter,
             attempts=tuple(tried[letter.run_id]),
             reason="; ".join((letter.reason, *damage)),
             replays=again.get(letter.run_id, 0),
-            title=told.get(letter.task_id, ("", ""))[0],
-            action=told.get(letter.task_id, ("", ""))[1],
+            title=deliveries.get(letter.task_id, ("", ""))[0],
+            action=deliveries.get(letter.task_id, ("", ""))[1],
         )
         for letter, damage in letters
     ]

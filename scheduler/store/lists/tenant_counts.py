@@ -57,13 +57,13 @@ class TenantCounts:
 
     def created_before_last(self, count: int) -> datetime | None:
         """Return when the newest task but `count` was created, None when there are no more."""
-        asked = {"tenant": self._tenant, "behind": count}
-        return cast("datetime | None", self._connection.execute(_CREATED_BEFORE_LAST, asked).scalar())
+        parameters = {"tenant": self._tenant, "behind": count}
+        return cast("datetime | None", self._connection.execute(_CREATED_BEFORE_LAST, parameters).scalar())
 
     def has_open(self, count: int) -> bool:
         """Whether there are at least so many open tasks."""
-        asked = {"tenant": self._tenant, "behind": count - 1}
-        return self._connection.execute(_OPEN_BEHIND, asked).first() is not None
+        parameters = {"tenant": self._tenant, "behind": count - 1}
+        return self._connection.execute(_OPEN_BEHIND, parameters).first() is not None
 
     def payload_bytes(self) -> int:
         """Return how many bytes the payloads of open tasks have together; reads each of them."""

@@ -136,8 +136,8 @@ def _owners(connection: Connection, parent: Table, key: Column[Any], named: Coll
     """Return the tenant of each of these rows that there is."""
     found: dict[str, str] = {}
     for part in _parts(list(named)):
-        asked = select(key, parent.c.tenant).where(key.in_(part))
-        found.update((each, tenant) for each, tenant in connection.execute(asked))
+        statement = select(key, parent.c.tenant).where(key.in_(part))
+        found.update((each, tenant) for each, tenant in connection.execute(statement))
     return found
 
 

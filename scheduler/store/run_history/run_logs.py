@@ -141,8 +141,8 @@ def _lines(rows: Sequence[Any], after: LogPlace) -> list[LogLine]:
 def _of_row(row: Any) -> Iterator[LogLine]:
     for number, text in enumerate(row.text.split("\n"), row.first):
         try:
-            milliseconds, level, logger, said = json.loads(text)
+            milliseconds, level, logger, message = json.loads(text)
             at = _EPOCH + timedelta(milliseconds=milliseconds)
-            yield LogLine(row.attempt, number, at, str(level), str(logger), str(said))
+            yield LogLine(row.attempt, number, at, str(level), str(logger), str(message))
         except (TypeError, ValueError, OverflowError):
             yield LogLine(row.attempt, number, row.at, "unreadable", "", text)

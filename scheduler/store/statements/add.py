@@ -63,10 +63,10 @@ def add(
     `again`: an earlier try may have stored them.
     """
     firsts = _firsts(items)
-    asked = [item for item in items if item.key is None or firsts[name_of(item)] is item]
-    entries = [entry for item in asked for entry in _told(item, now)]
-    there = _there(connection, asked) if again else {}
-    left = [item for item in asked if item.task.id not in there]
+    new = [item for item in items if item.key is None or firsts[name_of(item)] is item]
+    entries = [entry for item in new for entry in _told(item, now)]
+    there = _there(connection, new) if again else {}
+    left = [item for item in new if item.task.id not in there]
     stored = there | store_new(connection, left, entries, now=now, twins=twins)
     dependent = [each for each in left if isinstance(each, DependentTask) and stored[each.task.id].created]
     if dependent:

@@ -172,9 +172,9 @@ def settle_waiting(
     waiting = unreadable.rows(connection, _WAITING, wanted)
     found = [_Waiting(*task_and_run(row), row.followed) for row in waiting]
     links, awaited = _deciding(connection, waiting), kept_waits.kept(connection, [each.waiter for each in found])
-    asked = questions.unanswered(connection, [each.run.id for each in found])
+    unanswered = questions.unanswered(connection, [each.run.id for each in found])
     judged = [
-        _judged(each, links.get(each.task.id, ()), awaited.get(each.waiter), open_approvals=asked, failing=failing)
+        _judged(each, links.get(each.task.id, ()), awaited.get(each.waiter), open_approvals=unanswered, failing=failing)
         for each in found
     ]
     _free(connection, [each for each in judged if each.verdict.to is State.SCHEDULED], now, why)
@@ -290,6 +290,6 @@ def _end(connection: Connection, ended: Sequence[_Judged], now: datetime) -> End
 
 
 def _end_row(end: AttemptEnd, now: datetime) -> dict[str, Any]:
-    to, why, said = end.settlement.to, end.settlement.error, end.settlement.summary
+    to, why, summary = end.settlement.to, end.settlement.error, end.settlement.summary
     check_move(end.claim.state, to)
-    return {"run_id": end.claim.run_id, "to": to, "at": now, "why": why, "said": said, "lost": to in FAILURES}
+    return {"run_id": end.claim.run_id, "to": to, "at": now, "why": why, "said": summary, "lost": to in FAILURES}

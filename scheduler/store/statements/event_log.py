@@ -200,7 +200,7 @@ def last_change(connection: Connection, task: Task) -> LastChange | None:
 def _change_of(found: Sequence[Event], before: Mapping[str, Any], touched: Mapping[str, Run]) -> LastChange:
     first, after = found[0].run_id or "", found[0].after or {}
     following = next((event.run_id for event in found if event.kind is EventKind.NEXT_OCCURRENCE), None)
-    beside = [event for event in found if event.before is None and event.kind is not EventKind.NEXT_OCCURRENCE]
+    of_side_runs = [event for event in found if event.before is None and event.kind is not EventKind.NEXT_OCCURRENCE]
     links: Mapping[str, Any] | None = before.get(LINKS)
     times = (links or {}).get(TIMES_MEMBER, {})
     return LastChange(
@@ -209,8 +209,8 @@ def _change_of(found: Sequence[Event], before: Mapping[str, Any], touched: Mappi
         run={**_fields_of(Run, times, after), **_fields_of(Run, before, after)},
         current=following or first,
         replaced_run=touched.get(first if following else before.get(FOLLOWED, "")),
-        began=tuple(event.run_id or "" for event in beside if event.from_state is None),
-        cancelled=tuple(touched[event.run_id or ""] for event in beside if event.to_state is State.CANCELLED),
+        began=tuple(event.run_id or "" for event in of_side_runs if event.from_state is None),
+        cancelled=tuple(touched[event.run_id or ""] for event in of_side_runs if event.to_state is State.CANCELLED),
         skipped=bool(following and touched[first].state is State.SKIPPED),
         links=links,
     )

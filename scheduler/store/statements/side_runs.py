@@ -89,7 +89,7 @@ def follow(connection: Connection, before: tuple[Task, Run], after: tuple[Task, 
     if step is None:
         return []
     found = (Run(*row) for row in unreadable.rows(connection, _BESIDE, {"of_task": task.id}))
-    moves = [(beside, step(beside, task.updated_at)) for beside in found]
+    moves = [(side_run, step(side_run, task.updated_at)) for side_run in found]
     changed = [(old, new) for old, new in moves if new != old]
     for old, new in changed:
         _write(connection, old, new)

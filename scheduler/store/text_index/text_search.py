@@ -233,11 +233,11 @@ def _by_index(
     if position is None or position.newest - position.event_id > MAX_UNINDEXED_EVENTS:
         return None
     matches, terms, sample = indexed
-    asked = _all_trigrams(words) or _any_trigram(connection, terms, sample, words)
-    if asked is None:
+    pattern = _all_trigrams(words) or _any_trigram(connection, terms, sample, words)
+    if pattern is None:
         return _UNKNOWN
-    values = {"words": asked, "whole": words, "most": most + 1}
-    found = connection.execute(matches, values).scalars().all() if asked else []
+    values = {"words": pattern, "whole": words, "most": most + 1}
+    found = connection.execute(matches, values).scalars().all() if pattern else []
     behind = first(connection, recent.where(events.c.id > position.event_id), most)
     return Matches([one for one in found if one is not None], len(found) <= most) + behind
 
@@ -253,8 +253,8 @@ def _any_trigram(connection: Connection, terms: Any, sample: Any, words: str) ->
 
     SQLite counts the rows of each trigram that it lists: 24 ms for a million.
     """
-    asked = {"words": words, "rows": MAX_ROWS_SAMPLED, "most": MAX_SAMPLE_MATCHES}
-    if connection.execute(sample, asked).scalar_one() == MAX_SAMPLE_MATCHES:
+    parameters = {"words": words, "rows": MAX_ROWS_SAMPLED, "most": MAX_SAMPLE_MATCHES}
+    if connection.execute(sample, parameters).scalar_one() == MAX_SAMPLE_MATCHES:
         return None
     bounds = {"words": words, "beyond": words + _LAST_CHARACTER, "most": MAX_TERMS + 1}
     found = connection.execute(terms, bounds).scalars().all()

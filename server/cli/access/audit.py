@@ -28,7 +28,7 @@ def list_(
     context: typer.Context,
     *,
     tenant: Annotated[str, typer.Option(help="whose audit log")] = LOCAL.tenant,
-    who: Annotated[str | None, typer.Option(help="only what this user did")] = None,
+    actor: Annotated[str | None, typer.Option("--who", "--actor", help="only what this user did")] = None,
     surface: Annotated[str | None, typer.Option(help="only by this way: mcp, rest, admin, cli, python, stdio")] = None,
     kind: Annotated[AuditKind | None, typer.Option(help="only entries of this kind")] = None,
     subject: Annotated[str | None, typer.Option(help="only what was done to this key, pool, secret ...")] = None,
@@ -44,7 +44,7 @@ def list_(
     zone = opened.zone()
     with opened.store(create=True) as store:
         bounds = Bounds.of(cursor, store.now(), zone, since=since, until=until)
-        where = AuditFilter(who, surface, kind, subject, **bounds.instants)
+        where = AuditFilter(actor, surface, kind, subject, **bounds.instants)
         page = store.audit.page(tenant, where, limit=limit, cursor=bounds.cursor)
     shown = page_json(replace(page, cursor=bounds.following(page.cursor)))
     show_page(shown, zone, as_json=as_json, as_csv=as_csv)

@@ -47,8 +47,8 @@ def create(
         now = store.now()
         text, key = new_key(owner, name, now, validity)
         store.api_keys.add(key)
-        said: dict[str, Json] = {"name": key.name, "user": key.user, "scopes": list(key.scopes)}
-        _record(store, AuditKind.KEY_CREATED, key.tenant, key.id, said)
+        row: dict[str, Json] = {"name": key.name, "user": key.user, "scopes": list(key.scopes)}
+        _record(store, AuditKind.KEY_CREATED, key.tenant, key.id, row)
     show_new(new_key_json(key, text.text, now), now, as_json=as_json)
 
 

@@ -109,8 +109,8 @@ def value_of(name: str) -> str:
     """Return the value from stdin without its last line end, or ask for it twice; an argument would stand in `ps`."""
     if not sys.stdin.isatty():
         return sys.stdin.read().removesuffix("\n").removesuffix("\r")
-    asked: str = typer.prompt(f"Value of {name}", hide_input=True, confirmation_prompt=True, err=True)
-    return asked
+    value: str = typer.prompt(f"Value of {name}", hide_input=True, confirmation_prompt=True, err=True)
+    return value
 
 
 def _row(secret: Mapping[str, Any], now: datetime) -> tuple[str, ...]:

@@ -231,8 +231,10 @@ def show_closed(done: dict[str, Any], how: str, *, as_json: bool, as_csv: bool) 
 
 def _replayed(letter: Mapping[str, Any]) -> str:
     """Say as which run a letter is replayed; that of a recurring task runs in addition to its next occurrence."""
-    beside = f", in addition to the next run of {letter['task_id']}, due {letter['next']}" if letter.get("next") else ""
-    return f"{letter['run_id']} is replayed as {letter['replayed_as']}{beside}."
+    next_run = (
+        f", in addition to the next run of {letter['task_id']}, due {letter['next']}" if letter.get("next") else ""
+    )
+    return f"{letter['run_id']} is replayed as {letter['replayed_as']}{next_run}."
 
 
 def closed_lines(done: dict[str, Any], how: str) -> list[str]:

@@ -54,7 +54,7 @@ def history(
     via: Annotated[str | None, typer.Option(help="only changes that came this way: `mcp`, `mcp 10.0.0.7`")] = None,
     action: ActionOption = None,
     label: Label = None,
-    tier: Annotated[str | None, typer.Option(help="only tasks of this tier")] = None,
+    tier: Annotated[str | None, typer.Option("--tier", "--priority", help="only tasks of this tier")] = None,
     worker: Annotated[str | None, typer.Option(help="only runs with an attempt on this worker")] = None,
     min_attempts: Annotated[int | None, typer.Option(help="only runs with so many attempts")] = None,
     min_lateness: Annotated[str | None, typer.Option(help="only runs that ended so long after their deadline")] = None,

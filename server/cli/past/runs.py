@@ -27,7 +27,10 @@ StateOption = Annotated[
     ),
 ]
 ActionFilter = Annotated[str | None, typer.Option(help="only of this action", autocompletion=completion.actions)]
-TierFilter = Annotated[str | None, typer.Option(help="only of this tier: critical, high, normal, low, background")]
+TierFilter = Annotated[
+    str | None,
+    typer.Option("--tier", "--priority", help="only of this tier: critical, high, normal, low, background"),
+]
 WorkerFilter = Annotated[str | None, typer.Option(help="only with an attempt on this worker")]
 ActorFilter = Annotated[str | None, typer.Option(help="only of this user's tasks, or changed by this user")]
 TextFilter = Annotated[str | None, typer.Option(help="only with this in the title, the error or a reason")]

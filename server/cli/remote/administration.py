@@ -65,8 +65,8 @@ def _secret(name: str) -> str:
 def audit_list(server: RemoteServer, params: Params) -> None:
     """List audit entries."""
     kind = params["kind"].value if params["kind"] else None
-    names = ("surface", "subject", "since", "until", "limit", "cursor")
-    where = {name: params[name] for name in names} | {"actor": params["who"], "kind": kind}
+    names = ("actor", "surface", "subject", "since", "until", "limit", "cursor")
+    where = {name: params[name] for name in names} | {"kind": kind}
     page = server.get("/audit", **where, **_tenant(params))
     audit.show_page(page, zone_of(params), as_json=params["as_json"], as_csv=params["as_csv"])
 

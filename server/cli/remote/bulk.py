@@ -13,11 +13,11 @@ _FILTERS = ("label", "action", "priority", "state", "after", "before")
 
 def bulk(server: RemoteServer, params: Params) -> None:
     """Change many tasks, or take that back."""
-    filters = [params["about"], *(params[name] for name in _FILTERS)]
+    filters = [params["query"], *(params[name] for name in _FILTERS)]
     ids, token = here.meant(params["change"], params["ids"], params["every"], filters)
     names = (*_FILTERS, "to", "expect", "reason")
     given = {name: params[name] for name in names if params[name] is not None}
-    found = {"query": params["about"], "undo": token, "task_ids": [found_id(server, each) for each in ids] or None}
+    found = {"query": params["query"], "undo": token, "task_ids": [found_id(server, each) for each in ids] or None}
     body = {**given, **{name: value for name, value in found.items() if value is not None}}
     if params["dry_run"]:
         body["dry_run"] = True

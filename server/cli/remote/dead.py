@@ -49,6 +49,6 @@ def undo(server: RemoteServer, params: Params) -> None:
 
 def _closed(server: RemoteServer, params: Params, verb: str, **more: Json) -> RemoteAnswer:
     dead.check_choice(params["run_ids"], params["every"], [params[name] for name in _FILTERS[:-1]])
-    asked = {name: params[name] for name in (*_FILTERS, "reason", "max_letters", "dry_run") if params[name] is not None}
+    body = {name: params[name] for name in (*_FILTERS, "reason", "max_letters", "dry_run") if params[name] is not None}
     ways = {"run_ids": params["run_ids"]} if params["run_ids"] else {"all": True} if params["every"] else {}
-    return server.post(f"/dead_letters/{verb}", {**asked, **ways, **more}, Idempotency_Key=params["key"])
+    return server.post(f"/dead_letters/{verb}", {**body, **ways, **more}, Idempotency_Key=params["key"])

@@ -109,12 +109,12 @@ def keys_list(server: RemoteServer, params: Params) -> None:
 
 def keys_create(server: RemoteServer, params: Params) -> None:
     """Create an API key; its tenant and user are the caller's unless others are named."""
-    asked = {
+    parameters = {
         "name": params["name"],
         "expires": params["expires"],
         "scopes": list(map(_word, params["scope"] or ["tasks"])),
     }
-    keys.show_new(server.post("/keys", asked | _owner(params)), _now(), as_json=params["as_json"])
+    keys.show_new(server.post("/keys", parameters | _owner(params)), _now(), as_json=params["as_json"])
 
 
 def _owner(params: Params) -> dict[str, str]:

@@ -195,8 +195,8 @@ def _body(params: Params) -> dict[str, Any]:
         "labels": list(params["label"] or ()) or None,
         "steps": read_steps(params.get("steps")) or None,
     }
-    asked = read_approval(params.get("approval"))
-    read["approval"] = dict(asked) if asked else None
+    approval = read_approval(params.get("approval"))
+    read["approval"] = dict(approval) if approval else None
     pause = {} if params.get("pause") is None else {"pause": params["pause"]}
     return {**same, **pause, **{name: value for name, value in read.items() if value is not None}}
 

@@ -118,9 +118,9 @@ def reader_of(call: RestCall) -> Principal:
         raise InvalidArgument("tenant", "this is of one tenant at a time", example="tenant='acme'")
     if not call.by.may_read_all_of(tenant):
         raise only_operators(Scope.ADMIN_READ)
-    asked = Principal(tenant, call.by.user)  # raises InvalidArgument for what is no name
-    call.parts.store.audit.record(AuditEntry.by(call.by, AuditKind.OTHER_TENANT_READ, tenant=asked.tenant))
-    return replace(call.by, tenant=asked.tenant)
+    principal = Principal(tenant, call.by.user)  # raises InvalidArgument for what is no name
+    call.parts.store.audit.record(AuditEntry.by(call.by, AuditKind.OTHER_TENANT_READ, tenant=principal.tenant))
+    return replace(call.by, tenant=principal.tenant)
 
 
 def read_by(call: RestCall) -> dict[str, Any]:

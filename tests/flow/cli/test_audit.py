@@ -65,6 +65,7 @@ def test_what_was_done_to_keys_is_listed_with_who_and_by_which_way(said: Said, k
     ("options", "count"),
     [
         (["--kind", "key_revoked"], 1), (["--surface", "cli"], 2), (["--surface", "rest"], 0), (["--who", "local"], 2),
+        (["--actor", "local"], 2), (["--actor", "bob"], 0),
         (["--since", "1h"], 2), (["--until", "yesterday"], 0), (["--tenant", "acme"], 0), (["--limit", "1"], 1),
     ],
 )  # fmt: skip

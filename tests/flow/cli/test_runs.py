@@ -121,6 +121,8 @@ def test_runs_are_listed_newest_first_up_to_now(cli: Say) -> None:
         (["--max-duration", "2 min", "--text", "import"], ["Night import", "Old import"]),
         (["--min-attempts", "2"], []),
         (["--tier", "high"], []),
+        (["--priority", "high"], []),
+        (["--priority", "normal", "--text", "http"], ["Night import"]),
         (["--pool", "gpu"], []),
         (["--task", "backup"], ["Backup"]),
         (["--actor", "local", "--action", "reminder"], ["Backup", "Night import", "Old import"]),

@@ -78,7 +78,11 @@ CASES: Final[Mapping[str, tuple[str, ...]]] = {
     "undo": ("undo {gone}",),
     "approve": ("approve {asks} --reason fine",),
     "reject": ("reject {asks} --reason 'too much'",),
-    "bulk": ("bulk pause --about Standing", "bulk pause --about nobody"),
+    "bulk": (
+        "bulk pause --about Standing",
+        "bulk pause --query Standing --tier normal",
+        "bulk pause --about nobody",
+    ),
     "event send": ("""event send paid --data '{{"order": 7}}'""",),
     "event address": ("event address {fresh}", "event address {called}", "event address {fresh} --revoke"),
     "explain": ("explain {daily}", "explain {asks}"),

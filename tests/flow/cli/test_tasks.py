@@ -365,6 +365,14 @@ def test_everything_is_paused_until_a_time_by_one_command(cli: Run) -> None:
     assert "Paused 2 tasks until " in cli("bulk", "pause", "--all", "--until", "in 2 hours", "--expect", "2").out
 
 
+@pytest.mark.parametrize("option", [("--about", "lun"), ("--query", "lun"), ("--priority", "high"), ("--tier", "high")])
+def test_a_filter_of_many_tasks_has_the_names_that_lists_have(cli: Run, option: tuple[str, str]) -> None:
+    scheduled(cli, "Stand-up", "--when", "in 3 hours")
+    lunch = scheduled(cli, "Lunch", "--when", "in 3 hours", "--priority", "high")
+    found = cli("bulk", "pause", *option, "--dry-run", "--json").json
+    assert [task["id"] for task in found["tasks"]] == [lunch["id"]]
+
+
 def test_a_cancel_says_how_to_undo_it(cli: Run) -> None:
     task = scheduled(cli, "Call John", "--when", "in 2 hours")
     command = cli("cancel", task["id"]).out.splitlines()[-1].strip()

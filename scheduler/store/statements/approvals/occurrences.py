@@ -96,10 +96,10 @@ def ask_also(connection: Connection, begun: Sequence[tuple[Task, Run, Run]], now
     given = {"run_ids": list(asking)}
     approved = set(connection.execute(_APPROVED, given).scalars())
     found = [each for run_id, each in asking.items() if run_id not in approved]
-    asked = [(task, run, _new(connection, task, was, run, now)) for task, was, run in found]
-    connection.execute(_FORGET, {"run_ids": [run.id for _, run, _ in asked]})
-    questions.ask(connection, asked)
-    event_log.append(connection, [_told(task, run, run, now) for task, run, _ in asked])
+    approvals_of_runs = [(task, run, _new(connection, task, was, run, now)) for task, was, run in found]
+    connection.execute(_FORGET, {"run_ids": [run.id for _, run, _ in approvals_of_runs]})
+    questions.ask(connection, approvals_of_runs)
+    event_log.append(connection, [_told(task, run, run, now) for task, run, _ in approvals_of_runs])
 
 
 def forget(connection: Connection, run: Run, now: datetime) -> None:

@@ -69,8 +69,8 @@ def the_one(found: Sequence[Asked], *, oldest: bool) -> Asked | None:
 
 def latest(connection: Connection, record: TaskRecord) -> Approval | None:
     """Return what was answered last of all that the current run, and those next to it, have asked."""
-    asked = (questions.newest(connection, run.id) for run in (record.run, *record.beside))
-    closed = [each for each in asked if each is not None and each.closed_at is not None]
+    newest = (questions.newest(connection, run.id) for run in (record.run, *record.beside))
+    closed = [each for each in newest if each is not None and each.closed_at is not None]
     return max(closed, key=lambda each: each.closed_at or each.asked_at, default=None)
 
 

@@ -212,8 +212,8 @@ def carry_over(connection: Connection, pairs: Iterable[tuple[Task, Run, Run]], n
     A run that waits for an event as well is asked for when its wait begins.
     """
     found = [(task, old, run, _of_task(connection, old)) for task, old, run in pairs if _is_again(task, old, run)]
-    asked = [(task, run, asked_again(each, old, run, now)) for task, old, run, each in found if each]
-    ask(connection, [each for each in asked if not (each[2].is_open and awaits_when_due(each[0]))])
+    again = [(task, run, asked_again(each, old, run, now)) for task, old, run, each in found if each]
+    ask(connection, [each for each in again if not (each[2].is_open and awaits_when_due(each[0]))])
 
 
 def _is_again(task: Task, old: Run, run: Run) -> bool:

@@ -28,13 +28,13 @@ _DISCARDED = (dead_letters.c.run_id.in_(_IDS), dead_letters.c.replayed_as.is_(No
 
 def follow_change(connection: Connection, record: TaskRecord, current: Run, change: Change, now: datetime) -> None:
     """Close the letter of a failed run that a change runs again; open it again when that is taken back."""
-    old, failed, beside = record.run, record.last_run, change.extra_run
+    old, failed, side_run = record.run, record.last_run, change.extra_run
     if current.id != old.id and old.state is State.FAILED:
         _close(connection, old, current, now)
     elif current.id != old.id and current.state is State.FAILED:
         _reopen(connection, [old.id])
-    if beside and failed and failed.state is State.FAILED and beside.repeats == (failed.repeats or failed.id):
-        _close(connection, failed, beside, now)
+    if side_run and failed and failed.state is State.FAILED and side_run.repeats == (failed.repeats or failed.id):
+        _close(connection, failed, side_run, now)
     if change.kind is EventKind.UNDONE and change.cancelled_beside:
         _reopen(connection, [run.id for run in change.cancelled_beside])
 

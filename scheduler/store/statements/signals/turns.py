@@ -59,8 +59,10 @@ def take_back(connection: Connection, task_ids: Sequence[str], now: datetime) ->
     """
     rows = unreadable.rows(connection, _BEFORE_START, {"task_ids": list(task_ids)})
     steps = [task_and_run(row) for row in rows]
-    asked = questions.unanswered(connection, [run.id for _, run in steps])
-    lost = _lacking(connection, [(task, run) for task, run in steps if run.id in asked or not _is_before_turn(run)])
+    unanswered = questions.unanswered(connection, [run.id for _, run in steps])
+    lost = _lacking(
+        connection, [(task, run) for task, run in steps if run.id in unanswered or not _is_before_turn(run)]
+    )
     again = [without_early_deadline(task, _before_turn(run)) for task, run in lost]
     values = [{"run_id": run.id, "drop": run.drop_at, "listed": listed_at(run)} for run in again]
     exactly(len(values), _WAIT.run(connection, values))
