@@ -14,6 +14,7 @@ from duetime.scheduler.rules.order import drop_at
 from duetime.scheduler.rules.recurrence import recurrence
 from duetime.scheduler.rules.recurrence.recurrence import Recurrence
 from duetime.scheduler.rules.time import zones
+from duetime.scheduler.rules.time.durations import MICROSECOND
 from duetime.scheduler.task import Occurrence, Run, State, Task
 
 MAX_MISSES_COUNTED = 10_000
@@ -22,8 +23,6 @@ MAX_MISSES_COUNTED = 10_000
 
 MAX_OCCURRENCES_COUNTED = 1_000
 """Occurrences before a window that are counted, where a series has a number of them."""
-
-_TICK = timedelta(microseconds=1)
 
 
 def recurrence_of(task: Task) -> Recurrence | None:
@@ -73,7 +72,7 @@ def newest_due(task: Task, run: Run, opened: datetime, now: datetime) -> Run | N
     if coming is None or coming.scheduled_for + delay_of(task) > now:
         return None
     newest = _newest(task, coming, now - delay_of(task))
-    return coming if newest == coming.scheduled_for else next_run(task, run, newest - _TICK)
+    return coming if newest == coming.scheduled_for else next_run(task, run, newest - MICROSECOND)
 
 
 def _newest(task: Task, first: Run, end: datetime) -> datetime:
@@ -110,7 +109,7 @@ def following(task: Task, run: Run, now: datetime, *, start: datetime, end: date
     if rule is None:
         return
     if task.max_runs is None:
-        at = max(at, start - _TICK)
+        at = max(at, start - MICROSECOND)
     while (coming := rule.after(at)) and coming.instant < end:
         at, number = coming.instant, number + 1
         if _ended(task, at, number):

@@ -162,7 +162,7 @@ MUTATIONS = (
         (
             (
                 "rules/occurrences.py",
-                "    return coming if newest == coming.scheduled_for else next_run(task, run, newest - _TICK)",
+                "    return coming if newest == coming.scheduled_for else next_run(task, run, newest - MICROSECOND)",
                 "    return replace(coming, number=run.number, scheduled_for=newest, wake_at=newest + delay_of(task))",
             ),
         ),

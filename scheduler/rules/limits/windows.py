@@ -9,13 +9,13 @@ from datetime import UTC, date, datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
 from duetime.scheduler.rules.time import zones
+from duetime.scheduler.rules.time.durations import MICROSECOND
 
 DAY_NAMES = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 PERIODS = ("hour", "day", "week", "month")
 
 _HOURS = re.compile(r"(?:([a-z, -]+?)\s+)?(\d{1,2}):(\d{2})\s*-\s*(\d{1,2}):(\d{2})")
 _DAY = timedelta(days=1)
-_TICK = timedelta.resolution
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ def _last_strike(zone: ZoneInfo, now: datetime) -> datetime:
     struck = now - _past_the_hour(now.astimezone(zone))
     if struck.astimezone(zone).utcoffset() == now.astimezone(zone).utcoffset():
         return struck
-    before = zones.change_between(zone, struck, now) - _TICK
+    before = zones.change_between(zone, struck, now) - MICROSECOND
     return before - _past_the_hour(before.astimezone(zone))
 
 

@@ -6,11 +6,11 @@ from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from duetime.scheduler.rules.time import zones
+from duetime.scheduler.rules.time.durations import MICROSECOND
 from duetime.scheduler.rules.time.tokens import MONTH_NAMES
 from duetime.scheduler.task import Occurrence
 from duetime.scheduler.translatable import NoteKind, Translatable
 
-_TICK = timedelta(microseconds=1)
 _CLOCKS_NOTED = timedelta(days=366)
 """A change of the clocks earlier than this before an occurrence is not worth a note."""
 
@@ -21,7 +21,7 @@ def clock_notes(zone: ZoneInfo, here: datetime, coming: Occurrence) -> list[str]
     if zones.offset(zone, here) != zones.offset(zone, coming.instant):
         here = max(here, coming.instant - _CLOCKS_NOTED)
         for instant, moved in zones.changes(zone, here, coming.instant):
-            day = (instant - _TICK).astimezone(zone)
+            day = (instant - MICROSECOND).astimezone(zone)
             back = moved < timedelta()
             kind = NoteKind.CLOCKS_BACK if back else NoteKind.CLOCKS_FORWARD
             text = f"{day.day} {MONTH_NAMES[day.month - 1][:3]}: clocks go {'back' if back else 'forward'}"

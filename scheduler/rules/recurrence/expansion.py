@@ -19,6 +19,7 @@ from zoneinfo import ZoneInfo
 from duetime.scheduler.rules.recurrence.calendar_days import Days
 from duetime.scheduler.rules.recurrence.rule import HOURLY, SECONDLY, Rule
 from duetime.scheduler.rules.time import zones
+from duetime.scheduler.rules.time.durations import MICROSECOND
 from duetime.scheduler.rules.time.parser import shift_note
 from duetime.scheduler.task import Occurrence
 
@@ -33,7 +34,6 @@ _MINUTE = timedelta(minutes=1)
 _HOUR = timedelta(hours=1)
 _DAY = timedelta(days=1)
 _MINUTES_PER_DAY = 1440
-_TICK = timedelta(microseconds=1)
 _MAX_NEIGHBOURS_SEARCHED = 400
 
 
@@ -122,7 +122,7 @@ class ElapsedPlan:
 
     def walk(self, instant: datetime) -> Iterator[Occurrence | None]:
         """Yield the occurrences after `instant`, and None for every step between them that leads to none."""
-        at = self._on_grid(instant.astimezone(UTC) + _TICK)
+        at = self._on_grid(instant.astimezone(UTC) + MICROSECOND)
         end = at + MAX_SILENCE
         while at < end:
             candidate = self._next_candidate(at)
@@ -137,7 +137,7 @@ class ElapsedPlan:
         """Return the number of occurrences after one instant and up to another; None where only a walk finds it."""
         if self.days or self.rule.hours or self.rule.minutes:
             return None
-        first = self._on_grid(after.astimezone(UTC) + _TICK)
+        first = self._on_grid(after.astimezone(UTC) + MICROSECOND)
         return max(0, (until - first) // self.step + 1)
 
     def shortest(self) -> timedelta:

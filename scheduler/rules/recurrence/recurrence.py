@@ -23,6 +23,7 @@ from duetime.scheduler.rules.recurrence.rule import MAX_COUNT, Rule, canonical
 from duetime.scheduler.rules.recurrence.words import plain_words
 from duetime.scheduler.rules.time import zones
 from duetime.scheduler.rules.time.days.calendar_day import day_text
+from duetime.scheduler.rules.time.durations import MICROSECOND
 from duetime.scheduler.rules.time.times import length
 from duetime.scheduler.rules.time.tokens import MAX_PHRASE_CHARS, Misread, Unknown
 from duetime.scheduler.rules.time.viewpoint import Frame, Viewpoint
@@ -37,7 +38,6 @@ MIN_INTERVAL = timedelta(seconds=1)
 """The shortest that any rule has; what a user may ask for is a setting."""
 
 _EXAMPLE = "every weekday at 9:00"
-_TICK = timedelta(microseconds=1)
 _HOLIDAY_REACH = timedelta(days=7305)
 """Runs are counted 20 years ahead at most where public holidays are left out."""
 
@@ -66,12 +66,12 @@ class Recurrence:
 
     def first(self, at_or_after: datetime) -> Occurrence | None:
         """Return the first occurrence at or after an instant, None when there is none left."""
-        return self.after(at_or_after - _TICK)
+        return self.after(at_or_after - MICROSECOND)
 
     def after(self, instant: datetime) -> Occurrence | None:
         """Return the first occurrence after an instant, None when there is none left."""
         try:
-            found = self._plan.after(max(instant, self.anchor - _TICK))
+            found = self._plan.after(max(instant, self.anchor - MICROSECOND))
             while found and found.wall.date() in self.left_out:
                 found = self._plan.after(self._end_of_day(found))
         except (OverflowError, ValueError):  # the end of the calendar
@@ -84,7 +84,7 @@ class Recurrence:
 
     def _end_of_day(self, found: Occurrence) -> datetime:
         midnight = datetime.combine(found.wall.date() + timedelta(days=1), time())
-        return max(found.instant, zones.place(midnight, zones.load(self.zone)).instant - _TICK)
+        return max(found.instant, zones.place(midnight, zones.load(self.zone)).instant - MICROSECOND)
 
     def count_between(self, after: datetime, until: datetime) -> int | None:
         """Return the number of occurrences after one instant and up to another; None where only a walk finds it."""
@@ -92,13 +92,13 @@ class Recurrence:
         plan = self._plan
         if self.left_out or not isinstance(plan, ElapsedPlan):
             return None
-        return plan.count(max(after, self.anchor - _TICK), until)
+        return plan.count(max(after, self.anchor - MICROSECOND), until)
 
     def upcoming(self, after: datetime, n: int) -> tuple[Occurrence, ...]:
         """Return the next `n` occurrences after an instant, fewer when it ends before."""
         if self.left_out:
             return self._one_by_one(after, n)
-        candidates = islice(self._plan.walk(max(after, self.anchor - _TICK)), n + MAX_CANDIDATES_SEARCHED)
+        candidates = islice(self._plan.walk(max(after, self.anchor - MICROSECOND)), n + MAX_CANDIDATES_SEARCHED)
         found: list[Occurrence] = []
         with suppress(OverflowError, ValueError):  # the end of the calendar
             for coming in candidates:
@@ -265,7 +265,7 @@ def _until(rule: Rule, zone: ZoneInfo) -> datetime | None:
 def _nth(planned: Expansion, anchor: datetime, count: int, reach: datetime | None) -> datetime:
     """Return the instant of the last of `count` occurrences, which must not lie after `reach`."""
     seen = 0
-    for found in islice(planned.walk(anchor - _TICK), _MAX_STEPS_COUNTED):
+    for found in islice(planned.walk(anchor - MICROSECOND), _MAX_STEPS_COUNTED):
         seen += found is not None
         if found and reach and found.instant > reach:
             break

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.records import Change
 from duetime.scheduler.rules.occurrences import MAX_MISSES_COUNTED, delay_of, next_run, passed, recurrence_of
+from duetime.scheduler.rules.time.durations import MICROSECOND
 from duetime.scheduler.task import Coalesce, RepeatPolicy, Run, State, Task
 from duetime.scheduler.views import TaskRecord
-
-_TICK = timedelta(microseconds=1)
 
 
 def catches_up(policy: RepeatPolicy | None) -> bool:
@@ -50,7 +49,7 @@ def _chosen(task: Task, run: Run, now: datetime) -> Run | None:
     found = [at for at in _missed(task, run, now) if oldest is None or at >= oldest]
     if not found:
         return run if alone else next_run(task, run, now, number=run.number)
-    before = (found[-1] if policy.coalesce is Coalesce.LATEST else found[0]) - _TICK
+    before = (found[-1] if policy.coalesce is Coalesce.LATEST else found[0]) - MICROSECOND
     return next_run(task, run, before, number=run.number)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.ids import new_id
@@ -19,11 +19,10 @@ from duetime.scheduler.rules.occurrences import (
 )
 from duetime.scheduler.rules.series.run_again import refuse_side_run
 from duetime.scheduler.rules.states import TERMINAL
+from duetime.scheduler.rules.time.durations import MICROSECOND
 from duetime.scheduler.rules.time.times import describe
 from duetime.scheduler.task import Run, State, Task
 from duetime.scheduler.views import TaskRecord
-
-_TICK = timedelta(microseconds=1)
 
 
 def moved_past(record: TaskRecord, to: datetime, now: datetime, kind: EventKind) -> Change | None:
@@ -60,7 +59,7 @@ def _falls_on_another(record: TaskRecord, to: datetime, now: datetime) -> bool:
     if any(is_moved(each) and each.scheduled_for == to for each in record.beside):
         return True
     try:
-        return any(following(record.task, record.run, now, start=to, end=to + _TICK))
+        return any(following(record.task, record.run, now, start=to, end=to + MICROSECOND))
     except TooManyOccurrences:
         return False
 

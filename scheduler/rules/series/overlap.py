@@ -7,15 +7,15 @@ of the run.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from duetime.scheduler.ids import new_id
 from duetime.scheduler.rules.occurrences import newest_due, next_run, passed, recurrence_of
 from duetime.scheduler.rules.series.catch_up import after_missing
 from duetime.scheduler.rules.series.overtake import OVERTAKING_POLICIES
+from duetime.scheduler.rules.time.durations import MICROSECOND
 from duetime.scheduler.task import Overlap, Run, State, Task
 
-_TICK = timedelta(microseconds=1)
 MAX_SKIPPED_RUNS = 10
 """So many skipped occurrences get a run of their own at each end; `missed` of the next run counts them all."""
 
@@ -55,7 +55,7 @@ def _newest(task: Task, run: Run, opened: datetime, now: datetime) -> Continuati
     coming = newest_due(task, run, opened, now)
     if coming is None:
         return Continuation(next_run(task, run, now))
-    before = coming.scheduled_for - _TICK
+    before = coming.scheduled_for - MICROSECOND
     return Continuation(coming, _skipped(task, run, max(opened, passed(run)), before) if coming.missed else ())
 
 

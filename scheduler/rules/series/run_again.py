@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from duetime.scheduler import remedies
 from duetime.scheduler.errors import Refused
@@ -11,10 +11,10 @@ from duetime.scheduler.ids import new_id
 from duetime.scheduler.rules.occurrences import dated_like, kept_window, window_of
 from duetime.scheduler.rules.series.answered import asks_each_run
 from duetime.scheduler.rules.states import FAILURES
+from duetime.scheduler.rules.time.durations import MICROSECOND
 from duetime.scheduler.task import Run, State, Task
 from duetime.scheduler.views import TaskRecord
 
-_TICK = timedelta(microseconds=1)
 _INCOMPLETE = frozenset({State.FAILED, State.EXPIRED, State.CANCELLED})
 """States after which the next generation does again what was not completed, under the same idempotency key."""
 
@@ -61,5 +61,5 @@ def extra_run(record: TaskRecord, now: datetime, *, completing: bool) -> Run:
 
 def of_its_own(task: Task, run: Run, now: datetime) -> Run:
     """Return a run as an occurrence of its own, of this moment, which does nothing again."""
-    at = now if now.microsecond else now + _TICK  # planned ones are whole seconds, so that they are never the same
+    at = now if now.microsecond else now + MICROSECOND  # planned ones are whole seconds: never the same
     return replace(run, repeats=None, occurrence=kept_window(task, at))

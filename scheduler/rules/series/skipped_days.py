@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
-from typing import Final
 
 from duetime.scheduler.rules.occurrences import MAX_OCCURRENCES_COUNTED, recurrence_of
 from duetime.scheduler.rules.recurrence.recurrence import Recurrence
 from duetime.scheduler.rules.time import zones
+from duetime.scheduler.rules.time.durations import MICROSECOND
 from duetime.scheduler.task import Occurrence, Run, Task
-
-_TICK: Final = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,5 +49,5 @@ def skipped_days(task: Task, run: Run, now: datetime) -> SkippedDays:
         return SkippedDays()
     days, last = frozenset(wall.date() for wall in found), found[-1]
     is_whole = slot.astimezone(home).date() > last.date()
-    end = datetime.combine(last.date() + timedelta(days=1), time()) if is_whole else last + _TICK
+    end = datetime.combine(last.date() + timedelta(days=1), time()) if is_whole else last + MICROSECOND
     return SkippedDays(days, days | {now.astimezone(home).date()}, end)

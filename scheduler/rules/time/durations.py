@@ -12,6 +12,9 @@ from fractions import Fraction
 
 from duetime.scheduler.rules.time.tokens import NUMBERS, Misread, Tokens, Unknown, normal, tokens
 
+MICROSECOND = timedelta(microseconds=1)
+"""The smallest step of an instant."""
+
 _EXACT = {"second": 1, "minute": 60, "hour": 3600}
 _CALENDAR = {"day": (0, 1), "week": (0, 7), "fortnight": (0, 14), "month": (1, 0), "year": (12, 0)}
 _SHORT = {

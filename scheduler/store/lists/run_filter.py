@@ -12,11 +12,11 @@ from typing import Any
 from duetime.scheduler.history.runs import RunFilter
 from duetime.scheduler.rules.limits.price import micros_of
 from duetime.scheduler.rules.states import BLOCKABLE_STATES, TERMINAL
+from duetime.scheduler.rules.time.durations import MICROSECOND
 from duetime.scheduler.store.database.dialects import StoreDialect
 from duetime.scheduler.store.schema.tables.events import events
 from duetime.scheduler.store.schema.tables.pools import usage
 from duetime.scheduler.store.schema.tables.tasks import attempts, labels, runs, tasks
-from duetime.scheduler.store.schema.values import MICROSECOND
 from duetime.scheduler.store.sql.task_filter import BLOCKED_RUN, UNVERIFIED_RUN, phase_of
 from duetime.scheduler.store.text_index.text_search import Condition, has_text, titled_by_reading
 from duetime.scheduler.task import State

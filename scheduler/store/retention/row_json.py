@@ -10,6 +10,7 @@ from typing import Any
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.history.retention import RetentionKind
 from duetime.scheduler.rules.sanitize import check_json
+from duetime.scheduler.rules.time.durations import MICROSECOND
 from duetime.scheduler.store.retention.selection import TABLES
 from duetime.scheduler.store.schema.json_types import (
     JsonObject,
@@ -37,7 +38,7 @@ from duetime.scheduler.store.schema.types import (
     Truth,
     WholeNumber,
 )
-from duetime.scheduler.store.schema.values import MICROSECOND, check_aware, check_year, storable
+from duetime.scheduler.store.schema.values import check_aware, check_year, storable
 from duetime.scheduler.task import Json
 from sqlalchemy import Column, Double, Table
 from sqlalchemy.types import BigInteger, Integer, TypeEngine

@@ -13,10 +13,11 @@ from typing import Any, Final
 
 from duetime.scheduler.history.runs import RunFilter
 from duetime.scheduler.history.tier_trends import ActionMisses, TierPart, TierTrends
+from duetime.scheduler.rules.time.durations import MICROSECOND
 from duetime.scheduler.store.database.dialects import dialect_of
 from duetime.scheduler.store.run_history.run_walk import RunWalk, together
 from duetime.scheduler.store.schema.tables.tasks import attempts, runs, tasks
-from duetime.scheduler.store.schema.values import MICROSECOND, to_microseconds
+from duetime.scheduler.store.schema.values import to_microseconds
 from duetime.scheduler.store.text_index.text_search import Condition
 from duetime.scheduler.task import State, Tier
 from sqlalchemy import BigInteger, Connection, Select, and_, case, false, func, literal, or_, select, type_coerce

@@ -11,14 +11,8 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any, Generic, TypeVar
 
-from duetime.scheduler.store.schema.values import (
-    MICROSECOND,
-    check_aware,
-    check_year,
-    from_microseconds,
-    storable,
-    to_microseconds,
-)
+from duetime.scheduler.rules.time.durations import MICROSECOND
+from duetime.scheduler.store.schema.values import check_aware, check_year, from_microseconds, storable, to_microseconds
 from sqlalchemy import BigInteger, Boolean, Dialect, Integer, String, Text
 from sqlalchemy.dialects.postgresql import TIMESTAMP
 from sqlalchemy.ext.compiler import compiles

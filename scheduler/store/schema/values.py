@@ -9,9 +9,9 @@ from datetime import MAXYEAR, MINYEAR, UTC, datetime, timedelta
 from json import encoder
 from typing import Any
 
+from duetime.scheduler.rules.time.durations import MICROSECOND
 from duetime.scheduler.task import Json
 
-MICROSECOND = timedelta(microseconds=1)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 FIRST_INSTANT = datetime(MINYEAR + 1, 1, 1, tzinfo=UTC)
 LAST_INSTANT = datetime(MAXYEAR - 1, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC)

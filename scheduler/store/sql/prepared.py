@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from duetime.scheduler.rules.time.durations import MICROSECOND
 from duetime.scheduler.store.schema.json_types import (
     JsonValue,
     RepeatPolicyType,
@@ -21,7 +22,7 @@ from duetime.scheduler.store.schema.json_types import (
     strings_text,
 )
 from duetime.scheduler.store.schema.types import Instant, Interval, Truth, Words
-from duetime.scheduler.store.schema.values import MICROSECOND, encode, instant_text, storable
+from duetime.scheduler.store.schema.values import encode, instant_text, storable
 from sqlalchemy import Column, Connection, Table
 from sqlalchemy.dialects.postgresql import psycopg
 
