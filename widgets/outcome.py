@@ -14,7 +14,7 @@ from duetime.scheduler.rules.series.natural_key import key_of_run
 from duetime.scheduler.rules.settlement import words_and_note
 from duetime.scheduler.rules.states import FAILURES, OPEN
 from duetime.scheduler.rules.time.times import utc
-from duetime.scheduler.task import Delivery, DeliveryState, InboxMessage, Json, Notify, Run, State, Task
+from duetime.scheduler.task import ApprovalAnswer, Delivery, DeliveryState, InboxMessage, Json, Notify, Run, State, Task
 from duetime.scheduler.view_parts import LogLine, WaitReason
 from duetime.scheduler.views import TaskRecord, TaskView
 from duetime.widgets.quote import cut, one_line
@@ -81,6 +81,7 @@ def wait_reason_part(wait: WaitReason) -> WaitPart:
         state=state,
         event=wait.event,
         goes_on=wait.goes_on,
+        default_answer=ApprovalAnswer(wait.default_answer) if wait.default_answer else None,
     )
 
 

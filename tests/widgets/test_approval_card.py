@@ -42,6 +42,19 @@ def test_the_card_says_what_follows_without_an_answer_or_event(
     expect(chat.card.locator(".facts")).to_contain_text(said)
 
 
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        ("reject", "Ends in 2 hours, then counts as rejected and goes on"),
+        ("approve", "Ends in 2 hours, then counts as approved and goes on"),
+    ],
+)
+def test_a_question_of_a_handler_says_with_which_answer_it_goes_on(chat: Chat, answer: str, said: str) -> None:
+    wait = {"kind": "approval", "title": QUESTION, "until": stamp(NOW + timedelta(hours=2))}
+    chat.show_task(asking(state="suspended", waits=[{**wait, "goes_on": True, "default_answer": answer}]))
+    expect(chat.card.locator(".facts")).to_contain_text(said)
+
+
 def test_a_refused_answer_shows_the_task_as_it_is_by_now(chat: Chat) -> None:
     chat.show_task(asking())
     chat.server.tasks[CALL_JOHN] = {**asking(state="scheduled", waits=[], waiting_for=[])}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from duetime.scheduler.history.dead_letters import LetterState
-from duetime.scheduler.task import DeliveryState, State
+from duetime.scheduler.task import ApprovalAnswer, DeliveryState, State
 from duetime.widgets.schema.part import PayloadPart
 
 
@@ -98,6 +98,7 @@ class WaitPart(PayloadPart):
 
     `until` is when it ends, if known; `after` what a handler wrote; `title` and `state` are those of the `task`.
     `event` is the name of the one that it waits for. Without its event or answer a run `goes_on` at `until`, or not.
+    `default_answer` is what the handler is told then, where it asked.
     """
 
     kind: str
@@ -109,6 +110,7 @@ class WaitPart(PayloadPart):
     state: State | None = None
     event: str | None = None
     goes_on: bool | None = None
+    default_answer: ApprovalAnswer | None = None
 
 
 class LogLinePart(PayloadPart):

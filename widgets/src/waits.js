@@ -14,7 +14,7 @@ export function waitingFact({ task, env }) {
 }
 
 /** A reason in the reader's language; one of a kind that this card does not know, as the server says it. */
-function lineOf({ kind, pool, until, after, task, title, state, event, goes_on }, sentence, env) {
+function lineOf({ kind, pool, until, after, task, title, state, event, goes_on, default_answer }, sentence, env) {
   if (kind === "task" && title) return [...parts("wait.task_named", { title: h("bdi", { title: task ?? "" }, title) }), aside(named("state", state))];
   if (!isNamed("wait", kind)) return parts("waits.for", { reason: h("bdi", { lang: "en" }, withoutIds(sentence)) });
   const at = Date.parse(until);
@@ -22,13 +22,13 @@ function lineOf({ kind, pool, until, after, task, title, state, event, goes_on }
   const time = at > env.clock.now() ? relative(at, env.clock.now(), env.reader()) : t("waits.soon");
   const line = parts(`wait.${kind}`, { pool: h("bdi", {}, pool ?? ""), event: h("bdi", {}, listed((event ?? "").split(", "), "disjunction")), time });
   const first = { approval: title, blocked: after }[kind];
-  const beside = [first, until && !line.includes(time) ? waitEnd(kind, time, goes_on) : "", first === after ? "" : after].filter(Boolean);
+  const beside = [first, until && !line.includes(time) ? waitEnd(kind, time, default_answer ?? goes_on) : "", first === after ? "" : after].filter(Boolean);
   return [...line, ...beside.map(aside)];
 }
 
 /** What the time of a wait means: its end and what follows without an answer or event, or the next look. */
-function waitEnd(kind, time, goesOn) {
-  const ends = { true: "waits.goes", false: "waits.stops" }[goesOn] ?? "waits.ends";
+function waitEnd(kind, time, then) {
+  const ends = { true: "waits.goes", false: "waits.stops", approve: "waits.approve", reject: "waits.reject" }[then] ?? "waits.ends";
   const key = { approval: ends, event: ends, blocked: "waits.again" }[kind];
   return key ? t(key, { time }) : time;
 }

@@ -38,6 +38,8 @@ _COMES: Final = {
     "retrying": "{it} is {word} after a failure. {time}",
     "blocked": "{it} is {word} and goes on by itself when what it misses is there. {time}",
     "suspended": "{it} is {word} and goes on by itself. {time}",
+    "suspended_asking": "{it} is {word} and waits for an answer of the user. {time}",
+    "suspended_awaiting": "{it} is {word} and waits for an event. {time}",
     "running": "{it} is {word}. {time}",
     "paused": "{it} is {word}. {time}",
     "paused_until": "{it} is {word} until {until}. {time}",
@@ -95,15 +97,18 @@ def first_sentence(task: TaskPayload) -> str:
 
 def _fuller(found: str, task: TaskPayload) -> str:
     """Return the name of the sentence for a look, of which some have more to say."""
-    if found == "waiting" and _asks(task):
+    if found == "waiting" and _waits(task, WaitKind.APPROVAL):
         return "asking"
+    if found == "suspended":
+        kinds = ((WaitKind.APPROVAL, "suspended_asking"), (WaitKind.EVENT, "suspended_awaiting"))
+        return next((fuller for kind, fuller in kinds if _waits(task, kind)), found)
     if found == "succeeded" and task.action == REMINDER_ACTION:
         return "silent"
     return "paused_until" if found == "paused" and task.paused_until else found
 
 
-def _asks(task: TaskPayload) -> bool:
-    return any(wait.kind == WaitKind.APPROVAL for wait in task.waits or ())
+def _waits(task: TaskPayload, kind: WaitKind) -> bool:
+    return any(wait.kind == kind for wait in task.waits or ())
 
 
 def _bound(task: TaskPayload, time: str) -> str:

@@ -7,6 +7,7 @@ import re
 from duetime.scheduler.remedies import reason_in
 from duetime.scheduler.rules.states import BLOCKED
 from duetime.scheduler.task import State
+from duetime.scheduler.view_parts import WaitKind
 from duetime.widgets.quote import QuoteLimits, cut, quoted, sentences
 from duetime.widgets.schema.task import TaskPayload
 from duetime.widgets.tool_words import TOOL_WORDS
@@ -14,18 +15,32 @@ from duetime.widgets.tool_words import TOOL_WORDS
 NEXT_STEP = re.compile(r"its next step( in [0-9a-z ]+)?")
 """The reason of a suspended run whose handler gave none."""
 
+_QUOTATION = re.compile("«([^»]*)»")
+_SIGNALS = frozenset({WaitKind.APPROVAL, WaitKind.EVENT})
+
 _FOREIGN = frozenset({State.SUSPENDED, State.RETRYING})
 """States in which what a handler said is a reason for waiting."""
 
 
 def waits_in_words(task: TaskPayload, room: QuoteLimits) -> str:
     """Name each reason that keeps a task from running; a paused one says so first."""
+    kinds = dict(enumerate(wait.kind for wait in task.waits or ()))
     reasons = [reason_in(TOOL_WORDS, reason, task.id) for reason in task.waiting_for or ()]
-    held = [f"{reasons[0][0].upper()}{reasons.pop(0)[1:]}."] if task.paused and reasons else []
-    return sentences(*held, *(_waiting(reason, task.state, room) for reason in reasons))
+    held = [f"{reason[0].upper()}{reason[1:]}." for reason in reasons[:1] if task.paused]
+    rest = list(enumerate(reasons))[len(held) :]
+    return sentences(*held, *(_waiting(reason, kinds.get(place), task.state, room) for place, reason in rest))
 
 
-def _waiting(reason: str, state: State, room: QuoteLimits) -> str:
+def _bounded(reason: str, room: QuoteLimits) -> str:
+    """Return a wait for an answer or an event, with its quotations cut and what follows without one whole."""
+    said = _QUOTATION.sub(lambda found: quoted(found[1], room.said), reason)
+    head, comma, then = said.rpartition(", ")
+    return f"{cut(head, room.said + 100)}{comma}{then}" if comma else cut(said, room.said + 100)
+
+
+def _waiting(reason: str, kind: str | None, state: State, room: QuoteLimits) -> str:
+    if kind in _SIGNALS:
+        return f"Waiting for {_bounded(reason, room)}."
     if reason.startswith(BLOCKED):
         return f"Blocked: {quoted(reason.removeprefix(BLOCKED), room.text)}."
     if state not in _FOREIGN:

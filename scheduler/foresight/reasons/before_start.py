@@ -108,7 +108,10 @@ def asked(
     whose = f" for its run of {describe(side_run.scheduled_for, zone)} ({side_run.id})" if side_run else ""
     text = f"approval{of} by the user{whose}{until}"
     ends, asked_by = approval.ends_at, approval.run_id
-    return WaitReason(WaitKind.APPROVAL, text, until=ends, title=approval.question, run=asked_by, goes_on=goes)
+    default = approval.default if ends and approval.attempt > 0 else None
+    return WaitReason(
+        WaitKind.APPROVAL, text, until=ends, title=approval.question, run=asked_by, goes_on=goes, default_answer=default
+    )
 
 
 def awaited_first(task: Task, *, since: str = "") -> str:

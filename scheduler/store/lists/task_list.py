@@ -17,16 +17,19 @@ from duetime.scheduler.store.schema.tables.tasks import runs, tasks
 from duetime.scheduler.store.schema.values import FIRST_INSTANT, LAST_INSTANT, from_microseconds, to_microseconds
 from duetime.scheduler.store.sql.cursors import Position
 from duetime.scheduler.store.sql.task_filter import (
+    ASKING_RUN,
     ENDED_SECTION,
     OPEN_SECTION,
     PER_SECTION,
     SECTION_STATES,
     among,
+    asked_too,
     conditions,
     in_time,
     meets,
     of_task,
     parts,
+    states_within,
 )
 from duetime.scheduler.store.statements import read
 from duetime.scheduler.store.statements.ready_runs import ATTEMPTS_OF_RUNS, IS_RUNNING
@@ -199,7 +202,7 @@ def counts_up_to(connection: Connection, tenant: str, where: TaskFilter, matches
     run failed, also where they are scheduled again and counted as that too.
     """
     if _is_only_of_states(where):
-        states = where.states or tuple(State)
+        states = states_within(where) or tuple(State)
         rows = connection.execute(union_all(*(_up_to(tenant, where, state, most) for state in states))).all()
         found = {State(state): count for state, count in rows if count}
         return Counts(found, frozenset(state for state, count in found.items() if count == most))
@@ -261,6 +264,8 @@ def _up_to(tenant: str, where: TaskFilter, state: State, most: int) -> Select[st
     else:
         of_state = (runs.c.tenant == tenant, runs.c.current == true(), runs.c.phase == state, runs.c.state == state)
         found = select(runs.c.id).where(*of_state)
+    if state is State.SUSPENDED and asked_too(where):
+        found = found.where(ASKING_RUN)
     return select(literal(state.value), func.count()).select_from(found.limit(most).subquery())
 
 

@@ -9,6 +9,8 @@ from collections.abc import Callable, Sequence
 
 from duetime.scheduler.rules.states import BLOCKABLE_STATES, BLOCKED, OPEN, TERMINAL
 from duetime.scheduler.store.schema.rows import IS_CURRENT
+from duetime.scheduler.store.schema.tables.approvals import approvals
+from duetime.scheduler.store.schema.tables.signals import signal_waits
 from duetime.scheduler.store.schema.tables.tasks import labels, runs, tasks
 from duetime.scheduler.store.text_index import text_search
 from duetime.scheduler.store.text_index.text_search import Condition, titled, titled_by_reading
@@ -32,6 +34,15 @@ DUE_AT = case(
 
 BLOCKED_RUN = and_(runs.c.summary.startswith(BLOCKED), runs.c.state.in_(BLOCKABLE_STATES))
 UNVERIFIED_RUN = and_((runs.c.state == State.SUCCEEDED).is_(true()), runs.c.error.is_not(None))
+ASKING_RUN = and_(
+    runs.c.state == State.SUSPENDED,
+    or_(
+        exists().where(approvals.c.run_id == runs.c.id, approvals.c.closed_at.is_(None)),
+        exists().where(signal_waits.c.waiter_id == runs.c.id, signal_waits.c.closed_at.is_(None)),
+    ),
+)
+"""Whether a run that has started waits for an answer or an event."""
+
 _unmet, _later = runs.alias("unmet"), runs.alias("later")
 
 
@@ -44,8 +55,21 @@ def meets(where: TaskFilter, states: frozenset[State]) -> bool:
 def conditions(tenant: str, where: TaskFilter, titled: Callable[[str], Condition] = titled) -> list[Condition]:
     found: list[Condition] = list(of_task(tenant, where, titled))
     if where.states:
-        found += [runs.c.phase.in_({phase_of(state) for state in where.states}), runs.c.state.in_(where.states)]
+        found += [
+            runs.c.phase.in_({phase_of(state) for state in states_within(where)}),
+            or_(runs.c.state.in_(where.states), ASKING_RUN) if asked_too(where) else runs.c.state.in_(where.states),
+        ]
     return found
+
+
+def states_within(where: TaskFilter) -> tuple[State, ...]:
+    """Return the states of the runs that the filter finds: waiting ones include those that a handler keeps waiting."""
+    return (*where.states, State.SUSPENDED) if asked_too(where) else where.states
+
+
+def asked_too(where: TaskFilter) -> bool:
+    """Whether the filter finds suspended tasks where they wait for an answer or an event."""
+    return State.WAITING in where.states and State.SUSPENDED not in where.states
 
 
 def phase_of(state: State) -> State:

@@ -31,7 +31,10 @@ def ended(store: Store, record: TaskRecord, outcome: Outcome) -> str:
 
 
 def listed(store: Store, standing: Standing, tenant: str = TENANT) -> list[str]:
-    where = TaskFilter(standing=standing)
+    return found_by(store, TaskFilter(standing=standing), tenant)
+
+
+def found_by(store: Store, where: TaskFilter, tenant: str = TENANT) -> list[str]:
     found, _, counts = store.tasks.page_and_counts(tenant, where, limit=99, most=99)
     assert sum(counts.by_state.values()) == len(found)
     assert sum(store.tasks.counts(tenant, where).values()) == len(found)
@@ -66,6 +69,23 @@ def test_a_task_is_blocked_until_it_runs_again(store: Store, clock: Clock) -> No
     clock.forward(minutes=2)
     ended(store, record, Done("ordered"))
     assert listed(store, Standing.BLOCKED) == []
+
+
+@pytest.mark.parametrize("label", [None, "mail"])
+def test_a_task_waits_also_where_its_handler_asked(store: Store, clock: Clock, label: str | None) -> None:
+    labels = (label,) if label else ()
+    asks = ended(store, added(store, labels=labels), Wait(approval="Send 500 mails?", by=timedelta(days=7)))
+    awaits = ended(store, added(store, labels=labels), Wait(event="paid", timeout=timedelta(days=7)))
+    ended(store, added(store, labels=labels), Wait(timedelta(minutes=1), "no answer"))
+    ended(store, added(store, labels=labels), BLOCKED)
+    where = TaskFilter(states=(State.WAITING,), label=label)
+    assert sorted(found_by(store, where)) == sorted([asks, awaits])
+    assert store.tasks.counts(TENANT, where) == {State.SUSPENDED: 2}
+    assert len(found_by(store, replace(where, states=(State.WAITING, State.SUSPENDED)))) == 4
+    assert found_by(store, where, "other") == []
+    clock.forward(days=7)
+    assert store.approvals.expire(limit=9) == [asks]
+    assert found_by(store, where) == [awaits]
 
 
 def test_a_standing_is_a_word_of_its_own_in_filters_of_states() -> None:

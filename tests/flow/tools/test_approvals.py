@@ -10,18 +10,22 @@ from duetime.scheduler.dispatch.maintenance import Maintenance
 from duetime.scheduler.errors import DuetimeError, Refused
 from duetime.scheduler.events import EventFilter, EventKind
 from duetime.scheduler.handlers import Handlers
+from duetime.scheduler.outcomes import Wait
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.queue.memory.queue import MemoryQueue
 from duetime.scheduler.request import StepArguments
+from duetime.scheduler.rules.settlement import settle
 from duetime.scheduler.service.scheduler import Scheduler
 from duetime.scheduler.store import Store
-from duetime.scheduler.task import ApprovalRequest, Json, State
+from duetime.scheduler.task import ApprovalAnswer, ApprovalRequest, Json, State
+from duetime.scheduler.views import TaskFilter
+from duetime.tools.arguments.filters import states_of
 from duetime.tools.schedule_task import REMINDER, schedule_task
 from duetime.widgets.payload import task_payload
 from duetime.widgets.text.list_text import list_text
-from duetime.widgets.text.task_text import task_text
+from duetime.widgets.text.task_text import MAX_TASK_TEXT_CHARS, task_text
 
-from tests.builders import Clock
+from tests.builders import Clock, restarted
 from tests.virtual import VirtualRunner
 
 PAY: ApprovalRequest = {"question": "Pay 90 EUR?", "by": "2 hours"}
@@ -41,6 +45,49 @@ def test_a_task_says_what_it_waits_for_wherever_it_is_read(scheduler: Scheduler)
     card = task_payload(scheduler.get(task_id))
     assert card.waits is not None
     assert (card.waits[0].kind, card.waits[0].title) == ("approval", "Pay 90 EUR?")
+
+
+def asked_by_its_handler(scheduler: Scheduler, store: Store, **asked: Any) -> str:
+    task_id = scheduler.schedule("Send mails", when=store.now()).record.task.id
+    claim = restarted(store, scheduler.get(task_id).record)
+    wait = Wait(approval="Really send 500 mails?", by=timedelta(days=7), **asked)
+    store.claims.settle([settle(claim, wait, now=store.now(), jitter=0.0)])
+    return task_id
+
+
+@pytest.mark.parametrize("default", [ApprovalAnswer.REJECT, ApprovalAnswer.APPROVE])
+def test_a_question_of_a_handler_says_which_answer_it_goes_on_with(
+    scheduler: Scheduler, store: Store, default: ApprovalAnswer
+) -> None:
+    card = task_payload(scheduler.get(asked_by_its_handler(scheduler, store, default=default)))
+    text = task_text(card)
+    assert text.startswith("The reminder is suspended and waits for an answer of the user.")
+    assert (
+        "Waiting for approval of «Really send 500 mails?» by the user "
+        f"until Tue 1 Dec 2026 12:00 (in 7 d), else the answer is {default}." in text
+    )
+    [wait] = card.waits or ()
+    assert (wait.goes_on, wait.default_answer) == (True, default)
+
+
+def test_what_follows_without_an_answer_is_never_cut(scheduler: Scheduler, store: Store) -> None:
+    task_id = asked_by_its_handler(scheduler, store)
+    asked = task_payload(scheduler.get(task_id))
+    long = asked.model_copy(update={"payload": {"message": "x" * 200}, "labels": ("y" * 60,) * 4})
+    question = f"«{'Send ' * 15}it?»"
+    for reason in asked.waiting_for or ():
+        said = reason.replace("«Really send 500 mails?»", question)
+        text = task_text(long.model_copy(update={"waiting_for": (said,)}))
+        assert ", else the answer is reject." in text
+        assert len(text) <= MAX_TASK_TEXT_CHARS
+
+
+def test_a_task_that_waits_for_an_answer_is_listed_as_waiting(scheduler: Scheduler, store: Store) -> None:
+    task_id = asked_by_its_handler(scheduler, store)
+    page = scheduler.list(TaskFilter(states=states_of("waiting")))
+    assert [view.record.task.id for view in page.views] == [task_id]
+    assert page.counts == {State.SUSPENDED: 1}
+    assert "waits for approval of «Really send 500 mails?»" in list_text(page)
 
 
 def test_a_yes_lets_it_go_and_the_history_names_who_said_it(scheduler: Scheduler) -> None:
